@@ -1,0 +1,83 @@
+// Package clock is the one place where Treadlight meets time.
+//
+// Algorithms take an instant and never read a clock; whatever has to wait does
+// so through a [Clock]. The system clock is [System]; inside a testing/synctest
+// bubble it follows the bubble's time. What cannot live in a bubble (a benchmark,
+// a simulation) moves a [clocktest.Fake] by hand.
+//
+// Two kinds of time pass through the tree. A [time.Time] is what people and
+// servers speak of: the moment a page was fetched, the end of a Retry-After. An
+// [Instant] is what state is kept in: nanoseconds since the epoch its owner chose
+// when it was built, 8 bytes instead of 24, cheap to compare, and monotonic, so
+// that setting the computer's clock neither frees nor blocks a host.
+//
+// [clocktest.Fake]: https://pkg.go.dev/github.com/treadlight/crawl/internal/clock/clocktest
+package clock
+
+import (
+	"context"
+	"time"
+)
+
+// Instant is a point on a monotonic time line, in nanoseconds since its owner's
+// epoch. Instants of different owners must not be compared. The zero Instant is
+// the epoch itself; owners use it for "never" where that cannot be mistaken.
+type Instant int64
+
+// Add returns the instant d after i.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// Sub returns the time from j to i.
+func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
+
+// Clock tells the time and makes timers. Implementations are safe for concurrent use.
+type Clock interface {
+	// Now is the wall time, with a monotonic reading where the clock has one.
+	Now() time.Time
+	// Since is the monotonic time passed since t, which must come from Now of the
+	// same clock. It is the cheap reading: hot paths keep one epoch and ask Since.
+	Since(t time.Time) time.Duration
+	// NewTimer returns a timer that fires once, d from now. It must be stopped
+	// when it is no longer needed.
+	NewTimer(d time.Duration) Timer
+}
+
+// Timer is one pending wake-up. It behaves as a [time.Timer] does since Go 1.23:
+// after Stop or Reset no stale value is received.
+type Timer interface {
+	// C receives the time at which the timer fired.
+	C() <-chan time.Time
+	// Stop prevents the timer from firing and reports whether it did.
+	Stop() bool
+	// Reset arms the timer again for d from now and reports whether it was pending.
+	Reset(d time.Duration) bool
+}
+
+// System is the computer's clock.
+func System() Clock { return system{} }
+
+type system struct{}
+
+func (system) Now() time.Time                  { return time.Now() }
+func (system) Since(t time.Time) time.Duration { return time.Since(t) }
+func (system) NewTimer(d time.Duration) Timer  { return systemTimer{time.NewTimer(d)} }
+
+type systemTimer struct{ *time.Timer }
+
+func (t systemTimer) C() <-chan time.Time { return t.Timer.C }
+
+// Sleep waits for d on clk, or until ctx ends, whose error it then returns. A d of
+// zero or less returns at once, with the error of a ctx that has already ended.
+func Sleep(ctx context.Context, clk Clock, d time.Duration) error {
+	if err := ctx.Err(); err != nil || d <= 0 {
+		return err
+	}
+	t := clk.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

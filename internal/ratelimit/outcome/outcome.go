@@ -1,0 +1,194 @@
+// Package outcome gives the end of a request its one meaning.
+//
+// [Of] turns a status or an error into a [Class]; it is the only code in the tree
+// that reads meaning into either. The limiter, the breaker, the retry decision, the
+// record and the metrics all consume the class, so they cannot disagree on whether
+// a 503 is worth another try or a reset connection counts against a host.
+//
+// A class answers two questions. [Class.Transient]: may the same request succeed
+// later? [Class.Overload]: does it speak of a host in trouble? They differ: a 500 is
+// a sign of trouble that another try of the same page seldom cures.
+package outcome
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+)
+
+// Class is what became of a request. The zero Class is [Unknown].
+type Class uint8
+
+// The classes, in the order in which they are counted and printed.
+const (
+	Unknown       Class = iota // nothing has happened yet
+	OK                         // 2xx, and 3xx that are no redirects
+	Redirect                   // 301, 302, 303, 307, 308
+	ClientError                // 4xx but 408, 425 and 429: the answer stands
+	Throttled                  // 429: not now
+	Unavailable                // 503: overloaded, or not now
+	Gateway                    // 502, 504: something behind the host failed
+	ServerError                // every other 5xx
+	Timeout                    // no connection, header or body in time; 408 and 425
+	Network                    // refused, reset, unreachable, closed early
+	DNS                        // the name could not be looked up just now
+	NoHost                     // the name does not exist
+	TLS                        // certificate or handshake refused
+	Protocol                   // what came back is not HTTP
+	Decode                     // the body is not what Content-Encoding says
+	TooLarge                   // header or body beyond the bound
+	AddressDenied              // the address is in a range we do not dial
+	Canceled                   // we gave up ourselves: no verdict on the host
+	numClasses
+)
+
+var names = [numClasses]string{
+	"unknown", "ok", "redirect", "client_error", "throttled", "unavailable", "gateway", "server_error",
+	"timeout", "network", "dns", "no_host", "tls", "protocol", "decode", "too_large", "address_denied", "canceled",
+}
+
+// String is the name that records, metrics and snapshots carry.
+func (c Class) String() string {
+	if c < numClasses {
+		return names[c]
+	}
+	return fmt.Sprintf("class(%d)", uint8(c))
+}
+
+// MarshalText writes the name, so that JSON shows it.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads a name back.
+func (c *Class) UnmarshalText(text []byte) error {
+	for i, name := range names {
+		if name == string(text) {
+			*c = Class(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown outcome class %q", text)
+}
+
+// Transient reports whether the same request may succeed later: timeouts, network
+// errors, lookups that failed for now, 429, 502, 503 and 504.
+func (c Class) Transient() bool {
+	switch c {
+	case Throttled, Unavailable, Gateway, Timeout, Network, DNS:
+		return true
+	}
+	return false
+}
+
+// Overload reports whether the class speaks of a host in trouble, and so counts
+// for the breaker: 429, every 5xx, timeouts and network errors.
+func (c Class) Overload() bool { return c.Transient() || c == ServerError }
+
+// Answered reports whether the host answered with a status.
+func (c Class) Answered() bool { return c >= OK && c <= ServerError }
+
+// Success reports whether the answer is what was asked for, or a way to it.
+func (c Class) Success() bool { return c == OK || c == Redirect }
+
+// Classed is an error that knows its class, for code that has more knowledge than
+// the error's type shows: the body reader knows that a gzip stream was cut.
+type Classed interface {
+	error
+	Class() Class
+}
+
+// Of is the class of a request that ended with this status or this error. An error
+// goes before a status: a 200 whose body broke off is not OK. A status of zero
+// without an error is Unknown.
+func Of(status int, err error) Class {
+	if err != nil {
+		return ofError(err)
+	}
+	switch status {
+	case 0:
+		return Unknown
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return Redirect
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return Timeout
+	case http.StatusTooManyRequests:
+		return Throttled
+	case http.StatusServiceUnavailable:
+		return Unavailable
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return Gateway
+	}
+	switch status / 100 {
+	case 2, 3:
+		return OK
+	case 4:
+		return ClientError
+	case 5:
+		return ServerError
+	}
+	return Protocol
+}
+
+func ofError(err error) Class {
+	if c, ok := errors.AsType[Classed](err); ok {
+		return c.Class()
+	}
+	if errors.Is(err, context.Canceled) {
+		return Canceled
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		if dns.IsNotFound {
+			return NoHost
+		}
+		return DNS
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return Timeout
+	}
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
+		return Timeout
+	}
+	if isTLS(err) {
+		return TLS
+	}
+	if isNetwork(err) {
+		return Network
+	}
+	return Protocol
+}
+
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
+	return ok
+}
+
+// isNetwork is true of what a host or the way to it does when it cannot go on: the
+// system's word for it, or a connection that ended before the message did.
+func isNetwork(err error) bool {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
+		return true
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
+}
