@@ -1,0 +1,181 @@
+package testsite
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// how a request came to its end.
+type how uint8
+
+const (
+	endAnswered how = iota
+	endReset
+	endHang
+	endLeft
+)
+
+// ending is what became of a request.
+type ending struct {
+	how     how
+	status  int
+	bytes   int64
+	content bool // a page or document was sent in full
+}
+
+// bodyPieces is in how many parts a slow body is sent: enough for a client to see
+// that bytes keep coming, few enough to cost nothing.
+const bodyPieces = 8
+
+// ServeHTTP answers one request as the host would. It closes the connection without
+// an answer where the host does; where it cannot (a recorder has no connection), it
+// panics with [http.ErrAbortHandler], as net/http expects of a handler that gives up.
+func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := h.route(r)
+	v := h.arrive(t)
+	e := h.answer(w, r, t, v)
+	h.finish(t, v, e)
+	if e.how != endAnswered {
+		hangUp(w)
+	}
+}
+
+// answer does what was decided and says how it went. It touches no state of the
+// host, so it may take as long as the verdict says.
+func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, v verdict) ending {
+	switch v.act {
+	case actReset:
+		return ending{how: endReset}
+	case actHang:
+		h.hang(r.Context(), v.until)
+		return ending{how: endHang}
+	case actStatus:
+		if v.retryAfter != "" {
+			w.Header().Set("Retry-After", v.retryAfter)
+		}
+		return h.plain(w, r, v.status)
+	}
+	if err := clock.Sleep(r.Context(), h.site.clk, v.delay); err != nil {
+		return ending{how: endLeft}
+	}
+	return h.serve(w, r, t)
+}
+
+// hang says nothing until the outage is over, the client has left or the site ends.
+func (h *host) hang(ctx context.Context, until clock.Instant) {
+	timer := h.site.clk.NewTimer(until.Sub(h.site.now()))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	case <-h.site.stop:
+	}
+}
+
+// serve writes what was asked for.
+func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
+	switch t.kind {
+	case kindPage:
+		return h.generated(w, r, "text/html; charset=utf-8", h.appendPage, t.n)
+	case kindPrivate:
+		return h.generated(w, r, "text/html; charset=utf-8", h.appendPrivate, t.n)
+	case kindMedia:
+		return h.generated(w, r, mediaKinds[t.n%len(mediaKinds)].contentType, h.appendMedia, t.n)
+	case kindRobots:
+		if h.cfg.Robots.exists() {
+			return h.send(w, r, http.StatusOK, "text/plain; charset=utf-8", h.robots, 0)
+		}
+	case kindRedirect:
+		status, location := h.redirect(t.n)
+		w.Header().Set("Location", location)
+		return h.plain(w, r, status)
+	case kindMethod:
+		w.Header().Set("Allow", "GET, HEAD")
+		return h.plain(w, r, http.StatusMethodNotAllowed)
+	}
+	return h.plain(w, r, http.StatusNotFound)
+}
+
+// plain is a status with one line of text, for clients that show the body of an
+// error, as people's browsers do.
+func (h *host) plain(w http.ResponseWriter, r *http.Request, status int) ending {
+	line := fmt.Appendf(nil, "%d %s\n", status, http.StatusText(status))
+	return h.send(w, r, status, "text/plain; charset=utf-8", line, 0)
+}
+
+// generated sends a document made in a buffer that outlives the request.
+func (h *host) generated(w http.ResponseWriter, r *http.Request, contentType string, build func([]byte, int) []byte, n int) ending {
+	buf := h.site.buffers.Get().(*[]byte)
+	defer h.site.buffers.Put(buf)
+	*buf = build((*buf)[:0], n)
+	e := h.send(w, r, http.StatusOK, contentType, *buf, h.cfg.Latency.Body)
+	e.content = e.how == endAnswered && r.Method == http.MethodGet
+	return e
+}
+
+// send writes an answer, its body spread over the time given. Content-Length is
+// always there: a body that is cut off must be a visible error to the client.
+func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte, over time.Duration) ending {
+	header := w.Header()
+	header.Set("Content-Type", contentType)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	e := ending{status: status}
+	if r.Method == http.MethodHead {
+		return e
+	}
+	for part := range pieces(body, over) {
+		var err error
+		if over > 0 {
+			err = h.trickle(w, r, over/bodyPieces)
+		}
+		if err == nil {
+			var n int
+			n, err = w.Write(part)
+			e.bytes += int64(n)
+		}
+		if err != nil {
+			e.how = endLeft
+			return e
+		}
+	}
+	return e
+}
+
+// pieces cuts a body that takes its time; another is one piece, and one write.
+func pieces(body []byte, over time.Duration) iter.Seq[[]byte] {
+	n := 1
+	if over > 0 {
+		n = bodyPieces
+	}
+	return slices.Chunk(body, max(1, (len(body)+n-1)/n))
+}
+
+// trickle sends what has been written, the header at first, and pauses before more.
+func (h *host) trickle(w http.ResponseWriter, r *http.Request, pause time.Duration) error {
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		return err
+	}
+	return clock.Sleep(r.Context(), h.site.clk, pause)
+}
+
+// hangUp closes the connection under an answer; over TCP with a reset, which is what
+// a crashed server sends.
+func hangUp(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // an error leaves an ordinary close, which will do
+	}
+	_ = conn.Close() // there is nobody left to tell
+}

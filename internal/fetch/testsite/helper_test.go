@@ -1,0 +1,76 @@
+package testsite
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start is not on a whole second, so that rounding of HTTP dates shows.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 300_000_000, time.UTC)
+
+// rig is a site whose clock is moved by hand and whose handlers are called directly.
+type rig struct {
+	t    testing.TB
+	site *Site
+	clk  *clocktest.Fake
+	at   time.Duration
+}
+
+func newRig(t testing.TB, cfg Config) *rig {
+	t.Helper()
+	clk := clocktest.NewFake(start)
+	cfg.Clock = clk
+	site, err := New(cfg)
+	require.NoError(t, err)
+	return &rig{t: t, site: site, clk: clk}
+}
+
+// to moves the clock to at, counted from New.
+func (r *rig) to(at time.Duration) {
+	r.t.Helper()
+	r.clk.Advance(at - r.at)
+	r.at = at
+}
+
+// get is the answer of host 0 to a GET; nil if it cut the connection.
+func (r *rig) get(path string) *httptest.ResponseRecorder { return r.do(http.MethodGet, path, 0) }
+
+func (r *rig) do(method, path string, host int) (rec *httptest.ResponseRecorder) {
+	r.t.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				panic(p)
+			}
+			rec = nil
+		}
+	}()
+	rec = httptest.NewRecorder()
+	r.site.Handler(host).ServeHTTP(rec, httptest.NewRequestWithContext(r.t.Context(), method, path, nil))
+	return rec
+}
+
+// status is what host 0 answers in one word: a status, or reset.
+func (r *rig) status(path string) string {
+	rec := r.get(path)
+	if rec == nil {
+		return "reset"
+	}
+	return fmt.Sprint(rec.Code)
+}
+
+func (r *rig) report() HostReport { return r.site.Report().Hosts[0] }
+
+// one is a site of one host.
+func one(h Host) Config { return Config{Seed: 42, Hosts: []Host{h}} }

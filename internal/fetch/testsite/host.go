@@ -1,0 +1,232 @@
+package testsite
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// host is one host at work: its law, its script and what it has seen. One lock, held
+// for well under a microsecond twice per request, is shared by nobody but the
+// requests to this host.
+type host struct {
+	site   *Site
+	index  int
+	cfg    Host // with defaults; never changes after New
+	addr   netip.Addr
+	seed   uint64
+	robots []byte // what robots.txt says
+	urls   int    // with content, and not disallowed
+
+	mu       sync.Mutex // guards what follows
+	lim      limiter
+	script   script
+	outages  []Outage // those not yet over
+	numbered int      // page requests outside of outages so far
+	answers  int      // to robots.txt so far
+	rec      record
+}
+
+func newHost(s *Site, index int, cfg Host, addr netip.Addr) *host {
+	d := newDraw(s.cfg.Seed, 0, index)
+	h := &host{
+		site: s, index: index, cfg: cfg, addr: addr,
+		seed:    d.next(),
+		robots:  []byte(cfg.Robots.text()),
+		lim:     newLimiter(cfg.Limit),
+		script:  script{steps: cfg.Script},
+		outages: cfg.Outages,
+		rec:     newRecord(cfg.Pages + cfg.Media + cfg.Private),
+	}
+	h.urls = h.expected()
+	return h
+}
+
+// kind is what a request asks for.
+type kind uint8
+
+const (
+	kindMissing kind = iota
+	kindPage
+	kindMedia
+	kindPrivate
+	kindRedirect
+	kindRobots
+	kindMethod // neither GET nor HEAD
+)
+
+// target is one thing on a host.
+type target struct {
+	kind       kind
+	n          int
+	disallowed bool
+}
+
+// slot is the bit of a target that has content. Pages come first, then media, then
+// private pages.
+func (h *host) slot(t target) int {
+	switch t.kind {
+	case kindMedia:
+		return h.cfg.Pages + t.n
+	case kindPrivate:
+		return h.cfg.Pages + h.cfg.Media + t.n
+	}
+	return t.n
+}
+
+// route reads a request. A target has one spelling: another one, such as /p/07, an
+// escaped letter or a query, is missing, so that a duplicate is always the crawler's.
+func (h *host) route(r *http.Request) target {
+	path := r.URL.EscapedPath()
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return target{kind: kindMethod}
+	}
+	t := target{kind: kindMissing}
+	if r.URL.RawQuery == "" {
+		t = h.find(path)
+	}
+	t.disallowed = t.kind != kindRobots && h.disallowed(path)
+	return t
+}
+
+// find takes the path apart by hand, once per request: with a pattern router it
+// would be the most expensive thing in the package.
+func (h *host) find(path string) target {
+	switch path {
+	case "/":
+		return target{kind: kindPage}
+	case "/robots.txt":
+		return target{kind: kindRobots}
+	}
+	dir, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch dir {
+	case "p":
+		return numbered(kindPage, name, 1, h.cfg.Pages)
+	case "m":
+		base, _, _ := strings.Cut(name, ".")
+		t := numbered(kindMedia, base, 0, h.cfg.Media)
+		if t.kind == kindMedia && path != mediaPath(t.n) {
+			return target{}
+		}
+		return t
+	case "r":
+		return numbered(kindRedirect, name, 0, h.cfg.Redirects)
+	case "private":
+		return numbered(kindPrivate, name, 0, h.cfg.Private)
+	}
+	return target{}
+}
+
+// numbered is the target of that kind and number, or a missing one if name is not
+// the one spelling of a number from low to below high.
+func numbered(k kind, name string, low, high int) target {
+	n, err := strconv.Atoi(name)
+	if err != nil || n < low || n >= high || name[0] == '+' || name[0] == '0' && len(name) > 1 || name[0] == '-' {
+		return target{}
+	}
+	return target{kind: k, n: n}
+}
+
+// disallowed looks at the path as it was asked for: /private/../p/1 is disallowed to
+// a crawler that does not normalize, and one that does never asks for it.
+func (h *host) disallowed(path string) bool {
+	return slices.ContainsFunc(h.cfg.Robots.Disallow, func(p string) bool { return strings.HasPrefix(path, p) })
+}
+
+// expected is how many URLs with content robots.txt leaves to a crawler. It tries
+// every path, once at New: Disallow may name any prefix, such as /p/1, which is also
+// one of /p/10.
+func (h *host) expected() int {
+	total := h.cfg.Pages + h.cfg.Media + h.cfg.Private
+	if len(h.cfg.Robots.Disallow) == 0 {
+		return total
+	}
+	for _, group := range []struct {
+		count int
+		path  func(int) string
+	}{{h.cfg.Pages, pagePath}, {h.cfg.Media, mediaPath}, {h.cfg.Private, privatePath}} {
+		for n := range group.count {
+			if h.disallowed(group.path(n)) {
+				total--
+			}
+		}
+	}
+	return total
+}
+
+// arrive records a request and decides it, at one instant under the lock, so that
+// the order of arrival is the order of the record, the script and the limiter.
+func (h *host) arrive(t target) verdict {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.site.now()
+	h.rec.arrive(now)
+	if t.kind == kindRobots {
+		h.rec.robots++
+	} else {
+		h.rec.page(now, t.disallowed, h.cfg.Robots.CrawlDelay)
+	}
+	return h.decideLocked(now, t)
+}
+
+// finish records how a request ended. A status is counted here and not at arrival,
+// because a client that left has not received it.
+func (h *host) finish(t target, v verdict, e ending) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rec.open--
+	if v.admitted {
+		h.lim.release()
+	}
+	h.rec.bytes += e.bytes
+	switch e.how {
+	case endReset:
+		h.rec.resets++
+		return
+	case endHang:
+		h.rec.hangs++
+		return
+	case endLeft:
+		h.rec.left++
+		return
+	}
+	h.rec.statuses[e.status]++
+	if t.kind == kindRobots && v.robots {
+		h.rec.robotsAnswer(h.site.now(), e.status)
+	}
+	if e.content {
+		h.rec.serve(h.slot(t))
+	}
+}
+
+// outageLocked is the outage at now, or nil. Those that are over are dropped, which
+// is safe because time under the lock does not go back.
+func (h *host) outageLocked(now clock.Instant) *Outage {
+	for len(h.outages) > 0 && now >= h.outages[0].end() {
+		h.outages = h.outages[1:]
+	}
+	if len(h.outages) == 0 || now < h.outages[0].begin() {
+		return nil
+	}
+	return &h.outages[0]
+}
+
+func (o *Outage) begin() clock.Instant { return clock.Instant(o.After) }
+func (o *Outage) end() clock.Instant   { return clock.Instant(o.After + o.For) }
+
+// latency is the time to the first byte of a target that is served.
+func (h *host) latency(t target, n int) time.Duration {
+	switch {
+	case t.kind == kindRobots:
+		return h.cfg.Robots.Latency
+	case t.kind == kindPage && t.n == 0 && h.cfg.Latency.FastRoot:
+		return 0
+	}
+	return h.cfg.Latency.sample(newDraw(h.seed, streamLatency, n))
+}

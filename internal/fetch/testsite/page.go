@@ -1,0 +1,220 @@
+package testsite
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// words are what texts are made of. There are 64, so that one draw of 64 bits is a
+// sentence of ten words; short and common, as the words of most pages are.
+var words = strings.Fields(`
+	apple bread candle door early field garden house island journey kitchen lamp
+	morning number ocean paper quiet river summer table under valley winter yellow
+	about before corner distance evening forest gentle harbour inside jacket kettle
+	ladder market narrow orange pencil question road silver tower useful village
+	water yesterday above bridge copper dinner empty friend green history iron
+	letter mirror north open pocket rain street`)
+
+const wordsPerSentence = 10
+
+// sentencesPerParagraph makes paragraphs of some 400 bytes, as prose has them.
+const sentencesPerParagraph = 6
+
+// mediaKind is one kind of document that is not HTML.
+type mediaKind struct{ ext, contentType, before, after string }
+
+// mediaKinds are taken in turn: one that may be searched for links, one that holds
+// data, one that is an image and yet a text, one that is neither.
+var mediaKinds = [...]mediaKind{
+	{".txt", "text/plain; charset=utf-8", "", "\n"},
+	{".json", "application/json", `{"text":"`, "\"}\n"},
+	{".svg", "image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg"><title>`, "</title></svg>\n"},
+	{".bin", "application/octet-stream", "\x00\x01", "\x00"},
+}
+
+var redirectStatuses = [...]int{
+	http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+}
+
+// pagePath is the one spelling of page n. The home page has no number, as in life.
+func pagePath(n int) string {
+	if n == 0 {
+		return "/"
+	}
+	return "/p/" + strconv.Itoa(n)
+}
+
+func mediaPath(n int) string { return "/m/" + strconv.Itoa(n) + mediaKinds[n%len(mediaKinds)].ext }
+
+func privatePath(n int) string { return "/private/" + strconv.Itoa(n) }
+
+// appendPage writes page n. Nothing but the seed, the host's Config and, for links
+// to other hosts, their addresses goes into it.
+func (h *host) appendPage(b []byte, n int) []byte {
+	d := newDraw(h.seed, streamPage, n)
+	b = h.appendHead(b, &d, n)
+	b = appendText(b, &d, h.cfg.Size.sample(&d))
+	b = append(b, "</p>\n<ul>\n"...)
+	b = h.appendTreeLinks(b, n)
+	b = h.appendRandomLinks(b, &d)
+	b = h.appendItemLinks(b, n)
+	return append(b, "</ul>\n</body></html>\n"...)
+}
+
+// appendHead names the host and the number of the page in its title and its heading,
+// so that whoever looks at a crawl's output can tell what a record is.
+func (h *host) appendHead(b []byte, d *draw, n int) []byte {
+	first, second := words[d.below(len(words))], words[d.below(len(words))]
+	for _, open := range [...]string{
+		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
+		"</title></head>\n<body>\n<h1>",
+	} {
+		b = append(b, open...)
+		b = append(b, first...)
+		b = append(b, ' ')
+		b = append(b, second...)
+		b = append(b, ", "...)
+		b = append(b, h.cfg.Name...)
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, int64(n), 10)
+	}
+	return append(b, "</h1>\n<p>"...)
+}
+
+// appendText writes sentences until size bytes are reached.
+func appendText(b []byte, d *draw, size int) []byte {
+	end := len(b) + size
+	for s := 1; len(b) < end; s++ {
+		bits := d.next()
+		for range wordsPerSentence {
+			b = append(b, words[bits%64]...)
+			b = append(b, ' ')
+			bits >>= 6
+		}
+		b[len(b)-1] = '.'
+		if s%sentencesPerParagraph == 0 {
+			b = append(b, "</p>\n<p>"...)
+		} else {
+			b = append(b, ' ')
+		}
+	}
+	return b
+}
+
+// appendTreeLinks writes the links that make every page reachable: page n is the
+// parent of the Fanout pages from n*Fanout+1 on.
+func (h *host) appendTreeLinks(b []byte, n int) []byte {
+	from := n*h.cfg.Fanout + 1
+	for child := from; child < min(from+h.cfg.Fanout, h.cfg.Pages); child++ {
+		b = appendLink(b, "", "/p/", child, "")
+	}
+	return b
+}
+
+// appendRandomLinks writes links that a crawler has often seen before, which is what
+// most links of the web are.
+func (h *host) appendRandomLinks(b []byte, d *draw) []byte {
+	for range h.cfg.CrossLinks {
+		b = appendPageLink(b, "", d.below(h.cfg.Pages))
+	}
+	others := len(h.site.hosts) - 1
+	for range h.cfg.HostLinks * min(1, others) {
+		other := h.site.hosts[(h.index+1+d.below(others))%len(h.site.hosts)]
+		b = appendPageLink(b, h.site.URL(other.index), d.below(other.cfg.Pages))
+	}
+	return b
+}
+
+// appendItemLinks writes the links to what is no page: item j is linked from page j
+// modulo Pages, so each from exactly one.
+func (h *host) appendItemLinks(b []byte, n int) []byte {
+	for j := n; j < h.cfg.Media; j += h.cfg.Pages {
+		b = appendLink(b, "", "/m/", j, mediaKinds[j%len(mediaKinds)].ext)
+	}
+	for j := n; j < h.cfg.Redirects; j += h.cfg.Pages {
+		b = appendLink(b, "", "/r/", j, "")
+	}
+	for j := n; j < h.cfg.Missing; j += h.cfg.Pages {
+		b = appendLink(b, "", "/x/", j, "")
+	}
+	for j := n; j < h.cfg.Private; j += h.cfg.Pages {
+		b = appendLink(b, "", "/private/", j, "")
+	}
+	return b
+}
+
+func appendPageLink(b []byte, origin string, n int) []byte {
+	if n > 0 {
+		return appendLink(b, origin, "/p/", n, "")
+	}
+	b = append(b, `<li><a href="`...)
+	b = append(b, origin...)
+	return append(b, "/\">home</a></li>\n"...)
+}
+
+// appendLink writes a link without building its path first: a page has many.
+func appendLink(b []byte, origin, dir string, n int, ext string) []byte {
+	b = append(b, `<li><a href="`...)
+	b = append(b, origin...)
+	b = append(b, dir...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	b = append(b, ext...)
+	b = append(b, `">`...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, "</a></li>\n"...)
+}
+
+// appendMedia writes a document that is what its media type says.
+func (h *host) appendMedia(b []byte, n int) []byte {
+	kind := &mediaKinds[n%len(mediaKinds)]
+	d := newDraw(h.seed, streamMedia, n)
+	b = append(b, kind.before...)
+	for end := len(b) + h.cfg.Size.sample(&d); len(b) < end; {
+		b = append(b, words[d.below(len(words))]...)
+		b = append(b, ' ')
+	}
+	return append(b, kind.after...)
+}
+
+// appendPrivate writes a page that leads nowhere but home: what lies behind a page
+// that must not be fetched must not be needed to reach anything else.
+func (h *host) appendPrivate(b []byte, n int) []byte {
+	d := newDraw(h.seed, streamPrivate, n)
+	b = h.appendHead(b, &d, n)
+	b = appendText(b, &d, h.cfg.Size.sample(&d))
+	b = append(b, "</p>\n<ul>\n"...)
+	b = appendPageLink(b, "", 0)
+	return append(b, "</ul>\n</body></html>\n"...)
+}
+
+// redirect is the answer to redirect n: its status and where it leads.
+func (h *host) redirect(n int) (status int, location string) {
+	status = redirectStatuses[n%len(redirectStatuses)]
+	if n%4 == 2 && n+1 < h.cfg.Redirects {
+		return status, "/r/" + strconv.Itoa(n+1)
+	}
+	d := newDraw(h.seed, streamRedirect, n)
+	return status, pagePath(d.below(h.cfg.Pages))
+}
+
+// text is the file that the other fields describe. It ends with an Allow where there
+// is no Disallow, since a group without rules is read in more than one way.
+func (r *Robots) text() string {
+	if r.Text != "" || !r.exists() {
+		return r.Text
+	}
+	var b strings.Builder
+	b.WriteString("User-agent: *\n")
+	if r.CrawlDelay > 0 {
+		fmt.Fprintf(&b, "Crawl-delay: %s\n", strconv.FormatFloat(r.CrawlDelay.Seconds(), 'f', -1, 64))
+	}
+	for _, p := range r.Disallow {
+		fmt.Fprintf(&b, "Disallow: %s\n", p)
+	}
+	if len(r.Disallow) == 0 {
+		b.WriteString("Allow: /\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,240 @@
+package testsite
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+)
+
+// varied has some of everything.
+func varied(seed uint64) Config {
+	return Config{Seed: seed, Port: 8080, Hosts: []Host{
+		{Name: "a", Pages: 40, Fanout: 3, CrossLinks: 4, HostLinks: 2, Media: 9, Redirects: 7, Missing: 5, Private: 3},
+		{Name: "b", Count: 2, Pages: 6, Fanout: 2, HostLinks: 1, Size: Size{Min: 10, Max: 500}},
+	}}
+}
+
+// digest is the hash of everything host has, each answer with its path.
+func digest(r *rig, host int) string {
+	sum := sha256.New()
+	h := r.site.hosts[host]
+	for n := range h.cfg.Pages {
+		fmt.Fprintf(sum, "%s\n%s", pagePath(n), r.do("GET", pagePath(n), host).Body)
+	}
+	for n := range h.cfg.Media {
+		fmt.Fprintf(sum, "%s\n%s", mediaPath(n), r.do("GET", mediaPath(n), host).Body)
+	}
+	for n := range h.cfg.Private {
+		fmt.Fprintf(sum, "%s\n%s", privatePath(n), r.do("GET", privatePath(n), host).Body)
+	}
+	for n := range h.cfg.Redirects {
+		rec := r.do("GET", fmt.Sprintf("/r/%d", n), host)
+		fmt.Fprintf(sum, "%d %s\n", rec.Code, rec.Header().Get("Location"))
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}
+
+// TestGolden pins the site of a seed. A change here changes every site that anyone
+// has written down a seed for, so it must be meant.
+func TestGolden(t *testing.T) {
+	r := newRig(t, varied(42))
+	require.Equal(t, "a0e5950ee0563cdd", digest(r, 0))
+	require.Equal(t, "acb90a1c7960339a", digest(r, 1))
+	require.Equal(t, "816cb2a0977fb94d", digest(r, 2))
+}
+
+func TestSeeds(t *testing.T) {
+	a, again, other := newRig(t, varied(42)), newRig(t, varied(42)), newRig(t, varied(43))
+	for host := range 3 {
+		require.Equal(t, digest(a, host), digest(again, host))
+		require.NotEqual(t, digest(a, host), digest(other, host))
+	}
+	require.NotEqual(t, digest(a, 1), digest(a, 2), "hosts of one kind have pages of their own")
+}
+
+// TestPagesDoNotDependOnOrder serves pages backwards, and twice.
+func TestPagesDoNotDependOnOrder(t *testing.T) {
+	forward, backward := newRig(t, varied(1)), newRig(t, varied(1))
+	want := make([]string, 40)
+	for n := range want {
+		want[n] = forward.get(pagePath(n)).Body.String()
+	}
+	for n, body := range slices.Backward(want) {
+		require.Equal(t, body, backward.get(pagePath(n)).Body.String())
+		require.Equal(t, body, backward.get(pagePath(n)).Body.String())
+	}
+}
+
+// crawl follows every link and redirect from "/" of host 0 and returns the status of
+// every URL found, in its canonical spelling.
+func crawl(r *rig) map[string]int {
+	found := map[string]int{"/": 0}
+	for queue := []string{"/"}; len(queue) > 0; queue = queue[1:] {
+		rec := r.get(queue[0])
+		found[queue[0]] = rec.Code
+		links := hrefs(r.t, rec.Body.Bytes())
+		if loc := rec.Header().Get("Location"); loc != "" {
+			links = append(links, loc)
+		}
+		for _, l := range links {
+			if _, seen := found[l]; !seen && strings.HasPrefix(l, "/") {
+				found[l] = 0
+				queue = append(queue, l)
+			}
+		}
+	}
+	return found
+}
+
+func hrefs(t testing.TB, body []byte) []string {
+	var links []string
+	doc, err := html.Parse(bytes.NewReader(body))
+	require.NoError(t, err)
+	for n := range doc.Descendants() {
+		for _, a := range n.Attr {
+			if a.Key == "href" {
+				links = append(links, a.Val)
+			}
+		}
+	}
+	return links
+}
+
+// TestEverythingIsReachable is a law for any shape of site: from "/" a crawler finds
+// each page, document, redirect and dead link, and nothing else.
+func TestEverythingIsReachable(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := Host{
+			Pages:      rapid.IntRange(1, 60).Draw(rt, "pages"),
+			Fanout:     rapid.IntRange(1, 9).Draw(rt, "fanout"),
+			CrossLinks: rapid.IntRange(0, 3).Draw(rt, "cross"),
+			Media:      rapid.IntRange(0, 70).Draw(rt, "media"),
+			Redirects:  rapid.IntRange(0, 70).Draw(rt, "redirects"),
+			Missing:    rapid.IntRange(0, 70).Draw(rt, "missing"),
+			Private:    rapid.IntRange(0, 70).Draw(rt, "private"),
+			Size:       Size{Max: 20},
+		}
+		r := newRig(t, one(h))
+		count := map[int]int{}
+		for _, status := range crawl(r) {
+			count[status/100]++
+		}
+		want := map[int]int{2: h.Pages + h.Media + h.Private}
+		if h.Redirects > 0 {
+			want[3] = h.Redirects
+		}
+		if h.Missing > 0 {
+			want[4] = h.Missing
+		}
+		require.Equal(rt, want, count)
+		got := r.report()
+		require.Equal(rt, int64(got.URLs), got.Distinct)
+		require.Zero(rt, got.Duplicates)
+	})
+}
+
+func TestHostLinks(t *testing.T) {
+	r := newRig(t, varied(3))
+	hosts := map[string]int{}
+	for n := range 40 {
+		outward := 0
+		for _, l := range hrefs(t, r.get(pagePath(n)).Body.Bytes()) {
+			u, err := url.Parse(l)
+			require.NoError(t, err)
+			if u.Host == "" {
+				continue
+			}
+			outward++
+			hosts[u.Host]++
+			target := map[string]int{"127.0.1.2:8080": 1, "127.0.1.3:8080": 2}[u.Host]
+			require.NotZero(t, target, "%s is no other host of this site", l)
+			require.Equal(t, 200, r.do("GET", u.Path, target).Code, l)
+		}
+		require.Equal(t, 2, outward)
+	}
+	require.Len(t, hosts, 2)
+
+	alone := newRig(t, one(Host{Pages: 1, HostLinks: 3}))
+	require.Empty(t, hrefs(t, alone.get("/").Body.Bytes()), "there is no other host to link to")
+}
+
+func TestSpellings(t *testing.T) {
+	r := newRig(t, varied(1))
+	for path, want := range map[string]string{
+		"/p/1": "200", "/p/39": "200", "/m/0.txt": "200", "/m/1.json": "200", "/private/0": "200", "/r/0": "301", "/r/1": "302",
+		"/p/40": "404", "/p/0": "404", "/p/01": "404", "/p/+1": "404", "/p/-0": "404", "/p/-1": "404", "/p/": "404", "/p": "404",
+		"/p/1/": "404", "/%70/1": "404", "/p/1?": "200", "/p/1?a": "404", "//p/1": "404", "/m/0": "404", "/m/0.json": "404",
+		"/m/00.txt": "404", "/private/3": "404", "/r/7": "404", "/x/0": "404", "/p/99999999999999999999": "404", "/robots.txt?": "404",
+	} {
+		require.Equal(t, want, r.status(path), path)
+	}
+	require.Equal(t, int64(1), r.report().Duplicates, "/p/1? is /p/1")
+}
+
+func TestRedirectChainsEnd(t *testing.T) {
+	r := newRig(t, one(Host{Pages: 5, Redirects: 40}))
+	longest := 0
+	for n := range 40 {
+		path, hops := fmt.Sprintf("/r/%d", n), 0
+		for strings.HasPrefix(path, "/r/") {
+			path = r.get(path).Header().Get("Location")
+			hops++
+		}
+		require.Equal(t, "200", r.status(path))
+		longest = max(longest, hops)
+	}
+	require.Equal(t, 2, longest)
+}
+
+func TestSizes(t *testing.T) {
+	r := newRig(t, one(Host{Pages: 200, Size: Size{Min: 1000, Max: 3000}, Media: 8}))
+	sum := 0
+	for n := range 200 {
+		body := r.get(pagePath(n)).Body
+		require.Equal(t, fmt.Sprint(body.Len()), r.get(pagePath(n)).Header().Get("Content-Length"))
+		// A sentence is at most 90 bytes, head and tags some 300, ten links some 400.
+		require.Greater(t, body.Len(), 1000)
+		require.Less(t, body.Len(), 3000+800)
+		sum += body.Len()
+	}
+	require.InDelta(t, 2000+300, sum/200, 300)
+
+	empty := newRig(t, one(Host{Pages: 1, Size: Size{Min: 0, Max: 1}}))
+	require.Less(t, empty.get("/").Body.Len(), 500)
+}
+
+func TestMediaIsWhatItSays(t *testing.T) {
+	r := newRig(t, one(Host{Media: 8}))
+	for n := range 8 {
+		rec := r.get(mediaPath(n))
+		require.Equal(t, mediaKinds[n%4].contentType, rec.Header().Get("Content-Type"))
+		switch body := rec.Body.Bytes(); n % 4 {
+		case 1:
+			require.True(t, json.Valid(body))
+		case 2:
+			require.NoError(t, xml.Unmarshal(body, new(struct{ Title string })))
+		case 3:
+			require.Contains(t, string(body), "\x00")
+		}
+	}
+}
+
+func TestWordsFillADraw(t *testing.T) {
+	require.Len(t, words, 64, "six bits choose a word")
+	seen := map[string]bool{}
+	for _, w := range words {
+		require.False(t, seen[w], w)
+		seen[w] = true
+	}
+}

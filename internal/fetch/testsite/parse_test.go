@@ -1,0 +1,200 @@
+package testsite
+
+import (
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const everything = `
+seed: 7
+base: 127.0.9.1
+port: 8080
+grace: 20ms
+hosts:
+  - name: all
+    count: 2
+    pages: 51
+    fanout: 5
+    cross_links: 3
+    host_links: 1
+    size: {min: 100, max: 200}
+    media: 1
+    redirects: 2
+    missing: 3
+    private: 4
+    latency: {typical: 20ms, dist: lognormal, spread: 0.4, body: 1s, fast_root: true}
+    limit: {rate: 5, burst: 2, requests: 60, window: 1m, concurrent: 9}
+    refusal: {status: 503, retry_after: http-date, wait: 2s}
+    script: [200, 200, 429, 503*3, 500*]
+    flaky: {probability: 0.25, kinds: [500, reset]}
+    outages:
+      - {after: 10s, for: 5s, mode: close-listener}
+      - {after: 15s, for: 1m30s, mode: status, status: 502}
+    robots: {allow: true, disallow: [/private/], crawl_delay: 1.5s, text: "x", status: 503, times: 2, latency: 1s}
+`
+
+func TestParseEverything(t *testing.T) {
+	got, err := Parse([]byte(everything))
+	require.NoError(t, err)
+	want := Config{Seed: 7, Base: "127.0.9.1", Port: 8080, Grace: 20 * ms, Hosts: []Host{{
+		Name: "all", Count: 2, Pages: 51, Fanout: 5, CrossLinks: 3, HostLinks: 1, Size: Size{Min: 100, Max: 200},
+		Media: 1, Redirects: 2, Missing: 3, Private: 4,
+		Latency: Latency{Typical: 20 * ms, Dist: distLognormal, Spread: 0.4, Body: time.Second, FastRoot: true},
+		Limit:   Limit{Rate: 5, Burst: 2, Requests: 60, Window: time.Minute, Concurrent: 9},
+		Refusal: Refusal{Status: 503, RetryAfter: retryDate, Wait: 2 * time.Second},
+		Script:  []Step{{Status: 200}, {Status: 200}, {Status: 429}, {Status: 503, Times: 3}, {Status: 500, Times: -1}},
+		Flaky:   Flaky{Probability: 0.25, Kinds: []string{"500", kindReset}},
+		Outages: []Outage{{After: 10 * time.Second, For: 5 * time.Second, Mode: modeClose}, {After: 15 * time.Second, For: 90 * time.Second, Mode: modeStatus, Status: 502}},
+		Robots:  Robots{Allow: true, Disallow: []string{"/private/"}, CrawlDelay: 1500 * ms, Text: "x", Status: 503, Times: 2, Latency: time.Second},
+	}}}
+	require.Equal(t, want, got)
+	requireAllSet(t, reflect.ValueOf(got.Hosts[0]), "Host")
+}
+
+// requireAllSet keeps the file above complete: a new field must appear in it.
+func requireAllSet(t *testing.T, v reflect.Value, path string) {
+	for f, fv := range v.Fields() {
+		require.False(t, fv.IsZero(), "%s.%s is not in the example", path, f.Name)
+		if fv.Kind() == reflect.Struct {
+			requireAllSet(t, fv, path+"."+f.Name)
+		}
+	}
+}
+
+// TestParsePackageComment keeps the example in the package comment working.
+func TestParsePackageComment(t *testing.T) {
+	src, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	var file strings.Builder
+	for line := range strings.Lines(string(src)) {
+		if text, ok := strings.CutPrefix(line, "//\t"); ok && (file.Len() > 0 || strings.HasPrefix(text, "seed:")) {
+			file.WriteString(text)
+		}
+	}
+	cfg, err := Parse([]byte(file.String()))
+	require.NoError(t, err)
+	require.Len(t, cfg.Hosts, 2)
+	_, err = New(cfg)
+	require.NoError(t, err)
+}
+
+func TestParseErrorsNamePathAndFix(t *testing.T) {
+	for _, tc := range []struct{ name, file, want string }{
+		{"empty", "", "the site file is empty; write at least hosts: [{pages: 20}]"},
+		{"comment", "# nothing\n", "the site file is empty"},
+		{"no hosts", "seed: 1", "hosts: there are none; list at least one"},
+		{"scalar", "hello", `the site file: line 1: "hello" will not do; write a mapping with fields seed, base, port, grace, hosts`},
+		{"two documents", "hosts: [{}]\n---\nhosts: [{}]", "a second document; keep one"},
+		{"syntax", "hosts: [", "read the site file: yaml:"},
+		{"unknown", "hosts:\n  - pages: 3\n    latncy: {}", "hosts[0].latncy: line 3: there is no such field; the fields here are name, count, pages"},
+		{"unknown below", "hosts: [{}, {limit: {rps: 3}}]", "hosts[1].limit.rps: line 1: there is no such field; the fields here are rate, burst, requests, window, concurrent"},
+		{"hidden field", "hosts: [{}]\nclock: 3", "clock: line 2: there is no such field"},
+		{"dash", "hosts: [{}]\n\"-\": 3", "-: line 2: there is no such field"},
+		{"no name", "hosts: [{}]\n\"\": 3", "line 2: there is no such field"},
+		{"twice", "hosts: [{pages: 1, pages: 2}]", "hosts[0].pages: line 1: it is set twice; keep one"},
+		{"duration", "hosts: [{latency: {typical: 20}}]", `hosts[0].latency.typical: line 1: "20" will not do; write a duration such as 20ms`},
+		{"number", "hosts: [{pages: many}]", `hosts[0].pages: line 1: "many" will not do; write a whole number`},
+		{"fraction", "hosts: [{pages: 1.5}]", `hosts[0].pages: line 1: "1.5" will not do; write a whole number`},
+		{"float", "hosts: [{limit: {rate: fast}}]", `hosts[0].limit.rate: line 1: "fast" will not do; write a number`},
+		{"bool", "hosts: [{robots: {allow: maybe}}]", `hosts[0].robots.allow: line 1: "maybe" will not do; write true or false`},
+		{"text", "hosts: [{name: [a]}]", "hosts[0].name: line 1: a list will not do; write a text"},
+		{"list", "hosts: {}", "hosts: line 1: a mapping will not do; write a list"},
+		{"mapping", "hosts: [{limit: 5}]", `hosts[0].limit: line 1: "5" will not do; write a mapping with fields rate`},
+		{"step", "hosts: [{script: [200, 503*x]}]", `hosts[0].script[1]: line 1: "503*x" is no step of a script; use one such as 503, 503*3 or 503*`},
+		{"step never", "hosts: [{script: [503*0]}]", "hosts[0].script[0]: line 1:"},
+		{"step list", "hosts: [{script: [[503]]}]", "hosts[0].script[0]: line 1: a list will not do"},
+		{"range", "hosts: [{}, {pages: -1}]", "hosts[1].pages: -1 is out of range; use 0 to 10000000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse([]byte(tc.file))
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestNewErrorsNamePathAndFix(t *testing.T) {
+	for want, h := range map[string]Host{
+		`hosts[0].name: "Slow!" has other signs`:                   {Name: "Slow!"},
+		"hosts[0].count: 10001 is out of range; use 0 to 10000":    {Count: 10001},
+		"hosts[0].fanout: -1 is out":                               {Fanout: -1},
+		"hosts[0].size: min 3 is above max 2; swap":                {Size: Size{Min: 3, Max: 2}},
+		"hosts[0].latency.dist: normal is unknown; use one of":     {Latency: Latency{Dist: "normal"}},
+		"hosts[0].latency.spread: 1.5 is out of range; use 0 to 1": {Latency: Latency{Spread: 1.5}},
+		"hosts[0].latency.spread: NaN is out":                      {Latency: Latency{Spread: math.NaN()}},
+		"hosts[0].latency.spread: 2.5 is out of range; use 0 to 2": {Latency: Latency{Spread: 2.5, Dist: distLognormal}},
+		"hosts[0].limit.rate: 1e-05 is out of range; use 0.001":    {Limit: Limit{Rate: 1e-5}},
+		"hosts[0].limit.burst: it has no meaning without a rate":   {Limit: Limit{Burst: 1}},
+		"hosts[0].limit: requests and window go together; set":     {Limit: Limit{Requests: 1}},
+		"hosts[0].refusal.status: 500 is unknown; use one of":      {Refusal: Refusal{Status: 500}},
+		"hosts[0].refusal.retry_after: date is unknown; use":       {Refusal: Refusal{RetryAfter: "date"}},
+		"hosts[0].script[0]: 302 is no status of a script; use":    {Script: []Step{{Status: 302}}},
+		"hosts[0].script[0]: -2 is out of range":                   {Script: []Step{{Status: 200, Times: -2}}},
+		"hosts[0].flaky.kinds[1]: 404 is unknown; use one of":      {Flaky: Flaky{Kinds: []string{"500", "404"}}},
+		"hosts[0].flaky.probability: 2 is out of range; use 0":     {Flaky: Flaky{Probability: 2}},
+		"hosts[0].outages[0].for: 0s is out of range; use 1ns to":  {Outages: []Outage{{After: 1}}},
+		"hosts[0].outages[0].mode: down is unknown; use one of":    {Outages: []Outage{{For: 1, Mode: "down"}}},
+		"hosts[0].outages[0].status: 0 is out of range; use 400":   {Outages: []Outage{{For: 1, Mode: modeStatus}}},
+		"hosts[0].outages[0].status: it has no meaning in mode":    {Outages: []Outage{{For: 1, Status: 500}}},
+		"hosts[0].outages[1].after: 5ns is before the end of the":  {Outages: []Outage{{For: 10}, {After: 5, For: 1}}},
+		`hosts[0].robots.disallow[0]: "private" is no plain`:       {Robots: Robots{Disallow: []string{"private"}}},
+		`hosts[0].robots.disallow[0]: "/*.gif" is no plain prefix`: {Robots: Robots{Disallow: []string{"/*.gif"}}},
+		"hosts[0].robots.times: it has no meaning without a":       {Robots: Robots{Times: 2}},
+		"hosts[0].latency.spread: it has no meaning with a":        {Latency: Latency{Spread: 0.5}},
+		"hosts[0].refusal.wait: it has no meaning without":         {Refusal: Refusal{Wait: time.Second}},
+		"hosts[0].robots.status: 200 is out of range; use 400 to":  {Robots: Robots{Status: 200}},
+	} {
+		_, err := New(one(h))
+		require.ErrorContains(t, err, want)
+	}
+	for want, cfg := range map[string]Config{
+		"hosts (counted): 10001 is out":                                 {Hosts: []Host{{Count: 10000}, {}}},
+		"port: 65536 is out of range; use 0 to 65535":                   {Port: 65536, Hosts: []Host{{}}},
+		"grace: -1ns is out":                                            {Grace: -1, Hosts: []Host{{}}},
+		`base: "10.0.0.1" is no address in 127.0.0.0/8; use one such`:   {Base: "10.0.0.1", Hosts: []Host{{}}},
+		`base: "::1" is no`:                                             {Base: "::1", Hosts: []Host{{}}},
+		"base: 3 hosts from 127.255.255.254 on leave 127.0.0.0/8; use ": {Base: "127.255.255.254", Hosts: []Host{{Count: 3}}},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestStepText(t *testing.T) {
+	for text, want := range map[string]Step{
+		"503": {Status: 503}, "503*3": {Status: 503, Times: 3}, "503*": {Status: 503, Times: -1},
+	} {
+		var got Step
+		require.NoError(t, got.UnmarshalText([]byte(text)))
+		require.Equal(t, want, got)
+		back, err := got.MarshalText()
+		require.NoError(t, err)
+		require.Equal(t, text, string(back))
+	}
+}
+
+// FuzzParse: whatever is accepted makes a site, and is the same when it is written
+// and read again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(everything))
+	f.Add([]byte("hosts: [{}]"))
+	f.Add([]byte("hosts: [&a {name: x, script: [503*2]}, *a]"))
+	f.Add([]byte("hosts: [{robots: {text: \"a\\r\\nb\\u2028\"}}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cfg, err := Parse(data)
+		if err != nil {
+			return
+		}
+		text, err := yaml.Marshal(cfg)
+		require.NoError(t, err)
+		back, err := Parse(text)
+		require.NoError(t, err, "written as:\n%s", text)
+		require.Equal(t, cfg, back)
+	})
+}

@@ -1,0 +1,174 @@
+package testsite
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what the hosts have seen so far. It is a copy that nothing changes.
+type Report struct {
+	Seed    uint64        `json:"seed"`
+	Elapsed time.Duration `json:"elapsed_ns"` // since New
+	Grace   time.Duration `json:"grace_ns"`   // see HostReport.InFlight
+	Hosts   []HostReport  `json:"hosts"`
+	Total   HostReport    `json:"total"` // sums alone: gaps and rates are a host's own
+}
+
+// HostReport is what one host has seen. Requests that have been answered, failed or
+// abandoned are all in Statuses, Resets, Hangs and Left; the rest of Requests are
+// open.
+type HostReport struct {
+	Name     string        `json:"name"`
+	URL      string        `json:"url,omitempty"`
+	Requests int64         `json:"requests"` // everything that arrived, robots.txt included
+	Statuses map[int]int64 `json:"statuses"`
+	Resets   int64         `json:"resets"` // connections cut by the host
+	Hangs    int64         `json:"hangs"`  // requests the host never answered
+	Left     int64         `json:"left"`   // requests the client gave up, or the end of the site cut
+	Bytes    int64         `json:"bytes"`  // of bodies, as sent
+
+	Refusals         int64 `json:"refusals"`           // 429 and 503 by limit, script, outage or robots status
+	InsideRetryAfter int64 `json:"inside_retry_after"` // arrived while a Retry-After ran
+	InFlight         int64 `json:"in_flight"`          // the same, but within Grace of the refusal that began it
+
+	MinGap  time.Duration `json:"min_gap_ns"` // between two arrivals; zero below two
+	Rate    float64       `json:"rate"`       // mean arrivals per second from first to last; zero below two
+	Peak    int           `json:"peak"`       // most arrivals in any second, seen in steps of 10ms
+	Allowed float64       `json:"allowed"`    // requests per second the limit grants; zero if unlimited
+	MaxOpen int           `json:"max_open"`   // most requests open at a time
+
+	URLs       int   `json:"urls"`       // with content, and not disallowed
+	Distinct   int64 `json:"distinct"`   // URLs with content served in full by GET
+	Duplicates int64 `json:"duplicates"` // times one was served in full again
+
+	Robots           int64 `json:"robots"`            // requests for robots.txt
+	BeforeRobots     int64 `json:"before_robots"`     // page requests before the first answer to one
+	RobotsViolations int64 `json:"robots_violations"` // page requests to disallowed paths, or under a 5xx robots.txt
+	DelayViolations  int64 `json:"delay_violations"`  // page requests closer than Crawl-delay, less a tenth or 50ms
+}
+
+// Report copies the record of every host. Hosts are copied one after another, so a
+// report during a run is exact per host and not quite one instant over all.
+func (s *Site) Report() Report {
+	r := Report{
+		Seed: s.cfg.Seed, Elapsed: time.Duration(s.now()), Grace: s.cfg.Grace,
+		Total: HostReport{Name: "total", Statuses: make(map[int]int64)},
+	}
+	for _, h := range s.hosts {
+		hr := h.report()
+		r.Hosts = append(r.Hosts, hr)
+		r.Total.add(&hr)
+	}
+	return r
+}
+
+// report holds the lock only to copy numbers: writing them out is the caller's time,
+// not the host's.
+func (h *host) report() HostReport {
+	hr := HostReport{Name: h.cfg.Name, URL: h.site.URL(h.index), URLs: h.urls, Allowed: h.cfg.Limit.perSecond()}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &h.rec
+	hr.Requests, hr.Statuses, hr.Bytes = r.requests, maps.Clone(r.statuses), r.bytes
+	hr.Resets, hr.Hangs, hr.Left = r.resets, r.hangs, r.left
+	hr.Refusals, hr.InsideRetryAfter, hr.InFlight = r.refusals, r.inside, r.inFlight
+	hr.MinGap, hr.Rate, hr.Peak, hr.MaxOpen = r.minGap, r.rate(), int(r.peak.peak), r.maxOpen
+	hr.Distinct, hr.Duplicates = r.distinct, r.duplicates
+	hr.Robots, hr.BeforeRobots = r.robots, r.beforeRobots
+	hr.RobotsViolations, hr.DelayViolations = r.violations, r.delayViolations
+	return hr
+}
+
+// add leaves out what has no sum: gaps, rates, limits, and the most requests open at
+// a time, which the hosts reached at different times.
+func (t *HostReport) add(h *HostReport) {
+	t.Requests += h.Requests
+	for status, n := range h.Statuses {
+		t.Statuses[status] += n
+	}
+	t.Resets += h.Resets
+	t.Hangs += h.Hangs
+	t.Left += h.Left
+	t.Bytes += h.Bytes
+	t.Refusals += h.Refusals
+	t.InsideRetryAfter += h.InsideRetryAfter
+	t.InFlight += h.InFlight
+	t.URLs += h.URLs
+	t.Distinct += h.Distinct
+	t.Duplicates += h.Duplicates
+	t.Robots += h.Robots
+	t.BeforeRobots += h.BeforeRobots
+	t.RobotsViolations += h.RobotsViolations
+	t.DelayViolations += h.DelayViolations
+}
+
+// ok is how many requests were answered with 2xx or 3xx.
+func (t *HostReport) ok() int64 {
+	var n int64
+	for status, count := range t.Statuses {
+		if status < 400 {
+			n += count
+		}
+	}
+	return n
+}
+
+// failed is how many ended badly without being refusals: the host's doing, or the
+// client's patience. A 404 is an answer. Every 429 is a refusal, so the rest of the
+// refusals are what part of the 503s is.
+func (t *HostReport) failed() int64 {
+	n := t.Resets + t.Hangs + t.Left - (t.Refusals - t.Statuses[http.StatusTooManyRequests])
+	for status, count := range t.Statuses {
+		if status >= 500 {
+			n += count
+		}
+	}
+	return max(0, n) // during a run a refusal is counted before its status is
+}
+
+// WriteTable writes the report for people, one line per host and a line of sums, and
+// below it what the columns mean: a figure such as "in flight" depends on the grace,
+// so the grace stands beside it. An error is that of w.
+func (r *Report) WriteTable(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	// What is written to a tabwriter before Flush only fills its cells.
+	_, _ = fmt.Fprintln(tw, strings.Join([]string{
+		"host", "requests", "ok", "refused", "inside", "in flight", "5xx/lost", "avg/s", "peak/s", "limit/s",
+		"min gap", "open", "pages", "twice", "robots", "violations", "KiB", "",
+	}, "\t"))
+	for i := range r.Hosts {
+		r.Hosts[i].writeRow(tw)
+	}
+	r.Total.writeRow(tw)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "inside: arrived while a Retry-After ran; in flight: the same, within %v of the refusal, so probably sent before it was read\n"+
+		"pages: served / there to be served; twice: served again; violations: of disallow and of crawl-delay; seed %d, %v\n",
+		r.Grace, r.Seed, r.Elapsed.Round(time.Millisecond))
+	return err
+}
+
+// writeRow leaves cells empty that have no meaning in the line of sums, and writes a
+// hyphen where a host has no such thing.
+func (t *HostReport) writeRow(w io.Writer) {
+	rate, peak, limit, gap, open := "", "", "", "", ""
+	if t.URL != "" { // not the line of sums
+		rate, peak, open = fmt.Sprintf("%.1f", t.Rate), fmt.Sprint(t.Peak), fmt.Sprint(t.MaxOpen)
+		limit, gap = "-", "-"
+		if t.Allowed > 0 {
+			limit = fmt.Sprintf("%.3g", t.Allowed)
+		}
+		if t.Requests > 1 {
+			gap = t.MinGap.Round(100 * time.Microsecond).String()
+		}
+	}
+	_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d+%d\t%d\t\n",
+		t.Name, t.Requests, t.ok(), t.Refusals, t.InsideRetryAfter, t.InFlight, t.failed(), rate, peak, limit,
+		gap, open, t.Distinct, t.URLs, t.Duplicates, t.Robots, t.RobotsViolations, t.DelayViolations, t.Bytes>>10)
+}

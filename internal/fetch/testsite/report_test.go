@@ -1,0 +1,173 @@
+package testsite
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// TestReportOfASequence drives one host by hand through everything that is counted.
+func TestReportOfASequence(t *testing.T) {
+	r := newRig(t, one(Host{
+		Name: "limited", Pages: 5, Private: 2, Size: Size{Min: 100, Max: 100},
+		Limit:   Limit{Rate: 2, Burst: 1},
+		Refusal: Refusal{RetryAfter: retrySeconds, Wait: 2 * time.Second},
+		Robots:  Robots{Disallow: []string{"/private/"}, CrawlDelay: time.Second},
+	}))
+	for _, s := range []struct {
+		at     time.Duration
+		path   string
+		status string
+	}{
+		{0, "/p/1", "200"},                         // before robots.txt
+		{500 * ms, "/robots.txt", "200"},           //
+		{1000 * ms, "/", "200"},                    //
+		{1900 * ms, "/p/1", "200"},                 // duplicate, and 0.9s: closer than 1s less 50ms
+		{2850 * ms, "/private/0", "200"},           // violation; 0.95s is within the slack
+		{3900 * ms, "/p/99", "404"},                //
+		{3900 * ms, "/p/2", "200"},                 // gap 0, so closer than the delay
+		{3900 * ms, "/p/3", "429"},                 // refused until 5.9s, again too close
+		{3950*ms - 1, "/p/3", "429"},               // in flight: until 5.95s-1ns
+		{3950 * ms, "/p/3", "429"},                 // inside: until 5.95s, and the grace does not move
+		{5900 * ms, "/p/3", "200"},                 // inside the later one
+		{6 * time.Second, "/p/4", "200"},           // outside
+		{6 * time.Second, "/p/3", "429"},           // a new wait
+		{6*time.Second + 10*ms, "/p/3", "429"},     // in flight again
+		{20 * time.Second, "/private/../p", "404"}, // no second spelling
+	} {
+		r.to(s.at)
+		require.Equal(t, s.status, r.status(s.path), "%s at %v", s.path, s.at)
+	}
+	got := r.report()
+	require.Positive(t, got.Bytes)
+	got.Bytes = 0
+	require.Equal(t, HostReport{
+		Name: "limited", URL: "http://127.0.1.1",
+		Requests: 15, Statuses: map[int]int64{200: 8, 404: 2, 429: 5},
+		Refusals: 5, InFlight: 2, InsideRetryAfter: 2,
+		MinGap: 0, Rate: 14.0 / 20, Peak: 5, Allowed: 2, MaxOpen: 1,
+		URLs: 5, Distinct: 6, Duplicates: 1,
+		Robots: 1, BeforeRobots: 1, RobotsViolations: 2, DelayViolations: 8,
+	}, got)
+}
+
+func TestPeakMeter(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		at   []time.Duration
+		want uint32
+	}{
+		{"one", []time.Duration{0}, 1},
+		{"within a second", []time.Duration{0, 500 * ms, 989 * ms}, 3},
+		{"a second apart", []time.Duration{0, time.Second, 2 * time.Second}, 1},
+		{"burst, pause, smaller burst", []time.Duration{0, 0, 0, time.Hour, time.Hour}, 3},
+		{"slides", []time.Duration{600 * ms, 700 * ms, 1100 * ms, 1300 * ms, 1650 * ms}, 4},
+	} {
+		var m peakMeter
+		for _, at := range tc.at {
+			m.add(clock.Instant(at))
+		}
+		require.Equal(t, tc.want, m.peak, tc.name)
+	}
+}
+
+func TestRobotsViolations(t *testing.T) {
+	r := newRig(t, one(Host{Private: 1, Robots: Robots{Disallow: []string{"/private/"}, Status: 500, Times: 1}}))
+	r.get("/")
+	require.Equal(t, int64(0), r.report().RobotsViolations)
+	require.Equal(t, int64(1), r.report().BeforeRobots)
+	r.get("/robots.txt") // 500: everything is off limits
+	r.get("/")
+	require.Equal(t, int64(1), r.report().RobotsViolations)
+	r.get("/robots.txt") // 200
+	r.get("/")
+	r.get("/private/0")
+	r.get("/private/77?x=y") // disallowed whether it exists or not
+	got := r.report()
+	require.Equal(t, int64(3), got.RobotsViolations)
+	require.Equal(t, int64(1), got.BeforeRobots)
+	require.Equal(t, 100, got.URLs, "private pages are not expected of anyone")
+}
+
+func TestRobots429IsNoAnswer(t *testing.T) {
+	r := newRig(t, one(Host{Robots: Robots{Status: 429}}))
+	r.get("/robots.txt")
+	r.get("/")
+	got := r.report()
+	require.Equal(t, int64(1), got.BeforeRobots)
+	require.Zero(t, got.RobotsViolations)
+}
+
+func TestReportJSONAndTable(t *testing.T) {
+	r := newRig(t, Config{Seed: 7, Hosts: []Host{
+		{Name: "plain", Pages: 3},
+		{Name: "busy", Pages: 2, Limit: Limit{Rate: 1}, Refusal: Refusal{Status: 503}, Flaky: Flaky{Probability: 1, Kinds: []string{"503"}}},
+	}})
+	r.get("/")
+	r.to(1500 * ms)
+	r.get("/p/1")
+	r.do("GET", "/", 1) // fails
+	r.do("GET", "/", 1) // is refused
+	report := r.site.Report()
+	require.Equal(t, int64(4), report.Total.Requests)
+	require.Equal(t, map[int]int64{200: 2, 503: 2}, report.Total.Statuses)
+	require.Equal(t, int64(1), report.Hosts[1].failed(), "a 503 is a failure or a refusal, not both")
+
+	data, err := json.Marshal(report)
+	require.NoError(t, err)
+	var back Report
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, report, back)
+
+	var out bytes.Buffer
+	require.NoError(t, report.WriteTable(&out))
+	lines := strings.Split(out.String(), "\n")
+	require.Len(t, lines, 7)
+	require.Equal(t, strings.Fields("host requests ok refused inside in flight 5xx/lost avg/s peak/s limit/s min gap open pages twice robots violations KiB"), strings.Fields(lines[0]))
+	require.Equal(t, []string{"plain", "2", "2", "0", "0", "0", "0", "0.7", "1", "-", "1.5s", "1", "2/3", "0", "0", "0+0"}, strings.Fields(lines[1])[:16])
+	require.Equal(t, []string{"busy", "2", "0", "1", "0", "0", "1", "0.0", "2", "1", "0s", "1", "0/2", "0", "0", "0+0", "0"}, strings.Fields(lines[2]))
+	require.Equal(t, []string{"total", "4", "2", "1", "0", "0", "1", "2/5"}, strings.Fields(lines[3])[:8])
+	require.Contains(t, lines[4], "50ms", "the grace is part of the figure")
+	require.Contains(t, lines[5], "seed 7, 1.5s")
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestWriteTableReportsErrors(t *testing.T) {
+	broken := errors.New("broken")
+	r := newRig(t, one(Host{})).site.Report()
+	require.ErrorIs(t, r.WriteTable(brokenWriter{broken}), broken)
+}
+
+func TestReportIsACopy(t *testing.T) {
+	r := newRig(t, one(Host{}))
+	r.get("/")
+	before := r.report()
+	r.get("/")
+	require.Equal(t, map[int]int64{200: 1}, before.Statuses)
+}
+
+func TestHeadAndOtherMethods(t *testing.T) {
+	r := newRig(t, one(Host{Pages: 2}))
+	head := r.do("HEAD", "/p/1", 0)
+	require.Equal(t, 200, head.Code)
+	require.Zero(t, head.Body.Len())
+	get := r.get("/p/1")
+	require.Equal(t, get.Header().Get("Content-Length"), head.Header().Get("Content-Length"))
+	post := r.do("POST", "/p/1", 0)
+	require.Equal(t, 405, post.Code)
+	require.Equal(t, "GET, HEAD", post.Header().Get("Allow"))
+	got := r.report()
+	require.Equal(t, int64(1), got.Distinct)
+	require.Zero(t, got.Duplicates, "HEAD serves nothing")
+	require.Equal(t, int64(get.Body.Len()+post.Body.Len()), got.Bytes)
+}

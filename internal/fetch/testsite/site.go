@@ -1,0 +1,277 @@
+package testsite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Site is a set of hosts. Its methods are safe for concurrent use.
+type Site struct {
+	cfg     Config // with defaults; never changes after New
+	clk     clock.Clock
+	epoch   time.Time
+	hosts   []*host
+	buffers sync.Pool    // of *[]byte, the pages being sent
+	port    atomic.Int32 // zero: not known yet
+	stop    chan struct{}
+
+	mu        sync.Mutex // guards what follows
+	listeners []net.Listener
+	ran       bool
+}
+
+// New makes the site that cfg describes, and starts its clock: outages and windows
+// are counted from here. It opens nothing. An error names the field and what to
+// write instead.
+func New(cfg Config) (*Site, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	cfg.Base = cmp.Or(cfg.Base, defaultBase)
+	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.Listen == nil {
+		cfg.Listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
+	}
+	s := &Site{cfg: cfg, clk: cfg.Clock, stop: make(chan struct{})}
+	s.port.Store(int32(cfg.Port))
+	s.buffers.New = func() any { return new([]byte) }
+	addr := netip.MustParseAddr(cfg.Base) // validate has parsed it
+	for i, hc := range expand(cfg.Hosts) {
+		s.hosts = append(s.hosts, newHost(s, i, hc, addr))
+		addr = addr.Next()
+	}
+	s.epoch = s.clk.Now()
+	return s, nil
+}
+
+// now is the time since New, in which a site's state is kept.
+func (s *Site) now() clock.Instant { return clock.Instant(s.clk.Since(s.epoch)) }
+
+// Hosts is how many hosts the site has; they are numbered from 0.
+func (s *Site) Hosts() int { return len(s.hosts) }
+
+// Handler is one host without a listener. It panics if there is no such host.
+func (s *Site) Handler(host int) http.Handler { return s.hosts[host] }
+
+// Addrs are the addresses of the hosts, in order. The port is 0 until Listen has
+// found one.
+func (s *Site) Addrs() []netip.AddrPort {
+	addrs := make([]netip.AddrPort, len(s.hosts))
+	for i, h := range s.hosts {
+		addrs[i] = netip.AddrPortFrom(h.addr, uint16(s.port.Load()))
+	}
+	return addrs
+}
+
+// URL is the origin of one host, without a slash at its end, and without a port
+// until Listen has found one. It panics if there is no such host.
+func (s *Site) URL(host int) string {
+	origin := "http://" + s.hosts[host].addr.String()
+	if port := s.port.Load(); port != 0 && port != 80 {
+		origin += ":" + strconv.Itoa(int(port))
+	}
+	return origin
+}
+
+// URLs are the home pages of all hosts, in order: the seeds of a crawl. Like those
+// of URL they change once, when Listen finds the port.
+func (s *Site) URLs() []string {
+	urls := make([]string, len(s.hosts))
+	for i := range s.hosts {
+		urls[i] = s.URL(i) + "/"
+	}
+	return urls
+}
+
+// portTries is how many ports are tried when any will do. A port that is free on the
+// first address is all but always free on the others; eight failures are a verdict.
+const portTries = 8
+
+// Listen opens the listeners, so that clients can connect, and makes URLs final. A
+// site that listens must be Run, which closes them; listening twice does nothing.
+func (s *Site) Listen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listeners != nil || s.ran {
+		return nil
+	}
+	var err error
+	for range portTries {
+		if err = s.listenLocked(s.cfg.Port); err == nil || s.cfg.Port != 0 {
+			break
+		}
+	}
+	return err
+}
+
+// listenLocked opens all listeners on one port: that of the first if port is 0.
+func (s *Site) listenLocked(port int) error {
+	var open []net.Listener
+	for _, h := range s.hosts {
+		ln, err := s.cfg.Listen(net.JoinHostPort(h.addr.String(), strconv.Itoa(port)))
+		if err != nil {
+			closeAll(open)
+			return fmt.Errorf("listen for host %d of %d: %w (some systems answer on 127.0.0.1 alone: "+
+				"use one host with base 127.0.0.1, or give lo0 the other addresses)", h.index+1, len(s.hosts), err)
+		}
+		open = append(open, ln)
+		if port == 0 {
+			port = portOf(ln)
+		}
+	}
+	s.listeners = open
+	s.port.Store(int32(port))
+	return nil
+}
+
+func portOf(ln net.Listener) int {
+	addr, err := netip.ParseAddrPort(ln.Addr().String())
+	if err != nil {
+		return 0 // a listener without ports, which then has none in its URLs either
+	}
+	return int(addr.Port())
+}
+
+// closeAll gives back what a Listen that did not succeed had opened.
+func closeAll(listeners []net.Listener) {
+	for _, ln := range listeners {
+		_ = ln.Close() // nothing was accepted yet, so nothing is lost
+	}
+}
+
+// Run serves all hosts until ctx ends, listening first if Listen was not called. It
+// then closes the listeners, lets answers under way finish for up to a second, ends
+// hung requests at once, and returns nil with nothing left running. An error means
+// that a host could not listen or accept; the others are ended with it. A site runs
+// once.
+func (s *Site) Run(ctx context.Context) error {
+	if err := s.Listen(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	listeners, ran := s.listeners, s.ran
+	s.listeners, s.ran = nil, true
+	s.mu.Unlock()
+	if ran {
+		return errors.New("the site has run already; make another with New")
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		<-ctx.Done()
+		close(s.stop)
+		return nil
+	})
+	for i, h := range s.hosts {
+		g.Go(func() error { return h.run(ctx, listeners[i]) })
+	}
+	return g.Wait()
+}
+
+// run serves one host, with the pauses in which its listener is closed. While it is,
+// another program could take the address; that is an error worth hearing of, since
+// the crawler would then be talking to a stranger.
+func (h *host) run(ctx context.Context, ln net.Listener) error {
+	address := ln.Addr().String()
+	for _, o := range h.cfg.Outages {
+		if o.Mode != modeClose {
+			continue
+		}
+		if err := h.serveUntil(ctx, ln, o.begin()); err != nil || ctx.Err() != nil {
+			return err
+		}
+		if clock.Sleep(ctx, h.site.clk, o.end().Sub(h.site.now())) != nil {
+			return nil // only ctx ends a sleep, and that is how Run ends
+		}
+		var err error
+		if ln, err = h.site.cfg.Listen(address); err != nil {
+			return fmt.Errorf("listen again after an outage: %w", err)
+		}
+	}
+	return h.serveUntil(ctx, ln, never)
+}
+
+// never is later than any instant of a run.
+const never clock.Instant = 1<<63 - 1
+
+// drain is how long answers under way may take when the site ends: longer than any
+// page of a healthy host, short enough not to be waited for by hand.
+const drain = time.Second
+
+// headerTimeout bounds how long a client may take to ask, so that one that connects
+// and says nothing does not hold a descriptor for the whole run.
+const headerTimeout = 30 * time.Second
+
+// serveUntil serves ln until ctx ends, gracefully, or until down, abruptly. On return
+// the listener and every connection are closed and their goroutines have ended.
+func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Instant) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var conns sync.WaitGroup
+	srv := &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		BaseContext:       func(net.Listener) context.Context { return work },
+		ConnState:         countConns(&conns),
+		// A client that hangs up is what is being tested, not news.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	var broken error
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			broken = fmt.Errorf("accept on %s: %w", ln.Addr(), err)
+		}
+	}()
+	timer := h.site.clk.NewTimer(down.Sub(h.site.now()))
+	defer timer.Stop()
+	select {
+	case <-served:
+	case <-timer.C():
+	case <-ctx.Done():
+		shutDown(work, srv)
+	}
+	cancel()
+	_ = srv.Close() // closes what the lines above left open; its error is that it was closed
+	<-served
+	conns.Wait()
+	return broken
+}
+
+// shutDown lets requests under way finish. Whoever has not by then is cut off by the
+// caller.
+func shutDown(ctx context.Context, srv *http.Server) {
+	ctx, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	_ = srv.Shutdown(ctx) // its one error is the timeout
+}
+
+// countConns counts the connections whose goroutine runs. Serve reports a new one
+// before it starts that goroutine, so waiting after Serve has returned misses none.
+func countConns(conns *sync.WaitGroup) func(net.Conn, http.ConnState) {
+	return func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			conns.Add(1)
+		case http.StateHijacked, http.StateClosed:
+			conns.Done()
+		}
+	}
+}
