@@ -1,0 +1,247 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/idna"
+)
+
+// The checks of table rows beyond range and words. Each gets the value as written and
+// says what is wrong and what to write.
+
+// textMax bounds every text. No header, path, pattern or name in use comes near, and
+// servers commonly refuse header lines beyond 8 KiB.
+const textMax = 4096
+
+// printable refuses what cannot be shown on one line: such a value is an accident or
+// an attempt to forge the lines of a log.
+func printable(s string) error {
+	if len(s) > textMax {
+		return fmt.Errorf("is %d bytes long; give at most %d", len(s), textMax)
+	}
+	if !utf8.ValidString(s) {
+		return errors.New("is not valid UTF-8; write it in that encoding")
+	}
+	for _, r := range s {
+		if !unicode.IsGraphic(r) {
+			return fmt.Errorf("contains the unprintable character %U; remove it", r)
+		}
+	}
+	return nil
+}
+
+// fileName is for files that must be named.
+func fileName(s string) error {
+	if s == "" {
+		return errors.New("is empty; give a file name, or - for standard output")
+	}
+	return printable(s)
+}
+
+// expression is for patterns over URLs. An empty one matches everything, which is
+// never what somebody meant to write.
+func expression(s string) error {
+	if s == "" {
+		return errors.New("is empty and would match every URL; remove it or give a regular expression")
+	}
+	if err := printable(s); err != nil {
+		return err
+	}
+	_, err := regexp.Compile(s)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		return fmt.Errorf("%s is not a regular expression (%s: %s); see the syntax of Go's regexp package",
+			quote(s), bad.Code, quote(bad.Expr))
+	}
+	return err
+}
+
+// ourHeaders are set by the crawler or belong to the connection; a second one would
+// make the request ambiguous, which is how requests are smuggled past proxies.
+var ourHeaders = []string{
+	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+}
+
+// header checks "Name: value". Messages never repeat the value: it may be a secret,
+// and in a line without a colon any part may be.
+func header(s string) error {
+	name, value, ok := strings.Cut(s, ":")
+	value = strings.TrimSpace(value)
+	switch {
+	case !ok:
+		return errors.New(`has no colon; write "Name: value"`)
+	case !httpguts.ValidHeaderFieldName(name):
+		return errors.New(`has a name that is not a header name; write "Name: value" with letters, digits and dashes in the name`)
+	case value == "":
+		return fmt.Errorf("%s has no value; write %q or remove the line", quote(name), name+": value")
+	// net/http would refuse a line end as well, but at each request and not here.
+	case !httpguts.ValidHeaderFieldValue(value) || printable(value) != nil:
+		return fmt.Errorf("%s has a value with control characters, or one that is too long; write it on one line", quote(name))
+	case textproto.CanonicalMIMEHeaderKey(name) == "User-Agent":
+		return errors.New("User-Agent is set by fetch.user_agent (--user-agent); write it there")
+	case slices.Contains(ourHeaders, textproto.CanonicalMIMEHeaderKey(name)):
+		return fmt.Errorf("%s is the crawler's own to set; remove it", quote(name))
+	}
+	return nil
+}
+
+// headerText is for a header value that is sent as is.
+func headerText(s string) error {
+	if err := printable(s); err != nil {
+		return err
+	}
+	if strings.Trim(s, " ") != s {
+		return errors.New("begins or ends with a space; remove it")
+	}
+	for _, r := range s {
+		if r > unicode.MaxASCII {
+			return fmt.Errorf("contains %q; a header is plain ASCII", r)
+		}
+	}
+	return nil
+}
+
+// contact accepts a web or mail address that fits into a User-Agent's comment, which
+// is why parentheses are out.
+func contact(s string) error {
+	if s == "" {
+		return nil
+	}
+	if err := headerText(s); err != nil {
+		return err
+	}
+	// url.Parse takes nearly anything for a path, so scheme and host are asked for;
+	// mail.ParseAddress takes a name beside the address, which would need brackets.
+	u, err := url.Parse(s)
+	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	addr, err := mail.ParseAddress(strings.TrimPrefix(s, "mailto:"))
+	post := err == nil && addr.Name == "" && addr.Address == strings.TrimPrefix(s, "mailto:")
+	if !web && !post || strings.ContainsAny(s, "() <>") {
+		return fmt.Errorf("%s is neither; give a URL such as https://example.com/bot or a mail address", quote(s))
+	}
+	return nil
+}
+
+// powerOfTwo is for counts that are used as masks.
+func powerOfTwo(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n&(n-1) == 0 {
+		return nil // what is not a positive number has been reported already
+	}
+	below := 1
+	for below*2 <= n {
+		below *= 2
+	}
+	return fmt.Errorf("%d is not a power of two; give %d or %d", n, below, below*2)
+}
+
+// hostPattern checks the match of a rule. It must be written as hosts are named when
+// they are paced, because a rule in another spelling would silently match nothing.
+func hostPattern(s string) error {
+	if s == "" {
+		return errors.New("is empty; give a host such as example.com or *.example.com")
+	}
+	if err := printable(s); err != nil {
+		return err
+	}
+	if strings.Contains(s, "/") {
+		return fmt.Errorf("%s is more than a host; leave out scheme and path", quote(s))
+	}
+	name, wild := strings.CutPrefix(s, "*.")
+	host, port := splitPort(name)
+	canonical, err := canonicalHost(host, wild)
+	if err != nil {
+		return fmt.Errorf("%s %w", quote(s), err)
+	}
+	// A default port is left out when a host is named, so a rule with one never matches.
+	switch n, err := strconv.ParseUint(port, 10, 16); {
+	case port == "80", port == "443":
+		return fmt.Errorf("%s names a default port; write it without :%s", quote(s), port)
+	case port != "" && (err != nil || n == 0 || port[0] == '0'):
+		return fmt.Errorf("%s has a port that is none; give 1 to 65535", quote(s))
+	case canonical != host:
+		return fmt.Errorf("%s is not how the host is named; write %q", quote(s),
+			strings.Replace(s, host, canonical, 1))
+	}
+	return nil
+}
+
+// splitPort cuts a port off. A colon without digits behind it stays with the host,
+// where it is found wrong; so does every colon of a bare IPv6 address.
+func splitPort(s string) (host, port string) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 || i == len(s)-1 || strings.Contains(s[:i], ":") && !strings.HasSuffix(s[:i], "]") {
+		return s, ""
+	}
+	return s[:i], s[i+1:]
+}
+
+// forbidden cannot stand in a host name: the URL standard's forbidden domain code
+// points that can be printed, and the star, whose only place is in front.
+const forbidden = ` #%/:<>?@[\]^|*`
+
+// nameMax is the longest name that DNS can carry (RFC 1035 section 2.3.4), less the
+// lengths of its first label and of the root.
+const nameMax = 253
+
+// canonicalHost is the one spelling of a host: an address in its shortest form, IPv6
+// in brackets, or a name in lower case and in ASCII.
+func canonicalHost(host string, wild bool) (string, error) {
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if ip, err := netip.ParseAddr(bare); err == nil && ip.Zone() == "" {
+		switch {
+		case wild:
+			return "", errors.New("has a wildcard before an address; only names have names below them")
+		case ip.Is6():
+			return "[" + ip.String() + "]", nil
+		}
+		return ip.String(), nil
+	}
+	// Not strict: underscores are no hostname, but servers with them exist.
+	names := idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
+	name, err := names.ToASCII(strings.TrimSuffix(host, "."))
+	empty := strings.Contains("."+name+".", "..")
+	if err != nil || empty || len(name) > nameMax || strings.ContainsAny(name, forbidden) || printable(name) != nil {
+		return "", errors.New("is not a host; give one such as example.com, *.example.com or 192.0.2.1:8080")
+	}
+	if _, err := netip.ParseAddr(name); err == nil { // it was in full-width digits
+		return canonicalHost(name, wild)
+	}
+	return strings.ToLower(name), nil
+}
+
+// secretWords are the parts of a header's name that say its value opens something.
+var secretWords = []string{
+	"auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token",
+}
+
+// redacted stands where a secret stood. It is a valid value, so that a printed
+// configuration can be loaded again.
+const redacted = "REDACTED"
+
+// redactHeader hides the value of a header that may carry a credential, and all of a
+// line in which no name can be told from a value.
+func redactHeader(s string) string {
+	name, _, ok := strings.Cut(s, ":")
+	if !ok {
+		return redacted
+	}
+	lower := strings.ToLower(name)
+	if slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(lower, w) }) {
+		return name + ": " + redacted
+	}
+	return s
+}

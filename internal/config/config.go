@@ -1,0 +1,215 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// Config is every setting of a crawl. Start from [Default] or [Load]: the zero Config
+// is refused by [Config.Validate], because zero is a meaning of its own in many fields.
+type Config struct {
+	// Concurrency is how many fetches are in flight over all hosts, 1 to 10000
+	// (default 64). Zero is refused.
+	Concurrency int `yaml:"concurrency"`
+	// PerHostMax is how many fetches are in flight at one host, 1 to 1000 (default 8).
+	// Zero is refused.
+	PerHostMax int `yaml:"per_host_max"`
+	// Depth is how many links a page may be away from a seed (default -1). Zero
+	// fetches seeds only, -1 follows links without bound.
+	Depth int `yaml:"depth"`
+	// MaxPages ends the crawl after that many pages (default 0). Zero: no limit.
+	MaxPages int64 `yaml:"max_pages"`
+	// MaxPagesPerHost bounds the pages of one host (default 0). Zero: no limit.
+	MaxPagesPerHost int64 `yaml:"max_pages_per_host"`
+	// MaxTime ends the crawl after that long (default 0). Zero: no limit.
+	MaxTime time.Duration `yaml:"max_time"`
+	// MaxBlocked is how long to go on waiting when only blocked hosts remain
+	// (default 5m). Zero stops at once.
+	MaxBlocked time.Duration `yaml:"max_blocked"`
+
+	// Seeds are where the crawl starts.
+	Seeds Seeds `yaml:"seeds"`
+	// Scope is which links it follows.
+	Scope Scope `yaml:"scope"`
+	// Robots is how far it obeys robots.txt.
+	Robots Robots `yaml:"robots"`
+	// RateLimit is how fast it may ask.
+	RateLimit RateLimit `yaml:"ratelimit"`
+	// Hosts are rules for single hosts; the first that matches counts. Empty: every
+	// host is paced as RateLimit says.
+	Hosts []Host `yaml:"hosts"`
+	// Fetch is how it asks.
+	Fetch Fetch `yaml:"fetch"`
+	// Output is what it writes.
+	Output Output `yaml:"output"`
+	// Frontier is how much it remembers.
+	Frontier Frontier `yaml:"frontier"`
+	// Stats is what it tells programs as it runs.
+	Stats Stats `yaml:"stats"`
+	// Log is what it tells people.
+	Log Log `yaml:"log"`
+}
+
+// Seeds says where the first URLs come from, beside the arguments.
+type Seeds struct {
+	// File holds one URL per line; "-" is standard input (default ""). Empty: no file.
+	File string `yaml:"file"`
+}
+
+// Scope says which of the links found belong to the crawl.
+type Scope struct {
+	// Mode is host, domain, prefix or any (default host). Empty is refused.
+	Mode string `yaml:"mode"`
+	// Include are regular expressions; a URL must match one of them (default []).
+	// Empty: every URL does.
+	Include []string `yaml:"include"`
+	// Exclude are regular expressions; a URL must match none (default []). Empty:
+	// no URL does.
+	Exclude []string `yaml:"exclude"`
+	// Resources follows images, scripts and styles too (default false). False:
+	// only links to pages.
+	Resources bool `yaml:"resources"`
+}
+
+// Robots says how robots.txt is obeyed.
+type Robots struct {
+	// Enabled asks for robots.txt and obeys it (default true). False: never asked
+	// for; for one's own servers.
+	Enabled bool `yaml:"enabled"`
+	// MaxCrawlDelay is the longest Crawl-delay honoured (default 60s). Zero: the
+	// line is ignored.
+	MaxCrawlDelay time.Duration `yaml:"max_crawl_delay"`
+}
+
+// Host is a rule for the hosts that Match names. [Load] fills what a rule leaves out
+// from [RateLimit], so here a zero is a zero and never "unset".
+type Host struct {
+	// Match is a host ("example.com") or all names below one ("*.example.com"); with a
+	// port ("example.com:8080") it is that port only. Empty is refused.
+	Match string `yaml:"match"`
+	// InitialRPS is the first rate, in requests per second. Zero is refused.
+	InitialRPS float64 `yaml:"initial_rps"`
+	// MinRPS is the smallest rate, in requests per second. Zero is refused.
+	MinRPS float64 `yaml:"min_rps"`
+	// MaxRPS is the largest rate, in requests per second. Zero is refused.
+	MaxRPS float64 `yaml:"max_rps"`
+	// MinDelay is the shortest time between two requests. Zero: none.
+	MinDelay time.Duration `yaml:"min_delay"`
+}
+
+// Fetch says how a page is asked for.
+type Fetch struct {
+	// UserAgent is sent as is (default ""). Empty: what [Fetch.Agent] composes.
+	UserAgent string `yaml:"user_agent"`
+	// Contact is a URL or mail address for operators of the sites (default "").
+	// Empty: none is named, and Load warns.
+	Contact string `yaml:"contact"`
+	// Headers are sent with every request, each as "Name: value" (default []). Empty:
+	// none beyond the crawler's own.
+	Headers []string `yaml:"headers"`
+	// Timeout bounds one fetch from dial to the last byte (default 30s). Zero is
+	// refused.
+	Timeout time.Duration `yaml:"timeout"`
+	// ConnectTimeout bounds the lookup of the name and the connection (default 10s). Zero
+	// is refused.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// HeaderTimeout bounds the wait for the headers (default 20s). Zero is refused.
+	HeaderTimeout time.Duration `yaml:"header_timeout"`
+	// BodyTimeout bounds the silence between two reads of a body (default 15s). Zero
+	// is refused.
+	BodyTimeout time.Duration `yaml:"body_timeout"`
+	// MaxBody is how many bytes of a body are kept, after decoding (default 10MiB).
+	// Zero is refused.
+	MaxBody int64 `yaml:"max_body"`
+	// MaxRedirects is how many redirects in a row are followed (default 10). Zero:
+	// none.
+	MaxRedirects int `yaml:"max_redirects"`
+	// HTTP2 offers HTTP/2 to servers (default false). False: HTTP/1.1 only.
+	HTTP2 bool `yaml:"http2"`
+	// Insecure accepts any TLS certificate (default false). False: verified.
+	Insecure bool `yaml:"insecure"`
+	// AllowPrivate lets links lead to private, loopback and link-local addresses
+	// (default false). False: only to those that a seed named.
+	AllowPrivate bool `yaml:"allow_private"`
+}
+
+// Agent is the User-Agent to send: UserAgent if it is set, else the product with its
+// version and the contact. Characters that no product version may have are left out,
+// and so is an empty version.
+func (f Fetch) Agent(version string) string {
+	if f.UserAgent != "" {
+		return f.UserAgent
+	}
+	agent := Product
+	if v := strings.Map(tokenOnly, version); v != "" {
+		agent += "/" + v
+	}
+	if f.Contact != "" {
+		agent += " (+" + f.Contact + ")"
+	}
+	return agent
+}
+
+// Product is the name in the User-Agent and the one that robots.txt files speak to. It
+// is letters only, as RFC 9309 section 2.2.1 wants of it.
+const Product = "Treadlight"
+
+func tokenOnly(r rune) rune {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return r
+	case strings.ContainsRune("._-+", r):
+		return r
+	}
+	return -1
+}
+
+// Output says where records go and what is in them.
+type Output struct {
+	// Path is a file, or "-" for standard output (default "-"). Empty is refused.
+	Path string `yaml:"path"`
+	// Format is jsonl, csv or urls (default jsonl). Empty is refused.
+	Format string `yaml:"format"`
+	// Overwrite replaces a file that exists (default false). False: an error.
+	Overwrite bool `yaml:"overwrite"`
+	// Text writes the text of each page (default false). False: left out.
+	Text bool `yaml:"text"`
+	// Links writes the links of each page (default true). False: left out.
+	Links bool `yaml:"links"`
+}
+
+// Frontier bounds the memory of the URLs known. As package frontier counts it, a
+// visited URL is about 8 bytes, a queued one 150 and a host 300: the defaults allow for
+// 1.8 GB, which only a crawl of that size uses.
+type Frontier struct {
+	// MaxURLs is how many URLs are known at most, queued or visited (default
+	// 10000000). Zero is refused.
+	MaxURLs int `yaml:"max_urls"`
+	// MaxHosts is how many hosts are known at most (default 1000000). Zero is
+	// refused.
+	MaxHosts int `yaml:"max_hosts"`
+}
+
+// Stats says where the state of the crawl is written while it runs.
+type Stats struct {
+	// Path is a file, or "-" for standard output (default ""). Empty: not written.
+	Path string `yaml:"path"`
+	// Interval is the time between two lines (default 10s). Zero is refused.
+	Interval time.Duration `yaml:"interval"`
+}
+
+// Log says what people see on standard error.
+type Log struct {
+	// Level is debug, info, warn or error (default info). Empty is refused.
+	Level string `yaml:"level"`
+	// Format is text or json (default text). Empty is refused.
+	Format string `yaml:"format"`
+	// Progress is auto, tty or none (default auto). Empty is refused.
+	Progress string `yaml:"progress"`
+	// Quiet leaves out progress and summary and moves Level to error unless that was
+	// written as well (default false). False: they are shown.
+	Quiet bool `yaml:"quiet"`
+	// Verbose moves Level to debug unless that was written as well (default false).
+	// False: Level says all.
+	Verbose bool `yaml:"verbose"`
+}

@@ -1,0 +1,50 @@
+// Package config turns a file, the environment and command line flags into one
+// checked tree of settings, the [Config] of a crawl, and knows where each of its
+// values came from.
+//
+// Four layers are laid over each other, each stronger than the one before:
+//
+//	default  <  file (YAML or JSON)  <  CRAWL_* environment  <  flags
+//
+// A stronger layer replaces a value whole; lists are replaced, never appended to.
+// [Load] is given the layers by its caller and looks at nothing else: it reads no
+// flag, no variable and no file that it was not handed. It either returns a tree in
+// which every value is in range, or [Problems] with everything that is wrong, each
+// with the path of the setting, the place it was written and what to write instead.
+//
+// # One table
+//
+// What there is to set stands in one table: path, kind, unit, range, default, flag
+// and the sentence about it. Parsing, range checks, names of variables (CRAWL_ and
+// the path in capitals with underscores), flags ([Flags]), the printed
+// configuration ([Loaded.WriteYAML]) and the manual ([Reference]) are all read off
+// it. The structs are the other half; a test holds the two together, comments
+// included.
+//
+// # Why some defaults move
+//
+// Settings that bound each other (min, initial and max rate; first and longest retry
+// delay) are compared once all layers are in. What the user wrote stays, and a
+// neighbour still at its default moves just far enough: --rate 20 alone lifts the
+// largest rate to 20, --max-rate 0.5 alone starts at 0.5. Two written values that
+// contradict each other are an error naming both, wherever they were written. In the
+// same way --verbose and --quiet move the log level and the progress display, and a
+// rule for a host takes what it leaves out from ratelimit. A value that moved has
+// the origin "follows PATH".
+//
+// # Why ratelimit.enabled is not a field
+//
+// A switch beside a strategy that may be "off" could contradict it. The strategy is
+// the only truth, [RateLimit.Enabled] reads it, and the key ratelimit.enabled is a
+// second spelling in files and the environment: false writes off, true writes the
+// default strategy unless another one that paces is chosen already.
+//
+// # Bounds
+//
+// A file is at most 1 MiB and eight levels deep, and YAML aliases and tags are
+// refused, so a small file cannot unfold into a large tree. Header values that carry
+// credentials appear neither in what is printed and logged nor in messages.
+//
+// Everything here is a plain value or a pure function; all of it may be used from
+// several goroutines as long as nobody changes a Config that others read.
+package config

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// field is one row of the table: all there is to know about a setting but its Go type.
+// Values are written as in a file, so one parser reads defaults, bounds and input.
+type field struct {
+	path string // in the tree, "ratelimit.max_rps"; for hosts, within the rule
+	kind kind
+	unit string // of int and number: "pages"
+
+	def      string   // "" is the empty value of text and list
+	min, max string   // both inclusive; "" where the kind has no order
+	zero     string   // what 0 means when it is allowed beside min..max; "" = it is not
+	enum     []string // the words of a choice
+
+	flag, short string   // "" = set by file and environment only
+	also        []string // older or customary names of the flag, not shown in help
+	unless      string   // for a bool that is true by default: what --no-FLAG does
+	doc         string   // one line: what it is, and what zero or empty means
+	example     string   // "" = the default is example enough
+
+	check    func(string) error  // beyond range and words; also for each item of a list
+	redact   func(string) string // how an item is shown; nil = as it is
+	noStruct bool                // a second spelling of another row, see ratelimit.enabled
+}
+
+// kind is how a value is written, and so how it is parsed, compared and named.
+type kind uint8
+
+const (
+	kindText     kind = iota
+	kindBool          // true or false
+	kindInt           // whole
+	kindRate          // requests per second
+	kindNumber        // any other real number
+	kindDuration      // as time.ParseDuration reads it
+	kindSize          // bytes, with KiB, MB and their like
+	kindChoice        // one of field.enum
+	kindList          // of text
+)
+
+// String is the kind as help texts and the manual name it.
+func (k kind) String() string {
+	return [...]string{
+		"text", "bool", "int", "rate", "number", "duration", "size", "choice", "list",
+	}[k]
+}
+
+// envPrefix starts the name of every variable that is looked at.
+const envPrefix = "CRAWL_"
+
+// env is the variable that sets the field.
+func (f *field) env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
+}
+
+// handle is what a user would change: the flag where there is one, else the path.
+func (f *field) handle() string {
+	if f.flag != "" {
+		return "--" + f.flag
+	}
+	return f.path
+}
+
+// want finishes "give …": what a right value looks like.
+func (f *field) want() string {
+	s := f.noun()
+	if f.min != "" {
+		s += " between " + f.min + " and " + f.max
+	}
+	if f.zero != "" {
+		s += ", or 0 for " + f.zero
+	}
+	return s
+}
+
+// noun is the kind of value in words that do not need the manual.
+func (f *field) noun() string {
+	switch f.kind {
+	case kindBool:
+		return "true or false"
+	case kindInt:
+		return "a whole number of " + f.unit
+	case kindRate:
+		return "a rate in requests per second"
+	case kindNumber:
+		return "a " + f.unit
+	case kindDuration:
+		return "a duration with its unit, such as 1m30s,"
+	case kindSize:
+		return "a size such as 10MiB"
+	case kindChoice:
+		return "one of " + strings.Join(f.enum, ", ")
+	case kindList:
+		return "a list"
+	}
+	return "a text"
+}
+
+// fields is the table of everything but the rules for hosts, in the order in which
+// the configuration is printed.
+func fields() []field { return slices.Concat(crawlFields, rateFields, fetchFields, outFields) }
+
+// find returns the row of a path, or nil.
+func find(rows []field, path string) *field {
+	for i := range rows {
+		if rows[i].path == path {
+			return &rows[i]
+		}
+	}
+	return nil
+}
+
+// section is the part of a path before its last dot, "" at the top.
+func section(path string) string {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)]
+}
+
+// leaf is the part of a path after its last dot.
+func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }

@@ -1,0 +1,211 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFilesThatSayNothing(t *testing.T) {
+	for _, text := range []string{
+		"", " \n\n", "# only a comment\n", "---\n", "\ufeff", "\ufeff# comment\n", "{}", "null",
+		"ratelimit:\nscope:\nhosts:\n", "hosts: []", "scope: {include: , exclude: []}",
+	} {
+		for _, name := range []string{"crawl.yaml", "crawl.yml", "crawl"} {
+			l, err := Load(Sources{File: name, Reader: strings.NewReader(text)})
+			require.NoError(t, err, "%s: %q", name, text)
+			require.Equal(t, Default(), l.Config, "%s: %q", name, text)
+		}
+	}
+	for _, text := range []string{"", "  \n", "{}", "\ufeff{}", "null", `{"scope": null}`} {
+		l, err := Load(Sources{File: "crawl.JSON", Reader: strings.NewReader(text)})
+		require.NoError(t, err, "%q", text)
+		require.Equal(t, Default(), l.Config, "%q", text)
+	}
+}
+
+func TestYAMLAndJSONMeanTheSame(t *testing.T) {
+	const inYAML = `
+depth: 3
+scope:
+  include: ['^https://a\.test/', "b\u00e4"]
+fetch: {timeout: 5s, insecure: true, max_body: 1048576}
+ratelimit:
+  max_rps: 2.5
+hosts:
+  - match: a.test
+    max_rps: 1
+`
+	const inJSON = `{
+	"depth": 3,
+	"scope": {"include": ["^https:\/\/a\\.test/", "b\u00e4"]},
+	"fetch": {"timeout": "5s", "insecure": true, "max_body": 1048576},
+	"ratelimit": {
+		"max_rps": 2.5
+	},
+	"hosts": [{"match": "a.test", "max_rps": 1}]
+}`
+	y := mustLoad(t, yamlFile(inYAML))
+	j := mustLoad(t, Sources{File: "crawl.json", Reader: strings.NewReader(inJSON)})
+	require.Equal(t, y.Config, j.Config)
+	require.Equal(t, []string{`^https://a\.test/`, "bä"}, j.Config.Scope.Include)
+	require.Equal(t, 6, j.Origins["ratelimit.max_rps"].Line)
+	require.Equal(t, 8, j.Origins["hosts[0].max_rps"].Line)
+	sniffed := mustLoad(t, Sources{Reader: strings.NewReader(" \n" + inJSON)})
+	require.Equal(t, y.Config, sniffed.Config, "without a name the first character tells")
+	require.Equal(t, "file -:3", sniffed.Origins["depth"].String())
+}
+
+func TestWrongYAML(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"unknown key", "concurency: 1", []string{"concurency: is not a setting; did you mean concurrency? [file crawl.yaml:1]"}},
+		{"unknown section", "\nratelimt: {max_rps: 1}", []string{"ratelimt: is not a setting; did you mean ratelimit? [file crawl.yaml:2]"}},
+		{"key of another section", "timeout: 1s", []string{"timeout: is not a setting; did you mean fetch.timeout? [file crawl.yaml:1]"}},
+		{"name of a flag", "fetch: {max-rate: 1}", []string{"fetch.max-rate: is not a setting; did you mean ratelimit.max_rps? [file crawl.yaml:1]"}},
+		{"dashes", "per-host-max: 1", []string{"per-host-max: is not a setting; did you mean per_host_max? [file crawl.yaml:1]"}},
+		{"capitals", "Fetch: {timeout: 1s}", []string{"Fetch: is not a setting; did you mean fetch? [file crawl.yaml:1]"}},
+		{"far from all", "database: x", []string{"database: is not a setting; see crawl config --reference [file crawl.yaml:1]"}},
+		{"odd keys", "\"\": 1\n\"a\\nb\": 2", []string{
+			`"": is not a setting; see crawl config --reference [file crawl.yaml:1]`,
+			`"a\nb": is not a setting; see crawl config --reference [file crawl.yaml:2]`,
+		}},
+		{"same key", "depth: 1\ndepth: 2", []string{"depth: is set already on line 1; remove one of the two [file crawl.yaml:2]"}},
+		{"same section", "fetch: {}\nlog: {}\nfetch: {}", []string{"fetch: is set already on line 1; remove one of the two [file crawl.yaml:3]"}},
+		{"no value", "depth:\noutput: {path: }", []string{
+			"depth: has no value; give a whole number of links between -1 and 1000000, or remove the line [file crawl.yaml:1]",
+			`output.path: has no value; write "" for an empty text, or remove the line [file crawl.yaml:2]`,
+		}},
+		{"list for a number", "depth: [1]", []string{"depth: is a list; give a whole number of links between -1 and 1000000 [file crawl.yaml:1]"}},
+		{"group for a text", "output: {path: {a: b}}", []string{"output.path: is a group of settings; give a text [file crawl.yaml:1]"}},
+		{"number for a section", "fetch: 3", []string{"fetch: is a single value; give settings by their names [file crawl.yaml:1]"}},
+		{"group for a list", "fetch: {headers: {Cookie: s3cret}}", []string{"fetch.headers: is a group of settings; give a list of texts [file crawl.yaml:1]"}},
+		{"list in a list", "scope: {include: [a, [b], ]}", []string{"scope.include[1]: is a list; give a text [file crawl.yaml:1]"}},
+		{"nothing in a list", "scope: {include: [a, ~]}", []string{"scope.include[1]: is nothing; give a text [file crawl.yaml:1]"}},
+		{"boolean words", "fetch: {insecure: y}", []string{`fetch.insecure: "y" is neither; give true or false [file crawl.yaml:1]`}},
+		{"infinite", "ratelimit: {max_rps: .inf}", []string{`ratelimit.max_rps: ".inf" is not a number; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]`}},
+		{"negative", "ratelimit: {max_rps: -2}\nfetch: {timeout: -1s}", []string{
+			"fetch.timeout: -1s is below 100ms; give a duration with its unit, such as 1m30s, between 100ms and 1h [file crawl.yaml:2]",
+			"ratelimit.max_rps: -2 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]",
+		}},
+		{"overflow", "concurrency: 1e400\nfetch: {max_redirects: 99999999999999999999}", []string{
+			"concurrency: 1e400 is not a whole number; give a whole number of fetches between 1 and 10000 [file crawl.yaml:1]",
+			"fetch.max_redirects: 99999999999999999999 is out of range; give a whole number of redirects between 0 and 50 [file crawl.yaml:2]",
+		}},
+		{"not settings", "- a\n- b", []string{"the file is a list; give settings by their names [file crawl.yaml:1]"}},
+		{"a text", "hello", []string{"the file is a single value; give settings by their names [file crawl.yaml:1]"}},
+		{"alias", "a: &x [1]\nb: *x", []string{"the file has the alias *x; write the value itself, aliases are not followed [file crawl.yaml:2]"}},
+		{"merge", "fetch: &f {timeout: 1s}\nlog:\n  <<: *f", []string{"the file has the alias *f; write the value itself, aliases are not followed [file crawl.yaml:3]"}},
+		{"tag", "depth: !!int 3", []string{"the file has the tag !!int; remove it, types follow from the setting [file crawl.yaml:1]"}},
+		{"binary", "output: {path: !!binary aGk=}", []string{"the file has the tag !!binary; remove it, types follow from the setting [file crawl.yaml:1]"}},
+		{"complex key", "? [a]\n: b", []string{"the file has a list, group or alias where the name of a setting belongs [file crawl.yaml:1]"}},
+		{"second document", "depth: 1\n---\ndepth: 2", []string{"the file a second document starts here; a configuration is one document [file crawl.yaml:2]"}},
+		{"tab", "fetch:\n\ttimeout: 1s", []string{"the file is not YAML: found character that cannot start any token; indent with spaces, this line has a tab [file crawl.yaml:2]"}},
+		{"unclosed", "fetch: {timeout: 1s", []string{"the file is not YAML: did not find expected ',' or '}' [file crawl.yaml:1]"}},
+		{"latin 1", "depth: 1\ncontact: m\xfcller", []string{"the file is not valid UTF-8; save it in that encoding [file crawl.yaml:2]"}},
+		{"UTF-16", "\xff\xfed\x00e\x00", []string{"the file is UTF-16; save it as UTF-8 [file crawl.yaml:1]"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.Equal(t, c.want, problems(t, yamlFile(c.text)))
+		})
+	}
+}
+
+func TestWrongHosts(t *testing.T) {
+	require.Equal(t, []string{
+		`hosts[0].match: "A.test" is not how the host is named; write "a.test" [file crawl.yaml:2]`,
+		"hosts[1].match: is empty; give a host such as example.com or *.example.com [file crawl.yaml:3]",
+		"hosts[2].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:4]",
+		"hosts[3]: is a single value; give \"match: example.com\" and what differs there [file crawl.yaml:5]",
+		"hosts[4].matc: is not a setting; did you mean hosts[4].match? [file crawl.yaml:6]",
+		"hosts[4].match: is empty; give a host such as example.com or *.example.com [file crawl.yaml:6]",
+		"hosts[5].min_rps: 3 is above hosts[5].max_rps, which is 2 [file crawl.yaml:7]; lower hosts[5].min_rps or raise hosts[5].max_rps [file crawl.yaml:7]",
+		`hosts[6].match: "c.test" is covered by hosts[2], "c.test", and the first that matches counts; put it before that or remove it [file crawl.yaml:8]`,
+		"hosts[7].match: is set already on line 9; remove one of the two [file crawl.yaml:9]",
+		`hosts[8].min_rps: "x" is not a number; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:10]`,
+		"hosts[9].max_pages: is not a setting; see crawl config --reference [file crawl.yaml:11]",
+		"hosts[10]: is a list; give \"match: example.com\" and what differs there [file crawl.yaml:12]",
+	}, problems(t, yamlFile(`hosts:
+- match: A.test
+- max_rps: 1
+- {match: c.test, max_rps: 0}
+- d.test
+- {matc: e.test}
+- {match: f.test, min_rps: 3, max_rps: 2}
+- {match: c.test}
+- {match: h.test, match: i.test}
+- {match: j.test, min_rps: x}
+- {match: k.test, max_pages: 3}
+- [l.test]
+`)))
+	require.Equal(t,
+		[]string{`hosts: is a group of settings; give a list, each item with "match: example.com" and what differs there [file crawl.yaml:1]`},
+		problems(t, yamlFile("hosts: {a.test: {max_rps: 1}}")))
+	require.Equal(t,
+		[]string{"ratelimit.max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]"},
+		problems(t, yamlFile("ratelimit: {max_rps: 0}\nhosts: [{match: a.test}, {match: b.test}]")), "what a rule takes over is not reported twice")
+}
+
+func TestWrongJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n\"depth\": 1,\n}":               "[file crawl.json:3]",
+		"{\n\"depth\": 1\n":                 "the file is not JSON: it ends in the middle of a value; close what is open [file crawl.json:3]",
+		"{\n\"depth\": 1} {":                "the file goes on after its closing brace; remove what follows [file crawl.json:2]",
+		"{\n'depth': 1}":                    "[file crawl.json:2]",
+		"{\n\"depth\": 1,\n\"depth\": 2}":   "depth: is set already on line 2; remove one of the two [file crawl.json:3]",
+		"{\"depth\": \"deep\"}":             `depth: "deep" is not a whole number; give a whole number of links between -1 and 1000000 [file crawl.json:1]`,
+		"{\n\n\"depht\": 1}":                "depht: is not a setting; did you mean depth? [file crawl.json:3]",
+		"[1]":                               "the file is a list; give settings by their names [file crawl.json:1]",
+		"{\"a\":" + strings.Repeat("[", 99): "the file is nested more than 8 levels deep [file crawl.json:1]",
+		"{\"concurrency\": 1e999}":          "concurrency: 1e999 is not a whole number; give a whole number of fetches between 1 and 10000 [file crawl.json:1]",
+	} {
+		_, err := Load(Sources{File: "crawl.json", Reader: strings.NewReader(text)})
+		require.ErrorContains(t, err, want, "%q", text)
+		require.NotContains(t, err.Error(), "\n", "%q: one mistake, one problem", text)
+	}
+}
+
+// TestHostileFiles must end soon and small; what they are told is secondary.
+func TestHostileFiles(t *testing.T) {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c <= 'i'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	rubbish := strings.Builder{}
+	for i := range 100_000 {
+		fmt.Fprintf(&rubbish, "k%d: 1\n", i)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"aliases":         {bomb, "aliases are not followed"},
+		"self reference":  {"a: &a [*a]", "crawl"},
+		"deep flow":       {strings.Repeat("[", fileMax/2), "crawl"},
+		"deep blocks":     {strings.Repeat("- ", fileMax/2), "crawl"},
+		"deep keys":       {strings.Repeat("? ", fileMax/2), "crawl"},
+		"nested":          {"a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "nested more than 8 levels"},
+		"ten megabytes":   {strings.Repeat("# padding\n", 1<<20), "the file is larger than 1MiB"},
+		"many unknown":    {rubbish.String(), "more"},
+		"one long key":    {strings.Repeat("k", fileMax-10) + ": 1", "crawl"},
+		"one long scalar": {"depth: " + strings.Repeat("9", fileMax-10), "out of range"},
+		"zero bytes":      {strings.Repeat("\x00", 1000), "control characters are not allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(yamlFile(c.text))
+			require.ErrorContains(t, err, c.want)
+			require.Less(t, len(err.Error()), 20_000, "length of the message")
+		})
+	}
+}
+
+func TestProblemsAreBounded(t *testing.T) {
+	var text strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&text, "k%d: 1\n", i)
+	}
+	lines := problems(t, yamlFile(text.String()))
+	require.Len(t, lines, problemsMax+1)
+	require.Equal(t, "and 400 more", lines[problemsMax])
+}

@@ -1,0 +1,253 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Sources are the layers that [Load] lays over the defaults. The zero Sources has
+// none, and Load then returns [Default].
+type Sources struct {
+	// File is the configuration file; its ending .json, .yaml or .yml chooses the
+	// format, else its first character does. Empty: no file.
+	File string
+	// Reader, if set, is read in place of opening File, which then only names it.
+	// The caller closes it.
+	Reader io.Reader
+	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_
+	// are looked at, and empty ones count as not set. Nil: none.
+	Env []string
+	// Flags are the flags that were given, in their order. Nil: none.
+	Flags []FlagValue
+}
+
+// Loaded is a checked configuration that knows where its values came from. It is not
+// changed after [Load] and safe for concurrent use.
+type Loaded struct {
+	// Config has passed [Config.Validate].
+	Config Config
+	// Origins has one entry for each setting in Config, and for items of lists, by
+	// path: "fetch.timeout", "scope.include[1]", "hosts[0].max_rps".
+	Origins map[string]Origin
+	// Warnings are worth telling the user, but no reason to stop. Sorted.
+	Warnings []string
+}
+
+// Load reads the sources and returns their effective configuration. Every error is a
+// [Problems] with all that is wrong; a file that could not be read is among them and
+// can be told by [errors.Is] with fs.ErrNotExist and its like.
+func Load(src Sources) (*Loaded, error) {
+	l := newLoader(Default())
+	for _, f := range l.rows {
+		l.origins[f.path] = Origin{Source: fromDefault}
+	}
+	l.origins["hosts"] = Origin{Source: fromDefault}
+	if src.File != "" || src.Reader != nil {
+		l.loadFile(src)
+	}
+	l.loadEnv(src.Env)
+	l.loadFlags(src.Flags)
+	l.settle()
+	l.validate()
+	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
+		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+
+			"give --contact with a URL or a mail address")
+	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	slices.Sort(l.warnings)
+	delete(l.origins, enabledPath) // its origin is now the strategy's
+	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.warnings}, nil
+}
+
+// loader gathers values, origins and problems while the layers are read.
+type loader struct {
+	cfg      Config
+	rows     []field
+	hostRows []field
+	origins  map[string]Origin
+	problems Problems
+	more     int // problems beyond problemsMax
+	bad      map[string]bool
+	warnings []string
+	enabled  *bool // ratelimit.enabled in the layer being read
+}
+
+// newLoader starts from c; the caller says where its values came from.
+func newLoader(c Config) *loader {
+	return &loader{
+		cfg: c, rows: fields(), hostRows: hostFields(),
+		origins: map[string]Origin{}, bad: map[string]bool{},
+	}
+}
+
+// problemsMax is how many problems are kept. Nobody mends more in one go, and a large
+// file of rubbish must not become a larger message.
+const problemsMax = 100
+
+// report notes a problem and marks its path as bad, so that the same value is not
+// reported again for what follows from it.
+func (l *loader) report(path string, o Origin, format string, args ...any) {
+	l.bad[path] = true
+	if len(l.problems) >= problemsMax {
+		l.more++
+		return
+	}
+	l.problems = append(l.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
+}
+
+// err is all that was reported, or nil.
+func (l *loader) err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	l.problems.sort() // before the last line, which has no path and would come first
+	if l.more > 0 {
+		l.problems = append(l.problems, Problem{Text: fmt.Sprintf("and %d more", l.more)})
+	}
+	return l.problems
+}
+
+// store parses one written value and puts it into root, where path is the row's.
+// full is the path from the top, which for a rule of hosts is longer.
+func (l *loader) store(root any, f *field, full, text string, o Origin) {
+	v, err := f.parse(text)
+	if err != nil {
+		l.report(full, o, "%v", err)
+		return
+	}
+	if f.noStruct {
+		// Kept until the layer is complete: the strategy may be written after it.
+		on := v.(bool)
+		l.enabled, l.origins[full] = &on, o
+		return
+	}
+	if !set(root, f.path, v) {
+		l.report(full, o, "%s is out of range; give %s", quote(text), f.want())
+		return
+	}
+	l.origins[full] = o
+}
+
+// storeList replaces a list. Its items have origins of their own.
+func (l *loader) storeList(f *field, items []string, origins []Origin, o Origin) {
+	for i := range get(&l.cfg, f.path).([]string) {
+		delete(l.origins, itemPath(f.path, i))
+	}
+	if len(items) == 0 {
+		items = nil // one spelling of empty, so that equal trees are equal
+	}
+	set(&l.cfg, f.path, items)
+	l.origins[f.path] = o
+	for i := range items {
+		l.origins[itemPath(f.path, i)] = origins[i]
+	}
+}
+
+// itemPath is the path of an item of a list, counted from 0 as in most query languages
+// for JSON and YAML.
+func itemPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// enabledPath is the second spelling of the strategy.
+const (
+	enabledPath  = "ratelimit.enabled"
+	strategyPath = "ratelimit.strategy"
+)
+
+// endLayer turns ratelimit.enabled, if the layer had it, into a strategy.
+func (l *loader) endLayer(source string) {
+	if l.enabled == nil {
+		return
+	}
+	on, o := *l.enabled, l.origins[enabledPath]
+	l.enabled = nil
+	switch {
+	case on == l.cfg.RateLimit.Enabled():
+		return
+	case l.origins[strategyPath].Source == source:
+		l.report(enabledPath, o, "%t contradicts ratelimit.strategy, which is %s [%s]; remove one of the two",
+			on, l.cfg.RateLimit.Strategy, l.origins[strategyPath])
+		return
+	case on:
+		l.cfg.RateLimit.Strategy = find(l.rows, strategyPath).def
+	default:
+		l.cfg.RateLimit.Strategy = off
+	}
+	l.origins[strategyPath] = o
+}
+
+// loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning
+// and not an error: orchestrators put variables of their own there, such as
+// CRAWL_SERVICE_HOST for a service of that name.
+func (l *loader) loadEnv(environ []string) {
+	vars := map[string]string{} // the last of two equal names wins, as for a process
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if strings.HasPrefix(name, envPrefix) && name != envFile {
+			vars[name] = value
+		}
+	}
+	for i := range l.rows {
+		f := &l.rows[i]
+		value, name := vars[f.env()], f.env()
+		delete(vars, name)
+		if value != "" {
+			l.storeEnv(f, value, Origin{Source: fromEnv, Name: name})
+		}
+	}
+	l.endLayer(fromEnv)
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		l.warnings = append(l.warnings, clip(name)+" is not a setting and was ignored"+l.meantEnv(name))
+	}
+}
+
+// envFile names the configuration file. Finding it is the caller's business, before
+// there is a configuration, so it is no setting and no mistake either.
+const envFile = envPrefix + "CONFIG"
+
+// storeEnv splits the value of a list at line ends: patterns and headers may contain
+// anything else that could separate them.
+func (l *loader) storeEnv(f *field, value string, o Origin) {
+	if f.kind != kindList {
+		l.store(&l.cfg, f, f.path, value, o)
+		return
+	}
+	items := strings.Split(strings.TrimSuffix(value, "\n"), "\n")
+	l.storeList(f, items, slices.Repeat([]Origin{o}, len(items)), o)
+}
+
+// meantEnv guesses which variable was meant.
+func (l *loader) meantEnv(name string) string {
+	names := make([]string, len(l.rows))
+	for i := range l.rows {
+		names[i] = l.rows[i].env()
+	}
+	if meant := nearest(name, names); meant != "" {
+		return "; did you mean " + meant + "?"
+	}
+	return ""
+}
+
+// fileMax bounds a configuration file. A rule for a host is about 100 bytes, so there
+// is room for ten thousand of them.
+const fileMax = 1 << 20
+
+// readFile returns the bytes of the file, at most one more than it may have.
+func readFile(src Sources) (data []byte, err error) {
+	r := src.Reader
+	if r == nil {
+		f, err := os.Open(src.File)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		r = f
+	}
+	return io.ReadAll(io.LimitReader(r, fileMax+1))
+}

@@ -1,0 +1,300 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func yamlFile(text string) Sources {
+	return Sources{File: "crawl.yaml", Reader: strings.NewReader(text)}
+}
+
+func mustLoad(t *testing.T, src Sources) *Loaded {
+	t.Helper()
+	l, err := Load(src)
+	require.NoError(t, err)
+	return l
+}
+
+// problems loads sources that are wrong and returns the lines of the error.
+func problems(t *testing.T, src Sources) []string {
+	t.Helper()
+	l, err := Load(src)
+	require.Error(t, err)
+	require.Nil(t, l)
+	require.ErrorAs(t, err, new(Problems))
+	return strings.Split(err.Error(), "\n")
+}
+
+func flag(name, value string) FlagValue { return FlagValue{Name: name, Value: value} }
+
+func TestLoadNothingIsDefault(t *testing.T) {
+	l := mustLoad(t, Sources{})
+	require.Equal(t, Default(), l.Config)
+	for path, o := range l.Origins {
+		require.Equal(t, Origin{Source: "default"}, o, path)
+	}
+	require.Len(t, l.Origins, len(fields()), "one each, with hosts and without ratelimit.enabled")
+	require.Len(t, l.Warnings, 1)
+	require.Contains(t, l.Warnings[0], "--contact")
+}
+
+func TestStrongerLayersWin(t *testing.T) {
+	const file = "concurrency: 1\nper_host_max: 1\ndepth: 1\nfetch: {timeout: 1s}\n"
+	src := yamlFile(file)
+	src.Env = []string{"CRAWL_PER_HOST_MAX=2", "CRAWL_DEPTH=2", "PATH=/bin", "CRAWL_MAX_PAGES=", "HOME"}
+	src.Flags = []FlagValue{flag("depth", "3")}
+	l := mustLoad(t, src)
+	require.Equal(t, 1, l.Config.Concurrency)
+	require.Equal(t, 2, l.Config.PerHostMax)
+	require.Equal(t, 3, l.Config.Depth)
+	require.Equal(t, time.Second, l.Config.Fetch.Timeout)
+	for path, want := range map[string]string{
+		"concurrency":   "file crawl.yaml:1",
+		"per_host_max":  "env CRAWL_PER_HOST_MAX",
+		"depth":         "flag --depth",
+		"fetch.timeout": "file crawl.yaml:4",
+		"max_pages":     "default",
+	} {
+		require.Equal(t, want, l.Origins[path].String(), path)
+	}
+}
+
+func TestListsAreReplaced(t *testing.T) {
+	src := yamlFile("scope:\n  include:\n    - a\n    - b\n    - c\n  exclude: x\nfetch:\n  headers:\n")
+	l := mustLoad(t, src)
+	require.Equal(t, []string{"a", "b", "c"}, l.Config.Scope.Include)
+	require.Equal(t, []string{"x"}, l.Config.Scope.Exclude)
+	require.Nil(t, l.Config.Fetch.Headers)
+	require.Equal(t, Origin{"file", "crawl.yaml", 5}, l.Origins["scope.include[2]"])
+
+	src = yamlFile("scope: {include: [a, b, c], exclude: [x]}")
+	src.Env = []string{"CRAWL_SCOPE_EXCLUDE=y,1\nz\n"}
+	src.Flags = []FlagValue{flag("include", "d"), flag("header", "A: 1"), flag("include", "e")}
+	l = mustLoad(t, src)
+	require.Equal(t, []string{"d", "e"}, l.Config.Scope.Include)
+	require.Equal(t, []string{"y,1", "z"}, l.Config.Scope.Exclude)
+	require.Equal(t, []string{"A: 1"}, l.Config.Fetch.Headers)
+	require.Equal(t, "flag --include", l.Origins["scope.include[1]"].String())
+	require.NotContains(t, l.Origins, "scope.include[2]")
+}
+
+func TestFlagForms(t *testing.T) {
+	for _, c := range []struct {
+		given []FlagValue
+		path  string
+		want  any
+	}{
+		{[]FlagValue{flag("no-robots", "true")}, "robots.enabled", false},
+		{[]FlagValue{flag("no-robots", "false")}, "robots.enabled", true},
+		{[]FlagValue{flag("robots", "false")}, "robots.enabled", false},
+		{[]FlagValue{flag("no-robots", "true"), flag("robots", "true")}, "robots.enabled", true},
+		{[]FlagValue{flag("overwrite", "true"), flag("no-overwrite", "true")}, "output.overwrite", false},
+		{[]FlagValue{flag("delay", "2s")}, "ratelimit.min_delay", 2 * time.Second},
+		{[]FlagValue{flag("min-delay", "2s"), flag("delay", "3s")}, "ratelimit.min_delay", 3 * time.Second},
+		{[]FlagValue{flag("retries", "0")}, "ratelimit.retry_max_attempts", int64(0)},
+		{[]FlagValue{flag("strategy", "off")}, "ratelimit.strategy", "off"},
+		{[]FlagValue{flag("input-file", "-")}, "seeds.file", "-"},
+		{[]FlagValue{flag("max-body", "1MB")}, "fetch.max_body", int64(1e6)},
+	} {
+		l := mustLoad(t, Sources{Flags: c.given})
+		require.Equal(t, c.want, get(&l.Config, c.path), "%v", c.given)
+		require.Equal(t, "--"+c.given[len(c.given)-1].Name, l.Origins[c.path].Name)
+	}
+	require.Equal(t, []string{
+		`--consurrency is not a flag; did you mean --concurrency? [flag --consurrency]`,
+		`--zzzzzzzzzz is not a flag [flag --zzzzzzzzzz]`,
+		`robots.enabled: "perhaps" is neither; give true or false [flag --no-robots]`,
+	}, problems(t, Sources{Flags: []FlagValue{
+		flag("zzzzzzzzzz", ""), flag("consurrency", "1"), flag("no-robots", "perhaps"),
+	}}))
+}
+
+func TestUnknownVariablesWarn(t *testing.T) {
+	l := mustLoad(t, Sources{Env: []string{
+		"CRAWL_MAX_PAGE=1", "CRAWL_SERVICE_HOST=10.0.0.1", "CRAWL_CONFIG=x.yaml", "CRAWLER=1",
+		"CRAWL_FETCH_CONTACT=a@b.test", "CRAWL_DEPTH=1", "CRAWL_DEPTH=2",
+	}})
+	require.Equal(t, []string{
+		"CRAWL_MAX_PAGE is not a setting and was ignored; did you mean CRAWL_MAX_PAGES?",
+		"CRAWL_SERVICE_HOST is not a setting and was ignored",
+	}, l.Warnings)
+	require.Equal(t, 2, l.Config.Depth, "of two equal names the last counts")
+}
+
+func TestEnabledIsASpellingOfStrategy(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		src   Sources
+		flags []FlagValue
+		want  string
+		from  string
+	}{
+		{"false is off", yamlFile("ratelimit: {enabled: false}"), nil, "off", "file crawl.yaml:1"},
+		{"true changes nothing", yamlFile("ratelimit: {enabled: true}"), nil, "aimd", "default"},
+		{"agreeing", yamlFile("ratelimit: {enabled: false, strategy: off}"), nil, "off", "file crawl.yaml:1"},
+		{"flag over file", yamlFile("ratelimit: {enabled: false}"), []FlagValue{flag("strategy", "aimd")}, "aimd", "flag --strategy"},
+		{"env", Sources{Env: []string{"CRAWL_RATELIMIT_ENABLED=0"}}, nil, "off", "env CRAWL_RATELIMIT_ENABLED"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.src.Flags = c.flags
+			l := mustLoad(t, c.src)
+			require.Equal(t, c.want, l.Config.RateLimit.Strategy)
+			require.Equal(t, c.want != "off", l.Config.RateLimit.Enabled())
+			require.Equal(t, c.from, l.Origins["ratelimit.strategy"].String())
+			require.NotContains(t, l.Origins, enabledPath)
+		})
+	}
+	src := yamlFile("ratelimit: {strategy: off}")
+	src.Env = []string{"CRAWL_RATELIMIT_ENABLED=true"}
+	require.Equal(t, "aimd", mustLoad(t, src).Config.RateLimit.Strategy, "a stronger layer switches on again")
+	require.Equal(t,
+		[]string{"ratelimit.enabled: true contradicts ratelimit.strategy, which is off [file crawl.yaml:1]; remove one of the two [file crawl.yaml:1]"},
+		problems(t, yamlFile("ratelimit: {enabled: true, strategy: off}")))
+}
+
+func TestUnwrittenNeighboursMove(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		flags         []FlagValue
+		file          string
+		min, ini, max float64
+		follows       map[string]string
+	}{
+		{"--rate above the maximum", []FlagValue{flag("rate", "20")}, "", 0.1, 20, 20, map[string]string{"max_rps": "initial_rps"}},
+		{"--max-rate below the start", []FlagValue{flag("max-rate", "0.5")}, "", 0.1, 0.5, 0.5, map[string]string{"initial_rps": "max_rps"}},
+		{"--max-rate below all", []FlagValue{flag("max-rate", "0.01")}, "", 0.01, 0.01, 0.01, map[string]string{"initial_rps": "max_rps", "min_rps": "max_rps"}},
+		{"--rate below the minimum", []FlagValue{flag("rate", "0.05")}, "", 0.05, 0.05, 10, map[string]string{"min_rps": "initial_rps"}},
+		{"minimum above all", nil, "ratelimit: {min_rps: 30}", 30, 30, 30, map[string]string{"initial_rps": "min_rps", "max_rps": "min_rps"}},
+		{"two written, one moves", []FlagValue{flag("max-rate", "5")}, "ratelimit: {min_rps: 2}", 2, 2, 5, map[string]string{"initial_rps": "min_rps"}},
+		{"nothing needs to", []FlagValue{flag("rate", "5"), flag("max-rate", "6")}, "", 0.1, 5, 6, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := yamlFile(c.file)
+			src.Flags = c.flags
+			l := mustLoad(t, src)
+			r := l.Config.RateLimit
+			require.Equal(t, []float64{c.min, c.ini, c.max}, []float64{r.MinRPS, r.InitialRPS, r.MaxRPS})
+			for moved, leader := range c.follows {
+				require.Equal(t, "follows ratelimit."+leader, l.Origins["ratelimit."+moved].String())
+			}
+			require.NoError(t, l.Config.Validate())
+		})
+	}
+	l := mustLoad(t, yamlFile("ratelimit: {retry_max_delay: 100ms}"))
+	require.Equal(t, 100*time.Millisecond, l.Config.RateLimit.RetryBaseDelay)
+	l = mustLoad(t, yamlFile("ratelimit: {retry_base_delay: 45s}"))
+	require.Equal(t, 45*time.Second, l.Config.RateLimit.RetryMaxDelay)
+}
+
+func TestWrittenNeighboursContradict(t *testing.T) {
+	src := yamlFile("ratelimit:\n  max_rps: 4\n  retry_base_delay: 2s\n  retry_max_delay: 1s\n")
+	src.Flags = []FlagValue{flag("rate", "20")}
+	require.Equal(t, []string{
+		"ratelimit.initial_rps: 20 is above ratelimit.max_rps, which is 4 [file crawl.yaml:2]; lower --rate or raise --max-rate [flag --rate]",
+		"ratelimit.retry_base_delay: 2s is above ratelimit.retry_max_delay, which is 1s [file crawl.yaml:4]; lower ratelimit.retry_base_delay or raise ratelimit.retry_max_delay [file crawl.yaml:3]",
+	}, problems(t, src))
+}
+
+func TestVerboseAndQuiet(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		file            string
+		flags           []FlagValue
+		level, progress string
+		quiet           bool
+	}{
+		{"plain", "", nil, "info", "auto", false},
+		{"verbose", "", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
+		{"quiet", "", []FlagValue{flag("quiet", "true")}, "error", "none", true},
+		{"a flag beats a level in the file", "log: {level: warn}", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
+		{"a level beside it wins", "", []FlagValue{flag("verbose", "true"), flag("log-level", "warn")}, "warn", "auto", false},
+		{"quiet with progress", "", []FlagValue{flag("quiet", "true"), flag("progress", "tty")}, "error", "tty", true},
+		{"verbose over a quiet file", "log: {quiet: true}", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
+		{"quiet over a verbose file", "log: {verbose: true}", []FlagValue{flag("quiet", "true")}, "error", "none", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := yamlFile(c.file)
+			src.Flags = c.flags
+			log := mustLoad(t, src).Config.Log
+			require.Equal(t, []any{c.level, c.progress, c.quiet}, []any{log.Level, log.Progress, log.Quiet})
+			require.False(t, log.Quiet && log.Verbose)
+		})
+	}
+	require.Equal(t,
+		[]string{"log.verbose: contradicts log.quiet, which is true too [flag --quiet]; give one of --quiet and --verbose [flag --verbose]"},
+		problems(t, Sources{Flags: []FlagValue{flag("quiet", "true"), flag("verbose", "true")}}))
+}
+
+func TestHostRulesAreCompleted(t *testing.T) {
+	src := yamlFile(`
+ratelimit: {min_delay: 2s}
+hosts:
+  - match: slow.example.com
+    max_rps: 0.5
+    min_delay: 0
+  - {match: "*.example.com", initial_rps: 25}
+`)
+	l := mustLoad(t, src)
+	require.Equal(t, []Host{
+		{
+			Match: "slow.example.com", InitialRPS: 0.5, MinRPS: 0.1, MaxRPS: 0.5, MinDelay: 0,
+		},
+		{
+			Match: "*.example.com", InitialRPS: 25, MinRPS: 0.1, MaxRPS: 25, MinDelay: 2 * time.Second,
+		},
+	}, l.Config.Hosts)
+	for path, want := range map[string]string{
+		"hosts[0].match":       "file crawl.yaml:4",
+		"hosts[0].max_rps":     "file crawl.yaml:5",
+		"hosts[0].initial_rps": "follows hosts[0].max_rps",
+		"hosts[0].min_rps":     "follows ratelimit.min_rps",
+		"hosts[1].max_rps":     "follows hosts[1].initial_rps",
+		"hosts[1].min_delay":   "follows ratelimit.min_delay",
+		"hosts":                "file crawl.yaml:4",
+	} {
+		require.Equal(t, want, l.Origins[path].String(), path)
+	}
+	require.NoError(t, l.Config.Validate())
+}
+
+func TestFilesOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "crawl.conf")
+	require.NoError(t, os.WriteFile(path, []byte(`{"concurrency": 3}`), 0o600))
+	l := mustLoad(t, Sources{File: path})
+	require.Equal(t, 3, l.Config.Concurrency)
+	require.Equal(t, "file "+path+":1", l.Origins["concurrency"].String())
+
+	_, err := Load(Sources{File: filepath.Join(dir, "none.yaml"), Flags: []FlagValue{flag("depth", "x")}})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "none.yaml")
+	require.ErrorContains(t, err, "depth: ", "the other layers are checked all the same")
+
+	_, err = Load(Sources{File: dir})
+	require.ErrorContains(t, err, "is a directory")
+
+	broken := errors.New("disk on fire")
+	_, err = Load(Sources{Reader: failing{broken}})
+	require.ErrorIs(t, err, broken)
+}
+
+// failing is a reader or writer that does not work.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error)  { return 0, f.err }
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestLoadDoesNotShareState(t *testing.T) {
+	a := mustLoad(t, Sources{Flags: []FlagValue{flag("include", "x")}})
+	b := mustLoad(t, Sources{})
+	require.Len(t, a.Config.Scope.Include, 1)
+	require.Empty(t, b.Config.Scope.Include)
+}

@@ -1,0 +1,137 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Origin is where a value was written. The zero Origin is unknown: the value was set
+// by a program.
+type Origin struct {
+	// Source is default, follows, file, env or flag.
+	Source string
+	// Name is the file, the variable, the flag with its dashes, or the path that the
+	// value follows. Empty for a default.
+	Name string
+	// Line is the line of the file, from 1. Zero: not known, or no file.
+	Line int
+}
+
+// The sources, in the order of the layers.
+const (
+	fromDefault = "default"
+	fromFollows = "follows"
+	fromFile    = "file"
+	fromEnv     = "env"
+	fromFlag    = "flag"
+)
+
+// rank orders origins by the strength of their layer.
+func (o Origin) rank() int {
+	return slices.Index([]string{"", fromDefault, fromFollows, fromFile, fromEnv, fromFlag}, o.Source)
+}
+
+// written reports whether a user wrote the value, so that nothing may move it. A value
+// that a program set counts: nobody knows it for a default.
+func (o Origin) written() bool { return o.Source != fromDefault && o.Source != fromFollows }
+
+// String is the origin as it is printed: "file crawl.yaml:12", "flag --rate".
+func (o Origin) String() string {
+	s := o.Source
+	if o.Name != "" {
+		s += " " + o.Name
+	}
+	if o.Line > 0 {
+		s += ":" + strconv.Itoa(o.Line)
+	}
+	if printable(s) != nil { // a file may be named anything, a comment is one line
+		return strconv.QuoteToASCII(s)
+	}
+	return s
+}
+
+// Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	// Path is the setting, "hosts[2].max_rps". Empty: the file as a whole.
+	Path string
+	// Origin is where the value was written.
+	Origin Origin
+	// Text says what is wrong and what to write instead.
+	Text string
+
+	cause error // of a file that could not be read
+}
+
+// Error is the path, the text, and the origin in brackets.
+func (p Problem) Error() string {
+	s := p.Text
+	if p.Path != "" {
+		s = p.Path + ": " + s
+	}
+	if p.Origin.written() && p.Origin.Source != "" {
+		s += " [" + p.Origin.String() + "]"
+	}
+	return s
+}
+
+// Unwrap is the error of the file system, if that is the problem, so that a caller
+// can tell a missing file from a wrong one.
+func (p Problem) Unwrap() error { return p.cause }
+
+// Problems are everything that is wrong, sorted by path.
+type Problems []Problem
+
+// Error has one line for each problem.
+func (ps Problems) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the problems to [errors.Is] and [errors.As].
+func (ps Problems) Unwrap() []error {
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errs
+}
+
+// sort orders by path and, within one, by line and text, so that the same mistakes
+// always read the same.
+func (ps Problems) sort() {
+	slices.SortFunc(ps, func(a, b Problem) int {
+		return cmp.Or(comparePaths(a.Path, b.Path), cmp.Compare(a.Origin.Line, b.Origin.Line),
+			cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// comparePaths compares letter by letter but runs of digits by their number, so that
+// hosts[2] comes before hosts[10].
+func comparePaths(a, b string) int {
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na > 0 && nb > 0 {
+			c := cmp.Or(cmp.Compare(na, nb), cmp.Compare(a[:na], b[:nb]))
+			if c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is the length of the number a path begins with.
+func digits(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+}

@@ -1,0 +1,102 @@
+package config
+
+import "reflect"
+
+// settle moves values that nobody wrote next to those that somebody did. The package
+// comment says why; [loader.validate] finds what it could not reconcile.
+func (l *loader) settle() {
+	// Rules for hosts come last: they take over what has settled above.
+	l.settleLog()
+	for _, chain := range ordered {
+		l.settleOrder(&l.cfg, "", chain)
+	}
+	for i := range l.cfg.Hosts {
+		rule, prefix := &l.cfg.Hosts[i], itemPath("hosts", i)+"."
+		for _, key := range hostKeys {
+			l.fill(rule, prefix, key)
+		}
+		l.settleOrder(rule, prefix, hostOrdered)
+	}
+}
+
+// ordered are settings that must not fall from left to right.
+var ordered = [][]string{
+	{"ratelimit.min_rps", "ratelimit.initial_rps", "ratelimit.max_rps"},
+	{"ratelimit.retry_base_delay", "ratelimit.retry_max_delay"},
+}
+
+// hostOrdered is the same within a rule for hosts.
+var hostOrdered = []string{"min_rps", "initial_rps", "max_rps"}
+
+// settleOrder clamps each value that nobody wrote between its nearest written
+// neighbours. Clamping keeps the order the defaults have among themselves. Neighbours
+// out of range move nothing: one mistake is one problem.
+func (l *loader) settleOrder(root any, prefix string, chain []string) {
+	for i, path := range chain {
+		if l.origins[prefix+path].written() {
+			continue
+		}
+		for j, other := range chain {
+			if !l.origins[prefix+other].written() || l.row(root, other).inRange(get(root, other)) != nil {
+				continue
+			}
+			if wrongOrder(root, path, other, i < j) {
+				at(root, path).Set(at(root, other))
+				l.origins[prefix+path] = Origin{Source: fromFollows, Name: prefix + other}
+			}
+		}
+	}
+}
+
+// wrongOrder reports whether a and b, of which a comes first if aFirst, fall.
+func wrongOrder(root any, a, b string, aFirst bool) bool {
+	x, _ := number(get(root, a))
+	y, _ := number(get(root, b))
+	if aFirst {
+		return x > y
+	}
+	return x < y
+}
+
+// fill gives a rule for hosts what it left out.
+func (l *loader) fill(rule *Host, prefix, key string) {
+	if _, ok := l.origins[prefix+key]; ok || l.bad[prefix+key] {
+		return
+	}
+	from := inherit(key)
+	at(rule, key).Set(at(&l.cfg, from))
+	l.origins[prefix+key] = Origin{Source: fromFollows, Name: from}
+}
+
+// settleLog lets --verbose and --quiet speak for level and progress, and the stronger
+// layer speak where they contradict each other.
+func (l *loader) settleLog() {
+	log := &l.cfg.Log
+	quiet, verbose := l.origins["log.quiet"].rank(), l.origins["log.verbose"].rank()
+	// Of the same layer, both stay, and validate reports them.
+	if log.Quiet && log.Verbose {
+		switch {
+		case quiet < verbose:
+			l.follow("log.quiet", false, "log.verbose")
+		case verbose < quiet:
+			l.follow("log.verbose", false, "log.quiet")
+		}
+	}
+	if log.Verbose {
+		l.follow("log.level", "debug", "log.verbose")
+	}
+	if log.Quiet {
+		l.follow("log.level", "error", "log.quiet")
+		l.follow("log.progress", "none", "log.quiet")
+	}
+}
+
+// follow sets a value on behalf of another one, if that was written in a stronger
+// layer than the value itself.
+func (l *loader) follow(path string, value any, leader string) {
+	if l.origins[path].rank() >= l.origins[leader].rank() {
+		return
+	}
+	at(&l.cfg, path).Set(reflect.ValueOf(value))
+	l.origins[path] = Origin{Source: fromFollows, Name: leader}
+}

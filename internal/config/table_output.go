@@ -1,0 +1,71 @@
+package config
+
+// outFields are what leaves the crawl, what it keeps in memory and what people see.
+var outFields = []field{
+	{
+		path: "output.path", kind: kindText, def: "-", flag: "output", short: "o",
+		doc: "file for the records, - = standard output", example: "pages.jsonl",
+		check: fileName,
+	},
+	// One JSON object a line can be cut anywhere and still be read.
+	{
+		path: "output.format", kind: kindChoice, def: "jsonl", enum: []string{"jsonl", "csv", "urls"},
+		flag: "format",
+		doc:  "how records are written",
+	},
+	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
+	{
+		path: "output.overwrite", kind: kindBool, def: "false", flag: "overwrite",
+		doc: "replace the output file if it exists",
+	},
+	{
+		path: "output.text", kind: kindBool, def: "false", flag: "text",
+		doc: "write the text of each page",
+	},
+	{
+		path: "output.links", kind: kindBool, def: "true", flag: "links",
+		doc:    "write the links of each page",
+		unless: "leave the links out of the records",
+	},
+	// Both bounds are there to stop a trap of endless URLs before memory does.
+	{
+		path: "frontier.max_urls", kind: kindInt, unit: "URLs", def: "10000000", min: "1", max: "1000000000",
+		doc: "URLs known at most; about 8 bytes each for those visited, 150 for those queued",
+	},
+	{
+		path: "frontier.max_hosts", kind: kindInt, unit: "hosts", def: "1000000", min: "1", max: "100000000",
+		doc: "hosts known at most; about 300 bytes each",
+	},
+	{
+		path: "stats.path", kind: kindText, flag: "stats",
+		doc: "file for the state of the crawl as it runs, - = standard output; empty = none", example: "stats.jsonl",
+		check: printable,
+	},
+	// Often enough to watch a crawl by, and 8640 lines a day.
+	{
+		path: "stats.interval", kind: kindDuration, def: "10s", min: "100ms", max: "24h", flag: "stats-interval",
+		doc: "time between two lines of it",
+	},
+	{
+		path: "log.level", kind: kindChoice, def: "info", enum: []string{"debug", "info", "warn", "error"},
+		flag: "log-level",
+		doc:  "least important message that is shown",
+	},
+	{
+		path: "log.format", kind: kindChoice, def: "text", enum: []string{"text", "json"}, flag: "log-format",
+		doc: "how messages are written",
+	},
+	{
+		path: "log.progress", kind: kindChoice, def: "auto", enum: []string{"auto", "tty", "none"}, flag: "progress",
+		doc: "progress display; auto = on a terminal only",
+	},
+	// These two move level and progress, see settleLog.
+	{
+		path: "log.quiet", kind: kindBool, def: "false", flag: "quiet", short: "q",
+		doc: "show errors only: no progress, no summary",
+	},
+	{
+		path: "log.verbose", kind: kindBool, def: "false", flag: "verbose", short: "v",
+		doc: "show what is done and why",
+	},
+}

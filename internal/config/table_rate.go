@@ -1,0 +1,164 @@
+package config
+
+// The bounds of every rate. The floor is one request in 1000 seconds, slower than any
+// Crawl-delay that is honoured by default; the ceiling is above what one process
+// fetches, so that "unlimited" has a number.
+const (
+	minRate = "0.001"
+	maxRate = "10000"
+)
+
+// rateFields are the adaptive engine.
+var rateFields = []field{
+	// No field of its own; the package comment says why.
+	{
+		path: "ratelimit.enabled", kind: kindBool, def: "true", noStruct: true,
+		doc: "second spelling of the strategy: false = off",
+	},
+	{
+		path: "ratelimit.strategy", kind: kindChoice, def: "aimd", enum: []string{"aimd", off}, flag: "strategy",
+		doc: "how the rate of a host moves; off = no pacing, for your own servers",
+	},
+	// One request a second is what no server minds from a stranger.
+	{
+		path: "ratelimit.initial_rps", kind: kindRate, def: "1", min: minRate, max: maxRate, flag: "rate",
+		doc: "requests per second a new host starts with; a maximum that is not given moves along",
+	},
+	// Not lower by default: a host at one page in ten seconds is in trouble, and the
+	// breaker is the better answer to that.
+	{
+		path: "ratelimit.min_rps", kind: kindRate, def: "0.1", min: minRate, max: maxRate,
+		doc: "requests per second no host goes below",
+	},
+	// More than ten a second is for hosts whose owner one has asked.
+	{
+		path: "ratelimit.max_rps", kind: kindRate, def: "10", min: minRate, max: maxRate, flag: "max-rate",
+		doc: "requests per second no host goes above; a start that is not given moves along",
+	},
+	// One: pages are paced evenly, a pause earns no burst.
+	{
+		path: "ratelimit.token_bucket_capacity", kind: kindNumber, unit: "number of requests", def: "1", min: "1", max: "1000",
+		doc: "burst that a rested host accepts, in requests",
+	},
+	// Increase and decrease are those of the classic additive-increase law: a tenth of a
+	// request a second per success, halved at a refusal.
+	{
+		path: "ratelimit.aimd_increase", kind: kindRate, def: "0.1", min: minRate, max: "1000",
+		doc: "requests per second that a fast success adds to the rate",
+	},
+	// Neither 0, which stops a host for ever, nor 1, which teaches nothing.
+	{
+		path: "ratelimit.aimd_decrease", kind: kindNumber, unit: "factor", def: "0.5", min: "0.01", max: "0.99",
+		doc: "factor by which a refusal or a very slow answer lowers the rate",
+	},
+	{
+		path: "ratelimit.latency_target", kind: kindDuration, def: "1s", min: "1ms", max: "5m",
+		doc: "expected time to an answer; faster ones raise the rate",
+	},
+	// Not below 1: an answer would be fast and slow at the same time.
+	{
+		path: "ratelimit.latency_degrade_factor", kind: kindNumber, unit: "factor", def: "2", min: "1", max: "100",
+		doc: "multiple of the target from which an answer lowers the rate",
+	},
+	// Not 0: a breaker that opens without a failure.
+	{
+		path: "ratelimit.error_rate_threshold", kind: kindNumber, unit: "fraction", def: "0.5", min: "0.01", max: "1",
+		doc: "share of failures in the window that opens the breaker",
+	},
+	// Of fewer than ten answers, half failing is chance too often.
+	{
+		path: "ratelimit.min_samples_to_trip", kind: kindInt, unit: "answers", def: "10", min: "1", max: "1000000",
+		doc: "answers in the window before their share of failures counts",
+	},
+	{
+		path: "ratelimit.consecutive_fail_threshold", kind: kindInt, unit: "failures", def: "5", min: "1", max: "1000000",
+		doc: "failures in a row that open the breaker",
+	},
+	// Long enough for a restart behind a load balancer.
+	{
+		path: "ratelimit.open_state_duration", kind: kindDuration, def: "15s", min: "10ms", max: "24h",
+		doc: "how long an open breaker lets nothing through",
+	},
+	{
+		path: "ratelimit.half_open_probes", kind: kindInt, unit: "requests", def: "2", min: "1", max: "1000",
+		doc: "successes that close the breaker again",
+	},
+	// Waits are drawn from zero to these bounds, so that clients do not come back as one.
+	{
+		path: "ratelimit.retry_base_delay", kind: kindDuration, def: "200ms", min: "1ms", max: "1h",
+		doc: "longest wait before the first retry, doubled for each one after it",
+	},
+	{
+		path: "ratelimit.retry_max_delay", kind: kindDuration, def: "30s", min: "1ms", max: "24h",
+		doc: "longest wait before any retry",
+	},
+	// Retries, not tries: --retries 0 asks once. Twenty doublings are past any delay.
+	{
+		path: "ratelimit.retry_max_attempts", kind: kindInt, unit: "retries", def: "3", min: "0", max: "20", flag: "retries",
+		doc: "retries after a first try that failed; 0 = none",
+	},
+	// Servers send dates years ahead by mistake; an hour is a pause, more is an absence.
+	{
+		path: "ratelimit.max_retry_after", kind: kindDuration, def: "1h", min: "1s", max: "168h", flag: "max-retry-after",
+		doc: "longest Retry-After believed, longer ones count as this long",
+	},
+	{
+		path: "ratelimit.min_delay", kind: kindDuration, def: "0", min: "1ms", max: "24h",
+		zero: "none", flag: "min-delay", also: []string{"delay"},
+		doc: "shortest time between two requests to a host, whatever the rates; 0 = none", example: "2s",
+	},
+	{
+		path: "ratelimit.global_rps", kind: kindRate, def: "0", min: minRate, max: "1000000",
+		zero: "no limit", flag: "global-rate",
+		doc: "requests per second over all hosts; 0 = no limit", example: "100",
+	},
+	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.
+	{
+		path: "ratelimit.stats_window", kind: kindDuration, def: "30s", min: "100ms", max: "1h",
+		doc: "time over which failures are counted; a whole number of stats_bucket",
+	},
+	{
+		path: "ratelimit.stats_bucket", kind: kindDuration, def: "2s", min: "10ms", max: "1h",
+		doc: "step in which the window moves",
+	},
+	// What outlasts it, such as an open breaker, is kept in brief by the engine.
+	{
+		path: "ratelimit.domain_state_ttl", kind: kindDuration, def: "10m", min: "1s", max: "720h",
+		doc: "how long what was learned of an idle host is kept",
+	},
+	// A power of two, so that a hash picks its shard with a mask.
+	{
+		path: "ratelimit.shards", kind: kindInt, unit: "locks", def: "16", min: "1", max: "4096",
+		doc: "locks over the hosts, a power of two", check: powerOfTwo,
+	},
+	{
+		path: "ratelimit.max_domains", kind: kindInt, unit: "hosts", def: "100000", min: "1", max: "100000000",
+		doc: "hosts remembered in full at a time",
+	},
+}
+
+// hostMatch is the one key of a rule for hosts that has no counterpart in the tree.
+var hostMatch = field{
+	path: "match", kind: kindText,
+	doc: "the host, or *.NAME for all names below; with a port, that port only", example: "*.example.com",
+	check: hostPattern,
+}
+
+// hostKeys are the keys of a rule that take the place of a setting: those that the
+// engine keeps for each host apart.
+var hostKeys = []string{"initial_rps", "min_rps", "max_rps", "min_delay"}
+
+// hostFields are the rows of one rule of the list hosts. Ranges and sentences are
+// those of the settings the keys stand in for.
+func hostFields() []field {
+	all, rows := fields(), []field{hostMatch}
+	for _, key := range hostKeys {
+		f := *find(all, inherit(key))
+		f.path, f.def, f.flag, f.short, f.also = key, "", "", "", nil
+		rows = append(rows, f)
+	}
+	return rows
+}
+
+// inherit is the setting that a key of a rule for hosts falls back to.
+func inherit(key string) string { return "ratelimit." + key }

@@ -1,0 +1,236 @@
+package config
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// leaves lists the paths of all settings that a struct type holds, by its tags.
+func leaves(t *testing.T, typ reflect.Type, prefix string) map[string]reflect.Type {
+	t.Helper()
+	all := map[string]reflect.Type{}
+	for f := range typ.Fields() {
+		name := f.Tag.Get("yaml")
+		require.Regexp(t, `^[a-z][a-z0-9_]*$`, name, "tag of %s.%s", typ.Name(), f.Name)
+		path := join(prefix, name)
+		switch {
+		case path == "hosts":
+		case f.Type.Kind() == reflect.Struct:
+			maps.Copy(all, leaves(t, f.Type, path))
+		default:
+			all[path] = f.Type
+		}
+	}
+	return all
+}
+
+func TestTableAndStructsNameTheSameSettings(t *testing.T) {
+	for _, side := range []struct {
+		name string
+		typ  reflect.Type
+		rows []field
+	}{
+		{"Config", reflect.TypeFor[Config](), fields()},
+		{"Host", reflect.TypeFor[Host](), hostFields()},
+	} {
+		held := leaves(t, side.typ, "")
+		for _, f := range side.rows {
+			typ, ok := held[f.path]
+			require.Equal(t, !f.noStruct, ok, "%s: row %s and its struct field", side.name, f.path)
+			if ok {
+				require.Contains(t, goTypes(f.kind), typ, "%s: type of %s", side.name, f.path)
+			}
+			delete(held, f.path)
+		}
+		require.Empty(t, held, "%s: struct fields without a row", side.name)
+	}
+}
+
+func goTypes(k kind) []reflect.Type {
+	switch k {
+	case kindBool:
+		return []reflect.Type{reflect.TypeFor[bool]()}
+	case kindInt:
+		return []reflect.Type{reflect.TypeFor[int](), reflect.TypeFor[int64]()}
+	case kindSize:
+		return []reflect.Type{reflect.TypeFor[int64]()}
+	case kindRate, kindNumber:
+		return []reflect.Type{reflect.TypeFor[float64]()}
+	case kindDuration:
+		return []reflect.Type{reflect.TypeFor[time.Duration]()}
+	case kindList:
+		return []reflect.Type{reflect.TypeFor[[]string]()}
+	}
+	return []reflect.Type{reflect.TypeFor[string]()}
+}
+
+func TestRowsAreWhole(t *testing.T) {
+	flags, shorts, vars := map[string]string{}, map[string]string{}, map[string]string{}
+	claim := func(taken map[string]string, name, path string) {
+		t.Helper()
+		require.Empty(t, taken[name], "%s is claimed by %s too", name, path)
+		taken[name] = path
+	}
+	for _, f := range fields() {
+		require.Regexp(t, `^[a-z0-9_]+(\.[a-z0-9_]+)?$`, f.path)
+		require.NotEmpty(t, f.doc, f.path)
+		require.NotRegexp(t, `^[A-Z][a-z]+ |\.$|\n`, f.doc, "%s: the sentence begins small and has no full stop", f.path)
+		require.Equal(t, f.kind == kindChoice, len(f.enum) > 1, f.path)
+		require.Equal(t, f.kind == kindInt || f.kind == kindNumber, f.unit != "", "%s: a unit", f.path)
+		_, ordered := number(f.bound(f.def))
+		require.Equal(t, ordered, f.min != "" && f.max != "", "%s: a range", f.path)
+		require.Equal(t, f.kind == kindBool && f.def == "true" && f.flag != "", f.unless != "", "%s: help for --no-%s", f.path, f.flag)
+		claim(vars, f.env(), f.path)
+		if f.flag == "" {
+			require.Empty(t, f.short, f.path)
+			continue
+		}
+		for _, flag := range f.flags() {
+			claim(flags, flag.Name, f.path)
+			if flag.Shorthand != "" {
+				require.Len(t, flag.Shorthand, 1)
+				claim(shorts, flag.Shorthand, f.path)
+			}
+		}
+	}
+}
+
+func TestZeroIsExplainedWhereItIsSpecial(t *testing.T) {
+	for _, f := range fields() {
+		if f.zero != "" {
+			require.Contains(t, f.doc, "0 = ", f.path)
+		}
+		if f.kind == kindText && f.def == "" || f.kind == kindList {
+			require.Contains(t, f.doc, "empty = ", f.path)
+		}
+	}
+}
+
+func TestDefaultsBoundsAndExamplesAreValid(t *testing.T) {
+	require.NoError(t, Default().Validate())
+	for _, f := range append(fields(), hostFields()...) {
+		values := []string{f.def, f.example}
+		if f.min != "" {
+			values = append(values, f.min, f.max)
+			lo, _ := number(f.bound(f.min))
+			hi, _ := number(f.bound(f.max))
+			require.Less(t, lo, hi, f.path)
+		}
+		for _, s := range values {
+			if s == "" {
+				continue
+			}
+			v, err := f.parse(s)
+			require.NoError(t, err, "%s: %s", f.path, s)
+			require.NoError(t, f.inRange(v), "%s: %s", f.path, s)
+			if f.check != nil {
+				require.NoError(t, f.check(s), "%s: %s", f.path, s)
+			}
+			back, err := f.parse(f.format(v))
+			require.NoError(t, err, "%s: %s", f.path, s)
+			require.Equal(t, v, back, "%s: %s", f.path, s)
+		}
+	}
+}
+
+// TestDefaultsAreThoseOfTheDesign repeats the defaults that users were promised, so
+// that one is not changed without somebody noticing.
+func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
+	c := Default()
+	require.Equal(t, Config{
+		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute,
+		Scope:  Scope{Mode: "host"},
+		Robots: Robots{Enabled: true, MaxCrawlDelay: time.Minute},
+		RateLimit: RateLimit{
+			Strategy: "aimd", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
+			AIMDIncrease: 0.1, AIMDDecrease: 0.5, LatencyTarget: time.Second, LatencyDegradeFactor: 2,
+			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
+			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,
+			RetryBaseDelay: 200 * time.Millisecond, RetryMaxDelay: 30 * time.Second, RetryMaxAttempts: 3,
+			MaxRetryAfter: time.Hour, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
+			DomainStateTTL: 10 * time.Minute, Shards: 16, MaxDomains: 100_000,
+		},
+		Fetch: Fetch{
+			Timeout: 30 * time.Second, ConnectTimeout: 10 * time.Second, HeaderTimeout: 20 * time.Second,
+			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10,
+		},
+		Output:   Output{Path: "-", Format: "jsonl", Links: true},
+		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000},
+		Stats:    Stats{Interval: 10 * time.Second},
+		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
+	}, c)
+	require.True(t, c.RateLimit.Enabled())
+}
+
+// TestCommentsTellTheDefaults reads the sources: a comment that names another default
+// than the table is worse than none.
+func TestCommentsTellTheDefaults(t *testing.T) {
+	rows := map[string]string{}
+	for _, f := range fields() {
+		def := f.def
+		switch f.kind {
+		case kindList:
+			def = "[]"
+		case kindText:
+			def = `"` + def + `"`
+		}
+		rows[f.path] = def
+	}
+	for _, file := range []string{"config.go", "ratelimit.go"} {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || spec.Name.Name == "Host" {
+				return true
+			}
+			prefix := strings.ToLower(spec.Name.Name)
+			if prefix == "config" {
+				prefix = ""
+			}
+			for _, f := range spec.Type.(*ast.StructType).Fields.List {
+				checkComment(t, rows, prefix, f)
+			}
+			return false
+		})
+	}
+	require.Equal(t, map[string]string{enabledPath: "true"}, rows, "rows whose field was not seen")
+}
+
+var space = regexp.MustCompile(`\s+`)
+
+func checkComment(t *testing.T, rows map[string]string, prefix string, f *ast.Field) {
+	t.Helper()
+	name := strings.TrimSuffix(strings.TrimPrefix(f.Tag.Value, "`yaml:\""), "\"`")
+	path := join(prefix, name)
+	def, ok := rows[path]
+	if !ok {
+		return // a section
+	}
+	delete(rows, path)
+	text := space.ReplaceAllString(f.Doc.Text(), " ")
+	require.True(t, strings.HasPrefix(text, f.Names[0].Name+" "), "comment of %s begins with its name", path)
+	require.Contains(t, text, "default "+def+")", "comment of %s", path)
+	require.Regexp(t, `(Zero|Empty|False)\b.*\.`, text, "comment of %s says what zero means", path)
+}
+
+func TestDefaultTreesAreIndependent(t *testing.T) {
+	a, b := Default(), Default()
+	a.Scope.Include = append(a.Scope.Include, "x")
+	require.Len(t, a.Scope.Include, 1)
+	require.Empty(t, b.Scope.Include)
+}
+
+func TestPathsThatLeadNowherePanic(t *testing.T) {
+	require.Panics(t, func() { at(&Config{}, "fetch.nothing") })
+	require.Panics(t, func() { (&field{path: "x", kind: kindInt}).bound("many") })
+}

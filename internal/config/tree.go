@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// The table names settings by path and the structs hold them; this file is the only
+// one that walks from one to the other. A path that leads nowhere is a mistake in the
+// table and panics.
+
+// at returns the settable struct field that a path names below root, a pointer to
+// [Config] or [Host].
+func at(root any, path string) reflect.Value {
+	v := reflect.ValueOf(root).Elem()
+	for name := range strings.SplitSeq(path, ".") {
+		v = child(v, path, name)
+	}
+	return v
+}
+
+// child finds a field by its tag and not by its name, because the tag is what files say.
+func child(v reflect.Value, path, name string) reflect.Value {
+	for f, value := range v.Fields() {
+		if f.Tag.Get("yaml") == name {
+			return value
+		}
+	}
+	panic(fmt.Sprintf("config: no field %q for %q", name, path))
+}
+
+// get reads the value of a path, widened to the type its kind is parsed into.
+func get(root any, path string) any {
+	v := at(root, path)
+	switch x := v.Interface().(type) {
+	case time.Duration, bool, float64, string, []string:
+		return x
+	}
+	return v.Int()
+}
+
+// set stores a parsed value. It reports false when the value does not fit into the
+// field, which only a computer with 32-bit integers sees.
+func set(root any, path string, value any) bool {
+	v := at(root, path)
+	if n, ok := value.(int64); ok && v.OverflowInt(n) {
+		return false
+	}
+	v.Set(reflect.ValueOf(value).Convert(v.Type()))
+	return true
+}
+
+// Default is the configuration of a crawl whose user said nothing. It passes
+// [Config.Validate], and each call returns a tree of its own.
+func Default() Config {
+	var c Config
+	for _, f := range fields() {
+		if !f.noStruct && f.kind != kindList {
+			set(&c, f.path, f.bound(f.def))
+		}
+	}
+	return c
+}

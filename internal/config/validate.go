@@ -1,0 +1,200 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Validate checks a configuration that a program made or changed, by the same rules
+// as [Load] but moving nothing: what contradicts is an error. It returns nil or
+// [Problems].
+func (c Config) Validate() error {
+	l := newLoader(c)
+	l.validate()
+	return l.err()
+}
+
+// validate reports every value that is out of range and every contradiction between
+// values that are each in range.
+func (l *loader) validate() {
+	for i := range l.rows {
+		if f := &l.rows[i]; !f.noStruct {
+			l.check(&l.cfg, f, f.path)
+		}
+	}
+	for _, chain := range ordered {
+		l.checkOrder(&l.cfg, "", chain)
+	}
+	l.checkHosts()
+	l.checkWindow()
+	l.checkRest()
+}
+
+// check holds one value against its row. What was reported when it was read stays the
+// only report.
+func (l *loader) check(root any, f *field, full string) {
+	if l.bad[full] || l.origins[full].Source == fromFollows {
+		return // a value that follows another is right if that one is
+	}
+	v := get(root, f.path)
+	if items, ok := v.([]string); ok {
+		for i, item := range items {
+			path := itemPath(full, i)
+			l.reportIf(path, f.check(item))
+		}
+		return
+	}
+	// A value out of range is not looked at further: 0 shards are too few, and that
+	// they are no power of two helps nobody.
+	if err := f.inRange(v); err != nil {
+		l.reportIf(full, err)
+		return
+	}
+	text := f.format(v)
+	if f.kind == kindChoice && !slices.Contains(f.enum, text) {
+		l.report(full, l.origins[full], "%s is not a choice; give %s", quote(text), f.want())
+	}
+	if f.check != nil {
+		l.reportIf(full, f.check(text))
+	}
+}
+
+// reportIf reports what a check found, at the place where the value was written.
+func (l *loader) reportIf(path string, err error) {
+	if err != nil {
+		l.report(path, l.origins[path], "%v", err)
+	}
+}
+
+// checkOrder reports pairs that fall. Only written values can: the others moved.
+func (l *loader) checkOrder(root any, prefix string, chain []string) {
+	for i, low := range chain {
+		for _, high := range chain[i+1:] { // pairs, for the one between may not be written
+			a, b := prefix+low, prefix+high
+			if l.bad[a] || l.bad[b] || !l.origins[a].written() || !l.origins[b].written() ||
+				!wrongOrder(root, low, high, true) {
+				continue
+			}
+			l.report(a, l.origins[a], "%s is above %s, which is %s%s; lower %s or raise %s",
+				l.show(root, low), b, l.show(root, high), l.place(b), l.handle(a), l.handle(b))
+		}
+	}
+}
+
+// row is the row of a path below root.
+func (l *loader) row(root any, path string) *field {
+	if _, ok := root.(*Host); ok {
+		return find(l.hostRows, path)
+	}
+	return find(l.rows, path)
+}
+
+// show formats the value of a path for a message.
+func (l *loader) show(root any, path string) string {
+	return l.row(root, path).format(get(root, path))
+}
+
+// place is where the other half of a contradiction was written.
+func (l *loader) place(path string) string {
+	if o := l.origins[path]; o.Source != "" {
+		return " [" + o.String() + "]"
+	}
+	return ""
+}
+
+// handle is what a user would change: the flag, or within a rule for hosts the path.
+func (l *loader) handle(path string) string {
+	if f := find(l.rows, path); f != nil {
+		return f.handle()
+	}
+	return path
+}
+
+// checkHosts checks each rule alone, and that it is not hidden behind an earlier one,
+// as a rule that never applies is a mistake nobody would see.
+func (l *loader) checkHosts() {
+	first := map[string]int{}
+	for i := range l.cfg.Hosts {
+		rule, path := &l.cfg.Hosts[i], itemPath("hosts", i)
+		for j := range l.hostRows {
+			f := &l.hostRows[j]
+			l.check(rule, f, path+"."+f.path)
+		}
+		l.checkOrder(rule, path+".", hostOrdered)
+		if l.bad[path+".match"] {
+			continue
+		}
+		if other, ok := hiddenBy(rule.Match, first); ok {
+			l.report(path+".match", l.origins[path+".match"], "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
+				quote(rule.Match), other, quote(l.cfg.Hosts[other].Match))
+			continue
+		}
+		first[rule.Match] = i
+	}
+}
+
+// hiddenBy looks for a rule among the earlier ones that matches all that match does:
+// the same, one for all names below a parent, or either of these without the port.
+func hiddenBy(match string, earlier map[string]int) (int, bool) {
+	name, _ := strings.CutPrefix(match, "*.")
+	host, port := splitPort(name)
+	all := []string{match, strings.TrimSuffix(match, ":"+port)}
+	for {
+		_, parent, ok := strings.Cut(host, ".")
+		if !ok {
+			break
+		}
+		all = append(all, "*."+parent, "*."+parent+":"+port)
+		host = parent
+	}
+	for _, m := range all {
+		if i, ok := earlier[m]; ok {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// stepsMax is how many steps a window may have. Every host pays for each of them, and
+// a finer window decides no earlier than its samples arrive.
+const stepsMax = 1000
+
+// checkWindow checks that the window can be cut into its steps. Nothing moves here: a
+// window that is rounded in silence would make the breaker's figures wrong.
+func (l *loader) checkWindow() {
+	const path, other = "ratelimit.stats_window", "ratelimit.stats_bucket"
+	window, step := l.cfg.RateLimit.StatsWindow, l.cfg.RateLimit.StatsBucket
+	switch {
+	case l.bad[path] || l.bad[other]: // a step of zero among them, which cannot divide
+	case window%step != 0:
+		l.report(path, l.origins[path], "%s is not a whole number of %s, which is %s%s; give %s",
+			formatDuration(window), other, formatDuration(step), l.place(other), multiples(window, step))
+	case window/step > stepsMax:
+		l.report(path, l.origins[path], "%s is more than %d times %s, which is %s%s; give at most %s or raise the other",
+			formatDuration(window), stepsMax, other, formatDuration(step), l.place(other), formatDuration(stepsMax*step))
+	}
+}
+
+// multiples names the whole numbers of step on both sides of d.
+func multiples(d, step time.Duration) string {
+	up := formatDuration(d - d%step + step)
+	if d < step {
+		return up
+	}
+	return formatDuration(d-d%step) + " or " + up
+}
+
+// checkRest holds the contradictions that come one of a kind.
+func (l *loader) checkRest() {
+	c := &l.cfg
+	if c.Log.Quiet && c.Log.Verbose {
+		l.report("log.verbose", l.origins["log.verbose"], "contradicts log.quiet, which is true too%s; give one of --quiet and --verbose",
+			l.place("log.quiet"))
+	}
+	// Two writers of one stream cut into each other's lines.
+	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
+		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",
+			quote(c.Stats.Path), l.place("output.path"))
+	}
+}

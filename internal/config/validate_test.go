@@ -1,0 +1,194 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestZeroConfigIsRefused(t *testing.T) {
+	err := Config{}.Validate()
+	var ps Problems
+	require.ErrorAs(t, err, &ps)
+	wrong := map[string]bool{}
+	for _, p := range ps {
+		wrong[p.Path] = true
+		require.Zero(t, p.Origin, "a program's values come from nowhere")
+	}
+	for _, f := range fields() {
+		refused := f.kind == kindChoice || f.min != "" && f.zero == "" && f.inRange(f.bound("0")) != nil || f.path == "output.path"
+		require.Equal(t, refused, wrong[f.path], f.path)
+	}
+}
+
+func TestValidateWhatAProgramMade(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"nothing", func(*Config) {}, ""},
+		{
+			"a rate above the maximum is not moved", func(c *Config) { c.RateLimit.InitialRPS = 20 },
+			"ratelimit.initial_rps: 20 is above ratelimit.max_rps, which is 10; lower --rate or raise --max-rate",
+		},
+		{
+			"no number", func(c *Config) { c.RateLimit.LatencyDegradeFactor = math.NaN() },
+			"ratelimit.latency_degrade_factor: NaN is not a number; give a factor between 1 and 100",
+		},
+		{
+			"unknown word", func(c *Config) { c.Scope.Mode = "hosts" },
+			`scope.mode: "hosts" is not a choice; give one of host, domain, prefix, any`,
+		},
+		{
+			"pattern", func(c *Config) { c.Scope.Exclude = []string{"ok", "["} },
+			`scope.exclude[1]: "[" is not a regular expression (missing closing ]: "["); see the syntax of Go's regexp package`,
+		},
+		{"a rule that is not whole", func(c *Config) {
+			c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1}}
+		}, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000"},
+		{
+			"window in steps", func(c *Config) { c.RateLimit.StatsWindow = 45 * time.Second },
+			"ratelimit.stats_window: 45s is not a whole number of ratelimit.stats_bucket, which is 2s; give 44s or 46s",
+		},
+		{
+			"step above window", func(c *Config) { c.RateLimit.StatsBucket = time.Minute },
+			"ratelimit.stats_window: 30s is not a whole number of ratelimit.stats_bucket, which is 1m; give 1m",
+		},
+		{
+			"too many steps", func(c *Config) { c.RateLimit.StatsBucket = 10 * time.Millisecond },
+			"ratelimit.stats_window: 30s is more than 1000 times ratelimit.stats_bucket, which is 10ms; give at most 10s or raise the other",
+		},
+		{
+			"step of zero", func(c *Config) { c.RateLimit.StatsBucket = 0 },
+			"ratelimit.stats_bucket: 0 is below 10ms; give a duration with its unit, such as 1m30s, between 10ms and 1h",
+		},
+		{
+			"shards", func(c *Config) { c.RateLimit.Shards = 24 },
+			"ratelimit.shards: 24 is not a power of two; give 16 or 32",
+		},
+		{
+			"two streams", func(c *Config) { c.Stats.Path = "-" },
+			`stats.path: "-" is where the records go as well; change --stats or --output`,
+		},
+		{
+			"quiet and verbose", func(c *Config) { c.Log.Quiet, c.Log.Verbose = true, true },
+			"log.verbose: contradicts log.quiet, which is true too; give one of --quiet and --verbose",
+		},
+		{
+			"injection", func(c *Config) { c.Fetch.UserAgent = "a\r\nb" },
+			"fetch.user_agent: contains the unprintable character U+000D; remove it",
+		},
+		{
+			"all at once", func(c *Config) { c.Concurrency, c.Depth, c.Log.Level = 0, -5, "" },
+			"concurrency: 0 is below 1; give a whole number of fetches between 1 and 10000\n" +
+				"depth: -5 is below -1; give a whole number of links between -1 and 1000000\n" +
+				`log.level: "" is not a choice; give one of debug, info, warn, error`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := Default()
+			c.change(&cfg)
+			before := cfg
+			err := cfg.Validate()
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, c.want)
+			}
+			if before.RateLimit.LatencyDegradeFactor == before.RateLimit.LatencyDegradeFactor {
+				require.Equal(t, before, cfg, "validating changes nothing")
+			}
+		})
+	}
+}
+
+func TestWhatMessagesOfferIsAccepted(t *testing.T) {
+	for _, window := range []string{"44s", "46s"} {
+		mustLoad(t, yamlFile("ratelimit: {stats_window: "+window+"}"))
+	}
+	mustLoad(t, yamlFile("ratelimit: {stats_bucket: 1m, stats_window: 1m}"))
+	mustLoad(t, yamlFile("ratelimit: {stats_bucket: 10ms, stats_window: 10s}"))
+}
+
+// TestEveryBoundIsHeld goes one step over both bounds of each row, through a flag where
+// there is one and through the environment where there is none.
+func TestEveryBoundIsHeld(t *testing.T) {
+	for _, f := range fields() {
+		if f.min == "" {
+			continue
+		}
+		for _, bound := range []string{f.min, f.max} {
+			_, err := Load(Sources{Env: []string{f.env() + "=" + bound}})
+			if err != nil { // a bound may contradict another default, but it is in range
+				require.NotRegexp(t, f.path+`: .* is (below|above) [0-9]`, err.Error())
+			}
+		}
+		for _, beyond := range []string{"-2", "99999999999999"} {
+			if f.kind == kindDuration {
+				beyond += "ms"
+			}
+			err := loadOne(&f, beyond)
+			require.ErrorContains(t, err, f.path+": ", beyond)
+			require.ErrorContains(t, err, "give "+f.want(), beyond)
+			require.NotContains(t, err.Error(), "\n", "%s=%s is one problem", f.path, beyond)
+		}
+	}
+}
+
+func loadOne(f *field, value string) error {
+	src := Sources{Env: []string{f.env() + "=" + value}}
+	if f.flag != "" {
+		src = Sources{Flags: []FlagValue{flag(f.flag, value)}}
+	}
+	_, err := Load(src)
+	return err
+}
+
+func TestLongValuesAreClippedInMessages(t *testing.T) {
+	long := strings.Repeat("x", 100_000)
+	for _, f := range fields() {
+		if f.kind == kindText || f.kind == kindList {
+			continue
+		}
+		err := loadOne(&f, long)
+		require.Error(t, err, f.path)
+		require.Less(t, len(err.Error()), 400, f.path)
+	}
+}
+
+func TestHiddenRules(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		hidden        bool
+	}{
+		{"a.test", "b.test", false},
+		{"a.test", "a.test", true},
+		{"a.test", "a.test:8080", true},
+		{"a.test:8080", "a.test", false},
+		{"a.test:8080", "a.test:8081", false},
+		{"*.a.test", "a.test", false},
+		{"*.a.test", "x.a.test", true},
+		{"*.a.test", "y.x.a.test", true},
+		{"*.a.test", "*.x.a.test", true},
+		{"*.a.test", "xa.test", false},
+		{"*.a.test", "x.a.test:8080", true},
+		{"*.a.test:8080", "x.a.test:8080", true},
+		{"*.a.test:8080", "x.a.test", false},
+		{"x.a.test", "*.a.test", false},
+		{"*.x.a.test", "*.a.test", false},
+		{"[2001:db8::1]", "[2001:db8::1]:8080", true},
+		{"192.0.2.1", "192.0.2.2", false},
+	} {
+		_, err := Load(yamlFile("hosts:\n- match: '" + c.first + "'\n- match: '" + c.second + "'\n"))
+		if !c.hidden {
+			require.NoError(t, err, "%s before %s", c.first, c.second)
+			continue
+		}
+		require.ErrorContains(t, err, "hosts[1].match: ", "%s before %s", c.first, c.second)
+		require.ErrorContains(t, err, "is covered by hosts[0]")
+	}
+}

@@ -1,0 +1,218 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A value is one of bool, int64 (int and size), float64 (rate and number),
+// time.Duration, string (text and choice) and []string. The functions below move
+// between a value and the way it is written; format and parse are inverse.
+
+// parse reads a value as written in any layer. Its error says what is wrong without
+// saying where, and what to write instead where that can be told.
+func (f *field) parse(s string) (any, error) {
+	switch f.kind {
+	case kindBool:
+		return f.parseBool(s)
+	case kindInt:
+		return f.parseInt(s)
+	case kindRate, kindNumber:
+		return f.parseFloat(s)
+	case kindDuration:
+		return f.parseDuration(s)
+	case kindSize:
+		n, err := parseSize(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s %w; give %s", quote(s), err, f.want())
+		}
+		return n, nil
+	default:
+		return s, nil
+	}
+}
+
+// parseBool also takes what people write into environment variables.
+func (f *field) parseBool(s string) (any, error) {
+	switch strings.ToLower(s) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	}
+	return nil, fmt.Errorf("%s is neither; give %s", quote(s), f.want())
+}
+
+// parseInt reads decimal only. Base 0 would take 010 for eight.
+func (f *field) parseInt(s string) (any, error) {
+	n, err := strconv.ParseInt(ungroup(s), 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return nil, fmt.Errorf("%s is out of range; give %s", quote(s), f.want())
+	case err != nil:
+		return nil, fmt.Errorf("%s is not a whole number; give %s", quote(s), f.want())
+	}
+	return n, nil
+}
+
+// parseFloat refuses NaN and the infinities here, for they pass every comparison or
+// none.
+func (f *field) parseFloat(s string) (any, error) {
+	x, err := strconv.ParseFloat(ungroup(s), 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), math.IsInf(x, 0):
+		return nil, fmt.Errorf("%s is out of range; give %s", quote(s), f.want())
+	case err != nil, math.IsNaN(x):
+		return nil, fmt.Errorf("%s is not a number; give %s", quote(s), f.want())
+	}
+	return x + 0, nil // -0 becomes 0, which prints without a sign
+}
+
+// parseDuration guesses what was meant by a bare number, the commonest mistake, and by
+// days, which Go's durations do not have because not all of them are 24 hours.
+func (f *field) parseDuration(s string) (any, error) {
+	d, err := time.ParseDuration(s)
+	if err == nil {
+		return d, nil
+	}
+	x, numErr := strconv.ParseFloat(s, 64)
+	// No guess for what no duration here could be, below zero or above 68 years.
+	if numErr == nil && x > 0 && x <= math.MaxInt32 {
+		return nil, fmt.Errorf(`%s has no unit; write %q for seconds`, s, s+"s")
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if x, err := strconv.ParseFloat(days, 64); err == nil && x > 0 && x <= 366 {
+			hours := strconv.FormatFloat(x*24, 'f', -1, 64) + "h"
+			return nil, fmt.Errorf(`%s is in days; write %q`, s, hours)
+		}
+	}
+	return nil, fmt.Errorf("%s is not a duration; give %s", quote(s), f.want())
+}
+
+// ungroup drops underscores that stand between two digits, as in 10_000_000.
+func ungroup(s string) string {
+	if !strings.Contains(s, "_") {
+		return s
+	}
+	digit := func(i int) bool { return i >= 0 && i < len(s) && s[i] >= '0' && s[i] <= '9' }
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] == '_' && digit(i-1) && digit(i+1) {
+			continue
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// format writes a value so that parse reads it back. Lists are written item by item
+// by their callers.
+func (f *field) format(v any) string {
+	switch v := v.(type) {
+	case bool:
+		return strconv.FormatBool(v)
+	case int64:
+		if f.kind == kindSize {
+			return formatSize(v)
+		}
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case time.Duration:
+		return formatDuration(v)
+	case []string: // for messages only
+		return "[" + strings.Join(v, ", ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
+// formatDuration leaves out the zero minutes and seconds of time.Duration's own form:
+// 5m, not 5m0s.
+func formatDuration(d time.Duration) string {
+	s := d.String()
+	if d == 0 {
+		return "0"
+	}
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// inRange compares a value with the bounds of its row. NaN can come only from a program,
+// and must be looked for because it is neither below nor above anything.
+func (f *field) inRange(v any) error {
+	x, ok := number(v)
+	if !ok || f.min == "" || x == 0 && f.zero != "" {
+		return nil
+	}
+	// Written bounds are parsed each time: a configuration is loaded once, and a table
+	// without a second form of its figures has nothing that could disagree.
+	lo, _ := number(f.bound(f.min))
+	hi, _ := number(f.bound(f.max))
+	switch {
+	case math.IsNaN(x):
+		return fmt.Errorf("NaN is not a number; give %s", f.want())
+	case x < lo:
+		return fmt.Errorf("%s is below %s; give %s", f.format(v), f.min, f.want())
+	case x > hi:
+		return fmt.Errorf("%s is above %s; give %s", f.format(v), f.max, f.want())
+	}
+	return nil
+}
+
+// bound parses a value of the table itself; that it can is a test's business.
+func (f *field) bound(s string) any {
+	v, err := f.parse(cmp.Or(s, f.empty()))
+	if err != nil {
+		panic("config: table: " + f.path + ": " + err.Error())
+	}
+	return v
+}
+
+// empty is how the row's zero value is written.
+func (f *field) empty() string {
+	switch f.kind {
+	case kindBool:
+		return "false"
+	case kindInt, kindRate, kindNumber, kindDuration, kindSize:
+		return "0"
+	}
+	return ""
+}
+
+// number is the value on a line, exact enough to compare it with a bound: the bounds
+// are far below 2^53, where float64 stops counting.
+func number(v any) (float64, bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	case time.Duration:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// quoteMax is how much of a wrong value a message repeats: enough to recognise it.
+const quoteMax = 60
+
+// quote shows a wrong value. Numbers stand as they are, so that messages read easily.
+func quote(s string) string {
+	if len(s) > quoteMax {
+		return strconv.Quote(s[:quoteMax]) + "..."
+	}
+	if strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789.+-eE_") == "" {
+		return s
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,235 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// everything sets at least one value in each section, from each layer, with texts that
+// are hard to quote.
+func everything() Sources {
+	src := yamlFile(`
+depth: 3
+max_time: 1h30m
+seeds: {file: "null"}
+scope: {mode: any, include: ['^https://a\.test/"x"\\', "# no comment", "- : {", "<&>"], exclude: ["é日"]}
+ratelimit: {enabled: false, min_delay: 1500ms}
+hosts:
+  - {match: "*.a.test", max_rps: 0.5}
+  - {match: "b.test:8080", min_delay: 0, initial_rps: 12.25}
+fetch:
+  headers: ["Accept-Language: en, de;q=0.5", "Authorization: Bearer hunter2", "Cookie: sid=hunter2"]
+  max_body: 1.5MiB
+output: {path: "true"}
+log: {verbose: true}
+`)
+	src.Env = []string{"CRAWL_FETCH_CONTACT=bot@example.com", "CRAWL_RATELIMIT_MAX_RPS=33.3"}
+	src.Flags = []FlagValue{flag("no-robots", "true"), flag("stats", "~"), flag("max-pages", "1000000000000")}
+	return src
+}
+
+// asPrinted is a configuration with what printing takes away from it.
+func asPrinted(c Config) Config {
+	c.Fetch.Headers = slices.Clone(c.Fetch.Headers)
+	for i, h := range c.Fetch.Headers {
+		c.Fetch.Headers[i] = redactHeader(h)
+	}
+	return c
+}
+
+func TestWhatIsWrittenLoadsTheSame(t *testing.T) {
+	for _, src := range []func() Sources{func() Sources { return Sources{} }, everything} {
+		l := mustLoad(t, src())
+		var y, j bytes.Buffer
+		require.NoError(t, l.WriteYAML(&y))
+		require.NotContains(t, y.String(), "hunter2")
+		fromYAML := mustLoad(t, yamlFile(y.String()))
+		require.Equal(t, asPrinted(l.Config), fromYAML.Config)
+		for path := range l.Origins {
+			if v := path != "hosts" || len(l.Config.Hosts) > 0; v {
+				require.Equal(t, "file", fromYAML.Origins[path].Source, "origin of %s", path)
+			}
+		}
+
+		require.NoError(t, l.WriteJSON(&j))
+		require.NotContains(t, j.String(), "hunter2")
+		var parts struct {
+			Config   json.RawMessage
+			Origins  map[string]string
+			Warnings []string
+		}
+		require.NoError(t, json.Unmarshal(j.Bytes(), &parts))
+		require.Equal(t, len(l.Origins), len(parts.Origins))
+		require.NotNil(t, parts.Warnings)
+		fromJSON := mustLoad(t, Sources{File: "c.json", Reader: bytes.NewReader(parts.Config)})
+		require.Equal(t, asPrinted(l.Config), fromJSON.Config)
+	}
+}
+
+func TestWriteYAMLShowsOrigins(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, mustLoad(t, everything()).WriteYAML(&b))
+	lines := strings.Split(b.String(), "\n")
+	for _, want := range []string{
+		`concurrency: 64                             # default`,
+		`depth: 3                                    # file crawl.yaml:2`,
+		`max_time: 1h30m                             # file crawl.yaml:3`,
+		`scope:`,
+		`  include:`,
+		`    - "^https://a\\.test/\"x\"\\\\"         # file crawl.yaml:5`,
+		`    - "<&>"                                 # file crawl.yaml:5`,
+		`  enabled: false                            # flag --no-robots`,
+		`  strategy: "off"                           # file crawl.yaml:6`,
+		`  max_rps: 33.3                             # env CRAWL_RATELIMIT_MAX_RPS`,
+		`  - match: "*.a.test"                       # file crawl.yaml:8`,
+		`    initial_rps: 0.5                        # follows hosts[0].max_rps`,
+		`    min_delay: 1.5s                         # follows ratelimit.min_delay`,
+		`    - "Authorization: REDACTED"             # file crawl.yaml:11`,
+		`  max_body: 1536KiB                         # file crawl.yaml:12`,
+		`  path: "~"                                 # flag --stats`,
+		`  level: debug                              # follows log.verbose`,
+	} {
+		require.Contains(t, lines, want)
+	}
+	require.NotContains(t, b.String(), enabledPath)
+}
+
+func TestConfigLogsWithoutSecrets(t *testing.T) {
+	l := mustLoad(t, everything())
+	for _, handler := range []func(*bytes.Buffer) slog.Handler{
+		func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) },
+		func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) },
+	} {
+		var b bytes.Buffer
+		slog.New(handler(&b)).Info("start", "config", l.Config)
+		require.NotContains(t, b.String(), "hunter2")
+		require.Contains(t, b.String(), "REDACTED")
+		require.Contains(t, b.String(), "concurrency")
+	}
+}
+
+func TestReferenceNamesEverything(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Reference(&b))
+	text := b.String()
+	for _, f := range fields() {
+		require.Contains(t, text, "| `"+f.path+"` | "+f.kind.String()+" |")
+		require.Contains(t, text, "`"+f.env()+"`")
+		for _, flag := range f.flags() {
+			if f.flag != "" && !flag.Hidden {
+				require.Contains(t, text, "`--"+flag.Name+"`")
+			}
+		}
+		require.Contains(t, text, strings.ReplaceAll(f.doc, "|", `\|`))
+	}
+	for _, f := range hostFields() {
+		require.Contains(t, text, "| `"+f.path+"` |")
+	}
+	require.NotContains(t, text, "`--`")
+	columns := 0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "|") {
+			columns = 0
+			continue
+		}
+		n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
+		if columns == 0 {
+			columns = n
+		}
+		require.Equal(t, columns, n, "cells in %q", line)
+	}
+}
+
+func TestWritersReportErrors(t *testing.T) {
+	full := failing{errors.New("disk full")}
+	l := mustLoad(t, Sources{})
+	require.ErrorIs(t, l.WriteYAML(full), full.err)
+	require.ErrorIs(t, l.WriteJSON(full), full.err)
+	require.ErrorIs(t, Reference(full), full.err)
+}
+
+func TestFlagsAreComplete(t *testing.T) {
+	byName := map[string]Flag{}
+	for _, f := range Flags() {
+		byName[f.Name] = f
+	}
+	require.Equal(t, Flag{
+		Name: "max-rate", Path: "ratelimit.max_rps", Type: "rate", Default: "10",
+		Help: "requests per second no host goes above; a start that is not given moves along",
+	}, byName["max-rate"])
+	require.Equal(t, Flag{
+		Name: "no-robots", Path: "robots.enabled", Type: "bool", Default: "false",
+		Help: "do not ask for robots.txt; for your own servers", Switch: true,
+	}, byName["no-robots"])
+	require.True(t, byName["robots"].Hidden)
+	require.Equal(t, "true", byName["robots"].Default)
+	require.True(t, byName["no-insecure"].Hidden)
+	require.True(t, byName["delay"].Hidden)
+	require.Empty(t, byName["delay"].Shorthand)
+	require.True(t, byName["header"].Repeat)
+	require.Equal(t, "H", byName["header"].Shorthand)
+	require.Contains(t, byName["scope"].Help, "host|domain|prefix|any: ")
+	for _, name := range []string{
+		"strategy", "input-file", "depth", "concurrency", "per-host-max", "rate", "max-rate", "min-delay", "global-rate",
+		"timeout", "retries", "max-retry-after", "max-redirects", "max-body", "max-pages", "max-pages-per-host", "max-time",
+		"scope", "include", "exclude", "no-robots", "user-agent", "contact", "header", "output", "format",
+		"stats", "stats-interval", "progress", "log-level", "log-format", "quiet", "verbose", "insecure",
+	} {
+		require.Contains(t, byName, name, "promised to users")
+		require.False(t, byName[name].Hidden, name)
+		require.NotEmpty(t, byName[name].Help, name)
+	}
+	for _, f := range Flags() {
+		if !f.Switch && f.Default != "" {
+			mustLoad(t, Sources{Flags: []FlagValue{{f.Name, f.Default}}})
+		}
+	}
+}
+
+// FuzzLoad asserts that no input makes Load panic, that every error is a list of
+// problems with something to read, and that what is printed loads to the same values.
+func FuzzLoad(f *testing.F) {
+	f.Add([]byte("concurrency: 3\nhosts: [{match: a.test, max_rps: 0.5}]"), "f.yaml", "CRAWL_DEPTH=1", uint8(3), "5")
+	f.Add([]byte(`{"fetch": {"headers": ["Cookie: x"]}}`), "f.json", "CRAWL_SCOPE_INCLUDE=a\nb", uint8(20), "a.*")
+	f.Add([]byte("ratelimit:\n  max_rps: 1_0.5\n  enabled: off\n"), "f", "CRAWL_LOG_QUIET=1", uint8(40), "true")
+	f.Add([]byte("? [a]\n: &x {<<: *x}\n...\n---\n!!map {}"), "", "=", uint8(255), "\x00")
+	f.Add([]byte("\xff\xfea\x00"), "f.yml", "CRAWL_X", uint8(0), "1e400")
+	if data, err := os.ReadFile("file_test.go"); err == nil {
+		f.Add(data, "f.yaml", "", uint8(1), "")
+	}
+	flags := Flags()
+	f.Fuzz(func(t *testing.T, data []byte, name, env string, pick uint8, value string) {
+		given := flags[int(pick)%len(flags)]
+		l, err := Load(Sources{
+			File: name, Reader: bytes.NewReader(data), Env: []string{env},
+			Flags: []FlagValue{{given.Name, value}, {value, env}}[:1+int(pick)%2],
+		})
+		if err != nil {
+			var ps Problems
+			if !errors.As(err, &ps) || len(ps) == 0 || ps[0].Text == "" {
+				t.Fatalf("Load = %v, want problems", err)
+			}
+			return
+		}
+		var b bytes.Buffer
+		if err := l.WriteYAML(&b); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(Sources{File: "again.yaml", Reader: &b})
+		if err != nil {
+			t.Fatalf("printed configuration is refused: %v", err)
+		}
+		require.Equal(t, asPrinted(l.Config), again.Config)
+		if err := again.Config.Validate(); err != nil {
+			t.Fatalf("Validate after Load: %v", err)
+		}
+	})
+}
