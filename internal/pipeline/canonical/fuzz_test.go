@@ -1,0 +1,85 @@
+package canonical
+
+import (
+	"strings"
+	"testing"
+)
+
+// checkURL holds every law a URL obeys, wherever it came from.
+func checkURL(t *testing.T, u URL) {
+	t.Helper()
+	s := u.String()
+	again, err := Parse(s)
+	if err != nil || again != u {
+		t.Fatalf("Parse(%q) = %q, %v: not the spelling of itself", s, again, err)
+	}
+	if u.Host() == "" || u.Hostname() == "" || u.Path() == "" || u.Path()[0] != '/' || u.Origin()+u.Path() != s {
+		t.Fatalf("%q: host %q, path %q", s, u.Host(), u.Path())
+	}
+	if strings.ContainsAny(s, "# \"<>\\") && strings.ContainsAny(u.Origin(), "\\@") || strings.ContainsRune(s, '#') || len(s) > MaxLength {
+		t.Fatalf("%q is not canonical", s)
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			t.Fatalf("%q holds byte %#x", s, s[i])
+		}
+	}
+}
+
+func seeds(f *testing.F) {
+	for _, base := range []string{"http://a/b/c/d;p?q", "https://example.com:8443//x//y", "http://[::1]/", ""} {
+		for _, ref := range []string{
+			"", "#", "g", "../../g", "./a:b", "//h/x", "///h", `\\h\a\..\b`, "?q=ü&x=%zz", "http:g", "https://EXAMPLE.com:443/%7e%2E%2e/",
+			"http://%41/", "http://1.2.3/", "http://0x7f.1", "http://[1::2]:80", "http://a..b/", "http://h./", "http://xn--bcher-kva/",
+			"mailto:x", "%%341", "%a%62", "a\tb\nc", "http://ex\u00adample.com/", "HTTP:/\\h", "\x00 /a\xff ", "http://u:p@h/", "/^`{|}'",
+		} {
+			f.Add(base, ref)
+		}
+	}
+}
+
+// FuzzResolve compares with the library on every input, bytes with strings, and
+// holds the laws.
+func FuzzResolve(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, baseText, ref string) {
+		base, err := Parse(baseText)
+		if err == nil {
+			checkURL(t, base)
+		}
+		u, err := base.Resolve(ref)
+		b, bytesErr := base.ResolveBytes([]byte(ref))
+		if u != b || (err == nil) != (bytesErr == nil) {
+			t.Fatalf("%q + %q: string %q, %v; bytes %q, %v", base, ref, u, err, b, bytesErr)
+		}
+		if err == nil {
+			checkURL(t, u)
+		}
+		const slow = 1 << 10 // the plain way is quadratic
+		if refusedUserinfo(err) || len(ref) > slow || len(baseText) > slow {
+			return // our own rules, which the library does not know
+		}
+		want, wantErr := byLibrary(base, ref)
+		if u.String() != want || (err == nil) != (wantErr == nil) {
+			t.Fatalf("%q + %q = %q, %v; the library says %q, %v", base, ref, u, err, want, wantErr)
+		}
+	})
+}
+
+// FuzzParse is FuzzResolve without a base, where most of what is found is found in
+// the host.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"http://example.com/", "https://ü.example:99/?", "http://[::ffff:1.2.3.4]/", "http://0300.1.2.3/", "http://faß.example/", "http://h:00080/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := Parse(s)
+		if err != nil {
+			return
+		}
+		checkURL(t, u)
+		if want, err := byLibrary(URL{}, s); err != nil || want != u.String() {
+			t.Fatalf("Parse(%q) = %q; the library says %q, %v", s, u, want, err)
+		}
+	})
+}

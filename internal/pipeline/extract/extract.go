@@ -1,0 +1,256 @@
+// Package extract reads links, text and metadata out of a page.
+//
+// An [Extractor] goes over the page once, token by token, and builds no tree: a tree
+// costs more than all the rest of a crawl, and parsers give up on nesting that real
+// pages have. It works in a worker, one page at a time, and reuses what it can; the
+// [Result] it fills is the caller's and may be reused too.
+//
+// What is a link: href of a, area and link (the kinds that lead to pages or
+// resources); src of frame, iframe, img, input, source, video, audio, track, embed and
+// script; srcset of img and source, imagesrcset of link; poster of video; data of
+// object; href of SVG's a and image; the target of a meta refresh. Links in noscript
+// and noframes count, because we run no scripts and show no frames. Not links: what
+// stands in comments, scripts, styles, textareas and templates, and references that
+// are nothing but a fragment.
+//
+// A page's links are in order and unique by canonical URL. Navigation wins over
+// Resource and a followable link over a nofollow one, wherever each stood first.
+// References resolve against the first base element with an href even if they stand
+// before it, as in a browser.
+//
+// # Bounds
+//
+// A page costs at most its own size a few times over: tokens beyond 1 MiB are stepped
+// over rather than buffered, links beyond Options.MaxLinks are counted and dropped,
+// and title and metadata are cut at 1 KiB. Any input is a page: an Extractor never
+// panics and never fails on what a server sends.
+package extract
+
+import (
+	"errors"
+	"hash/maphash"
+	"net/http"
+	"strings"
+
+	"golang.org/x/text/encoding"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+)
+
+// defaultMaxLinks is above what pages written for people hold; site maps in HTML and
+// traps go beyond it.
+const defaultMaxLinks = 10_000
+
+// maxKept is the memory an Extractor keeps from page to page, in bytes per buffer. Few
+// pages have more than a megabyte of text or of references.
+const maxKept = 1 << 20
+
+// maxField bounds title and metadata, in bytes. Search engines show a tenth of it.
+const maxField = 1 << 10
+
+// Options say what a page is read for. The zero Options ask for links to pages and
+// for metadata.
+type Options struct {
+	// Text asks for the page's text, and for that of its links. False leaves both out.
+	Text bool
+	// Resources asks for images, scripts, styles and media too. False leaves them out.
+	Resources bool
+	// MaxLinks bounds the links of one page. Zero, and anything below, is 10,000.
+	MaxLinks int
+}
+
+// Kind is what following a link is for.
+type Kind uint8
+
+// The kinds.
+const (
+	Navigation Kind = iota // another page
+	Resource               // something a page is made of
+)
+
+// String is "navigation" or "resource".
+func (k Kind) String() string {
+	if k == Resource {
+		return "resource"
+	}
+	return "navigation"
+}
+
+// Link is a way out of a page.
+type Link struct {
+	URL canonical.URL
+	// Tag and Attr are the element and attribute it stood in, in lower case.
+	Tag, Attr string
+	// Rel is the rel attribute in lower case, at most 256 bytes of it.
+	Rel string
+	// Text is what the link reads, if Options.Text and if it is an a element.
+	Text string
+	Kind Kind
+}
+
+// NoFollow reports whether the page asks crawlers not to follow the link.
+func (l *Link) NoFollow() bool { return hasToken(l.Rel, "nofollow") }
+
+// Meta is what a page says about itself. Each field is the first of its name, with
+// space collapsed, at most 1 KiB; empty if there is none.
+type Meta struct {
+	Description string `json:"description,omitempty"`
+	Robots      string `json:"robots,omitempty"` // all of them, joined by ", "
+	Generator   string `json:"generator,omitempty"`
+	Canonical   string `json:"canonical,omitempty"` // link rel=canonical, resolved
+	OGTitle     string `json:"og_title,omitempty"`
+	OGType      string `json:"og_type,omitempty"`
+	OGImage     string `json:"og_image,omitempty"` // as written
+}
+
+// Result is what a page held.
+type Result struct {
+	// HTML is whether the page was read for links at all.
+	HTML  bool
+	Links []Link
+	Title string
+	// Lang is the lang attribute of the html element.
+	Lang string
+	// Base is what references were resolved against: the document's URL or its base
+	// element's.
+	Base string
+	Meta Meta
+	// Text is the page's text with space collapsed and a line per block, if asked for.
+	Text string
+	// Charset is the encoding that the page was read in, by its WHATWG name.
+	Charset string
+	// BadLinks counts references that are no URL, SkippedSchemes those to mailto:,
+	// javascript: and the like, DroppedLinks those beyond MaxLinks. A reference
+	// repeated counts once, unless it was dropped or is longer than any URL.
+	BadLinks, SkippedSchemes, DroppedLinks int
+}
+
+// Reset empties r and keeps its memory for the next page.
+func (r *Result) Reset() {
+	clear(r.Links)
+	*r = Result{Links: r.Links[:0]}
+}
+
+// Extractor reads pages. The zero Extractor is ready. It must not be used by two
+// goroutines at once.
+type Extractor struct {
+	page // what is known of the current page
+
+	// What follows is memory that pages share. Between pages a buffer holds at most
+	// maxKept, whatever pages came before, and nothing refers to a page's body.
+
+	scanner   scanner
+	attrs     attrs             // of the current tag
+	pending   []pending         // at most MaxLinks
+	refs      []byte            // the references of pending, one after another
+	canonical []byte            // the reference of link rel=canonical
+	byRef     index             // pending by its reference
+	byURL     index             // links by their URL
+	rels      map[string]string // interned values of rel, bounded by maxRels
+	decoded   []byte            // a body that was not UTF-8
+	seed      maphash.Seed      // so that no page can choose references that collide
+	hasSeed   bool
+}
+
+// page is the state that each page begins without.
+type page struct {
+	opts Options
+	dst  *Result
+	doc  canonical.URL
+	base canonical.URL
+	enc  encoding.Encoding // nil if queries are UTF-8
+
+	hasBase  bool
+	text     textBuffer
+	title    bool // the next text is the title
+	hasTitle bool
+	silent   bool // within an element whose text is not for reading
+	template int  // open template elements
+	svg      int  // open svg elements
+	anchor   int  // index of the pending link whose text is being read, or -1
+}
+
+// Page reads body, which is the document at base as mediaType (without parameters)
+// in charset, both as the server said and possibly empty. It replaces all of *dst.
+// Only HTML and XHTML have links; of text/plain the text is taken. The error is about
+// the arguments, never about the page.
+func (e *Extractor) Page(base canonical.URL, mediaType, charset string, body []byte, opts Options, dst *Result) error {
+	if base.IsZero() {
+		return errors.New("extract: no base to resolve links against")
+	}
+	if opts.MaxLinks <= 0 {
+		opts.MaxLinks = defaultMaxLinks
+	}
+	dst.Reset()
+	defer e.release()
+	e.page = page{opts: opts, dst: dst, doc: base, base: base, anchor: -1, text: textBuffer{buf: e.text.buf[:0]}}
+	dst.Base = base.String()
+	form := formOf(mediaType, body)
+	if form == opaque {
+		return nil
+	}
+	body = e.decode(body, charset)
+	if form == plain {
+		e.plainText(body)
+		return nil
+	}
+	dst.HTML = true
+	e.begin()
+	e.scan(body, form == xhtml)
+	e.finish()
+	return nil
+}
+
+// begin readies what is reused. Hashing is seeded once and not per page: a page cannot
+// learn the seed from the links we follow.
+func (e *Extractor) begin() {
+	if !e.hasSeed {
+		e.seed, e.hasSeed = maphash.MakeSeed(), true
+	}
+	e.pending, e.refs, e.canonical = e.pending[:0], e.refs[:0], e.canonical[:0]
+	e.byRef.reset()
+	e.byURL.reset()
+}
+
+// release lets go of the page, which belongs to the caller, and of memory beyond the
+// usual.
+func (e *Extractor) release() {
+	e.dst, e.scanner, e.attrs = nil, scanner{}, attrs{}
+	if cap(e.refs) > maxKept {
+		e.refs = nil
+	}
+	if cap(e.decoded) > maxKept {
+		e.decoded = nil
+	}
+	if cap(e.text.buf) > maxKept {
+		e.text.buf = nil
+	}
+}
+
+// form is how a body is read.
+type form uint8
+
+const (
+	opaque form = iota // not at all
+	plain
+	html
+	xhtml
+)
+
+// formOf goes by the media type and looks into the body only if there is none.
+func formOf(mediaType string, body []byte) form {
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	mediaType = strings.TrimSpace(mediaType)
+	if mediaType == "" {
+		mediaType, _, _ = strings.Cut(http.DetectContentType(body), ";")
+	}
+	switch {
+	case strings.EqualFold(mediaType, "text/html"):
+		return html
+	case strings.EqualFold(mediaType, "application/xhtml+xml"):
+		return xhtml
+	case strings.EqualFold(mediaType, "text/plain"):
+		return plain
+	}
+	return opaque
+}

@@ -1,0 +1,64 @@
+package extract
+
+import (
+	"reflect"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+)
+
+// FuzzPage holds what is true of every result, and that nothing of one page reaches
+// the next.
+func FuzzPage(f *testing.F) {
+	for _, page := range []string{
+		`<html lang=de><title>T</title><base href="/b/"><a href=x rel=nofollow>t</a><img srcset="a 1x,b"><link rel=canonical href=c>`,
+		`<svg><title/><script/><a xlink:href=x></svg><template><a href=y></template><noscript><a href=z></noscript>`,
+		`<meta charset=shift_jis><a href="?q=` + "\x93\xfa" + `"><meta http-equiv=refresh content="0;url=x">`,
+		`<!--<a href=x>--><script><!--<script></script><a href=y>`, "\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00",
+		`<a href="` + "\t" + `javascript:x"><a href="mailto:x"><a href="http://[">`, `<table><td>a<td>b<textarea><a href=x>`,
+	} {
+		f.Add([]byte(page), "text/html", "", uint8(3))
+		f.Add([]byte(page), "application/xhtml+xml", "latin1", uint8(255))
+	}
+	base := mustParse(f, docURL)
+	var used Extractor
+	f.Fuzz(func(t *testing.T, body []byte, mediaType, declared string, flags uint8) {
+		opts := Options{Text: flags&1 != 0, Resources: flags&2 != 0, MaxLinks: int(flags >> 2)}
+		var fresh Extractor
+		var r, again Result
+		if fresh.Page(base, mediaType, declared, body, opts, &r) != nil || used.Page(base, mediaType, declared, body, opts, &again) != nil {
+			t.Fatal("a page is never an error")
+		}
+		if !reflect.DeepEqual(r, again) {
+			t.Fatalf("the same page twice:\n%+v\n%+v", r, again)
+		}
+		checkResult(t, &r, opts, len(body))
+	})
+}
+
+func checkResult(t *testing.T, r *Result, opts Options, size int) {
+	t.Helper()
+	seen := make(map[canonical.URL]bool)
+	for _, l := range r.Links {
+		if again, err := canonical.Parse(l.URL.String()); err != nil || again != l.URL || seen[l.URL] {
+			t.Fatalf("link %q is no canonical URL, or there twice", l.URL)
+		}
+		seen[l.URL] = true
+		if l.Kind == Resource && !opts.Resources || l.Tag == "" || l.Attr == "" || len(l.Rel) > 3*maxRel {
+			t.Fatalf("link %+v", l)
+		}
+	}
+	if opts.MaxLinks > 0 && len(r.Links) > opts.MaxLinks || !opts.Text && r.Text != "" {
+		t.Fatalf("%d links, %d bytes of text with %+v", len(r.Links), len(r.Text), opts)
+	}
+	for _, s := range []string{r.Title, r.Lang, r.Meta.Description, r.Meta.Robots, r.Meta.Generator, r.Meta.OGTitle} {
+		if len(s) > maxField || !utf8.ValidString(s) {
+			t.Fatalf("field %q", s)
+		}
+	}
+	// Three bytes replace one that is not UTF-8, or one of a legacy encoding.
+	if len(r.Text) > 3*size || !utf8.ValidString(r.Text) {
+		t.Fatalf("%d bytes of text from a page of %d", len(r.Text), size)
+	}
+}

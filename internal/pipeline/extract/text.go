@@ -1,0 +1,94 @@
+package extract
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// gap is what must stand before the next character. Of two gaps the larger one
+// stays.
+type gap uint8
+
+const (
+	none gap = iota
+	blank
+	line
+)
+
+// textBuffer gathers a page's text: one space for any run of white space, a new line
+// where a block begins or ends. The text neither begins nor ends with either.
+type textBuffer struct {
+	buf []byte
+	due gap
+}
+
+// add appends text.
+func (t *textBuffer) add(s []byte) {
+	for len(s) > 0 {
+		n := 0
+		for n < len(s) && !isSpace(s[n]) {
+			n++
+		}
+		if n > 0 {
+			t.fill()
+			t.buf = append(t.buf, s[:n]...)
+		}
+		if s = s[n:]; len(s) > 0 {
+			t.due = max(t.due, blank)
+			s = s[1:]
+		}
+	}
+}
+
+// fill writes the gap that is due.
+func (t *textBuffer) fill() {
+	if len(t.buf) > 0 {
+		switch t.due {
+		case blank:
+			t.buf = append(t.buf, ' ')
+		case line:
+			t.buf = append(t.buf, '\n')
+		}
+	}
+	t.due = none
+}
+
+// breakBefore parts what a tag parts on a page. It goes by the element's name alone:
+// styles can make anything of anything, and we do not read them.
+func (t *textBuffer) breakBefore(name []byte) {
+	switch string(name) {
+	case "td", "th", "img", "option", "button", "label", "input", "select", "iframe", "video", "audio":
+		t.due = max(t.due, blank)
+	case "p", "div", "br", "hr", "li", "ul", "ol", "dl", "dt", "dd", "tr", "table", "caption", "thead", "tbody", "tfoot",
+		"h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "section", "article", "aside", "header", "footer",
+		"nav", "main", "address", "figure", "figcaption", "form", "fieldset", "legend", "details", "summary", "dialog",
+		"body", "title", "textarea", "center", "menu", "search", "hgroup", "xmp", "noscript", "optgroup":
+		t.due = line
+	}
+}
+
+// mark is where the next character will stand, or the gap before it.
+func (t *textBuffer) mark() int { return len(t.buf) }
+
+// string is the text, as valid UTF-8.
+func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf), "\ufffd") }
+
+// field is a short text: white space collapsed, valid UTF-8, at most maxField bytes
+// and not cut within a character.
+func field(s []byte) string {
+	var t textBuffer
+	// More than what is kept cannot matter, but for white space.
+	if s = s[:min(len(s), 4*maxField)]; len(s) == 0 {
+		return ""
+	}
+	t.add(s)
+	out := strings.ToValidUTF8(string(t.buf), "\ufffd")
+	if len(out) <= maxField {
+		return out
+	}
+	end := maxField
+	for !utf8.RuneStart(out[end]) {
+		end--
+	}
+	return out[:end]
+}

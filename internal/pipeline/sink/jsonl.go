@@ -1,0 +1,222 @@
+package sink
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// timeFormat is RFC 3339 with milliseconds, for times in UTC.
+const timeFormat = "2006-01-02T15:04:05.000Z"
+
+// object appends the fields of one JSON object. Its methods leave empty values out,
+// but for number: a zero is worth a column in some fields and not in others, so that
+// is for the caller to know.
+type object struct {
+	buf   []byte
+	comma bool
+}
+
+// name begins a field. Names are ours and need no escaping.
+func (o *object) name(name string) {
+	if o.comma {
+		o.buf = append(o.buf, ',')
+	}
+	o.comma = true
+	o.buf = append(append(append(o.buf, '"'), name...), `":`...)
+}
+
+func (o *object) text(name, s string) {
+	if s != "" {
+		o.name(name)
+		o.buf = appendString(o.buf, s)
+	}
+}
+
+func (o *object) number(name string, n int64) {
+	o.name(name)
+	o.buf = strconv.AppendInt(o.buf, n, 10)
+}
+
+func (o *object) list(name string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	o.name(name)
+	sep := byte('[')
+	for _, s := range values {
+		o.buf = appendString(append(o.buf, sep), s)
+		sep = ','
+	}
+	o.buf = append(o.buf, ']')
+}
+
+// appendJSON appends r as one line. It is written by hand because records hold many
+// strings, and reflection would be dearer than finding the links was.
+func appendJSON(dst []byte, r *Record) []byte {
+	o := object{buf: append(dst, '{')}
+	o.name("url")
+	o.buf = appendString(o.buf, r.URL)
+	o.name("kind")
+	o.buf = appendString(o.buf, r.Kind)
+	if r.Status != 0 {
+		o.number("status", int64(r.Status))
+	}
+	o.number("depth", int64(r.Depth))
+	o.text("referrer", r.Referrer)
+	o.name("fetched_at")
+	o.buf = appendTime(append(o.buf, '"'), r.FetchedAt)
+	o.buf = append(o.buf, '"')
+	o.number("attempt", int64(r.Attempt))
+	o.text("redirect_to", r.RedirectTo)
+	o.content(r)
+	if r.Timings != (Timings{}) {
+		o.name("timings_ms")
+		o.buf = appendTimings(o.buf, &r.Timings)
+	}
+	o.text("remote_addr", r.RemoteAddr)
+	o.text("proto", r.Proto)
+	if r.Error != nil {
+		o.name("error")
+		o.buf = appendError(o.buf, r.Error)
+	}
+	return append(o.buf, "}\n"...)
+}
+
+// content appends what is known of the body.
+func (o *object) content(r *Record) {
+	o.text("content_type", r.ContentType)
+	o.text("charset", r.Charset)
+	o.number("bytes", r.Bytes)
+	o.number("wire_bytes", r.WireBytes)
+	if r.Truncated {
+		o.name("truncated")
+		o.buf = append(o.buf, "true"...)
+	}
+	o.text("digest", r.Digest)
+	o.text("title", r.Title)
+	o.text("lang", r.Lang)
+	if r.Meta != (Meta{}) {
+		o.name("meta")
+		o.buf = appendMeta(o.buf, &r.Meta)
+	}
+	o.list("links", r.Links)
+	o.list("resources", r.Resources)
+	o.text("text", r.Text)
+}
+
+func appendMeta(dst []byte, m *Meta) []byte {
+	o := object{buf: append(dst, '{')}
+	o.text("description", m.Description)
+	o.text("robots", m.Robots)
+	o.text("generator", m.Generator)
+	o.text("canonical", m.Canonical)
+	o.text("og_title", m.OGTitle)
+	o.text("og_type", m.OGType)
+	o.text("og_image", m.OGImage)
+	return append(o.buf, '}')
+}
+
+func appendError(dst []byte, e *Error) []byte {
+	o := object{buf: append(dst, '{')}
+	o.name("class")
+	o.buf = appendString(o.buf, e.Class)
+	o.name("message")
+	o.buf = appendString(o.buf, e.Message)
+	return append(o.buf, '}')
+}
+
+func appendTimings(dst []byte, t *Timings) []byte {
+	o := object{buf: append(dst, '{')}
+	for i, d := range t.all() {
+		if *d >= time.Microsecond {
+			o.name(timingNames[i])
+			o.buf = appendMillis(o.buf, *d)
+		}
+	}
+	return append(o.buf, '}')
+}
+
+// appendMillis appends d in milliseconds, with as many of three decimals as it needs.
+func appendMillis(dst []byte, d time.Duration) []byte {
+	us := d.Microseconds()
+	dst = strconv.AppendInt(dst, us/1000, 10)
+	frac := us % 1000
+	if frac == 0 {
+		return dst
+	}
+	dst = append(dst, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
+	}
+	return dst
+}
+
+// appendTime appends t to the millisecond. A year beyond four digits, which RFC 3339
+// cannot hold, makes it the zero time.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	if y := t.Year(); y < 0 || y > 9999 {
+		t = time.Time{}
+	}
+	return t.AppendFormat(dst, timeFormat)
+}
+
+// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+func appendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	done := 0
+	for i := 0; i < len(s); {
+		if plain[s[i]] {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r < utf8.RuneSelf || r == utf8.RuneError && n == 1 || isTricky(r) {
+			dst = appendEscape(append(dst, s[done:i]...), r)
+			done = i + n
+		}
+		i += n
+	}
+	return append(append(dst, s[done:]...), '"')
+}
+
+// plain are the bytes that stand in a JSON string as they are, by themselves. Most
+// strings are URLs, which hold nothing else.
+var plain = func() (t [256]bool) {
+	for c := ' '; c <= '~'; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// isTricky is true of characters that some reader would obey rather than show: the
+// C1 controls, of which U+009B begins a terminal escape, the line separators that end
+// a line of JavaScript, and those that turn the direction of what follows.
+func isTricky(r rune) bool {
+	switch {
+	case r >= 0x80 && r <= 0x9f:
+	case r >= 0x2028 && r <= 0x202e:
+	case r >= 0x2066 && r <= 0x2069:
+	default:
+		return false
+	}
+	return true
+}
+
+// appendEscape appends r in its shortest escaped form. Every rune that gets here fits
+// into four digits.
+func appendEscape(dst []byte, r rune) []byte {
+	switch r {
+	case '"', '\\':
+		return append(dst, '\\', byte(r))
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\t':
+		return append(dst, '\\', 't')
+	case '\r':
+		return append(dst, '\\', 'r')
+	}
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+}

@@ -1,0 +1,96 @@
+package sink
+
+import (
+	"fmt"
+	"io"
+	"os"
+)
+
+// Stdout is the path that stands for standard output.
+const Stdout = "-"
+
+// Open opens the file at path for records, and creates it with mode 0644 if it is not
+// there. [Stdout], "-", is standard output. A file that holds something is refused
+// unless cfg says otherwise. Pipes and devices are written to as they are; only from
+// regular files can a partial record be taken back.
+func Open(path string, cfg Config) (*Writer, error) {
+	w, err := New(os.Stdout, cfg.Format)
+	if err != nil {
+		return nil, err
+	}
+	w.path = path
+	if path == Stdout {
+		return w, nil
+	}
+	// Appending, not writing at an offset: two crawls by mistake on one file then
+	// interleave whole lines and overwrite nothing.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	if os.IsPermission(err) { // a pipe or a device may be for writing only
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	}
+	if err != nil {
+		return nil, err // names the operation and the path
+	}
+	if err := w.attach(f, cfg); err != nil {
+		_ = f.Close() // nothing has been written
+		return nil, err
+	}
+	return w, nil
+}
+
+// attach makes f the destination, in the state that cfg asks for.
+func (w *Writer) attach(f *os.File, cfg Config) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	w.file, w.out = f, f
+	// A pipe has no size to go back to, and a device none that means anything.
+	if !info.Mode().IsRegular() {
+		return nil
+	}
+	w.truncate = f.Truncate
+	if w.start, err = prepare(f, info.Size(), cfg); err != nil {
+		return err
+	}
+	if w.start > 0 {
+		w.buf = nil // the header line is there already
+	}
+	return nil
+}
+
+// prepare brings a regular file of that size to where writing begins, which it
+// returns.
+func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
+	switch cfg.Existing {
+	case Overwrite:
+		return 0, f.Truncate(0)
+	case Resume:
+		if size < cfg.Position {
+			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: put the file back, or begin anew with --overwrite", f.Name(), size, cfg.Position)
+		}
+		return cfg.Position, f.Truncate(cfg.Position)
+	case Append:
+		return size, checkLastLine(f, size)
+	}
+	if size > 0 {
+		return 0, fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", f.Name())
+	}
+	return 0, nil
+}
+
+// checkLastLine refuses to write behind half a line, which would spoil a record of
+// ours as well.
+func checkLastLine(f *os.File, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	var last [1]byte
+	if _, err := f.ReadAt(last[:], size-1); err != nil && err != io.EOF {
+		return fmt.Errorf("read the end of %s: %w", f.Name(), err)
+	}
+	if last[0] != '\n' {
+		return fmt.Errorf("%s does not end in a whole line: complete or remove its last line, or add --overwrite to replace the file", f.Name())
+	}
+	return nil
+}

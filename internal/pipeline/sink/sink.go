@@ -1,0 +1,277 @@
+// Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or
+// a plain list of URLs.
+//
+// [Open] opens a file or standard output, [NewJSONL], [NewCSV] and [NewURLs] take any
+// writer. All of them give a [*Writer], which is the [Sink] of this package; a caller
+// with other plans for records implements the interface. Records are buffered: they
+// reach the file when 64 KiB have gathered, at Flush and at Close.
+//
+// # The invariant
+//
+// A file holds whole lines. Only whole lines are handed to it, in one call per flush;
+// should the system take only part of them, a regular file is cut back to the last
+// whole record. The error says how many records are in the file, and every later call
+// returns it again: after a gap nothing more is written. What has been flushed
+// survives the end of the process, however it ends; after Close it survives the
+// machine's.
+//
+// # The fields
+//
+// [Schema] lists every field of a JSON line with its unit and meaning, in the order
+// in which they are written. In short: url, kind, depth, fetched_at, attempt, bytes
+// and wire_bytes are always there, the rest is left out when empty. Times are RFC
+// 3339 in UTC with milliseconds; durations are milliseconds with up to three decimals.
+// Whatever a server sent, a line is valid UTF-8, and valid JSON without raw control,
+// line or direction characters, so it can be shown on a terminal.
+//
+// CSV holds the scalar fields under a header line. A text that a spreadsheet would
+// take for a formula begins with an apostrophe there. The list of URLs has the pages
+// that were fetched with success.
+//
+// A Writer must not be used by two goroutines at once: in the pipeline, Output owns
+// it. It neither rotates nor compresses.
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Sink takes records. The caller may change a record once Write has returned.
+type Sink interface {
+	// Write takes one record, which may stay in memory until Flush.
+	Write(r *Record) error
+	// Flush hands everything taken so far to the system.
+	Flush() error
+	// Close flushes and gives the destination up.
+	Close() error
+}
+
+var _ Sink = (*Writer)(nil)
+
+// Format is how records are written.
+type Format string
+
+// The formats.
+const (
+	JSONL Format = "jsonl" // one JSON object per line
+	CSV   Format = "csv"   // a header line, then one line per record
+	URLs  Format = "urls"  // the URLs of pages fetched with success
+)
+
+// Existing says what to do with a file that is there already and not empty.
+type Existing uint8
+
+// The ways with existing files.
+const (
+	Refuse    Existing = iota // fail, and leave it alone
+	Append                    // write behind what it holds
+	Overwrite                 // empty it first
+	Resume                    // cut it back to Config.Position, then write behind that
+)
+
+// Config is how a destination is opened.
+type Config struct {
+	// Format is one of the formats. Empty is JSONL.
+	Format Format
+	// Existing is what to do with a file that is not empty. Zero refuses it.
+	Existing Existing
+	// Position is where Resume goes on, in bytes: what Writer.Position returned when
+	// the state to resume from was saved. Zero is the beginning of the file.
+	Position int64
+}
+
+const (
+	// flushSize is the text that gathers before it is written. Beyond 64 KiB a
+	// system call costs nothing compared with what it copies.
+	flushSize = 64 << 10
+	// maxKept is the buffer that survives a flush; a record with the text of a large
+	// page may have made it larger.
+	maxKept = 1 << 20
+)
+
+var errClosed = errors.New("sink is closed")
+
+// WriteError says that a destination takes no more, and what it holds.
+type WriteError struct {
+	Path    string // as it was opened; "-" is standard output; empty for a plain writer
+	Records int64  // whole records written by this Writer
+	Bytes   int64  // the size of what they take, with the header line
+	Err     error  // the system's word
+}
+
+// Error names the path, the reason and what is safe.
+func (e *WriteError) Error() string {
+	reason := e.Err.Error()
+	if errors.Is(e.Err, syscall.EPIPE) {
+		reason = "its reader has closed it (broken pipe)"
+	}
+	return fmt.Sprintf("write %s: %s; %d whole records (%d bytes) were written before", e.name(), reason, e.Records, e.Bytes)
+}
+
+func (e *WriteError) name() string {
+	switch e.Path {
+	case "":
+		return "records"
+	case "-":
+		return "standard output"
+	}
+	return e.Path
+}
+
+// Unwrap is the system's error.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Writer is the sink of all three formats.
+type Writer struct {
+	append   func(dst []byte, r *Record) []byte // nothing appended: not for this format
+	out      io.Writer
+	truncate func(size int64) error // nil if what has been written cannot be taken back
+	file     *os.File               // nil unless Open made it
+	path     string
+
+	buf     []byte
+	pending int64 // records in buf
+	records int64 // records in the destination
+	start   int64 // where in the destination we began
+	bytes   int64 // what we wrote since
+	err     error // once set, for good
+}
+
+// NewJSONL writes JSON lines to w. Close flushes and leaves w open.
+func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w} }
+
+// NewCSV writes a header line and one line per record to w. Close flushes and leaves w
+// open.
+func NewCSV(w io.Writer) *Writer { return &Writer{append: appendCSV, out: w, buf: csvHeader()} }
+
+// NewURLs writes the URL of each page that was fetched with success to w. Close
+// flushes and leaves w open.
+func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w} }
+
+// New is the writer of a format to w.
+func New(w io.Writer, f Format) (*Writer, error) {
+	switch f {
+	case "", JSONL:
+		return NewJSONL(w), nil
+	case CSV:
+		return NewCSV(w), nil
+	case URLs:
+		return NewURLs(w), nil
+	}
+	return nil, fmt.Errorf("format %q: use %s, %s or %s", f, JSONL, CSV, URLs)
+}
+
+// Write takes r. It fails if this or an earlier write did.
+func (w *Writer) Write(r *Record) error {
+	if w.err != nil {
+		return w.err
+	}
+	// A record is encoded at once: the caller may reuse it, and what it refers to, as
+	// soon as we return.
+	before := len(w.buf)
+	w.buf = w.append(w.buf, r)
+	if len(w.buf) > before {
+		w.pending++
+	}
+	if len(w.buf) < flushSize {
+		return nil
+	}
+	return w.Flush()
+}
+
+// Flush hands what is buffered to the system, in one piece.
+func (w *Writer) Flush() error {
+	if w.err != nil || len(w.buf) == 0 {
+		return w.err
+	}
+	// One call, so that other writers to the same file or pipe see whole lines.
+	n, err := w.out.Write(w.buf)
+	if err == nil && n < len(w.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		return w.fail(n, err)
+	}
+	w.bytes += int64(n)
+	w.records += w.pending
+	w.pending = 0
+	if w.buf = w.buf[:0]; cap(w.buf) > maxKept {
+		w.buf = nil
+	}
+	return nil
+}
+
+// Position is the size of the destination up to the last whole record that was
+// flushed. Saved together with the state of a crawl, it lets Resume take back what
+// the state does not know of.
+func (w *Writer) Position() int64 { return w.start + w.bytes }
+
+// Records is how many records have been flushed.
+func (w *Writer) Records() int64 { return w.records }
+
+// Close flushes, makes sure that a file is on its disk, and closes it. Standard output
+// and plain writers stay open. After an error it still closes, and returns the error.
+func (w *Writer) Close() error {
+	if errors.Is(w.err, errClosed) {
+		return nil
+	}
+	err := w.Flush()
+	if w.file != nil && w.truncate != nil && err == nil {
+		err = w.sync()
+	}
+	if w.file != nil {
+		if e := w.file.Close(); err == nil && e != nil {
+			err = &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: e}
+		}
+	}
+	w.err = errClosed
+	return err
+}
+
+// sync is where some file systems first tell of a full disk or a spent quota.
+func (w *Writer) sync() error {
+	if err := w.file.Sync(); err != nil {
+		return &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: err}
+	}
+	return nil
+}
+
+// fail takes back what lies behind the last whole record of a flush of which only n
+// bytes were written, and remembers err.
+func (w *Writer) fail(n int, err error) error {
+	whole, lines := wholeLines(w.buf[:max(0, min(n, len(w.buf)))])
+	if header := countLines(w.buf) - w.pending; header > 0 && lines > 0 {
+		lines -= header // the first line of CSV is no record
+	}
+	w.records += lines
+	w.bytes += int64(whole)
+	// Appending goes on at the end wherever that is, so cutting is all it takes.
+	if w.truncate != nil {
+		if e := w.truncate(w.Position()); e != nil {
+			err = errors.Join(err, fmt.Errorf("cut off the partial record: %w", e))
+		}
+	}
+	w.buf, w.pending = nil, 0
+	w.err = &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: err}
+	return w.err
+}
+
+// wholeLines is the length of the lines in b that are complete, and their number.
+func wholeLines(b []byte) (size int, lines int64) {
+	for i, c := range b {
+		if c == '\n' {
+			size, lines = i+1, lines+1
+		}
+	}
+	return size, lines
+}
+
+// countLines counts line feeds: no format writes one within a record.
+func countLines(b []byte) int64 {
+	_, lines := wholeLines(b)
+	return lines
+}

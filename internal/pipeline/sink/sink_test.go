@@ -1,0 +1,323 @@
+package sink
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func page(i int) *Record {
+	return &Record{URL: fmt.Sprintf("https://example.com/%d", i), Kind: "page", Status: 200, Title: strings.Repeat("t", i)}
+}
+
+func TestWriterBuffers(t *testing.T) {
+	var out bytes.Buffer
+	w := NewJSONL(&out)
+	require.NoError(t, w.Write(page(1)))
+	require.Zero(t, out.Len(), "before a flush")
+	require.Zero(t, w.Position())
+	require.NoError(t, w.Flush())
+	require.Equal(t, 1, strings.Count(out.String(), "\n"))
+	require.EqualValues(t, out.Len(), w.Position())
+
+	big := page(2)
+	big.Text = strings.Repeat("x", flushSize)
+	require.NoError(t, w.Write(big))
+	require.EqualValues(t, 2, w.Records(), "a full buffer is flushed")
+	require.NoError(t, w.Flush())
+	require.NoError(t, w.Close())
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, w.Write(page(3)), errClosed)
+	require.ErrorIs(t, w.Flush(), errClosed)
+}
+
+func TestFormats(t *testing.T) {
+	for f, want := range map[Format]string{
+		"":    `{"url":"https://example.com/1"`,
+		JSONL: `{"url":"https://example.com/1"`,
+		CSV:   csvColumns + "https://example.com/1,page,200",
+		URLs:  "https://example.com/1\nhttps://example.com/2\n",
+	} {
+		var out bytes.Buffer
+		w, err := New(&out, f)
+		require.NoError(t, err)
+		require.NoError(t, w.Write(page(1)))
+		require.NoError(t, w.Write(&Record{URL: "x", Kind: "page", Status: 500}))
+		require.NoError(t, w.Write(page(2)))
+		require.NoError(t, w.Close())
+		require.True(t, strings.HasPrefix(out.String(), want), "%s: %s", f, out.String())
+	}
+	_, err := New(io.Discard, "xml")
+	require.EqualError(t, err, `format "xml": use jsonl, csv or urls`)
+	_, err = Open(filepath.Join(t.TempDir(), "x"), Config{Format: "xml"})
+	require.ErrorContains(t, err, "use jsonl, csv or urls")
+}
+
+// cutter writes to a file until its room is used up, and fails as a full disk does.
+type cutter struct {
+	f    *os.File
+	room int
+}
+
+func (c *cutter) Write(p []byte) (int, error) {
+	n, err := c.f.Write(p[:min(len(p), c.room)])
+	c.room -= n
+	if err == nil && n < len(p) {
+		err = syscall.ENOSPC
+	}
+	return n, err
+}
+
+// TestFullDiskAtEveryByte runs out of room at every offset of a file: it always ends
+// in a whole line, and the error counts them.
+func TestFullDiskAtEveryByte(t *testing.T) {
+	const records = 3
+	for _, format := range []Format{JSONL, CSV, URLs} {
+		var whole bytes.Buffer
+		w, err := New(&whole, format)
+		require.NoError(t, err)
+		for i := range records {
+			require.NoError(t, w.Write(page(i)))
+		}
+		require.NoError(t, w.Close())
+		header := 0
+		if format == CSV {
+			header = 1
+		}
+		path := filepath.Join(t.TempDir(), "out")
+		for room := range whole.Len() {
+			for _, each := range []bool{true, false} { // a flush per record, or one
+				checkCut(t, path, format, whole.Bytes(), room, header, each)
+			}
+		}
+	}
+}
+
+func checkCut(t *testing.T, path string, format Format, whole []byte, room, header int, each bool) {
+	t.Helper()
+	w, err := Open(path, Config{Format: format, Existing: Overwrite})
+	require.NoError(t, err)
+	w.out = &cutter{w.file, room}
+	var failure error
+	for i := 0; i < 3 && failure == nil; i++ {
+		failure = w.Write(page(i))
+		if each && failure == nil {
+			failure = w.Flush()
+		}
+	}
+	if failure == nil {
+		failure = w.Flush()
+	}
+	var we *WriteError
+	require.ErrorAs(t, failure, &we)
+	require.ErrorIs(t, failure, syscall.ENOSPC)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	want := whole[:bytes.LastIndexByte(whole[:room], '\n')+1]
+	require.Equal(t, string(want), string(got), "%s with room for %d", format, room)
+	require.EqualValues(t, len(want), we.Bytes)
+	require.EqualValues(t, max(0, bytes.Count(want, []byte("\n"))-header), we.Records)
+	require.EqualValues(t, len(want), w.Position())
+	require.Equal(t, failure, w.Write(page(9)), "later calls return the same")
+	require.Equal(t, failure, w.Flush())
+	require.Equal(t, failure, w.Close())
+}
+
+func TestDevFull(t *testing.T) {
+	w, err := Open("/dev/full", Config{})
+	require.NoError(t, err)
+	require.NoError(t, w.Write(page(1)))
+	err = w.Flush()
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.EqualError(t, err, "write /dev/full: write /dev/full: no space left on device; 0 whole records (0 bytes) were written before")
+	require.Equal(t, err, w.Close())
+}
+
+func TestBrokenPipe(t *testing.T) {
+	r, pw, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+	w := NewJSONL(pw)
+	w.path = Stdout
+	require.NoError(t, w.Write(page(1)))
+	err = w.Close()
+	require.ErrorIs(t, err, syscall.EPIPE)
+	require.EqualError(t, err, "write standard output: its reader has closed it (broken pipe); 0 whole records (0 bytes) were written before")
+	require.NoError(t, pw.Close())
+}
+
+// shortWriter breaks the contract of io.Writer.
+type shortWriter struct{}
+
+func (shortWriter) Write(p []byte) (int, error) { return len(p) / 2, nil }
+
+func TestShortWrite(t *testing.T) {
+	w := NewURLs(shortWriter{})
+	require.NoError(t, w.Write(page(1)))
+	require.NoError(t, w.Write(page(2)))
+	err := w.Flush()
+	require.ErrorIs(t, err, io.ErrShortWrite)
+	require.ErrorContains(t, err, "write records: ")
+	require.ErrorContains(t, err, "; 1 whole records (22 bytes)")
+}
+
+func TestTruncateFails(t *testing.T) {
+	w, err := Open(filepath.Join(t.TempDir(), "out"), Config{})
+	require.NoError(t, err)
+	w.out = &cutter{w.file, 10}
+	w.truncate = func(int64) error { return syscall.EIO }
+	require.NoError(t, w.Write(page(1)))
+	err = w.Flush()
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorContains(t, err, "cut off the partial record")
+	require.Error(t, w.Close())
+}
+
+func TestCloseReportsTheFile(t *testing.T) {
+	for _, sync := range []bool{true, false} {
+		w, err := Open(filepath.Join(t.TempDir(), "out"), Config{})
+		require.NoError(t, err)
+		require.NoError(t, w.Write(page(1)))
+		require.NoError(t, w.Flush())
+		require.NoError(t, w.file.Close()) // so that what follows fails
+		if !sync {
+			w.truncate = nil
+		}
+		err = w.Close()
+		require.ErrorIs(t, err, os.ErrClosed)
+		var we *WriteError
+		require.ErrorAs(t, err, &we)
+		require.EqualValues(t, 1, we.Records)
+	}
+}
+
+func TestOpenExisting(t *testing.T) {
+	const old = "https://old.example/\n"
+	tests := []struct {
+		name    string
+		before  string
+		cfg     Config
+		after   string
+		message string
+	}{
+		{"new", "", Config{Format: URLs}, "https://example.com/1\n", ""},
+		{"refuse", old, Config{Format: URLs}, old, "exists and is not empty: add --overwrite to replace it"},
+		{"append", old, Config{Format: URLs, Existing: Append}, old + "https://example.com/1\n", ""},
+		{"append to nothing", "", Config{Format: URLs, Existing: Append}, "https://example.com/1\n", ""},
+		{"append to half a line", old + "http", Config{Format: URLs, Existing: Append}, old + "http", "does not end in a whole line"},
+		{"overwrite", old, Config{Format: URLs, Existing: Overwrite}, "https://example.com/1\n", ""},
+		{"resume", old + "https://twice.example/\nhttp", Config{Format: URLs, Existing: Resume, Position: int64(len(old))}, old + "https://example.com/1\n", ""},
+		{"resume from the beginning", old, Config{Format: URLs, Existing: Resume}, "https://example.com/1\n", ""},
+		{"resume what is gone", old, Config{Format: URLs, Existing: Resume, Position: 99}, old, "has 21 bytes, but the crawl to resume had written 99"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "out")
+			if tt.before != "" {
+				require.NoError(t, os.WriteFile(path, []byte(tt.before), 0o600))
+			}
+			w, err := Open(path, tt.cfg)
+			if tt.message != "" {
+				require.ErrorContains(t, err, tt.message)
+				require.ErrorContains(t, err, path)
+			} else {
+				require.NoError(t, err)
+				require.NoError(t, w.Write(page(1)))
+				require.NoError(t, w.Flush())
+				require.EqualValues(t, len(tt.after), w.Position())
+				require.EqualValues(t, 1, w.Records())
+				require.NoError(t, w.Close())
+			}
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, tt.after, string(got))
+		})
+	}
+}
+
+func TestHeaderIsWrittenOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.csv")
+	for _, existing := range []Existing{Refuse, Append, Append} {
+		w, err := Open(path, Config{Format: CSV, Existing: existing})
+		require.NoError(t, err)
+		require.NoError(t, w.Write(page(1)))
+		require.NoError(t, w.Close())
+	}
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(got), "url,kind"))
+	require.Equal(t, 4, strings.Count(string(got), "\n"))
+}
+
+func TestOpenFile(t *testing.T) {
+	dir := t.TempDir()
+	old := syscall.Umask(0)
+	w, err := Open(filepath.Join(dir, "out"), Config{})
+	syscall.Umask(old)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	info, err := os.Stat(filepath.Join(dir, "out"))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o644), info.Mode())
+
+	_, err = Open(filepath.Join(dir, "none", "out"), Config{})
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, filepath.Join(dir, "none", "out"))
+	_, err = Open(dir, Config{})
+	require.Error(t, err)
+
+	w, err = Open(Stdout, Config{Format: URLs})
+	require.NoError(t, err)
+	require.Equal(t, os.Stdout, w.out)
+	require.NoError(t, w.Close(), "nothing written, and standard output stays open")
+	_, err = os.Stdout.Stat()
+	require.NoError(t, err)
+}
+
+func TestNamedPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	w, err := Open(path, Config{Format: URLs}) // reading and writing: it does not wait for a reader
+	require.NoError(t, err)
+	require.NoError(t, w.Write(page(1)))
+	require.NoError(t, w.Flush())
+	got := make([]byte, 64)
+	n, err := w.file.Read(got)
+	require.NoError(t, err)
+	require.Equal(t, "https://example.com/1\n", string(got[:n]))
+	require.NoError(t, w.Close())
+}
+
+func TestWriteErrorUnwraps(t *testing.T) {
+	err := error(&WriteError{Path: "out", Records: 2, Bytes: 30, Err: syscall.ENOSPC})
+	require.True(t, errors.Is(err, syscall.ENOSPC))
+	require.EqualError(t, err, "write out: no space left on device; 2 whole records (30 bytes) were written before")
+}
+
+// BenchmarkWrite is a record of a documentation page: 160 links and no text.
+func BenchmarkWrite(b *testing.B) {
+	for _, f := range []Format{JSONL, CSV} {
+		b.Run(string(f), func(b *testing.B) {
+			r := full()
+			r.Links = nil
+			for i := range 160 {
+				r.Links = append(r.Links, fmt.Sprintf("https://docs.example.org/3/library/module%d.html?x=%d", i, i))
+			}
+			w, err := New(io.Discard, f)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = w.Write(r)
+			}
+		})
+	}
+}
