@@ -180,3 +180,13 @@ func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
 	}
 	return reflect.Value{}, false
 }
+
+// WriteYAML writes cfg as the file that [Parse] reads back equal.
+func WriteYAML(w io.Writer, cfg Config) error {
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(cfg); err != nil {
+		return err
+	}
+	return enc.Close()
+}

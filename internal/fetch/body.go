@@ -1,0 +1,168 @@
+package fetch
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// Bodies of this size and more are read into buffers left to the collector: pages
+	// seldom reach it, and a pool of the largest ever seen would be the memory's peak.
+	maxPooled = 1 << 20
+	// firstRead is the size of a fresh buffer: half of all pages fit.
+	firstRead = 32 << 10
+	// wireSlack is how much longer than the decoded bound an encoded body may be: every
+	// coding adds headers, and an honest one hardly more.
+	wireSlack = 64 << 10
+	// What is left of a body is read up to maxDrain bytes and for drainTime, so that
+	// its connection can be kept; beyond, a new connection is cheaper.
+	maxDrain  = 64 << 10
+	drainTime = time.Second
+	// maxEmptyReads is how often a decoder may return nothing at all in a row.
+	maxEmptyReads = 100
+)
+
+// buffer is a body's bytes on their way through the pool.
+type buffer struct{ b []byte }
+
+type buffers struct{ pool sync.Pool }
+
+// get returns an empty buffer with room for about size bytes; size is the server's
+// claim, so it is believed only as far as the pool goes.
+func (p *buffers) get(size int64) *buffer {
+	buf, _ := p.pool.Get().(*buffer)
+	if buf == nil {
+		buf = new(buffer)
+	}
+	if want := int(min(size, maxPooled)); cap(buf.b) < want {
+		buf.b = make([]byte, 0, want)
+	} else if cap(buf.b) == 0 {
+		buf.b = make([]byte, 0, firstRead)
+	}
+	return buf
+}
+
+func (p *buffers) put(buf *buffer) {
+	if cap(buf.b) > maxPooled {
+		return
+	}
+	buf.b = buf.b[:0]
+	p.pool.Put(buf)
+}
+
+// fill appends what r holds to the buffer, up to bound bytes, and reports whether there
+// was more. It asks for one byte beyond the bound, which is how it knows.
+func (buf *buffer) fill(r io.Reader, bound int64) (more bool, err error) {
+	for empty := 0; empty < maxEmptyReads; {
+		if len(buf.b) == cap(buf.b) {
+			buf.grow(bound)
+		}
+		room := min(int64(cap(buf.b)), bound+1)
+		n, err := r.Read(buf.b[len(buf.b):room])
+		buf.b = buf.b[:len(buf.b)+n]
+		if int64(len(buf.b)) > bound {
+			buf.b = buf.b[:bound]
+			return true, nil
+		}
+		if err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if empty++; n > 0 {
+			empty = 0
+		}
+	}
+	return false, io.ErrNoProgress
+}
+
+// grow doubles the buffer, but never beyond what bound can need.
+func (buf *buffer) grow(bound int64) {
+	size := min(max(2*int64(cap(buf.b)), firstRead), bound+1)
+	next := make([]byte, len(buf.b), size)
+	copy(next, buf.b)
+	buf.b = next
+}
+
+// wire reads the encoded body: it counts, keeps the error that came from the network
+// apart from those of decoders, and tells the watchdog of every sign of life.
+type wire struct {
+	body  io.Reader
+	x     *exchange
+	n     int64 // bytes read
+	bound int64
+	ended bool  // the body has been read to its end
+	err   error // why it cannot be read on
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	switch {
+	case w.err != nil:
+		return 0, w.err
+	case w.ended:
+		return 0, io.EOF
+	}
+	n, err := w.body.Read(p)
+	w.n += int64(n)
+	switch {
+	case err == io.EOF:
+		w.ended = true
+	case err != nil:
+		w.err = err
+	case w.n > w.bound:
+		w.err = errWireLarge
+	default:
+		w.x.alive()
+		return n, nil
+	}
+	return n, err
+}
+
+// readBody fills res from the body of hres, and closes it. The error, if any, concerns
+// the body; res then has what arrived before.
+func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64) (Op, error) {
+	defer hres.Body.Close() //nolint:errcheck // everything of use has been read
+	w := &wire{body: hres.Body, x: x, bound: bound + wireSlack}
+	if hres.ContentLength != 0 {
+		x.alive()
+	}
+	op, err := c.decodeBody(w, codings(hres.Header), hres.ContentLength, res, bound)
+	res.WireBytes = w.n
+	if err != nil {
+		err = x.explain(err)
+	}
+	if w.err == nil && !w.ended && hres.Body != http.NoBody {
+		x.arm(drainTime, x.c.stalled)
+		// Whatever the rest is, the page is complete or spoilt without it.
+		_, _ = io.Copy(io.Discard, io.LimitReader(hres.Body, maxDrain))
+	}
+	return op, err
+}
+
+func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response, bound int64) (Op, error) {
+	if length == 0 {
+		return "", nil
+	}
+	r, closers, err := c.decoders.open(w, list)
+	if err != nil {
+		return OpDecode, err
+	}
+	defer closeAll(closers)
+	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
+	more, err := res.buf.fill(r, bound)
+	res.Body = res.buf.b
+	switch {
+	case more:
+		res.Truncated = true
+		return OpBody, errTooLarge
+	case w.err != nil:
+		res.Truncated = true
+		return OpBody, w.err
+	case err != nil:
+		return OpDecode, err
+	}
+	return "", nil
+}

@@ -1,0 +1,188 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Defaults of [Config]. The times are those of interactive browsers and net/http's own
+// default transport where it has one; the sizes are an order of magnitude above what
+// real sites need.
+const (
+	defaultUserAgent      = "Treadlight"
+	defaultConnectTimeout = 10 * time.Second
+	defaultTLSTimeout     = 10 * time.Second
+	defaultHeaderTimeout  = 20 * time.Second
+	defaultBodyTimeout    = 15 * time.Second
+	defaultTimeout        = 30 * time.Second
+	defaultMaxBody        = 10 << 20
+
+	// net/http would accept 10 MiB of header. Common servers refuse to send more than
+	// 8 to 64 KiB, so a quarter of a mebibyte is already hostile.
+	defaultMaxHeaderBytes = 256 << 10
+
+	// The crawl has at most eight requests in flight at a host by default.
+	defaultMaxConnsPerHost = 8
+
+	// A kept connection costs two goroutines and about 16 KiB; beyond a thousand the
+	// oldest have mostly been closed by their servers.
+	defaultMaxIdle = 1000
+
+	// A connection must outlive the pause between two polite requests, or every page
+	// pays for a new handshake. Servers seldom keep one for longer than this.
+	defaultIdleConnTimeout = 90 * time.Second
+)
+
+// Config says how a [Client] behaves. The zero Config is usable: it fetches from the
+// public Internet with the defaults named below. Sizes are in bytes.
+type Config struct {
+	// UserAgent is sent with every request. Empty means "Treadlight".
+	UserAgent string
+	// Header is sent with every request, over Accept, Accept-Encoding and User-Agent
+	// where it names them. Nil adds nothing.
+	Header http.Header
+
+	// ConnectTimeout bounds the lookup of the name and the connection together. Zero means 10s.
+	ConnectTimeout time.Duration
+	// TLSTimeout bounds the TLS handshake. Zero means 10s.
+	TLSTimeout time.Duration
+	// HeaderTimeout bounds the wait for the whole header once the request is sent. Zero means 20s.
+	HeaderTimeout time.Duration
+	// BodyTimeout bounds the silence between two reads of a body. Zero means 15s.
+	BodyTimeout time.Duration
+	// Timeout bounds the request from the call of Fetch to the end of the body. Zero means 30s.
+	Timeout time.Duration
+
+	// MaxBody bounds the decoded body; what lies beyond is not read. Zero means 10 MiB.
+	MaxBody int64
+	// MaxHeaderBytes bounds the header, informational answers included. Zero means 256 KiB.
+	MaxHeaderBytes int64
+
+	// MaxConnsPerHost bounds the connections to one host, kept ones included; a Fetch
+	// beyond it waits. It is a backstop behind the limiter. Zero means 8.
+	MaxConnsPerHost int
+	// MaxIdle bounds the connections kept for all hosts. Zero means 1000.
+	MaxIdle int
+	// IdleConnTimeout is for how long a connection is kept. Zero means 90s.
+	IdleConnTimeout time.Duration
+
+	// HTTP2 offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only.
+	HTTP2 bool
+	// Insecure accepts any TLS certificate. False means certificates are verified.
+	Insecure bool
+	// Proxy, if set, carries every request (http, https or socks5); only its own
+	// address can then be checked before dialling, and it may be private. Nil means none;
+	// the environment is never consulted.
+	Proxy *url.URL
+
+	// AllowPrivate lets any host resolve to a private, loopback or link-local address.
+	// False means only hosts approved by Allow may.
+	AllowPrivate bool
+	// Allow, if set, reports whether this host (lower case, no port) was named by the
+	// user and so may have a private address. It must be safe for concurrent use. Nil
+	// means no host may.
+	Allow func(host string) bool
+
+	// DialContext, if set, replaces the dialler and with it the check of addresses:
+	// for in-memory networks in tests. Nil means the system's dialler.
+	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Clock stamps and measures. Time limits follow the system's timers, which inside
+	// a testing/synctest bubble are virtual too. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// withDefaults fills in what is zero and rejects what makes no sense.
+func (c Config) withDefaults() (Config, error) {
+	if c.UserAgent == "" {
+		c.UserAgent = defaultUserAgent
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	for _, f := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout},
+		{"TLSTimeout", &c.TLSTimeout, defaultTLSTimeout},
+		{"HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout},
+		{"BodyTimeout", &c.BodyTimeout, defaultBodyTimeout},
+		{"Timeout", &c.Timeout, defaultTimeout},
+		{"IdleConnTimeout", &c.IdleConnTimeout, defaultIdleConnTimeout},
+	} {
+		if err := fill(f.name, f.value, f.zero); err != nil {
+			return c, err
+		}
+	}
+	if err := c.fillSizes(); err != nil {
+		return c, err
+	}
+	return c, c.checkHeader()
+}
+
+func (c *Config) fillSizes() error {
+	if err := fill("MaxBody", &c.MaxBody, defaultMaxBody); err != nil {
+		return err
+	}
+	if err := fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultMaxHeaderBytes); err != nil {
+		return err
+	}
+	if err := fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost); err != nil {
+		return err
+	}
+	return fill("MaxIdle", &c.MaxIdle, defaultMaxIdle)
+}
+
+// fill sets a zero value to its default and refuses a negative one.
+func fill[T ~int | ~int64](name string, value *T, zero T) error {
+	if *value < 0 {
+		return fmt.Errorf("fetch: Config.%s is %v: use a positive value, or zero for %v", name, *value, zero)
+	}
+	if *value == 0 {
+		*value = zero
+	}
+	return nil
+}
+
+// checkHeader refuses at construction what net/http would refuse in every request.
+func (c *Config) checkHeader() error {
+	if !httpguts.ValidHeaderFieldValue(c.UserAgent) {
+		return fmt.Errorf("fetch: Config.UserAgent %q cannot be a header value: remove control characters", c.UserAgent)
+	}
+	for name, values := range c.Header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return fmt.Errorf("fetch: Config.Header has the name %q: use letters, digits and hyphens", name)
+		}
+		if http.CanonicalHeaderKey(name) == "Host" {
+			return fmt.Errorf("fetch: Config.Header has %s: the URL decides the host, remove it", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return fmt.Errorf("fetch: Config.Header has a bad value for %s: remove control characters", name)
+			}
+		}
+	}
+	return c.checkProxy()
+}
+
+func (c *Config) checkProxy() error {
+	if c.Proxy == nil {
+		return nil
+	}
+	switch c.Proxy.Scheme {
+	case "http", "https", "socks5", "socks5h":
+		if c.Proxy.Host != "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("fetch: Config.Proxy is %s: use http://, https:// or socks5:// and a host", c.Proxy.Redacted())
+}

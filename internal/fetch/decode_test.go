@@ -1,0 +1,185 @@
+package fetch_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// coded packs a text with the standard library, or the only encoder there is.
+func coded(t testing.TB, coding, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	var err error
+	switch coding {
+	case "gzip":
+		w = gzip.NewWriter(&out)
+	case "zlib":
+		w = zlib.NewWriter(&out)
+	case "flate":
+		w, err = flate.NewWriter(&out, 6)
+	case "br":
+		w = brotli.NewWriter(&out)
+	case "zstd":
+		w, err = zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
+	default:
+		return []byte(text)
+	}
+	require.NoError(t, err)
+	_, err = io.WriteString(w, text)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+// served fetches a body that is sent as it is, with this Content-Encoding. It asks
+// twice, so that every decoder also comes from its pool once.
+func served(t *testing.T, cfg fetch.Config, coding string, wire []byte) (res *fetch.Response, err error) {
+	t.Helper()
+	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Content-Encoding"] = strings.Split(coding, "\n")
+		if r.URL.Path == "/length" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(wire)))
+		}
+		_, _ = w.Write(wire)
+	})
+	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		first, firstErr := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
+		res, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/length"})
+		require.NotNil(t, first)
+		require.NotNil(t, res)
+		require.Equal(t, string(first.Body), string(res.Body))
+		require.Equal(t, outcome.Of(0, firstErr), outcome.Of(0, err))
+		require.Equal(t, 1, site.Requests()[1].Conn, "the connection was not kept")
+	})
+	return res, err
+}
+
+func TestCodings(t *testing.T) {
+	text := strings.Repeat("the quick brown fox ", 5000)
+	gz := coded(t, "gzip", text)
+	for _, tc := range []struct {
+		name, coding string
+		wire         []byte
+		want         string
+	}{
+		{"none", "", []byte(text), text},
+		{"identity", "identity", []byte(text), text},
+		{"gzip", "gzip", gz, text},
+		{"x-gzip", "X-GZIP", gz, text},
+		{"brotli", "br", coded(t, "br", text), text},
+		{"zstd", "zstd", coded(t, "zstd", text), text},
+		{"deflate as zlib", "deflate", coded(t, "zlib", text), text},
+		{"deflate as is", "deflate", coded(t, "flate", text), text},
+		{"twice", "gzip, br", coded(t, "br", string(gz)), text},
+		{"twice, on two lines", "br\ngzip", coded(t, "gzip", string(coded(t, "br", text))), text},
+		{"two gzip members", "gzip", append(bytes.Clone(gz), coded(t, "gzip", "end")...), text + "end"},
+		{"newline after gzip", "gzip", append(bytes.Clone(gz), '\r', '\n'), text},
+		{"two zstd frames", "zstd", append(coded(t, "zstd", "a"), coded(t, "zstd", "b")...), "ab"},
+		{"empty gzip body", "gzip", nil, ""},
+		{"empty brotli body", "br", nil, ""},
+		{"empty zstd body", "zstd", nil, ""},
+		{"empty deflate body", "deflate", nil, ""},
+		{"gzip of nothing", "gzip", coded(t, "gzip", ""), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, string(res.Body))
+			require.False(t, res.Truncated)
+			require.EqualValues(t, len(tc.wire), res.WireBytes)
+		})
+	}
+}
+
+func TestSpoiltCodings(t *testing.T) {
+	text := strings.Repeat("the quick brown fox ", 5000)
+	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
+		good := coded(t, strings.Replace(coding, "deflate", "zlib", 1), text)
+		flipped := bytes.Clone(good)
+		for i := len(good) / 3; i < len(good)/2; i++ {
+			flipped[i] ^= 0xa5
+		}
+		for name, wire := range map[string][]byte{
+			"cut to a byte": good[:1],
+			"cut in half":   good[:len(good)/2],
+			"flipped":       flipped,
+			"something":     []byte("<!DOCTYPE html><html>not coded at all</html>"),
+		} {
+			t.Run(coding+" "+name, func(t *testing.T) {
+				res, err := served(t, fetch.Config{}, coding, wire)
+				e := asError(t, err)
+				require.Equal(t, outcome.Decode, e.Class(), err)
+				require.Equal(t, fetch.OpDecode, e.Op)
+				require.LessOrEqual(t, len(res.Body), len(text))
+			})
+		}
+	}
+}
+
+// TestBound walks over the edge, plain and coded: the bound is on what is handed over.
+func TestBound(t *testing.T) {
+	for _, coding := range []string{"", "gzip", "br", "zstd"} {
+		for size, truncated := range map[int]bool{0: false, 999: false, 1000: false, 1001: true, 50000: true} {
+			text := strings.Repeat("x", size)
+			res, err := served(t, fetch.Config{MaxBody: 1000}, coding, coded(t, coding, text))
+			require.Equal(t, truncated, res.Truncated, "%q, %d bytes", coding, size)
+			require.Len(t, res.Body, min(size, 1000))
+			if truncated {
+				require.Equal(t, outcome.TooLarge, asError(t, err).Class())
+				require.Equal(t, fetch.OpBody, asError(t, err).Op)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	}
+}
+
+// TestDrainGivesUp is about a server that dawdles over the rest of a page we have cut:
+// the verdict stands, and waiting for the connection ends soon.
+func TestDrainGivesUp(t *testing.T) {
+	hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 2000))
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(10 * time.Second)
+	})
+	inMemory(t, fetch.Config{MaxBody: 1000}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
+		begin := time.Now()
+		res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
+		require.Equal(t, outcome.TooLarge, asError(t, err).Class(), err)
+		require.Len(t, res.Body, 1000)
+		require.Equal(t, time.Second, time.Since(begin))
+	})
+}
+
+// FuzzDecode feeds arbitrary bytes to every decoder: whatever comes, Fetch returns a
+// body within the bound, and an error only of a class that speaks of bodies.
+func FuzzDecode(f *testing.F) {
+	for i, coding := range []string{"gzip", "br", "zstd", "zlib", "flate"} {
+		f.Add(byte(i), coded(f, coding, "some text, some text"))
+	}
+	names := []string{"gzip", "br", "zstd", "deflate", "gzip, br"}
+	f.Fuzz(func(t *testing.T, pick byte, wire []byte) {
+		res, err := served(t, fetch.Config{MaxBody: 64 << 10}, names[int(pick)%len(names)], wire)
+		require.LessOrEqual(t, len(res.Body), 64<<10)
+		if class := outcome.Of(200, err); class != outcome.OK && class != outcome.Decode && class != outcome.TooLarge {
+			t.Errorf("class = %v (%v), want ok, decode or too_large", class, err)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Op is the phase of a request in which it failed.
+type Op string
+
+// The phases in the order in which a request goes through them.
+const (
+	OpRequest Op = "request" // the request itself cannot be sent
+	OpDNS     Op = "dns"     // the name was being looked up
+	OpConnect Op = "connect" // a connection was being made, or waited for
+	OpTLS     Op = "tls"     // the TLS handshake was under way
+	OpSend    Op = "send"    // connected, and nothing had left yet
+	OpHeader  Op = "header"  // the request had left, the header was not complete
+	OpBody    Op = "body"    // the body was being read
+	OpDecode  Op = "decode"  // the body is not what Content-Encoding says
+)
+
+// Error is why a request did not end with a whole answer. It knows its class, so that
+// outcome.Of need not guess from the error inside.
+type Error struct {
+	// Op is the phase.
+	Op Op
+	// URL is what was asked for, without user information and with the values of
+	// secret-looking query parameters masked.
+	URL string
+	// Stale says that the request went out on a kept connection that then died without
+	// a byte of answer. That is most often the host closing an idle connection at the
+	// same instant, so it says little about the host; but the request may have been
+	// seen, so another try costs another permit.
+	Stale bool
+	// Sends is how many times the request may have reached the host; see Response.Sends.
+	Sends int
+	// Err is the error met.
+	Err error
+
+	class outcome.Class
+}
+
+var _ outcome.Classed = (*Error)(nil)
+
+// Error is the phase, the URL and the cause.
+func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.URL, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Class is what the failure means.
+func (e *Error) Class() outcome.Class { return e.class }
+
+// Timeout reports whether a time limit was met, as net.Error has it.
+func (e *Error) Timeout() bool { return e.class == outcome.Timeout }
+
+// newError gives err its class.
+func newError(op Op, rawURL string, err error) *Error {
+	return &Error{Op: op, URL: redact(rawURL), Err: err, class: classify(op, err)}
+}
+
+// Causes that have no type of their own elsewhere.
+var (
+	errClosed    = errors.New("the client is closed")
+	errBadURL    = errors.New("not an absolute http or https URL")
+	errTooLarge  = errors.New("the body is larger than the bound")
+	errWireLarge = fmt.Errorf("the encoded body is longer than the decoded one may be: %w", errTooLarge)
+	errUpgrade   = errors.New("switched to another protocol unasked")
+)
+
+// classify adds to outcome.Of what only the phase shows: which reader failed, and that
+// whatever a TLS library complains about during the handshake is TLS.
+func classify(op Op, err error) outcome.Class {
+	if errors.Is(err, errClosed) {
+		return outcome.Canceled
+	}
+	if errors.Is(err, errTooLarge) || headerTooLarge(err) {
+		return outcome.TooLarge
+	}
+	if op == OpDecode {
+		return outcome.Decode
+	}
+	class := outcome.Of(0, err)
+	if op == OpTLS && (class == outcome.Protocol || isAlert(err)) {
+		return outcome.TLS
+	}
+	return class
+}
+
+// headerTooLarge knows net/http's two untyped errors for a header beyond the bound.
+func headerTooLarge(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "server response headers exceeded") ||
+		strings.Contains(text, "response header list larger than advertised limit")
+}
+
+// isAlert is true of a handshake ended by a TLS alert, which crypto/tls dresses as a
+// network error.
+func isAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "remote error" || op.Op == "local error")
+}
+
+// phaseError carries the phase of a failed dial through the transport.
+type phaseError struct {
+	op  Op
+	err error
+}
+
+func (e *phaseError) Error() string { return e.err.Error() }
+func (e *phaseError) Unwrap() error { return e.err }
+
+// timeoutError is the cause with which a request's watchdog cancels it.
+type timeoutError struct {
+	text  string
+	limit time.Duration
+}
+
+func (e *timeoutError) Error() string   { return fmt.Sprintf("%s in %v", e.text, e.limit) }
+func (e *timeoutError) Timeout() bool   { return true }
+func (e *timeoutError) Temporary() bool { return true } // completes net.Error
+
+var _ net.Error = (*timeoutError)(nil)
+
+// maxURLText bounds a URL inside an error's text: a log line, not the record.
+const maxURLText = 500
+
+// redact is rawURL as it may be shown.
+func redact(rawURL string) string {
+	rest, _, _ := strings.Cut(rawURL, "#")
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	if scheme, after, ok := strings.Cut(rest, "://"); ok {
+		end := strings.IndexByte(after, '/')
+		if end < 0 {
+			end = len(after)
+		}
+		if at := strings.LastIndexByte(after[:end], '@'); at >= 0 {
+			after = after[at+1:]
+		}
+		rest = scheme + "://" + after
+	}
+	if hasQuery {
+		rest += "?" + redactQuery(query)
+	}
+	if len(rest) > maxURLText {
+		rest = rest[:maxURLText] + "..."
+	}
+	return rest
+}
+
+// redactQuery masks the values of parameters that look secret.
+func redactQuery(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		if key, _, ok := strings.Cut(pair, "="); ok && secretKey(key) {
+			pairs[i] = key + "=xxx"
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// secretKey is broad on purpose: a masked harmless value costs a reader nothing.
+func secretKey(key string) bool {
+	if plain, err := url.QueryUnescape(key); err == nil {
+		key = plain
+	}
+	key = strings.ToLower(key)
+	for _, part := range []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"} {
+		if strings.Contains(key, part) {
+			return true
+		}
+	}
+	for _, end := range []string{"key", "sig", "sid", "code"} {
+		if strings.HasSuffix(key, end) {
+			return true
+		}
+	}
+	return false
+}

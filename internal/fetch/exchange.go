@@ -1,0 +1,185 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// exchange follows one Fetch: where it stands, how long it may still take. It is reused,
+// because the hooks and the timer in it are what costs.
+//
+// The transport calls its hooks from other goroutines. gotConn runs in the one that
+// called RoundTrip; firstByte may run late, after a request was cancelled, so it
+// touches an atomic only, and an exchange that did not end well is not used again.
+type exchange struct {
+	c      *Client
+	trace  httptrace.ClientTrace
+	timer  *time.Timer // the watchdog
+	cause  atomic.Pointer[timeoutError]
+	cancel atomic.Pointer[context.CancelCauseFunc]
+
+	caller context.Context // the one given to Fetch
+	ctx    context.Context // of the request: caller with the watchdog and the hooks
+	start  time.Time
+	whole  bool         // an answer was read to its end
+	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
+
+	connected bool // the current attempt has a connection
+	reused    bool
+	tries     int // connections the current attempt was put on: more than one is a replay
+	conn      *conn
+	began     int64         // writes begun on conn before
+	written   int64         // bytes written on conn before
+	got       time.Duration // from start to the connection
+}
+
+func (c *Client) begin(ctx context.Context) *exchange {
+	x, _ := c.exchanges.Get().(*exchange)
+	if x == nil {
+		x = &exchange{c: c}
+		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
+	}
+	x.start = c.cfg.Clock.Now()
+	x.whole = false
+	x.caller = ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	x.cancel.Store(&cancel)
+	x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
+	if x.timer == nil {
+		// attempt arms it for the first time in earnest.
+		x.timer = time.AfterFunc(c.cfg.Timeout, x.bark) //nolint:forbidigo // a watchdog cancels a context; nothing waits on it
+	}
+	return x
+}
+
+// end frees what the exchange holds, and keeps it if nothing can call it any more.
+func (x *exchange) end() {
+	asleep := x.timer.Stop()
+	(*x.cancel.Load())(nil)
+	if x.whole && asleep {
+		x.caller, x.ctx, x.conn = nil, nil, nil
+		x.c.exchanges.Put(x)
+	}
+}
+
+// bark is the watchdog's only act.
+func (x *exchange) bark() { (*x.cancel.Load())(x.cause.Load()) }
+
+// alive tells the watchdog that the body moves.
+func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
+
+// arm lets the watchdog bark after d, for this cause, or when the whole time is up if
+// that is sooner. One timer for every phase costs less than the transport's own.
+func (x *exchange) arm(d time.Duration, cause *timeoutError) {
+	if left := x.c.cfg.Timeout - x.c.cfg.Clock.Since(x.start); left <= d {
+		d, cause = max(left, 0), x.c.tooLong
+	}
+	x.cause.Store(cause)
+	x.timer.Reset(d)
+}
+
+// attempt forgets the connection of the try before, on which nothing was sent.
+func (x *exchange) attempt() {
+	x.connected, x.reused = false, false
+	x.tries, x.conn, x.got = 0, nil, 0
+	x.first.Store(0)
+	x.arm(x.c.cfg.Timeout, x.c.tooLong)
+}
+
+func (x *exchange) gotConn(info httptrace.GotConnInfo) {
+	x.tries++
+	x.connected, x.reused = true, info.Reused
+	x.got = x.c.cfg.Clock.Since(x.start)
+	if x.conn = inner(info.Conn); x.conn != nil {
+		x.began, x.written = x.conn.began.Load(), x.conn.written.Load()
+	}
+	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
+}
+
+func (x *exchange) firstByte() { x.first.Store(max(1, int64(x.c.cfg.Clock.Since(x.start)))) }
+
+func (x *exchange) answered() bool { return x.first.Load() > 0 }
+
+// unsent reports whether a kept connection certainly failed before it took a byte. The
+// transport has waited for its writer before it returned such an error, so the count
+// of bytes is final.
+func (x *exchange) unsent() bool {
+	return x.reused && x.tries == 1 && !x.answered() && x.conn != nil && x.conn.written.Load() == x.written
+}
+
+// idle reports whether not even an attempt to write was made on the connection.
+func (x *exchange) idle() bool {
+	return !x.answered() && x.conn != nil && x.conn.began.Load() == x.began
+}
+
+// sends is how many times the request may have reached the host.
+func (x *exchange) sends() int {
+	if x.connected && x.idle() {
+		return x.tries - 1
+	}
+	return x.tries
+}
+
+// finish completes res with where the time went, and marks the exchange as reusable.
+func (x *exchange) finish(res *Response, headed time.Duration) {
+	res.SentAt = x.start.Add(x.got)
+	res.Sends = x.sends()
+	total := x.c.cfg.Clock.Since(x.start)
+	res.Timings = Timings{
+		FirstByte: max(0, time.Duration(x.first.Load())-x.got),
+		Body:      total - headed,
+		Total:     total,
+		Reused:    x.reused,
+	}
+	if x.conn != nil {
+		res.RemoteAddr = x.conn.remote
+		if !x.reused {
+			res.Timings.DNS, res.Timings.Connect, res.Timings.TLS = x.conn.dns, x.conn.connect, x.conn.tls
+		}
+	}
+	x.whole = x.ctx.Err() == nil
+}
+
+// op is the phase in which a round trip failed.
+func (x *exchange) op(err error) Op {
+	if p, ok := errors.AsType[*phaseError](err); ok {
+		return p.op
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return OpDNS
+	}
+	switch {
+	case !x.connected:
+		return OpConnect
+	case x.idle():
+		return OpSend
+	}
+	return OpHeader
+}
+
+// explain replaces what the transport says of a cancelled request by who cancelled it:
+// the caller, or the watchdog. It must be asked when the error is met, as both may act
+// at any later time too.
+func (x *exchange) explain(err error) error {
+	if gone := x.caller.Err(); gone != nil {
+		return gone
+	}
+	if t, ok := errors.AsType[*timeoutError](context.Cause(x.ctx)); ok {
+		return t
+	}
+	return err
+}
+
+// failure makes the Error.
+func (x *exchange) failure(op Op, rawURL string, err error) *Error {
+	e := newError(op, rawURL, err)
+	e.Sends = x.sends()
+	e.Stale = op == OpHeader && x.reused && !x.answered() && e.class == outcome.Network
+	return e
+}

@@ -1,0 +1,117 @@
+package fetch
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigDefaults(t *testing.T) {
+	got, err := Config{}.withDefaults()
+	require.NoError(t, err)
+	require.NotNil(t, got.Clock)
+	got.Clock = nil
+	require.Equal(t, Config{
+		UserAgent:       "Treadlight",
+		ConnectTimeout:  10 * time.Second,
+		TLSTimeout:      10 * time.Second,
+		HeaderTimeout:   20 * time.Second,
+		BodyTimeout:     15 * time.Second,
+		Timeout:         30 * time.Second,
+		MaxBody:         10 << 20,
+		MaxHeaderBytes:  256 << 10,
+		MaxConnsPerHost: 8,
+		MaxIdle:         1000,
+		IdleConnTimeout: 90 * time.Second,
+	}, got)
+}
+
+func TestConfigErrors(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Config.ConnectTimeout is -1s: use a positive value, or zero for 10s": {ConnectTimeout: -time.Second},
+		"Config.TLSTimeout":                {TLSTimeout: -1},
+		"Config.HeaderTimeout":             {HeaderTimeout: -1},
+		"Config.BodyTimeout":               {BodyTimeout: -1},
+		"Config.Timeout is":                {Timeout: -1},
+		"Config.IdleConnTimeout":           {IdleConnTimeout: -1},
+		"Config.MaxBody is -5":             {MaxBody: -5},
+		"Config.MaxHeaderBytes":            {MaxHeaderBytes: -1},
+		"Config.MaxConnsPerHost":           {MaxConnsPerHost: -1},
+		"Config.MaxIdle":                   {MaxIdle: -1},
+		"Config.UserAgent":                 {UserAgent: "a\nb"},
+		`Config.Header has the name "a b"`: {Header: http.Header{"a b": nil}},
+		"the URL decides the host":         {Header: http.Header{"host": {"b.test"}}},
+		"bad value for X":                  {Header: http.Header{"X": {"\x00"}}},
+		"Config.Proxy is ftp://u:xxxxx@":   {Proxy: &url.URL{Scheme: "ftp", Host: "p", User: url.UserPassword("u", "p")}},
+		"and a host":                       {Proxy: &url.URL{Scheme: "http"}},
+	} {
+		_, err := New(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestContentType(t *testing.T) {
+	for in, want := range map[string][2]string{
+		"":                                 {"", ""},
+		"text/html":                        {"text/html", ""},
+		" Text/HTML ; Charset=UTF-8":       {"text/html", "utf-8"},
+		`text/html;charset="Shift_JIS"`:    {"text/html", "shift_jis"},
+		"text/html; charset='gbk'":         {"text/html", "gbk"},
+		`text/html; charset="utf-8`:        {"text/html", "utf-8"},
+		"text/html; charset":               {"text/html", ""},
+		"text/html; =; x=y;charset = a; z": {"text/html", "a"},
+		"html":                             {"", ""},
+		"html; charset=utf-8":              {"", "utf-8"},
+		"text/html, text/plain":            {"", ""},
+	} {
+		media, charset := contentType(in)
+		require.Equal(t, want, [2]string{media, charset}, in)
+	}
+}
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"http://a.test/p?q=1#f":                     "http://a.test/p?q=1",
+		"http://me:pw@a.test/p@x":                   "http://a.test/p@x",
+		"http://me:p@w@a.test":                      "http://a.test",
+		"http://a.test/?a=1&api_key=2&b":            "http://a.test/?a=1&api_key=xxx&b",
+		"http://a.test/?Access_Token=t&x=a@b":       "http://a.test/?Access_Token=xxx&x=a@b",
+		"http://a.test/?p%61ssword=t&sid=1&code=2":  "http://a.test/?p%61ssword=xxx&sid=xxx&code=xxx",
+		"http://a.test/?token":                      "http://a.test/?token",
+		"nonsense":                                  "nonsense",
+		"http://a.test/" + strings.Repeat("x", 600): "http://a.test/" + strings.Repeat("x", maxURLText-14) + "...",
+	} {
+		require.Equal(t, want, redact(in))
+	}
+}
+
+func TestErrorText(t *testing.T) {
+	err := newError(OpHeader, "http://u:p@a.test/?token=secret", errors.New("broken"))
+	require.EqualError(t, err, "header http://a.test/?token=xxx: broken")
+	require.EqualError(t, &timeoutError{"no more of the body", 15 * time.Second}, "no more of the body in 15s")
+}
+
+// FuzzParseURL: what is accepted reaches the wire as it was spelled.
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{
+		"http://a.test/", "https://a.test:8/x?y", "http://a.test//%", "http://a.test/a|b", "http://a.test?", "http://u@a.test/%2f",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := parseURL(raw, false)
+		if err != nil {
+			return
+		}
+		line := strings.TrimPrefix(u.RequestURI(), u.Scheme+"://"+u.Host)
+		spelled, _, _ := strings.Cut(raw, "#")
+		if !strings.HasSuffix(spelled, strings.TrimPrefix(line, "/")) || !printable(line) || line[0] != '/' {
+			t.Errorf("parseURL(%q) asks for %q", raw, line)
+		}
+	})
+}

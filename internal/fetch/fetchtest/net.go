@@ -1,0 +1,208 @@
+// Package fetchtest has the other end of a connection, for tests.
+//
+// [Serve] is a small Internet in memory: named hosts with ordinary handlers, reached
+// through [Net.DialContext]. It lives inside a testing/synctest bubble, where an hour
+// of polite crawling takes a millisecond, and it remembers every request with its
+// instant, so that a test can ask for the smallest gap between two of them.
+//
+// [Hostile] is a server that breaks the rules in one chosen way per path: it hangs,
+// floods, lies, cuts off. It listens on a real loopback socket, or serves pipes inside
+// a bubble where its slowness costs no time.
+//
+// Both end with their test and leave no goroutine behind.
+package fetchtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Request is one request that a [Net] has received.
+type Request struct {
+	Host string    // as named to Serve
+	Path string    // path and query as sent
+	At   time.Time // when the handler was called
+	Conn int       // number of the connection, in order of dialling, from 1
+}
+
+// Net is a set of named hosts. It is safe for concurrent use.
+type Net struct {
+	hosts  map[string]http.Handler
+	server *http.Server
+	queue  chan net.Conn // dialled, not yet accepted
+	closed chan struct{}
+	once   sync.Once
+	busy   sync.WaitGroup // handlers running
+
+	mu       sync.Mutex // guards what follows
+	dialled  int
+	requests []Request
+}
+
+// Serve starts a Net that ends with t. A key is a host name ("a.test": every port) or
+// a host and port ("a.test:8080", which goes first); all speak plain HTTP/1.1. A nil
+// handler is a host that refuses connections; a name that is missing does not resolve.
+func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
+	t.Helper()
+	n := &Net{hosts: hosts, queue: make(chan net.Conn), closed: make(chan struct{})}
+	n.server = &http.Server{
+		Handler:     http.HandlerFunc(n.handle),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ErrorLog:    log.New(io.Discard, "", 0), //nolint:forbidigo // silence: broken connections are what tests are about
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := n.server.Serve(n); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("fetchtest: serve: %v", err)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = n.server.Close() // of pipes: nothing can fail
+		<-done
+		n.busy.Wait()
+	})
+	return n
+}
+
+// connKey finds the connection of a request.
+type connKey struct{}
+
+// pipe is the server's end of a connection, which knows for whom it was dialled.
+type pipe struct {
+	net.Conn
+	host   string
+	number int
+	peer   address
+}
+
+func (p *pipe) RemoteAddr() net.Addr { return p.peer }
+
+// client is the client's end, which shows the name that was dialled as its peer.
+type client struct {
+	net.Conn
+	peer address
+}
+
+func (c *client) RemoteAddr() net.Addr { return c.peer }
+
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
+
+func (n *Net) handle(w http.ResponseWriter, r *http.Request) {
+	n.busy.Add(1)
+	defer n.busy.Done()
+	p, ok := r.Context().Value(connKey{}).(*pipe)
+	if !ok {
+		http.Error(w, "not dialled through this Net", http.StatusInternalServerError)
+		return
+	}
+	n.mu.Lock()
+	n.requests = append(n.requests, Request{Host: p.host, Path: r.RequestURI, At: time.Now(), Conn: p.number}) //nolint:forbidigo // the bubble's time
+	n.mu.Unlock()
+	n.hosts[p.host].ServeHTTP(w, r)
+}
+
+// DialContext connects to a host of the Net; it fits fetch.Config.
+func (n *Net) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	key := addr
+	if _, ok := n.hosts[key]; !ok {
+		key = host
+	}
+	h, ok := n.hosts[key]
+	if !ok {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
+	if h == nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Addr: address(addr), Err: syscall.ECONNREFUSED}
+	}
+	return n.connect(ctx, key, addr)
+}
+
+func (n *Net) connect(ctx context.Context, key, addr string) (net.Conn, error) {
+	n.mu.Lock()
+	n.dialled++
+	number := n.dialled
+	n.mu.Unlock()
+	near, far := net.Pipe()
+	select {
+	case n.queue <- &pipe{Conn: far, host: key, number: number, peer: "client:1"}:
+		return &client{Conn: near, peer: address(addr)}, nil
+	case <-n.closed:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address(addr), Err: syscall.ECONNREFUSED}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener for the server inside.
+func (n *Net) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.queue:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close makes every host refuse new connections. The end of the test does so too.
+func (n *Net) Close() error {
+	n.once.Do(func() { close(n.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (n *Net) Addr() net.Addr { return address("fetchtest:80") }
+
+// Requests is every request so far, in order of arrival. Without hosts it is those of
+// all, otherwise those of the ones named.
+func (n *Net) Requests(hosts ...string) []Request {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var list []Request
+	for _, r := range n.requests {
+		if len(hosts) == 0 || slices.Contains(hosts, r.Host) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Count is how many requests a host has received for a path and query, or in all if
+// path is empty.
+func (n *Net) Count(host, path string) int {
+	count := 0
+	for _, r := range n.Requests(host) {
+		if path == "" || r.Path == path {
+			count++
+		}
+	}
+	return count
+}
+
+// MinGap is the smallest time between two requests that followed each other at host,
+// or the largest duration there is if fewer than two came.
+func (n *Net) MinGap(host string) time.Duration {
+	const none = time.Duration(1<<63 - 1)
+	gap := none
+	list := n.Requests(host)
+	for i := 1; i < len(list); i++ {
+		gap = min(gap, list[i].At.Sub(list[i-1].At))
+	}
+	return gap
+}

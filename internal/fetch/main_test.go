@@ -1,0 +1,98 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+func TestMain(m *testing.M) {
+	// What the package comment says of net/http and the standard logger would clutter
+	// the tests of hostile servers; the one that is about it listens for itself.
+	log.SetOutput(io.Discard)
+	goleak.VerifyTestMain(m)
+}
+
+// newClient is a Client that ends with the test.
+func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
+	t.Helper()
+	c, err := fetch.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// inMemory runs a test in a bubble, against hosts in memory.
+func inMemory(t *testing.T, cfg fetch.Config, hosts map[string]http.Handler, test func(*testing.T, *fetch.Client, *fetchtest.Net)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		site := fetchtest.Serve(t, hosts)
+		cfg.DialContext = site.DialContext
+		test(t, newClient(t, cfg), site)
+	})
+}
+
+// onePage is a host that answers everything with handler.
+func onePage(handler http.HandlerFunc) map[string]http.Handler {
+	return map[string]http.Handler{"a.test": handler}
+}
+
+// asError is err as the Error that every failure of Fetch is.
+func asError(t testing.TB, err error) *fetch.Error {
+	t.Helper()
+	e, ok := errors.AsType[*fetch.Error](err)
+	require.True(t, ok, "error is %T (%v), want *fetch.Error", err, err)
+	require.Equal(t, e.Class(), outcome.Of(200, err), "outcome.Of does not see the class")
+	return e
+}
+
+// loopback is a raw server: it hands each connection to serve and ends with the test.
+func loopback(t testing.TB, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(c)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = l.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+// discard reads everything a peer says.
+func discard(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// pipeTo dials into serve, which gets the far end.
+func pipeTo(serve func(net.Conn)) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			serve(far)
+			_ = far.Close()
+		}()
+		return near, nil
+	}
+}

@@ -1,0 +1,121 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Request is one GET.
+type Request struct {
+	// URL is absolute, http or https. User information in it is sent as Basic
+	// authentication, a fragment is not sent.
+	URL string
+	// Header is sent over the Config's, name by name. Nil adds nothing.
+	Header http.Header
+	// MaxBody bounds the decoded body in bytes. Zero means the Config's bound.
+	MaxBody int64
+}
+
+// acceptEncoding lists what the decoders take, in no order of preference: servers
+// choose by what they have at hand. Deflate is accepted but not asked for, because
+// servers disagree on what it means.
+const acceptEncoding = "gzip, br, zstd"
+
+// baseHeader is sent as it is by requests that add nothing, so it must not change.
+func baseHeader(cfg Config) http.Header {
+	h := http.Header{
+		"User-Agent":      {cfg.UserAgent},
+		"Accept":          {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		"Accept-Encoding": {acceptEncoding},
+	}
+	overlay(h, cfg.Header)
+	return h
+}
+
+func overlay(h, over http.Header) {
+	for name, values := range over {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+}
+
+// header is the header of one request.
+func (c *Client) header(req Request, user *url.Userinfo) http.Header {
+	if len(req.Header) == 0 && user == nil {
+		return c.base
+	}
+	h := maps.Clone(c.base)
+	if user != nil {
+		password, _ := user.Password()
+		pair := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
+		h["Authorization"] = []string{"Basic " + pair}
+	}
+	overlay(h, req.Header)
+	return h
+}
+
+// newRequest is one try. Over HTTP/1 it carries an empty body of unknown length with
+// the identity coding: on the wire a plain GET, but nothing the transport would replay,
+// as there is no GetBody to replay it from.
+func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
+	req := c.template.WithContext(ctx)
+	req.URL, req.Host, req.Header = u, u.Host, h
+	if !c.cfg.HTTP2 {
+		req.Body = io.NopCloser(new(bytes.Reader))
+		req.TransferEncoding = []string{"identity"}
+	}
+	return req
+}
+
+// parseURL reads raw such that the bytes of its path and query reach the wire as they
+// are. Where package net/url would refuse or rewrite a path that browsers accept
+// ("/100%", "/a|b"), the path is passed on opaque; absolute writes it in absolute
+// form, which a proxy needs.
+func parseURL(raw string, absolute bool) (*url.URL, error) {
+	raw, _, _ = strings.Cut(raw, "#")
+	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	if !ok || scheme != "http" && scheme != "https" {
+		return nil, errBadURL
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	u, err := url.Parse(scheme + "://" + rest[:end])
+	if err != nil || u.Hostname() == "" {
+		return nil, errBadURL
+	}
+	path, query, hasQuery := strings.Cut(rest[end:], "?")
+	if !printable(path) || !printable(query) {
+		return nil, errBadURL
+	}
+	u.RawQuery, u.ForceQuery = query, hasQuery
+	u.Path, err = url.PathUnescape(path)
+	if u.RawPath = path; err != nil || u.EscapedPath() != path {
+		if path == "" {
+			path = "/"
+		}
+		if absolute || strings.HasPrefix(path, "//") {
+			path = "//" + u.Host + path
+		}
+		u.Opaque = path
+	}
+	return u, nil
+}
+
+// printable refuses what would end the request line early or smuggle another, and
+// what is not ASCII: whoever spelled the URL decides on its encoding.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package fetch
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// Response is an answer, whole or as far as it came. Body is the only part that
+// [Response.Release] takes back.
+type Response struct {
+	// URL is the URL asked for, as it was given.
+	URL string
+	// Status is the status code, 200 to 999.
+	Status int
+	// Header is the header as received; Content-Encoding and Content-Length describe
+	// the encoded body, not Body.
+	Header http.Header
+	// Proto is the protocol of the answer, such as "HTTP/1.1".
+	Proto string
+	// RemoteAddr is the address and port of the peer: the server, or the proxy.
+	RemoteAddr string
+
+	// Body is the decoded body, at most as long as the bound. It is valid until Release.
+	Body []byte
+	// WireBytes is how many bytes of encoded body were read, without chunk framing.
+	WireBytes int64
+	// Truncated says that the body went on beyond Body.
+	Truncated bool
+
+	// Location is the header field of a redirect, not resolved. Empty if there is none.
+	Location string
+	// ContentType is the media type in lower case, without parameters. Empty if unknown.
+	ContentType string
+	// Charset is the charset parameter in lower case. Empty if there is none.
+	Charset string
+	// RetryAfter is how long the server asked us to wait, uncapped. Zero if it did not.
+	RetryAfter time.Duration
+
+	// SentAt is when a connection was ready and the request went out.
+	SentAt time.Time
+	// Timings is where the time went.
+	Timings Timings
+	// Sends is how many times the request may have reached the host: one, or more when
+	// HTTP/2 replayed it. Each beyond the first was made without a permit.
+	Sends int
+
+	c   *Client
+	buf *buffer
+}
+
+// Timings is where the time of a request went. The first three are zero when the
+// connection was Reused.
+type Timings struct {
+	DNS       time.Duration // lookup of the name
+	Connect   time.Duration // making the connection
+	TLS       time.Duration // handshake; zero through a proxy
+	FirstByte time.Duration // from SentAt to the first byte of the answer
+	Body      time.Duration // from the end of the header to the end of the body
+	Total     time.Duration // from the call of Fetch to the end of the body
+	Reused    bool          // the connection had served before
+}
+
+// Release gives the body's memory back for other responses; Body must not be used
+// afterwards and is set to nil. Calling it again does nothing, and not calling it
+// only leaves the memory to the collector.
+func (r *Response) Release() {
+	if r == nil || r.buf == nil {
+		return
+	}
+	r.c.buffers.put(r.buf)
+	r.buf, r.Body = nil, nil
+}
+
+// newResponse takes from a header what every caller reads.
+func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
+	r := &Response{
+		URL:      rawURL,
+		Status:   h.StatusCode,
+		Header:   h.Header,
+		Proto:    h.Proto,
+		Location: strings.TrimSpace(h.Header.Get("Location")),
+	}
+	r.ContentType, r.Charset = contentType(h.Header.Get("Content-Type"))
+	if v := h.Header.Get("Retry-After"); v != "" {
+		r.RetryAfter, _ = header.RetryAfter(v, now, 0) // a malformed one asks for nothing
+	}
+	return r
+}
+
+// contentType reads a Content-Type as leniently as browsers do: a malformed parameter
+// spoils neither the type nor the parameters beside it.
+func contentType(v string) (media, charset string) {
+	media, params, _ := strings.Cut(v, ";")
+	media = strings.ToLower(strings.TrimSpace(media))
+	if !strings.Contains(media, "/") || strings.ContainsAny(media, " \t,") {
+		media = ""
+	}
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, ok := strings.Cut(p, "=")
+		if ok && strings.EqualFold(strings.TrimSpace(name), "charset") {
+			// Quotes of either kind occur, also unpaired.
+			value = strings.Trim(strings.TrimSpace(value), `"' `)
+			return media, strings.ToLower(value)
+		}
+	}
+	return media, ""
+}

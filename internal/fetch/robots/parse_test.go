@@ -1,0 +1,187 @@
+package robots_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch/robots"
+)
+
+// agent is the crawler in all tests.
+const agent = "Treadlight"
+
+func rulesOf(file string) *robots.Rules { return robots.Parse([]byte(file)).Agent(agent) }
+
+// TestGroups is about which rules bind us: the path is always /x, and a file refuses it
+// if its rules for us say so.
+func TestGroups(t *testing.T) {
+	for _, tc := range []struct {
+		name, file string
+		allowed    bool
+	}{
+		{"empty file", "", true},
+		{"everybody", "User-agent: *\nDisallow: /", false},
+		{"us", "User-agent: Treadlight\nDisallow: /", false},
+		{"us, in any case", "uSER-aGENT: tREADLIGHT\ndISALLOW: /", false},
+		{"us, with a version", "User-agent: Treadlight/1.2\nDisallow: /", false},
+		{"us, with a comment", "User-agent: Treadlight (the crawler)\nDisallow: /", false},
+		{"somebody else", "User-agent: Other\nDisallow: /", true},
+		{"a longer name", "User-agent: TreadlightNews\nDisallow: /", true},
+		{"a name with a number", "User-agent: Treadlight2\nDisallow: /", true},
+		{"a shorter name", "User-agent: Tread\nDisallow: /", true},
+		{"a name with a tail", "User-agent: Treadlight-News\nDisallow: /", true},
+		{"no name", "User-agent:\nDisallow: /", true},
+		{"our group goes before everybody's", "User-agent: *\nDisallow: /\nUser-agent: treadlight\nAllow: /", true},
+		{"even if it is first", "User-agent: treadlight\nAllow: /\nUser-agent: *\nDisallow: /", true},
+		{"even if it is empty", "User-agent: *\nDisallow: /\nUser-agent: treadlight", true},
+		{"even if it only has a delay", "User-agent: treadlight\nCrawl-delay: 1\nAllow: /y\nUser-agent: *\nDisallow: /", true},
+		{"groups of one name are merged", "User-agent: treadlight\nDisallow: /y\nUser-agent: o\nAllow: /\nUser-agent: treadlight\nDisallow: /x", false},
+		{"everybody's groups are merged", "User-agent: *\nDisallow: /y\nUser-agent: o\nAllow: /\nUser-agent: *\nDisallow: /x", false},
+		{"two names share rules", "User-agent: treadlight\nUser-agent: other\nDisallow: /", false},
+		{"with blank lines and comments between", "User-agent: treadlight\n\n# x\nUser-agent: other\n\nDisallow: /", false},
+		{"with a delay between", "User-agent: treadlight\nCrawl-delay: 5\nUser-agent: other\nDisallow: /", false},
+		{"with a sitemap between", "User-agent: treadlight\nSitemap: http://a.test/s\nUser-agent: other\nDisallow: /", false},
+		{"with an unknown line between", "User-agent: treadlight\nHost: a.test\nUser-agent: other\nDisallow: /", false},
+		{"a rule ends the list", "User-agent: treadlight\nAllow: /\nUser-agent: other\nDisallow: /", true},
+		{"an empty rule ends it too", "User-agent: treadlight\nDisallow:\nUser-agent: other\nDisallow: /", true},
+		{"an unknown line does not end a group", "User-agent: treadlight\nAllow: /y\nWhatever: 1\nDisallow: /x", false},
+		{"a blank line does not end a group", "User-agent: treadlight\nAllow: /y\n\nDisallow: /x", false},
+		{"a rule before any group", "Disallow: /\nUser-agent: other\nDisallow: /", true},
+		{"star with a tail", "User-agent: *bot\nDisallow: /", false},
+		{"empty Disallow", "User-agent: *\nDisallow:", true},
+		{"CR line ends", "User-agent: *\rDisallow: /\r", false},
+		{"CR LF line ends", "User-agent: *\r\nDisallow: /\r\n", false},
+		{"byte order mark", "\xef\xbb\xbfUser-agent: *\nDisallow: /", false},
+		{"part of one", "\xef\xbbUser-agent: *\nDisallow: /", false},
+		{"NUL padding", "User-agent: *\x00\x00\nDisallow: /\x00\x00\n\x00\x00", false},
+		{"blanks", " \t User-agent \t : \t * \t \n\tDisallow :/ ", false},
+		{"comment at the end", "User-agent: * # all\nDisallow: / # everything", false},
+		{"rule in a comment", "User-agent: *\n#Disallow: /", true},
+		{"missing colons", "User-agent *\nDisallow /", false},
+		{"missing colon, two words", "User-agent *\nDisallow /x y", true},
+		{"missing colon, colon in the path", "User-agent *\nDisallow /x:y\nDisallow /x", false},
+		{"misspelt", "Useragent: *\nDissallow: /", false},
+		{"bad lines around", "<html>\nUser-agent: *\n::::\n:\nDisallow: /\n\xff\xfe", false},
+		{"an HTML page", "<!DOCTYPE html><html><body>Disallow: /</body></html>", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := rulesOf(tc.file).Check("/x")
+			require.Equal(t, tc.allowed, v.Allowed, v.Reason)
+		})
+	}
+}
+
+func TestCrawlDelay(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"10":                      10 * time.Second,
+		"0":                       0,
+		"0.5":                     500 * time.Millisecond,
+		".25":                     250 * time.Millisecond,
+		"2.":                      2 * time.Second,
+		"1.0000000019":            time.Second + time.Nanosecond,
+		"00000000000000000000007": 7 * time.Second,
+		"86400":                   24 * time.Hour,
+		"86401":                   24 * time.Hour,
+		"99999999999":             24 * time.Hour,
+		"1e3":                     0,
+		"-5":                      0,
+		"+5":                      0,
+		"NaN":                     0,
+		"Inf":                     0,
+		"0x10":                    0,
+		"1.2.3":                   0,
+		"10s":                     0,
+		"ten":                     0,
+		".":                       0,
+		"":                        0,
+		"5 # seconds":             5 * time.Second,
+		"10#":                     10 * time.Second,
+	} {
+		require.Equal(t, want, rulesOf("User-agent: *\nCrawl-delay: "+value).CrawlDelay(), value)
+	}
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: b\nCrawl-delay: 2").CrawlDelay(), "the longest of a group")
+	require.Zero(t, rulesOf("Crawl-delay: 3\nUser-agent: *\nAllow: /").CrawlDelay(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: treadlight\nAllow: /").CrawlDelay(), "a list goes on")
+	require.Zero(t, (*robots.Rules)(nil).CrawlDelay())
+	require.True(t, (*robots.Rules)(nil).Check("/").Allowed)
+}
+
+func TestSitemaps(t *testing.T) {
+	f := robots.Parse([]byte("Sitemap: https://a.test/1.xml\nUser-agent: x\nsitemap:https://b.test:8/2?a=b\nDisallow: /\nSite-map: /3\nSitemap:\nSitemap: "))
+	require.Equal(t, []string{"https://a.test/1.xml", "https://b.test:8/2?a=b", "/3"}, f.Sitemaps())
+	f.Sitemaps()[0] = "changed"
+	require.Equal(t, "https://a.test/1.xml", f.Sitemaps()[0])
+}
+
+// TestLimit pads a file to the limit and beyond: the last whole line within counts.
+func TestLimit(t *testing.T) {
+	head := "User-agent: *\nDisallow: /first\n"
+	last := "Disallow: /last\n"
+	pad := func(n int) string { return strings.Repeat("#", n-1) + "\n" }
+	within := head + pad(robots.MaxBytes-len(head)-len(last)) + last
+	require.Len(t, within, 512_000)
+	for name, tc := range map[string]struct {
+		file          string
+		last, further bool
+	}{
+		"whole":          {within, true, false},
+		"and more":       {within + "Disallow: /further\n", true, false},
+		"one too long":   {head + pad(robots.MaxBytes-len(head)-len(last)+1) + last, false, false},
+		"last line open": {head + pad(robots.MaxBytes-len(head)-len("Disallow: /las")) + "Disallow: /last", false, false},
+	} {
+		r := rulesOf(tc.file)
+		require.False(t, r.Check("/first").Allowed, name)
+		require.Equal(t, tc.last, !r.Check("/last").Allowed, name)
+		require.Equal(t, tc.last, !r.Check("/las").Allowed || !r.Check("/last").Allowed, name)
+		require.Equal(t, tc.further, !r.Check("/further").Allowed, name)
+	}
+	require.True(t, rulesOf(strings.Repeat("User-agent: *", 50_000)).Check("/").Allowed, "one line without an end")
+}
+
+func TestLineNumbers(t *testing.T) {
+	for _, eol := range []string{"\n", "\r", "\r\n"} {
+		lines := []string{"# one", "User-agent: *", "", "", "Disallow: /five", "Allow: /six  # x", "Disallow: /s%65ven€"}
+		r := rulesOf(strings.Join(lines, eol))
+		require.Equal(t, robots.Verdict{
+			Line: 5, Rule: "Disallow: /five", Reason: "robots.txt line 5: Disallow: /five",
+		}, r.Check("/five/x"))
+		require.Equal(t, robots.Verdict{
+			Allowed: true, Line: 6, Rule: "Allow: /six", Reason: "robots.txt line 6: Allow: /six",
+		}, r.Check("/six"))
+		require.Equal(t, "robots.txt line 7: Disallow: /s%65ven€", r.Check("/seven%e2%82%ac").Reason, "as it is written")
+		require.Equal(t, robots.Verdict{Allowed: true, Reason: "no rule in robots.txt matches"}, r.Check("/"))
+	}
+}
+
+// FuzzParse: whatever the bytes, parsing and checking stand it, give the same verdict
+// every time, and name a line that exists.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("User-agent: *\nDisallow: /a*b$\nAllow: /\r\rCrawl-delay: 1.5\nSitemap: x"), "/a/b?c")
+	f.Add([]byte("\xef\xbb\xbfuser-agent treadlight\x00\ndisallow /%4"), "/%4")
+	f.Fuzz(func(t *testing.T, body []byte, path string) {
+		r := robots.Parse(body).Agent(agent)
+		v := r.Check(path)
+		if again := robots.Parse(bytes.Clone(body)).Agent("treadlight/9").Check(path); again != v {
+			t.Errorf("verdicts %v and %v on the same", v, again)
+		}
+		lines := bytes.Count(body, []byte("\n")) + bytes.Count(body, []byte("\r")) + 1
+		if v.Line < 0 || v.Line > lines || (v.Line == 0) != (v.Rule == "") || (!v.Allowed && v.Line == 0) {
+			t.Errorf("verdict %+v on a file of at most %d lines", v, lines)
+		}
+		if d := r.CrawlDelay(); d < 0 || d > 24*time.Hour {
+			t.Errorf("Crawl-delay %v, want at most a day", d)
+		}
+		pad := append(bytes.Repeat([]byte("#"), max(0, robots.MaxBytes-len(body)/2)), '\n')
+		long := append(pad, body...) // half of it beyond the limit
+		short := long[:min(len(long), robots.MaxBytes)]
+		if a, b := robots.Parse(long).Agent(agent).Check(path), robots.Parse(short).Agent(agent).Check(path); len(long) > len(short) && a != b {
+			t.Errorf("what is beyond the limit changed %v to %v", b, a)
+		}
+	})
+}
+
+func parse(file string) *robots.File { return robots.Parse([]byte(file)) }

@@ -1,0 +1,182 @@
+package fetch_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// secure is a TLS server with a certificate nobody trusts.
+func secure(t *testing.T, http2 bool) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, r.Proto+string(body))
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.EnableHTTP2 = http2
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestProtocolChoice(t *testing.T) {
+	for _, tc := range []struct {
+		offered, spoken bool // HTTP/2 by client, by server
+		want            string
+	}{
+		{false, true, "HTTP/1.1"},
+		{true, false, "HTTP/1.1"},
+		{true, true, "HTTP/2.0"},
+	} {
+		s := secure(t, tc.spoken)
+		c := newClient(t, fetch.Config{HTTP2: tc.offered, Insecure: true, AllowPrivate: true})
+		for i := range 2 {
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: s.URL})
+			require.NoError(t, err)
+			require.Equal(t, tc.want, res.Proto)
+			require.Equal(t, tc.want, string(res.Body))
+			require.Equal(t, 1, res.Sends)
+			require.Equal(t, strings.TrimPrefix(s.URL, "https://"), res.RemoteAddr)
+			require.Equal(t, i == 1, res.Timings.Reused)
+			require.Equal(t, i == 0, res.Timings.TLS > 0, "a handshake belongs to the request that waited for it")
+		}
+	}
+}
+
+func TestTLSFailures(t *testing.T) {
+	untrusted := secure(t, false)
+	plain := loopback(t, func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	closed := loopback(t, func(net.Conn) {})
+	for _, tc := range []struct {
+		name, url string
+		class     outcome.Class
+	}{
+		{"untrusted", untrusted.URL, outcome.TLS},
+		{"garbage", "https://" + fetchtest.Hostile(t).Addr(), outcome.TLS},
+		{"plain HTTP", "https://" + plain, outcome.TLS},
+		{"closed", "https://" + closed, outcome.Network},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, fetch.Config{AllowPrivate: true})
+			_, err := c.Fetch(t.Context(), fetch.Request{URL: tc.url})
+			e := asError(t, err)
+			require.Equal(t, fetch.OpTLS, e.Op, err)
+			require.Equal(t, tc.class, e.Class(), err)
+			require.Zero(t, e.Sends)
+		})
+	}
+}
+
+// TestSetupTimeouts lets each phase before the request hang.
+func TestSetupTimeouts(t *testing.T) {
+	hang := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	lookup := func(ctx context.Context, _, addr string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, &net.DNSError{Err: "i/o timeout", Name: addr, IsTimeout: true}
+	}
+	for _, tc := range []struct {
+		name  string
+		cfg   fetch.Config
+		op    fetch.Op
+		class outcome.Class
+		took  time.Duration
+	}{
+		{"lookup", fetch.Config{DialContext: lookup}, fetch.OpDNS, outcome.DNS, 10 * time.Second},
+		{"connect", fetch.Config{DialContext: hang}, fetch.OpConnect, outcome.Timeout, 10 * time.Second},
+		{"handshake", fetch.Config{DialContext: pipeTo(discard)}, fetch.OpTLS, outcome.Timeout, 10 * time.Second},
+		{"whole", fetch.Config{DialContext: hang, Timeout: 4 * time.Second}, fetch.OpConnect, outcome.Timeout, 4 * time.Second},
+		{"no such host", fetch.Config{DialContext: new(fetchtest.Net).DialContext}, fetch.OpDNS, outcome.NoHost, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClient(t, tc.cfg)
+				begin := time.Now()
+				_, err := c.Fetch(t.Context(), fetch.Request{URL: "https://a.test/"})
+				e := asError(t, err)
+				require.Equal(t, tc.op, e.Op, err)
+				require.Equal(t, tc.class, e.Class(), err)
+				require.Equal(t, tc.took, time.Since(begin), err)
+				require.Zero(t, e.Sends)
+			})
+		})
+	}
+}
+
+// TestGuard dials loopback: nothing may arrive there unless the host was named.
+func TestGuard(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	only := func(name string) func(string) bool { return func(host string) bool { return host == name } }
+	for _, tc := range []struct {
+		name, host string
+		cfg        fetch.Config
+		allowed    bool
+	}{
+		{"nobody named", "127.0.0.1", fetch.Config{}, false},
+		{"by name", "localhost", fetch.Config{}, false},
+		{"mapped", "[::ffff:127.0.0.1]", fetch.Config{}, false},
+		{"another was named", "localhost", fetch.Config{Allow: only("127.0.0.1")}, false},
+		{"address named", "127.0.0.1", fetch.Config{Allow: only("127.0.0.1")}, true},
+		{"name named", "LOCALHOST", fetch.Config{Allow: only("localhost")}, true},
+		{"all allowed", "127.0.0.1", fetch.Config{AllowPrivate: true}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newClient(t, tc.cfg)
+			before := h.Seen("/")
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://" + tc.host + ":" + port + "/"})
+			if tc.allowed {
+				require.NoError(t, err)
+				require.Equal(t, "ok", string(res.Body))
+				return
+			}
+			e := asError(t, err)
+			require.Equal(t, outcome.AddressDenied, e.Class())
+			require.Equal(t, fetch.OpConnect, e.Op)
+			require.ErrorContains(t, err, "named as a seed or allowed")
+			require.Equal(t, before, h.Seen("/"))
+		})
+	}
+}
+
+func TestRefusedConnection(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	c := newClient(t, fetch.Config{AllowPrivate: true})
+	_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://" + l.Addr().String()})
+	e := asError(t, err)
+	require.Equal(t, fetch.OpConnect, e.Op)
+	require.Equal(t, outcome.Network, e.Class())
+}
+
+func TestProxy(t *testing.T) {
+	inMemory(t, fetch.Config{Proxy: &url.URL{Scheme: "http", Host: "proxy.test:3128"}}, map[string]http.Handler{
+		"proxy.test:3128": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) }),
+	}, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
+		for _, u := range []string{"http://a.test/x?y", "http://b.test/a|b"} {
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
+			require.NoError(t, err)
+			require.Equal(t, u, string(res.Body))
+			require.Equal(t, "proxy.test:3128", res.RemoteAddr)
+		}
+	})
+}
