@@ -1,0 +1,263 @@
+// Package breaker is the one circuit breaker of the tree: closed, open, half-open.
+//
+// A closed breaker lets calls pass and listens to their results. Too many failures
+// open it; while it is open nobody calls. After a while it is half-open and lets
+// one probe out at a time: enough successes close it, the first failure opens it
+// again. Only the results of calls begun since the last change of state count: a
+// slow answer from before a trip says nothing about the host after it.
+//
+// [Breaker.Allow] hands out a [Ticket], and each ticket ends in one of three ways.
+// [Breaker.Record] is a verdict. [Breaker.Drop] is none: the caller gave up, or the
+// result was lost, and a probe's slot is free again. Or nothing comes at all, and a
+// probe counts as lost after [Config.ProbeTimeout], so that no crash of a caller
+// leaves a breaker half-open for ever.
+//
+// A Breaker takes no lock, reads no clock and calls nobody; its owner serialises
+// the calls, passes the instants, and acts on what Record returns. The error rate
+// comes from outside too, since owners count over windows of their own.
+package breaker
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// State is where a breaker stands. The zero State is [Closed].
+type State uint8
+
+// The states.
+const (
+	Closed   State = iota // calls pass
+	Open                  // calls are refused
+	HalfOpen              // one probe at a time passes
+)
+
+var names = [...]string{"closed", "open", "half_open"}
+
+// String is the name that logs and snapshots carry.
+func (s State) String() string {
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return fmt.Sprintf("state(%d)", uint8(s))
+}
+
+// MarshalText writes the name, so that JSON shows it.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a name back.
+func (s *State) UnmarshalText(text []byte) error {
+	for i, name := range names {
+		if name == string(text) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown breaker state %q", text)
+}
+
+// Config says when a breaker changes its state. Breakers share it by pointer, so
+// that a hundred thousand of them need one; after [Config.Validate] it must not change.
+type Config struct {
+	ErrorRate    float64       // share of failures that opens, in (0, 1]; zero means 0.5
+	MinSamples   int           // results below which the rate is not looked at; zero means 10
+	Consecutive  int           // failures in a row that open; zero means 5
+	OpenFor      time.Duration // from open to half-open; zero means 15s
+	Probes       int           // successes that close again, up to 65535; zero means 2
+	ProbeTimeout time.Duration // after which a probe counts as lost; zero means OpenFor
+}
+
+// Validate puts defaults where a field is zero and rejects what is out of range.
+func (c *Config) Validate() error {
+	setDefault(&c.ErrorRate, 0.5)
+	setDefault(&c.MinSamples, 10)
+	setDefault(&c.Consecutive, 5)
+	setDefault(&c.OpenFor, 15*time.Second)
+	setDefault(&c.Probes, 2)
+	setDefault(&c.ProbeTimeout, c.OpenFor)
+	switch {
+	case !(c.ErrorRate > 0 && c.ErrorRate <= 1):
+		return fmt.Errorf("breaker: ErrorRate = %v: want a share in (0, 1]", c.ErrorRate)
+	case c.MinSamples < 0:
+		return fmt.Errorf("breaker: MinSamples = %d: want 1 or more", c.MinSamples)
+	case c.Consecutive < 0:
+		return fmt.Errorf("breaker: Consecutive = %d: want 1 or more", c.Consecutive)
+	case c.OpenFor < 0:
+		return fmt.Errorf("breaker: OpenFor = %v: want a positive duration", c.OpenFor)
+	case c.Probes < 0 || c.Probes > math.MaxUint16:
+		return fmt.Errorf("breaker: Probes = %d: want 1 to %d", c.Probes, math.MaxUint16)
+	case c.ProbeTimeout < 0:
+		return fmt.Errorf("breaker: ProbeTimeout = %v: want a positive duration", c.ProbeTimeout)
+	}
+	return nil
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// never lies before every instant an owner can pass.
+const never = clock.Instant(math.MinInt64)
+
+// Ticket is one allowed call. The zero Ticket belongs to no call.
+type Ticket struct {
+	generation uint32
+	probe      uint32 // which probe it is; zero for none
+}
+
+// Probe reports whether the call is a probe of a half-open breaker.
+func (t Ticket) Probe() bool { return t.probe != 0 }
+
+// Breaker is the machine. Its owner serialises all calls.
+type Breaker struct {
+	cfg         *Config
+	since       clock.Instant // of the last change of state
+	probeAt     clock.Instant // when the latest probe went out
+	generation  uint32        // grows with every change of state, from 1
+	probe       uint32        // number of the latest probe
+	consecutive uint32        // failures in a row
+	successes   uint16        // of probes, since half-open
+	state       State
+	out         bool // the latest probe has not come back
+}
+
+// New returns a closed breaker. It keeps cfg, which must have passed Validate.
+func New(cfg *Config) Breaker { return Breaker{cfg: cfg, since: never, generation: 1} }
+
+// State is the state at now: an open breaker whose time is over is half-open.
+func (b *Breaker) State(now clock.Instant) State {
+	if b.state == Open && now >= b.since.Add(b.cfg.OpenFor) {
+		return HalfOpen
+	}
+	return b.state
+}
+
+// Consecutive is the number of failures in a row.
+func (b *Breaker) Consecutive() int { return int(b.consecutive) }
+
+// Until is the end of the open time of a breaker that is open, or was before it
+// became half-open by that time passing; ok is false when it was closed.
+func (b *Breaker) Until() (until clock.Instant, ok bool) {
+	return b.since.Add(b.cfg.OpenFor), b.state == Open
+}
+
+// Ready reports whether Allow would allow a call at now and, if not, from when on
+// it will unless a result comes first. It changes nothing.
+func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
+	switch b.state {
+	case Open:
+		retryAt = b.since.Add(b.cfg.OpenFor)
+	case HalfOpen:
+		if !b.out {
+			return now, true
+		}
+		retryAt = b.probeAt.Add(b.cfg.ProbeTimeout)
+	case Closed:
+		return now, true
+	}
+	return retryAt, now >= retryAt
+}
+
+// Allow asks for a call at now. If it is not ok, retryAt is the instant from which
+// it is worth asking again.
+func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok bool) {
+	if b.state == Closed {
+		return Ticket{generation: b.generation}, now, true
+	}
+	if retryAt, ok = b.Ready(now); !ok {
+		return Ticket{}, retryAt, false
+	}
+	if b.state == Open {
+		b.change(now, HalfOpen)
+	}
+	b.out = true
+	b.probeAt = now
+	b.probe = max(b.probe+1, 1) // zero means no probe, also after 2^32 of them
+	return Ticket{generation: b.generation, probe: b.probe}, now, true
+}
+
+// TicketAt is the ticket of a call begun at sent, for owners whose results come
+// without theirs. It is not ok if the call was begun before the last change of
+// state or while nothing was allowed: its result counts for nothing. While the
+// breaker is half-open only probes are sent, so a call of that time is one.
+func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
+	if b.state == Open || sent < b.since {
+		return Ticket{}, false
+	}
+	t.generation = b.generation
+	if b.state == HalfOpen && b.out && sent >= b.probeAt {
+		t.probe = b.probe
+	}
+	return t, true
+}
+
+// Record takes the result of the call at now, with the owner's error rate over
+// samples results, this one included. It reports whether the state changed. The
+// result of a ticket from before the last change is ignored. A probe that had been
+// counted as lost still gives its verdict, but not a slot that is another's by now.
+func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
+	if t.generation != b.generation {
+		return false
+	}
+	b.Drop(t)
+	if failed {
+		b.consecutive += min(1, math.MaxUint32-b.consecutive)
+	} else {
+		b.consecutive = 0
+	}
+	if next := b.judge(failed, errorRate, samples); next != b.state {
+		b.change(now, next)
+		return true
+	}
+	return false
+}
+
+// judge is the state that a result leads to. It counts the successes of probes.
+func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
+	switch {
+	case b.state == HalfOpen && failed:
+		return Open
+	case b.state == HalfOpen:
+		b.successes++
+		if int(b.successes) >= b.cfg.Probes {
+			return Closed
+		}
+	case int(b.consecutive) >= b.cfg.Consecutive,
+		samples >= b.cfg.MinSamples && errorRate >= b.cfg.ErrorRate:
+		return Open
+	}
+	return b.state
+}
+
+// Drop ends a ticket without a verdict: if it is the probe that is out, its slot is
+// free. It may be called for a ticket that has already ended.
+func (b *Breaker) Drop(t Ticket) {
+	if t.Probe() && t.generation == b.generation && t.probe == b.probe {
+		b.out = false
+	}
+}
+
+// Trip opens the breaker as if it had opened at now, whatever it has seen. An owner
+// restores a breaker that it had put away by tripping it at the old instant.
+func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
+
+// Reset closes the breaker at now and forgets what it has seen.
+func (b *Breaker) Reset(now clock.Instant) { b.change(now, Closed) }
+
+func (b *Breaker) change(now clock.Instant, to State) {
+	b.state, b.since = to, now
+	b.generation++
+	b.successes, b.out = 0, false
+	if to == Closed {
+		b.consecutive = 0
+	}
+}
+
+// OpenFor is how long the breaker stays open.
+func (b *Breaker) OpenFor() time.Duration { return b.cfg.OpenFor }

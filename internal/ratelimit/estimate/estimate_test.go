@@ -1,0 +1,282 @@
+package estimate_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+)
+
+func TestEWMA(t *testing.T) {
+	for _, tc := range []struct {
+		seed   float64
+		lambda float64
+		add    []float64
+		want   float64
+	}{
+		{100, 0.2, nil, 100},
+		{100, 0.2, []float64{200}, 120},
+		{100, 0.2, []float64{200, 200}, 136},
+		{100, 1, []float64{7}, 7},
+		{0, 0.5, []float64{8, 8, 8}, 7},
+	} {
+		e := estimate.EWMA(tc.seed)
+		for _, x := range tc.add {
+			e.Add(x, tc.lambda)
+		}
+		if math.Abs(float64(e)-tc.want) > 1e-9 {
+			t.Errorf("EWMA of %v from %v with %v = %v, want %v", tc.add, tc.seed, tc.lambda, float64(e), tc.want)
+		}
+	}
+}
+
+func TestQuantileOfOneIsWithinItsError(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	durations := []time.Duration{0, 1, 1023, 1024, 2047, 2048, 2049, time.Millisecond, time.Hour, math.MaxInt64}
+	for range 10_000 {
+		durations = append(durations, time.Duration(rnd.Int64()>>rnd.IntN(63)))
+	}
+	for _, d := range durations {
+		var q estimate.Quantile
+		q.Add(d)
+		if got := q.At(0.95); math.Abs(float64(got-d)) > 0.0005*float64(d) {
+			t.Fatalf("At of %v alone = %v, off by more than 0.05 %%", d, got)
+		}
+	}
+	var q estimate.Quantile
+	q.Add(-time.Second)
+	if got := q.At(0.95); got != 0 {
+		t.Errorf("At of a negative duration = %v, want 0", got)
+	}
+}
+
+func TestQuantileRanks(t *testing.T) {
+	for _, tc := range []struct {
+		n    int // durations of 1 ms, 2 ms, … n ms
+		p    float64
+		want int // in ms
+	}{
+		{0, 0.95, 0},
+		{1, 0.95, 1},
+		{10, 0.95, 10},
+		{20, 0.95, 19},
+		{20, 0.5, 10},
+		{20, 0, 1},
+		{20, 1, 20},
+		{64, 0.95, 61},
+		{100, 0.95, 97}, // of 37 to 100
+		{100, 0.01, 37},
+	} {
+		var q estimate.Quantile
+		for i := range tc.n {
+			q.Add(time.Duration(i+1) * time.Millisecond)
+		}
+		got := q.At(tc.p).Seconds() * 1000
+		if math.Abs(got-float64(tc.want)) > 0.0005*float64(tc.want) {
+			t.Errorf("At(%v) of %d = %v ms, want %d ms", tc.p, tc.n, got, tc.want)
+		}
+		if want := min(tc.n, 64); q.Len() != want {
+			t.Errorf("Len of %d = %d, want %d", tc.n, q.Len(), want)
+		}
+	}
+}
+
+// Against all samples kept exactly: the last 64, in any order.
+func TestQuantileAgainstSorting(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(2, 2))
+	var q estimate.Quantile
+	var all []time.Duration
+	for range 1000 {
+		d := time.Duration(rnd.ExpFloat64() * float64(50*time.Millisecond))
+		q.Add(d)
+		all = append(all, d)
+		last := slices.Sorted(slices.Values(all[max(0, len(all)-64):]))
+		want := last[int(math.Ceil(0.95*float64(len(last))))-1]
+		if got := q.At(0.95); math.Abs(float64(got-want)) > 0.0005*float64(want)+1 {
+			t.Fatalf("p95 of %d = %v, want %v", len(all), got, want)
+		}
+	}
+}
+
+func TestQuantileMean(t *testing.T) {
+	var q estimate.Quantile
+	if got := q.Mean(); got != 0 {
+		t.Errorf("Mean of nothing = %v, want 0", got)
+	}
+	for _, d := range []time.Duration{100, 200, 600} {
+		q.Add(d)
+	}
+	if got := q.Mean(); got != 300 {
+		t.Errorf("Mean = %v, want 300ns", got)
+	}
+}
+
+func TestAddAllocatesNothing(t *testing.T) {
+	var q estimate.Quantile
+	w := newWindow(t, 30*time.Second, 2*time.Second)
+	for range 64 {
+		q.Add(1)
+	}
+	w.Add(0, estimate.Success)
+	now := clock.Instant(0)
+	n := testing.AllocsPerRun(1000, func() {
+		now = now.Add(700 * time.Millisecond)
+		q.Add(time.Duration(now))
+		w.Add(now, estimate.Network)
+		w.Sum(now)
+	})
+	if n != 0 {
+		t.Errorf("Add allocates %v times, want 0", n)
+	}
+}
+
+func newWindow(t *testing.T, span, width time.Duration) estimate.Window {
+	t.Helper()
+	w, err := estimate.NewWindow(span, width)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestWindowForgetsAtBorders(t *testing.T) {
+	// Three buckets of 2 s. The event at 1.999 s is in the bucket of 0 s to 2 s, which
+	// leaves the view when the bucket of 6 s begins.
+	for _, tc := range []struct {
+		event, look time.Duration
+		want        int
+	}{
+		{1999 * time.Millisecond, 1999 * time.Millisecond, 1},
+		{1999 * time.Millisecond, 6*time.Second - 1, 1},
+		{1999 * time.Millisecond, 6 * time.Second, 0},
+		{2 * time.Second, 6 * time.Second, 1},
+		{2 * time.Second, 8*time.Second - 1, 1},
+		{2 * time.Second, 8 * time.Second, 0},
+		{0, 100 * 365 * 24 * time.Hour, 0},
+		{-time.Second, -time.Second, 1},
+		{10 * time.Second, 3 * time.Second, 1}, // looking back sees the latest view
+	} {
+		w := newWindow(t, 6*time.Second, 2*time.Second)
+		w.Add(clock.Instant(tc.event), estimate.Success)
+		if got := w.Sum(clock.Instant(tc.look)).Total; got != tc.want {
+			t.Errorf("event at %v, seen at %v: %d, want %d", tc.event, tc.look, got, tc.want)
+		}
+	}
+}
+
+func TestWindowCountsByKind(t *testing.T) {
+	w := newWindow(t, 30*time.Second, 2*time.Second)
+	for i, k := range []estimate.Kind{
+		estimate.Success, estimate.ServerError, estimate.Throttled, estimate.Throttled,
+		estimate.Network, estimate.Network, estimate.Network, estimate.Success,
+	} {
+		w.Add(clock.Instant(i)*clock.Instant(time.Second), k)
+	}
+	got := w.Sum(clock.Instant(7 * time.Second))
+	if want := (estimate.Counts{Total: 8, ServerErrors: 1, Throttled: 2, Network: 3}); got != want {
+		t.Errorf("Sum = %+v, want %+v", got, want)
+	}
+	if got.ErrorRate() != 0.75 || got.Errors() != 6 {
+		t.Errorf("ErrorRate = %v of %d, want 0.75 of 6", got.ErrorRate(), got.Errors())
+	}
+	if got := (estimate.Counts{}).ErrorRate(); got != 0 {
+		t.Errorf("ErrorRate of nothing = %v, want 0", got)
+	}
+}
+
+// A bucket that is full stops counting, errors too, so its share stays in range.
+func TestWindowFullBucketKeepsItsShare(t *testing.T) {
+	w := newWindow(t, time.Second, time.Second)
+	for i := range 200_000 {
+		w.Add(0, estimate.Kind(i%2)) // Success, ServerError
+	}
+	c := w.Sum(0)
+	if c.Total != math.MaxUint16 || math.Abs(c.ErrorRate()-0.5) > 1e-4 {
+		t.Errorf("full bucket: %+v, rate %v, want %d and 0.5", c, c.ErrorRate(), math.MaxUint16)
+	}
+}
+
+func TestWindowResetAndTrim(t *testing.T) {
+	w := newWindow(t, 6*time.Second, 2*time.Second)
+	w.Add(0, estimate.Network)
+	w.Trim(0)
+	if got := w.Sum(0).Total; got != 1 {
+		t.Errorf("Trim forgot: %d in view, want 1", got)
+	}
+	w.Reset()
+	w.Add(clock.Instant(time.Second), estimate.Success)
+	if got := w.Sum(clock.Instant(time.Second)); got != (estimate.Counts{Total: 1}) {
+		t.Errorf("after Reset and a success: %+v, want that alone", got)
+	}
+	w.Trim(clock.Instant(time.Minute))
+	w.Add(clock.Instant(time.Minute), estimate.Throttled)
+	if got := w.Sum(clock.Instant(time.Minute)); got != (estimate.Counts{Total: 1, Throttled: 1}) {
+		t.Errorf("after Trim and a refusal: %+v, want that alone", got)
+	}
+}
+
+func TestNewWindowRejects(t *testing.T) {
+	for _, tc := range []struct{ span, width time.Duration }{
+		{0, time.Second},
+		{time.Second, 0},
+		{time.Second, -time.Second},
+		{-time.Second, time.Second},
+		{time.Second, 2 * time.Second},
+		{30 * time.Second, 7 * time.Second},
+		{1025 * time.Second, time.Second},
+	} {
+		if _, err := estimate.NewWindow(tc.span, tc.width); err == nil {
+			t.Errorf("NewWindow(%v, %v) = nil, want an error", tc.span, tc.width)
+		}
+	}
+}
+
+// Against a list of all events: whatever the steps, the ring agrees with counting
+// those in the last n buckets.
+func FuzzWindow(f *testing.F) {
+	f.Add([]byte{0, 1, 40, 2, 250, 3, 255, 0}, uint8(3), uint8(20))
+	f.Fuzz(func(t *testing.T, steps []byte, n, width uint8) {
+		if n == 0 || width == 0 {
+			return
+		}
+		w, err := estimate.NewWindow(time.Duration(n)*time.Duration(width), time.Duration(width))
+		if err != nil {
+			t.Fatal(err)
+		}
+		type event struct {
+			bucket int64
+			kind   estimate.Kind
+		}
+		var events []event
+		now := clock.Instant(0)
+		for i := 0; i+1 < len(steps); i += 2 {
+			now += clock.Instant(steps[i])
+			k := estimate.Kind(steps[i+1] % 4)
+			w.Add(now, k)
+			events = append(events, event{int64(now) / int64(width), k})
+			var want estimate.Counts
+			for _, e := range events {
+				if e.bucket <= int64(now)/int64(width)-int64(n) {
+					continue
+				}
+				want.Total++
+				switch e.kind {
+				case estimate.ServerError:
+					want.ServerErrors++
+				case estimate.Throttled:
+					want.Throttled++
+				case estimate.Network:
+					want.Network++
+				case estimate.Success:
+				}
+			}
+			if got := w.Sum(now); got != want {
+				t.Fatalf("Sum(%d) = %+v, want %+v", now, got, want)
+			}
+		}
+	})
+}

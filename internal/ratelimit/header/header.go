@@ -1,0 +1,115 @@
+// Package header reads and writes what servers say about their limits.
+//
+// Three dialects are in use. Retry-After ([RetryAfter]) is an order and beats the
+// others. X-RateLimit-Limit, -Remaining and -Reset ([ParseLegacy]) were never
+// standardised: the reset may be a delta, an epoch in seconds or one in
+// milliseconds. RateLimit and RateLimit-Policy ([ParseRateLimit], [ParsePolicies])
+// are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10.
+// [Parse] asks all but Retry-After and returns the tightest quota.
+//
+// A header that is malformed is as good as absent: it is ignored as a whole, never
+// half believed. Every function is pure and safe for concurrent use; instants are
+// passed in.
+package header
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Quota is what is left of one quota. The zero Quota means that nothing was said.
+type Quota struct {
+	Limit     int64         // requests per window; zero if not said
+	Remaining int64         // requests left in this window
+	Reset     time.Duration // from the answer to the end of this window; zero if not said or over
+	Window    time.Duration // length of a whole window; zero if not said
+}
+
+// IsZero reports whether nothing was said.
+func (q Quota) IsZero() bool { return q == Quota{} }
+
+// tighter reports whether q allows fewer requests per second than r until its reset.
+// A quota without a reset is compared over a second, as if it were to end at once;
+// of two that are used up the later reset is the tighter.
+func (q Quota) tighter(r Quota) bool {
+	a, b := q.pace(), r.pace()
+	if a != b {
+		return a < b
+	}
+	return q.Reset > r.Reset
+}
+
+// pace is the requests per second that use the quota up exactly at its reset.
+func (q Quota) pace() float64 {
+	return float64(q.Remaining) / max(q.Reset, time.Second).Seconds()
+}
+
+// Parse is the tightest request quota that the headers of an answer received at now
+// speak of. An answer from a cache (Age above zero) speaks of the past and is not
+// read. RateLimit goes before the X-RateLimit family: who sends both means the
+// standard one.
+func Parse(h http.Header, now time.Time) (Quota, bool) {
+	if age := h.Get("Age"); age != "" && strings.Trim(age, "0 \t") != "" {
+		return Quota{}, false
+	}
+	if q, ok := parseStandard(h); ok {
+		return q, true
+	}
+	return ParseLegacy(h, now)
+}
+
+// RetryAfter is the delay that a Retry-After value asks for at now: a number of
+// seconds, or a date in any of the three forms of RFC 9110 section 5.6.7. A date
+// that has passed is no delay. Whatever exceeds limit, a number too large to
+// represent included, is limit; a limit of zero or less is none. A value of any
+// other form is not ok.
+func RetryAfter(value string, now time.Time, limit time.Duration) (d time.Duration, ok bool) {
+	value = strings.Trim(value, " \t")
+	if limit <= 0 {
+		limit = maxDuration
+	}
+	if isDigits(value) {
+		return min(wholeSeconds(value), limit), true
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0, false
+	}
+	return min(max(at.Sub(now), 0), limit), true
+}
+
+// FormatRetryAfter writes d in seconds, rounded up: a client that obeys is never
+// early. A negative d is zero.
+func FormatRetryAfter(d time.Duration) string {
+	return strconv.FormatInt(ceilSeconds(d), 10)
+}
+
+const maxDuration = time.Duration(1<<63 - 1)
+
+// wholeSeconds converts digits; what a Duration cannot hold is the longest one.
+func wholeSeconds(digits string) time.Duration {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || n > uint64(maxDuration/time.Second) {
+		return maxDuration
+	}
+	return time.Duration(n) * time.Second
+}
+
+func ceilSeconds(d time.Duration) int64 {
+	s := int64(max(d, 0) / time.Second)
+	if d > 0 && d%time.Second != 0 {
+		s++
+	}
+	return s
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

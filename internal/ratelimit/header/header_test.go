@@ -1,0 +1,247 @@
+package header_test
+
+import (
+	"math"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+var now = time.Date(2026, 11, 6, 8, 49, 37, 0, time.UTC)
+
+func TestRetryAfter(t *testing.T) {
+	for _, tc := range []struct {
+		value string
+		want  time.Duration
+		ok    bool
+	}{
+		{"0", 0, true},
+		{"120", 2 * time.Minute, true},
+		{" 5\t", 5 * time.Second, true},
+		{"0007", 7 * time.Second, true},
+		{"3600", time.Hour, true},
+		{"3601", time.Hour, true},
+		{"18446744074", time.Hour, true}, // 290 ms if the product wraps around
+		{"99999999999999999999999999", time.Hour, true},
+		{"Fri, 06 Nov 2026 08:50:07 GMT", 30 * time.Second, true},
+		{"Friday, 06-Nov-26 08:50:07 GMT", 30 * time.Second, true},
+		{"Fri Nov  6 08:50:07 2026", 30 * time.Second, true},
+		{"Fri, 06 Nov 2026 08:49:36 GMT", 0, true},
+		{"Sun, 06 Nov 1994 08:49:37 GMT", 0, true},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", time.Hour, true},
+		{"", 0, false},
+		{"-5", 0, false},
+		{"+5", 0, false},
+		{"1.5", 0, false},
+		{"5s", 0, false},
+		{"5, 6", 0, false},
+		{"0x10", 0, false},
+		{"soon", 0, false},
+		{"2026-11-06T08:50:07Z", 0, false},
+		{"Fri, 06 Nov 2026 08:50:07 UTC", 0, false},
+	} {
+		got, ok := header.RetryAfter(tc.value, now, time.Hour)
+		if got != tc.want || ok != tc.ok {
+			t.Errorf("RetryAfter(%q) = %v, %v, want %v, %v", tc.value, got, ok, tc.want, tc.ok)
+		}
+	}
+	if got, ok := header.RetryAfter("99999999999999999999", now, 0); got != math.MaxInt64 || !ok {
+		t.Errorf("RetryAfter without a limit = %v, %v, want the longest Duration", got, ok)
+	}
+}
+
+func TestFormatRetryAfter(t *testing.T) {
+	for _, tc := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{-time.Second, "0"}, {0, "0"}, {1, "1"}, {time.Second, "1"}, {time.Second + 1, "2"}, {math.MaxInt64, "9223372037"},
+	} {
+		if got := header.FormatRetryAfter(tc.d); got != tc.want {
+			t.Errorf("FormatRetryAfter(%v) = %q, want %q", tc.d, got, tc.want)
+		}
+	}
+}
+
+func headers(pairs ...string) http.Header {
+	h := http.Header{}
+	for i := 0; i < len(pairs); i += 2 {
+		h.Add(pairs[i], pairs[i+1])
+	}
+	return h
+}
+
+func TestParseLegacy(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		h    http.Header
+		want header.Quota
+		ok   bool
+	}{
+		{"all three, delta", headers("X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "42", "X-RateLimit-Reset", "30"), header.Quota{Limit: 100, Remaining: 42, Reset: 30 * time.Second}, true},
+		{"fraction", headers("X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "0.5"), header.Quota{Remaining: 1, Reset: 500 * time.Millisecond}, true},
+		{"epoch", headers("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1793954987"), header.Quota{Reset: 10 * time.Second}, true},
+		{"epoch in ms", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1793954987250"), header.Quota{Remaining: 7, Reset: 10250 * time.Millisecond}, true},
+		{"epoch that has passed", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1793954000"), header.Quota{Remaining: 7}, true},
+		{"remaining alone", headers("X-RateLimit-Remaining", "3"), header.Quota{Remaining: 3}, true},
+		{"draft 6", headers("RateLimit-Limit", "10", "RateLimit-Remaining", "9", "RateLimit-Reset", "1"), header.Quota{Limit: 10, Remaining: 9, Reset: time.Second}, true},
+		{"said twice, alike", headers("X-RateLimit-Remaining", "3", "X-RateLimit-Remaining", " 3"), header.Quota{Remaining: 3}, true},
+		{"said twice, not alike", headers("X-RateLimit-Remaining", "3", "X-RateLimit-Remaining", "4"), header.Quota{}, false},
+		{"no remaining", headers("X-RateLimit-Limit", "100", "X-RateLimit-Reset", "30"), header.Quota{}, false},
+		{"nothing left and nothing else", headers("X-RateLimit-Remaining", "0"), header.Quota{}, false},
+		{"malformed remaining", headers("X-RateLimit-Remaining", "many"), header.Quota{}, false},
+		{"malformed limit", headers("X-RateLimit-Remaining", "1", "X-RateLimit-Limit", "100;w=60"), header.Quota{}, false},
+		{"malformed reset", headers("X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "soon"), header.Quota{}, false},
+		{"negative", headers("X-RateLimit-Remaining", "-1"), header.Quota{}, false},
+		{"absurd reset", headers("X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "99999999999999999"), header.Quota{}, false},
+		{"nothing", headers(), header.Quota{}, false},
+	} {
+		got, ok := header.ParseLegacy(tc.h, now)
+		if got != tc.want || ok != tc.ok {
+			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, ok, tc.want, tc.ok)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		h    http.Header
+		want header.Quota
+		ok   bool
+	}{
+		{"one quota", headers("RateLimit", `"burst";r=50;t=30`), header.Quota{Remaining: 50, Reset: 30 * time.Second}, true},
+		{
+			"with its policy",
+			headers("RateLimit", `"burst";r=50;t=30`, "RateLimit-Policy", `"burst";q=100;w=60`),
+			header.Quota{Limit: 100, Remaining: 50, Reset: 30 * time.Second, Window: time.Minute},
+			true,
+		},
+		{"the tightest of two", headers("RateLimit", `"burst";r=50;t=30, "daily";r=900;t=86400`), header.Quota{Remaining: 900, Reset: 24 * time.Hour}, true},
+		{"over two lines", headers("RateLimit", `"daily";r=900;t=86400`, "RateLimit", `"burst";r=50;t=30`), header.Quota{Remaining: 900, Reset: 24 * time.Hour}, true},
+		{"both used up: the later reset", headers("RateLimit", `"a";r=0;t=5, "b";r=0;t=60`), header.Quota{Reset: time.Minute}, true},
+		{"no reset: the window bounds it", headers("RateLimit", `"a";r=5`, "RateLimit-Policy", `"a";q=10;w=60`), header.Quota{Limit: 10, Remaining: 5, Reset: time.Minute, Window: time.Minute}, true},
+		{
+			"bytes are no requests",
+			headers("RateLimit", `"b";r=5;t=9, "r";r=70;t=7`, "RateLimit-Policy", `"b";q=10;qu="content-bytes", "r";q=100;qu="requests"`),
+			header.Quota{Limit: 100, Remaining: 70, Reset: 7 * time.Second},
+			true,
+		},
+		{"malformed policy is ignored", headers("RateLimit", `"a";r=5;t=9`, "RateLimit-Policy", `"a"`), header.Quota{Remaining: 5, Reset: 9 * time.Second}, true},
+		{"goes before the old family", headers("RateLimit", `"a";r=5;t=9`, "X-RateLimit-Remaining", "1"), header.Quota{Remaining: 5, Reset: 9 * time.Second}, true},
+		{"malformed: the old family", headers("RateLimit", `a;r=5;t=9`, "X-RateLimit-Remaining", "1"), header.Quota{Remaining: 1}, true},
+		{"fresh from a cache", headers("Age", "0", "X-RateLimit-Remaining", "1"), header.Quota{Remaining: 1}, true},
+		{"stale from a cache", headers("Age", "10", "X-RateLimit-Remaining", "1"), header.Quota{}, false},
+		{"nothing", headers(), header.Quota{}, false},
+	} {
+		got, ok := header.Parse(tc.h, now)
+		if got != tc.want || ok != tc.ok {
+			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, ok, tc.want, tc.ok)
+		}
+	}
+}
+
+func TestMalformedRateLimit(t *testing.T) {
+	for _, value := range []string{
+		``, `"a"`, `"a";t=5`, `"a";r`, `"a";r=`, `"a";r=-1`, `"a";r=1.5`, `"a";r="1"`, `"a";r=1;t=-1`, `"a";r=1;t=x`,
+		`"a";r=1,`, `"a";r=1 "b";r=2`, `"a;r=1`, `"a\x";r=1`, `"ü";r=1`, `a;r=1`, `("a" "b");r=1`, `"a";R=1`, `"a";r=1;`,
+		`"a";r=1234567890123456`, `"a";r=1;pk=x`, `"a";r=1;pk=:!:`, `"a";r=1;pk=:YQ==`, `"a";r=1;x=?2`, `"a";r=1;x=1.2345`, `"a";r=1;x=@`,
+	} {
+		if got, ok := header.ParseRateLimit([]string{value}); ok {
+			t.Errorf("ParseRateLimit(%q) = %+v, want nothing", value, got)
+		}
+	}
+	for _, value := range []string{`"a"`, `"a";w=60`, `"a";q=1;qu=5`, `"a";q=1;w=1.0`} {
+		if got, ok := header.ParsePolicies([]string{value}); ok {
+			t.Errorf("ParsePolicies(%q) = %+v, want nothing", value, got)
+		}
+	}
+}
+
+func TestParseWhatOthersMayAdd(t *testing.T) {
+	got, ok := header.ParseRateLimit([]string{`"a\"\\";r=1;t=0;new=?1;x;y=tok/en:1;z=-2.5;s="s";b=:YQ==:;r=2;pk=:YWI=:`})
+	want := []header.Remaining{{Name: `a"\`, Units: 2, HasReset: true, PartitionKey: []byte("ab")}}
+	if !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("ParseRateLimit = %+v, %v, want %+v", got, ok, want)
+	}
+	policies, ok := header.ParsePolicies([]string{`"a";q=1;qu=requests`})
+	if !ok || policies[0].Unit != "requests" {
+		t.Errorf("a unit that is a token: %+v, %v, want requests", policies, ok)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	policies := []header.Policy{
+		{Name: "burst", Quota: 100, Window: time.Minute},
+		{Name: `a "day"`, Quota: 1000, Window: 24 * time.Hour, Unit: "content-bytes", PartitionKey: []byte("k")},
+	}
+	got, err := header.FormatPolicies(policies)
+	if want := `"burst";q=100;w=60, "a \"day\"";q=1000;w=86400;qu="content-bytes";pk=:aw==:`; err != nil || got != want {
+		t.Errorf("FormatPolicies = %s, %v, want %s", got, err, want)
+	}
+	got, err = header.FormatRateLimit([]header.Remaining{{Name: "burst", Units: 50, Reset: 1500 * time.Millisecond, HasReset: true}, {Name: "x"}})
+	if want := `"burst";r=50;t=2, "x";r=0`; err != nil || got != want {
+		t.Errorf("FormatRateLimit = %s, %v, want %s", got, err, want)
+	}
+	for _, bad := range [][]header.Remaining{nil, {{Name: "ü"}}, {{Name: "a", Units: -1}}} {
+		if got, err := header.FormatRateLimit(bad); err == nil {
+			t.Errorf("FormatRateLimit(%+v) = %s, want an error", bad, got)
+		}
+	}
+	h := http.Header{}
+	header.SetLegacy(h, header.Quota{Limit: 10, Remaining: 3, Reset: 2500 * time.Millisecond})
+	if q, ok := header.ParseLegacy(h, now); !ok || q != (header.Quota{Limit: 10, Remaining: 3, Reset: 3 * time.Second}) {
+		t.Errorf("SetLegacy reads back as %+v, %v from %v", q, ok, h)
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	for _, s := range []string{"120", "18446744074", "Fri, 06 Nov 2026 08:50:07 GMT", "Friday, 06-Nov-26 08:50:07 GMT", "-1"} {
+		f.Add(s, int64(time.Hour))
+	}
+	f.Fuzz(func(t *testing.T, value string, limit int64) {
+		d, ok := header.RetryAfter(value, now, time.Duration(limit))
+		if d < 0 || limit > 0 && d > time.Duration(limit) || !ok && d != 0 {
+			t.Fatalf("RetryAfter(%q, %d) = %v, %v", value, limit, d, ok)
+		}
+		if back, _ := header.RetryAfter(header.FormatRetryAfter(d), now, 0); back < d && d < math.MaxInt64-1e9 {
+			t.Fatalf("%v is written so that it reads as %v, which is early", d, back)
+		}
+	})
+}
+
+func FuzzParseLegacy(f *testing.F) {
+	f.Add("100", "42", "30")
+	f.Add("", "0", "1793954987250")
+	f.Fuzz(func(t *testing.T, limit, remaining, reset string) {
+		q, ok := header.ParseLegacy(headers("X-RateLimit-Limit", limit, "X-RateLimit-Remaining", remaining, "X-RateLimit-Reset", reset), now)
+		if q.Limit < 0 || q.Remaining < 0 || q.Reset < 0 || ok == q.IsZero() {
+			t.Fatalf("ParseLegacy(%q, %q, %q) = %+v, %v", limit, remaining, reset, q, ok)
+		}
+	})
+}
+
+// What is read can be written, and what is written reads as it was.
+func FuzzRateLimit(f *testing.F) {
+	f.Add(`"burst";r=50;t=30, "daily";r=900;t=86400;pk=:YQ==:`, `"burst";q=100;w=60;qu="requests"`)
+	f.Add(`"a\"\\";r=1;x=?1;y=-1.5`, `"a";q=0;pk=::`)
+	f.Fuzz(func(t *testing.T, limits, policies string) {
+		if got, ok := header.ParseRateLimit([]string{limits}); ok {
+			text, err := header.FormatRateLimit(got)
+			back, ok := header.ParseRateLimit([]string{text})
+			if err != nil || !ok || !reflect.DeepEqual(back, got) {
+				t.Fatalf("%q is %+v, written %q (%v), reads as %+v", limits, got, text, err, back)
+			}
+		}
+		if got, ok := header.ParsePolicies([]string{policies}); ok {
+			text, err := header.FormatPolicies(got)
+			back, ok := header.ParsePolicies([]string{text})
+			if err != nil || !ok || !reflect.DeepEqual(back, got) {
+				t.Fatalf("%q is %+v, written %q (%v), reads as %+v", policies, got, text, err, back)
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package header
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// unitRequests is the unit of a policy that names none. Quotas of bytes or of
+// concurrent requests are read too but never taken for a pace.
+const unitRequests = "requests"
+
+// Policy is one member of RateLimit-Policy: a quota as the server has set it up.
+type Policy struct {
+	Name         string        // required, printable ASCII; joins it with its [Remaining]
+	Quota        int64         // units per window, required
+	Window       time.Duration // whole seconds; zero if not said
+	Unit         string        // "requests", "content-bytes", …; empty means requests
+	PartitionKey []byte        // what the quota is counted by; nil if not said
+}
+
+// Remaining is one member of RateLimit: what is left of a policy's quota.
+type Remaining struct {
+	Name         string        // required, printable ASCII; of the [Policy]
+	Units        int64         // left in this window, required
+	Reset        time.Duration // whole seconds until more is granted
+	HasReset     bool          // the server said when
+	PartitionKey []byte        // as in the policy; nil if not said
+}
+
+// ParsePolicies reads the lines of a RateLimit-Policy header. It is not ok, and the
+// header counts as absent, if any part is malformed or lacks what is required.
+func ParsePolicies(lines []string) ([]Policy, bool) {
+	items, ok := parseItems(lines)
+	if !ok {
+		return nil, false
+	}
+	policies := make([]Policy, 0, len(items))
+	for _, it := range items {
+		p := Policy{Name: it.name}
+		ok := it.integer("q", &p.Quota, true) && it.seconds("w", &p.Window) &&
+			it.text("qu", &p.Unit) && it.bytes("pk", &p.PartitionKey)
+		if !ok {
+			return nil, false
+		}
+		policies = append(policies, p)
+	}
+	return policies, len(policies) > 0
+}
+
+// ParseRateLimit reads the lines of a RateLimit header. It is not ok, and the header
+// counts as absent, if any part is malformed or lacks what is required.
+func ParseRateLimit(lines []string) ([]Remaining, bool) {
+	items, ok := parseItems(lines)
+	if !ok {
+		return nil, false
+	}
+	limits := make([]Remaining, 0, len(items))
+	for _, it := range items {
+		_, hasReset := it.params["t"]
+		r := Remaining{Name: it.name, HasReset: hasReset}
+		ok := it.integer("r", &r.Units, true) && it.seconds("t", &r.Reset) && it.bytes("pk", &r.PartitionKey)
+		if !ok {
+			return nil, false
+		}
+		limits = append(limits, r)
+	}
+	return limits, len(limits) > 0
+}
+
+// parseStandard is the tightest request quota of RateLimit. Where a member does not
+// say its reset, the window of its policy bounds it.
+func parseStandard(h http.Header) (tightest Quota, ok bool) {
+	limits, ok := ParseRateLimit(h["Ratelimit"])
+	if !ok {
+		return Quota{}, false
+	}
+	policies, _ := ParsePolicies(h["Ratelimit-Policy"])
+	found := false
+	for _, r := range limits {
+		p := policyOf(policies, r.Name)
+		if p.Unit != "" && p.Unit != unitRequests {
+			continue
+		}
+		q := Quota{Limit: p.Quota, Remaining: r.Units, Reset: r.Reset, Window: p.Window}
+		if !r.HasReset {
+			q.Reset = p.Window
+		}
+		if !found || q.tighter(tightest) {
+			tightest, found = q, true
+		}
+	}
+	return tightest, found && !tightest.IsZero()
+}
+
+func policyOf(policies []Policy, name string) Policy {
+	for _, p := range policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return Policy{}
+}
+
+// FormatPolicies writes a RateLimit-Policy value. It fails on a name or unit that
+// is not printable ASCII, on no policies, and on a negative number.
+func FormatPolicies(policies []Policy) (string, error) {
+	var w itemWriter
+	for _, p := range policies {
+		w.name(p.Name)
+		w.integer("q", p.Quota)
+		if p.Window > 0 {
+			w.integer("w", ceilSeconds(p.Window))
+		}
+		if p.Unit != "" {
+			w.text("qu", p.Unit)
+		}
+		w.bytes("pk", p.PartitionKey)
+	}
+	return w.result()
+}
+
+// FormatRateLimit writes a RateLimit value, resets rounded up to whole seconds. It
+// fails on a name that is not printable ASCII, on no members, and on a negative number.
+func FormatRateLimit(limits []Remaining) (string, error) {
+	var w itemWriter
+	for _, r := range limits {
+		w.name(r.Name)
+		w.integer("r", r.Units)
+		if r.HasReset {
+			w.integer("t", ceilSeconds(r.Reset))
+		}
+		w.bytes("pk", r.PartitionKey)
+	}
+	return w.result()
+}
+
+// itemWriter builds a list; the first error wins and is told at the end.
+type itemWriter struct {
+	b   strings.Builder
+	err error
+}
+
+func (w *itemWriter) name(s string) {
+	if w.b.Len() > 0 {
+		w.b.WriteString(", ")
+	}
+	w.quote(s)
+}
+
+func (w *itemWriter) quote(s string) {
+	w.b.WriteByte('"')
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c > '~':
+			w.err = errors.Join(w.err, fmt.Errorf("%q: want printable ASCII", s))
+			return
+		case c == '"' || c == '\\':
+			w.b.WriteByte('\\')
+			fallthrough
+		default:
+			w.b.WriteByte(c)
+		}
+	}
+	w.b.WriteByte('"')
+}
+
+func (w *itemWriter) integer(key string, n int64) {
+	if n < 0 {
+		w.err = errors.Join(w.err, fmt.Errorf("%s = %d: want 0 or more", key, n))
+	}
+	fmt.Fprintf(&w.b, ";%s=%d", key, min(n, maxInteger))
+}
+
+func (w *itemWriter) text(key, s string) {
+	w.b.WriteString(";" + key + "=")
+	w.quote(s)
+}
+
+func (w *itemWriter) result() (string, error) {
+	if w.err == nil && w.b.Len() == 0 {
+		return "", errors.New("no members: leave the header out")
+	}
+	if w.err != nil {
+		return "", w.err
+	}
+	return w.b.String(), nil
+}
