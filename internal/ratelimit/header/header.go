@@ -86,6 +86,7 @@ func FormatRetryAfter(d time.Duration) string {
 	return strconv.FormatInt(ceilSeconds(d), 10)
 }
 
+// maxDuration stands for every time too long to be represented.
 const maxDuration = time.Duration(1<<63 - 1)
 
 // wholeSeconds converts digits; what a Duration cannot hold is the longest one.
@@ -97,6 +98,7 @@ func wholeSeconds(digits string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
+// ceilSeconds rounds up, so that nobody who obeys is early; below zero it is zero.
 func ceilSeconds(d time.Duration) int64 {
 	s := int64(max(d, 0) / time.Second)
 	if d > 0 && d%time.Second != 0 {

@@ -30,6 +30,8 @@ func ParseLegacy(h http.Header, now time.Time) (Quota, bool) {
 	return Quota{}, false
 }
 
+// parseFamily reads the three headers that begin with prefix. A limit or reset that
+// cannot be read makes the rest doubtful too.
 func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool) {
 	remaining, ok := single(h, prefix+"Remaining")
 	if !ok || remaining == "" {
@@ -71,6 +73,7 @@ func single(h http.Header, name string) (value string, ok bool) {
 	return value, true
 }
 
+// count reads a number of requests, which has no sign.
 func count(s string) (int64, bool) {
 	if !isDigits(s) {
 		return 0, false
@@ -97,6 +100,7 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 	return time.Duration(x * float64(time.Second)), true
 }
 
+// untilEpoch is the time from now to an epoch, which may have passed.
 func untilEpoch(seconds float64, now time.Time) (time.Duration, bool) {
 	// Beyond the year 9999 it is some other number, not a time.
 	const year9999 = 253402300800

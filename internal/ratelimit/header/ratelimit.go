@@ -95,6 +95,7 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	return tightest, found && !tightest.IsZero()
 }
 
+// policyOf is the policy of that name, or one that says nothing.
 func policyOf(policies []Policy, name string) Policy {
 	for _, p := range policies {
 		if p.Name == name {
@@ -143,6 +144,7 @@ type itemWriter struct {
 	err error
 }
 
+// name begins a member.
 func (w *itemWriter) name(s string) {
 	if w.b.Len() > 0 {
 		w.b.WriteString(", ")
@@ -150,6 +152,7 @@ func (w *itemWriter) name(s string) {
 	w.quote(s)
 }
 
+// quote writes a String.
 func (w *itemWriter) quote(s string) {
 	w.b.WriteByte('"')
 	for i := range len(s) {
@@ -167,6 +170,7 @@ func (w *itemWriter) quote(s string) {
 	w.b.WriteByte('"')
 }
 
+// integer writes a parameter; what is too large for an Integer is the largest.
 func (w *itemWriter) integer(key string, n int64) {
 	if n < 0 {
 		w.err = errors.Join(w.err, fmt.Errorf("%s = %d: want 0 or more", key, n))

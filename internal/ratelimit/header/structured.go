@@ -31,6 +31,8 @@ func (it item) integer(key string, to *int64, required bool) bool {
 	return ok && n >= 0
 }
 
+// seconds stores an Integer as that many seconds. Fifteen digits of them are more
+// than a Duration holds.
 func (it item) seconds(key string, to *time.Duration) bool {
 	var n int64
 	ok := it.integer(key, &n, false)
@@ -55,6 +57,7 @@ func (it item) text(key string, to *string) bool {
 	return true
 }
 
+// bytes stores a Byte Sequence, never nil if there is one.
 func (it item) bytes(key string, to *[]byte) bool {
 	v, found := it.params[key]
 	if !found {
@@ -103,11 +106,14 @@ func parseItems(lines []string) ([]item, bool) {
 	return items, true
 }
 
-// scanner reads from the front of rest.
+// scanner reads from the front of rest. Its methods follow the parsing algorithms of
+// RFC 9651 section 4.2, one each; where one is not ok the whole field is given up,
+// so none bothers to restore what it has taken.
 type scanner struct{ rest string }
 
 func (s *scanner) skip(cutset string) { s.rest = strings.TrimLeft(s.rest, cutset) }
 
+// take takes c if it is next.
 func (s *scanner) take(c byte) bool {
 	if s.rest == "" || s.rest[0] != c {
 		return false
@@ -127,6 +133,7 @@ func (s *scanner) while(ok func(byte) bool) string {
 	return taken
 }
 
+// params reads what follows an item: ;key=value, or ;key alone, which is true.
 func (s *scanner) params() (map[string]any, bool) {
 	params := map[string]any{}
 	for s.take(';') {
@@ -167,6 +174,8 @@ func (s *scanner) bare() (any, bool) {
 	return nil, false
 }
 
+// quoted reads a String: printable ASCII, in which only the quote and the backslash
+// are escaped.
 func (s *scanner) quoted() (string, bool) {
 	if !s.take('"') {
 		return "", false
@@ -192,6 +201,8 @@ func (s *scanner) quoted() (string, bool) {
 	return "", false
 }
 
+// binary reads a Byte Sequence: base64 between colons. The decoder would skip line
+// breaks, which the grammar does not have.
 func (s *scanner) binary() (any, bool) {
 	s.take(':')
 	text, rest, found := strings.Cut(s.rest, ":")
@@ -206,6 +217,7 @@ func (s *scanner) binary() (any, bool) {
 	return append([]byte{}, b...), true // never nil: an empty sequence was said
 }
 
+// boolean reads ?1 or ?0.
 func (s *scanner) boolean() (any, bool) {
 	s.take('?')
 	switch {
@@ -236,6 +248,7 @@ func (s *scanner) number() (any, bool) {
 	return x, err == nil
 }
 
+// The character sets of the grammar; none goes beyond ASCII.
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 func isAlpha(c byte) bool { return isLower(c | 0x20) }

@@ -1,0 +1,257 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Config says how an [AdaptiveRateLimiter] behaves. Begin with [DefaultConfig]: the
+// zero Config is a limiter that is off. Rates are requests per second, each for one
+// domain unless it says otherwise, and are kept to the millionth.
+type Config struct {
+	// Enabled turns the limiter on. False means that Acquire grants at once and
+	// only counts; it is for one's own servers.
+	Enabled bool
+	// Strategy decides how the rate follows what a host does; empty means "aimd".
+	Strategy string
+
+	InitialRPS          float64 // rate of a host nothing is known of; zero means 1
+	MinRPS              float64 // floor of the learned rate; zero means 0.1
+	MaxRPS              float64 // ceiling of the rate, up to 1e6; zero means 10
+	TokenBucketCapacity float64 // requests an idle host may get at once, 1 to 1000; zero means 1: no bursts
+
+	AIMDIncrease         float64       // added to the rate by a prompt success; zero means 0.1
+	AIMDDecrease         float64       // factor of the rate at a sign of overload, in (0, 1); zero means 0.5
+	LatencyTarget        time.Duration // expected latency; the target follows the host but never below it; zero means 1s
+	LatencyDegradeFactor float64       // times the target is a sign of overload, 1 or more; zero means 2
+
+	ErrorRateThreshold       float64       // share of failures in StatsWindow that opens the breaker, in (0, 1]; zero means 0.5
+	MinSamplesToTrip         int           // answers below which that share is not looked at; zero means 10
+	ConsecutiveFailThreshold int           // failures in a row that open the breaker; zero means 5
+	OpenStateDuration        time.Duration // how long it stays open, and how long a probe may be out; zero means 15s
+	HalfOpenProbes           int           // successes that close it again, up to 65535; zero means 2
+
+	RetryBaseDelay   time.Duration   // ceiling of the delay before the first retry; zero means 200ms
+	RetryMaxDelay    time.Duration   // ceiling of every such delay, at least RetryBaseDelay; zero means 30s
+	RetryMaxAttempts int             // retries after the first try; zero means 3, negative means none
+	RetryAlso        []outcome.Class // classes worth a retry beside the transient ones; nil means none
+
+	StatsWindow    time.Duration // span of the error rate; zero means 30s
+	StatsBucket    time.Duration // its resolution, a whole part of StatsWindow (up to 1024); zero means 2s
+	DomainStateTTL time.Duration // idle time after which a state is evicted; zero means 10m
+	Shards         int           // power of two, up to 65536; zero means 16
+	MaxDomains     int           // states kept, rounded up to a multiple of Shards; zero means 100000
+	MaxTombstones  int           // obligations of evicted domains kept; zero means 4*MaxDomains
+	MaxWaiters     int           // Acquire calls that may wait for one domain; zero means 10000
+
+	MaxRetryAfter time.Duration // longest Retry-After that is obeyed; zero means 1h
+	MaxCrawlDelay time.Duration // longest Crawl-delay that is obeyed; zero means 60s, negative means any
+	MinDelay      time.Duration // least time between two grants of a domain, burst or not; zero means none
+	GlobalRPS     float64       // rate of all domains together, up to 1e6; zero means no such bound
+	// Hosts are exceptions; the first that matches a domain is its rule. Nil means none.
+	Hosts []HostRule
+
+	ThrottledAfter time.Duration // wait from which an Acquire counts as throttled; zero means 10ms
+	SnapshotTop    int           // domains shown by Snapshot; zero means 50, negative means none
+
+	// OnChange, if set, is called after a rate or a breaker's state has changed, by
+	// the goroutine that changed it and with no lock held. Nil means nobody listens.
+	OnChange func(Change)
+	// Clock tells the time and makes timers; nil means the system's.
+	Clock clock.Clock
+	// Rand makes the jitter of RetryDelay; it must be safe for as many goroutines as
+	// ask for delays. Nil means the process-wide source, which is.
+	Rand backoff.Source
+}
+
+// HostRule is what holds for the domains it matches in place of the global fields.
+// Where it lowers MaxRPS below an inherited rate, that rate follows.
+type HostRule struct {
+	Match      string        // "example.com", or "*.example.com" for all below it, or "*"; a port only if it matters
+	InitialRPS float64       // zero means the global one
+	MinRPS     float64       // zero means the global one
+	MaxRPS     float64       // zero means the global one
+	MinDelay   time.Duration // zero means the global one
+}
+
+// Change is news of one domain.
+type Change struct {
+	Domain             string
+	FromRPS, ToRPS     float64       // rate before and after
+	FromState, ToState breaker.State // breaker before and after
+}
+
+// DefaultConfig returns a limiter's configuration with every default written out.
+func DefaultConfig() Config {
+	c := Config{Enabled: true}
+	c.setDefaults()
+	return c
+}
+
+func (c *Config) setDefaults() {
+	setDefault(&c.Strategy, StrategyAIMD)
+	setDefault(&c.InitialRPS, 1)
+	setDefault(&c.MinRPS, 0.1)
+	setDefault(&c.MaxRPS, 10)
+	setDefault(&c.TokenBucketCapacity, 1)
+	setDefault(&c.AIMDIncrease, 0.1)
+	setDefault(&c.AIMDDecrease, 0.5)
+	setDefault(&c.LatencyTarget, time.Second)
+	setDefault(&c.LatencyDegradeFactor, 2)
+	setDefault(&c.ErrorRateThreshold, 0.5)
+	setDefault(&c.MinSamplesToTrip, 10)
+	setDefault(&c.ConsecutiveFailThreshold, 5)
+	setDefault(&c.OpenStateDuration, 15*time.Second)
+	setDefault(&c.HalfOpenProbes, 2)
+	setDefault(&c.RetryBaseDelay, 200*time.Millisecond)
+	setDefault(&c.RetryMaxDelay, 30*time.Second)
+	setDefault(&c.RetryMaxAttempts, 3)
+	setDefault(&c.StatsWindow, 30*time.Second)
+	setDefault(&c.StatsBucket, 2*time.Second)
+	setDefault(&c.DomainStateTTL, 10*time.Minute)
+	setDefault(&c.Shards, 16)
+	setDefault(&c.MaxDomains, 100_000)
+	setDefault(&c.MaxTombstones, 4*c.MaxDomains)
+	setDefault(&c.MaxWaiters, 10_000)
+	setDefault(&c.MaxRetryAfter, time.Hour)
+	setDefault(&c.MaxCrawlDelay, time.Minute)
+	setDefault(&c.ThrottledAfter, 10*time.Millisecond)
+	setDefault(&c.SnapshotTop, 50)
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+const (
+	// minRPS is one request in eleven days, the least a millionth can express.
+	minRPS = 1e-6
+	// maxRPS keeps a nanosecond's worth of tokens within one token.
+	maxRPS = 1e6
+	// maxCapacity keeps a full bucket of 1e15 units per token within an int64.
+	maxCapacity = 1000
+)
+
+// validate rejects what is out of range, defaults having been set. NaN is out of
+// every range, hence the negated comparisons.
+func (c *Config) validate() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+		ok    bool
+		want  string
+	}{
+		{"MaxRPS", c.MaxRPS, c.MaxRPS >= minRPS && c.MaxRPS <= maxRPS, "1e-6 to 1e6 requests per second"},
+		{"MinRPS", c.MinRPS, c.MinRPS >= minRPS && c.MinRPS <= c.MaxRPS, "1e-6 to MaxRPS requests per second"},
+		{"InitialRPS", c.InitialRPS, c.InitialRPS >= c.MinRPS && c.InitialRPS <= c.MaxRPS, "a rate from MinRPS to MaxRPS"},
+		{"TokenBucketCapacity", c.TokenBucketCapacity, c.TokenBucketCapacity >= 1 && c.TokenBucketCapacity <= maxCapacity, "1 to 1000 requests; 1 means no bursts"},
+		{"AIMDIncrease", c.AIMDIncrease, c.AIMDIncrease >= minRPS && c.AIMDIncrease <= maxRPS, "1e-6 to 1e6 requests per second"},
+		{"AIMDDecrease", c.AIMDDecrease, c.AIMDDecrease > 0 && c.AIMDDecrease < 1, "a factor above 0 and below 1"},
+		{"LatencyDegradeFactor", c.LatencyDegradeFactor, c.LatencyDegradeFactor >= 1 && c.LatencyDegradeFactor <= math.MaxFloat32, "a factor of 1 or more"},
+		{"ErrorRateThreshold", c.ErrorRateThreshold, c.ErrorRateThreshold > 0 && c.ErrorRateThreshold <= 1, "a share above 0, up to 1"},
+		{"GlobalRPS", c.GlobalRPS, c.GlobalRPS == 0 || c.GlobalRPS >= minRPS && c.GlobalRPS <= maxRPS, "0 for no bound, or 1e-6 to 1e6 requests per second"},
+	} {
+		if !f.ok {
+			return fmt.Errorf("ratelimit: %s = %v: want %s", f.name, f.value, f.want)
+		}
+	}
+	if err := c.validateCounts(); err != nil {
+		return err
+	}
+	if err := c.validateDurations(); err != nil {
+		return err
+	}
+	if _, found := strategies[c.Strategy]; !found {
+		return fmt.Errorf("ratelimit: Strategy = %q: want one of %s", c.Strategy, strings.Join(strategyNames(), ", "))
+	}
+	return c.validateHosts()
+}
+
+func (c *Config) validateCounts() error {
+	for _, f := range []struct {
+		name     string
+		value    int
+		min, max int
+	}{
+		{"MinSamplesToTrip", c.MinSamplesToTrip, 1, math.MaxInt32},
+		{"ConsecutiveFailThreshold", c.ConsecutiveFailThreshold, 1, math.MaxInt32},
+		{"HalfOpenProbes", c.HalfOpenProbes, 1, math.MaxUint16},
+		{"Shards", c.Shards, 1, 1 << 16},
+		{"MaxDomains", c.MaxDomains, 1, math.MaxInt32},
+		{"MaxTombstones", c.MaxTombstones, 1, math.MaxInt},
+		{"MaxWaiters", c.MaxWaiters, 1, math.MaxInt32},
+	} {
+		if f.value < f.min || f.value > f.max {
+			return fmt.Errorf("ratelimit: %s = %d: want %d to %d", f.name, f.value, f.min, f.max)
+		}
+	}
+	if c.Shards&(c.Shards-1) != 0 {
+		return fmt.Errorf("ratelimit: Shards = %d: want a power of two, such as 16", c.Shards)
+	}
+	return nil
+}
+
+// longest is far beyond any sensible duration and keeps sums of them representable.
+const longest = 100 * 365 * 24 * time.Hour
+
+func (c *Config) validateDurations() error {
+	for _, f := range []struct {
+		name  string
+		value time.Duration
+		min   time.Duration
+	}{
+		{"LatencyTarget", c.LatencyTarget, 1},
+		{"OpenStateDuration", c.OpenStateDuration, 1},
+		{"RetryBaseDelay", c.RetryBaseDelay, 1},
+		{"RetryMaxDelay", c.RetryMaxDelay, c.RetryBaseDelay},
+		{"DomainStateTTL", c.DomainStateTTL, 2},
+		{"MaxRetryAfter", c.MaxRetryAfter, 1},
+		{"MaxCrawlDelay", c.MaxCrawlDelay, math.MinInt64},
+		{"MinDelay", c.MinDelay, 0},
+		{"ThrottledAfter", c.ThrottledAfter, 1},
+	} {
+		if f.value < f.min || f.value > longest {
+			return fmt.Errorf("ratelimit: %s = %v: want a duration from %v to a century", f.name, f.value, f.min)
+		}
+	}
+	if _, err := estimate.NewWindow(c.StatsWindow, c.StatsBucket); err != nil {
+		return fmt.Errorf("ratelimit: StatsWindow = %v, StatsBucket = %v: %w", c.StatsWindow, c.StatsBucket, err)
+	}
+	return nil
+}
+
+// RetryDelay is how long to wait before the retry that follows failure number
+// attempt, counted from 1: a random time below a ceiling that doubles. ok is false
+// when attempt exceeds RetryMaxAttempts and the request is to be given up. A nil
+// rnd means Config.Rand.
+func (c *Config) RetryDelay(attempt int, rnd backoff.Source) (d time.Duration, ok bool) {
+	filled := *c
+	filled.setDefaults()
+	if attempt < 1 || attempt > filled.RetryMaxAttempts {
+		return 0, false
+	}
+	if rnd == nil {
+		rnd = filled.Rand
+	}
+	return backoff.Policy{Base: filled.RetryBaseDelay, Max: filled.RetryMaxDelay}.Delay(attempt, rnd), true
+}
+
+// Retryable reports whether a request that ended in class is worth another try.
+func (c *Config) Retryable(class outcome.Class) bool {
+	return class.Transient() || slices.Contains(c.RetryAlso, class)
+}

@@ -1,0 +1,121 @@
+package ratelimit
+
+import (
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// Domain is the name under which a URL's host has its limits: lower case, in the
+// ASCII form of IDNA, without a trailing dot and without the port if it is 80 or
+// 443, so that http and https share one budget. Another port is another server and
+// stays. IPv6 addresses are in brackets and in canonical form; one that maps an
+// IPv4 address is that address. What is no valid name is lowered and otherwise left
+// as it is. Domain(Domain(h)) is Domain(h).
+//
+// A name that is already in this form is returned as it is, without allocation.
+func Domain(host string) string {
+	if isClean(host) {
+		return host
+	}
+	name, port := splitPort(strings.TrimRight(host, "."))
+	if addr, ok := literal(name); ok {
+		name = addr
+	} else {
+		name = ascii(name)
+	}
+	if port != "" {
+		name += ":" + port
+	}
+	return name
+}
+
+// cleanByte is true of what a domain is made of: every Acquire looks at each byte of
+// its domain, and a table is twice as fast as comparisons.
+var cleanByte = func() (table [256]bool) {
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789-_" {
+		table[c] = true
+	}
+	return table
+}()
+
+// isClean reports whether host is its own Domain: lower-case letters, digits,
+// hyphens, underscores and dots, then perhaps a port that is not a default one.
+func isClean(host string) bool {
+	for i := range len(host) {
+		c := host[i]
+		if cleanByte[c] {
+			continue
+		}
+		if c == ':' {
+			return isCleanPort(host[i+1:])
+		}
+		if c != '.' || i+1 == len(host) || host[i+1] == ':' {
+			return false
+		}
+	}
+	return true
+}
+
+func isCleanPort(port string) bool {
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return false
+		}
+	}
+	return port != "" && port[0] != '0' && port != "80" && port != "443"
+}
+
+// splitPort cuts a port off, and drops it if it is a default one. A host with
+// several colons and no brackets is an IPv6 address without a port.
+func splitPort(host string) (name, port string) {
+	colon := strings.LastIndexByte(host, ':')
+	if colon < 0 || strings.LastIndexByte(host, ']') > colon {
+		return host, ""
+	}
+	if strings.IndexByte(host, ':') != colon && host[colon-1] != ']' {
+		return host, ""
+	}
+	name, port = host[:colon], host[colon+1:]
+	for i := range len(port) {
+		if port[i] < '0' || port[i] > '9' {
+			return host, "" // no port, so part of some broken name
+		}
+	}
+	port = strings.TrimLeft(port, "0")
+	if port == "80" || port == "443" {
+		port = ""
+	}
+	return name, port
+}
+
+// literal is the canonical form of an IP address, IPv6 in brackets.
+func literal(name string) (string, bool) {
+	inner, bracketed := strings.CutPrefix(name, "[")
+	if bracketed {
+		inner = strings.TrimSuffix(inner, "]")
+	}
+	addr, err := netip.ParseAddr(inner)
+	if err != nil {
+		return "", false
+	}
+	if addr = addr.Unmap(); addr.Is4() {
+		return addr.String(), true
+	}
+	return "[" + addr.String() + "]", true
+}
+
+// ascii lowers a name and, if it is not ASCII, maps it as a browser's lookup does.
+func ascii(name string) string {
+	name = strings.TrimRight(strings.ToLower(name), ".")
+	for i := range len(name) {
+		if name[i] >= 0x80 {
+			if mapped, err := idna.Lookup.ToASCII(name); err == nil {
+				return strings.TrimRight(mapped, ".")
+			}
+			return name
+		}
+	}
+	return name
+}

@@ -1,0 +1,208 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// shard holds a part of the domains. The hot path takes no lock of it: the index is read
+// without one, and the order of use is not kept by moving a state at each use, which would need the
+// lock for writing, but by a mark on the state. Whoever evicts starts at the oldest
+// and gives those that carry the mark a second chance at the other end.
+type shard struct {
+	mu      sync.RWMutex                     // guards what follows
+	index   index                            // of states; read without the lock
+	states  *simplelru.LRU[*state, struct{}] // in the order of their use, roughly
+	tombs   *simplelru.LRU[string, tombstone]
+	cap     int      // of states; exceeded only while all are active
+	granted uint64   // by states that are gone
+	_       [64]byte // the next shard's lock is on another cache line
+}
+
+// tombstone is what an evicted domain still owes, in 56 bytes. Latency, error window
+// and a closed breaker's memory of failures are forgotten: they describe half a
+// minute that is over. Tombstones too are bounded; the longest unused is forgotten,
+// and its domain starts as an unknown one, which is slower than what it had earned
+// but for an obligation that outlives MaxTombstones newer ones.
+type tombstone struct {
+	openUntil  clock.Instant // of a breaker that was not closed; never for one that was
+	retryUntil clock.Instant
+	lastGrant  clock.Instant
+	crawlDelay time.Duration
+	rate       rate // as learned; zero if nothing was, or in an empty tombstone
+	level      int64
+	at         clock.Instant // when the bucket had that level
+}
+
+func (l *AdaptiveRateLimiter) makeShards() (err error) {
+	n := l.cfg.Shards
+	l.shards, l.mask = make([]shard, n), uint64(n-1)
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.cap = (l.cfg.MaxDomains + n - 1) / n
+		// No bound of its own: it would evict the active too.
+		if sh.states, err = simplelru.NewLRU[*state, struct{}](math.MaxInt, nil); err != nil {
+			return fmt.Errorf("ratelimit: %w", err)
+		}
+		if sh.tombs, err = simplelru.NewLRU[string, tombstone](max(1, l.cfg.MaxTombstones/n), nil); err != nil {
+			return fmt.Errorf("ratelimit: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.tag>>1&l.mask] }
+
+// lock returns the domain's state, made if need be, with its lock held.
+func (l *AdaptiveRateLimiter) lock(domain string) *state {
+	id := l.identify(domain)
+	sh := l.shardOf(id)
+	for {
+		s := sh.index.get(id)
+		if s == nil {
+			s = l.create(sh, id, domain)
+		}
+		s.mu.Lock()
+		if !s.dead {
+			return s
+		}
+		s.mu.Unlock() // evicted since we looked
+	}
+}
+
+// create adds the domain's state to the shard, from its tombstone if there is one,
+// unless somebody else was faster.
+func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *state {
+	r := l.rulesFor(domain)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s := sh.index.get(id); s != nil {
+		return s
+	}
+	now := l.now()
+	l.makeRoomLocked(sh, now)
+	t, _ := sh.tombs.Peek(domain)
+	sh.tombs.Remove(domain)
+	s := t.revive(r, now)
+	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
+	sh.index.put(id.tag, s)
+	sh.states.Add(s, struct{}{})
+	return s
+}
+
+// makeRoomLocked evicts idle states, the longest unused first, until there is room
+// for one more. If all are active it gives up: a crawl that has that many requests
+// out at once is better served than broken.
+func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
+	// Two turns: the first may only take marks away.
+	for tries := 2 * sh.states.Len(); sh.states.Len() >= sh.cap; tries-- {
+		if tries == 0 {
+			l.overCap.Add(1)
+			return
+		}
+		s, _, _ := sh.states.GetOldest()
+		s.mu.Lock()
+		if s.activeLocked() || s.touched {
+			s.touched = false
+			sh.states.Get(s) // moves it to the other end
+		} else {
+			l.buryLocked(sh, s, now)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// activeLocked reports whether somebody holds or waits for a permit.
+func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
+
+// buryLocked evicts a state. Both locks are held.
+func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant) {
+	s.dead = true
+	sh.states.Remove(s)
+	sh.index.remove(tagOf(s.domain), s)
+	sh.granted += s.granted
+	l.evicted.Add(1)
+	if t, owes := s.tombstoneLocked(now); owes {
+		sh.tombs.Add(s.domain, t)
+	}
+}
+
+// tombstoneLocked is what the state owes, if it owes anything.
+func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
+	now = max(now, s.bucket.at)
+	t = tombstone{
+		openUntil: never, retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay,
+		level: s.bucket.levelAt(now, s.rules.capacity), at: now,
+	}
+	if s.taught {
+		t.rate = s.bucket.rate
+	}
+	if s.breaker.State(now) != breaker.Closed {
+		t.openUntil, _ = s.breaker.Until()
+	}
+	spacing, _ := s.spacingLocked()
+	owes = t.openUntil != never || t.retryUntil > now || t.crawlDelay > 0 || t.rate != 0 ||
+		t.level < s.rules.capacity || s.lastGrant.Add(spacing) > now
+	return t, owes
+}
+
+// revive makes a state of a tombstone; of the zero tombstone, that of a new domain.
+func (t tombstone) revive(r *rules, now clock.Instant) *state {
+	s := newState(r, max(now, t.at))
+	if t == (tombstone{}) {
+		return s
+	}
+	s.retryUntil, s.lastGrant, s.crawlDelay = t.retryUntil, t.lastGrant, t.crawlDelay
+	if t.rate != 0 {
+		s.strategy, s.taught = strategies[r.l.cfg.Strategy](t.rate), true
+		s.bucket.rate = t.rate
+	}
+	s.bucket.level, s.bucket.at = t.level, t.at
+	if t.openUntil != never {
+		s.breaker.Trip(t.openUntil.Add(-r.l.breaker.OpenFor))
+		s.told = s.breaker.State(now)
+	}
+	s.replanLocked(max(now, t.at))
+	return s
+}
+
+// Run evicts idle states until ctx ends, and returns ctx's error. It looks every
+// DomainStateTTL/2 and evicts what has not been used for DomainStateTTL. A limiter
+// works without it, within MaxDomains.
+func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
+	for {
+		if err := clock.Sleep(ctx, l.cfg.Clock, l.cfg.DomainStateTTL/2); err != nil {
+			return err
+		}
+		l.sweep()
+	}
+}
+
+func (l *AdaptiveRateLimiter) sweep() {
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		now := l.now()
+		for _, s := range sh.states.Keys() {
+			s.mu.Lock()
+			switch {
+			case s.activeLocked():
+			case now.Sub(s.lastActive) >= l.cfg.DomainStateTTL:
+				l.buryLocked(sh, s, now)
+			default:
+				s.window.Trim(now) // a quiet half-minute leaves nothing to count
+			}
+			s.mu.Unlock()
+		}
+		sh.mu.Unlock()
+	}
+}

@@ -1,0 +1,118 @@
+package ratelimit
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// identity stands for a domain's name in an index: two independent hashes of 64 bits.
+// The second is keyed by a secret of the process, so nobody can find two names that
+// share both; by chance a million names do with a probability of about 1e-27.
+type identity struct{ tag, check uint64 }
+
+func (l *AdaptiveRateLimiter) identify(domain string) identity {
+	return identity{tagOf(domain), maphash.String(l.seed, domain)}
+}
+
+// tagOf has the low bit set, since a tag of zero marks an empty slot. The shard is
+// chosen by other bits.
+func tagOf(domain string) uint64 { return xxhash.Sum64String(domain) | 1 }
+
+// index finds a shard's states without a lock and with two reads from memory: a slot
+// and the state it points to. It stands beside the LRU, which knows their order and
+// their names. Only those who hold the shard's lock for writing change it.
+type index struct {
+	table atomic.Pointer[table]
+	used  int // slots whose tag is set, of live and of removed states
+	live  int
+}
+
+// table is an open-addressing hash table. Tags are only ever set, so that a search
+// which began before a removal still ends; what was removed goes when the table is
+// copied to a new one.
+type table struct{ slots []slot } // a power of two of them
+
+type slot struct {
+	tag   atomic.Uint64
+	state atomic.Pointer[state] // nil if removed
+}
+
+// indexShift drops the bits that chose the shard, so that the domains of one shard do
+// not crowd into a few slots. There are at most 2^16 shards.
+const indexShift = 17
+
+// get finds a state, or nil. It may be called without any lock; the state may then be
+// evicted before its own lock is taken, which the caller finds out by state.dead.
+func (x *index) get(id identity) *state {
+	t := x.table.Load()
+	if t == nil {
+		return nil
+	}
+	mask := uint64(len(t.slots) - 1)
+	for i := id.tag >> indexShift & mask; ; i = (i + 1) & mask {
+		switch sl := &t.slots[i]; sl.tag.Load() {
+		case 0:
+			return nil
+		case id.tag:
+			if s := sl.state.Load(); s != nil && s.check == id.check {
+				return s
+			}
+		}
+	}
+}
+
+// put adds a state that is not in the index.
+func (x *index) put(tag uint64, s *state) {
+	t := x.table.Load()
+	if t == nil || 4*(x.used+1) > 3*len(t.slots) {
+		t = x.rebuild(t)
+	}
+	t.put(tag, s)
+	x.used++
+	x.live++
+}
+
+func (t *table) put(tag uint64, s *state) {
+	mask := uint64(len(t.slots) - 1)
+	i := tag >> indexShift & mask
+	for t.slots[i].tag.Load() != 0 {
+		i = (i + 1) & mask
+	}
+	// The state first: whoever sees the tag must find it.
+	t.slots[i].state.Store(s)
+	t.slots[i].tag.Store(tag)
+}
+
+// rebuild copies the live states to a table with room for as many again.
+func (x *index) rebuild(old *table) *table {
+	size := 16
+	for size < 3*(x.live+1) {
+		size *= 2
+	}
+	t := &table{slots: make([]slot, size)}
+	if old != nil {
+		for i := range old.slots {
+			if s := old.slots[i].state.Load(); s != nil {
+				t.put(old.slots[i].tag.Load(), s)
+			}
+		}
+	}
+	x.used = x.live
+	x.table.Store(t)
+	return t
+}
+
+// remove takes a state out.
+func (x *index) remove(tag uint64, s *state) {
+	t := x.table.Load()
+	mask := uint64(len(t.slots) - 1)
+	for i := tag >> indexShift & mask; t.slots[i].tag.Load() != 0; i = (i + 1) & mask {
+		if t.slots[i].state.Load() == s {
+			t.slots[i].state.Store(nil)
+			x.live--
+			return
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// RateLimiter mediates the admission of requests, domain by domain. Its methods are
+// safe for concurrent use.
+type RateLimiter interface {
+	// Acquire blocks until one request may be sent to the domain.
+	Acquire(ctx context.Context, domain string) (Permit, error)
+	// Feedback reports what became of a request.
+	Feedback(domain string, fb Feedback)
+	// Snapshot sums up what the limiter knows.
+	Snapshot() LimiterSnapshot
+}
+
+// Permit is the right to send one request. Release ends it, exactly once, when the
+// request is over: at the end of its body, after the feedback. A domain with a
+// permit out is never evicted. A release too many is counted and frees nothing.
+type Permit interface{ Release() }
+
+// Feedback is what became of one request. Give it before the permit's release: the
+// permit of a probe that is released without feedback counts as lost.
+type Feedback struct {
+	StatusCode int           // of the answer; zero if there was none
+	Latency    time.Duration // from sending to the headers; a negative one is zero
+	Err        error         // nil if the answer came in whole; goes before the status
+	RetryAfter time.Duration // the server's order to wait, from now on; zero or less if none
+	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
+	Quota      header.Quota  // what the server said of its quota; zero if nothing
+	Retry      bool          // it was a further try of a request that had failed; only counted
+}
+
+// AdaptiveRateLimiter is the engine. See the package comment for what it does; it
+// is made by [New] and safe for concurrent use.
+type AdaptiveRateLimiter struct {
+	cfg     Config          // never changes after New, as all up to the counters
+	breaker breaker.Config  // shared by all breakers
+	window  estimate.Window // an empty one, to copy
+	base    rules
+	hosts   []matcher
+	epoch   time.Time    // instant zero
+	seed    maphash.Seed // of identities
+	shards  []shard
+	mask    uint64  // len(shards)-1
+	global  *global // nil for no bound
+
+	ungoverned   atomic.Uint64 // permits granted while not enabled
+	throttled    atomic.Uint64
+	denied       atomic.Uint64
+	retries      atomic.Uint64
+	overReleased atomic.Uint64
+	evicted      atomic.Uint64
+	overCap      atomic.Uint64
+}
+
+var _ RateLimiter = (*AdaptiveRateLimiter)(nil)
+
+// New returns a limiter. It rejects a Config with a value out of range, naming the
+// field. It starts no goroutine: let [AdaptiveRateLimiter.Run] run beside the crawl.
+func New(cfg Config) (*AdaptiveRateLimiter, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed(), global: newGlobal(cfg.GlobalRPS)}
+	l.breaker = breaker.Config{
+		ErrorRate: cfg.ErrorRateThreshold, MinSamples: cfg.MinSamplesToTrip,
+		Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,
+	}
+	if err := l.breaker.Validate(); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	var err error
+	if l.window, err = estimate.NewWindow(cfg.StatsWindow, cfg.StatsBucket); err != nil {
+		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	l.base = cfg.rules()
+	l.base.l = l
+	for _, h := range cfg.Hosts {
+		m, _ := newMatcher(h.Match)
+		m.rules = l.base.with(h)
+		l.hosts = append(l.hosts, m)
+	}
+	return l, l.makeShards()
+}
+
+// rulesFor is the first rule that matches, or the one of all others.
+func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
+	for i := range l.hosts {
+		if l.hosts[i].matches(domain) {
+			return &l.hosts[i].rules
+		}
+	}
+	return &l.base
+}
+
+func (l *AdaptiveRateLimiter) now() clock.Instant {
+	return clock.Instant(l.cfg.Clock.Since(l.epoch))
+}
+
+func (l *AdaptiveRateLimiter) timeOf(i clock.Instant) time.Time { return l.epoch.Add(time.Duration(i)) }
+
+// instantOf keeps times within the range in which instants can be reckoned with.
+func (l *AdaptiveRateLimiter) instantOf(t time.Time) clock.Instant {
+	return min(max(clock.Instant(t.Sub(l.epoch)), never), forever-1)
+}
+
+// Acquire blocks until one request may be sent to the domain and returns the permit
+// for it. Calls for one domain are served in the order in which they came.
+//
+// It fails with a [CircuitOpenError] if the domain's breaker is open, or opens
+// while it waits, and likewise if it is half-open and its probe is out; with a
+// [WaitError] as soon as it is clear that the turn comes after the deadline of ctx;
+// with ctx's error if that ends; with [ErrTooManyWaiters]. A call that fails has
+// taken nothing.
+func (l *AdaptiveRateLimiter) Acquire(ctx context.Context, domain string) (Permit, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !l.cfg.Enabled {
+		l.ungoverned.Add(1)
+		return freePermit{}, nil
+	}
+	domain = Domain(domain)
+	s := l.lock(domain)
+	now := s.nowLocked()
+	s.touched, s.lastActive = true, now
+	before := s.bucket.rate
+	permit, err := s.acquireLocked(ctx, domain, now)
+	l.unlock(s, domain, before)
+	return permit, err
+}
+
+// freePermit is what a limiter that is off grants.
+type freePermit struct{}
+
+func (freePermit) Release() {}
+
+// Feedback reports what became of a request, so that the domain's rate, breaker and
+// obligations follow. A caller who gave up (outcome class Canceled) teaches nothing
+// but a Retry-After he has seen.
+func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
+	if fb.Retry {
+		l.retries.Add(1)
+	}
+	if !l.cfg.Enabled {
+		return
+	}
+	class := outcome.Of(fb.StatusCode, fb.Err)
+	fb.Latency = max(fb.Latency, 0)
+	fb.RetryAfter = min(max(fb.RetryAfter, 0), l.cfg.MaxRetryAfter)
+	domain = Domain(domain)
+	s := l.lock(domain)
+	now := s.nowLocked()
+	s.touched, s.lastActive = true, now
+	sentAt := now.Add(-min(fb.Latency, longest))
+	if !fb.SentAt.IsZero() {
+		sentAt = min(l.instantOf(fb.SentAt), now)
+	}
+	before := s.bucket.rate
+	s.learnLocked(now, sentAt, class, &fb)
+	s.rearmLocked(now)
+	l.unlock(s, domain, before)
+}
+
+// SetCrawlDelay makes the delay that robots.txt asks for the least time between two
+// grants of the domain, and its inverse a ceiling of the rate. It is capped by
+// Config.MaxCrawlDelay; a d of zero or less ends the obligation.
+func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
+	if !l.cfg.Enabled {
+		return
+	}
+	d = min(max(d, 0), longest)
+	if l.cfg.MaxCrawlDelay > 0 {
+		d = min(d, l.cfg.MaxCrawlDelay)
+	}
+	domain = Domain(domain)
+	s := l.lock(domain)
+	now := s.nowLocked()
+	before := s.bucket.rate
+	s.crawlDelay = d
+	s.replanLocked(now)
+	s.rearmLocked(now)
+	l.unlock(s, domain, before)
+}
+
+// ReadyAt is the earliest time at which the Acquire that comes after ahead further
+// ones would not wait, and what it would wait for; the zero time and LimitNone if
+// that is now. While a half-open breaker's probe is out it is the time at which the
+// probe counts as lost. It is a forecast: what is learned in the meantime moves it.
+// It changes nothing and makes no state for a domain that has none.
+func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead int) (at time.Time, why Limit) {
+	if !l.cfg.Enabled {
+		return time.Time{}, LimitNone
+	}
+	s, _ := l.peek(Domain(domain))
+	s.mu.Lock()
+	now := s.nowLocked()
+	instant, why := s.readyLocked(now, max(ahead, 0))
+	s.mu.Unlock()
+	if why == LimitNone {
+		return time.Time{}, LimitNone
+	}
+	return l.timeOf(instant), why
+}
+
+// unlock ends what was done under the domain's lock and then, with no lock held,
+// reports what has changed since the rate was before.
+func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
+	if l.cfg.OnChange == nil {
+		s.mu.Unlock()
+		return
+	}
+	from, to := s.told, s.breaker.State(s.bucket.at)
+	s.told = to
+	news := Change{Domain: domain, FromRPS: before.rps(), ToRPS: s.bucket.rate.rps(), FromState: from, ToState: to}
+	s.mu.Unlock()
+	if news.FromRPS != news.ToRPS || from != to {
+		l.cfg.OnChange(news)
+	}
+}
+
+// peek is the state of a domain, or what it would be at the first Acquire. Only one
+// that is kept is shared; what a caller who holds no permit reads may be evicted
+// a moment later, which makes it no less true.
+func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
+	id := l.identify(domain)
+	sh := l.shardOf(id)
+	if s = sh.index.get(id); s != nil {
+		return s, true
+	}
+	sh.mu.RLock()
+	t, _ := sh.tombs.Peek(domain)
+	sh.mu.RUnlock()
+	return t.revive(l.rulesFor(domain), l.now()), false
+}

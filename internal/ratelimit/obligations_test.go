@@ -1,0 +1,116 @@
+package ratelimit
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+func TestRetryAfter(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.MaxRetryAfter = time.Minute })
+	r.Feedback(host, Feedback{StatusCode: 429, RetryAfter: 10 * time.Second})
+	r.wantReady(host, 0, 10*time.Second, LimitRetryAfter)
+	r.Feedback(host, Feedback{StatusCode: 429, RetryAfter: 5 * time.Second}) // the later wins
+	r.wantReady(host, 0, 10*time.Second, LimitRetryAfter)
+	r.to(8 * time.Second)
+	r.Feedback(host, Feedback{StatusCode: 200, Latency: time.Second, RetryAfter: -time.Hour})
+	r.wantReady(host, 0, 10*time.Second, LimitRetryAfter)
+	r.Feedback(host, Feedback{Err: context.Canceled, RetryAfter: 4 * time.Second}) // given up, yet told
+	r.wantReady(host, 0, 12*time.Second, LimitRetryAfter)
+	_, granted := r.grant(host)
+	require.False(t, granted)
+	r.to(12*time.Second - 1)
+	_, granted = r.grant(host)
+	require.False(t, granted)
+	r.to(12 * time.Second)
+	_, granted = r.grant(host)
+	require.True(t, granted)
+	r.Feedback(host, Feedback{StatusCode: 503, RetryAfter: math.MaxInt64}) // capped
+	r.wantReady(host, 0, 72*time.Second, LimitRetryAfter)
+}
+
+// Orders to wait never open the breaker, however many, and let its count be.
+func TestRetryAfterDoesNotTrip(t *testing.T) {
+	r := newRig(t, nil)
+	for i := range 100 {
+		r.to(time.Duration(i) * 2 * time.Second)
+		r.Feedback(host, Feedback{StatusCode: 429, RetryAfter: time.Second})
+	}
+	d := r.see(host)
+	require.Equal(t, breaker.Closed, d.State)
+	require.Zero(t, d.ConsecutiveFails)
+	require.Zero(t, d.ErrorRate)
+}
+
+func TestSpacing(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(c *Config)
+		crawl  time.Duration
+		space  time.Duration
+		why    Limit
+		rate   float64
+	}{
+		{"min delay against a burst", func(c *Config) { c.MinDelay = 3 * time.Second }, 0, 3 * time.Second, LimitRule, 1},
+		{"host rule", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinDelay: 4 * time.Second}} }, 0, 4 * time.Second, LimitRule, 1},
+		{"crawl delay", nil, 5 * time.Second, 5 * time.Second, LimitCrawlDelay, 0.2},
+		{"crawl delay below the floor", nil, 50 * time.Second, 50 * time.Second, LimitCrawlDelay, 0.02},
+		{"crawl delay capped", func(c *Config) { c.MaxCrawlDelay = 7 * time.Second }, time.Hour, 7 * time.Second, LimitCrawlDelay, 0.142857},
+		{"crawl delay not capped", func(c *Config) { c.MaxCrawlDelay = -1 }, time.Hour, time.Hour, LimitCrawlDelay, 0.000277},
+		{"the larger of two", func(c *Config) { c.MinDelay = 9 * time.Second }, 5 * time.Second, 9 * time.Second, LimitRule, 0.2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *Config) {
+				c.TokenBucketCapacity = 10
+				if tc.change != nil {
+					tc.change(c)
+				}
+			})
+			r.SetCrawlDelay(host, tc.crawl)
+			require.Equal(t, tc.rate, r.see(host).FillRate)
+			for i := range 4 {
+				r.to(time.Duration(i) * tc.space)
+				r.request(host, Feedback{})
+				r.wantReady(host, 0, time.Duration(i+1)*tc.space, tc.why)
+				r.to(time.Duration(i+1)*tc.space - 1)
+				_, granted := r.grant(host)
+				require.False(t, granted)
+			}
+		})
+	}
+}
+
+func TestCrawlDelayCanBeTakenBack(t *testing.T) {
+	r := newRig(t, nil)
+	r.SetCrawlDelay(host, 20*time.Second)
+	r.request(host, ok(0))
+	r.wantReady(host, 0, 20*time.Second, LimitCrawlDelay)
+	r.SetCrawlDelay(host, 0)
+	r.to(time.Second)
+	r.Feedback(host, ok(0))
+	at, why := r.ReadyAt(host, 0)
+	require.NotEqual(t, LimitCrawlDelay, why)
+	require.Less(t, at.Sub(start), 10*time.Second)
+}
+
+func TestReadyAtForecasts(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.InitialRPS, c.MaxDomains = 2, 16 })
+	r.wantReady(host, 0, 0, LimitNone)
+	r.wantReady(host, 3, 1500*time.Millisecond, LimitStart)
+	require.Zero(t, r.Snapshot().Domains, "ReadyAt made a state")
+	r.request(host, Feedback{})
+	r.wantReady(host, 0, 500*time.Millisecond, LimitStart)
+	r.wantReady(host, 3, 2*time.Second, LimitStart)
+	r.Feedback(host, ok(0)) // 2.1/s
+	r.wantReady(host, 0, 476190477, LimitLearned)
+	r.to(time.Second)
+	r.wantReady(host, 0, 0, LimitNone)
+	fast := newRig(t, func(c *Config) { c.InitialRPS = c.MaxRPS })
+	fast.request(host, Feedback{})
+	fast.wantReady(host, 0, 100*time.Millisecond, LimitRule)
+}

@@ -1,0 +1,211 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// LimiterSnapshot is the state of a limiter at one moment. Its size is bounded by
+// Config.SnapshotTop. Counters count from New on.
+type LimiterSnapshot struct {
+	Enabled      bool   `json:"enabled"`
+	Requests     uint64 `json:"requests"`      // permits granted
+	Throttled    uint64 `json:"throttled"`     // of them, after a wait of ThrottledAfter or more
+	Denied       uint64 `json:"denied"`        // Acquire calls that a breaker refused
+	Retries      uint64 `json:"retries"`       // feedback on further tries
+	OverReleased uint64 `json:"over_released"` // releases of permits already released
+	Evicted      uint64 `json:"evicted"`       // states evicted
+	OverCap      uint64 `json:"over_cap"`      // states made beyond MaxDomains, all others being active
+
+	Domains    int `json:"domains"`    // states kept
+	Tombstones int `json:"tombstones"` // evicted domains that owe something
+	Open       int `json:"open"`       // domains whose breaker is open
+	HalfOpen   int `json:"half_open"`  // domains whose breaker is half-open, or would be at the next Acquire
+	InFlight   int `json:"in_flight"`  // permits not released
+	Waiting    int `json:"waiting"`    // Acquire calls that wait
+
+	// Top are the domains used last, the latest first.
+	Top []DomainSnapshot `json:"top"`
+}
+
+// DomainSnapshot is the state of one domain.
+type DomainSnapshot struct {
+	Domain           string        `json:"domain"`
+	FillRate         float64       `json:"fill_rate"`         // requests per second
+	Tokens           float64       `json:"tokens"`            // requests that may go at once
+	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last 64 answers; zero before the first
+	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last 64 answers; zero before the first
+	LatencyTargetMS  float64       `json:"latency_target_ms"` // what is expected of the next answer
+	ErrorRate        float64       `json:"error_rate"`        // in StatsWindow, from 0 to 1
+	State            breaker.State `json:"state"`             // of the breaker
+	ConsecutiveFails int           `json:"consecutive_fails"` // as the breaker counts them
+	InFlight         int           `json:"in_flight"`
+	Waiting          int           `json:"waiting"`
+	NextPermitInMS   float64       `json:"next_permit_in_ms"` // for one who asks now, behind those who wait
+	LimitedBy        Limit         `json:"limited_by"`        // what that permit waits for; if nothing, what paces the domain
+	Reason           string        `json:"reason"`            // the same for people
+
+	lastActive clock.Instant
+}
+
+// Snapshot sums up what the limiter knows. It looks at every state, one at a time,
+// so the parts are of slightly different moments, and the price grows with the
+// number of domains: the better part of a microsecond each, once they are cold.
+func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
+	snap := LimiterSnapshot{
+		Enabled: l.cfg.Enabled, Requests: l.ungoverned.Load(), Throttled: l.throttled.Load(),
+		Denied: l.denied.Load(), Retries: l.retries.Load(), OverReleased: l.overReleased.Load(),
+		Evicted: l.evicted.Load(), OverCap: l.overCap.Load(), Top: []DomainSnapshot{},
+	}
+	for i := range l.shards {
+		l.addShard(&snap, &l.shards[i])
+	}
+	slices.SortFunc(snap.Top, byUse)
+	return snap
+}
+
+// addShard adds a shard's totals, and its domains to the top. It lists the states
+// and what the departed have granted in one go, and looks at them after: a state
+// that goes in between keeps its count and is not counted twice.
+func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, sh *shard) {
+	sh.mu.RLock()
+	states := sh.states.Keys()
+	snap.Requests += sh.granted
+	snap.Tombstones += sh.tombs.Len()
+	sh.mu.RUnlock()
+	snap.Domains += len(states)
+	top := max(l.cfg.SnapshotTop, 0)
+	for _, s := range slices.Backward(states) { // the newest first: few after them are shown
+		s.mu.Lock()
+		now := s.nowLocked()
+		snap.addLocked(s, now)
+		if len(snap.Top) < top || top > 0 && s.lastActive >= snap.Top[0].lastActive {
+			snap.Top = insertTop(snap.Top, s.describeLocked(s.domain, now), top)
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {
+	snap.Requests += s.granted
+	snap.InFlight += int(s.inFlight)
+	snap.Waiting += s.waitingLocked()
+	switch s.breaker.State(now) {
+	case breaker.Open:
+		snap.Open++
+	case breaker.HalfOpen:
+		snap.HalfOpen++
+	case breaker.Closed:
+	}
+}
+
+// insertTop keeps the n used last, with the one to go first in front.
+func insertTop(top []DomainSnapshot, d DomainSnapshot, n int) []DomainSnapshot {
+	at, _ := slices.BinarySearchFunc(top, d, func(a, b DomainSnapshot) int { return byUse(b, a) })
+	top = slices.Insert(top, at, d)
+	if len(top) > n {
+		top = slices.Delete(top, 0, 1)
+	}
+	return top
+}
+
+// byUse orders the latest used first, and by name those of the same instant.
+func byUse(a, b DomainSnapshot) int {
+	return cmp.Or(cmp.Compare(b.lastActive, a.lastActive), cmp.Compare(a.Domain, b.Domain))
+}
+
+// Inspect is the state of one domain. known is false for a domain that has none at
+// present; its description then is what it would start with.
+func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bool) {
+	domain = Domain(domain)
+	s, known := l.peek(domain)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.describeLocked(domain, s.nowLocked()), known
+}
+
+func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
+	d := DomainSnapshot{
+		Domain: domain, FillRate: s.bucket.rate.rps(),
+		Tokens:       float64(s.bucket.levelAt(now, s.rules.capacity)) / float64(token),
+		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
+		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.breaker.State(now),
+		ConsecutiveFails: s.breaker.Consecutive(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
+		lastActive: s.lastActive,
+	}
+	at, why := s.readyLocked(now, 0)
+	wait := at.Sub(now)
+	if why == LimitNone {
+		why = s.pacerLocked()
+	}
+	d.NextPermitInMS, d.LimitedBy, d.Reason = millis(wait), why, s.reasonLocked(why, wait)
+	return d
+}
+
+// pacerLocked is what paces a domain that is ready: a spacing, if it is wider than
+// the rate's, or else what holds the rate.
+func (s *state) pacerLocked() Limit {
+	if spacing, asked := s.spacingLocked(); spacing > 0 && rateEvery(spacing) <= s.bucket.rate {
+		return asked
+	}
+	return s.paceLocked()
+}
+
+func (s *state) reasonLocked(why Limit, wait time.Duration) string {
+	rps := s.bucket.rate.rps()
+	wait = wait.Round(time.Millisecond)
+	switch why {
+	case LimitStart:
+		return fmt.Sprintf("starting at %.4g/s: nothing learned yet", rps)
+	case LimitLearned:
+		return fmt.Sprintf("learned rate %.4g/s", rps)
+	case LimitCrawlDelay:
+		return fmt.Sprintf("robots.txt asks for %v between requests", s.crawlDelay)
+	case LimitRetryAfter:
+		return fmt.Sprintf("the server asked to wait %v more", wait)
+	case LimitRule:
+		if s.rules.minDelay > 0 && rateEvery(s.rules.minDelay) <= s.bucket.rate {
+			return fmt.Sprintf("your rule: %v between requests", s.rules.minDelay)
+		}
+		return fmt.Sprintf("your rule: at most %.4g/s", s.rules.ceiling.rps())
+	case LimitBreaker:
+		return fmt.Sprintf("circuit %v after failures, next try in %v", s.breaker.State(s.bucket.at), wait)
+	case LimitGlobal:
+		return fmt.Sprintf("all hosts together: at most %.4g/s", s.rules.l.cfg.GlobalRPS)
+	case LimitNone:
+	}
+	return "ready"
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// LogValue logs the totals and leaves the domains out.
+func (snap LimiterSnapshot) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Uint64("requests", snap.Requests), slog.Uint64("throttled", snap.Throttled),
+		slog.Uint64("denied", snap.Denied), slog.Uint64("retries", snap.Retries),
+		slog.Int("domains", snap.Domains), slog.Int("open", snap.Open), slog.Int("half_open", snap.HalfOpen),
+		slog.Int("in_flight", snap.InFlight), slog.Int("waiting", snap.Waiting),
+	)
+}
+
+// Snapshots yields a snapshot every interval, on the limiter's clock, until ctx ends
+// or the loop over it does. The first comes after one interval, which is at least a
+// millisecond: less would do nothing but snapshots.
+func (l *AdaptiveRateLimiter) Snapshots(ctx context.Context, interval time.Duration) iter.Seq[LimiterSnapshot] {
+	return func(yield func(LimiterSnapshot) bool) {
+		for clock.Sleep(ctx, l.cfg.Clock, max(interval, time.Millisecond)) == nil {
+			if !yield(l.Snapshot()) {
+				return
+			}
+		}
+	}
+}

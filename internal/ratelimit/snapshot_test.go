@@ -1,0 +1,106 @@
+package ratelimit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSnapshotOfOneDomain(t *testing.T) {
+	r := newRig(t, nil)
+	p, _ := r.grant(host)
+	r.to(time.Second)
+	r.Feedback(host, Feedback{StatusCode: 200, Latency: 100 * time.Millisecond, Retry: true})
+	r.to(1500 * time.Millisecond)
+	r.Feedback(host, status(503))
+	s := r.Snapshot()
+	require.Len(t, s.Top, 1)
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.JSONEq(t, `{
+		"enabled": true, "requests": 1, "throttled": 0, "denied": 0, "retries": 1, "over_released": 0,
+		"evicted": 0, "over_cap": 0, "domains": 1, "tombstones": 0, "open": 0, "half_open": 0,
+		"in_flight": 1, "waiting": 0, "top": [{
+			"domain": "a.test", "fill_rate": 0.55, "tokens": 1, "avg_latency_ms": 54.986752, "p95_latency_ms": 99.975168,
+			"latency_target_ms": 1000, "error_rate": 0.5, "state": "closed", "consecutive_fails": 1, "in_flight": 1, "waiting": 0,
+			"next_permit_in_ms": 0, "limited_by": "learned", "reason": "learned rate 0.55/s"}]}`, string(text))
+	var back LimiterSnapshot
+	require.NoError(t, json.Unmarshal(text, &back))
+	p.Release()
+}
+
+// The reasons are what people read when they ask why a host is slow.
+func TestReasons(t *testing.T) {
+	for _, tc := range []struct {
+		want   string
+		change func(c *Config)
+		do     func(r *rig)
+	}{
+		{"starting at 1/s: nothing learned yet", nil, func(*rig) {}},
+		{"learned rate 1.1/s", nil, func(r *rig) { r.request(host, ok(0)) }},
+		{"robots.txt asks for 5s between requests", nil, func(r *rig) { r.SetCrawlDelay(host, 5*time.Second) }},
+		{"the server asked to wait 7s more", nil, func(r *rig) { r.Feedback(host, Feedback{RetryAfter: 7 * time.Second}) }},
+		{"your rule: 2s between requests", func(c *Config) { c.MinDelay = 2 * time.Second }, func(*rig) {}},
+		{"your rule: at most 1/s", func(c *Config) { c.MaxRPS = 1 }, func(*rig) {}},
+		{"all hosts together: at most 0.5/s", func(c *Config) { c.GlobalRPS = 0.5 }, func(r *rig) { r.request("b.test", ok(0)) }},
+		{"circuit open after failures, next try in 15s", func(c *Config) { c.ConsecutiveFailThreshold = 1 }, func(r *rig) { r.Feedback(host, status(500)) }},
+	} {
+		r := newRig(t, tc.change)
+		tc.do(r)
+		if got := r.see(host).Reason; got != tc.want {
+			t.Errorf("reason = %q, want %q", got, tc.want)
+		}
+	}
+}
+
+func TestSnapshotShowsTheLatestAndIsBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.SnapshotTop = 3 })
+	for i := range 100 {
+		r.request(fmt.Sprintf("%d.test", i*37%100), ok(0))
+		r.clk.Advance(time.Millisecond)
+	}
+	s := r.Snapshot()
+	require.Equal(t, 100, s.Domains)
+	var names []string
+	for _, d := range s.Top {
+		names = append(names, d.Domain)
+	}
+	require.Equal(t, []string{"63.test", "26.test", "89.test"}, names)
+	none := newRig(t, func(c *Config) { c.SnapshotTop = -1 })
+	none.request(host, ok(0))
+	require.Empty(t, none.Snapshot().Top)
+}
+
+func TestSnapshotLogs(t *testing.T) {
+	r := newRig(t, nil)
+	r.request(host, ok(0))
+	var out bytes.Buffer
+	slog.New(slog.NewTextHandler(&out, nil)).Info("limiter", "state", r.Snapshot())
+	require.Contains(t, out.String(), "state.requests=1 state.throttled=0")
+	require.False(t, strings.Contains(out.String(), host), "domains are not logged")
+}
+
+func TestSnapshotsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustNew(t, DefaultConfig())
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+		defer cancel()
+		begin, n := time.Now(), 0
+		for range l.Snapshots(ctx, 10*time.Second) {
+			n++
+			require.Equal(t, time.Duration(n)*10*time.Second, time.Since(begin))
+		}
+		require.Equal(t, 3, n)
+		for range l.Snapshots(t.Context(), time.Second) {
+			break
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// line is the FIFO of those who wait for one domain. Only its head has a timer, set
+// to the exact instant of the next grant; everyone else sleeps on a channel until
+// he is the head. Nobody polls, and a grant wakes one waiter.
+//
+// Nothing is taken before it is granted, so that a waiter who gives up has nothing
+// to give back and those behind him move up by one place at once.
+type line struct {
+	head, tail *waiter
+	n          int
+	armed      clock.Instant // when the head's timer fires; forever if it waits for something else
+}
+
+// waiter is one Acquire call that has to wait.
+type waiter struct {
+	domain     string
+	wake       chan struct{} // holds one: look again
+	deadline   clock.Instant // of the caller's context; forever if it has none
+	prev, next *waiter
+	err        error // why the waiter was dismissed; nil while in line
+
+	global globalPlace
+}
+
+func (w *waiter) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it will look already
+	}
+}
+
+// joinLocked appends w to the domain's line.
+func (s *state) joinLocked(w *waiter) {
+	if s.line == nil {
+		s.line = &line{head: w, tail: w, n: 1, armed: forever}
+		return
+	}
+	w.prev, s.line.tail.next = s.line.tail, w
+	s.line.tail = w
+	s.line.n++
+}
+
+// leaveLocked takes w out of the line and of the global one, and wakes who is the
+// head now.
+func (s *state) leaveLocked(w *waiter) {
+	s.rules.l.global.leave(w)
+	ln := s.line
+	if ln.n--; ln.n == 0 {
+		s.line = nil // an idle domain needs no line
+		return
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		ln.tail = w.prev
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+		return
+	}
+	ln.head, ln.armed = w.next, forever
+	ln.head.nudge()
+}
+
+// dismissLocked denies everyone in line, the breaker letting nobody pass.
+func (s *state) dismissLocked(now clock.Instant) {
+	if s.line == nil {
+		return
+	}
+	err := s.denialLocked(s.line.head.domain, now)
+	for s.line != nil {
+		s.rules.l.denied.Add(1)
+		s.dropLocked(s.line.tail, err)
+	}
+}
+
+// denialLocked is the answer of a breaker that is not ready.
+func (s *state) denialLocked(domain string, now clock.Instant) error {
+	until, _ := s.breaker.Ready(now)
+	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(until)}
+}
+
+func (s *state) dropLocked(w *waiter, err error) {
+	w.err = err
+	s.leaveLocked(w)
+	w.nudge()
+}
+
+func (s *state) waitingLocked() int {
+	if s.line == nil {
+		return 0
+	}
+	return s.line.n
+}
+
+// nudgeLocked makes the head look again.
+func (s *state) nudgeLocked() {
+	if s.line != nil {
+		s.line.head.nudge()
+	}
+}
+
+// rearmLocked is called when the schedule may have changed. If it moved, the head
+// sets its timer anew; if it slipped, those who cannot be served before their
+// deadlines any more are told so now and not when it is too late.
+func (s *state) rearmLocked(now clock.Instant) {
+	if s.line == nil {
+		return
+	}
+	at, _ := s.scheduleLocked(now, 0)
+	if at == s.line.armed && s.inCap == 0 {
+		return
+	}
+	if at > s.line.armed {
+		s.expireLocked(now)
+	}
+	s.nudgeLocked()
+}
+
+func (s *state) expireLocked(now clock.Instant) {
+	for w, ahead := s.line.head, 0; w != nil; {
+		next := w.next
+		if w.deadline == forever {
+			ahead++
+		} else if at, why := s.scheduleLocked(now, ahead); at > w.deadline {
+			s.dropLocked(w, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why})
+		} else {
+			ahead++
+		}
+		w = next
+	}
+}
+
+// waitLocked queues up and returns with the permit or with the reason why there is
+// none. It holds the domain's lock when it returns, and not while it sleeps.
+func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (Permit, error) {
+	begun := now
+	var sleep sleeper
+	defer sleep.stop()
+	for s.joinLocked(w); ; now = s.nowLocked() {
+		permit, at, err := s.turnLocked(ctx, w, now)
+		if permit != nil && now.Sub(begun) >= s.rules.l.cfg.ThrottledAfter {
+			s.rules.l.throttled.Add(1)
+		}
+		if permit != nil || err != nil {
+			return permit, err
+		}
+		s.mu.Unlock()
+		sleep.until(ctx, s.rules.l.cfg.Clock, w, now, at)
+		s.mu.Lock()
+	}
+}
+
+// turnLocked decides what w may do at now: go, give up, or sleep until at at most.
+// A waiter who goes or gives up has left the line.
+func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p Permit, at clock.Instant, err error) {
+	if w.err != nil {
+		return nil, 0, w.err
+	}
+	if err := ctx.Err(); err != nil {
+		s.leaveLocked(w)
+		return nil, 0, err
+	}
+	if s.line.head != w {
+		return nil, forever, nil
+	}
+	if _, ok := s.breaker.Ready(now); !ok {
+		s.dismissLocked(now)
+		return nil, 0, w.err
+	}
+	s.reviewLocked(now)
+	at, why := s.scheduleLocked(now, 0)
+	if at <= now && s.fullLocked() {
+		at, why = forever, LimitLearned
+	}
+	if at > now {
+		s.rules.l.global.leave(w)
+	} else if at = s.rules.l.global.turn(w, now); at > now {
+		why = LimitGlobal
+	}
+	if at > w.deadline && at != forever {
+		s.leaveLocked(w)
+		return nil, 0, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why}
+	}
+	if s.line.armed = at; at > now {
+		return nil, at, nil
+	}
+	s.leaveLocked(w)
+	return s.grantLocked(now), now, nil
+}
+
+// sleeper keeps one timer for all the waits of a waiter.
+type sleeper struct{ timer clock.Timer }
+
+// until sleeps to at, or until w is nudged or ctx ends; the caller finds out which.
+func (sl *sleeper) until(ctx context.Context, clk clock.Clock, w *waiter, now, at clock.Instant) {
+	var fired <-chan time.Time
+	if at != forever {
+		fired = sl.arm(clk, at.Sub(now))
+	}
+	select {
+	case <-fired:
+	case <-w.wake:
+	case <-ctx.Done():
+	}
+}
+
+func (sl *sleeper) arm(clk clock.Clock, d time.Duration) <-chan time.Time {
+	if sl.timer == nil {
+		sl.timer = clk.NewTimer(d)
+	} else {
+		sl.timer.Reset(d)
+	}
+	return sl.timer.C()
+}
+
+func (sl *sleeper) stop() {
+	if sl.timer != nil {
+		sl.timer.Stop()
+	}
+}
