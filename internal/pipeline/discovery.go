@@ -1,0 +1,247 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// outboxFull stops the leasing of refused URLs until Output has taken some: a whole
+// site behind a Disallow must not pile up in memory.
+const outboxFull = 256
+
+// discovery is the state of the goroutine that owns the frontier.
+type discovery struct {
+	p        *Pipeline
+	frontier *frontier.Memory
+	seeds    <-chan canonical.URL // nil when there are no more
+	outbox   []*result            // refused URLs on their way to Output
+	out      int                  // leases whose worker has not reported back
+	pages    int                  // pages leased, retries not counted
+
+	end        End
+	stopping   bool
+	lastAnswer time.Time // when a page was last answered, or the crawl began
+	deadline   time.Time // from MaxTime; zero means none
+	blockedTil time.Time // until when the last warning said that all hosts are blocked
+}
+
+// run leases URLs until the crawl is over, and closes the leases channel.
+func (d *discovery) run(ctx context.Context) error {
+	defer close(d.p.leases)
+	clk := d.p.cfg.Clock
+	d.lastAnswer = clk.Now()
+	if d.p.cfg.MaxTime > 0 {
+		d.deadline = d.lastAnswer.Add(d.p.cfg.MaxTime)
+	}
+	for {
+		now := clk.Now()
+		wake := d.dispatch(now)
+		if d.over(now) {
+			return nil
+		}
+		if err := d.wait(ctx, now, wake); err != nil {
+			return err
+		}
+	}
+}
+
+// wait takes in what arrives next, or returns at the instant wake.
+func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
+	var alarm <-chan time.Time
+	if !wake.IsZero() {
+		t := d.p.cfg.Clock.NewTimer(wake.Sub(now))
+		defer t.Stop()
+		alarm = t.C()
+	}
+	var outbox chan<- *result
+	var first *result
+	if len(d.outbox) > 0 {
+		outbox, first = d.p.results, d.outbox[0]
+	}
+	select {
+	case ev := <-d.p.events:
+		d.event(ev)
+		d.drain()
+	case acks := <-d.p.acks:
+		d.acknowledge(acks)
+	case u, ok := <-d.seeds:
+		if !ok {
+			d.seeds = nil
+			return nil
+		}
+		d.seed(u)
+	case outbox <- first:
+		d.outbox[0] = nil
+		d.outbox = d.outbox[1:]
+	case <-alarm:
+	case <-d.p.stop:
+		d.halt(EndInterrupted, "asked to stop")
+	case ask := <-d.p.asks:
+		ask(d)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// drain takes in the events that are already there, so that one look at the frontier
+// serves them all.
+func (d *discovery) drain() {
+	for range len(d.p.events) {
+		d.event(<-d.p.events)
+	}
+}
+
+// dispatch leases as many URLs as there are idle workers and hosts that may be asked.
+// It returns the instant at which there may be more; zero means that only an event can
+// bring more.
+func (d *discovery) dispatch(now time.Time) time.Time {
+	for !d.stopping && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
+		if d.p.cfg.MaxPages > 0 && d.pages >= d.p.cfg.MaxPages {
+			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.p.cfg.MaxPages))
+			return time.Time{}
+		}
+		l, wake := d.frontier.Next(now)
+		if l == nil {
+			return d.idle(now, wake)
+		}
+		d.lease(l, now)
+	}
+	return d.deadline
+}
+
+func (d *discovery) lease(l *frontier.Lease, now time.Time) {
+	switch {
+	case l.Refused != "":
+		d.p.stats.refused.Add(1)
+		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now)})
+		return
+	case l.Kind == frontier.Robots:
+		d.p.cfg.Robots.Begin(l.Origin, now)
+	case l.Attempt == 0 && l.Returns == 0:
+		d.pages++
+	}
+	d.out++
+	d.p.leases <- l // never blocks: there is room for every worker
+}
+
+// refusedRecord is the record of a URL that robots.txt kept from being fetched.
+func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
+	rec := newRecord(l, now)
+	rec.Attempt = 0
+	rec.Error = &sink.Error{Class: classRobots, Message: l.Refused}
+	return rec
+}
+
+// idle decides what to do when no host may be asked before wake.
+func (d *discovery) idle(now, wake time.Time) time.Time {
+	if until, blocked := d.frontier.Blocked(now); blocked && d.out == 0 && d.seeds == nil && len(d.outbox) == 0 {
+		if until.Sub(d.lastAnswer) > d.p.cfg.MaxBlocked {
+			d.halt(EndBlocked, fmt.Sprintf("only blocked hosts remain, the first until %s", until.Format(time.TimeOnly)))
+			return time.Time{}
+		}
+		d.warnBlocked(now, until)
+	}
+	if wake.IsZero() || !d.deadline.IsZero() && d.deadline.Before(wake) {
+		return d.deadline
+	}
+	return wake
+}
+
+// warnBlocked says once per wait why nothing moves.
+func (d *discovery) warnBlocked(now, until time.Time) {
+	if !until.After(d.blockedTil) || until.Sub(now) < time.Second {
+		return
+	}
+	d.blockedTil = until
+	for _, w := range d.frontier.Hosts(now, 3) {
+		d.p.cfg.Log.Warn("only blocked hosts remain",
+			slog.String("host", w.Host), slog.Int("queued", w.Queued),
+			slog.String("reason", w.Reason), slog.Time("until", w.Until))
+	}
+}
+
+// over reports whether nothing is left to do or to wait for.
+func (d *discovery) over(now time.Time) bool {
+	if !d.deadline.IsZero() && !now.Before(d.deadline) {
+		d.halt(EndLimit, fmt.Sprintf("max_time %v reached", d.p.cfg.MaxTime))
+	}
+	if d.out > 0 || len(d.outbox) > 0 {
+		return false
+	}
+	c := d.frontier.Counts()
+	return c.Leased == 0 && (d.stopping || d.seeds == nil && c.Queued == 0)
+}
+
+// halt ends the leasing; the first reason stands.
+func (d *discovery) halt(end End, reason string) {
+	if d.stopping {
+		return
+	}
+	d.stopping, d.end = true, end
+	d.seeds, d.deadline = nil, time.Time{}
+	d.p.halted(end, reason)
+}
+
+func (d *discovery) seed(u canonical.URL) {
+	d.p.cfg.Scope.AddSeed(u)
+	it := frontier.Item{URL: u, Seed: true}
+	d.add([]found{{it, d.frontier.Fingerprint(&it)}}, d.p.cfg.Clock.Now())
+}
+
+func (d *discovery) add(links []found, now time.Time) {
+	for i := range links {
+		if added := d.frontier.Add(now, links[i].item, links[i].fp); added > frontier.Seen {
+			d.p.dropped(added, &links[i].item)
+		}
+	}
+}
+
+func (d *discovery) acknowledge(acks []ack) {
+	now := d.p.cfg.Clock.Now()
+	for i := range acks {
+		if acks[i].answered {
+			d.lastAnswer = now
+		}
+		d.add(acks[i].links, now)
+		d.frontier.Done(now, acks[i].lease)
+	}
+}
+
+// event takes in a worker's report.
+func (d *discovery) event(ev event) {
+	now := d.p.cfg.Clock.Now()
+	d.out--
+	d.frontier.Freed(now, ev.lease)
+	switch ev.fate {
+	case fateProcessed:
+	case fateReturned, fateNotNow:
+		d.frontier.Retry(now, ev.lease, ev.notBefore, false)
+	case fateRetry:
+		d.frontier.Retry(now, ev.lease, ev.notBefore, true)
+	case fateRobots:
+		d.robots(ev.lease, ev.answer, now)
+	}
+}
+
+// robots takes in the answer to a robots.txt request and wakes the host that waits for
+// it. A redirect becomes a request of its own, at the head of its host's queue.
+func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
+	if a.redirect != nil {
+		if d.frontier.AddRobots(now, *a.redirect) {
+			d.frontier.Done(now, l)
+			return
+		}
+		a.result = robots.Result{Kind: robots.Failed, Reason: "it has moved to a host for which the frontier has no room"}
+	}
+	d.p.gate.answer(l.Origin, a.result, now)
+	d.frontier.Done(now, l)
+	d.frontier.Wake(now, hostOf(l.Origin))
+}

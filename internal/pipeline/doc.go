@@ -1,0 +1,44 @@
+// Package pipeline is the crawl: four stages, the channels between them, and the end.
+//
+// This is the page to read first. A crawl is a closed loop:
+//
+//	           leases               fetched               results
+//	Discovery ────────▶ Extraction ─────────▶ Processing ─────────▶ Output
+//	   ▲  ▲                 │                                         │
+//	   │  └──── events ─────┘                                         │
+//	   └──────────────────────────── acks ────────────────────────────┘
+//
+// Discovery is one goroutine. It owns the frontier, so nothing in it needs a lock: it
+// takes in seeds and the links that come back with acknowledgements, and leases the
+// URL of the host that may be asked next. It hands out no more leases than there are
+// idle workers, so a lease never waits in a channel while its host's rate changes.
+//
+// Extraction is Concurrency workers. A worker takes a permit from the rate limiter,
+// which is the authority and normally grants at once because the frontier leased by
+// the limiter's own schedule; fetches; and reports what happened. When the host has
+// since said "not now", the lease goes back unused. A failure worth repeating becomes
+// an entry of the frontier with a not-before time. No worker ever sleeps for a host.
+//
+// Processing turns bytes into a record: links, title, metadata, digest. It also
+// canonicalizes links and asks the scope, because that is work for many cores.
+// User handlers run here.
+//
+// Output writes records to the sinks, and then acknowledges: the outcome and the links
+// found go back to Discovery together, after the record is written. So a crash repeats
+// a fetch but loses no URL.
+//
+// # Why it cannot deadlock
+//
+// The stages form a cycle, and a cycle of bounded channels can deadlock unless one
+// member never waits for the next. Discovery is that member: the leases channel has
+// room for every worker, and what Discovery itself has for Output (URLs refused by
+// robots.txt) is sent in the same select in which it receives. Every other stage may
+// block on the one to its right, which is the back-pressure.
+//
+// # The end
+//
+// The frontier's count of queued and leased URLs is exact, and a lease counts until
+// Output has acknowledged it. When both are zero, Discovery closes the leases channel
+// and the stages end one after another, left to right. [Pipeline.Stop] stops leasing
+// and lets everything under way finish; ending the context gives up at once.
+package pipeline

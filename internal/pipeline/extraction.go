@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// patience is how long a worker may wait for its permit. The frontier leased by the
+// limiter's own schedule, so a longer wait means that the host's situation changed in
+// between; the URL then waits in the frontier, where waiting is free.
+const patience = 20 * time.Millisecond
+
+// fetched is what a worker hands to Processing.
+type fetched struct {
+	lease      *frontier.Lease
+	resp       *fetch.Response // nil when no answer came
+	err        error
+	class      outcome.Class
+	sent       time.Time
+	permitWait time.Duration
+	total      time.Duration
+}
+
+// event is what a worker tells Discovery: that its slot is free, and what is to become
+// of the lease when Processing does not get it.
+type event struct {
+	lease     *frontier.Lease
+	fate      fate
+	notBefore time.Time
+	answer    *robotsAnswer // for fateRobots
+}
+
+type fate uint8
+
+const (
+	fateProcessed fate = iota // the lease went on to Processing
+	fateReturned              // unused: the limiter would have made it wait
+	fateNotNow                // the host said "not now": again, and not a try
+	fateRetry                 // a transient failure: again, and a try is spent
+	fateRobots                // it was for robots.txt, and here is the answer
+)
+
+// extract is one worker: it fetches what it is leased until there are no more leases.
+func (p *Pipeline) extract(ctx context.Context) error {
+	for l := range p.leases {
+		ev, page := p.visit(ctx, l)
+		if page != nil {
+			select {
+			case p.fetched <- page:
+			case <-ctx.Done():
+				page.resp.Release()
+				return ctx.Err()
+			}
+		}
+		// Told only now, so that a worker still waiting for Processing is not idle.
+		select {
+		case p.events <- ev:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// visit makes the request of one lease.
+func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
+	host := l.Host()
+	begin := p.cfg.Clock.Now()
+	permit, err := p.cfg.Limiter.Acquire(patient{ctx, begin.Add(patience)}, host)
+	l.Started()
+	wait := p.cfg.Clock.Since(begin)
+	p.stats.workerWait.Add(int64(wait))
+	if err != nil {
+		if errors.Is(err, ratelimit.ErrCircuitOpen) || errors.Is(err, context.DeadlineExceeded) {
+			p.stats.returned.Add(1)
+		}
+		return event{lease: l, fate: fateReturned, notBefore: begin}, nil
+	}
+	defer permit.Release()
+	f := p.request(ctx, l)
+	f.permitWait = wait
+	p.stats.workerBusy.Add(int64(f.total))
+	return p.judge(l, f)
+}
+
+// request fetches and tells the limiter how it went.
+func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
+	sent := p.cfg.Clock.Now()
+	req := fetch.Request{URL: l.URL.String()}
+	if l.Kind == frontier.Robots {
+		req.MaxBody = robots.MaxBytes
+	}
+	resp, err := p.cfg.Fetcher.Fetch(ctx, req)
+	f := &fetched{lease: l, resp: resp, err: err, sent: sent, total: p.cfg.Clock.Since(sent)}
+	fb := ratelimit.Feedback{Err: err, Latency: f.total, SentAt: sent, Retry: l.Attempt > 0 || l.Returns > 0}
+	status := 0
+	if resp != nil {
+		status = resp.Status
+		fb.StatusCode, fb.RetryAfter = resp.Status, resp.RetryAfter
+		if resp.Timings.FirstByte > 0 {
+			// The body's length is the page's business; the host's pace shows in its first byte.
+			fb.Latency = resp.Timings.FirstByte
+		}
+	}
+	f.class = classOf(status, err)
+	if f.class.Answered() {
+		fb.Err = nil
+	}
+	if !stale(err) {
+		p.cfg.Limiter.Feedback(l.Host(), fb)
+	}
+	p.stats.request(f)
+	return f
+}
+
+// classOf is the class of a request. Every answer but a good one has said all it has to
+// say in its header: a 429 whose body is spoilt still means "not now".
+func classOf(status int, err error) outcome.Class {
+	class, said := outcome.Of(status, err), outcome.Of(status, nil)
+	if status == 0 || said == outcome.OK || class == outcome.Canceled {
+		return class
+	}
+	return said
+}
+
+// stale reports whether the request met a kept connection that the host had given up
+// meanwhile, as it may: that says nothing about the host, nor about the URL.
+func stale(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && e.Stale
+}
+
+// judge decides where a finished request goes: on to Processing, or back.
+func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
+	now := p.cfg.Clock.Now()
+	ev := event{lease: l}
+	again := stale(f.err) && l.Returns < freePasses
+	if l.Kind == frontier.Robots && !again {
+		ev.fate, ev.answer = fateRobots, p.readRobots(f)
+		f.resp.Release()
+		return ev, nil
+	}
+	switch {
+	case f.class == outcome.Canceled:
+		ev.fate, ev.notBefore = fateReturned, now
+	case again:
+		ev.fate, ev.notBefore = fateNotNow, now
+	case notNow(f), f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
+		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
+	case f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
+		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
+	default:
+		return ev, f
+	}
+	if ev.fate != fateReturned {
+		p.stats.retries.Add(1)
+	}
+	f.resp.Release()
+	return ev, nil
+}
+
+// maxNotNowBackoff bounds the exponent for URLs a host keeps putting off: the limiter
+// decides when the host is asked again, the jitter here only spreads the URLs.
+const maxNotNowBackoff = 4
+
+// freePasses is how often a failure at a host that is down as a whole spends no try of
+// the URL that happened to be asked for. The bound is for URLs that fail for ever and,
+// being the last of their host, keep its breaker open by themselves.
+const freePasses = 5
+
+// down reports whether the host's breaker is open or half-open.
+func (p *Pipeline) down(host string) bool {
+	_, why := p.cfg.Limiter.ReadyAt(host, 0)
+	return why == ratelimit.LimitBreaker
+}
+
+// notNow reports whether the host refused the moment, not the URL.
+func notNow(f *fetched) bool {
+	return f.class == outcome.Throttled || f.class == outcome.Unavailable && f.resp.RetryAfter > 0
+}
+
+// patient is a context with an earlier deadline that costs no timer: the limiter reads
+// the deadline and fails at once when it cannot be met.
+type patient struct {
+	context.Context
+	until time.Time
+}
+
+// Deadline is the earlier of the two.
+func (c patient) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.until) {
+		return d, true
+	}
+	return c.until, true
+}

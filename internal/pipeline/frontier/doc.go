@@ -1,0 +1,31 @@
+// Package frontier holds the URLs not yet visited and decides which is next.
+//
+// A URL is unknown, queued, leased or visited, and moves in that order; a lease
+// that could not be used, and a fetch worth repeating, return it to queued. Queued
+// URLs wait in one FIFO per host (retries beside it, each with its own not-before
+// time), and hosts wait in a heap ordered by the instant at which they may be asked
+// next. That instant comes from a [Pacer], which the rate limiter implements, so
+// politeness is a matter of scheduling here: a host that must wait costs a heap
+// entry, never a worker.
+//
+// Before a host's first URL comes its robots.txt. A [Gate] says for each URL whether
+// its origin's rules are known (go, or refuse with a reason), nobody has asked for
+// them yet (the frontier then leases the robots.txt request itself, paced like every
+// other request), or they are on their way (the host waits).
+//
+// The invariant: queued + leased is exact. It is zero when, and only when, the crawl
+// is complete, so the end needs no idle timer.
+//
+// [Memory] is not safe for concurrent use: one goroutine owns it, and adds, leases
+// and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
+// [Memory.Counts].
+//
+// # Why slow hosts get half the slots
+//
+// A host that answers in five seconds holds a slot 250 times as long as one that
+// answers in 20 milliseconds, so a few such hosts would fill every slot and stop the
+// rest, however polite each is. Hosts that have not answered yet, and hosts that
+// hold a slot for longer than [SlowAfter], therefore share at most half of the
+// slots; the other half stays with hosts known to be quick. When no quick host has
+// work, slow ones may use all of them.
+package frontier

@@ -1,0 +1,170 @@
+package frontier
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// SlowAfter is how long a host may hold a slot on average before it counts as slow.
+// A second is far above what a healthy server takes for a page and far below the
+// timeouts that bound a sick one.
+const SlowAfter = time.Second
+
+// Kind says what a URL is fetched for.
+type Kind uint8
+
+// The kinds.
+const (
+	Page   Kind = iota // a page to process and record
+	Robots             // the robots.txt of an origin
+)
+
+// String is the name that records carry.
+func (k Kind) String() string {
+	if k == Robots {
+		return "robots"
+	}
+	return "page"
+}
+
+// Item is one URL to visit and how it was found.
+type Item struct {
+	URL      canonical.URL
+	Referrer string    // the page that linked here; empty for a seed
+	Origin   string    // for Robots: the origin whose rules are asked for
+	Queued   time.Time // when it was first added
+	Depth    int32     // links from a seed
+	Hops     uint8     // redirects since the last link
+	Attempt  uint8     // fetches so far that count as tries
+	Returns  uint16    // times the host said "not now", which are not tries
+	Kind     Kind
+	Seed     bool // given by the user, or where a seed redirected to
+}
+
+// Lease is a URL handed out. It ends with exactly one Done, Retry or Return, and,
+// when it held a slot, one Freed; the two may come in either order.
+type Lease struct {
+	Item
+	Refused string // why the URL must not be fetched; such a lease holds no slot
+
+	host     *host
+	at       time.Time // when it was leased
+	started  bool      // Started was called
+	freed    bool
+	finished bool
+}
+
+// Host is the name under which the URL's host is paced.
+func (l *Lease) Host() string { return l.host.name }
+
+// Started says that the holder has asked the limiter for its permit, so that the
+// lease need no longer be counted ahead of it. It may be called from any goroutine,
+// and more than once by the same one.
+func (l *Lease) Started() {
+	if !l.started {
+		l.started = true
+		l.host.handed.Add(-1)
+	}
+}
+
+// Pacer says when a host may be asked.
+type Pacer interface {
+	// ReadyAt is the instant at which one more request, beyond ahead others already
+	// handed out, would not wait, and what makes it wait until then.
+	ReadyAt(domain string, ahead int) (time.Time, ratelimit.Limit)
+}
+
+// Pass is a gate's answer.
+type Pass uint8
+
+// The answers.
+const (
+	Go     Pass = iota // may be fetched
+	Ask                // ask for the origin's rules first
+	Wait               // the rules are on their way, or to be asked for again later
+	Refuse             // must not be fetched
+)
+
+// Verdict is a gate's answer for one URL, with the instant until which a Wait lasts
+// (zero: until [Memory.Wake]) and the reason for a Wait or a Refuse.
+type Verdict struct {
+	Pass   Pass
+	Until  time.Time
+	Reason string
+}
+
+// Gate holds URLs back until their origin's rules are known.
+type Gate interface {
+	Check(u canonical.URL, now time.Time) Verdict
+}
+
+// Config shapes a frontier. Pacer is required.
+type Config struct {
+	Pacer Pacer
+	// Gate is asked before a URL is leased. Nil lets every URL pass.
+	Gate Gate
+	// Slots is how many leases may be out at a time over all hosts; it only shapes
+	// how they are shared, the owner keeps the count. Zero means 64.
+	Slots int
+	// PerHost is how many leases one host may have out. Zero means 8.
+	PerHost int
+	// MaxURLs bounds the URLs known, queued or visited: 8 bytes each for the
+	// fingerprint, about 150 while queued. Zero means 10,000,000.
+	MaxURLs int
+	// MaxHosts bounds the hosts known, about 300 bytes each. Zero means 1,000,000.
+	MaxHosts int
+	// MaxPagesPerHost bounds the pages leased of one host. Zero means no bound.
+	MaxPagesPerHost int
+	// Key makes the fingerprints of this crawl unpredictable to the web, so that
+	// nobody can craft two URLs that collide.
+	Key uint64
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Slots, 64)
+	def(&c.PerHost, 8)
+	def(&c.MaxURLs, 10_000_000)
+	def(&c.MaxHosts, 1_000_000)
+	return c
+}
+
+// Added is what became of a URL offered to the frontier.
+type Added uint8
+
+// The ways in which an offer ends.
+const (
+	Queued    Added = iota // new, now queued
+	Seen                   // known already
+	Full                   // MaxURLs reached
+	HostsFull              // MaxHosts reached
+	HostPages              // MaxPagesPerHost URLs of this host are known already
+	numAdded
+)
+
+// String names the end of an offer for counters and logs.
+func (a Added) String() string {
+	return [numAdded]string{"queued", "seen", "frontier_full", "hosts_full", "host_pages"}[a]
+}
+
+// Counts is the exact state of a frontier.
+type Counts struct {
+	Queued int64 `json:"queued"` // waiting, retries included
+	Leased int64 `json:"leased"` // handed out and not yet acknowledged
+	Known  int64 `json:"known"`  // ever accepted
+	Hosts  int64 `json:"hosts"`  // known at the moment
+}
+
+// counts are the live counters behind Counts, readable from any goroutine.
+type counts struct{ queued, leased, known, hosts atomic.Int64 }
+
+func (c *counts) load() Counts {
+	return Counts{c.queued.Load(), c.leased.Load(), c.known.Load(), c.hosts.Load()}
+}

@@ -1,0 +1,515 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// at is the instant d after the start.
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// paced lets a host be asked every interval, counted in permits taken.
+type paced struct {
+	interval map[string]time.Duration
+	free     map[string]time.Time
+	why      ratelimit.Limit
+}
+
+func newPaced() *paced {
+	return &paced{map[string]time.Duration{}, map[string]time.Time{}, ratelimit.LimitLearned}
+}
+
+func (p *paced) ReadyAt(host string, ahead int) (time.Time, ratelimit.Limit) {
+	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), p.why
+}
+
+// take is the permit that the holder of a lease gets.
+func (p *paced) take(l *Lease, now time.Time) {
+	p.free[l.Host()] = now.Add(p.interval[l.Host()])
+	l.Started()
+}
+
+type gateFunc func(u canonical.URL, now time.Time) Verdict
+
+func (g gateFunc) Check(u canonical.URL, now time.Time) Verdict { return g(u, now) }
+
+func link(t require.TestingT, s string) Item {
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return Item{URL: u}
+}
+
+func open(t *testing.T, cfg Config) *Memory {
+	t.Helper()
+	if cfg.Pacer == nil {
+		cfg.Pacer = newPaced()
+	}
+	f, err := NewMemory(cfg)
+	require.NoError(t, err)
+	return f
+}
+
+func add(t require.TestingT, f *Memory, now time.Time, urls ...string) (last Added) {
+	for _, s := range urls {
+		it := link(t, s)
+		last = f.Add(now, it, f.Fingerprint(&it))
+	}
+	return last
+}
+
+// next leases and takes the permit; it fails the test when nothing may be leased.
+func next(t *testing.T, f *Memory, now time.Time) *Lease {
+	t.Helper()
+	l, wake := f.Next(now)
+	if l == nil {
+		t.Fatalf("Next at %v = nothing until %v, want a lease", now.Sub(start), wake.Sub(start))
+	}
+	if p, ok := f.cfg.Pacer.(*paced); ok && l.Refused == "" {
+		p.take(l, now)
+	}
+	return l
+}
+
+func wantNone(t *testing.T, f *Memory, now, wantWake time.Time) {
+	t.Helper()
+	l, wake := f.Next(now)
+	if l != nil || !wake.Equal(wantWake) {
+		t.Fatalf("Next at %v = %v until %v, want nothing until %v", now.Sub(start), l, wake, wantWake)
+	}
+}
+
+func end(f *Memory, now time.Time, l *Lease) {
+	f.Freed(now, l)
+	f.Done(now, l)
+}
+
+func TestNewMemoryNeedsPacer(t *testing.T) {
+	_, err := NewMemory(Config{})
+	require.ErrorContains(t, err, "Pacer")
+}
+
+func TestAddOnce(t *testing.T) {
+	f := open(t, Config{})
+	for i, tc := range []struct {
+		url  string
+		want Added
+	}{
+		{"http://a.test/", Queued},
+		{"http://a.test/", Seen},
+		{"http://a.test/x", Queued},
+		{"http://a.test/x#frag", Seen},
+		{"https://a.test/", Queued},
+	} {
+		if got := add(t, f, start, tc.url); got != tc.want {
+			t.Errorf("%d: Add(%s) = %v, want %v", i, tc.url, got, tc.want)
+		}
+	}
+	require.Equal(t, Counts{Queued: 3, Known: 3, Hosts: 1}, f.Counts())
+}
+
+func TestBounds(t *testing.T) {
+	t.Run("urls", func(t *testing.T) {
+		f := open(t, Config{MaxURLs: 2})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/1", "http://a.test/2"))
+		require.Equal(t, Full, add(t, f, start, "http://a.test/3"))
+		require.Equal(t, Seen, add(t, f, start, "http://a.test/1"))
+	})
+	t.Run("hosts with work are kept", func(t *testing.T) {
+		f := open(t, Config{MaxHosts: 1})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/"))
+		require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
+		end(f, start, next(t, f, start))
+		require.Equal(t, Queued, add(t, f, start, "http://b.test/"), "a.test has no work left and may be forgotten")
+		require.Equal(t, int64(1), f.Counts().Hosts)
+		require.Equal(t, Seen, add(t, f, start, "http://a.test/"), "its URLs are not forgotten")
+	})
+	t.Run("pages of a host", func(t *testing.T) {
+		f := open(t, Config{MaxPagesPerHost: 2})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/1", "http://a.test/2"))
+		require.Equal(t, HostPages, add(t, f, start, "http://a.test/3"))
+		require.Equal(t, Queued, add(t, f, start, "http://b.test/1"))
+	})
+}
+
+func TestRefusedDoesNotCountAgainstBudget(t *testing.T) {
+	refuse := gateFunc(func(u canonical.URL, _ time.Time) Verdict {
+		if u.Path() == "/private" {
+			return Verdict{Pass: Refuse, Reason: "robots.txt line 2"}
+		}
+		return Verdict{}
+	})
+	f := open(t, Config{MaxPagesPerHost: 1, Gate: refuse})
+	add(t, f, start, "http://a.test/private")
+	require.Equal(t, HostPages, add(t, f, start, "http://a.test/1"))
+	l := next(t, f, start)
+	require.Equal(t, "robots.txt line 2", l.Refused)
+	f.Done(start, l)
+	require.True(t, f.Empty())
+	require.Equal(t, Queued, add(t, f, start, "http://a.test/1"))
+}
+
+func TestPacing(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"] = time.Second
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://b.test/1", "http://b.test/2")
+	var order []string
+	for range 3 {
+		l := next(t, f, start)
+		order = append(order, l.URL.String())
+		end(f, start, l)
+	}
+	require.Equal(t, []string{"http://a.test/1", "http://b.test/1", "http://b.test/2"}, order)
+	wantNone(t, f, start, at(time.Second))
+	require.Equal(t, "http://a.test/2", next(t, f, at(time.Second)).URL.String())
+}
+
+// Between a lease and its permit the limiter does not know of it yet; the frontier
+// counts it ahead, and so never leases two URLs for one permit.
+func TestLeaseNotYetStartedCountsAhead(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"], p.free["a.test"] = time.Second, start
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1", "http://a.test/2")
+	l, _ := f.Next(start)
+	require.NotNil(t, l)
+	wantNone(t, f, start, at(time.Second))
+	p.take(l, start)
+	wantNone(t, f, start, at(time.Second))
+}
+
+func TestRoundRobinAmongReadyHosts(t *testing.T) {
+	f := open(t, Config{})
+	for _, h := range []string{"a", "b", "c"} {
+		for i := range 3 {
+			add(t, f, start, fmt.Sprintf("http://%s.test/%d", h, i))
+		}
+	}
+	var order string
+	for range 9 {
+		l := next(t, f, start)
+		order += l.Host()[:1]
+		end(f, start, l)
+	}
+	require.Equal(t, "abcabcabc", order)
+}
+
+func TestPerHost(t *testing.T) {
+	f := open(t, Config{PerHost: 2})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	one, _ := next(t, f, start), next(t, f, start)
+	wantNone(t, f, start, time.Time{})
+	f.Freed(at(time.Second), one)
+	f.Freed(at(time.Second), one) // a second time changes nothing
+	require.NotNil(t, next(t, f, at(time.Second)))
+	wantNone(t, f, at(time.Second), time.Time{})
+}
+
+// While a host fails, each failure is another URL's: an outage must not use up the tries
+// of one.
+func TestFailuresAreSpread(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	for i, want := range []string{"/1", "/2", "/3", "/1", "/2"} {
+		now := at(time.Duration(i) * time.Minute)
+		l := next(t, f, now)
+		require.Equal(t, want, l.URL.Path())
+		f.Freed(now, l)
+		f.Retry(now, l, now.Add(time.Second), true)
+	}
+}
+
+func TestRetryWaitsAndGoesFirst(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	l := next(t, f, start)
+	f.Freed(start, l)
+	f.Retry(start, l, at(5*time.Second), true)
+	end(f, start, next(t, f, start))
+	got := next(t, f, at(5*time.Second))
+	require.Equal(t, "http://a.test/1", got.URL.String())
+	require.Equal(t, uint8(1), got.Attempt)
+	f.Freed(at(5*time.Second), got)
+	f.Retry(at(5*time.Second), got, at(6*time.Second), false)
+	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
+	wantNone(t, f, at(5*time.Second), at(6*time.Second))
+	got = next(t, f, at(6*time.Second))
+	require.Equal(t, uint8(1), got.Attempt, "a return spends no try")
+	require.Equal(t, uint16(1), got.Returns)
+	end(f, at(6*time.Second), got)
+	require.True(t, f.Empty())
+}
+
+func TestEndingTwicePanics(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1")
+	l := next(t, f, start)
+	end(f, start, l)
+	require.Panics(t, func() { f.Done(start, l) })
+}
+
+func TestGateAsksFirst(t *testing.T) {
+	pass := Verdict{Pass: Ask}
+	p := newPaced()
+	p.interval["a.test"] = time.Second
+	f := open(t, Config{Pacer: p, Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	add(t, f, start, "http://a.test/1")
+
+	l := next(t, f, start)
+	require.Equal(t, Robots, l.Kind)
+	require.Equal(t, "http://a.test/robots.txt", l.URL.String())
+	require.Equal(t, "http://a.test", l.Origin)
+	require.Equal(t, int64(1), f.Counts().Queued, "the page still waits")
+
+	pass = Verdict{Pass: Wait, Reason: "robots.txt is being fetched"}
+	wantNone(t, f, at(2*time.Second), time.Time{})
+	pass = Verdict{}
+	end(f, at(3*time.Second), l)
+	f.Wake(at(3*time.Second), "a.test")
+	require.Equal(t, "http://a.test/1", next(t, f, at(3*time.Second)).URL.String())
+}
+
+func TestGateWaitEnds(t *testing.T) {
+	f := open(t, Config{Gate: gateFunc(func(_ canonical.URL, now time.Time) Verdict {
+		if now.Before(at(time.Minute)) {
+			return Verdict{Pass: Wait, Until: at(time.Minute), Reason: "robots.txt unreachable"}
+		}
+		return Verdict{}
+	})})
+	add(t, f, start, "http://a.test/1")
+	wantNone(t, f, start, at(time.Minute))
+	until, blocked := f.Blocked(start)
+	require.True(t, blocked)
+	require.Equal(t, at(time.Minute), until)
+	require.Equal(t, []HostState{{
+		Host: "a.test", Queued: 1, Reason: "robots.txt unreachable", Until: at(time.Minute), Blocked: true,
+	}}, f.Hosts(start, 10))
+	require.NotNil(t, next(t, f, at(time.Minute)))
+}
+
+func TestRobotsRedirectGoesAheadOfGateAndSeenSet(t *testing.T) {
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return Verdict{Pass: Wait} })})
+	add(t, f, start, "http://b.test/robots.txt", "http://b.test/")
+	it := link(t, "http://b.test/robots.txt")
+	it.Origin = "http://a.test"
+	require.True(t, f.AddRobots(start, it))
+	l := next(t, f, start)
+	require.Equal(t, Robots, l.Kind)
+	require.Equal(t, "http://a.test", l.Origin)
+}
+
+func TestBlockedOnlyWhenAllRefuse(t *testing.T) {
+	p := newPaced()
+	p.why = ratelimit.LimitRetryAfter
+	p.free["a.test"] = at(time.Minute)
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1", "http://b.test/1")
+	l := next(t, f, start)
+	_, blocked := f.Blocked(start)
+	require.False(t, blocked, "b.test is being asked")
+	end(f, start, l)
+	wantNone(t, f, start, at(time.Minute))
+	until, blocked := f.Blocked(start)
+	require.True(t, blocked)
+	require.Equal(t, at(time.Minute), until)
+
+	p.why = ratelimit.LimitLearned
+	p.free["c.test"] = at(time.Second)
+	add(t, f, start, "http://c.test/1")
+	wantNone(t, f, start, at(time.Second))
+	_, blocked = f.Blocked(start)
+	require.False(t, blocked, "c.test only keeps its pace")
+}
+
+// Slow hosts must leave half of the slots to quick ones, and take them all when there
+// are no others.
+func TestSlowLane(t *testing.T) {
+	const slots = 8
+	f := open(t, Config{Slots: slots, PerHost: slots})
+	for h := range 6 {
+		for i := range 20 {
+			add(t, f, start, fmt.Sprintf("http://slow%d.test/%d", h, i))
+		}
+	}
+	out := map[*Lease]bool{}
+	lease := func(now time.Time) (n int) {
+		for len(out) < slots {
+			l, _ := f.Next(now)
+			if l == nil {
+				break
+			}
+			l.Started()
+			out[l] = true
+			n++
+		}
+		return n
+	}
+	require.Equal(t, slots/2, lease(start), "hosts that have not answered share half of the slots")
+
+	add(t, f, start, "http://quick.test/0")
+	require.Zero(t, lease(start), "nobody knows yet that it is quick")
+	for l := range out {
+		end(f, at(5*time.Second), l)
+		delete(out, l)
+	}
+	now := at(5 * time.Second)
+	for len(f.hosts["quick.test"].out) == 0 {
+		require.NotZero(t, lease(now))
+		for l := range out {
+			if l.Host() != "quick.test" {
+				now = now.Add(5 * time.Second)
+				end(f, now, l)
+				delete(out, l)
+			}
+		}
+	}
+	for l := range out {
+		end(f, now.Add(20*time.Millisecond), l)
+		delete(out, l)
+	}
+	for i := range 100 {
+		add(t, f, now, fmt.Sprintf("http://quick.test/more%d", i))
+	}
+	lease(now)
+	slow := 0
+	for l := range out {
+		if l.Host() != "quick.test" {
+			slow++
+		}
+	}
+	require.LessOrEqual(t, slow, slots/2, "slow hosts while a quick one has work")
+	require.Len(t, out, slots, "the quick one takes the rest")
+
+	for range 10000 { // the quick host runs dry, and then the slow ones may have every slot
+		for l := range out {
+			if l.Host() == "quick.test" {
+				end(f, now, l)
+				delete(out, l)
+			}
+		}
+		lease(now)
+		if f.quick == 0 {
+			break
+		}
+	}
+	require.Len(t, out, slots)
+}
+
+// The law of the frontier: every URL added is leased until it is done, exactly once
+// more than it was given back, and queued + leased is zero then and only then.
+func TestEveryURLOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPaced()
+		f, err := NewMemory(Config{Pacer: p, Slots: 4, PerHost: 2})
+		require.NoError(t, err)
+		now := start
+		added, done := map[string]bool{}, map[string]int{}
+		var out []*Lease
+		take := func() *Lease {
+			i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
+			l := out[i]
+			out = append(out[:i], out[i+1:]...)
+			return l
+		}
+		step := func(what int) {
+			switch {
+			case what == 0:
+				u := fmt.Sprintf("http://h%d.test/%d", rapid.IntRange(0, 3).Draw(t, "host"), rapid.IntRange(0, 9).Draw(t, "page"))
+				p.interval[link(t, u).URL.Host()] = time.Duration(rapid.IntRange(0, 3).Draw(t, "interval")) * time.Second
+				if got, want := add(t, f, now, u), added[u]; (got == Seen) != want {
+					t.Fatalf("Add(%s) = %v, known %v", u, got, want)
+				}
+				added[u] = true
+			case what == 1 && len(out) < 4:
+				if l, _ := f.Next(now); l != nil {
+					p.take(l, now)
+					out = append(out, l)
+				}
+			case what == 2 && len(out) > 0:
+				l := take()
+				f.Freed(now, l)
+				f.Done(now, l)
+				done[l.URL.String()]++
+			case what == 3 && len(out) > 0:
+				l := take()
+				spend := rapid.Bool().Draw(t, "spend")
+				f.Retry(now, l, now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "backoff"))*time.Second), spend)
+				f.Freed(now, l)
+			case what == 4:
+				now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			}
+		}
+		for _, what := range rapid.SliceOf(rapid.IntRange(0, 4)).Draw(t, "steps") {
+			step(what)
+		}
+		for i := 0; !f.Empty(); i++ {
+			if i > 1000 {
+				t.Fatalf("the frontier does not drain: %+v, waits %+v", f.Counts(), f.Hosts(now, 9))
+			}
+			for len(out) > 0 {
+				step(2)
+			}
+			l, wake := f.Next(now)
+			if l != nil {
+				p.take(l, now)
+				out = append(out, l)
+			} else if wake.After(now) {
+				now = wake
+			}
+		}
+		require.Len(t, done, len(added))
+		for u, n := range done {
+			require.Equal(t, 1, n, u)
+		}
+	})
+}
+
+func TestSeenSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s seenSet
+		model := map[uint64]bool{}
+		for _, fp := range rapid.SliceOf(rapid.Uint64Range(0, 300)).Draw(t, "fingerprints") {
+			fp *= 1 << 40 // equal low bits: every one collides in the table
+			require.Equal(t, model[fp], s.has(fp))
+			require.Equal(t, !model[fp], s.add(fp))
+			model[fp] = true
+			require.Equal(t, len(model), s.len())
+		}
+	})
+}
+
+// BenchmarkDispatch is one lease and its end among many hosts, ready or waiting.
+func BenchmarkDispatch(b *testing.B) {
+	for _, hosts := range []int{1, 1000, 100_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			p := newPaced()
+			f, err := NewMemory(Config{Pacer: p})
+			require.NoError(b, err)
+			for h := range hosts {
+				add(b, f, start, fmt.Sprintf("http://h%d.test/", h))
+				p.interval[fmt.Sprintf("h%d.test", h)] = time.Duration(h) * time.Millisecond
+			}
+			now := start
+			b.ReportAllocs()
+			for b.Loop() {
+				l, wake := f.Next(now)
+				if l == nil {
+					now = wake
+					continue
+				}
+				p.take(l, now)
+				f.Freed(now, l)
+				f.Retry(now, l, now, false)
+			}
+		})
+	}
+}

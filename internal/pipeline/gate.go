@@ -1,0 +1,88 @@
+package pipeline
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// gate lets URLs pass by the robots.txt of their origin, and says when to ask for it.
+type gate struct {
+	cache   *robots.Cache
+	limiter Limiter
+	delays  bool // whether Crawl-delay is obeyed
+	retries int  // failures after which an origin's URLs are refused rather than kept waiting
+	log     *slog.Logger
+}
+
+var _ frontier.Gate = (*gate)(nil)
+
+// Check is the verdict on one URL at now.
+func (g *gate) Check(u canonical.URL, now time.Time) frontier.Verdict {
+	e := g.cache.Lookup(u.Origin(), now)
+	switch {
+	case e.Due(now):
+		return frontier.Verdict{Pass: frontier.Ask}
+	case e.Rules != nil:
+		if v := e.Rules.Check(u.Path()); !v.Allowed {
+			return frontier.Verdict{Pass: frontier.Refuse, Reason: v.Reason}
+		}
+		return frontier.Verdict{}
+	case e.State == robots.Unreachable && (e.Lasting || e.Attempts > g.retries):
+		return frontier.Verdict{Pass: frontier.Refuse, Reason: "robots.txt cannot be had: " + e.Reason}
+	case e.State == robots.Pending:
+		return frontier.Verdict{Pass: frontier.Wait, Reason: "robots.txt is being fetched"}
+	}
+	return frontier.Verdict{Pass: frontier.Wait, Until: e.RetryAt, Reason: "robots.txt cannot be had yet: " + e.Reason}
+}
+
+// answer takes in what came of asking for an origin's robots.txt.
+func (g *gate) answer(origin string, res robots.Result, now time.Time) {
+	e := g.cache.Answer(origin, now, res)
+	if e.Rules != nil && g.delays {
+		g.limiter.SetCrawlDelay(hostOf(origin), e.Rules.CrawlDelay())
+	}
+	if e.State == robots.Unreachable {
+		g.log.Warn("robots.txt cannot be had", slog.String("origin", origin),
+			slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
+	}
+}
+
+// hostOf is the host of an origin, as [canonical.URL.Host] gives it.
+func hostOf(origin string) string {
+	_, host, _ := strings.Cut(origin, "://")
+	return host
+}
+
+// robotsAnswer is what a robots.txt request came to: a verdict for the cache, or one
+// more request to make.
+type robotsAnswer struct {
+	result   robots.Result
+	redirect *frontier.Item // nil unless the file has moved
+}
+
+// readRobots gives a finished robots.txt request its meaning.
+func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
+	l := f.lease
+	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
+	if f.resp != nil {
+		in.Status, in.Body = f.resp.Status, f.resp.Body
+		// A Retry-After is the limiter's, which keeps it within what the user believes.
+		in.Location = location(f.resp.Location)
+	}
+	a := &robotsAnswer{result: robots.FromAnswer(in)}
+	if a.result.Kind != robots.Moved {
+		return a
+	}
+	to, err := l.URL.Resolve(a.result.Location)
+	if err != nil { // it has moved to where nothing can be: there is none
+		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
+		return a
+	}
+	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Hops: l.Hops + 1}
+	return a
+}

@@ -1,0 +1,180 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/scope"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// memorySink keeps the records it is given.
+type memorySink struct {
+	mu      sync.Mutex // guards what follows
+	records []*sink.Record
+	fail    error
+}
+
+func (s *memorySink) Write(rec *sink.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	s.records = append(s.records, rec)
+	return nil
+}
+func (*memorySink) Flush() error { return nil }
+func (*memorySink) Close() error { return nil }
+
+// byURL holds the records by URL, and fails the test if one has two.
+func (s *memorySink) byURL(t *testing.T) map[string]*sink.Record {
+	t.Helper()
+	m := map[string]*sink.Record{}
+	for _, rec := range s.records {
+		require.NotContains(t, m, rec.URL, "two records of one URL")
+		m[rec.URL] = rec
+	}
+	return m
+}
+
+// world is a crawl of hosts in memory, inside a synctest bubble.
+type world struct {
+	Config
+	limits ratelimit.Config
+	out    *memorySink
+	client *fetch.Client
+	site   *testsite.Site
+	began  time.Time
+}
+
+// newWorld serves a site and prepares a crawl of it. Everything ends with the test.
+func newWorld(t *testing.T, cfg testsite.Config) *world {
+	t.Helper()
+	var network testsite.Memory
+	cfg.Listen = network.Listen
+	site, err := testsite.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, site.Listen())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- site.Run(ctx) }()
+	w := newWorldOn(t, fetch.Config{DialContext: network.DialContext, MaxConnsPerHost: 100})
+	w.site = site
+	t.Cleanup(func() {
+		w.client.Close()
+		stop()
+		require.NoError(t, <-served)
+	})
+	return w
+}
+
+// newWorldOn prepares a crawl through a client.
+func newWorldOn(t *testing.T, fc fetch.Config) *world {
+	t.Helper()
+	client, err := fetch.New(fc)
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	sc, err := scope.New(scope.Config{MaxDepth: scope.Unlimited, MaxRedirects: 10})
+	require.NoError(t, err)
+	cache, err := robots.New(robots.Config{Agent: "Treadlight"})
+	require.NoError(t, err)
+	w := &world{out: &memorySink{}, client: client, limits: ratelimit.DefaultConfig(), began: time.Now()}
+	w.Config = Config{
+		Fetcher: client, Scope: sc, Sinks: []sink.Sink{w.out},
+		Robots:  cache,
+		Retries: 3, Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 30 * time.Second},
+		MaxBlocked: 5 * time.Minute, Processors: 2,
+	}
+	return w
+}
+
+// build makes the pipeline.
+func (w *world) build(t *testing.T) *Pipeline {
+	t.Helper()
+	limiter, err := ratelimit.New(w.limits)
+	require.NoError(t, err)
+	w.Limiter = limiter
+	p, err := New(w.Config)
+	require.NoError(t, err)
+	return p
+}
+
+// crawl runs to the end from the seeds; without any, from every host of the site.
+func (w *world) crawl(t *testing.T, seeds ...string) (*Pipeline, error) {
+	t.Helper()
+	p := w.build(t)
+	if len(seeds) == 0 {
+		seeds = w.site.URLs()
+	}
+	return p, w.run(t.Context(), t, p, seeds...)
+}
+
+func (w *world) run(ctx context.Context, t *testing.T, p *Pipeline, seeds ...string) error {
+	t.Helper()
+	var urls []canonical.URL
+	for _, s := range seeds {
+		u, err := canonical.Parse(s)
+		require.NoError(t, err)
+		urls = append(urls, u)
+	}
+	return p.Run(ctx, slices.Values(urls))
+}
+
+func requireEnd(t *testing.T, p *Pipeline, want End) {
+	t.Helper()
+	end, reason := p.End()
+	require.Equal(t, want.String(), end.String(), reason)
+}
+
+// requireWhole fails the test unless every URL of the site was visited, once, and
+// nothing was asked that the hosts object to.
+func (w *world) requireWhole(t *testing.T) testsite.Report {
+	t.Helper()
+	r := w.site.Report()
+	for _, h := range r.Hosts {
+		require.EqualValues(t, h.URLs, h.Distinct, "%s: URLs served", h.Name)
+		require.Zero(t, h.Duplicates, "%s: served twice", h.Name)
+		require.Zero(t, h.InsideRetryAfter, "%s: inside a Retry-After", h.Name)
+		require.Zero(t, h.RobotsViolations, "%s: disallowed", h.Name)
+		require.Zero(t, h.DelayViolations, "%s: under the Crawl-delay", h.Name)
+		require.Zero(t, h.BeforeRobots, "%s: before robots.txt", h.Name)
+	}
+	w.out.byURL(t)
+	return r
+}
+
+var errFull = errors.New("no space left on device")
+
+// healthyClock notes when the last page of a healthy host was recorded.
+type healthyClock struct {
+	memorySink
+	isHealthy map[string]bool
+	began     time.Time
+	last      time.Duration
+	n         int
+}
+
+func (h *healthyClock) Write(rec *sink.Record) error {
+	u, err := canonical.Parse(rec.URL)
+	if err == nil && h.isHealthy[u.Origin()] && rec.Status == 200 {
+		h.n++
+		h.last = time.Since(h.began)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+)
+
+// ackBatch bounds the records written between two flushes, and so the acknowledgements
+// that wait for one.
+const ackBatch = 256
+
+// output writes records until Processing and Discovery have no more. Records that are
+// there together are flushed, and acknowledged, together.
+func (p *Pipeline) output(ctx context.Context) error {
+	for r := range p.results {
+		acks := make([]ack, 0, 1+len(p.results))
+		for r != nil {
+			if err := p.write(r); err != nil {
+				return err
+			}
+			acks = append(acks, ack{
+				lease: r.lease, links: r.links,
+				answered: r.rec.Status != 0 && r.lease.Refused == "",
+			})
+			r = p.moreResults(len(acks))
+		}
+		for _, s := range p.cfg.Sinks {
+			if err := s.Flush(); err != nil {
+				return fmt.Errorf("write output: %w", err)
+			}
+		}
+		select {
+		case p.acks <- acks:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// moreResults is a result that is already there, or nil.
+func (p *Pipeline) moreResults(n int) *result {
+	if n >= ackBatch {
+		return nil
+	}
+	select {
+	case r := <-p.results: // nil when closed
+		return r
+	default:
+		return nil
+	}
+}
+
+func (p *Pipeline) write(r *result) error {
+	for _, s := range p.cfg.Sinks {
+		if err := s.Write(r.rec); err != nil {
+			return fmt.Errorf("write output: %w", err)
+		}
+	}
+	p.stats.record(r.rec)
+	return nil
+}

@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// End is why a crawl ended.
+type End uint8
+
+// The ends.
+const (
+	EndNone        End = iota // it has not ended
+	EndDone                   // every URL in scope was visited
+	EndLimit                  // MaxPages or MaxTime was reached
+	EndBlocked                // only hosts that refuse to be asked remain
+	EndInterrupted            // Stop was called
+	EndFailed                 // an error ended it: a sink, a handler, or the context
+	numEnds
+)
+
+// String names the end for logs and snapshots.
+func (e End) String() string {
+	return [numEnds]string{"running", "done", "limit", "blocked", "interrupted", "failed"}[e]
+}
+
+// MarshalText writes the name, so that JSON shows it.
+func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// Pipeline is one crawl. Build it with New and call Run once.
+type Pipeline struct {
+	cfg      Config
+	frontier *frontier.Memory // owned by Discovery while Run runs
+	gate     *gate
+	stats    stats
+
+	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
+	fetched chan *fetched
+	results chan *result
+	events  chan event
+	acks    chan []ack
+	asks    chan func(*discovery)
+
+	stop     chan struct{}
+	stopOnce sync.Once
+	began    atomic.Bool
+	gone     chan struct{} // closed when Discovery has ended
+
+	mu     sync.Mutex // guards what follows
+	start  time.Time
+	finish time.Time // zero while running
+	end    End
+	reason string
+}
+
+// New builds a crawl and starts nothing. The error names the field that is wrong.
+func New(cfg Config) (*Pipeline, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{
+		cfg:     cfg,
+		leases:  make(chan *frontier.Lease, cfg.Concurrency),
+		fetched: make(chan *fetched, cfg.Processors),
+		results: make(chan *result, ackBatch),
+		events:  make(chan event, cfg.Concurrency),
+		acks:    make(chan []ack, 1),
+		asks:    make(chan func(*discovery)),
+		stop:    make(chan struct{}),
+		gone:    make(chan struct{}),
+	}
+	fc := frontier.Config{
+		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
+		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, MaxPagesPerHost: cfg.MaxPagesPerHost, Key: cfg.Key,
+	}
+	if cfg.Robots != nil {
+		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
+		fc.Gate = p.gate
+	}
+	p.frontier, err = frontier.NewMemory(fc)
+	return p, err
+}
+
+// Run visits the seeds and all that the scope lets in, and returns when the crawl is
+// over; nothing it started is left then. The error is nil for every End but EndFailed:
+// it is the sink's, the handler's or ctx's.
+func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+	if p.began.Swap(true) {
+		return errors.New("pipeline: Run was called before: build a new pipeline for another crawl")
+	}
+	p.mu.Lock()
+	p.start = p.cfg.Clock.Now()
+	p.mu.Unlock()
+	err := p.stages(ctx, seeds)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finish = p.cfg.Clock.Now()
+	switch {
+	case err != nil:
+		p.end, p.reason = EndFailed, err.Error()
+	case p.end == EndNone:
+		p.end, p.reason = EndDone, "every URL in scope was visited"
+	}
+	return err
+}
+
+// stages runs the four stages until the last one ends.
+func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+	g, ctx := errgroup.WithContext(ctx)
+	feed := make(chan canonical.URL)
+	g.Go(func() error {
+		defer close(feed)
+		for u := range seeds {
+			select {
+			case feed <- u:
+			case <-p.gone:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	var writers sync.WaitGroup // those who send results
+	writers.Add(1)
+	g.Go(func() error {
+		defer writers.Done()
+		defer close(p.gone)
+		d := &discovery{p: p, frontier: p.frontier, seeds: feed}
+		return d.run(ctx)
+	})
+	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx) })
+	var fetchers sync.WaitGroup
+	spawn(g, &fetchers, p.cfg.Concurrency, func() error { return p.extract(ctx) })
+	g.Go(func() error { fetchers.Wait(); close(p.fetched); return nil })
+	g.Go(func() error { writers.Wait(); close(p.results); return nil })
+	watched(g, func() error { return p.output(ctx) })
+	return g.Wait()
+}
+
+// spawn runs n goroutines of the group and lets wg know when they are gone.
+func spawn(g *errgroup.Group, wg *sync.WaitGroup, n int, run func() error) {
+	wg.Add(n)
+	for range n {
+		watched(g, func() error {
+			defer wg.Done()
+			return run()
+		})
+	}
+}
+
+var errExited = errors.New("a handler or sink ended the goroutine it was called in")
+
+// watched runs a stage in the group. Handlers and sinks are not ours: one that calls
+// runtime.Goexit, as t.FailNow does, takes a worker and its page along, and without an
+// error the other stages would wait for them for ever. A panic is left to end the program.
+func watched(g *errgroup.Group, run func() error) {
+	g.Go(func() error {
+		returned := false
+		defer func() {
+			if !returned {
+				g.Go(func() error { return errExited })
+			}
+		}()
+		err := run()
+		returned = true
+		return err
+	})
+}
+
+// Stop ends the leasing of URLs; what is under way is finished and recorded. It may be
+// called at any time, from any goroutine, and more than once.
+func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
+
+// End is why the crawl ended, and in words; EndNone while it runs.
+func (p *Pipeline) End() (End, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.end, p.reason
+}
+
+func (p *Pipeline) halted(end End, reason string) {
+	p.mu.Lock()
+	p.end, p.reason = end, reason
+	p.mu.Unlock()
+	p.cfg.Log.Info("no further URLs are leased", slog.String("reason", reason))
+}
+
+// dropped counts a link the frontier had no room for, and says so the first time.
+func (p *Pipeline) dropped(why frontier.Added, it *frontier.Item) {
+	if p.stats.dropped[why].Add(1) == 1 {
+		p.cfg.Log.Warn("links are being dropped",
+			slog.String("reason", why.String()), slog.String("first", it.URL.String()),
+			slog.String("fix", fmt.Sprintf("raise %s", fixes[why])))
+	}
+}
+
+var fixes = map[frontier.Added]string{
+	frontier.Full:      "frontier.max_urls",
+	frontier.HostsFull: "frontier.max_hosts",
+	frontier.HostPages: "max_pages_per_host",
+}

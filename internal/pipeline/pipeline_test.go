@@ -1,0 +1,451 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+func TestWholeSite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Config{Seed: 7, Hosts: []testsite.Host{{
+			Count: 3, Pages: 40, CrossLinks: 5, HostLinks: 2, Media: 3, Redirects: 4, Missing: 3,
+			Latency: testsite.Latency{Typical: 20 * time.Millisecond},
+		}}})
+		p, err := w.crawl(t)
+		require.NoError(t, err)
+		requireEnd(t, p, EndDone)
+		r := w.requireWhole(t)
+		require.Equal(t, int64(3), r.Total.Robots, "robots.txt is asked for once per host")
+		s := p.Snapshot()
+		require.Zero(t, s.Frontier.Queued+s.Frontier.Leased)
+		require.Equal(t, int64(len(w.out.records)), s.Records)
+		require.Equal(t, s.Frontier.Known, s.Records, "one record per URL that entered the frontier")
+		require.Equal(t, r.Total.Requests, s.Requests)
+	})
+}
+
+// The workers are paced by the limiter: with a rate that cannot rise, so many pages
+// take so long, and no two requests are closer than the interval.
+func TestPacedByLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 10, 30*time.Millisecond))
+		w.limits.InitialRPS, w.limits.MaxRPS = 2, 2
+		p, err := w.crawl(t)
+		require.NoError(t, err)
+		r := w.requireWhole(t)
+		for _, h := range r.Hosts {
+			// robots.txt and ten pages are eleven requests: ten intervals of half a second.
+			require.GreaterOrEqual(t, h.MinGap, 499*time.Millisecond, h.Name)
+		}
+		require.InDelta(t, 5.03, p.Snapshot().ElapsedSeconds, 0.2)
+		requireQuietWorkers(t, p)
+	})
+}
+
+// requireQuietWorkers holds the bar that workers hardly ever wait for permits.
+func requireQuietWorkers(t *testing.T, p *Pipeline) {
+	t.Helper()
+	s := p.Snapshot()
+	require.LessOrEqual(t, s.Workers.WaitSeconds, 0.01*s.Workers.BusySeconds, "worker wait")
+}
+
+func TestRetryAfterIsObeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{
+			Pages: 60, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
+			Limit:   testsite.Limit{Rate: 4, Burst: 1},
+			Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 3 * time.Second},
+		}}})
+		p, err := w.crawl(t)
+		require.NoError(t, err)
+		r := w.requireWhole(t)
+		require.NotZero(t, r.Total.Refusals, "the limit was met")
+		for _, rec := range w.out.records {
+			require.Equal(t, 1, rec.Attempt, "a refusal of the moment spends no try")
+			require.Equal(t, 200, rec.Status)
+		}
+		requireQuietWorkers(t, p)
+	})
+}
+
+func TestRobots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{
+			Pages: 6, Private: 5,
+			Robots: testsite.Robots{Disallow: []string{"/private/"}, CrawlDelay: 2 * time.Second},
+		}}})
+		p, err := w.crawl(t)
+		require.NoError(t, err)
+		r := w.requireWhole(t)
+		require.GreaterOrEqual(t, r.Total.MinGap, time.Duration(0))
+		refused := 0
+		for u, rec := range w.out.byURL(t) {
+			if strings.Contains(u, "/private/") {
+				refused++
+				require.Equal(t, classRobots, rec.Error.Class)
+				require.Contains(t, rec.Error.Message, "Disallow: /private/")
+				require.Zero(t, rec.Attempt)
+				require.Zero(t, rec.Status)
+			}
+		}
+		require.Equal(t, 5, refused)
+		require.Equal(t, int64(5), p.Snapshot().Refused)
+	})
+}
+
+func TestRobotsStatuses(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		robots testsite.Robots
+		pages  int  // served in the end
+		denied bool // every URL ends as refused
+	}{
+		{"missing", testsite.Robots{}, 5, false},
+		{"forbidden", testsite.Robots{Status: 403}, 5, false},
+		{"unavailable for a while", testsite.Robots{Allow: true, Status: 503, Times: 2}, 5, false},
+		{"throttled for a while", testsite.Robots{Allow: true, Status: 429, Times: 2}, 5, false},
+		{"broken for good", testsite.Robots{Status: 500}, 0, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{Pages: 5, Robots: tc.robots}}})
+				_, err := w.crawl(t)
+				require.NoError(t, err)
+				r := w.site.Report()
+				require.EqualValues(t, tc.pages, r.Total.Distinct)
+				require.Zero(t, r.Total.BeforeRobots)
+				require.Zero(t, r.Total.RobotsViolations)
+				if tc.denied {
+					require.Len(t, w.out.records, 1)
+					require.Equal(t, classRobots, w.out.records[0].Error.Class)
+					require.Contains(t, w.out.records[0].Error.Message, "500")
+				}
+			})
+		})
+	}
+}
+
+// robots.txt may be a redirect, even to another host; the rules hold for the origin
+// that was asked.
+func TestRobotsRedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{
+			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/robots.txt":
+					http.Redirect(rw, r, "http://b.test/rules", http.StatusFound)
+				default:
+					rw.Header().Set("Content-Type", "text/html")
+					_, _ = rw.Write([]byte(`<a href="/no">no</a><a href="/yes">yes</a>`))
+				}
+			}),
+			"b.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				_, _ = rw.Write([]byte("User-agent: *\nDisallow: /no\n"))
+			}),
+		})
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		_, err := w.crawl(t, "http://a.test/")
+		require.NoError(t, err)
+		require.Equal(t, 1, net.Count("b.test", "/rules"))
+		require.Zero(t, net.Count("a.test", "/no"))
+		require.Equal(t, 1, net.Count("a.test", "/yes"))
+	})
+}
+
+// A host that goes down opens its breaker within seconds, is left alone, and is
+// finished after it has come back, without help and with few tries.
+func TestOutage(t *testing.T) {
+	for _, mode := range []string{"refuse", "reset", "close-listener"} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const down, long = 5 * time.Second, 20 * time.Second
+				w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+					{
+						Name: "sick", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
+						Outages: []testsite.Outage{{After: down, For: long, Mode: mode}},
+					},
+					{Name: "well", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond}},
+				}})
+				w.limits.InitialRPS = 5
+				var opened, closed time.Time
+				w.limits.OnChange = func(c ratelimit.Change) {
+					if c.FromState != c.ToState && c.ToState.String() == "open" && opened.IsZero() {
+						opened = time.Now()
+					}
+					if c.FromState != c.ToState && c.ToState.String() == "closed" {
+						closed = time.Now()
+					}
+				}
+				p, err := w.crawl(t)
+				require.NoError(t, err)
+				requireEnd(t, p, EndDone)
+				r := w.requireWhole(t)
+				require.Less(t, opened.Sub(w.began)-down, 5*time.Second, "the breaker opens")
+				require.Greater(t, closed.Sub(w.began), down+long, "and closes after the outage")
+				tries, failed := 0, 0
+				for _, rec := range w.out.records {
+					if rec.Attempt > 1 {
+						failed++
+						tries += rec.Attempt - 1
+					}
+				}
+				if failed > 0 {
+					require.Less(t, float64(tries)/float64(failed), 3.0, "retries per transient failure")
+				}
+				for _, h := range r.Hosts {
+					if h.Name == "well" {
+						require.Zero(t, h.Refusals+h.Resets)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Slow hosts do not hold up quick ones: with 16 slots and five hosts that take five
+// seconds a page, twenty healthy hosts are done as soon as without them.
+func TestNoHeadOfLineBlocking(t *testing.T) {
+	healthy := func(t *testing.T, slow int) time.Duration {
+		var last time.Duration
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.HeadOfLine(slow))
+			w.Concurrency = 16
+			p := w.build(t)
+			seeds := w.site.URLs()
+			isHealthy := map[string]bool{}
+			for _, u := range seeds[:20] {
+				isHealthy[strings.TrimSuffix(u, "/")] = true
+			}
+			pages := &healthyClock{isHealthy: isHealthy, began: w.began}
+			p.cfg.Sinks = append(p.cfg.Sinks, pages)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			_ = w.run(ctx, t, p, seeds...) // the slow hosts need not be finished
+			last = pages.last
+			require.Equal(t, 20*51, pages.n)
+			requireQuietWorkers(t, p)
+		})
+		return last
+	}
+	alone, beside := healthy(t, 0), healthy(t, 5)
+	t.Logf("healthy hosts: %v alone, %v beside 5 slow hosts (%.3f×)", alone, beside, float64(beside)/float64(alone))
+	require.LessOrEqual(t, float64(beside), 1.05*float64(alone))
+}
+
+func TestStopFinishesWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(4, 200, 300*time.Millisecond))
+		p := w.build(t)
+		time.AfterFunc(5*time.Second, p.Stop)
+		require.NoError(t, w.run(t.Context(), t, p, w.site.URLs()...))
+		requireEnd(t, p, EndInterrupted)
+		require.Less(t, time.Since(w.began), 6*time.Second)
+		s := p.Snapshot()
+		require.NotZero(t, s.Frontier.Queued)
+		require.Zero(t, s.Frontier.Leased)
+		r := w.site.Report()
+		require.Zero(t, r.Total.Left, "nothing was cut off")
+		require.Len(t, w.out.records, int(r.Total.Requests-r.Total.Robots), "everything asked for is recorded")
+	})
+}
+
+func TestContextGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 50, 10*time.Second))
+		p := w.build(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		require.ErrorIs(t, w.run(ctx, t, p, w.site.URLs()...), context.DeadlineExceeded)
+		require.Equal(t, 3*time.Second, time.Since(w.began))
+		requireEnd(t, p, EndFailed)
+	})
+}
+
+func TestSinkFailureEndsTheCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 50, 0))
+		w.out.fail = errFull
+		_, err := w.crawl(t)
+		require.ErrorIs(t, err, errFull)
+	})
+}
+
+func TestHandlerFailureEndsTheCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 50, 0))
+		var calls atomic.Int64
+		w.Handle = func(_ context.Context, page *Page) error {
+			if calls.Add(1) == 3 {
+				return errors.New("enough")
+			}
+			require.NotEmpty(t, page.Body)
+			return nil
+		}
+		_, err := w.crawl(t)
+		require.ErrorContains(t, err, "enough")
+	})
+}
+
+func TestLimits(t *testing.T) {
+	t.Run("pages", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.Uniform(2, 50, 0))
+			w.MaxPages = 7
+			p, err := w.crawl(t)
+			require.NoError(t, err)
+			requireEnd(t, p, EndLimit)
+			require.Len(t, w.out.records, 7)
+		})
+	})
+	t.Run("time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.Uniform(2, 500, 50*time.Millisecond))
+			w.MaxTime = 10 * time.Second
+			p, err := w.crawl(t)
+			require.NoError(t, err)
+			requireEnd(t, p, EndLimit)
+			require.InDelta(t, 10, time.Since(w.began).Seconds(), 0.2)
+		})
+	})
+	t.Run("pages of a host", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.Uniform(2, 50, 0))
+			w.MaxPagesPerHost = 5
+			p, err := w.crawl(t)
+			require.NoError(t, err)
+			requireEnd(t, p, EndDone)
+			require.Len(t, w.out.records, 10)
+			require.NotZero(t, p.Snapshot().Dropped["host_pages"])
+		})
+	})
+	t.Run("blocked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+				{Name: "shut", Pages: 5, Limit: testsite.Limit{Requests: 2, Window: 24 * time.Hour}, Refusal: testsite.Refusal{RetryAfter: "seconds"}},
+				{Name: "open", Pages: 20},
+			}})
+			p, err := w.crawl(t)
+			require.NoError(t, err)
+			requireEnd(t, p, EndBlocked)
+			require.Less(t, time.Since(w.began), time.Minute, "an hour's Retry-After is not waited for")
+			require.Zero(t, w.site.Report().Total.InsideRetryAfter)
+		})
+	})
+	t.Run("refused for ever", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+				{Pages: 5, Outages: []testsite.Outage{{After: time.Second, For: 100 * time.Hour, Mode: "status", Status: 429}}},
+			}})
+			p, err := w.crawl(t)
+			require.NoError(t, err)
+			requireEnd(t, p, EndBlocked)
+			require.InDelta(t, 5*60, time.Since(w.began).Seconds(), 60)
+		})
+	})
+}
+
+func TestRedirects(t *testing.T) {
+	page := func(body string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Type", "text/html")
+			_, _ = rw.Write([]byte(body))
+		}
+	}
+	to := func(url string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, url, http.StatusMovedPermanently) }
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", to("http://www.a.test/"))
+	www := http.NewServeMux()
+	www.Handle("/robots.txt", http.NotFoundHandler())
+	www.Handle("/{$}", page(`<title> Home </title><a href="/loop">l</a><a href="/away">a</a><a href="/1">1</a><a href=/nowhere>n</a>`))
+	www.Handle("/loop", to("/loop2"))
+	www.Handle("/loop2", to("/loop"))
+	www.Handle("/away", to("http://b.test/"))
+	www.HandleFunc("/nowhere", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusFound) })
+	www.HandleFunc("/{n}", func(rw http.ResponseWriter, r *http.Request) { // /1 → /11 → /111 …
+		http.Redirect(rw, r, r.URL.Path+"1", http.StatusFound)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": mux, "www.a.test": www, "b.test": page("out of scope")})
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		_, err := w.crawl(t, "http://a.test/")
+		require.NoError(t, err)
+		got := w.out.byURL(t)
+		require.Equal(t, "http://www.a.test/", got["http://a.test/"].RedirectTo)
+		require.Equal(t, "Home", got["http://www.a.test/"].Title, "where a seed redirects to is in scope")
+		require.Equal(t, 1, net.Count("www.a.test", "/loop"))
+		require.Equal(t, 1, net.Count("www.a.test", "/loop2"))
+		require.Zero(t, net.Count("b.test", "/"))
+		require.Equal(t, classBadLocation, got["http://www.a.test/nowhere"].Error.Class)
+		last := got["http://www.a.test/"+strings.Repeat("1", 11)]
+		require.Equal(t, classRedirect, last.Error.Class, "the eleventh redirect in a row")
+		require.NotContains(t, got, "http://www.a.test/"+strings.Repeat("1", 12))
+	})
+}
+
+// Seeds that cannot be reached end in a record that says why, soon.
+func TestUnreachableSeeds(t *testing.T) {
+	for _, tc := range []struct {
+		url, want string
+		within    time.Duration
+	}{
+		{"http://nowhere.test/", "no such host", time.Second},
+		{"http://shut.test/", "connection refused", time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil})
+			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+			p, err := w.crawl(t, tc.url)
+			require.NoError(t, err)
+			requireEnd(t, p, EndDone)
+			require.Zero(t, p.Answered())
+			require.Len(t, w.out.records, 1)
+			require.Equal(t, classRobots, w.out.records[0].Error.Class)
+			require.Contains(t, w.out.records[0].Error.Message, tc.want)
+			require.Less(t, time.Since(w.began), tc.within)
+			t.Logf("%s took %v", tc.url, time.Since(w.began))
+		})
+	}
+}
+
+func TestRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(1, 1, 0))
+		p, err := w.crawl(t)
+		require.NoError(t, err)
+		require.ErrorContains(t, w.run(t.Context(), t, p), "Run was called before")
+	})
+}
+
+func TestNewRejects(t *testing.T) {
+	for _, tc := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Limiter = nil }, "Limiter"},
+		{func(c *Config) { c.Fetcher = nil }, "Fetcher"},
+		{func(c *Config) { c.Scope = nil }, "Scope"},
+		{func(c *Config) { c.Concurrency = -1 }, "Concurrency"},
+	} {
+		w := newWorldOn(t, fetch.Config{})
+		w.build(t)
+		cfg := w.Config
+		tc.change(&cfg)
+		_, err := New(cfg)
+		require.ErrorContains(t, err, tc.want)
+	}
+}

@@ -1,0 +1,189 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/pipeline/extract"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/scope"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// The classes of error a record can carry beside those of package outcome.
+const (
+	classRobots      = "robots"         // robots.txt refuses the URL, or could not be had
+	classRedirect    = "redirect_limit" // a chain of redirects longer than MaxRedirects
+	classBadLocation = "bad_redirect"   // a redirect without a usable Location
+)
+
+// processor is one worker of Processing; what it reuses from page to page is its own.
+type processor struct {
+	p         *Pipeline
+	extractor extract.Extractor
+	found     extract.Result
+}
+
+// process parses until Extraction has no more.
+func (p *Pipeline) process(ctx context.Context) error {
+	w := &processor{p: p}
+	for f := range p.fetched {
+		r, err := w.page(ctx, f)
+		if err != nil {
+			return err
+		}
+		select {
+		case p.results <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// page turns what was fetched into a record and the links to follow.
+func (w *processor) page(ctx context.Context, f *fetched) (*result, error) {
+	defer f.resp.Release()
+	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
+	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
+	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
+	if f.err != nil {
+		r.rec.Error = &sink.Error{Class: outcome.Of(0, f.err).String(), Message: f.err.Error()}
+	}
+	if f.resp != nil {
+		w.answer(r, f)
+	}
+	if w.p.cfg.Handle == nil {
+		return r, nil
+	}
+	page := &Page{Record: *r.rec}
+	if f.resp != nil {
+		page.Header, page.Body = f.resp.Header, f.resp.Body
+	}
+	if err := w.p.cfg.Handle(ctx, page); err != nil {
+		return nil, fmt.Errorf("handle %s: %w", r.rec.URL, err)
+	}
+	return r, nil
+}
+
+// answer fills in what the host answered.
+func (w *processor) answer(r *result, f *fetched) {
+	resp, rec := f.resp, r.rec
+	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
+	rec.ContentType, rec.Charset = resp.ContentType, resp.Charset
+	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
+	t := &resp.Timings
+	rec.Timings.DNS, rec.Timings.Connect, rec.Timings.TLS = t.DNS, t.Connect, t.TLS
+	rec.Timings.FirstByte, rec.Timings.Body = t.FirstByte, t.Body
+	if len(resp.Body) > 0 {
+		sum := sha256.Sum256(resp.Body)
+		rec.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	}
+	switch outcome.Of(resp.Status, nil) {
+	case outcome.Redirect:
+		w.redirect(r, f)
+	case outcome.OK:
+		w.content(r, f)
+	}
+}
+
+// redirect makes the target a URL of its own, as deep as the page that sent us there.
+func (w *processor) redirect(r *result, f *fetched) {
+	l := f.lease
+	to, err := l.URL.Resolve(location(f.resp.Location))
+	if f.resp.Location == "" {
+		err = fmt.Errorf("status %d without a Location", f.resp.Status)
+	}
+	if err != nil {
+		r.rec.Error = &sink.Error{Class: classBadLocation, Message: err.Error()}
+		return
+	}
+	r.rec.RedirectTo = to.String()
+	if l.Seed {
+		// The user named a site by an address it no longer lives at; where it sends
+		// us is what was meant.
+		w.p.cfg.Scope.AddSeed(to)
+	}
+	v := w.follow(r, frontier.Item{
+		URL: to, Referrer: l.URL.String(), Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
+	}, false)
+	if v.Code == scope.TooManyRedirects {
+		r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}
+	}
+}
+
+// location is a Location as browsers read it: bytes that are no UTF-8 are escaped as
+// they are, for the server to recognise; a URL parser would replace them.
+func location(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+	}
+	return b.String()
+}
+
+// content reads links and metadata out of a page.
+func (w *processor) content(r *result, f *fetched) {
+	l, rec := f.lease, r.rec
+	w.found.Reset()
+	if err := w.extractor.Page(l.URL, f.resp.ContentType, f.resp.Charset, f.resp.Body, w.p.cfg.Extract, &w.found); err != nil {
+		if rec.Error == nil {
+			rec.Error = &sink.Error{Class: outcome.Decode.String(), Message: err.Error()}
+		}
+		return
+	}
+	w.describe(rec)
+	for i := range w.found.Links {
+		link := &w.found.Links[i]
+		resource := link.Kind == extract.Resource
+		switch {
+		case w.p.cfg.OmitLinks:
+		case resource:
+			rec.Resources = append(rec.Resources, link.URL.String())
+		default:
+			rec.Links = append(rec.Links, link.URL.String())
+		}
+		w.follow(r, frontier.Item{URL: link.URL, Referrer: rec.URL, Depth: l.Depth + 1}, resource)
+	}
+}
+
+// follow puts a URL on its way to the frontier if the scope lets it in.
+func (w *processor) follow(r *result, it frontier.Item, resource bool) scope.Verdict {
+	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
+	if v.In {
+		r.links = append(r.links, found{it, it.URL.Fingerprint(w.p.cfg.Key)})
+	} else {
+		w.p.stats.outOfScope(v)
+	}
+	return v
+}
+
+// describe copies what a page says about itself.
+func (w *processor) describe(rec *sink.Record) {
+	f := &w.found
+	rec.Title, rec.Lang, rec.Text, rec.Meta = f.Title, f.Lang, f.Text, sink.Meta(f.Meta)
+	if f.Charset != "" {
+		rec.Charset = f.Charset
+	}
+}
+
+// newRecord is what is known of a URL before its answer is looked at.
+func newRecord(l *frontier.Lease, now time.Time) *sink.Record {
+	return &sink.Record{
+		URL: l.URL.String(), Kind: l.Kind.String(), Depth: int(l.Depth), Referrer: l.Referrer,
+		FetchedAt: now, Attempt: int(l.Attempt) + 1,
+	}
+}

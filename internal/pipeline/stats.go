@@ -1,0 +1,157 @@
+package pipeline
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/scope"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// stats are the live counters of a crawl. All are only ever added to.
+type stats struct {
+	requests   atomic.Int64 // answered or failed, robots.txt included
+	answered   atomic.Int64 // requests to which a host answered with a status
+	classes    [outcome.Canceled + 1]atomic.Int64
+	wireBytes  atomic.Int64
+	retries    atomic.Int64
+	returned   atomic.Int64 // leases given back because the host's situation had changed
+	refused    atomic.Int64 // URLs kept back by robots.txt
+	records    atomic.Int64
+	pages      atomic.Int64 // records with a 2xx status
+	errors     atomic.Int64 // records with an error
+	bytes      atomic.Int64
+	out        [scope.NumCodes]atomic.Int64
+	dropped    [frontier.HostPages + 1]atomic.Int64
+	workerBusy atomic.Int64 // nanoseconds of fetching
+	workerWait atomic.Int64 // nanoseconds of waiting for a permit
+}
+
+func (s *stats) request(f *fetched) {
+	s.requests.Add(1)
+	s.classes[f.class].Add(1)
+	if f.resp != nil {
+		s.answered.Add(1)
+		s.wireBytes.Add(f.resp.WireBytes)
+	}
+}
+
+func (s *stats) record(rec *sink.Record) {
+	s.records.Add(1)
+	s.bytes.Add(rec.Bytes)
+	if rec.Status/100 == 2 {
+		s.pages.Add(1)
+	}
+	if rec.Error != nil {
+		s.errors.Add(1)
+	}
+}
+
+func (s *stats) outOfScope(v scope.Verdict) { s.out[v.Code].Add(1) }
+
+// Workers is how the fetching goroutines spend their time.
+type Workers struct {
+	Count       int     `json:"count"`
+	BusySeconds float64 `json:"busy_seconds"` // fetching, summed over all
+	WaitSeconds float64 `json:"wait_seconds"` // waiting for permits, summed over all
+}
+
+// Snapshot is the state of a crawl at one instant, and everything a person needs to
+// know why it is as fast, or as slow, as it is.
+type Snapshot struct {
+	Time           time.Time `json:"time"`
+	ElapsedSeconds float64   `json:"elapsed_seconds"`
+	State          End       `json:"state"`
+	Reason         string    `json:"reason,omitempty"`
+
+	Records   int64 `json:"records"`    // written
+	Pages     int64 `json:"pages"`      // records with a 2xx status
+	Errors    int64 `json:"errors"`     // records with an error
+	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
+	Answered  int64 `json:"answered"`   // requests a host answered with a status
+	Retries   int64 `json:"retries"`    // fetches to be repeated
+	Returned  int64 `json:"returned"`   // leases given back unused
+	Refused   int64 `json:"refused"`    // URLs kept back by robots.txt
+	Bytes     int64 `json:"bytes"`      // of bodies, decoded
+	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
+
+	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
+	OutOfScope map[string]int64 `json:"out_of_scope,omitempty"` // links by reason
+	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links the frontier had no room for
+
+	Workers  Workers                   `json:"workers"`
+	Frontier frontier.Counts           `json:"frontier"`
+	Hosts    []frontier.HostState      `json:"hosts,omitempty"` // the longest queues first, then the most pages
+	Limiter  ratelimit.LimiterSnapshot `json:"limiter"`
+}
+
+// snapshotHosts bounds the hosts a snapshot lists.
+const snapshotHosts = 50
+
+// Snapshot tells the state of the crawl. It may be called at any time, from any
+// goroutine; while the crawl runs it waits for Discovery's next free moment.
+func (p *Pipeline) Snapshot() Snapshot {
+	now := p.cfg.Clock.Now()
+	s := Snapshot{Time: now, Hosts: p.hosts(now), Limiter: p.cfg.Limiter.Snapshot(), Frontier: p.frontier.Counts()}
+	p.mu.Lock()
+	s.State, s.Reason = p.end, p.reason
+	switch {
+	case !p.finish.IsZero():
+		s.ElapsedSeconds = p.finish.Sub(p.start).Seconds()
+	case !p.start.IsZero():
+		s.ElapsedSeconds = now.Sub(p.start).Seconds()
+	}
+	p.mu.Unlock()
+	p.stats.into(&s)
+	s.Workers.Count = p.cfg.Concurrency
+	return s
+}
+
+func (s *stats) into(to *Snapshot) {
+	to.Records, to.Pages, to.Errors = s.records.Load(), s.pages.Load(), s.errors.Load()
+	to.Requests, to.Answered = s.requests.Load(), s.answered.Load()
+	to.Retries, to.Returned, to.Refused = s.retries.Load(), s.returned.Load(), s.refused.Load()
+	to.Bytes, to.WireBytes = s.bytes.Load(), s.wireBytes.Load()
+	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
+	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
+	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
+	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
+	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
+}
+
+// counted names the counters that are not zero.
+func counted(counters []atomic.Int64, name func(int) string) map[string]int64 {
+	m := make(map[string]int64)
+	for i := range counters {
+		if n := counters[i].Load(); n > 0 {
+			m[name(i)] = n
+		}
+	}
+	return m
+}
+
+// Answered is how many requests a host has answered with a status, whichever it was.
+func (p *Pipeline) Answered() int64 { return p.stats.answered.Load() }
+
+// hosts asks Discovery for the hosts.
+func (p *Pipeline) hosts(now time.Time) []frontier.HostState {
+	if !p.began.Load() {
+		return nil
+	}
+	var hosts []frontier.HostState
+	done := make(chan struct{})
+	ask := func(d *discovery) {
+		hosts = d.frontier.Hosts(now, snapshotHosts)
+		close(done)
+	}
+	select {
+	case p.asks <- ask:
+		<-done
+	case <-p.gone: // Discovery has ended: the frontier is nobody's and at rest
+		hosts = p.frontier.Hosts(now, snapshotHosts)
+	}
+	return hosts
+}
