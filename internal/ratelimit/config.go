@@ -80,7 +80,7 @@ type HostRule struct {
 	InitialRPS float64       // zero means the global one
 	MinRPS     float64       // zero means the global one
 	MaxRPS     float64       // zero means the global one
-	MinDelay   time.Duration // zero means the global one
+	MinDelay   time.Duration // zero means the global one, negative none
 }
 
 // Change is news of one domain.

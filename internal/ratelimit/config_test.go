@@ -98,7 +98,7 @@ func TestConfigRejects(t *testing.T) {
 		{"Hosts[1].MaxRPS = -1", func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: host, MaxRPS: -1}} }},
 		{"Hosts[0].MinRPS = 2", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinRPS: 2, MaxRPS: 1}} }},
 		{"Hosts[0].InitialRPS = 2", func(c *Config) { c.Hosts = []HostRule{{Match: host, InitialRPS: 2, MaxRPS: 1}} }},
-		{"Hosts[0].MinDelay = -1ns", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinDelay: -1}} }},
+		{"Hosts[0].MinDelay = 2562047h", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinDelay: math.MaxInt64}} }},
 	} {
 		c := DefaultConfig()
 		tc.change(&c)

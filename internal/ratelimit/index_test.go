@@ -17,14 +17,12 @@ func TestIndexIsASet(t *testing.T) {
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			// Few tags and few slots: collisions of both kinds.
 			id := identity{uint64(rapid.IntRange(0, 7).Draw(t, "tag"))<<indexShift | 1, uint64(rapid.IntRange(0, 9).Draw(t, "check"))}
-			switch s := model[id]; {
-			case s == nil:
-				s = &state{check: id.check}
-				x.put(id.tag, s)
-				model[id] = s
-			default:
+			if s := model[id]; s != nil {
 				x.remove(id.tag, s)
 				delete(model, id)
+			} else {
+				model[id] = &state{check: id.check}
+				x.put(id.tag, model[id])
 			}
 			for tag := range uint64(8) {
 				for check := range uint64(10) {

@@ -85,6 +85,18 @@ func TestSpacing(t *testing.T) {
 	}
 }
 
+// A rule can free its hosts of the delay that holds for all others.
+func TestHostRuleWithoutDelay(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.TokenBucketCapacity, c.MinDelay = 10, 3*time.Second
+		c.Hosts = []HostRule{{Match: host, MinDelay: -1}}
+	})
+	for range 10 {
+		_, granted := r.grant(host)
+		require.True(t, granted)
+	}
+}
+
 func TestCrawlDelayCanBeTakenBack(t *testing.T) {
 	r := newRig(t, nil)
 	r.SetCrawlDelay(host, 20*time.Second)

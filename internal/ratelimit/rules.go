@@ -80,7 +80,7 @@ func (r rules) with(h HostRule) rules {
 		r.start = rateOf(h.InitialRPS)
 	}
 	if h.MinDelay != 0 {
-		r.minDelay = h.MinDelay
+		r.minDelay = max(h.MinDelay, 0)
 	}
 	r.floor = min(r.floor, r.ceiling)
 	r.start = min(max(r.start, r.floor), r.ceiling)
@@ -116,8 +116,8 @@ func (h HostRule) invalid() (field string, value any, want string) {
 	if !isRate(h.InitialRPS, top) || h.InitialRPS != 0 && h.InitialRPS < h.MinRPS {
 		return "InitialRPS", h.InitialRPS, "0 to inherit, or a rate from MinRPS to MaxRPS"
 	}
-	if h.MinDelay < 0 || h.MinDelay > longest {
-		return "MinDelay", h.MinDelay, "0 to inherit, or a duration up to a century"
+	if h.MinDelay > longest {
+		return "MinDelay", h.MinDelay, "0 to inherit, less for none, or a duration up to a century"
 	}
 	return "", nil, ""
 }
