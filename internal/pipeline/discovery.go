@@ -144,7 +144,7 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 func (d *discovery) idle(now, wake time.Time) time.Time {
 	if until, blocked := d.frontier.Blocked(now); blocked && d.out == 0 && d.seeds == nil && len(d.outbox) == 0 {
 		if until.Sub(d.lastAnswer) > d.p.cfg.MaxBlocked {
-			d.halt(EndBlocked, fmt.Sprintf("only blocked hosts remain, the first until %s", until.Format(time.TimeOnly)))
+			d.halt(EndBlocked, fmt.Sprintf("the first may be asked again at %s", until.Format(time.TimeOnly)))
 			return time.Time{}
 		}
 		d.warnBlocked(now, until)

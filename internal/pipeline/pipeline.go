@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,13 +31,23 @@ const (
 	numEnds
 )
 
+var endNames = [numEnds]string{"running", "done", "limit", "blocked", "interrupted", "failed"}
+
 // String names the end for logs and snapshots.
-func (e End) String() string {
-	return [numEnds]string{"running", "done", "limit", "blocked", "interrupted", "failed"}[e]
-}
+func (e End) String() string { return endNames[e] }
 
 // MarshalText writes the name, so that JSON shows it.
 func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText reads a name back.
+func (e *End) UnmarshalText(text []byte) error {
+	i := slices.Index(endNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("unknown end of a crawl %q", text)
+	}
+	*e = End(i)
+	return nil
+}
 
 // Pipeline is one crawl. Build it with New and call Run once.
 type Pipeline struct {
@@ -195,7 +206,7 @@ func (p *Pipeline) halted(end End, reason string) {
 	p.mu.Lock()
 	p.end, p.reason = end, reason
 	p.mu.Unlock()
-	p.cfg.Log.Info("no further URLs are leased", slog.String("reason", reason))
+	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 
 // dropped counts a link the frontier had no room for, and says so the first time.

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// Each interrupt asks for more than the one before, and SIGUSR1 for none of it.
+func TestHeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		note := func(s string) func() { return func() { done = append(done, s) } }
+		signals := make(chan os.Signal)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		var log bytes.Buffer
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), orders{
+				stop: note("stop"), force: note("force"), giveUp: note("give up"),
+				tell: func() error { done = append(done, "tell"); return errors.New("disk full") },
+			})
+		}()
+		for _, s := range []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
+			signals <- s
+		}
+		cancel()
+		<-ended
+		require.Equal(t, []string{"tell", "stop", "tell", "force", "give up", "give up"}, done)
+		require.Contains(t, log.String(), "disk full")
+	})
+}
+
+func TestWitness(t *testing.T) {
+	var b bytes.Buffer
+	w := &witness{Sink: sink.NewJSONL(&b)}
+	failed := &sink.Error{Class: "network", Message: "refused"}
+	for _, r := range []sink.Record{
+		{URL: "http://fine.test/", Status: 200},
+		{URL: "http://answered.test/", Status: 503, Error: failed},
+		{URL: "http://deep.test/x", Depth: 1, Error: failed},
+	} {
+		require.NoError(t, w.Write(&r))
+	}
+	require.Empty(t, w.failures())
+	for _, host := range []string{"a", "b", "c", "d"} {
+		require.NoError(t, w.Write(&sink.Record{URL: "http://" + host + ".test/", Error: failed}))
+	}
+	require.NoError(t, w.Flush())
+	require.Equal(t, "\nhttp://a.test/: refused\nhttp://b.test/: refused\nhttp://c.test/: refused", w.failures())
+	require.Equal(t, 7, strings.Count(b.String(), "\n"), "every record is passed on")
+}
+
+// What is written is read back: the newest line, whatever else the file holds.
+func TestStatsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stats.json")
+	s, err := openStats(path, io.Discard)
+	require.NoError(t, err)
+	snap := busy()
+	s.snapshot = func() crawl.Snapshot { return *snap }
+	padding := strings.Repeat("x", statsTail/2)
+	for i := range 5 { // more than the tail that is read
+		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
+		require.NoError(t, s.write())
+	}
+	_, err = s.file.WriteString(`{"pages":99,"sta`) // a crash
+	require.NoError(t, err)
+	require.NoError(t, s.close())
+
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	got, err := lastSnapshot(f)
+	require.NoError(t, err)
+	require.Equal(t, int64(4), got.Pages)
+	require.Equal(t, pipeline.EndInterrupted, got.State)
+	require.Equal(t, snap.Hosts, got.Hosts)
+}
+
+func TestStatsInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		s, err := openStats("-", &b)
+		require.NoError(t, err)
+		s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+		defer cancel()
+		require.NoError(t, s.run(ctx, 10*time.Second))
+		require.Equal(t, 3, strings.Count(b.String(), "\n"))
+		require.NoError(t, s.close())
+	})
+}
+
+// A full disk ends the writing and is told once.
+func TestStatsFull(t *testing.T) {
+	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
+	require.NoError(t, err)
+	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+	err = s.run(t.Context(), time.Nanosecond)
+	require.EqualError(t, err, "write --stats standard output: no space left on device")
+	require.Equal(t, exitIO, code(err))
+	require.NoError(t, s.write())
+}
+
+func TestNoStats(t *testing.T) {
+	s, err := openStats("", io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
+}
+
+// Reading ends in a snapshot or an error, and a snapshot that is written behind
+// anything is what is read.
+func FuzzLastSnapshot(f *testing.F) {
+	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
+	f.Add([]byte("\n\n[1]\x00\n"))
+	f.Fuzz(func(t *testing.T, before []byte) {
+		got, err := lastSnapshot(bytes.NewReader(before))
+		require.Equal(t, err == nil, got != nil)
+		line, err := json.Marshal(&crawl.Snapshot{Pages: 42, State: pipeline.EndBlocked})
+		require.NoError(t, err)
+		got, err = lastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
+		require.NoError(t, err)
+		require.Equal(t, int64(42), got.Pages)
+	})
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// job is one crawl from the command line. It is built with the first group of fields
+// and runs once.
+type job struct {
+	streams
+	cfg      *config.Config
+	warnings []string
+	seeds    []string
+	names    func() map[string]string // what the report calls hosts; nil = by their names
+
+	term  *terminal
+	log   *slog.Logger
+	in    *seedSource  // of --input-file, or empty
+	stats *statsWriter // of --stats, or mute
+	out   *witness     // of --output
+}
+
+// errNoSeeds is for who gave flags and forgot what to crawl.
+var errNoSeeds = errors.New("no seeds: name at least one URL, or a file of them with --input-file (- is standard input)")
+
+// run crawls and reports. The error carries the exit code, of a crawl that was ended by
+// a limit or a signal too.
+func (j *job) run(ctx context.Context) error {
+	if err := crawl.Check(j.seeds...); err != nil {
+		return usage(err)
+	}
+	// A reader that goes away is an error to tell, like any other end of the output; by
+	// default it would end the process without a word.
+	signal.Ignore(syscall.SIGPIPE)
+	defer signal.Reset(syscall.SIGPIPE)
+	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress == "tty")
+	j.log = newLogger(j.term, &j.cfg.Log)
+	err := j.open()
+	if err == nil {
+		for _, w := range j.warnings {
+			j.log.Warn(w) //nolint:sloglint // the configuration's warnings are sentences with their fix
+		}
+		err = j.crawl(ctx)
+	}
+	if err != nil && j.cfg.Log.Format == "json" {
+		return j.logFailure(err)
+	}
+	return err
+}
+
+// logFailure tells the error where a machine reads the messages.
+func (j *job) logFailure(err error) error {
+	if e, ok := errors.AsType[*exitError](err); !ok || e.err != nil {
+		j.log.Error("the crawl failed", slog.String("error", message(err)), slog.Int("exit_code", code(err)))
+	}
+	return &exitError{code: code(err)}
+}
+
+// open opens what is read before what is written: a mistyped --input-file must not cost
+// the file that --overwrite replaces.
+func (j *job) open() error {
+	var err error
+	if j.in, err = openSeeds(j.cfg.Seeds.File, j.streams.in, j.log); err != nil {
+		return err
+	}
+	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path} {
+		if sameFile(j.cfg.Seeds.File, path) {
+			return errors.Join(usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path)), j.in.close())
+		}
+	}
+	if j.stats, err = openStats(j.cfg.Stats.Path, j.term.beside(j.streams.out)); err != nil {
+		return errors.Join(err, j.in.close())
+	}
+	out, err := openSink(j.term.beside(j.streams.out), &j.cfg.Output)
+	if err != nil {
+		return errors.Join(ioError(fmt.Errorf("open --output: %w", err)), j.in.close(), j.stats.close())
+	}
+	j.out = &witness{Sink: out}
+	return nil
+}
+
+// sameFile reports whether two paths lead to one file. Standard streams and devices,
+// which may well be both, do not count.
+func sameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
+}
+
+// openSink opens what records are written to.
+func openSink(stdout io.Writer, o *config.Output) (sink.Sink, error) {
+	if o.Path == sink.Stdout {
+		return sink.New(stdout, sink.Format(o.Format))
+	}
+	cfg := sink.Config{Format: sink.Format(o.Format)}
+	if o.Overwrite {
+		cfg.Existing = sink.Overwrite
+	}
+	return sink.Open(o.Path, cfg)
+}
+
+// crawl crawls between what is open, closes it, and tells a person how it went.
+func (j *job) crawl(ctx context.Context) error {
+	c, err := crawl.New(crawl.Config{Settings: *j.cfg, Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log})
+	if err != nil {
+		return errors.Join(usage(err), j.in.close(), j.stats.close(), j.out.Close())
+	}
+	j.stats.snapshot = c.Snapshot
+	err = j.supervise(ctx, c)
+	final := c.Snapshot()
+	if err = j.explain(err); err == nil {
+		err = j.out.Close()
+	} else {
+		_ = j.out.Close() // the first error says what matters
+	}
+	err = errors.Join(err, j.stats.write(), j.stats.close(), j.in.close())
+	// After a broken pipe whoever watched has left; after an error that came before the
+	// first request there is nothing to tell.
+	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
+		err = errors.Join(err, j.tell(&final))
+	}
+	if code := endCode(final.State); err == nil && code != exitDone {
+		return &exitError{code: code}
+	}
+	return err
+}
+
+// supervise runs the crawl with its companions: signals, progress, and snapshots.
+func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// The companions stay until the crawl has returned: while it is being given up, a
+	// third interrupt must still count.
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	signals := listen()
+	defer signal.Stop(signals)
+	var companions sync.WaitGroup
+	companions.Go(func() {
+		heed(beside, signals, j.log, orders{
+			stop:   func() { c.Stop(); j.in.stop() },
+			force:  func() { cancel(errForced) },
+			tell:   func() error { return j.tellNow(c) },
+			giveUp: func() { os.Exit(exitForced) },
+		})
+	})
+	if j.cfg.Log.Progress != "none" && !j.cfg.Log.Quiet {
+		companions.Go(func() { progress(beside, j.term, j.log, c.Snapshot) })
+	}
+	companions.Go(func() {
+		if err := j.stats.run(beside, j.cfg.Stats.Interval); err != nil {
+			cancel(err)
+		}
+	})
+	err := j.in.crawl(ctx, c, j.seeds)
+	// What ended it, not that it ended. A crawl that is given up while it stops in order
+	// may return nil: the second interrupt counts nevertheless.
+	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = cause
+	}
+	stop()
+	companions.Wait()
+	return err
+}
+
+// explain adds to the end of a crawl what a person needs to mend it.
+func (j *job) explain(err error) error {
+	switch {
+	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
+		return ioError(fmt.Errorf("read %s: %w", j.in.name, cause(j.in.failed)))
+	case errors.Is(err, crawl.ErrUnreachable) && len(j.seeds)+j.in.good == 0:
+		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name))
+	case errors.Is(err, crawl.ErrUnreachable):
+		return fmt.Errorf("%w%s", err, j.out.failures())
+	case errors.Is(err, crawl.ErrBlocked):
+		return fmt.Errorf("%w; --max-blocked says how long to wait for them", err)
+	}
+	return err
+}
+
+// tell reports the end of the crawl.
+func (j *job) tell(final *crawl.Snapshot) error {
+	switch {
+	case j.cfg.Log.Quiet:
+		return nil
+	case j.cfg.Log.Format == "json":
+		j.log.Info("the crawl ended",
+			slog.String("state", final.State.String()), slog.String("reason", final.Reason),
+			slog.Float64("elapsed_seconds", final.ElapsedSeconds), slog.Int64("pages", final.Pages),
+			slog.Int64("records", final.Records), slog.Int64("errors", final.Errors),
+			slog.Int64("requests", final.Requests), slog.Int64("retries", final.Retries),
+			slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued))
+		return nil
+	}
+	return j.report(final)
+}
+
+// tellNow is what SIGUSR1 asks for: a line in the file of --stats, or else a report.
+func (j *job) tellNow(c *crawl.Crawler) error {
+	if j.cfg.Stats.Path != "" {
+		if err := j.stats.write(); err != nil {
+			return err
+		}
+		j.log.Info("the state was written", slog.String("file", j.stats.name))
+		return nil
+	}
+	snap := c.Snapshot()
+	return j.report(&snap)
+}
+
+// report prints what a person wants to know, at the end or when asked. Where the records
+// are is said only of files: on the screen they have just gone by, and what a failed
+// crawl wrote is in the error.
+func (j *job) report(snap *crawl.Snapshot) error {
+	r := report{snap: snap, columns: j.term.columns()}
+	if path := j.cfg.Output.Path; path != sink.Stdout && path != os.DevNull && snap.State != pipeline.EndFailed {
+		r.records = path
+	}
+	if j.names != nil {
+		r.names = j.names()
+	}
+	if err := r.write(j.term); err != nil {
+		return ioError(fmt.Errorf("write the report: %w", err))
+	}
+	return nil
+}

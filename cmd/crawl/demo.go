@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+)
+
+// demoCommand shows the crawler at work where there is no network: the hosts it meets
+// are made up, the sockets and the engine are not.
+func demoCommand(s streams) *cobra.Command {
+	length := 20 * time.Second // in which the zoo's outage is over and most hosts are done
+	cmd := &cobra.Command{
+		Use:   "demo [flags]",
+		Short: "Crawl a zoo of difficult hosts on this machine, to see it at work",
+		Long: `Demo starts hosts on loopback addresses (fast, slow, limited with and without
+Retry-After, flaky, down for a while, restricted by robots.txt, full of
+redirects), crawls them with the real engine over real sockets, and ends with
+two tables: what the crawler learned of each host, and what each host saw of it.
+
+It needs no network. The settings are the defaults, but for a start quick enough
+to watch; files and CRAWL_* variables do not change them, flags do.`,
+		Example: `  crawl demo
+  crawl demo --for 1m                  let the slowest hosts finish too
+  crawl demo --strategy off            the same hosts without manners
+  crawl demo --output pages.jsonl      keep the records`,
+		DisableFlagsInUseLine: true,
+		Args:                  noArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+	}
+	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
+	// What the demo crawls, and as whom, is its own business.
+	settings := addFlags(cmd, func(f config.Flag) bool {
+		g := groupOf(f.Path)
+		return g != groupSeeds && g != groupFetch
+	})
+	for _, ours := range demoFlags(length) {
+		if f := cmd.Flags().Lookup(ours.Name); f != nil {
+			f.DefValue = ours.Value
+		}
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if length < time.Second {
+			return usage(fmt.Errorf("--for %v: give at least 1s", length))
+		}
+		loaded, err := demoSettings(settings.given, length)
+		if err != nil {
+			return err
+		}
+		return demo(cmd.Context(), s, loaded)
+	}
+	return cmd
+}
+
+// demoFlags are what makes a crawl worth watching.
+func demoFlags(length time.Duration) []config.FlagValue {
+	return []config.FlagValue{
+		{Name: "rate", Value: "2"},
+		{Name: "max-time", Value: length.String()},
+		{Name: "contact", Value: crawl.Homepage},
+		{Name: "output", Value: os.DevNull},
+	}
+}
+
+// demoSettings lays the flags that were given over the demo's own.
+func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loaded, error) {
+	return load(config.Sources{
+		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to
+		// be learned is learned in steps as much larger.
+		Env: []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
+		Flags: append(demoFlags(length), given...),
+	})
+}
+
+// demo crawls the zoo and prints how crawler and hosts saw each other.
+func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
+	site, err := testsite.New(testsite.Zoo())
+	if err != nil {
+		return fmt.Errorf("build the demo's hosts: %w", err)
+	}
+	if err := site.Listen(); err != nil {
+		return ioError(fmt.Errorf("start the demo's hosts: %w", err))
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	// The hosts outlive the crawl, also one that is interrupted: signals go to the job,
+	// and only stop ends the hosts.
+	go func() { served <- site.Run(serving) }()
+
+	if !loaded.Config.Log.Quiet {
+		say(s.err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
+	}
+	j := &job{streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return zooNames(site) }}
+	crawlErr := j.run(ctx)
+	stop()
+	if err := <-served; err != nil {
+		return ioError(err)
+	}
+	if e, ok := errors.AsType[*exitError](crawlErr); ok && (e.code == exitLimit || e.code == exitInterrupted) {
+		crawlErr = nil // the end of the time, or of the patience, is how a demo ends
+	}
+	if crawlErr != nil {
+		return crawlErr
+	}
+	// Written last and to standard output: it is the result, as the crawler's own report
+	// is not.
+	report := site.Report()
+	return outputError(writeHostsView(s.out, &report, max(widthOf(s.out), usualWidth)))
+}
+
+// zooNames is what to call the hosts: their roles say more than their addresses.
+func zooNames(site *testsite.Site) map[string]string {
+	report := site.Report()
+	names := make(map[string]string, len(report.Hosts))
+	for i := range report.Hosts {
+		h := &report.Hosts[i]
+		names[strings.TrimPrefix(h.URL, "http://")] = h.Name
+	}
+	return names
+}
+
+// writeHostsView is the other side of the crawl, in the few columns that fit beside
+// the crawler's own table. `crawl testsite` prints all there is.
+func writeHostsView(w io.Writer, r *testsite.Report, columns int) error {
+	t := []column{
+		{title: "host", left: true},
+		{title: "requests"},
+		{title: "refused"},
+		{title: "too early", keep: 3},
+		{title: "peak/s", keep: 2},
+		{title: "limit/s", dull: "", keep: 2},
+		{title: "min gap", keep: 1},
+		{title: "pages"},
+		{title: "twice"},
+		{title: "robots.txt broken"},
+	}
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		limit := unknown
+		if h.Allowed > 0 {
+			limit = fmt.Sprintf("%.3g", h.Allowed)
+		}
+		for c, cell := range []string{
+			h.Name, count(h.Requests), count(h.Refusals), count(h.InsideRetryAfter), fmt.Sprint(h.Peak), limit,
+			h.MinGap.Round(time.Millisecond).String(), fmt.Sprintf("%d/%d", h.Distinct, h.URLs),
+			count(h.Duplicates), count(h.RobotsViolations + h.DelayViolations),
+		} {
+			t[c].cells = append(t[c].cells, cell)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("\nWhat the hosts saw:\n")
+	layout(&b, t, columns)
+	b.WriteString("too early: inside a Retry-After; twice: pages served again\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// clean makes text safe for a terminal: titles, redirect targets and reasons come from
+// strangers, and an escape sequence or a change of writing direction among them would
+// be obeyed. Line feeds stay.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || strconv.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// cells is how many columns a terminal gives to s: two to each wide character of East
+// Asia, none to a mark that sits on the letter before it.
+func cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeCells(r)
+	}
+	return n
+}
+
+// runeCells is the width of one character.
+func runeCells(r rune) int {
+	if r < 0x300 { // before the first combining mark; nearly all there is
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// cut shortens s to at most n columns, and shows that it did.
+func cut(s string, n int) string {
+	if cells(s) <= n {
+		return s
+	}
+	if n <= 0 {
+		return ""
+	}
+	used := 0
+	for i, r := range s {
+		if used += runeCells(r); used > n-1 { // one column is the ellipsis's
+			return strings.TrimRight(s[:i], " ") + "…"
+		}
+	}
+	return s
+}
+
+// seconds is a duration as people say it: 0.4s, 9s, 4m07s, 2h05m.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d < time.Second {
+		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
+	}
+	switch d = d.Truncate(time.Second); { // as a clock does: it is not 2s yet
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// count is a number with its thousands apart.
+func count[N int | int64 | uint64](n N) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// plural is a count with its noun: 1 page, 2 pages.
+func plural[N int | int64 | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return count(n) + " " + noun + "s"
+}
+
+// size is a number of bytes in the unit that makes it readable.
+func size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, units := float64(n)/unit, "KMGTPE"
+	for v >= unit && len(units) > 1 {
+		v, units = v/unit, units[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[0])
+}

@@ -1,0 +1,47 @@
+// Command crawl is Treadlight on the command line: a crawler that learns how fast each
+// host may be asked. `crawl --help` has the flags, `crawl demo` shows it at work
+// without a network.
+//
+// # Where what goes
+//
+// Records go to standard output or a file, and snapshots of --stats likewise; never
+// both to the same place. Everything for people goes to standard error, through one
+// [terminal], which keeps log lines, reports and the status line from tearing each
+// other and takes control characters out of what strangers wrote. With --log-format
+// json all of it is log lines, for machines.
+//
+// # How a run goes
+//
+// [run] parses the command line with cobra; flags only note what was typed, and package
+// config makes one checked tree of file, environment and flags. A crawl is a [job]: it
+// opens what is read before what is written, lets the crawl run between companions
+// (signals, progress, snapshots; see supervise), closes, reports, and turns the end
+// into an exit code. Companions have ended when the job returns; the one goroutine that
+// may outlive it waits in a read of standard input, which nothing can interrupt.
+//
+// # What is held stable
+//
+// Scripts may rely on the exit codes (exit.go), the names of flags and variables, the
+// records and the stats file. Reports and messages are for people and may change; the
+// sessions in testdata/script show them as they are.
+//
+// There is no logic of crawling here: what the command can do, a program that imports
+// the module can do too.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr, os.Environ()}))
+}
+
+// streams is what a command may touch of the process.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	env      []string
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagError says in our words what is wrong with a flag, and what was probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name := e.GetSpecifiedName()
+		if short := e.GetSpecifiedShortnames(); short != "" {
+			return usage(fmt.Errorf("-%s is not a flag of %q", name, cmd.CommandPath()))
+		}
+		var near string
+		if flag := nearestFlag(cmd, name); flag != "" {
+			near = "--" + flag
+		}
+		return usage(fmt.Errorf("--%s is not a flag of %q%s", name, cmd.CommandPath(), meant(near)))
+	}
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		f := e.GetFlag()
+		return usage(fmt.Errorf("--%s needs a value: --%s %s", f.Name, f.Name, valueName(f)))
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return usage(fmt.Errorf("--%s %q: give %s", e.GetFlag().Name, e.GetValue(), wanted(e.GetFlag().Value.Type())))
+	}
+	return usage(err)
+}
+
+// wanted is what a value of a type of pflag's looks like. The flags of the
+// configuration explain themselves.
+func wanted(kind string) string {
+	switch kind {
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a duration with its unit, such as 1m30s"
+	case "float64":
+		return "a number"
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number from 0 up"
+	}
+	return "another value"
+}
+
+// noArgs is for verbs that take none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(fmt.Errorf("%q takes no arguments, and was given %q", cmd.CommandPath(), args[0]))
+	}
+	return nil
+}
+
+// checkSeeds catches a mistyped command before it is taken for a host name.
+func checkSeeds(cmd *cobra.Command, args []string) error {
+	for _, a := range args {
+		if strings.ContainsAny(a, ".:/") || a == "localhost" {
+			continue
+		}
+		return usage(fmt.Errorf("%q is neither a URL nor a command%s", a, meant(nearestCommand(cmd, a))))
+	}
+	return nil
+}
+
+// oneOf lists what to choose from: a, b or c.
+func oneOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// meant is the end of an error that has a guess.
+func meant(guess string) string {
+	if guess == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", guess)
+}
+
+// nearestFlag guesses a flag of the command, hidden ones too: they work.
+func nearestFlag(cmd *cobra.Command, name string) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return nearest(name, names)
+}
+
+// nearestCommand guesses a verb.
+func nearestCommand(root *cobra.Command, name string) string {
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return nearest(name, names)
+}
+
+// nearest is the name that is a typing error away, or that was begun and not finished.
+// Empty if none is near enough to be worth a guess.
+func nearest(name string, names []string) string {
+	best, least := "", 2+len(name)/4 // one slip, and one more for every four letters
+	for _, n := range names {
+		d := distance(name, n)
+		switch {
+		case len(name) > 2 && strings.HasPrefix(n, name):
+			d = 1
+		case len(name) > 4 && strings.HasPrefix(n, name[:4]):
+			d-- // retry for retries: whose beginning is right is close
+		}
+		if d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete, replace or swap with their
+// neighbour to make b of a (optimal string alignment).
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := last[j]
+			if a[i] != b[j] {
+				substitute++
+			}
+			row[j+1] = min(last[j+1]+1, row[j]+1, substitute)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// reportHosts bounds the table: more rows than this nobody reads at the end of a crawl.
+const reportHosts = 20
+
+// longestHost is where the name of a host is cut, so that one long name does not push
+// every column off a screen so wide. DNS allows 253 characters; few hosts have thirty.
+func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
+
+// report is what a person is told of a crawl, at its end or while it goes.
+type report struct {
+	snap    *crawl.Snapshot
+	columns int               // of the screen
+	records string            // where the records are; empty = not told
+	names   map[string]string // what to call hosts; nil = by their names
+}
+
+// write tells totals, what went wrong, and for each host what limits it and why it is
+// idle.
+func (r *report) write(w io.Writer) error {
+	var totals, b strings.Builder
+	r.writeTotals(&totals)
+	r.wrapLines(&b, totals.String())
+	r.writeHosts(&b)
+	_, err := io.WriteString(w, clean(b.String()))
+	return err
+}
+
+// wrapLines breaks lines that are too long, and shows where they go on.
+func (r *report) wrapLines(b *strings.Builder, text string) {
+	const further = "    "
+	for line := range strings.Lines(text) {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		// Narrower than half a usual screen, a break in every line helps nobody.
+		for _, part := range wrap(line, max(r.columns, usualWidth/2)-len(further)) {
+			b.WriteString(indent + part + "\n")
+			indent = further
+		}
+	}
+}
+
+// writeTotals is a line that says how it went, and a line each for what else there is to
+// say. What is zero is not said.
+func (r *report) writeTotals(b *strings.Builder) {
+	s := r.snap
+	fmt.Fprintf(b, "%s: %s in %s%s, %s", state(s), plural(s.Pages, "page"), seconds(s.ElapsedSeconds), rate(s), size(s.Bytes))
+	if s.Errors > 0 {
+		fmt.Fprintf(b, ", %s", plural(s.Errors, "error"))
+	}
+	if s.Retries > 0 {
+		fmt.Fprintf(b, ", %s", retries(s.Retries))
+	}
+	b.WriteString("\n")
+	if s.Frontier.Queued > 0 && s.State != pipeline.EndNone {
+		fmt.Fprintf(b, "  left in the queue: %s\n", plural(s.Frontier.Queued, "URL"))
+	}
+	if r.records != "" {
+		fmt.Fprintf(b, "  records: %s in %s\n", count(s.Records), r.records)
+	}
+	// robots.txt counts among the requests, and its 404 is a client_error.
+	writeCounts(b, "requests", s.Outcomes)
+	writeCounts(b, "links not followed", s.OutOfScope)
+	writeCounts(b, "links dropped", s.Dropped)
+	if s.Refused > 0 {
+		fmt.Fprintf(b, "  kept back by robots.txt: %s\n", plural(s.Refused, "URL"))
+	}
+	if s.Frontier.Hosts > 1 {
+		fmt.Fprintf(b, "  hosts: %s%s\n", count(s.Frontier.Hosts), circuits(&s.Limiter))
+	}
+}
+
+// state is the beginning of the report: how the crawl ended, and why if that is not
+// plain. What is an error is told by itself.
+func state(s *crawl.Snapshot) string {
+	switch s.State {
+	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed:
+		return s.State.String()
+	}
+	return fmt.Sprintf("%s (%s)", s.State, s.Reason)
+}
+
+// rate is pages per second; of a blink of time it says nothing.
+func rate(s *crawl.Snapshot) string {
+	if s.ElapsedSeconds < 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.1f/s)", float64(s.Pages)/s.ElapsedSeconds)
+}
+
+// retries is a word of its own: plural knows only the letter s.
+func retries(n int64) string {
+	if n == 1 {
+		return "1 retry"
+	}
+	return count(n) + " retries"
+}
+
+// writeCounts is a total and what it is made of, the most first.
+func writeCounts(b *strings.Builder, title string, counts map[string]int64) {
+	if len(counts) == 0 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
+	})
+	var total int64
+	for i, name := range names {
+		total += counts[name]
+		names[i] = fmt.Sprintf("%s %s", count(counts[name]), name)
+	}
+	fmt.Fprintf(b, "  %s: %s (%s)\n", title, count(total), strings.Join(names, ", "))
+}
+
+// writeHosts joins what the frontier and the limiter know of each host.
+func (r *report) writeHosts(b *strings.Builder) {
+	s := r.snap
+	if len(s.Hosts) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	layout(b, r.hostColumns(), r.columns)
+	if more := s.Frontier.Hosts - reportHosts; more > 0 {
+		fmt.Fprintf(b, "and %s\n", plural(more, "more host"))
+	}
+}
+
+// circuits is how many hosts are in trouble, which the table of a large crawl, with its
+// few rows, would not show.
+func circuits(l *ratelimit.LimiterSnapshot) string {
+	var parts []string
+	if l.Open > 0 {
+		parts = append(parts, plural(l.Open, "open circuit"))
+	}
+	if l.HalfOpen > 0 {
+		parts = append(parts, plural(l.HalfOpen, "half-open circuit"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// unknown is the cell of what the limiter does not know: a host that is not paced, or
+// that is not among those used last.
+const unknown = "-"
+
+// hostColumns is the table, a column each, in the order of reading. What a host is
+// known by, how much of it there is and what limits it are never left out.
+func (r *report) hostColumns() []column {
+	s := r.snap
+	paced := make(map[string]*ratelimit.DomainSnapshot, len(s.Limiter.Top))
+	for i := range s.Limiter.Top {
+		paced[s.Limiter.Top[i].Domain] = &s.Limiter.Top[i]
+	}
+	t := []column{
+		{title: "host", left: true},
+		{title: "URLs"}, // asked for so far, pages or not
+		{title: "queued", dull: "0"},
+		{title: "active", dull: "0", keep: 2},
+		{title: "rate/s", dull: unknown, keep: 6},
+		{title: "avg ms", dull: unknown, keep: 3},
+		{title: "p95 ms", dull: unknown, keep: 1},
+		{title: "errors", dull: "0%", keep: 5},
+		{title: "circuit", left: true, dull: "closed", keep: 4},
+		{title: "limited by", left: true, dull: unknown},
+	}
+	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {
+		h := &s.Hosts[i]
+		for c, cell := range r.hostCells(h, paced[h.Host]) {
+			t[c].cells = append(t[c].cells, cell)
+		}
+	}
+	return t
+}
+
+// hostCells is one row. A host that the limiter does not know has the dull value of a
+// column, or a dash where there is none.
+func (r *report) hostCells(h *frontier.HostState, d *ratelimit.DomainSnapshot) []string {
+	row := []string{cut(cmp.Or(r.names[h.Host], h.Host), longestHost(r.columns)), count(h.Pages), count(h.Queued), count(h.InFlight)}
+	if d == nil {
+		return append(row, unknown, unknown, unknown, "0%", "closed", waiting(r.snap, h, nil))
+	}
+	return append(row, fmt.Sprintf("%.2f", d.FillRate), fmt.Sprintf("%.0f", d.AvgLatencyMS),
+		fmt.Sprintf("%.0f", d.P95LatencyMS), fmt.Sprintf("%.0f%%", 100*d.ErrorRate), d.State.String(),
+		waiting(r.snap, h, d))
+}
+
+// waiting is what limits a host, and how long it is idle for that. d may be nil.
+func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
+	limit := ""
+	if d != nil {
+		limit = d.Reason
+	}
+	// The frontier knows sentences about robots.txt. Of the rest it has only the names.
+	reason := limit
+	if strings.Contains(h.Reason, " ") || limit == "" {
+		reason = cmp.Or(h.Reason, limit, unknown)
+	}
+	wait := h.Until.Sub(s.Time)
+	if h.Queued == 0 || wait < time.Second {
+		return reason
+	}
+	// How long stands in front: the reason may be long, and is what is cut. The limiter's
+	// own sentences about these two would say it again.
+	switch {
+	case reason != limit:
+	case d.LimitedBy == ratelimit.LimitRetryAfter:
+		reason = "Retry-After"
+	case d.LimitedBy == ratelimit.LimitBreaker:
+		reason = "circuit " + d.State.String()
+	}
+	return fmt.Sprintf("idle for %s: %s", seconds(wait.Seconds()), reason)
+}

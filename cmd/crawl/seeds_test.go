@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// source reads seeds from r and logs to the buffer.
+func source(r io.Reader) (*seedSource, *bytes.Buffer) {
+	var b bytes.Buffer
+	return &seedSource{name: "list", r: r, log: slog.New(newLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
+}
+
+func collect(s *seedSource, seeds ...string) []string {
+	var got []string
+	for seed := range s.chain(context.Background(), seeds) {
+		got = append(got, seed)
+	}
+	return got
+}
+
+func TestSeedLines(t *testing.T) {
+	long := "http://a.test/" + strings.Repeat("x", 2*maxSeedLine)
+	s, log := source(strings.NewReader("\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + long + "\nc d\nlast.test"))
+	require.Equal(t, []string{"argument.test", "a.test", "http://b.test/", "last.test"}, collect(s, "argument.test"))
+	require.Equal(t, 3, s.good)
+	require.Equal(t, 2, s.bad)
+	require.Contains(t, log.String(), `at=list:5 error="the line is longer than 64 KiB"`)
+	require.Contains(t, log.String(), "at=list:6 ")
+	require.NoError(t, s.failed)
+}
+
+// A line that is as long as may be is a seed.
+func TestLongestSeed(t *testing.T) {
+	line := "http://a.test/" + strings.Repeat("x", 2000)
+	s, _ := source(iotest.OneByteReader(strings.NewReader(line + "\n" + line)))
+	require.Equal(t, []string{line, line}, collect(s))
+}
+
+func TestSeedsThatEndInTrouble(t *testing.T) {
+	broken := errors.New("broken")
+	s, _ := source(io.MultiReader(strings.NewReader("a.test\nb.te"), iotest.ErrReader(broken)))
+	require.Equal(t, []string{"a.test", "b.te"}, collect(s))
+	require.ErrorIs(t, s.failed, broken)
+}
+
+// Seeds that do not come keep nothing from ending.
+func TestSeedsStop(t *testing.T) {
+	for name, end := range map[string]func(*seedSource, context.CancelFunc){
+		"stop":    func(s *seedSource, _ context.CancelFunc) { s.stop(); s.stop() },
+		"context": func(_ *seedSource, cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				s, _ := source(r)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for range s.chain(ctx, []string{"a.test"}) {
+					}
+				}()
+				synctest.Wait()
+				end(s, cancel)
+				<-done
+				require.NoError(t, w.Close()) // what a process leaves to its end
+			})
+		})
+	}
+}
+
+// A crawl that wants no more seeds leaves the reader behind.
+func TestSeedsLeft(t *testing.T) {
+	s, _ := source(strings.NewReader("a.test\nb.test\n"))
+	for seed := range s.chain(t.Context(), nil) {
+		require.Equal(t, "a.test", seed)
+		break
+	}
+	<-s.stopped
+}
+
+// Whatever the bytes, each seed is one trimmed line and no comment.
+func FuzzSeeds(f *testing.F) {
+	f.Add([]byte("\xef\xbb\xbfa.test\r\n#x\n\n b.test"))
+	f.Add([]byte("\xff\xfea\x00\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, _ := source(bytes.NewReader(data))
+		got := collect(s)
+		require.NoError(t, s.failed)
+		require.Len(t, got, s.good)
+		lines := bytes.Count(data, []byte("\n")) + 1
+		require.LessOrEqual(t, s.good+s.bad, lines)
+		for _, seed := range got {
+			require.Equal(t, strings.TrimSpace(seed), seed)
+			require.NotEmpty(t, seed)
+			require.NotContains(t, seed, "\n")
+			require.NotEqual(t, byte('#'), seed[0])
+		}
+	})
+}

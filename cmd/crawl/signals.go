@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+var errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
+
+// orders are what signals ask of a crawl.
+type orders struct {
+	stop   func()       // finish what is under way and end
+	force  func()       // give up what is under way
+	giveUp func()       // end the process
+	tell   func() error // say how it goes
+}
+
+// listen begins to catch the signals that heed obeys. The channel holds as many as a
+// person can send while one is being obeyed.
+func listen() chan os.Signal {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
+	// The end of the terminal is an interrupt like any other, unless nohup said that it
+	// is not to matter.
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// heed obeys signals until ctx ends: the first interrupt stops in order, the second
+// gives up what is under way, a third ends the process; SIGUSR1 tells how it goes.
+func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
+	for interrupts := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-signals:
+			if sig == syscall.SIGUSR1 {
+				if err := o.tell(); err != nil {
+					log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
+				}
+				continue
+			}
+			switch interrupts++; interrupts {
+			case 1:
+				log.Info("stopping: finishing what is under way; interrupt again to give it up")
+				o.stop()
+			case 2:
+				log.Info("giving up what is under way; interrupt again to end at once")
+				o.force()
+			default:
+				o.giveUp()
+			}
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+)
+
+// testsiteCommand serves hosts to test any crawler on, ours included.
+func testsiteCommand(s streams) *cobra.Command {
+	var o siteOptions
+	cmd := &cobra.Command{
+		Use:   "testsite [flags]",
+		Short: "Serve made-up hosts to test a crawler on, and report its manners",
+		Long: `Testsite serves hosts on 127.0.0.0/8 addresses. Pages and links are generated
+from a seed, so every run is the same site. Each host may have a latency, a
+request limit with or without Retry-After, scripted statuses, outages and a
+robots.txt.
+
+It prints the hosts' addresses on standard output, serves until interrupted, and
+then prints what it saw: requests, refusals, requests inside a Retry-After, the
+smallest gap between two requests, pages served twice.`,
+		Example: `  crawl testsite --hosts 20 --pages 51 --latency 20ms
+  crawl testsite --limit 5 --burst 2 --retry-after
+  crawl testsite --preset zoo              one host of each kind
+  crawl testsite --preset zoo --print      the YAML of it, to start a file from
+  crawl testsite --file site.yaml --json   hosts from a file, report as JSON`,
+		DisableFlagsInUseLine: true,
+		Args:                  noArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd); err != nil {
+				return err
+			}
+			return o.serve(cmd.Context(), s)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&o.hosts, "hosts", 1, "hosts, each on its own address")
+	f.IntVar(&o.pages, "pages", 100, "pages per host")
+	f.DurationVar(&o.latency, "latency", 0, "time until an answer")
+	f.Float64Var(&o.limit, "limit", 0, "requests per second each host allows; 0 = all")
+	f.IntVar(&o.burst, "burst", 0, "requests that may come ahead of --limit")
+	f.BoolVar(&o.retryAfter, "retry-after", false, "name the wait in refusals")
+	f.Uint64Var(&o.seed, "seed", 1, "what pages and links are drawn from")
+	f.StringVar(&o.preset, "preset", "", "a `word` instead of the flags above: zoo, uniform or headofline")
+	f.StringVar(&o.file, "file", "", "read the hosts from this YAML `file` instead")
+	f.IntVar(&o.port, "port", 0, "port of every host; 0 = a free one")
+	f.DurationVar(&o.time, "for", 0, "stop after that long; 0 = when interrupted")
+	f.BoolVar(&o.asJSON, "json", false, "print the report as JSON")
+	f.BoolVar(&o.print, "print", false, "print the site's YAML and serve nothing")
+	return cmd
+}
+
+// siteOptions are the flags of the verb.
+type siteOptions struct {
+	file, preset  string
+	hosts, pages  int
+	latency, time time.Duration
+	limit         float64
+	burst, port   int
+	retryAfter    bool
+	seed          uint64
+	asJSON, print bool
+}
+
+// check refuses what would be ignored, and zeros that the site takes for a default.
+func (o *siteOptions) check(cmd *cobra.Command) error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"hosts", o.hosts}, {"pages", o.pages}} {
+		if f.value < 1 {
+			return usage(fmt.Errorf("--%s %d: give at least 1", f.name, f.value))
+		}
+	}
+	other := ""
+	switch {
+	case o.file != "":
+		other = "--file"
+	case o.preset != "" && o.preset != "uniform":
+		other = "--preset " + o.preset
+	default:
+		return nil
+	}
+	for _, name := range []string{"hosts", "pages", "latency", "limit", "burst", "retry-after", "seed"} {
+		if cmd.Flags().Changed(name) {
+			return usage(fmt.Errorf("--%s has no effect with %s: remove one of them, or print the site with --print and change it there", name, other))
+		}
+	}
+	return nil
+}
+
+// config is the site that the flags describe.
+func (o *siteOptions) config() (testsite.Config, error) {
+	var cfg testsite.Config
+	switch {
+	case o.file != "" && o.preset != "":
+		return cfg, usage(errors.New("--file and --preset both name a site: give one of them"))
+	case o.file != "":
+		data, err := os.ReadFile(o.file)
+		if err != nil {
+			return cfg, ioError(fmt.Errorf("read --file %s: %w", o.file, cause(err)))
+		}
+		if cfg, err = testsite.Parse(data); err != nil {
+			return cfg, usage(fmt.Errorf("%s: %w", o.file, err))
+		}
+	case o.preset == "zoo":
+		cfg = testsite.Zoo()
+	case o.preset == "headofline":
+		cfg = testsite.HeadOfLine(5)
+	case o.preset == "" || o.preset == "uniform":
+		cfg = o.uniform()
+	default:
+		return cfg, usage(fmt.Errorf("--preset %q: give zoo, uniform or headofline", o.preset))
+	}
+	cfg.Port = o.port
+	return cfg, nil
+}
+
+// uniform is the site of the flags: hosts that are all the same.
+func (o *siteOptions) uniform() testsite.Config {
+	cfg := testsite.Uniform(o.hosts, o.pages, o.latency)
+	cfg.Seed = o.seed
+	for i := range cfg.Hosts {
+		cfg.Hosts[i].Limit = testsite.Limit{Rate: o.limit, Burst: o.burst}
+		if o.retryAfter {
+			cfg.Hosts[i].Refusal.RetryAfter = "seconds"
+		}
+	}
+	return cfg
+}
+
+// serve runs the site until it is interrupted or its time is over, and reports.
+func (o *siteOptions) serve(ctx context.Context, s streams) error {
+	cfg, err := o.config()
+	if err != nil {
+		return err
+	}
+	if o.print {
+		return outputError(testsite.WriteYAML(s.out, cfg))
+	}
+	site, err := testsite.New(cfg)
+	if err != nil {
+		return usage(err)
+	}
+	if err := site.Listen(); err != nil {
+		return ioError(err)
+	}
+	// Before the message: who waits for that has the addresses.
+	if _, err := fmt.Fprintln(s.out, strings.Join(site.URLs(), "\n")); err != nil {
+		return outputError(err)
+	}
+	say(s.err, "serving %s; Ctrl-C ends it and prints the report\n", plural(site.Hosts(), "host"))
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.time)
+		defer cancel()
+	}
+	if err := site.Run(ctx); err != nil {
+		return ioError(err)
+	}
+	return outputError(o.report(s.out, site))
+}
+
+// report prints what the hosts saw, for people or for a test that reads it.
+func (o *siteOptions) report(w io.Writer, site *testsite.Site) error {
+	r := site.Report()
+	if o.asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(&r)
+	}
+	return r.WriteTable(w)
+}

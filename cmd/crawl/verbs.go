@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/internal/config"
+)
+
+// configCommand answers "what would it do, and who said so": it loads the layers exactly
+// as a crawl does and prints the result instead.
+func configCommand(s streams) *cobra.Command {
+	var asJSON, reference bool
+	cmd := &cobra.Command{
+		Use:   "config [flags]",
+		Short: "Print the effective configuration and where each value came from",
+		Long: `Config prints every setting as a crawl with the same file, environment and flags
+would use it, each with its origin. The output is itself a configuration file.
+
+It takes every flag of 'crawl' beside its own.`,
+		Example: `  crawl config                           the defaults, and what CRAWL_* changes
+  crawl config --config site.yaml -c 16  the same for this file and flag
+  crawl config > site.yaml               a file to start from
+  crawl config --reference               all settings: range, default, flag`,
+		DisableFlagsInUseLine: true,
+		Args:                  noArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&reference, "reference", false, "print the manual of all settings, as Markdown")
+	settings := addFlags(cmd, func(config.Flag) bool { return true })
+	hide(cmd) // the help of crawl has them; forty lines of them here would bury these
+	settings.addConfigFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if reference {
+			return outputError(config.Reference(s.out))
+		}
+		loaded, err := settings.load(s.env)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return outputError(loaded.WriteJSON(s.out))
+		}
+		return outputError(loaded.WriteYAML(s.out))
+	}
+	return cmd
+}
+
+// statsCommand makes a stats file readable, also of a crawl on another machine or one
+// that is no more.
+func statsCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats FILE",
+		Short: "Show what a stats file says: totals, and per host what limits it",
+		Long: `Stats shows the newest state of a crawl that writes its state to a file: totals,
+what went wrong, and for each host its rate, latency and circuit, what limits
+it, and how long it is idle for that. The file - is standard input.`,
+		Example: `  crawl --stats s.json -o p.jsonl https://example.com/ &
+  crawl stats s.json       the newest state in the file
+  kill -USR1 PID           makes a running crawl write one at once`,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage(fmt.Errorf("stats needs one FILE, as 'crawl --stats FILE' writes it, and was given %d", len(args)))
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			r := s.in
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return ioError(err)
+				}
+				defer func() { _ = f.Close() }() // it was only read
+				r = f
+			}
+			snap, err := lastSnapshot(r)
+			if err != nil {
+				return ioError(fmt.Errorf("read %s: %w", args[0], err))
+			}
+			report := report{snap: snap, columns: widthOf(s.out)}
+			return outputError(report.write(s.out))
+		},
+	}
+}
+
+// versionCommand is --version for those who look for a verb.
+func versionCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:                   "version",
+		Short:                 "Print the version",
+		Example:               "  crawl version    what a bug report should begin with",
+		DisableFlagsInUseLine: true,
+		Args:                  noArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(s.out, versionText())
+			return outputError(err)
+		},
+	}
+}
+
+// versionText is what a bug report needs.
+func versionText() string {
+	return fmt.Sprintf("crawl %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// version is the module's version as the build recorded it; a build from a checkout
+// says which commit, and one that was not told says "devel".
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "devel-" + s.Value[:12]
+		}
+	}
+	return "devel"
+}

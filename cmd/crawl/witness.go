@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// witness passes records on and remembers why the first seeds failed, which is what a
+// person wants to know when none was reached. Like every sink it has one writer; the
+// failures are read after the crawl.
+type witness struct {
+	sink.Sink
+	seen []string
+}
+
+// maxWitnessed is how many failures are told: with a thousand dead seeds, three show
+// what is wrong.
+const maxWitnessed = 3
+
+// Write takes one record.
+func (w *witness) Write(r *sink.Record) error {
+	if r.Depth == 0 && r.Error != nil && r.Status == 0 && len(w.seen) < maxWitnessed {
+		w.seen = append(w.seen, r.URL+": "+r.Error.Message)
+	}
+	return w.Sink.Write(r)
+}
+
+// failures is what was seen, each on a line of its own that begins with the line feed.
+func (w *witness) failures() string {
+	if len(w.seen) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(w.seen, "\n")
+}

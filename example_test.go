@@ -1,0 +1,83 @@
+package crawl_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+)
+
+// serve starts a small made-up site on loopback, in place of a real one.
+func serve() (url string, stop func()) {
+	site, err := testsite.New(testsite.Uniform(1, 5, 0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := site.Listen(); err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := site.Run(ctx); err != nil {
+			log.Print(err)
+		}
+	}()
+	return site.URL(0), func() { cancel(); <-done }
+}
+
+// Pages is the shortest way to a crawl: a loop.
+func ExampleCrawler_Pages() {
+	url, stop := serve()
+	defer stop()
+
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100 // it is our own server
+	c, err := crawl.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	n := 0
+	for page, err := range c.Pages(context.Background(), url) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if page.Status == 200 && len(page.Body) > 0 {
+			n++
+		}
+	}
+	fmt.Println(n, "pages")
+	// Output: 5 pages
+}
+
+// Run with a handler is for programs that do their work in passing.
+func ExampleCrawler_Run() {
+	url, stop := serve()
+	defer stop()
+
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
+	cfg.MaxPages = 1
+	cfg.OnPage = func(_ context.Context, page *crawl.Page) error {
+		fmt.Println(page.Status, page.ContentType, len(page.Links), "links")
+		return nil
+	}
+	c, err := crawl.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := c.Run(ctx, url); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Fprintln(os.Stdout, c.Snapshot().State)
+	// Output:
+	// 200 text/html 4 links
+	// limit
+}
