@@ -275,7 +275,8 @@ func (c *Crawler) begin(pages chan *Page) error {
 }
 
 // RunSeq is Run with seeds that come as the crawl goes, a million of them or from a
-// pipe. One that is no URL is logged and left out. The sequence must end when ctx does.
+// pipe. One that is no URL is logged and left out. A sequence that may have to wait for
+// the next seed must end when ctx does, or when [Crawler.Halted] is closed: Run waits for it.
 func (c *Crawler) RunSeq(ctx context.Context, seeds iter.Seq[string]) error {
 	if err := c.begin(nil); err != nil {
 		return err
@@ -323,6 +324,10 @@ func (c *Crawler) run(ctx context.Context, seeds iter.Seq[canonical.URL]) error 
 // Stop ends a crawl in order: nothing new is begun, what is under way is finished and
 // recorded, and Run returns. It may be called at any time and more than once.
 func (c *Crawler) Stop() { c.pipe.Stop() }
+
+// Halted is closed when no more seeds are wanted: a limit of the settings was reached,
+// Stop was called, or the crawl is over.
+func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
 
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() Snapshot { return c.pipe.Snapshot() }

@@ -77,7 +77,7 @@ func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loade
 	return load(config.Sources{
 		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to
 		// be learned is learned in steps as much larger.
-		Env: []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
+		Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
 		Flags: append(demoFlags(length), given...),
 	})
 }

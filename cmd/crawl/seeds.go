@@ -75,12 +75,12 @@ func (s *seedSource) crawl(ctx context.Context, c *crawl.Crawler, seeds []string
 	if s.r == nil {
 		return c.Run(ctx, seeds...)
 	}
-	return c.RunSeq(ctx, s.chain(ctx, seeds))
+	return c.RunSeq(ctx, s.chain(ctx, seeds, c.Halted()))
 }
 
 // chain is the seeds of the arguments and then the lines of the file that hold one. A
 // line that is no URL is told and left out: it must not cost the others.
-func (s *seedSource) chain(ctx context.Context, seeds []string) iter.Seq[string] {
+func (s *seedSource) chain(ctx context.Context, seeds []string, halted <-chan struct{}) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		defer s.stop()
 		for _, seed := range seeds {
@@ -103,6 +103,8 @@ func (s *seedSource) chain(ctx context.Context, seeds []string) iter.Seq[string]
 					return
 				}
 			case <-s.stopped:
+				return
+			case <-halted:
 				return
 			case <-ctx.Done():
 				return

@@ -22,7 +22,7 @@ func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 
 func collect(s *seedSource, seeds ...string) []string {
 	var got []string
-	for seed := range s.chain(context.Background(), seeds) {
+	for seed := range s.chain(context.Background(), seeds, nil) {
 		got = append(got, seed)
 	}
 	return got
@@ -68,7 +68,7 @@ func TestSeedsStop(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					for range s.chain(ctx, []string{"a.test"}) {
+					for range s.chain(ctx, []string{"a.test"}, nil) {
 					}
 				}()
 				synctest.Wait()
@@ -83,7 +83,7 @@ func TestSeedsStop(t *testing.T) {
 // A crawl that wants no more seeds leaves the reader behind.
 func TestSeedsLeft(t *testing.T) {
 	s, _ := source(strings.NewReader("a.test\nb.test\n"))
-	for seed := range s.chain(t.Context(), nil) {
+	for seed := range s.chain(t.Context(), nil, nil) {
 		require.Equal(t, "a.test", seed)
 		break
 	}

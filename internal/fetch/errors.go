@@ -35,9 +35,10 @@ type Error struct {
 	// secret-looking query parameters masked.
 	URL string
 	// Stale says that the request went out on a kept connection that then died without
-	// a byte of answer. That is most often the host closing an idle connection at the
-	// same instant, so it says little about the host; but the request may have been
-	// seen, so another try costs another permit.
+	// a byte of answer, or answered with what is no HTTP. That is most often the host
+	// closing an idle connection at the same instant, or bytes left over from the answer
+	// before, so it says little about the host and the URL; but the request may have
+	// been seen, so another try costs another permit.
 	Stale bool
 	// Sends is how many times the request may have reached the host; see Response.Sends.
 	Sends int

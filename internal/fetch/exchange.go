@@ -180,6 +180,6 @@ func (x *exchange) explain(err error) error {
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {
 	e := newError(op, rawURL, err)
 	e.Sends = x.sends()
-	e.Stale = op == OpHeader && x.reused && !x.answered() && e.class == outcome.Network
+	e.Stale = op == OpHeader && x.reused && (!x.answered() && e.class == outcome.Network || e.class == outcome.Protocol)
 	return e
 }

@@ -119,8 +119,10 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 
 func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	switch {
-	case l.Refused != "":
-		d.p.stats.refused.Add(1)
+	case l.Refused != nil:
+		if l.Refused.Class == classRobots {
+			d.p.stats.refused.Add(1)
+		}
 		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now)})
 		return
 	case l.Kind == frontier.Robots:
@@ -132,11 +134,12 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	d.p.leases <- l // never blocks: there is room for every worker
 }
 
-// refusedRecord is the record of a URL that robots.txt kept from being fetched.
+// refusedRecord is the record of a URL that was not fetched: robots.txt refuses it, or
+// could not be had.
 func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 	rec := newRecord(l, now)
 	rec.Attempt = 0
-	rec.Error = &sink.Error{Class: classRobots, Message: l.Refused}
+	rec.Error = &sink.Error{Class: l.Refused.Class, Message: l.Refused.Reason}
 	return rec
 }
 

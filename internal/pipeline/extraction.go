@@ -104,6 +104,9 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 	if resp != nil {
 		status = resp.Status
 		fb.StatusCode, fb.RetryAfter = resp.Status, resp.RetryAfter
+		if !resp.SentAt.IsZero() {
+			fb.SentAt = resp.SentAt // a connection may have had to be made first
+		}
 		if resp.Timings.FirstByte > 0 {
 			// The body's length is the page's business; the host's pace shows in its first byte.
 			fb.Latency = resp.Timings.FirstByte

@@ -29,15 +29,19 @@ func (g *gate) Check(u canonical.URL, now time.Time) frontier.Verdict {
 		return frontier.Verdict{Pass: frontier.Ask}
 	case e.Rules != nil:
 		if v := e.Rules.Check(u.Path()); !v.Allowed {
-			return frontier.Verdict{Pass: frontier.Refuse, Reason: v.Reason}
+			return refuse(classRobots, v.Reason)
 		}
 		return frontier.Verdict{}
 	case e.State == robots.Unreachable && (e.Lasting || e.Attempts > g.retries):
-		return frontier.Verdict{Pass: frontier.Refuse, Reason: "robots.txt cannot be had: " + e.Reason}
+		return refuse(e.Class.String(), "robots.txt cannot be had: "+e.Reason)
 	case e.State == robots.Pending:
 		return frontier.Verdict{Pass: frontier.Wait, Reason: "robots.txt is being fetched"}
 	}
 	return frontier.Verdict{Pass: frontier.Wait, Until: e.RetryAt, Reason: "robots.txt cannot be had yet: " + e.Reason}
+}
+
+func refuse(class, reason string) frontier.Verdict {
+	return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: class, Reason: reason}}
 }
 
 // answer takes in what came of asking for an origin's robots.txt.

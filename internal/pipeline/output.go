@@ -20,7 +20,7 @@ func (p *Pipeline) output(ctx context.Context) error {
 			}
 			acks = append(acks, ack{
 				lease: r.lease, links: r.links,
-				answered: r.rec.Status != 0 && r.lease.Refused == "",
+				answered: r.rec.Status != 0,
 			})
 			r = p.moreResults(len(acks))
 		}

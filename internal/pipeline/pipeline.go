@@ -67,6 +67,8 @@ type Pipeline struct {
 	stopOnce sync.Once
 	began    atomic.Bool
 	gone     chan struct{} // closed when Discovery has ended
+	halt     chan struct{} // closed when no more URLs are leased: at gone or before
+	haltOnce sync.Once
 
 	mu     sync.Mutex // guards what follows
 	start  time.Time
@@ -91,6 +93,7 @@ func New(cfg Config) (*Pipeline, error) {
 		asks:    make(chan func(*discovery)),
 		stop:    make(chan struct{}),
 		gone:    make(chan struct{}),
+		halt:    make(chan struct{}),
 	}
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
@@ -105,7 +108,8 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 // Run visits the seeds and all that the scope lets in, and returns when the crawl is
-// over; nothing it started is left then. The error is nil for every End but EndFailed:
+// over; nothing it started is left then. The sequence of seeds must end when ctx does or
+// [Pipeline.Halted] is closed, whatever it waits for. The error is nil for every End but EndFailed:
 // it is the sink's, the handler's or ctx's.
 func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	if p.began.Swap(true) {
@@ -136,7 +140,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		for u := range seeds {
 			select {
 			case feed <- u:
-			case <-p.gone:
+			case <-p.halt:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -149,6 +153,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 	g.Go(func() error {
 		defer writers.Done()
 		defer close(p.gone)
+		defer p.haltOnce.Do(func() { close(p.halt) })
 		d := &discovery{p: p, frontier: p.frontier, seeds: feed}
 		return d.run(ctx)
 	})
@@ -195,6 +200,10 @@ func watched(g *errgroup.Group, run func() error) {
 // called at any time, from any goroutine, and more than once.
 func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
 
+// Halted is closed when no more URLs are leased, and so no more seeds are wanted: a
+// limit was reached, Stop was called, or the crawl is over.
+func (p *Pipeline) Halted() <-chan struct{} { return p.halt }
+
 // End is why the crawl ended, and in words; EndNone while it runs.
 func (p *Pipeline) End() (End, string) {
 	p.mu.Lock()
@@ -206,6 +215,7 @@ func (p *Pipeline) halted(end End, reason string) {
 	p.mu.Lock()
 	p.end, p.reason = end, reason
 	p.mu.Unlock()
+	p.haltOnce.Do(func() { close(p.halt) })
 	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 

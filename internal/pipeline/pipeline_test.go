@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -130,7 +131,7 @@ func TestRobotsStatuses(t *testing.T) {
 				require.Zero(t, r.Total.RobotsViolations)
 				if tc.denied {
 					require.Len(t, w.out.records, 1)
-					require.Equal(t, classRobots, w.out.records[0].Error.Class)
+					require.Equal(t, "server_error", w.out.records[0].Error.Class)
 					require.Contains(t, w.out.records[0].Error.Message, "500")
 				}
 			})
@@ -400,11 +401,11 @@ func TestRedirects(t *testing.T) {
 // Seeds that cannot be reached end in a record that says why, soon.
 func TestUnreachableSeeds(t *testing.T) {
 	for _, tc := range []struct {
-		url, want string
-		within    time.Duration
+		url, class, want string
+		within           time.Duration
 	}{
-		{"http://nowhere.test/", "no such host", time.Second},
-		{"http://shut.test/", "connection refused", time.Minute},
+		{"http://nowhere.test/", "no_host", "no such host", time.Second},
+		{"http://shut.test/", "network", "connection refused", time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			net := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil})
@@ -414,12 +415,30 @@ func TestUnreachableSeeds(t *testing.T) {
 			requireEnd(t, p, EndDone)
 			require.Zero(t, p.Answered())
 			require.Len(t, w.out.records, 1)
-			require.Equal(t, classRobots, w.out.records[0].Error.Class)
+			require.Equal(t, tc.class, w.out.records[0].Error.Class)
 			require.Contains(t, w.out.records[0].Error.Message, tc.want)
 			require.Less(t, time.Since(w.began), tc.within)
 			t.Logf("%s took %v", tc.url, time.Since(w.began))
 		})
 	}
+}
+
+// Seeds may come from somebody who types: a crawl that has reached its limit does not
+// wait for the next one.
+func TestLimitEndsTheWaitForSeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(1, 50, 0))
+		w.MaxPages = 3
+		p := w.build(t)
+		first, err := canonical.Parse(w.site.URL(0))
+		require.NoError(t, err)
+		require.NoError(t, p.Run(t.Context(), func(yield func(canonical.URL) bool) {
+			if yield(first) {
+				<-p.Halted()
+			}
+		}))
+		requireEnd(t, p, EndLimit)
+	})
 }
 
 func TestRunsOnce(t *testing.T) {

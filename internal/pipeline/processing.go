@@ -18,7 +18,7 @@ import (
 
 // The classes of error a record can carry beside those of package outcome.
 const (
-	classRobots      = "robots"         // robots.txt refuses the URL, or could not be had
+	classRobots      = "robots"         // robots.txt refuses the URL
 	classRedirect    = "redirect_limit" // a chain of redirects longer than MaxRedirects
 	classBadLocation = "bad_redirect"   // a redirect without a usable Location
 )

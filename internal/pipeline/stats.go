@@ -19,7 +19,7 @@ type stats struct {
 	wireBytes  atomic.Int64
 	retries    atomic.Int64
 	returned   atomic.Int64 // leases given back because the host's situation had changed
-	refused    atomic.Int64 // URLs kept back by robots.txt
+	refused    atomic.Int64 // URLs that robots.txt refuses
 	records    atomic.Int64
 	pages      atomic.Int64 // records with a 2xx status
 	errors     atomic.Int64 // records with an error
@@ -74,7 +74,7 @@ type Snapshot struct {
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
 	Retries   int64 `json:"retries"`    // fetches to be repeated
 	Returned  int64 `json:"returned"`   // leases given back unused
-	Refused   int64 `json:"refused"`    // URLs kept back by robots.txt
+	Refused   int64 `json:"refused"`    // URLs that robots.txt refuses
 	Bytes     int64 `json:"bytes"`      // of bodies, decoded
 	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
 

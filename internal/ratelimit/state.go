@@ -36,8 +36,8 @@ type state struct {
 	retryUntil clock.Instant // end of the latest Retry-After
 	notBefore  clock.Instant // the plan's, as the next two
 	review     clock.Instant
-	inCap      int32 // bound on inFlight; zero for none
-	lastGrant  clock.Instant
+	inCap      int32         // bound on inFlight; zero for none
+	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
 	crawlDelay time.Duration // of robots.txt, capped; zero for none
 	granted    uint64
@@ -261,6 +261,9 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 	if fb.RetryAfter > 0 {
 		s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
 	}
+	// The spacing that a host asks for is between requests, and one may have gone out
+	// later than it was granted: a connection had to be made, or the machine was busy.
+	s.lastGrant = max(s.lastGrant, sentAt)
 	if class != outcome.Canceled && class != outcome.Unknown || fb.RetryAfter > 0 {
 		s.observeLocked(now, sentAt, class, fb)
 	}

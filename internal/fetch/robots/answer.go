@@ -41,6 +41,7 @@ type Result struct {
 	Location   string        // of kind Moved, unresolved; otherwise empty
 	RetryAfter time.Duration // do not ask again sooner; zero means the schedule decides
 	Reason     string        // for people, such as "status 503"
+	Class      outcome.Class // of the answer; Unknown if the Result was not made of one
 	Lasting    bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
 }
 
@@ -49,7 +50,7 @@ type Result struct {
 // missing. Redirects are handed back until MaxRedirects have been followed.
 func FromAnswer(a Answer) Result {
 	class, success := classOf(a)
-	r := Result{RetryAfter: a.RetryAfter, Reason: reason(a, class)}
+	r := Result{RetryAfter: a.RetryAfter, Reason: reason(a, class), Class: class}
 	switch {
 	case class == outcome.Canceled, class == outcome.Unknown:
 		r.Kind = NoAnswer

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // Defaults and limits of [Config].
@@ -83,6 +85,8 @@ type Entry struct {
 	// Attempts is how many tries in a row have failed or been put off. Whoever gives an
 	// origin up for good decides by it.
 	Attempts int
+	// Class is the outcome of the last request that failed or was put off.
+	Class outcome.Class
 	// Lasting says that the State is Unreachable for a reason that waiting will not cure.
 	Lasting bool
 	// Reason says how the State came about. Empty for an origin never heard of.
@@ -120,6 +124,7 @@ type record struct {
 	attempts int
 	failed   bool // the last try has failed, or else it was put off
 	lasting  bool // and will again
+	class    outcome.Class
 	reason   string
 }
 
@@ -206,7 +211,7 @@ func (c *Cache) Lookup(origin string, now time.Time) Entry {
 }
 
 func (r *record) entry(now time.Time, stale time.Duration) Entry {
-	e := Entry{State: r.state(now), RetryAt: r.retryAt, Attempts: r.attempts, Lasting: r.lasting, Reason: r.reason}
+	e := Entry{State: r.state(now), RetryAt: r.retryAt, Attempts: r.attempts, Class: r.class, Lasting: r.lasting, Reason: r.reason}
 	if e.State == Known {
 		e.RetryAt = r.expires
 	}
@@ -318,7 +323,7 @@ func (r *record) putOff(now time.Time, res Result, cfg Config) {
 		return
 	}
 	r.failed = r.failed || res.Kind == Failed
-	r.lasting = res.Lasting
+	r.lasting, r.class = res.Lasting, res.Class
 	pause := cfg.RetryBase
 	for range r.attempts {
 		if pause = min(2*pause, cfg.RetryMax); pause == cfg.RetryMax {

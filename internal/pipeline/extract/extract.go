@@ -41,6 +41,11 @@ import (
 // traps go beyond it.
 const defaultMaxLinks = 10_000
 
+// maxLinkBytes bounds the links of one page, written out. Ten thousand links of two
+// hundred bytes fit; a long base with short references under it can make a small page
+// many megabytes of links.
+const maxLinkBytes = 2 << 20
+
 // maxKept is the memory an Extractor keeps from page to page, in bytes per buffer. Few
 // pages have more than a megabyte of text or of references.
 const maxKept = 1 << 20
@@ -146,6 +151,7 @@ type Extractor struct {
 	canonical []byte            // the reference of link rel=canonical
 	byRef     index             // pending by its reference
 	byURL     index             // links by their URL
+	linkBytes int               // of all URLs resolved and kept, and the first that was not
 	rels      map[string]string // interned values of rel, bounded by maxRels
 	decoded   []byte            // a body that was not UTF-8
 	seed      maphash.Seed      // so that no page can choose references that collide
@@ -210,6 +216,7 @@ func (e *Extractor) begin() {
 	e.pending, e.refs, e.canonical = e.pending[:0], e.refs[:0], e.canonical[:0]
 	e.byRef.reset()
 	e.byURL.reset()
+	e.linkBytes = 0
 }
 
 // release lets go of the page, which belongs to the caller, and of memory beyond the

@@ -270,6 +270,10 @@ func (e *Extractor) count(err error) {
 func (e *Extractor) keep(l Link) {
 	slot, old := e.byURL.find(maphash.String(e.seed, l.URL.String()))
 	if old < 0 {
+		if e.linkBytes += len(l.URL.String()); e.linkBytes > maxLinkBytes {
+			e.dst.DroppedLinks++
+			return
+		}
 		e.byURL.set(slot, len(e.dst.Links))
 		e.dst.Links = append(e.dst.Links, l)
 		return

@@ -48,7 +48,7 @@ type Item struct {
 // when it held a slot, one Freed; the two may come in either order.
 type Lease struct {
 	Item
-	Refused string // why the URL must not be fetched; such a lease holds no slot
+	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
 
 	host     *host
 	at       time.Time // when it was leased
@@ -88,13 +88,16 @@ const (
 	Refuse             // must not be fetched
 )
 
-// Verdict is a gate's answer for one URL, with the instant until which a Wait lasts
-// (zero: until [Memory.Wake]) and the reason for a Wait or a Refuse.
+// Verdict is a gate's answer for one URL.
 type Verdict struct {
-	Pass   Pass
-	Until  time.Time
-	Reason string
+	Pass    Pass
+	Until   time.Time // how long a Wait lasts; zero: until [Memory.Wake]
+	Reason  string    // for a Wait
+	Refusal *Refusal  // for a Refuse
 }
+
+// Refusal is why a URL must not be fetched: a class to count by, and words.
+type Refusal struct{ Class, Reason string }
 
 // Gate holds URLs back until their origin's rules are known.
 type Gate interface {
@@ -112,7 +115,8 @@ type Config struct {
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
 	// MaxURLs bounds the URLs known, queued or visited: 8 bytes each for the
-	// fingerprint, about 150 while queued. Zero means 10,000,000.
+	// fingerprint, about 150 and its length while queued. The lengths together are
+	// bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
 	// MaxHosts bounds the hosts known, about 300 bytes each. Zero means 1,000,000.
 	MaxHosts int
@@ -136,6 +140,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on
+// average; what needs more makes URLs longer than anyone would type.
+const usualLength = 256
+
 // Added is what became of a URL offered to the frontier.
 type Added uint8
 
@@ -143,7 +151,7 @@ type Added uint8
 const (
 	Queued    Added = iota // new, now queued
 	Seen                   // known already
-	Full                   // MaxURLs reached
+	Full                   // MaxURLs reached, or the room for them
 	HostsFull              // MaxHosts reached
 	HostPages              // MaxPagesPerHost URLs of this host are known already
 	numAdded

@@ -12,6 +12,7 @@ import (
 type Memory struct {
 	cfg   Config
 	seen  seenSet
+	bytes int              // of the URLs queued
 	hosts map[string]*host // at most MaxHosts
 	idle  []*host          // hosts without work, oldest first; entries may be out of date
 	due   schedule
@@ -47,7 +48,7 @@ func (f *Memory) Add(now time.Time, it Item, fp uint64) Added {
 	if f.seen.has(fp) {
 		return Seen
 	}
-	if f.seen.len() >= f.cfg.MaxURLs {
+	if f.seen.len() >= f.cfg.MaxURLs || f.bytes >= usualLength*f.cfg.MaxURLs {
 		return Full
 	}
 	h := f.host(it.URL.Host())
@@ -63,7 +64,7 @@ func (f *Memory) Add(now time.Time, it Item, fp uint64) Added {
 	f.counts.known.Add(1)
 	it.Queued = now
 	h.fifo.push(it)
-	f.counts.queued.Add(1)
+	f.queue(&it, 1)
 	f.offer(h, now, now)
 	return Queued
 }
@@ -80,10 +81,16 @@ func (f *Memory) AddRobots(now time.Time, it Item) bool {
 	return true
 }
 
+// queue counts an item that joins (1) or leaves (-1) a queue.
+func (f *Memory) queue(it *Item, n int) {
+	f.counts.queued.Add(int64(n))
+	f.bytes += n * len(it.URL.String())
+}
+
 // enqueue queues an item that may not be leased before an instant.
 func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
 	heap.Push(&h.later, delayed{it, notBefore})
-	f.counts.queued.Add(1)
+	f.queue(&it, 1)
 	f.offer(h, now, notBefore)
 }
 
@@ -215,7 +222,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	}
 	switch v.Pass {
 	case Refuse:
-		return f.refuse(h, now, v.Reason)
+		return f.refuse(h, now, v.Refusal)
 	case Wait:
 		h.why, h.reason = ratelimit.LimitNone, v.Reason
 		if !v.Until.IsZero() {
@@ -240,7 +247,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 		l.Item = robotsItem(it, now)
 	} else {
 		l.Item = h.pop(now)
-		f.counts.queued.Add(-1)
+		f.queue(&l.Item, -1)
 	}
 	f.out(l, now)
 	return l
@@ -259,10 +266,10 @@ func robotsItem(it *Item, now time.Time) Item {
 
 // refuse leases a URL that needs no slot because it must not be fetched. It does not
 // count against the host's page budget.
-func (f *Memory) refuse(h *host, now time.Time, reason string) *Lease {
-	l := &Lease{Item: h.pop(now), Refused: reason, host: h, at: now, started: true, freed: true}
+func (f *Memory) refuse(h *host, now time.Time, why *Refusal) *Lease {
+	l := &Lease{Item: h.pop(now), Refused: why, host: h, at: now, started: true, freed: true}
 	h.known--
-	f.counts.queued.Add(-1)
+	f.queue(&l.Item, -1)
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)
 	return l
@@ -331,7 +338,7 @@ func (f *Memory) Freed(now time.Time, l *Lease) {
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Memory) Done(now time.Time, l *Lease) {
 	f.finish(l)
-	if h := l.host; l.Refused == "" {
+	if h := l.host; l.Refused == nil {
 		h.failing, h.refused = false, false
 	}
 	f.settle(l.host, now)

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func next(t *testing.T, f *Memory, now time.Time) *Lease {
 	if l == nil {
 		t.Fatalf("Next at %v = nothing until %v, want a lease", now.Sub(start), wake.Sub(start))
 	}
-	if p, ok := f.cfg.Pacer.(*paced); ok && l.Refused == "" {
+	if p, ok := f.cfg.Pacer.(*paced); ok && l.Refused == nil {
 		p.take(l, now)
 	}
 	return l
@@ -123,6 +124,14 @@ func TestBounds(t *testing.T) {
 		require.Equal(t, Full, add(t, f, start, "http://a.test/3"))
 		require.Equal(t, Seen, add(t, f, start, "http://a.test/1"))
 	})
+	t.Run("bytes", func(t *testing.T) {
+		f := open(t, Config{MaxURLs: 4})
+		long := "http://a.test/" + strings.Repeat("x", 4*usualLength)
+		require.Equal(t, Queued, add(t, f, start, long))
+		require.Equal(t, Full, add(t, f, start, "http://a.test/2"))
+		end(f, start, next(t, f, start))
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/2"), "what has been fetched takes no room")
+	})
 	t.Run("hosts with work are kept", func(t *testing.T) {
 		f := open(t, Config{MaxHosts: 1})
 		require.Equal(t, Queued, add(t, f, start, "http://a.test/"))
@@ -143,7 +152,7 @@ func TestBounds(t *testing.T) {
 func TestRefusedDoesNotCountAgainstBudget(t *testing.T) {
 	refuse := gateFunc(func(u canonical.URL, _ time.Time) Verdict {
 		if u.Path() == "/private" {
-			return Verdict{Pass: Refuse, Reason: "robots.txt line 2"}
+			return Verdict{Pass: Refuse, Refusal: &Refusal{"robots", "line 2"}}
 		}
 		return Verdict{}
 	})
@@ -151,7 +160,7 @@ func TestRefusedDoesNotCountAgainstBudget(t *testing.T) {
 	add(t, f, start, "http://a.test/private")
 	require.Equal(t, HostPages, add(t, f, start, "http://a.test/1"))
 	l := next(t, f, start)
-	require.Equal(t, "robots.txt line 2", l.Refused)
+	require.Equal(t, &Refusal{"robots", "line 2"}, l.Refused)
 	f.Done(start, l)
 	require.True(t, f.Empty())
 	require.Equal(t, Queued, add(t, f, start, "http://a.test/1"))
