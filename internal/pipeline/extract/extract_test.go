@@ -370,3 +370,27 @@ func mustParse(tb testing.TB, s string) canonical.URL {
 	}
 	return u
 }
+
+// A small page cannot make many megabytes of links by way of a long base.
+func TestLinkBytesAreBounded(t *testing.T) {
+	var page strings.Builder
+	page.WriteString(`<base href="http://a.test/` + strings.Repeat("b", 8000) + `/">`)
+	for i := range 9000 {
+		fmt.Fprintf(&page, `<a href="%d">`, i)
+	}
+	base, err := canonical.Parse("http://a.test/")
+	require.NoError(t, err)
+	var e Extractor
+	var r Result
+	for range 2 { // the bound is per page
+		r.Reset()
+		require.NoError(t, e.Page(base, "text/html", "", []byte(page.String()), Options{}, &r))
+		bytes := 0
+		for _, l := range r.Links {
+			bytes += len(l.URL.String())
+		}
+		require.LessOrEqual(t, bytes, 2<<20)
+		require.Greater(t, bytes, 2<<20-9000)
+		require.Equal(t, 9000, len(r.Links)+r.DroppedLinks)
+	}
+}

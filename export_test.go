@@ -1,0 +1,33 @@
+package crawl
+
+import (
+	"context"
+	"net"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline"
+)
+
+// NewOver is New with connections made by dial, so that a crawl fits into a bubble. The
+// addresses that dial reaches are not checked.
+func NewOver(cfg Config, dial func(ctx context.Context, network, addr string) (net.Conn, error)) (*Crawler, error) {
+	c, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	fc := c.fetchConfig()
+	fc.DialContext = dial
+	if c.client, err = fetch.New(fc); err != nil {
+		return nil, err
+	}
+	pc := c.pipelineConfig()
+	if cfg.Robots.Enabled {
+		if pc.Robots, err = robots.New(robots.Config{Agent: config.Product}); err != nil {
+			return nil, err
+		}
+	}
+	c.pipe, err = pipeline.New(pc)
+	return c, err
+}
