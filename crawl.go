@@ -116,7 +116,7 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	pc := c.pipelineConfig()
 	if cfg.Robots.Enabled {
-		if pc.Robots, err = robots.New(robots.Config{Agent: config.Product}); err != nil {
+		if pc.Robots, err = robots.New(robotsConfig(&cfg.Settings)); err != nil {
 			return nil, err
 		}
 	}
@@ -198,6 +198,16 @@ func (c *Crawler) pipelineConfig() pipeline.Config {
 	return pc
 }
 
+// robotsConfig has room for the rules of every host the frontier may know, under both
+// schemes: a cache that forgets while hosts take turns would ask for robots.txt at each
+// turn and for little else.
+func robotsConfig(s *Settings) robots.Config {
+	const perHost = 1 << 10 // bytes; most files come to less
+	return robots.Config{
+		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts, MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts),
+	}
+}
+
 // isNamed reports whether a seed named the host, so that it may live at a private address.
 func (c *Crawler) isNamed(host string) bool {
 	c.mu.Lock()
@@ -260,6 +270,7 @@ func (c *Crawler) runAll(ctx context.Context, pages chan *Page, seeds []string) 
 	}
 	for _, u := range urls {
 		c.name(u)
+		c.scope.AddSeed(u) // all of them before the first page is judged by them
 	}
 	return c.run(ctx, slices.Values(urls))
 }

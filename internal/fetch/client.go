@@ -122,6 +122,9 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 		return nil, x.failure(OpHeader, req.URL, errUpgrade)
 	}
 	res := newResponse(req.URL, hres, c.cfg.Clock.Now())
+	if req.OnHeader != nil {
+		req.OnHeader(res)
+	}
 	bound := c.cfg.MaxBody
 	if req.MaxBody > 0 {
 		bound = req.MaxBody

@@ -20,6 +20,11 @@ type Request struct {
 	Header http.Header
 	// MaxBody bounds the decoded body in bytes. Zero means the Config's bound.
 	MaxBody int64
+	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
+	// is there, before the body is read: an order to wait holds from then on, and a body
+	// may take its time. The Response has neither Body nor Timings yet. Nil means nobody
+	// is told.
+	OnHeader func(*Response)
 }
 
 // acceptEncoding lists what the decoders take, in no order of preference: servers

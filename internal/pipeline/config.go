@@ -85,7 +85,8 @@ type Config struct {
 	MaxBlocked time.Duration
 	// MaxURLs and MaxHosts bound the frontier. Zero means its defaults.
 	MaxURLs, MaxHosts int
-	// Retries is how often a URL is tried again after a transient failure. Zero means never.
+	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero
+	// means never.
 	Retries int
 	// Backoff is the pause before another try. Zero means none.
 	Backoff backoff.Policy
@@ -94,7 +95,8 @@ type Config struct {
 
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
-	// Log receives what a person may want to know. Nil means nobody does.
+	// Log receives what a person may want to know. Its handler must not ask for a Snapshot:
+	// it is called by the goroutine that would have to answer. Nil means nobody is told.
 	Log *slog.Logger
 }
 
@@ -104,6 +106,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("pipeline: Limiter is nil: give it a rate limiter")
 	case c.Fetcher == nil:
 		return c, errors.New("pipeline: Fetcher is nil: give it a fetch.Client")
+	case c.Retries < 0 || c.Retries > 100:
+		return c, fmt.Errorf("pipeline: Retries is %d: give it a number from 0 to 100", c.Retries)
 	case c.Scope == nil:
 		return c, errors.New("pipeline: Scope is nil: give it a scope")
 	}

@@ -23,22 +23,21 @@ type discovery struct {
 	seeds    <-chan canonical.URL // nil when there are no more
 	outbox   []*result            // refused URLs on their way to Output
 	out      int                  // leases whose worker has not reported back
-	pages    int                  // pages leased, retries not counted
+	pages    int                  // pages leased and not come back
 
-	end        End
-	stopping   bool
-	lastAnswer time.Time // when a page was last answered, or the crawl began
-	deadline   time.Time // from MaxTime; zero means none
-	blockedTil time.Time // until when the last warning said that all hosts are blocked
+	stopping bool
+
+	deadline     time.Time // from MaxTime; zero means none
+	blockedSince time.Time // since when no page was answered and all hosts refuse; zero: they do not
+	blockedTil   time.Time // until when the last warning said that they do
 }
 
 // run leases URLs until the crawl is over, and closes the leases channel.
 func (d *discovery) run(ctx context.Context) error {
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
-	d.lastAnswer = clk.Now()
 	if d.p.cfg.MaxTime > 0 {
-		d.deadline = d.lastAnswer.Add(d.p.cfg.MaxTime)
+		d.deadline = clk.Now().Add(d.p.cfg.MaxTime)
 	}
 	for {
 		now := clk.Now()
@@ -59,6 +58,10 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		t := d.p.cfg.Clock.NewTimer(wake.Sub(now))
 		defer t.Stop()
 		alarm = t.C()
+	}
+	stop := d.p.stop
+	if d.stopping {
+		stop = nil // it stays closed, and has been heard
 	}
 	var outbox chan<- *result
 	var first *result
@@ -81,7 +84,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.outbox[0] = nil
 		d.outbox = d.outbox[1:]
 	case <-alarm:
-	case <-d.p.stop:
+	case <-stop:
 		d.halt(EndInterrupted, "asked to stop")
 	case ask := <-d.p.asks:
 		ask(d)
@@ -105,6 +108,9 @@ func (d *discovery) drain() {
 func (d *discovery) dispatch(now time.Time) time.Time {
 	for !d.stopping && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
 		if d.p.cfg.MaxPages > 0 && d.pages >= d.p.cfg.MaxPages {
+			if d.out > 0 {
+				return d.deadline // what is out may come back unfetched
+			}
 			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.p.cfg.MaxPages))
 			return time.Time{}
 		}
@@ -127,7 +133,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 		return
 	case l.Kind == frontier.Robots:
 		d.p.cfg.Robots.Begin(l.Origin, now)
-	case l.Attempt == 0 && l.Returns == 0:
+	default:
 		d.pages++
 	}
 	d.out++
@@ -145,17 +151,36 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 
 // idle decides what to do when no host may be asked before wake.
 func (d *discovery) idle(now, wake time.Time) time.Time {
-	if until, blocked := d.frontier.Blocked(now); blocked && d.out == 0 && d.seeds == nil && len(d.outbox) == 0 {
-		if until.Sub(d.lastAnswer) > d.p.cfg.MaxBlocked {
-			d.halt(EndBlocked, fmt.Sprintf("the first may be asked again at %s", until.Format(time.TimeOnly)))
+	// While something is under way, it is too early to say.
+	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 {
+		if d.blocked(now) {
 			return time.Time{}
 		}
-		d.warnBlocked(now, until)
 	}
 	if wake.IsZero() || !d.deadline.IsZero() && d.deadline.Before(wake) {
 		return d.deadline
 	}
 	return wake
+}
+
+// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before
+// the first of them may be asked again by its own order.
+func (d *discovery) blocked(now time.Time) (ended bool) {
+	b := d.frontier.Blocked(now)
+	if !b.Whole {
+		d.blockedSince = time.Time{}
+		return false
+	}
+	if d.blockedSince.IsZero() {
+		d.blockedSince = now
+	}
+	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
+	if now.After(limit) || b.Ordered && b.Until.After(limit) {
+		d.halt(EndBlocked, fmt.Sprintf("the first may be asked again at %s", b.Until.Format(time.TimeOnly)))
+		return true
+	}
+	d.warnBlocked(now, b.Until)
+	return false
 }
 
 // warnBlocked says once per wait why nothing moves.
@@ -188,7 +213,7 @@ func (d *discovery) halt(end End, reason string) {
 	if d.stopping {
 		return
 	}
-	d.stopping, d.end = true, end
+	d.stopping = true
 	d.seeds, d.deadline = nil, time.Time{}
 	d.p.halted(end, reason)
 }
@@ -211,7 +236,7 @@ func (d *discovery) acknowledge(acks []ack) {
 	now := d.p.cfg.Clock.Now()
 	for i := range acks {
 		if acks[i].answered {
-			d.lastAnswer = now
+			d.blockedSince = time.Time{}
 		}
 		d.add(acks[i].links, now)
 		d.frontier.Done(now, acks[i].lease)
@@ -222,13 +247,18 @@ func (d *discovery) acknowledge(acks []ack) {
 func (d *discovery) event(ev event) {
 	now := d.p.cfg.Clock.Now()
 	d.out--
-	d.frontier.Freed(now, ev.lease)
+	d.frontier.Freed(now, ev.lease, ev.took)
+	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
+		d.pages-- // it will be leased again
+	}
 	switch ev.fate {
 	case fateProcessed:
-	case fateReturned, fateNotNow:
-		d.frontier.Retry(now, ev.lease, ev.notBefore, false)
+	case fateReturned, fateStale:
+		d.frontier.Return(now, ev.lease, ev.fate == fateStale)
+	case fateNotNow:
+		d.frontier.NotNow(now, ev.lease, ev.notBefore)
 	case fateRetry:
-		d.frontier.Retry(now, ev.lease, ev.notBefore, true)
+		d.frontier.Retry(now, ev.lease, ev.notBefore)
 	case fateRobots:
 		d.robots(ev.lease, ev.answer, now)
 	}

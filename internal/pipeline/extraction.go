@@ -32,8 +32,9 @@ type fetched struct {
 // of the lease when Processing does not get it.
 type event struct {
 	lease     *frontier.Lease
+	took      time.Duration // by the request; zero if none was made
 	fate      fate
-	notBefore time.Time
+	notBefore time.Time     // for fateNotNow and fateRetry
 	answer    *robotsAnswer // for fateRobots
 }
 
@@ -41,7 +42,8 @@ type fate uint8
 
 const (
 	fateProcessed fate = iota // the lease went on to Processing
-	fateReturned              // unused: the limiter would have made it wait
+	fateReturned              // unused: the limiter would have made it wait, or we gave up
+	fateStale                 // lost with a kept connection: again, and nobody's fault
 	fateNotNow                // the host said "not now": again, and not a try
 	fateRetry                 // a transient failure: again, and a try is spent
 	fateRobots                // it was for robots.txt, and here is the answer
@@ -81,7 +83,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		if errors.Is(err, ratelimit.ErrCircuitOpen) || errors.Is(err, context.DeadlineExceeded) {
 			p.stats.returned.Add(1)
 		}
-		return event{lease: l, fate: fateReturned, notBefore: begin}, nil
+		return event{lease: l, fate: fateReturned}, nil
 	}
 	defer permit.Release()
 	f := p.request(ctx, l)
@@ -92,17 +94,34 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 
 // request fetches and tells the limiter how it went.
 func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
-	sent := p.cfg.Clock.Now()
-	req := fetch.Request{URL: l.URL.String()}
+	f := &fetched{lease: l, sent: p.cfg.Clock.Now()}
+	told := false
+	req := fetch.Request{URL: l.URL.String(), OnHeader: func(resp *fetch.Response) {
+		if resp.RetryAfter > 0 { // it holds from now on, however long the body takes
+			f.resp, told = resp, true
+			p.feedback(f)
+		}
+	}}
 	if l.Kind == frontier.Robots {
 		req.MaxBody = robots.MaxBytes
 	}
-	resp, err := p.cfg.Fetcher.Fetch(ctx, req)
-	f := &fetched{lease: l, resp: resp, err: err, sent: sent, total: p.cfg.Clock.Since(sent)}
-	fb := ratelimit.Feedback{Err: err, Latency: f.total, SentAt: sent, Retry: l.Attempt > 0 || l.Returns > 0}
-	status := 0
-	if resp != nil {
-		status = resp.Status
+	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
+	f.total = max(p.cfg.Clock.Since(f.sent), 1)
+	f.class = classOf(f.resp, f.err)
+	if !told && !stale(f.err) {
+		p.feedback(f)
+	}
+	p.stats.request(f)
+	return f
+}
+
+// feedback tells the limiter what is known of a request.
+func (p *Pipeline) feedback(f *fetched) {
+	l := f.lease
+	fb := ratelimit.Feedback{
+		Err: f.err, SentAt: f.sent, Latency: p.cfg.Clock.Since(f.sent), Retry: l.Attempt > 0 || l.Returns > 0,
+	}
+	if resp := f.resp; resp != nil {
 		fb.StatusCode, fb.RetryAfter = resp.Status, resp.RetryAfter
 		if !resp.SentAt.IsZero() {
 			fb.SentAt = resp.SentAt // a connection may have had to be made first
@@ -112,20 +131,19 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 			fb.Latency = resp.Timings.FirstByte
 		}
 	}
-	f.class = classOf(status, err)
-	if f.class.Answered() {
+	if classOf(f.resp, f.err).Answered() {
 		fb.Err = nil
 	}
-	if !stale(err) {
-		p.cfg.Limiter.Feedback(l.Host(), fb)
-	}
-	p.stats.request(f)
-	return f
+	p.cfg.Limiter.Feedback(l.Host(), fb)
 }
 
 // classOf is the class of a request. Every answer but a good one has said all it has to
 // say in its header: a 429 whose body is spoilt still means "not now".
-func classOf(status int, err error) outcome.Class {
+func classOf(resp *fetch.Response, err error) outcome.Class {
+	status := 0
+	if resp != nil {
+		status = resp.Status
+	}
 	class, said := outcome.Of(status, err), outcome.Of(status, nil)
 	if status == 0 || said == outcome.OK || class == outcome.Canceled {
 		return class
@@ -143,7 +161,7 @@ func stale(err error) bool {
 // judge decides where a finished request goes: on to Processing, or back.
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
-	ev := event{lease: l}
+	ev := event{lease: l, took: f.total}
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
@@ -152,10 +170,10 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	}
 	switch {
 	case f.class == outcome.Canceled:
-		ev.fate, ev.notBefore = fateReturned, now
+		ev.fate = fateReturned
 	case again:
-		ev.fate, ev.notBefore = fateNotNow, now
-	case notNow(f), f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
+		ev.fate = fateStale
+	case notNow(f) && int(l.Strikes) <= p.cfg.Retries, f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
 		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
 	case f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
 		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
@@ -171,7 +189,7 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 
 // maxNotNowBackoff bounds the exponent for URLs a host keeps putting off: the limiter
 // decides when the host is asked again, the jitter here only spreads the URLs.
-const maxNotNowBackoff = 4
+const maxNotNowBackoff = 16
 
 // freePasses is how often a failure at a host that is down as a whole spends no try of
 // the URL that happened to be asked for. The bound is for URLs that fail for ever and,
@@ -180,7 +198,7 @@ const freePasses = 5
 
 // down reports whether the host's breaker is open or half-open.
 func (p *Pipeline) down(host string) bool {
-	_, why := p.cfg.Limiter.ReadyAt(host, 0)
+	_, why := p.cfg.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker
 }
 

@@ -48,12 +48,22 @@ func refuse(class, reason string) frontier.Verdict {
 func (g *gate) answer(origin string, res robots.Result, now time.Time) {
 	e := g.cache.Answer(origin, now, res)
 	if e.Rules != nil && g.delays {
-		g.limiter.SetCrawlDelay(hostOf(origin), e.Rules.CrawlDelay())
+		other := g.cache.Lookup(otherOrigin(origin), now)
+		g.limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.CrawlDelay(), other.Rules.CrawlDelay()))
 	}
 	if e.State == robots.Unreachable {
 		g.log.Warn("robots.txt cannot be had", slog.String("origin", origin),
 			slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
 	}
+}
+
+// otherOrigin is the origin of the same host under the other scheme: the two are paced as
+// one, so the wish of either holds for both.
+func otherOrigin(origin string) string {
+	if host, ok := strings.CutPrefix(origin, "https://"); ok {
+		return "http://" + host
+	}
+	return "https://" + hostOf(origin)
 }
 
 // hostOf is the host of an origin, as [canonical.URL.Host] gives it.

@@ -218,7 +218,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 			t.Errorf("%s allocates %v times, want 0", s.name, n)
 		}
 	}
-	if n := testing.AllocsPerRun(1000, func() { l.ReadyAt(host, 2) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { l.ReadyAt(host, 2, 2) }); n != 0 {
 		t.Errorf("ReadyAt allocates %v times, want 0", n)
 	}
 }

@@ -82,7 +82,7 @@ func (r *rig) see(domain string) DomainSnapshot {
 // wantReady checks ReadyAt, at being counted from the start and zero meaning now.
 func (r *rig) wantReady(domain string, ahead int, at time.Duration, why Limit) {
 	r.t.Helper()
-	got, limit := r.ReadyAt(domain, ahead)
+	got, limit := r.ReadyAt(domain, ahead, ahead)
 	want := start.Add(at)
 	if at == 0 {
 		want = time.Time{}

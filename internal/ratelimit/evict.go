@@ -60,7 +60,7 @@ func (l *AdaptiveRateLimiter) makeShards() (err error) {
 	return nil
 }
 
-func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.tag>>1&l.mask] }
+func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.check&l.mask] }
 
 // lock returns the domain's state, made if need be, with its lock held.
 func (l *AdaptiveRateLimiter) lock(domain string) *state {
@@ -128,7 +128,7 @@ func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
 	sh.states.Remove(s)
-	sh.index.remove(tagOf(s.domain), s)
+	sh.index.remove(l.tagOf(s.domain), s)
 	sh.granted += s.granted
 	l.evicted.Add(1)
 	if t, owes := s.tombstoneLocked(now); owes {

@@ -8,17 +8,17 @@ import (
 )
 
 // identity stands for a domain's name in an index: two independent hashes of 64 bits.
-// The second is keyed by a secret of the process, so nobody can find two names that
+// The tag is keyed by a secret of the process, so nobody can find two names that
 // share both; by chance a million names do with a probability of about 1e-27.
 type identity struct{ tag, check uint64 }
 
 func (l *AdaptiveRateLimiter) identify(domain string) identity {
-	return identity{tagOf(domain), maphash.String(l.seed, domain)}
+	return identity{l.tagOf(domain), xxhash.Sum64String(domain)}
 }
 
-// tagOf has the low bit set, since a tag of zero marks an empty slot. The shard is
-// chosen by other bits.
-func tagOf(domain string) uint64 { return xxhash.Sum64String(domain) | 1 }
+// tagOf has the low bit set, since a tag of zero marks an empty slot. It is the keyed
+// one, or somebody could choose names that crowd into a few slots.
+func (l *AdaptiveRateLimiter) tagOf(domain string) uint64 { return maphash.String(l.seed, domain) | 1 }
 
 // index finds a shard's states without a lock and with two reads from memory: a slot
 // and the state it points to. It stands beside the LRU, which knows their order and
@@ -39,9 +39,8 @@ type slot struct {
 	state atomic.Pointer[state] // nil if removed
 }
 
-// indexShift drops the bits that chose the shard, so that the domains of one shard do
-// not crowd into a few slots. There are at most 2^16 shards.
-const indexShift = 17
+// indexShift drops the bit that every tag has set.
+const indexShift = 1
 
 // get finds a state, or nil. It may be called without any lock; the state may then be
 // evicted before its own lock is taken, which the caller finds out by state.dead.

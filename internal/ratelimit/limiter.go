@@ -197,18 +197,18 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 }
 
 // ReadyAt is the earliest time at which the Acquire that comes after ahead further
-// ones would not wait, and what it would wait for; the zero time and LimitNone if
+// ones for the domain, and all further ones for any, would not wait, and what it would wait for; the zero time and LimitNone if
 // that is now. While a half-open breaker's probe is out it is the time at which the
 // probe counts as lost. It is a forecast: what is learned in the meantime moves it.
 // It changes nothing and makes no state for a domain that has none.
-func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead int) (at time.Time, why Limit) {
+func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Time, why Limit) {
 	if !l.cfg.Enabled {
 		return time.Time{}, LimitNone
 	}
 	s, _ := l.peek(Domain(domain))
 	s.mu.Lock()
 	now := s.nowLocked()
-	instant, why := s.readyLocked(now, max(ahead, 0))
+	instant, why := s.readyLocked(now, max(ahead, 0), max(ahead, all, 0))
 	s.mu.Unlock()
 	if why == LimitNone {
 		return time.Time{}, LimitNone

@@ -105,7 +105,7 @@ func TestCrawlDelayCanBeTakenBack(t *testing.T) {
 	r.SetCrawlDelay(host, 0)
 	r.to(time.Second)
 	r.Feedback(host, ok(0))
-	at, why := r.ReadyAt(host, 0)
+	at, why := r.ReadyAt(host, 0, 0)
 	require.NotEqual(t, LimitCrawlDelay, why)
 	require.Less(t, at.Sub(start), 10*time.Second)
 }

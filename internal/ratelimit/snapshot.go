@@ -141,7 +141,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		ConsecutiveFails: s.breaker.Consecutive(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
 		lastActive: s.lastActive,
 	}
-	at, why := s.readyLocked(now, 0)
+	at, why := s.readyLocked(now, 0, 0)
 	wait := at.Sub(now)
 	if why == LimitNone {
 		why = s.pacerLocked()

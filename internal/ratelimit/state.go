@@ -159,7 +159,7 @@ func (s *state) fullLocked() bool { return s.inCap > 0 && s.inFlight >= s.inCap 
 // readyLocked is scheduleLocked for the one after those in line and ahead more, with
 // the breaker and the global bucket in view. While the breaker is not closed, each
 // that goes ahead is a probe, and may take as long as a probe may.
-func (s *state) readyLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
+func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
 	at, why = s.scheduleLocked(now, ahead+s.waitingLocked())
 	if s.fullLocked() {
 		at, why = max(at, now.Add(time.Duration(token/int64(s.bucket.rate)))), LimitLearned
@@ -172,7 +172,7 @@ func (s *state) readyLocked(now clock.Instant, ahead int) (at clock.Instant, why
 	if !ok && gate > at {
 		at, why = gate, LimitBreaker
 	}
-	if t := s.rules.l.global.when(now, ahead); t > at {
+	if t := s.rules.l.global.when(now, all); t > at {
 		at, why = t, LimitGlobal
 	}
 	return at, why

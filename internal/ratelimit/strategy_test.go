@@ -63,7 +63,7 @@ func TestStrategyMayHoldAndBoundFlight(t *testing.T) {
 	trial, granted := r.grant(host)
 	require.True(t, granted)
 	r.to(4 * time.Second) // tokens there are, but the trial is out
-	_, why := r.ReadyAt(host, 0)
+	_, why := r.ReadyAt(host, 0, 0)
 	require.Equal(t, LimitLearned, why)
 
 	trial.Release()
@@ -214,12 +214,12 @@ func TestForecastsComeTrue(t *testing.T) {
 			r.Feedback(host, Feedback{StatusCode: 503, RetryAfter: time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "wait"))})
 		}
 		ahead := rapid.IntRange(0, 6).Draw(t, "ahead")
-		want, _ := r.ReadyAt(host, ahead)
+		want, _ := r.ReadyAt(host, ahead, ahead)
 		if want.IsZero() {
 			want = r.clk.Now()
 		}
 		for range ahead + 1 {
-			if at, _ := r.ReadyAt(host, 0); !at.IsZero() {
+			if at, _ := r.ReadyAt(host, 0, 0); !at.IsZero() {
 				r.clk.Advance(at.Sub(r.clk.Now()))
 			}
 			p, granted := r.grant(host)

@@ -205,7 +205,7 @@ func TestGlobalRate(t *testing.T) {
 		for i, name := range []string{"a", "b", "c", "d"} {
 			q.join(t.Context(), fmt.Sprintf("%d.test", i), name)
 		}
-		at, why := q.l.ReadyAt("9.test", 0)
+		at, why := q.l.ReadyAt("9.test", 0, 0)
 		require.Equal(t, LimitGlobal, why)
 		require.Equal(t, 2*time.Second, at.Sub(q.begin))
 		_, err := q.l.Acquire(deadlineContext{t.Context(), q.begin.Add(time.Second)}, "9.test")

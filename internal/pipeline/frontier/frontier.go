@@ -40,19 +40,22 @@ type Item struct {
 	Hops     uint8     // redirects since the last link
 	Attempt  uint8     // fetches so far that count as tries
 	Returns  uint16    // times the host said "not now", which are not tries
+	Strikes  uint8     // of them, those while it served others: it may be this URL it refuses
+	since    int32     // visits of its host, plus one, at the first "not now" or the last strike
 	Kind     Kind
 	Seed     bool // given by the user, or where a seed redirected to
 }
 
-// Lease is a URL handed out. It ends with exactly one Done, Retry or Return, and,
+// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow or Return, and,
 // when it held a slot, one Freed; the two may come in either order.
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
 
 	host     *host
-	at       time.Time // when it was leased
-	started  bool      // Started was called
+	all      *atomic.Int32 // Memory.handed
+	at       time.Time     // when it was leased
+	started  bool          // Started was called
 	freed    bool
 	finished bool
 }
@@ -67,14 +70,15 @@ func (l *Lease) Started() {
 	if !l.started {
 		l.started = true
 		l.host.handed.Add(-1)
+		l.all.Add(-1)
 	}
 }
 
 // Pacer says when a host may be asked.
 type Pacer interface {
-	// ReadyAt is the instant at which one more request, beyond ahead others already
-	// handed out, would not wait, and what makes it wait until then.
-	ReadyAt(domain string, ahead int) (time.Time, ratelimit.Limit)
+	// ReadyAt is the instant at which one more request would not wait, beyond ahead
+	// others already handed out for the domain and all for any, and what makes it wait.
+	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
 }
 
 // Pass is a gate's answer.
@@ -120,7 +124,7 @@ type Config struct {
 	MaxURLs int
 	// MaxHosts bounds the hosts known, about 300 bytes each. Zero means 1,000,000.
 	MaxHosts int
-	// MaxPagesPerHost bounds the pages leased of one host. Zero means no bound.
+	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
 	// Key makes the fingerprints of this crawl unpredictable to the web, so that
 	// nobody can craft two URLs that collide.
@@ -139,6 +143,12 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxHosts, 1_000_000)
 	return c
 }
+
+// strikeAfter is how many other URLs a host serves between two refusals of one URL before
+// the refusal counts against the URL. A limit by rate refuses whom it happens to meet;
+// to be met again while sixteen others pass is no accident. From then on every refusal
+// counts of a URL that is the last of its host.
+const strikeAfter = 16
 
 // usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on
 // average; what needs more makes URLs longer than anyone would type.

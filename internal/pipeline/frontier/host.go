@@ -22,8 +22,10 @@ type host struct {
 	reason string // a gate's reason, when that is what the host waits for
 
 	out      []*Lease // its leases that hold a slot, oldest first
+	open     int32    // its leases not yet acknowledged
 	known    int32    // URLs ever accepted, for MaxPagesPerHost
-	leased   int32    // pages leased, retries not counted
+	asked    int32    // pages leased, retries not counted
+	done     int32    // URLs visited
 	service  time.Duration
 	answered bool // has freed a slot at least once
 	lane     lane // the one its leases are counted in
@@ -36,26 +38,9 @@ type host struct {
 
 func (h *host) queued() int { return h.fifo.len() + len(h.later) }
 
-// lane is the class of hosts with which a host shares slots.
-type lane uint8
-
-const (
-	laneQuick lane = iota // known to free its slot soon: every slot is open to it
-	laneNew               // has not answered yet
-	laneSlow              // holds a slot for longer than SlowAfter
-)
-
-// laneAt is the lane a host belongs to. A request that has been out for long counts
-// before it ends: a host that hangs is known as slow a second later, not at the timeout.
-func (h *host) laneAt(now time.Time) lane {
-	switch {
-	case !h.answered:
-		return laneNew
-	case h.service > SlowAfter, len(h.out) > 0 && now.Sub(h.out[0].at) > SlowAfter:
-		return laneSlow
-	}
-	return laneQuick
-}
+// busy reports whether anything is left to do with the host; only one that is not may
+// be forgotten.
+func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 }
 
 // free takes a lease from those that hold a slot.
 func (h *host) free(l *Lease) {
@@ -147,10 +132,18 @@ type delayed struct {
 // laterHeap is a [heap.Interface] by notBefore.
 type laterHeap []delayed
 
-func (h laterHeap) Len() int           { return len(h) }
-func (h laterHeap) Less(i, j int) bool { return h[i].notBefore.Before(h[j].notBefore) }
-func (h laterHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *laterHeap) Push(x any)        { *h = append(*h, x.(delayed)) }
+func (h laterHeap) Len() int { return len(h) }
+
+// Less puts robots.txt in front: all other URLs may be waiting for it.
+func (h laterHeap) Less(i, j int) bool {
+	if a, b := h[i].Kind == Robots, h[j].Kind == Robots; a != b {
+		return a
+	}
+	return h[i].notBefore.Before(h[j].notBefore)
+}
+
+func (h laterHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *laterHeap) Push(x any)   { *h = append(*h, x.(delayed)) }
 func (h *laterHeap) Pop() any {
 	old := *h
 	last := old[len(old)-1]

@@ -3,8 +3,10 @@ package frontier
 import (
 	"container/heap"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -18,10 +20,12 @@ type Memory struct {
 	due   schedule
 	order uint64
 
-	parked  [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first
+	parked  [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first; some have left
+	waiting [laneSlow + 1]int     // how many of them still wait
 	slowOut int                   // slots held by hosts of the new and slow lanes
 	quick   int                   // quick hosts that have work queued or out
 
+	handed atomic.Int32 // leases of all hosts whose holder has not asked for its permit
 	counts counts
 }
 
@@ -51,12 +55,12 @@ func (f *Memory) Add(now time.Time, it Item, fp uint64) Added {
 	if f.seen.len() >= f.cfg.MaxURLs || f.bytes >= usualLength*f.cfg.MaxURLs {
 		return Full
 	}
-	h := f.host(it.URL.Host())
+	h := f.host(nameOf(it.URL))
 	if h == nil {
 		return HostsFull
 	}
 	if f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
-		f.settle(h, now)
+		f.review(h, now)
 		return HostPages
 	}
 	f.seen.add(fp)
@@ -72,7 +76,7 @@ func (f *Memory) Add(now time.Time, it Item, fp uint64) Added {
 // AddRobots queues a robots.txt request ahead of everything else of its host, and
 // without asking whether it has been seen: it is how a redirect of robots.txt is followed.
 func (f *Memory) AddRobots(now time.Time, it Item) bool {
-	h := f.host(it.URL.Host())
+	h := f.host(nameOf(it.URL))
 	if h == nil {
 		return false
 	}
@@ -93,6 +97,10 @@ func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
 	f.queue(&it, 1)
 	f.offer(h, now, notBefore)
 }
+
+// nameOf is the name under which the limiter paces a URL's host, so that one budget is
+// one queue: http://a.test:443 is https://a.test.
+func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
 // host finds or makes the host of a name. It is nil when MaxHosts are known and every
 // one has work, or would lose its page budget by being forgotten. A forgotten host
@@ -120,41 +128,12 @@ func (f *Memory) forget() bool {
 		f.idle[0] = nil
 		f.idle = f.idle[1:]
 		h.idle = false
-		if h.queued() == 0 && len(h.out) == 0 {
+		if !h.busy() {
 			delete(f.hosts, h.name)
 			return true
 		}
 	}
 	return false
-}
-
-// settle keeps the books of a host after its work changed or time has passed: the lane
-// in which its slots are counted, whether it is a quick one with work, and whether it
-// may be forgotten.
-func (f *Memory) settle(h *host, now time.Time) {
-	if ln := h.laneAt(now); ln != h.lane {
-		switch {
-		case h.lane == laneQuick:
-			f.slowOut += len(h.out)
-		case ln == laneQuick:
-			f.slowOut -= len(h.out)
-			h.parked = false // its entry among the parked is skipped when it comes up
-		}
-		h.lane = ln
-	}
-	busy := h.queued() > 0 || len(h.out) > 0
-	if quick := busy && h.lane == laneQuick; quick != h.quick {
-		h.quick = quick
-		if quick {
-			f.quick++
-		} else {
-			f.quick--
-		}
-	}
-	if !busy && !h.idle {
-		h.idle = true
-		f.idle = append(f.idle, h)
-	}
 }
 
 // offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
@@ -179,7 +158,7 @@ func (f *Memory) offer(h *host, now, at time.Time) {
 
 // Wake has a host looked at again, because what it waited for may have come.
 func (f *Memory) Wake(now time.Time, name string) {
-	if h := f.hosts[name]; h != nil {
+	if h := f.hosts[ratelimit.Domain(name)]; h != nil {
 		f.offer(h, now, now)
 	}
 }
@@ -211,7 +190,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	it, ok := h.peek(now)
 	if !ok {
 		if h.queued() > 0 {
-			h.why, h.reason = ratelimit.LimitNone, "retry"
+			h.why, h.reason = ratelimit.LimitNone, retrying
 			f.offer(h, now, h.due(now))
 		}
 		return nil
@@ -232,17 +211,16 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	}
 	f.settle(h, now)
 	if !f.laneOpen(h.lane) {
-		h.parked = true
-		f.parked[h.lane] = append(f.parked[h.lane], h)
+		f.park(h)
 		return nil
 	}
-	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()))
+	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
 	if at.After(now) {
 		h.why, h.reason = why, ""
 		f.offer(h, now, at)
 		return nil
 	}
-	l := &Lease{host: h, at: now}
+	l := &Lease{host: h, all: &f.handed, at: now}
 	if v.Pass == Ask {
 		l.Item = robotsItem(it, now)
 	} else {
@@ -268,6 +246,7 @@ func robotsItem(it *Item, now time.Time) Item {
 // count against the host's page budget.
 func (f *Memory) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	l := &Lease{Item: h.pop(now), Refused: why, host: h, at: now, started: true, freed: true}
+	h.open++
 	h.known--
 	f.queue(&l.Item, -1)
 	f.counts.leased.Add(1)
@@ -279,48 +258,23 @@ func (f *Memory) refuse(h *host, now time.Time, why *Refusal) *Lease {
 func (f *Memory) out(l *Lease, now time.Time) {
 	h := l.host
 	h.out = append(h.out, l)
+	h.open++
 	h.handed.Add(1)
+	f.handed.Add(1)
 	h.why, h.reason = ratelimit.LimitNone, ""
 	if h.lane != laneQuick {
 		f.slowOut++
 	}
 	if l.Kind == Page && l.Attempt == 0 && l.Returns == 0 {
-		h.leased++
+		h.asked++
 	}
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)
 }
 
-// laneOpen reports whether a host of the lane may take one more slot.
-func (f *Memory) laneOpen(ln lane) bool {
-	half := max(1, f.cfg.Slots/2)
-	switch ln {
-	case laneNew:
-		return f.slowOut < half
-	case laneSlow:
-		return f.slowOut < half || f.quick == 0
-	}
-	return true
-}
-
-// unpark returns to the schedule the first host of each lane that has a slot again.
-func (f *Memory) unpark(now time.Time) {
-	for _, ln := range [...]lane{laneNew, laneSlow} {
-		for len(f.parked[ln]) > 0 && f.laneOpen(ln) {
-			h := f.parked[ln][0]
-			f.parked[ln][0] = nil
-			f.parked[ln] = f.parked[ln][1:]
-			if h.parked { // and did not leave by itself, having become quick
-				h.parked = false
-				f.offer(h, now, now)
-				break
-			}
-		}
-	}
-}
-
-// Freed says that the slot of a lease is free again: its fetch is over, or was not begun.
-func (f *Memory) Freed(now time.Time, l *Lease) {
+// Freed says that the slot of a lease is free again: its request is over, after the time
+// it took, or was not made, when took is zero.
+func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 	if l.freed {
 		return
 	}
@@ -331,31 +285,66 @@ func (f *Memory) Freed(now time.Time, l *Lease) {
 	if h.lane != laneQuick {
 		f.slowOut--
 	}
-	h.held(now.Sub(l.at))
+	if took > 0 {
+		h.held(took)
+	}
 	f.offer(h, now, now)
 }
 
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Memory) Done(now time.Time, l *Lease) {
 	f.finish(l)
-	if h := l.host; l.Refused == nil {
+	h := l.host
+	if l.Refused == nil {
 		h.failing, h.refused = false, false
+		h.done++
 	}
-	f.settle(l.host, now)
+	f.review(h, now)
 }
 
-// Retry queues the URL of a lease again, not before an instant. A try is spent unless
-// the host said "not now" or the fetch was never begun.
-func (f *Memory) Retry(now time.Time, l *Lease, notBefore time.Time, spend bool) {
-	f.finish(l)
-	l.host.failing, l.host.refused = true, !spend
-	it := l.Item
-	if spend {
-		it.Attempt++
-	} else if it.Returns < 1<<16-1 {
+// Retry queues the URL of a lease again after a failure, not before an instant. A try
+// is spent.
+func (f *Memory) Retry(now time.Time, l *Lease, notBefore time.Time) {
+	it := f.again(l)
+	it.Attempt++
+	f.enqueue(l.host, it, now, notBefore)
+}
+
+// NotNow queues the URL of a lease again after the host refused the moment, not before an
+// instant. No try is spent, but when the host goes on to serve others it is a strike.
+func (f *Memory) NotNow(now time.Time, l *Lease, notBefore time.Time) {
+	it, h := f.again(l), l.host
+	h.refused = true
+	if it.Returns < 1<<16-1 {
 		it.Returns++
 	}
-	f.enqueue(l.host, it, now, notBefore)
+	alone := it.Strikes > 0 && h.queued() == 0
+	if alone || it.since > 0 && h.done+1-it.since >= strikeAfter {
+		it.Strikes++
+		it.since = 0
+	}
+	if it.since == 0 {
+		it.since = h.done + 1
+	}
+	f.enqueue(h, it, now, notBefore)
+}
+
+// again ends a lease whose URL failed and comes back.
+func (f *Memory) again(l *Lease) Item {
+	f.finish(l)
+	l.host.failing, l.host.refused = true, false
+	return l.Item
+}
+
+// Return queues the URL of a lease that came to nothing, and nothing is held against the
+// host or the URL. asked says whether a request was made all the same.
+func (f *Memory) Return(now time.Time, l *Lease, asked bool) {
+	f.finish(l)
+	it := l.Item
+	if asked && it.Returns < 1<<16-1 {
+		it.Returns++
+	}
+	f.enqueue(l.host, it, now, now)
 }
 
 // finish ends a lease once; ending it twice is a mistake in the program that would
@@ -365,6 +354,7 @@ func (f *Memory) finish(l *Lease) {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
 	}
 	l.finished = true
+	l.host.open--
 	f.counts.leased.Add(-1)
 }
 

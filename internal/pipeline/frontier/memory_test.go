@@ -29,7 +29,7 @@ func newPaced() *paced {
 	return &paced{map[string]time.Duration{}, map[string]time.Time{}, ratelimit.LimitLearned}
 }
 
-func (p *paced) ReadyAt(host string, ahead int) (time.Time, ratelimit.Limit) {
+func (p *paced) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
 	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), p.why
 }
 
@@ -89,7 +89,7 @@ func wantNone(t *testing.T, f *Memory, now, wantWake time.Time) {
 }
 
 func end(f *Memory, now time.Time, l *Lease) {
-	f.Freed(now, l)
+	f.Freed(now, l, now.Sub(l.at)+1)
 	f.Done(now, l)
 }
 
@@ -217,8 +217,8 @@ func TestPerHost(t *testing.T) {
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	one, _ := next(t, f, start), next(t, f, start)
 	wantNone(t, f, start, time.Time{})
-	f.Freed(at(time.Second), one)
-	f.Freed(at(time.Second), one) // a second time changes nothing
+	f.Freed(at(time.Second), one, time.Second)
+	f.Freed(at(time.Second), one, time.Second) // a second time changes nothing
 	require.NotNil(t, next(t, f, at(time.Second)))
 	wantNone(t, f, at(time.Second), time.Time{})
 }
@@ -232,8 +232,8 @@ func TestFailuresAreSpread(t *testing.T) {
 		now := at(time.Duration(i) * time.Minute)
 		l := next(t, f, now)
 		require.Equal(t, want, l.URL.Path())
-		f.Freed(now, l)
-		f.Retry(now, l, now.Add(time.Second), true)
+		f.Freed(now, l, time.Millisecond)
+		f.Retry(now, l, now.Add(time.Second))
 	}
 }
 
@@ -241,14 +241,14 @@ func TestRetryWaitsAndGoesFirst(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	l := next(t, f, start)
-	f.Freed(start, l)
-	f.Retry(start, l, at(5*time.Second), true)
+	f.Freed(start, l, time.Millisecond)
+	f.Retry(start, l, at(5*time.Second))
 	end(f, start, next(t, f, start))
 	got := next(t, f, at(5*time.Second))
 	require.Equal(t, "http://a.test/1", got.URL.String())
 	require.Equal(t, uint8(1), got.Attempt)
-	f.Freed(at(5*time.Second), got)
-	f.Retry(at(5*time.Second), got, at(6*time.Second), false)
+	f.Freed(at(5*time.Second), got, time.Millisecond)
+	f.NotNow(at(5*time.Second), got, at(6*time.Second))
 	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
 	wantNone(t, f, at(5*time.Second), at(6*time.Second))
 	got = next(t, f, at(6*time.Second))
@@ -296,9 +296,7 @@ func TestGateWaitEnds(t *testing.T) {
 	})})
 	add(t, f, start, "http://a.test/1")
 	wantNone(t, f, start, at(time.Minute))
-	until, blocked := f.Blocked(start)
-	require.True(t, blocked)
-	require.Equal(t, at(time.Minute), until)
+	require.Equal(t, Blockage{Whole: true, Until: at(time.Minute), Ordered: true}, f.Blocked(start))
 	require.Equal(t, []HostState{{
 		Host: "a.test", Queued: 1, Reason: "robots.txt unreachable", Until: at(time.Minute), Blocked: true,
 	}}, f.Hosts(start, 10))
@@ -321,22 +319,102 @@ func TestBlockedOnlyWhenAllRefuse(t *testing.T) {
 	p.why = ratelimit.LimitRetryAfter
 	p.free["a.test"] = at(time.Minute)
 	f := open(t, Config{Pacer: p})
-	add(t, f, start, "http://a.test/1", "http://b.test/1")
-	l := next(t, f, start)
-	_, blocked := f.Blocked(start)
-	require.False(t, blocked, "b.test is being asked")
-	end(f, start, l)
+	add(t, f, start, "http://a.test/1")
 	wantNone(t, f, start, at(time.Minute))
-	until, blocked := f.Blocked(start)
-	require.True(t, blocked)
-	require.Equal(t, at(time.Minute), until)
+	require.Equal(t, Blockage{Whole: true, Until: at(time.Minute), Ordered: true}, f.Blocked(start))
 
 	p.why = ratelimit.LimitLearned
-	p.free["c.test"] = at(time.Second)
+	p.free["c.test"] = at(2 * time.Minute)
 	add(t, f, start, "http://c.test/1")
-	wantNone(t, f, start, at(time.Second))
-	_, blocked = f.Blocked(start)
-	require.False(t, blocked, "c.test only keeps its pace")
+	wantNone(t, f, start, at(time.Minute))
+	require.Equal(t, Blockage{}, f.Blocked(start), "c.test only keeps its pace, however slow")
+}
+
+// A host that refused and then waits at our own pace is blocked, but by no order.
+func TestBlockedWithoutOrder(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"] = 10 * time.Minute
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1")
+	l := next(t, f, start)
+	f.Freed(start, l, time.Second)
+	f.NotNow(start, l, start)
+	wantNone(t, f, start, at(10*time.Minute))
+	require.Equal(t, Blockage{Whole: true, Until: at(10 * time.Minute)}, f.Blocked(start))
+}
+
+// robots.txt goes before pages whose turn came earlier: they may be waiting for it.
+func TestRobotsGoesAheadOfRetries(t *testing.T) {
+	pass := Verdict{}
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	add(t, f, start, "http://a.test/1")
+	page := next(t, f, start)
+	f.Freed(start, page, time.Second)
+	f.Retry(start, page, start)
+	pass = Verdict{Pass: Ask}
+	l := next(t, f, at(time.Second))
+	require.Equal(t, Robots, l.Kind)
+	pass = Verdict{Pass: Wait}
+	f.Freed(at(2*time.Second), l, 0)
+	f.Return(at(2*time.Second), l, false)
+	require.Equal(t, Robots, next(t, f, at(2*time.Second)).Kind)
+}
+
+// A host whose leases are not acknowledged must not be forgotten: a new one of its name
+// would be asked beside it.
+func TestHostsWithOpenLeasesAreKept(t *testing.T) {
+	f := open(t, Config{MaxHosts: 1})
+	add(t, f, start, "http://a.test/")
+	l := next(t, f, start)
+	f.Freed(start, l, time.Second)
+	require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
+	f.Done(start, l)
+	require.Equal(t, Queued, add(t, f, start, "http://b.test/"))
+}
+
+// A URL that is refused again and again while its host serves others collects strikes;
+// one refused with all the others does not.
+func TestStrikes(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/bad")
+	for i := range 3 * strikeAfter {
+		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
+	}
+	strikes := uint8(0)
+	for i := 0; strikes < 3; i++ {
+		require.Less(t, i, 10*strikeAfter, "no strike")
+		now := at(time.Duration(i) * time.Second)
+		l := next(t, f, now)
+		f.Freed(now, l, time.Millisecond)
+		if l.URL.Path() != "/bad" {
+			f.Done(now, l)
+			continue
+		}
+		if l.Strikes != strikes {
+			require.Equal(t, strikes+1, l.Strikes)
+			if f.counts.queued.Load() > 0 {
+				require.GreaterOrEqual(t, int(f.hosts["a.test"].done), int(l.Strikes)*strikeAfter-1)
+			}
+			strikes = l.Strikes
+		}
+		f.NotNow(now, l, now)
+	}
+
+	g := open(t, Config{})
+	add(t, g, start, "http://a.test/1", "http://a.test/2")
+	for range 100 {
+		l := next(t, g, start)
+		g.Freed(start, l, time.Millisecond)
+		g.NotNow(start, l, start)
+		require.Zero(t, l.Strikes)
+	}
+}
+
+// One budget is one queue, however the port is written.
+func TestOneQueuePerBudget(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test:443/", "https://a.test/", "http://a.test/")
+	require.Equal(t, int64(1), f.Counts().Hosts)
 }
 
 // Slow hosts must leave half of the slots to quick ones, and take them all when there
@@ -382,7 +460,8 @@ func TestSlowLane(t *testing.T) {
 		}
 	}
 	for l := range out {
-		end(f, now.Add(20*time.Millisecond), l)
+		f.Freed(now, l, 20*time.Millisecond)
+		f.Done(now, l)
 		delete(out, l)
 	}
 	for i := range 100 {
@@ -401,7 +480,8 @@ func TestSlowLane(t *testing.T) {
 	for range 10000 { // the quick host runs dry, and then the slow ones may have every slot
 		for l := range out {
 			if l.Host() == "quick.test" {
-				end(f, now, l)
+				f.Freed(now, l, 20*time.Millisecond)
+				f.Done(now, l)
 				delete(out, l)
 			}
 		}
@@ -445,14 +525,21 @@ func TestEveryURLOnce(t *testing.T) {
 				}
 			case what == 2 && len(out) > 0:
 				l := take()
-				f.Freed(now, l)
+				f.Freed(now, l, time.Millisecond)
 				f.Done(now, l)
 				done[l.URL.String()]++
 			case what == 3 && len(out) > 0:
 				l := take()
-				spend := rapid.Bool().Draw(t, "spend")
-				f.Retry(now, l, now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "backoff"))*time.Second), spend)
-				f.Freed(now, l)
+				later := now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "backoff")) * time.Second)
+				switch rapid.IntRange(0, 2).Draw(t, "fate") {
+				case 0:
+					f.Retry(now, l, later)
+				case 1:
+					f.NotNow(now, l, later)
+				case 2:
+					f.Return(now, l, rapid.Bool().Draw(t, "asked"))
+				}
+				f.Freed(now, l, time.Duration(rapid.IntRange(0, 3000).Draw(t, "took"))*time.Millisecond)
 			case what == 4:
 				now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			}
@@ -516,8 +603,8 @@ func BenchmarkDispatch(b *testing.B) {
 					continue
 				}
 				p.take(l, now)
-				f.Freed(now, l)
-				f.Retry(now, l, now, false)
+				f.Freed(now, l, time.Millisecond)
+				f.Return(now, l, true)
 			}
 		})
 	}

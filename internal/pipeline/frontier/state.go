@@ -25,26 +25,43 @@ func Blocking(l ratelimit.Limit) bool {
 	return l == ratelimit.LimitRetryAfter || l == ratelimit.LimitBreaker
 }
 
-// Blocked reports whether nothing is out and every host with work refuses to be asked,
-// and until when the first of them does.
-func (f *Memory) Blocked(now time.Time) (until time.Time, ok bool) {
-	if f.counts.leased.Load() > 0 || len(f.due) == 0 || f.counts.queued.Load() == 0 {
-		return time.Time{}, false
-	}
-	// The first host in the schedule comes up before all others: while it is blocked
-	// and waits, so does the rest.
-	first := f.due[0]
-	if !first.at.After(now) || !first.blocked() {
-		return time.Time{}, false
-	}
-	return first.at, true
+// Blockage is how far the hosts of a frontier refuse to be asked.
+type Blockage struct {
+	// Whole is whether every host with work refuses.
+	Whole bool
+	// Until is when the first of them may be asked again.
+	Until time.Time
+	// Ordered is whether Until is an order of the hosts, such as a Retry-After or an open
+	// breaker, and not just our own pace after a refusal.
+	Ordered bool
 }
+
+// Blocked reports whether every host with work refuses to be asked. It has a meaning
+// only while nothing is leased, and costs time in proportion to the hosts with work.
+func (f *Memory) Blocked(now time.Time) Blockage {
+	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
+	for _, h := range f.due {
+		if !h.at.After(now) || !h.blocked() {
+			return Blockage{}
+		}
+		b.Ordered = b.Ordered && h.ordered()
+	}
+	if b.Whole {
+		b.Until = f.due[0].at
+	}
+	return b
+}
+
+// ordered reports whether what a host waits for is an order, or rules it cannot give.
+func (h *host) ordered() bool { return Blocking(h.why) || h.reason != "" && h.reason != retrying }
 
 // blocked reports whether a host that waits does so because it refuses to be asked, and
 // not just to keep its pace.
-func (h *host) blocked() bool {
-	return h.refused || Blocking(h.why) || h.reason != "" && h.reason != "retry"
-}
+func (h *host) blocked() bool { return h.refused || h.ordered() }
+
+// retrying is the reason of a host that has only URLs whose time for another try has not
+// come; any other reason is a gate's.
+const retrying = "retry"
 
 // Hosts lists up to limit hosts: those with the most queued first, then those with the
 // most pages. It costs time in proportion to the hosts known.
@@ -66,13 +83,13 @@ func (f *Memory) Hosts(now time.Time, limit int) []HostState {
 }
 
 func byWork(a, b *host) int {
-	return cmp.Or(cmp.Compare(b.queued(), a.queued()), cmp.Compare(b.leased, a.leased), cmp.Compare(a.name, b.name))
+	return cmp.Or(cmp.Compare(b.queued(), a.queued()), cmp.Compare(b.asked, a.asked), cmp.Compare(a.name, b.name))
 }
 
 func (f *Memory) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
-		Pages: int(h.leased), ServiceMS: h.service.Seconds() * 1e3,
+		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,
 	}
 	switch {
 	case w.Queued == 0:

@@ -1,0 +1,105 @@
+package frontier
+
+import "time"
+
+// lane is the class of hosts with which a host shares slots.
+type lane uint8
+
+const (
+	laneQuick lane = iota // known to free its slot soon: every slot is open to it
+	laneNew               // has not answered yet
+	laneSlow              // holds a slot for longer than SlowAfter
+)
+
+// laneAt is the lane a host belongs to. A request that has been out for long counts
+// before it ends: a host that hangs is known as slow a second later, not at the timeout.
+func (h *host) laneAt(now time.Time) lane {
+	switch {
+	case !h.answered:
+		return laneNew
+	case h.service > SlowAfter, len(h.out) > 0 && now.Sub(h.out[0].at) > SlowAfter:
+		return laneSlow
+	}
+	return laneQuick
+}
+
+// settle keeps the books of a host after its work changed or time has passed: the lane
+// in which its slots are counted, whether it is a quick one with work, and whether it
+// may be forgotten. It reports whether a host that waited for its lane does so no longer.
+func (f *Memory) settle(h *host, now time.Time) (left bool) {
+	if ln := h.laneAt(now); ln != h.lane {
+		switch {
+		case h.lane == laneQuick:
+			f.slowOut += len(h.out)
+		case ln == laneQuick:
+			f.slowOut -= len(h.out)
+		}
+		left = h.parked
+		f.leavePark(h) // whichever lane it waited for, it is another now
+		h.lane = ln
+	}
+	working := h.queued() > 0 || len(h.out) > 0
+	if quick := working && h.lane == laneQuick; quick != h.quick {
+		h.quick = quick
+		if quick {
+			f.quick++
+		} else {
+			f.quick--
+		}
+	}
+	if !h.busy() && !h.idle {
+		h.idle = true
+		f.idle = append(f.idle, h)
+	}
+	return left
+}
+
+// review settles a host, and puts it back into the schedule if it has left the parked.
+func (f *Memory) review(h *host, now time.Time) {
+	if f.settle(h, now) {
+		f.offer(h, now, now)
+	}
+}
+
+// laneOpen reports whether a host of the lane may take one more slot.
+func (f *Memory) laneOpen(ln lane) bool {
+	half := max(1, f.cfg.Slots/2)
+	switch ln {
+	case laneNew:
+		return f.slowOut < half
+	case laneSlow:
+		// New hosts go before slow ones that have taken more than their half.
+		return f.slowOut < half || f.quick == 0 && f.waiting[laneNew] == 0
+	}
+	return true
+}
+
+func (f *Memory) park(h *host) {
+	h.parked = true
+	f.parked[h.lane] = append(f.parked[h.lane], h)
+	f.waiting[h.lane]++
+}
+
+// leavePark has a host wait for its lane no longer; its entry is skipped when it comes up.
+func (f *Memory) leavePark(h *host) {
+	if h.parked {
+		h.parked = false
+		f.waiting[h.lane]--
+	}
+}
+
+// unpark returns to the schedule the first host of each lane that has a slot again.
+func (f *Memory) unpark(now time.Time) {
+	for _, ln := range [...]lane{laneNew, laneSlow} {
+		for len(f.parked[ln]) > 0 && f.laneOpen(ln) {
+			h := f.parked[ln][0]
+			f.parked[ln][0] = nil
+			f.parked[ln] = f.parked[ln][1:]
+			if h.parked && h.lane == ln {
+				f.leavePark(h)
+				f.offer(h, now, now)
+				break
+			}
+		}
+	}
+}
