@@ -117,10 +117,11 @@ func cmdSite(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	hosts := serving.FindStringSubmatch(p.err.String())[1]
 	// The URLs were written before the message, but come by another way.
-	if !p.until(regexp.MustCompile(`^(http\S+\n){` + hosts + `}$`)) {
+	list := regexp.MustCompile(`^(?:http\S+\n){` + hosts + `}`)
+	if !p.until(list) {
 		ts.Fatalf("the site ended: %s", p.err.String())
 	}
-	seeds := p.out.String()
+	seeds := list.FindString(p.out.String() + p.err.String()) // with --json they are on standard error
 	first, _, _ := strings.Cut(seeds, "\n")
 	ts.Setenv(args[0], first)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".seeds"), []byte(seeds), 0o644))

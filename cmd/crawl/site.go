@@ -59,7 +59,7 @@ smallest gap between two requests, pages served twice.`,
 	f.StringVar(&o.file, "file", "", "read the hosts from this YAML `file` instead")
 	f.IntVar(&o.port, "port", 0, "port of every host; 0 = a free one")
 	f.DurationVar(&o.time, "for", 0, "stop after that long; 0 = when interrupted")
-	f.BoolVar(&o.asJSON, "json", false, "print the report as JSON")
+	f.BoolVar(&o.asJSON, "json", false, "print the report as JSON, and the addresses on standard error")
 	f.BoolVar(&o.print, "print", false, "print the site's YAML and serve nothing")
 	return cmd
 }
@@ -160,7 +160,11 @@ func (o *siteOptions) serve(ctx context.Context, s streams) error {
 		return ioError(err)
 	}
 	// Before the message: who waits for that has the addresses.
-	if _, err := fmt.Fprintln(s.out, strings.Join(site.URLs(), "\n")); err != nil {
+	addresses := s.out
+	if o.asJSON { // then standard output is one JSON document, which has the addresses too
+		addresses = s.err
+	}
+	if _, err := fmt.Fprintln(addresses, strings.Join(site.URLs(), "\n")); err != nil {
 		return outputError(err)
 	}
 	say(s.err, "serving %s; Ctrl-C ends it and prints the report\n", plural(site.Hosts(), "host"))

@@ -16,6 +16,9 @@ import (
 // site behind a Disallow must not pile up in memory.
 const outboxFull = 256
 
+// warnFrom is the shortest wait worth a line: shorter ones are over before it is read.
+const warnFrom = 5 * time.Second
+
 // discovery is the state of the goroutine that owns the frontier.
 type discovery struct {
 	p        *Pipeline
@@ -185,7 +188,7 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 
 // warnBlocked says once per wait why nothing moves.
 func (d *discovery) warnBlocked(now, until time.Time) {
-	if !until.After(d.blockedTil) || until.Sub(now) < time.Second {
+	if !until.After(d.blockedTil) || until.Sub(now) < warnFrom {
 		return
 	}
 	d.blockedTil = until
