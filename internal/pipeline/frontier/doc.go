@@ -16,6 +16,12 @@
 // The invariant: queued + leased is exact. It is zero when, and only when, the crawl
 // is complete, so the end needs no idle timer.
 //
+// A URL that fails comes back in one of three ways. After a failure of its own it is
+// retried, and a try is spent. After a "not now" of its host no try is spent, unless the
+// host goes on to serve others and refuses this one again: then it is a strike. A lease
+// that could not be used is returned, and nothing is held against anyone. While a host
+// fails, each try is another URL's, so that an outage uses up the tries of none.
+//
 // [Memory] is not safe for concurrent use: one goroutine owns it, and adds, leases
 // and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
 // [Memory.Counts].
@@ -27,5 +33,6 @@
 // rest, however polite each is. Hosts that have not answered yet, and hosts that
 // hold a slot for longer than [SlowAfter], therefore share at most half of the
 // slots; the other half stays with hosts known to be quick. When no quick host has
-// work, slow ones may use all of them.
+// work, slow ones may use all of them, after the new ones: who has not been asked yet
+// waits for nobody who is slow.
 package frontier
