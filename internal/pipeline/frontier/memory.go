@@ -40,9 +40,6 @@ func NewMemory(cfg Config) (*Memory, error) {
 // Counts is the number of URLs in each state. It may be called from any goroutine.
 func (f *Memory) Counts() Counts { return f.counts.load() }
 
-// Empty reports whether nothing is queued and nothing leased: the crawl is complete.
-func (f *Memory) Empty() bool { return f.counts.queued.Load() == 0 && f.counts.leased.Load() == 0 }
-
 // Fingerprint is the identity of a URL in this frontier.
 func (f *Memory) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
 
@@ -165,7 +162,7 @@ func (f *Memory) Wake(now time.Time, name string) {
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and
 // the instant at which to ask again; a zero instant means that only a Freed, Retry,
-// Return, Add or Wake can change the answer. The caller keeps the number of leases
+// NotNow, Return, Add or Wake can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
 	for {

@@ -87,6 +87,12 @@ func wantNone(t *testing.T, f *Memory, now, wantWake time.Time) {
 	}
 }
 
+// Empty reports whether nothing is queued and nothing leased.
+func (f *Memory) Empty() bool {
+	c := f.Counts()
+	return c.Queued == 0 && c.Leased == 0
+}
+
 func end(f *Memory, now time.Time, l *Lease) {
 	f.Freed(now, l, now.Sub(l.at)+1)
 	f.Done(now, l)

@@ -258,6 +258,3 @@ func (b *Breaker) change(now clock.Instant, to State) {
 		b.consecutive = 0
 	}
 }
-
-// OpenFor is how long the breaker stays open.
-func (b *Breaker) OpenFor() time.Duration { return b.cfg.OpenFor }
