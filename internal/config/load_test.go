@@ -138,7 +138,7 @@ func TestEnabledIsASpellingOfStrategy(t *testing.T) {
 		from  string
 	}{
 		{"false is off", yamlFile("ratelimit: {enabled: false}"), nil, "off", "file crawl.yaml:1"},
-		{"true changes nothing", yamlFile("ratelimit: {enabled: true}"), nil, "aimd", "default"},
+		{"true changes nothing", yamlFile("ratelimit: {enabled: true}"), nil, "steer", "default"},
 		{"agreeing", yamlFile("ratelimit: {enabled: false, strategy: off}"), nil, "off", "file crawl.yaml:1"},
 		{"flag over file", yamlFile("ratelimit: {enabled: false}"), []FlagValue{flag("strategy", "aimd")}, "aimd", "flag --strategy"},
 		{"env", Sources{Env: []string{"CRAWL_RATELIMIT_ENABLED=0"}}, nil, "off", "env CRAWL_RATELIMIT_ENABLED"},
@@ -154,7 +154,7 @@ func TestEnabledIsASpellingOfStrategy(t *testing.T) {
 	}
 	src := yamlFile("ratelimit: {strategy: off}")
 	src.Env = []string{"CRAWL_RATELIMIT_ENABLED=true"}
-	require.Equal(t, "aimd", mustLoad(t, src).Config.RateLimit.Strategy, "a stronger layer switches on again")
+	require.Equal(t, "steer", mustLoad(t, src).Config.RateLimit.Strategy, "a stronger layer switches on again")
 	require.Equal(t,
 		[]string{"ratelimit.enabled: true contradicts ratelimit.strategy, which is off [file crawl.yaml:1]; remove one of the two [file crawl.yaml:1]"},
 		problems(t, yamlFile("ratelimit: {enabled: true, strategy: off}")))

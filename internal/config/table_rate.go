@@ -16,8 +16,8 @@ var rateFields = []field{
 		doc: "second spelling of the strategy: false = off",
 	},
 	{
-		path: "ratelimit.strategy", kind: kindChoice, def: "aimd", enum: []string{"aimd", off}, flag: "strategy",
-		doc: "how the rate of a host moves; off = no pacing, for your own servers",
+		path: "ratelimit.strategy", kind: kindChoice, def: "steer", enum: []string{"steer", "aimd", "gradient", "fixed", off}, flag: "strategy",
+		doc: "how the rate of a host moves; fixed = stays at --rate; off = no pacing, for your own servers",
 	},
 	// One request a second is what no server minds from a stranger.
 	{

@@ -151,7 +151,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		Scope:  Scope{Mode: "host"},
 		Robots: Robots{Enabled: true, MaxCrawlDelay: time.Minute},
 		RateLimit: RateLimit{
-			Strategy: "aimd", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
+			Strategy: "steer", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
 			AIMDIncrease: 0.1, AIMDDecrease: 0.5, LatencyTarget: time.Second, LatencyDegradeFactor: 2,
 			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
 			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,

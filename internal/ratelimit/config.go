@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -21,7 +21,7 @@ type Config struct {
 	// Enabled turns the limiter on. False means that Acquire grants at once and
 	// only counts; it is for one's own servers.
 	Enabled bool
-	// Strategy decides how the rate follows what a host does; empty means "aimd".
+	// Strategy decides how the rate follows what a host does; empty means "steer".
 	Strategy string
 
 	InitialRPS          float64 // rate of a host nothing is known of; zero means 1
@@ -98,7 +98,7 @@ func DefaultConfig() Config {
 }
 
 func (c *Config) setDefaults() {
-	setDefault(&c.Strategy, StrategyAIMD)
+	setDefault(&c.Strategy, control.NameSteer)
 	setDefault(&c.InitialRPS, 1)
 	setDefault(&c.MinRPS, 0.1)
 	setDefault(&c.MaxRPS, 10)
@@ -176,8 +176,8 @@ func (c *Config) validate() error {
 	if err := c.validateDurations(); err != nil {
 		return err
 	}
-	if _, found := strategies[c.Strategy]; !found {
-		return fmt.Errorf("ratelimit: Strategy = %q: want one of %s", c.Strategy, strings.Join(strategyNames(), ", "))
+	if _, err := control.Find(c.Strategy); err != nil {
+		return fmt.Errorf("ratelimit: Strategy = %w", err)
 	}
 	return c.validateHosts()
 }

@@ -43,7 +43,7 @@ func TestHostRules(t *testing.T) {
 
 func TestConfigDefaults(t *testing.T) {
 	c := DefaultConfig()
-	require.Equal(t, "aimd", c.Strategy)
+	require.Equal(t, "steer", c.Strategy)
 	require.Equal(t, []float64{1, 0.1, 10, 1, 0.1, 0.5, 2, 0.5}, []float64{
 		c.InitialRPS, c.MinRPS, c.MaxRPS, c.TokenBucketCapacity, c.AIMDIncrease, c.AIMDDecrease, c.LatencyDegradeFactor, c.ErrorRateThreshold,
 	})
@@ -92,7 +92,7 @@ func TestConfigRejects(t *testing.T) {
 		{"MinDelay = -1ns", func(c *Config) { c.MinDelay = -1 }},
 		{"GlobalRPS = -1", func(c *Config) { c.GlobalRPS = -1 }},
 		{"ThrottledAfter = -1ns", func(c *Config) { c.ThrottledAfter = -1 }},
-		{`Strategy = "guess": want one of aimd`, func(c *Config) { c.Strategy = "guess" }},
+		{`Strategy = "guess": want one of aimd, fixed, gradient, steer`, func(c *Config) { c.Strategy = "guess" }},
 		{"Hosts[0].Match = : want a host", func(c *Config) { c.Hosts = []HostRule{{}} }},
 		{"Hosts[0].Match = a*.test", func(c *Config) { c.Hosts = []HostRule{{Match: "a*.test"}} }},
 		{"Hosts[1].MaxRPS = -1", func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: host, MaxRPS: -1}} }},

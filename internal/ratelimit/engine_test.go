@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,10 +36,18 @@ type tester interface {
 	Context() context.Context
 }
 
+// classic is a configuration with the simplest strategy that learns: its figures can
+// be worked out by hand.
+func classic() Config {
+	c := DefaultConfig()
+	c.Strategy = control.NameAIMD
+	return c
+}
+
 func newRig(t tester, change func(c *Config)) *rig {
 	t.Helper()
 	clk := clocktest.NewFake(start)
-	c := DefaultConfig()
+	c := classic()
 	c.Clock = clk
 	if change != nil {
 		change(&c)
@@ -306,7 +315,7 @@ func TestOverReleaseIsCountedAndFreesNothing(t *testing.T) {
 // it refill its bucket on every other call.
 func TestTimeThatGoesBackGrantsNothing(t *testing.T) {
 	clk := &wobbly{Fake: clocktest.NewFake(start)}
-	c := DefaultConfig()
+	c := classic()
 	c.Clock, c.TokenBucketCapacity = clk, 10
 	l := mustNew(t, c)
 	clk.Advance(time.Minute)

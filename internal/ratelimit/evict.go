@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // shard holds a part of the domains. The hot path takes no lock of it: the index is read
@@ -34,11 +34,10 @@ type shard struct {
 // and its domain starts as an unknown one, which is slower than what it had earned
 // but for an obligation that outlives MaxTombstones newer ones.
 type tombstone struct {
-	openUntil  clock.Instant // of a breaker that was not closed; never for one that was
 	retryUntil clock.Instant
 	lastGrant  clock.Instant
 	crawlDelay time.Duration
-	rate       rate // as learned; zero if nothing was, or in an empty tombstone
+	memory     control.Memory // of the strategy
 	level      int64
 	at         clock.Instant // when the bucket had that level
 }
@@ -140,38 +139,29 @@ func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant)
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
 	t = tombstone{
-		openUntil: never, retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay,
-		level: s.bucket.levelAt(now, s.rules.capacity), at: now,
+		retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay,
+		level: s.bucket.levelAt(now, s.capacity), at: now,
 	}
-	if s.taught {
-		t.rate = s.bucket.rate
-	}
-	if s.breaker.State(now) != breaker.Closed {
-		t.openUntil, _ = s.breaker.Until()
+	if m := s.strategy.Memory(now); s.taught {
+		t.memory = m
 	}
 	spacing, _ := s.spacingLocked()
-	owes = t.openUntil != never || t.retryUntil > now || t.crawlDelay > 0 || t.rate != 0 ||
-		t.level < s.rules.capacity || s.lastGrant.Add(spacing) > now
+	owes = t.retryUntil > now || t.crawlDelay > 0 || t.memory != (control.Memory{}) ||
+		t.level < s.capacity || s.lastGrant.Add(spacing) > now
 	return t, owes
 }
 
 // revive makes a state of a tombstone; of the zero tombstone, that of a new domain.
 func (t tombstone) revive(r *rules, now clock.Instant) *state {
-	s := newState(r, max(now, t.at))
+	s := newState(r, max(now, t.at), t.memory)
 	if t == (tombstone{}) {
 		return s
 	}
 	s.retryUntil, s.lastGrant, s.crawlDelay = t.retryUntil, t.lastGrant, t.crawlDelay
-	if t.rate != 0 {
-		s.strategy, s.taught = strategies[r.l.cfg.Strategy](t.rate), true
-		s.bucket.rate = t.rate
-	}
-	s.bucket.level, s.bucket.at = t.level, t.at
-	if t.openUntil != never {
-		s.breaker.Trip(t.openUntil.Add(-r.l.breaker.OpenFor))
-		s.told = s.breaker.State(now)
-	}
+	s.taught = t.memory != (control.Memory{})
+	s.bucket.level, s.bucket.at = min(t.level, s.capacity), t.at
 	s.replanLocked(max(now, t.at))
+	s.told = s.stateLocked(now)
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -45,16 +46,17 @@ type Feedback struct {
 // AdaptiveRateLimiter is the engine. See the package comment for what it does; it
 // is made by [New] and safe for concurrent use.
 type AdaptiveRateLimiter struct {
-	cfg     Config          // never changes after New, as all up to the counters
-	breaker breaker.Config  // shared by all breakers
-	window  estimate.Window // an empty one, to copy
-	base    rules
-	hosts   []matcher
-	epoch   time.Time    // instant zero
-	seed    maphash.Seed // of identities
-	shards  []shard
-	mask    uint64  // len(shards)-1
-	global  *global // nil for no bound
+	cfg      Config         // never changes after New, as all up to the counters
+	control  control.Config // shared by all strategies
+	strategy control.Maker
+	window   estimate.Window // an empty one, to copy
+	base     rules
+	hosts    []matcher
+	epoch    time.Time    // instant zero
+	seed     maphash.Seed // of identities
+	shards   []shard
+	mask     uint64  // len(shards)-1
+	global   *global // nil for no bound
 
 	ungoverned   atomic.Uint64 // permits granted while not enabled
 	throttled    atomic.Uint64
@@ -75,14 +77,20 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 		return nil, err
 	}
 	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed(), global: newGlobal(cfg.GlobalRPS)}
-	l.breaker = breaker.Config{
-		ErrorRate: cfg.ErrorRateThreshold, MinSamples: cfg.MinSamplesToTrip,
-		Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,
+	l.control = control.Config{
+		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease, Degrade: cfg.LatencyDegradeFactor, Hold: cfg.OpenStateDuration,
+		Breaker: breaker.Config{
+			ErrorRate: cfg.ErrorRateThreshold, MinSamples: cfg.MinSamplesToTrip,
+			Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,
+		},
 	}
-	if err := l.breaker.Validate(); err != nil {
+	if err := l.control.Breaker.Validate(); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
 	var err error
+	if l.strategy, err = control.Find(cfg.Strategy); err != nil {
+		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
+	}
 	if l.window, err = estimate.NewWindow(cfg.StatsWindow, cfg.StatsBucket); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
 	}
@@ -223,7 +231,7 @@ func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
 		s.mu.Unlock()
 		return
 	}
-	from, to := s.told, s.breaker.State(s.bucket.at)
+	from, to := s.told, s.stateLocked(s.bucket.at)
 	s.told = to
 	news := Change{Domain: domain, FromRPS: before.rps(), ToRPS: s.bucket.rate.rps(), FromState: from, ToState: to}
 	s.mu.Unlock()

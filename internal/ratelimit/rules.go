@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // rules are what the user has laid down for a domain. Domains share them by
@@ -13,6 +15,11 @@ type rules struct {
 	start, floor, ceiling rate
 	minDelay              time.Duration
 	capacity              int64 // of the bucket, in its units
+}
+
+// host is what a strategy begins with.
+func (r *rules) host(m control.Memory) control.Host {
+	return control.Host{Start: r.start.rps(), Floor: r.floor.rps(), Ceiling: r.ceiling.rps(), Memory: m}
 }
 
 // matcher is a HostRule made ready.

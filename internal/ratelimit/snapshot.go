@@ -98,7 +98,7 @@ func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {
 	snap.Requests += s.granted
 	snap.InFlight += int(s.inFlight)
 	snap.Waiting += s.waitingLocked()
-	switch s.breaker.State(now) {
+	switch s.stateLocked(now) {
 	case breaker.Open:
 		snap.Open++
 	case breaker.HalfOpen:
@@ -135,10 +135,10 @@ func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bo
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
 	d := DomainSnapshot{
 		Domain: domain, FillRate: s.bucket.rate.rps(),
-		Tokens:       float64(s.bucket.levelAt(now, s.rules.capacity)) / float64(token),
+		Tokens:       float64(s.bucket.levelAt(now, s.capacity)) / float64(token),
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
-		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.breaker.State(now),
-		ConsecutiveFails: s.breaker.Consecutive(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
+		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
+		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
 		lastActive: s.lastActive,
 	}
 	at, why := s.readyLocked(now, 0, 0)
@@ -177,7 +177,7 @@ func (s *state) reasonLocked(why Limit, wait time.Duration) string {
 		}
 		return fmt.Sprintf("your rule: at most %.4g/s", s.rules.ceiling.rps())
 	case LimitBreaker:
-		return fmt.Sprintf("circuit %v after failures, next try in %v", s.breaker.State(s.bucket.at), wait)
+		return fmt.Sprintf("circuit %v after failures, next try in %v", s.stateLocked(s.bucket.at), wait)
 	case LimitGlobal:
 		return fmt.Sprintf("all hosts together: at most %.4g/s", s.rules.l.cfg.GlobalRPS)
 	case LimitNone:

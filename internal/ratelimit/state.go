@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -30,9 +31,11 @@ type state struct {
 	touched    bool          // used since the evictor last came by
 	dead       bool          // evicted: look the domain up again
 	taught     bool          // an answer, or a tombstone, has taught something
+	gate       breaker.State // the plan's
 	told       breaker.State // the latest that OnChange was told
 	inFlight   int32         // permits granted and not released
 	bucket     bucket
+	capacity   int64         // of the bucket: the user's, and what the strategy needs to catch up
 	retryUntil clock.Instant // end of the latest Retry-After
 	notBefore  clock.Instant // the plan's, as the next two
 	review     clock.Instant
@@ -42,8 +45,7 @@ type state struct {
 	crawlDelay time.Duration // of robots.txt, capped; zero for none
 	granted    uint64
 	line       *line // nil while nobody waits
-	breaker    breaker.Breaker
-	strategy   strategy
+	strategy   control.Strategy
 
 	domain  string
 	latency estimate.EWMA // of answers, in nanoseconds; the target until there is one
@@ -51,12 +53,12 @@ type state struct {
 	tail    estimate.Quantile // latencies of the last answers
 }
 
-func newState(r *rules, now clock.Instant) *state {
+func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
-		rules: r, strategy: strategies[l.cfg.Strategy](r.start), breaker: breaker.New(&l.breaker),
+		rules: r, strategy: l.strategy(&l.control, now, r.host(memory)),
 		window: l.window, latency: estimate.EWMA(l.cfg.LatencyTarget),
-		bucket:     bucket{level: r.capacity, at: now, rate: r.start},
+		capacity: r.capacity, bucket: bucket{level: r.capacity, at: now, rate: r.start},
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
 	}
 	s.replanLocked(now)
@@ -80,13 +82,29 @@ func (s *state) ceilingLocked() rate {
 // replanLocked asks the strategy and puts its plan into effect from now on. The
 // tokens accrued so far stay.
 func (s *state) replanLocked(now clock.Instant) {
-	s.bucket.advance(now, s.rules.capacity)
-	p := s.strategy.plan(now)
-	s.bucket.rate = min(max(p.rate, s.rules.floor), s.ceilingLocked())
-	s.inCap, s.review = int32(p.inFlight), p.review
-	if s.notBefore = p.notBefore; p.notBefore == 0 {
+	s.bucket.advance(now, s.capacity)
+	p := s.strategy.Plan(now)
+	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())
+	s.gate, s.inCap, s.review = p.State, int32(p.InFlight), p.Review
+	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
 		s.notBefore = never
 	}
+	s.capacity = s.rules.capacity + min(int64(s.bucket.rate)*int64(min(p.CatchUp, time.Second)), token)
+	s.bucket.level = min(s.bucket.level, s.capacity)
+}
+
+// stateLocked is where the breaker stands: an open one whose time is over is
+// half-open.
+func (s *state) stateLocked(now clock.Instant) breaker.State {
+	if s.gate == breaker.Open && now >= s.notBefore {
+		return breaker.HalfOpen
+	}
+	return s.gate
+}
+
+// shutLocked reports whether the breaker lets nobody pass at now.
+func (s *state) shutLocked(now clock.Instant) bool {
+	return s.gate != breaker.Closed && now < s.notBefore
 }
 
 // reviewLocked brings the bucket up to now, by a new plan if the last has run out.
@@ -95,7 +113,7 @@ func (s *state) reviewLocked(now clock.Instant) {
 		s.replanLocked(now)
 		return
 	}
-	s.bucket.advance(now, s.rules.capacity)
+	s.bucket.advance(now, s.capacity)
 }
 
 // spacingLocked is the least time between two grants, and who asked for it.
@@ -108,15 +126,14 @@ func (s *state) spacingLocked() (time.Duration, Limit) {
 
 // scheduleLocked is the earliest instant for the grant that comes after ahead
 // others, if each takes its turn as soon as it can and nothing is learned in the
-// meantime; and what it waits for, LimitNone if it is now. The breaker is not
-// asked. It changes nothing.
+// meantime; and what it waits for, LimitNone if it is now. It changes nothing.
 func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	if s.retryUntil > at {
 		at, why = s.retryUntil, LimitRetryAfter
 	}
 	if s.notBefore > at {
-		at, why = s.notBefore, LimitLearned
+		at, why = s.notBefore, s.holdLocked()
 	}
 	spacing, asked := s.spacingLocked()
 	if spacing > 0 {
@@ -125,7 +142,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		}
 	}
 	gate := at // nothing is granted before, so tokens pile up to the capacity
-	if t := s.bucket.when(gate, s.rules.capacity, 1); t > at {
+	if t := s.bucket.when(gate, s.capacity, 1); t > at {
 		at, why = t, s.paceLocked()
 	}
 	if ahead == 0 {
@@ -134,10 +151,18 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	if spacing > 0 {
 		at, why = at.Add(min(spacing, longest/time.Duration(ahead))*time.Duration(ahead)), asked
 	}
-	if t := s.bucket.when(gate, s.rules.capacity, ahead+1); t > at {
+	if t := s.bucket.when(gate, s.capacity, ahead+1); t > at {
 		at, why = t, s.paceLocked()
 	}
 	return at, why
+}
+
+// holdLocked tells what a plan's notBefore is.
+func (s *state) holdLocked() Limit {
+	if s.gate != breaker.Closed {
+		return LimitBreaker
+	}
+	return LimitLearned
 }
 
 // paceLocked tells what keeps the rate where it is.
@@ -164,13 +189,9 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 	if s.fullLocked() {
 		at, why = max(at, now.Add(time.Duration(token/int64(s.bucket.rate)))), LimitLearned
 	}
-	gate, ok := s.breaker.Ready(now)
-	if s.breaker.State(now) != breaker.Closed {
-		gate = gate.Add(min(s.rules.l.breaker.ProbeTimeout, longest/time.Duration(ahead+1)) * time.Duration(ahead))
-		ok = ok && ahead == 0
-	}
-	if !ok && gate > at {
-		at, why = gate, LimitBreaker
+	if s.gate != breaker.Closed && ahead > 0 {
+		probes := min(s.rules.l.cfg.OpenStateDuration, longest/time.Duration(ahead+1)) * time.Duration(ahead)
+		at, why = max(at, max(now, s.notBefore).Add(probes)), LimitBreaker
 	}
 	if t := s.rules.l.global.when(now, all); t > at {
 		at, why = t, LimitGlobal
@@ -182,11 +203,11 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 // lock when it returns, and not while it sleeps.
 func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Instant) (Permit, error) {
 	l := s.rules.l
-	if _, ok := s.breaker.Ready(now); !ok {
-		l.denied.Add(1)
-		return nil, s.denialLocked(domain, now)
-	}
 	s.reviewLocked(now)
+	if s.shutLocked(now) {
+		l.denied.Add(1)
+		return nil, s.denialLocked(domain)
+	}
 	deadline := forever
 	if t, ok := ctx.Deadline(); ok {
 		deadline = l.instantOf(t)
@@ -210,18 +231,19 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 
 // grantLocked takes what a grant at now costs, all conditions being met.
 func (s *state) grantLocked(now clock.Instant) Permit {
-	ticket, _, _ := s.breaker.Allow(now)
 	s.bucket.take()
 	s.lastGrant = now
 	s.inFlight++
 	s.granted++
-	s.strategy.sent(now, int(s.inFlight))
-	if ticket.Probe() {
-		// Whoever waits behind a probe would wait for its verdict, not for a token.
-		s.dismissLocked(now)
-		return &probe{state: s, ticket: ticket}
+	trial := s.strategy.Sent(now, int(s.inFlight))
+	if trial == 0 {
+		return s
 	}
-	return s
+	s.replanLocked(now)
+	if s.gate != breaker.Closed {
+		s.dismissLocked() // who waits behind a probe would wait for its verdict, not for a token
+	}
+	return &probe{state: s, trial: trial}
 }
 
 // Release gives the permit back.
@@ -245,15 +267,19 @@ func (s *state) releaseLocked() {
 // probe is the permit of a half-open breaker's probe. Released without feedback it
 // is a lost one: its slot is free for the next, and no verdict is passed.
 type probe struct {
-	state  *state
-	ticket breaker.Ticket
+	state *state
+	trial uint32
 }
 
 func (p *probe) Release() {
-	p.state.mu.Lock()
-	p.state.breaker.Drop(p.ticket)
-	p.state.releaseLocked()
-	p.state.mu.Unlock()
+	s := p.state
+	s.mu.Lock()
+	now := s.nowLocked()
+	s.strategy.Lost(now, p.trial)
+	s.replanLocked(now)
+	s.releaseLocked()
+	s.rearmLocked(now)
+	s.mu.Unlock()
 }
 
 // learnLocked takes in what became of the request sent at sentAt.
@@ -264,21 +290,19 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 	// The spacing that a host asks for is between requests, and one may have gone out
 	// later than it was granted: a connection had to be made, or the machine was busy.
 	s.lastGrant = max(s.lastGrant, sentAt)
-	if class != outcome.Canceled && class != outcome.Unknown || fb.RetryAfter > 0 {
-		s.observeLocked(now, sentAt, class, fb)
-	}
-	s.judgeLocked(now, sentAt, class, fb.RetryAfter > 0)
+	s.observeLocked(now, sentAt, class, fb)
 	s.replanLocked(now)
+	if s.shutLocked(now) {
+		s.dismissLocked()
+	}
 }
 
 func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
-	if class == outcome.Canceled || class == outcome.AddressDenied {
-		return // no request reached the host, or we did not wait for what it would say
-	}
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
-	s.strategy.observe(now, observation{
-		cfg: &s.rules.l.cfg, sentAt: sentAt, class: class, latency: fb.Latency, target: s.targetLocked(),
-		retryAfter: fb.RetryAfter, quota: fb.Quota, floor: s.rules.floor, ceiling: s.ceilingLocked(),
+	s.strategy.Observe(now, control.Observation{
+		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil,
+		Latency: fb.Latency, Target: s.targetLocked(), RetryAfter: fb.RetryAfter, Quota: fb.Quota, InFlight: int(s.inFlight),
+		Floor: s.rules.floor.rps(), Ceiling: s.ceilingLocked().rps(), Window: &s.window,
 	})
 	if class.Answered() {
 		s.latency.Add(float64(fb.Latency), latencyWeight)
@@ -291,49 +315,4 @@ func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb
 // millisecond, and twice that is the scheduler's noise, not a queue.
 func (s *state) targetLocked() time.Duration {
 	return max(s.rules.l.cfg.LatencyTarget, time.Duration(s.latency))
-}
-
-// judgeLocked gives the breaker its verdict, if there is one. An order to wait is
-// obeyed and is no failure; what says nothing of the host is no verdict at all.
-func (s *state) judgeLocked(now, sentAt clock.Instant, class outcome.Class, told bool) {
-	ticket, ok := s.breaker.TicketAt(sentAt)
-	if !ok {
-		return
-	}
-	if told || !class.Answered() && !class.Overload() && !reachedHost(class) {
-		s.breaker.Drop(ticket)
-		return
-	}
-	s.window.Add(now, kindOf(class))
-	c := s.window.Sum(now)
-	if !s.breaker.Record(now, ticket, class.Overload(), c.ErrorRate(), c.Total) {
-		return
-	}
-	if s.breaker.State(now) == breaker.Closed {
-		s.window.Reset() // or the errors that opened it would open it again
-		return
-	}
-	s.dismissLocked(now)
-}
-
-// reachedHost is true of classes without a status in which the host spoke
-// nonetheless, and not of overload.
-func reachedHost(class outcome.Class) bool {
-	switch class {
-	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge:
-		return true
-	}
-	return false
-}
-
-func kindOf(class outcome.Class) estimate.Kind {
-	switch class {
-	case outcome.Throttled:
-		return estimate.Throttled
-	case outcome.Unavailable, outcome.Gateway, outcome.ServerError:
-		return estimate.ServerError
-	case outcome.Timeout, outcome.Network, outcome.DNS:
-		return estimate.Network
-	}
-	return estimate.Success
 }

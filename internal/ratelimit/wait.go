@@ -71,11 +71,11 @@ func (s *state) leaveLocked(w *waiter) {
 }
 
 // dismissLocked denies everyone in line, the breaker letting nobody pass.
-func (s *state) dismissLocked(now clock.Instant) {
+func (s *state) dismissLocked() {
 	if s.line == nil {
 		return
 	}
-	err := s.denialLocked(s.line.head.domain, now)
+	err := s.denialLocked(s.line.head.domain)
 	for s.line != nil {
 		s.rules.l.denied.Add(1)
 		s.dropLocked(s.line.tail, err)
@@ -83,9 +83,8 @@ func (s *state) dismissLocked(now clock.Instant) {
 }
 
 // denialLocked is the answer of a breaker that is not ready.
-func (s *state) denialLocked(domain string, now clock.Instant) error {
-	until, _ := s.breaker.Ready(now)
-	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(until)}
+func (s *state) denialLocked(domain string) error {
+	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(s.notBefore)}
 }
 
 func (s *state) dropLocked(w *waiter, err error) {
@@ -172,11 +171,11 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 	if s.line.head != w {
 		return nil, forever, nil
 	}
-	if _, ok := s.breaker.Ready(now); !ok {
-		s.dismissLocked(now)
+	s.reviewLocked(now)
+	if s.shutLocked(now) {
+		s.dismissLocked()
 		return nil, 0, w.err
 	}
-	s.reviewLocked(now)
 	at, why := s.scheduleLocked(now, 0)
 	if at <= now && s.fullLocked() {
 		at, why = forever, LimitLearned

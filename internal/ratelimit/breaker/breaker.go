@@ -258,3 +258,10 @@ func (b *Breaker) change(now clock.Instant, to State) {
 		b.consecutive = 0
 	}
 }
+
+// Number is a probe's number, for owners who cannot keep a ticket; zero for a call
+// that is no probe.
+func (t Ticket) Number() uint32 { return t.probe }
+
+// Lose ends the probe of that number without a verdict, if it is still out.
+func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{generation: b.generation, probe: probe}) }

@@ -192,3 +192,7 @@ func isNetwork(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
 	return ok
 }
+
+// Forbidden reports a 403. One is a page that is not for us; a run of them is how a
+// host says that we are not wanted at all, at least at this pace.
+func Forbidden(status int) bool { return status == http.StatusForbidden }

@@ -1,0 +1,141 @@
+package control
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// config is the engine's default.
+func config(t interface{ Fatal(args ...any) }) *Config {
+	c := &Config{Increase: 0.1, Decrease: 0.5, Degrade: 2, Hold: 15 * time.Second}
+	if err := c.Breaker.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func newWindow(t interface{ Fatal(args ...any) }) *estimate.Window {
+	w, err := estimate.NewWindow(30*time.Second, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &w
+}
+
+var stranger = Host{Start: 1, Floor: 0.1, Ceiling: 500}
+
+func begin(t interface{ Fatal(args ...any) }, name string, h Host) Strategy {
+	m, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m(config(t), 0, h)
+}
+
+func TestFind(t *testing.T) {
+	require.Equal(t, []string{"aimd", "fixed", "gradient", "steer"}, Names())
+	_, err := Find("guess")
+	require.EqualError(t, err, `"guess": want one of aimd, fixed, gradient, steer`)
+}
+
+// drawObservation is anything an owner might report, in whatever order.
+func drawObservation(t *rapid.T, now clock.Instant, w *estimate.Window) Observation {
+	o := Observation{
+		SentAt:   now - clock.Instant(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")),
+		Class:    outcome.Class(rapid.IntRange(0, int(outcome.Canceled)).Draw(t, "class")),
+		Latency:  time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "latency")),
+		Target:   time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "target")),
+		InFlight: rapid.IntRange(0, 100).Draw(t, "in flight"),
+		Floor:    rapid.Float64Range(1e-6, 10).Draw(t, "floor"),
+		Window:   w,
+	}
+	o.Forbidden = o.Class == outcome.ClientError && rapid.Bool().Draw(t, "forbidden")
+	o.Ceiling = o.Floor + rapid.Float64Range(0, 1e6).Draw(t, "span")
+	if rapid.IntRange(0, 3).Draw(t, "told") == 0 {
+		o.RetryAfter = time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "order"))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "quota") == 0 {
+		o.Quota = header.Quota{
+			Remaining: rapid.Int64Range(0, 1e6).Draw(t, "remaining"),
+			Reset:     time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "reset")),
+		}
+	}
+	return o
+}
+
+// Whatever happens, in whatever order: the rate is a number and within bounds, nothing
+// is granted before its time, and no two trials are out at once.
+func anyOrder(t *rapid.T) {
+	name := rapid.SampledFrom(Names()).Draw(t, "strategy")
+	s := begin(t, name, stranger)
+	w, now, sent, out := newWindow(t), clock.Instant(0), clock.Instant(0), uint32(0)
+	floor, ceiling := stranger.Floor, stranger.Ceiling
+	for range rapid.IntRange(1, 80).Draw(t, "steps") {
+		now += clock.Instant(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pass"))
+		p := s.Plan(now)
+		outside := p.Rate < floor && p.Rate < ceiling || p.Rate > ceiling
+		if math.IsNaN(p.Rate) || outside && name != NameFixed {
+			t.Fatalf("rate %v outside %v to %v", p.Rate, floor, ceiling)
+		}
+		if p.State != breaker.HalfOpen {
+			out = 0
+		}
+		if now >= p.NotBefore && p.State != breaker.Open && rapid.Bool().Draw(t, "send") {
+			trial := s.Sent(now, 1)
+			if trial != 0 && out != 0 {
+				t.Fatalf("trial %d goes out while %d is", trial, out)
+			}
+			sent, out = now, trial
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "then") {
+		case 0:
+			s.Lost(now, out)
+			out = 0
+		case 1:
+			o := drawObservation(t, now, w)
+			s.Observe(now, o)
+			if o.SentAt >= sent {
+				out = 0 // only the trial was sent so late: this was its answer
+			}
+			floor, ceiling = o.Floor, o.Ceiling
+		}
+		_, _, _ = s.Explain(now), s.Memory(now), s.Failures()
+	}
+}
+
+func TestAnyOrder(t *testing.T) { rapid.Check(t, anyOrder) }
+
+func FuzzAnyOrder(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyOrder)) }
+
+func TestSameHistorySamePlan(t *testing.T) {
+	run := func(name string) (plans []Plan) {
+		rnd := rand.New(rand.NewPCG(7, 7))
+		s, w := begin(t, name, stranger), newWindow(t)
+		for i := range 2000 {
+			now := clock.Instant(i) * clock.Instant(100*time.Millisecond)
+			if p := s.Plan(now); now >= p.NotBefore && p.State != breaker.Open {
+				s.Sent(now, 1)
+			}
+			s.Observe(now, Observation{
+				SentAt: now - clock.Instant(rnd.Int64N(int64(2*time.Second))), Class: outcome.Of(200+303*(rnd.IntN(20)/19), nil),
+				Latency: time.Millisecond, Target: time.Second, Floor: 0.1, Ceiling: 1000, Window: w,
+			})
+			plans = append(plans, s.Plan(now))
+		}
+		return plans
+	}
+	for _, name := range Names() {
+		require.Equal(t, run(name), run(name), name)
+	}
+}

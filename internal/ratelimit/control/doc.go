@@ -1,0 +1,2 @@
+// Package control decides how fast a host may be asked.
+package control

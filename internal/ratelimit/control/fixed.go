@@ -1,0 +1,15 @@
+package control
+
+import (
+	"fmt"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// fixed is the rate the user gives, for hosts whose limit is known. Refusals are
+// obeyed and failures open the breaker, but nothing is learned.
+type fixed struct{ rate float64 }
+
+func (f *fixed) perSecond() float64                       { return f.rate }
+func (f *fixed) observe(clock.Instant, Observation) Cause { return CauseNone }
+func (f *fixed) explain() string                          { return fmt.Sprintf("fixed at %.4g/s", f.rate) }

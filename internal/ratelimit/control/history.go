@@ -1,0 +1,77 @@
+package control
+
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// history counts the requests a host admitted, by the time they were sent, over the
+// last eleven minutes. What a quota admitted in one window can be read from it,
+// whatever the window.
+//
+// It keeps three rings of equal length whose slots are 1, 4 and 16 seconds wide: a
+// window is measured to about a thirtieth of itself in 192 bytes, where one ring of
+// seconds would take 1,200. A slot that a span covers in part counts in proportion.
+type history struct {
+	newest int64 // the latest second counted
+	slots  [3][slotsPerRing]uint16
+}
+
+const (
+	slotsPerRing = 32
+	coarser      = 2 // each ring's slots are 1<<coarser times as wide as the last's
+)
+
+// width is the width of a ring's slots in seconds.
+func width(ring int) int64 { return 1 << (coarser * ring) }
+
+// add counts one admitted request sent at the instant.
+func (h *history) add(at clock.Instant) {
+	sec := max(int64(at), 0) / int64(time.Second)
+	h.advance(sec)
+	for r := range h.slots {
+		n := sec / width(r)
+		if h.newest/width(r)-n >= slotsPerRing {
+			continue // an answer so late that its second has left this ring
+		}
+		if slot := &h.slots[r][n%slotsPerRing]; *slot < 1<<16-1 {
+			*slot++
+		}
+	}
+}
+
+// advance empties the slots that come into view.
+func (h *history) advance(sec int64) {
+	if sec <= h.newest {
+		return
+	}
+	for r := range h.slots {
+		from, to := h.newest/width(r), sec/width(r)
+		for n := max(from+1, to-slotsPerRing+1); n <= to; n++ {
+			h.slots[r][n%slotsPerRing] = 0
+		}
+	}
+	h.newest = sec
+}
+
+// between is how many were admitted of those sent from the first instant to the
+// second. What lies further back than the rings reach counts as nothing.
+func (h *history) between(from, to clock.Instant) float64 {
+	if from = max(from, 0); to <= from {
+		return 0
+	}
+	ring := 0
+	for ring < len(h.slots)-1 && int64(from)/int64(time.Second)/width(ring) <= h.newest/width(ring)-slotsPerRing {
+		ring++
+	}
+	w := clock.Instant(width(ring) * int64(time.Second))
+	oldest := clock.Instant(max(h.newest/width(ring)-slotsPerRing+1, 0)) * w
+	sum := 0.0
+	for at := max(from/w*w, oldest); at < to && int64(at/w) <= h.newest/width(ring); at += w {
+		part := min(to, at+w) - max(from, at)
+		// The slot of the present is not over: what it holds was sent up to now.
+		sum += float64(h.slots[ring][int64(at/w)%slotsPerRing]) * min(1, float64(part)/float64(w))
+	}
+	return sum
+}

@@ -1,0 +1,186 @@
+package control
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// queue watches for answers that wait at the host. A queue shows in the latency
+// before anything is refused, and keeping it short is politeness too. Latencies are
+// compared in logarithms, where one huge page weighs little, window by window, and
+// with an absolute floor: on a near host a third of a millisecond becomes one by the
+// scheduler's doing, and that is no queue.
+type queue struct {
+	srtt         float64 // smoothed latency in seconds
+	leastLatency float64 // seconds
+	mu, variance float64 // of the logarithms of undisturbed latencies
+	mean         float64 // of undisturbed latencies, in seconds
+	answers      int     // in mu and variance
+
+	windowAt     clock.Instant
+	windowN      int
+	windowSum    float64
+	windowSquare float64
+	windowPlain  float64
+	bad          uint8 // windows in a row
+
+	before  float64 // mean of logarithms that began the draining
+	drains  uint8
+	deeper  bool
+	drained clock.Instant
+	undrain drainMemory
+}
+
+type drainMemory struct {
+	ceil        float64
+	provisional bool
+	search      bool
+}
+
+const (
+	latencyRatio = 2
+	latencyZ     = 4
+	latencyFloor = 0.05 // seconds
+	plainAnswers = 200
+)
+
+// time takes in a latency, of whatever answer.
+func (s *steer) time(o *Observation) {
+	l := max(seconds(o.Latency), 1e-6)
+	if s.srtt == 0 {
+		s.srtt, s.leastLatency = l, l
+	}
+	s.srtt += 0.125 * (l - s.srtt)
+	s.leastLatency = min(s.leastLatency, l)
+}
+
+// observe takes in the latency of an answer that was given in the ordinary course.
+func (q *queue) observe(s *steer, now clock.Instant, o *Observation) {
+	l := max(seconds(o.Latency), 1e-6)
+	if q.windowN == 0 {
+		q.windowAt = now
+	}
+	ln := math.Log(l)
+	q.windowN++
+	q.windowSum += ln
+	q.windowSquare += ln * ln
+	q.windowPlain += l
+	age := now.Sub(q.windowAt)
+	if !(q.windowN >= 16 && age >= time.Second || q.windowN >= 8 && age >= 10*time.Second) {
+		return
+	}
+	q.judge(s, now)
+	q.windowN, q.windowSum, q.windowSquare, q.windowPlain = 0, 0, 0, 0
+}
+
+// judge compares a full window with what is usual.
+func (q *queue) judge(s *steer, now clock.Instant) {
+	n := float64(q.windowN)
+	m := q.windowSum / n
+	v := max(q.windowSquare/n-m*m, 0)
+	plain := q.windowPlain / n
+	if q.answers == 0 {
+		q.learn(m, v, plain)
+		return
+	}
+	slow := math.Exp(m)-math.Exp(q.mu) > latencyFloor &&
+		m-q.mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.variance*(1/n+1/float64(q.answers))))
+	if !slow {
+		q.bad = 0
+		if s.mode == draining {
+			s.sailOut(now)
+		}
+		if s.mode != probing {
+			q.learn(m, v, plain)
+		}
+		return
+	}
+	q.bad++
+	switch s.mode {
+	case draining:
+		q.drainOn(s, now, m, plain)
+	case cruising:
+		if q.bad >= 2 {
+			q.drain(s, now, m)
+		}
+	case searching, probing, ramping:
+		q.drain(s, now, m)
+	case held:
+	}
+}
+
+// learn moves what is usual towards a window.
+func (q *queue) learn(m, v, plain float64) {
+	n := float64(q.windowN)
+	weight := n / (float64(q.answers) + n)
+	if q.answers >= plainAnswers {
+		weight = 0.02
+		if m < q.mu {
+			weight = 0.1
+		}
+	}
+	q.mu += weight * (m - q.mu)
+	q.variance += weight * (v - q.variance)
+	q.mean += weight * (plain - q.mean)
+	q.answers = min(q.answers+q.windowN, plainAnswers)
+}
+
+// drain lowers the ceiling to what the host got done and slows down, so that its
+// queue empties.
+func (q *queue) drain(s *steer, now clock.Instant, m float64) {
+	q.undrain = drainMemory{s.ceil, s.provisional, s.mode == searching}
+	done := s.history.between(now.Add(-3*time.Second), now) / 3
+	ceil := 0.98 * min(s.rate, done)
+	if s.mode == probing {
+		ceil = max(ceil, 0.99*s.proven)
+	}
+	from := s.rate
+	provenBefore := s.proven
+	s.ceil, s.provisional = s.bounded(ceil), false
+	s.proven = s.ceil
+	s.verdict(provenBefore)
+	s.stopTest()
+	q.before, q.drains, q.deeper, q.bad = m, 0, false, 0
+	s.enter(now, draining)
+	s.rate = s.bounded(0.7 * s.ceil)
+	q.drained = now.Add(q.drainTime())
+	s.event = s.event.next(now, CauseLatency, from, s.rate, 0)
+}
+
+func (q *queue) drainTime() time.Duration {
+	return max(3*time.Second, time.Duration(4*q.mean*float64(time.Second)))
+}
+
+// drainOn goes lower while that helps. What does not get better at half the rate has
+// nothing to do with it: the host is slower now, and that is the new usual.
+func (q *queue) drainOn(s *steer, now clock.Instant, m, plain float64) {
+	if now < q.drained {
+		return
+	}
+	q.drained = now.Add(q.drainTime())
+	better := m < q.before-0.1
+	switch {
+	case better && q.drains < 5:
+		q.drains++
+		q.before = m
+		s.ceil *= 0.9
+	case !better && !q.deeper:
+		q.deeper = true
+		s.rate = s.bounded(0.7 * s.rate)
+		return
+	default:
+		q.mu, q.mean, q.bad = m, plain, 0
+		s.ceil, s.provisional = q.undrain.ceil, q.undrain.provisional
+		from := s.rate
+		if q.undrain.search {
+			s.enter(now, searching)
+		} else {
+			s.sailOut(now)
+		}
+		s.event = s.event.next(now, CauseRebased, from, s.rate, 0)
+		return
+	}
+	s.rate = s.bounded(0.7 * s.ceil)
+}

@@ -1,0 +1,247 @@
+package control
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// search is how the rate rises: exponentially while nothing is known, by creeping
+// while cruising, and by probes, which are quick and short. Each refusal it meets is
+// paid from a budget that answers fill, and a pause it costs buys thirty times its
+// length of peace.
+type search struct {
+	credit   float64 // refusals that may be risked
+	creditAt clock.Instant
+
+	quietTill clock.Instant // no upward move before: the price of a pause
+	settled   bool
+	creepAt   clock.Instant
+	calmAt    clock.Instant // when a quiet minute proves the ceiling; zero if it did
+
+	probeDue  clock.Instant
+	probeWait time.Duration
+	probeAt   clock.Instant // begin of the latest probe
+	probeCeil float64       // the ceiling then
+	probed    int           // admitted of what was sent since
+	gain      float64
+	open      bool // the probe has had no verdict
+
+	peak   float64 // the highest ceiling of late
+	peakAt clock.Instant
+}
+
+const (
+	growth       = 0.35 // per second: 1 to 1000 requests/s in 20 s
+	settle       = 5 * time.Second
+	longestLag   = 300 * time.Second
+	creep        = 0.001
+	probeGain    = 0.03
+	probeVolume  = 25 // a burst allowance hides the limit for as many requests
+	probeWaitMin = 5 * time.Second
+	probeWaitMax = 240 * time.Second
+	recoverWait  = 10 * time.Second
+	peakHalfLife = 20 * time.Minute
+
+	creditStart      = 5
+	creditMax        = 10
+	creditMin        = -4
+	perAnswer        = 0.003
+	perAnswerRecover = 0.01
+	perSecond        = 1.0 / 300
+	perSecondRecover = 1.0 / 30
+)
+
+func (s *steer) peakNow(now clock.Instant) float64 {
+	return s.peak * math.Exp2(-float64(now-s.peakAt)/float64(peakHalfLife))
+}
+
+// recovering reports whether the ceiling is far below what it was of late.
+func (s *steer) recovering(now clock.Instant) bool { return s.ceil < 0.7*s.peakNow(now) }
+
+func (s *steer) creditPerAnswer() float64 {
+	if s.recovering(s.creditAt) {
+		return perAnswerRecover
+	}
+	return perAnswer
+}
+
+// earn adds what time alone earns.
+func (s *steer) earn(now clock.Instant) {
+	rate := perSecond
+	if s.recovering(now) {
+		rate = perSecondRecover
+	}
+	s.credit = min(s.credit+rate*seconds(now.Sub(s.creditAt)), creditMax)
+	s.creditAt = now
+}
+
+func (s *steer) pay(refusals float64) { s.credit = max(s.credit-refusals, creditMin) }
+
+// mayRise reports whether an upward move may be risked.
+func (s *steer) mayRise(now clock.Instant) bool {
+	return s.credit >= 1 && now >= s.quietTill && !s.testing && s.busy(now, s.rate)
+}
+
+// grow raises the rate of a host nothing is known of.
+func (s *steer) grow(now clock.Instant) {
+	dt := min(seconds(now.Sub(s.stepAt)), 1)
+	s.stepAt = now
+	if !s.busy(now, s.rate) {
+		return
+	}
+	s.rate *= math.Exp(growth * dt / seconds(s.step()))
+	if s.rate >= s.ceilMax {
+		s.ceil = s.ceilMax / (1 - margin)
+		s.sailOut(now)
+	}
+}
+
+// sailOut begins to cruise.
+func (s *steer) sailOut(now clock.Instant) {
+	s.enter(now, cruising)
+	s.rate = s.cruise()
+	s.settled, s.calmAt, s.creepAt = false, 0, now
+	s.probeDue = forever
+}
+
+// lagged is the time after which an event's consequences are over.
+func (s *steer) lagged(least time.Duration) time.Duration {
+	return max(least, min(longestLag, s.lag))
+}
+
+// sail cruises: it creeps upward, and now and then begins a probe.
+func (s *steer) sail(now clock.Instant) {
+	s.rate = s.cruise() * s.factor()
+	settleFor := settle
+	if s.at != never {
+		settleFor = s.lagged(settle)
+	}
+	if now < s.modeAt.Add(settleFor) {
+		return
+	}
+	if !s.settled {
+		s.settled, s.creepAt = true, now
+		s.wait, s.short = 0, 0
+		s.calmAt = now.Add(s.lagged(time.Minute))
+		if !s.provisional {
+			s.notePeak(now)
+		}
+		s.scheduleProbe(now)
+	}
+	if s.calmAt != 0 && now >= s.calmAt && s.busy(now, s.rate) {
+		s.notePeak(now)
+		s.proven, s.calmAt = s.ceil, 0 // a quiet minute proves a ceiling too
+	}
+	if now >= s.creepAt.Add(time.Second) {
+		dt := min(seconds(now.Sub(s.creepAt)), 2)
+		s.creepAt = now
+		if s.mayRise(now) {
+			s.crawlUp(now, dt)
+		}
+	}
+	if now >= s.probeDue && s.mayRise(now) && !s.quota.active(now) {
+		s.beginProbe(now)
+	}
+}
+
+func (s *steer) notePeak(now clock.Instant) {
+	if s.ceil >= s.peakNow(now) {
+		s.peak, s.peakAt = s.ceil, now
+	}
+}
+
+// crawlUp raises the ceiling a little, the faster the longer it has been quiet.
+func (s *steer) crawlUp(now clock.Instant, dt float64) {
+	tau := max(30, seconds(s.lag))
+	quiet := seconds(now.Sub(max(s.at, s.quietTill, s.modeAt.Add(-time.Hour))))
+	by := creep * 30 / tau * (1 + quiet/tau)
+	if s.provisional {
+		by *= 2
+	}
+	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.ceilMax/(1-margin))
+	s.grown = s.grown || s.ceil > 1.1*s.resumeCeil
+	s.rate = s.cruise()
+}
+
+// scheduleProbe sets the time of the next probe, unless one is due sooner. Where a
+// refusal means a pause, only creeping is allowed.
+func (s *steer) scheduleProbe(now clock.Instant) {
+	w := s.probeWait
+	if s.lag > 0 || s.quietTill > s.at {
+		w = time.Duration(forever)
+	}
+	if s.recovering(now) {
+		w = min(w, recoverWait)
+	}
+	if w < time.Hour {
+		s.probeDue = min(s.probeDue, now.Add(w))
+	}
+}
+
+func (s *steer) beginProbe(now clock.Instant) {
+	switch {
+	case s.recovering(now):
+		s.gain = 0.25
+	case s.provisional:
+		s.gain = 0.1
+	default:
+		s.gain = probeGain
+	}
+	s.open, s.grown = true, true
+	s.probeAt, s.probed, s.probeCeil = now, 0, s.ceil
+	s.enter(now, probing)
+	s.rate = s.bounded(s.cruise() * (1 + s.gain))
+}
+
+// probe raises the rate step by step until it is refused, or stands proven.
+func (s *steer) probe(now clock.Instant) {
+	step := max(s.step(), time.Duration(5/s.rate*float64(time.Second)))
+	if now < s.stepAt.Add(step) {
+		return
+	}
+	s.stepAt = now
+	if !s.busy(now, s.rate) {
+		s.ceil = max(s.ceil, s.probeCeil)
+		s.sailOut(now)
+		return
+	}
+	rec := s.recovering(now)
+	extra := float64(s.probed) - s.ceil*(seconds(now.Sub(s.probeAt))-s.srtt)
+	proven := extra > probeVolume
+	top := 2 * s.ceil
+	if rec {
+		top = max(top, s.ceil*s.peak/s.cruise())
+	}
+	top = min(top, s.ceilMax)
+	if proven && s.rate >= top {
+		s.ceil, s.provisional, s.grown = s.rate/(1-margin), true, true
+		s.probeWait = probeWaitMin
+		s.event = s.event.next(now, CauseProbed, s.probeCeil, s.rate, 0)
+		s.sailOut(now)
+		return
+	}
+	s.gain *= 2
+	if !proven {
+		most := 0.5
+		if rec {
+			most = max(0.5, min(3, s.peakNow(now)/s.cruise()-1))
+		}
+		s.gain = min(s.gain, most)
+	}
+	s.rate = min(top, s.cruise()*(1+s.gain))
+}
+
+// verdict ends a probe: one that found nothing makes the next wait longer.
+func (s *steer) verdict(provenBefore float64) {
+	if !s.open {
+		return
+	}
+	s.open = false
+	if s.ceil > 1.1*provenBefore {
+		s.probeWait = probeWaitMin
+	} else {
+		s.probeWait = min(2*s.probeWait, probeWaitMax)
+	}
+}

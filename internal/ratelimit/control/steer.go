@@ -1,0 +1,226 @@
+package control
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// mode is what a steer does at present.
+type mode uint8
+
+const (
+	searching mode = iota // growing exponentially: the ceiling is not known
+	cruising              // just under the ceiling, creeping upward
+	probing               // a quick upward move
+	held                  // nothing goes out; then one trial
+	ramping               // back to cruise after a long hold
+	draining              // slower for a while, so that the host's queue empties
+)
+
+// steer finds a host's ceiling and stays just under it. See the package comment for
+// the idea; each part of it has a file.
+type steer struct {
+	cfg            *Config
+	floor, ceilMax float64 // of the rate, as the owner bounds it
+	mode           mode
+	rate           float64
+	modeAt         clock.Instant // since when the mode lasts
+	stepAt         clock.Instant // of the last step of growth, ramp or probe
+	event          Event
+
+	ceiling
+	search
+	hold
+	noise
+	queue
+	quota
+	history
+	flight
+}
+
+func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
+	s := &steer{cfg: cfg, floor: h.Floor, ceilMax: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
+	s.ceiling = ceiling{ceil: math.Inf(1), provisional: true, prevAt: now}
+	s.search = search{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
+	s.hold = hold{sentAt: never, at: never, failedAt: never, forbidAt: never}
+	s.recall(now, h.Memory)
+	return s
+}
+
+// recall takes up what was known: it goes back to the remembered ceiling from a
+// quarter of it, as after a hold.
+func (s *steer) recall(now clock.Instant, m Memory) {
+	if m.Rate > 0 {
+		s.ceil, s.proven, s.provisional = float64(m.Rate)/(1-margin), float64(m.Rate)/(1-margin), true
+		s.lag = m.Pause
+		s.peak = s.ceil
+		s.enter(now, ramping)
+		s.rate = s.bounded(s.cruise() / 4)
+	}
+	if m.Held != 0 {
+		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
+		s.mode, s.till, s.tries, s.backMode = held, m.Held, 1, s.mode
+		s.at, s.sentAt, s.failRate = now, now, s.rate
+	}
+}
+
+// cruise is the rate at which the ceiling is not touched.
+func (s *steer) cruise() float64 { return min(s.ceilMax, (1-margin)*s.ceil) }
+
+// step is the least time in which the effect of a change of rate shows.
+func (s *steer) step() time.Duration {
+	return max(time.Second, time.Duration(2*s.srtt*float64(time.Second)))
+}
+
+func (s *steer) bounded(r float64) float64 { return min(max(r, s.floor), s.ceilMax) }
+
+func (s *steer) enter(now clock.Instant, m mode) {
+	s.mode, s.modeAt, s.stepAt = m, now, now
+}
+
+// beat is how often the plan is looked at when nothing happens.
+const beat = 250 * time.Millisecond
+
+// catchUp makes good what timers and schedulers miss: up to a few milliseconds each time.
+const catchUp = 10 * time.Millisecond
+
+// Plan implements [Strategy].
+func (s *steer) Plan(now clock.Instant) Plan {
+	s.tick(now)
+	s.rate = s.bounded(s.rate)
+	p := Plan{Rate: s.rate, Review: now.Add(beat), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
+	if s.mode != held {
+		s.quota.apply(now, &p)
+		return p
+	}
+	switch {
+	case s.trialAt != 0:
+		p.State, p.NotBefore = breaker.HalfOpen, s.trialAt.Add(trialLost)
+	case now < s.till:
+		p.State, p.NotBefore = breaker.Open, s.till
+	default:
+		p.State = breaker.HalfOpen
+	}
+	if s.patient() {
+		p.State = breaker.Closed // a pause, not an outage: who waits may go on waiting
+	}
+	if p.Review = p.NotBefore; p.Review == 0 {
+		p.Review = forever
+	}
+	return p
+}
+
+// inFlightBound is the most requests the host may have at once.
+func (s *steer) inFlightBound() int {
+	if s.queue.answers == 0 {
+		return 4 + int(4*s.rate*s.leastLatency)
+	}
+	return bound(s.rate, s.queue.mean)
+}
+
+// Sent implements [Strategy].
+func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
+	s.flight.send(now)
+	s.quota.send()
+	if s.mode != held {
+		if now > s.lastSent.Add(max(time.Second, time.Duration(3/s.rate*float64(time.Second)))) {
+			s.grown = true // starved: what this cycle admits is not the ceiling
+		}
+		s.lastSent = now
+		return 0
+	}
+	s.lastSent, s.trialAt = now, now
+	s.trials++
+	return s.trials
+}
+
+// Lost implements [Strategy].
+func (s *steer) Lost(now clock.Instant, trial uint32) {
+	if s.mode == held && s.trialAt != 0 && trial == s.trials {
+		s.trialAt = 0
+		s.till = now
+	}
+}
+
+// Observe implements [Strategy].
+func (s *steer) Observe(now clock.Instant, o Observation) {
+	s.floor, s.ceilMax = min(o.Floor, o.Ceiling), o.Ceiling
+	trial := s.mode == held && s.trialAt != 0 && o.SentAt >= s.trialAt
+	if !speaks(o.Class) && o.RetryAfter == 0 {
+		if trial {
+			s.Lost(now, s.trials)
+		}
+		return
+	}
+	if o.RetryAfter == 0 {
+		o.Window.Add(now, KindOf(o.Class))
+	}
+	s.tick(now)
+	s.quota.observe(now, &o)
+	s.earn(now)
+	switch {
+	case o.RetryAfter > 0, o.Class.Overload(), o.Forbidden:
+		s.failed(now, &o, trial)
+	default:
+		s.succeeded(now, &o, trial)
+	}
+}
+
+// succeeded takes in an answer that the host gave willingly.
+func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
+	s.history.add(o.SentAt)
+	s.resumed++
+	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)
+	if s.mode == held && o.SentAt > s.sentAt {
+		s.next++
+	} else {
+		s.cycle++
+		if o.SentAt >= s.probeAt {
+			s.probed++
+		}
+	}
+	s.consecutive, s.forbidden = 0, 0
+	s.time(o)
+	if trial {
+		s.resume(now)
+		return
+	}
+	if s.mode == held || o.SentAt <= s.at {
+		return // of the time before the refusal: counted, and no news
+	}
+	s.noise.pass(s, now)
+	s.queue.observe(s, now, o)
+	if s.mode == searching {
+		s.grow(now)
+	}
+}
+
+// tick does what time alone brings about.
+func (s *steer) tick(now clock.Instant) {
+	switch s.mode {
+	case ramping:
+		s.ramp(now)
+	case cruising:
+		s.sail(now)
+	case probing:
+		s.probe(now)
+	}
+}
+
+// Memory implements [Strategy].
+func (s *steer) Memory(now clock.Instant) Memory {
+	var m Memory
+	if !math.IsInf(s.ceil, 1) {
+		m.Rate, m.Pause = float32(s.cruise()), s.lag
+	}
+	if s.mode == held {
+		m.Held = max(s.till, now)
+	}
+	return m
+}
+
+// Failures implements [Strategy].
+func (s *steer) Failures() int { return int(s.consecutive) }
