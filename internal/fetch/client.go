@@ -122,6 +122,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 		return nil, x.failure(OpHeader, req.URL, errUpgrade)
 	}
 	res := newResponse(req.URL, hres, c.cfg.Clock.Now())
+	x.head(res)
 	if req.OnHeader != nil {
 		req.OnHeader(res)
 	}

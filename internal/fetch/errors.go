@@ -62,6 +62,11 @@ func (e *Error) Class() outcome.Class { return e.class }
 // Timeout reports whether a time limit was met, as net.Error has it.
 func (e *Error) Timeout() bool { return e.class == outcome.Timeout }
 
+// Unconnected reports whether no connection came about, because nothing listens at the
+// address or no way leads there. A connection that took too long, and one that ended
+// during the TLS handshake, are not meant: there somebody may be listening.
+func (e *Error) Unconnected() bool { return e.Op == OpConnect && e.class == outcome.Network }
+
 // newError gives err its class.
 func newError(op Op, rawURL string, err error) *Error {
 	return &Error{Op: op, URL: redact(rawURL), Err: err, class: classify(op, err)}

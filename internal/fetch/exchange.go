@@ -126,17 +126,19 @@ func (x *exchange) sends() int {
 	return x.tries
 }
 
+// head tells res what is known when its header is there: whoever acts on the header must
+// not take the making of a connection for the host's slowness.
+func (x *exchange) head(res *Response) {
+	res.SentAt = x.start.Add(x.got)
+	res.Timings.FirstByte = max(0, time.Duration(x.first.Load())-x.got)
+	res.Timings.Reused = x.reused
+}
+
 // finish completes res with where the time went, and marks the exchange as reusable.
 func (x *exchange) finish(res *Response, headed time.Duration) {
-	res.SentAt = x.start.Add(x.got)
 	res.Sends = x.sends()
-	total := x.c.cfg.Clock.Since(x.start)
-	res.Timings = Timings{
-		FirstByte: max(0, time.Duration(x.first.Load())-x.got),
-		Body:      total - headed,
-		Total:     total,
-		Reused:    x.reused,
-	}
+	res.Timings.Total = x.c.cfg.Clock.Since(x.start)
+	res.Timings.Body = res.Timings.Total - headed
 	if x.conn != nil {
 		res.RemoteAddr = x.conn.remote
 		if !x.reused {

@@ -22,8 +22,8 @@ type Request struct {
 	MaxBody int64
 	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
 	// is there, before the body is read: an order to wait holds from then on, and a body
-	// may take its time. The Response has neither Body nor Timings yet. Nil means nobody
-	// is told.
+	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
+	// and Reused. Nil means nobody is told.
 	OnHeader func(*Response)
 }
 

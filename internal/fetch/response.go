@@ -38,6 +38,9 @@ type Response struct {
 	Charset string
 	// RetryAfter is how long the server asked us to wait, uncapped. Zero if it did not.
 	RetryAfter time.Duration
+	// Quota is the tightest quota that the header speaks of, its Reset counted from the
+	// arrival of the header. Zero if it speaks of none.
+	Quota header.Quota
 
 	// SentAt is when a connection was ready and the request went out.
 	SentAt time.Time
@@ -87,6 +90,7 @@ func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 	if v := h.Header.Get("Retry-After"); v != "" {
 		r.RetryAfter, _ = header.RetryAfter(v, now, 0) // a malformed one asks for nothing
 	}
+	r.Quota, _ = header.Parse(h.Header, now) // nor does a malformed quota say anything
 	return r
 }
 

@@ -30,7 +30,7 @@ type Limiter interface {
 
 var _ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 
-// Fetcher makes one request. *fetch.Client is the one in use.
+// Fetcher makes one request and calls its OnHeader. *fetch.Client is the one in use.
 type Fetcher interface {
 	Fetch(ctx context.Context, req fetch.Request) (*fetch.Response, error)
 }
@@ -54,7 +54,8 @@ type Config struct {
 	Scope   *scope.Scope
 	// Robots remembers the rules of origins. Nil ignores robots.txt altogether.
 	Robots *robots.Cache
-	// IgnoreCrawlDelay leaves the Crawl-delay of robots.txt out of account. False obeys it.
+	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account.
+	// False obeys them.
 	IgnoreCrawlDelay bool
 	// Sinks receive every record, in this order. The pipeline flushes and does not close them.
 	Sinks []sink.Sink

@@ -251,6 +251,9 @@ func (d *discovery) event(ev event) {
 	now := d.p.cfg.Clock.Now()
 	d.out--
 	d.frontier.Freed(now, ev.lease, ev.took)
+	if ev.heard {
+		d.frontier.Heard(ev.lease)
+	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
@@ -277,7 +280,7 @@ func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
 		}
 		a.result = robots.Result{Kind: robots.Failed, Reason: "it has moved to a host for which the frontier has no room"}
 	}
-	d.p.gate.answer(l.Origin, a.result, now)
+	d.p.gate.answer(l.Origin, a, now)
 	d.frontier.Done(now, l)
 	d.frontier.Wake(now, hostOf(l.Origin))
 }

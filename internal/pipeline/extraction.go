@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -33,6 +32,7 @@ type fetched struct {
 type event struct {
 	lease     *frontier.Lease
 	took      time.Duration // by the request; zero if none was made
+	heard     bool          // the host answered with a status
 	fate      fate
 	notBefore time.Time     // for fateNotNow and fateRetry
 	answer    *robotsAnswer // for fateRobots
@@ -92,76 +92,10 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	return p.judge(l, f)
 }
 
-// request fetches and tells the limiter how it went.
-func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
-	f := &fetched{lease: l, sent: p.cfg.Clock.Now()}
-	told := false
-	req := fetch.Request{URL: l.URL.String(), OnHeader: func(resp *fetch.Response) {
-		if resp.RetryAfter > 0 { // it holds from now on, however long the body takes
-			f.resp, told = resp, true
-			p.feedback(f)
-		}
-	}}
-	if l.Kind == frontier.Robots {
-		req.MaxBody = robots.MaxBytes
-	}
-	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
-	f.total = max(p.cfg.Clock.Since(f.sent), 1)
-	f.class = classOf(f.resp, f.err)
-	if !told && !stale(f.err) {
-		p.feedback(f)
-	}
-	p.stats.request(f)
-	return f
-}
-
-// feedback tells the limiter what is known of a request.
-func (p *Pipeline) feedback(f *fetched) {
-	l := f.lease
-	fb := ratelimit.Feedback{
-		Err: f.err, SentAt: f.sent, Latency: p.cfg.Clock.Since(f.sent), Retry: l.Attempt > 0 || l.Returns > 0,
-	}
-	if resp := f.resp; resp != nil {
-		fb.StatusCode, fb.RetryAfter = resp.Status, resp.RetryAfter
-		if !resp.SentAt.IsZero() {
-			fb.SentAt = resp.SentAt // a connection may have had to be made first
-		}
-		if resp.Timings.FirstByte > 0 {
-			// The body's length is the page's business; the host's pace shows in its first byte.
-			fb.Latency = resp.Timings.FirstByte
-		}
-	}
-	if classOf(f.resp, f.err).Answered() {
-		fb.Err = nil
-	}
-	p.cfg.Limiter.Feedback(l.Host(), fb)
-}
-
-// classOf is the class of a request. Every answer but a good one has said all it has to
-// say in its header: a 429 whose body is spoilt still means "not now".
-func classOf(resp *fetch.Response, err error) outcome.Class {
-	status := 0
-	if resp != nil {
-		status = resp.Status
-	}
-	class, said := outcome.Of(status, err), outcome.Of(status, nil)
-	if status == 0 || said == outcome.OK || class == outcome.Canceled {
-		return class
-	}
-	return said
-}
-
-// stale reports whether the request met a kept connection that the host had given up
-// meanwhile, as it may: that says nothing about the host, nor about the URL.
-func stale(err error) bool {
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && e.Stale
-}
-
 // judge decides where a finished request goes: on to Processing, or back.
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
-	ev := event{lease: l, took: f.total}
+	ev := event{lease: l, took: f.total, heard: f.resp != nil}
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
@@ -173,6 +107,8 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		ev.fate = fateReturned
 	case again:
 		ev.fate = fateStale
+	case deserted(f) && int(l.Attempt)+1 >= knocks:
+		return ev, f
 	case notNow(f) && int(l.Strikes) <= p.cfg.Retries, f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
 		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
 	case f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
@@ -185,6 +121,18 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	}
 	f.resp.Release()
 	return ev, nil
+}
+
+// knocks is how often a host that nobody has heard of yet is tried when nothing listens
+// there. An outage in the middle of a crawl is worth waiting for; at the first contact it is
+// most often a wrong port or a server not started, which a user wants to know at once. The
+// second try, a moment later, is for one that is just being restarted.
+const knocks = 2
+
+// deserted reports whether a request met nobody at a host that has never answered.
+func deserted(f *fetched) bool {
+	e, ok := errors.AsType[*fetch.Error](f.err)
+	return ok && f.lease.Unheard && e.Unconnected()
 }
 
 // maxNotNowBackoff bounds the exponent for URLs a host keeps putting off: the limiter

@@ -14,7 +14,7 @@ import (
 type gate struct {
 	cache   *robots.Cache
 	limiter Limiter
-	delays  bool // whether Crawl-delay is obeyed
+	delays  bool // whether Crawl-delay and Request-rate are obeyed
 	retries int  // failures after which an origin's URLs are refused rather than kept waiting
 	log     *slog.Logger
 }
@@ -45,16 +45,26 @@ func refuse(class, reason string) frontier.Verdict {
 }
 
 // answer takes in what came of asking for an origin's robots.txt.
-func (g *gate) answer(origin string, res robots.Result, now time.Time) {
+func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) {
+	res := a.result
+	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= knocks {
+		res.Lasting = true
+	}
 	e := g.cache.Answer(origin, now, res)
 	if e.Rules != nil && g.delays {
 		other := g.cache.Lookup(otherOrigin(origin), now)
-		g.limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.CrawlDelay(), other.Rules.CrawlDelay()))
+		g.limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.Pause(), other.Rules.Pause()))
 	}
-	if e.State == robots.Unreachable {
-		g.log.Warn("robots.txt cannot be had", slog.String("origin", origin),
-			slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
+	if e.State != robots.Unreachable {
+		return
 	}
+	why := []any{slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts)}
+	if a.deserted {
+		// Said at the first try: it is a wrong port more often than an outage.
+		g.log.Warn("nobody listens there", why...)
+		return
+	}
+	g.log.Warn("robots.txt cannot be had", why...)
 }
 
 // otherOrigin is the origin of the same host under the other scheme: the two are paced as
@@ -77,6 +87,7 @@ func hostOf(origin string) string {
 type robotsAnswer struct {
 	result   robots.Result
 	redirect *frontier.Item // nil unless the file has moved
+	deserted bool           // nobody was met at a host that has never answered
 }
 
 // readRobots gives a finished robots.txt request its meaning.
@@ -88,7 +99,7 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		// A Retry-After is the limiter's, which keeps it within what the user believes.
 		in.Location = location(f.resp.Location)
 	}
-	a := &robotsAnswer{result: robots.FromAnswer(in)}
+	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: deserted(f)}
 	if a.result.Kind != robots.Moved {
 		return a
 	}

@@ -405,7 +405,7 @@ func TestUnreachableSeeds(t *testing.T) {
 		within           time.Duration
 	}{
 		{"http://nowhere.test/", "no_host", "no such host", time.Second},
-		{"http://shut.test/", "network", "connection refused", time.Minute},
+		{"http://shut.test/", "network", "connection refused", 4 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			net := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil})

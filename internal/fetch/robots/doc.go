@@ -18,6 +18,9 @@
 // answer at all; 5xx and a host that cannot be reached forbid everything, until a later
 // try succeeds. A copy from before such a failure stays in force for a day longer.
 //
+// Crawl-delay and Request-rate are no part of RFC 9309 but are what hosts write who want
+// to be asked slowly; [Rules.Pause] is what both come to.
+//
 // Nothing here reads a clock, waits or does I/O. Files and Rules never change and may
 // be shared; a Cache is safe for concurrent use.
 package robots

@@ -11,9 +11,10 @@ import (
 // Rules is what one crawler may ask of one origin. The zero Rules and nil allow
 // everything.
 type Rules struct {
-	rules []rule // the one that decides before those it overrules
-	delay time.Duration
-	fixed string // if not empty, everything but robots.txt is refused for this reason
+	rules []rule        // the one that decides before those it overrules
+	delay time.Duration // of Crawl-delay
+	pace  time.Duration // of Request-rate
+	fixed string        // if not empty, everything but robots.txt is refused for this reason
 }
 
 // rule is one Allow or Disallow line.
@@ -70,6 +71,19 @@ func (r *Rules) CrawlDelay() time.Duration {
 	}
 	return r.delay
 }
+
+// RequestRate is the pause between two requests that keeps to the file's Request-rate
+// lines, at most a day. Zero means that it has none, or that they set no bound.
+func (r *Rules) RequestRate() time.Duration {
+	if r == nil {
+		return 0
+	}
+	return r.pace
+}
+
+// Pause is the least time between two requests that offends neither Crawl-delay nor
+// Request-rate: the longer of the two. Zero means that the file has neither.
+func (r *Rules) Pause() time.Duration { return max(r.CrawlDelay(), r.RequestRate()) }
 
 // Check gives the verdict on a path with its query, as in a request line: "/a?b".
 // Without a leading slash one is put in front. A fragment is ignored.

@@ -22,7 +22,8 @@ type File struct {
 type group struct {
 	agents []string // product tokens in lower case, or "*"
 	rules  []rule
-	delay  time.Duration
+	delay  time.Duration // of Crawl-delay
+	pace   time.Duration // of Request-rate
 }
 
 // Parse reads the first MaxBytes of a file and skips whatever makes no sense.
@@ -71,8 +72,8 @@ func nextLine(body []byte) (line, rest []byte) {
 }
 
 // parser is where a reading stands. A rule ends a list of agents: the next User-agent
-// line begins a new group. Crawl-delay, Sitemap and unknown lines do not (RFC 9309
-// section 2.2.4 forbids that other records interfere).
+// line begins a new group. Crawl-delay, Request-rate, Sitemap and unknown lines do not
+// (RFC 9309 section 2.2.4 forbids that other records interfere).
 type parser struct {
 	f      *File
 	inList bool // the last line that counts was a User-agent line
@@ -90,6 +91,11 @@ func (p *parser) line(n int, text string) {
 		if d, ok := parseDelay(value); ok && len(p.f.groups) > 0 {
 			g := &p.f.groups[len(p.f.groups)-1]
 			g.delay = max(g.delay, d)
+		}
+	case keyRate:
+		if d, ok := parseRate(value); ok && len(p.f.groups) > 0 {
+			g := &p.f.groups[len(p.f.groups)-1]
+			g.pace = max(g.pace, d)
 		}
 	case keySitemap:
 		if value != "" {
@@ -131,6 +137,7 @@ const (
 	keyAllow
 	keyDisallow
 	keyDelay
+	keyRate
 	keySitemap
 )
 
@@ -146,6 +153,8 @@ func keyOf(name string) key {
 		return keyDisallow
 	case "crawl-delay", "crawldelay":
 		return keyDelay
+	case "request-rate", "requestrate", "request rate":
+		return keyRate
 	case "sitemap", "site-map":
 		return keySitemap
 	}
@@ -191,35 +200,6 @@ func token(value string) string {
 	return strings.ToLower(value)
 }
 
-// maxDelay bounds what a Crawl-delay can say, so that every value is a valid duration;
-// how long a crawl is prepared to wait is its own matter.
-const maxDelay = 24 * time.Hour
-
-// parseDelay reads seconds with an optional fraction. Anything else is no delay: a
-// guess at what "10 per minute" means would be worse.
-func parseDelay(value string) (time.Duration, bool) {
-	whole, fraction, _ := strings.Cut(value, ".")
-	if whole+fraction == "" || !digits(whole) || !digits(fraction) {
-		return 0, false
-	}
-	whole = strings.TrimLeft(whole, "0")
-	if len(whole) > len("86400") {
-		return maxDelay, true
-	}
-	d := time.Duration(number(whole)) * time.Second
-	d += time.Duration(number((fraction + "000000000")[:9])) * time.Nanosecond
-	return min(d, maxDelay), true
-}
-
-func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-func number(s string) (n int64) {
-	for i := range len(s) {
-		n = n*10 + int64(s[i]-'0')
-	}
-	return n
-}
-
 // Sitemaps are the sitemap URLs of the file as they are written, in order; they belong
 // to no group. They may be anything, also of other hosts.
 func (f *File) Sitemaps() []string { return slices.Clone(f.sitemaps) }
@@ -244,7 +224,7 @@ func (f *File) collect(name string) (r *Rules, found bool) {
 			found = true
 			r.rules = append(r.rules, g.rules...)
 			// Of several delays the longest is the one that offends nobody.
-			r.delay = max(r.delay, g.delay)
+			r.delay, r.pace = max(r.delay, g.delay), max(r.pace, g.pace)
 		}
 	}
 	return r, found

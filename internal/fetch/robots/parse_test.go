@@ -110,6 +110,60 @@ func TestCrawlDelay(t *testing.T) {
 	require.True(t, (*robots.Rules)(nil).Check("/").Allowed)
 }
 
+func TestRequestRate(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1/5":                      5 * time.Second,
+		"1/5s":                     5 * time.Second,
+		"1/10m":                    10 * time.Minute,
+		"1/1h":                     time.Hour,
+		"1/2H":                     2 * time.Hour,
+		"10/1m":                    6 * time.Second,
+		"2/1":                      500 * time.Millisecond,
+		"3/1":                      333_333_334, // never a nanosecond too fast
+		" 1 / 5 ":                  5 * time.Second,
+		"01/005s":                  5 * time.Second,
+		"1/0":                      0,
+		"1/48h":                    24 * time.Hour,
+		"1/99999999999999999999h":  24 * time.Hour,
+		"99999999999999999999/1":   1,
+		"1/5 0600-0845":            5 * time.Second,
+		"1/5s\t0600-0845 UTC":      5 * time.Second,
+		"1/5 06:00 - 08:45 GMT":    5 * time.Second,
+		"1/5 845-1200Z # mornings": 5 * time.Second,
+		"1/5 soon":                 0,
+		"1/5 0600":                 0,
+		"1/5 06-08":                0,
+		"0/5":                      0,
+		"-1/5":                     0,
+		"1/-5":                     0,
+		"1/5d":                     0,
+		"1/5ms":                    0,
+		"1/m":                      0,
+		"1/":                       0,
+		"/5":                       0,
+		"/":                        0,
+		"5":                        0,
+		"":                         0,
+		"1.5/2":                    0,
+		"1/2/3":                    0,
+		"NaN/1":                    0,
+	} {
+		r := rulesOf("User-agent: *\nRequest-rate: " + value)
+		require.Equal(t, want, r.RequestRate(), value)
+		require.Equal(t, want, r.Pause(), value)
+		require.Zero(t, r.CrawlDelay(), value)
+	}
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nrequest-rate: 1/5\nRequest-Rate: 1/2").RequestRate(), "the slowest of a group")
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/5 0600-0845\nRequest-rate: 9/1 0845-0600").RequestRate(), "around the clock")
+	require.Zero(t, rulesOf("Request-rate: 1/3\nUser-agent: *\nAllow: /").RequestRate(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/3\nUser-agent: treadlight\nAllow: /").RequestRate(), "a list goes on")
+	require.Zero(t, rulesOf("User-agent: *\nRequest-rate: 1/9\nAllow: /\nUser-agent: treadlight\nAllow: /").RequestRate(), "another's group")
+	require.Equal(t, 7*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/5").Pause(), "the slower of both")
+	require.Equal(t, 9*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/9").Pause(), "the slower of both")
+	require.Zero(t, (*robots.Rules)(nil).RequestRate())
+	require.Zero(t, (*robots.Rules)(nil).Pause())
+}
+
 func TestSitemaps(t *testing.T) {
 	f := robots.Parse([]byte("Sitemap: https://a.test/1.xml\nUser-agent: x\nsitemap:https://b.test:8/2?a=b\nDisallow: /\nSite-map: /3\nSitemap:\nSitemap: "))
 	require.Equal(t, []string{"https://a.test/1.xml", "https://b.test:8/2?a=b", "/3"}, f.Sitemaps())
@@ -158,10 +212,12 @@ func TestLineNumbers(t *testing.T) {
 }
 
 // FuzzParse: whatever the bytes, parsing and checking stand it, give the same verdict
-// every time, and name a line that exists.
+// every time, and name a line that exists; and no line asks for more than a day's pause,
+// or makes us quicker than the others have asked for.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /a*b$\nAllow: /\r\rCrawl-delay: 1.5\nSitemap: x"), "/a/b?c")
 	f.Add([]byte("\xef\xbb\xbfuser-agent treadlight\x00\ndisallow /%4"), "/%4")
+	f.Add([]byte("User-agent: *\nRequest-rate: 2/7m 0600-0845\nCrawl-delay: 3\n"), "/")
 	f.Fuzz(func(t *testing.T, body []byte, path string) {
 		r := robots.Parse(body).Agent(agent)
 		v := r.Check(path)
@@ -174,6 +230,18 @@ func FuzzParse(f *testing.F) {
 		}
 		if d := r.CrawlDelay(); d < 0 || d > 24*time.Hour {
 			t.Errorf("Crawl-delay %v, want at most a day", d)
+		}
+		if d := r.RequestRate(); d < 0 || d > 24*time.Hour {
+			t.Errorf("Request-rate of one in %v, want at most a day", d)
+		}
+		if p := r.Pause(); p < r.CrawlDelay() || p < r.RequestRate() {
+			t.Errorf("pause %v, want no less than %v and %v", p, r.CrawlDelay(), r.RequestRate())
+		}
+		if len(body) < robots.MaxBytes/2 {
+			more := robots.Parse(append(bytes.Clone(body), "\nUser-agent: treadlight\nRequest-rate: 1/1h 0600-0845\n"...)).Agent(agent)
+			if got := more.RequestRate(); got < time.Hour {
+				t.Errorf("one in an hour, asked for last, became one in %v", got)
+			}
 		}
 		pad := append(bytes.Repeat([]byte("#"), max(0, robots.MaxBytes-len(body)/2)), '\n')
 		long := append(pad, body...) // half of it beyond the limit

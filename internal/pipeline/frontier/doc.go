@@ -33,6 +33,9 @@
 // rest, however polite each is. Hosts that have not answered yet, and hosts that
 // hold a slot for longer than [SlowAfter], therefore share at most half of the
 // slots; the other half stays with hosts known to be quick. When no quick host has
-// work, slow ones may use all of them, after the new ones: who has not been asked yet
-// waits for nobody who is slow.
+// work and no new one waits, slow ones may use all of them.
+//
+// Of the shared slots, every second one that is freed goes to a new host while both
+// kinds wait: who has not been asked yet may turn out to be quick, and who is slow is
+// not to wait until the Web has no new hosts left.
 package frontier

@@ -51,6 +51,7 @@ type Item struct {
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
+	Unheard bool     // no answer of the host had come when the URL was leased
 
 	host     *host
 	all      *atomic.Int32 // Memory.handed

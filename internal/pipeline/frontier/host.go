@@ -28,6 +28,7 @@ type host struct {
 	done     int32    // URLs visited
 	service  time.Duration
 	answered bool // has freed a slot at least once
+	heard    bool // has answered a request with a status
 	lane     lane // the one its leases are counted in
 	quick    bool // counted in Memory.quick
 	failing  bool // its last answer was a failure to be repeated

@@ -88,17 +88,33 @@ func (f *Memory) leavePark(h *host) {
 	}
 }
 
-// unpark returns to the schedule the first host of each lane that has a slot again.
+// othersAhead reports whether there are hosts that have waited for one of the shared slots
+// before a host that comes up by itself, and would take it from them.
+func (f *Memory) othersAhead() bool {
+	return f.called != nil || f.waiting[laneNew]+f.waiting[laneSlow] > 0
+}
+
+// unpark calls the first of the parked hosts if there is a slot for it: it is put into the
+// schedule, and nobody else takes the slot before it comes up. The lanes take turns, so
+// that neither a stream of new hosts keeps slow ones waiting for ever nor the other way
+// round.
 func (f *Memory) unpark(now time.Time) {
-	for _, ln := range [...]lane{laneNew, laneSlow} {
-		for len(f.parked[ln]) > 0 && f.laneOpen(ln) {
+	order := [...]lane{laneNew, laneSlow}
+	if f.lastLane == laneNew {
+		order = [...]lane{laneSlow, laneNew}
+	}
+	for _, ln := range order {
+		for f.called == nil && len(f.parked[ln]) > 0 && f.laneOpen(ln) {
 			h := f.parked[ln][0]
 			f.parked[ln][0] = nil
 			f.parked[ln] = f.parked[ln][1:]
-			if h.parked && h.lane == ln {
-				f.leavePark(h)
-				f.offer(h, now, now)
-				break
+			if !h.parked || h.lane != ln {
+				continue // it has left
+			}
+			f.leavePark(h)
+			f.offer(h, now, now)
+			if h.index >= 0 {
+				f.called, f.lastLane = h, ln
 			}
 		}
 	}

@@ -20,10 +20,12 @@ type Memory struct {
 	due   schedule
 	order uint64
 
-	parked  [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first; some have left
-	waiting [laneSlow + 1]int     // how many of them still wait
-	slowOut int                   // slots held by hosts of the new and slow lanes
-	quick   int                   // quick hosts that have work queued or out
+	parked   [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first; some have left
+	waiting  [laneSlow + 1]int     // how many of them still wait
+	called   *host                 // the parked host whose turn it is, until it comes up; nil for none
+	lastLane lane                  // of the last one called
+	slowOut  int                   // slots held by hosts of the new and slow lanes
+	quick    int                   // quick hosts that have work queued or out
 
 	handed atomic.Int32 // leases of all hosts whose holder has not asked for its permit
 	counts counts
@@ -184,6 +186,10 @@ func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
 // lease takes the next URL of a host that has come up, or puts the host where it has
 // to wait: into the schedule at a later instant, or aside for a slot.
 func (f *Memory) lease(h *host, now time.Time) *Lease {
+	called := h == f.called
+	if called {
+		f.called = nil
+	}
 	it, ok := h.peek(now)
 	if !ok {
 		if h.queued() > 0 {
@@ -207,7 +213,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 		return nil
 	}
 	f.settle(h, now)
-	if !f.laneOpen(h.lane) {
+	if !f.laneOpen(h.lane) || h.lane != laneQuick && !called && f.othersAhead() {
 		f.park(h)
 		return nil
 	}
@@ -217,7 +223,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 		f.offer(h, now, at)
 		return nil
 	}
-	l := &Lease{host: h, all: &f.handed, at: now}
+	l := &Lease{Unheard: !h.heard, host: h, all: &f.handed, at: now}
 	if v.Pass == Ask {
 		l.Item = robotsItem(it, now)
 	} else {
@@ -287,6 +293,10 @@ func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 	}
 	f.offer(h, now, now)
 }
+
+// Heard says that the host has answered the request of a lease, whatever the answer. A
+// host that is forgotten and found again has to be heard again.
+func (f *Memory) Heard(l *Lease) { l.host.heard = true }
 
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Memory) Done(now time.Time, l *Lease) {

@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// request fetches and tells the limiter how it went: at the header if that is when it is
+// known, otherwise at the end.
+func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
+	f := &fetched{lease: l, sent: p.cfg.Clock.Now()}
+	told := false
+	req := fetch.Request{URL: l.URL.String(), OnHeader: func(resp *fetch.Response) {
+		if urgent(resp) {
+			f.resp, told = resp, true
+			p.feedback(f, ordersOf(resp))
+		}
+	}}
+	if l.Kind == frontier.Robots {
+		req.MaxBody = robots.MaxBytes
+	}
+	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
+	f.total = max(p.cfg.Clock.Since(f.sent), 1)
+	f.class = classOf(f.resp, f.err)
+	switch {
+	case stale(f.err):
+	case !told:
+		p.feedback(f, ordersOf(f.resp))
+	case f.class.Overload() && !decided(f.resp):
+		// A good header, and then the host broke off or fell silent: that is news. The
+		// orders in the header have been passed on, and are not repeated.
+		p.feedback(f, orders{})
+	}
+	p.stats.request(f)
+	return f
+}
+
+// urgent reports whether the limiter is to hear of an answer as soon as its header is
+// there. A body may drip for half a minute, in which more requests would go out against
+// an order to wait or a quota that is used up; and where the status decides, there is
+// nothing to wait for.
+func urgent(resp *fetch.Response) bool {
+	usedUp := !resp.Quota.IsZero() && resp.Quota.Remaining == 0
+	return resp.RetryAfter > 0 || usedUp || decided(resp)
+}
+
+// decided reports whether a status has said all there is to say. Every one but that of a
+// good answer has: a 429 whose body is spoilt still means "not now".
+func decided(resp *fetch.Response) bool {
+	return resp != nil && outcome.Of(resp.Status, nil) != outcome.OK
+}
+
+// orders is what a header says about the requests to come, counted from now.
+type orders struct {
+	retryAfter time.Duration
+	quota      header.Quota
+}
+
+// ordersOf counts a quota from the end of what has come of the body; a window that ended
+// meanwhile says nothing of the next one. An order to wait is always passed on at the
+// header, where nothing has passed yet.
+func ordersOf(resp *fetch.Response) (o orders) {
+	if resp == nil {
+		return o
+	}
+	o.retryAfter = resp.RetryAfter
+	past := resp.Timings.Body
+	if q := resp.Quota; q.Reset == 0 || q.Reset > past {
+		o.quota = q
+		o.quota.Reset = max(0, q.Reset-past)
+	}
+	return o
+}
+
+// feedback tells the limiter what is known of a request, and the host's orders. An error
+// goes before a status: only where the header was a good one can there be both, and then
+// the body broke off, fell silent, cannot be decoded, or we gave up.
+func (p *Pipeline) feedback(f *fetched, o orders) {
+	l := f.lease
+	fb := ratelimit.Feedback{
+		Err: f.err, SentAt: f.sent, Latency: p.cfg.Clock.Since(f.sent), Retry: l.Attempt > 0 || l.Returns > 0,
+		RetryAfter: o.retryAfter, Quota: o.quota,
+	}
+	if resp := f.resp; resp != nil {
+		fb.StatusCode = resp.Status
+		if !resp.SentAt.IsZero() {
+			fb.SentAt = resp.SentAt // a connection may have had to be made first
+		}
+		if resp.Timings.FirstByte > 0 {
+			// The body's length is the page's business; the host's pace shows in its first byte.
+			fb.Latency = resp.Timings.FirstByte
+		}
+		if f.class == outcome.TooLarge {
+			fb.Err = nil // it was we who stopped reading, at our own bound
+		}
+	}
+	p.cfg.Limiter.Feedback(l.Host(), fb)
+}
+
+// classOf is the class of a request: that of the status where it decides, otherwise that
+// of whatever went wrong.
+func classOf(resp *fetch.Response, err error) outcome.Class {
+	status := 0
+	if resp != nil {
+		status = resp.Status
+	}
+	class := outcome.Of(status, err)
+	if decided(resp) && class != outcome.Canceled {
+		return outcome.Of(status, nil)
+	}
+	return class
+}
+
+// stale reports whether the request met a kept connection that the host had given up
+// meanwhile, as it may: that says nothing about the host, nor about the URL.
+func stale(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && e.Stale
+}

@@ -1,0 +1,272 @@
+package pipeline
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// recorder is a Limiter that notes what it is told.
+type recorder struct {
+	Limiter
+	began time.Time
+
+	mu   sync.Mutex // guards what follows
+	told []told
+	raw  []ratelimit.Feedback
+}
+
+// told is a Feedback as far as it means something, and when it was given.
+type told struct {
+	after  time.Duration
+	status int
+	class  outcome.Class
+	wait   time.Duration
+	quota  header.Quota
+}
+
+func (r *recorder) Feedback(domain string, fb ratelimit.Feedback) {
+	r.mu.Lock()
+	r.told = append(r.told, told{time.Since(r.began), fb.StatusCode, outcome.Of(fb.StatusCode, fb.Err), fb.RetryAfter, fb.Quota})
+	r.raw = append(r.raw, fb)
+	r.mu.Unlock()
+	r.Limiter.Feedback(domain, fb)
+}
+
+// recorded makes the pipeline of w with a limiter that is listened to.
+func recorded(t *testing.T, w *world) (*Pipeline, *recorder) {
+	t.Helper()
+	w.build(t)
+	r := &recorder{Limiter: w.Limiter, began: time.Now()}
+	w.Limiter = r
+	p, err := New(w.Config)
+	require.NoError(t, err)
+	return p, r
+}
+
+// once lets bad answer the first request and is a good host from then on.
+func once(bad http.HandlerFunc) http.Handler {
+	var first sync.Once
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				rw.WriteHeader(http.StatusNotFound)
+				return
+			}
+			html(rw, "fine")
+		})
+		first.Do(func() { handler = bad })
+		handler(rw, r)
+	})
+}
+
+// answer is a handler: a status, header lines, then a body whose rest comes after rest,
+// or never if that is negative.
+func answer(status int, rest time.Duration, lines ...string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ": ")
+			rw.Header().Set(name, value)
+		}
+		rw.Header().Set("Content-Length", "8")
+		rw.WriteHeader(status)
+		_, _ = rw.Write([]byte("some"))
+		_ = http.NewResponseController(rw).Flush()
+		if rest < 0 {
+			<-r.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		time.Sleep(rest)
+		_, _ = rw.Write([]byte("body"))
+	}
+}
+
+// raw answers with bytes of its own and hangs up after a while.
+func raw(text string, after time.Duration) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = c.Write([]byte(text))
+		time.Sleep(after)
+		_ = c.Close()
+	}
+}
+
+const (
+	bodyTimeout   = 15 * time.Second
+	headerTimeout = 20 * time.Second
+)
+
+// behaviours is what hosts do and what the limiter is to hear of it, whether the request
+// is for a page or for robots.txt.
+var behaviours = []struct {
+	name string
+	host http.HandlerFunc
+	want []told
+}{
+	{"a page", answer(200, 0), []told{{status: 200, class: outcome.OK}}},
+	{"a slow page", answer(200, 5*time.Second), []told{{5 * time.Second, 200, outcome.OK, 0, header.Quota{}}}},
+	{"not found", answer(404, 5*time.Second), []told{{status: 404, class: outcome.ClientError}}},
+	{"forbidden", answer(403, 0), []told{{status: 403, class: outcome.ClientError}}},
+	{"a timeout of the host's", answer(408, 0), []told{{status: 408, class: outcome.Timeout}}},
+	{"redirect", answer(302, 0, "Location: /elsewhere"), []told{{status: 302, class: outcome.Redirect}}},
+	{"429", answer(429, 0), []told{{status: 429, class: outcome.Throttled}}},
+	{"429 with an order", answer(429, 9*time.Second, "Retry-After: 7"), []told{{status: 429, class: outcome.Throttled, wait: 7 * time.Second}}},
+	{"429 that never ends", answer(429, -1, "Retry-After: 7"), []told{{status: 429, class: outcome.Throttled, wait: 7 * time.Second}}},
+	{"503", answer(503, 9*time.Second), []told{{status: 503, class: outcome.Unavailable}}},
+	{"503 with an order", answer(503, 0, "Retry-After: 7"), []told{{status: 503, class: outcome.Unavailable, wait: 7 * time.Second}}},
+	{"503 that never ends", answer(503, -1), []told{{status: 503, class: outcome.Unavailable}}},
+	{"503 badly coded", answer(503, 0, "Content-Encoding: gzip"), []told{{status: 503, class: outcome.Unavailable}}},
+	{"408 badly coded", answer(408, 0, "Content-Encoding: gzip"), []told{{status: 408, class: outcome.Timeout}}},
+	{"500", answer(500, 0), []told{{status: 500, class: outcome.ServerError}}},
+	{"502", answer(502, 0), []told{{status: 502, class: outcome.Gateway}}},
+
+	{"some quota left", answer(200, 5*time.Second, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 30"), []told{
+		{5 * time.Second, 200, outcome.OK, 0, header.Quota{Limit: 60, Remaining: 3, Reset: 25 * time.Second}},
+	}},
+	{"quota over before the body", answer(200, 5*time.Second, "X-RateLimit-Remaining: 3", "X-RateLimit-Reset: 4"), []told{
+		{5 * time.Second, 200, outcome.OK, 0, header.Quota{}},
+	}},
+	{"quota without a reset", answer(200, 5*time.Second, "X-RateLimit-Remaining: 3"), []told{
+		{5 * time.Second, 200, outcome.OK, 0, header.Quota{Remaining: 3}},
+	}},
+	{"quota used up", answer(200, 5*time.Second, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"), []told{
+		{0, 200, outcome.OK, 0, header.Quota{Limit: 60, Reset: 30 * time.Second}},
+	}},
+	{"standard quota used up", answer(200, 5*time.Second, `RateLimit: "a";r=9;t=9, "b";r=0;t=12`), []told{
+		{0, 200, outcome.OK, 0, header.Quota{Reset: 12 * time.Second}},
+	}},
+	{"429 with a quota", answer(429, 0, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"), []told{
+		{0, 429, outcome.Throttled, 0, header.Quota{Limit: 60, Reset: 30 * time.Second}},
+	}},
+	{"a quota from a cache", answer(200, 0, "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30", "Age: 100"), []told{{status: 200, class: outcome.OK}}},
+	{"used up, then silent", answer(200, -1, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"), []told{
+		{0, 200, outcome.OK, 0, header.Quota{Limit: 60, Reset: 30 * time.Second}},
+		{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}},
+	}},
+	{"an order, then silent", answer(200, -1, "Retry-After: 9"), []told{
+		{0, 200, outcome.OK, 9 * time.Second, header.Quota{}},
+		{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}},
+	}},
+
+	{"body stalls", answer(200, -1), []told{{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}}}},
+	{"body breaks off", raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsome", time.Second), []told{{time.Second, 200, outcome.Network, 0, header.Quota{}}}},
+	{"badly coded", answer(200, 0, "Content-Encoding: gzip"), []told{{status: 200, class: outcome.Decode}}},
+	{"longer than our bound", func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = rw.Write(make([]byte, 600<<10))
+	}, []told{{status: 200, class: outcome.OK}}},
+	{"hangs", raw("", time.Minute), []told{{headerTimeout, 0, outcome.Timeout, 0, header.Quota{}}}},
+	{"hangs up", raw("", time.Second), []told{{time.Second, 0, outcome.Network, 0, header.Quota{}}}},
+	{"no HTTP", raw("220 mail.test ESMTP\r\n", time.Second), []told{{class: outcome.Protocol}}},
+}
+
+// The limiter hears everything a host says and does, once, and as soon as it is certain.
+func TestFeedbackOfAnswers(t *testing.T) {
+	for _, tc := range behaviours {
+		for _, kind := range []string{"page", "robots"} {
+			t.Run(tc.name+" for "+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					network := fetchtest.Serve(t, map[string]http.Handler{"a.test": once(tc.host)})
+					w := newWorldOn(t, fetch.Config{DialContext: network.DialContext, MaxBody: 100 << 10})
+					if kind == "page" {
+						w.Robots = nil
+					}
+					w.Retries = 0
+					p, r := recorded(t, w)
+					require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+					require.GreaterOrEqual(t, len(r.told), len(tc.want), "%v", r.told)
+					require.Equal(t, tc.want, r.told[:len(tc.want)])
+					require.Len(t, r.told, len(tc.want)+len(network.Requests())-1, "one for each of the requests that followed")
+				})
+			})
+		}
+	}
+}
+
+// Where no header comes there is no status, and the class says in which way.
+func TestFeedbackWithoutAnswer(t *testing.T) {
+	silent := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, tc := range []struct {
+		name, url string
+		dial      func(context.Context, string, string) (net.Conn, error) // nil: the network below
+		want      told
+	}{
+		{"refused", "http://shut.test/", nil, told{class: outcome.Network}},
+		{"no name", "http://nowhere.test/", nil, told{class: outcome.NoHost}},
+		{"no way", "http://a.test/", silent, told{after: 10 * time.Second, class: outcome.Timeout}},
+		{"no TLS", "https://a.test/", nil, told{class: outcome.TLS}},
+	} {
+		for _, kind := range []string{"page", "robots"} {
+			t.Run(tc.name+" for "+kind, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					network := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil, "a.test": http.NotFoundHandler()})
+					cfg := fetch.Config{DialContext: network.DialContext}
+					if tc.dial != nil {
+						cfg.DialContext = tc.dial
+					}
+					w := newWorldOn(t, cfg)
+					if kind == "page" {
+						w.Robots = nil
+					}
+					w.Retries = 0
+					p, r := recorded(t, w)
+					require.NoError(t, w.run(t.Context(), t, p, tc.url))
+					require.Equal(t, []told{tc.want}, r.told)
+				})
+			})
+		}
+	}
+}
+
+// Making a connection is no sign of a slow host, also when the header alone is reported.
+func TestFeedbackLatencyIsTheHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			time.Sleep(200 * time.Millisecond)
+			rw.WriteHeader(http.StatusNotFound)
+		})})
+		w := newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) {
+			time.Sleep(3 * time.Second)
+			return network.DialContext(ctx, n, addr)
+		}})
+		p, r := recorded(t, w)
+		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+		require.Len(t, r.raw, 2)
+		for i, fb := range r.raw {
+			require.Equal(t, 200*time.Millisecond, fb.Latency, "%d", i)
+		}
+		require.Equal(t, 3*time.Second, r.raw[0].SentAt.Sub(r.began))
+	})
+}
+
+// Who gives up while a body comes in passes no verdict on the host.
+func TestFeedbackWhenWeGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := fetchtest.Serve(t, map[string]http.Handler{"a.test": answer(200, -1)})
+		w := newWorldOn(t, fetch.Config{DialContext: network.DialContext})
+		w.Robots = nil
+		p, r := recorded(t, w)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		require.ErrorIs(t, w.run(ctx, t, p, "http://a.test/"), context.Canceled)
+		require.Equal(t, []told{{after: time.Second, status: 200, class: outcome.Canceled}}, r.told)
+	})
+}
