@@ -5,8 +5,14 @@ PKGS     ?= ./...
 FUZZTIME ?= 10s
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
-# Real servers and real sites the integration tests start or serve.
-SERVERS  := nginx-light python3-doc libboost-doc
+# Real servers and real sites the integration tests start or serve, and what is there
+# once they are installed.
+SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
+            python3-flask-limiter python3-waitress python3-doc libboost-doc
+PROGRAMS := nginx haproxy apache2 varnishd
+FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
+            /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
+            /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
 .PHONY: help build test race lint fmt fuzz bench cover vuln check servers clean
@@ -52,15 +58,25 @@ check: lint race ## lint, race, and a tidy, verified and committed module
 	$(GO) mod verify
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "the tree is not clean: commit or remove the files above"; exit 1; }
 
+# Debian starts a server once it is installed, unless policy-rc.d says no (101): the tests
+# start their own. And mod_evasive wants a mailer, for which apt would bring a mail server
+# along: msmtp-mta is none, and is left out where something sends mail already.
 servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
-	@missing=; \
-	command -v nginx >/dev/null || test -x /usr/sbin/nginx || missing=1; \
+	@missing=; PATH=$$PATH:/usr/sbin; \
+	for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=1; done; \
+	ls -d $(FILES) >/dev/null 2>&1 || missing=1; \
 	test -d /usr/share/doc/python3-doc/html || test -d /usr/share/doc/python3/html || missing=1; \
-	test -d /usr/share/doc/libboost-doc || missing=1; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
 	if command -v apt-get >/dev/null && { [ -z "$$sudo" ] || sudo -n true 2>/dev/null; }; then \
-		$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(SERVERS) >/dev/null; \
+		policy=/usr/sbin/policy-rc.d; \
+		if [ ! -e $$policy ]; then \
+			trap "$$sudo rm -f $$policy" EXIT; trap 'exit 130' INT TERM; \
+			printf '#!/bin/sh\nexit 101\n' | $$sudo install -m 755 /dev/stdin $$policy; \
+		fi; \
+		mailer=; [ -e /usr/sbin/sendmail ] || mailer=msmtp-mta; \
+		$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+			apt-get install -y -qq --no-remove --no-install-recommends $(SERVERS) $$mailer >/dev/null; \
 	else \
 		echo "Real servers are missing; the tests that need them will be skipped. To run them too:"; \
 		echo "    sudo apt-get install --no-install-recommends $(SERVERS)"; \

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/fetch/realserver"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
@@ -32,7 +33,7 @@ func cpuTime(tb testing.TB) time.Duration {
 func BenchmarkSpeed(b *testing.B) {
 	const inFlight = 16
 	root := pythonDocs(b)
-	server := startNginx(b, root, "", "")
+	server := realserver.Nginx(b, root, "", "")
 	out := filepath.Join(b.TempDir(), "pages.jsonl")
 	var urls []string
 	var crawled, bare time.Duration
@@ -49,7 +50,7 @@ func BenchmarkSpeed(b *testing.B) {
 		}
 		c, err := crawl.New(cfg)
 		require.NoError(b, err)
-		require.NoError(b, c.Run(b.Context(), server.url+"/index.html"))
+		require.NoError(b, c.Run(b.Context(), server.URL+"/index.html"))
 		require.NoError(b, w.Close())
 		for _, rec := range seen.list {
 			urls = append(urls, rec.URL)

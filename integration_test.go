@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/fetch/realserver"
 )
 
 // records is a sink that keeps what it is given.
@@ -68,27 +69,28 @@ func TestRealDocumentation(t *testing.T) {
 		t.Run(site.name, func(t *testing.T) {
 			t.Parallel()
 			root := site.dir(t)
-			want := oracle(t, startNginx(t, root, "", "").url+site.start)
-			server := startNginx(t, root, "", "")
-			got, snap := visit(t, unpaced(), server.url+site.start)
+			want := oracle(t, realserver.Nginx(t, root, "", "").URL+site.start)
+			server := realserver.Nginx(t, root, "", "")
+			got, snap := visit(t, unpaced(), server.URL+site.start)
 
 			seen := map[string]int{}
-			for _, h := range server.hits(t) {
-				if h.uri == "/robots.txt" {
-					require.Equal(t, 404, h.status)
+			server.Stop()
+			for _, h := range server.Hits() {
+				if h.URI == "/robots.txt" {
+					require.Equal(t, 404, h.Status)
 					continue
 				}
-				if _, twice := seen[h.uri]; twice {
-					t.Errorf("%s was asked for twice", h.uri)
+				if _, twice := seen[h.URI]; twice {
+					t.Errorf("%s was asked for twice", h.URI)
 				}
-				seen[h.uri] = h.status
+				seen[h.URI] = h.Status
 			}
 			requireSameURLs(t, want, seen)
 			require.Equal(t, len(want), len(got), "one record per URL")
 			for _, rec := range got {
-				require.Equal(t, want[strings.TrimPrefix(rec.URL, server.url)], rec.Status, rec.URL)
+				require.Equal(t, want[strings.TrimPrefix(rec.URL, server.URL)], rec.Status, rec.URL)
 			}
-			requireOnDisk(t, root, got, server.url)
+			requireOnDisk(t, root, got, server.URL)
 			t.Logf("%d URLs, %d pages, %d bytes in %.2fs", len(got), snap.Pages, snap.Bytes, snap.ElapsedSeconds)
 		})
 	}
@@ -142,20 +144,22 @@ func TestRealLimiter(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			root := pythonDocs(t)
-			want := oracle(t, startNginx(t, root, "", "").url+"/index.html")
-			server := startNginx(t, root, zone, tc.location)
+			want := oracle(t, realserver.Nginx(t, root, "", "").URL+"/index.html")
+			server := realserver.Nginx(t, root, zone, tc.location)
 			cfg := crawl.DefaultConfig()
 			cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 5, 100
-			got, snap := visit(t, cfg, server.url+"/index.html")
+			got, snap := visit(t, cfg, server.URL+"/index.html")
 
-			hits := server.hits(t)
-			refused, inside := refusals(hits, time.Second)
+			server.Stop()
+			hits := server.Hits()
+			require.NotEmpty(t, hits)
+			refused, inside := refusals(hits)
 			t.Logf("%d requests in %.0fs (%.1f/s), %d refused (%.2f%%), %d retries",
 				len(hits), snap.ElapsedSeconds, float64(len(hits))/snap.ElapsedSeconds,
 				refused, 100*float64(refused)/float64(len(hits)), snap.Retries)
 			require.Equal(t, len(want), len(got), "nothing is lost")
 			for _, rec := range got {
-				require.Equal(t, want[strings.TrimPrefix(rec.URL, server.url)], rec.Status, rec.URL)
+				require.Equal(t, want[strings.TrimPrefix(rec.URL, server.URL)], rec.Status, rec.URL)
 			}
 			require.Less(t, float64(refused), 0.05*float64(len(hits)))
 			if tc.name == "retry-after" {
@@ -165,23 +169,15 @@ func TestRealLimiter(t *testing.T) {
 	}
 }
 
-// refusals counts the answers 429, and the requests that arrived within wait of one.
-// What arrived in the same moment was on its way already: answers need time to travel.
-func refusals(hits []hit, wait time.Duration) (refused, inside int) {
-	const grace = 50 * time.Millisecond
-	slices.SortFunc(hits, func(a, b hit) int { return int(a.end - b.end) })
-	var ends []time.Duration
+// refusals counts the answers 429, and the requests that arrived while the Retry-After
+// of one ran.
+func refusals(hits []realserver.Hit) (refused, inside int) {
+	end := hits[len(hits)-1].At.Add(1)
+	f := realserver.Measure(hits, hits[0].At, end, 0)
 	for _, h := range hits {
-		for _, end := range ends {
-			if h.arrived() > end+grace && h.arrived() < end+wait {
-				inside++
-				break
-			}
-		}
-		if h.status == 429 {
+		if h.Status == 429 {
 			refused++
-			ends = append(ends, h.end)
 		}
 	}
-	return refused, inside
+	return refused, f.Inside
 }

@@ -1,0 +1,136 @@
+package crawl_test
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/fetch/realserver"
+)
+
+// How long to crawl each server, and how. Beyond a minute it is a measurement: one row
+// of a table per server, for example with
+//
+//	go test -v -run TestControl -control.time 240s -timeout 30m . | grep '|'
+var (
+	controlTime     = flag.Duration("control.time", 30*time.Second, "how long TestControl crawls each server")
+	controlStrategy = flag.String("control.strategy", "", "how the rate moves in TestControl; empty means the default")
+)
+
+// searching is the time a strategy has to find a limit; what comes after it is how it
+// lives with the limit, and is judged apart.
+const searching = time.Minute
+
+// TestControl crawls real servers with hidden limits. Their own logs tell how much of
+// what they had to give was taken, what they refused, and that nobody asked while told
+// to wait.
+func TestControl(t *testing.T) {
+	if *controlTime > searching {
+		t.Log("| server | its rule | available/s | first minute: used % / refused % (refused, blocks, inside) | after it |")
+	}
+	var beside sync.WaitGroup
+	var alone []realserver.Kind
+	for _, k := range realserver.Kinds() {
+		if k.Fast && *controlTime > searching {
+			alone = append(alone, k) // beside the others it would measure the processors
+			continue
+		}
+		// Not t.Parallel, which runs as many at a time as there are processors: these
+		// wait for the clock nearly all of the time.
+		beside.Go(func() { control(t, k) })
+	}
+	beside.Wait()
+	for _, k := range alone {
+		control(t, k)
+	}
+}
+
+func control(t *testing.T, k realserver.Kind) {
+	t.Run(k.Name, func(t *testing.T) {
+		server := k.Start(t)
+		crawlFor(t, *controlTime, server, k.Available)
+		server.Stop()
+		judge(t, k, server.Hits())
+	})
+}
+
+// crawlFor crawls a server for that long with more to ask for than it will answer.
+func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, available float64) {
+	t.Helper()
+	cfg := crawl.DefaultConfig()
+	if d < searching {
+		cfg.RateLimit.InitialRPS = min(5, available) // so that half a minute is enough to meet the limit
+	}
+	cfg.RateLimit.MaxRPS = 500 // out of the way: the limit is to be found, not known
+	if *controlStrategy != "" {
+		cfg.RateLimit.Strategy = *controlStrategy
+	}
+	cfg.Robots.Enabled = false
+	cfg.MaxTime = d
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	plenty := 1000 + 2*int(available*d.Seconds()) // twice what can be had; bursts come on top
+	require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {
+		for n := range plenty {
+			if !yield(server.Page(n)) {
+				return
+			}
+		}
+	}))
+	require.GreaterOrEqual(t, c.Snapshot().ElapsedSeconds, d.Seconds(), "there was not enough to ask for")
+}
+
+// bar is what a crawl of a server has to clear, however short: it tells a strategy that
+// lives with the limit from one that has lost its way. What a good one reaches is in the
+// table of the long form.
+type bar struct{ used, refused float64 }
+
+// usual is the bar of every server that has none of its own.
+var usual = bar{used: 0.3, refused: 0.1}
+
+// bars are the others.
+var bars = map[string]bar{
+	// Sixty requests in all: each refusal weighs more than a percent.
+	"nginx-2": {used: 0.5, refused: 0.2},
+	// Half a minute is short for a search that far up.
+	"nginx-200": {used: 0.1, refused: 0.1},
+	// One lockout, found out by being in it, takes a third of half a minute or more.
+	"mod_evasive": {used: 0.1, refused: 0.2},
+	// Every answer says "Retry-After: 10", good ones too: to obey is one request in 10 s.
+	"flask-limiter": {used: 0.004, refused: 0.1},
+}
+
+func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit) {
+	t.Helper()
+	require.NotEmpty(t, hits)
+	begin := hits[0].At
+	end := begin.Add(*controlTime)
+	mid := begin.Add(min(searching, *controlTime))
+	row := fmt.Sprintf("| %s | %s | %.3g | %s |", k.Name, k.Rule, k.Available, figures(realserver.Measure(hits, begin, mid, k.Available)))
+	if mid.Before(end) {
+		row += " " + figures(realserver.Measure(hits, mid, end, k.Available)) + " |"
+	}
+	t.Log(row)
+
+	all := realserver.Measure(hits, begin, end, k.Available)
+	require.Zero(t, all.Inside, "requests while a Retry-After ran")
+	if *controlStrategy != "" {
+		return // to be looked at, not held to what the default is held to
+	}
+	want, special := bars[k.Name]
+	if !special {
+		want = usual
+	}
+	require.LessOrEqual(t, all.RefusedShare(), want.refused, "refused")
+	require.GreaterOrEqual(t, all.Used, want.used, "used of what was available")
+}
+
+// figures is a cell of the table: used % / refused % (refused, blocks, inside a Retry-After).
+func figures(f realserver.Figures) string {
+	return fmt.Sprintf("%.1f / %.2f (%d, %d, %d)", 100*f.Used, 100*f.RefusedShare(), f.Refused, f.Blocks, f.Inside)
+}

@@ -1,0 +1,46 @@
+package realserver
+
+// flaskApp is an application with the limiter most Python applications have, quota
+// headers turned on as its manual shows. It keeps the instant of every admitted request
+// (a moving window) and logs by itself, because its server does not.
+const flaskApp = `
+import sys, time
+from flask import Flask, g, request
+from flask_limiter import Limiter
+from flask_limiter.util import get_remote_address
+from waitress import serve
+
+app = Flask(__name__)
+PAGE = """{{.Page}}"""
+
+@app.before_request
+def arrive():
+    g.at = time.time()
+
+def log(response):
+    after = response.headers.get("Retry-After", "-")
+    sys.stdout.write("at=%.6f status=%d after=%s request=%s %s\n" % (g.at, response.status_code, after, request.method, request.full_path))
+    return response
+
+app.after_request(log)  # functions run last registered first: the limiter's headers are in place
+Limiter(get_remote_address, app=app, default_limits=["200 per 10 second"], strategy="moving-window",
+        storage_uri="memory://", headers_enabled=True)
+
+@app.route("/page.html")
+def page():
+    return PAGE
+
+sys.stdout.reconfigure(line_buffering=True)
+serve(app, host="{{.Host}}", port={{.Port}}, threads=4)
+`
+
+// flask runs under the system's Python, for which the packages are installed; one that
+// comes first in the path need not know them.
+func flask() recipe {
+	const python, limiter = "/usr/bin/python3", "/usr/lib/python3/dist-packages/flask_limiter"
+	return recipe{
+		needs:    []string{python, limiter, "/usr/lib/python3/dist-packages/waitress"},
+		files:    map[string]string{"app.py": flaskApp},
+		commands: []command{{words: []string{python, "{{.Dir}}/app.py"}, logs: true}},
+	}
+}

@@ -1,0 +1,38 @@
+package realserver
+
+// haproxyConf counts every request, refused or not, because the counter stands before
+// the refusal, as in the examples of its manual: whoever goes on asking is refused for
+// good. The count is this period's and what is left of the one before, so that after a
+// burst the ten seconds of the Retry-After are not enough. The time is taken when the rules begin:
+// the one HAProxy logs by itself is the end of the request before, on the same
+// connection.
+const haproxyConf = `
+global
+  log stdout format raw local0
+  maxconn 256
+defaults
+  mode http
+  log global
+  option dontlognull
+  option http-ignore-probes
+  timeout client 60s
+  timeout server 60s
+  timeout connect 5s
+  timeout http-keep-alive 60s
+frontend f
+  bind {{.Addr}}
+  log-format "at_ms=%[var(txn.at)] status=%ST after=%[var(txn.after)] request=%{-E}[capture.req.method] %[capture.req.uri]"
+  stick-table type ip size 1m expire 60s store http_req_rate(10s)
+  http-request set-var(txn.at) date(0,ms)
+  http-request track-sc0 src
+  http-request set-var(txn.after) int(10) if { sc_http_req_rate(0) gt 200 }
+  http-request deny deny_status 429 hdr Retry-After 10 if { sc_http_req_rate(0) gt 200 }
+  http-request return status 200 content-type text/html file {{.Root}}/page.html
+`
+
+func haproxy() recipe {
+	return recipe{
+		files:    map[string]string{"haproxy.cfg": haproxyConf},
+		commands: []command{{words: []string{"haproxy", "-db", "-f", "{{.Dir}}/haproxy.cfg"}, logs: true}},
+	}
+}

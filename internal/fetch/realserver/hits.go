@@ -1,0 +1,126 @@
+package realserver
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Hit is one request as the server saw it.
+type Hit struct {
+	// At is when the request arrived, to the millisecond or better.
+	At time.Time
+	// Took is the time until its answer was sent; zero if the server does not say.
+	Took time.Duration
+	// Status is the status sent.
+	Status int
+	// RetryAfter is what the answer carried, whatever its status; zero if nothing.
+	RetryAfter time.Duration
+	// URI is the path and query as the client sent them.
+	URI string
+}
+
+// ParseHits reads a log and returns its hits in order of arrival. The error names the
+// line that is not one; no line at all is no error.
+//
+// All servers log the same line, so that there is one parser and what a server cannot
+// say shows: fields as name=value, and the request line last, because it is the client's
+// and may hold anything. Times are Unix times, in seconds except for at_ms.
+//
+//	at=1700000000.123 status=200 after=- request=GET /page.html?q=1 HTTP/1.1
+//	at_ms=1700000000123 ...            of a server whose seconds have no fraction
+//	end=1700000000.123 took=0.004 ...  of one that logs when it is done
+func ParseHits(r io.Reader) ([]Hit, error) {
+	var hits []Hit
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		h, err := parseHit(lines.Text())
+		if err != nil {
+			return nil, fmt.Errorf("log line %d: %w", n, err)
+		}
+		hits = append(hits, h)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read log: %w", err)
+	}
+	slices.SortStableFunc(hits, func(a, b Hit) int { return a.At.Compare(b.At) })
+	return hits, nil
+}
+
+func parseHit(line string) (Hit, error) {
+	var h Hit
+	head, request, found := strings.Cut(line, " request=")
+	if !found {
+		return h, fmt.Errorf("%q has no request", line)
+	}
+	for field := range strings.FieldsSeq(head) {
+		name, value, _ := strings.Cut(field, "=")
+		if err := h.set(name, value); err != nil {
+			return h, fmt.Errorf("%s in %q: %w", name, line, err)
+		}
+	}
+	if h.At.IsZero() || h.Status == 0 {
+		return h, fmt.Errorf("%q lacks its time or status", line)
+	}
+	h.At = h.At.Add(-h.Took) // of a line that says when it ended; zero for the others
+	if words := strings.Fields(request); len(words) > 1 {
+		h.URI = words[1] // a refusal before the request line is read has none
+	}
+	return h, nil
+}
+
+func (h *Hit) set(name, value string) (err error) {
+	var d time.Duration
+	switch name {
+	case "at", "end":
+		if d, err = decimal(value, time.Second); err == nil {
+			h.At = time.Unix(0, int64(d))
+		}
+	case "at_ms":
+		if d, err = decimal(value, time.Millisecond); err == nil {
+			h.At = time.Unix(0, int64(d))
+		}
+	case "took":
+		h.Took, err = decimal(value, time.Second)
+	case "status":
+		h.Status, err = strconv.Atoi(value)
+	case "after":
+		if value != "-" && value != "" {
+			h.RetryAfter, err = decimal(value, time.Second)
+		}
+	default:
+		err = fmt.Errorf("unknown field")
+	}
+	return err
+}
+
+// decimal reads a number of units without passing through a float, which at today's
+// Unix times could not hold microseconds and nanoseconds at once.
+func decimal(s string, unit time.Duration) (time.Duration, error) {
+	whole, frac, _ := strings.Cut(s, ".")
+	w, err := strconv.ParseUint(whole, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	const most = 1<<63 - 1
+	if w >= most/uint64(unit) {
+		return 0, fmt.Errorf("%s is out of range", s)
+	}
+	d := time.Duration(w) * unit
+	if frac == "" {
+		return d, nil
+	}
+	f, err := strconv.ParseUint(frac, 10, 64)
+	if err != nil || len(frac) > 9 {
+		return 0, fmt.Errorf("%s is no decimal of up to nine places", s)
+	}
+	scale := uint64(1)
+	for range frac {
+		scale *= 10
+	}
+	return d + time.Duration(f*uint64(unit)/scale), nil
+}

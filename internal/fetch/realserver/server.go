@@ -1,0 +1,308 @@
+package realserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Server is a running web server. It ends with its test, or at [Server.Stop].
+type Server struct {
+	// URL is the origin: scheme, address and port, no slash at the end.
+	URL string
+
+	tb    testing.TB
+	dir   string // configuration, log and whatever else the server writes
+	procs []*process
+	late  bool     // the log is written by someone who reads it off the server
+	after []func() // what else is to be ended, once no process is left
+}
+
+// page is what every server serves under pagePath. It has no links: whoever crawls
+// brings the URLs.
+const (
+	page     = "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n"
+	pagePath = "/page.html"
+)
+
+// logName is the file in the server's directory that the hits are in.
+const logName = "access.log"
+
+// Page is the n-th URL of the small page.
+func (s *Server) Page(n int) string { return fmt.Sprintf("%s%s?q=%d", s.URL, pagePath, n) }
+
+// Hits reads the log. Some servers write it late: what counts is read after
+// [Server.Stop]. A log that cannot be read fails the test.
+func (s *Server) Hits() []Hit {
+	s.tb.Helper()
+	f, err := os.Open(filepath.Join(s.dir, logName))
+	if err != nil {
+		s.tb.Fatalf("realserver: %v", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	hits, err := ParseHits(f)
+	if err != nil {
+		s.tb.Fatalf("realserver: %v", err)
+	}
+	return slices.DeleteFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URI, mark) })
+}
+
+// Stop ends the server, waits until it is gone and its log complete. A second call
+// does nothing.
+func (s *Server) Stop() {
+	if s.late && len(s.procs) > 1 {
+		if err := s.flush("end"); err != nil {
+			s.tb.Errorf("realserver: %v", err)
+		}
+	}
+	for _, p := range s.procs {
+		p.end()
+	}
+	for _, f := range s.after {
+		f()
+	}
+	s.procs, s.after = nil, nil
+}
+
+// mark is asked for where a log comes late: the log that has it has all before it.
+const mark = "/mark-"
+
+// flush waits until the log has what happened so far. It asks again and again because
+// who writes the log may have begun to look after the first time.
+func (s *Server) flush(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	for {
+		if err := s.ask(ctx, mark+name); err != nil {
+			return err
+		}
+		for range 20 { // looks between two requests
+			log, err := os.ReadFile(filepath.Join(s.dir, logName))
+			if err == nil && bytes.Contains(log, []byte(mark+name)) {
+				return nil
+			}
+			if clock.Sleep(ctx, clock.System(), 5*time.Millisecond) != nil {
+				return errors.New("the log is not complete")
+			}
+		}
+	}
+}
+
+func (s *Server) ask(ctx context.Context, path string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // the answer does not matter
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", path)
+	return err
+}
+
+// recipe is how a server is started. The strings are text/template over [place].
+type recipe struct {
+	needs    []string            // files that must be there, beside the programs
+	files    map[string]string   // name in the server's directory to content
+	commands []command           // the first one listens; all run until the end
+	late     bool                // the log comes from a program of its own
+	prepare  func(*Server) error // what else is to be started first; nil means nothing
+}
+
+// command is a program and its arguments.
+type command struct {
+	words []string
+	logs  bool // its standard output is the log of hits
+}
+
+// place is what the templates of a recipe may speak of.
+type place struct {
+	Dir, Addr, Host, Port string
+	Log                   string // where hits are to be logged
+	Page                  string // content of the small page
+	Root                  string // directory that holds it
+	Upstream              string // address that prepare has put up; empty otherwise
+}
+
+// attempts bounds the search for a port. A port is free when it is chosen and may be
+// taken before the server listens; that twice in a row is not an accident any more.
+const attempts = 3
+
+func start(tb testing.TB, r recipe) *Server {
+	tb.Helper()
+	for _, path := range r.needs {
+		if _, err := os.Stat(path); err != nil {
+			Need(tb, path)
+		}
+	}
+	var err error
+	for range attempts {
+		var s *Server
+		if s, err = try(tb, r); err == nil {
+			return s
+		}
+	}
+	tb.Fatalf("realserver: %v", err)
+	return nil
+}
+
+func try(tb testing.TB, r recipe) (*Server, error) {
+	tb.Helper()
+	s := &Server{tb: tb, dir: directory(tb)}
+	tb.Cleanup(s.Stop)
+	at, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	if r.prepare != nil {
+		if err := r.prepare(s); err != nil {
+			return nil, err
+		}
+	}
+	s.late = r.late
+	if s.URL != "" { // prepare put an upstream there
+		at.Upstream = s.URL
+	}
+	s.URL = "http://" + at.Addr
+	if err := s.write(r.files, at); err != nil {
+		return nil, err
+	}
+	for i, c := range r.commands {
+		if err := s.run(c, at); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			err = s.listening(at.Addr)
+		}
+		if err != nil {
+			s.Stop()
+			return nil, err
+		}
+	}
+	if r.late {
+		err = s.flush("begin")
+	}
+	return s, err
+}
+
+// directory is one that servers can read which give up root's rights at their start.
+// A test's own directory is closed to them.
+func directory(tb testing.TB) string {
+	tb.Helper()
+	dir, err := os.MkdirTemp("", "realserver")
+	if err == nil {
+		err = os.Chmod(dir, 0o755) //nolint:gosec // the point of it
+	}
+	if err != nil {
+		tb.Fatalf("realserver: %v", err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// place chooses a free port. Nobody else is told, so it is likely to stay free.
+func (s *Server) place() (place, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return place{}, err
+	}
+	addr := ln.Addr().String()
+	host, port, _ := strings.Cut(addr, ":")
+	return place{
+		Dir: s.dir, Addr: addr, Host: host, Port: port, Page: page,
+		Root: filepath.Join(s.dir, "root"), Log: filepath.Join(s.dir, logName),
+	}, ln.Close()
+}
+
+func (s *Server) write(files map[string]string, at place) error {
+	if err := os.Mkdir(at.Root, 0o755); err != nil { //nolint:gosec // as its parent
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(at.Root, pagePath), []byte(page), 0o644); err != nil { //nolint:gosec // to be read by all
+		return err
+	}
+	for name, text := range files {
+		content, err := fill(text, at)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o644); err != nil { //nolint:gosec // to be read by all
+			return err
+		}
+	}
+	return nil
+}
+
+// expand puts a recipe's own parts into its templates, before they are filled.
+func expand(text string, oldnew ...string) string {
+	return strings.NewReplacer(oldnew...).Replace(text)
+}
+
+func fill(text string, at place) ([]byte, error) {
+	t, err := template.New("").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, at)
+	return b.Bytes(), err
+}
+
+func (s *Server) run(c command, at place) error {
+	path, err := program(c.words[0])
+	if err != nil {
+		Need(s.tb, c.words[0])
+	}
+	args := make([]string, len(c.words)-1)
+	for i, w := range c.words[1:] {
+		arg, err := fill(w, at)
+		if err != nil {
+			return err
+		}
+		args[i] = string(arg)
+	}
+	out := filepath.Join(s.dir, filepath.Base(path)+".out")
+	if c.logs {
+		out = at.Log
+	}
+	p, err := startProcess(path, args, out)
+	if err == nil {
+		s.procs = append(s.procs, p)
+	}
+	return err
+}
+
+// patience is how long a server may take to listen. Varnish, the slowest, compiles its
+// configuration with a C compiler, a few seconds of a busy machine.
+const patience = 30 * time.Second
+
+// listening waits until the first process accepts connections.
+func (s *Server) listening(addr string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-s.procs[0].gone:
+			return fmt.Errorf("%s ended at its start: %s", s.procs[0].cmd.Path, s.procs[0].said())
+		default:
+		}
+		if clock.Sleep(ctx, clock.System(), 10*time.Millisecond) != nil {
+			return fmt.Errorf("%s does not listen: %s", s.procs[0].cmd.Path, s.procs[0].said())
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// request is one try of a URL.
+type request struct {
+	permit ratelimit.Permit
+	sentAt clock.Instant
+	url    url
+	answer Answer
+}
+
+// url is what a URL has been through. Its address matters to nobody here.
+type url struct {
+	tries    int32         // so far, this one included
+	failures int32         // of them, without those that were refused
+	due      clock.Instant // when it may be tried again
+}
+
+const (
+	// maxFailures is how often a URL may fail before it is given up: the crawler's
+	// three retries.
+	maxFailures = 4
+	// retryDelay is how long a URL waits before it is tried again. It is the same for
+	// all, so that those who wait are a FIFO; the backoff proper is the strategy's.
+	retryDelay = time.Second
+	// balk is when to ask again if the engine denies what it has forecast.
+	balk = time.Millisecond
+)
+
+// driver runs one simulation.
+type driver struct {
+	Simulation
+	clock  virtual
+	end    clock.Instant
+	server Server
+	client client
+	way    way
+	meter  *meter
+
+	events   events
+	lookAt   clock.Instant // when to ask for a grant next, unless an answer comes first
+	slots    []request
+	free     []int32 // slots not in use
+	inFlight int
+	again    ring[url] // to be tried again
+	taken    int       // URLs tried so far
+	seconds  int       // told of
+	fb       ratelimit.Feedback
+	rps      float64       // the planned rate as of rpsAt
+	rpsAt    clock.Instant // zero for not asked yet
+}
+
+func (d *driver) run() {
+	d.look()
+	for {
+		at := min(d.lookAt, d.events.next())
+		if at >= d.end {
+			d.passSeconds(d.end)
+			return
+		}
+		d.passSeconds(at)
+		d.clock.now = at
+		if at == d.events.next() {
+			d.handle(d.events.pop())
+		} else {
+			d.look()
+		}
+	}
+}
+
+// passSeconds tells of the seconds that end by to.
+func (d *driver) passSeconds(to clock.Instant) {
+	if d.OnSecond == nil {
+		return
+	}
+	for ; clock.Instant(d.seconds+1)*clock.Instant(time.Second) <= to; d.seconds++ {
+		d.clock.now = clock.Instant(d.seconds+1) * clock.Instant(time.Second)
+		d.OnSecond(d.meter.second(d.seconds, d.client.inspect()))
+	}
+}
+
+// planFresh is how old a planned rate that is told may be: describing a domain costs
+// more than a request.
+const planFresh = 100 * time.Millisecond
+
+// tell tells of a grant, or of an answer if fb is not nil.
+func (d *driver) tell(fb *ratelimit.Feedback) {
+	if d.OnEvent == nil {
+		return
+	}
+	if now := d.clock.now; d.rpsAt == 0 || now >= d.rpsAt.Add(planFresh) {
+		d.rps, d.rpsAt = d.client.inspect().FillRate, now
+	}
+	d.OnEvent(Event{At: time.Duration(d.clock.now), Feedback: fb, RPS: d.rps})
+}
+
+// look sends what may be sent now and finds out when to look again.
+func (d *driver) look() {
+	now := d.clock.now
+	d.lookAt = forever
+	for d.inFlight < d.Scenario.MaxInFlight {
+		// The backlog comes first: an engine that is not asked learns nothing of time.
+		if at := d.backlog(); at > now {
+			d.lookAt = at
+			return
+		}
+		if at := d.client.ready(now); at > now {
+			d.lookAt = at
+			return
+		}
+		permit, ok := d.client.acquire(now)
+		if !ok {
+			if d.lookAt = d.client.ready(now); d.lookAt == now {
+				d.lookAt = now.Add(balk)
+			}
+			return
+		}
+		d.send(permit)
+	}
+}
+
+// backlog is when there is a URL to fetch: now or later.
+func (d *driver) backlog() clock.Instant {
+	now := d.clock.now
+	if d.again.n > 0 && d.again.first().due <= now {
+		return now
+	}
+	at := d.Scenario.Offer.next(now, d.taken)
+	if d.again.n > 0 {
+		at = min(at, d.again.first().due)
+	}
+	return at
+}
+
+// send puts the next URL on its way: one that waits for another try goes first.
+func (d *driver) send(permit ratelimit.Permit) {
+	now := d.clock.now
+	var u url
+	if d.again.n > 0 && d.again.first().due <= now {
+		u = d.again.pop()
+	} else {
+		d.taken++
+	}
+	u.tries++
+	slot := d.slot()
+	d.slots[slot] = request{permit: permit, sentAt: now, url: u}
+	d.inFlight++
+	d.meter.sent(now)
+	d.tell(nil)
+	d.events.push(now.Add(d.way.delay(now)), arrival, slot)
+}
+
+func (d *driver) slot() int32 {
+	if n := len(d.free); n > 0 {
+		slot := d.free[n-1]
+		d.free = d.free[:n-1]
+		return slot
+	}
+	d.slots = append(d.slots, request{})
+	return int32(len(d.slots) - 1)
+}
+
+func (d *driver) handle(e event) {
+	if e.what == arrival {
+		d.arrive(e)
+		return
+	}
+	d.receive(e.slot)
+	d.look()
+}
+
+// errTimeout is how a request ends for which the client waits no longer.
+var errTimeout = fmt.Errorf("simulated: no answer in time: %w", context.DeadlineExceeded)
+
+// arrive has the server decide and sends its answer back.
+func (d *driver) arrive(e event) {
+	r := &d.slots[e.slot]
+	r.answer = d.server.Serve(e.at)
+	// Beyond the timeout the delay does not matter, and forever must not overflow.
+	done := e.at.Add(min(r.answer.Delay, 2*d.Scenario.Timeout))
+	done = done.Add(d.way.delay(done))
+	if late := r.sentAt.Add(d.Scenario.Timeout); done > late {
+		// A refusal that is not seen in time is a failure to the client; it still was
+		// the server's limiter that spoke.
+		done = late
+		r.answer = Answer{Err: errTimeout, Refused: r.answer.Refused, Ban: r.answer.Ban}
+	}
+	d.meter.decided(e.at, &r.answer)
+	d.events.push(max(done, e.at), answer, e.slot)
+}
+
+// receive gives the answer to the client and the URL back, if it is worth it.
+func (d *driver) receive(slot int32) {
+	r := d.slots[slot]
+	now := d.clock.now
+	fb := &d.fb
+	*fb = ratelimit.Feedback{
+		StatusCode: r.answer.Status, Err: r.answer.Err, Latency: now.Sub(r.sentAt), RetryAfter: r.answer.RetryAfter,
+		SentAt: epoch().Add(time.Duration(r.sentAt)), Quota: r.answer.Quota, Retry: r.url.tries > 1,
+	}
+	d.client.learn(now, fb)
+	r.permit.Release()
+	d.slots[slot].permit = nil // or a free slot would keep a probe alive
+	d.free = append(d.free, slot)
+	d.inFlight--
+	d.tell(fb)
+	class := outcome.Of(fb.StatusCode, fb.Err)
+	if !r.answer.Refused && (class.Transient() || class == outcome.ServerError) {
+		r.url.failures++
+	}
+	// Who was refused has not been tried: it costs the URL none of its tries.
+	back := r.answer.Refused || class.Transient() && r.url.failures < maxFailures
+	d.meter.answered(now, fb, r.url, back)
+	if back {
+		r.url.due = now.Add(retryDelay)
+		d.again.push(r.url)
+	}
+}
+
+// ok reports whether an answer is what was asked for.
+func (a *Answer) ok() bool { return a.Err == nil && a.Status == http.StatusOK && !a.Refused }

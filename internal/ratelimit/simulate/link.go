@@ -1,0 +1,95 @@
+package simulate
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Link is the way between client and server. The zero Link takes no time.
+type Link struct {
+	RTT    time.Duration // there and back, at the least; zero means none
+	Jitter float64       // mean of the exponential delay that is added each way, as a share of RTT/2; zero means none
+	// Contention adds spells in which everything takes 3 to 20 times as long: what a
+	// client sees of a near host while its own machine is busy. False means none.
+	Contention bool
+}
+
+const (
+	// A busy machine's spells as they were seen on one: a few seconds at a time, a
+	// few times a minute.
+	spellGap     = 12 * time.Second // mean time between two
+	spellMin     = 200 * time.Millisecond
+	spellMax     = 3 * time.Second
+	spellMildest = 3.0
+	spellWorst   = 20.0
+)
+
+// guard is by how much a request seldom comes later than the earliest: three means
+// of jitter, or the worst of a spell.
+func (l Link) guard() time.Duration {
+	half := float64(l.RTT) / 2
+	g := 3 * l.Jitter * half
+	if l.Contention {
+		g = max(g, spellWorst*half)
+	}
+	return time.Duration(g)
+}
+
+// way draws the delays of a link.
+type way struct {
+	Link
+	rnd      *rand.Rand
+	from, to clock.Instant // of the present or next spell
+	factor   float64       // in it
+}
+
+// delay is what one way takes for what sets out at now, which may be earlier than
+// in the last call by as much as requests are under way.
+func (w *way) delay(now clock.Instant) time.Duration {
+	d := float64(w.RTT) / 2
+	if w.Jitter > 0 {
+		d *= 1 + w.Jitter*w.rnd.ExpFloat64()
+	}
+	if w.Contention {
+		if now >= w.to {
+			w.spell(now)
+		}
+		if now >= w.from {
+			d *= w.factor
+		}
+	}
+	return time.Duration(d)
+}
+
+// spell draws the spell that comes after now.
+func (w *way) spell(now clock.Instant) {
+	w.from = now.Add(time.Duration(w.rnd.ExpFloat64() * float64(spellGap)))
+	w.to = w.from.Add(spellMin + time.Duration(w.rnd.Float64()*float64(spellMax-spellMin)))
+	w.factor = spellMildest * math.Pow(spellWorst/spellMildest, w.rnd.Float64())
+}
+
+// Offer is when there are URLs to fetch. The zero Offer is: always.
+type Offer struct {
+	Rate  float64       // URLs per second that come in until Until; zero means all are there from the start
+	Until time.Duration // from then on there is no end of them
+	On    time.Duration // they are there for so long, then
+	Off   time.Duration // none for so long, and so on; zero means no pauses
+}
+
+// next is when the URL that comes after taken others is there, given that now it is
+// wanted: now or later.
+func (o Offer) next(now clock.Instant, taken int) clock.Instant {
+	at := now
+	if o.Rate > 0 && time.Duration(now) < o.Until {
+		at = max(at, min(clock.Instant(seconds(float64(taken)/o.Rate)), clock.Instant(o.Until)))
+	}
+	if o.Off > 0 {
+		if in := time.Duration(at) % (o.On + o.Off); in >= o.On {
+			at = at.Add(o.On + o.Off - in)
+		}
+	}
+	return at
+}

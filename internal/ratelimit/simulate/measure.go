@@ -1,0 +1,283 @@
+package simulate
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Span counts the requests that reached the server in a part of a run.
+type Span struct {
+	Sent     int     // that reached the server
+	Admitted int     // of them, answered with what was asked for, in time
+	Refused  int     // turned away by a limiter
+	Failed   int     // all others
+	Capacity float64 // requests that would have been admitted, and that the client's ceiling allows
+}
+
+// Utilisation is the share of the capacity that was used. A burst allowance may
+// bring it above 1. It is zero if there was no capacity.
+func (s Span) Utilisation() float64 { return share(float64(s.Admitted), s.Capacity) }
+
+// RefusedShare is the share of the requests that was refused, zero if there were none.
+func (s Span) RefusedShare() float64 { return share(float64(s.Refused), float64(s.Sent)) }
+
+// FailedShare is the share of the requests that failed, zero if there were none.
+func (s Span) FailedShare() float64 { return share(float64(s.Failed), float64(s.Sent)) }
+
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+func (s *Span) add(t Span) {
+	s.Sent += t.Sent
+	s.Admitted += t.Admitted
+	s.Refused += t.Refused
+	s.Failed += t.Failed
+	s.Capacity += t.Capacity
+}
+
+// Never is the duration until what did not happen in the run.
+const Never = time.Duration(math.MaxInt64)
+
+// Result is what came of a run. Results of equal runs are equal by ==.
+type Result struct {
+	Scenario string // its name
+	Strategy string
+	Seed     uint64
+	First    Span // minute: the search
+	Steady   Span // all that follows
+
+	TimeTo90 time.Duration // until the first span of 5 s (or of 20 requests) at 90 % of the capacity; Never
+	Reaction time.Duration // longest, from a drop of the capacity until less is sent than the new one; zero if it never dropped; Never
+	Recovery time.Duration // longest, from a rise of the capacity until 90 % of it; zero if it never rose; Never
+
+	P95               time.Duration // latency after the first minute, of what was admitted, to 2 %
+	Bans              int           // times the server locked the client out
+	MaxTries          int           // of one URL, refused ones included
+	RetriesPerFailure float64       // retries of URLs that failed, per such URL; zero if none did
+	GivenUp           int           // URLs that failed four times, or for good
+	InsideRetryAfter  int           // requests sent before the end of a Retry-After known to the client
+	MaxIn100ms        int           // requests sent within any 100 ms
+	OutageRate        float64       // requests sent per minute of outage, without the first second of each
+}
+
+// String is the result on a line, for people.
+func (r Result) String() string {
+	return fmt.Sprintf("first minute %s/%s, then %s/%s, failed %s %%; to 90 %% %s, reaction %s, recovery %s; p95 %v; bans %d, tries %d, given up %d, %.2f retries per failure, %d inside Retry-After, %d in 100 ms, %.0f/min in outages",
+		percent(r.First.Utilisation()), percent(r.First.RefusedShare()), percent(r.Steady.Utilisation()), percent(r.Steady.RefusedShare()), percent(r.Steady.FailedShare()),
+		orNever(r.TimeTo90), orNever(r.Reaction), orNever(r.Recovery), r.P95.Round(100*time.Microsecond),
+		r.Bans, r.MaxTries, r.GivenUp, r.RetriesPerFailure, r.InsideRetryAfter, r.MaxIn100ms, r.OutageRate)
+}
+
+func orNever(d time.Duration) string {
+	if d == Never {
+		return "never"
+	}
+	return d.String()
+}
+
+// Second is one second of a run.
+type Second struct {
+	At       time.Duration // its begin
+	Capacity float64       // requests per second
+	Span                   // what reached the server
+	Granted  int           // requests that were granted
+	Plan     ratelimit.DomainSnapshot
+}
+
+// meter measures a run.
+type meter struct {
+	seconds []Span
+	granted []int32
+	cap100  ring[clock.Instant] // grants of the last 100 ms
+	latency histogram
+
+	found       Result // but for what follows from the rest at the end
+	retryUntil  clock.Instant
+	failedURLs  int // that failed at least once
+	failRetries int // of them
+}
+
+func newMeter(sc *Scenario, ceiling float64) *meter {
+	n := int((sc.Duration + time.Second - 1) / time.Second)
+	m := &meter{seconds: make([]Span, n), granted: make([]int32, n)}
+	for i := range m.seconds {
+		// The middle speaks for a second, so that steps on whole seconds fall right.
+		m.seconds[i].Capacity = min(ceiling, sc.Capacity(time.Duration(i)*time.Second+time.Second/2))
+	}
+	return m
+}
+
+func (m *meter) second(i int, plan ratelimit.DomainSnapshot) Second {
+	return Second{
+		At: time.Duration(i) * time.Second, Capacity: m.seconds[i].Capacity,
+		Span: m.seconds[i], Granted: int(m.granted[i]), Plan: plan,
+	}
+}
+
+func (m *meter) sent(now clock.Instant) {
+	m.granted[now/clock.Instant(time.Second)]++
+	if now < m.retryUntil {
+		m.found.InsideRetryAfter++
+	}
+	for m.cap100.n > 0 && m.cap100.first() <= now.Add(-100*time.Millisecond) {
+		m.cap100.pop()
+	}
+	m.cap100.push(now)
+	m.found.MaxIn100ms = max(m.found.MaxIn100ms, m.cap100.n)
+}
+
+// decided counts a request at its arrival; what arrives after the end counts for the
+// last second.
+func (m *meter) decided(at clock.Instant, a *Answer) {
+	s := &m.seconds[min(int(at/clock.Instant(time.Second)), len(m.seconds)-1)]
+	s.Sent++
+	switch {
+	case a.Refused:
+		s.Refused++
+	case a.ok():
+		s.Admitted++
+	default:
+		s.Failed++
+	}
+	if a.Ban {
+		m.found.Bans++
+	}
+}
+
+func (m *meter) answered(now clock.Instant, fb *ratelimit.Feedback, u url, back bool) {
+	if fb.RetryAfter > 0 {
+		m.retryUntil = max(m.retryUntil, now.Add(fb.RetryAfter))
+	}
+	m.found.MaxTries = max(m.found.MaxTries, int(u.tries))
+	ok := fb.Err == nil && fb.StatusCode/100 == 2
+	if ok && now >= clock.Instant(time.Minute) {
+		m.latency.add(fb.Latency)
+	}
+	if back {
+		return // its story is not over
+	}
+	if !ok {
+		m.found.GivenUp++
+	}
+	if u.failures > 0 {
+		m.failedURLs++
+		m.failRetries += int(u.tries) - 1
+	}
+}
+
+func (m *meter) result(s *Simulation) Result {
+	r := m.found
+	r.Scenario, r.Strategy, r.Seed = s.Scenario.Name, s.Config.Strategy, s.Seed
+	for i, sec := range m.seconds {
+		if i < 60 {
+			r.First.add(sec)
+		} else {
+			r.Steady.add(sec)
+		}
+	}
+	r.P95 = m.latency.quantile(0.95)
+	r.RetriesPerFailure = share(float64(m.failRetries), float64(m.failedURLs))
+	m.changes(&r)
+	r.OutageRate = m.outageRate()
+	return r
+}
+
+// width is the seconds over which a capacity can be told from its neighbours: five,
+// or what twenty requests take.
+func width(capacity float64) int { return max(5, int(math.Ceil(20/capacity))) }
+
+// reached is the seconds from second i until a span that has 90 % of the capacity.
+func (m *meter) reached(i int) time.Duration {
+	capacity := m.seconds[i].Capacity
+	w := width(capacity)
+	var sum int
+	for j := i; j < len(m.seconds); j++ {
+		sum += m.seconds[j].Admitted
+		if j-w >= i {
+			sum -= m.seconds[j-w].Admitted
+		}
+		if j-i+1 >= w && float64(sum) >= 0.9*capacity*float64(w) {
+			return time.Duration(j+1-i) * time.Second
+		}
+	}
+	return Never
+}
+
+// lowered is the seconds from second i until two in which no more is sent than the
+// capacity, give or take a request.
+func (m *meter) lowered(i int) time.Duration {
+	limit := 2*1.05*m.seconds[i].Capacity + 1
+	for j := i; j+1 < len(m.seconds); j++ {
+		if float64(m.granted[j]+m.granted[j+1]) <= limit {
+			return time.Duration(j-i) * time.Second
+		}
+	}
+	return Never
+}
+
+// changes finds the jumps of the capacity and how the client followed them. What
+// changes by less than a tenth from one second to the next is no jump.
+func (m *meter) changes(r *Result) {
+	r.TimeTo90 = m.reached(0)
+	for i := 1; i < len(m.seconds); i++ {
+		before, now := m.seconds[i-1].Capacity, m.seconds[i].Capacity
+		switch {
+		case now > 1.1*before:
+			r.Recovery = max(r.Recovery, m.reached(i))
+		case now < 0.9*before:
+			r.Reaction = max(r.Reaction, m.lowered(i))
+		}
+	}
+}
+
+func (m *meter) outageRate() float64 {
+	var sent, down int
+	for i := 1; i < len(m.seconds); i++ {
+		if m.seconds[i].Capacity == 0 && m.seconds[i-1].Capacity == 0 {
+			sent += int(m.granted[i])
+			down++
+		}
+	}
+	return 60 * share(float64(sent), float64(down))
+}
+
+// histogram counts latencies in classes that grow by 2 %: 10 µs to half an hour.
+type histogram struct {
+	classes [960]int32
+	n       int
+}
+
+const (
+	leastLatency = 10 * time.Microsecond
+	classWidth   = 0.02 // of the logarithm
+)
+
+func (h *histogram) add(d time.Duration) {
+	i := int(math.Log(float64(max(d, leastLatency))/float64(leastLatency)) / classWidth)
+	h.classes[min(i, len(h.classes)-1)]++
+	h.n++
+}
+
+// quantile is the upper end of the class of which q lies at or below; zero if
+// nothing was added.
+func (h *histogram) quantile(q float64) time.Duration {
+	if h.n == 0 {
+		return 0
+	}
+	need := int(math.Ceil(q * float64(h.n)))
+	i := 0
+	for sum := 0; i < len(h.classes); i++ {
+		if sum += int(h.classes[i]); sum >= need {
+			break
+		}
+	}
+	return time.Duration(float64(leastLatency) * math.Exp(classWidth*float64(i+1)))
+}

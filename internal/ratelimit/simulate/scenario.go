@@ -1,0 +1,113 @@
+package simulate
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"path"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Scenario is a host and the way to it. A Scenario is a value: it may be copied and
+// run any number of times at once, if its funcs may.
+type Scenario struct {
+	Name     string        // short, such as "S1a"; zero means it cannot be found by one
+	Doc      string        // one line: what the host is; zero means nothing is printed
+	Duration time.Duration // of the run, a minute or more; zero means 15 minutes
+	// MaxRPS is the client's ceiling, its owner's politeness; zero means the
+	// configuration's.
+	MaxRPS      float64
+	MaxInFlight int           // requests at once; zero means 4096
+	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
+	Link        Link          // zero means no distance
+	Offer       Offer         // zero means all URLs are there at once
+	// Capacity is the requests per second that the host admits for good at t. Zero
+	// from one whole second to another is an outage. It must be set.
+	Capacity func(t time.Duration) float64
+	// New makes the server of a run, whose randomness must all come from rnd. It must
+	// be set.
+	New func(rnd *rand.Rand) Server
+}
+
+const (
+	// minDuration is the search and as much again: less has no steady state.
+	minDuration = time.Minute + time.Second
+	// maxDuration keeps a run's record, 20 bytes a second, within 2 MB.
+	maxDuration = 24 * time.Hour
+)
+
+func (sc *Scenario) setDefaults() {
+	if sc.Duration == 0 {
+		sc.Duration = 15 * time.Minute
+	}
+	if sc.MaxInFlight == 0 {
+		sc.MaxInFlight = 4096 // more than anything but a queue that grows without bound
+	}
+	if sc.Timeout == 0 {
+		sc.Timeout = 10 * time.Second
+	}
+}
+
+// validate rejects what cannot be run, defaults having been set.
+func (sc *Scenario) validate() error {
+	switch {
+	case sc.New == nil:
+		return fmt.Errorf("simulate: scenario %q: New is nil: want a func that makes the server", sc.Name)
+	case sc.Capacity == nil:
+		return fmt.Errorf("simulate: scenario %q: Capacity is nil: want requests per second over time", sc.Name)
+	case sc.Duration < minDuration || sc.Duration > maxDuration:
+		return fmt.Errorf("simulate: scenario %q: Duration = %v: want %v to %v", sc.Name, sc.Duration, minDuration, maxDuration)
+	case sc.MaxRPS < 0 || sc.MaxInFlight < 1 || sc.Timeout <= 0:
+		return fmt.Errorf("simulate: scenario %q: MaxRPS = %v, MaxInFlight = %v, Timeout = %v: want none below zero", sc.Name, sc.MaxRPS, sc.MaxInFlight, sc.Timeout)
+	case sc.Link.RTT < 0 || sc.Link.Jitter < 0:
+		return fmt.Errorf("simulate: scenario %q: Link.RTT = %v, Jitter = %v: want none below zero", sc.Name, sc.Link.RTT, sc.Link.Jitter)
+	case sc.Offer.Rate < 0 || sc.Offer.On < 0 || sc.Offer.Off < 0 || sc.Offer.Off > 0 && sc.Offer.On == 0:
+		return fmt.Errorf("simulate: scenario %q: Offer = %+v: want none below zero, and On with Off", sc.Name, sc.Offer)
+	}
+	return nil
+}
+
+// random is the source of part of a run. Parts have sources of their own, so that
+// what one draws does not depend on how often another is asked.
+func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(sc.Name + "/" + part)) // a hash takes everything
+	return rand.New(rand.NewPCG(seed, h.Sum64()))
+}
+
+// Find returns those of scs whose names match the pattern of [path.Match], such as
+// "S1?" or "*". It fails if the pattern is malformed or nothing matches.
+func Find(scs []Scenario, pattern string) ([]Scenario, error) {
+	var found []Scenario
+	for _, sc := range scs {
+		ok, err := path.Match(pattern, sc.Name)
+		if err != nil {
+			return nil, fmt.Errorf("simulate: scenario pattern %q: %w", pattern, err)
+		}
+		if ok {
+			found = append(found, sc)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("simulate: no scenario matches %q: the names begin with S, as in S1a", pattern)
+	}
+	return found, nil
+}
+
+// Clairvoyant is the name, in the place of a strategy's, of the client that knows
+// the server.
+const Clairvoyant = "clairvoyant"
+
+// Config is the configuration under which strategies are compared: no bursts, from
+// one request per second up, and bounds that are policy set so wide that only the
+// strategy matters.
+func Config(strategy string) ratelimit.Config {
+	c := ratelimit.DefaultConfig()
+	c.Strategy = strategy
+	c.InitialRPS, c.MinRPS, c.MaxRPS = 1, 0.1, 2000
+	c.TokenBucketCapacity = 1
+	c.MaxRetryAfter = 24 * time.Hour
+	return c
+}

@@ -1,0 +1,207 @@
+package simulate
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// Server is a host's side of a run. It is called by one goroutine, and now never
+// goes back from one Serve to the next.
+type Server interface {
+	// Serve takes the request that arrives at now and decides about it.
+	Serve(now clock.Instant) Answer
+	// Next is the earliest instant, no earlier than now, at which a request would be
+	// admitted as far as the server knows at now, which may be a moment before the
+	// last Serve. It changes nothing. [Clairvoyant] asks again at that instant, so a
+	// Next that is too early does no harm.
+	Next(now clock.Instant) clock.Instant
+}
+
+// Answer is what a request comes to. One whose Delay exceeds the client's timeout
+// is never seen by the client.
+type Answer struct {
+	Status     int           // of HTTP; zero if Err is set
+	Err        error         // why there is no status; nil if there is one
+	Delay      time.Duration // from arrival to the answer's departure
+	RetryAfter time.Duration // order to wait, from the answer's departure; zero if none
+	Quota      header.Quota  // zero if nothing was said
+	Refused    bool          // a limiter turned it away: neither work nor failure
+	Ban        bool          // it made the server lock the client out for a while
+}
+
+func admitted() Answer { return Answer{Status: http.StatusOK} }
+
+// orderForm is how a limiter words a Retry-After.
+type orderForm uint8
+
+const (
+	silent    orderForm = iota // no Retry-After
+	exact                      // the time that is left, in seconds rounded up
+	constant                   // the same for everyone
+	wholeDate                  // the date of the end, rounded up to the second
+)
+
+// order is a limiter's Retry-After. The zero order is none.
+type order struct {
+	form orderForm
+	d    time.Duration // of a constant one
+}
+
+// after is the order given at now to who has to wait for that long.
+func (o order) after(now clock.Instant, wait time.Duration) time.Duration {
+	switch o.form {
+	case exact:
+		return max(time.Second, ceil(wait, time.Second))
+	case constant:
+		return o.d
+	case wholeDate:
+		return ceil(time.Duration(now)+wait, time.Second) - time.Duration(now)
+	case silent:
+	}
+	return 0
+}
+
+func ceil(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }
+
+// step is a value from an instant on.
+type step struct {
+	from  time.Duration
+	value float64
+}
+
+// steps is a value that changes with time, in the order of time from zero on.
+type steps []step
+
+func (s steps) at(t time.Duration) float64 {
+	v := s[0].value
+	for _, p := range s[1:] {
+		if t < p.from {
+			break
+		}
+		v = p.value
+	}
+	return v
+}
+
+func always(v float64) steps { return steps{{0, v}} }
+
+// leaky is nginx's limit_req, counted at arrival. Upside down it is a token bucket
+// of burst+1 tokens, which is why there is no other model for that.
+type leaky struct {
+	rate   steps         // requests per second
+	burst  float64       // requests above the rate that are borne
+	delay  bool          // admit them late (no "nodelay") and not at once
+	status int           // of a refusal; limit_req_status is 503 unless set
+	order  order         // nginx gives none
+	excess float64       // above the rate, as of last
+	last   clock.Instant // admission; a refusal leaves the state as it is
+	seen   bool
+}
+
+// after is the excess if a request came at now.
+func (s *leaky) after(now clock.Instant) float64 {
+	if !s.seen {
+		return 0
+	}
+	return max(0, s.excess-s.rate.at(time.Duration(now))*now.Sub(s.last).Seconds()+1)
+}
+
+func (s *leaky) Serve(now clock.Instant) Answer {
+	excess := s.after(now)
+	rate := s.rate.at(time.Duration(now))
+	// A millionth of a request is rounding, not excess.
+	if excess > s.burst+1e-6 {
+		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, seconds((excess-s.burst)/rate))}
+	}
+	s.excess, s.last, s.seen = excess, now, true
+	a := admitted()
+	if s.delay {
+		a.Delay = seconds(excess / rate)
+	}
+	return a
+}
+
+// Next leaves some of the burst unused: jitter would spend it.
+func (s *leaky) Next(now clock.Instant) clock.Instant {
+	over := s.after(now) - (s.burst - min(4, s.burst/2))
+	if over <= 1e-6 {
+		return now
+	}
+	return now.Add(seconds(over / s.rate.at(time.Duration(now))))
+}
+
+// seconds converts, rounding up, so that who waits that long has waited long enough.
+// A thousandth of a nanosecond is the rounding of the numbers that led to s.
+func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s*1e9 - 1e-3)) }
+
+// evasive is mod_evasive: more than max requests in a whole second of the clock, and
+// the client gets nothing but 403 until it has been silent for the block's length.
+type evasive struct {
+	max    int
+	block  time.Duration
+	second clock.Instant
+	count  int
+	until  clock.Instant // end of the block, which every request moves
+}
+
+func (s *evasive) Serve(now clock.Instant) Answer {
+	blocked := now < s.until
+	if second := now / clock.Instant(time.Second); second > s.second {
+		s.second, s.count = second, 0
+	}
+	if !blocked {
+		s.count++
+	}
+	if !blocked && s.count <= s.max {
+		return admitted()
+	}
+	s.until = now.Add(s.block)
+	return Answer{Status: http.StatusForbidden, Refused: true, Ban: !blocked}
+}
+
+func (s *evasive) Next(now clock.Instant) clock.Instant {
+	if now < s.until {
+		return s.until
+	}
+	if second := now / clock.Instant(time.Second); second <= s.second && s.count >= s.max {
+		return (s.second + 1) * clock.Instant(time.Second)
+	}
+	return now
+}
+
+// pages adds the time it takes to make a page: lognormal, as such times are. It is
+// a host that bears anything if it stands alone.
+type pages struct {
+	Server               // nil if there is no limit
+	median time.Duration // of what an admitted answer takes
+	sigma  float64       // of its logarithm
+	factor steps         // of the median; nil means none
+	rnd    *rand.Rand
+}
+
+func (s *pages) Serve(now clock.Instant) Answer {
+	a := admitted()
+	if s.Server != nil {
+		a = s.Server.Serve(now)
+	}
+	if a.Status == http.StatusOK {
+		d := float64(s.median) * math.Exp(s.sigma*s.rnd.NormFloat64())
+		if s.factor != nil {
+			d *= s.factor.at(time.Duration(now))
+		}
+		a.Delay += time.Duration(d)
+	}
+	return a
+}
+
+func (s *pages) Next(now clock.Instant) clock.Instant {
+	if s.Server == nil {
+		return now
+	}
+	return s.Server.Next(now)
+}

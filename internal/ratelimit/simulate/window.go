@@ -1,0 +1,166 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// opening is when a fixed window begins.
+type opening uint8
+
+const (
+	onTheClock    opening = iota // at multiples of its length
+	byRequest                    // with the first request after the last one's end
+	byWholeSecond                // likewise, but reckoned in whole seconds, as mod_qos does
+)
+
+// fixed admits max requests per window and refuses the rest of it.
+type fixed struct {
+	max     int
+	window  time.Duration
+	opening opening
+	phase   time.Duration // of the multiples, below window: no window begins with the run
+	status  int
+	order   order
+	quota   bool // tell what is left in each answer
+
+	start clock.Instant
+	count int
+	open  bool
+}
+
+// roll begins a new window if the last is over at now.
+func (s *fixed) roll(now clock.Instant) {
+	start := s.start
+	switch {
+	case s.open && now < s.start.Add(s.window):
+	case s.opening == onTheClock:
+		start = now.Add(-(time.Duration(now) + s.phase) % s.window)
+	case s.opening == byWholeSecond:
+		start = now / clock.Instant(time.Second) * clock.Instant(time.Second)
+	default:
+		start = now
+	}
+	if !s.open || start != s.start {
+		s.start, s.count, s.open = start, 0, true
+	}
+}
+
+func (s *fixed) Serve(now clock.Instant) Answer {
+	s.roll(now)
+	a := admitted()
+	left := s.start.Add(s.window).Sub(now)
+	if s.count < s.max {
+		s.count++
+	} else {
+		a = Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, left)}
+	}
+	if s.quota {
+		a.Quota = header.Quota{
+			Limit: int64(s.max), Remaining: int64(s.max - s.count),
+			Reset: ceil(left, time.Second), Window: s.window,
+		}
+	}
+	return a
+}
+
+func (s *fixed) Next(now clock.Instant) clock.Instant {
+	c := *s
+	c.roll(now)
+	if c.count < c.max {
+		return now
+	}
+	return c.start.Add(c.window)
+}
+
+// sliding keeps a log of admissions and admits max in any window. A refusal is not
+// logged.
+type sliding struct {
+	window time.Duration
+	status int
+	order  order
+	log    []clock.Instant // ring of the last len(log) admissions
+	at     int             // of the oldest
+	n      int             // admissions so far, up to len(log)
+}
+
+func newSliding(limit int, window time.Duration, status int, o order) *sliding {
+	return &sliding{window: window, status: status, order: o, log: make([]clock.Instant, limit)}
+}
+
+func (s *sliding) Serve(now clock.Instant) Answer {
+	if free := s.Next(now); free > now {
+		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))}
+	}
+	s.log[s.at] = now
+	s.n = min(s.n+1, len(s.log))
+	if s.at++; s.at == len(s.log) {
+		s.at = 0
+	}
+	return admitted()
+}
+
+func (s *sliding) Next(now clock.Instant) clock.Instant {
+	if s.n < len(s.log) {
+		return now
+	}
+	return max(now, s.log[s.at].Add(s.window))
+}
+
+// approximate is haproxy's http_req_rate: the count of this period and the share of
+// the last that a sliding window would still see. It counts refused requests too, so
+// who does not heed it stays refused.
+type approximate struct {
+	max       float64
+	window    time.Duration
+	status    int
+	order     order
+	start     clock.Instant // of this period
+	cur, prev float64
+}
+
+// roll begins the period of now; what lies two periods back is forgotten.
+func (s *approximate) roll(now clock.Instant) {
+	passed := now.Sub(s.start) / s.window
+	if passed == 0 {
+		return
+	}
+	s.prev = s.cur
+	if passed > 1 {
+		s.prev = 0
+	}
+	s.cur = 0
+	s.start = s.start.Add(passed * s.window)
+}
+
+// estimate is the rate per window at now.
+func (s *approximate) estimate(now clock.Instant) float64 {
+	return s.cur + s.prev*(1-now.Sub(s.start).Seconds()/s.window.Seconds())
+}
+
+func (s *approximate) Serve(now clock.Instant) Answer {
+	s.roll(now)
+	s.cur++
+	if s.estimate(now) > s.max+1e-6 {
+		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, s.window)}
+	}
+	return admitted()
+}
+
+// Next leaves a fiftieth unused, up to four requests: what jitter brings into the
+// next period weighs more there.
+func (s *approximate) Next(now clock.Instant) clock.Instant {
+	c := *s
+	c.roll(now)
+	over := c.estimate(now) + 1 - (c.max - min(4, c.max/50))
+	if over <= 1e-6 {
+		return now
+	}
+	end := c.start.Add(c.window)
+	if c.prev == 0 {
+		return end
+	}
+	return min(end, now.Add(seconds(over/c.prev*c.window.Seconds())))
+}
