@@ -3,6 +3,10 @@
 GO       ?= go
 PKGS     ?= ./...
 FUZZTIME ?= 10s
+CELL     ?= 120s
+RTT      ?= 100ms
+LIMITS   ?= nginx-20,nginx-20-503,haproxy,mod_qos,mod_evasive,varnish,flask-limiter
+CLIENTS  ?=
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Real servers and real sites the integration tests start or serve, and what is there
@@ -15,7 +19,7 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench cover vuln check servers clean
+.PHONY: help build test race lint fmt fuzz bench compare cover vuln check servers clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +49,11 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 bench: ## run the benchmarks, six times each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count 6 $(PKGS)
+
+# A cell is one client on one server, one after another: all of them take 70 minutes.
+compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CLIENTS
+	$(GO) test -v -count 1 -timeout 4h -run '^TestCompare$$' ./bench \
+		-compare.time $(CELL) -compare.rtt $(RTT) -compare.servers $(LIMITS) -compare.clients '$(CLIENTS)'
 
 cover: servers ## measure coverage over the whole tree into cover.out
 	$(GO) test -coverpkg=./... -coverprofile=cover.out $(PKGS)

@@ -44,6 +44,10 @@ type Sink = sink.Sink
 // Snapshot is the state of a crawl at one instant.
 type Snapshot = pipeline.Snapshot
 
+// Event is something that changed how fast a host is asked, or whether it is, with the
+// cause and the figures.
+type Event = ratelimit.Event
+
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.
 var (
@@ -63,6 +67,10 @@ type Config struct {
 	// time. Page.Body is valid only until it returns. An error ends the crawl, and so
 	// does runtime.Goexit; a panic ends the program, as in any goroutine.
 	OnPage func(ctx context.Context, page *Page) error
+	// OnEvent, if set, is called with what changes the pace of a host, in order for each
+	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
+	// that nobody wants to know; the last events are in the [Snapshot] in any case.
+	OnEvent func(Event)
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed.
 	Sinks []Sink
 	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
@@ -101,7 +109,9 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool)}
 	var err error
-	if c.limiter, err = ratelimit.New(limiterConfig(&cfg.Settings)); err != nil {
+	lc := limiterConfig(&cfg.Settings)
+	lc.OnEvent = cfg.OnEvent
+	if c.limiter, err = ratelimit.New(lc); err != nil {
 		return nil, err
 	}
 	if c.client, err = fetch.New(c.fetchConfig()); err != nil {
@@ -143,6 +153,7 @@ func limiterConfig(s *Settings) ratelimit.Config {
 		rc.RetryMaxAttempts = -1 // where zero would mean the default
 	}
 	rc.MaxRetryAfter, rc.MinDelay, rc.GlobalRPS = r.MaxRetryAfter, r.MinDelay, r.GlobalRPS
+	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
 	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
 	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
 	rc.Shards, rc.MaxDomains = r.Shards, r.MaxDomains
@@ -313,12 +324,12 @@ func (c *Crawler) RunSeq(ctx context.Context, seeds iter.Seq[string]) error {
 
 func (c *Crawler) run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	defer c.client.Close()
-	sweep, stopSweep := context.WithCancel(ctx)
-	var swept sync.WaitGroup
-	swept.Go(func() { _ = c.limiter.Run(sweep) }) // ends with sweep, and has no other error
-	err := c.pipe.Run(ctx, seeds)
-	stopSweep()
-	swept.Wait()
+	leave, err := c.attend(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.pipe.Run(ctx, seeds)
+	leave()
 	if err != nil {
 		return err
 	}

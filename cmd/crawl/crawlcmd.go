@@ -26,11 +26,12 @@ type job struct {
 	seeds    []string
 	names    func() map[string]string // what the report calls hosts; nil = by their names
 
-	term  *terminal
-	log   *slog.Logger
-	in    *seedSource  // of --input-file, or empty
-	stats *statsWriter // of --stats, or mute
-	out   *witness     // of --output
+	term   *terminal
+	log    *slog.Logger
+	in     *seedSource   // of --input-file, or empty
+	stats  *statsWriter  // of --stats, or mute
+	events *eventsWriter // of --events, or mute
+	out    *witness      // of --output
 }
 
 // errNoSeeds is for who gave flags and forgot what to crawl.
@@ -76,16 +77,23 @@ func (j *job) open() error {
 	if j.in, err = openSeeds(j.cfg.Seeds.File, j.streams.in, j.log); err != nil {
 		return err
 	}
-	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path} {
+	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "--events": j.cfg.Output.Events} {
 		if sameFile(j.cfg.Seeds.File, path) {
 			return errors.Join(usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path)), j.in.close())
 		}
 	}
+	if err := crawl.CheckMemory(j.cfg); err != nil {
+		return errors.Join(ioError(err), j.in.close())
+	}
 	if j.stats, err = openStats(j.cfg.Stats.Path, j.term.beside(j.streams.out)); err != nil {
 		return errors.Join(err, j.in.close())
 	}
+	if j.events, err = openEvents(j.cfg.Output.Events, j.term); err != nil {
+		return errors.Join(err, j.in.close(), j.stats.close())
+	}
 	out, err := openSink(j.term.beside(j.streams.out), &j.cfg.Output)
 	if err != nil {
+		j.events.close(j.log)
 		return errors.Join(ioError(fmt.Errorf("open --output: %w", err)), j.in.close(), j.stats.close())
 	}
 	j.out = &witness{Sink: out}
@@ -114,8 +122,11 @@ func openSink(stdout io.Writer, o *config.Output) (sink.Sink, error) {
 
 // crawl crawls between what is open, closes it, and tells a person how it went.
 func (j *job) crawl(ctx context.Context) error {
-	c, err := crawl.New(crawl.Config{Settings: *j.cfg, Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log})
+	c, err := crawl.New(crawl.Config{
+		Settings: *j.cfg, OnEvent: j.events.hook(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log,
+	})
 	if err != nil {
+		j.events.close(j.log)
 		return errors.Join(usage(err), j.in.close(), j.stats.close(), j.out.Close())
 	}
 	j.stats.snapshot = c.Snapshot
@@ -127,6 +138,7 @@ func (j *job) crawl(ctx context.Context) error {
 		_ = j.out.Close() // the first error says what matters
 	}
 	err = errors.Join(err, j.stats.write(), j.stats.close(), j.in.close())
+	j.events.close(j.log)
 	// After a broken pipe whoever watched has left; after an error that came before the
 	// first request there is nothing to tell.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
@@ -165,6 +177,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 			cancel(err)
 		}
 	})
+	companions.Go(func() { j.events.run(beside, j.log) })
 	err := j.in.crawl(ctx, c, j.seeds)
 	// What ended it, not that it ended. A crawl that is given up while it stops in order
 	// may return nil: the second interrupt counts nevertheless.
@@ -197,7 +210,11 @@ func (j *job) tell(final *crawl.Snapshot) error {
 	case j.cfg.Log.Quiet:
 		return nil
 	case j.cfg.Log.Format == "json":
-		j.log.Info("the crawl ended",
+		log := j.log
+		if events := j.events.summary(); events != "" {
+			log = log.With(slog.String("events", events))
+		}
+		log.Info("the crawl ended",
 			slog.String("state", final.State.String()), slog.String("reason", final.Reason),
 			slog.Float64("elapsed_seconds", final.ElapsedSeconds), slog.Int64("pages", final.Pages),
 			slog.Int64("records", final.Records), slog.Int64("errors", final.Errors),
@@ -205,7 +222,7 @@ func (j *job) tell(final *crawl.Snapshot) error {
 			slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued))
 		return nil
 	}
-	return j.report(final)
+	return j.report(final, j.events.summary())
 }
 
 // tellNow is what SIGUSR1 asks for: a line in the file of --stats, or else a report.
@@ -218,14 +235,14 @@ func (j *job) tellNow(c *crawl.Crawler) error {
 		return nil
 	}
 	snap := c.Snapshot()
-	return j.report(&snap)
+	return j.report(&snap, "") // events are still being written
 }
 
 // report prints what a person wants to know, at the end or when asked. Where the records
 // are is said only of files: on the screen they have just gone by, and what a failed
 // crawl wrote is in the error.
-func (j *job) report(snap *crawl.Snapshot) error {
-	r := report{snap: snap, columns: j.term.columns()}
+func (j *job) report(snap *crawl.Snapshot, events string) error {
+	r := report{snap: snap, columns: j.term.columns(), events: events}
 	if path := j.cfg.Output.Path; path != sink.Stdout && path != os.DevNull && snap.State != pipeline.EndFailed {
 		r.records = path
 	}

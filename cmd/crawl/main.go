@@ -5,7 +5,8 @@
 // # Where what goes
 //
 // Records go to standard output or a file, and snapshots of --stats likewise; never
-// both to the same place. Everything for people goes to standard error, through one
+// both to the same place. Events (--events) go to a file or to standard error, and may
+// get lost where the others may not: they are no result. Everything for people goes to standard error, through one
 // [terminal], which keeps log lines, reports and the status line from tearing each
 // other and takes control characters out of what strangers wrote. With --log-format
 // json all of it is log lines, for machines.
@@ -15,7 +16,7 @@
 // [run] parses the command line with cobra; flags only note what was typed, and package
 // config makes one checked tree of file, environment and flags. A crawl is a [job]: it
 // opens what is read before what is written, lets the crawl run between companions
-// (signals, progress, snapshots; see supervise), closes, reports, and turns the end
+// (signals, progress, snapshots, events; see supervise), closes, reports, and turns the end
 // into an exit code. Companions have ended when the job returns; the one goroutine that
 // may outlive it waits in a read of standard input, which nothing can interrupt.
 //

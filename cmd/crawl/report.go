@@ -27,16 +27,18 @@ type report struct {
 	snap    *crawl.Snapshot
 	columns int               // of the screen
 	records string            // where the records are; empty = not told
+	events  string            // how many events are where; empty = not told
 	names   map[string]string // what to call hosts; nil = by their names
 }
 
-// write tells totals, what went wrong, and for each host what limits it and why it is
-// idle.
+// write tells totals, what went wrong, for each host what limits it and why it is idle,
+// and of those that gave trouble what happened.
 func (r *report) write(w io.Writer) error {
 	var totals, b strings.Builder
 	r.writeTotals(&totals)
 	r.wrapLines(&b, totals.String())
 	r.writeHosts(&b)
+	r.writeTrouble(&b)
 	_, err := io.WriteString(w, clean(b.String()))
 	return err
 }
@@ -71,6 +73,9 @@ func (r *report) writeTotals(b *strings.Builder) {
 	}
 	if r.records != "" {
 		fmt.Fprintf(b, "  records: %s in %s\n", count(s.Records), r.records)
+	}
+	if r.events != "" {
+		fmt.Fprintf(b, "  events: %s\n", r.events)
 	}
 	// robots.txt counts among the requests, and its 404 is a client_error.
 	writeCounts(b, "requests", s.Outcomes)
@@ -200,11 +205,19 @@ func (r *report) hostCells(h *frontier.HostState, d *ratelimit.DomainSnapshot) [
 		waiting(r.snap, h, d))
 }
 
+// shortReason leaves out of the limiter's sentence the rate, which has a column.
+func shortReason(d *ratelimit.DomainSnapshot) string {
+	if before, rest, ok := strings.Cut(d.Reason, "/s: "); ok && d.LimitedBy == ratelimit.LimitLearned && !strings.Contains(before, " ") {
+		return rest
+	}
+	return d.Reason
+}
+
 // waiting is what limits a host, and how long it is idle for that. d may be nil.
 func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
 	limit := ""
 	if d != nil {
-		limit = d.Reason
+		limit = shortReason(d)
 	}
 	// The frontier knows sentences about robots.txt. Of the rest it has only the names.
 	reason := limit

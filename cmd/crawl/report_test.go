@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // golden compares with a file of testdata, which -update writes.
@@ -55,17 +56,39 @@ func busy() *crawl.Snapshot {
 		Hosts:      []frontier.HostState{asked, down, fine, closed},
 		Limiter: ratelimit.LimiterSnapshot{Enabled: true, Open: 1, HalfOpen: 2, Top: []ratelimit.DomainSnapshot{
 			{Domain: "fine.example", FillRate: 9.8, AvgLatencyMS: 41.6, P95LatencyMS: 120, Reason: "learned rate 9.8/s"},
-			{Domain: "asked.example", FillRate: 2, AvgLatencyMS: 12, P95LatencyMS: 14, ErrorRate: 0.034, LimitedBy: ratelimit.LimitRetryAfter, Reason: "the server asked to wait 1m35s more"},
-			{Domain: down.Host, FillRate: 0.1, AvgLatencyMS: 900, P95LatencyMS: 2100, ErrorRate: 1, State: breaker.Open, LimitedBy: ratelimit.LimitBreaker, Reason: "circuit open after failures, next try in 12s"},
+			{Domain: "asked.example", FillRate: 2, AvgLatencyMS: 12, P95LatencyMS: 14, ErrorRate: 0.034, LimitedBy: ratelimit.LimitRetryAfter, Reason: "the server asked to wait 1m35s more", Events: refusals()},
+			{Domain: down.Host, FillRate: 0.1, AvgLatencyMS: 900, P95LatencyMS: 2100, ErrorRate: 1, State: breaker.Open, LimitedBy: ratelimit.LimitBreaker, Reason: "circuit open after failures, next try in 12s", Events: failures()},
 		}},
 	}
+}
+
+// refusals are those of a host that names the wait.
+func refusals() []ratelimit.Event {
+	at := func(ago time.Duration) time.Time { return noon.Add(-ago) }
+	return []ratelimit.Event{
+		{Time: at(time.Hour), Cause: control.CauseCrawlDelay, Text: "forgotten: there are four after it"},
+		{Time: at(300 * time.Second), Cause: control.CauseRefused, Text: "the host refused at 4.00/s: nothing for 60s, then one trial"},
+		{Time: at(240 * time.Second), Cause: control.CauseHalfOpen, Text: "never told: the trial is"},
+		{Time: at(240 * time.Second), Cause: control.CauseTrial, Text: "the trial failed: nothing for 2s, then one trial"},
+		{Time: at(238 * time.Second), Cause: control.CauseMeasured, Text: "the ceiling was measured between two refusals: on at 2.00/s"},
+		{Time: at(5 * time.Second), Cause: control.CauseRetryAfter, Text: "never told: the refusal is"},
+		{Time: at(5 * time.Second), Cause: control.CauseRefused, Text: "the host refused at 2.00/s: nothing for 1m40s, then one trial"},
+	}
+}
+
+// failures are those of a host whose circuit is open.
+func failures() []ratelimit.Event {
+	return []ratelimit.Event{{
+		Time: noon.Add(-3 * time.Second), Cause: control.CauseFailures, State: breaker.Open,
+		Text: "requests failed at 0.100/s: nothing for 15s, then one trial",
+	}}
 }
 
 // One report at three widths: what is told first stays, what gives way is the detail.
 func TestReport(t *testing.T) {
 	for _, columns := range []int{40, 80, 140} {
 		var b bytes.Buffer
-		r := report{snap: busy(), columns: columns, records: "pages.jsonl"}
+		r := report{snap: busy(), columns: columns, records: "pages.jsonl", events: "8 in events.jsonl"}
 		require.NoError(t, r.write(&b))
 		golden(t, fmt.Sprintf("report-%d.golden", columns), b.String())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/ratelimit/simulate"
 )
 
 // What the help of the main command says, in lines of 80 columns at most: a test holds
@@ -69,8 +70,8 @@ func rootCommand(s streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), configCommand(s), statsCommand(s), testsiteCommand(s),
-		completionCommand(s), versionCommand(s),
+		demoCommand(s), configCommand(s), statsCommand(s), hostsCommand(s), testsiteCommand(s),
+		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().Bool("version", false, "print the version")

@@ -134,7 +134,7 @@ func (v *flagValue) Type() string {
 // placeholder says what to write for a value where the type alone does not.
 func placeholder(f config.Flag) string {
 	switch f.Path {
-	case "output.path", "seeds.file", "stats.path":
+	case "output.path", "output.events", "ratelimit.remember", "seeds.file", "stats.path":
 		return "file"
 	case "scope.include", "scope.exclude":
 		return "regexp"

@@ -59,7 +59,8 @@ func statsCommand(s streams) *cobra.Command {
 		Short: "Show what a stats file says: totals, and per host what limits it",
 		Long: `Stats shows the newest state of a crawl that writes its state to a file: totals,
 what went wrong, and for each host its rate, latency and circuit, what limits
-it, and how long it is idle for that. The file - is standard input.`,
+it, and how long it is idle for that. Of the hosts with the most trouble it also
+tells what happened last. The file - is standard input.`,
 		Example: `  crawl --stats s.json -o p.jsonl https://example.com/ &
   crawl stats s.json       the newest state in the file
   kill -USR1 PID           makes a running crawl write one at once`,

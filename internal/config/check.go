@@ -51,6 +51,14 @@ func fileName(s string) error {
 	return printable(s)
 }
 
+// noStream is for files that are read and replaced, as a stream cannot be.
+func noStream(s string) error {
+	if s == "-" {
+		return errors.New(`"-" cannot be read back as a file can; give a file name, or ./- for a file of that name`)
+	}
+	return printable(s)
+}
+
 // expression is for patterns over URLs. An empty one matches everything, which is
 // never what somebody meant to write.
 func expression(s string) error {

@@ -176,6 +176,9 @@ type Output struct {
 	Text bool `yaml:"text"`
 	// Links writes the links of each page (default true). False: left out.
 	Links bool `yaml:"links"`
+	// Events is a file for what changed the rate of a host and why, or "-" for standard
+	// error (default ""). Empty: not written.
+	Events string `yaml:"events"`
 }
 
 // Frontier bounds the memory of the URLs known. As package frontier counts it, a

@@ -65,6 +65,15 @@ type RateLimit struct {
 	// GlobalRPS bounds the requests per second over all hosts (default 0). Zero: no
 	// limit.
 	GlobalRPS float64 `yaml:"global_rps"`
+	// IPRPS bounds the requests per second over all hosts at one IP address, of IPv6 in
+	// one /64 (default 0). Zero: no limit.
+	IPRPS float64 `yaml:"ip_rps"`
+	// SiteRPS bounds the requests per second over all hosts of one registrable domain,
+	// such as example.co.uk (default 0). Zero: no limit.
+	SiteRPS float64 `yaml:"site_rps"`
+	// Remember is the file in which what is learned of hosts is kept for the next crawl
+	// (default ""). Empty: none.
+	Remember string `yaml:"remember"`
 	// StatsWindow is the time over which failures are counted (default 30s). Zero is
 	// refused.
 	StatsWindow time.Duration `yaml:"stats_window"`

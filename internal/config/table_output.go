@@ -27,6 +27,12 @@ var outFields = []field{
 		doc:    "write the links of each page",
 		unless: "leave the links out of the records",
 	},
+	// A file of its own: beside the records it would be in the way of who reads those.
+	{
+		path: "output.events", kind: kindText, flag: "events",
+		doc: "file for what changed a host's rate and why, a JSON line each, - = standard error; empty = none", example: "events.jsonl",
+		check: printable,
+	},
 	// Both bounds are there to stop a trap of endless URLs before memory does.
 	{
 		path: "frontier.max_urls", kind: kindInt, unit: "URLs", def: "10000000", min: "1", max: "1000000000",

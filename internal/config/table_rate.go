@@ -112,6 +112,24 @@ var rateFields = []field{
 		zero: "no limit", flag: "global-rate",
 		doc: "requests per second over all hosts; 0 = no limit", example: "100",
 	},
+	// Hosts at one address that refuse together are found out without it; this is for an
+	// operator who has said what all his hosts together bear.
+	{
+		path: "ratelimit.ip_rps", kind: kindRate, def: "0", min: minRate, max: "1000000",
+		zero: "no limit",
+		doc:  "requests per second over all hosts at one IP address (IPv6: one /64); 0 = no limit", example: "20",
+	},
+	{
+		path: "ratelimit.site_rps", kind: kindRate, def: "0", min: minRate, max: "1000000",
+		zero: "no limit",
+		doc:  "requests per second over all hosts of one registrable domain; 0 = no limit", example: "20",
+	},
+	// Not "memory", which is a bound on bytes wherever else it is a flag.
+	{
+		path: "ratelimit.remember", kind: kindText, flag: "remember",
+		doc: "file in which what is learned of hosts is kept for the next crawl; empty = none", example: "hosts.jsonl",
+		check: noStream,
+	},
 	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.
 	{
 		path: "ratelimit.stats_window", kind: kindDuration, def: "30s", min: "100ms", max: "1h",

@@ -192,9 +192,23 @@ func (l *loader) checkRest() {
 		l.report("log.verbose", l.origins["log.verbose"], "contradicts log.quiet, which is true too%s; give one of --quiet and --verbose",
 			l.place("log.quiet"))
 	}
+	// It is replaced again and again, with all that another would have written into it.
+	for _, path := range []string{"output.path", "output.events", "stats.path", "seeds.file"} {
+		if r := c.RateLimit.Remember; r != "" && r != "-" && r == get(c, path) {
+			l.report("ratelimit.remember", l.origins["ratelimit.remember"], "%s is %s as well%s; change --remember or %s",
+				quote(r), path, l.place(path), l.handle(path))
+		}
+	}
 	// Two writers of one stream cut into each other's lines.
 	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
 		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",
 			quote(c.Stats.Path), l.place("output.path"))
+	}
+	// Here "-" is another stream than theirs.
+	for _, path := range []string{"output.path", "stats.path"} {
+		if e := c.Output.Events; e != "" && e != "-" && e == get(c, path) {
+			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change --events or %s",
+				quote(e), path, l.place(path), l.handle(path))
+		}
 	}
 }

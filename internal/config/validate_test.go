@@ -75,6 +75,30 @@ func TestValidateWhatAProgramMade(t *testing.T) {
 			`stats.path: "-" is where the records go as well; change --stats or --output`,
 		},
 		{
+			"events among the records", func(c *Config) { c.Output.Path, c.Output.Events = "x", "x" },
+			`output.events: "x" is output.path as well; change --events or --output`,
+		},
+		{
+			"events among the snapshots", func(c *Config) { c.Stats.Path, c.Output.Events = "x", "x" },
+			`output.events: "x" is stats.path as well; change --events or --stats`,
+		},
+		{
+			"records over the memory", func(c *Config) { c.Output.Path, c.RateLimit.Remember = "x", "x" },
+			`ratelimit.remember: "x" is output.path as well; change --remember or --output`,
+		},
+		{
+			"snapshots over the memory", func(c *Config) { c.Stats.Path, c.RateLimit.Remember = "x", "x" },
+			`ratelimit.remember: "x" is stats.path as well; change --remember or --stats`,
+		},
+		{
+			"memory over the seeds", func(c *Config) { c.Seeds.File, c.RateLimit.Remember = "x", "x" },
+			`ratelimit.remember: "x" is seeds.file as well; change --remember or --input-file`,
+		},
+		{
+			"memory in a stream", func(c *Config) { c.RateLimit.Remember = "-" },
+			`ratelimit.remember: "-" cannot be read back as a file can; give a file name, or ./- for a file of that name`,
+		},
+		{
 			"quiet and verbose", func(c *Config) { c.Log.Quiet, c.Log.Verbose = true, true },
 			"log.verbose: contradicts log.quiet, which is true too; give one of --quiet and --verbose",
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"time"
 
@@ -26,6 +27,8 @@ type Limiter interface {
 	frontier.Pacer
 	// SetCrawlDelay makes robots.txt's wish an obligation of the host.
 	SetCrawlDelay(domain string, d time.Duration)
+	// SetAddress tells where the host was found, so that it is paced with others there.
+	SetAddress(domain string, addr netip.Addr)
 }
 
 var _ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
@@ -49,6 +52,8 @@ type Page struct {
 
 // Config shapes a crawl. Limiter, Fetcher and Scope are required.
 type Config struct {
+	// The addresses of answers are told to the Limiter, so Fetcher must not use a proxy
+	// for hosts that are to be paced apart.
 	Limiter Limiter
 	Fetcher Fetcher
 	Scope   *scope.Scope

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -29,6 +30,7 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 	}
 	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
 	f.total = max(p.cfg.Clock.Since(f.sent), 1)
+	p.locate(f)
 	f.class = classOf(f.resp, f.err)
 	switch {
 	case stale(f.err):
@@ -41,6 +43,17 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 	}
 	p.stats.request(f)
 	return f
+}
+
+// locate tells the limiter at which address a new connection found the host. A kept
+// connection has been told of.
+func (p *Pipeline) locate(f *fetched) {
+	if f.resp == nil || f.resp.Timings.Reused {
+		return
+	}
+	if at, err := netip.ParseAddrPort(f.resp.RemoteAddr); err == nil {
+		p.cfg.Limiter.SetAddress(f.lease.Host(), at.Addr())
+	}
 }
 
 // urgent reports whether the limiter is to hear of an answer as soon as its header is

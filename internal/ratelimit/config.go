@@ -57,6 +57,8 @@ type Config struct {
 	MaxCrawlDelay time.Duration // longest Crawl-delay that is obeyed; zero means 60s, negative means any
 	MinDelay      time.Duration // least time between two grants of a domain, burst or not; zero means none
 	GlobalRPS     float64       // rate of all domains together, up to 1e6; zero means no such bound
+	IPRPS         float64       // rate of all domains at one address (IPv6: one /64), up to 1e6; zero means no such bound
+	SiteRPS       float64       // rate of all domains of one registrable domain, up to 1e6; zero means no such bound
 	// Hosts are exceptions; the first that matches a domain is its rule. Nil means none.
 	Hosts []HostRule
 
@@ -66,6 +68,11 @@ type Config struct {
 	// OnChange, if set, is called after a rate or a breaker's state has changed, by
 	// the goroutine that changed it and with no lock held. Nil means nobody listens.
 	OnChange func(Change)
+	// OnEvent, if set, is called with what changed a domain and why, in the order in
+	// which it happened to that domain, by the goroutine that noticed or another one that
+	// is about to return, and with no lock held. It must be quick: of what comes while it
+	// runs the last 8 are told after. Nil means nobody listens.
+	OnEvent func(Event)
 	// Clock tells the time and makes timers; nil means the system's.
 	Clock clock.Clock
 	// Rand makes the jitter of RetryDelay; it must be safe for as many goroutines as
@@ -164,7 +171,9 @@ func (c *Config) validate() error {
 		{"AIMDDecrease", c.AIMDDecrease, c.AIMDDecrease > 0 && c.AIMDDecrease < 1, "a factor above 0 and below 1"},
 		{"LatencyDegradeFactor", c.LatencyDegradeFactor, c.LatencyDegradeFactor >= 1 && c.LatencyDegradeFactor <= math.MaxFloat32, "a factor of 1 or more"},
 		{"ErrorRateThreshold", c.ErrorRateThreshold, c.ErrorRateThreshold > 0 && c.ErrorRateThreshold <= 1, "a share above 0, up to 1"},
-		{"GlobalRPS", c.GlobalRPS, c.GlobalRPS == 0 || c.GlobalRPS >= minRPS && c.GlobalRPS <= maxRPS, "0 for no bound, or 1e-6 to 1e6 requests per second"},
+		{"GlobalRPS", c.GlobalRPS, isRate(c.GlobalRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
+		{"IPRPS", c.IPRPS, isRate(c.IPRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
+		{"SiteRPS", c.SiteRPS, isRate(c.SiteRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
 	} {
 		if !f.ok {
 			return fmt.Errorf("ratelimit: %s = %v: want %s", f.name, f.value, f.want)

@@ -21,17 +21,35 @@
 //	limiter.Feedback(host, ratelimit.Feedback{StatusCode: code, Latency: latency, SentAt: sent})
 //
 // Acquire grants at the latest of these instants: the bucket has a token; the last
-// grant lies MinDelay and Crawl-delay back; Retry-After is over; the bucket of all
-// domains has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt] for that
+// grant lies MinDelay and Crawl-delay back; Retry-After is over; each budget that the
+// domain shares with others has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt] for that
 // instant beforehand and so never has anyone wait.
+//
+// # What domains share
+//
+// Beside the budget of all domains there are those of groups: of an address, which
+// [AdaptiveRateLimiter.SetAddress] tells, and of a registrable domain. A group holds
+// its members to the user's cap; and where the hosts at an address turn out to be
+// limited as one, which is found by experiment, a strategy of the group's own paces
+// them together and takes their refusals and orders to wait upon itself, until a
+// member is refused alone. DomainSnapshot.Group says so.
 //
 // # The life of a state
 //
 // It is made by the first call for its domain, at Config.InitialRPS. It is evicted
 // when it has been idle for DomainStateTTL ([AdaptiveRateLimiter.Run]) or when there
 // are more than MaxDomains and it is the longest unused, but never while a permit is
-// out or somebody waits. What it owes stays behind in a tombstone of 56 bytes, from
-// which it is made again: eviction is no way round an obligation.
+// out or somebody waits. What it owes stays behind in a tombstone of 64 bytes at most,
+// from which it is made again: eviction is no way round an obligation. A crawl leaves
+// what it knows to the next one in the same form: [AdaptiveRateLimiter.Remember] tells
+// it and [AdaptiveRateLimiter.Recall] makes tombstones of it. What was learned is
+// believed for a day, an obligation until it ends.
+//
+// # Why a rate is what it is
+//
+// A [DomainSnapshot] says it in a sentence, and has the last [Event] values of the
+// domain: what the host refused or ordered, what the strategy made of that, how the
+// breaker moved. Config.OnEvent is called with each of them as it happens.
 //
 // # What always holds
 //
@@ -45,13 +63,15 @@
 //     cuts again nor raises.
 //   - A breaker judges only what was sent since its last change of state, counts
 //     only overload, and never an order to wait or a caller who gave up.
-//   - A ready Acquire, a Release and a Feedback allocate nothing, and no hook is
-//     called and no clock waited for with a lock held.
+//   - A ready Acquire, a Release and a Feedback allocate nothing, unless there is an
+//     event to keep, and no hook is called and no clock waited for with a lock held.
 //
 // # What it does not do
 //
 // It sends nothing, reads no header ([header] does) and retries nothing; it has no
-// goroutine but the one in which its owner calls Run; and it keeps nothing on disk.
+// goroutine but the one in which its owner calls Run; and it keeps nothing on disk
+// ([memory] does).
 //
+// [memory]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/memory
 // [header]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/header
 package ratelimit

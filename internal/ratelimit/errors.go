@@ -55,9 +55,10 @@ const (
 	LimitRule                    // the user: a delay, or the ceiling of the rate
 	LimitBreaker                 // an open breaker, or a half-open one whose probe is out
 	LimitGlobal                  // the rate of all domains together
+	LimitShared                  // the rate of the domains behind one address, or of one registrable domain
 )
 
-var limitNames = [...]string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global"}
+var limitNames = [...]string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared"}
 
 // String is the name that logs and snapshots carry.
 func (l Limit) String() string {

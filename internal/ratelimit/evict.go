@@ -28,18 +28,19 @@ type shard struct {
 	_       [64]byte // the next shard's lock is on another cache line
 }
 
-// tombstone is what an evicted domain still owes, in 56 bytes. Latency, error window
+// tombstone is what an evicted domain still owes, or one of an earlier crawl that was
+// recalled, in at most 64 bytes: a cache line. Latency, error window
 // and a closed breaker's memory of failures are forgotten: they describe half a
-// minute that is over. Tombstones too are bounded; the longest unused is forgotten,
+// minute that is over. So is the bucket's level: it is taken to have been empty at
+// the last grant, which is true without bursts and costs no more than one with them.
+// Tombstones too are bounded; the longest unused is forgotten,
 // and its domain starts as an unknown one, which is slower than what it had earned
 // but for an obligation that outlives MaxTombstones newer ones.
 type tombstone struct {
-	retryUntil clock.Instant
-	lastGrant  clock.Instant
+	retryUntil clock.Instant // never, if there was none
+	lastGrant  clock.Instant // never, if there was none
 	crawlDelay time.Duration
-	memory     control.Memory // of the strategy
-	level      int64
-	at         clock.Instant // when the bucket had that level
+	memory     control.Memory // of the strategy; what it learned is forgotten a day after the last grant
 }
 
 func (l *AdaptiveRateLimiter) makeShards() (err error) {
@@ -52,12 +53,14 @@ func (l *AdaptiveRateLimiter) makeShards() (err error) {
 		if sh.states, err = simplelru.NewLRU[*state, struct{}](math.MaxInt, nil); err != nil {
 			return fmt.Errorf("ratelimit: %w", err)
 		}
-		if sh.tombs, err = simplelru.NewLRU[string, tombstone](max(1, l.cfg.MaxTombstones/n), nil); err != nil {
+		if sh.tombs, err = simplelru.NewLRU[string, tombstone](l.tombsPerShard(), nil); err != nil {
 			return fmt.Errorf("ratelimit: %w", err)
 		}
 	}
 	return nil
 }
+
+func (l *AdaptiveRateLimiter) tombsPerShard() int { return max(1, l.cfg.MaxTombstones/l.cfg.Shards) }
 
 func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.check&l.mask] }
 
@@ -93,6 +96,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	sh.tombs.Remove(domain)
 	s := t.revive(r, now)
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
+	l.joinSite(s, now)
 	sh.index.put(id.tag, s)
 	sh.states.Add(s, struct{}{})
 	return s
@@ -126,6 +130,7 @@ func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 // buryLocked evicts a state. Both locks are held.
 func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
+	l.shared.part(now, s)
 	sh.states.Remove(s)
 	sh.index.remove(l.tagOf(s.domain), s)
 	sh.granted += s.granted
@@ -138,30 +143,34 @@ func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant)
 // tombstoneLocked is what the state owes, if it owes anything.
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
-	t = tombstone{
-		retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay,
-		level: s.bucket.levelAt(now, s.capacity), at: now,
-	}
+	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay}
 	if m := s.strategy.Memory(now); s.taught {
 		t.memory = m
 	}
 	spacing, _ := s.spacingLocked()
 	owes = t.retryUntil > now || t.crawlDelay > 0 || t.memory != (control.Memory{}) ||
-		t.level < s.capacity || s.lastGrant.Add(spacing) > now
+		s.bucket.levelAt(now, s.capacity) < s.capacity || s.lastGrant.Add(spacing) > now
 	return t, owes
 }
 
 // revive makes a state of a tombstone; of the zero tombstone, that of a new domain.
 func (t tombstone) revive(r *rules, now clock.Instant) *state {
-	s := newState(r, max(now, t.at), t.memory)
 	if t == (tombstone{}) {
-		return s
+		return newState(r, now, t.memory)
 	}
+	now = max(now, t.lastGrant)
+	if now.Sub(t.lastGrant) >= memoryTTL {
+		t.memory = control.Memory{Held: t.memory.Held}
+	}
+	s := newState(r, now, t.memory)
 	s.retryUntil, s.lastGrant, s.crawlDelay = t.retryUntil, t.lastGrant, t.crawlDelay
 	s.taught = t.memory != (control.Memory{})
-	s.bucket.level, s.bucket.at = min(t.level, s.capacity), t.at
-	s.replanLocked(max(now, t.at))
+	if t.lastGrant != never {
+		s.bucket.level, s.bucket.at = 0, t.lastGrant
+	}
+	s.replanLocked(now)
 	s.told = s.stateLocked(now)
+	s.noteRevivalLocked(now)
 	return s
 }
 
@@ -195,4 +204,5 @@ func (l *AdaptiveRateLimiter) sweep() {
 		}
 		sh.mu.Unlock()
 	}
+	l.shared.sweep(l.now())
 }

@@ -55,8 +55,8 @@ type AdaptiveRateLimiter struct {
 	epoch    time.Time    // instant zero
 	seed     maphash.Seed // of identities
 	shards   []shard
-	mask     uint64  // len(shards)-1
-	global   *global // nil for no bound
+	mask     uint64 // len(shards)-1
+	shared   shared
 
 	ungoverned   atomic.Uint64 // permits granted while not enabled
 	throttled    atomic.Uint64
@@ -76,7 +76,7 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed(), global: newGlobal(cfg.GlobalRPS)}
+	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed()}
 	l.control = control.Config{
 		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease, Degrade: cfg.LatencyDegradeFactor, Hold: cfg.OpenStateDuration,
 		Breaker: breaker.Config{
@@ -93,6 +93,9 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	}
 	if l.window, err = estimate.NewWindow(cfg.StatsWindow, cfg.StatsBucket); err != nil {
 		return nil, fmt.Errorf("ratelimit: %w", err)
+	}
+	if err = l.makeShared(); err != nil {
+		return nil, err
 	}
 	l.base = cfg.rules()
 	l.base.l = l
@@ -198,8 +201,12 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	s := l.lock(domain)
 	now := s.nowLocked()
 	before := s.bucket.rate
+	was := s.crawlDelay
 	s.crawlDelay = d
 	s.replanLocked(now)
+	if d != was {
+		s.noteDelayLocked(now, before)
+	}
 	s.rearmLocked(now)
 	l.unlock(s, domain, before)
 }
@@ -208,7 +215,9 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 // ones for the domain, and all further ones for any, would not wait, and what it would wait for; the zero time and LimitNone if
 // that is now. While a half-open breaker's probe is out it is the time at which the
 // probe counts as lost. It is a forecast: what is learned in the meantime moves it.
-// It changes nothing and makes no state for a domain that has none.
+// It takes nothing and makes no state for a domain that has none. Where domains share
+// a budget, one that is told now has its token kept in view for 20 milliseconds: the
+// next one that asks is told of the token after.
 func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Time, why Limit) {
 	if !l.cfg.Enabled {
 		return time.Time{}, LimitNone
@@ -217,6 +226,10 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	s.mu.Lock()
 	now := s.nowLocked()
 	instant, why := s.readyLocked(now, max(ahead, 0), max(ahead, all, 0))
+	if why == LimitNone {
+		sh := s.sharesLocked()
+		l.shared.promise(&sh, now)
+	}
 	s.mu.Unlock()
 	if why == LimitNone {
 		return time.Time{}, LimitNone
@@ -227,16 +240,18 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 // unlock ends what was done under the domain's lock and then, with no lock held,
 // reports what has changed since the rate was before.
 func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
-	if l.cfg.OnChange == nil {
-		s.mu.Unlock()
-		return
+	tell := s.tellLocked()
+	var news Change
+	if l.cfg.OnChange != nil {
+		news = Change{domain, before.rps(), s.bucket.rate.rps(), s.told, s.stateLocked(s.bucket.at)}
+		s.told = news.ToState
 	}
-	from, to := s.told, s.stateLocked(s.bucket.at)
-	s.told = to
-	news := Change{Domain: domain, FromRPS: before.rps(), ToRPS: s.bucket.rate.rps(), FromState: from, ToState: to}
 	s.mu.Unlock()
-	if news.FromRPS != news.ToRPS || from != to {
+	if news.FromRPS != news.ToRPS || news.FromState != news.ToState {
 		l.cfg.OnChange(news)
+	}
+	if tell {
+		s.tell()
 	}
 }
 
@@ -252,5 +267,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	sh.mu.RLock()
 	t, _ := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
-	return t.revive(l.rulesFor(domain), l.now()), false
+	s = t.revive(l.rulesFor(domain), l.now())
+	l.findSite(s, domain)
+	return s, false
 }

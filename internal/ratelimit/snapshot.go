@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // LimiterSnapshot is the state of a limiter at one moment. Its size is bounded by
@@ -25,12 +26,14 @@ type LimiterSnapshot struct {
 	Evicted      uint64 `json:"evicted"`       // states evicted
 	OverCap      uint64 `json:"over_cap"`      // states made beyond MaxDomains, all others being active
 
-	Domains    int `json:"domains"`    // states kept
-	Tombstones int `json:"tombstones"` // evicted domains that owe something
-	Open       int `json:"open"`       // domains whose breaker is open
-	HalfOpen   int `json:"half_open"`  // domains whose breaker is half-open, or would be at the next Acquire
-	InFlight   int `json:"in_flight"`  // permits not released
-	Waiting    int `json:"waiting"`    // Acquire calls that wait
+	Domains    int `json:"domains"`          // states kept
+	Tombstones int `json:"tombstones"`       // evicted domains that owe something
+	Open       int `json:"open"`             // domains whose breaker is open
+	HalfOpen   int `json:"half_open"`        // domains whose breaker is half-open, or would be at the next Acquire
+	InFlight   int `json:"in_flight"`        // permits not released
+	Waiting    int `json:"waiting"`          // Acquire calls that wait
+	Groups     int `json:"groups,omitempty"` // addresses and registrable domains that are told apart
+	Merged     int `json:"merged,omitempty"` // addresses whose domains are limited as one
 
 	// Top are the domains used last, the latest first.
 	Top []DomainSnapshot `json:"top"`
@@ -52,8 +55,12 @@ type DomainSnapshot struct {
 	NextPermitInMS   float64       `json:"next_permit_in_ms"` // for one who asks now, behind those who wait
 	LimitedBy        Limit         `json:"limited_by"`        // what that permit waits for; if nothing, what paces the domain
 	Reason           string        `json:"reason"`            // the same for people
+	Events           []Event       `json:"events,omitempty"`  // the last that changed it, 8 at most, the oldest first
+
+	Group *GroupSnapshot `json:"group,omitempty"` // what it shares with others and is held by; nil for nothing
 
 	lastActive clock.Instant
+	recent     []control.Event // not yet put into words
 }
 
 // Snapshot sums up what the limiter knows. It looks at every state, one at a time,
@@ -69,6 +76,10 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 		l.addShard(&snap, &l.shards[i])
 	}
 	slices.SortFunc(snap.Top, byUse)
+	snap.Groups, snap.Merged = l.shared.count()
+	for i := range snap.Top {
+		l.putIntoWords(&snap.Top[i])
+	}
 	return snap
 }
 
@@ -128,8 +139,19 @@ func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bo
 	domain = Domain(domain)
 	s, known := l.peek(domain)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.describeLocked(domain, s.nowLocked()), known
+	d = s.describeLocked(domain, s.nowLocked())
+	s.mu.Unlock()
+	l.putIntoWords(&d)
+	return d, known
+}
+
+// putIntoWords fills Events. Sentences take longer than all the rest of a description,
+// so that is done for those that are shown and with no lock held.
+func (l *AdaptiveRateLimiter) putIntoWords(d *DomainSnapshot) {
+	for i := range d.recent {
+		d.Events = append(d.Events, l.eventOf(&d.recent[i]))
+	}
+	d.recent = nil
 }
 
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
@@ -139,14 +161,21 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
-		lastActive: s.lastActive,
+		lastActive: s.lastActive, recent: s.journal.since(0, nil),
 	}
+	d.Group = s.groupLocked(now)
 	at, why := s.readyLocked(now, 0, 0)
 	wait := at.Sub(now)
 	if why == LimitNone {
 		why = s.pacerLocked()
+		if d.Group != nil && d.Group.Rate <= d.FillRate {
+			why = LimitShared
+		}
 	}
-	d.NextPermitInMS, d.LimitedBy, d.Reason = millis(wait), why, s.reasonLocked(why, wait)
+	d.NextPermitInMS, d.LimitedBy, d.Reason = millis(wait), why, s.reasonLocked(now, why, wait)
+	if why == LimitShared && d.Group != nil {
+		d.Reason = d.Group.Reason
+	}
 	return d
 }
 
@@ -159,14 +188,18 @@ func (s *state) pacerLocked() Limit {
 	return s.paceLocked()
 }
 
-func (s *state) reasonLocked(why Limit, wait time.Duration) string {
+func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) string {
 	rps := s.bucket.rate.rps()
 	wait = wait.Round(time.Millisecond)
 	switch why {
 	case LimitStart:
 		return fmt.Sprintf("starting at %.4g/s: nothing learned yet", rps)
 	case LimitLearned:
-		return fmt.Sprintf("learned rate %.4g/s", rps)
+		why := s.strategy.Explain(now)
+		if s.fullLocked() {
+			return fmt.Sprintf("%d requests are out, as many as are sent at once; %s", s.inFlight, why)
+		}
+		return why
 	case LimitCrawlDelay:
 		return fmt.Sprintf("robots.txt asks for %v between requests", s.crawlDelay)
 	case LimitRetryAfter:
@@ -177,9 +210,14 @@ func (s *state) reasonLocked(why Limit, wait time.Duration) string {
 		}
 		return fmt.Sprintf("your rule: at most %.4g/s", s.rules.ceiling.rps())
 	case LimitBreaker:
-		return fmt.Sprintf("circuit %v after failures, next try in %v", s.stateLocked(s.bucket.at), wait)
+		if wait <= 0 {
+			return s.strategy.Explain(now)
+		}
+		return fmt.Sprintf("%s, next try in %v", s.strategy.Explain(now), wait)
 	case LimitGlobal:
 		return fmt.Sprintf("all hosts together: at most %.4g/s", s.rules.l.cfg.GlobalRPS)
+	case LimitShared:
+		return "a rate that it shares with other hosts"
 	case LimitNone:
 	}
 	return "ready"

@@ -31,7 +31,11 @@ func TestSnapshotOfOneDomain(t *testing.T) {
 		"in_flight": 1, "waiting": 0, "top": [{
 			"domain": "a.test", "fill_rate": 0.55, "tokens": 1, "avg_latency_ms": 54.986752, "p95_latency_ms": 99.975168,
 			"latency_target_ms": 1000, "error_rate": 0.5, "state": "closed", "consecutive_fails": 1, "in_flight": 1, "waiting": 0,
-			"next_permit_in_ms": 0, "limited_by": "learned", "reason": "learned rate 0.55/s"}]}`, string(text))
+			"next_permit_in_ms": 0, "limited_by": "learned",
+			"reason": "learned rate 0.55/s: a step up per prompt answer, down by a factor at overload",
+			"events": [{
+				"time": "2026-01-02T03:04:06.5Z", "cause": "failures", "state": "closed", "from_rps": 1.1, "to_rps": 0.55,
+				"hold_ms": 0, "text": "requests failed at 1.10/s: down from 1.10/s to 0.550/s"}]}]}`, string(text))
 	var back LimiterSnapshot
 	require.NoError(t, json.Unmarshal(text, &back))
 	p.Release()
@@ -45,7 +49,7 @@ func TestReasons(t *testing.T) {
 		do     func(r *rig)
 	}{
 		{"starting at 1/s: nothing learned yet", nil, func(*rig) {}},
-		{"learned rate 1.1/s", nil, func(r *rig) { r.request(host, ok(0)) }},
+		{"learned rate 1.1/s: a step up per prompt answer, down by a factor at overload", nil, func(r *rig) { r.request(host, ok(0)) }},
 		{"robots.txt asks for 5s between requests", nil, func(r *rig) { r.SetCrawlDelay(host, 5*time.Second) }},
 		{"the server asked to wait 7s more", nil, func(r *rig) { r.Feedback(host, Feedback{RetryAfter: 7 * time.Second}) }},
 		{"your rule: 2s between requests", func(c *Config) { c.MinDelay = 2 * time.Second }, func(*rig) {}},

@@ -20,7 +20,7 @@ const latencyWeight = 0.2
 // state is all that is known of one domain, under one lock. It is also the permit
 // that a grant hands out, which is why a grant allocates nothing.
 //
-// Lock order: shard, state, global bucket.
+// Lock order: shard, state, shared budgets and groups.
 type state struct {
 	// What an Acquire reads comes first, down to the strategy: three cache lines. In a
 	// wide crawl a domain is cold each time, and a line costs more than the work on it.
@@ -33,24 +33,29 @@ type state struct {
 	taught     bool          // an answer, or a tombstone, has taught something
 	gate       breaker.State // the plan's
 	told       breaker.State // the latest that OnChange was told
+	news       bool          // the journal has what OnEvent was not told
+	favoured   bool          // by a trial of its address
+	heard      uint16        // the latest of the strategy's events, the end of its number
 	inFlight   int32         // permits granted and not released
+	inCap      int32         // bound on inFlight; zero for none
 	bucket     bucket
 	capacity   int64         // of the bucket: the user's, and what the strategy needs to catch up
 	retryUntil clock.Instant // end of the latest Retry-After
 	notBefore  clock.Instant // the plan's, as the next two
 	review     clock.Instant
-	inCap      int32         // bound on inFlight; zero for none
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
 	crawlDelay time.Duration // of robots.txt, capped; zero for none
 	granted    uint64
-	line       *line // nil while nobody waits
+	line       *line  // nil while nobody waits
+	site, addr *group // that the domain belongs to; nil for none
 	strategy   control.Strategy
 
 	domain  string
 	latency estimate.EWMA // of answers, in nanoseconds; the target until there is one
 	window  estimate.Window
 	tail    estimate.Quantile // latencies of the last answers
+	journal *journal          // of events; nil before the first
 }
 
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
@@ -62,6 +67,7 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
 	}
 	s.replanLocked(now)
+	s.journal, s.news = nil, false // what a strategy remembers is no news
 	return s
 }
 
@@ -84,6 +90,9 @@ func (s *state) ceilingLocked() rate {
 func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacity)
 	p := s.strategy.Plan(now)
+	if uint16(p.Event.Number) != s.heard || p.State != s.gate {
+		s.notePlanLocked(now, &p, s.gate)
+	}
 	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())
 	s.gate, s.inCap, s.review = p.State, int32(p.InFlight), p.Review
 	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
@@ -91,6 +100,9 @@ func (s *state) replanLocked(now clock.Instant) {
 	}
 	s.capacity = s.rules.capacity + min(int64(s.bucket.rate)*int64(min(p.CatchUp, time.Second)), token)
 	s.bucket.level = min(s.bucket.level, s.capacity)
+	if s.favoured || s.addr != nil && s.rules.l.shared.live.Load() > 0 {
+		s.favourLocked()
+	}
 }
 
 // stateLocked is where the breaker stands: an open one whose time is over is
@@ -193,8 +205,12 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 		probes := min(s.rules.l.cfg.OpenStateDuration, longest/time.Duration(ahead+1)) * time.Duration(ahead)
 		at, why = max(at, max(now, s.notBefore).Add(probes)), LimitBreaker
 	}
-	if t := s.rules.l.global.when(now, all); t > at {
-		at, why = t, LimitGlobal
+	sh := s.sharesLocked()
+	if t, limit := s.rules.l.shared.when(&sh, now, all); t > at {
+		at, why = t, limit
+	}
+	if (why == LimitLearned || why == LimitStart) && s.notBefore <= now && s.review > now && s.review < at {
+		at = s.review // the rate may be higher by then
 	}
 	return at, why
 }
@@ -214,14 +230,17 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	}
 	waiting := s.waitingLocked()
 	at, why := s.scheduleLocked(now, waiting)
-	if at <= now && waiting == 0 && now <= deadline && !s.fullLocked() && l.global.tryTake(now) {
-		return s.grantLocked(now), nil
+	sh := s.sharesLocked()
+	if at <= now && waiting == 0 && now <= deadline && !s.fullLocked() {
+		if t, ok := l.shared.tryTake(&sh, now); ok {
+			return s.grantLocked(now, t), nil
+		}
 	}
 	if waiting >= l.cfg.MaxWaiters {
 		return nil, fmt.Errorf("acquire %s: %w: %d", domain, ErrTooManyWaiters, waiting)
 	}
-	if t := l.global.when(now, 0); t > at {
-		at, why = t, LimitGlobal
+	if t, limit := l.shared.when(&sh, now, 0); t > at {
+		at, why = t, limit
 	}
 	if at > deadline {
 		return nil, &WaitError{Domain: domain, Wait: at.Sub(now), Limit: why}
@@ -230,20 +249,20 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 }
 
 // grantLocked takes what a grant at now costs, all conditions being met.
-func (s *state) grantLocked(now clock.Instant) Permit {
+func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
 	s.bucket.take()
 	s.lastGrant = now
 	s.inFlight++
 	s.granted++
 	trial := s.strategy.Sent(now, int(s.inFlight))
-	if trial == 0 {
+	if trial == 0 && t.trial == 0 {
 		return s
 	}
 	s.replanLocked(now)
-	if s.gate != breaker.Closed {
+	if trial != 0 && s.gate != breaker.Closed {
 		s.dismissLocked() // who waits behind a probe would wait for its verdict, not for a token
 	}
-	return &probe{state: s, trial: trial}
+	return &probe{state: s, trial: trial, ticket: t}
 }
 
 // Release gives the permit back.
@@ -267,30 +286,37 @@ func (s *state) releaseLocked() {
 // probe is the permit of a half-open breaker's probe. Released without feedback it
 // is a lost one: its slot is free for the next, and no verdict is passed.
 type probe struct {
-	state *state
-	trial uint32
+	state  *state
+	trial  uint32 // zero if it is only the group's
+	ticket ticket
 }
 
 func (p *probe) Release() {
 	s := p.state
 	s.mu.Lock()
-	now := s.nowLocked()
-	s.strategy.Lost(now, p.trial)
+	now, before := s.nowLocked(), s.bucket.rate
+	if p.trial != 0 {
+		s.strategy.Lost(now, p.trial)
+	}
+	p.ticket.lost(now)
 	s.replanLocked(now)
 	s.releaseLocked()
 	s.rearmLocked(now)
-	s.mu.Unlock()
+	s.rules.l.unlock(s, s.domain, before)
 }
 
 // learnLocked takes in what became of the request sent at sentAt.
 func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if fb.RetryAfter > 0 {
+		s.noteOrderLocked(now, sentAt, fb)
 		s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
 	}
 	// The spacing that a host asks for is between requests, and one may have gone out
 	// later than it was granted: a connection had to be made, or the machine was busy.
 	s.lastGrant = max(s.lastGrant, sentAt)
-	s.observeLocked(now, sentAt, class, fb)
+	if !s.heardLocked(now, sentAt, class, fb) {
+		s.observeLocked(now, sentAt, class, fb)
+	}
 	s.replanLocked(now)
 	if s.shutLocked(now) {
 		s.dismissLocked()

@@ -27,7 +27,8 @@ type waiter struct {
 	prev, next *waiter
 	err        error // why the waiter was dismissed; nil while in line
 
-	global globalPlace
+	places [numScopes]place // in the lines of shared budgets
+	seq    uint64           // its turn in all of them; zero while it stands in none
 }
 
 func (w *waiter) nudge() {
@@ -48,10 +49,10 @@ func (s *state) joinLocked(w *waiter) {
 	s.line.n++
 }
 
-// leaveLocked takes w out of the line and of the global one, and wakes who is the
-// head now.
+// leaveLocked takes w out of the line and of those of shared budgets, and wakes who
+// is the head now.
 func (s *state) leaveLocked(w *waiter) {
-	s.rules.l.global.leave(w)
+	s.rules.l.shared.leave(w)
 	ln := s.line
 	if ln.n--; ln.n == 0 {
 		s.line = nil // an idle domain needs no line
@@ -178,12 +179,20 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 	}
 	at, why := s.scheduleLocked(now, 0)
 	if at <= now && s.fullLocked() {
-		at, why = forever, LimitLearned
+		// A release wakes the waiter; when that will be nobody knows. One who cannot wait
+		// for ever is told at his deadline, though his context may have no timer.
+		at, why = w.deadline, LimitLearned
+		if at <= now && at != forever {
+			s.leaveLocked(w)
+			return nil, 0, &WaitError{Domain: w.domain, Wait: time.Duration(token / int64(s.bucket.rate)), Limit: why}
+		}
 	}
+	var t ticket
 	if at > now {
-		s.rules.l.global.leave(w)
-	} else if at = s.rules.l.global.turn(w, now); at > now {
-		why = LimitGlobal
+		s.rules.l.shared.leave(w)
+	} else {
+		sh := s.sharesLocked()
+		at, why, t = s.rules.l.shared.turn(w, &sh, now)
 	}
 	if at > w.deadline && at != forever {
 		s.leaveLocked(w)
@@ -193,7 +202,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		return nil, at, nil
 	}
 	s.leaveLocked(w)
-	return s.grantLocked(now), now, nil
+	return s.grantLocked(now, t), now, nil
 }
 
 // sleeper keeps one timer for all the waits of a waiter.

@@ -17,6 +17,7 @@ type ceiling struct {
 	ceil        float64 // requests per second; infinite while not known
 	proven      float64 // the last ceiling that was measured and not guessed
 	provisional bool    // guessed: the next cycle measures it
+	climbs      bool    // guessed so roughly that a second search is worth its refusal
 
 	prevAt clock.Instant // when the last refused request was sent: the cycle's begin
 	cycle  int           // admitted in this cycle
@@ -27,9 +28,13 @@ type ceiling struct {
 	resumeCeil float64       // the ceiling then
 	grown      bool          // the cycle was no steady one: it searched upward or was starved
 
-	lag       time.Duration // longest pause of a quota
-	lastOrder time.Duration // the last long Retry-After
-	sameOrder bool          // and it was the one before too
+	windowless bool          // the host's order to wait is no window: the same whatever was admitted
+	short      uint8         // steps by which the next ramp begins lower
+	window     float64       // admitted in one window of a quota
+	refilled   clock.Instant // when a window that refused is sure to be whole again
+	lag        time.Duration // longest pause of a quota
+	lastOrder  time.Duration // the last long Retry-After
+	sameOrder  bool          // and it was the one before too
 }
 
 const (
@@ -52,16 +57,36 @@ func (s *steer) judge(now clock.Instant) (carry bool) {
 		}
 	}()
 	if s.fromMode == searching {
-		est := startCut * min(s.history.between(s.sentAt.Add(-2*time.Second), s.sentAt)/2, s.failRate)
-		if long {
-			est = min(est, s.windowRate(now, pause))
-			s.lag = max(s.lag, pause)
+		est := startCut * min(s.admittedIn(2*time.Second)/2, s.failRate)
+		if s.block {
+			est = 0.95 / startCut * est // it is not searched from above, so the cut is smaller
 		}
-		s.ceil, s.provisional = s.bounded(est), !s.block
+		if long {
+			w := pause
+			if !isRound(s.order) {
+				w += s.sentAt.Sub(s.startAt) // the window began with the first request
+			}
+			s.window = s.admittedIn(w)
+			est = min(est, s.window/seconds(w))
+			s.lag = max(s.lag, pause)
+			s.refilled = now.Add(w)
+		}
+		s.ceil, s.provisional = s.bounded(est), !s.block && (!long || s.order > 0)
+		s.climbs = s.provisional
 		s.stays = false
 		return false
 	}
+	s.climbs = false
+	if long {
+		s.refilled = now.Add(max(s.lag, pause))
+	}
 	switch {
+	case !long && !s.block && s.sentAt < s.refilled:
+		// A sliding window gives back what it took in the order in which it took it: the
+		// search's own growth comes again, and says nothing of the ceiling.
+		s.wait = min(2*s.wait, s.cfg.Hold)
+		s.short = min(s.short+2, 8)
+		return true
 	case s.block:
 		s.ceil = 0.95 * s.failRate
 		if s.fromMode == probing {
@@ -69,8 +94,23 @@ func (s *steer) judge(now clock.Instant) (carry bool) {
 		}
 		s.provisional = false
 		s.verdict(provenBefore)
+	case long && s.windowless && !(s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && s.admittedIn(pause) < 1.15*s.window):
+		s.ceil, s.provisional = min(max(s.sustained(), 0.9*s.failRate), 0.97*s.failRate), false
+		s.lag = max(s.lag, pause)
+		s.verdict(provenBefore)
+	case long && s.sameOrder && s.admittedIn(pause) > 1.6*s.window:
+		// The order is the same, but more was admitted than before it: it is no window.
+		s.windowless = true
+		s.ceil, s.provisional = min(max(s.sustained(), 0.75*s.failRate), 0.97*s.failRate), false
+		s.lag = max(s.lag, pause)
+		s.verdict(provenBefore)
 	case long:
-		s.ceil, s.provisional = min(s.windowRate(now, pause), 0.97*s.failRate), false
+		s.windowless = false
+		if s.window == 0 || !s.sameOrder {
+			s.window = s.admittedIn(pause)
+		}
+		s.ceil, s.provisional = min(s.windowRate(now, pause), 0.97*s.failRate), s.lag == 0 && s.order > 0
+		s.climbs = s.provisional
 		s.lag = max(s.lag, pause)
 		s.verdict(provenBefore)
 	case s.grown && !s.provisional:
@@ -85,16 +125,15 @@ func (s *steer) judge(now clock.Instant) (carry bool) {
 		s.ceil, s.provisional = max(s.proven, 0.95*s.failRate), true
 	case s.cycle >= minCycle:
 		est := s.cycleRate()
-		if s.sentAt.Sub(s.prevAt) > 20*time.Second {
+		if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > 20*time.Second {
 			est = max(est, 0.95*s.failRate)
 		}
-		s.ceil = min(max(est, 0.5*before), 0.97*s.failRate)
+		s.ceil = min(max(est, 0.5*before), 0.985*s.failRate)
 		s.provisional = est < 0.5*before
 		s.verdict(provenBefore)
 	default:
 		return s.tooShort()
 	}
-	s.short = 0
 	return false
 }
 
@@ -116,12 +155,37 @@ func (s *steer) isQuota() bool {
 		s.resumed >= minCycle
 }
 
+// sustained is the least that a bucket with an ordinary burst allowance sustains, if
+// it admitted what it did before the refusal.
+func (s *steer) sustained() float64 {
+	best := 0.0
+	for w := time.Second; w <= time.Minute && clock.Instant(w) < s.sentAt; w += time.Second {
+		best = max(best, (s.admittedIn(w)-probeVolume)/seconds(w))
+	}
+	return best
+}
+
+// isRound reports whether a person chose the order: it is then the same each time, be
+// it the window or not. An order that is worked out is the rest of the window.
+func isRound(order time.Duration) bool {
+	switch order.Round(100*time.Millisecond) / time.Second {
+	case 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600:
+		return true
+	}
+	return false
+}
+
+// admittedIn is what was admitted in as long before the refusal as the pause was.
+func (s *steer) admittedIn(pause time.Duration) float64 {
+	return s.history.between(s.sentAt.Add(-pause), s.sentAt)
+}
+
 // windowRate is what one window of a quota admitted.
 func (s *steer) windowRate(now clock.Instant, pause time.Duration) float64 {
-	before := s.history.between(s.sentAt.Add(-pause), s.sentAt) / seconds(pause)
+	before := s.admittedIn(pause) / seconds(pause)
 	switch {
 	case s.sameOrder: // the order is the window, and refused ones may count
-		return 0.96 * before
+		return s.window / seconds(pause)
 	case s.lag == 0: // errs upwards; one more pause makes it exact
 		return before
 	}
@@ -134,13 +198,15 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration) float64 {
 
 // tooShort is the judgement on a cycle with too few answers to measure anything.
 func (s *steer) tooShort() (carry bool) {
-	s.wait = min(2*s.wait, s.cfg.Hold)
-	if s.short++; s.short < 3 {
-		return true
+	// One more than was admitted, over the time it took, is more than the host sustains.
+	most := float64(s.cycle+s.next+1) / max(seconds(s.sentAt.Sub(s.prevAt)-s.idle/2), 0.001)
+	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
+		s.ceil, s.provisional = most, true
+	} else {
+		s.wait = min(2*s.wait, s.cfg.Hold)
+		s.short = min(s.short+2, 8)
 	}
-	s.short = 0
-	s.ceil, s.provisional = 0.7*s.ceil, true
-	return false
+	return true
 }
 
 func (s *steer) known() bool { return !math.IsInf(s.ceil, 1) }

@@ -69,8 +69,8 @@ func (h *history) between(from, to clock.Instant) float64 {
 	oldest := clock.Instant(max(h.newest/width(ring)-slotsPerRing+1, 0)) * w
 	sum := 0.0
 	for at := max(from/w*w, oldest); at < to && int64(at/w) <= h.newest/width(ring); at += w {
-		part := min(to, at+w) - max(from, at)
-		// The slot of the present is not over: what it holds was sent up to now.
+		// The last slot counts whole: spans end where sending stopped for a while.
+		part := at + w - max(from, at)
 		sum += float64(h.slots[ring][int64(at/w)%slotsPerRing]) * min(1, float64(part)/float64(w))
 	}
 	return sum

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -19,20 +20,21 @@ type hold struct {
 	lastSent    clock.Instant
 	failedAt    clock.Instant // of the last outage
 	forbidAt    clock.Instant // when the first of the run of 403 was sent
+	order       time.Duration // the Retry-After of the event; zero for none
 	wait        time.Duration // least pause; grows with failed trials
 	blockGap    time.Duration // the pause that outlasted the last block
 	failRate    float64       // the rate at the event
 	trials      uint32        // ever
 	next        int           // admitted of what was sent after the refused one
-	tries       uint8         // failed trials of this hold
-	short       uint8         // cycles in a row that were too short to judge
-	forbidden   uint8         // 403s in a row
-	fromMode    mode          // at the event
-	backMode    mode          // to go on with if the event turns out to be noise
-	explicit    bool          // the host said that it refuses
-	dense       bool          // failures followed on each other
-	block       bool          // a run of 403
-	stays       bool          // unused pauses
+	peace       uint8
+	tries       uint8 // failed trials of this hold
+	forbidden   uint8 // 403s in a row
+	fromMode    mode  // at the event
+	backMode    mode  // to go on with if the event turns out to be noise
+	explicit    bool  // the host said that it refuses
+	dense       bool  // failures followed on each other
+	block       bool  // a run of 403
+	stays       bool  // unused pauses
 }
 
 const (
@@ -43,6 +45,9 @@ const (
 	rest = 30
 	// forbidRun is the number of 403 in a row that is a block and no private page.
 	forbidRun = 5
+	// blockWaitMin is a little more than the ten seconds for which the most common block
+	// lasts. Each request renews it, so that asking sooner costs as much again.
+	blockWaitMin = 11 * time.Second
 	// blockWaitMax bounds the waits for the end of a block.
 	blockWaitMax = time.Hour
 )
@@ -84,21 +89,21 @@ func (s *steer) forbid(now clock.Instant, o *Observation) {
 	s.forbidden = 0
 	s.hit(now, o, CauseForbidden)
 	s.sentAt, s.block, s.explicit = s.forbidAt, true, true
-	s.wait = max(s.cfg.Hold, s.blockGap)
+	s.wait = max(blockWaitMin, s.blockGap)
 	s.till = now.Add(max(s.wait, o.RetryAfter))
 }
 
 // hit is the event: the host refuses, or is in trouble.
 func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.fromMode, s.failRate = s.mode, s.rate
-	s.at, s.sentAt, s.refusedTill = now, o.SentAt, now.Add(o.RetryAfter)
+	s.at, s.sentAt, s.refusedTill, s.order = now, o.SentAt, now.Add(o.RetryAfter), o.RetryAfter
 	s.explicit, s.block, s.dense = cause == CauseRefused, false, s.consecutive >= 3
 	s.stopTest()
 	s.noise.clear()
 	spacing := time.Duration(3 / s.rate * float64(time.Second))
-	s.wait = max(s.wait, time.Duration(s.srtt*float64(time.Second)), min(time.Second, spacing))
+	s.wait = max(s.wait, time.Duration(s.srtt*float64(time.Second)), min(time.Second, spacing), min(spacing/3, s.cfg.Hold))
 	if o.RetryAfter >= 3*time.Second {
-		s.sameOrder = o.RetryAfter == s.lastOrder
+		s.sameOrder = math.Abs(float64(o.RetryAfter-s.lastOrder)) <= 0.05*float64(o.RetryAfter)
 		s.lastOrder = o.RetryAfter
 	}
 	s.enter(now, held)
@@ -116,7 +121,7 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.explicit = s.explicit || o.RetryAfter > 0 || o.Class == outcome.Throttled || o.Forbidden
 	s.block = s.block || o.Forbidden
 	if s.block {
-		s.wait = min(max(s.cfg.Hold, s.wait*3/2), blockWaitMax)
+		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
 		s.wait = min(2*s.wait, s.cfg.Hold)
 	}
@@ -144,14 +149,19 @@ func (s *steer) resume(now clock.Instant) {
 	if s.block {
 		s.blockGap = s.wait
 	}
-	s.idle += now.Sub(s.sentAt)
 	if !carry {
-		s.prevAt, s.cycle, s.idle = s.sentAt, 0, now.Sub(s.sentAt)
+		s.idle = 0
+	}
+	// What a bucket surely saves up in a pause is one request.
+	s.idle += max(0, now.Sub(s.sentAt)-s.sentAt.Sub(s.prevAt)/time.Duration(s.cycle+1))
+	if !carry {
+		s.prevAt, s.cycle = s.sentAt, 0
 	}
 	s.cycle += s.next
 	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
 	if (quota && s.fromMode != searching || s.block) && lost > 500*time.Millisecond {
-		s.quietTill = now.Add(rest * lost)
+		s.peace = min(2*max(s.peace, 1), 16)
+		s.quietTill = now.Add(rest * time.Duration(s.peace) / 2 * lost)
 	}
 	if !s.explicit && !s.dense && s.tries == 0 {
 		s.startTest(now, &before)
@@ -187,7 +197,7 @@ func (s *steer) backTo(now clock.Instant, pause time.Duration) {
 		return
 	}
 	s.enter(now, ramping)
-	s.rate = s.bounded(s.cruise() / float64(int(1)<<min(max(s.tries, 1), 4)))
+	s.rate = s.bounded(s.cruise() / float64(int(1)<<(min(max(s.tries, 1), 4)+s.short)))
 }
 
 // ramp doubles the rate with each step until it is cruise.

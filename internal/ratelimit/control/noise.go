@@ -74,6 +74,9 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	}
 	u := n.usual()
 	need := failN + 3*u*float64(n.filled)
+	if s.rate < 5 {
+		need--
+	}
 	if u < 0.001 && (s.mode == probing || n.answers >= 300) {
 		need = 1
 	}

@@ -44,6 +44,8 @@ const (
 	latencyZ     = 4
 	latencyFloor = 0.05 // seconds
 	plainAnswers = 200
+	fewAnswers   = 50
+	leastSpread  = 0.5 // of logarithms: a factor of two either way
 )
 
 // time takes in a latency, of whatever answer.
@@ -68,7 +70,8 @@ func (q *queue) observe(s *steer, now clock.Instant, o *Observation) {
 	q.windowSquare += ln * ln
 	q.windowPlain += l
 	age := now.Sub(q.windowAt)
-	if !(q.windowN >= 16 && age >= time.Second || q.windowN >= 8 && age >= 10*time.Second) {
+	first := q.answers == 0 && q.windowN >= 4
+	if !(first || q.windowN >= 16 && age >= time.Second || q.windowN >= 4 && age >= 5*time.Second) {
 		return
 	}
 	q.judge(s, now)
@@ -86,7 +89,7 @@ func (q *queue) judge(s *steer, now clock.Instant) {
 		return
 	}
 	slow := math.Exp(m)-math.Exp(q.mu) > latencyFloor &&
-		m-q.mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.variance*(1/n+1/float64(q.answers))))
+		m-q.mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
 	if !slow {
 		q.bad = 0
 		if s.mode == draining {
@@ -111,6 +114,15 @@ func (q *queue) judge(s *steer, now clock.Instant) {
 	}
 }
 
+// spread is the variance that latencies have for sure: few answers show less of it
+// than there is.
+func (q *queue) spread() float64 {
+	if q.answers < fewAnswers {
+		return max(q.variance, leastSpread)
+	}
+	return q.variance
+}
+
 // learn moves what is usual towards a window.
 func (q *queue) learn(m, v, plain float64) {
 	n := float64(q.windowN)
@@ -131,7 +143,7 @@ func (q *queue) learn(m, v, plain float64) {
 // queue empties.
 func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	q.undrain = drainMemory{s.ceil, s.provisional, s.mode == searching}
-	done := s.history.between(now.Add(-3*time.Second), now) / 3
+	done := float64(q.windowN-1) / max(seconds(now.Sub(q.windowAt)), 0.001)
 	ceil := 0.98 * min(s.rate, done)
 	if s.mode == probing {
 		ceil = max(ceil, 0.99*s.proven)

@@ -11,6 +11,7 @@ import (
 type quota struct {
 	left  float64 // requests that may still be sent; meaningless after reset
 	reset clock.Instant
+	said  int64 // requests left, in the last answer
 }
 
 // active reports whether the host's own word sets the pace.
@@ -23,7 +24,11 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	if o.Quota.IsZero() || o.Quota.Reset <= 0 {
 		return
 	}
-	q.reset = now.Add(o.Quota.Reset)
+	reset := now.Add(o.Quota.Reset)
+	if q.active(now) && o.Quota.Remaining < q.said {
+		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
+	}
+	q.reset, q.said = reset, o.Quota.Remaining
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
 }
 
@@ -37,6 +42,6 @@ func (q *quota) apply(now clock.Instant, p *Plan) {
 		return
 	}
 	left := max(seconds(q.reset.Sub(now)), 0.001)
-	p.Rate = min(p.Rate, q.left/left)
+	p.Rate = min(p.Rate, (q.left+1)/left) // evenly: the last of n goes before the reset
 	p.Review = min(p.Review, q.reset, now.Add(time.Second))
 }

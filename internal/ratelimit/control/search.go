@@ -33,23 +33,25 @@ type search struct {
 }
 
 const (
-	growth       = 0.35 // per second: 1 to 1000 requests/s in 20 s
-	settle       = 5 * time.Second
-	longestLag   = 300 * time.Second
-	creep        = 0.001
-	probeGain    = 0.03
-	probeVolume  = 25 // a burst allowance hides the limit for as many requests
-	probeWaitMin = 5 * time.Second
-	probeWaitMax = 240 * time.Second
-	recoverWait  = 10 * time.Second
-	peakHalfLife = 20 * time.Minute
+	climbing       = 0.1
+	climbPerAnswer = 1.02
+	growth         = 0.5
+	settle         = 5 * time.Second
+	longestLag     = 300 * time.Second
+	creep          = 0.001
+	probeGain      = 0.03
+	probeVolume    = 25 // a burst allowance hides the limit for as many requests
+	probeWaitMin   = 5 * time.Second
+	probeWaitMax   = 240 * time.Second
+	recoverWait    = 10 * time.Second
+	peakHalfLife   = 20 * time.Minute
 
 	creditStart      = 5
 	creditMax        = 10
 	creditMin        = -4
 	perAnswer        = 0.003
 	perAnswerRecover = 0.01
-	perSecond        = 1.0 / 300
+	perSecond        = 1.0 / 900
 	perSecondRecover = 1.0 / 30
 )
 
@@ -98,6 +100,18 @@ func (s *steer) grow(now clock.Instant) {
 	}
 }
 
+// climb raises a ceiling that is only guessed: a second, slower search. The next
+// refusal measures it.
+func (s *steer) climb(now clock.Instant) {
+	dt := min(seconds(now.Sub(s.stepAt)), 10)
+	s.stepAt = now
+	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(50*time.Second) {
+		return
+	}
+	s.ceil = min(s.ceil*min(math.Exp(climbing*dt/seconds(s.step())), climbPerAnswer), s.ceilMax/(1-margin))
+	s.rate = s.cruise()
+}
+
 // sailOut begins to cruise.
 func (s *steer) sailOut(now clock.Instant) {
 	s.enter(now, cruising)
@@ -137,11 +151,11 @@ func (s *steer) sail(now clock.Instant) {
 	if now >= s.creepAt.Add(time.Second) {
 		dt := min(seconds(now.Sub(s.creepAt)), 2)
 		s.creepAt = now
-		if s.mayRise(now) {
+		if s.mayRise(now) && !s.climbs {
 			s.crawlUp(now, dt)
 		}
 	}
-	if now >= s.probeDue && s.mayRise(now) && !s.quota.active(now) {
+	if now >= s.probeDue && !s.climbs && s.mayRise(now) && !s.quota.active(now) {
 		s.beginProbe(now)
 	}
 }
@@ -157,9 +171,6 @@ func (s *steer) crawlUp(now clock.Instant, dt float64) {
 	tau := max(30, seconds(s.lag))
 	quiet := seconds(now.Sub(max(s.at, s.quietTill, s.modeAt.Add(-time.Hour))))
 	by := creep * 30 / tau * (1 + quiet/tau)
-	if s.provisional {
-		by *= 2
-	}
 	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.ceilMax/(1-margin))
 	s.grown = s.grown || s.ceil > 1.1*s.resumeCeil
 	s.rate = s.cruise()
@@ -184,8 +195,6 @@ func (s *steer) beginProbe(now clock.Instant) {
 	switch {
 	case s.recovering(now):
 		s.gain = 0.25
-	case s.provisional:
-		s.gain = 0.1
 	default:
 		s.gain = probeGain
 	}

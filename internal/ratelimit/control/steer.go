@@ -28,6 +28,7 @@ type steer struct {
 	mode           mode
 	rate           float64
 	modeAt         clock.Instant // since when the mode lasts
+	startAt        clock.Instant // of the first request
 	stepAt         clock.Instant // of the last step of growth, ramp or probe
 	event          Event
 
@@ -91,8 +92,11 @@ const catchUp = 10 * time.Millisecond
 func (s *steer) Plan(now clock.Instant) Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := Plan{Rate: s.rate, Review: now.Add(beat), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
+	p := Plan{Rate: s.rate, Review: now.Add(max(beat, time.Duration(float64(time.Second)/s.rate))), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
 	if s.mode != held {
+		if s.mode == ramping {
+			p.Review = now.Add(beat)
+		}
 		s.quota.apply(now, &p)
 		return p
 	}
@@ -124,6 +128,9 @@ func (s *steer) inFlightBound() int {
 // Sent implements [Strategy].
 func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
 	s.flight.send(now)
+	if s.lastSent == 0 {
+		s.startAt = now
+	}
 	s.quota.send()
 	if s.mode != held {
 		if now > s.lastSent.Add(max(time.Second, time.Duration(3/s.rate*float64(time.Second)))) {
@@ -193,8 +200,11 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	}
 	s.noise.pass(s, now)
 	s.queue.observe(s, now, o)
-	if s.mode == searching {
+	switch {
+	case s.mode == searching:
 		s.grow(now)
+	case s.mode == cruising && s.climbs:
+		s.climb(now)
 	}
 }
 

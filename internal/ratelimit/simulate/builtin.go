@@ -212,9 +212,9 @@ func troubles() []Scenario {
 	}
 	return []Scenario{
 		down("S7", "nginx 100/s, burst 20, 503; 60 s of 500", Answer{Status: internal}, minute),
-		down("S7b", "the same, hanging for 60 s", Answer{Delay: time.Hour}, minute),
-		down("S7c", "the same, refusing connections for 60 s", Answer{Err: syscall.ECONNREFUSED}, minute),
-		down("S7d", "the same, 403 for a minute, three times", Answer{Status: http.StatusForbidden}, flapping),
+		down("S7b", "nginx 100/s, burst 20, 503; hanging for 60 s", Answer{Delay: time.Hour}, minute),
+		down("S7c", "nginx 100/s, burst 20, 503; refusing connections for 60 s", Answer{Err: syscall.ECONNREFUSED}, minute),
+		down("S7d", "nginx 100/s, burst 20, 503; 403 for a minute, three times", Answer{Status: http.StatusForbidden}, flapping),
 		jailed("S11a", "nginx 10/s, burst 20, 429; 403 for 120 s after 10 refusals in a minute", 10),
 		jailed("S11b", "nginx 10/s, burst 20, 429; 403 for 120 s after 4 refusals in a minute", 4),
 	}

@@ -6,13 +6,13 @@
 //
 // A [Scenario] is a host: a [Server] that decides about each request, a [Link] over
 // which requests and answers travel, an [Offer] of URLs to fetch, and the capacity
-// that a perfect client would use. [Scenarios] are the built-in ones, [Find] picks
-// some of them, [Random] draws one that nobody has tuned for, and a Scenario of
-// one's own is a literal.
+// that a perfect client would use. A [Registry] has the built-in ones, to choose from
+// by name, and takes others in: a Scenario of one's own is a literal. [Random] draws
+// one that nobody has tuned for.
 //
 // A [Simulation] is one run of a scenario under one configuration of the engine and
-// its [Result] is what came of it. [Compare] runs many, on all processors, and
-// [Table] prints them.
+// its [Result] is what came of it. A [Comparison] makes many, on all processors, and
+// [Table] prints them. `crawl simulate` is both for the terminal.
 //
 // # How a run goes
 //

@@ -60,13 +60,21 @@ type driver struct {
 	rpsAt    clock.Instant // zero for not asked yet
 }
 
-func (d *driver) run() {
+// run goes from event to event until the end, or until ctx ends.
+func (d *driver) run(ctx context.Context) error {
 	d.look()
-	for {
+	for checked := clock.Instant(0); ; {
 		at := min(d.lookAt, d.events.next())
 		if at >= d.end {
 			d.passSeconds(d.end)
-			return
+			return nil
+		}
+		// Once a second of the run: at every event it would cost as much as the event.
+		if at.Sub(checked) >= time.Second {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			checked = at
 		}
 		d.passSeconds(at)
 		d.clock.now = at

@@ -64,10 +64,10 @@ func (g draw) limiter(sc *Scenario, rps float64, status int) (what string, w tim
 		fallthrough
 	case 2:
 		sc.New = bucket(rps, burst, status, o)
-		return fmt.Sprintf("bucket %.3g/s, burst %.0f%v", rps, burst, o), 0
+		return fmt.Sprintf("bucket %.4g/s, burst %.0f%v", rps, burst, o), 0
 	case 1:
 		sc.New = delaying(rps, burst, status)
-		return fmt.Sprintf("delaying bucket %.3g/s, burst %.0f", rps, burst), 0
+		return fmt.Sprintf("delaying bucket %.4g/s, burst %.0f", rps, burst), 0
 	case 3:
 		sc.New = window(fixed{max: n, window: w, opening: opening(g.IntN(3)), status: status, order: o})
 		return windowed("fixed"), w

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -39,7 +40,12 @@ func Run(sc Scenario, cfg ratelimit.Config, seed uint64) (Result, error) {
 
 // Run runs the simulation to its end. It starts no goroutine, and simulations may
 // run at the same time. It fails if the scenario or the configuration is out of range.
-func (s Simulation) Run() (Result, error) {
+func (s Simulation) Run() (Result, error) { return s.RunContext(context.Background()) }
+
+// RunContext is Run until ctx ends: then it fails with the error of ctx, what it has
+// told so far being all there is. It notices within a second of the run, which takes
+// milliseconds.
+func (s Simulation) RunContext(ctx context.Context) (Result, error) {
 	s.Scenario.setDefaults()
 	if err := s.Scenario.validate(); err != nil {
 		return Result{}, err
@@ -67,7 +73,9 @@ func (s Simulation) Run() (Result, error) {
 		return Result{}, err
 	}
 	d.meter = newMeter(&s.Scenario, cfg.MaxRPS)
-	d.run()
+	if err := d.run(ctx); err != nil {
+		return Result{}, err
+	}
 	return d.meter.result(&s), nil
 }
 

@@ -129,6 +129,8 @@ func TestSlowAnswersTimeOut(t *testing.T) {
 	}.Run()
 	require.NoError(t, err)
 	require.Equal(t, 3*time.Second, at)
+	r, _ = script(t, Scenario{Link: Link{RTT: 200 * ms}, Timeout: 3 * time.Second}, steady(1), Answer{Status: http.StatusOK, Delay: 2800 * ms}, admitted())
+	require.Zero(t, r.First.Failed, "at the last moment is in time")
 }
 
 // The engine is told all that the server said, and when the request was sent.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"path"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -31,11 +30,13 @@ type Scenario struct {
 	New func(rnd *rand.Rand) Server
 }
 
+// The bounds of a Scenario's Duration.
 const (
-	// minDuration is the search and as much again: less has no steady state.
-	minDuration = time.Minute + time.Second
-	// maxDuration keeps a run's record, 20 bytes a second, within 2 MB.
-	maxDuration = 24 * time.Hour
+	// MinDuration is the first minute, the search, and a second: less has no steady
+	// state to speak of.
+	MinDuration = time.Minute + time.Second
+	// MaxDuration keeps a run's record, some 50 bytes a second, within a few MB.
+	MaxDuration = 24 * time.Hour
 )
 
 func (sc *Scenario) setDefaults() {
@@ -50,6 +51,13 @@ func (sc *Scenario) setDefaults() {
 	}
 }
 
+// Length is how long a run takes: Duration, or what zero means.
+func (sc *Scenario) Length() time.Duration {
+	filled := *sc
+	filled.setDefaults()
+	return filled.Duration
+}
+
 // validate rejects what cannot be run, defaults having been set.
 func (sc *Scenario) validate() error {
 	switch {
@@ -57,8 +65,8 @@ func (sc *Scenario) validate() error {
 		return fmt.Errorf("simulate: scenario %q: New is nil: want a func that makes the server", sc.Name)
 	case sc.Capacity == nil:
 		return fmt.Errorf("simulate: scenario %q: Capacity is nil: want requests per second over time", sc.Name)
-	case sc.Duration < minDuration || sc.Duration > maxDuration:
-		return fmt.Errorf("simulate: scenario %q: Duration = %v: want %v to %v", sc.Name, sc.Duration, minDuration, maxDuration)
+	case sc.Duration < MinDuration || sc.Duration > MaxDuration:
+		return fmt.Errorf("simulate: scenario %q: Duration = %v: want %v to %v", sc.Name, sc.Duration, MinDuration, MaxDuration)
 	case sc.MaxRPS < 0 || sc.MaxInFlight < 1 || sc.Timeout <= 0:
 		return fmt.Errorf("simulate: scenario %q: MaxRPS = %v, MaxInFlight = %v, Timeout = %v: want none below zero", sc.Name, sc.MaxRPS, sc.MaxInFlight, sc.Timeout)
 	case sc.Link.RTT < 0 || sc.Link.Jitter < 0:
@@ -75,25 +83,6 @@ func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(sc.Name + "/" + part)) // a hash takes everything
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
-}
-
-// Find returns those of scs whose names match the pattern of [path.Match], such as
-// "S1?" or "*". It fails if the pattern is malformed or nothing matches.
-func Find(scs []Scenario, pattern string) ([]Scenario, error) {
-	var found []Scenario
-	for _, sc := range scs {
-		ok, err := path.Match(pattern, sc.Name)
-		if err != nil {
-			return nil, fmt.Errorf("simulate: scenario pattern %q: %w", pattern, err)
-		}
-		if ok {
-			found = append(found, sc)
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("simulate: no scenario matches %q: the names begin with S, as in S1a", pattern)
-	}
-	return found, nil
 }
 
 // Clairvoyant is the name, in the place of a strategy's, of the client that knows

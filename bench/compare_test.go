@@ -1,0 +1,135 @@
+package bench_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/fetch/realserver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What to compare. The defaults are for `make test`: they show that every client finds
+// its server and is measured.
+var (
+	cellTime = flag.Duration("compare.time", 2*time.Second, "how long each client crawls each server")
+	rtt      = flag.Duration("compare.rtt", 20*time.Millisecond, "round trip between client and server; zero means none is added")
+	servers  = flag.String("compare.servers", "nginx-20", "names of realserver.Kinds, by comma")
+	columns  = flag.String("compare.clients", "", "names of clients, by comma; empty means all that are installed")
+)
+
+// searching is the time a client has to find a limit; what comes after it is how it
+// lives with the limit, and has figures of its own.
+const searching = time.Minute
+
+// client is a crawler under comparison.
+type client struct {
+	name string
+	// crawl asks for page+"0", page+"1" and so on for that long, and some seconds more
+	// at most: what comes later is not counted.
+	crawl func(t *testing.T, page string, d time.Duration)
+}
+
+// TestCompare prints a table: a row per server, a column per client, figures from the
+// server's log. It fails when something did not run, not for a figure: those are for
+// people to read.
+func TestCompare(t *testing.T) {
+	clients := pick(t, installed(t), *columns, func(c client) string { return c.name })
+	kinds := pick(t, realserver.Kinds(), *servers, func(k realserver.Kind) string { return k.Name })
+	table := header(clients)
+	for _, k := range kinds {
+		row := fmt.Sprintf("| %s | %s |", k.Name, k.Rule)
+		for _, c := range clients {
+			cell := "missing" // what stays if the server is not installed: the test is skipped, and says so
+			if !t.Run(k.Name+"/"+c.name, func(t *testing.T) { cell = measure(t, k, c) }) {
+				cell = "failed"
+			}
+			row += " " + cell + " |"
+		}
+		table += row + "\n"
+	}
+	_, err := fmt.Fprint(os.Stdout, "\n", table)
+	require.NoError(t, err)
+}
+
+// pick returns the items that a flag names, in its order, and all without any.
+func pick[T any](t *testing.T, all []T, names string, name func(T) string) []T {
+	t.Helper()
+	if names == "" {
+		return all
+	}
+	var picked []T
+	for n := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(all, func(v T) bool { return name(v) == n })
+		require.GreaterOrEqual(t, i, 0, "%q is not known, or not installed", n)
+		picked = append(picked, all[i])
+	}
+	return picked
+}
+
+func header(clients []client) string {
+	head, rule := "| server | its rule |", "|---|---|"
+	for _, c := range clients {
+		head += " " + c.name + " |"
+		rule += "---|"
+	}
+	return fmt.Sprintf("%v per cell, %v round trip, %s: used %% / refused %%, first minute; after it\n\n%s\n%s\n",
+		*cellTime, *rtt, time.Now().UTC().Format(time.DateOnly), head, rule)
+}
+
+// measure is one cell. No other client is near the server: it was started for this one.
+func measure(t *testing.T, k realserver.Kind, c client) string {
+	server := k.Start(t)
+	page := strings.TrimSuffix(server.Page(0), "0")
+	if *rtt > 0 {
+		near := startRelay(t, strings.TrimPrefix(server.URL, "http://"), *rtt)
+		page = strings.Replace(page, server.URL, "http://"+near, 1)
+	}
+	c.crawl(t, page, *cellTime)
+	server.Stop()
+	cell := figures(t, server.Hits(), k.Available, *cellTime)
+	t.Logf("%s, %s: %s", k.Name, c.name, cell)
+	return cell
+}
+
+// figures takes the time from the first hit: how long a client takes to start is not
+// the question.
+func figures(t *testing.T, hits []realserver.Hit, available float64, d time.Duration) string {
+	t.Helper()
+	require.NotEmpty(t, hits, "nobody came")
+	begin := hits[0].At
+	end := begin.Add(d)
+	mid := begin.Add(min(searching, d))
+	cell := figure(realserver.Measure(hits, begin, mid, available))
+	if mid.Before(end) {
+		cell += "; " + figure(realserver.Measure(hits, mid, end, available))
+	}
+	return cell
+}
+
+func figure(f realserver.Figures) string {
+	return fmt.Sprintf("%.1f / %.2f", 100*f.Used, 100*f.RefusedShare())
+}
+
+// TestFigures holds a cell to what it says about a log that can be counted by hand.
+func TestFigures(t *testing.T) {
+	begin := time.Unix(1_700_000_000, 0)
+	var hits []realserver.Hit
+	for s := range 180 { // one a second, every fourth of the second minute refused; a third that is not looked at
+		h := realserver.Hit{At: begin.Add(time.Duration(s) * time.Second), Status: 200}
+		if s >= 60 && s < 120 && s%4 == 0 {
+			h.Status = 429
+		}
+		hits = append(hits, h)
+	}
+	require.Equal(t, "50.0 / 0.00; 37.5 / 25.00", figures(t, hits, 2, 2*time.Minute))
+	require.Equal(t, "50.0 / 0.00", figures(t, hits, 2, 30*time.Second))
+}

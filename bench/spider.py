@@ -1,0 +1,18 @@
+"""The site of the comparison for Scrapy: page after page, with no end."""
+
+import itertools
+
+import scrapy
+
+
+class Pages(scrapy.Spider):
+    name = "pages"
+
+    def start_requests(self):
+        # Scrapy takes the next one when it has room, so that there is no list to run dry.
+        print("begun", flush=True)  # the time is taken from here, not from Python's start
+        for n in itertools.count():
+            yield scrapy.Request(f"{self.page}{n}")
+
+    def parse(self, response):
+        return None

@@ -1,0 +1,371 @@
+package ratelimit
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// scope is a kind of budget. A domain has at most one of each.
+type scope uint8
+
+const (
+	scopeSite    scope = iota // of a registrable domain
+	scopeAddress              // of an address
+	scopeGlobal               // of all domains; last, because its line is joined last
+	numScopes
+)
+
+// shares are the budgets that a grant is charged to beside the domain's own, nil where
+// there is none.
+type shares [numScopes]*budget
+
+// budget is a bucket that several domains share. A domain's head that may go as far
+// as its domain is concerned takes its place in the line of each of its budgets, in
+// which only the first has a timer.
+//
+// All lines are in the order in which their waiters first joined one. So whoever came
+// first of all who wait is first in each of his lines, and nobody waits for ever.
+type budget struct {
+	bucket     bucket
+	capacity   int64
+	from       clock.Instant // no grant earlier
+	ordered    bool          // because the server said so
+	trying     bool          // because a trial of the controller is out
+	scope      scope
+	n          int32
+	promised   int32 // tokens that were said to be there, and not asked for yet
+	promisedTo clock.Instant
+	head, tail *waiter
+	group      *group // whose budget it is; nil for the one of all domains
+}
+
+// place is a waiter's place in the line of a budget.
+type place struct {
+	in         *budget // nil for no place
+	prev, next *waiter
+}
+
+// ticket is what a budget's controller wants back with the permit.
+type ticket struct {
+	group *group
+	trial uint32 // zero for nothing
+}
+
+// shared are the budgets that domains share. One lock serves them all: a grant takes
+// from all of its budgets or from none, and a domain without any never locks it.
+type shared struct {
+	mu     sync.Mutex // guards what follows, all budgets and all groups; taken last
+	seq    uint64     // of the latest waiter who joined a line
+	groups map[groupKey]*group
+	idle   orphans
+
+	global *budget // nil for no bound; never changes
+
+	bound atomic.Int32 // groups of addresses whose budget holds
+	live  atomic.Int32 // groups that listen to the answers of their members
+}
+
+// newGlobal makes the budget of all domains.
+func newGlobal(rps float64) *budget {
+	if rps == 0 {
+		return nil
+	}
+	return newBudget(rateOf(rps), scopeGlobal)
+}
+
+func newBudget(r rate, sl scope) *budget {
+	c := capacityAt(r)
+	return &budget{bucket: bucket{level: c, rate: r}, capacity: c, from: never, scope: sl}
+}
+
+// capacityAt is what ten milliseconds bring at a rate, at least one token: a timer may
+// be that late, and above a hundred requests per second what it missed would be lost.
+func capacityAt(r rate) int64 {
+	// The rate is bounded first: what the fastest brings would not fit an int64.
+	return max(token, int64(min(r, 100*maxCapacity*perSecond))*(token/int64(100*perSecond)))
+}
+
+// setRate changes the pace from now on. The tokens accrued so far stay.
+func (b *budget) setRate(now clock.Instant, r rate) {
+	b.advance(now)
+	b.bucket.rate, b.capacity = r, capacityAt(r)
+	b.bucket.level = min(b.bucket.level, b.capacity)
+}
+
+func (b *budget) advance(now clock.Instant) {
+	b.bucket.advance(max(now, b.bucket.at), b.capacity)
+}
+
+// review brings the budget up to now, by a new plan if it has a controller whose last
+// plan has run out.
+func (b *budget) review(now clock.Instant) {
+	now = max(now, b.bucket.at) // another domain's clock may have been read later
+	if b.group != nil {
+		b.group.review(now)
+	}
+	b.advance(now)
+}
+
+// when is the earliest instant for a grant that comes after those in line, those
+// promised and ahead more. It changes nothing.
+func (b *budget) when(now clock.Instant, ahead int) clock.Instant {
+	n := int(b.n) + ahead + 1
+	if now < b.promisedTo {
+		n += int(b.promised)
+	}
+	return b.earliest(now, n)
+}
+
+// lookAgain is how soon to ask again while the controller's trial is out: when its
+// answer comes, the other members are not told.
+const lookAgain = 250 * time.Millisecond
+
+// earliest is when the n-th token from now on can be spent, or when that is worth
+// asking again.
+func (b *budget) earliest(now clock.Instant, n int) clock.Instant {
+	t := b.bucket.when(max(now, b.from), b.capacity, n)
+	if b.trying && now < b.from {
+		return min(t, now.Add(lookAgain))
+	}
+	return t
+}
+
+// limit is what somebody waits for whom the budget keeps waiting.
+func (b *budget) limit() Limit {
+	switch {
+	case b.scope == scopeGlobal:
+		return LimitGlobal
+	case b.ordered && b.bucket.at < b.from:
+		return LimitRetryAfter
+	}
+	return LimitShared
+}
+
+// promiseFor is how long a token is kept in view that somebody was told of: as long as
+// a scheduler may take from asking to acquiring.
+const promiseFor = 20 * time.Millisecond
+
+// promise remembers that a domain was told it may go, so that the next one that asks
+// is not told of the same token. It takes nothing: who acquires first goes.
+func (b *budget) promise(now clock.Instant) {
+	if now >= b.promisedTo {
+		b.promised = 0
+	}
+	b.promised++
+	b.promisedTo = now.Add(promiseFor)
+}
+
+// tryTake takes a token of each budget at now for a domain that nobody waits for,
+// unless others were first. The caller grants.
+func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
+	if *sh == (shares{}) {
+		return ticket{}, true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range sh {
+		if b == nil {
+			continue
+		}
+		b.review(now)
+		if b.n > 0 || b.bucket.level < token || b.from > now {
+			return ticket{}, false
+		}
+	}
+	return takeLocked(sh, now), true
+}
+
+// takeLocked takes a token of each budget, all of which have one.
+func takeLocked(sh *shares, now clock.Instant) (t ticket) {
+	for _, b := range sh {
+		if b == nil {
+			continue
+		}
+		b.bucket.take()
+		b.promised = max(b.promised-1, 0)
+		if b.group != nil && b.group.merge != nil {
+			t = ticket{b.group, b.group.sent(max(now, b.bucket.at))}
+		}
+	}
+	return t
+}
+
+// turn takes a token of each budget at now if it is w's turn in all, and returns now;
+// otherwise w is in line, and at is when to come again: forever if somebody else is
+// first, who will nudge w.
+func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instant, why Limit, t ticket) {
+	if *sh == (shares{}) && !w.placed() {
+		return now, LimitNone, ticket{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sl := range scopeGlobal { // all at once, before any of them is looked at
+		h.moveLocked(w, sl, sh[sl])
+	}
+	at = now
+	for sl := range scopeGlobal {
+		at, why = sh[sl].turn(w, now, at, why)
+	}
+	if at > now {
+		// Not yet in the line of all: those behind w may be ready.
+		h.moveLocked(w, scopeGlobal, nil)
+		return at, why, ticket{}
+	}
+	h.moveLocked(w, scopeGlobal, sh[scopeGlobal])
+	if at, why = sh[scopeGlobal].turn(w, now, at, why); at > now {
+		return at, why, ticket{}
+	}
+	h.leaveLocked(w)
+	return now, LimitNone, takeLocked(sh, now)
+}
+
+// turn is when w may come again as far as this budget is concerned, if that is later
+// than at.
+func (b *budget) turn(w *waiter, now, at clock.Instant, why Limit) (clock.Instant, Limit) {
+	if b == nil {
+		return at, why
+	}
+	b.review(now)
+	t := forever
+	if b.head == w {
+		t = b.earliest(now, 1)
+	}
+	if t > at {
+		return t, b.limit()
+	}
+	return at, why
+}
+
+// when is the earliest instant for a grant at the budgets, and what it waits for: of
+// all domains' after all more.
+func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant, why Limit) {
+	at = now
+	if *sh == (shares{}) {
+		return at, LimitNone
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for sl, b := range sh {
+		if b == nil {
+			continue
+		}
+		ahead := 0
+		if scope(sl) == scopeGlobal {
+			ahead = all
+		}
+		if t := b.when(now, ahead); t > at {
+			at, why = t, b.limit()
+		}
+	}
+	return at, why
+}
+
+// promise remembers that a domain with these budgets was told it may go.
+func (h *shared) promise(sh *shares, now clock.Instant) {
+	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
+		return // of the budget of all domains the caller keeps count himself
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range sh[:scopeGlobal] {
+		if b != nil {
+			b.promise(now)
+		}
+	}
+}
+
+// placed reports whether w stands in a line. It needs the lock of w's domain, under
+// which alone a waiter joins and leaves.
+func (w *waiter) placed() bool {
+	for i := range w.places {
+		if w.places[i].in != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// leave gives w's places up, if it has any.
+func (h *shared) leave(w *waiter) {
+	if !w.placed() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaveLocked(w)
+}
+
+func (h *shared) leaveLocked(w *waiter) {
+	for sl := range numScopes {
+		h.moveLocked(w, sl, nil)
+	}
+	w.seq = 0
+}
+
+// moveLocked has w stand in the line of b and of no other budget of that kind.
+func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
+	old := w.places[sl].in
+	if old == b {
+		return
+	}
+	if old != nil {
+		old.remove(w)
+	}
+	if b == nil {
+		return
+	}
+	if w.seq == 0 {
+		h.seq++
+		w.seq = h.seq
+	}
+	b.insert(w)
+}
+
+// insert puts w behind those who came before it, and that is nearly always the end.
+func (b *budget) insert(w *waiter) {
+	after := b.tail
+	for after != nil && after.seq > w.seq {
+		after = after.places[b.scope].prev
+	}
+	p := place{in: b, prev: after, next: b.head}
+	if after != nil {
+		p.next = after.places[b.scope].next
+		after.places[b.scope].next = w
+	} else {
+		b.head = w
+	}
+	if p.next != nil {
+		p.next.places[b.scope].prev = w
+	} else {
+		b.tail = w
+	}
+	w.places[b.scope] = p
+	b.n++
+}
+
+func (b *budget) remove(w *waiter) {
+	p := w.places[b.scope]
+	w.places[b.scope] = place{}
+	b.n--
+	if p.next != nil {
+		p.next.places[b.scope].prev = p.prev
+	} else {
+		b.tail = p.prev
+	}
+	if p.prev != nil {
+		p.prev.places[b.scope].next = p.next
+		return
+	}
+	b.head = p.next
+	b.nudge()
+}
+
+// nudge makes the first in line look again.
+func (b *budget) nudge() {
+	if b.head != nil {
+		b.head.nudge()
+	}
+}

@@ -1,0 +1,306 @@
+package ratelimit
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// listen makes a rig whose events are written down, by the instant since the start.
+func listen(t *testing.T, change func(c *Config)) (*rig, func() []string) {
+	var mu sync.Mutex
+	var told []string
+	r := newRig(t, func(c *Config) {
+		if change != nil {
+			change(c)
+		}
+		c.OnEvent = func(e Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, fmt.Sprintf("%v %s %v %v %v", e.Time.Sub(start), e.Domain, e.Cause, e.State, e.Text))
+		}
+	})
+	return r, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return told
+	}
+}
+
+// A classic breaker's whole way, and what the host and its robots.txt ask for.
+func TestEventsOfClassic(t *testing.T) {
+	r, told := listen(t, func(c *Config) { c.ConsecutiveFailThreshold, c.HalfOpenProbes, c.InitialRPS = 2, 1, 4 })
+	r.SetCrawlDelay(host, 500*time.Millisecond)
+	r.SetCrawlDelay(host, 500*time.Millisecond) // the same again, as with each robots.txt
+	r.to(time.Second)
+	r.request(host, ok(0))
+	r.to(2 * time.Second)
+	r.request(host, status(500))
+	r.to(3 * time.Second)
+	r.request(host, status(500))
+	r.to(18 * time.Second)
+	r.request(host, ok(0))
+	r.to(20 * time.Second)
+	r.request(host, Feedback{StatusCode: 429, RetryAfter: 7 * time.Second, Latency: time.Millisecond})
+	r.to(21 * time.Second)
+	r.SetCrawlDelay(host, 0)
+	require.Equal(t, []string{
+		"0s a.test crawl_delay closed robots.txt asks for 500ms between requests: down from 4.00/s to 2.00/s",
+		"2s a.test failures closed requests failed at 2.00/s: down from 2.00/s to 1.00/s",
+		"3s a.test failures open requests failed at 0.500/s: nothing for 15s, then one trial",
+		"18s a.test half_open half_open the pause is over: one trial may go out",
+		"18s a.test recovered closed the host answers again: on at 0.600/s",
+		"20s a.test retry_after closed the host answered 429 and asked to wait 7s: nothing goes out before",
+		"20s a.test refused closed the host refused at 0.600/s: down from 0.600/s to 0.300/s",
+		"21s a.test crawl_delay closed robots.txt asks for no delay any more: on at 0.300/s",
+	}, told())
+}
+
+// Of the requests that were out when the host ordered to wait, each brings its own order.
+func TestOneEventPerOrder(t *testing.T) {
+	r, told := listen(t, func(c *Config) { c.TokenBucketCapacity = 8 })
+	order := func(sent, wait time.Duration) {
+		r.Feedback(host, Feedback{StatusCode: 503, RetryAfter: wait, SentAt: start.Add(sent)})
+	}
+	r.to(2 * time.Second)
+	order(0, 10*time.Second)
+	order(0, 10*time.Second)
+	r.to(3 * time.Second)
+	order(time.Second, 9*time.Second) // as a date: the same end
+	order(time.Second, 10*time.Second)
+	order(time.Second, time.Minute) // this one asks for more
+	r.to(70 * time.Second)
+	order(69*time.Second, 10*time.Second) // and this one was sent since
+	orders := slices.DeleteFunc(told(), func(line string) bool { return !strings.Contains(line, " retry_after ") })
+	require.Equal(t, []string{
+		"2s a.test retry_after closed the host answered 503 and asked to wait 10s: nothing goes out before",
+		"3s a.test retry_after closed the host answered 503 and asked to wait 1m0s: nothing goes out before",
+		"1m10s a.test retry_after closed the host answered 503 and asked to wait 10s: nothing goes out before",
+	}, orders)
+}
+
+// A host that was forgotten comes back with what it owes; of a stranger there is no news.
+func TestEventOfRevival(t *testing.T) {
+	r, told := listen(t, func(c *Config) { c.DomainStateTTL = time.Minute })
+	r.request("stranger.test", Feedback{})
+	r.request(host, ok(0))
+	r.Feedback(host, Feedback{StatusCode: 429, RetryAfter: 10 * time.Minute, SentAt: start.Add(1)})
+	before := len(told())
+	r.to(2 * time.Minute)
+	r.sweep()
+	require.Zero(t, r.Snapshot().Domains)
+	r.Feedback(host, Feedback{})
+	r.Feedback("stranger.test", Feedback{})
+	require.Equal(t, []string{
+		"2m0s a.test revived closed known from before: on at 0.550/s, after the 8m0s it still has to wait",
+	}, told()[before:])
+}
+
+// Steer's pauses, as a host with a hidden limit of 20 a second and a burst of 5 causes them.
+func TestEventsAndReasonOfSteer(t *testing.T) {
+	var events []Event
+	r := newRig(t, func(c *Config) {
+		c.Strategy, c.InitialRPS, c.MaxRPS = control.NameSteer, 5, 200
+		c.OnEvent = func(e Event) { events = append(events, e) }
+	})
+	cruises := regexp.MustCompile(`^(19|20)\.\d/s: just under the ceiling of (19|20|21)\.\d/s, measured between two refusals (just now|\d+s ago)$`)
+	hidden, last, cruised := 5.0, time.Duration(0), 0
+	for at := time.Duration(0); at < 3*time.Minute; at += 5 * time.Millisecond {
+		r.to(at)
+		if at%time.Second == 0 && at > time.Minute && cruises.MatchString(r.see(host).Reason) {
+			cruised++
+		}
+		p, granted := r.grant(host)
+		if !granted {
+			continue
+		}
+		hidden = min(5, hidden+20*(at-last).Seconds())
+		last = at
+		fb := Feedback{StatusCode: 429, SentAt: r.clk.Now(), Latency: time.Millisecond}
+		if hidden >= 1 {
+			hidden--
+			fb.StatusCode = 200
+		}
+		r.Feedback(host, fb)
+		p.Release()
+	}
+	d := r.see(host)
+	require.Greater(t, cruised, 60, "of 120 seconds; at the end: %s", d.Reason)
+	require.NotEmpty(t, events)
+	for i, e := range events {
+		switch e.Cause {
+		case control.CauseRefused:
+			require.Zero(t, e.ToRPS)
+			require.Positive(t, e.HoldMS)
+			require.Positive(t, e.FromRPS)
+		case control.CauseSearched, control.CauseMeasured, control.CauseProbed:
+			require.Positive(t, e.ToRPS)
+		}
+		require.True(t, i == 0 || !e.Time.Before(events[i-1].Time))
+		require.Equal(t, host, e.Domain)
+	}
+	shown := d.Events
+	require.NotEmpty(t, shown)
+	for i := range shown {
+		shown[i].Domain = host // the snapshot has it outside
+	}
+	require.Equal(t, events[len(events)-len(shown):], shown)
+}
+
+// Only the last are kept, in order, in little memory, and none where nothing happens.
+func TestEventsAreBounded(t *testing.T) {
+	r := newRig(t, nil)
+	r.request(host, ok(0))
+	require.Nil(t, r.lockedJournal(host), "a journal without an event")
+	for i := range 1000 {
+		r.SetCrawlDelay(host, time.Duration(i+1)*time.Millisecond)
+	}
+	shown := r.see(host).Events
+	require.Len(t, shown, 8)
+	for i, e := range shown {
+		require.Equal(t, int64(993+i), e.HoldMS)
+	}
+	j := r.lockedJournal(host)
+	require.Equal(t, []int{8, 8}, []int{len(j.events), cap(j.events)})
+	require.Equal(t, 256, keptEvents*int(unsafe.Sizeof(control.Event{})))
+	require.Equal(t, 40, int(unsafe.Sizeof(journal{})))
+	text, err := json.Marshal(r.see(host))
+	require.NoError(t, err)
+	var back DomainSnapshot
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, shown, back.Events)
+}
+
+func (r *rig) lockedJournal(domain string) *journal {
+	s := r.lock(domain)
+	defer s.mu.Unlock()
+	return s.journal
+}
+
+// The journal's own arithmetic, over its turn.
+func TestJournal(t *testing.T) {
+	var none *journal
+	require.Empty(t, none.since(0, nil))
+	_, found := none.latest(control.CauseProbed)
+	require.False(t, found)
+	j := new(journal)
+	for i := range uint32(20) {
+		j.note(control.Event{Number: i, Cause: control.Cause(1 + i%3)})
+		for seen := range i + 2 {
+			got := j.since(seen, nil)
+			require.Len(t, got, int(min(i+1-seen, keptEvents)))
+			for k := range got {
+				require.Equal(t, i, got[k].Number+uint32(len(got)-1-k))
+			}
+		}
+		e, found := j.latest(control.Cause(1 + i%3))
+		require.True(t, found)
+		require.Equal(t, i, e.Number)
+		_, found = j.latest(control.CauseRevived)
+		require.False(t, found)
+	}
+}
+
+// Many feed one host while its events are told: one hook at a time, in the order of the
+// events, and it may call the limiter.
+func TestEventsAreToldInOrder(t *testing.T) {
+	var inside, calls atomic.Int32
+	var last time.Time
+	var r *rig
+	r = newRig(t, func(c *Config) {
+		c.OnEvent = func(e Event) {
+			if inside.Add(1) != 1 {
+				t.Error("two hooks of one host at once")
+			}
+			if e.Time.Before(last) {
+				t.Errorf("%v was told after %v", e.Time, last)
+			}
+			last = e.Time
+			if calls.Add(1)%10 == 0 {
+				r.SetCrawlDelay(host, time.Duration(calls.Load())*time.Millisecond)
+				r.see(host)
+				runtime.Gosched()
+			}
+			inside.Add(-1)
+		}
+	})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				r.clk.Advance(time.Millisecond)
+				r.SetCrawlDelay(host, time.Duration(1+g*1000+i)*time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, calls.Load())
+	j := r.lockedJournal(host)
+	require.Equal(t, j.n, j.told, "an event was left behind")
+	require.False(t, j.telling)
+}
+
+// What comes while a hook is slow is told after it, as far as it is kept.
+func TestSlowHookIsToldTheLast(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var told []int64
+	r := newRig(t, func(c *Config) {
+		c.OnEvent = func(e Event) {
+			if told = append(told, e.HoldMS); len(told) == 1 {
+				close(entered)
+				<-leave
+			}
+		}
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { r.SetCrawlDelay(host, time.Millisecond) })
+	<-entered
+	for i := range 20 {
+		r.SetCrawlDelay(host, time.Duration(i+2)*time.Millisecond) // none of them waits
+	}
+	close(leave)
+	wg.Wait()
+	require.Equal(t, []int64{1, 14, 15, 16, 17, 18, 19, 20, 21}, told)
+}
+
+// A probe that comes back without an answer may be the last to look at a host.
+func TestStateOfEventsFollowsTheBreaker(t *testing.T) {
+	var states []breaker.State
+	r := newRig(t, func(c *Config) {
+		c.ConsecutiveFailThreshold = 1
+		c.OnEvent = func(e Event) { states = append(states, e.State) }
+	})
+	r.request(host, status(500))
+	r.to(15 * time.Second)
+	p, _ := r.grant(host)
+	p.Release()
+	r.to(20 * time.Second)
+	r.request(host, status(500))
+	require.Equal(t, []breaker.State{breaker.Open, breaker.HalfOpen, breaker.Open}, states)
+}
+
+// Listening costs no allocation while nothing happens.
+func TestListeningAllocatesNothing(t *testing.T) {
+	for _, strategy := range control.Names() {
+		l := ample(t, strategy)
+		l.cfg.OnEvent = func(Event) {}
+		step := steps[2]
+		for range 100 {
+			require.NoError(t, step.do(l, t.Context(), host))
+		}
+		require.Zero(t, testing.AllocsPerRun(1000, func() { _ = step.do(l, t.Context(), host) }), strategy)
+	}
+}

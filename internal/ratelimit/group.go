@@ -1,0 +1,362 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// group is what several domains share: an address or a registrable domain. Its budget
+// holds if the user has set a cap, or if the address was found to have one limit for
+// all who ask there.
+//
+// A group lives as long as it has a member, and after that until its bucket is full
+// again. Then nothing is lost with it: one made anew would be the same.
+type group struct {
+	budget
+
+	l     *AdaptiveRateLimiter
+	key   groupKey
+	cap   rate // of the user; zero for none
+	hosts int  // members
+
+	binds atomic.Bool // the budget holds; read without the lock
+	hears atomic.Bool // watch or merge is set; read without the lock
+
+	watch      *watch        // for signs of one limit; nil while there are none
+	merge      *merge        // the members are paced as one; nil if they are not
+	clearUntil clock.Instant // no further trial: the last one found nothing
+	trials     uint8         // in a row that found nothing
+}
+
+// groupKey is what the members have in common: one of the two.
+type groupKey struct {
+	prefix netip.Prefix
+	site   string
+}
+
+// String is the name that snapshots and reasons carry.
+func (k groupKey) String() string {
+	switch {
+	case k.site != "":
+		return "site:" + k.site
+	case k.prefix.IsSingleIP():
+		return "ip:" + k.prefix.Addr().String()
+	}
+	return "ip:" + k.prefix.String()
+}
+
+// addressKey is the key of an address. Of IPv6 a customer has at least a /64, and can
+// serve each name from another address of it.
+func addressKey(addr netip.Addr) groupKey {
+	addr = addr.Unmap().WithZone("")
+	if !addr.IsValid() || addr.IsUnspecified() {
+		return groupKey{}
+	}
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, _ := addr.Prefix(bits) // bits fit the address
+	return groupKey{prefix: prefix}
+}
+
+// siteKey is the key of a domain's registrable domain: the public suffix and one label.
+// Addresses, names of one label and public suffixes have none.
+func siteKey(domain string) groupKey {
+	name := withoutPort(domain)
+	if name == "" || name[0] == '[' {
+		return groupKey{}
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return groupKey{}
+	}
+	site, err := publicsuffix.EffectiveTLDPlusOne(name)
+	if err != nil {
+		return groupKey{}
+	}
+	return groupKey{site: site}
+}
+
+// orphans are the groups without a member whose bucket is not full yet. They too are
+// bounded: the oldest is forgotten, and with it what its bucket owed.
+type orphans = *simplelru.LRU[*group, struct{}]
+
+func (l *AdaptiveRateLimiter) makeShared() error {
+	h := &l.shared
+	h.global = newGlobal(l.cfg.GlobalRPS)
+	h.groups = make(map[groupKey]*group)
+	var err error
+	h.idle, err = simplelru.NewLRU[*group, struct{}](l.cfg.MaxTombstones, nil)
+	if err != nil {
+		return fmt.Errorf("ratelimit: %w", err)
+	}
+	return nil
+}
+
+// SetAddress tells at which address the domain's server was found, so that it is paced
+// together with the others there: under Config.IPRPS, and by one controller if they
+// turn out to be limited as one. IPv6 addresses count by their /64. A domain has one
+// address, the last that was told; one that is not valid or is unspecified takes it
+// out of its group. It need be told only when a connection is made.
+//
+// A server asked through a proxy has no address that is known.
+func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
+	if !l.cfg.Enabled || l.cfg.IPRPS == 0 && !l.detects() {
+		return
+	}
+	key := addressKey(addr)
+	s := l.lock(Domain(domain))
+	defer s.mu.Unlock()
+	if s.addr == nil && key == (groupKey{}) || s.addr != nil && s.addr.key == key {
+		return
+	}
+	h := &l.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := s.nowLocked()
+	h.partLocked(now, s, s.addr)
+	if s.addr = nil; key != (groupKey{}) {
+		s.addr = l.joinLocked(now, key)
+		s.addr.settle(now)
+	}
+	s.nudgeLocked() // the head may stand in the line it has left
+}
+
+// joinSite makes a new state a member of its registrable domain's group.
+func (l *AdaptiveRateLimiter) joinSite(s *state, now clock.Instant) {
+	if l.cfg.SiteRPS == 0 {
+		return
+	}
+	if key := siteKey(s.domain); key != (groupKey{}) {
+		l.shared.mu.Lock()
+		s.site = l.joinLocked(now, key)
+		l.shared.mu.Unlock()
+	}
+}
+
+// findSite shows a state that is not kept what it would be charged to.
+func (l *AdaptiveRateLimiter) findSite(s *state, domain string) {
+	if l.cfg.SiteRPS == 0 {
+		return
+	}
+	key := siteKey(domain)
+	l.shared.mu.Lock()
+	s.site = l.shared.groups[key]
+	l.shared.mu.Unlock()
+}
+
+// joinLocked finds or makes the group and counts one member more.
+func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group {
+	h := &l.shared
+	g := h.groups[key]
+	if g == nil {
+		g = l.newGroup(now, key)
+		h.groups[key] = g
+	}
+	h.idle.Remove(g)
+	g.hosts++
+	return g
+}
+
+func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
+	sl, rps := scopeAddress, l.cfg.IPRPS
+	if key.site != "" {
+		sl, rps = scopeSite, l.cfg.SiteRPS
+	}
+	g := &group{l: l, key: key, cap: rateOf(rps), clearUntil: never}
+	g.budget = *newBudget(max(g.cap, 1), sl)
+	g.bucket.at, g.group = now, g
+	g.bind(g.cap > 0)
+	return g
+}
+
+// settle charges the group with the request by which its address was found, if it has
+// a token: that one went out unknown to it.
+func (g *group) settle(now clock.Instant) {
+	g.advance(now)
+	if g.cap > 0 && g.bucket.level >= token {
+		g.bucket.take()
+	}
+}
+
+// partLocked takes a state out of a group, if it is in one.
+func (h *shared) partLocked(now clock.Instant, s *state, g *group) {
+	if g == nil {
+		return
+	}
+	g.forget(now, s)
+	if g.hosts--; g.hosts > 0 {
+		return
+	}
+	g.unmerge(now)
+	g.setWatch(nil)
+	if g.cap == 0 || g.full(now) {
+		h.drop(g)
+		return
+	}
+	if h.idle.Len() >= g.l.cfg.MaxTombstones {
+		oldest, _, _ := h.idle.GetOldest()
+		h.drop(oldest)
+	}
+	h.idle.Add(g, struct{}{})
+}
+
+func (g *group) full(now clock.Instant) bool {
+	return g.bucket.levelAt(max(now, g.bucket.at), g.capacity) == g.capacity
+}
+
+func (h *shared) drop(g *group) {
+	g.bind(false)
+	h.idle.Remove(g)
+	delete(h.groups, g.key)
+}
+
+// part takes a state that is evicted out of its groups.
+func (h *shared) part(now clock.Instant, s *state) {
+	if s.site == nil && s.addr == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.partLocked(now, s, s.site)
+	h.partLocked(now, s, s.addr)
+	s.site, s.addr = nil, nil
+}
+
+// sweep drops the groups without members that owe nothing any more.
+func (h *shared) sweep(now clock.Instant) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.idle.Keys() {
+		if g.full(now) {
+			h.drop(g)
+		}
+	}
+}
+
+// bind says whether the budget holds.
+func (g *group) bind(on bool) {
+	if g.binds.Swap(on) == on || g.scope != scopeAddress {
+		return
+	}
+	if on {
+		g.l.shared.bound.Add(1)
+	} else {
+		g.l.shared.bound.Add(-1)
+	}
+}
+
+// hear says whether the members' answers are looked at.
+func (g *group) hear(on bool) {
+	if g.hears.Swap(on) == on {
+		return
+	}
+	if on {
+		g.l.shared.live.Add(1)
+	} else {
+		g.l.shared.live.Add(-1)
+	}
+}
+
+// replan puts the lowest of the pace's bounds into effect.
+func (g *group) replan(now clock.Instant) {
+	r := rate(math.MaxInt64)
+	if g.cap > 0 {
+		r = g.cap
+	}
+	g.from, g.ordered, g.trying = never, false, false
+	switch {
+	case g.merge != nil:
+		r = min(r, g.merge.plan(now, g))
+	case g.watch != nil && g.watch.trial != nil:
+		r = min(r, g.watch.trial.rate)
+	case g.cap == 0:
+		r = max(g.bucket.rate, 1) // it does not hold
+	}
+	g.setRate(now, r)
+	g.bind(g.cap > 0 || g.merge != nil || g.watch != nil && g.watch.trial != nil)
+	g.nudge()
+}
+
+// sharesLocked are the budgets that a grant of the domain is charged to.
+func (s *state) sharesLocked() (sh shares) {
+	l := s.rules.l
+	sh[scopeGlobal] = l.shared.global
+	if s.site == nil && s.addr == nil {
+		return sh
+	}
+	if s.site != nil {
+		sh[scopeSite] = &s.site.budget
+	}
+	if g := s.addr; g != nil && l.shared.bound.Load() > 0 && g.binds.Load() && !s.favoured {
+		sh[scopeAddress] = &g.budget
+	}
+	return sh
+}
+
+// GroupSnapshot is what a domain shares with others.
+type GroupSnapshot struct {
+	Name      string  `json:"name"`       // "ip:192.0.2.1", or "site:example.com"
+	Hosts     int     `json:"hosts"`      // domains that share it
+	Rate      float64 `json:"rate"`       // requests per second for all of them together
+	Learned   bool    `json:"learned"`    // they refuse together and are paced as one; false: the user's cap, or a trial
+	ErrorRate float64 `json:"error_rate"` // refusals of all of them, in StatsWindow, from 0 to 1; zero unless learned
+	Reason    string  `json:"reason"`
+}
+
+// groupLocked describes the group that holds the domain back most, or is nil.
+func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
+	sh := s.sharesLocked()
+	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
+		return nil
+	}
+	h := &s.rules.l.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := sh[scopeAddress]
+	if o := sh[scopeSite]; b == nil || o != nil && o.later(b, now) {
+		b = o
+	}
+	return b.group.describe(now)
+}
+
+// later reports whether b holds back longer than o, or paces slower.
+func (b *budget) later(o *budget, now clock.Instant) bool {
+	if x, y := b.when(now, 0), o.when(now, 0); x != y {
+		return x > y
+	}
+	return b.bucket.rate < o.bucket.rate
+}
+
+func (g *group) describe(now clock.Instant) *GroupSnapshot {
+	d := &GroupSnapshot{Name: g.key.String(), Hosts: g.hosts, Rate: g.bucket.rate.rps(), Learned: g.merge != nil}
+	switch {
+	case g.merge != nil:
+		d.ErrorRate = g.merge.window.Sum(now).ErrorRate()
+		d.Reason = fmt.Sprintf("%s: %d hosts are limited as one: %s", d.Name, d.Hosts, g.merge.strategy.Explain(now))
+	case g.watch != nil && g.watch.trial != nil:
+		d.Reason = fmt.Sprintf("%s: %d hosts at %.4g/s together while it is tried whether they are limited as one", d.Name, d.Hosts, d.Rate)
+	default:
+		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together", d.Name, d.Rate, d.Hosts)
+	}
+	return d
+}
+
+// count is how many groups there are, and how many of them are merged.
+func (h *shared) count() (groups, merged int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, g := range h.groups {
+		if g.merge != nil {
+			merged++
+		}
+	}
+	return len(h.groups), merged
+}

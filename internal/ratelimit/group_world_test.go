@@ -1,0 +1,297 @@
+package ratelimit
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+)
+
+// leaky is nginx's limit_req: a refusal leaves the state as it is.
+type leaky struct {
+	rate, burst, excess float64
+	last                time.Time
+}
+
+func (s *leaky) admit(now time.Time) bool {
+	excess := max(0, s.excess-s.rate*now.Sub(s.last).Seconds()+1)
+	if excess > s.burst {
+		return false
+	}
+	s.excess, s.last = excess, now
+	return true
+}
+
+// block is a world of many hosts at one address and a client with an endless backlog
+// for each, on a clock that jumps from event to event.
+type block struct {
+	*AdaptiveRateLimiter
+	clk     *clocktest.Fake
+	rnd     *rand.Rand
+	hosts   []*blockHost
+	events  blockEvents
+	limitOf func(host int) *leaky
+	count   [2]int // admitted and refused, by those counted
+	from    time.Time
+	seq     int
+}
+
+type blockHost struct {
+	name   string
+	next   time.Time // when to ask the limiter again
+	served int       // order of service: round robin among those that are ready
+	out    int
+}
+
+type blockEvent struct {
+	at  time.Time
+	seq int
+	do  func()
+}
+
+type blockEvents []blockEvent
+
+func (e blockEvents) Len() int { return len(e) }
+func (e blockEvents) Less(i, j int) bool {
+	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].seq < e[j].seq
+}
+func (e blockEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *blockEvents) Push(x any)   { *e = append(*e, x.(blockEvent)) }
+func (e *blockEvents) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+func newBlock(t tester, hosts int, jitter uint64, change func(c *Config)) *block {
+	clk := clocktest.NewFake(start)
+	c := DefaultConfig()
+	c.Clock = clk
+	if change != nil {
+		change(&c)
+	}
+	b := &block{AdaptiveRateLimiter: mustNew(t, c), clk: clk, rnd: rand.New(rand.NewPCG(jitter, 1))}
+	for i := range hosts {
+		b.hosts = append(b.hosts, &blockHost{name: fmt.Sprintf("h%d.test", i), next: start})
+	}
+	return b
+}
+
+var blockAddress = netip.MustParseAddr("192.0.2.1")
+
+// tell says that all hosts are at one address.
+func (b *block) tell() {
+	for _, h := range b.hosts {
+		b.SetAddress(h.name, blockAddress)
+	}
+}
+
+func (b *block) after(d time.Duration, do func()) {
+	b.seq++
+	heap.Push(&b.events, blockEvent{at: b.clk.Now().Add(d), seq: b.seq, do: do})
+}
+
+// trip is how long one way takes: ten milliseconds, and up to ten more.
+func (b *block) trip() time.Duration {
+	return 10*time.Millisecond + time.Duration(b.rnd.Int64N(int64(10*time.Millisecond)))
+}
+
+func (b *block) send(i int, p Permit) {
+	h := b.hosts[i]
+	h.out++
+	sent := b.clk.Now()
+	b.after(b.trip(), func() {
+		admitted := b.limitOf(i).admit(b.clk.Now())
+		b.after(b.trip(), func() {
+			now := b.clk.Now()
+			code, counter := 200, 0
+			if !admitted {
+				code, counter = 429, 1
+			}
+			if !sent.Before(b.from) {
+				b.count[counter]++
+			}
+			b.Feedback(h.name, Feedback{StatusCode: code, SentAt: sent, Latency: now.Sub(sent)})
+			p.Release()
+			h.out--
+			h.next = now
+		})
+	})
+}
+
+// pump sends all that may be sent at the present, in turn.
+func (b *block) pump(t tester) {
+	now := b.clk.Now()
+	for {
+		best := -1
+		for i, h := range b.hosts {
+			if h.out < 8 && !h.next.After(now) && (best < 0 || h.served < b.hosts[best].served) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		h := b.hosts[best]
+		at, why := b.ReadyAt(h.name, 0, 0)
+		if why != LimitNone {
+			h.next = at
+			if !at.After(now) {
+				h.next = now.Add(1)
+			}
+			continue
+		}
+		p, err := b.Acquire(deadlineContext{t.Context(), now}, h.name)
+		if err != nil {
+			h.next = now.Add(time.Millisecond)
+			continue
+		}
+		b.seq++
+		h.served = b.seq
+		b.send(best, p)
+	}
+}
+
+// run lets time pass until d after the start, counting what is sent from from on.
+func (b *block) run(t tester, d, from time.Duration) (perSecond, refused float64) {
+	b.from, b.count = start.Add(from), [2]int{}
+	end := start.Add(d)
+	for {
+		b.pump(t)
+		at := end
+		if len(b.events) > 0 && b.events[0].at.Before(at) {
+			at = b.events[0].at
+		}
+		for _, h := range b.hosts {
+			if h.out < 8 && h.next.Before(at) {
+				at = h.next
+			}
+		}
+		b.clk.Advance(at.Sub(b.clk.Now()))
+		if !at.Before(end) {
+			break
+		}
+		for len(b.events) > 0 && !b.events[0].at.After(at) {
+			heap.Pop(&b.events).(blockEvent).do()
+		}
+	}
+	all := b.count[0] + b.count[1]
+	return float64(b.count[0]) / (d - from).Seconds(), float64(b.count[1]) / float64(all)
+}
+
+// Twenty hosts behind one limit of 20 requests per second are found to be limited as
+// one within two minutes, and from then on are refused a fraction of what they are
+// when each is on its own, at the same throughput.
+func TestCommonLimitIsFoundAndPacedAsOne(t *testing.T) {
+	play := func(told bool, seed uint64) (b *block, perSecond, refused float64) {
+		b = newBlock(t, 20, seed, nil)
+		common := &leaky{rate: 20, burst: 10}
+		b.limitOf = func(int) *leaky { return common }
+		if told {
+			b.tell()
+		}
+		b.run(t, 2*time.Minute, 0)
+		perSecond, refused = b.run(t, 10*time.Minute, 2*time.Minute)
+		return b, perSecond, refused
+	}
+	for seed := range uint64(3) {
+		_, alone, refusedAlone := play(false, seed)
+		b, together, refused := play(true, seed)
+		t.Logf("alone %.2f/s, refused %.4f; together %.2f/s, refused %.4f", alone, refusedAlone, together, refused)
+		require.Greater(t, together, 0.95*20)
+		require.Less(t, refused, 0.003)
+		require.Less(t, refused, refusedAlone/3)
+
+		require.Equal(t, 1, b.Snapshot().Merged)
+		d, _ := b.Inspect(b.hosts[0].name)
+		require.NotNil(t, d.Group)
+		require.Equal(t, "ip:192.0.2.1", d.Group.Name)
+		require.Equal(t, 20, d.Group.Hosts)
+		require.True(t, d.Group.Learned)
+		require.InDelta(t, 20, d.Group.Rate, 4)
+		require.Contains(t, d.Group.Reason, "ip:192.0.2.1: 20 hosts are limited as one")
+	}
+}
+
+// Equal limits of their own are met by all hosts at the same instants. They are not
+// taken for one, and the experiment that tells costs next to nothing.
+func TestLimitsOfTheirOwnAreNotMerged(t *testing.T) {
+	for seed := range uint64(3) {
+		b := newBlock(t, 20, seed, nil)
+		own := make([]*leaky, 20)
+		for i := range own {
+			own[i] = &leaky{rate: 5, burst: 10}
+		}
+		b.limitOf = func(i int) *leaky { return own[i] }
+		b.tell()
+		perSecond, refused := b.run(t, 10*time.Minute, 0)
+		t.Logf("%.2f/s, refused %.4f", perSecond, refused)
+		require.Zero(t, b.Snapshot().Merged)
+		require.Greater(t, perSecond, 0.95*20*5)
+		require.Less(t, refused, 0.01)
+		g := b.lockedGroup(b.hosts[0].name)
+		require.Positive(t, g.trials, "the question was raised and answered")
+	}
+}
+
+// When the limit ceases to be a common one, and one host alone refuses, the hosts are
+// let go their own ways.
+func TestMergedHostsPartWhenOneRefusesAlone(t *testing.T) {
+	b := newBlock(t, 20, 1, nil)
+	common := &leaky{rate: 20, burst: 10}
+	b.limitOf = func(int) *leaky { return common }
+	b.tell()
+	b.run(t, 2*time.Minute, 0)
+	require.Equal(t, 1, b.Snapshot().Merged)
+
+	free, tight := &leaky{rate: 1e6, burst: 1e6}, &leaky{rate: 0.2}
+	b.limitOf = func(i int) *leaky {
+		if i == 0 {
+			return tight
+		}
+		return free
+	}
+	b.run(t, 6*time.Minute, 0)
+	require.Zero(t, b.Snapshot().Merged)
+}
+
+// lockedGroup is the group of a domain's address.
+func (b *block) lockedGroup(domain string) *group {
+	s := b.lock(domain)
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// An order to wait holds its host, and all hosts of the address only if they are
+// limited as one.
+func TestRetryAfterHoldsMergedHostsOnly(t *testing.T) {
+	b := newBlock(t, 20, 1, nil)
+	common := &leaky{rate: 20, burst: 10}
+	b.limitOf = func(int) *leaky { return common }
+	b.tell()
+	for _, tc := range []struct {
+		until  time.Duration
+		merged int
+	}{{time.Second, 0}, {3 * time.Minute, 1}} {
+		b.run(t, tc.until, 0)
+		require.Equal(t, tc.merged, b.Snapshot().Merged)
+		end := b.clk.Now().Add(time.Minute)
+		b.Feedback("h0.test", Feedback{StatusCode: 429, RetryAfter: time.Minute})
+		for _, h := range b.hosts {
+			at, why := b.ReadyAt(h.name, 0, 0)
+			if h.name == "h0.test" || tc.merged == 1 {
+				require.False(t, at.Before(end), "%s: %v", h.name, at.Sub(end))
+				require.Equal(t, LimitRetryAfter, why)
+			} else {
+				require.True(t, at.Before(end), h.name)
+			}
+		}
+	}
+}

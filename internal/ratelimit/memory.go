@@ -1,0 +1,255 @@
+package ratelimit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// memoryTTL is how long what was learned of a host is believed without asking it.
+// Limits follow the day's load and the week's deployments: what is older is a guess
+// that may be too high, and to search anew costs a minute.
+const memoryTTL = 24 * time.Hour
+
+// HostMemory is what is known of a domain in a form that outlives the process: its
+// times are wall times. Crawl-delay is not in it, since robots.txt is asked again.
+// [AdaptiveRateLimiter.Remember] tells it and [AdaptiveRateLimiter.Recall] takes it.
+type HostMemory struct {
+	Domain   string    `json:"host"`
+	LastUsed time.Time `json:"used"` // when the last request was sent
+	Learned
+	RetryUntil time.Time `json:"retry_until,omitzero"` // end of a Retry-After; zero for none
+	HeldUntil  time.Time `json:"held_until,omitzero"`  // no request but a trial from then on; zero for a host that is not held
+}
+
+// Learned is the part of a [HostMemory] that is believed for a day: what a strategy
+// remembers, but for obligations. The three functions below are all that has to know
+// of a field that is added to [control.Memory].
+type Learned struct {
+	Rate  float32       `json:"rate,omitzero"`     // requests per second that the host tolerated; zero for not known
+	Pause time.Duration `json:"pause_ns,omitzero"` // longest pause that one refusal cost; zero for none
+}
+
+func learned(m control.Memory) Learned { return Learned{Rate: m.Rate, Pause: m.Pause} }
+
+func (k Learned) memory() control.Memory { return control.Memory{Rate: k.Rate, Pause: k.Pause} }
+
+// validate keeps figures out that no strategy has said. A NaN is in no range.
+func (k Learned) validate() error {
+	if !(k.Rate >= 0 && k.Rate <= maxRPS) {
+		return fmt.Errorf("rate = %v: want 0 to 1e6 requests per second", k.Rate)
+	}
+	if k.Pause < 0 || k.Pause > longest {
+		return fmt.Errorf("pause_ns = %d: want nanoseconds from 0 to a century", k.Pause)
+	}
+	return nil
+}
+
+// maxDomain is the length of a full DNS name (RFC 1035, 2.3.4) and a port.
+const maxDomain = 253 + len(":65535")
+
+// Validate returns an error that names what no limiter has written: a host that is
+// not its own [Domain], a figure out of range, a time before 1970 or after 9999.
+func (m *HostMemory) Validate() error {
+	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || !graphic(m.Domain) {
+		return errors.New("host is no name of a host, in lower case and ASCII")
+	}
+	for _, t := range []struct {
+		name  string
+		value time.Time
+		must  bool // zero has no meaning
+	}{{"used", m.LastUsed, true}, {"retry_until", m.RetryUntil, false}, {"held_until", m.HeldUntil, false}} {
+		if year := t.value.UTC().Year(); (year < 1970 || year > 9999) && (t.must || !t.value.IsZero()) {
+			return fmt.Errorf("%s = %v: want a time from 1970 to 9999", t.name, t.value)
+		}
+	}
+	return m.validate()
+}
+
+// graphic reports whether s is ASCII that commands no terminal and fills no column.
+func graphic(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// At is what is left of m at now. What was learned is dropped when the host was last
+// used a day ago or more. Obligations stay until they end, whatever their age, and so
+// does a hold that has ended within the day: the trial is still due. Clocks may have
+// been set in between: no use lies after now, and no obligation ends later than most
+// after it. ok is false if nothing is left.
+func (m HostMemory) At(now time.Time, most time.Duration) (left HostMemory, ok bool) {
+	m.LastUsed = earlier(m.LastUsed, now)
+	m.RetryUntil, m.HeldUntil = earlier(m.RetryUntil, now.Add(most)), earlier(m.HeldUntil, now.Add(most))
+	stale := now.Sub(m.LastUsed) >= memoryTTL
+	if stale {
+		m.Learned = Learned{}
+	}
+	if stale && !m.HeldUntil.After(now) {
+		m.HeldUntil = time.Time{}
+	}
+	if !m.RetryUntil.After(now) {
+		m.RetryUntil = time.Time{}
+	}
+	return m, m.Learned != Learned{} || !m.RetryUntil.IsZero() || !m.HeldUntil.IsZero()
+}
+
+// earlier is a, or b if that is before it.
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// moment is one instant on both time lines. The distance from it is what instants and
+// wall times have in common: by the epoch they would part as soon as the computer
+// sleeps or its clock is set.
+type moment struct {
+	now  clock.Instant
+	wall time.Time
+}
+
+func (l *AdaptiveRateLimiter) moment() moment {
+	return moment{l.now(), l.cfg.Clock.Now().Round(0).UTC()} // without its monotonic reading
+}
+
+// time is the wall time of an instant; of never, the zero time.
+func (m moment) time(i clock.Instant) time.Time {
+	if i == never {
+		return time.Time{}
+	}
+	return m.wall.Add(i.Sub(m.now))
+}
+
+// instant is that of a wall time; of the zero time, never.
+func (m moment) instant(t time.Time) clock.Instant {
+	if t.IsZero() {
+		return never
+	}
+	return m.now.Add(min(max(t.Sub(m.wall), -longest), longest))
+}
+
+// Remember yields what is known of each domain for a later limiter to recall, in no
+// order. Domains of which nothing is known are left out, as are those whose names are
+// not valid. No lock is held while the loop's body runs, so the entries are of
+// slightly different moments.
+func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
+	return func(yield func(HostMemory) bool) {
+		for i := range l.shards {
+			for domain, t := range l.shards[i].obligations(l.now) {
+				m, ok := l.unearth(domain, t)
+				if ok && m.Validate() == nil && !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// obligations yields a tombstone per domain of the shard, alive or evicted. They are
+// listed in one go, so that none is met twice.
+func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombstone] {
+	return func(yield func(string, tombstone) bool) {
+		sh.mu.RLock()
+		states, domains, tombs := sh.states.Keys(), sh.tombs.Keys(), sh.tombs.Values()
+		sh.mu.RUnlock()
+		for _, s := range states {
+			s.mu.Lock()
+			t, owes := s.tombstoneLocked(now())
+			s.mu.Unlock()
+			if owes && !yield(s.domain, t) {
+				return
+			}
+		}
+		for i, domain := range domains {
+			if !yield(domain, tombs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// unearth is the memory of a tombstone.
+func (l *AdaptiveRateLimiter) unearth(domain string, t tombstone) (m HostMemory, ok bool) {
+	at := l.moment()
+	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
+	if l.learns() {
+		m.Learned = learned(t.memory)
+	}
+	if t.memory.Held != 0 {
+		m.HeldUntil = at.time(t.memory.Held)
+	}
+	if m.LastUsed.IsZero() {
+		return m, false // never asked
+	}
+	return m.At(at.wall, l.cfg.MaxRetryAfter)
+}
+
+// learns reports whether rates are found out: a fixed one is the user's, and neither
+// tells what the host tolerates nor gives way to what it did.
+func (l *AdaptiveRateLimiter) learns() bool { return l.cfg.Strategy != control.NameFixed }
+
+// Recall takes up what earlier limiters remembered, before the crawl or during it, and
+// returns for how many domains. What this limiter has learned itself stays: a domain
+// it knows is passed over. So are entries that are a day old, or not valid, or the
+// longest unused of more than there is room for. A limiter that is off recalls nothing.
+func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) {
+	if !l.cfg.Enabled {
+		return 0
+	}
+	at := l.moment()
+	var fresh []HostMemory
+	for m := range hosts {
+		if m, ok := m.At(at.wall, l.cfg.MaxRetryAfter); ok && m.Validate() == nil {
+			fresh = append(fresh, m)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b HostMemory) int {
+		return cmp.Or(b.LastUsed.Compare(a.LastUsed), cmp.Compare(a.Domain, b.Domain))
+	})
+	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
+	for _, m := range slices.Backward(fresh) { // so that the longest unused is the first to be forgotten
+		if l.inter(m.Domain, l.tombstoneOf(&m, at)) {
+			recalled++
+		}
+	}
+	return recalled
+}
+
+// tombstoneOf is unearth the other way round.
+func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
+	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
+	if l.learns() {
+		t.memory = m.memory()
+	}
+	if !m.HeldUntil.IsZero() {
+		t.memory.Held = at.instant(m.HeldUntil)
+		if t.memory.Held == 0 {
+			t.memory.Held = 1 // zero would be no hold
+		}
+	}
+	return t
+}
+
+// inter adds a tombstone, unless the domain is known or there is no room.
+func (l *AdaptiveRateLimiter) inter(domain string, t tombstone) bool {
+	id := l.identify(domain)
+	sh := l.shardOf(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.index.get(id) != nil || sh.tombs.Contains(domain) || sh.tombs.Len() >= l.tombsPerShard() {
+		return false
+	}
+	sh.tombs.Add(domain, t)
+	return true
+}
