@@ -171,6 +171,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 	}
 	class := outcome.Of(fb.StatusCode, fb.Err)
 	fb.Latency = max(fb.Latency, 0)
+	if class == outcome.OK {
+		fb.RetryAfter = 0 // RFC 9110 section 10.2.3 gives it no meaning here, and some send it always
+	}
 	fb.RetryAfter = min(max(fb.RetryAfter, 0), l.cfg.MaxRetryAfter)
 	domain = Domain(domain)
 	s := l.lock(domain)

@@ -1,212 +1,215 @@
 package control
 
 import (
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// ceiling is the rate that the host is believed to sustain, and how it is measured.
+// ceiling is the rate that the host is believed to sustain, and what it was measured
+// from.
 //
 // Between two refusals a bucket of any size admits exactly its sustained rate: it was
 // empty at both. So what was admitted in a cycle, from refusal to refusal, over the
-// cycle's length is the ceiling, whatever the burst allowance. A quota goes on
-// refusing for as long as its window lasts: its ceiling is what one window admitted.
+// cycle's length is the ceiling, whatever the burst allowance and however the rate
+// went up and down in between.
 type ceiling struct {
-	ceil        float64 // requests per second; infinite while not known
-	proven      float64 // the last ceiling that was measured and not guessed
-	provisional bool    // guessed: the next cycle measures it
-	climbs      bool    // guessed so roughly that a second search is worth its refusal
+	belief
+	proven float64 // the last ceiling that was measured, or stood for a quiet minute
 
 	prevAt clock.Instant // when the last refused request was sent: the cycle's begin
 	cycle  int           // admitted in this cycle
-	idle   time.Duration // of this cycle, spent in pauses
+	idle   time.Duration // of this cycle, in which a limiter may have saved up nothing
 
 	resumeAt   clock.Instant // end of the last pause
 	resumed    int           // admitted since
 	resumeCeil float64       // the ceiling then
-	grown      bool          // the cycle was no steady one: it searched upward or was starved
+	grown      bool          // the limit may have risen in this cycle, or we were starved
+	short      uint8         // halvings of the rate from which the next ramp begins
+}
 
-	windowless bool          // the host's order to wait is no window: the same whatever was admitted
-	short      uint8         // steps by which the next ramp begins lower
-	window     float64       // admitted in one window of a quota
-	refilled   clock.Instant // when a window that refused is sure to be whole again
-	lag        time.Duration // longest pause of a quota
-	lastOrder  time.Duration // the last long Retry-After
-	sameOrder  bool          // and it was the one before too
+// belief is what an experiment puts aside, to take it up again if it shows nothing.
+type belief struct {
+	ceil        float64 // requests per second; infinite while nothing was refused
+	provisional bool    // guessed: the next cycle measures it
+	climbs      bool    // guessed so roughly that a second search is worth its refusal
+	search      bool    // not even guessed
+}
+
+// belief is the present one. The mode decides whether it is more than a guess.
+func (s *steer) believed(m mode) belief {
+	b := s.belief
+	b.search = m == searching
+	return b
 }
 
 const (
 	// margin is how far cruise stays under the ceiling. Creep crosses it now and then;
 	// a wider one gives away what it costs to learn less.
 	margin = 0.03
-	// minCycle is how many answers a cycle needs to be a measurement.
+	// minCycle is how many answers a cycle needs to be a measurement: one more or less
+	// is then a tenth.
 	minCycle = 10
+	// steadyFor is how long the same rate must have gone well to be nearly right: even a
+	// large burst allowance is used up by then.
+	steadyFor = 20 * time.Second
+	// mostShort bounds the halvings of short cycles: a 256th is slow enough for anyone.
+	mostShort = 8
 )
 
-// judge is the one place where a pause ends in knowledge. It reports whether the
-// cycle goes on because the pause taught nothing.
-func (s *steer) judge(now clock.Instant) (carry bool) {
-	pause := now.Sub(s.at)
-	long := s.isQuota()
-	before, provenBefore := s.ceil, s.proven
-	defer func() {
-		if !s.provisional {
-			s.proven = s.ceil
-		}
-	}()
-	if s.fromMode == searching {
-		est := startCut * min(s.admittedIn(2*time.Second)/2, s.failRate)
-		if s.block {
-			est = 0.95 / startCut * est // it is not searched from above, so the cut is smaller
-		}
-		if long {
-			w := pause
-			if !isRound(s.order) {
-				w += s.sentAt.Sub(s.startAt) // the window began with the first request
-			}
-			s.window = s.admittedIn(w)
-			est = min(est, s.window/seconds(w))
-			s.lag = max(s.lag, pause)
-			s.refilled = now.Add(w)
-		}
-		s.ceil, s.provisional = s.bounded(est), !s.block && (!long || s.order > 0)
-		s.climbs = s.provisional
-		s.stays = false
-		return false
+// finding is what a pause ended in.
+type finding uint8
+
+const (
+	nothing  finding = iota // the cycle goes on
+	guessed                 // of the ceiling
+	measured                // the ceiling; a probe has its verdict with it
+)
+
+// judge is the one place where a pause ends in knowledge.
+func (s *steer) judge(now clock.Instant) finding {
+	proven := s.proven
+	found := s.weigh(now, now.Sub(s.at))
+	if !s.provisional {
+		s.proven = s.ceil
+	}
+	if found == measured {
+		s.verdict(proven)
+	}
+	return found
+}
+
+// weigh asks each idea in turn what the pause means; the first that knows has it.
+func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
+	quota := s.isQuota()
+	if s.from == searching {
+		return s.judgeSearch(now, pause, quota)
 	}
 	s.climbs = false
-	if long {
-		s.refilled = now.Add(max(s.lag, pause))
-	}
 	switch {
-	case !long && !s.block && s.sentAt < s.refilled:
+	case quota:
+		return s.judgeQuota(now, pause)
+	case s.block:
+		return s.judgeBlock()
+	case s.sentAt < s.refilled:
 		// A sliding window gives back what it took in the order in which it took it: the
 		// search's own growth comes again, and says nothing of the ceiling.
-		s.wait = min(2*s.wait, s.cfg.Hold)
-		s.short = min(s.short+2, 8)
-		return true
-	case s.block:
-		s.ceil = 0.95 * s.failRate
-		if s.fromMode == probing {
-			s.ceil = min(s.ceil, s.probeCeil)
-		}
-		s.provisional = false
-		s.verdict(provenBefore)
-	case long && s.windowless && !(s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && s.admittedIn(pause) < 1.15*s.window):
-		s.ceil, s.provisional = min(max(s.sustained(), 0.9*s.failRate), 0.97*s.failRate), false
-		s.lag = max(s.lag, pause)
-		s.verdict(provenBefore)
-	case long && s.sameOrder && s.admittedIn(pause) > 1.6*s.window:
-		// The order is the same, but more was admitted than before it: it is no window.
-		s.windowless = true
-		s.ceil, s.provisional = min(max(s.sustained(), 0.75*s.failRate), 0.97*s.failRate), false
-		s.lag = max(s.lag, pause)
-		s.verdict(provenBefore)
-	case long:
-		s.windowless = false
-		if s.window == 0 || !s.sameOrder {
-			s.window = s.admittedIn(pause)
-		}
-		s.ceil, s.provisional = min(s.windowRate(now, pause), 0.97*s.failRate), s.lag == 0 && s.order > 0
-		s.climbs = s.provisional
-		s.lag = max(s.lag, pause)
-		s.verdict(provenBefore)
-	case s.grown && !s.provisional:
-		est := min(s.probedRate(), 0.95*s.failRate)
-		if est > 1.1*s.proven {
-			s.ceil, s.provisional = est, true
-		} else {
-			s.ceil = s.proven
-			s.verdict(provenBefore)
-		}
+		s.startLower()
+		return nothing
 	case s.grown:
-		s.ceil, s.provisional = max(s.proven, 0.95*s.failRate), true
+		return s.judgeGrown()
 	case s.cycle >= minCycle:
-		est := s.cycleRate()
-		if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > 20*time.Second {
-			est = max(est, 0.95*s.failRate)
-		}
-		s.ceil = min(max(est, 0.5*before), 0.985*s.failRate)
-		s.provisional = est < 0.5*before
-		s.verdict(provenBefore)
-	default:
-		return s.tooShort()
+		return s.judgeCycle()
 	}
-	return false
+	return s.judgeShort()
 }
 
-// cycleRate is what a bucket sustained since the last refusal. Half of the pauses
-// count: how much of them the limiter saved up is unknown.
-func (s *steer) cycleRate() float64 {
-	span := s.sentAt.Sub(s.prevAt) - s.idle/2
-	return float64(s.cycle) / max(seconds(span), 0.001)
-}
-
-func (s *steer) probedRate() float64 {
-	return float64(s.probed) / max(seconds(s.sentAt.Sub(s.probeAt)), 0.001)
-}
-
-// isQuota reports whether the host went on refusing, or said it would, for longer
-// than a bucket needs to have a token again.
-func (s *steer) isQuota() bool {
-	return !s.block && s.refusedTill.Sub(s.at) > max(time.Second, time.Duration(3/s.failRate*float64(time.Second))) &&
-		s.resumed >= minCycle
-}
-
-// sustained is the least that a bucket with an ordinary burst allowance sustains, if
-// it admitted what it did before the refusal.
-func (s *steer) sustained() float64 {
-	best := 0.0
-	for w := time.Second; w <= time.Minute && clock.Instant(w) < s.sentAt; w += time.Second {
-		best = max(best, (s.admittedIn(w)-probeVolume)/seconds(w))
+// judgeSearch makes the first guess. What a bucket admitted in the last seconds is too
+// much by its burst allowance, and the second search that follows finds the rest.
+func (s *steer) judgeSearch(now clock.Instant, pause time.Duration, quota bool) finding {
+	if s.cycle == 0 {
+		s.ceil, s.provisional, s.climbs = s.bounded(s.failRate/2), true, true
+		return nothing // refused at once: of this rate as much is known as before
 	}
-	return best
-}
-
-// isRound reports whether a person chose the order: it is then the same each time, be
-// it the window or not. An order that is worked out is the rest of the window.
-func isRound(order time.Duration) bool {
-	switch order.Round(100*time.Millisecond) / time.Second {
-	case 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600:
-		return true
+	cut := searchCut
+	if s.block {
+		cut = blockCut
 	}
-	return false
-}
-
-// admittedIn is what was admitted in as long before the refusal as the pause was.
-func (s *steer) admittedIn(pause time.Duration) float64 {
-	return s.history.between(s.sentAt.Add(-pause), s.sentAt)
-}
-
-// windowRate is what one window of a quota admitted.
-func (s *steer) windowRate(now clock.Instant, pause time.Duration) float64 {
-	before := s.admittedIn(pause) / seconds(pause)
-	switch {
-	case s.sameOrder: // the order is the window, and refused ones may count
-		return s.window / seconds(pause)
-	case s.lag == 0: // errs upwards; one more pause makes it exact
-		return before
+	s.ceil = cut * min(s.admittedIn(2*time.Second)/2, s.failRate)
+	s.provisional = !s.block
+	s.climbs = s.provisional
+	if quota {
+		w := s.firstWindow(now, pause)
+		s.provisional = s.order > 0 && w < doubtful*s.ceil
+		s.climbs = s.provisional
+		s.ceil = min(s.ceil, w)
 	}
-	best := 0.0
-	for w := pause + time.Second; w <= min(600*time.Second, time.Duration(now)); w += time.Second {
-		best = max(best, s.history.between(now.Add(-w), now)/seconds(w))
-	}
-	return best
+	s.ceil = s.bounded(s.ceil)
+	return guessed
 }
 
-// tooShort is the judgement on a cycle with too few answers to measure anything.
-func (s *steer) tooShort() (carry bool) {
-	// One more than was admitted, over the time it took, is more than the host sustains.
-	most := float64(s.cycle+s.next+1) / max(seconds(s.sentAt.Sub(s.prevAt)-s.idle/2), 0.001)
+const (
+	searchCut = 0.9
+	// doubtful is the share of what went well a moment ago below which an order is too
+	// long to be believed to be a window.
+	doubtful = 0.25
+	// blockCut is smaller than the search's: a block is never searched from above.
+	blockCut = 0.95
+)
+
+// judgeBlock stays under the rate that was blocked: nothing else is known of it.
+func (s *steer) judgeBlock() finding {
+	s.ceil, s.provisional = blockCut*s.failRate, false
+	if s.from == probing {
+		s.ceil = min(s.ceil, s.probeCeil)
+	}
+	return measured
+}
+
+// judgeGrown is the judgement on a cycle in which the limit may have risen: its mean
+// speaks of the past too, so the probe's own is taken, if it is news at all.
+func (s *steer) judgeGrown() finding {
+	below := 0.95 * s.failRate
+	if s.provisional {
+		s.ceil = max(s.proven, below)
+		return guessed
+	}
+	if est := min(s.probedRate(), below); est > 1.1*s.proven {
+		s.ceil, s.provisional = est, true
+		return guessed
+	}
+	s.ceil = s.proven
+	return measured
+}
+
+// judgeCycle takes the mean of a cycle that is long enough to be one. A fall to less
+// than half is believed step by step: it may have been an accident.
+func (s *steer) judgeCycle() finding {
+	est := s.cycleRate()
+	if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > steadyFor {
+		est = max(est, 0.95*s.failRate)
+	}
+	least := 0.5 * s.ceil
+	s.ceil, s.provisional = min(max(est, least), 0.985*s.failRate), est < least
+	return measured
+}
+
+// judgeShort is the judgement on a cycle with too few answers to measure anything.
+// One more than was admitted, over the time it took, is more than the host sustains.
+func (s *steer) judgeShort() finding {
+	most := float64(s.cycle+s.next+1) / s.cycleSpan()
 	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
 		s.ceil, s.provisional = most, true
 	} else {
-		s.wait = min(2*s.wait, s.cfg.Hold)
-		s.short = min(s.short+2, 8)
+		s.startLower()
 	}
-	return true
+	return nothing
 }
 
-func (s *steer) known() bool { return !math.IsInf(s.ceil, 1) }
+// startLower makes the next pause longer and its end gentler.
+func (s *steer) startLower() {
+	s.wait = min(2*s.wait, s.cfg.Hold)
+	s.short = min(s.short+2, mostShort)
+}
+
+// cycleRate is what a bucket sustained since the last refusal.
+func (s *steer) cycleRate() float64 { return float64(s.cycle) / s.cycleSpan() }
+
+// cycleSpan is the cycle's length in seconds. Half of its pauses count: how much of
+// them the limiter saved up is not known.
+func (s *steer) cycleSpan() float64 {
+	return max(seconds(s.sentAt.Sub(s.prevAt)-s.idle/2), 0.001)
+}
+
+// beginCycle starts the cycle after a pause, or carries the last one on.
+func (s *steer) beginCycle(now clock.Instant, carry bool) {
+	pause := now.Sub(s.sentAt)
+	// One request's worth is saved up for sure: there is no bucket without room for one.
+	pause = max(0, pause-s.sentAt.Sub(s.prevAt)/time.Duration(s.cycle+1))
+	if !carry {
+		s.prevAt, s.cycle, s.idle = s.sentAt, 0, 0
+	}
+	s.idle += pause
+	s.cycle += s.next
+	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
+}

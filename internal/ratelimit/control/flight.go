@@ -12,8 +12,10 @@ import (
 // times. A host that slows down so gets few connections, and a fast distant one
 // enough.
 type flight struct {
-	second int64            // the latest second with a grant
-	sent   [busySpan]uint16 // grants by second
+	startAt  clock.Instant    // of the first grant
+	lastSent clock.Instant    // of the latest
+	second   int64            // the latest second with a grant
+	sent     [busySpan]uint16 // grants by second
 }
 
 // busySpan is over how many seconds the sender's diligence is looked at.
@@ -28,6 +30,7 @@ func bound(rate, mean float64) int {
 // send counts a grant.
 func (f *flight) send(now clock.Instant) {
 	f.turn(now)
+	f.lastSent = now
 	if slot := &f.sent[f.second%busySpan]; *slot < 1<<16-1 {
 		*slot++
 	}

@@ -134,3 +134,10 @@ func congested(o *Observation, degrade float64) bool {
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
+
+// duration is a number of seconds, bounded to what can be added to any instant.
+func duration(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
+}
+
+const longest = 1e8 // seconds, three years

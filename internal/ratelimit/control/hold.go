@@ -1,7 +1,6 @@
 package control
 
 import (
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -9,40 +8,40 @@ import (
 )
 
 // hold is what a refusal or an outage leads to: nothing goes out for a while, and
-// then one trial. It is the circuit breaker of this strategy: waiting for a trial's
-// time is open, the trial is half-open, and its success closes.
+// then one trial. It is the circuit breaker of this strategy: the wait for the trial
+// is open, the trial is half-open, and its success closes.
 type hold struct {
 	at          clock.Instant // when the event was noticed
 	sentAt      clock.Instant // when the request was sent that brought it
 	till        clock.Instant // no trial before
 	refusedTill clock.Instant // the host has said or shown that it refuses until then
 	trialAt     clock.Instant // when the trial that is out was sent; zero for none
-	lastSent    clock.Instant
-	failedAt    clock.Instant // of the last outage
-	forbidAt    clock.Instant // when the first of the run of 403 was sent
+	failedAt    clock.Instant // when the last outage was over
+	forbidAt    clock.Instant // when the first of a run of 403 was sent
 	order       time.Duration // the Retry-After of the event; zero for none
 	wait        time.Duration // least pause; grows with failed trials
 	blockGap    time.Duration // the pause that outlasted the last block
 	failRate    float64       // the rate at the event
 	trials      uint32        // ever
 	next        int           // admitted of what was sent after the refused one
-	peace       uint8
-	tries       uint8 // failed trials of this hold
-	forbidden   uint8 // 403s in a row
-	fromMode    mode  // at the event
-	backMode    mode  // to go on with if the event turns out to be noise
-	explicit    bool  // the host said that it refuses
-	dense       bool  // failures followed on each other
-	block       bool  // a run of 403
-	stays       bool  // unused pauses
+	peace       uint8         // times a pause bought, in halves; doubles with each
+	tries       uint8         // failed trials of this hold
+	forbidden   uint8         // 403s in a row
+	from        mode          // at the event
+	explicit    bool          // the host said that it refuses
+	dense       bool          // failures followed on each other
+	block       bool          // it was a run of 403
 }
 
 const (
-	trialLost = 5 * time.Minute // longer than any request is let live
-	startCut  = 0.9
+	// trialLost is when a trial counts as lost: longer than any request is let live.
+	trialLost = 5 * time.Minute
 	// rest is how many times a pause's loss is spent without any upward move: at most
-	// about 3 % of the time is lost to pauses of our own making.
+	// about 3 % of the time is then lost to pauses of our own making.
 	rest = 30
+	// mostPeace bounds the doubling of rest where each upward move is refused: at 16
+	// halves a pause of a minute is risked every four hours.
+	mostPeace = 16
 	// forbidRun is the number of 403 in a row that is a block and no private page.
 	forbidRun = 5
 	// blockWaitMin is a little more than the ten seconds for which the most common block
@@ -50,25 +49,31 @@ const (
 	blockWaitMin = 11 * time.Second
 	// blockWaitMax bounds the waits for the end of a block.
 	blockWaitMax = time.Hour
+	// mere is a pause too short for anything to have changed in it.
+	mere = 2 * time.Second
+	// outageRest is how long after an outage the next pause without a refusal is taken
+	// for a limit that does not say so.
+	outageRest = 10 * time.Minute
+	// costly is a loss worth a rest.
+	costly = 500 * time.Millisecond
 )
 
 // patient reports a hold that is a mere pause: the host said so, and no trial failed.
 func (s *steer) patient() bool { return s.explicit && !s.block && s.tries == 0 }
+
+// spacing is the time in which n requests go out at the rate of the event.
+func (s *steer) spacing(n float64) time.Duration { return duration(n / s.failRate) }
 
 // failed takes in a refusal or a failure.
 func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 	switch {
 	case trial:
 		s.trialFailed(now, o)
-		return
 	case s.mode == held:
 		s.till = max(s.till, now.Add(o.RetryAfter))
-		return
 	case o.SentAt <= s.at:
-		return // of the same event
-	}
-	switch {
-	case o.RetryAfter > 0 || o.Class == outcome.Throttled:
+		// It was on its way when the last event was noticed, and is a part of it.
+	case refused(o):
 		s.pay(1)
 		s.hit(now, o, CauseRefused)
 	case o.Forbidden:
@@ -77,6 +82,9 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 		s.noise.fail(s, now, o)
 	}
 }
+
+// refused reports an answer that leaves no doubt.
+func refused(o *Observation) bool { return o.RetryAfter > 0 || o.Class == outcome.Throttled }
 
 // forbid counts a 403. One is a private page, a run is a block.
 func (s *steer) forbid(now clock.Instant, o *Observation) {
@@ -87,28 +95,34 @@ func (s *steer) forbid(now clock.Instant, o *Observation) {
 		return
 	}
 	s.forbidden = 0
+	s.block = true
 	s.hit(now, o, CauseForbidden)
-	s.sentAt, s.block, s.explicit = s.forbidAt, true, true
-	s.wait = max(blockWaitMin, s.blockGap)
-	s.till = now.Add(max(s.wait, o.RetryAfter))
+	s.sentAt = s.forbidAt
 }
 
 // hit is the event: the host refuses, or is in trouble.
 func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
-	s.fromMode, s.failRate = s.mode, s.rate
-	s.at, s.sentAt, s.refusedTill, s.order = now, o.SentAt, now.Add(o.RetryAfter), o.RetryAfter
-	s.explicit, s.block, s.dense = cause == CauseRefused, false, s.consecutive >= 3
+	s.from, s.failRate = s.mode, s.rate
+	s.at, s.sentAt, s.order = now, o.SentAt, o.RetryAfter
+	s.refusedTill = now.Add(o.RetryAfter)
+	s.block = cause == CauseForbidden
+	s.explicit = cause == CauseRefused || s.block
+	s.dense = s.consecutive >= 3
 	s.stopTest()
 	s.noise.clear()
-	spacing := time.Duration(3 / s.rate * float64(time.Second))
-	s.wait = max(s.wait, time.Duration(s.srtt*float64(time.Second)), min(time.Second, spacing), min(spacing/3, s.cfg.Hold))
-	if o.RetryAfter >= 3*time.Second {
-		s.sameOrder = math.Abs(float64(o.RetryAfter-s.lastOrder)) <= 0.05*float64(o.RetryAfter)
-		s.lastOrder = o.RetryAfter
+	s.noteOrder(o.RetryAfter)
+	s.wait = max(s.wait, duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Hold))
+	if s.block {
+		s.wait = max(blockWaitMin, s.blockGap)
 	}
 	s.enter(now, held)
 	s.tries, s.next, s.trialAt = 0, 0, 0
-	s.till = now.Add(max(s.wait, o.RetryAfter))
+	s.pause(now, o.RetryAfter, cause)
+}
+
+// pause holds for as long as the wait and the order say.
+func (s *steer) pause(now clock.Instant, order time.Duration, cause Cause) {
+	s.till = now.Add(max(s.wait, order))
 	s.event = s.event.next(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
@@ -118,70 +132,67 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.trialAt = 0
 	s.tries = min(s.tries+1, 200)
 	s.refusedTill = now.Add(o.RetryAfter)
-	s.explicit = s.explicit || o.RetryAfter > 0 || o.Class == outcome.Throttled || o.Forbidden
 	s.block = s.block || o.Forbidden
+	s.explicit = s.explicit || s.block || refused(o)
 	if s.block {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
 		s.wait = min(2*s.wait, s.cfg.Hold)
 	}
-	s.till = now.Add(max(s.wait, o.RetryAfter))
-	s.event = s.event.next(now, CauseTrial, s.rate, 0, s.till.Sub(now))
+	s.pause(now, o.RetryAfter, CauseTrial)
 }
 
 // resume is the end of a hold: its trial was answered.
 func (s *steer) resume(now clock.Instant) {
 	s.trialAt = 0
 	pause := now.Sub(s.at)
-	carry, before, cause := false, *s, CauseRecovered
-	if !s.explicit && pause >= 2*time.Second {
-		first := s.failedAt == never || s.at.Sub(s.failedAt) > 600*time.Second
-		s.failedAt = now
-		if first && s.fromMode != searching {
-			s.backTo(now, pause)
-			s.event = s.event.next(now, cause, 0, s.rate, 0)
-			return // an outage: nothing was learned of the ceiling
-		}
+	if s.wasOutage(now, pause) {
+		s.backTo(now, pause)
+		s.event = s.event.next(now, CauseRecovered, 0, s.rate, 0)
+		return // nothing was learned of the ceiling
 	}
-	quota := s.isQuota()
-	lost := s.lostIn(now, pause)
-	carry = s.judge(now)
+	before, quota, lost := s.believed(s.from), s.isQuota(), s.lostIn(now, pause)
+	carry := s.judge(now) == nothing
 	if s.block {
 		s.blockGap = s.wait
 	}
-	if !carry {
-		s.idle = 0
-	}
-	// What a bucket surely saves up in a pause is one request.
-	s.idle += max(0, now.Sub(s.sentAt)-s.sentAt.Sub(s.prevAt)/time.Duration(s.cycle+1))
-	if !carry {
-		s.prevAt, s.cycle = s.sentAt, 0
-	}
-	s.cycle += s.next
-	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
-	if (quota && s.fromMode != searching || s.block) && lost > 500*time.Millisecond {
-		s.peace = min(2*max(s.peace, 1), 16)
+	s.beginCycle(now, carry)
+	// The first guess at a quota that does not say how long it refuses is a rough one.
+	rough := s.climbs || s.from == searching && s.order == 0
+	if (quota && !rough || s.block) && lost > costly {
+		s.peace = min(2*max(s.peace, 1), mostPeace)
 		s.quietTill = now.Add(rest * time.Duration(s.peace) / 2 * lost)
 	}
 	if !s.explicit && !s.dense && s.tries == 0 {
-		s.startTest(now, &before)
+		s.startTest(now, before)
 	}
 	s.backTo(now, pause)
 	s.event = s.event.next(now, s.evidence(quota), 0, s.rate, 0)
 }
 
-// lostIn is the time a pause cost: not more than the host had not yet got in answers.
-func (s *steer) lostIn(now clock.Instant, pause time.Duration) time.Duration {
-	if !s.known() {
-		return pause
+// wasOutage tells an outage from a limit that refuses without saying so: it comes out
+// of the blue, at a rate that had gone well, and is not the second within minutes.
+func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
+	if s.explicit || pause < mere {
+		return false
 	}
-	due := now.Sub(s.resumeAt) - time.Duration(float64(s.resumed)/s.ceil*float64(time.Second))
-	return min(pause, due)
+	first := s.failedAt == never || s.at.Sub(s.failedAt) > outageRest
+	s.failedAt = now
+	return first && s.from == cruising && s.settled && !s.climbs
 }
 
+// lostIn is the time a pause cost: not more than the host had not yet got in answers.
+func (s *steer) lostIn(now clock.Instant, pause time.Duration) time.Duration {
+	if s.from == searching {
+		return pause
+	}
+	return min(pause, now.Sub(s.resumeAt)-duration(float64(s.resumed)/s.ceil))
+}
+
+// evidence is what the new ceiling rests on.
 func (s *steer) evidence(quota bool) Cause {
 	switch {
-	case s.fromMode == searching:
+	case s.from == searching:
 		return CauseSearched
 	case quota:
 		return CauseQuota
@@ -189,10 +200,10 @@ func (s *steer) evidence(quota bool) Cause {
 	return CauseMeasured
 }
 
-// backTo goes back to cruise: at once after a short pause, by doubling after a long
-// one, the lower the more trials failed.
+// backTo goes back to cruise: at once after a mere pause, by doubling after a long
+// one, and from the lower the more trials failed.
 func (s *steer) backTo(now clock.Instant, pause time.Duration) {
-	if pause < 2*time.Second {
+	if pause < mere {
 		s.sailOut(now)
 		return
 	}

@@ -18,26 +18,37 @@ type noise struct {
 	answers     float64 // tested in experiments
 	failures    float64 // of them
 
-	testing     bool
-	factor1     float64 // of cruise, while testing
-	testN       int
-	testF       int
-	testAt      clock.Instant
-	oldCeil     float64
-	oldProv     bool
-	oldSearch   bool
-	testAtStart float64 // the rate at which failures began
+	testing  bool
+	slower   float64 // share of cruise, while testing
+	tested   int     // answers in this experiment
+	failing  int     // failures among them
+	testAt   clock.Instant
+	testRate float64 // at which the failures began
+	untested belief  // what was believed before
 }
 
 const (
-	ringSize  = 100
-	failN     = 3
+	ringSize = 100
+	// failN failures of a hundred are an event at a host that usually has none, one less
+	// where requests are so few that waiting for more would be rude.
+	failN   = 3
+	slowest = 5 // requests per second
+	// fewFailures is a host whose every failure is news: it has had none in as many as
+	// hushed answers.
+	fewFailures = 0.001
+	hushed      = 300
+	// testGain lowers the rate so far that overload would end; a test takes testMost
+	// answers, or testLeast if they take testTime.
 	testGain  = 0.7
 	testMost  = 50
 	testLeast = 30
 	testTime  = 30 * time.Second
-	// worstNoise bounds what may be taken for a host's usual failures.
+	// overloaded is the share of failures that no test explains away.
+	overloaded = 0.08
+	// worstNoise bounds what may be taken for a host's usual failures, and remembered the
+	// answers it is reckoned from, so that it can change.
 	worstNoise = 0.05
+	remembered = 2000
 )
 
 // usual is the share of failures that has nothing to do with the rate.
@@ -55,7 +66,7 @@ func (n *noise) clear() { n.ring, n.filled = [2]uint64{}, 0 }
 
 func (n *noise) factor() float64 {
 	if n.testing {
-		return n.factor1
+		return n.slower
 	}
 	return 1
 }
@@ -74,10 +85,10 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	}
 	u := n.usual()
 	need := failN + 3*u*float64(n.filled)
-	if s.rate < 5 {
+	if s.rate < slowest {
 		need--
 	}
-	if u < 0.001 && (s.mode == probing || n.answers >= 300) {
+	if u < fewFailures && (s.mode == probing || n.answers >= hushed) {
 		need = 1
 	}
 	if float64(n.recent()) >= need || float64(n.consecutive) >= 3+20*u {
@@ -89,12 +100,10 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 }
 
 // startTest lowers the rate to see whether the failures go away.
-func (s *steer) startTest(now clock.Instant, before *steer) {
-	s.testing = true
-	s.factor1 = min(0.9, testGain*s.failRate/s.cruise())
-	s.testN, s.testF, s.testAt = 0, 0, now
-	s.oldCeil, s.oldProv, s.oldSearch = before.ceil, before.provisional, before.fromMode == searching
-	s.testAtStart = s.failRate
+func (s *steer) startTest(now clock.Instant, before belief) {
+	s.testing, s.slower = true, min(0.9, testGain*s.failRate/s.cruise())
+	s.tested, s.failing, s.testAt = 0, 0, now
+	s.untested, s.testRate = before, s.failRate
 }
 
 func (s *steer) stopTest() { s.testing = false }
@@ -104,33 +113,28 @@ func (n *noise) testOne(s *steer, now clock.Instant, bad int) {
 	if !n.testing {
 		return
 	}
-	n.testN++
-	n.testF += bad
-	if n.testN < testMost && (n.testN < testLeast || now < n.testAt.Add(testTime)) {
+	n.tested++
+	n.failing += bad
+	if n.tested < testMost && (n.tested < testLeast || now < n.testAt.Add(testTime)) {
 		return
 	}
 	n.testing = false
-	f := float64(n.testF) / float64(n.testN)
-	switch {
-	case f > 0.08: // still overloaded: the lower ceiling stays
-	case n.testF == 0:
-		n.answers += float64(n.testN)
-		n.halve()
-	default:
-		n.answers += float64(n.testN)
-		n.failures += float64(n.testF)
-		n.halve()
-		s.ceil, s.provisional = n.oldCeil, n.oldProv
-		if n.oldSearch {
-			s.enter(now, searching)
-			s.rate = s.bounded(testGain * n.testAtStart)
-		}
-		s.event = s.event.next(now, CauseNoise, s.rate, s.cruise(), 0)
+	if float64(n.failing) > overloaded*float64(n.tested) {
+		return // it fails at any rate: the lower ceiling stays
 	}
-}
-
-func (n *noise) halve() {
-	if n.answers > 2000 {
+	n.answers += float64(n.tested)
+	n.failures += float64(n.failing)
+	if n.answers > remembered {
 		n.answers, n.failures = n.answers/2, n.failures/2
 	}
+	if n.failing == 0 {
+		return // it was overload, and the lower ceiling is right
+	}
+	from := s.rate
+	s.belief = n.untested
+	if s.search {
+		s.enter(now, searching)
+		s.rate = s.bounded(testGain * n.testRate)
+	}
+	s.event = s.event.next(now, CauseNoise, from, s.cruise(), 0)
 }

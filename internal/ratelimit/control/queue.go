@@ -30,13 +30,7 @@ type queue struct {
 	drains  uint8
 	deeper  bool
 	drained clock.Instant
-	undrain drainMemory
-}
-
-type drainMemory struct {
-	ceil        float64
-	provisional bool
-	search      bool
+	undrain belief // what was believed before
 }
 
 const (
@@ -142,7 +136,7 @@ func (q *queue) learn(m, v, plain float64) {
 // drain lowers the ceiling to what the host got done and slows down, so that its
 // queue empties.
 func (q *queue) drain(s *steer, now clock.Instant, m float64) {
-	q.undrain = drainMemory{s.ceil, s.provisional, s.mode == searching}
+	q.undrain = s.believed(s.mode)
 	done := float64(q.windowN-1) / max(seconds(now.Sub(q.windowAt)), 0.001)
 	ceil := 0.98 * min(s.rate, done)
 	if s.mode == probing {
@@ -150,7 +144,7 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	}
 	from := s.rate
 	provenBefore := s.proven
-	s.ceil, s.provisional = s.bounded(ceil), false
+	s.ceil, s.provisional, s.climbs = s.bounded(ceil), false, false
 	s.proven = s.ceil
 	s.verdict(provenBefore)
 	s.stopTest()
@@ -184,9 +178,9 @@ func (q *queue) drainOn(s *steer, now clock.Instant, m, plain float64) {
 		return
 	default:
 		q.mu, q.mean, q.bad = m, plain, 0
-		s.ceil, s.provisional = q.undrain.ceil, q.undrain.provisional
 		from := s.rate
-		if q.undrain.search {
+		s.belief = q.undrain
+		if s.search {
 			s.enter(now, searching)
 		} else {
 			s.sailOut(now)

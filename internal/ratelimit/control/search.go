@@ -7,11 +7,11 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// search is how the rate rises: exponentially while nothing is known, by creeping
+// rise is how the rate goes up: exponentially while nothing is known, by creeping
 // while cruising, and by probes, which are quick and short. Each refusal it meets is
 // paid from a budget that answers fill, and a pause it costs buys thirty times its
 // length of peace.
-type search struct {
+type rise struct {
 	credit   float64 // refusals that may be risked
 	creditAt clock.Instant
 
@@ -40,7 +40,7 @@ const (
 	longestLag     = 300 * time.Second
 	creep          = 0.001
 	probeGain      = 0.03
-	probeVolume    = 25 // a burst allowance hides the limit for as many requests
+	probeVolume    = ordinaryBurst // it hides the limit for as many requests
 	probeWaitMin   = 5 * time.Second
 	probeWaitMax   = 240 * time.Second
 	recoverWait    = 10 * time.Second
@@ -206,7 +206,7 @@ func (s *steer) beginProbe(now clock.Instant) {
 
 // probe raises the rate step by step until it is refused, or stands proven.
 func (s *steer) probe(now clock.Instant) {
-	step := max(s.step(), time.Duration(5/s.rate*float64(time.Second)))
+	step := max(s.step(), duration(5/s.rate))
 	if now < s.stepAt.Add(step) {
 		return
 	}
@@ -253,4 +253,9 @@ func (s *steer) verdict(provenBefore float64) {
 	} else {
 		s.probeWait = min(2*s.probeWait, probeWaitMax)
 	}
+}
+
+// probedRate is what was admitted since the latest probe began, per second.
+func (s *steer) probedRate() float64 {
+	return float64(s.probed) / max(seconds(s.sentAt.Sub(s.probeAt)), 0.001)
 }

@@ -28,12 +28,12 @@ type steer struct {
 	mode           mode
 	rate           float64
 	modeAt         clock.Instant // since when the mode lasts
-	startAt        clock.Instant // of the first request
 	stepAt         clock.Instant // of the last step of growth, ramp or probe
 	event          Event
 
 	ceiling
-	search
+	window
+	rise
 	hold
 	noise
 	queue
@@ -44,8 +44,9 @@ type steer struct {
 
 func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
 	s := &steer{cfg: cfg, floor: h.Floor, ceilMax: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
-	s.ceiling = ceiling{ceil: math.Inf(1), provisional: true, prevAt: now}
-	s.search = search{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
+	s.ceiling = ceiling{belief: belief{ceil: math.Inf(1), provisional: true}, prevAt: now}
+	s.rise = rise{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
+	s.flight.startAt, s.flight.lastSent = now, now
 	s.hold = hold{sentAt: never, at: never, failedAt: never, forbidAt: never}
 	s.recall(now, h.Memory)
 	return s
@@ -63,7 +64,7 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 	}
 	if m.Held != 0 {
 		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
-		s.mode, s.till, s.tries, s.backMode = held, m.Held, 1, s.mode
+		s.mode, s.from, s.till, s.tries = held, s.mode, m.Held, 1
 		s.at, s.sentAt, s.failRate = now, now, s.rate
 	}
 }
@@ -73,7 +74,7 @@ func (s *steer) cruise() float64 { return min(s.ceilMax, (1-margin)*s.ceil) }
 
 // step is the least time in which the effect of a change of rate shows.
 func (s *steer) step() time.Duration {
-	return max(time.Second, time.Duration(2*s.srtt*float64(time.Second)))
+	return max(time.Second, duration(2*s.srtt))
 }
 
 func (s *steer) bounded(r float64) float64 { return min(max(r, s.floor), s.ceilMax) }
@@ -92,7 +93,7 @@ const catchUp = 10 * time.Millisecond
 func (s *steer) Plan(now clock.Instant) Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := Plan{Rate: s.rate, Review: now.Add(max(beat, time.Duration(float64(time.Second)/s.rate))), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
+	p := Plan{Rate: s.rate, Review: now.Add(max(beat, duration(1/s.rate))), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
 	if s.mode != held {
 		if s.mode == ramping {
 			p.Review = now.Add(beat)
@@ -127,19 +128,14 @@ func (s *steer) inFlightBound() int {
 
 // Sent implements [Strategy].
 func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
+	starved := now > s.lastSent.Add(max(time.Second, duration(3/s.rate)))
 	s.flight.send(now)
-	if s.lastSent == 0 {
-		s.startAt = now
-	}
 	s.quota.send()
 	if s.mode != held {
-		if now > s.lastSent.Add(max(time.Second, time.Duration(3/s.rate*float64(time.Second)))) {
-			s.grown = true // starved: what this cycle admits is not the ceiling
-		}
-		s.lastSent = now
+		s.grown = s.grown || starved // what this cycle admits is not the ceiling
 		return 0
 	}
-	s.lastSent, s.trialAt = now, now
+	s.trialAt = now
 	s.trials++
 	return s.trials
 }

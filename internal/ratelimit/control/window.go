@@ -1,0 +1,133 @@
+package control
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// window is what is known of a quota: a limiter that counts over a span of time and,
+// once that is used up, refuses until the span is over. Its ceiling is what one window
+// admitted; a mean between two refusals would be of the wrong span.
+type window struct {
+	admitted   float64       // in one window, at the first refusal
+	refilled   clock.Instant // when a window that refused is sure to be whole again
+	lag        time.Duration // longest pause of a quota; zero if there was none
+	lastOrder  time.Duration // the last long Retry-After
+	sameOrder  bool          // and it was the one before too
+	windowless bool          // that order is no window: more is admitted in as long
+}
+
+const (
+	// longOrder is the shortest Retry-After that may be a window's rest; what is shorter
+	// is a bucket's next token.
+	longOrder = 3 * time.Second
+	// longestWindow is as far as the history reaches.
+	longestWindow = 600 * time.Second
+	// tooMany times what a window admitted in as long is no window's doing. A fixed one
+	// may admit up to twice its count across its border, but not while the rate climbs.
+	tooMany = 1.6
+	// ordinaryBurst is the allowance that most buckets stay below: 5 to 20 is common.
+	ordinaryBurst = 25
+)
+
+// isQuota reports whether the host went on refusing, or said it would, for longer
+// than a bucket needs to have a token again.
+func (s *steer) isQuota() bool {
+	return !s.block && s.resumed >= minCycle && s.refusedTill.Sub(s.at) > max(time.Second, s.spacing(3))
+}
+
+// noteOrder compares a Retry-After with the last one.
+func (w *window) noteOrder(order time.Duration) {
+	if order < longOrder {
+		return
+	}
+	w.sameOrder = math.Abs(float64(order-w.lastOrder)) <= 0.05*float64(order)
+	w.lastOrder = order
+}
+
+// firstWindow is the ceiling of a quota that ended the search. An order that is worked
+// out is the rest of a window that began with the first request; one that somebody
+// wrote into a configuration is the window, or nothing.
+func (s *steer) firstWindow(now clock.Instant, pause time.Duration) float64 {
+	w := pause
+	if !isRound(s.order) {
+		w += s.sentAt.Sub(s.startAt)
+	}
+	s.admitted = s.admittedIn(w)
+	s.lag = max(s.lag, pause)
+	s.refilled = now.Add(w)
+	return s.admitted / seconds(w)
+}
+
+// judgeQuota takes what one window admitted. If the same order comes though more was
+// admitted in as long, it is no window but a habit: the limiter is a bucket, and what
+// it refused is nearly what it sustains.
+func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
+	in := s.admittedIn(pause)
+	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < 1.15*s.admitted
+	switch {
+	case s.windowless && !again:
+		s.ceil, s.provisional = min(max(s.sustained(), 0.9*s.failRate), 0.97*s.failRate), false
+	case s.sameOrder && in > tooMany*s.admitted:
+		s.windowless = true
+		s.ceil, s.provisional = min(max(s.sustained(), 0.75*s.failRate), 0.97*s.failRate), false
+	default:
+		s.windowless = false
+		if s.admitted == 0 || !s.sameOrder {
+			s.admitted = in
+		}
+		s.ceil = min(s.windowRate(now, pause), 0.97*s.failRate)
+		s.provisional = s.lag == 0 && s.order > 0
+		s.climbs = s.provisional
+	}
+	s.lag = max(s.lag, pause)
+	s.refilled = now.Add(s.lag)
+	return measured
+}
+
+// windowRate is what one window of a quota admitted, per second. If the order says
+// nothing of the window's length, that is the span of the best mean which ends now,
+// the pause included: no window admits more.
+func (s *steer) windowRate(now clock.Instant, pause time.Duration) float64 {
+	if s.order > 0 && (s.sameOrder || s.lag == 0) {
+		return s.admitted / seconds(pause)
+	}
+	best := 0.0
+	if s.order == 0 {
+		// The window began at the last resume, and ended between the last trial and now.
+		least, most := seconds(s.refusedTill.Sub(s.resumeAt)), seconds(now.Sub(s.resumeAt))
+		best = float64(s.resumed) / math.Sqrt(max(least, 0.001)*most)
+	}
+	for w := pause + time.Second; w <= min(longestWindow, time.Duration(now)); w += time.Second {
+		best = max(best, s.history.between(now.Add(-w), now)/seconds(w))
+	}
+	return best
+}
+
+// sustained is the least that a bucket with an ordinary burst allowance sustains, if
+// it admitted what it did before the refusal.
+func (s *steer) sustained() float64 {
+	best := 0.0
+	for w := time.Second; w <= time.Minute && clock.Instant(w) < s.sentAt; w += time.Second {
+		best = max(best, (s.admittedIn(w)-ordinaryBurst)/seconds(w))
+	}
+	return best
+}
+
+// admittedIn is what was admitted in so long before the refusal.
+func (s *steer) admittedIn(span time.Duration) float64 {
+	return s.history.between(s.sentAt.Add(-span), s.sentAt)
+}
+
+// isRound reports whether a person chose the order: it is then the same each time, be
+// it the window or not. An order that is worked out is the rest of a window, and seldom
+// round.
+func isRound(order time.Duration) bool {
+	switch order.Round(100*time.Millisecond) / time.Second {
+	case 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600:
+		return true
+	}
+	return false
+}
