@@ -37,7 +37,7 @@ type Feedback struct {
 	StatusCode int           // of the answer; zero if there was none
 	Latency    time.Duration // from sending to the headers; a negative one is zero
 	Err        error         // nil if the answer came in whole; goes before the status
-	RetryAfter time.Duration // the server's order to wait, from now on; zero or less if none
+	RetryAfter time.Duration // the server's order to wait, from now on; zero or less if none; a 2xx orders nothing
 	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
 	Retry      bool          // it was a further try of a request that had failed; only counted

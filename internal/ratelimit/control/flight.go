@@ -12,10 +12,11 @@ import (
 // times. A host that slows down so gets few connections, and a fast distant one
 // enough.
 type flight struct {
-	startAt  clock.Instant    // of the first grant
-	lastSent clock.Instant    // of the latest
-	second   int64            // the latest second with a grant
-	sent     [busySpan]uint16 // grants by second
+	startAt   clock.Instant    // of the first grant
+	lastSent  clock.Instant    // of the latest grant
+	starvedAt clock.Instant    // of the latest that could have gone seconds before
+	second    int64            // the latest second with a grant
+	sent      [busySpan]uint16 // grants by second
 }
 
 // busySpan is over how many seconds the sender's diligence is looked at.

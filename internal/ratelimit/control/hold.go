@@ -137,7 +137,7 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	if s.block {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
-		s.wait = min(2*s.wait, s.cfg.Hold)
+		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.cfg.Hold)
 	}
 	s.pause(now, o.RetryAfter, CauseTrial)
 }

@@ -46,7 +46,7 @@ func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
 	s := &steer{cfg: cfg, floor: h.Floor, ceilMax: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
 	s.ceiling = ceiling{belief: belief{ceil: math.Inf(1), provisional: true}, prevAt: now}
 	s.rise = rise{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
-	s.flight.startAt, s.flight.lastSent = now, now
+	s.startAt, s.lastSent, s.starvedAt = now, now, never
 	s.hold = hold{sentAt: never, at: never, failedAt: never, forbidAt: never}
 	s.recall(now, h.Memory)
 	return s
@@ -65,7 +65,7 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 	if m.Held != 0 {
 		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.mode, s.from, s.till, s.tries = held, s.mode, m.Held, 1
-		s.at, s.sentAt, s.failRate = now, now, s.rate
+		s.at, s.sentAt, s.failRate, s.wait = now, now, s.rate, min(time.Second, s.cfg.Hold)
 	}
 }
 
@@ -132,7 +132,9 @@ func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
 	s.flight.send(now)
 	s.quota.send()
 	if s.mode != held {
-		s.grown = s.grown || starved // what this cycle admits is not the ceiling
+		if starved {
+			s.grown, s.starvedAt = true, now // what this cycle admits is not the ceiling
+		}
 		return 0
 	}
 	s.trialAt = now

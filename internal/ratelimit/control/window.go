@@ -65,6 +65,12 @@ func (s *steer) firstWindow(now clock.Instant, pause time.Duration) float64 {
 // admitted in as long, it is no window but a habit: the limiter is a bucket, and what
 // it refused is nearly what it sustains.
 func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
+	s.lag, s.refilled = max(s.lag, pause), now.Add(max(s.lag, pause))
+	if s.starvedAt > s.sentAt.Add(-pause) {
+		s.ceil, s.provisional = min(s.ceil, 0.97*s.failRate), true
+		return guessed // the host would have admitted more than it was asked for
+	}
+	first := s.admitted == 0
 	in := s.admittedIn(pause)
 	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < 1.15*s.admitted
 	switch {
@@ -75,23 +81,21 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		s.ceil, s.provisional = min(max(s.sustained(), 0.75*s.failRate), 0.97*s.failRate), false
 	default:
 		s.windowless = false
-		if s.admitted == 0 || !s.sameOrder {
+		if first || !s.sameOrder {
 			s.admitted = in
 		}
-		s.ceil = min(s.windowRate(now, pause), 0.97*s.failRate)
-		s.provisional = s.lag == 0 && s.order > 0
+		s.ceil = min(s.windowRate(now, pause, first), 0.97*s.failRate)
+		s.provisional = first && s.order > 0
 		s.climbs = s.provisional
 	}
-	s.lag = max(s.lag, pause)
-	s.refilled = now.Add(s.lag)
 	return measured
 }
 
 // windowRate is what one window of a quota admitted, per second. If the order says
 // nothing of the window's length, that is the span of the best mean which ends now,
 // the pause included: no window admits more.
-func (s *steer) windowRate(now clock.Instant, pause time.Duration) float64 {
-	if s.order > 0 && (s.sameOrder || s.lag == 0) {
+func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) float64 {
+	if s.order > 0 && (s.sameOrder || first) {
 		return s.admitted / seconds(pause)
 	}
 	best := 0.0
