@@ -28,6 +28,7 @@ const (
 	CauseSearched        // the first estimate after the search upward
 	CauseProbed          // an upward move was not refused
 	CauseNoise           // the failures had nothing to do with the rate
+	CauseDoors           // as many in flight were refused again and again, at whatever rate
 	CauseRebased         // slower answers had nothing to do with the rate
 
 	// No strategy gives these: its owner does, so that one list tells all that happened
@@ -41,7 +42,7 @@ const (
 
 var causeNames = [numCauses]string{
 	"none", "refused", "failures", "forbidden", "latency", "trial_failed", "recovered", "measured",
-	"quota", "searched", "probed", "noise", "rebased", "retry_after", "crawl_delay", "half_open", "revived",
+	"quota", "searched", "probed", "noise", "connections", "rebased", "retry_after", "crawl_delay", "half_open", "revived",
 }
 
 // String is the name that events and snapshots carry.
@@ -91,6 +92,8 @@ func (e Event) Text() string {
 		return fmt.Sprintf("the host refused at %s: %s", from, e.outcome())
 	case CauseFailures:
 		return fmt.Sprintf("requests failed at %s: %s", from, e.outcome())
+	case CauseDoors:
+		return fmt.Sprintf("the host refuses by the number of requests in flight, not by their rate (%s): %s", from, e.outcome())
 	case CauseForbidden:
 		return fmt.Sprintf("a run of 403 at %s looks like a block: %s", from, e.outcome())
 	case CauseRetryAfter:

@@ -17,6 +17,7 @@ type flight struct {
 	starvedAt clock.Instant    // of the latest that could have gone seconds before
 	second    int64            // the latest second with a grant
 	sent      [busySpan]uint16 // grants by second
+	doors     doors
 }
 
 // busySpan is over how many seconds the sender's diligence is looked at.
@@ -54,4 +55,64 @@ func (f *flight) busy(now clock.Instant, rate float64) bool {
 		n += int(s)
 	}
 	return float64(n) > 0.4*rate*busySpan
+}
+
+// doors is what is known of a host that bounds connections and not requests. Such a
+// host refuses whenever one more than so many are in, however slowly they come; a rate
+// would have to stay far below to meet that never.
+type doors struct {
+	most  uint16        // requests in flight that went well; zero for not known
+	seen  uint16        // in flight at the last refusal
+	well  uint16        // the most in flight at an answer since
+	since uint16        // willing answers since
+	times uint8         // refusals in a row with as many in flight, and never as many well
+	until clock.Instant // then it is asked anew
+}
+
+const (
+	// sameDoors refusals with the same number in flight are no accident: a limit on the
+	// rate meets whatever number there happens to be.
+	sameDoors = 3
+	// fewestDoors keeps near hosts out, where one or two are in flight whatever the rate.
+	fewestDoors = 3
+	// doorsFor is how long the bound holds: to learn it again costs three refusals.
+	doorsFor = 10 * time.Minute
+)
+
+// refused notes how many were in flight at a refusal, that one included, and reports
+// whether the bound became known by it.
+func (d *doors) refused(now clock.Instant, inFlight int) (learned bool) {
+	n := uint16(min(max(inFlight, 0), math.MaxUint16))
+	if d.since < n {
+		return false // of the same moment as the last
+	}
+	if n != d.seen || d.well >= n {
+		d.seen, d.times = n, 0
+	}
+	d.well, d.since = 0, 0
+	d.times = min(d.times+1, sameDoors)
+	switch {
+	case n < fewestDoors:
+		return false
+	case d.times == sameDoors:
+		learned = d.bound(now) != int(n)-1
+		d.most, d.until = n-1, now.Add(doorsFor)
+	case n <= d.most:
+		d.most = 0 // refused with fewer in flight: it was no such bound
+	}
+	return learned
+}
+
+// passed notes how many were in flight at a willing answer.
+func (d *doors) passed(inFlight int) {
+	d.since = min(d.since+1, math.MaxUint16-1)
+	d.well = max(d.well, uint16(min(max(inFlight, 0), math.MaxUint16)))
+}
+
+// bound is the most requests that may be in flight, zero for any number.
+func (d *doors) bound(now clock.Instant) int {
+	if now >= d.until {
+		return 0
+	}
+	return int(d.most)
 }

@@ -31,6 +31,7 @@ type hold struct {
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other
 	block       bool          // it was a run of 403
+	opened      bool          // the number in flight was what was refused, not the rate
 }
 
 const (
@@ -73,6 +74,8 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 		s.till = max(s.till, now.Add(o.RetryAfter))
 	case o.SentAt <= s.at:
 		// It was on its way when the last event was noticed, and is a part of it.
+	case s.atDoor(now, o):
+		s.hit(now, o, CauseDoors)
 	case refused(o):
 		s.pay(1)
 		s.hit(now, o, CauseRefused)
@@ -81,6 +84,15 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 	default:
 		s.noise.fail(s, now, o)
 	}
+}
+
+// atDoor reports a refusal that shows a bound on the requests in flight.
+func (s *steer) atDoor(now clock.Instant, o *Observation) bool {
+	if o.Class != outcome.Throttled && o.Class != outcome.Unavailable {
+		return false
+	}
+	s.opened = s.doors.refused(now, o.InFlight)
+	return s.opened
 }
 
 // refused reports an answer that leaves no doubt.
@@ -106,7 +118,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.at, s.sentAt, s.order = now, o.SentAt, o.RetryAfter
 	s.refusedTill = now.Add(o.RetryAfter)
 	s.block = cause == CauseForbidden
-	s.explicit = cause == CauseRefused || s.block
+	s.explicit = cause == CauseRefused || cause == CauseDoors || s.block
 	s.dense = s.consecutive >= 3
 	s.stopTest()
 	s.noise.clear()
@@ -157,6 +169,9 @@ func (s *steer) resume(now clock.Instant) {
 		s.blockGap = s.wait
 	}
 	s.beginCycle(now, carry)
+	if s.opened {
+		s.opened, s.provisional, s.climbs = false, true, true // the rate may be anything yet
+	}
 	// The first guess at a quota that does not say how long it refuses is a rough one.
 	rough := s.climbs || s.from == searching && s.order == 0
 	if (quota && !rough || s.block) && lost > costly {

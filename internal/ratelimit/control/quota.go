@@ -11,8 +11,17 @@ import (
 type quota struct {
 	left  float64 // requests that may still be sent; meaningless after reset
 	reset clock.Instant
-	said  int64 // requests left, in the last answer
+	said  int64   // requests left, in the last answer
+	moved uint8   // times the reset moved on before it was reached
+	pace  float64 // of a window that slides, in requests per second; zero for one that ends
 }
+
+// slides is how often a reset must have moved on for the window to be one that slides:
+// an answer that was overtaken may look like it once.
+const slides = 3
+
+// rounding is more than what whole seconds and the way of an answer do to a reset.
+const rounding = 2 * time.Second
 
 // active reports whether the host's own word sets the pace.
 func (q *quota) active(now clock.Instant) bool { return now < q.reset }
@@ -25,7 +34,16 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 		return
 	}
 	reset := now.Add(o.Quota.Reset)
-	if q.active(now) && o.Quota.Remaining < q.said {
+	switch {
+	case !q.active(now):
+		q.pace, q.moved = 0, 0
+	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
+		// The end moves on before it is reached: the window slides, and gives back all the
+		// time what spreading the rest would wait for.
+		if q.moved = min(q.moved+1, slides); q.moved == slides {
+			q.pace = (1 - margin) * float64(o.Quota.Limit) / seconds(o.Quota.Reset)
+		}
+	case o.Quota.Remaining < q.said && q.pace == 0:
 		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
 	}
 	q.reset, q.said = reset, o.Quota.Remaining
@@ -35,6 +53,13 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 // apply lowers a plan to the quota.
 func (q *quota) apply(now clock.Instant, p *Plan) {
 	if !q.active(now) {
+		return
+	}
+	if q.pace > 0 {
+		p.Rate = min(p.Rate, q.pace)
+		if q.left < 1 {
+			p.Rate = min(p.Rate, q.pace/2) // nearly used up: let some of it come back
+		}
 		return
 	}
 	if q.left < 1 {

@@ -93,7 +93,7 @@ const catchUp = 10 * time.Millisecond
 func (s *steer) Plan(now clock.Instant) Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := Plan{Rate: s.rate, Review: now.Add(max(beat, duration(1/s.rate))), InFlight: s.inFlightBound(), CatchUp: catchUp, Event: s.event}
+	p := Plan{Rate: s.rate, Review: now.Add(max(beat, duration(1/s.rate))), InFlight: s.inFlightBound(now), CatchUp: catchUp, Event: s.event}
 	if s.mode != held {
 		if s.mode == ramping {
 			p.Review = now.Add(beat)
@@ -119,11 +119,15 @@ func (s *steer) Plan(now clock.Instant) Plan {
 }
 
 // inFlightBound is the most requests the host may have at once.
-func (s *steer) inFlightBound() int {
-	if s.queue.answers == 0 {
-		return 4 + int(4*s.rate*s.leastLatency)
+func (s *steer) inFlightBound(now clock.Instant) int {
+	n := 4 + int(4*s.rate*s.leastLatency)
+	if s.queue.answers > 0 {
+		n = bound(s.rate, s.queue.mean)
 	}
-	return bound(s.rate, s.queue.mean)
+	if d := s.doors.bound(now); d > 0 {
+		n = min(n, d)
+	}
+	return n
 }
 
 // Sent implements [Strategy].
@@ -177,6 +181,7 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 // succeeded takes in an answer that the host gave willingly.
 func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	s.history.add(o.SentAt)
+	s.doors.passed(o.InFlight)
 	s.resumed++
 	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)
 	if s.mode == held && o.SentAt > s.sentAt {

@@ -277,5 +277,8 @@ func slowHosts() []Scenario {
 		long(farHost("S18g", "bucket 1/s of 1, bare 429", 1, bucket(1, 0, tooMany, order{}))),
 		long(farHost("S18h", "bucket 1/s of 5, bare 429", 1, bucket(1, 4, tooMany, order{}))),
 		long(farHost("S18i", "bucket 1/s of 1, 429, Retry-After", 1, bucket(1, 0, tooMany, ordered))),
+		nearHost("S19", "near limit_conn 4, each answer takes 200 ms, 503", 20, func(*rand.Rand) Server {
+			return &connections{most: 4, takes: 200 * time.Millisecond}
+		}),
 	}
 }
