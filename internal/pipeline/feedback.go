@@ -45,10 +45,10 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 	return f
 }
 
-// locate tells the limiter at which address a new connection found the host. A kept
-// connection has been told of.
+// locate tells the limiter at which address the host was found. A kept connection is
+// told of again: the limiter may have forgotten the host meanwhile.
 func (p *Pipeline) locate(f *fetched) {
-	if f.resp == nil || f.resp.Timings.Reused {
+	if f.resp == nil {
 		return
 	}
 	if at, err := netip.ParseAddrPort(f.resp.RemoteAddr); err == nil {

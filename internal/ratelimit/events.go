@@ -82,7 +82,7 @@ func (s *state) noteLocked(e control.Event) {
 // tell of every change but that of time alone. They know nothing of Crawl-delay, which
 // bounds what is told of their rates.
 func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.State) {
-	if number := uint16(p.Event.Number); number != s.heard {
+	if number := uint16(p.Event.Number); number != s.heard && p.Event.Cause != control.CauseNone {
 		s.heard = number
 		e, top := p.Event, float32(s.ceilingLocked().rps())
 		e.From, e.To, e.State = min(e.From, top), min(e.To, top), p.State

@@ -161,6 +161,7 @@ func (m *merge) adopt(s *state, now clock.Instant) {
 		s.strategy = l.strategy(&l.control, now, control.Host{
 			Start: max(s.bucket.rate, s.rules.start).rps(), Floor: s.rules.floor.rps(), Ceiling: s.rules.ceiling.rps(),
 		})
+		s.heard = 0 // the new one's events are counted anew
 	}
 }
 

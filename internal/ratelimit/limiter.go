@@ -175,6 +175,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 		fb.RetryAfter = 0 // RFC 9110 section 10.2.3 gives it no meaning here, and some send it always
 	}
 	fb.RetryAfter = min(max(fb.RetryAfter, 0), l.cfg.MaxRetryAfter)
+	if fb.Quota.Reset > l.cfg.MaxRetryAfter {
+		fb.Quota.Reset = l.cfg.MaxRetryAfter
+	}
 	domain = Domain(domain)
 	s := l.lock(domain)
 	now := s.nowLocked()
@@ -228,6 +231,7 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	s, _ := l.peek(Domain(domain))
 	s.mu.Lock()
 	now := s.nowLocked()
+	s.reviewLocked(now) // time alone may have raised the rate
 	instant, why := s.readyLocked(now, max(ahead, 0), max(ahead, all, 0))
 	if why == LimitNone {
 		sh := s.sharesLocked()

@@ -209,10 +209,16 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 	if t, limit := s.rules.l.shared.when(&sh, now, all); t > at {
 		at, why = t, limit
 	}
+	return s.reviewedLocked(now, at, why), why
+}
+
+// reviewedLocked is when it is worth looking again at a grant that is due at at: time
+// alone may raise the rate that it waits for.
+func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 	if (why == LimitLearned || why == LimitStart) && s.notBefore <= now && s.review > now && s.review < at {
-		at = s.review // the rate may be higher by then
+		return s.review
 	}
-	return at, why
+	return at
 }
 
 // acquireLocked grants, refuses, or waits and then does one of them. It holds the
@@ -310,6 +316,10 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 	if fb.RetryAfter > 0 {
 		s.noteOrderLocked(now, sentAt, fb)
 		s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
+	}
+	if !fb.Quota.IsZero() && fb.Quota.Remaining <= 0 {
+		// Nothing is left until then: as good as an order, whatever the strategy reads.
+		s.retryUntil = max(s.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
 	}
 	// The spacing that a host asks for is between requests, and one may have gone out
 	// later than it was granted: a connection had to be made, or the machine was busy.

@@ -199,7 +199,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		return nil, 0, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why}
 	}
 	if s.line.armed = at; at > now {
-		return nil, at, nil
+		return nil, s.reviewedLocked(now, at, why), nil
 	}
 	s.leaveLocked(w)
 	return s.grantLocked(now, t), now, nil

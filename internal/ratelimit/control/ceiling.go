@@ -195,10 +195,12 @@ func (s *steer) startLower() {
 // cycleRate is what a bucket sustained since the last refusal.
 func (s *steer) cycleRate() float64 { return float64(s.cycle) / s.cycleSpan() }
 
-// cycleSpan is the cycle's length in seconds. Half of its pauses count: how much of
-// them the limiter saved up is not known.
+// cycleSpan is the cycle's length in seconds. Of its pauses only what a limiter may have
+// saved up counts: nobody knows how much that is, so half, and no more than an ordinary
+// allowance.
 func (s *steer) cycleSpan() float64 {
-	return max(seconds(s.sentAt.Sub(s.prevAt)-s.idle/2), 0.001)
+	saved := min(seconds(s.idle)/2, ordinaryBurst/s.ceil)
+	return max(seconds(s.sentAt.Sub(s.prevAt)-s.idle)+saved, 0.001)
 }
 
 // beginCycle starts the cycle after a pause, or carries the last one on.

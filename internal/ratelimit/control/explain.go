@@ -16,10 +16,10 @@ func (s *steer) Explain(now clock.Instant) string {
 	switch {
 	case s.mode == held:
 		return s.explainHold(now)
-	case q.active(now):
+	case q.binds(now, s.rate):
 		return fmt.Sprintf("the host says that %.0f more requests may come within %v",
 			max(math.Floor(q.left), 0), pauseOf(q.reset.Sub(now)))
-	case !!math.IsInf(s.ceil, 1):
+	case math.IsInf(s.ceil, 1):
 		return rate + ": " + s.pastCeiling()
 	case s.mode == cruising && !s.testing && s.cruise() >= s.ceilMax:
 		return rate + ": as fast as is allowed, and nothing was refused at it"

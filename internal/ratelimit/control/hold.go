@@ -31,6 +31,7 @@ type hold struct {
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other
 	block       bool          // it was a run of 403
+	down        bool          // the failure was one that a limit does not give
 	opened      bool          // the number in flight was what was refused, not the rate
 }
 
@@ -59,8 +60,9 @@ const (
 	costly = 500 * time.Millisecond
 )
 
-// patient reports a hold that is a mere pause: the host said so, and no trial failed.
-func (s *steer) patient() bool { return s.explicit && !s.block && s.tries == 0 }
+// patient reports a hold that is a mere pause: the host said so, and no trial failed or
+// the host says until when.
+func (s *steer) patient() bool { return s.explicit && !s.block && (s.tries == 0 || s.order > 0) }
 
 // spacing is the time in which n requests go out at the rate of the event.
 func (s *steer) spacing(n float64) time.Duration { return duration(n / s.failRate) }
@@ -120,6 +122,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.block = cause == CauseForbidden
 	s.explicit = cause == CauseRefused || cause == CauseDoors || s.block
 	s.dense = s.consecutive >= 3
+	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
 	s.stopTest()
 	s.noise.clear()
 	s.noteOrder(o.RetryAfter)
@@ -141,7 +144,7 @@ func (s *steer) pause(now clock.Instant, order time.Duration, cause Cause) {
 // trialFailed waits longer. A block is never asked sooner than the last one took to
 // end, since each request may renew it.
 func (s *steer) trialFailed(now clock.Instant, o *Observation) {
-	s.trialAt = 0
+	s.trialAt, s.order = 0, o.RetryAfter
 	s.tries = min(s.tries+1, 200)
 	s.refusedTill = now.Add(o.RetryAfter)
 	s.block = s.block || o.Forbidden
@@ -159,7 +162,12 @@ func (s *steer) resume(now clock.Instant) {
 	s.trialAt = 0
 	pause := now.Sub(s.at)
 	if s.wasOutage(now, pause) {
-		s.backTo(now, pause)
+		if s.from == searching {
+			s.enter(now, searching)
+			s.rate = s.bounded(s.failRate / 2)
+		} else {
+			s.backTo(now, pause)
+		}
 		s.event = s.event.next(now, CauseRecovered, 0, s.rate, 0)
 		return // nothing was learned of the ceiling
 	}
@@ -186,14 +194,15 @@ func (s *steer) resume(now clock.Instant) {
 }
 
 // wasOutage tells an outage from a limit that refuses without saying so: it comes out
-// of the blue, at a rate that had gone well, and is not the second within minutes.
+// of the blue, at a rate that had gone well, and is not the second within minutes. In the
+// search no rate has gone well for long, and only what no limit answers is an outage.
 func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 	if s.explicit || pause < mere {
 		return false
 	}
 	first := s.failedAt == never || s.at.Sub(s.failedAt) > outageRest
 	s.failedAt = now
-	return first && s.from == cruising && s.settled && !s.climbs
+	return s.down && s.from == searching || first && s.from == cruising && s.settled && !s.climbs
 }
 
 // lostIn is the time a pause cost: not more than the host had not yet got in answers.

@@ -50,6 +50,13 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
 }
 
+// binds reports whether a plan at that rate has to be lowered.
+func (q *quota) binds(now clock.Instant, rate float64) bool {
+	p := Plan{Rate: rate}
+	q.apply(now, &p)
+	return p.Rate < rate || p.NotBefore > now
+}
+
 // apply lowers a plan to the quota.
 func (q *quota) apply(now clock.Instant, p *Plan) {
 	if !q.active(now) {

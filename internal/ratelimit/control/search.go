@@ -155,7 +155,7 @@ func (s *steer) sail(now clock.Instant) {
 			s.crawlUp(now, dt)
 		}
 	}
-	if now >= s.probeDue && !s.climbs && s.mayRise(now) && !s.quota.active(now) {
+	if now >= s.probeDue && !s.climbs && s.cruise() < s.ceilMax && s.mayRise(now) && !s.quota.active(now) {
 		s.beginProbe(now)
 	}
 }

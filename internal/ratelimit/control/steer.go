@@ -56,8 +56,10 @@ func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
 // quarter of it, as after a hold.
 func (s *steer) recall(now clock.Instant, m Memory) {
 	if m.Rate > 0 {
-		s.ceil, s.proven, s.provisional = float64(m.Rate)/(1-margin), float64(m.Rate)/(1-margin), true
-		s.lag = m.Pause
+		s.ceil = s.bounded(float64(m.Rate)) / (1 - margin)
+		// What has changed since is found by a second search from there.
+		s.proven, s.provisional, s.climbs = s.ceil, true, true
+		s.lag = min(max(m.Pause, 0), longestWindow)
 		s.peak = s.ceil
 		s.enter(now, ramping)
 		s.rate = s.bounded(s.cruise() / 4)
@@ -150,7 +152,7 @@ func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
 func (s *steer) Lost(now clock.Instant, trial uint32) {
 	if s.mode == held && s.trialAt != 0 && trial == s.trials {
 		s.trialAt = 0
-		s.till = now
+		s.till = now.Add(s.wait) // nothing is known of it, so it may have been refused
 	}
 }
 
@@ -158,7 +160,7 @@ func (s *steer) Lost(now clock.Instant, trial uint32) {
 func (s *steer) Observe(now clock.Instant, o Observation) {
 	s.floor, s.ceilMax = min(o.Floor, o.Ceiling), o.Ceiling
 	trial := s.mode == held && s.trialAt != 0 && o.SentAt >= s.trialAt
-	if !speaks(o.Class) && o.RetryAfter == 0 {
+	if !speaks(o.Class) { // an order that came with it is the owner's to keep
 		if trial {
 			s.Lost(now, s.trials)
 		}
@@ -171,7 +173,7 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 	s.quota.observe(now, &o)
 	s.earn(now)
 	switch {
-	case o.RetryAfter > 0, o.Class.Overload(), o.Forbidden:
+	case o.Class.Overload(), o.Forbidden:
 		s.failed(now, &o, trial)
 	default:
 		s.succeeded(now, &o, trial)

@@ -21,7 +21,7 @@ func TestScenariosAreWhole(t *testing.T) {
 		require.NoError(t, sc.validate())
 		require.Positive(t, sc.Capacity(0), sc.Name)
 	}
-	require.Len(t, seen, 59)
+	require.Len(t, seen, 60)
 }
 
 func TestFind(t *testing.T) {
