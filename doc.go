@@ -17,9 +17,22 @@
 //
 // A seed is a URL the user names; the scope says which of the links found from there
 // belong to the crawl. The frontier holds the URLs not yet visited, in one queue per
-// host. The limiter holds what has been learned of each host: its rate, its latency,
-// its breaker, and what it has asked of us. A record is what is written of a visited
-// URL: every URL that entered the frontier and was not left over at the end has one.
+// host. The limiter holds what has been learned of each host: the rate it tolerates,
+// its latency, its pauses, and what it has asked of us. A record is what is written of a
+// visited URL: every URL that entered the frontier and was not left over at the end has
+// one. An [Event] is a change of a host's rate, with its cause.
+//
+// # Politeness
+//
+// A strategy decides how fast a host may be asked. The default, steer, searches until a
+// host refuses, measures what it admits and stays 3 % below; the others are aimd,
+// gradient, fixed and off. Retry-After, Crawl-delay, Request-rate and the caps of the
+// settings hold over any of them but off. Hosts at one address that are limited as one
+// are paced as one.
+//
+// Why a host's rate is what it is stands in [Crawler.Snapshot] as a sentence, and
+// [Config.OnEvent] is told of each change. What was learned goes on to later crawls
+// through a file, if the settings name one (ratelimit.remember).
 //
 // # The house
 //
@@ -28,14 +41,17 @@
 //	cmd/crawl            flags, terminal, exit codes
 //	internal/config      defaults < file < environment < flags, as one tree
 //	internal/pipeline    the four stages; canonical, scope, frontier, extract, sink
-//	internal/fetch       HTTP client; robots.txt; test servers
-//	internal/ratelimit   the adaptive engine; estimate, backoff, breaker, header, outcome
+//	internal/fetch       HTTP client; robots.txt; test servers, made up (testsite) and real (realserver)
+//	internal/ratelimit   the adaptive engine; control has the strategies, simulate proves
+//	                     them in virtual time, memory keeps what they learned in a file;
+//	                     estimate, backoff, breaker, header, outcome
 //	internal/clock       the one place where time is met
 //
-// A room imports only rooms below it in this list. Start reading at package pipeline.
+// A room imports only rooms below it in this list. Start reading at package pipeline, and
+// for politeness at ratelimit and ratelimit/control.
 //
 // # What it does not do
 //
-// It runs no JavaScript, follows links of HTML only, and keeps its frontier in memory:
-// a crawl that is interrupted begins again.
+// It runs no JavaScript, follows links of HTML only, and keeps its frontier in memory: a
+// crawl that is interrupted begins again, though not with hosts as strangers.
 package crawl

@@ -44,44 +44,44 @@ var rateFields = []field{
 	// request a second per success, halved at a refusal.
 	{
 		path: "ratelimit.aimd_increase", kind: kindRate, def: "0.1", min: minRate, max: "1000",
-		doc: "requests per second that a fast success adds to the rate",
+		doc: "aimd: requests per second that a fast success adds to the rate",
 	},
 	// Neither 0, which stops a host for ever, nor 1, which teaches nothing.
 	{
 		path: "ratelimit.aimd_decrease", kind: kindNumber, unit: "factor", def: "0.5", min: "0.01", max: "0.99",
-		doc: "factor by which a refusal or a very slow answer lowers the rate",
+		doc: "aimd, gradient: factor by which a refusal lowers the rate",
 	},
 	{
 		path: "ratelimit.latency_target", kind: kindDuration, def: "1s", min: "1ms", max: "5m",
-		doc: "expected time to an answer; faster ones raise the rate",
+		doc: "aimd: expected time to an answer; faster ones raise the rate",
 	},
 	// Not below 1: an answer would be fast and slow at the same time.
 	{
 		path: "ratelimit.latency_degrade_factor", kind: kindNumber, unit: "factor", def: "2", min: "1", max: "100",
-		doc: "multiple of the target from which an answer lowers the rate",
+		doc: "aimd: multiple of the target from which an answer lowers the rate",
 	},
 	// Not 0: a breaker that opens without a failure.
 	{
 		path: "ratelimit.error_rate_threshold", kind: kindNumber, unit: "fraction", def: "0.5", min: "0.01", max: "1",
-		doc: "share of failures in the window that opens the breaker",
+		doc: "all but steer: share of failures in the window that opens the breaker",
 	},
 	// Of fewer than ten answers, half failing is chance too often.
 	{
 		path: "ratelimit.min_samples_to_trip", kind: kindInt, unit: "answers", def: "10", min: "1", max: "1000000",
-		doc: "answers in the window before their share of failures counts",
+		doc: "all but steer: answers in the window before their share of failures counts",
 	},
 	{
 		path: "ratelimit.consecutive_fail_threshold", kind: kindInt, unit: "failures", def: "5", min: "1", max: "1000000",
-		doc: "failures in a row that open the breaker",
+		doc: "all but steer: failures in a row that open the breaker",
 	},
 	// Long enough for a restart behind a load balancer.
 	{
 		path: "ratelimit.open_state_duration", kind: kindDuration, def: "15s", min: "10ms", max: "24h",
-		doc: "how long an open breaker lets nothing through",
+		doc: "how long an open breaker lets nothing through; steer: at most, unless the host says more",
 	},
 	{
 		path: "ratelimit.half_open_probes", kind: kindInt, unit: "requests", def: "2", min: "1", max: "1000",
-		doc: "successes that close the breaker again",
+		doc: "all but steer: successes that close the breaker again",
 	},
 	// Waits are drawn from zero to these bounds, so that clients do not come back as one.
 	{

@@ -250,9 +250,16 @@ func TestStateFitsItsSizeClass(t *testing.T) {
 // key, map and list entries, state, strategy, latency ring, error window. The bars
 // leave a tenth over what was measured.
 func TestBytesPerDomain(t *testing.T) {
+	bytesPerDomain(t, control.NameAIMD, 800, 672)
+	bytesPerDomain(t, control.NameSteer, 1840, 1720)
+}
+
+func bytesPerDomain(t *testing.T, strategy string, mostUsed, mostIdle float64) {
+	t.Helper()
 	const n = 20_000
 	names := domains(n)
-	c := classic()
+	c := DefaultConfig()
+	c.Strategy = strategy
 	c.Clock = clocktest.NewFake(start)
 	l := mustNew(t, c)
 	before := heapInUse()
@@ -268,9 +275,9 @@ func TestBytesPerDomain(t *testing.T) {
 	l.cfg.Clock.(*clocktest.Fake).Advance(time.Minute)
 	l.sweep() // nothing is old enough to go, but the error windows are empty by now
 	idle := float64(heapInUse()-before) / n
-	t.Logf("%.0f bytes per domain just used, %.0f idle", used, idle)
-	if used > 800 || idle > 672 {
-		t.Errorf("%.0f bytes per domain just used, %.0f idle, want at most 800 and 672", used, idle)
+	t.Logf("%s: %.0f bytes per domain just used, %.0f idle", strategy, used, idle)
+	if used > mostUsed || idle > mostIdle {
+		t.Errorf("%s: %.0f bytes per domain just used, %.0f idle, want at most %.0f and %.0f", strategy, used, idle, mostUsed, mostIdle)
 	}
 	runtime.KeepAlive(names)
 	runtime.KeepAlive(l)

@@ -21,6 +21,7 @@ type world struct {
 	rt      *rapid.T
 	blocked time.Time // end of the latest Retry-After
 	out     []*errand
+	past    []*errand   // that have been answered, but for trials
 	mood    []int       // the statuses that the host answers with of late
 	trial   *errand     // the trial that is out; nil for none
 	grants  []time.Time // of the last 100 ms
@@ -31,6 +32,7 @@ type world struct {
 type errand struct {
 	permit  Permit
 	granted time.Time
+	trial   bool
 }
 
 type sample struct {
@@ -55,7 +57,12 @@ func newWorld(t *rapid.T, strategy string) *world {
 // step does one thing that a crawler or its host may do.
 func (w *world) step() {
 	switch rapid.IntRange(0, 9).Draw(w.rt, "what") {
-	case 0, 1, 2, 3:
+	case 0, 1:
+		w.acquire()
+	case 2, 3:
+		if at, _ := w.ReadyAt(host, 0, 0); at.After(w.clk.Now()) {
+			w.clk.Advance(at.Sub(w.clk.Now()))
+		}
 		w.acquire()
 	case 4, 5, 6:
 		w.answer()
@@ -91,9 +98,9 @@ func (w *world) acquire() {
 	if w.trial != nil && now.Sub(w.trial.granted) < leastLost {
 		w.rt.Fatalf("a grant while the trial of %v ago is out", now.Sub(w.trial.granted))
 	}
-	e := &errand{permit, now}
-	w.trial = nil
-	if p, ok := permit.(*probe); ok && p.trial != 0 {
+	p, ok := permit.(*probe)
+	e := &errand{permit, now, ok && p.trial != 0}
+	if w.trial = nil; e.trial {
 		w.trial = e
 	}
 	w.out = append(w.out, e)
@@ -126,7 +133,7 @@ func (w *world) pick() *errand {
 }
 
 // answer gives a request its answer and ends it; or only one of the two, or both in the
-// wrong order, or the answer twice.
+// wrong order.
 func (w *world) answer() {
 	e := w.pick()
 	if e == nil {
@@ -138,10 +145,12 @@ func (w *world) answer() {
 		w.release(e)
 	}
 	w.tell(fb)
-	if how == 1 {
-		w.tell(fb)
+	if e.trial {
+		w.trial = nil // be it the one before that had counted as lost: it may end the hold
+	} else {
+		w.past = append(w.past, e)
 	}
-	if how != 0 && how != 2 { // a permit may never come back
+	if how > 1 { // else a permit has been given back, or never is
 		w.release(e)
 	}
 }
@@ -160,10 +169,12 @@ func (w *world) release(e *errand) {
 	}
 }
 
-// hearsay tells of a request that nobody was granted.
+// hearsay tells once more of a request that is long over.
 func (w *world) hearsay() {
-	ago := time.Duration(rapid.Int64Range(-int64(time.Second), int64(10*time.Minute)).Draw(w.rt, "ago"))
-	w.tell(w.feedback(w.clk.Now().Add(-ago)))
+	if len(w.past) > 0 {
+		e := rapid.SampledFrom(w.past).Draw(w.rt, "past")
+		w.tell(w.feedback(e.granted))
+	}
 }
 
 func (w *world) feedback(sentAt time.Time) Feedback {
@@ -195,13 +206,6 @@ func (w *world) tell(fb Feedback) {
 	w.look()
 	if fb.RetryAfter > 0 && outcome.Of(fb.StatusCode, fb.Err) != outcome.OK {
 		w.blocked = later(w.blocked, now.Add(fb.RetryAfter))
-	}
-	sentAt := fb.SentAt
-	if sentAt.IsZero() {
-		sentAt = now.Add(-fb.Latency)
-	}
-	if w.trial != nil && !sentAt.Before(w.trial.granted) {
-		w.trial = nil // only the trial was sent so late: this was its answer
 	}
 }
 

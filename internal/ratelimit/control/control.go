@@ -115,10 +115,10 @@ func Find(name string) (Maker, error) {
 func makers() map[string]Maker {
 	return map[string]Maker{
 		NameSteer:    func(cfg *Config, now clock.Instant, h Host) Strategy { return newSteer(cfg, now, h) },
-		NameAIMD:     func(cfg *Config, now clock.Instant, h Host) Strategy { return guard(cfg, now, h, newAIMD(cfg, h)) },
-		NameGradient: func(cfg *Config, now clock.Instant, h Host) Strategy { return guard(cfg, now, h, newGradient(cfg, h)) },
+		NameAIMD:     func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newAIMD(cfg, h)) },
+		NameGradient: func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newGradient(cfg, h)) },
 		NameFixed: func(cfg *Config, now clock.Instant, h Host) Strategy {
-			return guard(cfg, now, h, &fixed{rate: h.known()})
+			return guard(cfg, h, &fixed{rate: h.known()})
 		},
 	}
 }

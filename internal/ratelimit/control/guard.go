@@ -27,7 +27,7 @@ type guarded struct {
 	event   Event
 }
 
-func guard(cfg *Config, now clock.Instant, h Host, l law) *guarded {
+func guard(cfg *Config, h Host, l law) *guarded {
 	g := &guarded{law: l, breaker: breaker.New(&cfg.Breaker), cfg: cfg}
 	if h.Memory.Held != 0 {
 		g.breaker.Trip(h.Memory.Held.Add(-cfg.Breaker.OpenFor))

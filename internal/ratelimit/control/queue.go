@@ -65,7 +65,8 @@ func (q *queue) observe(s *steer, now clock.Instant, o *Observation) {
 	q.windowPlain += l
 	age := now.Sub(q.windowAt)
 	first := q.answers == 0 && q.windowN >= 4
-	if !(first || q.windowN >= 16 && age >= time.Second || q.windowN >= 4 && age >= 5*time.Second) {
+	full := q.windowN >= 16 && age >= time.Second || q.windowN >= 4 && age >= 5*time.Second
+	if !first && !full {
 		return
 	}
 	q.judge(s, now)

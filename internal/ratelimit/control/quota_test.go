@@ -1,0 +1,156 @@
+package control
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// told gives a quota what an answer says.
+func (q *quota) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
+	q.observe(now, &Observation{Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight})
+}
+
+func TestQuotaIsSpreadEvenly(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		remaining int64
+		reset     time.Duration
+		inFlight  int
+		rate      float64
+		notBefore time.Duration
+	}{
+		{"the last goes before the reset", 9, 10 * time.Second, 1, 1, 0},
+		{"what is in flight may not be counted", 19, 10 * time.Second, 11, 1, 0},
+		{"far more than the plan asks for", 1e6, 10 * time.Second, 1, 50, 0},
+		{"nothing left", 0, 10 * time.Second, 1, 50, 10 * time.Second},
+		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 10 * time.Second},
+	} {
+		var q quota
+		q.told(0, tc.remaining, tc.reset, tc.inFlight)
+		require.True(t, q.active(0), tc.name)
+		p := Plan{Rate: 50, Review: forever}
+		q.apply(0, &p)
+		require.InDelta(t, tc.rate, p.Rate, 1e-9, tc.name)
+		require.Equal(t, clock.Instant(tc.notBefore), p.NotBefore, tc.name)
+		if tc.notBefore == 0 {
+			require.LessOrEqual(t, p.Review, clock.Instant(time.Second), "what is left changes")
+		}
+		p = Plan{Rate: 50, Review: forever}
+		q.apply(clock.Instant(tc.reset), &p)
+		require.Equal(t, Plan{Rate: 50, Review: forever}, p, "%s: over", tc.name)
+	}
+}
+
+// An answer that says nothing, or of a quota that is over, changes nothing.
+func TestNoQuota(t *testing.T) {
+	var q quota
+	q.told(0, 5, 0, 1)
+	q.observe(0, &Observation{})
+	require.Equal(t, quota{}, q)
+}
+
+// Whole seconds are rounded up each time: the first word on a window's end is kept, and
+// a new window is recognised by having more left.
+func TestResetIsKept(t *testing.T) {
+	var q quota
+	q.told(0, 50, 10*time.Second, 1)
+	q.told(clock.Instant(500*time.Millisecond), 49, 10*time.Second, 1)
+	require.Equal(t, clock.Instant(10*time.Second), q.reset)
+	q.told(clock.Instant(9900*time.Millisecond), 100, 10*time.Second, 1)
+	require.Equal(t, clock.Instant(19900*time.Millisecond), q.reset)
+}
+
+// counter is a fixed window that says what it counts. The best is what of several quotas
+// a header parser would return: the one with the fewest left per second.
+type counter struct {
+	max  int64
+	span time.Duration
+	used int64
+	at   clock.Instant
+}
+
+func (c *counter) count(at clock.Instant) (q header.Quota, over bool) {
+	if k := at / clock.Instant(c.span); k != c.at {
+		c.at, c.used = k, 0
+	}
+	c.used++
+	rest := c.span - time.Duration(at)%c.span
+	return header.Quota{
+		Limit: c.max, Remaining: max(0, c.max-c.used), Reset: (rest + time.Second - 1).Truncate(time.Second), Window: c.span,
+	}, c.used > c.max
+}
+
+func quotas(cs ...*counter) func(at clock.Instant) reply {
+	return func(at clock.Instant) reply {
+		var a reply
+		pace := 0.0
+		for i, c := range cs {
+			q, over := c.count(at)
+			if p := float64(q.Remaining) / max(seconds(q.Reset), 1); i == 0 || p < pace || p == pace && q.Reset > a.quota.Reset {
+				a.quota, pace = q, p
+			}
+			if over {
+				a.status = 429
+			}
+		}
+		return a
+	}
+}
+
+// A host that says its quota, or several, is never asked for more than it has left, and
+// most of what it has is used. The very first window may be used up before it is known.
+func TestSaidQuotasAreKept(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cs   []*counter
+		per  float64 // requests per second that the tightest allows
+	}{
+		{"a minute's", []*counter{{max: 300, span: time.Minute}}, 5},
+		{"ten seconds'", []*counter{{max: 20, span: 10 * time.Second}}, 2},
+		{"few in a minute", []*counter{{max: 6, span: time.Minute}}, 0.1},
+		{"a minute's and an hour's, this the tighter", []*counter{{max: 60, span: time.Minute}, {max: 1200, span: time.Hour}}, 1.0 / 3},
+		{"a minute's and an hour's, that the tighter", []*counter{{max: 60, span: time.Minute}, {max: 7200, span: time.Hour}}, 1},
+		{"nearly alike", []*counter{{max: 60, span: time.Minute}, {max: 590, span: 10 * time.Minute}}, 59.0 / 60},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := stranger
+			h.Floor = 0.01
+			r := newRig(t, h)
+			host := quotas(tc.cs...)
+			r.watch(2*time.Minute, host)
+			c := r.watch(58*time.Minute, host)
+			require.LessOrEqual(t, c.refused, 1)
+			require.Greater(t, c.admittedPer(58*time.Minute), 0.85*tc.per)
+		})
+	}
+}
+
+// Whatever an answer says, no more goes out before the reset than it said were left.
+func TestQuotaLaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q quota
+		remaining := rapid.Int64Range(0, 200).Draw(t, "remaining")
+		reset := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "reset"))
+		out := rapid.IntRange(1, 20).Draw(t, "in flight")
+		q.told(0, remaining, reset, out)
+		now, sent := clock.Instant(0), int64(0)
+		for range 1000 {
+			p := Plan{Rate: 1e4, Review: forever}
+			q.apply(now, &p)
+			if now = max(now.Add(duration(1/p.Rate)), p.NotBefore); now >= clock.Instant(reset) {
+				break
+			}
+			q.send()
+			sent++
+		}
+		if sent+int64(out)-1 > max(remaining, int64(out)-1) {
+			t.Fatalf("%d sent beside %d in flight, want no more than %d", sent, out-1, remaining)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package control
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+func bare(time.Duration) time.Duration { return 0 }
+
+func exactly(rest time.Duration) time.Duration { return rest }
+
+// wholeSeconds is what most servers write: the rest, rounded up.
+func wholeSeconds(rest time.Duration) time.Duration {
+	return (rest + time.Second - 1).Truncate(time.Second)
+}
+
+// What one window admits is found whatever its refusals say, and the host is then
+// asked for nearly that much.
+func TestQuotaIsFound(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		n     int
+		span  time.Duration
+		order func(time.Duration) time.Duration
+	}{
+		{"bare, ten seconds", 100, 10 * time.Second, bare},
+		{"bare, a minute", 600, time.Minute, bare},
+		{"rest, ten seconds", 100, 10 * time.Second, exactly},
+		{"rest, a minute", 600, time.Minute, exactly},
+		{"whole seconds, a minute", 300, time.Minute, wholeSeconds},
+		{"whole seconds, half a minute", 45, 30 * time.Second, wholeSeconds},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			rps := float64(tc.n) / seconds(tc.span)
+			r := newRig(t, stranger)
+			host := windows(tc.n, tc.span, tc.order)
+			r.watch(10*time.Minute, host)
+			require.Positive(t, r.lag, "no pause was taken for a quota's")
+			c := r.watch(30*time.Minute, host)
+			require.InEpsilon(t, rps, c.ceil, 0.12)
+			require.Greater(t, c.admittedPer(30*time.Minute), 0.85*rps)
+			require.Less(t, c.refusedShare(), 0.01)
+		})
+	}
+}
+
+// A limiter that counts on while it refuses, and orders its whole window each time.
+func TestQuotaOfConstantOrders(t *testing.T) {
+	const n, span = 200, 10 * time.Second
+	var log []clock.Instant
+	host := func(at clock.Instant) reply {
+		for len(log) > 0 && log[0] <= at.Add(-span) {
+			log = log[1:]
+		}
+		log = append(log, at)
+		if len(log) > n {
+			return reply{status: 429, order: span}
+		}
+		return reply{}
+	}
+	r := newRig(t, stranger)
+	r.watch(5*time.Minute, host)
+	c := r.watch(15*time.Minute, host)
+	require.InEpsilon(t, n/seconds(span), c.admittedPer(15*time.Minute), 0.12)
+	require.LessOrEqual(t, c.ceil, 1.03*n/seconds(span))
+}
+
+// A bucket whose configuration orders half a minute each time is no quota: when the same
+// order comes though far more was admitted in as long, it is told as such.
+func TestSameOrderIsNoWindowIfMoreIsAdmitted(t *testing.T) {
+	r := newRig(t, stranger)
+	host := tokens(10, 20, reply{status: 429, order: 30 * time.Second})
+	r.watch(15*time.Minute, host)
+	require.Greater(t, r.watch(15*time.Minute, host).admittedPer(15*time.Minute), 0.8*10)
+
+	for _, tc := range []struct {
+		name       string
+		admitted   float64 // in the first window
+		now        int     // in the last span of the same length
+		windowless bool
+	}{
+		{"as many", 100, 100, false},
+		{"a little more", 100, 150, false},
+		{"too many", 100, int(tooMany*100) + 10, true},
+	} {
+		r := cruisingAt(t, 20)
+		r.ceiling.resumeAt = r.now.Add(-time.Minute)
+		for i := range tc.now {
+			r.history.add(r.now.Add(-time.Duration(i) * 10 * time.Second / time.Duration(tc.now)))
+		}
+		r.sentAt, r.failRate, r.order, r.sameOrder = r.now, 20, 10*time.Second, true
+		r.window.admitted, r.window.lag = tc.admitted, 10*time.Second
+		r.pass(10 * time.Second)
+		require.Equal(t, measured, r.judgeQuota(r.now, 10*time.Second), tc.name)
+		require.Equal(t, tc.windowless, r.windowless, tc.name)
+		require.LessOrEqual(t, r.ceil, 20.0, tc.name)
+		require.Positive(t, r.ceil, tc.name)
+		if !tc.windowless {
+			require.InDelta(t, tc.admitted/10, r.ceil, 0.01, tc.name)
+		}
+	}
+}
+
+// In the spans in which a sender had little to send a host admitted all it was asked for:
+// such a span is no window.
+func TestStarvedSpanIsNoWindow(t *testing.T) {
+	r := cruisingAt(t, 10)
+	r.resumed = minCycle
+	r.pass(time.Minute)
+	r.refuse(reply{status: 429, order: 10 * time.Second})
+	require.InDelta(t, 9.7, r.ceil, 0.3, "what was believed, just under what failed")
+	require.True(t, r.provisional)
+}
+
+func TestOrdersAreCompared(t *testing.T) {
+	for _, tc := range []struct {
+		last, now time.Duration
+		same      bool
+		lastAfter time.Duration
+	}{
+		{0, time.Minute, false, time.Minute},
+		{time.Minute, time.Minute, true, time.Minute},
+		{time.Minute, 58 * time.Second, true, 58 * time.Second},
+		{time.Minute, 50 * time.Second, false, 50 * time.Second},
+		{time.Minute, longOrder - 1, true, time.Minute}, // too short to say anything: all stays
+		{time.Minute, 0, true, time.Minute},
+	} {
+		w := window{lastOrder: tc.last, sameOrder: tc.now < longOrder}
+		w.noteOrder(tc.now)
+		require.Equal(t, tc.same, w.sameOrder, "%v, then %v", tc.last, tc.now)
+		require.Equal(t, tc.lastAfter, w.lastOrder, "%v, then %v", tc.last, tc.now)
+	}
+}
+
+func TestRoundOrders(t *testing.T) {
+	for _, d := range []time.Duration{time.Second, 5 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute, time.Hour} {
+		require.True(t, isRound(d), d)
+		require.True(t, isRound(d+30*time.Millisecond), "%v and the way back", d)
+	}
+	for _, d := range []time.Duration{0, 7 * time.Second, 47 * time.Second, 61 * time.Second, 59 * time.Second} {
+		require.False(t, isRound(d), d)
+	}
+}
+
+// An order that was worked out is the rest of a window that began with the first request;
+// one that somebody wrote into a configuration is the window.
+func TestFirstWindow(t *testing.T) {
+	for _, tc := range []struct {
+		order time.Duration
+		span  time.Duration
+	}{
+		{47 * time.Second, time.Minute},
+		{30 * time.Second, 30 * time.Second},
+	} {
+		r := newRig(t, stranger)
+		for i := range 120 {
+			r.history.add(clock.Instant(time.Duration(i) * 100 * time.Millisecond))
+		}
+		r.sentAt, r.order = clock.Instant(13*time.Second), tc.order
+		now := r.sentAt.Add(tc.order)
+		require.InDelta(t, 120/seconds(tc.span), r.firstWindow(now, tc.order), 1e-9)
+		require.Equal(t, tc.order, r.lag)
+		require.Equal(t, now.Add(tc.span), r.refilled)
+	}
+}
+
+// The mean of a bare quota is that of one window: it began with the first request after
+// the last pause and ended between the last trial that failed and the one that did not.
+func TestBareWindowRate(t *testing.T) {
+	r := cruisingAt(t, 10)
+	r.order, r.resumed = 0, 100
+	r.resumeAt, r.refusedTill = r.now, r.now.Add(10*time.Second)
+	r.pass(11 * time.Second)
+	require.InDelta(t, 100/math.Sqrt(10*11), r.windowRate(r.now, time.Second, false), 1e-9)
+}
+
+// sustained takes from a bucket what an ordinary burst allowance may have added.
+func TestSustained(t *testing.T) {
+	r := newRig(t, stranger)
+	const rps = 20
+	for i := range 60 * rps {
+		r.history.add(clock.Instant(time.Duration(i) * time.Second / rps))
+	}
+	r.sentAt = clock.Instant(time.Minute)
+	require.InDelta(t, rps-ordinaryBurst/59.0, r.sustained(), 0.05)
+	r.sentAt = 0
+	require.Zero(t, r.sustained())
+}
+
+// While a sliding window gives back what the search took, another refusal is no news.
+func TestReplayOfTheSearchSaysNothing(t *testing.T) {
+	r := cruisingAt(t, 10)
+	r.refilled = r.now.Add(time.Minute)
+	for range 3 * minCycle {
+		r.ask(reply{})
+	}
+	r.refuse(refusal)
+	require.InDelta(t, 10, r.ceil, 1e-9)
+	require.Equal(t, uint8(2), r.short)
+}
