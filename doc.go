@@ -53,5 +53,5 @@
 // # What it does not do
 //
 // It runs no JavaScript, follows links of HTML only, and keeps its frontier in memory: a
-// crawl that is interrupted begins again, though not with hosts as strangers.
+// crawl that is interrupted begins again, though at the rates it remembers.
 package crawl

@@ -4,9 +4,9 @@
 // # Nouns
 //
 // A domain ([Domain]) is a URL's host and the unit of politeness. For each domain
-// there is one state under one lock: a token bucket whose fill rate follows a
-// strategy (additive increase, multiplicative decrease), an average and a p95 of
-// the latency, a window of errors, a circuit breaker, and obligations: Retry-After,
+// there is one state under one lock: a token bucket, the strategy that sets its fill
+// rate and is its circuit breaker ([control] has them all), an average and a p95 of the
+// latency, a window of errors, and obligations: Retry-After, a quota that is used up,
 // Crawl-delay, the user's rules. A [Permit] is the right to send one request and
 // [Feedback] is what became of it.
 //
@@ -72,6 +72,7 @@
 // goroutine but the one in which its owner calls Run; and it keeps nothing on disk
 // ([memory] does).
 //
+// [control]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/control
 // [memory]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/memory
 // [header]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/header
 package ratelimit

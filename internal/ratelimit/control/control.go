@@ -117,7 +117,7 @@ func makers() map[string]Maker {
 		NameSteer:    func(cfg *Config, now clock.Instant, h Host) Strategy { return newSteer(cfg, now, h) },
 		NameAIMD:     func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newAIMD(cfg, h)) },
 		NameGradient: func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newGradient(cfg, h)) },
-		NameFixed: func(cfg *Config, now clock.Instant, h Host) Strategy {
+		NameFixed: func(cfg *Config, _ clock.Instant, h Host) Strategy {
 			return guard(cfg, h, &fixed{rate: h.known()})
 		},
 	}

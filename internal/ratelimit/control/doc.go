@@ -41,9 +41,11 @@
 //   - held: nothing goes out for as long as the host ordered, and for a least pause. Then
 //     a trial does. It fails → held for longer, up to Config.Hold, and up to an hour if
 //     it is a block. It succeeds → the pause is judged (ceiling.go), and on to
-//     cruising, or to ramping if it took two seconds or more. It is lost → another.
+//     cruising, or to ramping if it took two seconds or more; after an outage, which
+//     teaches nothing of the ceiling, a search goes on at half its rate. It is lost →
+//     another after the least pause.
 //   - ramping: from half of cruise or less, doubling with each step → cruising. A host
-//     that is remembered begins here, at a quarter.
+//     that is remembered begins here, at a quarter, and its ceiling is then climbed.
 //   - cruising: under the ceiling, creeping upward, the faster the longer nothing was
 //     refused. A ceiling that is a rough guess is climbed instead, a second and slower
 //     search. A refusal → held. A probe is due → probing. Answers queue in two windows

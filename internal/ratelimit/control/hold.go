@@ -184,7 +184,11 @@ func (s *steer) resume(now clock.Instant) {
 	rough := s.climbs || s.from == searching && s.order == 0
 	if (quota && !rough || s.block) && lost > costly {
 		s.peace = min(2*max(s.peace, 1), mostPeace)
-		s.quietTill = now.Add(rest * time.Duration(s.peace) / 2 * lost)
+		times := rest * time.Duration(s.peace) / 2
+		if s.order == 0 && !s.block && s.peace == 2 {
+			times /= 3 // the first window that nobody named is measured roughly: look again sooner
+		}
+		s.quietTill = now.Add(times * lost)
 	}
 	if !s.explicit && !s.dense && s.tries == 0 {
 		s.startTest(now, before)

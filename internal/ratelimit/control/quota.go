@@ -41,7 +41,8 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 		// The end moves on before it is reached: the window slides, and gives back all the
 		// time what spreading the rest would wait for.
 		if q.moved = min(q.moved+1, slides); q.moved == slides {
-			q.pace = (1 - margin) * float64(o.Quota.Limit) / seconds(o.Quota.Reset)
+			// Rounding only ever adds to a reset, so the shortest is the window.
+			q.pace = max(q.pace, (1-margin)*float64(o.Quota.Limit)/seconds(o.Quota.Reset))
 		}
 	case o.Quota.Remaining < q.said && q.pace == 0:
 		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time

@@ -1,0 +1,221 @@
+package simulate
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// show prints the table below as it is measured now: how to change it after a change of
+// the strategy that was meant to change it.
+var show = flag.Bool("thresholds", false, "print the table of thresholds as measured, with -v")
+
+// measured is what the strategy does at a scenario, over the seeds 1 and 2: shares in
+// percent, of all from the second minute on.
+type measured struct {
+	name          string
+	used, refused float64       // means
+	p95           time.Duration // the longer one; of queues only, zero for others
+	reaction      time.Duration // the longer one; zero if the capacity does not drop
+	recovery      time.Duration // the longer one; Never if 90 % of it is not reached again
+	bans          int           // of both
+	most          int           // sent within 100 ms, the larger one
+}
+
+// What a run may fall short of the table. A change of the strategy that is worth its
+// while moves a row by more.
+const (
+	usedSlack     = 2    // percentage points
+	refusedFactor = 1.5  // and
+	refusedSlack  = 0.05 // percentage points
+	p95Factor     = 1.25
+	dynamicSlack  = 10 * time.Second
+	mostSlack     = 2
+	// mostRetries is the retries per URL that failed once: the fourth failure gives up.
+	mostRetries = 3.0
+	// leastSuccess is the percentage of all that is sent which must be what was asked for.
+	leastSuccess = 90
+)
+
+// raced are the scenarios for the race detector: slow hosts, one of each kind, since it
+// is requests that cost time.
+func raced() []string {
+	return []string{"S1a", "S2a", "S2d", "S3a", "S5", "S6b", "S11a", "S13a", "S14a", "S15a", "S16a", "S18c"}
+}
+
+// runs are the results of a scenario by name, of the seeds 1 and 2.
+func runs(t *testing.T) map[string][]Result {
+	t.Helper()
+	scs := Scenarios()
+	if raceEnabled {
+		var err error
+		scs, err = NewRegistry().Select(raced()...)
+		require.NoError(t, err)
+	}
+	rows, err := Compare(scs, Strategies(control.NameSteer), 2)
+	require.NoError(t, err)
+	results := make(map[string][]Result, len(rows))
+	for _, row := range rows {
+		results[row.Scenario.Name] = row.Runs[0]
+	}
+	return results
+}
+
+// measure sums up the results of a scenario.
+func measure(name string, rs []Result) measured {
+	m := measured{name: name}
+	for _, r := range rs {
+		m.used += 100 * r.Steady.Utilisation() / float64(len(rs))
+		m.refused += 100 * r.Steady.RefusedShare() / float64(len(rs))
+		m.reaction, m.recovery = max(m.reaction, r.Reaction), max(m.recovery, r.Recovery)
+		m.bans += r.Bans
+		m.most = max(m.most, r.MaxIn100ms)
+		if strings.HasPrefix(name, "S4") {
+			m.p95 = max(m.p95, r.P95)
+		}
+	}
+	return m
+}
+
+// String is the row in Go.
+func (m measured) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "{name: %q, used: %.1f, refused: %.3f", m.name, m.used, m.refused)
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"p95", m.p95}, {"reaction", m.reaction}, {"recovery", m.recovery}} {
+		switch f.d {
+		case 0:
+		case Never:
+			fmt.Fprintf(&b, ", %s: Never", f.name)
+		default:
+			fmt.Fprintf(&b, ", %s: %d * time.Millisecond", f.name, f.d.Round(time.Millisecond)/time.Millisecond)
+		}
+	}
+	if m.bans > 0 {
+		fmt.Fprintf(&b, ", bans: %d", m.bans)
+	}
+	fmt.Fprintf(&b, ", most: %d},", m.most)
+	return b.String()
+}
+
+// Every built-in scenario is handled as well as the table says it was.
+func TestThresholds(t *testing.T) {
+	results := runs(t)
+	if *show {
+		for _, sc := range Scenarios() {
+			fmt.Println("\t\t" + measure(sc.Name, results[sc.Name]).String())
+		}
+		return
+	}
+	table := thresholds()
+	require.Len(t, table, len(Scenarios()), "a row for every scenario")
+	for _, want := range table {
+		rs, ok := results[want.name]
+		if !ok {
+			require.True(t, raceEnabled, want.name)
+			continue
+		}
+		t.Run(want.name, func(t *testing.T) {
+			want.hold(t, measure(want.name, rs))
+			for _, r := range rs {
+				decent(t, r)
+			}
+		})
+	}
+}
+
+// hold checks that what was measured now is not worse.
+func (m measured) hold(t *testing.T, now measured) {
+	t.Helper()
+	require.GreaterOrEqual(t, now.used, m.used-usedSlack, "percent used")
+	require.LessOrEqual(t, now.refused, refusedFactor*m.refused+refusedSlack, "percent refused")
+	require.LessOrEqual(t, float64(now.p95), p95Factor*float64(m.p95), "p95")
+	require.LessOrEqual(t, now.reaction-dynamicSlack, m.reaction, "reaction")
+	require.LessOrEqual(t, now.recovery-dynamicSlack, m.recovery, "recovery")
+	require.LessOrEqual(t, now.bans, m.bans, "bans")
+	require.LessOrEqual(t, now.most, m.most+mostSlack, "requests in 100 ms")
+}
+
+// decent checks what holds of every run.
+func decent(t *testing.T, r Result) {
+	t.Helper()
+	all := r.First
+	all.add(r.Steady)
+	require.Zero(t, r.InsideRetryAfter, "requests inside a Retry-After")
+	require.Less(t, r.RetriesPerFailure, mostRetries, "retries per failure")
+	require.Greater(t, 100*share(float64(all.Admitted), float64(all.Sent)), float64(leastSuccess), "percent of success")
+}
+
+// thresholds is the table, as -v -args -thresholds prints it.
+func thresholds() []measured {
+	return []measured{
+		{name: "S1a", used: 99.8, refused: 0.274, most: 4},
+		{name: "S1b", used: 99.8, refused: 0.226, most: 4},
+		{name: "S1c", used: 97.0, refused: 0.025, most: 16},
+		{name: "S1d", used: 98.3, refused: 0.239, most: 2},
+		{name: "S1e", used: 95.2, refused: 0.000, most: 4},
+		{name: "S2a", used: 94.9, refused: 0.188, most: 7},
+		{name: "S2b", used: 97.7, refused: 0.044, most: 30},
+		{name: "S2c", used: 94.9, refused: 0.100, most: 31},
+		{name: "S2d", used: 99.9, refused: 0.000, most: 9},
+		{name: "S3a", used: 95.6, refused: 0.230, most: 5},
+		{name: "S3b", used: 97.9, refused: 0.100, most: 30},
+		{name: "S4a", used: 94.5, refused: 0.000, p95: 490 * time.Millisecond, most: 35},
+		{name: "S4b", used: 87.9, refused: 0.000, p95: 623 * time.Millisecond, most: 9},
+		{name: "S5", used: 99.9, refused: 0.238, most: 4},
+		{name: "S5b", used: 95.9, refused: 0.247, most: 1},
+		{name: "S5c", used: 87.0, refused: 0.041, most: 4},
+		{name: "S6a", used: 97.1, refused: 0.127, reaction: 2000 * time.Millisecond, recovery: 16000 * time.Millisecond, most: 16},
+		{name: "S6b", used: 96.5, refused: 0.636, reaction: 6000 * time.Millisecond, recovery: 46000 * time.Millisecond, most: 4},
+		{name: "S6c", used: 92.5, refused: 0.000, reaction: 1000 * time.Millisecond, recovery: 23000 * time.Millisecond, most: 37},
+		{name: "S8a", used: 100.0, refused: 0.000, most: 20},
+		{name: "S8b", used: 99.6, refused: 0.000, most: 11},
+		{name: "S9a", used: 99.0, refused: 0.000, most: 20},
+		{name: "S9b", used: 94.0, refused: 0.000, most: 5},
+		{name: "S10", used: 96.5, refused: 0.006, most: 135},
+		{name: "S12a", used: 77.3, refused: 0.299, most: 4},
+		{name: "S12b", used: 31.1, refused: 0.048, most: 16},
+		{name: "S7", used: 95.9, refused: 0.025, reaction: 2000 * time.Millisecond, recovery: 14000 * time.Millisecond, most: 16},
+		{name: "S7b", used: 95.3, refused: 0.025, reaction: 1000 * time.Millisecond, recovery: 19000 * time.Millisecond, most: 16},
+		{name: "S7c", used: 95.9, refused: 0.024, reaction: 2000 * time.Millisecond, recovery: 14000 * time.Millisecond, most: 16},
+		{name: "S7d", used: 64.7, refused: 0.011, reaction: 1000 * time.Millisecond, recovery: Never, most: 16},
+		{name: "S11a", used: 99.9, refused: 0.250, most: 4},
+		{name: "S11b", used: 74.8, refused: 0.048, bans: 2, most: 4},
+		{name: "S13a", used: 98.3, refused: 0.109, most: 4},
+		{name: "S14a", used: 94.4, refused: 0.006, most: 10},
+		{name: "S14b", used: 93.6, refused: 0.031, most: 6},
+		{name: "S14c", used: 92.1, refused: 0.013, most: 26},
+		{name: "S14d", used: 93.7, refused: 0.001, most: 143},
+		{name: "S15a", used: 88.8, refused: 0.034, bans: 4, most: 3},
+		{name: "S15b", used: 85.7, refused: 0.007, bans: 4, most: 14},
+		{name: "S15c", used: 72.1, refused: 0.017, bans: 2, most: 3},
+		{name: "S15d", used: 95.5, refused: 0.124, bans: 6, most: 1},
+		{name: "S16a", used: 97.2, refused: 0.257, most: 10},
+		{name: "S16b", used: 94.8, refused: 0.453, most: 6},
+		{name: "S16c", used: 96.3, refused: 0.097, most: 32},
+		{name: "S16d", used: 95.7, refused: 0.064, most: 144},
+		{name: "S16e", used: 94.0, refused: 0.344, most: 10},
+		{name: "S17a", used: 60.4, refused: 0.304, most: 2},
+		{name: "S17b", used: 73.9, refused: 0.345, most: 2},
+		{name: "S17c", used: 59.4, refused: 0.310, most: 6},
+		{name: "S17d", used: 35.5, refused: 0.225, most: 5},
+		{name: "S18a", used: 94.4, refused: 0.905, most: 1},
+		{name: "S18b", used: 99.6, refused: 0.431, most: 1},
+		{name: "S18c", used: 99.7, refused: 0.000, most: 1},
+		{name: "S18d", used: 78.3, refused: 0.729, most: 1},
+		{name: "S18e", used: 98.7, refused: 0.349, most: 1},
+		{name: "S18f", used: 98.0, refused: 0.467, most: 1},
+		{name: "S18g", used: 93.0, refused: 0.614, most: 1},
+		{name: "S18h", used: 98.1, refused: 0.321, most: 1},
+		{name: "S18i", used: 93.0, refused: 0.614, most: 1},
+		{name: "S19", used: 99.5, refused: 0.006, most: 4},
+	}
+}
