@@ -85,3 +85,69 @@ func TestBusyLaw(t *testing.T) {
 		}
 	})
 }
+
+// feed tells doors of willing answers with as many in flight each.
+func (d *doors) feed(n, inFlight int) {
+	for range n {
+		d.passed(inFlight)
+	}
+}
+
+// Refusals with the same number in flight, and never that many well, are a bound on
+// connections; it is asked anew after a while.
+func TestDoors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		inFlight [sameDoors]int // at the refusals
+		well     int            // in flight at answers in between
+		answers  int            // in between
+		want     int            // the bound
+	}{
+		{"the same", [sameDoors]int{9, 9, 9}, 8, 50, 8},
+		{"it varies", [sameDoors]int{9, 10, 9}, 8, 50, 0},
+		{"as many went well", [sameDoors]int{9, 9, 9}, 9, 50, 0},
+		{"one moment", [sameDoors]int{9, 9, 9}, 8, 8, 0},
+		{"a near host", [sameDoors]int{2, 2, 2}, 1, 50, 0},
+	} {
+		var d doors
+		learned := false
+		for _, n := range tc.inFlight {
+			require.False(t, learned, tc.name)
+			d.feed(tc.answers, tc.well)
+			learned = d.refused(0, n)
+		}
+		require.Equal(t, tc.want > 0, learned, tc.name)
+		require.Equal(t, tc.want, d.bound(clock.Instant(doorsFor)-1), tc.name)
+		require.Zero(t, d.bound(clock.Instant(doorsFor)), tc.name)
+	}
+}
+
+// Refused with fewer in flight than the bound allows, it was no such bound.
+func TestDoorsAreDoubted(t *testing.T) {
+	var d doors
+	for range sameDoors {
+		d.feed(50, 8)
+		d.refused(0, 9)
+	}
+	require.Equal(t, 8, d.bound(0))
+	d.feed(50, 6)
+	require.False(t, d.refused(0, 7))
+	require.Zero(t, d.bound(0))
+}
+
+// A host that takes so many at once, at whatever rate, gets no more.
+func TestHostThatBoundsConnections(t *testing.T) {
+	const most = 4
+	r := newRig(t, stranger)
+	host := func(clock.Instant) reply {
+		if len(r.out) >= most {
+			return reply{status: 429, latency: time.Millisecond} // a page takes longer
+		}
+		return reply{}
+	}
+	r.watch(2*time.Minute, host)
+	c := r.watch(8*time.Minute, host)
+	require.Equal(t, most, r.inFlightBound(r.now))
+	require.Greater(t, c.admittedPer(8*time.Minute), 0.8*most/seconds(usualLatency))
+	require.Less(t, c.refusedShare(), 0.001)
+}

@@ -12,6 +12,7 @@ type quota struct {
 	left  float64 // requests that may still be sent; meaningless after reset
 	reset clock.Instant
 	said  int64   // requests left, in the last answer
+	limit int64   // of the quota that was told of
 	moved uint8   // times the reset moved on before it was reached
 	pace  float64 // of a window that slides, in requests per second; zero for one that ends
 }
@@ -35,7 +36,7 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	}
 	reset := now.Add(o.Quota.Reset)
 	switch {
-	case !q.active(now):
+	case !q.active(now) || o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
 		q.pace, q.moved = 0, 0
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
 		// The end moves on before it is reached: the window slides, and gives back all the
@@ -47,7 +48,7 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	case o.Quota.Remaining < q.said && q.pace == 0:
 		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
 	}
-	q.reset, q.said = reset, o.Quota.Remaining
+	q.reset, q.said, q.limit = reset, o.Quota.Remaining, o.Quota.Limit
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
 }
 

@@ -115,6 +115,7 @@ func TestSaidQuotasAreKept(t *testing.T) {
 		{"ten seconds'", []*counter{{max: 20, span: 10 * time.Second}}, 2},
 		{"few in a minute", []*counter{{max: 6, span: time.Minute}}, 0.1},
 		{"a minute's and an hour's, this the tighter", []*counter{{max: 60, span: time.Minute}, {max: 1200, span: time.Hour}}, 1.0 / 3},
+		{"taking turns", []*counter{{max: 102, span: 11 * time.Second}, {max: 474, span: 55 * time.Second}}, 474.0 / 55},
 		{"a minute's and an hour's, that the tighter", []*counter{{max: 60, span: time.Minute}, {max: 7200, span: time.Hour}}, 1},
 		{"nearly alike", []*counter{{max: 60, span: time.Minute}, {max: 590, span: 10 * time.Minute}}, 59.0 / 60},
 	} {
@@ -129,6 +130,35 @@ func TestSaidQuotasAreKept(t *testing.T) {
 			require.Greater(t, c.admittedPer(58*time.Minute), 0.85*tc.per)
 		})
 	}
+}
+
+// A window that slides tells of an end that moves on before it is reached. It gives back
+// all the time what spreading the rest would wait for, so it is paced by its length.
+func TestSlidingQuota(t *testing.T) {
+	var q quota
+	const limit, window = 100, 10 * time.Second
+	now, pace := clock.Instant(0), (1-margin)*limit/seconds(window)
+	for moved := range slides + 1 {
+		require.Zero(t, q.pace, "moved %d times", moved)
+		q.told(now, 50, window, 1)
+		now = now.Add(rounding + time.Second)
+	}
+	require.InDelta(t, pace, q.pace, 1e-9)
+	for _, tc := range []struct {
+		remaining int64
+		rate      float64
+	}{{50, pace}, {0, pace / 2}} {
+		q.told(now, tc.remaining, window, 1)
+		p := Plan{Rate: 50}
+		q.apply(now, &p)
+		require.InDelta(t, tc.rate, p.Rate, 1e-9)
+		require.Zero(t, p.NotBefore)
+		require.True(t, q.binds(now, 50))
+		require.False(t, q.binds(now, tc.rate/2))
+	}
+	now = q.reset
+	q.told(now, 50, window, 1)
+	require.Zero(t, q.pace, "it was let run out, so nothing is known of it")
 }
 
 // Whatever an answer says, no more goes out before the reset than it said were left.

@@ -83,7 +83,7 @@ func (s *steer) pay(refusals float64) { s.credit = max(s.credit-refusals, credit
 
 // mayRise reports whether an upward move may be risked.
 func (s *steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && now >= s.quietTill && !s.testing && s.busy(now, s.rate)
+	return s.credit >= 1 && now >= s.quietTill && !s.testing && s.busy(now, s.rate) && !s.crowded(now)
 }
 
 // grow raises the rate of a host nothing is known of.

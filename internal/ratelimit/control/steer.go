@@ -132,6 +132,13 @@ func (s *steer) inFlightBound(now clock.Instant) int {
 	return n
 }
 
+// crowded reports that the bound on connections is what limits: a higher rate would
+// send no more, and be too much when the bound is asked anew.
+func (s *steer) crowded(now clock.Instant) bool {
+	d := s.doors.bound(now)
+	return d > 0 && s.rate*s.queue.mean >= float64(d)
+}
+
 // Sent implements [Strategy].
 func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
 	starved := now > s.lastSent.Add(max(time.Second, duration(3/s.rate)))
