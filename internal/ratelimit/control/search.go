@@ -33,19 +33,37 @@ type rise struct {
 }
 
 const (
+	// growth of a search, per second: 1 to 1000 requests/s in 14 s. Twice as fast it meets
+	// a bucket of ten so far above its rate that the first estimate is worth little.
+	growth = 0.5
+	// climbing is the growth of a second search, slow enough for its refusal to be near
+	// the limit; and no answer raises it by more than climbPerAnswer, since at a slow host
+	// there are few of them to a second.
 	climbing       = 0.1
 	climbPerAnswer = 1.02
-	growth         = 0.5
-	settle         = 5 * time.Second
-	longestLag     = 300 * time.Second
-	creep          = 0.001
-	probeGain      = 0.03
-	probeVolume    = ordinaryBurst // it hides the limit for as many requests
-	probeWaitMin   = 5 * time.Second
-	probeWaitMax   = 240 * time.Second
-	recoverWait    = 10 * time.Second
-	peakHalfLife   = 20 * time.Minute
+	// climbAfter is how long after a quota's refusal the next is risked: one a minute.
+	climbAfter = 50 * time.Second
 
+	// settle is how long a cruise must have gone well to rest on, and longestLag the
+	// longest of a quota's pauses that is waited for before.
+	settle     = 5 * time.Second
+	longestLag = 300 * time.Second
+	// creep is the slow rise per second at first; it doubles with every quiet half-minute.
+	creep = 0.001
+	// probeGain is the first step of a probe; each further one doubles it. It has proved
+	// more when as many were admitted beyond the ceiling as a burst allowance may hide.
+	probeGain   = 0.03
+	probeVolume = ordinaryBurst
+	// A probe that found nothing doubles the wait for the next, from the least to the most;
+	// a host that used to give more is asked again sooner.
+	probeWaitMin = 5 * time.Second
+	probeWaitMax = 240 * time.Second
+	recoverWait  = 10 * time.Second
+	// peakHalfLife is how fast what a host used to give is forgotten.
+	peakHalfLife = 20 * time.Minute
+
+	// The budget of refusals: three in a thousand answers, and one in a quarter of an hour
+	// for hosts that give few; more while a host gives less than it did.
 	creditStart      = 5
 	creditMax        = 10
 	creditMin        = -4
@@ -105,7 +123,7 @@ func (s *steer) grow(now clock.Instant) {
 func (s *steer) climb(now clock.Instant) {
 	dt := min(seconds(now.Sub(s.stepAt)), 10)
 	s.stepAt = now
-	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(50*time.Second) {
+	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(climbAfter) {
 		return
 	}
 	s.ceil = min(s.ceil*min(math.Exp(climbing*dt/seconds(s.step())), climbPerAnswer), s.ceilMax/(1-margin))
