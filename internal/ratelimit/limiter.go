@@ -78,7 +78,7 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	}
 	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed()}
 	l.control = control.Config{
-		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease, Degrade: cfg.LatencyDegradeFactor, Hold: cfg.OpenStateDuration,
+		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease, Degrade: cfg.LatencyDegradeFactor,
 		Breaker: breaker.Config{
 			ErrorRate: cfg.ErrorRateThreshold, MinSamples: cfg.MinSamplesToTrip,
 			Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,
@@ -218,8 +218,8 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 }
 
 // ReadyAt is the earliest time at which the Acquire that comes after ahead further
-// ones for the domain, and all further ones for any, would not wait, and what it would wait for; the zero time and LimitNone if
-// that is now. While a half-open breaker's probe is out it is the time at which the
+// ones for the domain, and all further ones for any, would not wait, and what it would
+// wait for; the zero time and LimitNone if that is now. While a half-open breaker's probe is out it is the time at which the
 // probe counts as lost. It is a forecast: what is learned in the meantime moves it.
 // It takes nothing and makes no state for a domain that has none. Where domains share
 // a budget, one that is told now has its token kept in view for 20 milliseconds: the

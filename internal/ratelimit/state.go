@@ -40,7 +40,7 @@ type state struct {
 	inCap      int32         // bound on inFlight; zero for none
 	bucket     bucket
 	capacity   int64         // of the bucket: the user's, and what the strategy needs to catch up
-	retryUntil clock.Instant // end of the latest Retry-After
+	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
 	notBefore  clock.Instant // the plan's, as the next two
 	review     clock.Instant
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later

@@ -36,7 +36,7 @@ type belief struct {
 	search      bool    // not even guessed
 }
 
-// belief is the present one. The mode decides whether it is more than a guess.
+// believed is the present belief. The mode decides whether it is more than a guess.
 func (s *steer) believed(m mode) belief {
 	b := s.belief
 	b.search = m == searching
@@ -188,7 +188,7 @@ func (s *steer) judgeShort() finding {
 
 // startLower makes the next pause longer and its end gentler.
 func (s *steer) startLower() {
-	s.wait = min(2*s.wait, s.cfg.Hold)
+	s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
 	s.short = min(s.short+2, mostShort)
 }
 

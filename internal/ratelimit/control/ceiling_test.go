@@ -90,7 +90,7 @@ func TestShortCycleStartsLower(t *testing.T) {
 	for range 20 {
 		r.startLower()
 	}
-	require.Equal(t, r.cfg.Hold, r.wait)
+	require.Equal(t, r.cfg.Breaker.OpenFor, r.wait)
 	require.Equal(t, uint8(mostShort), r.short)
 }
 

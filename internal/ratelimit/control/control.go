@@ -77,11 +77,12 @@ type Memory struct {
 
 // Config is what the strategies of all hosts share. It must not change after New.
 type Config struct {
-	Increase float64       // requests per second that AIMD adds for a prompt success
-	Decrease float64       // factor of the rate at a sign of overload, in (0, 1)
-	Degrade  float64       // latency over its target that is a sign of overload
-	Hold     time.Duration // longest pause between trials that nobody ordered
-	Breaker  breaker.Config
+	Increase float64 // requests per second that AIMD adds for a prompt success
+	Decrease float64 // factor of the rate at a sign of overload, in (0, 1)
+	Degrade  float64 // latency over its target that is a sign of overload
+	// Breaker is that of the classic strategies; its OpenFor also bounds the pauses
+	// between trials that nobody ordered of a steer.
+	Breaker breaker.Config
 }
 
 // Host is what is known of a host before its first request.
@@ -135,3 +136,12 @@ const (
 	forever = clock.Instant(1<<62 - 1)
 	never   = -forever
 )
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+// duration is a number of seconds, bounded to what can be added to any instant.
+func duration(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
+}
+
+const longest = 1e8 // seconds, three years

@@ -18,7 +18,7 @@ import (
 
 // config is the engine's default.
 func config(t interface{ Fatal(args ...any) }) *Config {
-	c := &Config{Increase: 0.1, Decrease: 0.5, Degrade: 2, Hold: 15 * time.Second}
+	c := &Config{Increase: 0.1, Decrease: 0.5, Degrade: 2}
 	if err := c.Breaker.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
@@ -132,12 +131,3 @@ func congested(o *Observation, degrade float64) bool {
 	slow := o.Class.Answered() && float64(o.Latency) >= degrade*float64(o.Target)
 	return o.RetryAfter > 0 || o.Class.Overload() || slow
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }
-
-// duration is a number of seconds, bounded to what can be added to any instant.
-func duration(s float64) time.Duration {
-	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
-}
-
-const longest = 1e8 // seconds, three years

@@ -126,7 +126,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.stopTest()
 	s.noise.clear()
 	s.noteOrder(o.RetryAfter)
-	s.wait = max(s.wait, duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Hold))
+	s.wait = max(s.wait, duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
 	if s.block {
 		s.wait = max(blockWaitMin, s.blockGap)
 	}
@@ -152,7 +152,7 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	if s.block {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
-		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.cfg.Hold)
+		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.cfg.Breaker.OpenFor)
 	}
 	s.pause(now, o.RetryAfter, CauseTrial)
 }

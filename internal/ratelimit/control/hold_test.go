@@ -85,12 +85,12 @@ func TestTrialsDouble(t *testing.T) {
 	for i := 2; i < len(trials); i++ {
 		gap, last := trials[i].Sub(trials[i-1]), trials[i-1].Sub(trials[i-2])
 		require.GreaterOrEqual(t, gap, last-usualLatency)
-		require.LessOrEqual(t, gap, r.cfg.Hold+2*usualLatency)
+		require.LessOrEqual(t, gap, r.cfg.Breaker.OpenFor+2*usualLatency)
 	}
-	require.InDelta(t, 10*time.Minute/r.cfg.Hold, len(trials), 12, "ten at most before the bound is met")
+	require.InDelta(t, 10*time.Minute/r.cfg.Breaker.OpenFor, len(trials), 12, "ten at most before the bound is met")
 	require.NotEqual(t, breaker.Closed, r.Plan(r.now).State)
 	back := r.now
-	r.drive(back.Add(r.cfg.Hold+time.Second), willing)
+	r.drive(back.Add(r.cfg.Breaker.OpenFor+time.Second), willing)
 	require.NotEqual(t, held, r.mode, "in use again as soon as a trial finds it up")
 }
 
@@ -318,8 +318,8 @@ func TestRecallOfAHeldHost(t *testing.T) {
 		require.Empty(t, r.drive(clock.Instant(10*time.Second), down))
 		require.Equal(t, clock.Instant(10*time.Second), r.Memory(0).Held)
 		trials := r.drive(clock.Instant(10*time.Minute), down)
-		require.InDelta(t, 10*time.Minute/r.cfg.Hold, len(trials), 12)
-		r.drive(r.now.Add(2*r.cfg.Hold), willing)
+		require.InDelta(t, 10*time.Minute/r.cfg.Breaker.OpenFor, len(trials), 12)
+		r.drive(r.now.Add(2*r.cfg.Breaker.OpenFor), willing)
 		require.NotEqual(t, held, r.mode)
 		require.Zero(t, r.Memory(r.now).Held)
 	}
@@ -334,7 +334,7 @@ func TestHoldsAreBounded(t *testing.T) {
 			a := rapid.SampledFrom([]reply{{}, {status: 429}, {status: 503}, {status: 500}, {status: 429, order: 30 * time.Second}}).Draw(tt, "answer")
 			r.ask(a)
 			p := r.Plan(r.now)
-			if most := max(a.order, r.refusedTill.Sub(r.now), r.cfg.Hold); r.mode == held && r.till.Sub(r.now) > most {
+			if most := max(a.order, r.refusedTill.Sub(r.now), r.cfg.Breaker.OpenFor); r.mode == held && r.till.Sub(r.now) > most {
 				tt.Fatalf("held for %v, want at most %v", r.till.Sub(r.now), most)
 			}
 			r.now = max(r.now, p.NotBefore)

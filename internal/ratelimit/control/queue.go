@@ -34,12 +34,17 @@ type queue struct {
 }
 
 const (
+	// Slow is twice as slow as usual, and beyond four standard errors of the two means:
+	// windows come by the thousand, and one in thirty thousand is then slow by chance.
 	latencyRatio = 2
 	latencyZ     = 4
-	latencyFloor = 0.05 // seconds
+	// latencyFloor is more than a scheduler adds; in seconds.
+	latencyFloor = 0.05
+	// plainAnswers make a plain mean, after which what is usual moves slowly. Of fewer than
+	// fewAnswers the spread is not believed to be less than a factor of two either way.
 	plainAnswers = 200
 	fewAnswers   = 50
-	leastSpread  = 0.5 // of logarithms: a factor of two either way
+	leastSpread  = 0.5
 )
 
 // time takes in a latency, of whatever answer.
@@ -157,7 +162,7 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 }
 
 func (q *queue) drainTime() time.Duration {
-	return max(3*time.Second, time.Duration(4*q.mean*float64(time.Second)))
+	return max(3*time.Second, duration(4*q.mean))
 }
 
 // drainOn goes lower while that helps. What does not get better at half the rate has

@@ -48,7 +48,7 @@ const (
 	// longest of a quota's pauses that is waited for before.
 	settle     = 5 * time.Second
 	longestLag = 300 * time.Second
-	// creep is the slow rise per second at first; it doubles with every quiet half-minute.
+	// creep is the slow rise per second at first; each quiet half-minute adds as much.
 	creep = 0.001
 	// probeGain is the first step of a probe; each further one doubles it. It has proved
 	// more when as many were admitted beyond the ceiling as a burst allowance may hide.
@@ -59,6 +59,7 @@ const (
 	probeWaitMin = 5 * time.Second
 	probeWaitMax = 240 * time.Second
 	recoverWait  = 10 * time.Second
+	recoverGain  = 0.25 // the first step back to what it used to give
 	// peakHalfLife is how fast what a host used to give is forgotten.
 	peakHalfLife = 20 * time.Minute
 
@@ -210,11 +211,9 @@ func (s *steer) scheduleProbe(now clock.Instant) {
 }
 
 func (s *steer) beginProbe(now clock.Instant) {
-	switch {
-	case s.recovering(now):
-		s.gain = 0.25
-	default:
-		s.gain = probeGain
+	s.gain = probeGain
+	if s.recovering(now) {
+		s.gain = recoverGain
 	}
 	s.open, s.grown = true, true
 	s.probeAt, s.probed, s.probeCeil = now, 0, s.ceil
@@ -230,7 +229,6 @@ func (s *steer) probe(now clock.Instant) {
 	}
 	s.stepAt = now
 	if !s.busy(now, s.rate) {
-		s.ceil = max(s.ceil, s.probeCeil)
 		s.sailOut(now)
 		return
 	}

@@ -67,7 +67,7 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 	if m.Held != 0 {
 		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.mode, s.from, s.till, s.tries = held, s.mode, m.Held, 1
-		s.at, s.sentAt, s.failRate, s.wait = now, now, s.rate, min(time.Second, s.cfg.Hold)
+		s.at, s.sentAt, s.failRate, s.wait = now, now, s.rate, min(time.Second, s.cfg.Breaker.OpenFor)
 	}
 }
 
