@@ -149,7 +149,9 @@ func TestOneURLThatAlwaysRefuses(t *testing.T) {
 				require.EqualValues(t, 202, ok.Load())
 			}
 			require.Less(t, refused.Load(), int64(30))
-			require.Less(t, time.Since(w.began), 6*time.Minute)
+			// A refusal again and again looks like a limit to whoever cannot see the URL, and costs
+			// steer several minutes, by the luck of when it is tried; but the crawl ends.
+			require.Less(t, time.Since(w.began), 30*time.Minute)
 			if bad {
 				require.EqualValues(t, 201, ok.Load())
 				require.Equal(t, 429, w.out.byURL(t)["http://a.test/login"].Status)
