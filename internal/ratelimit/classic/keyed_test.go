@@ -1,0 +1,316 @@
+package classic_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+func keyed(tb testing.TB, cfg classic.KeyedConfig[string], opts ...classic.Option) *classic.Keyed[string] {
+	tb.Helper()
+	if cfg.Limit == (classic.Spec{}) && cfg.New == nil {
+		cfg.Limit = classic.Spec{Permits: 2, Per: time.Minute}
+	}
+	k, err := classic.NewKeyed(cfg, opts...)
+	require.NoError(tb, err)
+	return k
+}
+
+func TestKeyedRejects(t *testing.T) {
+	limit := classic.Spec{Permits: 1, Per: 1}
+	for _, tc := range []struct {
+		cfg  classic.KeyedConfig[string]
+		want string
+	}{
+		{classic.KeyedConfig[string]{}, "limit: token-bucket: Permits is 0: set it to 1 or more"},
+		{classic.KeyedConfig[string]{Limit: limit, MaxKeys: -1}, "MaxKeys is -1: set it to 1 or more, or leave it out for the default"},
+		{classic.KeyedConfig[string]{Limit: limit, Overflow: 2}, "Overflow is 2: set it to OverflowShare or OverflowDeny"},
+		{classic.KeyedConfig[string]{Limit: limit, IdleAfter: -1}, "IdleAfter is -1ns: set it to more than 0, or leave it out for the default"},
+		{classic.KeyedConfig[string]{New: func(string) (classic.Weighted, error) { return nil, errors.New("no") }}, "limiter that the keys beyond MaxKeys share: no"},
+	} {
+		_, err := classic.NewKeyed(tc.cfg)
+		require.EqualError(t, err, tc.want)
+	}
+	_, err := classic.NewKeyed(classic.KeyedConfig[string]{New: func(string) (classic.Weighted, error) { return nil, nil }}, classic.WithClock(nil))
+	require.ErrorContains(t, err, "WithClock")
+}
+
+func TestKeyedLimitsEachKey(t *testing.T) {
+	clk := fakeClock()
+	k := keyed(t, classic.KeyedConfig[string]{Name: "hosts"}, classic.WithClock(clk))
+	for _, host := range []string{"a", "b"} {
+		require.Zero(t, k.Wait(host, 2), "a key without a limiter")
+		require.True(t, k.TryAcquire(host))
+		require.NoError(t, k.Acquire(t.Context(), host))
+		require.False(t, k.TryAcquire(host))
+		require.Equal(t, 30*time.Second, k.Wait(host, 1))
+		require.EqualError(t, k.AcquireTimeout(t.Context(), host, 1, 0), "acquire hosts (token-bucket): rate limited, retry after 30s")
+	}
+	require.Equal(t, 2, k.Len())
+	_, ok := k.Statistics("c")
+	require.False(t, ok)
+	require.Zero(t, k.Wait("c", 1))
+	require.Equal(t, classic.Never, k.Wait("c", 3))
+	require.Equal(t, 2, k.Len(), "asking makes no limiter")
+	st, ok := k.Statistics("a")
+	require.True(t, ok)
+	require.EqualValues(t, 2, st.Acquired)
+	require.ErrorIs(t, k.AcquireN(t.Context(), "a", 3), classic.ErrExceedsCapacity)
+}
+
+func TestKeyedOfOtherKeys(t *testing.T) {
+	type tenant struct{ id, plan int }
+	k, err := classic.NewKeyed(classic.KeyedConfig[tenant]{Limit: classic.Spec{Permits: 1, Per: time.Hour}, MaxKeys: 4096})
+	require.NoError(t, err)
+	for i := range 1000 {
+		require.True(t, k.TryAcquire(tenant{i, 1}))
+		require.False(t, k.TryAcquire(tenant{i, 1}))
+	}
+	require.Equal(t, 1000, k.Len())
+}
+
+// A drained limiter is never forgotten: that would be a way round it.
+func TestKeyedForgetsOnlyWhatIsFull(t *testing.T) {
+	clk := fakeClock()
+	k := keyed(t, classic.KeyedConfig[string]{MaxKeys: 3, Overflow: classic.OverflowDeny, IdleAfter: time.Hour}, classic.WithClock(clk))
+	for _, host := range []string{"a", "b", "c"} {
+		require.True(t, k.TryAcquireN(host, 2))
+	}
+	require.False(t, k.TryAcquire("d"))
+	require.ErrorIs(t, k.Acquire(t.Context(), "d"), classic.ErrTooManyKeys)
+	require.ErrorIs(t, k.Acquire(t.Context(), "d"), classic.ErrLimited)
+	require.Equal(t, classic.Never, k.Wait("d", 1))
+	require.Zero(t, k.Sweep())
+	clk.Advance(time.Minute - 1)
+	require.False(t, k.TryAcquire("d"), "a nanosecond before they are full")
+	require.True(t, k.TryAcquire("a"))
+	clk.Advance(1)
+	require.True(t, k.TryAcquire("d"), "b or c is full")
+	require.Equal(t, 3, k.Len())
+	require.True(t, k.TryAcquire("a"))
+	st, ok := k.Statistics("a")
+	require.True(t, ok, "a had not been full")
+	require.EqualValues(t, 4, st.Acquired)
+	clk.Advance(time.Minute)
+	require.Equal(t, 3, k.Sweep())
+	require.Zero(t, k.Len())
+}
+
+func TestKeyedOverflowShares(t *testing.T) {
+	clk := fakeClock()
+	k := keyed(t, classic.KeyedConfig[string]{MaxKeys: 1}, classic.WithClock(clk))
+	require.True(t, k.TryAcquireN("a", 2))
+	require.True(t, k.TryAcquire("b"))
+	require.True(t, k.TryAcquire("c"))
+	require.False(t, k.TryAcquire("d"), "b and c have taken what all of them share")
+	require.Equal(t, 30*time.Second, k.Wait("d", 1))
+	clk.Advance(time.Minute)
+	require.True(t, k.TryAcquireN("d", 2), "a is full, and d takes its place")
+	require.Equal(t, 1, k.Len())
+}
+
+// Keys that are idle and full go when others come, though there is room for all.
+func TestKeyedSweepsAsKeysCome(t *testing.T) {
+	clk := fakeClock()
+	k := keyed(t, classic.KeyedConfig[string]{MaxKeys: 1 << 20, IdleAfter: time.Minute}, classic.WithClock(clk))
+	for i := range 100_000 {
+		require.True(t, k.TryAcquire(fmt.Sprint(i)))
+		clk.Advance(100 * time.Millisecond)
+	}
+	// A key is full 30 s after its call and idle after 60: 600 come in that time. The sweep
+	// has to come by twice, once to see that it is idle and once to see that it stayed so.
+	require.Less(t, k.Len(), 20_000)
+	require.Greater(t, k.Len(), 600)
+}
+
+func TestKeyedSlots(t *testing.T) {
+	cfg := classic.KeyedConfig[string]{Limit: classic.Spec{Kind: classic.KindConcurrency, Permits: 2}, MaxKeys: 1}
+	k := keyed(t, cfg)
+	release, err := k.AcquireRelease(t.Context(), "a", 2, 0)
+	require.NoError(t, err)
+	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.ErrorIs(t, err, classic.ErrLimited)
+	other, err := k.AcquireRelease(t.Context(), "b", 1, 0)
+	require.NoError(t, err, "b gets the shared limiter")
+	require.Zero(t, k.Sweep(), "a has slots out")
+	release()
+	require.Equal(t, 1, k.Sweep())
+	again, err := k.AcquireRelease(t.Context(), "b", 2, 0)
+	require.NoError(t, err, "b has a place of its own now")
+	other()
+	st, _ := k.Statistics("b")
+	require.EqualValues(t, 2, st.InUse, "what came from the shared limiter went back there")
+	require.Zero(t, st.OverReleased)
+	again()
+}
+
+// A pinned limiter stays where it is, full or not.
+func TestKeyedPin(t *testing.T) {
+	k := keyed(t, classic.KeyedConfig[string]{MaxKeys: 1, Overflow: classic.OverflowDeny})
+	p, err := k.Pin("a")
+	require.NoError(t, err)
+	require.Zero(t, k.Sweep())
+	require.False(t, k.TryAcquire("b"))
+	_, err = k.Pin("b")
+	require.ErrorIs(t, err, classic.ErrTooManyKeys)
+	require.True(t, p.Limiter.TryAcquire())
+	require.True(t, p.Limiter.TryAcquire())
+	p.Unpin()
+	require.False(t, k.TryAcquire("a"), "it is the key's limiter")
+	classic.Pinned[string]{}.Unpin()
+}
+
+func TestKeyedClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keyed(t, classic.KeyedConfig[string]{})
+		require.True(t, k.TryAcquireN("a", 2))
+		done := make(chan error)
+		go func() { done <- k.Acquire(t.Context(), "a") }()
+		synctest.Wait()
+		require.Zero(t, k.Sweep(), "somebody waits")
+		for range 2 {
+			require.NoError(t, k.Close())
+		}
+		require.ErrorIs(t, <-done, classic.ErrClosed)
+		for _, host := range []string{"a", "b"} {
+			require.False(t, k.TryAcquire(host))
+			require.ErrorIs(t, k.Acquire(t.Context(), host), classic.ErrClosed)
+			require.Equal(t, classic.Never, k.Wait(host, 1))
+			_, err := k.AcquireRelease(t.Context(), host, 1, 0)
+			require.ErrorIs(t, err, classic.ErrClosed)
+		}
+		require.Equal(t, 1, k.Len())
+	})
+}
+
+// Limiters may be made by the caller: here each host has a cap of its own under one that
+// all share.
+func TestKeyedNew(t *testing.T) {
+	clk := fakeClock()
+	shared := build(t, classic.Spec{Permits: 3, Per: time.Minute}, classic.WithClock(clk))
+	k := keyed(t, classic.KeyedConfig[string]{Overflow: classic.OverflowDeny, New: func(host string) (classic.Weighted, error) {
+		if host == "bad" {
+			return nil, errors.New("no such host")
+		}
+		own, err := classic.New(classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 2, Per: time.Second}, classic.WithClock(clk))
+		if err != nil {
+			return nil, err
+		}
+		return classic.All(shared, own)
+	}}, classic.WithClock(clk))
+	require.True(t, k.TryAcquireN("a", 2))
+	require.False(t, k.TryAcquireN("b", 2), "the shared cap has one left")
+	require.True(t, k.TryAcquire("b"))
+	require.EqualError(t, k.Acquire(t.Context(), "bad"), "make the limiter of key bad: no such host")
+	require.False(t, k.TryAcquire("bad"))
+	require.Equal(t, classic.Never, k.Wait("bad", 1))
+	require.Equal(t, 2, k.Len())
+	require.NoError(t, k.Close())
+	require.Zero(t, shared.Wait(0)-classic.Never)
+	clk.Advance(time.Minute)
+	require.True(t, shared.TryAcquire(), "it is its owner's")
+}
+
+// A foreign limiter has no tickets of its own.
+func TestKeyedOfForeignLimiters(t *testing.T) {
+	k := keyed(t, classic.KeyedConfig[string]{New: func(string) (classic.Weighted, error) {
+		l, err := classic.NewConcurrency(classic.ConcurrencyConfig{Max: 1})
+		return foreignWeighted{l}, err
+	}})
+	release, err := k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.NoError(t, err)
+	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.ErrorIs(t, err, classic.ErrLimited)
+	release()
+	release()
+	st, _ := k.Statistics("a")
+	require.Zero(t, st.InUse)
+	require.Zero(t, st.OverReleased)
+}
+
+// Against a plain map that forgets nothing: the same answers, whatever is forgotten.
+func TestKeyedAgainstAMap(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		clk := fakeClock()
+		limit := classic.Spec{Kind: rapid.SampledFrom([]classic.Kind{
+			classic.KindTokenBucket, classic.KindSlidingWindowLog, classic.KindLeakyBucket,
+		}).Draw(rt, "kind"), Permits: 3, Per: time.Second}
+		k := keyed(t, classic.KeyedConfig[string]{Limit: limit, MaxKeys: 40, IdleAfter: 1}, classic.WithClock(clk))
+		limiters := map[string]classic.Weighted{}
+		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
+			clk.Advance(time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(rt, "pass")))
+			key := fmt.Sprint(rapid.IntRange(0, 39).Draw(rt, "key"))
+			n := rapid.Int64Range(1, 3).Draw(rt, "n")
+			if limiters[key] == nil {
+				limiters[key] = build(t, limit, classic.WithClock(clk))
+			}
+			if want, got := limiters[key].Wait(n), k.Wait(key, n); got != want {
+				rt.Fatalf("Wait(%s, %d) = %v, want %v", key, n, got, want)
+			}
+			if want, got := limiters[key].TryAcquireN(n), k.TryAcquireN(key, n); got != want {
+				rt.Fatalf("TryAcquireN(%s, %d) = %v, want %v", key, n, got, want)
+			}
+			if rapid.IntRange(0, 9).Draw(rt, "sweep") == 0 {
+				k.Sweep()
+			}
+		}
+	})
+}
+
+// Many goroutines, few places: the bound holds at every instant, and no key gets more
+// than its limiter and the shared one together.
+func TestKeyedUnderLoad(t *testing.T) {
+	k := keyed(t, classic.KeyedConfig[string]{Limit: classic.Spec{Kind: classic.KindConcurrency, Permits: 1}, MaxKeys: 8})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(3, uint64(g)))
+			for range 500 {
+				release, err := k.AcquireRelease(t.Context(), fmt.Sprint(rnd.IntN(32)), 1, classic.Never)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := k.Len(); n > 8+8 { // each caller may be about to find that there is no place
+					t.Errorf("%d keys, want 8", n)
+				}
+				release()
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, k.Len(), 8)
+	k.Sweep()
+	k.Sweep()
+	require.Zero(t, k.Len())
+}
+
+// What a key costs is in the documentation of DefaultMaxKeys.
+func TestKeyedMemory(t *testing.T) {
+	const n = 50_000
+	names := hosts(n)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	k := keyed(t, classic.KeyedConfig[string]{MaxKeys: n})
+	for _, name := range names {
+		require.True(t, k.TryAcquire(strings.Clone(name)))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	per := int64(after.HeapAlloc-before.HeapAlloc) / n
+	t.Logf("%d bytes for a key", per)
+	require.Less(t, per, int64(512))
+	require.Equal(t, n, k.Len())
+}
