@@ -4,7 +4,8 @@
 // with each failure ("full jitter"). Spreading over the whole range, instead of
 // around a value, is what keeps clients that failed together from returning
 // together. Nothing here sleeps or keeps state: a [Policy] is a pure function of
-// the attempt and of a source of randomness.
+// the attempt and of a source of randomness. The engine knows no other; for callers
+// who choose, a [Schedule] is any of the usual ways to wait.
 package backoff
 
 import (

@@ -2,8 +2,8 @@
 //
 // A closed breaker lets calls pass and listens to their results. Too many failures
 // open it; while it is open nobody calls. After a while it is half-open and lets
-// one probe out at a time: enough successes close it, the first failure opens it
-// again. Only the results of calls begun since the last change of state count: a
+// one probe out at a time ([NewWide]: a few): enough successes close it, the first
+// failure opens it again. Only the results of calls begun since the last change of state count: a
 // slow answer from before a trip says nothing about the host after it.
 //
 // [Breaker.Allow] hands out a [Ticket], and each ticket ends in one of three ways.
@@ -125,6 +125,7 @@ type Breaker struct {
 	successes   uint16        // of probes, since half-open
 	state       State
 	out         bool // the latest probe has not come back
+	wide        *wide
 }
 
 // New returns a closed breaker. It keeps cfg, which must have passed Validate.
@@ -132,7 +133,7 @@ func New(cfg *Config) Breaker { return Breaker{cfg: cfg, since: never, generatio
 
 // State is the state at now: an open breaker whose time is over is half-open.
 func (b *Breaker) State(now clock.Instant) State {
-	if b.state == Open && now >= b.since.Add(b.cfg.OpenFor) {
+	if b.state == Open && now >= b.openEnd() {
 		return HalfOpen
 	}
 	return b.state
@@ -144,7 +145,7 @@ func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 // Until is the end of the open time of a breaker that is open, or was before it
 // became half-open by that time passing; ok is false when it was closed.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
-	return b.since.Add(b.cfg.OpenFor), b.state == Open
+	return b.openEnd(), b.state == Open
 }
 
 // Ready reports whether Allow would allow a call at now and, if not, from when on
@@ -152,16 +153,25 @@ func (b *Breaker) Until() (until clock.Instant, ok bool) {
 func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	switch b.state {
 	case Open:
-		retryAt = b.since.Add(b.cfg.OpenFor)
+		retryAt = b.openEnd()
 	case HalfOpen:
-		if !b.out {
+		sent, out := b.oldestProbe()
+		if !out {
 			return now, true
 		}
-		retryAt = b.probeAt.Add(b.cfg.ProbeTimeout)
+		retryAt = sent.Add(b.cfg.ProbeTimeout)
 	case Closed:
 		return now, true
 	}
 	return retryAt, now >= retryAt
+}
+
+// openEnd is when the open time of a breaker that opened at its last change is over.
+func (b *Breaker) openEnd() clock.Instant {
+	if b.wide != nil {
+		return b.since.Add(b.wide.openFor)
+	}
+	return b.since.Add(b.cfg.OpenFor)
 }
 
 // Allow asks for a call at now. If it is not ok, retryAt is the instant from which
@@ -176,9 +186,8 @@ func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok 
 	if b.state == Open {
 		b.change(now, HalfOpen)
 	}
-	b.out = true
-	b.probeAt = now
 	b.probe = max(b.probe+1, 1) // zero means no probe, also after 2^32 of them
+	b.lend(now)
 	return Ticket{generation: b.generation, probe: b.probe}, now, true
 }
 
@@ -238,7 +247,12 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 // Drop ends a ticket without a verdict: if it is the probe that is out, its slot is
 // free. It may be called for a ticket that has already ended.
 func (b *Breaker) Drop(t Ticket) {
-	if t.Probe() && t.generation == b.generation && t.probe == b.probe {
+	if !t.Probe() || t.generation != b.generation {
+		return
+	}
+	if b.wide != nil {
+		b.wide.free(t.probe)
+	} else if t.probe == b.probe {
 		b.out = false
 	}
 }
@@ -254,6 +268,10 @@ func (b *Breaker) change(now clock.Instant, to State) {
 	b.state, b.since = to, now
 	b.generation++
 	b.successes, b.out = 0, false
+	if b.wide != nil {
+		b.wide.leases = b.wide.leases[:0]
+		b.wide.openFor = b.cfg.OpenFor
+	}
 	if to == Closed {
 		b.consecutive = 0
 	}
