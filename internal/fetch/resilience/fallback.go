@@ -1,0 +1,90 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// FallbackConfig says which results are replaced, and by what.
+type FallbackConfig[T any] struct {
+	// Name is what errors and events call the policy. Zero leaves it out.
+	Name string
+	// When reports whether a result is to be replaced. Nil means every error, and no value.
+	// It is not asked when the caller has given up: nobody waits for a replacement.
+	When func(v T, err error) bool
+	// Action gives the replacement of v and err, which may be read. It must not return v,
+	// which is discarded afterwards; an Action that makes a call over the resources v
+	// holds frees them itself first. There is no default: nil is refused.
+	Action func(ctx context.Context, v T, err error) (T, error)
+	// Discard frees a value that was replaced. Nil means that there is nothing to free.
+	Discard func(T)
+	// Hub hears of a [FallbackEvent] for each replacement. Nil means nobody.
+	Hub *Hub
+	// Clock dates the events. Nil means the system's.
+	Clock clock.Clock
+}
+
+// Fallback replaces results that are no use to the caller: a page from a cache for one
+// that cannot be had.
+type Fallback[T any] struct {
+	gate
+	cfg FallbackConfig[T]
+}
+
+// NewFallback returns a policy or an error that names the field that is missing.
+func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
+	if cfg.Action == nil {
+		return nil, errors.New("fallback: Action = nil: want a function that gives the replacement")
+	}
+	if cfg.When == nil {
+		cfg.When = func(_ T, err error) bool { return err != nil }
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	return &Fallback[T]{cfg: cfg}, nil
+}
+
+// Execute runs fn and returns its result or the replacement. If there is none, since
+// Action failed, the error is both Action's and the one that was to be replaced.
+func (f *Fallback[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	if f.shut() {
+		return refuse[T](ErrClosed)
+	}
+	v, err := fn(ctx)
+	replaced := true // unless When says otherwise; if it panics, nobody else will free v
+	defer func() {
+		if replaced && err == nil && f.cfg.Discard != nil {
+			f.cfg.Discard(v)
+		}
+	}()
+	if ctx.Err() != nil || !f.cfg.When(v, err) {
+		replaced = false
+		return v, err
+	}
+	return f.replace(ctx, v, err)
+}
+
+func (f *Fallback[T]) replace(ctx context.Context, v T, err error) (T, error) {
+	if f.cfg.Hub.Wants() {
+		f.cfg.Hub.Emit(FallbackEvent{At: f.cfg.Clock.Now(), Name: f.cfg.Name, Err: err})
+	}
+	other, failed := f.cfg.Action(ctx, v, err)
+	switch {
+	case failed == nil:
+		return other, nil
+	case err == nil || errors.Is(failed, err):
+		return refuse[T](fmt.Errorf("%s: %w", f.label(), failed))
+	}
+	return refuse[T](fmt.Errorf("%s: %w; it was to replace: %w", f.label(), failed, err))
+}
+
+func (f *Fallback[T]) label() string {
+	if f.cfg.Name == "" {
+		return "fallback"
+	}
+	return "fallback (" + f.cfg.Name + ")"
+}

@@ -1,0 +1,155 @@
+package resilience
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lateness notes when a call was told that it is late.
+type lateness struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (l *lateness) late() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at = append(l.at, time.Now())
+}
+
+// Whatever the order of calls and the length of their delays: each is told at its instant
+// if it is still there, and is not told otherwise.
+func TestDeskRingsAtExactInstants(t *testing.T) {
+	for seed := range uint64(50) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			d := &hedgeDesk{epoch: time.Now()}
+			var wg sync.WaitGroup
+			for range 30 {
+				time.Sleep(time.Duration(rnd.IntN(3)) * time.Second)
+				delay := time.Duration(1+rnd.IntN(8)) * time.Second
+				stay := time.Duration(rnd.IntN(16))*time.Second + 2*time.Second/3
+				again := time.Duration(rnd.IntN(3)) * time.Second / 4
+				var l lateness
+				w := &hedgeWait{call: &l}
+				begun := time.Now()
+				require.True(t, d.enter(w, delay))
+				want := []time.Time(nil)
+				if again > 0 {
+					time.Sleep(again)
+					d.again(w, delay)
+				}
+				if again+delay < stay {
+					want = []time.Time{begun.Add(again + delay)}
+				}
+				wg.Go(func() {
+					time.Sleep(stay - again)
+					d.exit(w)
+					d.again(w, time.Nanosecond) // too late: it has left
+					time.Sleep(10 * time.Second)
+					require.Equal(t, want, l.at)
+				})
+			}
+			wg.Wait()
+			require.Nil(t, d.first)
+			require.Nil(t, d.last)
+			require.Zero(t, d.active)
+			d.close()
+			require.False(t, d.enter(&hedgeWait{}, time.Second))
+		})
+	}
+}
+
+// One timer serves many calls that come back in time.
+func TestDeskSetsATimerPerDelayNotPerCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &hedgeDesk{epoch: time.Now()}
+		for range 1000 {
+			w := &hedgeWait{call: new(lateness)}
+			d.enter(w, time.Second)
+			time.Sleep(10 * time.Millisecond)
+			d.exit(w)
+		}
+		require.LessOrEqual(t, d.serial, uint64(11), "timers for ten seconds of calls")
+		d.close()
+	})
+}
+
+type hedgeKey struct{}
+
+// The lazy context shows what one of package context does, whatever is asked first.
+func TestHedgeContextIsAContext(t *testing.T) {
+	cause := fmt.Errorf("cause")
+	ask := map[string]func(context.Context){
+		"nothing": func(context.Context) {},
+		"done":    func(c context.Context) { c.Done() },
+		"err":     func(c context.Context) { _ = c.Err() },
+		"cause":   func(c context.Context) { _ = context.Cause(c) },
+		"child":   func(c context.Context) { _, cancel := context.WithCancel(c); cancel() },
+	}
+	type scope struct {
+		context.Context
+		cancel func(error)
+		end    func()
+	}
+	ends := map[string]func(s scope, parent context.CancelCauseFunc){
+		"lost":   func(s scope, _ context.CancelCauseFunc) { s.cancel(cause) },
+		"over":   func(s scope, _ context.CancelCauseFunc) { s.end() },
+		"parent": func(_ scope, parent context.CancelCauseFunc) { parent(cause) },
+		"twice":  func(s scope, _ context.CancelCauseFunc) { s.end(); s.cancel(cause); s.end() },
+	}
+	see := func(make func(context.Context) scope, first func(context.Context), end func(scope, context.CancelCauseFunc)) (seen []string) {
+		parent, cancel := context.WithCancelCause(context.WithValue(context.Background(), hedgeKey{}, "v"))
+		defer cancel(nil)
+		c := make(parent)
+		defer c.end()
+		first(c)
+		child, stop := context.WithCancel(c)
+		defer stop()
+		var mu sync.Mutex
+		ran := false
+		context.AfterFunc(c, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			ran = true
+		})
+		look := func() {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, fmt.Sprint(c.Err(), context.Cause(c), child.Err(), context.Cause(child), c.Value(hedgeKey{}), ran))
+		}
+		look()
+		end(c, cancel)
+		look()
+		select {
+		case <-c.Done():
+			seen = append(seen, "done")
+		default:
+		}
+		return seen
+	}
+	over := endedReal()
+	for asked, first := range ask {
+		for ended, end := range ends {
+			synctest.Test(t, func(t *testing.T) {
+				lazy := see(func(parent context.Context) scope {
+					c := &hedgeContext{Context: parent, over: over}
+					return scope{c, c.cancel, c.end}
+				}, first, end)
+				plain := see(func(parent context.Context) scope {
+					c, cancel := context.WithCancelCause(parent)
+					return scope{c, cancel, func() { cancel(nil) }}
+				}, first, end)
+				require.Equal(t, plain, lazy, "asked %s, ended by %s", asked, ended)
+			})
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// Policy runs a call under some rule: it may repeat it, bound its time, refuse it or
+// replace its result. Implementations are safe for concurrent use.
+type Policy[T any] interface {
+	// Execute runs fn under the policy. fn must honour its context, which is ctx or one
+	// made from it. It is called on the caller's goroutine unless the policy says
+	// otherwise, never at all if the policy refuses, and several times if it repeats.
+	Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error)
+	// Close makes every later Execute fail with [ErrClosed]. Calls that are running go
+	// on as their contexts let them. It may be called more than once.
+	Close() error
+}
+
+// Bind ties the end of a policy's scope to the life of the value: it returns v, or what
+// stands for it, and calls end exactly once when the life is over, with the error that
+// ended it or nil. end may be called from any goroutine. For HTTP the value is the
+// response and its life ends with its body, at the end, at an error or by Close.
+//
+// A nil Bind means that the scope ends when Execute returns. Bind is called only for
+// values that come with a nil error.
+type Bind[T any] func(v T, end func(error)) T
+
+// Wrap makes one policy of several. The first is the outermost: it sees the call first
+// and the result last, so that Wrap(a, b) runs a(b(fn)). Nil policies are left out, and
+// a Wrap of none runs fn as it is. Close closes every policy, the outermost first, and
+// joins their errors.
+func Wrap[T any](outerToInner ...Policy[T]) Policy[T] {
+	w := &wrapped[T]{}
+	for _, p := range outerToInner {
+		if p != nil {
+			w.policies = append(w.policies, p)
+		}
+	}
+	return w
+}
+
+type wrapped[T any] struct {
+	gate
+	policies []Policy[T]
+}
+
+// Execute builds the way in from the inside out, once per call: what repeats a step
+// repeats a closure that is already there.
+func (w *wrapped[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	if w.shut() {
+		return refuse[T](ErrClosed)
+	}
+	if len(w.policies) == 0 {
+		return fn(ctx)
+	}
+	for i := len(w.policies) - 1; i > 0; i-- {
+		p, inner := w.policies[i], fn
+		fn = func(ctx context.Context) (T, error) { return p.Execute(ctx, inner) }
+	}
+	return w.policies[0].Execute(ctx, fn)
+}
+
+// Close leaves the errors of the policies to its first call: closing again is harmless
+// also for a policy of a kind that does not know that rule.
+func (w *wrapped[T]) Close() error {
+	if !w.closeOnce() {
+		return nil
+	}
+	var errs []error
+	for _, p := range w.policies {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// gate is the part of a policy that Close shuts. The zero gate is open.
+type gate struct{ closed atomic.Bool }
+
+func (g *gate) shut() bool { return g.closed.Load() }
+
+// closeOnce reports whether this call shut the gate.
+func (g *gate) closeOnce() bool { return g.closed.CompareAndSwap(false, true) }
+
+// Close is the whole of it for policies that hold nothing.
+func (g *gate) Close() error {
+	g.closeOnce()
+	return nil
+}
+
+// refuse is the result of a call that never came to fn.
+func refuse[T any](err error) (none T, _ error) { return none, err }
+
+// callerErr is why ctx has ended: its cause, which is always its error too.
+func callerErr(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}

@@ -1,0 +1,237 @@
+package resilience
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+)
+
+// RetryConfig says what is tried again, how often and when.
+type RetryConfig[T any] struct {
+	// Name is what errors and events call the policy. Zero leaves it out.
+	Name string
+	// MaxAttempts is how often a call is made at most, the first time included. Zero means
+	// 4: three retries outlast a restart behind a load balancer.
+	MaxAttempts int
+	// Forever has a call made until it does not fail or its context ends. It excludes
+	// MaxAttempts. Zero means not.
+	Forever bool
+	// Backoff is the delay before each retry. Nil means full jitter under a ceiling that
+	// doubles from 200 ms to 30 s.
+	Backoff backoff.Schedule
+	// Random is what the backoff draws from; it must be safe for concurrent use. Nil means
+	// the process-wide source.
+	Random backoff.Source
+	// Classify tells the failures, which are tried again, from all else. Nil means
+	// [DefaultClassifier].
+	Classify Classifier[T]
+	// RetryAfter is how long the callee asks to wait after a result, zero for no wish. The
+	// delay is that time or the backoff's, whichever is longer. Nil means that only an
+	// [OpenError] has a wish, for classifiers by which a refusal is worth a retry.
+	RetryAfter func(v T, err error) time.Duration
+	// MaxRetryAfter is the longest such wish that is fulfilled; a longer one counts as this
+	// long. Zero means an hour, as for the adaptive limiter.
+	MaxRetryAfter time.Duration
+	// Spread is the most that is added by chance to a wish, so that the clients that were
+	// told the same do not return together. Zero means nothing.
+	Spread time.Duration
+	// Budget bounds the retries of all policies that share it. Nil means no bound.
+	Budget *Budget
+	// OnRetry is called before the delay, on the caller's goroutine. v is the value that
+	// failed, valid only during the call. Nil means nothing is called.
+	OnRetry func(v T, e RetryEvent)
+	// Discard frees a value that failed, before the delay, so that it holds nothing that
+	// the next attempt needs. Nil means that there is nothing to free.
+	Discard func(T)
+	// Hub hears of a [RetryEvent] for each retry. Nil means nobody.
+	Hub *Hub
+	// Clock measures the delays. Nil means the system's.
+	Clock clock.Clock
+}
+
+func (c *RetryConfig[T]) settle() error {
+	switch {
+	case c.MaxAttempts < 0:
+		return fmt.Errorf("retry: MaxAttempts = %d: want 1 or more, or 0 for 4", c.MaxAttempts)
+	case c.Forever && c.MaxAttempts != 0:
+		return fmt.Errorf("retry: MaxAttempts = %d with Forever: want one of them", c.MaxAttempts)
+	case c.MaxRetryAfter < 0:
+		return fmt.Errorf("retry: MaxRetryAfter = %v: want a positive duration, or 0 for an hour", c.MaxRetryAfter)
+	case c.Spread < 0:
+		return fmt.Errorf("retry: Spread = %v: want a positive duration, or 0 for none", c.Spread)
+	}
+	setDefault(&c.MaxAttempts, 4)
+	setDefault(&c.MaxRetryAfter, time.Hour)
+	if c.Backoff == nil {
+		c.Backoff = backoff.FullJitter(200*time.Millisecond, 30*time.Second)
+	}
+	if c.RetryAfter == nil {
+		c.RetryAfter = openFor[T]
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	return nil
+}
+
+// openFor is the only wish that is known without knowing the callee.
+func openFor[T any](_ T, err error) time.Duration {
+	if open, ok := errors.AsType[*OpenError](err); ok {
+		return open.RetryAfter
+	}
+	return 0
+}
+
+// Retry makes a call again while it fails.
+//
+// It stops at the first result that is no [Failure], when the attempts or the budget are
+// spent, when the caller's deadline comes before the next attempt could, and when the
+// policy is closed. Then it returns the last result at once: a value as it is, undiscarded
+// and with a nil error, an error as a [RetryError]. When the caller gives up during a
+// delay, the error is the cause of that.
+type Retry[T any] struct {
+	gate
+	cfg RetryConfig[T]
+}
+
+// NewRetry returns a policy or an error that names the field that is out of range.
+func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
+	if err := cfg.settle(); err != nil {
+		return nil, err
+	}
+	return &Retry[T]{cfg: cfg}, nil
+}
+
+// Execute runs fn until the result is final. Within fn, [AttemptFrom] tells which attempt
+// it is.
+func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	if r.shut() {
+		return refuse[T](ErrClosed)
+	}
+	if ctx.Err() != nil {
+		return refuse[T](callerErr(ctx))
+	}
+	r.cfg.Budget.Note()
+	var last time.Duration // what the backoff said before
+	for attempt := 1; ; attempt++ {
+		v, err := fn(withAttempt(ctx, attempt))
+		delay, again := r.decide(ctx, attempt, &last, v, &err)
+		if !again {
+			return v, err
+		}
+		r.drop(attempt, delay, v, err)
+		if clock.Sleep(ctx, r.cfg.Clock, delay) != nil {
+			return refuse[T](callerErr(ctx))
+		}
+	}
+}
+
+// decide reports whether there will be another attempt, and after which delay. If not,
+// it makes of the error what the caller gets. It holds the value in trust from hooks that
+// panic.
+func (r *Retry[T]) decide(ctx context.Context, attempt int, last *time.Duration, v T, err *error) (delay time.Duration, again bool) {
+	decided := false
+	defer func() {
+		if !decided {
+			r.discard(v, *err)
+		}
+	}()
+	if r.cfg.Classify.judge(ctx, v, *err) == Failure {
+		*last = r.cfg.Backoff(attempt, *last, r.cfg.Random)
+		delay = max(*last, r.wish(v, *err))
+		again = r.again(ctx, attempt, delay, *err)
+		if !again && *err != nil && ctx.Err() == nil { // an end from outside is not one of ours
+			*err = &RetryError{Name: r.cfg.Name, Attempts: attempt, Err: *err}
+		}
+	}
+	decided = true
+	return delay, again
+}
+
+// wish is how long the callee asks to wait. Chance only ever adds to it.
+func (r *Retry[T]) wish(v T, err error) time.Duration {
+	wish := min(r.cfg.RetryAfter(v, err), r.cfg.MaxRetryAfter)
+	if wish <= 0 {
+		return 0
+	}
+	return backoff.Spread(wish, r.cfg.Spread, r.cfg.Random)
+}
+
+// again reports whether there will be another attempt after delay. It takes it from the
+// budget, which is therefore asked last.
+func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, err error) bool {
+	if !r.cfg.Forever && attempt >= r.cfg.MaxAttempts {
+		return false
+	}
+	// A closed policy within this one will never do anything else than refuse.
+	if ctx.Err() != nil || r.shut() || errors.Is(err, ErrClosed) {
+		return false
+	}
+	if end, ok := ctx.Deadline(); ok && r.cfg.Clock.Since(end) >= -delay {
+		return false
+	}
+	return r.cfg.Budget.Spend()
+}
+
+func (r *Retry[T]) discard(v T, err error) {
+	if r.cfg.Discard != nil && err == nil {
+		r.cfg.Discard(v)
+	}
+}
+
+// drop tells of a retry and frees the value that failed.
+func (r *Retry[T]) drop(attempt int, delay time.Duration, v T, err error) {
+	defer r.discard(v, err) // also if OnRetry panics
+	wanted := r.cfg.Hub.Wants()
+	if r.cfg.OnRetry == nil && !wanted {
+		return
+	}
+	e := RetryEvent{
+		At: r.cfg.Clock.Now(), Name: r.cfg.Name, Attempt: attempt, Delay: delay, Err: err,
+		Last: !r.cfg.Forever && attempt+1 == r.cfg.MaxAttempts,
+	}
+	if wanted {
+		r.cfg.Hub.Emit(e)
+	}
+	if r.cfg.OnRetry != nil {
+		r.cfg.OnRetry(v, e)
+	}
+}
+
+type attemptKey struct{}
+
+// attemptContext is cheaper than context.WithValue by the key and the boxed number.
+type attemptContext struct {
+	context.Context
+	attempt int
+}
+
+// Value answers for the number of the attempt.
+func (c *attemptContext) Value(key any) any {
+	if key == (attemptKey{}) {
+		return c.attempt
+	}
+	return c.Context.Value(key)
+}
+
+// AttemptFrom is which attempt a call with this context is, from 1: that of the nearest
+// [Retry] around it, and 1 if there is none.
+func AttemptFrom(ctx context.Context) int {
+	if n, ok := ctx.Value(attemptKey{}).(int); ok {
+		return n
+	}
+	return 1
+}
+
+// withAttempt costs nothing for the first attempt, unless it is made within another one's
+// later attempt.
+func withAttempt(ctx context.Context, attempt int) context.Context {
+	if AttemptFrom(ctx) == attempt {
+		return ctx
+	}
+	return &attemptContext{ctx, attempt}
+}
