@@ -15,6 +15,8 @@ type Client struct {
 	base      http.Header
 	template  *http.Request // copied for every try
 	transport *http.Transport
+	chain     http.RoundTripper // around sender; nil if there are no policies
+	repeating http.RoundTripper // for requests that may be sent again
 	dialer    *dialer
 	decoders  decoders
 	buffers   buffers
@@ -43,6 +45,12 @@ func New(cfg Config) (*Client, error) {
 		stalled:  &timeoutError{"no more of the body", cfg.BodyTimeout},
 	}
 	c.transport = newTransport(cfg, c.dialer)
+	if cfg.Chain != nil {
+		c.chain = cfg.Chain(sender{c})
+	}
+	if c.repeating = c.chain; cfg.Repeating != nil {
+		c.repeating = cfg.Repeating(sender{c})
+	}
 	return c, nil
 }
 
@@ -94,21 +102,33 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	x := c.begin(ctx)
 	defer x.end()
-	hres, err := c.roundTrip(x, u, c.header(req, u.User))
+	hres, err := c.send(x, &req, u, c.header(req, u.User))
 	if err != nil {
 		return nil, x.failure(x.op(err), req.URL, x.explain(err))
 	}
 	return c.receive(x, req, hres)
 }
 
+// send sends the request, through the policies if there are any.
+func (c *Client) send(x *exchange, req *Request, u *url.URL, h http.Header) (*http.Response, error) {
+	rt := c.chain
+	if req.Again != nil {
+		rt = c.repeating
+	}
+	if rt == nil {
+		return c.roundTrip(x.ctx, x, u, h)
+	}
+	return x.through(rt, req, u, h)
+}
+
 // roundTrip sends until something has left. A kept connection that was closed before a
 // byte was written is no fault of the host and costs it nothing, so the next is taken;
 // this ends at the latest when a fresh one is made.
-func (c *Client) roundTrip(x *exchange, u *url.URL, h http.Header) (*http.Response, error) {
+func (c *Client) roundTrip(ctx context.Context, x *exchange, u *url.URL, h http.Header) (*http.Response, error) {
 	for {
 		x.attempt()
-		hres, err := c.transport.RoundTrip(c.newRequest(x.ctx, u, h))
-		if err == nil || !x.unsent() || x.ctx.Err() != nil {
+		hres, err := c.transport.RoundTrip(c.newRequest(ctx, u, h))
+		if err == nil || !x.unsent() || ctx.Err() != nil {
 			return hres, err
 		}
 	}

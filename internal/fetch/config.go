@@ -94,6 +94,13 @@ type Config struct {
 	// DialContext, if set, replaces the dialler and with it the check of addresses:
 	// for in-memory networks in tests. Nil means the system's dialler.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Chain, if set, puts policies around the transport, once, for all requests. It must
+	// send each request at most once. Nil means that there are none.
+	Chain func(http.RoundTripper) http.RoundTripper
+	// Repeating is Chain for requests that have an Again: it may send one several times,
+	// one after another. Nil means that they take Chain as all others do.
+	Repeating func(http.RoundTripper) http.RoundTripper
+
 	// Clock stamps and measures. Time limits follow the system's timers, which inside
 	// a testing/synctest bubble are virtual too. Nil means the system clock.
 	Clock clock.Clock

@@ -27,6 +27,14 @@
 // are refused when they are dialled, after the name was resolved, unless the host was
 // named: a public name cannot be pointed inwards.
 //
+// # Policies
+//
+// [Config.Chain] puts policies of package transport around the transport: timeouts,
+// bulkheads, a log. They see the plain request, and what they refuse ends with [OpPolicy]
+// and without a verdict on the host. [Config.Repeating] may also send a request again, if
+// it says so by its Again, which spends a permit for each further time: so that also then
+// one permit is one request.
+//
 // # What it does not do
 //
 // It keeps no cookies, consults no robots.txt and waits for no limiter. It logs

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -17,6 +17,7 @@ type Op string
 // The phases in the order in which a request goes through them.
 const (
 	OpRequest Op = "request" // the request itself cannot be sent
+	OpPolicy  Op = "policy"  // a policy did not let it pass, or not again
 	OpDNS     Op = "dns"     // the name was being looked up
 	OpConnect Op = "connect" // a connection was being made, or waited for
 	OpTLS     Op = "tls"     // the TLS handshake was under way
@@ -69,7 +70,7 @@ func (e *Error) Unconnected() bool { return e.Op == OpConnect && e.class == outc
 
 // newError gives err its class.
 func newError(op Op, rawURL string, err error) *Error {
-	return &Error{Op: op, URL: redact(rawURL), Err: err, class: classify(op, err)}
+	return &Error{Op: op, URL: redact.URL(rawURL), Err: err, class: classify(op, err)}
 }
 
 // Causes that have no type of their own elsewhere.
@@ -84,7 +85,7 @@ var (
 // classify adds to outcome.Of what only the phase shows: which reader failed, and that
 // whatever a TLS library complains about during the handshake is TLS.
 func classify(op Op, err error) outcome.Class {
-	if errors.Is(err, errClosed) {
+	if errors.Is(err, errClosed) || op == OpPolicy {
 		return outcome.Canceled
 	}
 	if errors.Is(err, errTooLarge) || headerTooLarge(err) {
@@ -134,59 +135,3 @@ func (e *timeoutError) Timeout() bool   { return true }
 func (e *timeoutError) Temporary() bool { return true } // completes net.Error
 
 var _ net.Error = (*timeoutError)(nil)
-
-// maxURLText bounds a URL inside an error's text: a log line, not the record.
-const maxURLText = 500
-
-// redact is rawURL as it may be shown.
-func redact(rawURL string) string {
-	rest, _, _ := strings.Cut(rawURL, "#")
-	rest, query, hasQuery := strings.Cut(rest, "?")
-	if scheme, after, ok := strings.Cut(rest, "://"); ok {
-		end := strings.IndexByte(after, '/')
-		if end < 0 {
-			end = len(after)
-		}
-		if at := strings.LastIndexByte(after[:end], '@'); at >= 0 {
-			after = after[at+1:]
-		}
-		rest = scheme + "://" + after
-	}
-	if hasQuery {
-		rest += "?" + redactQuery(query)
-	}
-	if len(rest) > maxURLText {
-		rest = rest[:maxURLText] + "..."
-	}
-	return rest
-}
-
-// redactQuery masks the values of parameters that look secret.
-func redactQuery(query string) string {
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		if key, _, ok := strings.Cut(pair, "="); ok && secretKey(key) {
-			pairs[i] = key + "=xxx"
-		}
-	}
-	return strings.Join(pairs, "&")
-}
-
-// secretKey is broad on purpose: a masked harmless value costs a reader nothing.
-func secretKey(key string) bool {
-	if plain, err := url.QueryUnescape(key); err == nil {
-		key = plain
-	}
-	key = strings.ToLower(key)
-	for _, part := range []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"} {
-		if strings.Contains(key, part) {
-			return true
-		}
-	}
-	for _, end := range []string{"key", "sig", "sid", "code"} {
-		if strings.HasSuffix(key, end) {
-			return true
-		}
-	}
-	return false
-}

@@ -28,6 +28,7 @@ type exchange struct {
 	ctx    context.Context // of the request: caller with the watchdog and the hooks
 	start  time.Time
 	whole  bool         // an answer was read to its end
+	passed passage      // through the policies; zero if there are none
 	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
 
 	connected bool // the current attempt has a connection
@@ -46,7 +47,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
 	}
 	x.start = c.cfg.Clock.Now()
-	x.whole = false
+	x.whole, x.passed = false, passage{}
 	x.caller = ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	x.cancel.Store(&cancel)
@@ -157,6 +158,8 @@ func (x *exchange) op(err error) Op {
 		return OpDNS
 	}
 	switch {
+	case x.passed.refused():
+		return OpPolicy
 	case !x.connected:
 		return OpConnect
 	case x.idle():

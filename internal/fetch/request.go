@@ -25,6 +25,12 @@ type Request struct {
 	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
 	// and Reused. Nil means nobody is told.
 	OnHeader func(*Response)
+	// Again, if set, lets the request be sent again, as Config.Repeating decides: it is
+	// called by Fetch's own goroutine before each further time, with what came before, a
+	// Response without a Body or an error, and spends the permit for what comes now. If it
+	// fails, nothing is sent and Fetch fails with its error, of class canceled. Nil means
+	// that the request is sent once.
+	Again func(ctx context.Context, before *Response, err error) error
 }
 
 // acceptEncoding lists what the decoders take, in no order of preference: servers

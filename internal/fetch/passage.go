@@ -1,0 +1,98 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// passage is one request's way through the policies of [Config.Chain] or
+// [Config.Repeating], which lead from the exchange to the wire and may go there again.
+type passage struct {
+	req    *Request // nil if there are no policies
+	busy   atomic.Bool
+	sends  int       // times it came to the wire
+	held   bool      // it came to the wire again and was not let through
+	before *Response // what the last time brought: an answer without its body, or
+	err    error
+}
+
+// refused reports whether the end of it all was that a policy sent nothing.
+func (p *passage) refused() bool { return p.req != nil && (p.sends == 0 || p.held) }
+
+// sender is what the policies of a [Client] have at their inner end.
+type sender struct{ c *Client }
+
+// exchangeKey is where policies carry the exchange of a request, in its context.
+type exchangeKey struct{}
+
+// through sends the request through rt. The policies see a plain GET that anybody could
+// repeat; the form that the transport does not is given to it on the wire.
+func (x *exchange) through(rt http.RoundTripper, req *Request, u *url.URL, h http.Header) (*http.Response, error) {
+	x.passed.req = req
+	plain := x.c.template.WithContext(context.WithValue(x.ctx, exchangeKey{}, x))
+	plain.URL, plain.Host, plain.Header = u, u.Host, h
+	return rt.RoundTrip(plain)
+}
+
+var (
+	errForeign    = errors.New("not a request of this client's Fetch")
+	errConcurrent = errors.New("a policy has sent a request while it was under way: one at a time is what a crawler may send")
+)
+
+// RoundTrip sends a request that has come through the policies.
+func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
+	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if !ok {
+		return nil, errForeign
+	}
+	p := &x.passed
+	if p.busy.Swap(true) {
+		return nil, errConcurrent
+	}
+	defer p.busy.Store(false)
+	if err := p.permit(req.Context()); err != nil {
+		return nil, err
+	}
+	p.sends++
+	hres, err := s.c.roundTrip(req.Context(), x, req.URL, req.Header)
+	// Whatever a policy does next, it is not the host that is silent meanwhile.
+	x.arm(s.c.cfg.Timeout, s.c.tooLong)
+	if p.before, p.err = nil, err; err == nil && p.req.Again != nil {
+		p.before = newResponse(p.req.URL, hres, s.c.cfg.Clock.Now())
+		x.head(p.before)
+	}
+	return hres, err
+}
+
+// permit lets the first sending pass, whose permit the caller of Fetch holds, and asks for
+// those that follow.
+func (p *passage) permit(ctx context.Context) error {
+	if p.sends == 0 {
+		return nil
+	}
+	p.held = true
+	if p.req.Again == nil {
+		return notAgain{errors.New("the request may be sent once only")}
+	}
+	if err := p.req.Again(ctx, p.before, p.err); err != nil {
+		return notAgain{err}
+	}
+	p.held = false
+	return nil
+}
+
+// notAgain is why a request was not sent again. It is no failure of the host.
+type notAgain struct{ error }
+
+var _ outcome.Classed = notAgain{}
+
+// Unwrap returns the cause.
+func (e notAgain) Unwrap() error { return e.error }
+
+// Class is that of what says nothing about the host, so that no policy repeats it.
+func (e notAgain) Class() outcome.Class { return outcome.Canceled }

@@ -1,0 +1,172 @@
+// Package redact takes secrets out of what people get to read: logs, errors, records.
+//
+// Secrets reach a text by four ways: the value of a header (Authorization, Cookie), the
+// user information of a URL, the value of a query parameter (?access_token=...), and an
+// error that quotes any of them. [Redactor.Header], [Redactor.URL] and [Redactor.Text]
+// mask them where they stand; [Redactor.Secrets] lists those of a request, so that Text
+// finds them also where nothing around them says what they are.
+//
+// What is taken for a secret is broad on purpose: a masked harmless value costs a reader
+// nothing. Paths are not masked; a secret in a path cannot be told from a page's name.
+//
+// Every function is pure and safe for concurrent use.
+package redact
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Mask stands where a secret stood.
+const Mask = "xxx"
+
+// maxURL bounds a URL inside a line in bytes: a log line, not the record.
+const maxURL = 500
+
+// Config says what is secret beyond the rules of the package.
+type Config struct {
+	// Headers are further names of headers whose values are masked, in any case. Nil adds none.
+	Headers []string
+	// Params are further names of query parameters whose values are masked, in any case.
+	// Nil adds none.
+	Params []string
+}
+
+// Redactor masks secrets. Nil and the zero Redactor know the rules of the package only.
+// It is made by [New] and safe for concurrent use.
+type Redactor struct {
+	headers []string // lower case
+	params  []string // lower case
+}
+
+// New returns a Redactor, or an error naming the field of cfg that has an empty name.
+func New(cfg Config) (*Redactor, error) {
+	r := &Redactor{}
+	for _, f := range []struct {
+		name string
+		from []string
+		to   *[]string
+	}{{"Headers", cfg.Headers, &r.headers}, {"Params", cfg.Params, &r.params}} {
+		for i, name := range f.from {
+			if name = strings.ToLower(strings.TrimSpace(name)); name == "" {
+				return nil, fmt.Errorf("redact: Config.%s[%d] is empty: give a name or remove it", f.name, i)
+			}
+			*f.to = append(*f.to, name)
+		}
+	}
+	return r, nil
+}
+
+// URL is rawURL as it may be shown: without user information and fragment, with the
+// values of secret query parameters masked, and cut to a line's length.
+func (r *Redactor) URL(rawURL string) string {
+	rest, _, _ := strings.Cut(rawURL, "#")
+	rest, query, hasQuery := strings.Cut(rest, "?")
+	if scheme, after, ok := strings.Cut(rest, "://"); ok {
+		rest = scheme + "://" + withoutUser(after)
+	}
+	if hasQuery {
+		rest += "?" + r.query(query)
+	}
+	if len(rest) > maxURL {
+		rest = rest[:maxURL] + "..."
+	}
+	return rest
+}
+
+// URL is [Redactor.URL] by the rules of the package.
+func URL(rawURL string) string { return (*Redactor)(nil).URL(rawURL) }
+
+// withoutUser drops the user information that rest, which follows a "://", begins with.
+func withoutUser(rest string) string {
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	if at := strings.LastIndexByte(rest[:end], '@'); at >= 0 {
+		return rest[at+1:]
+	}
+	return rest
+}
+
+// query masks the values of the pairs that are secret.
+func (r *Redactor) query(query string) string {
+	pairs := strings.Split(query, "&")
+	for i, pair := range pairs {
+		if key, value, ok := strings.Cut(pair, "="); ok && r.secretPair(key, value) {
+			pairs[i] = key + "=" + Mask
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
+// secretPair is true of a secret key, and of a value that is itself a URL or a query
+// with a secret in it, as the target that a login page is given to return to.
+func (r *Redactor) secretPair(key, value string) bool {
+	if r.secretParam(key) {
+		return true
+	}
+	// Twice, for a target that was escaped when it was passed on.
+	for range 2 {
+		plain, err := url.QueryUnescape(value)
+		if err != nil || plain == value {
+			break
+		}
+		value = plain
+		if r.Text(value) != value {
+			return true
+		}
+	}
+	return strings.Contains(value, "=") && r.Text("?"+value) != "?"+value
+}
+
+func (r *Redactor) secretParam(key string) bool {
+	if plain, err := url.QueryUnescape(key); err == nil {
+		key = plain
+	}
+	key = strings.ToLower(key)
+	return looksSecret(key) || r != nil && slices.Contains(r.params, key)
+}
+
+// looksSecret reports whether a lower-case name says that its value opens something.
+func looksSecret(name string) bool {
+	for _, part := range []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	for _, end := range []string{"key", "sig", "sid", "code"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// SecretHeader reports whether the value of the header with this name is masked:
+// Authorization, Proxy-Authorization, Cookie, Set-Cookie, X-Api-Key, every name that
+// looks as if its value opened something, and those of the Config.
+func (r *Redactor) SecretHeader(name string) bool {
+	name = strings.ToLower(name)
+	return strings.Contains(name, "cookie") || looksSecret(name) || r != nil && slices.Contains(r.headers, name)
+}
+
+// Header is a copy of h as it may be shown. The values of secret headers are masked
+// whole; in all others, such as Location, Referer or Link, the URLs are.
+func (r *Redactor) Header(h http.Header) http.Header {
+	shown := make(http.Header, len(h))
+	for name, values := range h {
+		secret := r.SecretHeader(name)
+		list := make([]string, len(values))
+		for i, v := range values {
+			if list[i] = Mask; !secret {
+				list[i] = r.Text(v)
+			}
+		}
+		shown[name] = list
+	}
+	return shown
+}

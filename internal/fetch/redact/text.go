@@ -1,0 +1,125 @@
+package redact
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// minSecret is the least length in bytes of a secret that Text looks for by itself. A
+// shorter one occurs by chance in any text, and hardly keeps anything.
+const minSecret = 4
+
+// delimiters end a URL that stands in a text, as errors quote it.
+const delimiters = " \t\r\n\"'`<>()[]{}|\\^"
+
+// Text is text with the user information of URLs dropped, the values of secret query
+// parameters masked, with or without the URL around them, and the given secrets masked
+// wherever they occur. Secrets shorter than 4 bytes are not looked for.
+func (r *Redactor) Text(text string, secrets ...string) string {
+	for _, s := range secrets {
+		if len(s) >= minSecret {
+			text = strings.ReplaceAll(text, s, Mask)
+		}
+	}
+	if !strings.ContainsAny(text, "@=") {
+		return text
+	}
+	var b strings.Builder
+	for text != "" {
+		n := strings.IndexAny(text, delimiters)
+		if n < 0 {
+			n = len(text)
+		}
+		b.WriteString(r.word(text[:n]))
+		if n < len(text) {
+			b.WriteByte(text[n])
+			n++
+		}
+		text = text[n:]
+	}
+	return b.String()
+}
+
+// word masks within one run of bytes that no delimiter interrupts.
+func (r *Redactor) word(w string) string {
+	if before, after, ok := strings.Cut(w, "://"); ok {
+		w = before + "://" + withoutUser(after)
+	}
+	start := strings.IndexAny(w, "?#&")
+	if start < 0 || !strings.Contains(w[start:], "=") {
+		return w
+	}
+	var b strings.Builder
+	b.WriteString(w[:start])
+	for w = w[start:]; w != ""; {
+		end := strings.IndexAny(w[1:], "?#&") + 1 // w begins with one of them
+		if end == 0 {
+			end = len(w)
+		}
+		b.WriteString(r.pair(w[:end]))
+		w = w[end:]
+	}
+	return b.String()
+}
+
+// pair masks the value of one "?key=value", whatever its first byte.
+func (r *Redactor) pair(p string) string {
+	key, value, ok := strings.Cut(p, "=")
+	if !ok || !r.secretParam(key[1:]) && !r.hides(value) {
+		return p
+	}
+	return key + "=" + Mask
+}
+
+// hides reports whether a value has a secret inside that is escaped.
+func (r *Redactor) hides(value string) bool {
+	plain, err := url.QueryUnescape(value)
+	return err == nil && plain != value && r.Text(plain) != plain
+}
+
+// Secrets are the values in req that must not be shown, for [Redactor.Text]: those of
+// secret headers, whole and in the parts that an error might quote, the password, and
+// the values of secret query parameters, as they stand and unescaped.
+func (r *Redactor) Secrets(req *http.Request) []string {
+	var list []string
+	for name, values := range req.Header {
+		if r.SecretHeader(name) {
+			for _, v := range values {
+				list = append(list, parts(v)...)
+			}
+		}
+	}
+	if req.URL == nil {
+		return list
+	}
+	if password, ok := req.URL.User.Password(); ok {
+		list = append(list, password, url.QueryEscape(password))
+	}
+	for pair := range strings.SplitSeq(req.URL.RawQuery, "&") {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || !r.secretParam(key) {
+			continue
+		}
+		list = append(list, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			list = append(list, plain)
+		}
+	}
+	return list
+}
+
+// parts are a header's value, what follows its scheme ("Bearer ..."), and what follows
+// the names in it (cookies), the longest first.
+func parts(value string) []string {
+	list := []string{value}
+	if _, after, ok := strings.Cut(value, " "); ok {
+		list = append(list, strings.TrimSpace(after))
+	}
+	for field := range strings.SplitSeq(value, ";") {
+		if _, after, ok := strings.Cut(field, "="); ok {
+			list = append(list, strings.Trim(after, `" `))
+		}
+	}
+	return list
+}

@@ -1,0 +1,127 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+)
+
+// Middleware puts a layer around a transport. The layers of this package keep the
+// rules of [http.RoundTripper]: they do not modify the request, close its body also
+// where they refuse it, and return either a response or an error.
+type Middleware func(http.RoundTripper) http.RoundTripper
+
+// Chain puts layers around base, the first outermost: it sees a request first and its
+// response last. Nil layers are left out. What it returns hands CloseIdleConnections
+// on to base, as http.Client expects.
+func Chain(base http.RoundTripper, outerToInner ...Middleware) http.RoundTripper {
+	rt := base
+	for _, wrap := range slices.Backward(outerToInner) {
+		if wrap != nil {
+			rt = wrap(rt)
+		}
+	}
+	return &chained{hop: newHop(rt), base: base}
+}
+
+// chained is a whole chain.
+type chained struct {
+	hop
+	base http.RoundTripper
+}
+
+func (c *chained) RoundTrip(req *http.Request) (*http.Response, error) {
+	return c.send(req.Context(), req)
+}
+
+// CloseIdleConnections closes those of the base, if it knows how.
+func (c *chained) CloseIdleConnections() {
+	if idle, ok := c.base.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
+}
+
+// layer is a RoundTripper of this package. It takes the context beside the request, so
+// that a chain in which several layers change the context copies the request once.
+type layer interface {
+	roundTrip(ctx context.Context, req *http.Request) (*http.Response, error)
+}
+
+// layerFunc is a layer as a function.
+type layerFunc func(ctx context.Context, req *http.Request) (*http.Response, error)
+
+func (f layerFunc) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
+	return f(ctx, req)
+}
+
+// RoundTrip is the way in for what is not of this package.
+func (f layerFunc) RoundTrip(req *http.Request) (*http.Response, error) {
+	return f(req.Context(), req)
+}
+
+// hop leads to the next transport inwards.
+type hop struct {
+	own   layer // nil if next is not of this package
+	other http.RoundTripper
+}
+
+func newHop(next http.RoundTripper) hop {
+	own, _ := next.(layer)
+	return hop{own: own, other: next}
+}
+
+var errNoAnswer = errors.New("transport: a RoundTripper returned neither a response nor an error")
+
+// send passes req on under ctx. What comes back is a response with a body and the
+// request it answers, or an error.
+func (h hop) send(ctx context.Context, req *http.Request) (*http.Response, error) {
+	if h.own != nil {
+		return h.own.roundTrip(ctx, req)
+	}
+	if !sameContext(ctx, req.Context()) {
+		req = req.WithContext(ctx)
+	}
+	res, err := h.other.RoundTrip(req)
+	return complete(req, res, err)
+}
+
+// complete makes a result keep the rules that transports are known to break, and fills
+// in what an http.Transport always sets and a hand-made response may lack.
+func complete(req *http.Request, res *http.Response, err error) (*http.Response, error) {
+	switch {
+	case err != nil:
+		if res != nil && res.Body != nil {
+			_ = res.Body.Close() // nobody gets it beside an error
+		}
+		return nil, err
+	case res == nil:
+		return nil, errNoAnswer
+	}
+	if res.Request == nil {
+		res.Request = req
+	}
+	if res.Body == nil {
+		res.Body = http.NoBody
+	}
+	return res, nil
+}
+
+// sameContext compares contexts, of which a foreign one may be of a type that == panics
+// on. Those of package context are pointers or, at the root, of no size; any other is
+// taken for another one, which costs a copy of the request.
+func sameContext(a, b context.Context) bool {
+	t := reflect.TypeOf(a)
+	return (t.Kind() == reflect.Pointer || t.Size() == 0 && t.Comparable()) && a == b
+}
+
+// closeBody closes the body of a request that is not passed on.
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close() // nobody is left to be told
+	}
+}
+
+// hasBody reports whether a request carries anything that can be sent only once.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
