@@ -19,7 +19,7 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench compare cover vuln check servers clean
+.PHONY: help build test race lint fmt fuzz bench peers compare cover vuln check servers clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,12 +29,14 @@ build: ## build the binary as bin/crawl
 
 test: servers ## run every test under the race detector, in random order, with real servers
 	$(GO) test -race -shuffle=on -timeout 15m $(PKGS)
+	cd bench && $(GO) test -race -shuffle=on -timeout 5m ./...
 
 race: servers ## run every test twice, to shake out what depends on order or timing
 	$(GO) test -race -shuffle=on -count=2 -timeout 30m $(PKGS)
 
 lint: ## run the linters
 	GOFLAGS= $(GO) run $(LINTER) run $(PKGS)
+	cd bench && GOFLAGS= $(GO) run $(LINTER) run ./...
 
 fmt: ## format the tree
 	GOFLAGS= $(GO) run $(LINTER) fmt $(PKGS)
@@ -50,9 +52,12 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 bench: ## run the benchmarks, six times each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count 6 $(PKGS)
 
+peers: ## our limiters and policies beside other libraries': a table of ratios, five minutes
+	cd bench && $(GO) run ./libraries
+
 # A cell is one client on one server, one after another: all of them take 70 minutes.
 compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CLIENTS
-	$(GO) test -v -count 1 -timeout 4h -run '^TestCompare$$' ./bench \
+	cd bench && $(GO) test -v -count 1 -timeout 4h -run '^TestCompare$$' ./crawlers \
 		-compare.time $(CELL) -compare.rtt $(RTT) -compare.servers $(LIMITS) -compare.clients '$(CLIENTS)'
 
 cover: servers ## measure coverage over the whole tree into cover.out

@@ -81,3 +81,34 @@ func ExampleCrawler_Run() {
 	// 200 text/html 4 links
 	// limit
 }
+
+// Client is for programs that ask for URLs of their own: an http.Client that is polite.
+func ExampleClient() {
+	url, stop := serve()
+	defer stop()
+
+	client, err := crawl.Client(crawl.ClientConfig{
+		UserAgent:  "feedreader/1.0 (+mailto:ops@example.org)",
+		InitialRPS: 50, MaxRPS: 100, // it is our own server
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	for range 3 {
+		res, err := client.Get(url)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Status)
+		if err := res.Body.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(client.Snapshot().Requests, "requests")
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 200 OK
+	// 3 requests
+}

@@ -1,4 +1,4 @@
-package bench_test
+package crawlers_test
 
 import (
 	"flag"

@@ -1,4 +1,4 @@
-// Package bench sets our crawl beside crawlers that people run, on real servers with
+// Package crawlers sets our crawl beside crawlers that people run, on real servers with
 // limits that none of them is told.
 //
 // It is a test, because the servers of [realserver] live and end with one: TestCompare
@@ -13,4 +13,4 @@
 // compare` is the long form, and README.md has its figures.
 //
 // [realserver]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/realserver
-package bench
+package crawlers
