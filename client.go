@@ -216,7 +216,7 @@ func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.Ro
 	}
 	live := binder.LiveConfig{Source: cfg.source(), OnReload: cfg.onReload()}
 	c.policy, err = binder.NewLiveChain(c.closing, live, base, binder.HTTPOptions{
-		Fallback: cfg.Fallback, RateLimit: polite, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
+		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: polite, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.sourceName(), err)

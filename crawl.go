@@ -55,7 +55,8 @@ var (
 	ErrSeed = errors.New("not a usable seed")
 	// ErrUnreachable means that no seed answered, not even with an error status.
 	ErrUnreachable = errors.New("no seed could be reached")
-	// ErrBlocked means that URLs are left, all on hosts that refuse to be asked.
+	// ErrBlocked means that URLs are left, all on hosts that refuse to be asked, or that
+	// nothing could be asked for because no host gave its robots.txt.
 	ErrBlocked = errors.New("only blocked hosts remain")
 )
 
@@ -96,6 +97,9 @@ type Crawler struct {
 
 	mu    sync.Mutex // guards what follows
 	named map[string]bool
+
+	reloading sync.Mutex // guards what follows
+	inForce   Settings   // cfg.Settings, with what Reload changed
 }
 
 // Homepage is where operators can read what Treadlight is.
@@ -107,7 +111,7 @@ func New(cfg Config) (*Crawler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool)}
+	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool), inForce: cfg.Settings}
 	var err error
 	lc := limiterConfig(&cfg.Settings)
 	lc.OnEvent = cfg.OnEvent
@@ -132,41 +136,6 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	c.pipe, err = pipeline.New(pc)
 	return c, err
-}
-
-func limiterConfig(s *Settings) ratelimit.Config {
-	r := &s.RateLimit
-	rc := ratelimit.DefaultConfig()
-	rc.Enabled = r.Enabled()
-	if rc.Enabled {
-		rc.Strategy = r.Strategy
-	}
-	rc.InitialRPS, rc.MinRPS, rc.MaxRPS = r.InitialRPS, r.MinRPS, r.MaxRPS
-	rc.TokenBucketCapacity = r.TokenBucketCapacity
-	rc.AIMDIncrease, rc.AIMDDecrease = r.AIMDIncrease, r.AIMDDecrease
-	rc.LatencyTarget, rc.LatencyDegradeFactor = r.LatencyTarget, r.LatencyDegradeFactor
-	rc.ErrorRateThreshold, rc.MinSamplesToTrip = r.ErrorRateThreshold, r.MinSamplesToTrip
-	rc.ConsecutiveFailThreshold = r.ConsecutiveFailThreshold
-	rc.OpenStateDuration, rc.HalfOpenProbes = r.OpenStateDuration, r.HalfOpenProbes
-	rc.RetryBaseDelay, rc.RetryMaxDelay = r.RetryBaseDelay, r.RetryMaxDelay
-	if rc.RetryMaxAttempts = r.RetryMaxAttempts; r.RetryMaxAttempts == 0 {
-		rc.RetryMaxAttempts = -1 // where zero would mean the default
-	}
-	rc.MaxRetryAfter, rc.MinDelay, rc.GlobalRPS = r.MaxRetryAfter, r.MinDelay, r.GlobalRPS
-	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
-	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
-	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
-	rc.Shards, rc.MaxDomains = r.Shards, r.MaxDomains
-	for _, h := range s.Hosts {
-		rule := ratelimit.HostRule{
-			Match: h.Match, InitialRPS: h.InitialRPS, MinRPS: h.MinRPS, MaxRPS: h.MaxRPS, MinDelay: h.MinDelay,
-		}
-		if h.MinDelay == 0 {
-			rule.MinDelay = -1 // where zero would inherit
-		}
-		rc.Hosts = append(rc.Hosts, rule)
-	}
-	return rc
 }
 
 func scopeConfig(s *Settings) (scope.Config, error) {
@@ -336,6 +305,8 @@ func (c *Crawler) run(ctx context.Context, seeds iter.Seq[canonical.URL]) error 
 	end, reason := c.pipe.End()
 	switch {
 	case end == pipeline.EndBlocked:
+		return fmt.Errorf("%w: %s", ErrBlocked, reason)
+	case end == pipeline.EndUnruled:
 		return fmt.Errorf("%w: %s", ErrBlocked, reason)
 	case end == pipeline.EndDone && c.pipe.Answered() == 0:
 		return ErrUnreachable

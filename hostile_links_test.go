@@ -177,12 +177,14 @@ func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
 		cfg.Sinks = []crawl.Sink{out}
 		c, err := crawl.New(cfg)
 		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), origin+"/"))
+		err = c.Run(t.Context(), origin+"/")
 		require.Empty(t, inner.heads, "the private host was asked")
 		got := byURL(t, out.list)
 		if robots {
+			require.ErrorIs(t, err, crawl.ErrBlocked, "nothing could be asked for")
 			require.Equal(t, "address_denied", class(got[origin+"/"]))
 		} else {
+			require.NoError(t, err)
 			require.Equal(t, private+"/", got[origin+"/"].RedirectTo)
 			require.Equal(t, "address_denied", class(got[private+"/"]))
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -25,9 +26,13 @@ type job struct {
 	warnings []string
 	seeds    []string
 	names    func() map[string]string // what the report calls hosts; nil = by their names
+	over     string                   // what the end of the time is called; empty = a limit
+
+	reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
 
 	term   *terminal
 	log    *slog.Logger
+	level  slog.LevelVar // of log
 	in     *seedSource   // of --input-file, or empty
 	stats  *statsWriter  // of --stats, or mute
 	events *eventsWriter // of --events, or mute
@@ -48,7 +53,8 @@ func (j *job) run(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress == "tty")
-	j.log = newLogger(j.term, &j.cfg.Log)
+	j.level.Set(levelOf(j.cfg.Log.Level))
+	j.log = newLoggerAt(j.term, &j.cfg.Log, &j.level)
 	err := j.open()
 	if err == nil {
 		for _, w := range j.warnings {
@@ -132,7 +138,7 @@ func (j *job) crawl(ctx context.Context) error {
 	j.stats.snapshot = c.Snapshot
 	err = j.supervise(ctx, c)
 	final := c.Snapshot()
-	if err = j.explain(err); err == nil {
+	if err = j.explain(err, final.State); err == nil {
 		err = j.out.Close()
 	} else {
 		_ = j.out.Close() // the first error says what matters
@@ -167,6 +173,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 			force:  func() { cancel(errForced) },
 			tell:   func() error { return j.tellNow(c) },
 			giveUp: func() { os.Exit(exitForced) },
+			reload: j.reloader(c),
 		})
 	})
 	if j.cfg.Log.Progress != "none" && !j.cfg.Log.Quiet {
@@ -190,7 +197,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 }
 
 // explain adds to the end of a crawl what a person needs to mend it.
-func (j *job) explain(err error) error {
+func (j *job) explain(err error, end pipeline.End) error {
 	switch {
 	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
 		return ioError(fmt.Errorf("read %s: %w", j.in.name, cause(j.in.failed)))
@@ -198,6 +205,8 @@ func (j *job) explain(err error) error {
 		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name))
 	case errors.Is(err, crawl.ErrUnreachable):
 		return fmt.Errorf("%w%s", err, j.out.failures())
+	case end == pipeline.EndUnruled:
+		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
 	case errors.Is(err, crawl.ErrBlocked):
 		return fmt.Errorf("%w; --max-blocked says how long to wait for them", err)
 	}
@@ -243,6 +252,9 @@ func (j *job) tellNow(c *crawl.Crawler) error {
 // crawl wrote is in the error.
 func (j *job) report(snap *crawl.Snapshot, events string) error {
 	r := report{snap: snap, columns: j.term.columns(), events: events}
+	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
+		r.over = j.over
+	}
 	if path := j.cfg.Output.Path; path != sink.Stdout && path != os.DevNull && snap.State != pipeline.EndFailed {
 		r.records = path
 	}

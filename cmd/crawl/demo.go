@@ -101,7 +101,10 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	if !loaded.Config.Log.Quiet {
 		say(s.err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
-	j := &job{streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return zooNames(site) }}
+	j := &job{
+		streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return zooNames(site) },
+		over: "the demo is over; --for lets it go on for longer",
+	}
 	crawlErr := j.run(ctx)
 	stop()
 	if err := <-served; err != nil {

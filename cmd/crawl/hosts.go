@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -34,7 +35,7 @@ day old is not believed any more and not shown.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			known, damage, err := loadHosts(args[0])
 			if err != nil {
-				return ioError(err)
+				return ioError(noHosts(args[0], err))
 			}
 			if damage.Lines > 0 {
 				say(s.err, "crawl: %s of %s: the first is line %d: %s\n", plural(damage.Lines, "damaged line"), args[0], damage.First, clean(damage.Err.Error()))
@@ -61,6 +62,22 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 		return nil, memory.Damage{}, err
 	}
 	return file.Load()
+}
+
+// noHosts says of a file that is something else what it is, and what to give instead: the
+// advice of the crawl, to name a file that does not exist yet, is none for who wants to read.
+func noHosts(path string, err error) error {
+	if _, ok := errors.AsType[*memory.FormatError](err); !ok {
+		return err
+	}
+	kind := kindOfFile(path)
+	switch kind {
+	case kindHosts:
+		return err
+	case "":
+		kind = "it is none of this program's files"
+	}
+	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
 }
 
 // longestWait is the largest --max-retry-after, since the file does not tell which it

@@ -15,10 +15,19 @@ import (
 // newLogger writes what people may want to know to standard error: lines for people, or
 // JSON for machines.
 func newLogger(t *terminal, cfg *config.Log) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+	return newLoggerAt(t, cfg, levelOf(cfg.Level))
+}
+
+// levelOf reads the word of a level.
+func levelOf(word string) (level slog.Level) {
+	if err := level.UnmarshalText([]byte(word)); err != nil {
 		level = slog.LevelInfo // cannot happen: the configuration has checked the word
 	}
+	return level
+}
+
+// newLoggerAt is newLogger with a level that may change.
+func newLoggerAt(t *terminal, cfg *config.Log, level slog.Leveler) *slog.Logger {
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(t, &slog.HandlerOptions{Level: level}))
 	}
@@ -46,7 +55,7 @@ type lineOutput struct {
 
 	mu   sync.Mutex // guards what follows
 	buf  bytes.Buffer
-	told map[string]time.Time // when a warning was last told; nil = tell all
+	told map[string]time.Time // when a warning was last told
 }
 
 const (
@@ -56,11 +65,8 @@ const (
 	maxTold = 1024
 )
 
-func newLineHandler(w io.Writer, level slog.Level, layout string) *lineHandler {
-	out := &lineOutput{w: w, layout: layout}
-	if level > slog.LevelDebug {
-		out.told = make(map[string]time.Time)
-	}
+func newLineHandler(w io.Writer, level slog.Leveler, layout string) *lineHandler {
+	out := &lineOutput{w: w, layout: layout, told: make(map[string]time.Time)}
 	return &lineHandler{out, slog.NewTextHandler(&out.buf, &slog.HandlerOptions{Level: level, ReplaceAttr: onlyAttrs})}
 }
 
@@ -81,7 +87,7 @@ func (h *lineHandler) Enabled(ctx context.Context, l slog.Level) bool {
 func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.repeatedLocked(&r) {
+	if !h.Enabled(ctx, slog.LevelDebug) && h.repeatedLocked(&r) {
 		return nil
 	}
 	h.buf.Reset()
@@ -101,7 +107,7 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 // repeatedLocked reports whether a warning with the same first attribute, which names
 // its subject, was told less than a minute ago.
 func (h *lineHandler) repeatedLocked(r *slog.Record) bool {
-	if h.told == nil || r.Level != slog.LevelWarn || r.NumAttrs() == 0 {
+	if r.Level != slog.LevelWarn || r.NumAttrs() == 0 {
 		return false
 	}
 	key := r.Message

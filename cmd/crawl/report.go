@@ -29,6 +29,7 @@ type report struct {
 	records string            // where the records are; empty = not told
 	events  string            // how many events are where; empty = not told
 	names   map[string]string // what to call hosts; nil = by their names
+	over    string            // how it ended, if not in the words of the crawl
 }
 
 // write tells totals, what went wrong, for each host what limits it and why it is idle,
@@ -60,7 +61,7 @@ func (r *report) wrapLines(b *strings.Builder, text string) {
 // say. What is zero is not said.
 func (r *report) writeTotals(b *strings.Builder) {
 	s := r.snap
-	fmt.Fprintf(b, "%s: %s in %s%s, %s", state(s), plural(s.Pages, "page"), seconds(s.ElapsedSeconds), rate(s), size(s.Bytes))
+	fmt.Fprintf(b, "%s: %s in %s%s, %s", cmp.Or(r.over, state(s)), plural(s.Pages, "page"), seconds(s.ElapsedSeconds), rate(s), size(s.Bytes))
 	if s.Errors > 0 {
 		fmt.Fprintf(b, ", %s", plural(s.Errors, "error"))
 	}
@@ -81,6 +82,12 @@ func (r *report) writeTotals(b *strings.Builder) {
 	writeCounts(b, "requests", s.Outcomes)
 	writeCounts(b, "links not followed", s.OutOfScope)
 	writeCounts(b, "links dropped", s.Dropped)
+	if s.Unruled > 0 {
+		fmt.Fprintf(b, "  given up for want of robots.txt: %s\n", plural(s.Unruled, "URL"))
+	}
+	if s.OfURL > 0 {
+		fmt.Fprintf(b, "  refused while others of the host were served: %s\n", plural(s.OfURL, "request"))
+	}
 	if s.Refused > 0 {
 		fmt.Fprintf(b, "  kept back by robots.txt: %s\n", plural(s.Refused, "URL"))
 	}
@@ -95,6 +102,8 @@ func state(s *crawl.Snapshot) string {
 	switch s.State {
 	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed:
 		return s.State.String()
+	case pipeline.EndUnruled:
+		return pipeline.EndBlocked.String()
 	}
 	return fmt.Sprintf("%s (%s)", s.State, s.Reason)
 }
@@ -236,6 +245,8 @@ func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapsh
 		reason = "Retry-After"
 	case d.LimitedBy == ratelimit.LimitBreaker:
 		reason = "circuit " + d.State.String()
+	case d.LimitedBy == ratelimit.LimitQuota:
+		reason = "quota used up"
 	}
 	return fmt.Sprintf("idle for %s: %s", seconds(wait.Seconds()), reason)
 }

@@ -29,8 +29,9 @@ const rootExamples = `  crawl demo                                    see it at 
 const rootEpilogue = exitHelp + `
 
 The first Ctrl-C finishes what is under way, the second gives it up. SIGUSR1
-tells how the crawl goes. Every setting, those without a flag too, can stand in
-a file or in a CRAWL_* variable: see 'crawl config --reference'.`
+tells how the crawl goes; SIGHUP has it read the file of --config again. Every
+setting, those without a flag too, can stand in a file or in a CRAWL_* variable:
+see 'crawl config --reference'.`
 
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, s streams) int {
@@ -97,6 +98,9 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 		return usage(errNoSeeds)
 	}
 	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args}
+	if settings.fileIn(s.env) != "" {
+		j.reread = func() (*config.Loaded, error) { return settings.load(s.env) }
+	}
 	return j.run(cmd.Context())
 }
 

@@ -70,11 +70,15 @@ func complete(cmd *cobra.Command, f config.Flag) {
 
 // load lays file, environment and flags over the defaults.
 func (s *settings) load(env []string) (*config.Loaded, error) {
-	file := s.file
-	if file == "" {
-		file = lookup(env, "CRAWL_CONFIG")
+	return load(config.Sources{File: s.fileIn(env), Env: env, Flags: s.given})
+}
+
+// fileIn is the file of the configuration; empty for none.
+func (s *settings) fileIn(env []string) string {
+	if s.file != "" {
+		return s.file
 	}
-	return load(config.Sources{File: file, Env: env, Flags: s.given})
+	return lookup(env, "CRAWL_CONFIG")
 }
 
 // load tells a file that cannot be read from one that is wrong: another exit code, and

@@ -17,6 +17,7 @@ type orders struct {
 	force  func()       // give up what is under way
 	giveUp func()       // end the process
 	tell   func() error // say how it goes
+	reload func()       // read the configuration again; nil = there is no file to read
 }
 
 // listen begins to catch the signals that heed obeys. The channel holds as many as a
@@ -25,7 +26,8 @@ func listen() chan os.Signal {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
 	// The end of the terminal is an interrupt like any other, unless nohup said that it
-	// is not to matter.
+	// is not to matter. Without one, or while it is there, the signal asks a crawl with
+	// --config to read that again, as it asks any daemon.
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
@@ -33,8 +35,10 @@ func listen() chan os.Signal {
 }
 
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
-// gives up what is under way, a third ends the process; SIGUSR1 tells how it goes.
+// gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
+// SIGHUP reloads if there is what to reload and the terminal is not gone.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
+	attached := terminalThere()
 	for interrupts := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -44,6 +48,10 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				if err := o.tell(); err != nil {
 					log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
 				}
+				continue
+			}
+			if sig == syscall.SIGHUP && o.reload != nil && terminalThere() == attached {
+				o.reload()
 				continue
 			}
 			switch interrupts++; interrupts {
@@ -58,4 +66,14 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 			}
 		}
 	}
+}
+
+// terminalThere reports whether the process has a terminal that can still be opened.
+func terminalThere() bool {
+	f, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	_ = f.Close() // nothing was written
+	return true
 }

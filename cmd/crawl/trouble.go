@@ -24,10 +24,15 @@ const (
 // is, and what happened last.
 func (r *report) writeTrouble(b *strings.Builder) {
 	hosts := troubled(r.snap)
-	if len(hosts) == 0 { // nearly every crawl: no heading over nothing
+	groups := r.snap.Limiter.GroupEvents
+	groups = groups[max(len(groups)-troubleEvents, 0):]
+	if len(hosts)+len(groups) == 0 { // nearly every crawl: no heading over nothing
 		return
 	}
 	b.WriteString("\n")
+	for _, e := range groups {
+		r.wrapLines(b, fmt.Sprintf("%s: %s ago: %s\n", e.Domain, seconds(r.snap.Time.Sub(e.Time).Seconds()), e.Text))
+	}
 	for _, d := range hosts {
 		var text strings.Builder
 		name := cut(cmp.Or(r.names[d.Domain], d.Domain), longestHost(r.columns))
@@ -69,11 +74,14 @@ func troubled(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
 }
 
 // trouble is how many of the last events were bad ones; a shut circuit is worse than
-// any number of them. Retry-After counts by the refusal it came with, and Crawl-delay is
+// any number of them, and so is a quota that is used up. Retry-After counts by the refusal it came with, and Crawl-delay is
 // a wish and no trouble.
 func trouble(d *ratelimit.DomainSnapshot) int {
 	n := 0
 	if d.State != breaker.Closed && len(d.Events) > 0 {
+		n = len(d.Events) + 1
+	}
+	if d.LimitedBy == ratelimit.LimitQuota {
 		n = len(d.Events) + 1
 	}
 	for _, e := range d.Events {

@@ -95,7 +95,32 @@ type Host struct {
 	MaxRPS float64 `yaml:"max_rps"`
 	// MinDelay is the shortest time between two requests. Zero: none.
 	MinDelay time.Duration `yaml:"min_delay"`
+	// MaxInFlight is how many requests may be out at a time, within PerHostMax. Zero: as
+	// many as PerHostMax says.
+	MaxInFlight int `yaml:"max_in_flight"`
+	// Cap is what no host that matches may be asked beyond, whatever is learned of it.
+	// Zero: no cap.
+	Cap Cap `yaml:"cap"`
+	// Quota is how many requests such a host gets in a long span, robots.txt and retries
+	// included. When it is spent, the host counts as blocked. Zero: no quota.
+	Quota Cap `yaml:"quota"`
 }
+
+// Cap is a limit that the user sets for each of the hosts of a rule. The zero Cap is none.
+type Cap struct {
+	// Kind is the algorithm: token-bucket, fixed-window, sliding-window,
+	// sliding-window-log, leaky-bucket or concurrency; of a quota, one of the windows.
+	// Empty is refused for a cap; for a quota it is fixed-window.
+	Kind string `yaml:"kind"`
+	// Permits is how many requests there are in Per, of the kind concurrency at a time.
+	// Zero is refused where anything else of the cap is set.
+	Permits int64 `yaml:"permits"`
+	// Per is the span. Zero is refused, but for the kind concurrency, which has none.
+	Per time.Duration `yaml:"per"`
+}
+
+// IsZero reports whether there is no cap.
+func (c Cap) IsZero() bool { return c == Cap{} }
 
 // Fetch says how a page is asked for.
 type Fetch struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // loadFile reads, parses and walks the file. A file that cannot be read or is not of
@@ -194,12 +195,38 @@ func (f *fileWalk) host(path string, n node) {
 		f.bad[path+".match"] = true // said already: there is nothing to match in it
 		return
 	}
-	for _, e := range f.unique(path, n.keys) {
-		if row := find(f.hostRows, e.key); row != nil {
-			f.scalar(rule, row, join(path, e.key), e)
-			continue
+	f.hostKeys(rule, path, "", n)
+}
+
+// hostKeys reads the keys of a rule, or of a group in it.
+func (f *fileWalk) hostKeys(rule *Host, path, group string, n node) {
+	for i := range n.keys {
+		n.keys[i].key = hostAlias(n.keys[i].key)
+	}
+	below := strings.TrimSuffix(join(path, group), ".")
+	for _, e := range f.unique(below, n.keys) {
+		key := join(group, e.key)
+		row := find(f.hostRows, key)
+		switch {
+		case row != nil:
+			f.scalar(rule, row, join(path, key), e)
+		case group == "" && (e.key == capPath || e.key == quotaPath):
+			f.hostGroup(rule, path, e)
+		default:
+			f.unknown(below, e, hostPaths(path, f.hostRows))
 		}
-		f.unknown(path, e, hostPaths(path, f.hostRows))
+	}
+}
+
+// hostGroup reads a cap of a rule. One without a key is none, as when all its lines are
+// commented out.
+func (f *fileWalk) hostGroup(rule *Host, path string, e entry) {
+	switch e.value.kind {
+	case nodeNull:
+	case nodeMap:
+		f.hostKeys(rule, path, e.key, e.value)
+	default:
+		f.report(join(path, e.key), f.origin(e.value.line), `is %s; give a group such as {permits: 10, per: 1s}`, e.value.kind)
 	}
 }
 

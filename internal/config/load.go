@@ -54,9 +54,14 @@ func Load(src Sources) (*Loaded, error) {
 	l.loadFlags(src.Flags)
 	l.settle()
 	l.validate()
+	l.warnOff()
 	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
 		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+
 			"give --contact with a URL or a mail address")
+	}
+	if r := &l.cfg.RateLimit; r.Remember != "" && !r.Enabled() {
+		l.warnings = append(l.warnings, fmt.Sprintf("ratelimit.remember: %q is neither read nor written, since "+
+			"nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember))
 	}
 	if err := l.err(); err != nil {
 		return nil, err

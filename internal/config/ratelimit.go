@@ -71,6 +71,12 @@ type RateLimit struct {
 	// SiteRPS bounds the requests per second over all hosts of one registrable domain,
 	// such as example.co.uk (default 0). Zero: no limit.
 	SiteRPS float64 `yaml:"site_rps"`
+	// GlobalConcurrency bounds the requests in flight over all hosts, robots.txt included
+	// (default 0). Zero: no limit.
+	GlobalConcurrency int `yaml:"global_concurrency"`
+	// GlobalBytes bounds the bytes per second that the bodies of answers take on the wire,
+	// over all hosts (default 0). Zero: no limit.
+	GlobalBytes int64 `yaml:"global_bytes"`
 	// Remember is the file in which what is learned of hosts is kept for the next crawl
 	// (default ""). Empty: none.
 	Remember string `yaml:"remember"`

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -29,13 +30,22 @@ it only.
 Settings that bound each other may be given alone: what was not written moves. With
 --rate 20 alone the largest rate is 20 too, with --max-rate 0.5 alone a host starts at
 0.5. Two written values that contradict each other are an error.
+
+A crawl that is sent SIGHUP reads its file again and takes over, for all hosts at once,
+ratelimit.initial_rps, ratelimit.min_rps, ratelimit.max_rps and ratelimit.min_delay, the
+rules under hosts but for their caps, quotas and max_in_flight, and log.level. It names
+the other settings that have changed: they stay as they were until the next crawl. So
+does everything when the file is wrong.
 `
 
 const hostsHead = `
 ## hosts
 
 A list of rules for single hosts, of which the first that matches counts. What a rule
-leaves out is taken from the setting in the last column.
+leaves out is taken from the setting in the last column. A cap and a quota are groups,
+cap: {kind: token-bucket, permits: 10, per: 1s}: hard limits beside what is learned,
+and each host that matches has its own. The rates may also be spelled initial_rate,
+min_rate and max_rate.
 
 | Key | Type | Range | Meaning | Else |
 |---|---|---|---|---|
@@ -68,8 +78,11 @@ func writeHostReference(b *bufio.Writer) {
 	_, _ = b.WriteString(hostsHead)
 	for _, f := range hostFields() {
 		from := code(inherit(f.path))
-		if f.path == hostMatch.path {
+		switch {
+		case f.path == hostMatch.path:
 			from = "required"
+		case !slices.Contains(hostKeys, f.path):
+			from = "none"
 		}
 		writeRow(b, code(f.path), f.kind.String(), f.bounds(), f.meaning(), from)
 	}

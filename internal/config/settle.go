@@ -15,6 +15,7 @@ func (l *loader) settle() {
 		for _, key := range hostKeys {
 			l.fill(rule, prefix, key)
 		}
+		l.settleCaps(rule, prefix)
 		l.settleOrder(rule, prefix, hostOrdered)
 	}
 }

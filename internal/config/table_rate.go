@@ -124,6 +124,19 @@ var rateFields = []field{
 		zero: "no limit",
 		doc:  "requests per second over all hosts of one registrable domain; 0 = no limit", example: "20",
 	},
+	// Below --concurrency it leaves workers idle, which is what somebody wants whose line or
+	// proxy bears few requests at a time; hosts then take turns.
+	{
+		path: "ratelimit.global_concurrency", kind: kindInt, unit: "requests", def: "0", min: "1", max: "10000",
+		zero: "no limit", flag: "global-concurrency",
+		doc: "requests in flight over all hosts; 0 = no limit", example: "16",
+	},
+	// The least is a page in some seconds; the most is beyond any network card.
+	{
+		path: "ratelimit.global_bytes", kind: kindSize, def: "0", min: "1KiB", max: "1TiB",
+		zero: "no limit", flag: "global-bytes",
+		doc: "bytes of bodies per second over all hosts, as sent; 0 = no limit", example: "2MiB",
+	},
 	// Not "memory", which is a bound on bytes wherever else it is a flag.
 	{
 		path: "ratelimit.remember", kind: kindText, flag: "remember",
@@ -154,29 +167,3 @@ var rateFields = []field{
 		doc: "hosts remembered in full at a time",
 	},
 }
-
-// hostMatch is the one key of a rule for hosts that has no counterpart in the tree.
-var hostMatch = field{
-	path: "match", kind: kindText,
-	doc: "the host, or *.NAME for all names below; with a port, that port only", example: "*.example.com",
-	check: hostPattern,
-}
-
-// hostKeys are the keys of a rule that take the place of a setting: those that the
-// engine keeps for each host apart.
-var hostKeys = []string{"initial_rps", "min_rps", "max_rps", "min_delay"}
-
-// hostFields are the rows of one rule of the list hosts. Ranges and sentences are
-// those of the settings the keys stand in for.
-func hostFields() []field {
-	all, rows := fields(), []field{hostMatch}
-	for _, key := range hostKeys {
-		f := *find(all, inherit(key))
-		f.path, f.def, f.flag, f.short, f.also = key, "", "", "", nil
-		rows = append(rows, f)
-	}
-	return rows
-}
-
-// inherit is the setting that a key of a rule for hosts falls back to.
-func inherit(key string) string { return "ratelimit." + key }

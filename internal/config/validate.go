@@ -118,9 +118,9 @@ func (l *loader) checkHosts() {
 	for i := range l.cfg.Hosts {
 		rule, path := &l.cfg.Hosts[i], itemPath("hosts", i)
 		for j := range l.hostRows {
-			f := &l.hostRows[j]
-			l.check(rule, f, path+"."+f.path)
+			l.checkHostRow(rule, &l.hostRows[j], path)
 		}
+		l.checkCaps(rule, path)
 		l.checkOrder(rule, path+".", hostOrdered)
 		if l.bad[path+".match"] {
 			continue

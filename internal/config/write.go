@@ -89,8 +89,19 @@ func (y *yamlWriter) hosts(rules []Host) {
 	y.line("", "hosts:", "")
 	for i := range rules {
 		indent := "  - " // the first key of a rule carries the dash
+		open := ""       // the group whose heading was written last
 		for _, f := range hostFields() {
-			y.line(indent, f.path+": "+f.plain(get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
+			if rules[i].unset(&f) || rules[i].needless(&f) {
+				continue
+			}
+			if s := section(f.path); s != open {
+				y.line(indent, s+":", "")
+				open = s
+			}
+			if open != "" {
+				indent = "      "
+			}
+			y.line(indent, leaf(f.path)+": "+f.plain(get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
 			indent = "    "
 		}
 	}
@@ -158,28 +169,33 @@ func (c Config) LogValue() slog.Value { return slog.AnyValue(c.tree()) }
 func (c Config) tree() map[string]any {
 	root := map[string]any{}
 	for _, f := range fields() {
-		if f.noStruct {
-			continue
+		if !f.noStruct {
+			f.putInto(root, get(&c, f.path))
 		}
-		into := root
-		if s := section(f.path); s != "" {
-			if root[s] == nil {
-				root[s] = map[string]any{}
-			}
-			into = root[s].(map[string]any)
-		}
-		into[leaf(f.path)] = f.jsonValue(get(&c, f.path))
 	}
 	// Never nil: a list that is empty is written as one, not as null.
 	rules, rows := make([]map[string]any, len(c.Hosts)), hostFields()
 	for i := range c.Hosts {
 		rules[i] = map[string]any{}
 		for _, f := range rows {
-			rules[i][f.path] = f.jsonValue(get(&c.Hosts[i], f.path))
+			if h := &c.Hosts[i]; !h.unset(&f) && !h.needless(&f) {
+				f.putInto(rules[i], get(h, f.path))
+			}
 		}
 	}
 	root["hosts"] = rules
 	return root
+}
+
+// putInto puts a value at its path, which has a section at most.
+func (f *field) putInto(tree map[string]any, v any) {
+	if s := section(f.path); s != "" {
+		if tree[s] == nil {
+			tree[s] = map[string]any{}
+		}
+		tree = tree[s].(map[string]any)
+	}
+	tree[leaf(f.path)] = f.jsonValue(v)
 }
 
 // jsonValue is a value as JSON writes it. Durations become texts, because a bare number

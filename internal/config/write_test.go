@@ -25,6 +25,8 @@ ratelimit: {enabled: false, min_delay: 1500ms}
 hosts:
   - {match: "*.a.test", max_rps: 0.5}
   - {match: "b.test:8080", min_delay: 0, initial_rps: 12.25}
+  - {match: c.test, cap: {kind: concurrency, permits: 3}, quota: {permits: 9, per: 1h}, max_in_flight: 1}
+  - {match: d.test, cap: {kind: sliding-window, permits: 3, per: 1500ms}, quota: {kind: sliding-window, permits: 9, per: 1h}}
 fetch:
   headers: ["Accept-Language: en, de;q=0.5", "Authorization: Bearer hunter2", "Cookie: sid=hunter2"]
   max_body: 1.5MiB
@@ -92,8 +94,8 @@ func TestWriteYAMLShowsOrigins(t *testing.T) {
 		`  - match: "*.a.test"                       # file crawl.yaml:8`,
 		`    initial_rps: 0.5                        # follows hosts[0].max_rps`,
 		`    min_delay: 1.5s                         # follows ratelimit.min_delay`,
-		`    - "Authorization: REDACTED"             # file crawl.yaml:11`,
-		`  max_body: 1536KiB                         # file crawl.yaml:12`,
+		`    - "Authorization: REDACTED"             # file crawl.yaml:13`,
+		`  max_body: 1536KiB                         # file crawl.yaml:14`,
 		`  path: "~"                                 # flag --stats`,
 		`  level: debug                              # follows log.verbose`,
 	} {
@@ -198,6 +200,8 @@ func TestFlagsAreComplete(t *testing.T) {
 // problems with something to read, and that what is printed loads to the same values.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte("concurrency: 3\nhosts: [{match: a.test, max_rps: 0.5}]"), "f.yaml", "CRAWL_DEPTH=1", uint8(3), "5")
+	f.Add([]byte("hosts: [{match: a.test, max_rate: 2, cap: {kind: leaky-bucket, permits: 3, per: 1s}, quota: {permits: 9, per: 1h}, max_in_flight: 1}]"),
+		"f.yaml", "CRAWL_RATELIMIT_GLOBAL_BYTES=1MiB", uint8(3), "5")
 	f.Add([]byte(`{"fetch": {"headers": ["Cookie: x"]}}`), "f.json", "CRAWL_SCOPE_INCLUDE=a\nb", uint8(20), "a.*")
 	f.Add([]byte("ratelimit:\n  max_rps: 1_0.5\n  enabled: off\n"), "f", "CRAWL_LOG_QUIET=1", uint8(40), "true")
 	f.Add([]byte("? [a]\n: &x {<<: *x}\n...\n---\n!!map {}"), "", "=", uint8(255), "\x00")

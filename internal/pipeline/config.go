@@ -29,6 +29,10 @@ type Limiter interface {
 	SetCrawlDelay(domain string, d time.Duration)
 	// SetAddress tells where the host was found, so that it is paced with others there.
 	SetAddress(domain string, addr netip.Addr)
+	// InFlightCap is how many requests the user lets a host have out; zero: no rule says.
+	InFlightCap(domain string) int
+	// ChargeBytes tells what an answer took on the wire.
+	ChargeBytes(n int64)
 }
 
 var _ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
@@ -99,6 +103,9 @@ type Config struct {
 	// Key seeds the fingerprints of URLs; see [frontier.Config].
 	Key uint64
 
+	// strikeAfter is [frontier.Config.StrikeAfter]; tests compare with a crawl without doubt.
+	strikeAfter int
+
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
 	// Log receives what a person may want to know. Its handler must not ask for a Snapshot:
@@ -158,7 +165,6 @@ type result struct {
 
 // ack is what Output hands back when a record is written.
 type ack struct {
-	lease    *frontier.Lease
-	links    []found
-	answered bool
+	lease *frontier.Lease
+	links []found
 }

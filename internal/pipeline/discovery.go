@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // outboxFull stops the leasing of refused URLs until Output has taken some: a whole
@@ -28,10 +29,13 @@ type discovery struct {
 	out      int                  // leases whose worker has not reported back
 	pages    int                  // pages leased and not come back
 
+	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
+
 	stopping bool
+	unruled  string // the first origin given up for want of its robots.txt, and why
 
 	deadline     time.Time // from MaxTime; zero means none
-	blockedSince time.Time // since when no page was answered and all hosts refuse; zero: they do not
+	blockedSince time.Time // since when no page was served and all hosts refuse; zero: they do not
 	blockedTil   time.Time // until when the last warning said that they do
 }
 
@@ -118,6 +122,10 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 			return time.Time{}
 		}
 		l, wake := d.frontier.Next(now)
+		if l == nil && len(d.suspects) > 0 {
+			d.judgeAll(now)
+			l, wake = d.frontier.Next(now)
+		}
 		if l == nil {
 			return d.idle(now, wake)
 		}
@@ -131,6 +139,8 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	case l.Refused != nil:
 		if l.Refused.Class == classRobots {
 			d.p.stats.refused.Add(1)
+		} else if d.p.stats.unruled.Add(1) == 1 {
+			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
 		}
 		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now)})
 		return
@@ -179,11 +189,25 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 	}
 	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
 	if now.After(limit) || b.Ordered && b.Until.After(limit) {
-		d.halt(EndBlocked, fmt.Sprintf("the first may be asked again at %s", b.Until.Format(time.TimeOnly)))
+		d.halt(EndBlocked, fmt.Sprintf("%sthe first may be asked again at %s", d.trouble(now), moment(now, b.Until)))
 		return true
 	}
 	d.warnBlocked(now, b.Until)
 	return false
+}
+
+// trouble says of the host with the most URLs left what its last answers were; nothing if
+// it was not they that closed it.
+func (d *discovery) trouble(now time.Time) string {
+	for _, h := range d.frontier.Hosts(now, 1) {
+		if text := spent(&h); text != "" {
+			return text
+		}
+		if h.Failures > 1 {
+			return fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ", h.Host, h.Failures, h.Trouble, h.Queued)
+		}
+	}
+	return ""
 }
 
 // warnBlocked says once per wait why nothing moves.
@@ -208,7 +232,13 @@ func (d *discovery) over(now time.Time) bool {
 		return false
 	}
 	c := d.frontier.Counts()
-	return c.Leased == 0 && (d.stopping || d.seeds == nil && c.Queued == 0)
+	if c.Leased > 0 || !d.stopping && (d.seeds != nil || c.Queued > 0) {
+		return false
+	}
+	if d.unruled != "" && d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0 {
+		d.halt(EndUnruled, d.unruled)
+	}
+	return true
 }
 
 // halt ends the leasing; the first reason stands.
@@ -217,6 +247,9 @@ func (d *discovery) halt(end End, reason string) {
 		return
 	}
 	d.stopping = true
+	for _, s := range d.suspects {
+		d.blameHost(s, d.p.cfg.Clock.Now()) // nobody will be asked who could clear it
+	}
 	d.seeds, d.deadline = nil, time.Time{}
 	d.p.halted(end, reason)
 }
@@ -238,9 +271,6 @@ func (d *discovery) add(links []found, now time.Time) {
 func (d *discovery) acknowledge(acks []ack) {
 	now := d.p.cfg.Clock.Now()
 	for i := range acks {
-		if acks[i].answered {
-			d.blockedSince = time.Time{}
-		}
 		d.add(acks[i].links, now)
 		d.frontier.Done(now, acks[i].lease)
 	}
@@ -254,6 +284,12 @@ func (d *discovery) event(ev event) {
 	if ev.heard {
 		d.frontier.Heard(ev.lease)
 	}
+	if ev.withheld == nil && ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
+		d.frontier.Outcome(ev.lease, ev.class, ev.served)
+	}
+	if ev.served && ev.lease.Kind == frontier.Page {
+		d.blockedSince = time.Time{}
+	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
@@ -262,11 +298,21 @@ func (d *discovery) event(ev event) {
 	case fateReturned, fateStale:
 		d.frontier.Return(now, ev.lease, ev.fate == fateStale)
 	case fateNotNow:
+		if ev.withheld != nil && !d.stopping {
+			d.suspect(ev, now)
+			return
+		}
+		if ev.withheld != nil {
+			d.tell(ev.lease, *ev.withheld)
+		}
 		d.frontier.NotNow(now, ev.lease, ev.notBefore)
 	case fateRetry:
 		d.frontier.Retry(now, ev.lease, ev.notBefore)
 	case fateRobots:
 		d.robots(ev.lease, ev.answer, now)
+	}
+	if s := d.suspects[ev.lease.Host()]; s != nil {
+		d.judge(s, now)
 	}
 }
 

@@ -17,7 +17,9 @@
 // which is the authority and normally grants at once because the frontier leased by
 // the limiter's own schedule; fetches; and reports what happened. When the host has
 // since said "not now", the lease goes back unused. A failure worth repeating becomes
-// an entry of the frontier with a not-before time. No worker ever sleeps for a host.
+// an entry of the frontier with a not-before time. No worker ever sleeps for a host. Of a
+// page that is refused while its host serves all others the limiter is told as such, and
+// when: see suspicion.go.
 //
 // Processing turns bytes into a record: links, title, metadata, digest. It also
 // canonicalizes links and asks the scope, because that is work for many cores.

@@ -25,6 +25,7 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
+	withheld   *ratelimit.Feedback // what the limiter was not told of; nil for nothing
 }
 
 // event is what a worker tells Discovery: that its slot is free, and what is to become
@@ -33,9 +34,12 @@ type event struct {
 	lease     *frontier.Lease
 	took      time.Duration // by the request; zero if none was made
 	heard     bool          // the host answered with a status
+	class     outcome.Class // of the request; Unknown if none was made
+	served    bool          // the answer was given willingly
 	fate      fate
-	notBefore time.Time     // for fateNotNow and fateRetry
-	answer    *robotsAnswer // for fateRobots
+	notBefore time.Time           // for fateNotNow and fateRetry
+	answer    *robotsAnswer       // for fateRobots
+	withheld  *ratelimit.Feedback // for fateNotNow: what the limiter is to be told when it is known whose affair it was; nil for nothing
 }
 
 type fate uint8
@@ -95,7 +99,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 // judge decides where a finished request goes: on to Processing, or back.
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
-	ev := event{lease: l, took: f.total, heard: f.resp != nil}
+	ev := event{lease: l, took: f.total, heard: f.resp != nil, class: f.class, served: served(f)}
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
@@ -111,9 +115,13 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		return ev, f
 	case notNow(f) && int(l.Strikes) <= p.cfg.Retries, f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
 		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
-	case f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
+		ev.withheld = f.withheld
+	case f.withheld == nil && f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
 		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
 	default:
+		if f.withheld != nil { // it was refused by itself often enough
+			p.cfg.Limiter.Feedback(l.Host(), p.alone(l, f.withheld))
+		}
 		return ev, f
 	}
 	if ev.fate != fateReturned {
@@ -121,6 +129,12 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	}
 	f.resp.Release()
 	return ev, nil
+}
+
+// served reports an answer that the host gave willingly: no failure, no refusal, and no 403
+// either, of which nobody can tell whether it is the page or the asking that is forbidden.
+func served(f *fetched) bool {
+	return f.resp != nil && !f.class.Overload() && f.class != outcome.Canceled && !outcome.Forbidden(f.resp.Status)
 }
 
 // knocks is how often a host that nobody has heard of yet is tried when nothing listens

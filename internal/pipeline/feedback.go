@@ -31,6 +31,9 @@ func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
 	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
 	f.total = max(p.cfg.Clock.Since(f.sent), 1)
 	p.locate(f)
+	if f.resp != nil {
+		p.cfg.Limiter.ChargeBytes(f.resp.WireBytes)
+	}
 	f.class = classOf(f.resp, f.err)
 	switch {
 	case stale(f.err):
@@ -115,7 +118,17 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 			fb.Err = nil // it was we who stopped reading, at our own bound
 		}
 	}
+	if l.Suspect && doubtful(f.resp) {
+		f.withheld = &fb
+		return
+	}
 	p.cfg.Limiter.Feedback(l.Host(), fb)
+}
+
+// doubtful reports a refusal that may be the URL's alone: one with an order to wait, or a
+// quota that is used up, is the host's.
+func doubtful(resp *fetch.Response) bool {
+	return resp != nil && outcome.Of(resp.Status, nil) == outcome.Throttled && resp.RetryAfter <= 0 && resp.Quota.IsZero()
 }
 
 // classOf is the class of a request: that of the status where it decides, otherwise that

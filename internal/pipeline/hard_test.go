@@ -109,57 +109,6 @@ func TestCrawlDelayOfEitherScheme(t *testing.T) {
 	})
 }
 
-// One URL that is always refused ends in a record, and does not keep its host's others
-// for long.
-func TestOneURLThatAlwaysRefuses(t *testing.T) {
-	for _, bad := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var refused, ok atomic.Int64
-			net := fetchtest.Serve(t, map[string]http.Handler{
-				"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					time.Sleep(50 * time.Millisecond)
-					switch {
-					case r.URL.Path == "/robots.txt":
-						rw.WriteHeader(http.StatusNotFound)
-					case bad && strings.HasPrefix(r.URL.Path, "/login"):
-						refused.Add(1)
-						rw.WriteHeader(http.StatusTooManyRequests)
-					default:
-						ok.Add(1)
-						if r.URL.Path == "/" {
-							var b strings.Builder
-							for i := range 200 {
-								fmt.Fprintf(&b, "<a href=/%d>x</a>", i)
-								if i == 50 {
-									b.WriteString("<a href=/login>x</a>")
-								}
-							}
-							html(rw, b.String())
-							return
-						}
-						html(rw, "x")
-					}
-				}),
-			})
-			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
-			p, err := w.crawl(t, "http://a.test/")
-			require.NoError(t, err)
-			requireEnd(t, p, EndDone)
-			if !bad {
-				require.EqualValues(t, 202, ok.Load())
-			}
-			require.Less(t, refused.Load(), int64(30))
-			// A refusal again and again looks like a limit to whoever cannot see the URL, and costs
-			// steer several minutes, by the luck of when it is tried; but the crawl ends.
-			require.Less(t, time.Since(w.began), 30*time.Minute)
-			if bad {
-				require.EqualValues(t, 201, ok.Load())
-				require.Equal(t, 429, w.out.byURL(t)["http://a.test/login"].Status)
-			}
-		})
-	}
-}
-
 // Slow hosts that keep all slots busy make room for one that is new.
 func TestNewHostBesideSlowOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,10 +18,7 @@ func (p *Pipeline) output(ctx context.Context) error {
 			if err := p.write(r); err != nil {
 				return err
 			}
-			acks = append(acks, ack{
-				lease: r.lease, links: r.links,
-				answered: r.rec.Status != 0,
-			})
+			acks = append(acks, ack{lease: r.lease, links: r.links})
 			r = p.moreResults(len(acks))
 		}
 		for _, s := range p.cfg.Sinks {

@@ -26,12 +26,13 @@ const (
 	EndDone                   // every URL in scope was visited
 	EndLimit                  // MaxPages or MaxTime was reached
 	EndBlocked                // only hosts that refuse to be asked remain
+	EndUnruled                // nothing could be asked for: of no host robots.txt can be had
 	EndInterrupted            // Stop was called
 	EndFailed                 // an error ended it: a sink, a handler, or the context
 	numEnds
 )
 
-var endNames = [numEnds]string{"running", "done", "limit", "blocked", "interrupted", "failed"}
+var endNames = [numEnds]string{"running", "done", "limit", "blocked", "unruled", "interrupted", "failed"}
 
 // String names the end for logs and snapshots.
 func (e End) String() string { return endNames[e] }
@@ -97,7 +98,8 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
-		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, MaxPagesPerHost: cfg.MaxPagesPerHost, Key: cfg.Key,
+		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, MaxPagesPerHost: cfg.MaxPagesPerHost,
+		StrikeAfter: cfg.strikeAfter, Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
@@ -154,7 +156,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer writers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, seeds: feed}
+		d := &discovery{p: p, frontier: p.frontier, seeds: feed, suspects: make(map[string]*suspicion)}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx) })

@@ -18,9 +18,12 @@ type stats struct {
 	classes    [outcome.Canceled + 1]atomic.Int64
 	wireBytes  atomic.Int64
 	retries    atomic.Int64
+	ofURL      atomic.Int64 // refusals of one URL while others were served
 	returned   atomic.Int64 // leases given back because the host's situation had changed
 	refused    atomic.Int64 // URLs that robots.txt refuses
+	unruled    atomic.Int64 // URLs given up because robots.txt cannot be had
 	records    atomic.Int64
+	visited    atomic.Int64 // records of URLs to which the host answered
 	pages      atomic.Int64 // records with a 2xx status
 	errors     atomic.Int64 // records with an error
 	bytes      atomic.Int64
@@ -42,6 +45,9 @@ func (s *stats) request(f *fetched) {
 func (s *stats) record(rec *sink.Record) {
 	s.records.Add(1)
 	s.bytes.Add(rec.Bytes)
+	if rec.Status != 0 {
+		s.visited.Add(1)
+	}
 	if rec.Status/100 == 2 {
 		s.pages.Add(1)
 	}
@@ -73,8 +79,10 @@ type Snapshot struct {
 	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
 	Retries   int64 `json:"retries"`    // fetches to be repeated
+	OfURL     int64 `json:"of_url"`     // refusals that were one URL's alone: others of its host were served
 	Returned  int64 `json:"returned"`   // leases given back unused
 	Refused   int64 `json:"refused"`    // URLs that robots.txt refuses
+	Unruled   int64 `json:"unruled"`    // URLs given up because robots.txt cannot be had
 	Bytes     int64 `json:"bytes"`      // of bodies, decoded
 	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
 
@@ -113,6 +121,7 @@ func (p *Pipeline) Snapshot() Snapshot {
 func (s *stats) into(to *Snapshot) {
 	to.Records, to.Pages, to.Errors = s.records.Load(), s.pages.Load(), s.errors.Load()
 	to.Requests, to.Answered = s.requests.Load(), s.answered.Load()
+	to.OfURL, to.Unruled = s.ofURL.Load(), s.unruled.Load()
 	to.Retries, to.Returned, to.Refused = s.retries.Load(), s.returned.Load(), s.refused.Load()
 	to.Bytes, to.WireBytes = s.bytes.Load(), s.wireBytes.Load()
 	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()

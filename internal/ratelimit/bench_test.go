@@ -25,7 +25,8 @@ func ample(t tester, strategy string) *AdaptiveRateLimiter {
 	c.Strategy = strategy
 	c.TokenBucketCapacity = 1000
 	l := mustNew(t, c)
-	l.base.start, l.base.floor, l.base.ceiling = 1e9*perSecond, 1e9*perSecond, 1e9*perSecond
+	base := &l.laid.Load().base
+	base.start, base.floor, base.ceiling = 1e9*perSecond, 1e9*perSecond, 1e9*perSecond
 	return l
 }
 

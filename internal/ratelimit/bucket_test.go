@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math/big"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -90,10 +91,11 @@ func TestBucketConserves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.Int64Range(token, 5*token).Draw(t, "capacity")
 		b := bucket{level: capacity, rate: perSecond}
-		budget := capacity // what may have been granted so far, overflow not deducted
+		budget := big.NewInt(capacity) // what may have been granted so far, overflow not deducted
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			step := clock.Instant(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "step"))
-			budget += int64(step) * int64(b.rate)
+			// Four steps at the fastest are more than an int64 holds.
+			budget.Add(budget, new(big.Int).Mul(big.NewInt(int64(step)), big.NewInt(int64(b.rate))))
 			b.advance(b.at+step, capacity)
 			if rapid.Bool().Draw(t, "change") {
 				b.rate = rate(rapid.Int64Range(1, 1000*int64(perSecond)).Draw(t, "rate"))
@@ -107,10 +109,10 @@ func TestBucketConserves(t *testing.T) {
 			}
 			if b.level >= token {
 				b.take()
-				budget -= token
+				budget.Sub(budget, big.NewInt(token))
 			}
-			if b.level < 0 || b.level > capacity || budget < 0 {
-				t.Fatalf("level %d of %d, budget %d", b.level, capacity, budget)
+			if b.level < 0 || b.level > capacity || budget.Sign() < 0 {
+				t.Fatalf("level %d of %d, budget %v", b.level, capacity, budget)
 			}
 		}
 	})

@@ -39,7 +39,9 @@ type budget struct {
 	promised   int32 // tokens that were said to be there, and not asked for yet
 	promisedTo clock.Instant
 	head, tail *waiter
-	group      *group // whose budget it is; nil for the one of all domains
+	group      *group      // whose budget it is; nil for the one of all domains
+	caps       *globalCaps // of the one of all domains; nil for none
+	unpaced    bool        // only its caps bound it
 }
 
 // place is a waiter's place in the line of a budget.
@@ -66,14 +68,20 @@ type shared struct {
 
 	bound atomic.Int32 // groups of addresses whose budget holds
 	live  atomic.Int32 // groups that listen to the answers of their members
+
+	news  groupNews   // of groups
+	fresh atomic.Bool // some of it is untold
 }
 
-// newGlobal makes the budget of all domains.
-func newGlobal(rps float64) *budget {
-	if rps == 0 {
-		return nil
+// newGlobal makes the budget of all domains, or nil if nothing bounds them.
+func (c *Config) newGlobal() (*budget, error) {
+	caps, err := c.newGlobalCaps()
+	if err != nil || c.GlobalRPS == 0 && caps == nil {
+		return nil, err
 	}
-	return newBudget(rateOf(rps), scopeGlobal)
+	b := newBudget(max(rateOf(c.GlobalRPS), 1), scopeGlobal)
+	b.caps, b.unpaced = caps, c.GlobalRPS == 0
+	return b, nil
 }
 
 func newBudget(r rate, sl scope) *budget {
@@ -110,8 +118,8 @@ func (b *budget) review(now clock.Instant) {
 }
 
 // when is the earliest instant for a grant that comes after those in line, those
-// promised and ahead more. It changes nothing.
-func (b *budget) when(now clock.Instant, ahead int) clock.Instant {
+// promised and ahead more, and what it waits for. It changes nothing.
+func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	n := int(b.n) + ahead + 1
 	if now < b.promisedTo {
 		n += int(b.promised)
@@ -124,13 +132,33 @@ func (b *budget) when(now clock.Instant, ahead int) clock.Instant {
 const lookAgain = 250 * time.Millisecond
 
 // earliest is when the n-th token from now on can be spent, or when that is worth
-// asking again.
-func (b *budget) earliest(now clock.Instant, n int) clock.Instant {
-	t := b.bucket.when(max(now, b.from), b.capacity, n)
-	if b.trying && now < b.from {
-		return min(t, now.Add(lookAgain))
+// asking again, and what it waits for until then.
+func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit) {
+	at, why = now, b.limit()
+	if !b.unpaced {
+		at = b.bucket.when(max(now, b.from), b.capacity, n)
 	}
-	return t
+	if b.trying && now < b.from {
+		at = min(at, now.Add(lookAgain))
+	}
+	if b.caps != nil {
+		if t, limit := b.caps.when(now, n); t > at {
+			return t, limit
+		}
+	}
+	return at, why
+}
+
+// open reports whether a token can be spent now by whom nobody is before.
+func (b *budget) open(now clock.Instant) bool {
+	if b.n > 0 || !b.unpaced && b.bucket.level < token || b.from > now {
+		return false
+	}
+	if b.caps == nil {
+		return true
+	}
+	_, why := b.caps.when(now, 1)
+	return why == LimitNone
 }
 
 // limit is what somebody waits for whom the budget keeps waiting.
@@ -171,7 +199,7 @@ func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
 			continue
 		}
 		b.review(now)
-		if b.n > 0 || b.bucket.level < token || b.from > now {
+		if !b.open(now) {
 			return ticket{}, false
 		}
 	}
@@ -184,13 +212,40 @@ func takeLocked(sh *shares, now clock.Instant) (t ticket) {
 		if b == nil {
 			continue
 		}
-		b.bucket.take()
+		if !b.unpaced {
+			b.bucket.take()
+		}
+		if b.caps != nil {
+			b.caps.take()
+		}
 		b.promised = max(b.promised-1, 0)
 		if b.group != nil && b.group.merge != nil {
 			t = ticket{b.group, b.group.sent(max(now, b.bucket.at))}
 		}
 	}
 	return t
+}
+
+// giveBack undoes a take whose grant came to nothing.
+func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
+	t.lost(now)
+	if *sh == (shares{}) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range sh {
+		if b == nil {
+			continue
+		}
+		if !b.unpaced {
+			b.bucket.level = min(b.bucket.level+token, b.capacity)
+		}
+		if b.caps != nil {
+			b.caps.release()
+		}
+		b.nudge()
+	}
 }
 
 // turn takes a token of each budget at now if it is w's turn in all, and returns now;
@@ -229,12 +284,15 @@ func (b *budget) turn(w *waiter, now, at clock.Instant, why Limit) (clock.Instan
 		return at, why
 	}
 	b.review(now)
-	t := forever
-	if b.head == w {
-		t = b.earliest(now, 1)
+	t, limit := b.earliest(now, 1)
+	switch {
+	case limit == LimitGlobalConcurrency && t > now:
+		t = unknown // it nudges the head, and those behind may not be able to wait
+	case b.head != w:
+		t = forever
 	}
 	if t > at {
-		return t, b.limit()
+		return t, limit
 	}
 	return at, why
 }
@@ -256,8 +314,8 @@ func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant,
 		if scope(sl) == scopeGlobal {
 			ahead = all
 		}
-		if t := b.when(now, ahead); t > at {
-			at, why = t, b.limit()
+		if t, limit := b.when(now, ahead); t > at {
+			at, why = t, limit
 		}
 	}
 	return at, why
@@ -274,98 +332,5 @@ func (h *shared) promise(sh *shares, now clock.Instant) {
 		if b != nil {
 			b.promise(now)
 		}
-	}
-}
-
-// placed reports whether w stands in a line. It needs the lock of w's domain, under
-// which alone a waiter joins and leaves.
-func (w *waiter) placed() bool {
-	for i := range w.places {
-		if w.places[i].in != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// leave gives w's places up, if it has any.
-func (h *shared) leave(w *waiter) {
-	if !w.placed() {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leaveLocked(w)
-}
-
-func (h *shared) leaveLocked(w *waiter) {
-	for sl := range numScopes {
-		h.moveLocked(w, sl, nil)
-	}
-	w.seq = 0
-}
-
-// moveLocked has w stand in the line of b and of no other budget of that kind.
-func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
-	old := w.places[sl].in
-	if old == b {
-		return
-	}
-	if old != nil {
-		old.remove(w)
-	}
-	if b == nil {
-		return
-	}
-	if w.seq == 0 {
-		h.seq++
-		w.seq = h.seq
-	}
-	b.insert(w)
-}
-
-// insert puts w behind those who came before it, and that is nearly always the end.
-func (b *budget) insert(w *waiter) {
-	after := b.tail
-	for after != nil && after.seq > w.seq {
-		after = after.places[b.scope].prev
-	}
-	p := place{in: b, prev: after, next: b.head}
-	if after != nil {
-		p.next = after.places[b.scope].next
-		after.places[b.scope].next = w
-	} else {
-		b.head = w
-	}
-	if p.next != nil {
-		p.next.places[b.scope].prev = w
-	} else {
-		b.tail = w
-	}
-	w.places[b.scope] = p
-	b.n++
-}
-
-func (b *budget) remove(w *waiter) {
-	p := w.places[b.scope]
-	w.places[b.scope] = place{}
-	b.n--
-	if p.next != nil {
-		p.next.places[b.scope].prev = p.prev
-	} else {
-		b.tail = p.prev
-	}
-	if p.prev != nil {
-		p.prev.places[b.scope].next = p.next
-		return
-	}
-	b.head = p.next
-	b.nudge()
-}
-
-// nudge makes the first in line look again.
-func (b *budget) nudge() {
-	if b.head != nil {
-		b.head.nudge()
 	}
 }

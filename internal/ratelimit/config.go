@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -59,6 +60,10 @@ type Config struct {
 	GlobalRPS     float64       // rate of all domains together, up to 1e6; zero means no such bound
 	IPRPS         float64       // rate of all domains at one address (IPv6: one /64), up to 1e6; zero means no such bound
 	SiteRPS       float64       // rate of all domains of one registrable domain, up to 1e6; zero means no such bound
+
+	GlobalConcurrency int   // requests of all domains that are out at a time; zero means no such bound
+	GlobalBytes       int64 // bytes per second of all answers, as told by ChargeBytes, up to 2^50; zero means no such bound
+
 	// Hosts are exceptions; the first that matches a domain is its rule. Nil means none.
 	Hosts []HostRule
 
@@ -88,6 +93,15 @@ type HostRule struct {
 	MinRPS     float64       // zero means the global one
 	MaxRPS     float64       // zero means the global one
 	MinDelay   time.Duration // zero means the global one, negative none
+
+	MaxInFlight int // requests of a domain that are out at a time; zero means as many as the strategy lets
+	// Cap is a limit that a domain is never asked beyond, whatever was learned of it. Each
+	// domain that matches has its own. Queue has no meaning. The zero Spec means none.
+	Cap classic.Spec
+	// Quota is the same for a long span: a domain that has used it up is blocked, not
+	// paced. Of its kinds concurrency is refused, and the empty one means a fixed window,
+	// of which the first begins with the limiter. The zero Spec means none.
+	Quota classic.Spec
 }
 
 // Change is news of one domain.
@@ -150,6 +164,9 @@ const (
 	minRPS = 1e-6
 	// maxRPS keeps a nanosecond's worth of tokens within one token.
 	maxRPS = 1e6
+	// maxBytes per second are a petabyte: more than any machine has, and the sizes that
+	// are expected of that many answers stay exact.
+	maxBytes = min(1<<50, math.MaxInt)
 	// maxCapacity keeps a full bucket of 1e15 units per token within an int64.
 	maxCapacity = 1000
 )
@@ -204,6 +221,8 @@ func (c *Config) validateCounts() error {
 		{"MaxDomains", c.MaxDomains, 1, math.MaxInt32},
 		{"MaxTombstones", c.MaxTombstones, 1, math.MaxInt},
 		{"MaxWaiters", c.MaxWaiters, 1, math.MaxInt32},
+		{"GlobalConcurrency", c.GlobalConcurrency, 0, math.MaxInt32},
+		{"GlobalBytes", int(min(c.GlobalBytes, math.MaxInt)), 0, maxBytes},
 	} {
 		if f.value < f.min || f.value > f.max {
 			return fmt.Errorf("ratelimit: %s = %d: want %d to %d", f.name, f.value, f.min, f.max)

@@ -151,8 +151,10 @@ func TestGlobalCapacityIsTenMilliseconds(t *testing.T) {
 	}{
 		{1e-6, token}, {100, token}, {200, 2 * token}, {1e5, 1000 * token}, {1e6, 1000 * token},
 	} {
-		if got := newGlobal(tc.rps).capacity; got != tc.want {
-			t.Errorf("capacity at %v/s = %d, want %d", tc.rps, got, tc.want)
+		b, err := (&Config{GlobalRPS: tc.rps}).newGlobal()
+		require.NoError(t, err)
+		if b.capacity != tc.want {
+			t.Errorf("capacity at %v/s = %d, want %d", tc.rps, b.capacity, tc.want)
 		}
 	}
 }

@@ -21,8 +21,8 @@
 //	limiter.Feedback(host, ratelimit.Feedback{StatusCode: code, Latency: latency, SentAt: sent})
 //
 // Acquire grants at the latest of these instants: the bucket has a token; the last
-// grant lies MinDelay and Crawl-delay back; Retry-After is over; each budget that the
-// domain shares with others has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt] for that
+// grant lies MinDelay and Crawl-delay back; Retry-After is over; each cap has room; each
+// budget that the domain shares with others has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt] for that
 // instant beforehand and so never has anyone wait.
 //
 // # What domains share
@@ -33,6 +33,16 @@
 // limited as one, which is found by experiment, a strategy of the group's own paces
 // them together and takes their refusals and orders to wait upon itself, until a
 // member is refused alone. DomainSnapshot.Group says so.
+//
+// # What the user caps
+//
+// Learning has no bound that a user could name, so there are hard ones beside it: of each
+// domain of a rule a cap, a quota and the requests that are out at a time; of all domains
+// their rate, the requests that are out, and the bytes per second, charged by
+// [AdaptiveRateLimiter.ChargeBytes] when they have come. Each but the rate is decided by a
+// limiter of package [classic] and taken together with the rest of a grant or not at all.
+// ReadyAt knows them all, so a scheduler has nobody wait for a cap either. A quota that is
+// used up is [LimitQuota], which a scheduler treats as a host that refuses: it may last a day.
 //
 // # The life of a state
 //
@@ -49,7 +59,10 @@
 //
 // A [DomainSnapshot] says it in a sentence, and has the last [Event] values of the
 // domain: what the host refused or ordered, what the strategy made of that, how the
-// breaker moved. Config.OnEvent is called with each of them as it happens.
+// breaker moved. Config.OnEvent is called with each of them as it happens, and with those
+// of groups: which domains are paced as one from now on, and why.
+//
+// What the user has laid down may change meanwhile: see [AdaptiveRateLimiter.SetRules].
 //
 // # What always holds
 //
@@ -59,6 +72,8 @@
 //     a Retry-After, in whatever order the feedback came.
 //   - Who waits is served in the order of arrival. A waiter who gives up gives his
 //     place up with it, and nothing else has to be given back.
+//   - No domain is granted more than a cap of its allows, whatever was learned of it
+//     and however often its state was evicted meanwhile.
 //   - The rate is cut once per congestion: what had been sent before a cut neither
 //     cuts again nor raises.
 //   - A breaker judges only what was sent since its last change of state, counts
@@ -72,6 +87,7 @@
 // goroutine but the one in which its owner calls Run; and it keeps nothing on disk
 // ([memory] does).
 //
+// [classic]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/classic
 // [control]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/control
 // [memory]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/memory
 // [header]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/header

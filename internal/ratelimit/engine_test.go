@@ -36,9 +36,9 @@ type tester interface {
 	Context() context.Context
 }
 
-// classic is a configuration with the simplest strategy that learns: its figures can
+// simplest is a configuration with the simplest strategy that learns: its figures can
 // be worked out by hand.
-func classic() Config {
+func simplest() Config {
 	c := DefaultConfig()
 	c.Strategy = control.NameAIMD
 	return c
@@ -47,7 +47,7 @@ func classic() Config {
 func newRig(t tester, change func(c *Config)) *rig {
 	t.Helper()
 	clk := clocktest.NewFake(start)
-	c := classic()
+	c := simplest()
 	c.Clock = clk
 	if change != nil {
 		change(&c)
@@ -316,7 +316,7 @@ func TestOverReleaseIsCountedAndFreesNothing(t *testing.T) {
 // it refill its bucket on every other call.
 func TestTimeThatGoesBackGrantsNothing(t *testing.T) {
 	clk := &wobbly{Fake: clocktest.NewFake(start)}
-	c := classic()
+	c := simplest()
 	c.Clock, c.TokenBucketCapacity = clk, 10
 	l := mustNew(t, c)
 	clk.Advance(time.Minute)

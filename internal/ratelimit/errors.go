@@ -56,9 +56,14 @@ const (
 	LimitBreaker                 // an open breaker, or a half-open one whose probe is out
 	LimitGlobal                  // the rate of all domains together
 	LimitShared                  // the rate of the domains behind one address, or of one registrable domain
+
+	LimitCap               // a cap of the user's rule for the domain
+	LimitQuota             // the quota of the user's rule: it is used up
+	LimitGlobalConcurrency // the requests that all domains together may have out
+	LimitGlobalBytes       // the bytes per second of all domains together
 )
 
-var limitNames = [...]string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared"}
+var limitNames = [...]string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared", "cap", "quota", "global_concurrency", "global_bytes"}
 
 // String is the name that logs and snapshots carry.
 func (l Limit) String() string {

@@ -21,6 +21,9 @@ type Event struct {
 	// the cause crawl_delay it is the least time between two requests.
 	HoldMS int64  `json:"hold_ms"`
 	Text   string `json:"text"` // the same as a sentence, with its figures
+	// Hosts are, of the causes merged and parted, those whose answers led to it; at most 256.
+	// Domain is then the name of their group, as in [GroupSnapshot].
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // keptEvents is how many events of a domain are kept: the last few pauses with what
@@ -142,8 +145,7 @@ func (s *state) tellLocked() bool {
 // tell hands the news to OnEvent with no lock held. One goroutine at a time does that
 // for a domain, and takes along what others note meanwhile, so that the order is kept.
 // A hook so slow that more than keptEvents come in that time is told the last of them.
-func (s *state) tell() {
-	l := s.rules.l
+func (s *state) tell(l *AdaptiveRateLimiter) {
 	for {
 		var list [keptEvents]control.Event
 		s.mu.Lock()

@@ -84,7 +84,6 @@ func (l *AdaptiveRateLimiter) lock(domain string) *state {
 // create adds the domain's state to the shard, from its tombstone if there is one,
 // unless somebody else was faster.
 func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *state {
-	r := l.rulesFor(domain)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.index.get(id); s != nil {
@@ -94,8 +93,9 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	l.makeRoomLocked(sh, now)
 	t, _ := sh.tombs.Peek(domain)
 	sh.tombs.Remove(domain)
-	s := t.revive(r, now)
+	s := t.revive(l.rulesFor(domain), now)              // under the lock: SetRules looks at each shard after the rules have changed
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
+	s.pinCaps()
 	l.joinSite(s, now)
 	sh.index.put(id.tag, s)
 	sh.states.Add(s, struct{}{})
@@ -130,6 +130,7 @@ func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 // buryLocked evicts a state. Both locks are held.
 func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
+	s.unpinCaps()
 	l.shared.part(now, s)
 	sh.states.Remove(s)
 	sh.index.remove(l.tagOf(s.domain), s)
@@ -205,4 +206,7 @@ func (l *AdaptiveRateLimiter) sweep() {
 		sh.mu.Unlock()
 	}
 	l.shared.sweep(l.now())
+	for _, h := range l.laid.Load().hosts {
+		h.rules.sweepCaps()
+	}
 }

@@ -27,7 +27,7 @@ func small(domains int) func(c *Config) {
 
 func TestSweepEvictsTheIdleOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, classic())
+		l := mustNew(t, simplest())
 		r := &rig{AdaptiveRateLimiter: l, t: t}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -172,7 +172,7 @@ func TestTombstonesAreSmallAndBounded(t *testing.T) {
 // A state may be evicted between being found and being locked. Whoever has found it
 // looks again: two states of one domain would grant twice.
 func TestEvictionRacesWithUse(t *testing.T) {
-	c := classic()
+	c := simplest()
 	small(2)(&c)
 	c.MaxTombstones = 100
 	l := mustNew(t, c)

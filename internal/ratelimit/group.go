@@ -90,9 +90,11 @@ type orphans = *simplelru.LRU[*group, struct{}]
 
 func (l *AdaptiveRateLimiter) makeShared() error {
 	h := &l.shared
-	h.global = newGlobal(l.cfg.GlobalRPS)
-	h.groups = make(map[groupKey]*group)
 	var err error
+	if h.global, err = l.cfg.newGlobal(); err != nil {
+		return fmt.Errorf("ratelimit: GlobalConcurrency, GlobalBytes: %w", err)
+	}
+	h.groups = make(map[groupKey]*group)
 	h.idle, err = simplelru.NewLRU[*group, struct{}](l.cfg.MaxTombstones, nil)
 	if err != nil {
 		return fmt.Errorf("ratelimit: %w", err)
@@ -329,10 +331,9 @@ func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 
 // later reports whether b holds back longer than o, or paces slower.
 func (b *budget) later(o *budget, now clock.Instant) bool {
-	if x, y := b.when(now, 0), o.when(now, 0); x != y {
-		return x > y
-	}
-	return b.bucket.rate < o.bucket.rate
+	x, _ := b.when(now, 0)
+	y, _ := o.when(now, 0)
+	return x > y || x == y && b.bucket.rate < o.bucket.rate
 }
 
 func (g *group) describe(now clock.Instant) *GroupSnapshot {

@@ -46,10 +46,10 @@ func (g *group) unite(now clock.Instant) {
 	w := g.watch
 	all := mergeShare * w.admitted(now, g.l.cfg.StatsWindow)
 	top := g.ceiling()
-	start := min(max(all, g.l.base.floor.rps()), top)
+	start := min(max(all, g.l.base().floor.rps()), top)
 	g.merge = &merge{
 		strategy: g.l.strategy(&g.l.control, now, control.Host{
-			Start: start, Floor: g.l.base.floor.rps(), Ceiling: top, Memory: control.Memory{Rate: float32(start)},
+			Start: start, Floor: g.l.base().floor.rps(), Ceiling: top, Memory: control.Memory{Rate: float32(start)},
 		}),
 		window: g.l.window, refusedAt: now, begun: make(map[*state]int),
 		latency: g.l.cfg.LatencyTarget / 2, retryUntil: never,
@@ -57,6 +57,7 @@ func (g *group) unite(now clock.Instant) {
 	g.trials = 0
 	g.setWatch(nil)
 	g.replan(now)
+	g.noteMerged(now, all/mergeShare, start, w.notes)
 }
 
 // ceiling is the most the members may get together: the user's cap, or the ceilings
@@ -65,7 +66,7 @@ func (g *group) ceiling() float64 {
 	if g.cap > 0 {
 		return g.cap.rps()
 	}
-	return min(float64(g.hosts)*g.l.base.ceiling.rps(), maxRPS)
+	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
 }
 
 // unmerge lets the members go their own ways.
@@ -130,9 +131,15 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 		return false // the member's own trouble
 	}
 	m.adopt(s, now)
-	if m.disproved(s, now, sentAt, refused) || g.idles(now) {
+	alone := m.disproved(s, now, sentAt, refused)
+	if alone || g.idles(now) {
 		g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
 		g.trials++
+		if alone {
+			g.noteParted(now, s)
+		} else {
+			g.noteParted(now, nil)
+		}
 		g.unmerge(now)
 		return false
 	}
@@ -147,7 +154,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 		// Latencies are each member's own affair: in a mixture of them a change of
 		// who is asked would look like a queue.
 		Latency: m.latency, Target: 2 * m.latency,
-		Quota: fb.Quota, Floor: g.l.base.floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
+		Quota: fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
 	})
 	g.replan(now)
 	return refused

@@ -148,7 +148,7 @@ func TestGroupsDieWithTheirMembers(t *testing.T) {
 // Waiters of several domains of a group are served in the order in which they came.
 func TestGroupServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := classic()
+		c := simplest()
 		fast(&c)
 		c.IPRPS, c.SiteRPS, c.GlobalRPS = 2, 50, 50
 		l := mustNew(t, c)

@@ -42,7 +42,7 @@ func TestIndexIsASet(t *testing.T) {
 // Readers take no lock, so what a reader finds while a writer works must be a state
 // that belongs to the identity it asked for.
 func TestIndexReadersBesideWriter(t *testing.T) {
-	l := mustNew(t, classic())
+	l := mustNew(t, simplest())
 	ids := make([]identity, 500)
 	for i := range ids {
 		ids[i] = l.identify(fmt.Sprintf("h%d.test", i))

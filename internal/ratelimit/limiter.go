@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ type Feedback struct {
 	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
 	Retry      bool          // it was a further try of a request that had failed; only counted
+	OfURL      bool          // its refusal was the URL's alone, others being served meanwhile: no verdict on the domain; RetryAfter holds all the same
 }
 
 // AdaptiveRateLimiter is the engine. See the package comment for what it does; it
@@ -49,11 +51,11 @@ type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
 	strategy control.Maker
-	window   estimate.Window // an empty one, to copy
-	base     rules
-	hosts    []matcher
-	epoch    time.Time    // instant zero
-	seed     maphash.Seed // of identities
+	window   estimate.Window           // an empty one, to copy
+	laid     atomic.Pointer[laidRules] // what the user has laid down; only SetRules replaces it
+	laying   sync.Mutex                // held by SetRules
+	epoch    time.Time                 // instant zero
+	seed     maphash.Seed              // of identities
 	shards   []shard
 	mask     uint64 // len(shards)-1
 	shared   shared
@@ -97,24 +99,12 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	if err = l.makeShared(); err != nil {
 		return nil, err
 	}
-	l.base = cfg.rules()
-	l.base.l = l
-	for _, h := range cfg.Hosts {
-		m, _ := newMatcher(h.Match)
-		m.rules = l.base.with(h)
-		l.hosts = append(l.hosts, m)
+	laid, err := l.lay(&cfg, nil)
+	if err != nil {
+		return nil, err
 	}
+	l.laid.Store(laid)
 	return l, l.makeShards()
-}
-
-// rulesFor is the first rule that matches, or the one of all others.
-func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
-	for i := range l.hosts {
-		if l.hosts[i].matches(domain) {
-			return &l.hosts[i].rules
-		}
-	}
-	return &l.base
 }
 
 func (l *AdaptiveRateLimiter) now() clock.Instant {
@@ -170,6 +160,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 		return
 	}
 	class := outcome.Of(fb.StatusCode, fb.Err)
+	if fb.OfURL {
+		class = outcome.Canceled // which teaches nothing, and ends a trial without a verdict
+	}
 	fb.Latency = max(fb.Latency, 0)
 	if class == outcome.OK {
 		fb.RetryAfter = 0 // RFC 9110 section 10.2.3 gives it no meaning here, and some send it always
@@ -258,7 +251,10 @@ func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
 		l.cfg.OnChange(news)
 	}
 	if tell {
-		s.tell()
+		s.tell(l)
+	}
+	if l.cfg.OnEvent != nil && l.shared.fresh.Load() {
+		l.tellGroups()
 	}
 }
 
@@ -275,6 +271,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	t, _ := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
 	s = t.revive(l.rulesFor(domain), l.now())
+	s.domain = domain
 	l.findSite(s, domain)
 	return s, false
 }

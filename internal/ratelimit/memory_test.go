@@ -43,7 +43,7 @@ func (r *rig) recall(want int, hosts ...HostMemory) {
 func (r *rig) next(after time.Duration, strategy string) *rig {
 	r.t.Helper()
 	clk := clocktest.NewFake(start.Add(after))
-	c := classic()
+	c := simplest()
 	c.Clock, c.Strategy = clk, strategy
 	return &rig{mustNew(r.t, c), r.t, clk}
 }
@@ -361,7 +361,7 @@ func (c *skewed) Since(t time.Time) time.Duration { return c.Fake.Since(t) }
 
 // Remembering and recalling need no pause of the crawl.
 func TestRememberBesideUse(t *testing.T) {
-	c := classic()
+	c := simplest()
 	c.Shards, c.MaxDomains, c.MaxTombstones = 1, 8, 8
 	l := mustNew(t, c)
 	var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 func TestRetryAfter(t *testing.T) {
@@ -125,4 +126,25 @@ func TestReadyAtForecasts(t *testing.T) {
 	fast := newRig(t, func(c *Config) { c.InitialRPS = c.MaxRPS })
 	fast.request(host, Feedback{})
 	fast.wantReady(host, 0, 100*time.Millisecond, LimitRule)
+}
+
+// A refusal that is one URL's says nothing of the host; an order to wait that came with it
+// holds like any other.
+func TestRefusalOfURL(t *testing.T) {
+	for _, strategy := range control.Names() {
+		r := newRig(t, func(c *Config) { c.Strategy = strategy })
+		r.request(host, ok(10*time.Millisecond))
+		before := r.see(host)
+		for range 20 {
+			r.Feedback(host, Feedback{StatusCode: 429, Latency: 10 * time.Millisecond, OfURL: true})
+		}
+		after := r.see(host)
+		require.Equal(t, before.FillRate, after.FillRate, strategy)
+		require.Equal(t, before.State, after.State, strategy)
+		require.Empty(t, after.Events, strategy)
+		require.Zero(t, after.ErrorRate, strategy)
+		require.Zero(t, after.ConsecutiveFails, strategy)
+		r.Feedback(host, Feedback{StatusCode: 429, OfURL: true, RetryAfter: 10 * time.Second})
+		r.wantReady(host, 0, 10*time.Second, LimitRetryAfter)
+	}
 }

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -9,12 +10,17 @@ import (
 )
 
 // rules are what the user has laid down for a domain. Domains share them by
-// pointer: one for all that no [HostRule] matches and one for each HostRule.
+// pointer: one for all that no [HostRule] matches and one for each HostRule. Only a
+// domain with caps has a copy of its own.
 type rules struct {
 	l                     *AdaptiveRateLimiter // here instead of in each state, which saves it a word
 	start, floor, ceiling rate
 	minDelay              time.Duration
-	capacity              int64 // of the bucket, in its units
+	capacity              int64     // of the bucket, in its units
+	maxInFlight           int32     // zero for none
+	bounded               bool      // there is maxInFlight or a cap
+	caps                  *ruleCaps // nil for none
+	held                  *heldCaps // those of the one domain whose rules these are; nil if they are shared
 }
 
 // host is what a strategy begins with.
@@ -89,6 +95,7 @@ func (r rules) with(h HostRule) rules {
 	if h.MinDelay != 0 {
 		r.minDelay = max(h.MinDelay, 0)
 	}
+	r.maxInFlight, r.bounded = int32(h.MaxInFlight), h.MaxInFlight > 0
 	r.floor = min(r.floor, r.ceiling)
 	r.start = min(max(r.start, r.floor), r.ceiling)
 	return r
@@ -100,6 +107,9 @@ func (c *Config) validateHosts() error {
 	for i, h := range c.Hosts {
 		if field, value, want := h.invalid(); field != "" {
 			return fmt.Errorf("ratelimit: Hosts[%d].%s = %v: want %s", i, field, value, want)
+		}
+		if _, err := c.newCaps(h); err != nil {
+			return fmt.Errorf("ratelimit: Hosts[%d].%w", i, err)
 		}
 	}
 	return nil
@@ -122,6 +132,9 @@ func (h HostRule) invalid() (field string, value any, want string) {
 	}
 	if !isRate(h.InitialRPS, top) || h.InitialRPS != 0 && h.InitialRPS < h.MinRPS {
 		return "InitialRPS", h.InitialRPS, "0 to inherit, or a rate from MinRPS to MaxRPS"
+	}
+	if h.MaxInFlight < 0 || h.MaxInFlight > math.MaxInt32 {
+		return "MaxInFlight", h.MaxInFlight, "0 for no bound, or 1 request or more"
 	}
 	if h.MinDelay > longest {
 		return "MinDelay", h.MinDelay, "0 to inherit, less for none, or a duration up to a century"

@@ -97,7 +97,7 @@ func visit(ctx context.Context, l *AdaptiveRateLimiter, client *http.Client) err
 // each request is sent, to the nanosecond.
 func TestScriptedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, classic())
+		l := mustNew(t, simplest())
 		client := scripted(t, []answer{
 			{status: 200},
 			{status: 200, after: 3 * time.Second},
@@ -133,7 +133,7 @@ func TestScriptedServer(t *testing.T) {
 // first failure, probes every fifteen, and closes by itself when the server is back.
 func TestBreakerAgainstAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := classic()
+		c := simplest()
 		c.InitialRPS, c.MinRPS = 4, 1
 		l := mustNew(t, c)
 		var script []answer

@@ -35,6 +35,11 @@ type LimiterSnapshot struct {
 	Groups     int `json:"groups,omitempty"` // addresses and registrable domains that are told apart
 	Merged     int `json:"merged,omitempty"` // addresses whose domains are limited as one
 
+	// Caps are what all domains together are held to.
+	Caps []CapSnapshot `json:"caps,omitempty"`
+	// GroupEvents are the last times that domains were found to be limited as one, or no
+	// longer: 8 at most, the oldest first.
+	GroupEvents []Event `json:"group_events,omitempty"`
 	// Top are the domains used last, the latest first.
 	Top []DomainSnapshot `json:"top"`
 }
@@ -57,6 +62,7 @@ type DomainSnapshot struct {
 	Reason           string        `json:"reason"`            // the same for people
 	Events           []Event       `json:"events,omitempty"`  // the last that changed it, 8 at most, the oldest first
 
+	Caps  []CapSnapshot  `json:"caps,omitempty"`  // of the user's rule for the domain
 	Group *GroupSnapshot `json:"group,omitempty"` // what it shares with others and is held by; nil for nothing
 
 	lastActive clock.Instant
@@ -77,6 +83,8 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	}
 	slices.SortFunc(snap.Top, byUse)
 	snap.Groups, snap.Merged = l.shared.count()
+	snap.GroupEvents = l.groupEvents()
+	snap.Caps = l.globalCaps()
 	for i := range snap.Top {
 		l.putIntoWords(&snap.Top[i])
 	}
@@ -163,7 +171,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
 		lastActive: s.lastActive, recent: s.journal.since(0, nil),
 	}
-	d.Group = s.groupLocked(now)
+	d.Group, d.Caps = s.groupLocked(now), s.describeCapsLocked()
 	at, why := s.readyLocked(now, 0, 0)
 	wait := at.Sub(now)
 	if why == LimitNone {
@@ -185,6 +193,9 @@ func (s *state) pacerLocked() Limit {
 	if spacing, asked := s.spacingLocked(); spacing > 0 && rateEvery(spacing) <= s.bucket.rate {
 		return asked
 	}
+	if c := s.rules.slowest(); c != nil && c.rps() <= s.bucket.rate.rps() {
+		return c.why
+	}
 	return s.paceLocked()
 }
 
@@ -196,7 +207,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		return fmt.Sprintf("starting at %.4g/s: nothing learned yet", rps)
 	case LimitLearned:
 		why := s.strategy.Explain(now)
-		if s.fullLocked() {
+		if _, full := s.fullLocked(); full {
 			return fmt.Sprintf("%d requests are out, as many as are sent at once; %s", s.inFlight, why)
 		}
 		return why
@@ -205,6 +216,9 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 	case LimitRetryAfter:
 		return fmt.Sprintf("the server asked to wait %v more", wait)
 	case LimitRule:
+		if limit, full := s.capFullLocked(); full && limit == LimitRule {
+			return fmt.Sprintf("your rule: at most %d requests out at a time", s.rules.maxInFlight)
+		}
 		if s.rules.minDelay > 0 && rateEvery(s.rules.minDelay) <= s.bucket.rate {
 			return fmt.Sprintf("your rule: %v between requests", s.rules.minDelay)
 		}
@@ -216,6 +230,10 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		return fmt.Sprintf("%s, next try in %v", s.strategy.Explain(now), wait)
 	case LimitGlobal:
 		return fmt.Sprintf("all hosts together: at most %.4g/s", s.rules.l.cfg.GlobalRPS)
+	case LimitCap, LimitQuota:
+		return s.capReasonLocked(why)
+	case LimitGlobalConcurrency, LimitGlobalBytes:
+		return s.rules.l.globalCapReason(why)
 	case LimitShared:
 		return "a rate that it shares with other hosts"
 	case LimitNone:

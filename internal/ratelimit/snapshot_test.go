@@ -94,7 +94,7 @@ func TestSnapshotLogs(t *testing.T) {
 
 func TestSnapshotsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, classic())
+		l := mustNew(t, simplest())
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		begin, n := time.Now(), 0

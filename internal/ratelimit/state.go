@@ -141,6 +141,9 @@ func (s *state) spacingLocked() (time.Duration, Limit) {
 // meantime; and what it waits for, LimitNone if it is now. It changes nothing.
 func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
+	if s.rules.caps != nil {
+		at, why = s.capsWhenLocked(now, 0)
+	}
 	if s.retryUntil > at {
 		at, why = s.retryUntil, LimitRetryAfter
 	}
@@ -166,6 +169,12 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	if t := s.bucket.when(gate, s.capacity, ahead+1); t > at {
 		at, why = t, s.paceLocked()
 	}
+	if s.rules.caps == nil {
+		return at, why
+	}
+	if t, limit := s.capsWhenLocked(now, ahead); t > at {
+		at, why = t, limit
+	}
 	return at, why
 }
 
@@ -190,16 +199,24 @@ func (s *state) paceLocked() Limit {
 	return LimitStart
 }
 
-// fullLocked reports whether the strategy wants an answer before another grant.
-func (s *state) fullLocked() bool { return s.inCap > 0 && s.inFlight >= s.inCap }
+// fullLocked reports whether there must be an answer before another grant, and who wants
+// it: a rule, or the strategy.
+func (s *state) fullLocked() (why Limit, full bool) {
+	if s.rules.bounded {
+		if why, full = s.capFullLocked(); full {
+			return why, true
+		}
+	}
+	return LimitLearned, s.inCap > 0 && s.inFlight >= s.inCap
+}
 
 // readyLocked is scheduleLocked for the one after those in line and ahead more, with
 // the breaker and the global bucket in view. While the breaker is not closed, each
 // that goes ahead is a probe, and may take as long as a probe may.
 func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
 	at, why = s.scheduleLocked(now, ahead+s.waitingLocked())
-	if s.fullLocked() {
-		at, why = max(at, now.Add(time.Duration(token/int64(s.bucket.rate)))), LimitLearned
+	if limit, full := s.fullLocked(); full {
+		at, why = max(at, now.Add(time.Duration(token/int64(s.bucket.rate)))), limit
 	}
 	if s.gate != breaker.Closed && ahead > 0 {
 		probes := min(s.rules.l.cfg.OpenStateDuration, longest/time.Duration(ahead+1)) * time.Duration(ahead)
@@ -237,15 +254,18 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	waiting := s.waitingLocked()
 	at, why := s.scheduleLocked(now, waiting)
 	sh := s.sharesLocked()
-	if at <= now && waiting == 0 && now <= deadline && !s.fullLocked() {
-		if t, ok := l.shared.tryTake(&sh, now); ok {
+	if _, full := s.fullLocked(); at <= now && waiting == 0 && now <= deadline && !full {
+		if t, ok := l.shared.tryTake(&sh, now); ok && (s.rules.held == nil || s.takeCapsLocked()) {
 			return s.grantLocked(now, t), nil
+		} else if ok {
+			l.shared.giveBack(&sh, now, t)
 		}
 	}
 	if waiting >= l.cfg.MaxWaiters {
 		return nil, fmt.Errorf("acquire %s: %w: %d", domain, ErrTooManyWaiters, waiting)
 	}
-	if t, limit := l.shared.when(&sh, now, 0); t > at {
+	// When a place among those out is free, nobody knows: it is worth waiting for.
+	if t, limit := l.shared.when(&sh, now, 0); t > at && limit != LimitGlobalConcurrency {
 		at, why = t, limit
 	}
 	if at > deadline {
@@ -284,7 +304,14 @@ func (s *state) releaseLocked() {
 		return
 	}
 	s.inFlight--
-	if s.inCap > 0 {
+	r := s.rules
+	if r.l.shared.global != nil {
+		r.l.shared.released()
+	}
+	if r.held != nil {
+		s.releaseCapsLocked(numCaps)
+	}
+	if s.inCap > 0 || r.bounded {
 		s.nudgeLocked()
 	}
 }

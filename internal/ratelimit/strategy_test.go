@@ -83,7 +83,7 @@ func TestStrategyMayHoldAndBoundFlight(t *testing.T) {
 // Who waits for an answer has no timer: the release itself wakes him.
 func TestStrategyWaiterIsWokenByRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, classic())
+		l := mustNew(t, simplest())
 		s := l.lock(host)
 		s.strategy = &holder{trial: true}
 		s.replanLocked(0)

@@ -142,6 +142,7 @@ func (s *state) expireLocked(now clock.Instant) {
 // waitLocked queues up and returns with the permit or with the reason why there is
 // none. It holds the domain's lock when it returns, and not while it sleeps.
 func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (Permit, error) {
+	clk := s.rules.l.cfg.Clock // read here, where the lock is held
 	begun := now
 	var sleep sleeper
 	defer sleep.stop()
@@ -154,7 +155,7 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 			return permit, err
 		}
 		s.mu.Unlock()
-		sleep.until(ctx, s.rules.l.cfg.Clock, w, now, at)
+		sleep.until(ctx, clk, w, now, at)
 		s.mu.Lock()
 	}
 }
@@ -177,32 +178,52 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		s.dismissLocked()
 		return nil, 0, w.err
 	}
-	at, why := s.scheduleLocked(now, 0)
-	if at <= now && s.fullLocked() {
+	at, why, t, ok := s.claimLocked(w, now)
+	if ok {
+		s.leaveLocked(w)
+		return s.grantLocked(now, t), now, nil
+	}
+	if at == unknown {
 		// A release wakes the waiter; when that will be nobody knows. One who cannot wait
 		// for ever is told at his deadline, though his context may have no timer.
-		at, why = w.deadline, LimitLearned
+		at = w.deadline
 		if at <= now && at != forever {
 			s.leaveLocked(w)
 			return nil, 0, &WaitError{Domain: w.domain, Wait: time.Duration(token / int64(s.bucket.rate)), Limit: why}
 		}
 	}
-	var t ticket
-	if at > now {
-		s.rules.l.shared.leave(w)
-	} else {
-		sh := s.sharesLocked()
-		at, why, t = s.rules.l.shared.turn(w, &sh, now)
-	}
 	if at > w.deadline && at != forever {
 		s.leaveLocked(w)
 		return nil, 0, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why}
 	}
-	if s.line.armed = at; at > now {
-		return nil, s.reviewedLocked(now, at, why), nil
+	s.line.armed = at
+	return nil, s.reviewedLocked(now, at, why), nil
+}
+
+// unknown is the instant of what only a release can bring.
+const unknown = forever - 1
+
+// claimLocked takes all that a grant at now costs besides the bucket's token, or tells when
+// to come again and what w waits for.
+func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why Limit, t ticket, ok bool) {
+	h := &s.rules.l.shared
+	at, why = s.scheduleLocked(now, 0)
+	if limit, full := s.fullLocked(); at <= now && full {
+		at, why = unknown, limit
 	}
-	s.leaveLocked(w)
-	return s.grantLocked(now, t), now, nil
+	if at > now || now > w.deadline {
+		h.leave(w)
+		return at, why, t, false
+	}
+	sh := s.sharesLocked()
+	if at, why, t = h.turn(w, &sh, now); at > now {
+		return at, why, t, false
+	}
+	if s.rules.held == nil || s.takeCapsLocked() {
+		return now, LimitNone, t, true
+	}
+	h.giveBack(&sh, now, t)
+	return now.Add(soon), LimitCap, ticket{}, false
 }
 
 // sleeper keeps one timer for all the waits of a waiter.

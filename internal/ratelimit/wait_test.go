@@ -26,7 +26,7 @@ type queue struct {
 }
 
 func newQueue(t *testing.T, change func(c *Config)) *queue {
-	c := classic()
+	c := simplest()
 	if change != nil {
 		change(&c)
 	}
@@ -235,7 +235,7 @@ func TestGlobalWaiterThatGivesUp(t *testing.T) {
 // made up, and in the end nobody is left over.
 func TestConservationUnderStress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := classic()
+		c := simplest()
 		c.InitialRPS, c.MaxRPS, c.TokenBucketCapacity, c.GlobalRPS = 50, 50, 5, 120
 		l := mustNew(t, c)
 		begin := time.Now()

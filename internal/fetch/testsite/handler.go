@@ -123,6 +123,10 @@ func (h *host) generated(w http.ResponseWriter, r *http.Request, contentType str
 
 // send writes an answer, its body spread over the time given. Content-Length is
 // always there: a body that is cut off must be a visible error to the client.
+//
+// The last byte is written by itself. So net/http, which passes on at once what is larger
+// than its buffers, keeps it until the handler has returned: whoever has the whole answer
+// finds it counted, and its place at a limited host free.
 func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte, over time.Duration) ending {
 	header := w.Header()
 	header.Set("Content-Type", contentType)
@@ -138,9 +142,10 @@ func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentT
 			err = h.trickle(w, r, over/bodyPieces)
 		}
 		if err == nil {
-			var n int
-			n, err = w.Write(part)
-			e.bytes += int64(n)
+			err = e.write(w, part[:len(part)-1])
+		}
+		if err == nil {
+			err = e.write(w, part[len(part)-1:])
 		}
 		if err != nil {
 			e.how = endLeft
@@ -148,6 +153,13 @@ func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentT
 		}
 	}
 	return e
+}
+
+// write writes and counts.
+func (e *ending) write(w http.ResponseWriter, part []byte) error {
+	n, err := w.Write(part)
+	e.bytes += int64(n)
+	return err
 }
 
 // pieces cuts a body that takes its time; another is one piece, and one write.

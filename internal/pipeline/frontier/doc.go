@@ -22,9 +22,19 @@
 // that could not be used is returned, and nothing is held against anyone. While a host
 // fails, each try is another URL's, so that an outage uses up the tries of none.
 //
+// A URL that met a "not now" stands back until its host has served some others, and is a
+// suspect then: refused once more between two that are served, it is the URL that is
+// refused and not the host that is busy. [Memory.Blame] says which.
+//
 // [Memory] is not safe for concurrent use: one goroutine owns it, and adds, leases
 // and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
 // [Memory.Counts].
+//
+// # When all hosts wait together
+//
+// A limit of all hosts together (a rate, the requests that are out, bytes per second) is met
+// by the host that comes up first, and then holds for every other. So nobody else is asked
+// until then, or until a slot is freed, and the host keeps its place in front.
 //
 // # Why slow hosts get half the slots
 //

@@ -41,7 +41,7 @@ type Item struct {
 	Attempt  uint8     // fetches so far that count as tries
 	Returns  uint16    // times the host said "not now", which are not tries
 	Strikes  uint8     // of them, those while it served others: it may be this URL it refuses
-	since    int32     // visits of its host, plus one, at the first "not now" or the last strike
+	since    int32     // pages its host had served, plus one, at the first "not now" or the last strike
 	Kind     Kind
 	Seed     bool // given by the user, or where a seed redirected to
 }
@@ -52,11 +52,18 @@ type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
 	Unheard bool     // no answer of the host had come when the URL was leased
+	// Suspect says that the host refused the URL before and has served many others since:
+	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
+	// ends with [Memory.Blame].
+	Suspect bool
 
 	host     *host
 	all      *atomic.Int32 // Memory.handed
 	at       time.Time     // when it was leased
+	seq      uint32        // of the host's leases, from 1
+	failedAt uint32        // of the host, when the URL was leased
 	started  bool          // Started was called
+	noted    bool          // what it says of its host is counted
 	freed    bool
 	finished bool
 }
@@ -119,6 +126,9 @@ type Config struct {
 	Slots int
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
+	// InFlight, if set, is asked once for each host how many leases it may have out within
+	// PerHost; zero and a nil InFlight mean as many as that.
+	InFlight func(host string) int
 	// MaxURLs bounds the URLs known, queued or visited: 8 bytes each for the
 	// fingerprint, about 150 and its length while queued. The lengths together are
 	// bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
@@ -127,6 +137,10 @@ type Config struct {
 	MaxHosts int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
+	// StrikeAfter is how many others a host serves between two refusals of a URL before the
+	// second counts against the URL. Zero means 16: a limit by rate refuses whom it happens
+	// to meet, and to be met again while sixteen pass is no accident.
+	StrikeAfter int
 	// Key makes the fingerprints of this crawl unpredictable to the web, so that
 	// nobody can craft two URLs that collide.
 	Key uint64
@@ -140,16 +154,11 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Slots, 64)
 	def(&c.PerHost, 8)
+	def(&c.StrikeAfter, 16)
 	def(&c.MaxURLs, 10_000_000)
 	def(&c.MaxHosts, 1_000_000)
 	return c
 }
-
-// strikeAfter is how many other URLs a host serves between two refusals of one URL before
-// the refusal counts against the URL. A limit by rate refuses whom it happens to meet;
-// to be met again while sixteen others pass is no accident. From then on every refusal
-// counts of a URL that is the last of its host.
-const strikeAfter = 16
 
 // usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on
 // average; what needs more makes URLs longer than anyone would type.

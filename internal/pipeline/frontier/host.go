@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // host is the queue of one host and its place in the schedule.
@@ -14,6 +15,7 @@ type host struct {
 	name   string
 	fifo   fifo
 	later  laterHeap // retries and returned URLs, by not-before time
+	shy    laterHeap // URLs that met a "not now", by not-before time: they let others go first
 	handed atomic.Int32
 	at     time.Time // its key in the schedule; the true instant is asked for when it comes up
 	order  uint64    // breaks ties: first come, first served
@@ -21,23 +23,54 @@ type host struct {
 	why    ratelimit.Limit
 	reason string // a gate's reason, when that is what the host waits for
 
-	out      []*Lease // its leases that hold a slot, oldest first
-	open     int32    // its leases not yet acknowledged
-	known    int32    // URLs ever accepted, for MaxPagesPerHost
-	asked    int32    // pages leased, retries not counted
-	done     int32    // URLs visited
-	service  time.Duration
-	answered bool // has freed a slot at least once
-	heard    bool // has answered a request with a status
-	lane     lane // the one its leases are counted in
-	quick    bool // counted in Memory.quick
-	failing  bool // its last answer was a failure to be repeated
-	refused  bool // and that failure was a "not now"
-	parked   bool
-	idle     bool // is in Memory.idle
+	slots       int32         // how many leases it may have out
+	out         []*Lease      // its leases that hold a slot, oldest first
+	open        int32         // its leases not yet acknowledged
+	known       int32         // URLs ever accepted, for MaxPagesPerHost
+	asked       int32         // pages leased, retries not counted
+	strikeAfter int           // Config.StrikeAfter
+	served      int32         // pages answered willingly, whatever they were
+	seq         uint32        // leases with a slot so far
+	servedAt    uint32        // Lease.seq of the latest of them that was served
+	failedAt    uint32        // and of the latest that failed
+	failures    int32         // requests in a row that failed
+	trouble     outcome.Class // of the last of them
+	refusals    int32         // URLs that ever met a "not now"
+	suspect     *Lease        // out, or waits for its verdict; nil for none
+	service     time.Duration
+	answered    bool // has freed a slot at least once
+	heard       bool // has answered a request with a status
+	lane        lane // the one its leases are counted in
+	quick       bool // counted in Memory.quick
+	refused     bool // its last failure was a "not now", and nothing that came later was served
+	parked      bool
+	idle        bool // is in Memory.idle
 }
 
-func (h *host) queued() int { return h.fifo.len() + len(h.later) }
+func (h *host) queued() int { return h.fifo.len() + len(h.later) + len(h.shy) }
+
+// failing reports whether the latest request that says anything was a failure. What was
+// sent before that failure and served after it says nothing of the time since.
+func (h *host) failing() bool { return h.failedAt > h.servedAt }
+
+// note takes in what a request says of its host, once.
+func (h *host) note(l *Lease, served bool) {
+	if l.noted {
+		return
+	}
+	l.noted = true
+	if !served {
+		h.failures++
+		h.failedAt = max(h.failedAt, l.seq)
+		return
+	}
+	h.served++
+	h.failures = 0
+	h.servedAt = max(h.servedAt, l.seq)
+	if !h.failing() {
+		h.refused = false
+	}
+}
 
 // busy reports whether anything is left to do with the host; only one that is not may
 // be forgotten.
@@ -60,40 +93,74 @@ func (h *host) held(d time.Duration) {
 	h.service += (d - h.service) * 3 / 10
 }
 
-// due is the instant from which the host has something to offer, given that it has.
-func (h *host) due(now time.Time) time.Time {
-	if h.fifo.len() > 0 || h.later[0].notBefore.Before(now) {
-		return now
+// due is the instant from which the host has something to offer, given that nothing is
+// due yet; zero if that depends on what becomes of its suspect.
+func (h *host) due() (at time.Time) {
+	if len(h.later) > 0 {
+		at = h.later[0].notBefore
 	}
-	return h.later[0].notBefore
+	if len(h.shy) > 0 && h.suspect == nil && (at.IsZero() || h.shy[0].notBefore.Before(at)) {
+		at = h.shy[0].notBefore
+	}
+	return at
 }
 
-// next reports whether the item to be leased next is a retry whose time has come, and
-// whether there is any item at all. A retry goes first, being the older, unless the
-// host's last answer was a failure: then the next try is better spent on another URL,
-// or one URL would use up its tries on an outage of the host.
-func (h *host) next(now time.Time) (retry, ok bool) {
-	due := len(h.later) > 0 && !h.later[0].notBefore.After(now)
-	fresh := h.fifo.len() > 0
-	return due && (!fresh || !h.failing || h.later[0].Kind == Robots), due || fresh
+// from is one of a host's queues.
+type from uint8
+
+const (
+	fromNone from = iota // nothing is due
+	fromFIFO
+	fromLater
+	fromShy
+)
+
+// next is where the item to be leased next stands. A retry goes first, being the older,
+// unless the host's last answer was a failure: then the next try is better spent on
+// another URL, or one URL would use up its tries on an outage of the host. What met a
+// "not now" goes when the host has served Config.StrikeAfter others since, or has no
+// others: so the trial after a pause is another URL than the one that brought it.
+func (h *host) next(now time.Time) from {
+	later, shy := h.later.isDue(now), h.shy.isDue(now) && h.suspect == nil
+	switch fresh := h.fifo.len() > 0; {
+	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
+		return fromLater
+	case shy && (!fresh || !h.failing() && h.passed(&h.shy[0].Item)):
+		return fromShy
+	case fresh:
+		return fromFIFO
+	}
+	return fromNone
 }
 
-// peek is the item to be leased next. ok is false when nothing is due at now.
-func (h *host) peek(now time.Time) (it *Item, ok bool) {
-	retry, ok := h.next(now)
-	switch {
-	case !ok:
-		return nil, false
-	case retry:
-		return &h.later[0].Item, true
+// passed reports whether the host has served so many others since it refused a URL that
+// another refusal would be no accident.
+func (h *host) passed(it *Item) bool {
+	return it.since > 0 && int(h.served+1-it.since) >= h.strikeAfter
+}
+
+// peek is the item to be leased next; nil when nothing is due at now.
+func (h *host) peek(now time.Time) *Item {
+	switch h.next(now) {
+	case fromLater:
+		return &h.later[0].Item
+	case fromShy:
+		return &h.shy[0].Item
+	case fromFIFO:
+		return h.fifo.front()
+	case fromNone:
 	}
-	return h.fifo.front(), true
+	return nil
 }
 
 // pop removes what peek showed.
 func (h *host) pop(now time.Time) Item {
-	if retry, _ := h.next(now); retry {
+	switch h.next(now) {
+	case fromLater:
 		return heap.Pop(&h.later).(delayed).Item
+	case fromShy:
+		return heap.Pop(&h.shy).(delayed).Item
+	case fromFIFO, fromNone:
 	}
 	return h.fifo.pop()
 }
@@ -134,6 +201,9 @@ type delayed struct {
 type laterHeap []delayed
 
 func (h laterHeap) Len() int { return len(h) }
+
+// isDue reports whether there is an item whose time has come.
+func (h laterHeap) isDue(now time.Time) bool { return len(h) > 0 && !h[0].notBefore.After(now) }
 
 // Less puts robots.txt in front: all other URLs may be waiting for it.
 func (h laterHeap) Less(i, j int) bool {

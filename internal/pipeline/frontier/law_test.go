@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // The law of the frontier: every URL added is leased until it is done, exactly once
@@ -14,7 +16,7 @@ import (
 func TestEveryURLOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newPaced()
-		f, err := NewMemory(Config{Pacer: p, Slots: 4, PerHost: 2})
+		f, err := NewMemory(Config{Pacer: p, Slots: 4, PerHost: 2, StrikeAfter: 2})
 		require.NoError(t, err)
 		now := start
 		added, done := map[string]bool{}, map[string]int{}
@@ -42,26 +44,32 @@ func TestEveryURLOnce(t *testing.T) {
 			case what == 2 && len(out) > 0:
 				l := take()
 				f.Freed(now, l, time.Millisecond)
+				class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(t, "class")
+				f.Outcome(l, class, class == outcome.OK)
 				f.Done(now, l)
 				done[l.URL.String()]++
 			case what == 3 && len(out) > 0:
 				l := take()
 				later := now.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "backoff")) * time.Second)
-				switch rapid.IntRange(0, 2).Draw(t, "fate") {
-				case 0:
+				f.Freed(now, l, time.Duration(rapid.IntRange(0, 3000).Draw(t, "took"))*time.Millisecond)
+				switch fate := rapid.IntRange(0, 3).Draw(t, "fate"); {
+				case fate == 0:
 					f.Retry(now, l, later)
-				case 1:
+				case l.Suspect && f.Blame(l) == BlameOpen && len(out) > 0:
+					out = append(out, l) // until others have been asked
+				case l.Suspect && f.Blame(l) == BlameURL:
+					f.Refused(now, l, later)
+				case fate < 3:
 					f.NotNow(now, l, later)
-				case 2:
+				default:
 					f.Return(now, l, rapid.Bool().Draw(t, "asked"))
 				}
-				f.Freed(now, l, time.Duration(rapid.IntRange(0, 3000).Draw(t, "took"))*time.Millisecond)
 			case what == 4:
 				now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
 			}
 		}
-		for _, what := range rapid.SliceOf(rapid.IntRange(0, 4)).Draw(t, "steps") {
-			step(what)
+		for range rapid.IntRange(0, 400).Draw(t, "steps") {
+			step(rapid.IntRange(0, 4).Draw(t, "what"))
 		}
 		for i := 0; !f.Empty(); i++ {
 			if i > 1000 {

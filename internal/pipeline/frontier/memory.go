@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // Memory is a frontier that lives and dies with the process.
@@ -27,6 +27,8 @@ type Memory struct {
 	slowOut  int                   // slots held by hosts of the new and slow lanes
 	quick    int                   // quick hosts that have work queued or out
 
+	held   time.Time // no host may be asked before; in the past if that is not so
+	heldBy ratelimit.Limit
 	handed atomic.Int32 // leases of all hosts whose holder has not asked for its permit
 	counts counts
 }
@@ -92,54 +94,20 @@ func (f *Memory) queue(it *Item, n int) {
 
 // enqueue queues an item that may not be leased before an instant.
 func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
-	heap.Push(&h.later, delayed{it, notBefore})
+	if it.since > 0 {
+		heap.Push(&h.shy, delayed{it, notBefore})
+	} else {
+		heap.Push(&h.later, delayed{it, notBefore})
+	}
 	f.queue(&it, 1)
 	f.offer(h, now, notBefore)
-}
-
-// nameOf is the name under which the limiter paces a URL's host, so that one budget is
-// one queue: http://a.test:443 is https://a.test.
-func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
-
-// host finds or makes the host of a name. It is nil when MaxHosts are known and every
-// one has work, or would lose its page budget by being forgotten. A forgotten host
-// begins again as a new one, which is the more careful way to treat it.
-func (f *Memory) host(name string) *host {
-	if h := f.hosts[name]; h != nil {
-		return h
-	}
-	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
-		return nil
-	}
-	h := &host{name: name, index: -1}
-	f.hosts[name] = h
-	f.counts.hosts.Store(int64(len(f.hosts)))
-	return h
-}
-
-// forget drops the host that has been without work the longest.
-func (f *Memory) forget() bool {
-	if f.cfg.MaxPagesPerHost > 0 {
-		return false
-	}
-	for len(f.idle) > 0 {
-		h := f.idle[0]
-		f.idle[0] = nil
-		f.idle = f.idle[1:]
-		h.idle = false
-		if !h.busy() {
-			delete(f.hosts, h.name)
-			return true
-		}
-	}
-	return false
 }
 
 // offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
 // stay out until a slot is freed, parked ones until their lane has a slot.
 func (f *Memory) offer(h *host, now, at time.Time) {
 	f.settle(h, now)
-	if h.queued() == 0 || h.parked || len(h.out) >= f.cfg.PerHost {
+	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
 		return
 	}
 	if h.index >= 0 {
@@ -176,6 +144,9 @@ func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
 		if h.at.After(now) {
 			return nil, h.at
 		}
+		if f.held.After(now) {
+			return nil, f.held
+		}
 		heap.Pop(&f.due)
 		if l := f.lease(h, now); l != nil {
 			return l, time.Time{}
@@ -190,11 +161,11 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	if called {
 		f.called = nil
 	}
-	it, ok := h.peek(now)
-	if !ok {
-		if h.queued() > 0 {
-			h.why, h.reason = ratelimit.LimitNone, retrying
-			f.offer(h, now, h.due(now))
+	it := h.peek(now)
+	if it == nil {
+		h.why, h.reason = ratelimit.LimitNone, retrying
+		if due := h.due(); !due.IsZero() {
+			f.offer(h, now, due)
 		}
 		return nil
 	}
@@ -220,7 +191,11 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
 	if at.After(now) {
 		h.why, h.reason = why, ""
-		f.offer(h, now, at)
+		if forAll(why) {
+			f.hold(h, called, at, why)
+		} else {
+			f.offer(h, now, at)
+		}
 		return nil
 	}
 	l := &Lease{Unheard: !h.heard, host: h, all: &f.handed, at: now}
@@ -229,6 +204,7 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	} else {
 		l.Item = h.pop(now)
 		f.queue(&l.Item, -1)
+		f.watch(l)
 	}
 	f.out(l, now)
 	return l
@@ -260,6 +236,8 @@ func (f *Memory) refuse(h *host, now time.Time, why *Refusal) *Lease {
 // out gives a lease its slot.
 func (f *Memory) out(l *Lease, now time.Time) {
 	h := l.host
+	h.seq++
+	l.seq = h.seq
 	h.out = append(h.out, l)
 	h.open++
 	h.handed.Add(1)
@@ -283,6 +261,7 @@ func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 	}
 	l.freed = true
 	l.Started()
+	f.held = time.Time{} // there may be room again
 	h := l.host
 	h.free(l)
 	if h.lane != laneQuick {
@@ -298,21 +277,30 @@ func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 // host that is forgotten and found again has to be heard again.
 func (f *Memory) Heard(l *Lease) { l.host.heard = true }
 
+// Outcome says what became of the request of a lease, and whether it was an answer given
+// willingly. What is neither that nor overload says nothing of the host. It is not called
+// for the refusal of a suspect before it is known whose it was.
+func (f *Memory) Outcome(l *Lease, class outcome.Class, served bool) {
+	switch {
+	case class.Overload():
+		l.host.note(l, false)
+		l.host.trouble = class
+	case served && l.Kind == Page: // robots.txt is served by hosts that refuse all else
+		l.host.note(l, true)
+	}
+}
+
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Memory) Done(now time.Time, l *Lease) {
-	f.finish(l)
+	f.finish(now, l)
 	h := l.host
-	if l.Refused == nil {
-		h.failing, h.refused = false, false
-		h.done++
-	}
 	f.review(h, now)
 }
 
 // Retry queues the URL of a lease again after a failure, not before an instant. A try
 // is spent.
 func (f *Memory) Retry(now time.Time, l *Lease, notBefore time.Time) {
-	it := f.again(l)
+	it := f.again(now, l)
 	it.Attempt++
 	f.enqueue(l.host, it, now, notBefore)
 }
@@ -320,33 +308,41 @@ func (f *Memory) Retry(now time.Time, l *Lease, notBefore time.Time) {
 // NotNow queues the URL of a lease again after the host refused the moment, not before an
 // instant. No try is spent, but when the host goes on to serve others it is a strike.
 func (f *Memory) NotNow(now time.Time, l *Lease, notBefore time.Time) {
-	it, h := f.again(l), l.host
+	it, h := f.again(now, l), l.host
 	h.refused = true
+	strike := h.passed(&it) || h.alone(&it)
+	f.refusedAgain(h, it, strike, now, notBefore)
+}
+
+// refusedAgain queues a URL that met a "not now".
+func (f *Memory) refusedAgain(h *host, it Item, strike bool, now, notBefore time.Time) {
 	if it.Returns < 1<<16-1 {
 		it.Returns++
 	}
-	alone := it.Strikes > 0 && h.queued() == 0
-	if alone || it.since > 0 && h.done+1-it.since >= strikeAfter {
+	if strike {
 		it.Strikes++
-		it.since = 0
 	}
 	if it.since == 0 {
-		it.since = h.done + 1
+		h.refusals++
+	}
+	if strike || it.since == 0 {
+		it.since = h.served + 1
 	}
 	f.enqueue(h, it, now, notBefore)
 }
 
 // again ends a lease whose URL failed and comes back.
-func (f *Memory) again(l *Lease) Item {
-	f.finish(l)
-	l.host.failing, l.host.refused = true, false
+func (f *Memory) again(now time.Time, l *Lease) Item {
+	f.finish(now, l)
+	l.host.note(l, false)
+	l.host.refused = false
 	return l.Item
 }
 
 // Return queues the URL of a lease that came to nothing, and nothing is held against the
 // host or the URL. asked says whether a request was made all the same.
 func (f *Memory) Return(now time.Time, l *Lease, asked bool) {
-	f.finish(l)
+	f.finish(now, l)
 	it := l.Item
 	if asked && it.Returns < 1<<16-1 {
 		it.Returns++
@@ -356,12 +352,16 @@ func (f *Memory) Return(now time.Time, l *Lease, asked bool) {
 
 // finish ends a lease once; ending it twice is a mistake in the program that would
 // make the count of what is left wrong, and the end of the crawl with it.
-func (f *Memory) finish(l *Lease) {
+func (f *Memory) finish(now time.Time, l *Lease) {
 	if l.finished {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
 	}
 	l.finished = true
 	l.host.open--
+	if l.host.suspect == l {
+		l.host.suspect = nil
+		f.offer(l.host, now, now) // the next one may have waited for this
+	}
 	f.counts.leased.Add(-1)
 }
 

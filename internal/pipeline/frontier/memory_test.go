@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -95,6 +96,7 @@ func (f *Memory) Empty() bool {
 
 func end(f *Memory, now time.Time, l *Lease) {
 	f.Freed(now, l, now.Sub(l.at)+1)
+	f.Outcome(l, outcome.OK, true)
 	f.Done(now, l)
 }
 
@@ -380,6 +382,7 @@ func TestHostsWithOpenLeasesAreKept(t *testing.T) {
 // A URL that is refused again and again while its host serves others collects strikes;
 // one refused with all the others does not.
 func TestStrikes(t *testing.T) {
+	const strikeAfter = 16
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/bad")
 	for i := range 3 * strikeAfter {
@@ -392,13 +395,14 @@ func TestStrikes(t *testing.T) {
 		l := next(t, f, now)
 		f.Freed(now, l, time.Millisecond)
 		if l.URL.Path() != "/bad" {
+			f.Outcome(l, outcome.OK, true)
 			f.Done(now, l)
 			continue
 		}
 		if l.Strikes != strikes {
 			require.Equal(t, strikes+1, l.Strikes)
 			if f.counts.queued.Load() > 0 {
-				require.GreaterOrEqual(t, int(f.hosts["a.test"].done), int(l.Strikes)*strikeAfter-1)
+				require.GreaterOrEqual(t, int(f.hosts["a.test"].served), int(l.Strikes)*strikeAfter-1)
 			}
 			strikes = l.Strikes
 		}

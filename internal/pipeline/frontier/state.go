@@ -13,16 +13,19 @@ type HostState struct {
 	Host      string    `json:"host"`
 	Queued    int       `json:"queued"`
 	InFlight  int       `json:"in_flight"`
-	Pages     int       `json:"pages"`            // pages leased so far
-	ServiceMS float64   `json:"service_ms"`       // smoothed time a request holds its slot
-	Reason    string    `json:"reason,omitempty"` // what it waits for; empty when it waits for nothing
-	Until     time.Time `json:"until,omitzero"`   // when it is looked at again; zero when that depends on an event
-	Blocked   bool      `json:"blocked"`          // the host itself said "not now", or is down
+	Pages     int       `json:"pages"`              // pages leased so far
+	ServiceMS float64   `json:"service_ms"`         // smoothed time a request holds its slot
+	Reason    string    `json:"reason,omitempty"`   // what it waits for; empty when it waits for nothing
+	Until     time.Time `json:"until,omitzero"`     // when it is looked at again; zero when that depends on an event
+	Failures  int       `json:"failures,omitempty"` // requests in a row that failed
+	Trouble   string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
+	Blocked   bool      `json:"blocked"`            // the host itself said "not now", or is down
 }
 
-// Blocking reports whether a limit is a refusal of the host, not its pace.
+// Blocking reports whether a limit is a refusal of the host, not its pace. A quota that is
+// used up is one too: whoever waits for it waits for hours, and should be told.
 func Blocking(l ratelimit.Limit) bool {
-	return l == ratelimit.LimitRetryAfter || l == ratelimit.LimitBreaker
+	return l == ratelimit.LimitRetryAfter || l == ratelimit.LimitBreaker || l == ratelimit.LimitQuota
 }
 
 // Blockage is how far the hosts of a frontier refuse to be asked.
@@ -89,7 +92,10 @@ func byWork(a, b *host) int {
 func (f *Memory) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
-		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,
+		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3, Failures: int(h.failures),
+	}
+	if h.failures > 0 {
+		w.Trouble = h.trouble.String()
 	}
 	switch {
 	case w.Queued == 0:
@@ -97,6 +103,8 @@ func (f *Memory) describe(h *host, now time.Time) HostState {
 		w.Reason = "slow: waits for one of the slots that slow hosts share"
 	case w.InFlight >= f.cfg.PerHost:
 		w.Reason = "per_host_max"
+	case w.InFlight >= int(h.slots):
+		w.Reason = "max_in_flight"
 	case h.index < 0:
 		w.Reason, w.Blocked = h.reason, h.blocked()
 	case h.at.After(now):
@@ -105,6 +113,8 @@ func (f *Memory) describe(h *host, now time.Time) HostState {
 		if w.Reason == "" {
 			w.Reason = h.why.String()
 		}
+	case f.held.After(now):
+		w.Until, w.Reason = f.held, f.heldBy.String()
 	}
 	return w
 }

@@ -37,12 +37,14 @@ const (
 	CauseCrawlDelay // robots.txt asks for another delay than before
 	CauseHalfOpen   // a pause is over, and one trial may go out
 	CauseRevived    // a host that was forgotten is back, and what it owes with it
+	CauseMerged     // hosts at one address were found to be limited as one
+	CauseParted     // they are paced one by one again
 	numCauses
 )
 
 var causeNames = [numCauses]string{
 	"none", "refused", "failures", "forbidden", "latency", "trial_failed", "recovered", "measured",
-	"quota", "searched", "probed", "noise", "connections", "rebased", "retry_after", "crawl_delay", "half_open", "revived",
+	"quota", "searched", "probed", "noise", "connections", "rebased", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
 }
 
 // String is the name that events and snapshots carry.
@@ -132,6 +134,8 @@ var leads = [numCauses]string{
 	CauseNoise:     "failures go on at a lower rate, so they do not depend on it",
 	CauseRebased:   "answers stay slow at a lower rate, so they do not depend on it",
 	CauseRevived:   "known from before",
+	CauseMerged:    "hosts at one address are limited as one, and paced together",
+	CauseParted:    "hosts at one address are paced one by one again",
 }
 
 // outcome is what the event led to: a pause, or another rate. Strategies differ in that,

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/treadlight/crawl"
+)
+
+// peekBytes is how much of a file is looked at to tell what it is: longer than the first
+// line of nearly any record.
+const peekBytes = 64 << 10
+
+// kindHosts is the kind of a file of --remember: of what is wrong with one, such as its
+// version, whoever reads it knows more.
+const kindHosts = "it is a memory of hosts"
+
+// kindOfFile says in words what a file is that was given where another was wanted, and
+// what may be done with it; empty if that cannot be told.
+func kindOfFile(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	head, err := bufio.NewReaderSize(f, peekBytes).Peek(peekBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	return kindOf(head)
+}
+
+// kindOf is kindOfFile for the beginning of a file.
+func kindOf(head []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+	first := strings.TrimSpace(string(line))
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return "it is compressed with gzip"
+	case bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
+		return "it is a database"
+	case bytes.IndexByte(head, 0) >= 0:
+		return "it is no text"
+	case strings.HasPrefix(first, "{"):
+		return kindOfObject(first)
+	case strings.HasPrefix(first, "url,kind,status,"):
+		return "it has the records of a crawl, in CSV, as --output writes them"
+	case crawl.Check(first) == nil && strings.Contains(first, "://"):
+		return "it is a list of URLs, for --input-file"
+	}
+	return ""
+}
+
+// kindOfObject tells the lines of JSON that this program writes by the field that none of
+// the others have. A line may be cut, so it is not parsed to its end.
+func kindOfObject(line string) string {
+	fields := fieldsOf(line)
+	switch {
+	case fields["format"]:
+		return kindHosts
+	case fields["elapsed_seconds"]:
+		return "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"
+	case fields["cause"]:
+		return "it has the events of a crawl, as --events writes them"
+	case fields["fetched_at"]:
+		return "it has the records of a crawl, as --output writes them"
+	}
+	return "it is JSON of another kind"
+}
+
+// fieldsOf are the names of an object's fields, as far as it can be read.
+func fieldsOf(object string) map[string]bool {
+	fields := make(map[string]bool)
+	dec := json.NewDecoder(strings.NewReader(object))
+	if _, err := dec.Token(); err != nil { // the brace
+		return fields
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			break
+		}
+		var value json.RawMessage
+		if s, ok := name.(string); ok {
+			fields[s] = true
+		}
+		if dec.Decode(&value) != nil {
+			break
+		}
+	}
+	return fields
+}

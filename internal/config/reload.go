@@ -1,0 +1,136 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// livePaths are the settings that may change while a crawl runs: how fast hosts may be
+// asked, which is what one wants to change when an operator writes, and what people are
+// told. All others shape what was built at the start: workers, queues, files, the scope
+// that links have been judged by.
+var livePaths = []string{
+	"ratelimit.initial_rps", "ratelimit.min_rps", "ratelimit.max_rps", "ratelimit.min_delay",
+	hostsPath, "log.level",
+}
+
+// hostsPath stands for the list of rules as a whole.
+const hostsPath = "hosts"
+
+// Change is a setting that has another value in another configuration.
+type Change struct {
+	Path string // "ratelimit.max_rps", "hosts[2].min_delay", or "hosts" for the rules as a list
+	Was  string // as a file would have it; credentials are redacted
+	Is   string
+	Live bool // it may change while a crawl runs
+}
+
+// String is the change in a line.
+func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Path, c.Was, c.Is) }
+
+// Diff lists the settings that differ, in the order of the manual. Of rules for hosts it
+// names the keys, if both have rules for the same hosts in the same order; otherwise it is
+// the list that differs. Rules with a cap, a quota or a bound in flight are counted by, so
+// those keys are not live, nor is a list with one of them.
+func Diff(was, is *Config) []Change {
+	var changes []Change
+	for _, f := range fields() {
+		if !f.noStruct {
+			changes = diffRow(changes, &f, was, is, f.path, slices.Contains(livePaths, f.path))
+		}
+	}
+	return append(changes, diffHosts(was.Hosts, is.Hosts)...)
+}
+
+// diffRow appends the change of one row below two roots, if there is one.
+func diffRow(changes []Change, f *field, was, is any, path string, live bool) []Change {
+	a, b := get(was, f.path), get(is, f.path)
+	if reflect.DeepEqual(a, b) || f.kind == kindList && reflect.ValueOf(a).Len()+reflect.ValueOf(b).Len() == 0 {
+		return changes
+	}
+	return append(changes, Change{Path: path, Was: f.inWords(a), Is: f.inWords(b), Live: live})
+}
+
+// inWords is a value for a message.
+func (f *field) inWords(v any) string {
+	if items, ok := v.([]string); ok {
+		shown := make([]string, len(items))
+		for i, item := range items {
+			shown[i] = f.shown(item)
+		}
+		return f.format(shown)
+	}
+	if text := f.plain(v); text != "" {
+		return text
+	}
+	return `""`
+}
+
+func diffHosts(was, is []Host) []Change {
+	if !slices.EqualFunc(was, is, func(a, b Host) bool { return a.Match == b.Match }) {
+		counted := slices.ContainsFunc(slices.Concat(was, is), Host.counted)
+		return []Change{{Path: hostsPath, Was: matches(was), Is: matches(is), Live: !counted}}
+	}
+	var changes []Change
+	for i := range was {
+		for _, f := range hostFields() {
+			live := slices.Contains(hostKeys, f.path)
+			changes = diffRow(changes, &f, &was[i], &is[i], itemPath(hostsPath, i)+"."+f.path, live)
+		}
+	}
+	return changes
+}
+
+// counted reports whether something is kept count of under a rule.
+func (h Host) counted() bool { return h.MaxInFlight > 0 || !h.Cap.IsZero() || !h.Quota.IsZero() }
+
+func matches(hosts []Host) string {
+	names := make([]string, len(hosts))
+	for i := range hosts {
+		names[i] = hosts[i].Match
+	}
+	return "[" + strings.Join(names, ", ") + "]"
+}
+
+// Update is what a running crawl goes on with when its configuration is read again: was,
+// with the values of is for what may change while it runs. Applied are those changes, and
+// refused the others, whose old values stay. The error is that of a combination which
+// [Config.Validate] refuses.
+func Update(was, is *Config) (now Config, applied, refused []Change, err error) {
+	now = *was
+	now.Hosts = slices.Clone(was.Hosts)
+	for _, c := range Diff(was, is) {
+		if !c.Live {
+			refused = append(refused, c)
+			continue
+		}
+		applied = append(applied, c)
+		switch rule, key := hostOf(&now, c.Path); {
+		case c.Path == hostsPath:
+			now.Hosts = slices.Clone(is.Hosts)
+		case rule != nil:
+			other, _ := hostOf(is, c.Path)
+			set(rule, key, get(other, key))
+		default:
+			set(&now, c.Path, get(is, c.Path))
+		}
+	}
+	return now, applied, refused, now.Validate()
+}
+
+// hostOf is the rule that a path such as "hosts[2].max_rps" leads into, and the key in it;
+// nil for any other path.
+func hostOf(c *Config, path string) (rule *Host, key string) {
+	rest, ok := strings.CutPrefix(path, hostsPath+"[")
+	if !ok {
+		return nil, ""
+	}
+	var i int
+	if _, err := fmt.Sscanf(rest, "%d]", &i); err != nil || i >= len(c.Hosts) {
+		return nil, ""
+	}
+	_, key, _ = strings.Cut(rest, "].")
+	return &c.Hosts[i], key
+}

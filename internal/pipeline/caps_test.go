@@ -1,0 +1,325 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+// counter is a set of servers that notes when each request came and how many were open.
+type counter struct {
+	latency time.Duration
+	page    string // every page but the first
+	pages   int
+
+	mu       sync.Mutex // guards what follows
+	arrivals map[string][]time.Time
+	open     map[string]int
+	mostOpen map[string]int // of a host, and of all by the empty name
+}
+
+func (c *counter) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	c.enter(r.Host, 1)
+	defer c.enter(r.Host, -1)
+	if c.latency > 0 {
+		time.Sleep(c.latency)
+	}
+	switch r.URL.Path {
+	case "/robots.txt":
+		http.NotFound(rw, r)
+	case "/":
+		html(rw, links(c.pages-1))
+	default:
+		html(rw, c.page)
+	}
+}
+
+func (c *counter) enter(host string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n > 0 {
+		c.arrivals[host] = append(c.arrivals[host], time.Now())
+	}
+	for _, name := range []string{host, ""} {
+		c.open[name] += n
+		c.mostOpen[name] = max(c.mostOpen[name], c.open[name])
+	}
+}
+
+// cappedWorld is a crawl of hosts that bear anything, by 32 workers and an engine that
+// would ask each a hundred times a second.
+func cappedWorld(t *testing.T, c *counter, hosts ...string) *world {
+	t.Helper()
+	c.arrivals, c.open, c.mostOpen = map[string][]time.Time{}, map[string]int{}, map[string]int{}
+	all := map[string]http.Handler{}
+	for _, h := range hosts {
+		all[h] = c
+	}
+	net := fetchtest.Serve(t, all)
+	w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, MaxConnsPerHost: 100})
+	w.Concurrency, w.PerHost = 32, 20
+	w.limits.Strategy = "fixed"
+	w.limits.InitialRPS, w.limits.MaxRPS = 100, 100
+	return w
+}
+
+func seedsOf(hosts []string) (seeds []string) {
+	for _, h := range hosts {
+		seeds = append(seeds, "http://"+h+"/")
+	}
+	return seeds
+}
+
+// requireIdleWorkers fails the test if workers waited for permits, or were sent out in vain.
+func requireIdleWorkers(t *testing.T, p *Pipeline) {
+	t.Helper()
+	s := p.Snapshot()
+	require.LessOrEqual(t, s.Workers.WaitSeconds, 0.01*s.Workers.BusySeconds)
+	require.LessOrEqual(t, s.Returned, s.Requests/100)
+}
+
+// What each kind allows, told by the slowest and plainest means.
+var allowed = map[classic.Kind]func(t *testing.T, began time.Time, at []time.Time, c *counter, host string){
+	classic.KindTokenBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+		for i := range at {
+			for j := i; j < len(at); j++ {
+				require.LessOrEqual(t, float64(j-i+1), capPermits+at[j].Sub(at[i]).Seconds()*capPermits+1e-6)
+			}
+		}
+	},
+	classic.KindFixedWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
+		n := map[int64]int{}
+		for _, a := range at {
+			n[int64(a.Sub(began)/time.Second)]++
+		}
+		for window, count := range n {
+			require.LessOrEqual(t, count, capPermits, "window %d", window)
+		}
+	},
+	classic.KindSlidingWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
+		n := map[int64]float64{}
+		for _, a := range at {
+			window := int64(a.Sub(began) / time.Second)
+			elapsed := (a.Sub(began) % time.Second).Seconds()
+			n[window]++
+			require.LessOrEqual(t, n[window-1]*(1-elapsed)+n[window], capPermits+1e-6)
+		}
+	},
+	classic.KindSlidingWindowLog: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+		for i := range at[:len(at)-capPermits] {
+			require.GreaterOrEqual(t, at[i+capPermits].Sub(at[i]), time.Second)
+		}
+	},
+	classic.KindLeakyBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+		for i := range at[:len(at)-1] {
+			require.GreaterOrEqual(t, at[i+1].Sub(at[i]), time.Second/capPermits)
+		}
+	},
+	classic.KindConcurrency: func(t *testing.T, _ time.Time, _ []time.Time, c *counter, host string) {
+		require.Equal(t, capPermits, c.mostOpen[host], "as many as may be, and no more")
+	},
+}
+
+const capPermits = 5
+
+// Whatever the kind, no host is ever asked beyond its cap in a whole crawl, each comes
+// close to it, and no worker waits for it.
+func TestCapsHoldOverACrawl(t *testing.T) {
+	for _, kind := range classic.Kinds() {
+		t.Run(string(kind), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hosts := []string{"a.test", "b.test", "c.test"}
+				c := &counter{latency: 30 * time.Millisecond, pages: 60, page: "x"}
+				spec := classic.Spec{Kind: kind, Permits: capPermits, Per: time.Second}
+				if kind == classic.KindConcurrency {
+					spec.Per, c.latency = 0, time.Second
+				}
+				w := cappedWorld(t, c, hosts...)
+				w.limits.Hosts = []ratelimit.HostRule{{Match: "*.test", Cap: spec}}
+				p, err := w.crawl(t, seedsOf(hosts)...)
+				require.NoError(t, err)
+				requireEnd(t, p, EndDone)
+				took := time.Since(w.began)
+				for _, h := range hosts {
+					require.Len(t, c.arrivals[h], 61, "%s: each page once, and robots.txt", h)
+					require.True(t, slices.IsSortedFunc(c.arrivals[h], time.Time.Compare))
+					allowed[kind](t, w.began, c.arrivals[h], c, h)
+				}
+				require.Less(t, took, 16*time.Second, "61 requests at 5 a second take 12 s; robots.txt and the first page of slow hosts two more")
+				requireIdleWorkers(t, p)
+			})
+		})
+	}
+}
+
+// Evicting the states of hosts all the time lets nobody round a cap.
+func TestCapsHoldWhereStatesAreEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hosts []string
+		for i := range 12 {
+			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
+		}
+		c := &counter{pages: 30, page: "x"}
+		w := cappedWorld(t, c, hosts...)
+		w.limits.DomainStateTTL = 100 * time.Millisecond
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Cap: classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: capPermits, Per: time.Second}}}
+		p := w.build(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		swept := make(chan error)
+		go func() { swept <- w.Limiter.(*ratelimit.AdaptiveRateLimiter).Run(ctx) }()
+		require.NoError(t, w.run(t.Context(), t, p, seedsOf(hosts)...))
+		cancel()
+		require.ErrorIs(t, <-swept, context.Canceled)
+		require.Greater(t, p.Snapshot().Limiter.Evicted, uint64(5*len(hosts)), "between any two bursts")
+		for _, h := range hosts {
+			allowed[classic.KindSlidingWindowLog](t, w.began, c.arrivals[h], c, h)
+		}
+	})
+}
+
+// A host whose quota is spent is a blocked one: it does not hold the crawl up, and the
+// end says why.
+func TestQuotaEndsTheCrawlOfAHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a.test", "b.test"}
+		c := &counter{pages: 40, page: "x"}
+		w := cappedWorld(t, c, hosts...)
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: classic.Spec{Permits: 10, Per: 24 * time.Hour}}}
+		p, err := w.crawl(t, seedsOf(hosts)...)
+		require.NoError(t, err)
+		requireEnd(t, p, EndBlocked)
+		require.Len(t, c.arrivals["a.test"], 10, "robots.txt counts")
+		require.Len(t, c.arrivals["b.test"], 41)
+		require.Less(t, time.Since(w.began), time.Minute, "nobody waits for a day")
+		s := p.Snapshot()
+		i := slices.IndexFunc(s.Hosts, func(h frontier.HostState) bool { return h.Host == "a.test" })
+		require.True(t, s.Hosts[i].Blocked)
+		require.Equal(t, "quota", s.Hosts[i].Reason)
+		require.Equal(t, 31, s.Hosts[i].Queued)
+		require.Equal(t, w.began.Add(24*time.Hour), s.Hosts[i].Until)
+		_, reason := p.End()
+		day := w.began.Add(24 * time.Hour).Format(time.DateTime)
+		require.Equal(t, "the quota of a.test is used up, 31 URLs of it are left; the first may be asked again at "+day, reason)
+		requireIdleWorkers(t, p)
+	})
+}
+
+// A quota that comes back within MaxBlocked is waited for.
+func TestQuotaThatComesBackIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{pages: 40, page: "x"}
+		w := cappedWorld(t, c, "a.test")
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: classic.Spec{Permits: 10, Per: time.Minute}}}
+		p, err := w.crawl(t, "http://a.test/")
+		require.NoError(t, err)
+		requireEnd(t, p, EndDone)
+		require.Len(t, c.arrivals["a.test"], 41)
+		require.Equal(t, 4*time.Minute, time.Since(w.began).Truncate(time.Second))
+	})
+}
+
+// The most of a host's requests that are out is its rule's, or PerHost's if that is less.
+func TestMaxInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a.test", "b.test", "c.test"}
+		c := &counter{latency: time.Second, pages: 60, page: "x"}
+		w := cappedWorld(t, c, hosts...)
+		w.PerHost = 6
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", MaxInFlight: 2}, {Match: "b.test", MaxInFlight: 50}}
+		p, err := w.crawl(t, seedsOf(hosts)...)
+		require.NoError(t, err)
+		require.Equal(t, 2, c.mostOpen["a.test"])
+		require.Equal(t, 6, c.mostOpen["b.test"])
+		require.Equal(t, 6, c.mostOpen["c.test"])
+		requireIdleWorkers(t, p)
+	})
+}
+
+// Of 32 workers as many are at work as the cap lets, all the time, and none waits.
+func TestGlobalConcurrencyUnderManyWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hosts []string
+		for i := range 10 {
+			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
+		}
+		c := &counter{latency: 100 * time.Millisecond, pages: 50, page: "x"}
+		w := cappedWorld(t, c, hosts...)
+		w.limits.GlobalConcurrency = 7
+		p, err := w.crawl(t, seedsOf(hosts)...)
+		require.NoError(t, err)
+		requireEnd(t, p, EndDone)
+		require.Equal(t, 7, c.mostOpen[""])
+		require.Less(t, time.Since(w.began).Seconds(), 510*0.1/7*1.05)
+		requireIdleWorkers(t, p)
+	})
+}
+
+// The bytes of all hosts together come to the cap, in a crawl whose pages are far larger
+// than what a second brings for each worker.
+func TestGlobalBytesOverACrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hosts := []string{"a.test", "b.test", "c.test", "d.test"}
+		const size, rate = 40_000, 1 << 20
+		c := &counter{latency: 50 * time.Millisecond, pages: 100, page: strings.Repeat("x", size)}
+		w := cappedWorld(t, c, hosts...)
+		w.limits.GlobalBytes = rate
+		p, err := w.crawl(t, seedsOf(hosts)...)
+		require.NoError(t, err)
+		requireEnd(t, p, EndDone)
+		s := p.Snapshot()
+		require.Greater(t, s.WireBytes, int64(396*size))
+		took := time.Since(w.began).Seconds()
+		require.LessOrEqual(t, float64(s.WireBytes), rate*(took+1)+32*size)
+		require.GreaterOrEqual(t, float64(s.WireBytes), 0.9*rate*took)
+		requireIdleWorkers(t, p)
+	})
+}
+
+// While all hosts wait for one token, they are not asked one after another.
+func TestGlobalRateAsksOneHostAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hosts []string
+		for i := range 200 {
+			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
+		}
+		c := &counter{pages: 3, page: "x"}
+		w := cappedWorld(t, c, hosts...)
+		w.limits.GlobalRPS = 20
+		p := w.build(t)
+		asked := &askedLimiter{Limiter: w.Limiter}
+		p.cfg.Limiter = asked
+		w.Limiter = asked
+		p, err := New(w.Config)
+		require.NoError(t, err)
+		require.NoError(t, w.run(t.Context(), t, p, seedsOf(hosts)...))
+		requests := p.Snapshot().Requests
+		require.EqualValues(t, 800, requests)
+		require.Less(t, asked.n, 6*requests)
+		requireIdleWorkers(t, p)
+	})
+}
+
+// askedLimiter counts how often Discovery asks when a host may be asked.
+type askedLimiter struct {
+	Limiter
+	n int64
+}
+
+func (a *askedLimiter) ReadyAt(host string, ahead, all int) (time.Time, ratelimit.Limit) {
+	a.n++
+	return a.Limiter.ReadyAt(host, ahead, all)
+}

@@ -1,0 +1,104 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// jointly lets all hosts together be asked at one instant, and counts who asks.
+type jointly struct {
+	free time.Time
+	why  ratelimit.Limit
+	n    int
+}
+
+func (j *jointly) ReadyAt(string, int, int) (time.Time, ratelimit.Limit) {
+	j.n++
+	return j.free, j.why
+}
+
+// While all hosts wait together only the first asks, each keeps its place, and a slot that
+// is freed has it ask again.
+func TestHostsThatWaitTogetherAskOnce(t *testing.T) {
+	for _, why := range []ratelimit.Limit{ratelimit.LimitGlobal, ratelimit.LimitGlobalConcurrency, ratelimit.LimitGlobalBytes} {
+		p := &jointly{why: why}
+		f := open(t, Config{Pacer: p})
+		for i := range 20 {
+			add(t, f, start, fmt.Sprintf("http://h%d.test/", i))
+		}
+		first := next(t, f, start)
+		require.Equal(t, "h0.test", first.Host())
+		p.free, p.n = at(time.Second), 0
+		wantNone(t, f, start, at(time.Second))
+		wantNone(t, f, at(500*time.Millisecond), at(time.Second))
+		require.Equal(t, 1, p.n)
+		for _, h := range f.Hosts(at(500*time.Millisecond), 20) {
+			if h.Queued > 0 {
+				require.Equal(t, why.String(), h.Reason, h.Host)
+				require.Equal(t, at(time.Second), h.Until, h.Host)
+				require.False(t, h.Blocked, "nobody refuses")
+			}
+		}
+		require.False(t, f.Blocked(at(500*time.Millisecond)).Whole)
+		p.free = at(600 * time.Millisecond)
+		f.Freed(at(600*time.Millisecond), first, time.Second)
+		for i := 1; i < 20; i++ {
+			require.Equal(t, fmt.Sprintf("h%d.test", i), next(t, f, at(600*time.Millisecond)).Host(), "first come, first served")
+		}
+	}
+}
+
+// A limit of one host holds no other up.
+func TestAHostsOwnLimitHoldsNobodyElse(t *testing.T) {
+	for _, why := range []ratelimit.Limit{ratelimit.LimitCap, ratelimit.LimitQuota, ratelimit.LimitShared, ratelimit.LimitLearned} {
+		p := newPaced()
+		p.why = why
+		p.free["a.test"] = at(time.Hour)
+		f := open(t, Config{Pacer: p})
+		add(t, f, start, "http://a.test/", "http://b.test/")
+		require.Equal(t, "b.test", next(t, f, start).Host())
+		wantNone(t, f, start, at(time.Hour))
+		require.Equal(t, why == ratelimit.LimitQuota, f.Hosts(start, 1)[0].Blocked, why)
+	}
+}
+
+// A host that waits for its turn at the shared slots keeps the turn while all wait.
+func TestHoldKeepsTheTurnOfTheCalled(t *testing.T) {
+	p := &jointly{why: ratelimit.LimitGlobal}
+	f := open(t, Config{Pacer: p, Slots: 2})
+	add(t, f, start, "http://a.test/", "http://b.test/", "http://c.test/")
+	a := next(t, f, start)
+	wantNone(t, f, start, time.Time{}) // b and c are parked: new hosts have half of the slots
+	p.free = at(time.Minute)
+	f.Freed(at(time.Second), a, 0)
+	f.Return(at(time.Second), a, false)
+	wantNone(t, f, at(time.Second), at(time.Minute))
+	require.Equal(t, "b.test", next(t, f, at(time.Minute)).Host(), "called first")
+}
+
+func TestInFlightBoundsSlots(t *testing.T) {
+	asked := 0
+	f := open(t, Config{PerHost: 3, InFlight: func(host string) int {
+		asked++
+		return map[string]int{"a.test": 1, "b.test": 9}[host]
+	}})
+	for _, h := range []string{"a", "b", "c"} {
+		for i := range 5 {
+			add(t, f, start, fmt.Sprintf("http://%s.test/%d", h, i))
+		}
+	}
+	got := map[string]int{}
+	for l, _ := f.Next(start); l != nil; l, _ = f.Next(start) {
+		got[l.Host()]++
+	}
+	require.Equal(t, map[string]int{"a.test": 1, "b.test": 3, "c.test": 3}, got)
+	require.Equal(t, 3, asked, "once for each host")
+	for _, h := range f.Hosts(start, 3) {
+		require.Equal(t, map[string]string{"a.test": "max_in_flight", "b.test": "per_host_max", "c.test": "per_host_max"}[h.Host], h.Reason)
+	}
+}

@@ -1,0 +1,55 @@
+package frontier
+
+import (
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// nameOf is the name under which the limiter paces a URL's host, so that one budget is
+// one queue: http://a.test:443 is https://a.test.
+func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
+
+// host finds or makes the host of a name. It is nil when MaxHosts are known and every
+// one has work, or would lose its page budget by being forgotten. A forgotten host
+// begins again as a new one, which is the more careful way to treat it.
+func (f *Memory) host(name string) *host {
+	if h := f.hosts[name]; h != nil {
+		return h
+	}
+	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
+		return nil
+	}
+	h := &host{name: name, index: -1, strikeAfter: f.cfg.StrikeAfter, slots: f.slots(name)}
+	f.hosts[name] = h
+	f.counts.hosts.Store(int64(len(f.hosts)))
+	return h
+}
+
+// forget drops the host that has been without work the longest.
+func (f *Memory) forget() bool {
+	if f.cfg.MaxPagesPerHost > 0 {
+		return false
+	}
+	for len(f.idle) > 0 {
+		h := f.idle[0]
+		f.idle[0] = nil
+		f.idle = f.idle[1:]
+		h.idle = false
+		if !h.busy() {
+			delete(f.hosts, h.name)
+			return true
+		}
+	}
+	return false
+}
+
+// slots is how many leases a host may have out.
+func (f *Memory) slots(name string) int32 {
+	n := f.cfg.PerHost
+	if f.cfg.InFlight != nil {
+		if own := f.cfg.InFlight(name); own > 0 {
+			n = min(n, own)
+		}
+	}
+	return int32(n)
+}

@@ -1,0 +1,62 @@
+package frontier
+
+import "time"
+
+// A limit refuses whoever comes at the wrong moment; a page that always answers 429 is
+// refused whatever the moment. To whoever cannot see URLs both look alike, and the second
+// would be paced like the first: down to nothing. So a URL that was refused stands back,
+// and is tried again when the host has served many others at its pace. It is a suspect
+// then: refused once more between two that are served, it is the URL that is refused. One
+// at a time, so that each is judged by others.
+
+// Blame is whose affair a suspect's refusal was.
+type Blame uint8
+
+// The ways to judge it.
+const (
+	BlameOpen Blame = iota // nobody has been asked since
+	BlameHost              // others were refused too, or there are none to compare with
+	BlameURL               // what was sent before and after it was served
+)
+
+// watch makes a suspect of a lease of a page that many others have passed. Where other
+// URLs were refused too there is a limit, or there are several such pages: whoever is met
+// by a limit twice is less likely to be met by it three times, so the second refusal is
+// the host's there, and a strike. A suspect too is a page that is known to be refused by
+// itself and has no others left to be compared with.
+func (f *Memory) watch(l *Lease) {
+	h := l.host
+	l.failedAt = h.failedAt
+	shown := h.refusals == 1 || l.Strikes > 0
+	if l.Kind == Page && l.since > 0 && (h.alone(&l.Item) || shown && h.passed(&l.Item) && !h.failing()) {
+		l.Suspect, h.suspect = true, l
+	}
+}
+
+// alone reports whether a URL that is known to be refused by itself has only such as may be
+// like it left for company.
+func (h *host) alone(it *Item) bool { return it.Strikes > 0 && h.fifo.len()+len(h.later) == 0 }
+
+// Blame judges the refusal of a suspect by what is known now. While it is [BlameOpen] the
+// lease stays out; its slot is freed.
+func (f *Memory) Blame(l *Lease) Blame {
+	h := l.host
+	switch {
+	case h.failedAt != l.failedAt:
+		return BlameHost
+	case h.servedAt > l.seq:
+		return BlameURL
+	case len(h.out) > 0 || h.fifo.len() > 0:
+		return BlameOpen
+	case h.alone(&l.Item):
+		return BlameURL // shown before, and nobody is left to show it again
+	}
+	return BlameHost
+}
+
+// Refused queues the URL of a suspect again, not before an instant, since it is the URL
+// that was refused. It is a strike, and nothing is held against the host.
+func (f *Memory) Refused(now time.Time, l *Lease, notBefore time.Time) {
+	f.finish(now, l)
+	f.refusedAgain(l.host, l.Item, true, now, notBefore)
+}

@@ -1,0 +1,101 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// suspected is a frontier whose /bad is out as a suspect, after three pages were served.
+func suspected(t *testing.T, pages int) (f *Memory, bad *Lease) {
+	t.Helper()
+	f = open(t, Config{StrikeAfter: 3})
+	add(t, f, start, "http://a.test/bad")
+	for i := range pages {
+		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
+	}
+	bad = next(t, f, start)
+	require.False(t, bad.Suspect, "the first time")
+	f.Freed(start, bad, time.Millisecond)
+	f.NotNow(start, bad, start)
+	for range 3 {
+		l := next(t, f, start)
+		require.NotEqual(t, "/bad", l.URL.Path(), "the trial after a refusal is another URL")
+		end(f, start, l)
+	}
+	bad = next(t, f, start)
+	require.Equal(t, "/bad", bad.URL.Path())
+	require.True(t, bad.Suspect)
+	f.Freed(start, bad, time.Millisecond)
+	return f, bad
+}
+
+// A suspect's refusal is the URL's when what is sent next is served, and the host's when
+// that is refused too or there is nothing to compare with.
+func TestBlame(t *testing.T) {
+	f, bad := suspected(t, 6)
+	require.Equal(t, BlameOpen, f.Blame(bad))
+	l := next(t, f, start)
+	require.Equal(t, "/3", l.URL.Path())
+	f.Freed(start, l, time.Millisecond)
+	require.Equal(t, BlameOpen, f.Blame(bad), "not answered yet")
+	f.Outcome(l, outcome.OK, true)
+	f.Done(start, l)
+	require.Equal(t, BlameURL, f.Blame(bad))
+	f.Refused(start, bad, at(time.Minute))
+	end(f, start, next(t, f, start))
+	end(f, start, next(t, f, start))
+	wantNone(t, f, start, at(time.Minute))
+	bad = next(t, f, at(time.Minute))
+	require.Equal(t, uint8(1), bad.Strikes)
+	require.True(t, bad.Suspect, "nobody is left to show it again")
+	f.Freed(start, bad, time.Millisecond)
+	require.Equal(t, BlameURL, f.Blame(bad))
+}
+
+func TestBlameOfHost(t *testing.T) {
+	f, bad := suspected(t, 6)
+	l := next(t, f, start)
+	f.Freed(start, l, time.Millisecond)
+	f.NotNow(start, l, start)
+	require.Equal(t, BlameHost, f.Blame(bad))
+	f.NotNow(start, bad, start)
+
+	f, bad = suspected(t, 3)
+	require.Equal(t, BlameHost, f.Blame(bad), "there is nobody to compare with")
+}
+
+// Of the URLs that a host refuses one at a time is a suspect, and where it refuses several
+// the second refusal of each is the host's.
+func TestOneSuspectAtATime(t *testing.T) {
+	f := open(t, Config{StrikeAfter: 3})
+	add(t, f, start, "http://a.test/bad", "http://a.test/worse")
+	for range 2 {
+		l := next(t, f, start)
+		f.Freed(start, l, time.Millisecond)
+		f.NotNow(start, l, start)
+	}
+	for i := range 9 {
+		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
+	}
+	for range 3 {
+		end(f, start, next(t, f, start))
+	}
+	bad, worse := next(t, f, start), next(t, f, start)
+	require.Equal(t, "/bad/worse", bad.URL.Path()+worse.URL.Path())
+	require.False(t, bad.Suspect || worse.Suspect)
+	for _, l := range []*Lease{bad, worse} {
+		f.Freed(start, l, time.Millisecond)
+		f.NotNow(start, l, start)
+	}
+	for range 3 {
+		end(f, start, next(t, f, start))
+	}
+	bad = next(t, f, start)
+	require.True(t, bad.Suspect)
+	require.NotEqual(t, "/worse", next(t, f, start).URL.Path())
+}

@@ -1,0 +1,77 @@
+package ratelimit
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// unhurried makes rules under which nobody waits for the engine; see ample.
+func unhurried(r *rules) {
+	r.start, r.floor, r.ceiling, r.capacity = 1e9*perSecond, 1e9*perSecond, 1e9*perSecond, 1000*token
+}
+
+// A capped host's grant costs no memory either.
+func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
+	for _, kind := range classic.Kinds() {
+		spec := classic.Spec{Kind: kind, Permits: 1e9, Per: time.Second}
+		switch kind {
+		case classic.KindConcurrency:
+			spec.Per = 0
+		case classic.KindSlidingWindowLog:
+			spec.Per = time.Millisecond // or the log would grow all the while
+		}
+		c := DefaultConfig()
+		c.Strategy = control.NameFixed
+		c.GlobalConcurrency, c.GlobalBytes = 1000, 1<<40
+		c.Hosts = []HostRule{{Match: "*", Cap: spec, Quota: classic.Spec{Permits: 1e9, Per: 24 * time.Hour}, MaxInFlight: 1000}}
+		l := mustNew(t, c)
+		unhurried(&l.laid.Load().hosts[0].rules)
+		ctx := t.Context()
+		visit := func() {
+			p, err := l.Acquire(ctx, host)
+			if err != nil {
+				return
+			}
+			l.Feedback(host, Feedback{StatusCode: 200, Latency: 20 * time.Millisecond})
+			l.ChargeBytes(1000)
+			p.Release()
+			l.ReadyAt(host, 1, 1)
+		}
+		for range 5000 { // a log grows to what is in view
+			visit()
+		}
+		if n := testing.AllocsPerRun(1000, visit); n != 0 {
+			t.Errorf("%s: a grant allocates %v times, want 0", kind, n)
+		}
+	}
+}
+
+// BenchmarkCapped shows what caps add to a grant: none for a host without, and two
+// limiters' worth with a cap and a quota.
+func BenchmarkCapped(b *testing.B) {
+	for name, rule := range map[string]HostRule{
+		"none":  {Match: "b.test", Cap: classic.Spec{Permits: 1e9, Per: time.Second}},
+		"cap":   {Match: host, Cap: classic.Spec{Permits: 1e9, Per: time.Second}},
+		"quota": {Match: host, Cap: classic.Spec{Permits: 1e9, Per: time.Second}, Quota: classic.Spec{Permits: 1e12, Per: time.Hour}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := DefaultConfig()
+			c.Hosts = []HostRule{rule}
+			l := mustNew(b, c)
+			unhurried(&l.laid.Load().base)
+			unhurried(&l.laid.Load().hosts[0].rules)
+			b.ReportAllocs()
+			for b.Loop() {
+				p, err := l.Acquire(context.Background(), host)
+				if err != nil {
+					b.Fatal(err)
+				}
+				p.Release()
+			}
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+func TestGlobalConcurrencyOfManyHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bubbleLimiter(t, func(c *Config) { c.GlobalConcurrency = 5 })
+		var open, most atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 32 {
+			wg.Go(func() {
+				for j := range 20 {
+					p, err := l.Acquire(t.Context(), fmt.Sprintf("h%d.test", (i+j)%7))
+					require.NoError(t, err)
+					most.Store(max(most.Load(), open.Add(1)))
+					time.Sleep(time.Duration(i+1) * time.Millisecond)
+					open.Add(-1)
+					p.Release()
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 5, most.Load())
+		require.EqualValues(t, 5, l.Snapshot().Caps[0].Left)
+	})
+}
+
+// Bytes are charged when they are known: nobody goes while there is a debt, and what is
+// out counts for what such answers bring.
+func TestGlobalBytes(t *testing.T) {
+	r := capped(t, HostRule{}, func(c *Config) { c.GlobalBytes = 1000 })
+	p, ok := r.grant(host)
+	require.True(t, ok)
+	r.ChargeBytes(3000)
+	p.Release()
+	r.wantReady(host, 0, 2001*time.Millisecond, LimitGlobalBytes) // 2000 in debt, and one byte
+	r.wantReady("b.test", 0, 2001*time.Millisecond, LimitGlobalBytes)
+	require.Zero(t, r.grants(host, false))
+	r.to(2001 * time.Millisecond)
+	require.Equal(t, 1, r.grants(host, false), "the next may bring 3000 again")
+	r.wantReady(host, 0, 3000*time.Millisecond, LimitGlobalBytes)
+	r.to(3 * time.Second)
+	require.Equal(t, 100, r.grants(host, true), "a full bucket is what can be had at most")
+	r.ChargeBytes(0)
+	r.ChargeBytes(-5)
+	r.wantReady(host, 0, 0, LimitNone)
+	newRig(t, nil).ChargeBytes(10) // nothing to charge
+}
+
+// A quarter of an hour of answers of any size comes to the rate and no more than what was
+// out at the end.
+func TestGlobalBytesOverTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, workers = 100_000, 16
+		l := bubbleLimiter(t, func(c *Config) { c.GlobalBytes = rate })
+		begun := time.Now()
+		var sum atomic.Int64
+		var wg sync.WaitGroup
+		for i := range workers {
+			wg.Go(func() {
+				for j := 0; time.Since(begun) < 15*time.Minute; j++ {
+					p, err := l.Acquire(t.Context(), fmt.Sprintf("h%d.test", i%3))
+					require.NoError(t, err)
+					time.Sleep(20 * time.Millisecond)
+					n := int64(1000 + (i*7919+j*104729)%50_000)
+					sum.Add(n)
+					l.ChargeBytes(n)
+					p.Release()
+				}
+			})
+		}
+		wg.Wait()
+		took := time.Since(begun).Seconds()
+		require.LessOrEqual(t, float64(sum.Load()), rate*(took+1)+workers*51_000)
+		require.GreaterOrEqual(t, float64(sum.Load()), 0.95*rate*took)
+	})
+}
+
+func TestGlobalCapsAreFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bubbleLimiter(t, func(c *Config) { c.GlobalBytes, c.GlobalRPS = 1000, 50 })
+		l.ChargeBytes(6000)
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				p, err := l.Acquire(t.Context(), fmt.Sprintf("h%d.test", i))
+				require.NoError(t, err)
+				order = append(order, i)
+				p.Release()
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
+	})
+}
+
+// One place that is promised and one that is taken are told apart.
+func TestGlobalConcurrencyForecast(t *testing.T) {
+	r := capped(t, HostRule{}, func(c *Config) { c.GlobalConcurrency = 2 })
+	r.wantReady(host, 0, 0, LimitNone)
+	r.wantReady(host, 1, 0, LimitNone)
+	r.wantReady(host, 2, soon, LimitGlobalConcurrency)
+	p, _ := r.grant(host)
+	_, _ = r.grant("b.test")
+	r.wantReady(host, 0, lookAgain, LimitGlobalConcurrency)
+	require.Equal(t, "all hosts together: at most 2 requests out at a time, nothing left", r.see(host).Reason)
+	p.Release()
+	r.wantReady(host, 0, 0, LimitNone)
+}
+
+// A shared limiter may be emptied between the look and the grant: then the budget's token
+// and place are given back.
+func TestAGrantThatFailsGivesBack(t *testing.T) {
+	r := capped(t, HostRule{Cap: classic.Spec{Permits: 1, Per: time.Hour}}, func(c *Config) { c.GlobalConcurrency, c.GlobalRPS = 2, 1 })
+	sh := shares{scopeGlobal: r.shared.global}
+	ticket, ok := r.shared.tryTake(&sh, r.now())
+	require.True(t, ok)
+	_, ok = r.shared.tryTake(&sh, r.now())
+	require.False(t, ok)
+	r.shared.giveBack(&sh, r.now(), ticket)
+	require.EqualValues(t, 2, r.Snapshot().Caps[0].Left)
+	require.Equal(t, 1, r.grants(host, true))
+}
+
+// One who is woken too late takes nothing with him.
+func TestAWaiterPastHisDeadlineTakesNothing(t *testing.T) {
+	r := capped(t, HostRule{}, func(c *Config) { c.GlobalRPS, c.GlobalConcurrency = 1, 1 })
+	r.to(time.Second)
+	s := r.lock(host)
+	defer s.mu.Unlock()
+	now := s.nowLocked()
+	w := &waiter{domain: host, wake: make(chan struct{}, 1), deadline: now - 1}
+	s.joinLocked(w)
+	_, _, err := s.turnLocked(t.Context(), w, now)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Nil(t, s.line)
+	sh := s.sharesLocked()
+	_, ok := r.shared.tryTake(&sh, now)
+	require.True(t, ok, "the token and the place are still there")
+}
+
+// Those who wait take of the cap when their turn comes.
+func TestWaitersAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bubbleLimiter(t, func(c *Config) {
+			c.Hosts[0].Cap = classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 2, Per: time.Second}
+		})
+		begun := time.Now()
+		var at []time.Duration
+		var wg sync.WaitGroup
+		for range 7 {
+			wg.Go(func() {
+				p, err := l.Acquire(t.Context(), host)
+				require.NoError(t, err)
+				at = append(at, time.Since(begun))
+				p.Release()
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, []time.Duration{0, 0, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second}, at)
+	})
+}

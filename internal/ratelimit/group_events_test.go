@@ -1,0 +1,85 @@
+package ratelimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// That hosts are paced as one, and that they are no longer, is told once each, with whom
+// it rests on and why, to the hook and in the snapshot.
+func TestEventsOfGroups(t *testing.T) {
+	var told []Event
+	b := newBlock(t, 20, 1, func(c *Config) {
+		c.OnEvent = func(e Event) {
+			if e.Cause == control.CauseMerged || e.Cause == control.CauseParted {
+				told = append(told, e)
+			}
+		}
+	})
+	common := &leaky{rate: 20, burst: 10}
+	b.limitOf = func(int) *leaky { return common }
+	b.tell()
+	b.run(t, 2*time.Minute, 0)
+	require.Len(t, told, 1)
+	e := told[0]
+	require.Equal(t, control.CauseMerged, e.Cause)
+	require.Equal(t, "ip:192.0.2.1", e.Domain)
+	require.Greater(t, len(e.Hosts), 1)
+	require.IsIncreasing(t, e.Hosts)
+	require.Subset(t, hostNames(b), e.Hosts)
+	require.InDelta(t, 20, e.ToRPS, 5)
+	require.Regexp(t, `^20 hosts at this address are limited as one and paced together, at about [\d.]+/s for all: h\d.* were refused at the same times, and a trial `, e.Text)
+	require.Equal(t, told, b.Snapshot().GroupEvents)
+
+	free, tight := &leaky{rate: 1e6, burst: 1e6}, &leaky{rate: 0.2}
+	b.limitOf = func(i int) *leaky {
+		if i == 0 {
+			return tight
+		}
+		return free
+	}
+	b.run(t, 6*time.Minute, 0)
+	require.Len(t, told, 2)
+	e = told[1]
+	require.Equal(t, control.CauseParted, e.Cause)
+	require.Equal(t, []string{"h0.test"}, e.Hosts)
+	require.Equal(t, "20 hosts at this address are paced one by one again: h0.test was refused again and again while the others were served", e.Text)
+	require.Equal(t, told, b.Snapshot().GroupEvents)
+}
+
+func hostNames(b *block) (names []string) {
+	for _, h := range b.hosts {
+		names = append(names, h.name)
+	}
+	return names
+}
+
+// The events of groups are bounded; a hook that comes late is told the last.
+func TestGroupNewsAreBounded(t *testing.T) {
+	var n groupNews
+	for i := range 3 * keptEvents {
+		n.note(groupNote{members: i})
+	}
+	require.Len(t, n.notes, keptEvents)
+	list := n.untold()
+	require.Len(t, list, keptEvents)
+	require.Equal(t, 3*keptEvents-1, list[keptEvents-1].members)
+	require.Empty(t, n.untold())
+	n.note(groupNote{members: 99})
+	require.Equal(t, []groupNote{{members: 99}}, n.untold())
+}
+
+func TestSomeOf(t *testing.T) {
+	for want, hosts := range map[string][]string{
+		"a":                    {"a"},
+		"a and b":              {"a", "b"},
+		"a, b, c and d":        {"a", "b", "c", "d"},
+		"a, b, c and 2 others": {"a", "b", "c", "d", "e"},
+	} {
+		require.Equal(t, want, someOf(hosts))
+	}
+}

@@ -1,0 +1,133 @@
+package ratelimit
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+func rulesOf(c Config) Rules {
+	return Rules{InitialRPS: c.InitialRPS, MinRPS: c.MinRPS, MaxRPS: c.MaxRPS, MinDelay: c.MinDelay, Hosts: c.Hosts}
+}
+
+// New rules hold at once: for who is known, who waits and who comes.
+func TestSetRules(t *testing.T) {
+	r := newRig(t, fast)
+	r.request(host, ok(time.Millisecond))
+	_, granted := r.grant(host)
+	require.False(t, granted)
+	r.wantReady(host, 0, 10*time.Millisecond, LimitRule)
+
+	laws := rulesOf(r.cfg)
+	laws.MinDelay = 3 * time.Second
+	require.NoError(t, r.SetRules(laws))
+	r.wantReady(host, 0, 3*time.Second, LimitRule)
+	r.request("new.test", ok(time.Millisecond))
+	r.wantReady("new.test", 0, 3*time.Second, LimitRule)
+
+	laws.Hosts = []HostRule{{Match: host, MinDelay: -1, MaxRPS: 2}}
+	require.NoError(t, r.SetRules(laws))
+	r.wantReady(host, 0, 500*time.Millisecond, LimitRule)
+	r.wantReady("new.test", 0, 3*time.Second, LimitRule)
+
+	laws.Hosts, laws.MinDelay = nil, 0
+	require.NoError(t, r.SetRules(laws))
+	r.wantReady(host, 0, 10*time.Millisecond, LimitRule)
+}
+
+// What a host ordered is no rule, and stays.
+func TestSetRulesKeepsOrders(t *testing.T) {
+	r := newRig(t, fast)
+	r.request(host, Feedback{StatusCode: 429, RetryAfter: time.Minute})
+	laws := rulesOf(r.cfg)
+	laws.MaxRPS, laws.InitialRPS = 1000, 1000
+	require.NoError(t, r.SetRules(laws))
+	r.wantReady(host, 0, time.Minute, LimitRetryAfter)
+}
+
+func TestSetRulesRefuses(t *testing.T) {
+	ten := classic.Spec{Kind: classic.KindFixedWindow, Permits: 10, Per: time.Hour}
+	capped := []HostRule{{Match: "a.test", Cap: ten}, {Match: "*", MaxRPS: 5}}
+	for _, tc := range []struct {
+		name   string
+		was    []HostRule
+		change func(*Rules)
+		want   string
+	}{
+		{"a bad rate", nil, func(r *Rules) { r.MaxRPS = -1 }, "MaxRPS"},
+		{"a bad match", nil, func(r *Rules) { r.Hosts = []HostRule{{Match: "/"}} }, "Hosts[0].Match"},
+		{"a new cap", nil, func(r *Rules) { r.Hosts = capped[:1] }, "rules cannot come, go"},
+		{"a cap that goes", capped, func(r *Rules) { r.Hosts = capped[1:] }, "rules cannot come, go"},
+		{"another cap", capped, func(r *Rules) {
+			r.Hosts = []HostRule{{Match: "a.test", Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 99, Per: time.Hour}}, capped[1]}
+		}, "Hosts[0]: MaxInFlight, Cap and Quota"},
+		{"a bound in flight", capped, func(r *Rules) { r.Hosts = []HostRule{capped[0], {Match: "*", MaxInFlight: 1}} }, "Hosts[1]: MaxInFlight"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, func(c *Config) { fast(c); c.Hosts = tc.was })
+			r.request(host, ok(time.Millisecond))
+			before := r.laid.Load()
+			laws := rulesOf(r.cfg)
+			tc.change(&laws)
+			require.ErrorContains(t, r.SetRules(laws), tc.want)
+			require.Same(t, before, r.laid.Load())
+		})
+	}
+}
+
+// A cap goes on counting what it had granted.
+func TestSetRulesKeepsCaps(t *testing.T) {
+	capped := HostRule{Match: host, Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 3, Per: time.Hour}}
+	r := newRig(t, func(c *Config) { fast(c); c.Hosts = []HostRule{capped} })
+	for i := range 2 {
+		r.to(time.Duration(i) * time.Second)
+		r.request(host, ok(time.Millisecond))
+	}
+	capped.MaxRPS = 50
+	laws := rulesOf(r.cfg)
+	laws.Hosts = []HostRule{capped}
+	require.NoError(t, r.SetRules(laws))
+	r.to(3 * time.Second)
+	r.request(host, ok(time.Millisecond))
+	r.to(4 * time.Second)
+	_, granted := r.grant(host)
+	require.False(t, granted, "the fourth of three")
+	r.wantReady(host, 0, time.Hour, LimitCap)
+}
+
+// Whoever acquires meanwhile meets old rules or new ones, and no race.
+func TestSetRulesUnderConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		fast(&cfg)
+		l, err := New(cfg)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for range 200 {
+					permit, err := l.Acquire(t.Context(), string(rune('a'+i%4))+".test")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					l.Feedback(string(rune('a'+i%4))+".test", ok(time.Millisecond))
+					permit.Release()
+				}
+			})
+		}
+		laws := rulesOf(cfg)
+		for i := range 50 {
+			time.Sleep(20 * time.Millisecond)
+			laws.MaxRPS = float64(100 + i)
+			require.NoError(t, l.SetRules(laws))
+		}
+		wg.Wait()
+		require.InDelta(t, 149, l.laid.Load().base.ceiling.rps(), 0.1)
+	})
+}
