@@ -53,6 +53,9 @@ const (
 	// steadyFor is how long the same rate must have gone well to be nearly right: even a
 	// large burst allowance is used up by then.
 	steadyFor = 20 * time.Second
+	// noBurst is more than a host admits beyond its rate that allows for none: a request
+	// that came early, and one that jitter brought.
+	noBurst = 2
 	// mostShort bounds the halvings of short cycles: a 256th is slow enough for anyone.
 	mostShort = 8
 )
@@ -159,6 +162,12 @@ func (s *steer) judgeGrown() finding {
 		return guessed
 	}
 	s.ceil = s.proven
+	if extra := (s.probedRate() - s.proven) * seconds(s.sentAt.Sub(s.probeAt)); extra < noBurst {
+		// There is no burst allowance to tell of, so a cycle that rose from below has wasted
+		// some of the rate, and what was refused is nearer to it than its mean.
+		s.ceil = max(s.proven, 0.8*s.failRate)
+		s.provisional = s.ceil > s.proven
+	}
 	return measured
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -139,4 +140,9 @@ func TestSameHistorySamePlan(t *testing.T) {
 	for _, name := range Names() {
 		require.Equal(t, run(name), run(name), name)
 	}
+}
+
+// A host's strategy fits into the allocator's class of a KiB, whatever ideas it has.
+func TestSteerIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(steer{}), uintptr(1024))
 }

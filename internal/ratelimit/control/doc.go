@@ -90,12 +90,14 @@
 //	steer.go     steer: the modes, and what an answer does to each part
 //	ceiling.go   what a pause teaches: bucket, quota, block, guess
 //	window.go    the length and the content of a quota's window
+//	bucket.go    a bucket behind long orders: two refusals are two equations
 //	search.go    the ways up: search, climb, creep, probe; budget and peace
 //	hold.go      the pause, the trial and the way back
 //	noise.go     broken pages told from overload
 //	queue.go     the latency guard: a queue is met before anything is refused
 //	quota.go     the host's own word
-//	flight.go    requests in flight: Little's law, and hosts that bound connections
+//	flight.go    requests in flight: Little's law, hosts that bound connections, and
+//	             what a sender makes up for whose machine was late
 //	history.go   what was admitted when, over eleven minutes, in 192 bytes
 //	explain.go   the plan's reason in words
 //	guard.go     the classic circuit breaker, around the laws that follow

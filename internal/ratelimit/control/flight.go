@@ -15,9 +15,34 @@ type flight struct {
 	startAt   clock.Instant    // of the first grant
 	lastSent  clock.Instant    // of the latest grant
 	starvedAt clock.Instant    // of the latest that could have gone seconds before
-	second    int64            // the latest second with a grant
+	second    int32            // the latest second with a grant
 	sent      [busySpan]uint16 // grants by second
+	missed    float32          // requests that the sender's machine was too late for
 	doors     doors
+}
+
+const (
+	// makeUp is how much faster than planned a sender goes that was late. The requests it
+	// missed were not used by anybody, and the limiter has saved them up.
+	makeUp = 1.25
+	// mostMissed is what the smallest burst allowance in common use saves up.
+	mostMissed = 5
+	// stalled is the longest that a machine with other work lets a goroutine wait. Who is
+	// later had nothing to send.
+	stalled = time.Second
+)
+
+// behind counts what a grant at now comes too late for, at a planned rate.
+func (f *flight) behind(now clock.Instant, rate float64) {
+	late := now.Sub(f.lastSent) - duration(1/rate) - catchUp(rate)
+	switch {
+	case late > stalled:
+		f.missed = 0
+	case late > 0:
+		f.missed = min(f.missed+float32(seconds(late)*rate), mostMissed)
+	default:
+		f.missed = max(f.missed-(1-1/makeUp), 0)
+	}
 }
 
 // busySpan is over how many seconds the sender's diligence is looked at.
@@ -39,7 +64,7 @@ func (f *flight) send(now clock.Instant) {
 }
 
 func (f *flight) turn(now clock.Instant) {
-	sec := int64(now) / int64(time.Second)
+	sec := int32(now / clock.Instant(time.Second))
 	for n := max(f.second+1, sec-busySpan+1); n <= sec; n++ {
 		f.sent[n%busySpan] = 0
 	}

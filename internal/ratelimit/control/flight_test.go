@@ -151,3 +151,54 @@ func TestHostThatBoundsConnections(t *testing.T) {
 	require.Greater(t, c.admittedPer(8*time.Minute), 0.8*most/seconds(usualLatency))
 	require.Less(t, c.refusedShare(), 0.001)
 }
+
+// A grant that comes late for want of processors is made up for, by a little and soon; one
+// that comes seconds late had nothing to send.
+func TestMissedRequestsAreMadeUpFor(t *testing.T) {
+	const rate = 20 // 50 ms apart
+	for _, tc := range []struct {
+		gap  time.Duration
+		want float64
+	}{
+		{50 * time.Millisecond, 0},
+		{50*time.Millisecond + catchUp(rate), 0},
+		{151 * time.Millisecond, 2},
+		{900 * time.Millisecond, mostMissed},
+		{2 * time.Second, 0},
+	} {
+		f := flight{lastSent: clock.Instant(time.Minute)}
+		f.behind(f.lastSent.Add(tc.gap), rate)
+		require.InDelta(t, tc.want, f.missed, 1e-5, tc.gap)
+	}
+	f := flight{missed: 1}
+	for range 5 {
+		f.lastSent = f.lastSent.Add(40 * time.Millisecond)
+		f.behind(f.lastSent, rate)
+	}
+	require.InDelta(t, 0, f.missed, 1e-5, "five requests at 25 for 20 per second")
+}
+
+// Only who cruises makes up for lost time, and not where a block punishes what comes too
+// close together.
+func TestKeepUp(t *testing.T) {
+	r := cruisingAt(t, 20)
+	r.pass(150 * time.Millisecond)
+	r.send()
+	require.InDelta(t, 1.9, r.missed, 0.1)
+	p := r.Plan(r.now)
+	require.InDelta(t, makeUp*r.rate, p.Rate, 1e-9)
+
+	for what, change := range map[string]func(){
+		"in a search":              func() { r.mode = searching },
+		"after a block":            func() { r.mode, r.blockGap = cruising, time.Minute },
+		"just after a pause":       func() { r.blockGap, r.resumeAt = 0, r.now+1 },
+		"as many out as there may": func() { r.resumeAt, r.out = 0, make([]pending, 100) },
+	} {
+		r = cruisingAt(t, 20)
+		r.missed = mostMissed
+		change()
+		r.pass(150 * time.Millisecond)
+		r.send()
+		require.Zero(t, r.missed, what)
+	}
+}

@@ -125,7 +125,9 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
 	s.stopTest()
 	s.noise.clear()
-	s.noteOrder(o.RetryAfter)
+	if s.noteOrder(o.RetryAfter); o.RetryAfter >= longOrder {
+		s.bucket.explain(s.needs(), s.from == searching)
+	}
 	s.wait = max(s.wait, duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
 	if s.block {
 		s.wait = max(blockWaitMin, s.blockGap)
@@ -206,7 +208,10 @@ func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 	}
 	first := s.failedAt == never || s.at.Sub(s.failedAt) > outageRest
 	s.failedAt = now
-	return s.down && s.from == searching || first && s.from == cruising && s.settled && !s.climbs
+	if s.from == draining {
+		return s.down // of a queue that is known
+	}
+	return first && s.down && s.from == searching || first && s.from == cruising && s.settled && !s.climbs
 }
 
 // lostIn is the time a pause cost: not more than the host had not yet got in answers.

@@ -20,8 +20,8 @@ type noise struct {
 
 	testing  bool
 	slower   float64 // share of cruise, while testing
-	tested   int     // answers in this experiment
-	failing  int     // failures among them
+	tested   int32   // answers in this experiment
+	failing  int32   // failures among them
 	testAt   clock.Instant
 	testRate float64 // at which the failures began
 	untested belief  // what was believed before
@@ -109,7 +109,7 @@ func (s *steer) startTest(now clock.Instant, before belief) {
 func (s *steer) stopTest() { s.testing = false }
 
 // testOne counts an answer in the experiment, and ends it when there are enough.
-func (n *noise) testOne(s *steer, now clock.Instant, bad int) {
+func (n *noise) testOne(s *steer, now clock.Instant, bad int32) {
 	if !n.testing {
 		return
 	}

@@ -204,7 +204,7 @@ func TestUsualFailures(t *testing.T) {
 		r.failRate = 20
 		r.startTest(r.now, belief{ceil: 20})
 		for i := range testMost {
-			r.noise.testOne(r.steer, r.now, (i+1)%50/49) // one of fifty
+			r.noise.testOne(r.steer, r.now, int32((i+1)%50/49)) // one of fifty
 		}
 	}
 	require.LessOrEqual(t, r.noise.answers, float64(remembered))

@@ -17,10 +17,10 @@ type queue struct {
 	leastLatency float64 // seconds
 	mu, variance float64 // of the logarithms of undisturbed latencies
 	mean         float64 // of undisturbed latencies, in seconds
-	answers      int     // in mu and variance
+	answers      int32   // in mu and variance
 
 	windowAt     clock.Instant
-	windowN      int
+	windowN      int32
 	windowSum    float64
 	windowSquare float64
 	windowPlain  float64
@@ -108,9 +108,9 @@ func (q *queue) judge(s *steer, now clock.Instant) {
 		if q.bad >= 2 {
 			q.drain(s, now, m)
 		}
-	case searching, probing, ramping:
+	case searching, probing:
 		q.drain(s, now, m)
-	case held:
+	case ramping, held: // what is left of a queue that was there before
 	}
 }
 

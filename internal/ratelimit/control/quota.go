@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -9,12 +10,13 @@ import (
 // quota paces by what the host says of its quota: what is left is spread over the
 // time until it is whole again.
 type quota struct {
-	left  float64 // requests that may still be sent; meaningless after reset
-	reset clock.Instant
-	said  int64   // requests left, in the last answer
-	limit int64   // of the quota that was told of
-	moved uint8   // times the reset moved on before it was reached
-	pace  float64 // of a window that slides, in requests per second; zero for one that ends
+	left    float64 // requests that may still be sent; meaningless after reset
+	reset   clock.Instant
+	said    int64   // requests left, in the last answer
+	limit   int64   // of the quota that was told of
+	pace    float64 // of a window that slides, in requests per second; zero for one that ends
+	longest int32   // of the resets that were told, in milliseconds
+	moved   uint8   // times the reset moved on before it was reached, or was not the whole window's
 }
 
 // slides is how often a reset must have moved on for the window to be one that slides:
@@ -36,8 +38,10 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	}
 	reset := now.Add(o.Quota.Reset)
 	switch {
-	case !q.active(now) || o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
-		q.pace, q.moved = 0, 0
+	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
+		q.pace, q.moved, q.longest = 0, 0, 0
+	case !q.active(now):
+		q.over(o)
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
 		// The end moves on before it is reached: the window slides, and gives back all the
 		// time what spreading the rest would wait for.
@@ -45,11 +49,29 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 			// Rounding only ever adds to a reset, so the shortest is the window.
 			q.pace = max(q.pace, (1-margin)*float64(o.Quota.Limit)/seconds(o.Quota.Reset))
 		}
-	case o.Quota.Remaining < q.said && q.pace == 0:
-		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
+	case o.Quota.Remaining <= q.said+int64(o.InFlight) && q.pace == 0:
+		// The same window, if answers may overtake each other: whole seconds are rounded up
+		// each time.
+		reset = min(reset, q.reset)
 	}
+	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
 	q.reset, q.said, q.limit = reset, o.Quota.Remaining, o.Quota.Limit
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
+}
+
+// over is told of the first answer after a reset. If the quota is not whole then, the
+// reset was that of a single request, and the window gives back one by one what it took.
+func (q *quota) over(o *Observation) {
+	if o.SentAt < q.reset {
+		return // it was counted before
+	}
+	whole := o.Quota.Limit - int64(o.InFlight)
+	if q.moved = min(q.moved+1, slides); o.Quota.Remaining >= whole-whole/10 {
+		q.pace, q.moved = 0, 0
+	} else if q.moved == slides {
+		// It was the whole window's when that was empty.
+		q.pace = (1 - margin) * float64(o.Quota.Limit) * 1000 / float64(max(q.longest, 1))
+	}
 }
 
 // binds reports whether a plan at that rate has to be lowered.
@@ -65,17 +87,30 @@ func (q *quota) apply(now clock.Instant, p *Plan) {
 		return
 	}
 	if q.pace > 0 {
-		p.Rate = min(p.Rate, q.pace)
-		if q.left < 1 {
+		switch {
+		case q.left < 1:
 			p.Rate = min(p.Rate, q.pace/2) // nearly used up: let some of it come back
+		case q.left > max(3, float64(q.limit)/20):
+			p.Rate = min(p.Rate, 1.1*q.pace) // the window is shorter than whole seconds tell
+		default:
+			p.Rate = min(p.Rate, q.pace)
 		}
 		return
 	}
-	if q.left < 1 {
+	if q.left < 1+q.kept() {
 		p.NotBefore = q.reset
 		return
 	}
 	left := max(seconds(q.reset.Sub(now)), 0.001)
-	p.Rate = min(p.Rate, (q.left+1)/left) // evenly: the last of n goes before the reset
+	p.Rate = min(p.Rate, (q.left+1-q.kept())/left) // evenly: the last of n goes before the reset
 	p.Review = min(p.Review, q.reset, now.Add(time.Second))
+}
+
+// kept is what is left unused of a window of a second. Who uses up the last of it is
+// told to wait for the reset, and that is rounded up to as long as the window.
+func (q *quota) kept() float64 {
+	if q.longest <= 1000 && q.limit > 1 {
+		return 1
+	}
+	return 0
 }

@@ -13,7 +13,7 @@ import (
 
 // told gives a quota what an answer says.
 func (q *quota) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
-	q.observe(now, &Observation{Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight})
+	q.observe(now, &Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight})
 }
 
 func TestQuotaIsSpreadEvenly(t *testing.T) {
@@ -147,7 +147,7 @@ func TestSlidingQuota(t *testing.T) {
 	for _, tc := range []struct {
 		remaining int64
 		rate      float64
-	}{{50, pace}, {0, pace / 2}} {
+	}{{50, 1.1 * pace}, {4, pace}, {0, pace / 2}} {
 		q.told(now, tc.remaining, window, 1)
 		p := Plan{Rate: 50}
 		q.apply(now, &p)
@@ -157,8 +157,26 @@ func TestSlidingQuota(t *testing.T) {
 		require.False(t, q.binds(now, tc.rate/2))
 	}
 	now = q.reset
-	q.told(now, 50, window, 1)
-	require.Zero(t, q.pace, "it was let run out, so nothing is known of it")
+	q.told(now, limit-1, window, 1)
+	require.Zero(t, q.pace, "whole at the reset: it does not slide")
+}
+
+// One that tells when its oldest request leaves the window is not whole at that reset, time
+// and again; the longest reset it told was that of the window.
+func TestQuotaResetOfOneRequest(t *testing.T) {
+	var q quota
+	const limit, window = 100, 10 * time.Second
+	now := clock.Instant(0)
+	q.told(now, limit-1, window, 1)
+	now = q.reset
+	for range slides {
+		require.Zero(t, q.pace)
+		q.told(now, 5, time.Second, 1)
+		now = q.reset
+	}
+	require.InDelta(t, (1-margin)*limit/seconds(window), q.pace, 1e-9)
+	q.told(now, limit-2, window, 1)
+	require.Zero(t, q.pace)
 }
 
 // Whatever an answer says, no more goes out before the reset than it said were left.

@@ -16,7 +16,6 @@ type rise struct {
 	creditAt clock.Instant
 
 	quietTill clock.Instant // no upward move before: the price of a pause
-	settled   bool
 	creepAt   clock.Instant
 	calmAt    clock.Instant // when a quiet minute proves the ceiling; zero if it did
 
@@ -26,10 +25,12 @@ type rise struct {
 	probeCeil float64       // the ceiling then
 	probed    int           // admitted of what was sent since
 	gain      float64
-	open      bool // the probe has had no verdict
 
 	peak   float64 // the highest ceiling of late
 	peakAt clock.Instant
+
+	settled bool // the cruise has gone well for a while
+	open    bool // the probe has had no verdict
 }
 
 const (
@@ -40,7 +41,10 @@ const (
 	// the limit; and no answer raises it by more than climbPerAnswer, since at a slow host
 	// there are few of them to a second.
 	climbing       = 0.1
-	climbPerAnswer = 1.02
+	climbPerAnswer = 1.04
+	// climbPerOrder is the growth in as long as the host has ordered to wait: slow enough to
+	// tell a window of that length from one that is shorter.
+	climbPerOrder = 2
 	// climbAfter is how long after a quota's refusal the next is risked: one a minute.
 	climbAfter = 50 * time.Second
 
@@ -127,7 +131,11 @@ func (s *steer) climb(now clock.Instant) {
 	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(climbAfter) {
 		return
 	}
-	s.ceil = min(s.ceil*min(math.Exp(climbing*dt/seconds(s.step())), climbPerAnswer), s.ceilMax/(1-margin))
+	growth := climbing / seconds(s.step())
+	if s.lastOrder > 0 {
+		growth = min(growth, climbPerOrder/seconds(s.lastOrder))
+	}
+	s.ceil = min(s.ceil*min(math.Exp(growth*dt), climbPerAnswer), s.ceilMax/(1-margin))
 	s.rate = s.cruise()
 }
 

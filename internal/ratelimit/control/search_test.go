@@ -16,7 +16,7 @@ func (r *rig) used() {
 	for i := range r.flight.sent {
 		r.flight.sent[i] = math.MaxUint16
 	}
-	r.second, r.lastSent = int64(r.now)/int64(time.Second), r.now
+	r.second, r.lastSent = int32(r.now/clock.Instant(time.Second)), r.now
 }
 
 // Each step's time of answers multiplies the rate by the same factor, and a step is

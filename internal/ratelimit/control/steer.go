@@ -33,6 +33,7 @@ type steer struct {
 
 	ceiling
 	window
+	bucket
 	rise
 	hold
 	noise
@@ -88,17 +89,28 @@ func (s *steer) enter(now clock.Instant, m mode) {
 // beat is how often the plan is looked at when nothing happens.
 const beat = 250 * time.Millisecond
 
-// catchUp makes good what timers and schedulers miss: up to a few milliseconds each time.
-const catchUp = 10 * time.Millisecond
+// catchUp makes good what timers and schedulers miss each time. It brings two requests
+// closer together, which a limiter without a burst allowance does not bear: so by no more
+// than a timer is usually late, unless requests are too close for that to matter.
+func catchUp(rate float64) time.Duration {
+	const exact, crowded = time.Millisecond, 10 * time.Millisecond
+	if rate*seconds(crowded) > 1 {
+		return crowded
+	}
+	return exact
+}
 
 // Plan implements [Strategy].
 func (s *steer) Plan(now clock.Instant) Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := Plan{Rate: s.rate, Review: now.Add(max(beat, duration(1/s.rate))), InFlight: s.inFlightBound(now), CatchUp: catchUp, Event: s.event}
+	p := Plan{Rate: s.rate, Review: now.Add(max(beat, duration(1/s.rate))), InFlight: s.inFlightBound(now), CatchUp: catchUp(s.rate), Event: s.event}
 	if s.mode != held {
 		if s.mode == ramping {
 			p.Review = now.Add(beat)
+		}
+		if s.missed >= 1 {
+			p.Rate = min(makeUp*p.Rate, s.ceilMax)
 		}
 		s.quota.apply(now, &p)
 		return p
@@ -140,8 +152,9 @@ func (s *steer) crowded(now clock.Instant) bool {
 }
 
 // Sent implements [Strategy].
-func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
+func (s *steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 	starved := now > s.lastSent.Add(max(time.Second, duration(3/s.rate)))
+	s.keepUp(now, inFlight)
 	s.flight.send(now)
 	s.quota.send()
 	if s.mode != held {
@@ -153,6 +166,17 @@ func (s *steer) Sent(now clock.Instant, _ int) (trial uint32) {
 	s.trialAt = now
 	s.trials++
 	return s.trials
+}
+
+// keepUp notes whether the grant came late for want of processors. Where the number in
+// flight or a quota sets the pace it did not, and who was locked out for coming too close
+// together does not do so.
+func (s *steer) keepUp(now clock.Instant, inFlight int) {
+	if s.mode == held || s.mode == searching || s.lastSent < s.resumeAt || s.blockGap > 0 || s.quota.active(now) || inFlight >= s.inFlightBound(now) {
+		s.missed = 0
+		return
+	}
+	s.behind(now, s.rate)
 }
 
 // Lost implements [Strategy].

@@ -28,6 +28,9 @@ const (
 	// tooMany times what a window admitted in as long is no window's doing. A fixed one
 	// may admit up to twice its count across its border, but not while the rate climbs.
 	tooMany = 1.6
+	// aBitMore is what the same window admits at one time more than at another: what was
+	// in flight, and the share of the window before in one that slides.
+	aBitMore = 1.15
 	// ordinaryBurst is the allowance that most buckets stay below: 5 to 20 is common.
 	ordinaryBurst = 25
 )
@@ -72,20 +75,20 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 	}
 	first := s.admitted == 0
 	in := s.admittedIn(pause)
-	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < 1.15*s.admitted
+	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < aBitMore*s.admitted
 	switch {
 	case s.windowless && !again:
-		s.ceil, s.provisional = min(max(s.sustained(), 0.9*s.failRate), 0.97*s.failRate), false
+		s.takeBucket(surelyLess)
 	case s.sameOrder && in > tooMany*s.admitted:
 		s.windowless = true
-		s.ceil, s.provisional = min(max(s.sustained(), 0.75*s.failRate), 0.97*s.failRate), false
+		s.takeBucket(probablyLess)
 	default:
 		s.windowless = false
 		if first || !s.sameOrder {
 			s.admitted = in
 		}
 		s.ceil = min(s.windowRate(now, pause, first), 0.97*s.failRate)
-		s.provisional = first && s.order > 0
+		s.provisional = s.order > 0 && (first || s.sameOrder && in > aBitMore*s.admitted && s.ceil < doubtful*s.failRate)
 		s.climbs = s.provisional
 	}
 	return measured
@@ -106,16 +109,6 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) f
 	}
 	for w := pause + time.Second; w <= min(longestWindow, time.Duration(now)); w += time.Second {
 		best = max(best, s.history.between(now.Add(-w), now)/seconds(w))
-	}
-	return best
-}
-
-// sustained is the least that a bucket with an ordinary burst allowance sustains, if
-// it admitted what it did before the refusal.
-func (s *steer) sustained() float64 {
-	best := 0.0
-	for w := time.Second; w <= time.Minute && clock.Instant(w) < s.sentAt; w += time.Second {
-		best = max(best, (s.admittedIn(w)-ordinaryBurst)/seconds(w))
 	}
 	return best
 }

@@ -180,19 +180,6 @@ func TestBareWindowRate(t *testing.T) {
 	require.InDelta(t, 100/math.Sqrt(10*11), r.windowRate(r.now, time.Second, false), 1e-9)
 }
 
-// sustained takes from a bucket what an ordinary burst allowance may have added.
-func TestSustained(t *testing.T) {
-	r := newRig(t, stranger)
-	const rps = 20
-	for i := range 60 * rps {
-		r.history.add(clock.Instant(time.Duration(i) * time.Second / rps))
-	}
-	r.sentAt = clock.Instant(time.Minute)
-	require.InDelta(t, rps-ordinaryBurst/59.0, r.sustained(), 0.05)
-	r.sentAt = 0
-	require.Zero(t, r.sustained())
-}
-
 // While a sliding window gives back what the search took, another refusal is no news.
 func TestReplayOfTheSearchSaysNothing(t *testing.T) {
 	r := cruisingAt(t, 10)

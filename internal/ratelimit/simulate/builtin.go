@@ -11,7 +11,7 @@ import (
 // Scenarios returns the built-in scenarios, which cover the limiters in use, the
 // ways in which hosts fail, and what misleads a controller. Each call makes new ones.
 func Scenarios() []Scenario {
-	return slices.Concat(limits(), loads(), troubles(), nearHosts(), slowHosts())
+	return slices.Concat(limits(), loads(), troubles(), nearHosts(), slowHosts(), busyClients(), modules())
 }
 
 const (
@@ -279,6 +279,38 @@ func slowHosts() []Scenario {
 		long(farHost("S18i", "bucket 1/s of 1, 429, Retry-After", 1, bucket(1, 0, tooMany, ordered))),
 		nearHost("S19", "near limit_conn 4, each answer takes 200 ms, 503", 20, func(*rand.Rand) Server {
 			return &connections{most: 4, takes: 200 * time.Millisecond}
+		}),
+	}
+}
+
+// busyClients are S20: limiters as before, asked from a machine that builds or tests
+// something besides.
+func busyClients() []Scenario {
+	stalled := func(sc Scenario, gap, longest time.Duration) Scenario {
+		sc.Stalls = Stalls{Gap: gap, Longest: longest}
+		return sc
+	}
+	const often, long, worst = 300 * time.Millisecond, 200 * time.Millisecond, 600 * time.Millisecond
+	return []Scenario{
+		stalled(nearHost("S20a", "near nginx 20/s, burst 5, 429; client stalls for up to 200 ms", 20, nginx(20, 5, tooMany)), often, long),
+		stalled(farHost("S20b", "nginx 20/s, burst 5, 503; client stalls for up to 200 ms", 20, nginx(20, 5, unavailable)), often, long),
+		stalled(nearHost("S20c", "near nginx 200/s, burst 20, 503; client stalls for up to 200 ms", 200, nginx(200, 20, unavailable)), often, long),
+		stalled(nearHost("S20d", "near nginx 20/s, burst 5, 429; client stalls for up to 600 ms", 20, nginx(20, 5, tooMany)), time.Second, worst),
+	}
+}
+
+// modules are S21: limiters of widely used software that are none of the above.
+func modules() []Scenario {
+	throttle := func(*rand.Rand) Server { return &whole{max: 200, period: 10 * time.Second, status: tooMany} }
+	stalled := nearHost("S21b", "near vsthrottle 200 in 10 s, 429; client stalls for up to 20 ms", 20, throttle)
+	stalled.Stalls = Stalls{Gap: 300 * time.Millisecond, Longest: 20 * time.Millisecond}
+	return []Scenario{
+		nearHost("S21a", "near vsthrottle 200 in 10 s: whole tokens only, 429", 20, throttle),
+		stalled,
+		nearHost("S21c", "near Flask-Limiter, 200 in any 10 s, quota headers, 429", 20, func(*rand.Rand) Server {
+			s := newSliding(200, 10*time.Second, tooMany, order{form: exact})
+			s.quota = true
+			return s
 		}),
 	}
 }

@@ -45,6 +45,7 @@ type driver struct {
 	server Server
 	client client
 	way    way
+	stalls stalls
 	meter  *meter
 
 	events   events
@@ -76,6 +77,9 @@ func (d *driver) run(ctx context.Context) error {
 			}
 			checked = at
 		}
+		if d.stall(at) {
+			continue
+		}
 		d.passSeconds(at)
 		d.clock.now = at
 		if at == d.events.next() {
@@ -84,6 +88,24 @@ func (d *driver) run(ctx context.Context) error {
 			d.look()
 		}
 	}
+}
+
+// stall puts off what the client would do at the instant, if it is stalled then.
+func (d *driver) stall(at clock.Instant) bool {
+	byEvent := at == d.events.next()
+	if byEvent && d.events.heap[0].what == arrival {
+		return false // the server's doing
+	}
+	over := d.stalls.over(at)
+	switch {
+	case over == at:
+		return false
+	case byEvent:
+		d.events.push(over, answer, d.events.pop().slot)
+	default:
+		d.lookAt = over
+	}
+	return true
 }
 
 // passSeconds tells of the seconds that end by to.

@@ -71,6 +71,36 @@ func (w *way) spell(now clock.Instant) {
 	w.factor = spellMildest * math.Pow(spellWorst/spellMildest, w.rnd.Float64())
 }
 
+// Stalls are what a client suffers whose machine has other work: for a while none of
+// its goroutines run. Timers fire late and answers are seen late, in a bunch. The server
+// goes on. The zero Stalls are none.
+type Stalls struct {
+	Gap     time.Duration // mean time from one to the next; zero means there are none
+	Longest time.Duration // they last a tenth of it to the whole; zero means there are none
+}
+
+// stalls draws the stalls of a run.
+type stalls struct {
+	Stalls
+	rnd      *rand.Rand
+	from, to clock.Instant // of the present or next one
+}
+
+// over is when the client, who would act at the instant, does.
+func (s *stalls) over(at clock.Instant) clock.Instant {
+	if s.Longest == 0 {
+		return at
+	}
+	for at >= s.to {
+		s.from = s.to.Add(time.Duration(s.rnd.ExpFloat64() * float64(s.Gap)))
+		s.to = s.from.Add(time.Duration((0.1 + 0.9*s.rnd.Float64()) * float64(s.Longest)))
+	}
+	if at < s.from {
+		return at
+	}
+	return s.to
+}
+
 // Offer is when there are URLs to fetch. The zero Offer is: always.
 type Offer struct {
 	Rate  float64       // URLs per second that come in until Until; zero means all are there from the start

@@ -67,6 +67,7 @@ func (s Simulation) RunContext(ctx context.Context) (Result, error) {
 		Simulation: s, end: clock.Instant(s.Scenario.Duration),
 		server: s.Scenario.New(s.Scenario.random(s.Seed, "server")),
 		way:    way{Link: s.Scenario.Link, rnd: s.Scenario.random(s.Seed, "link")},
+		stalls: stalls{Stalls: s.Scenario.Stalls, rnd: s.Scenario.random(s.Seed, "stalls")},
 	}
 	var err error
 	if d.client, err = s.client(&d.clock); err != nil {

@@ -362,3 +362,18 @@ func BenchmarkHarness(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sent), "ns/request")
 }
+
+// While a client is stalled it neither sends nor sees answers; the server goes on.
+func TestStalls(t *testing.T) {
+	s := stalls{Stalls: Stalls{Gap: 300 * time.Millisecond, Longest: 200 * time.Millisecond}, rnd: (&Scenario{}).random(1, "stalls")}
+	var stalled time.Duration
+	for at := clock.Instant(0); at < clock.Instant(time.Hour); {
+		over := s.over(at)
+		require.GreaterOrEqual(t, over, at)
+		require.Equal(t, over, s.over(at), "asked again")
+		require.LessOrEqual(t, over.Sub(at), 200*time.Millisecond)
+		stalled += over.Sub(at)
+		at = over.Add(time.Millisecond)
+	}
+	require.InDelta(t, 110.0/410, stalled.Hours(), 0.02, "110 ms after each 300 ms")
+}

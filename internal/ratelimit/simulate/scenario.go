@@ -21,6 +21,7 @@ type Scenario struct {
 	MaxInFlight int           // requests at once; zero means 4096
 	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
 	Link        Link          // zero means no distance
+	Stalls      Stalls        // zero means that the client's machine is always quick
 	Offer       Offer         // zero means all URLs are there at once
 	// Capacity is the requests per second that the host admits for good at t. Zero
 	// from one whole second to another is an outage. It must be set.
@@ -71,6 +72,8 @@ func (sc *Scenario) validate() error {
 		return fmt.Errorf("simulate: scenario %q: MaxRPS = %v, MaxInFlight = %v, Timeout = %v: want none below zero", sc.Name, sc.MaxRPS, sc.MaxInFlight, sc.Timeout)
 	case sc.Link.RTT < 0 || sc.Link.Jitter < 0:
 		return fmt.Errorf("simulate: scenario %q: Link.RTT = %v, Jitter = %v: want none below zero", sc.Name, sc.Link.RTT, sc.Link.Jitter)
+	case sc.Stalls.Gap < 0 || sc.Stalls.Longest < 0 || sc.Stalls.Longest > 0 && sc.Stalls.Gap == 0:
+		return fmt.Errorf("simulate: scenario %q: Stalls = %+v: want none below zero, and Gap with Longest", sc.Name, sc.Stalls)
 	case sc.Offer.Rate < 0 || sc.Offer.On < 0 || sc.Offer.Off < 0 || sc.Offer.Off > 0 && sc.Offer.On == 0:
 		return fmt.Errorf("simulate: scenario %q: Offer = %+v: want none below zero, and On with Off", sc.Name, sc.Offer)
 	}

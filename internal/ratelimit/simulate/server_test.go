@@ -312,3 +312,46 @@ func TestOutageOfConnections(t *testing.T) {
 	require.ErrorIs(t, s.Serve(0).Err, syscall.ECONNREFUSED)
 	require.NoError(t, s.Serve(at(time.Second)).Err)
 }
+
+// vsthrottle gives whole tokens for the time since the last it gave: who asks a little too
+// soon lives on what was saved up, and who waits for one has it each time.
+func TestWholeTokens(t *testing.T) {
+	for _, tc := range []struct {
+		gap  time.Duration
+		want int
+	}{{50 * time.Millisecond, 1000}, {49 * time.Millisecond, 20}, {60 * time.Millisecond, 1000}} {
+		s, admitted := &whole{max: 20, period: time.Second, status: tooMany}, 0
+		for i := range 1000 {
+			if !s.Serve(clock.Instant(i) * clock.Instant(tc.gap)).Refused {
+				admitted++
+			}
+		}
+		if tc.want < 1000 {
+			require.Less(t, admitted, 600, "asking every %v", tc.gap)
+			continue
+		}
+		require.Equal(t, tc.want, admitted, "asking every %v", tc.gap)
+	}
+}
+
+// A moving window tells what is left and when its oldest request leaves it.
+func TestMovingWindowTellsItsQuota(t *testing.T) {
+	s := newSliding(2, 10*time.Second, tooMany, order{form: exact})
+	s.quota = true
+	for _, tc := range []struct {
+		at        time.Duration
+		remaining int64
+		reset     time.Duration
+		refused   bool
+	}{
+		{0, 1, 11 * time.Second, false},
+		{4 * time.Second, 0, 7 * time.Second, false},
+		{5 * time.Second, 0, 6 * time.Second, true},
+		{11 * time.Second, 0, 4 * time.Second, false},
+		{30 * time.Second, 1, 11 * time.Second, false},
+	} {
+		a := s.Serve(clock.Instant(tc.at))
+		require.Equal(t, tc.refused, a.Refused, tc.at)
+		require.Equal(t, header.Quota{Limit: 2, Remaining: tc.remaining, Reset: tc.reset}, a.Quota, tc.at)
+	}
+}

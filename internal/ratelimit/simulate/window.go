@@ -84,6 +84,9 @@ type sliding struct {
 	log    []clock.Instant // ring of the last len(log) admissions
 	at     int             // of the oldest
 	n      int             // admissions so far, up to len(log)
+	quota  bool            // tell what is left in each answer
+	tail   int             // of the oldest that is in the window still, if quota is told
+	inside int             // of them, in the window
 }
 
 func newSliding(limit int, window time.Duration, status int, o order) *sliding {
@@ -91,15 +94,32 @@ func newSliding(limit int, window time.Duration, status int, o order) *sliding {
 }
 
 func (s *sliding) Serve(now clock.Instant) Answer {
+	for s.quota && s.inside > 0 && s.log[s.tail] <= now.Add(-s.window) {
+		s.tail = (s.tail + 1) % len(s.log)
+		s.inside--
+	}
 	if free := s.Next(now); free > now {
-		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))}
+		return s.tell(now, Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))})
 	}
 	s.log[s.at] = now
 	s.n = min(s.n+1, len(s.log))
+	s.inside++
 	if s.at++; s.at == len(s.log) {
 		s.at = 0
 	}
-	return admitted()
+	return s.tell(now, admitted())
+}
+
+// tell adds the quota as Flask-Limiter tells it of a moving window: the reset is when the
+// oldest request leaves the window, in the next whole second.
+func (s *sliding) tell(now clock.Instant, a Answer) Answer {
+	if s.quota {
+		a.Quota = header.Quota{
+			Limit: int64(len(s.log)), Remaining: int64(len(s.log) - s.inside),
+			Reset: s.log[s.tail].Add(s.window).Sub(now)/time.Second*time.Second + time.Second,
+		}
+	}
+	return a
 }
 
 func (s *sliding) Next(now clock.Instant) clock.Instant {
@@ -107,6 +127,39 @@ func (s *sliding) Next(now clock.Instant) clock.Instant {
 		return now
 	}
 	return max(now, s.log[s.at].Add(s.window))
+}
+
+// whole is Varnish's vsthrottle: a bucket that gets as many tokens as have become whole
+// since the last request it admitted, and forgets the rest. Who asks a little too soon
+// gets none for the time since.
+type whole struct {
+	max    int
+	period time.Duration
+	status int
+	spent  int // of max
+	last   clock.Instant
+}
+
+// after is what is spent at now, before another.
+func (s *whole) after(now clock.Instant) int {
+	return max(0, s.spent-int(now.Sub(s.last).Seconds()/s.period.Seconds()*float64(s.max)))
+}
+
+func (s *whole) Serve(now clock.Instant) Answer {
+	spent := s.after(now)
+	if spent >= s.max {
+		return Answer{Status: s.status, Refused: true}
+	}
+	s.spent, s.last = spent+1, now
+	return admitted()
+}
+
+// Next keeps half of the bucket for what jitter costs.
+func (s *whole) Next(now clock.Instant) clock.Instant {
+	if s.after(now) < s.max/2 {
+		return now
+	}
+	return max(now, s.last.Add(s.period/time.Duration(s.max)))
 }
 
 // approximate is haproxy's http_req_rate: the count of this period and the share of

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// bucket is what is known of a bucket whose refusals order a pause that is longer than
+// its next token takes: often the same few seconds or a minute for everyone. A cycle
+// then has a pause in it in which the bucket fills up, and its mean is of no use.
+//
+// What was admitted in any span before a refusal is at most the burst allowance and the
+// rate times the span, and in one span just that: since the bucket was last full. So
+// each refusal gives the rate as a function of the allowance. The faster the rate rose
+// before, the more of what was admitted was allowance; the search and the climb rise at
+// such different paces that their functions cross in one point, which is the bucket.
+type bucket struct {
+	searched  [allowances]float32 // the function as of the end of the search
+	sustained float32             // the latest crossing; zero for none
+	agrees    bool                // with the one before
+}
+
+const (
+	// allowances are those at which the function is known: 0, 1, 3, 7 and so on to 127.
+	// More than that is a window rather than a burst.
+	allowances = 8
+	// spans that are looked at are seconds, up to longestSpan: a bucket that took longer
+	// to empty was near its rate, and any span will do.
+	longestSpan = time.Minute
+	// probablyLess and surelyLess bound by how much a crossing may lower the rate that was
+	// refused: by less as long as a window of another length explains it as well.
+	probablyLess = 0.6
+	surelyLess   = 0.9
+	agreedLess   = 0.3
+)
+
+// allowance is the burst allowance of a place in the function.
+func allowance(i int) float64 { return float64(int(1)<<i - 1) }
+
+// explain takes in a refusal with a long order, while it is fresh: of what lies further
+// back the history knows less.
+func (b *bucket) explain(needs [allowances]float32, search bool) {
+	if search {
+		*b = bucket{searched: needs}
+		return
+	}
+	was := b.sustained
+	b.sustained = b.crossing(needs)
+	b.agrees = b.sustained > 0.6*was && b.sustained < 1.5*was
+}
+
+// crossing is where the function of the search and that of now have the same rate.
+func (b *bucket) crossing(now [allowances]float32) float32 {
+	for i, n := range now {
+		over := n - b.searched[i]
+		switch {
+		case over < 0:
+			continue
+		case i == 0:
+			return n
+		}
+		under := b.searched[i-1] - now[i-1]
+		return now[i-1] + (n-now[i-1])*under/(under+over)
+	}
+	return now[allowances-1]
+}
+
+// needs is the function at this refusal: what buckets of those allowances must have
+// sustained.
+func (s *steer) needs() (rates [allowances]float32) {
+	for span := time.Second; span <= longestSpan && clock.Instant(span) < s.sentAt; span += time.Second {
+		in := s.admittedIn(span)
+		for i := range rates {
+			rates[i] = max(rates[i], float32((in-allowance(i))/seconds(span)))
+		}
+	}
+	return rates
+}
+
+// takeBucket takes the bucket's rate for the ceiling. Two crossings that agree are
+// believed, however far down that is.
+func (s *steer) takeBucket(least float64) {
+	if s.agrees {
+		least = agreedLess
+	}
+	s.ceil, s.provisional = min(max(float64(s.sustained), least*s.failRate), 0.97*s.failRate), false
+}

@@ -1,0 +1,75 @@
+package control
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// rising is a host of the given rate and allowance, asked at a rate that rises from it by
+// growth per second until it refuses.
+func rising(t *testing.T, rps, allowance, growth float64) *rig {
+	t.Helper()
+	r := newRig(t, stranger)
+	host := tokens(rps, allowance+1, refusal)
+	at, rate := clock.Instant(2*time.Minute), rps/2
+	for host(at).status == 0 {
+		r.history.add(at)
+		gap := duration(1 / rate)
+		rate *= math.Exp(growth * seconds(gap))
+		at = at.Add(gap)
+	}
+	r.sentAt, r.failRate = at, rate
+	return r
+}
+
+// Two refusals, met at different paces, tell a bucket's rate from its allowance.
+func TestTwoRefusalsShowTheBucket(t *testing.T) {
+	for _, tc := range []struct{ rps, allowance float64 }{
+		{4.3, 12}, {4.3, 0}, {10, 20}, {40, 5}, {150, 75}, {4, 40}, {345, 64},
+	} {
+		var b bucket
+		b.explain(rising(t, tc.rps, tc.allowance, growth).needs(), true)
+		require.Zero(t, b.sustained)
+		slow := rising(t, tc.rps, tc.allowance, climbing)
+		b.explain(slow.needs(), false)
+		require.InEpsilon(t, tc.rps, b.sustained, 0.15, "%v per second, burst %v", tc.rps, tc.allowance)
+		require.False(t, b.agrees, "with nothing")
+		b.explain(slow.needs(), false)
+		require.True(t, b.agrees)
+	}
+}
+
+// A crossing far below what was refused is believed when it came out twice.
+func TestTakeBucket(t *testing.T) {
+	for _, tc := range []struct {
+		sustained float32
+		agrees    bool
+		least     float64
+		want      float64
+	}{
+		{50, false, probablyLess, 60},
+		{80, false, probablyLess, 80},
+		{80, false, surelyLess, 90},
+		{50, true, surelyLess, 50},
+		{10, true, surelyLess, 30},
+		{120, false, probablyLess, 97},
+	} {
+		r := cruisingAt(t, 100)
+		r.failRate, r.sustained, r.agrees = 100, tc.sustained, tc.agrees
+		r.takeBucket(tc.least)
+		require.InDelta(t, tc.want, r.ceil, 1e-4, tc)
+	}
+}
+
+// Nothing that was admitted needs no bucket.
+func TestNeedsOfNothing(t *testing.T) {
+	r := newRig(t, stranger)
+	require.Zero(t, r.needs())
+	r.sentAt = clock.Instant(time.Minute)
+	require.Zero(t, r.needs())
+}
