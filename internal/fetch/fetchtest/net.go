@@ -62,7 +62,7 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := n.server.Serve(n); !errors.Is(err, http.ErrServerClosed) {
+		if err := n.server.Serve(n); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("fetchtest: serve: %v", err)
 		}
 	}()

@@ -3,7 +3,7 @@
 // Three dialects are in use. Retry-After ([RetryAfter]) is an order and beats the
 // others. X-RateLimit-Limit, -Remaining and -Reset ([ParseLegacy]) were never
 // standardised: the reset may be a delta, an epoch in seconds or one in
-// milliseconds. RateLimit and RateLimit-Policy ([ParseRateLimit], [ParsePolicies])
+// milliseconds, or a date. RateLimit and RateLimit-Policy ([ParseRateLimit], [ParsePolicies])
 // are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10.
 // [Parse] asks all but Retry-After and returns the tightest quota.
 //

@@ -86,6 +86,13 @@ func TestParseLegacy(t *testing.T) {
 		{"epoch", headers("X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "1793954987"), header.Quota{Reset: 10 * time.Second}, true},
 		{"epoch in ms", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1793954987250"), header.Quota{Remaining: 7, Reset: 10250 * time.Millisecond}, true},
 		{"epoch that has passed", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "1793954000"), header.Quota{Remaining: 7}, true},
+		{"date", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", now.Add(10*time.Second).UTC().Format(http.TimeFormat)), header.Quota{Remaining: 7, Reset: 10 * time.Second}, true},
+		{"date of RFC 850", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", now.Add(time.Minute).UTC().Format("Monday, 02-Jan-06 15:04:05 GMT")), header.Quota{Remaining: 7, Reset: time.Minute}, true},
+		{"date that has passed", headers("X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "Sun, 06 Nov 1994 08:49:37 GMT"), header.Quota{Remaining: 7}, true},
+		{"policy", headers("X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Policy", "10;w=1, 100;w=60;comment=x"), header.Quota{Limit: 100, Remaining: 7, Window: time.Minute}, true},
+		{"policy of another limit", headers("X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Policy", "10;w=1"), header.Quota{Limit: 100, Remaining: 7}, true},
+		{"policy that is a name", headers("X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Policy", "gold"), header.Quota{Limit: 100, Remaining: 7}, true},
+		{"policy of ages", headers("X-RateLimit-Limit", "100", "X-RateLimit-Remaining", "7", "X-RateLimit-Policy", "100;w=99999999999999"), header.Quota{Limit: 100, Remaining: 7}, true},
 		{"remaining alone", headers("X-RateLimit-Remaining", "3"), header.Quota{Remaining: 3}, true},
 		{"draft 6", headers("RateLimit-Limit", "10", "RateLimit-Remaining", "9", "RateLimit-Reset", "1"), header.Quota{Limit: 10, Remaining: 9, Reset: time.Second}, true},
 		{"said twice, alike", headers("X-RateLimit-Remaining", "3", "X-RateLimit-Remaining", " 3"), header.Quota{Remaining: 3}, true},
@@ -192,8 +199,8 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	h := http.Header{}
-	header.SetLegacy(h, header.Quota{Limit: 10, Remaining: 3, Reset: 2500 * time.Millisecond})
-	if q, ok := header.ParseLegacy(h, now); !ok || q != (header.Quota{Limit: 10, Remaining: 3, Reset: 3 * time.Second}) {
+	header.SetLegacy(h, header.Quota{Limit: 10, Remaining: 3, Reset: 2500 * time.Millisecond, Window: time.Minute})
+	if q, ok := header.ParseLegacy(h, now); !ok || q != (header.Quota{Limit: 10, Remaining: 3, Reset: 3 * time.Second, Window: time.Minute}) {
 		t.Errorf("SetLegacy reads back as %+v, %v from %v", q, ok, h)
 	}
 }

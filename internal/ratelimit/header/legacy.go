@@ -1,6 +1,7 @@
 package header
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ const (
 // standard up to the sixth used.
 var prefixes = [...]string{"X-Ratelimit-", "Ratelimit-"}
 
-// ParseLegacy reads Remaining, and Limit and Reset where present, at now. It is ok
+// ParseLegacy reads Remaining, and Limit, Reset and Policy where present, at now. It is ok
 // only if Remaining is there; one that is malformed, or any that is repeated with
 // different values, makes the family absent.
 func ParseLegacy(h http.Header, now time.Time) (Quota, bool) {
@@ -58,8 +59,33 @@ func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool)
 			return Quota{}, false
 		}
 	}
+	if policy, ok := single(h, prefix+"Policy"); ok && q.Limit > 0 {
+		q.Window = parseWindow(policy, q.Limit)
+	}
 	return q, !q.IsZero()
 }
+
+// parseWindow is the length of the window that a policy such as "100;w=60" gives for the
+// limit, zero if it says none: the header never had one meaning, and some put a name there.
+func parseWindow(policy string, limit int64) time.Duration {
+	for part := range strings.SplitSeq(policy, ",") {
+		quota, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+		if n, ok := count(strings.TrimSpace(quota)); !ok || n != limit {
+			continue
+		}
+		for param := range strings.SplitSeq(params, ";") {
+			if w, ok := strings.CutPrefix(strings.TrimSpace(param), "w="); ok {
+				if seconds, ok := count(w); ok && seconds <= maxWindow {
+					return time.Duration(seconds) * time.Second
+				}
+			}
+		}
+	}
+	return 0
+}
+
+// maxWindow is a century in seconds: what is longer is some other number.
+const maxWindow = 100 * 365 * 24 * 3600
 
 // single is the value of a header; it is not ok if lines of it disagree.
 func single(h http.Header, name string) (value string, ok bool) {
@@ -82,8 +108,12 @@ func count(s string) (int64, bool) {
 	return n, err == nil
 }
 
-// parseReset is the time left at now. Some servers send a fraction of a second.
+// parseReset is the time left at now: a delta or an epoch, or a date in any of the forms of
+// HTTP. Some servers send a fraction of a second.
 func parseReset(s string, now time.Time) (time.Duration, bool) {
+	if at, err := http.ParseTime(s); err == nil {
+		return max(at.Sub(now), 0), true
+	}
 	whole, fraction, found := strings.Cut(s, ".")
 	if !isDigits(whole) || found && !isDigits(fraction) {
 		return 0, false
@@ -113,11 +143,15 @@ func untilEpoch(seconds float64, now time.Time) (time.Duration, bool) {
 }
 
 // SetLegacy writes q as X-RateLimit headers, with the reset as a delta in whole
-// seconds, rounded up. The limit is left out when it is not known.
+// seconds, rounded up. The limit is left out when it is not known, and so is the policy
+// when the window is not.
 func SetLegacy(h http.Header, q Quota) {
 	if q.Limit > 0 {
 		h.Set(prefixes[0]+"Limit", strconv.FormatInt(q.Limit, 10))
 	}
 	h.Set(prefixes[0]+"Remaining", strconv.FormatInt(max(q.Remaining, 0), 10))
 	h.Set(prefixes[0]+"Reset", strconv.FormatInt(ceilSeconds(q.Reset), 10))
+	if q.Limit > 0 && q.Window > 0 {
+		h.Set(prefixes[0]+"Policy", fmt.Sprintf("%d;w=%d", q.Limit, ceilSeconds(q.Window)))
+	}
 }

@@ -189,8 +189,25 @@ func isNetwork(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[syscall.Errno](err)
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[streamError](err)
 	return ok
+}
+
+// streamError is how net/http tells of an HTTP/2 stream that the host has reset, as over
+// HTTP/1 it would have reset the connection. Its own type is not exported, but lets itself
+// be copied into any struct of these fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+// Error names the stream; nobody but errors.As makes a streamError.
+func (e streamError) Error() string {
+	return fmt.Sprintf("stream %d was reset with code %d", e.StreamID, e.Code)
 }
 
 // Forbidden reports a 403. One is a page that is not for us; a run of them is how a

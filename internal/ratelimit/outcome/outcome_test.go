@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"syscall"
@@ -92,5 +94,22 @@ func TestNamesReadBack(t *testing.T) {
 	var c outcome.Class
 	if err := c.UnmarshalText([]byte("fine")); err == nil {
 		t.Error("UnmarshalText(fine) = nil, want an error")
+	}
+}
+
+// TestResetStream: over HTTP/2 a host that gives up resets the stream, and that is a
+// broken connection like any.
+func TestResetStream(t *testing.T) {
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	res, err := srv.Client().Get(srv.URL)
+	if err == nil {
+		res.Body.Close()
+		t.Fatal("the stream was not reset")
+	}
+	if class := outcome.Of(0, err); class != outcome.Network {
+		t.Errorf("%v is %v, want network", err, class)
 	}
 }
