@@ -60,7 +60,8 @@ type ClientConfig struct {
 	// nothing. It excludes Resilience. Empty means that there is no file.
 	ResilienceFile string
 	// OnReload, if set, is called after the file has changed: with nil, or with why the
-	// document in it is not used. Nil means that Log is told, if it is set.
+	// document in it is not used. It must not close the client, whose Close waits for it. Nil
+	// means that Log is told, if it is set.
 	OnReload func(error)
 	// Fallback makes the answer in place of one with a status of the document's Fallback
 	// section, or of an error. It may read res, which is nil beside an error, and must not
@@ -80,7 +81,8 @@ type ClientConfig struct {
 	AllowPrivate bool
 
 	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines
-	// that make requests. It must not block. Nil means that nobody wants to know.
+	// that make requests. It must not block, and not close the client. Nil means that nobody
+	// wants to know.
 	OnEvent func(Event)
 	// Log has a line of each request, in which nothing secret stands, and of each reload.
 	// Nil means that nothing is logged.
@@ -318,7 +320,19 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	bound = true
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		end = e.hangUp(res, end)
+	}
 	return transport.Bind(res, end), nil
+}
+
+// hangUp has Close end what speaks another protocol by now, which no context does.
+func (e *entrance) hangUp(res *http.Response, end func(error)) func(error) {
+	body := res.Body
+	unhook := context.AfterFunc(e.closing, func() {
+		_ = body.Close() // its user sees it
+	})
+	return func(err error) { unhook(); end(err) }
 }
 
 // CloseIdleConnections closes those of the transport.

@@ -16,6 +16,7 @@ package clock
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -26,6 +27,15 @@ type Instant int64
 
 // Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
+
+// AddClamped is Add for a d that somebody chose, who may mean for ever: it ends at the
+// last instant there is, where Add would go round to one long past.
+func (i Instant) AddClamped(d time.Duration) Instant {
+	if i > 0 && d > time.Duration(math.MaxInt64-i) {
+		return math.MaxInt64
+	}
+	return i.Add(d)
+}
 
 // Sub returns the time from j to i.
 func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }

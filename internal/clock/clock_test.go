@@ -3,6 +3,7 @@ package clock_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,27 @@ func TestInstant(t *testing.T) {
 	i := clock.Instant(0).Add(2 * time.Second)
 	if got := i.Sub(clock.Instant(time.Second)); got != time.Second {
 		t.Errorf("2s - 1s = %v, want 1s", got)
+	}
+}
+
+func TestInstantAddClamped(t *testing.T) {
+	const last = clock.Instant(math.MaxInt64)
+	for _, tc := range []struct {
+		from clock.Instant
+		d    time.Duration
+		want clock.Instant
+	}{
+		{0, math.MaxInt64, last},
+		{1, math.MaxInt64 - 1, last},
+		{1, math.MaxInt64, last},
+		{last, 1, last},
+		{last, -1, last - 1},
+		{math.MinInt64, math.MaxInt64, -1},
+		{2, 3, 5},
+	} {
+		if got := tc.from.AddClamped(tc.d); got != tc.want {
+			t.Errorf("%d.AddClamped(%d) = %d, want %d", tc.from, tc.d, got, tc.want)
+		}
 	}
 }
 

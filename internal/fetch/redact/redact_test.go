@@ -79,6 +79,11 @@ func TestSecretsOfRequest(t *testing.T) {
 	require.Empty(t, r.Secrets(&http.Request{}))
 }
 
+func TestTextMasksTheLongestFirst(t *testing.T) {
+	var r *redact.Redactor
+	require.Equal(t, "bad value xxx", r.Text("bad value 1234-opens", "1234", "1234-opens"))
+}
+
 // What has been redacted has nothing left to redact, and nobody is left in it.
 func FuzzURL(f *testing.F) {
 	f.Add("http://me:pw@a.test/p?token=1&q=2#f")

@@ -1,8 +1,10 @@
 package redact
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +19,9 @@ const delimiters = " \t\r\n\"'`<>()[]{}|\\^"
 // parameters masked, with or without the URL around them, and the given secrets masked
 // wherever they occur. Secrets shorter than 4 bytes are not looked for.
 func (r *Redactor) Text(text string, secrets ...string) string {
+	if len(secrets) > 1 { // the longest first: a short one that it begins with would leave its rest
+		secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	}
 	for _, s := range secrets {
 		if len(s) >= minSecret {
 			text = strings.ReplaceAll(text, s, Mask)

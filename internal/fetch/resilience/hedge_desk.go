@@ -85,7 +85,7 @@ func (d *hedgeDesk) leaveLocked() {
 
 // queueLocked finds the place from the end: delays hardly differ, so it is the last.
 func (d *hedgeDesk) queueLocked(w *hedgeWait, now clock.Instant, delay time.Duration) {
-	w.due, w.queued = now.Add(delay), true
+	w.due, w.queued = now.AddClamped(delay), true
 	after := d.last
 	for after != nil && after.due > w.due {
 		after = after.prev

@@ -3,7 +3,6 @@ package resilience
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -107,9 +106,7 @@ type limit struct {
 }
 
 func (l *limit) begin(ctx context.Context) *deadline {
-	now := l.now()
-	// Whoever means for ever must not get a time in the past.
-	return &deadline{Context: ctx, limit: l, at: now.Add(min(l.after, clock.Instant(math.MaxInt64).Sub(now)))}
+	return &deadline{Context: ctx, limit: l, at: l.now().AddClamped(l.after)}
 }
 
 func (l *limit) now() clock.Instant { return clock.Instant(l.clk.Since(l.epoch)) }

@@ -83,7 +83,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		rt = chain
 	}
 	c.gate.next = rt
-	c.http = &http.Client{Transport: &c.gate, Jar: cfg.Jar, CheckRedirect: cfg.CheckRedirect}
+	c.http = &http.Client{Transport: &c.gate, Jar: cfg.Jar, CheckRedirect: c.redirect}
 	return c, nil
 }
 
@@ -109,6 +109,10 @@ func (c *Client) settle() error {
 		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
 			return fmt.Errorf("transport: ClientConfig.Header has a bad name or value at %q: remove spaces and control characters", name)
 		}
+		switch http.CanonicalHeaderKey(name) {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer": // net/http would leave them out without a word
+			return fmt.Errorf("transport: ClientConfig.Header has %q, which net/http takes from the request: set it there", name)
+		}
 	}
 	if cfg.BaseURL == "" {
 		return nil
@@ -131,8 +135,30 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return c.http.Do(c.dress(req))
 }
 
-// dress is req with the client's header. It is added here and not in the chain, so that
-// net/http takes credentials off again where a redirect leads to another host.
+// maxRedirects is net/http's own, which it has only as long as nobody else decides.
+const maxRedirects = 10
+
+// redirect takes the client's header off again where a redirect leads away from home:
+// net/http does so with Authorization and Cookie, and knows of no other name for a key.
+func (c *Client) redirect(req *http.Request, via []*http.Request) error {
+	if !c.isHome(req.URL) {
+		for name, values := range c.cfg.Header {
+			if name = http.CanonicalHeaderKey(name); slices.Equal(req.Header[name], values) {
+				delete(req.Header, name)
+			}
+		}
+	}
+	if c.cfg.CheckRedirect != nil {
+		return c.cfg.CheckRedirect(req, via)
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+// dress is req with the client's header. It is added here and not in the chain, in which
+// a redirect to another host cannot be told from a request of the program's.
 func (c *Client) dress(req *http.Request) *http.Request {
 	if len(c.cfg.Header) == 0 || req.URL == nil || !c.isHome(req.URL) {
 		return req

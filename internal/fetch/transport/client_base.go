@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -138,7 +139,12 @@ func (b *Base) RoundTrip(req *http.Request) (*http.Response, error) {
 	if elsewhere(req) {
 		req = req.WithContext(context.WithValue(req.Context(), redirected{}, true))
 	}
-	return b.rt.RoundTrip(req)
+	res, err := b.rt.RoundTrip(req)
+	if b.isClosed() {
+		// Close came between: net/http keeps connections again once it is asked for one.
+		b.rt.CloseIdleConnections()
+	}
+	return res, err
 }
 
 // elsewhere reports whether a redirect has led req to a host that the program has not
@@ -148,7 +154,7 @@ func elsewhere(req *http.Request) bool {
 	for first.Response != nil && first.Response.Request != nil {
 		first = first.Response.Request
 	}
-	return first != req && first.URL.Hostname() != req.URL.Hostname()
+	return first != req && !strings.EqualFold(first.URL.Hostname(), req.URL.Hostname())
 }
 
 func (b *Base) isClosed() bool {

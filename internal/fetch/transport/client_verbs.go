@@ -75,8 +75,9 @@ func (c *Client) DecodeJSON(res *http.Response, v any) error {
 		return err
 	}
 	defer Discard(res)
-	// One byte beyond the bound tells a body that ends there from one that goes on.
-	body := &boundedBody{r: res.Body, left: c.cfg.MaxBody + 1}
+	// One byte beyond the bound tells a body that ends there from one that goes on. A bound
+	// of all there is has none beyond it, and no body reaches it.
+	body := &boundedBody{r: res.Body, left: max(c.cfg.MaxBody, c.cfg.MaxBody+1)}
 	dec := json.NewDecoder(body)
 	err := dec.Decode(v)
 	if err == nil {

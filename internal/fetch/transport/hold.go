@@ -51,7 +51,7 @@ func (h *holds) learn(hint *Hint) {
 	if _, ok := h.until[hint.Host]; !ok && len(h.until) >= maxHolds {
 		h.forgetLocked(now)
 	}
-	h.until[hint.Host] = max(h.until[hint.Host], now.Add(d))
+	h.until[hint.Host] = max(h.until[hint.Host], now.AddClamped(d))
 }
 
 // ordered is for how long a hint forbids further requests: until the end of a Retry-After

@@ -55,7 +55,8 @@ func rejectedFor(err error) time.Duration {
 }
 
 // NewTimeout is the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time
-// goes on until the end of the body, whose reads then fail with a TimeoutError.
+// goes on until the end of the body, whose reads then fail with a TimeoutError. What speaks
+// another protocol after a 101 is not cut: net/http has let go of it, and it may be meant to last.
 func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeout[*http.Response], error) {
 	cfg.Bind, cfg.Discard = Bind, Discard
 	return resilience.NewTimeout(cfg) //nolint:bodyclose // a policy over responses, not one

@@ -3,6 +3,7 @@ package transport_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -319,5 +320,21 @@ func TestHints(t *testing.T) {
 			{Host: "a.test", Status: 503, RetryAfter: time.Minute},
 			{Host: "a.test", Status: 200, Quota: header.Quota{Limit: 10, Remaining: 3, Reset: time.Minute}},
 		}, told)
+	})
+}
+
+// A cap of all there is must not make an instant in the past of what a server asks.
+func TestRateLimitHoldsForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asks := http.Header{"Retry-After": {"99999999999999"}}
+		rt := limited(transport.Policy{
+			Limiter: slots(1), RespectServerHeaders: true, AcquireTimeout: transport.NowOrNever, MaxRetryAfter: math.MaxInt64,
+		}, stub(func(req *http.Request) (*http.Response, error) {
+			return transport.NewResponse(req, http.StatusServiceUnavailable, asks, nil), nil
+		}))
+		time.Sleep(time.Second)
+		do(t, rt, get(t, "http://a.test/"))
+		_, err := rt.RoundTrip(get(t, "http://a.test/"))
+		require.ErrorIs(t, err, classic.ErrLimited)
 	})
 }

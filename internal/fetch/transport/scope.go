@@ -25,7 +25,7 @@ const inlineEnds = 8
 // before the caller gets to know.
 type scope struct {
 	body io.ReadCloser
-	ctx  context.Context // under which the request was sent; tells why a read failed
+	ctx  context.Context // under which the request was sent; tells why a read failed; nil: nothing does
 	read atomic.Int64    // bytes so far
 
 	mu    sync.Mutex // guards what follows; Close may come while another goroutine reads
@@ -70,12 +70,14 @@ func scopeOf(res *http.Response) *scope {
 	}
 	var s *scope
 	if w, ok := res.Body.(io.Writer); ok {
+		// The request is over for net/http, which looks at its context no more: that this
+		// one has ended since explains no error.
 		d := &duplex{w: w}
 		s, d.body, res.Body = &d.scope, res.Body, d
-	} else {
-		s = &scope{body: res.Body}
-		res.Body = s
+		return s
 	}
+	s = &scope{body: res.Body}
+	res.Body = s
 	if res.Request != nil {
 		s.ctx = res.Request.Context()
 	}

@@ -159,7 +159,7 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 		if !out {
 			return now, true
 		}
-		retryAt = sent.Add(b.cfg.ProbeTimeout)
+		retryAt = sent.AddClamped(b.cfg.ProbeTimeout)
 	case Closed:
 		return now, true
 	}
@@ -169,9 +169,9 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 // openEnd is when the open time of a breaker that opened at its last change is over.
 func (b *Breaker) openEnd() clock.Instant {
 	if b.wide != nil {
-		return b.since.Add(b.wide.openFor)
+		return b.since.AddClamped(b.wide.openFor)
 	}
-	return b.since.Add(b.cfg.OpenFor)
+	return b.since.AddClamped(b.cfg.OpenFor)
 }
 
 // Allow asks for a call at now. If it is not ok, retryAt is the instant from which

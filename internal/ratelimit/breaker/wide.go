@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -35,12 +34,11 @@ func NewWide(cfg *Config, slots int) Breaker {
 }
 
 // SetOpenFor makes the open time that the last trip began last for d instead of
-// [Config.OpenFor]; a d below 0 means 0,
-// and one past the end of time means until then. It does nothing to a breaker that is not
-// open, nor to one that does not come from [NewWide].
+// [Config.OpenFor]; a d below 0 means 0. It does nothing to a breaker that is not open,
+// nor to one that does not come from [NewWide].
 func (b *Breaker) SetOpenFor(d time.Duration) {
 	if b.wide != nil && b.state == Open {
-		b.wide.openFor = min(max(d, 0), clock.Instant(math.MaxInt64).Sub(max(b.since, 0)))
+		b.wide.openFor = max(d, 0)
 	}
 }
 

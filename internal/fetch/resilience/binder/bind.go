@@ -31,6 +31,8 @@ type Deps struct {
 	Clock clock.Clock
 	// Random is what pauses are drawn from. Nil means the process-wide source.
 	Random backoff.Source
+	// Keys is how many pools isolation has at a time. Zero means the 1024 of package resilience.
+	Keys int
 
 	carried *settled // of the generation before
 }
@@ -237,7 +239,7 @@ func (p *Policies[T]) isolation(b *BulkheadIsolation, o *Options[T]) (resilience
 	}
 	core, err := resilience.NewIsolation(resilience.IsolationConfig{
 		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
-		QueueTimeout: b.QueueTimeout, Clock: o.Clock, Hub: o.Hub,
+		QueueTimeout: b.QueueTimeout, MaxKeys: o.Keys, Clock: o.Clock, Hub: o.Hub,
 	})
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package binder
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/fetch/transport"
@@ -18,6 +19,8 @@ type HTTPOptions struct {
 	// Log, RateLimit and Hints are layers at their places in the default order. Nil leaves
 	// them out.
 	Log, RateLimit, Hints transport.Middleware
+	// MaxRetryAfter caps what an answer may ask the retry to wait. Zero means an hour.
+	MaxRetryAfter time.Duration
 	// TotalTimeout bounds all attempts and pauses together; it belongs to the caller, who
 	// closes it. Nil leaves the bound to the requests' contexts.
 	TotalTimeout transport.ResponsePolicy
@@ -39,9 +42,12 @@ func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
 		Deps:      o.Deps,
 		Transient: transport.TransientVerdict, Overload: transport.OverloadVerdict,
 		Bind: transport.Bind, Discard: transport.Discard,
-		Key:      transport.HostFrom,
-		Status:   func(res *http.Response) int { return res.StatusCode },
-		newRetry: transport.NewRetry, // which obeys Retry-After
+		Key:    transport.HostFrom,
+		Status: func(res *http.Response) int { return res.StatusCode },
+		newRetry: func(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
+			cfg.MaxRetryAfter = o.MaxRetryAfter
+			return transport.NewRetry(cfg) //nolint:bodyclose // a policy, which obeys Retry-After, and no response
+		},
 	}
 	if o.Fallback != nil {
 		opts.Fallback = func(ctx context.Context, res *http.Response, err error) (*http.Response, error) {

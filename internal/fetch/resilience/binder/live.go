@@ -26,7 +26,7 @@ type LiveConfig struct {
 	Poll time.Duration
 	// OnReload is called after a look that found something new: with the model now in use
 	// and nil, or with the one still in use and why the new one is not. The same error is
-	// told once in a row. It is called by the goroutine that looked. Nil means nobody is
+	// told once in a row, and nil after it also where the old document is back. It is called by the goroutine that looked. Nil means nobody is
 	// told.
 	OnReload func(m *Model, err error)
 	// Clock measures Poll. Nil means the system clock.
@@ -140,8 +140,12 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 		}
 		return nil, news, err
 	}
+	mended := l.failed != ""
 	l.data, l.failed = data, ""
-	if g == old {
+	switch {
+	case g == old && mended: // whoever was told of the error waits to hear that it is over
+		return nil, old.model, nil
+	case g == old:
 		return nil, nil, nil
 	}
 	l.current.Store(g)

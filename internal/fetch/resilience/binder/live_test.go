@@ -317,3 +317,29 @@ func TestFileIsBounded(t *testing.T) {
 	_, err = binder.Load(data)
 	require.ErrorContains(t, err, "larger than 64 KiB")
 }
+
+// An error that was told is taken back, also if nothing else has changed.
+func TestLiveTellsThatAnErrorIsOver(t *testing.T) {
+	doc := &page{doc: second1}
+	var parts []*part
+	var told []string
+	l, err := binder.NewLive(t.Context(), binder.LiveConfig{Source: doc.source, OnReload: func(m *binder.Model, err error) {
+		require.Equal(t, time.Second, m.Timeout.Limit)
+		told = append(told, errText(err))
+	}}, build(&parts))
+	require.NoError(t, err)
+	for range 2 {
+		doc.set("", errors.New("disk asleep"))
+		_, err = l.Reload(t.Context())
+		require.Error(t, err)
+		doc.set(second1, nil)
+		for range 2 {
+			changed, err := l.Reload(t.Context())
+			require.NoError(t, err)
+			require.False(t, changed)
+		}
+	}
+	require.Equal(t, []string{"disk asleep", errText(nil), "disk asleep", errText(nil)}, told)
+	require.Len(t, parts, 1)
+	require.NoError(t, l.Close())
+}
