@@ -12,8 +12,8 @@ VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Real servers and real sites the integration tests start or serve, and what is there
 # once they are installed.
 SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
-            python3-flask-limiter python3-waitress python3-doc libboost-doc
-PROGRAMS := nginx haproxy apache2 varnishd
+            python3-flask-limiter python3-waitress redis-server python3-doc libboost-doc
+PROGRAMS := nginx haproxy apache2 varnishd redis-server
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc

@@ -91,6 +91,7 @@ type Crawler struct {
 	scope   *scope.Scope
 	limiter *ratelimit.AdaptiveRateLimiter
 	client  *fetch.Client
+	chain   *chain
 	pipe    *pipeline.Pipeline
 	began   atomic.Bool
 	pages   chan *Page // for Pages; nil otherwise; set before anything is started
@@ -116,6 +117,9 @@ func New(cfg Config) (*Crawler, error) {
 	lc := limiterConfig(&cfg.Settings)
 	lc.OnEvent = cfg.OnEvent
 	if c.limiter, err = ratelimit.New(lc); err != nil {
+		return nil, err
+	}
+	if c.chain, err = newChain(&cfg); err != nil {
 		return nil, err
 	}
 	if c.client, err = fetch.New(c.fetchConfig()); err != nil {
@@ -153,6 +157,7 @@ func (c *Crawler) fetchConfig() fetch.Config {
 		ConnectTimeout: f.ConnectTimeout, HeaderTimeout: f.HeaderTimeout, BodyTimeout: f.BodyTimeout,
 		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
 		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Allow: c.isNamed,
+		Chain: c.chain.page, Repeating: c.chain.robots,
 	}
 	for _, line := range f.Headers {
 		name, value, _ := strings.Cut(line, ":") // config has checked the form
@@ -175,6 +180,7 @@ func (c *Crawler) pipelineConfig() pipeline.Config {
 		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.handle,
 		OmitLinks: !s.Output.Links, IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0,
 	}
+	c.chain.shape(&pc)
 	return pc
 }
 
@@ -292,6 +298,7 @@ func (c *Crawler) RunSeq(ctx context.Context, seeds iter.Seq[string]) error {
 }
 
 func (c *Crawler) run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+	defer c.chain.close()
 	defer c.client.Close()
 	leave, err := c.attend(ctx)
 	if err != nil {

@@ -31,3 +31,14 @@ func NewOver(cfg Config, dial func(ctx context.Context, network, addr string) (n
 	c.pipe, err = pipeline.New(pc)
 	return c, err
 }
+
+// Chained reports whether a crawl has anything around requests for pages, and around those
+// for robots.txt beside that.
+func Chained(cfg Config) (page, robots bool, err error) {
+	c, err := New(cfg)
+	if err != nil {
+		return false, false, err
+	}
+	fc := c.fetchConfig()
+	return fc.Chain != nil, fc.Repeating != nil, nil
+}

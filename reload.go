@@ -31,5 +31,6 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []Change, err error) {
 		return nil, refused, err
 	}
 	c.inForce = now
+	c.pipe.Revise()
 	return applied, refused, nil
 }

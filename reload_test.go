@@ -11,6 +11,28 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/testsite"
 )
 
+// A host that waits for an hour by the old rules is asked when the new ones let it.
+func TestReloadEndsALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := crawl.DefaultConfig()
+		cfg.RateLimit.MinDelay = time.Hour
+		s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 10}}}, cfg)
+		begun := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context(), s.URLs()...) }()
+		time.Sleep(time.Minute)
+		wish := cfg.Settings
+		wish.RateLimit.MinDelay = 0
+		_, _, err := c.Reload(&wish)
+		require.NoError(t, err)
+		require.NoError(t, <-ended)
+		require.EqualValues(t, 10, c.Snapshot().Pages)
+		require.Less(t, time.Since(begun), 2*time.Minute)
+		_, _, err = c.Reload(&cfg.Settings)
+		require.NoError(t, err, "after the end too")
+	})
+}
+
 // A crawl at one page in ten seconds is let go faster while it runs; what cannot change
 // stays and is named; what is wrong changes nothing.
 func TestReload(t *testing.T) {

@@ -1,11 +1,30 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
 )
+
+// loadAgain is load for a process that has loaded before. A pipe has been read to its end
+// by then, and a file of no bytes is one that an editor is about to write: taken for what
+// they say, both would lift whatever the user has laid down, in the middle of a crawl.
+func (s *settings) loadAgain(env []string) (*config.Loaded, error) {
+	file := s.fileIn(env)
+	if info, err := os.Stat(file); err == nil { // load tells what is wrong otherwise
+		switch {
+		case !info.Mode().IsRegular():
+			return nil, fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
+		case info.Size() == 0:
+			return nil, fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
+		}
+	}
+	return s.load(env)
+}
 
 // reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and
 // variables stay stronger than the file, as at the start. Whatever is wrong with the file,

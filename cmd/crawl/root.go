@@ -99,7 +99,7 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 	}
 	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args}
 	if settings.fileIn(s.env) != "" {
-		j.reread = func() (*config.Loaded, error) { return settings.load(s.env) }
+		j.reread = func() (*config.Loaded, error) { return settings.loadAgain(s.env) }
 	}
 	return j.run(cmd.Context())
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 )
 
 // Config is every setting of a crawl. Start from [Default] or [Load]: the zero Config
@@ -40,6 +42,9 @@ type Config struct {
 	Hosts []Host `yaml:"hosts"`
 	// Fetch is how it asks.
 	Fetch Fetch `yaml:"fetch"`
+	// Resilience is the policies around its requests, which nobody changes any more; of
+	// those that a crawl can have, see the manual. Nil: none.
+	Resilience *binder.Model `yaml:"resilience"`
 	// Output is what it writes.
 	Output Output `yaml:"output"`
 	// Frontier is how much it remembers.

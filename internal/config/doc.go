@@ -39,6 +39,13 @@
 // second spelling in files and the environment: false writes off, true writes the
 // default strategy unless another one that paces is chosen already.
 //
+// # Why policies are not in the table
+//
+// The section resilience is the document of package binder, read by its table, with paths
+// and lines of the file. A crawl has no hedges and no fallbacks, and a circuit for each
+// host in the engine: the section's breaker is another spelling of three settings of
+// ratelimit, of which the written one counts.
+//
 // # Bounds
 //
 // A file is at most 1 MiB and eight levels deep, and YAML aliases and tags are

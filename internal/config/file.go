@@ -30,7 +30,7 @@ func (l *loader) loadFile(src Sources) {
 		return
 	}
 	// Sections count as names too: a slip in one of them hides all that is below it.
-	f.known = append(paths(l.rows), "hosts")
+	f.known = append(paths(l.rows), hostsPath, resiliencePath)
 	for _, p := range paths(l.rows) {
 		if s := section(p); s != "" && !slices.Contains(f.known, s) {
 			f.known = append(f.known, s)
@@ -66,13 +66,18 @@ func (f *fileWalk) section(prefix string, n node) {
 		f.report(prefix, f.origin(n.line), "%sis %s; give settings by their names", subject, n.kind)
 		return
 	}
+	for i := range n.keys {
+		if prefix == "" && n.keys[i].key == resilienceRoot {
+			n.keys[i].key = resiliencePath
+		}
+	}
 	for _, e := range f.unique(prefix, n.keys) {
 		f.entry(prefix, e)
 	}
 }
 
-// entry sends one key to where it belongs. hosts is the only list of groups, and so
-// the only name handled by hand.
+// entry sends one key to where it belongs. hosts is the only list of groups and policies
+// have a table of their own, and so these are the names handled by hand.
 func (f *fileWalk) entry(prefix string, e entry) {
 	path := join(prefix, e.key)
 	row := find(f.rows, path)
@@ -81,8 +86,10 @@ func (f *fileWalk) entry(prefix string, e entry) {
 		f.list(row, e.value)
 	case row != nil:
 		f.scalar(&f.cfg, row, path, e)
-	case path == "hosts":
+	case path == hostsPath:
 		f.hosts(e.value)
+	case path == resiliencePath:
+		f.policies(e)
 	case slices.Contains(f.known, path):
 		f.section(path, e.value)
 	default:

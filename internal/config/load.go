@@ -46,7 +46,7 @@ func Load(src Sources) (*Loaded, error) {
 	for _, f := range l.rows {
 		l.origins[f.path] = Origin{Source: fromDefault}
 	}
-	l.origins["hosts"] = Origin{Source: fromDefault}
+	l.origins[hostsPath], l.origins[resiliencePath] = Origin{Source: fromDefault}, Origin{Source: fromDefault}
 	if src.File != "" || src.Reader != nil {
 		l.loadFile(src)
 	}
@@ -81,14 +81,15 @@ type loader struct {
 	more     int // problems beyond problemsMax
 	bad      map[string]bool
 	warnings []string
-	enabled  *bool // ratelimit.enabled in the layer being read
+	enabled  *bool             // ratelimit.enabled in the layer being read
+	groups   map[string]Origin // of the groups of policies that were written
 }
 
 // newLoader starts from c; the caller says where its values came from.
 func newLoader(c Config) *loader {
 	return &loader{
 		cfg: c, rows: fields(), hostRows: hostFields(),
-		origins: map[string]Origin{}, bad: map[string]bool{},
+		origins: map[string]Origin{}, bad: map[string]bool{}, groups: map[string]Origin{},
 	}
 }
 

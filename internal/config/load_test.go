@@ -41,7 +41,7 @@ func TestLoadNothingIsDefault(t *testing.T) {
 	for path, o := range l.Origins {
 		require.Equal(t, Origin{Source: "default"}, o, path)
 	}
-	require.Len(t, l.Origins, len(fields()), "one each, with hosts and without ratelimit.enabled")
+	require.Len(t, l.Origins, len(fields())+1, "one each, with hosts and resilience, without ratelimit.enabled")
 	require.Len(t, l.Warnings, 1)
 	require.Contains(t, l.Warnings[0], "--contact")
 }

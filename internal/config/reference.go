@@ -24,8 +24,8 @@ variables are warnings, and empty ones count as not set.
 - A *list* is a YAML or JSON list; a flag that is repeated; lines of a variable.
 - A *bool* is true or false; --no-FLAG switches off what --FLAG switches on.
 
-The file is named by --config or CRAWL_CONFIG. Rules for single hosts can be given in
-it only.
+The file is named by --config or CRAWL_CONFIG. Rules for single hosts and the policies
+of resilience can be given in it only.
 
 Settings that bound each other may be given alone: what was not written moves. With
 --rate 20 alone the largest rate is 20 too, with --max-rate 0.5 alone a host starts at
@@ -58,8 +58,11 @@ func Reference(w io.Writer) error {
 	last := "-" // no section has this name, so that the first one gets its heading too
 	for _, f := range fields() {
 		if s := section(f.path); s != last {
-			if last == "ratelimit" {
+			switch last {
+			case "ratelimit":
 				writeHostReference(b)
+			case "fetch":
+				writePolicyReference(b)
 			}
 			last = s
 			_, _ = fmt.Fprintf(b, "\n## %s\n\n| Setting | Type | Default | Range | Flag | Variable | Meaning |\n|---|---|---|---|---|---|---|\n",

@@ -41,7 +41,8 @@ func Diff(was, is *Config) []Change {
 			changes = diffRow(changes, &f, was, is, f.path, slices.Contains(livePaths, f.path))
 		}
 	}
-	return append(changes, diffHosts(was.Hosts, is.Hosts)...)
+	changes = append(changes, diffHosts(was.Hosts, is.Hosts)...)
+	return append(changes, diffPolicies(was.Resilience, is.Resilience)...)
 }
 
 // diffRow appends the change of one row below two roots, if there is one.

@@ -127,6 +127,9 @@ func (l *loader) warnOff() {
 			idle = append(idle, path)
 		}
 	}
+	if m := l.cfg.Resilience; m != nil && m.CircuitBreaker != nil {
+		idle = append(idle, circuitPath)
+	}
 	for i := range l.cfg.Hosts {
 		if h := &l.cfg.Hosts[i]; !h.Cap.IsZero() || !h.Quota.IsZero() {
 			idle = append(idle, itemPath("hosts", i))

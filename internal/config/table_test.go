@@ -23,7 +23,7 @@ func leaves(t *testing.T, typ reflect.Type, prefix string) map[string]reflect.Ty
 		require.Regexp(t, `^[a-z][a-z0-9_]*$`, name, "tag of %s.%s", typ.Name(), f.Name)
 		path := join(prefix, name)
 		switch {
-		case path == "hosts":
+		case path == hostsPath, path == resiliencePath:
 		case f.Type.Kind() == reflect.Struct:
 			maps.Copy(all, leaves(t, f.Type, path))
 		default:

@@ -28,6 +28,7 @@ func (l *loader) validate() {
 	}
 	l.checkHosts()
 	l.checkWindow()
+	l.checkPolicies()
 	l.checkRest()
 }
 

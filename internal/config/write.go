@@ -42,10 +42,14 @@ type yamlWriter struct {
 	origins map[string]Origin
 }
 
-// closeSection puts the rules for hosts behind the section they stand in for.
+// closeSection puts the rules for hosts behind the section they stand in for, and
+// policies behind what they are around.
 func (y *yamlWriter) closeSection(name string, c *Config) {
-	if name == "ratelimit" {
+	switch name {
+	case "ratelimit":
 		y.hosts(c.Hosts)
+	case "fetch":
+		y.policies(c.Resilience)
 	}
 }
 
@@ -183,7 +187,7 @@ func (c Config) tree() map[string]any {
 			}
 		}
 	}
-	root["hosts"] = rules
+	root[hostsPath], root[resiliencePath] = rules, policyMap(c.Resilience)
 	return root
 }
 

@@ -32,6 +32,7 @@ fetch:
   max_body: 1.5MiB
 output: {path: "true"}
 log: {verbose: true}
+resilience: {circuit_breaker: {circuit_name: "a # b: 'c'"}, Timeout: {Seconds: 0.1}}
 `)
 	src.Env = []string{"CRAWL_FETCH_CONTACT=bot@example.com", "CRAWL_RATELIMIT_MAX_RPS=33.3"}
 	src.Flags = []FlagValue{flag("no-robots", "true"), flag("stats", "~"), flag("max-pages", "1000000000000")}
@@ -202,6 +203,8 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte("concurrency: 3\nhosts: [{match: a.test, max_rps: 0.5}]"), "f.yaml", "CRAWL_DEPTH=1", uint8(3), "5")
 	f.Add([]byte("hosts: [{match: a.test, max_rate: 2, cap: {kind: leaky-bucket, permits: 3, per: 1s}, quota: {permits: 9, per: 1h}, max_in_flight: 1}]"),
 		"f.yaml", "CRAWL_RATELIMIT_GLOBAL_BYTES=1MiB", uint8(3), "5")
+	f.Add([]byte(everyPolicy), "f.yaml", "CRAWL_RATELIMIT_HALF_OPEN_PROBES=3", uint8(3), "5")
+	f.Add([]byte("resilience: {Resilience: {circuit_breaker: {CircuitName: 0x1, break_seconds: 86400}}}"), "f.yaml", "", uint8(3), "5")
 	f.Add([]byte(`{"fetch": {"headers": ["Cookie: x"]}}`), "f.json", "CRAWL_SCOPE_INCLUDE=a\nb", uint8(20), "a.*")
 	f.Add([]byte("ratelimit:\n  max_rps: 1_0.5\n  enabled: off\n"), "f", "CRAWL_LOG_QUIET=1", uint8(40), "true")
 	f.Add([]byte("? [a]\n: &x {<<: *x}\n...\n---\n!!map {}"), "", "=", uint8(255), "\x00")

@@ -104,6 +104,9 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	defer x.end()
 	hres, err := c.send(x, &req, u, c.header(req, u.User))
 	if err != nil {
+		if before := x.passed.unrelated(err); before != nil && ctx.Err() == nil {
+			return nil, before
+		}
 		return nil, x.failure(x.op(err), req.URL, x.explain(err))
 	}
 	return c.receive(x, req, hres)
@@ -115,10 +118,17 @@ func (c *Client) send(x *exchange, req *Request, u *url.URL, h http.Header) (*ht
 	if req.Again != nil {
 		rt = c.repeating
 	}
-	if rt == nil {
-		return c.roundTrip(x.ctx, x, u, h)
+	if rt != nil {
+		return x.through(rt, req, u, h)
 	}
-	return x.through(rt, req, u, h)
+	if req.Permit != nil {
+		x.passed.req = req // nothing is sent until it has one
+		if err := req.permit(x.ctx); err != nil {
+			return nil, err
+		}
+		x.passed.sends++
+	}
+	return c.roundTrip(x.ctx, x, u, h)
 }
 
 // roundTrip sends until something has left. A kept connection that was closed before a
@@ -143,7 +153,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	}
 	res := newResponse(req.URL, hres, c.cfg.Clock.Now())
 	x.head(res)
-	if req.OnHeader != nil {
+	if req.OnHeader != nil && x.passed.before == nil { // which it has been called for
 		req.OnHeader(res)
 	}
 	bound := c.cfg.MaxBody

@@ -43,6 +43,8 @@ type Error struct {
 	Stale bool
 	// Sends is how many times the request may have reached the host; see Response.Sends.
 	Sends int
+	// Took is the time from the call of Fetch to the failure.
+	Took time.Duration
 	// Err is the error met.
 	Err error
 

@@ -48,6 +48,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	}
 	x.start = c.cfg.Clock.Now()
 	x.whole, x.passed = false, passage{}
+	x.connected, x.tries = false, 0 // nothing may come of it, if a policy refuses
 	x.caller = ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	x.cancel.Store(&cancel)
@@ -184,7 +185,7 @@ func (x *exchange) explain(err error) error {
 // failure makes the Error.
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {
 	e := newError(op, rawURL, err)
-	e.Sends = x.sends()
+	e.Sends, e.Took = x.sends(), x.c.cfg.Clock.Since(x.start)
 	e.Stale = op == OpHeader && x.reused && (!x.answered() && e.class == outcome.Network || e.class == outcome.Protocol)
 	return e
 }

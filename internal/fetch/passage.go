@@ -13,16 +13,27 @@ import (
 // passage is one request's way through the policies of [Config.Chain] or
 // [Config.Repeating], which lead from the exchange to the wire and may go there again.
 type passage struct {
-	req    *Request // nil if there are no policies
+	req    *Request // nil if there are no policies, and no permit is missing
 	busy   atomic.Bool
 	sends  int       // times it came to the wire
 	held   bool      // it came to the wire again and was not let through
 	before *Response // what the last time brought: an answer without its body, or
-	err    error
+	err    *Error
+	cause  error // of err, as the policies have seen it
 }
 
 // refused reports whether the end of it all was that a policy sent nothing.
 func (p *passage) refused() bool { return p.req != nil && (p.sends == 0 || p.held) }
+
+// unrelated is the failure of the last sending, if the policies have ended with an error
+// that is not about it: one gave up in the pause before the next sending, or did not let
+// it pass. Nil if their error says it all.
+func (p *passage) unrelated(err error) *Error {
+	if p.err == nil || p.held || errors.Is(err, p.cause) {
+		return nil
+	}
+	return p.err
+}
 
 // sender is what the policies of a [Client] have at their inner end.
 type sender struct{ c *Client }
@@ -62,37 +73,63 @@ func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 	hres, err := s.c.roundTrip(req.Context(), x, req.URL, req.Header)
 	// Whatever a policy does next, it is not the host that is silent meanwhile.
 	x.arm(s.c.cfg.Timeout, s.c.tooLong)
-	if p.before, p.err = nil, err; err == nil && p.req.Again != nil {
-		p.before = newResponse(p.req.URL, hres, s.c.cfg.Clock.Now())
-		x.head(p.before)
+	if p.req.Again != nil {
+		p.remember(x, hres, err)
 	}
 	return hres, err
 }
 
-// permit lets the first sending pass, whose permit the caller of Fetch holds, and asks for
-// those that follow.
+// remember keeps what a sending has brought, for whoever decides on the next one.
+func (p *passage) remember(x *exchange, hres *http.Response, err error) {
+	if p.before, p.err, p.cause = nil, nil, err; err != nil {
+		p.err = x.failure(x.op(err), p.req.URL, x.explain(err))
+		return
+	}
+	p.before = newResponse(p.req.URL, hres, x.c.cfg.Clock.Now())
+	x.head(p.before)
+	if p.req.OnHeader != nil && hres.StatusCode >= http.StatusOK {
+		p.req.OnHeader(p.before)
+	}
+}
+
+// permit asks for the permit of a sending.
 func (p *passage) permit(ctx context.Context) error {
 	if p.sends == 0 {
-		return nil
+		return p.req.permit(ctx)
 	}
 	p.held = true
 	if p.req.Again == nil {
-		return notAgain{errors.New("the request may be sent once only")}
+		return notSent{errors.New("the request may be sent once only")}
 	}
-	if err := p.req.Again(ctx, p.before, p.err); err != nil {
-		return notAgain{err}
+	var failed error
+	if p.err != nil {
+		failed = p.err
+	}
+	if err := p.req.Again(ctx, p.before, failed); err != nil {
+		return notSent{err}
 	}
 	p.held = false
 	return nil
 }
 
-// notAgain is why a request was not sent again. It is no failure of the host.
-type notAgain struct{ error }
+// permit asks for the first permit, unless the caller of Fetch holds it.
+func (r *Request) permit(ctx context.Context) error {
+	if r.Permit == nil {
+		return nil
+	}
+	if err := r.Permit(ctx); err != nil {
+		return notSent{err}
+	}
+	return nil
+}
 
-var _ outcome.Classed = notAgain{}
+// notSent is why a request was not sent. It is no failure of the host.
+type notSent struct{ error }
+
+var _ outcome.Classed = notSent{}
 
 // Unwrap returns the cause.
-func (e notAgain) Unwrap() error { return e.error }
+func (e notSent) Unwrap() error { return e.error }
 
 // Class is that of what says nothing about the host, so that no policy repeats it.
-func (e notAgain) Class() outcome.Class { return outcome.Canceled }
+func (e notSent) Class() outcome.Class { return outcome.Canceled }

@@ -23,8 +23,14 @@ type Request struct {
 	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
 	// is there, before the body is read: an order to wait holds from then on, and a body
 	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
-	// and Reused. Nil means nobody is told.
+	// and Reused. With an Again it is called for every answer, also for one that another
+	// follows. Nil means nobody is told.
 	OnHeader func(*Response)
+	// Permit, if set, spends the permit of the request: it is called by Fetch's own goroutine
+	// when the policies have let it pass and nothing has been sent, so that no time is lost
+	// between the two in a policy's queue. If it fails, nothing is sent and Fetch fails with
+	// its error, of class canceled. Nil means that the caller holds the permit.
+	Permit func(context.Context) error
 	// Again, if set, lets the request be sent again, as Config.Repeating decides: it is
 	// called by Fetch's own goroutine before each further time, with what came before, a
 	// Response without a Body or an error, and spends the permit for what comes now. If it

@@ -61,6 +61,10 @@ type Config struct {
 	Limiter Limiter
 	Fetcher Fetcher
 	Scope   *scope.Scope
+	// Queues says that requests may have to wait within Fetcher, or be refused there, before
+	// they are sent; it calls their Permit when they have not. False: it sends them at once,
+	// and permits are taken before.
+	Queues bool
 	// Robots remembers the rules of origins. Nil ignores robots.txt altogether.
 	Robots *robots.Cache
 	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account.

@@ -37,6 +37,7 @@ type discovery struct {
 	deadline     time.Time // from MaxTime; zero means none
 	blockedSince time.Time // since when no page was served and all hosts refuse; zero: they do not
 	blockedTil   time.Time // until when the last warning said that they do
+	keptSince    time.Time // since when the Fetcher's queues have let nothing pass; zero: they do
 }
 
 // run leases URLs until the crawl is over, and closes the leases channel.
@@ -290,6 +291,9 @@ func (d *discovery) event(ev event) {
 	if ev.served && ev.lease.Kind == frontier.Page {
 		d.blockedSince = time.Time{}
 	}
+	if ev.class != outcome.Unknown {
+		d.keptSince = time.Time{}
+	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
@@ -297,6 +301,8 @@ func (d *discovery) event(ev event) {
 	case fateProcessed:
 	case fateReturned, fateStale:
 		d.frontier.Return(now, ev.lease, ev.fate == fateStale)
+	case fateKept:
+		d.keep(ev, now)
 	case fateNotNow:
 		if ev.withheld != nil && !d.stopping {
 			d.suspect(ev, now)

@@ -21,6 +21,11 @@
 // page that is refused while its host serves all others the limiter is told as such, and
 // when: see suspicion.go.
 //
+// A Fetcher may have queues of its own, as bulkheads are. The permit is then taken behind
+// the queue, so that what waited in it is paced like all else; a request that finds no
+// place goes back to the frontier and its host rests a moment. For robots.txt the Fetcher
+// may send another request after one that failed, with a permit of its own: see try.go.
+//
 // Processing turns bytes into a record: links, title, metadata, digest. It also
 // canonicalizes links and asks the scope, because that is work for many cores.
 // User handlers run here.

@@ -25,6 +25,8 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
+	again      bool                // the Fetcher has sent it before
+	kept       bool                // the Fetcher has not sent it
 	withheld   *ratelimit.Feedback // what the limiter was not told of; nil for nothing
 }
 
@@ -34,11 +36,12 @@ type event struct {
 	lease     *frontier.Lease
 	took      time.Duration // by the request; zero if none was made
 	heard     bool          // the host answered with a status
-	class     outcome.Class // of the request; Unknown if none was made
+	class     outcome.Class // of the request; Unknown if none was made, or it says nothing of the host
 	served    bool          // the answer was given willingly
 	fate      fate
 	notBefore time.Time           // for fateNotNow and fateRetry
 	answer    *robotsAnswer       // for fateRobots
+	err       error               // for fateKept: why there was no place
 	withheld  *ratelimit.Feedback // for fateNotNow: what the limiter is to be told when it is known whose affair it was; nil for nothing
 }
 
@@ -47,6 +50,7 @@ type fate uint8
 const (
 	fateProcessed fate = iota // the lease went on to Processing
 	fateReturned              // unused: the limiter would have made it wait, or we gave up
+	fateKept                  // unused: there was no place for it in a queue of the Fetcher
 	fateStale                 // lost with a kept connection: again, and nobody's fault
 	fateNotNow                // the host said "not now": again, and not a try
 	fateRetry                 // a transient failure: again, and a try is spent
@@ -77,29 +81,28 @@ func (p *Pipeline) extract(ctx context.Context) error {
 
 // visit makes the request of one lease.
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
-	host := l.Host()
 	begin := p.cfg.Clock.Now()
-	permit, err := p.cfg.Limiter.Acquire(patient{ctx, begin.Add(patience)}, host)
-	l.Started()
-	wait := p.cfg.Clock.Since(begin)
-	p.stats.workerWait.Add(int64(wait))
-	if err != nil {
-		if errors.Is(err, ratelimit.ErrCircuitOpen) || errors.Is(err, context.DeadlineExceeded) {
-			p.stats.returned.Add(1)
-		}
-		return event{lease: l, fate: fateReturned}, nil
+	t := &try{p: p, f: &fetched{lease: l, sent: begin}, begin: begin, since: begin}
+	defer t.release()
+	if !p.cfg.Queues && t.take(ctx) != nil {
+		return t.turnedAway()
 	}
-	defer permit.Release()
-	f := p.request(ctx, l)
-	f.permitWait = wait
-	p.stats.workerBusy.Add(int64(f.total))
-	return p.judge(l, f)
+	p.request(ctx, t)
+	if t.denied != nil && !t.over {
+		return t.turnedAway()
+	}
+	p.stats.workerBusy.Add(int64(t.f.total))
+	return p.judge(l, t.f)
 }
 
 // judge decides where a finished request goes: on to Processing, or back.
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, heard: f.resp != nil, class: f.class, served: served(f)}
+	if f.kept {
+		ev.fate, ev.class, ev.err = fateKept, outcome.Unknown, f.err
+		return ev, nil
+	}
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
@@ -121,6 +124,7 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	default:
 		if f.withheld != nil { // it was refused by itself often enough
 			p.cfg.Limiter.Feedback(l.Host(), p.alone(l, f.withheld))
+			ev.class = outcome.Unknown // of the host it says nothing
 		}
 		return ev, f
 	}

@@ -16,36 +16,17 @@ import (
 
 // request fetches and tells the limiter how it went: at the header if that is when it is
 // known, otherwise at the end.
-func (p *Pipeline) request(ctx context.Context, l *frontier.Lease) *fetched {
-	f := &fetched{lease: l, sent: p.cfg.Clock.Now()}
-	told := false
-	req := fetch.Request{URL: l.URL.String(), OnHeader: func(resp *fetch.Response) {
-		if urgent(resp) {
-			f.resp, told = resp, true
-			p.feedback(f, ordersOf(resp))
-		}
-	}}
+func (p *Pipeline) request(ctx context.Context, t *try) {
+	l := t.f.lease
+	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header}
 	if l.Kind == frontier.Robots {
-		req.MaxBody = robots.MaxBytes
+		req.MaxBody, req.Again = robots.MaxBytes, t.again
 	}
-	f.resp, f.err = p.cfg.Fetcher.Fetch(ctx, req)
-	f.total = max(p.cfg.Clock.Since(f.sent), 1)
-	p.locate(f)
-	if f.resp != nil {
-		p.cfg.Limiter.ChargeBytes(f.resp.WireBytes)
+	t.begin = t.f.sent
+	if p.cfg.Queues {
+		req.Permit, t.begin = t.take, t.since
 	}
-	f.class = classOf(f.resp, f.err)
-	switch {
-	case stale(f.err):
-	case !told:
-		p.feedback(f, ordersOf(f.resp))
-	case f.class.Overload() && !decided(f.resp):
-		// A good header, and then the host broke off or fell silent: that is news. The
-		// orders in the header have been passed on, and are not repeated.
-		p.feedback(f, orders{})
-	}
-	p.stats.request(f)
-	return f
+	t.end(p.cfg.Fetcher.Fetch(ctx, req))
 }
 
 // locate tells the limiter at which address the host was found. A kept connection is
@@ -102,8 +83,11 @@ func ordersOf(resp *fetch.Response) (o orders) {
 func (p *Pipeline) feedback(f *fetched, o orders) {
 	l := f.lease
 	fb := ratelimit.Feedback{
-		Err: f.err, SentAt: f.sent, Latency: p.cfg.Clock.Since(f.sent), Retry: l.Attempt > 0 || l.Returns > 0,
+		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
 		RetryAfter: o.retryAfter, Quota: o.quota,
+	}
+	if f.total == 0 { // it is not over
+		fb.Latency = p.cfg.Clock.Since(f.sent)
 	}
 	if resp := f.resp; resp != nil {
 		fb.StatusCode = resp.Status

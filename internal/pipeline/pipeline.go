@@ -56,6 +56,7 @@ type Pipeline struct {
 	frontier *frontier.Memory // owned by Discovery while Run runs
 	gate     *gate
 	stats    stats
+	asking   atomic.Int32 // requests that hold a permit, if the Fetcher has queues
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched
@@ -201,6 +202,20 @@ func watched(g *errgroup.Group, run func() error) {
 // Stop ends the leasing of URLs; what is under way is finished and recorded. It may be
 // called at any time, from any goroutine, and more than once.
 func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
+
+// Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have
+// changed: a host that was to wait for a day by the old ones is not looked at before. It
+// may be called at any time, from any goroutine but those that call a hook of the limiter
+// or the log's handler, and waits for Discovery's next free moment.
+func (p *Pipeline) Revise() {
+	if !p.began.Load() {
+		return
+	}
+	select {
+	case p.asks <- func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) }:
+	case <-p.gone:
+	}
+}
 
 // Halted is closed when no more URLs are leased, and so no more seeds are wanted: a
 // limit was reached, Stop was called, or the crawl is over.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -137,6 +139,32 @@ func TestURLThatAlwaysOrdersToWait(t *testing.T) {
 		require.Zero(t, p.Snapshot().OfURL)
 		require.Equal(t, http.StatusTooManyRequests, w.out.byURL(t)["http://a.test/login50"].Status)
 	})
+}
+
+// What was the URL's affair to the end is no failure of its host.
+func TestLastRefusalOfAURLIsNotTheHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p := refusing(200, 1, http.Header{}).crawl(t, control.NameSteer, nil)
+		hosts := p.Snapshot().Hosts
+		require.Len(t, hosts, 1)
+		require.Zero(t, hosts[0].Failures)
+		require.Empty(t, hosts[0].Trouble)
+	})
+}
+
+// Whichever request is the last of a quota, that of a suspect too, the crawl ends then and
+// does not wait a day for the next one to clear the suspect.
+func TestSuspicionEndsWithTheQuota(t *testing.T) {
+	for quota := int64(20); quota < 60; quota++ { // the suspect is asked for the second time in between
+		synctest.Test(t, func(t *testing.T) {
+			w, p := refusing(60, 1, http.Header{}).crawl(t, control.NameSteer, func(w *world) {
+				w.limits.InitialRPS, w.MaxBlocked = 10, 5*time.Minute
+				w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Quota: classic.Spec{Permits: quota, Per: 24 * time.Hour}}}
+			})
+			requireEnd(t, p, EndBlocked)
+			require.Less(t, time.Since(w.began), time.Hour, "quota %d", quota)
+		})
+	}
 }
 
 // tokens refuses by a token bucket, for all URLs alike.

@@ -24,7 +24,7 @@ const latencyWeight = 0.2
 type state struct {
 	// What an Acquire reads comes first, down to the strategy: three cache lines. In a
 	// wide crawl a domain is cold each time, and a line costs more than the work on it.
-	rules *rules // never changes
+	rules *rules // guarded by mu: SetRules replaces it
 	check uint64 // of the domain's identity; never changes, nor does domain
 
 	mu         sync.Mutex    // guards what follows

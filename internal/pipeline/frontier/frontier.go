@@ -46,7 +46,7 @@ type Item struct {
 	Seed     bool // given by the user, or where a seed redirected to
 }
 
-// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow or Return, and,
+// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, Keep or Return, and,
 // when it held a slot, one Freed; the two may come in either order.
 type Lease struct {
 	Item

@@ -53,6 +53,34 @@ func TestHostsThatWaitTogetherAskOnce(t *testing.T) {
 	}
 }
 
+// When the pacer has changed its mind, hosts that were to wait for a day are asked for at
+// once, in their order; a retry keeps its time.
+func TestRevise(t *testing.T) {
+	p := &jointly{why: ratelimit.LimitRule}
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://r.test/")
+	r := next(t, f, start)
+	f.Freed(start, r, time.Second)
+	f.Retry(start, r, at(time.Hour))
+	add(t, f, start, "http://a.test/", "http://b.test/")
+	p.free = at(24 * time.Hour)
+	wantNone(t, f, start, at(time.Hour))
+	p.free = start
+	wantNone(t, f, start, at(time.Hour))
+	f.Revise(at(time.Second))
+	require.Equal(t, "a.test", next(t, f, at(time.Second)).Host())
+	require.Equal(t, "b.test", next(t, f, at(time.Second)).Host())
+	wantNone(t, f, at(time.Second), at(time.Hour))
+	require.Equal(t, "r.test", next(t, f, at(time.Hour)).Host())
+
+	p.free, p.why = at(24*time.Hour), ratelimit.LimitGlobal
+	add(t, f, start, "http://c.test/")
+	wantNone(t, f, at(time.Hour), at(24*time.Hour))
+	p.free = start
+	f.Revise(at(time.Hour))
+	require.Equal(t, "c.test", next(t, f, at(time.Hour)).Host())
+}
+
 // A limit of one host holds no other up.
 func TestAHostsOwnLimitHoldsNobodyElse(t *testing.T) {
 	for _, why := range []ratelimit.Limit{ratelimit.LimitCap, ratelimit.LimitQuota, ratelimit.LimitShared, ratelimit.LimitLearned} {

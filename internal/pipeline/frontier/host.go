@@ -10,44 +10,69 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// host is the queue of one host and its place in the schedule.
+// host is the queue of one host and its place in the schedule. What a look at the schedule
+// reads comes first: among a hundred thousand hosts each is cold when it comes up.
 type host struct {
-	name   string
-	fifo   fifo
-	later  laterHeap // retries and returned URLs, by not-before time
-	shy    laterHeap // URLs that met a "not now", by not-before time: they let others go first
-	handed atomic.Int32
-	at     time.Time // its key in the schedule; the true instant is asked for when it comes up
-	order  uint64    // breaks ties: first come, first served
-	index  int       // in the schedule; -1 when not there
-	why    ratelimit.Limit
-	reason string // a gate's reason, when that is what the host waits for
+	name     string
+	at       time.Time // its key in the schedule; the true instant is asked for when it comes up
+	order    uint64    // breaks ties: first come, first served
+	handed   atomic.Int32
+	index    int32 // in the schedule; -1 when not there
+	why      ratelimit.Limit
+	lane     lane // the one its leases are counted in
+	answered bool // has freed a slot at least once
+	heard    bool // has answered a request with a status
+	quick    bool // counted in Memory.quick
+	refused  bool // its last failure was a "not now", and nothing that came later was served
+	parked   bool
+	idle     bool // is in Memory.idle
 
-	slots       int32         // how many leases it may have out
-	out         []*Lease      // its leases that hold a slot, oldest first
-	open        int32         // its leases not yet acknowledged
-	known       int32         // URLs ever accepted, for MaxPagesPerHost
-	asked       int32         // pages leased, retries not counted
-	strikeAfter int           // Config.StrikeAfter
-	served      int32         // pages answered willingly, whatever they were
-	seq         uint32        // leases with a slot so far
-	servedAt    uint32        // Lease.seq of the latest of them that was served
-	failedAt    uint32        // and of the latest that failed
-	failures    int32         // requests in a row that failed
-	trouble     outcome.Class // of the last of them
-	refusals    int32         // URLs that ever met a "not now"
-	suspect     *Lease        // out, or waits for its verdict; nil for none
-	service     time.Duration
-	answered    bool // has freed a slot at least once
-	heard       bool // has answered a request with a status
-	lane        lane // the one its leases are counted in
-	quick       bool // counted in Memory.quick
-	refused     bool // its last failure was a "not now", and nothing that came later was served
-	parked      bool
-	idle        bool // is in Memory.idle
+	fifo     fifo
+	later    laterHeap // retries and returned URLs, by not-before time
+	bad      *bad      // nil for a host that never failed nor refused
+	out      []*Lease  // its leases that hold a slot, oldest first
+	slots    int32     // how many leases it may have out
+	open     int32     // its leases not yet acknowledged
+	known    int32     // URLs ever accepted, for MaxPagesPerHost
+	asked    int32     // pages leased, retries not counted
+	served   int32     // pages answered willingly, whatever they were
+	seq      uint32    // leases with a slot so far
+	servedAt uint32    // Lease.seq of the latest of them that was served
+	failedAt uint32    // and of the latest that failed
+	service  time.Duration
+	reason   string    // a gate's reason, when that is what the host waits for
+	keptTil  time.Time // it rests until then, as there was no place for a request
+	kept     uint8     // such rests since the last request that was made
 }
 
-func (h *host) queued() int { return h.fifo.len() + len(h.later) + len(h.shy) }
+// bad is what there is to know of a host that has failed or refused. It stands apart,
+// because of a million hosts most never do, and each is a cache line shorter for it.
+type bad struct {
+	shy         laterHeap     // URLs that met a "not now", by not-before time: they let others go first
+	suspect     *Lease        // out, or waits for its verdict; nil for none
+	strikeAfter int           // Config.StrikeAfter
+	refusals    int32         // URLs that ever met a "not now"
+	failures    int32         // requests in a row that failed
+	trouble     outcome.Class // of the last of them
+}
+
+// record is the host's bad, made if need be.
+func (h *host) record() *bad {
+	if h.bad == nil {
+		h.bad = new(bad)
+	}
+	return h.bad
+}
+
+// shy is how many URLs wait that met a "not now".
+func (h *host) shy() int {
+	if h.bad == nil {
+		return 0
+	}
+	return len(h.bad.shy)
+}
+
+func (h *host) queued() int { return h.fifo.len() + len(h.later) + h.shy() }
 
 // failing reports whether the latest request that says anything was a failure. What was
 // sent before that failure and served after it says nothing of the time since.
@@ -60,12 +85,14 @@ func (h *host) note(l *Lease, served bool) {
 	}
 	l.noted = true
 	if !served {
-		h.failures++
+		h.record().failures++
 		h.failedAt = max(h.failedAt, l.seq)
 		return
 	}
 	h.served++
-	h.failures = 0
+	if h.bad != nil {
+		h.bad.failures = 0
+	}
 	h.servedAt = max(h.servedAt, l.seq)
 	if !h.failing() {
 		h.refused = false
@@ -99,8 +126,8 @@ func (h *host) due() (at time.Time) {
 	if len(h.later) > 0 {
 		at = h.later[0].notBefore
 	}
-	if len(h.shy) > 0 && h.suspect == nil && (at.IsZero() || h.shy[0].notBefore.Before(at)) {
-		at = h.shy[0].notBefore
+	if b := h.bad; h.shy() > 0 && b.suspect == nil && (at.IsZero() || b.shy[0].notBefore.Before(at)) {
+		at = b.shy[0].notBefore
 	}
 	return at
 }
@@ -121,11 +148,11 @@ const (
 // "not now" goes when the host has served Config.StrikeAfter others since, or has no
 // others: so the trial after a pause is another URL than the one that brought it.
 func (h *host) next(now time.Time) from {
-	later, shy := h.later.isDue(now), h.shy.isDue(now) && h.suspect == nil
+	later, shy := h.later.isDue(now), h.shy() > 0 && h.bad.shy.isDue(now) && h.bad.suspect == nil
 	switch fresh := h.fifo.len() > 0; {
 	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
 		return fromLater
-	case shy && (!fresh || !h.failing() && h.passed(&h.shy[0].Item)):
+	case shy && (!fresh || !h.failing() && h.passed(&h.bad.shy[0].Item)):
 		return fromShy
 	case fresh:
 		return fromFIFO
@@ -136,7 +163,7 @@ func (h *host) next(now time.Time) from {
 // passed reports whether the host has served so many others since it refused a URL that
 // another refusal would be no accident.
 func (h *host) passed(it *Item) bool {
-	return it.since > 0 && int(h.served+1-it.since) >= h.strikeAfter
+	return it.since > 0 && int(h.served+1-it.since) >= h.bad.strikeAfter
 }
 
 // peek is the item to be leased next; nil when nothing is due at now.
@@ -145,7 +172,7 @@ func (h *host) peek(now time.Time) *Item {
 	case fromLater:
 		return &h.later[0].Item
 	case fromShy:
-		return &h.shy[0].Item
+		return &h.bad.shy[0].Item
 	case fromFIFO:
 		return h.fifo.front()
 	case fromNone:
@@ -159,7 +186,7 @@ func (h *host) pop(now time.Time) Item {
 	case fromLater:
 		return heap.Pop(&h.later).(delayed).Item
 	case fromShy:
-		return heap.Pop(&h.shy).(delayed).Item
+		return heap.Pop(&h.bad.shy).(delayed).Item
 	case fromFIFO, fromNone:
 	}
 	return h.fifo.pop()
@@ -236,12 +263,12 @@ func (s schedule) Less(i, j int) bool {
 
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].index, s[j].index = i, j
+	s[i].index, s[j].index = int32(i), int32(j)
 }
 
 func (s *schedule) Push(x any) {
 	h := x.(*host)
-	h.index = len(*s)
+	h.index = int32(len(*s))
 	*s = append(*s, h)
 }
 

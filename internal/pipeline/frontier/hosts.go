@@ -19,7 +19,7 @@ func (f *Memory) host(name string) *host {
 	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
 		return nil
 	}
-	h := &host{name: name, index: -1, strikeAfter: f.cfg.StrikeAfter, slots: f.slots(name)}
+	h := &host{name: name, index: -1, slots: f.slots(name)}
 	f.hosts[name] = h
 	f.counts.hosts.Store(int64(len(f.hosts)))
 	return h

@@ -95,7 +95,7 @@ func (f *Memory) queue(it *Item, n int) {
 // enqueue queues an item that may not be leased before an instant.
 func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if it.since > 0 {
-		heap.Push(&h.shy, delayed{it, notBefore})
+		heap.Push(&h.bad.shy, delayed{it, notBefore})
 	} else {
 		heap.Push(&h.later, delayed{it, notBefore})
 	}
@@ -113,7 +113,7 @@ func (f *Memory) offer(h *host, now, at time.Time) {
 	if h.index >= 0 {
 		if at.Before(h.at) {
 			h.at = at
-			heap.Fix(&f.due, h.index)
+			heap.Fix(&f.due, int(h.index))
 		}
 		return
 	}
@@ -130,9 +130,21 @@ func (f *Memory) Wake(now time.Time, name string) {
 	}
 }
 
+// Revise has all hosts that wait for the pacer looked at again, because it may say
+// otherwise now. It costs time in proportion to the hosts with work.
+func (f *Memory) Revise(now time.Time) {
+	f.held = time.Time{}
+	for _, h := range f.due {
+		if h.reason == "" && h.at.After(now) {
+			h.at = now
+		}
+	}
+	heap.Init(&f.due)
+}
+
 // Next leases the URL of the host that comes up first. Without one it returns nil and
 // the instant at which to ask again; a zero instant means that only a Freed, Retry,
-// NotNow, Return, Add or Wake can change the answer. The caller keeps the number of leases
+// NotNow, Return, Add, Wake or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
 	for {
@@ -160,6 +172,9 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	called := h == f.called
 	if called {
 		f.called = nil
+	}
+	if f.kept(h, now) {
+		return nil
 	}
 	it := h.peek(now)
 	if it == nil {
@@ -269,6 +284,7 @@ func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 	}
 	if took > 0 {
 		h.held(took)
+		h.kept = 0
 	}
 	f.offer(h, now, now)
 }
@@ -284,7 +300,7 @@ func (f *Memory) Outcome(l *Lease, class outcome.Class, served bool) {
 	switch {
 	case class.Overload():
 		l.host.note(l, false)
-		l.host.trouble = class
+		l.host.record().trouble = class
 	case served && l.Kind == Page: // robots.txt is served by hosts that refuse all else
 		l.host.note(l, true)
 	}
@@ -323,7 +339,9 @@ func (f *Memory) refusedAgain(h *host, it Item, strike bool, now, notBefore time
 		it.Strikes++
 	}
 	if it.since == 0 {
-		h.refusals++
+		b := h.record()
+		b.refusals++
+		b.strikeAfter = f.cfg.StrikeAfter
 	}
 	if strike || it.since == 0 {
 		it.since = h.served + 1
@@ -358,8 +376,8 @@ func (f *Memory) finish(now time.Time, l *Lease) {
 	}
 	l.finished = true
 	l.host.open--
-	if l.host.suspect == l {
-		l.host.suspect = nil
+	if l.Suspect {
+		l.host.bad.suspect = nil
 		f.offer(l.host, now, now) // the next one may have waited for this
 	}
 	f.counts.leased.Add(-1)

@@ -92,10 +92,10 @@ func byWork(a, b *host) int {
 func (f *Memory) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
-		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3, Failures: int(h.failures),
+		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,
 	}
-	if h.failures > 0 {
-		w.Trouble = h.trouble.String()
+	if b := h.bad; b != nil && b.failures > 0 {
+		w.Failures, w.Trouble = int(b.failures), b.trouble.String()
 	}
 	switch {
 	case w.Queued == 0:

@@ -15,7 +15,7 @@ type Blame uint8
 // The ways to judge it.
 const (
 	BlameOpen Blame = iota // nobody has been asked since
-	BlameHost              // others were refused too, or there are none to compare with
+	BlameHost              // others were refused too, or there are none to compare with, or not before an order ends
 	BlameURL               // what was sent before and after it was served
 )
 
@@ -27,9 +27,12 @@ const (
 func (f *Memory) watch(l *Lease) {
 	h := l.host
 	l.failedAt = h.failedAt
-	shown := h.refusals == 1 || l.Strikes > 0
-	if l.Kind == Page && l.since > 0 && (h.alone(&l.Item) || shown && h.passed(&l.Item) && !h.failing()) {
-		l.Suspect, h.suspect = true, l
+	if l.Kind != Page || l.since == 0 {
+		return
+	}
+	shown := h.bad.refusals == 1 || l.Strikes > 0
+	if h.alone(&l.Item) || shown && h.passed(&l.Item) && !h.failing() {
+		l.Suspect, h.bad.suspect = true, l
 	}
 }
 
@@ -38,7 +41,9 @@ func (f *Memory) watch(l *Lease) {
 func (h *host) alone(it *Item) bool { return it.Strikes > 0 && h.fifo.len()+len(h.later) == 0 }
 
 // Blame judges the refusal of a suspect by what is known now. While it is [BlameOpen] the
-// lease stays out; its slot is freed.
+// lease stays out; its slot is freed. It does not stay out while an order, such as a quota
+// that is used up, keeps the others in the queue: that may last for a day, in which a
+// crawl with nothing else to do could not end.
 func (f *Memory) Blame(l *Lease) Blame {
 	h := l.host
 	switch {
@@ -46,7 +51,7 @@ func (f *Memory) Blame(l *Lease) Blame {
 		return BlameHost
 	case h.servedAt > l.seq:
 		return BlameURL
-	case len(h.out) > 0 || h.fifo.len() > 0:
+	case len(h.out) > 0 || h.fifo.len() > 0 && !h.ordered():
 		return BlameOpen
 	case h.alone(&l.Item):
 		return BlameURL // shown before, and nobody is left to show it again

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -32,6 +33,21 @@ func suspected(t *testing.T, pages int) (f *Memory, bad *Lease) {
 	require.True(t, bad.Suspect)
 	f.Freed(start, bad, time.Millisecond)
 	return f, bad
+}
+
+// Nobody waits for the verdict of those who may not be asked before a day is over; for
+// those who only keep their pace, yes.
+func TestBlameDoesNotWaitForAnOrderToEnd(t *testing.T) {
+	for why, want := range map[ratelimit.Limit]Blame{
+		ratelimit.LimitQuota: BlameHost, ratelimit.LimitRetryAfter: BlameHost, ratelimit.LimitLearned: BlameOpen,
+	} {
+		f, bad := suspected(t, 6)
+		p := newPaced()
+		p.why, p.free["a.test"] = why, at(24*time.Hour)
+		f.cfg.Pacer = p
+		wantNone(t, f, start, at(24*time.Hour))
+		require.Equal(t, want, f.Blame(bad), why.String())
+	}
 }
 
 // A suspect's refusal is the URL's when what is sent next is served, and the host's when

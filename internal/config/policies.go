@@ -1,0 +1,207 @@
+package config
+
+import (
+	"bufio"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+)
+
+// policyKeys are the paths of what is in a model, and the values as a file has them.
+func policyKeys(m *binder.Model) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) { eachKey(policyTree(m), resiliencePath, yield) }
+}
+
+func eachKey(n node, path string, yield func(string, string) bool) bool {
+	if n.kind != nodeMap {
+		return yield(path, flow(n))
+	}
+	for _, e := range n.keys {
+		if !eachKey(e.value, path+"."+e.key, yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// flow writes a node on one line.
+func flow(n node) string {
+	parts := make([]string, 0, len(n.keys)+len(n.items))
+	for _, e := range n.keys {
+		parts = append(parts, e.key+": "+flow(e.value))
+	}
+	for _, item := range n.items {
+		parts = append(parts, flow(item))
+	}
+	switch list := strings.Join(parts, ", "); {
+	case n.kind == nodeMap:
+		return "{" + list + "}"
+	case n.kind == nodeList:
+		return "[" + list + "]"
+	case bare(n.text):
+		return n.text
+	}
+	return quoteJSON(n.text)
+}
+
+// bare reports whether a text means the same without quotes: a number, true or false. A
+// file is read by what a key wants, so that a circuit may even be called 5.
+func bare(text string) bool {
+	return json.Valid([]byte(text)) && (text == "true" || text == "false" || strings.Trim(text, "+-.0123456789eE") == "")
+}
+
+// policyValue is a node in the types of JSON.
+func policyValue(n node) any {
+	switch {
+	case n.kind == nodeMap:
+		group := make(map[string]any, len(n.keys))
+		for _, e := range n.keys {
+			group[e.key] = policyValue(e.value)
+		}
+		return group
+	case n.kind == nodeList:
+		items := make([]any, len(n.items))
+		for i := range n.items {
+			items[i] = policyValue(n.items[i])
+		}
+		return items
+	case n.text == "true", n.text == "false":
+		return n.text == "true"
+	case bare(n.text):
+		return json.Number(n.text)
+	}
+	return n.text
+}
+
+// policyMap is the section in the types of JSON; without policies an empty one.
+func policyMap(m *binder.Model) any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return policyValue(policyTree(m))
+}
+
+// policies writes the section, every key of each policy that there is.
+func (y *yamlWriter) policies(m *binder.Model) {
+	if m == nil {
+		y.line("", resiliencePath+": {}", resiliencePath)
+		return
+	}
+	y.line("", resiliencePath+":", "")
+	y.group(policyTree(m), resiliencePath, "  ")
+}
+
+func (y *yamlWriter) group(n node, path, indent string) {
+	for _, e := range n.keys {
+		below := path + "." + e.key
+		if e.value.kind != nodeMap {
+			y.line(indent, e.key+": "+flow(e.value), below)
+			continue
+		}
+		y.line(indent, e.key+":", "")
+		y.group(e.value, below, indent+"  ")
+	}
+}
+
+// noPolicy is a policy that is not there, in what changed.
+const noPolicy = "none"
+
+// diffPolicies names the policies that differ. They are built at the start and hold what
+// is under way, so none of them is live.
+func diffPolicies(was, is *binder.Model) (changes []Change) {
+	if was.Equal(is) {
+		return nil
+	}
+	a, b := policyTexts(was), policyTexts(is)
+	for _, name := range policyNames {
+		if a[name] != b[name] {
+			changes = append(changes, Change{Path: resiliencePath + "." + name, Was: orNone(a[name]), Is: orNone(b[name])})
+		}
+	}
+	return changes
+}
+
+func policyTexts(m *binder.Model) map[string]string {
+	texts := make(map[string]string)
+	if m != nil {
+		for _, e := range policyTree(m).keys {
+			texts[e.key] = flow(e.value)
+		}
+	}
+	return texts
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return noPolicy
+	}
+	return text
+}
+
+// policyNames are the sections there are, in the order of the manual.
+var policyNames = []string{"retry", "timeout", "circuit_breaker", "bulkhead", "bulkhead_isolation", "hedging", "fallback"}
+
+const policyHead = `
+## resilience
+
+Policies around the requests, given in a file only. The section takes the document of
+crawl.Client as it is, or in the spelling of this table. A policy that is not written is
+not there, one that is written empty, as in timeout: {}, has the defaults.
+
+- timeout bounds each single request, from the moment it may be sent to the end of its
+  body. fetch.timeout holds beside it, and for retries and the wait for a bulkhead
+  together.
+- bulkhead bounds the requests under way of the whole crawl, bulkhead_isolation those of
+  each host. Who waits for a place takes up one of the fetches of concurrency, which
+  ratelimit.global_concurrency and max_in_flight do not; so those are what one wants for
+  politeness, and a bulkhead is for a line or a proxy that bears no more. A URL that gets
+  no place comes back later, and no try of it is spent.
+- retry is for robots.txt, without which a host has to wait; pages are tried again as
+  ratelimit.retry_max_attempts says. Each retry is paced like any request: where the host
+  may not be asked yet when the pause is over, the answer before stands, and
+  robots.txt is asked for again later. So it does at once after a 429, or a Retry-After.
+- circuit_breaker is that of each host, and its keys are other names for settings of
+  ratelimit.
+- hedging and fallback are refused: a crawl has one request at a time under way for a
+  URL, and records nothing made up. crawl.Client can have them.
+
+| Key | Type | Default | Range | Meaning |
+|---|---|---|---|---|
+`
+
+// policyRow is a line of the manual. What can be checked in it is, by a test that loads it.
+type policyRow struct{ key, kind, def, min, max, doc string }
+
+var policyRows = []policyRow{
+	{"retry.max_retries", "int", "3", "0", "100", "how often robots.txt is asked for again after a failure"},
+	{"retry.retry_forever", "bool", "false", "", "", "again until fetch.timeout, whatever max_retries says"},
+	{"retry.backoff.type", "choice", "exponential", "", "", "how the pause grows: none, constant, linear, exponential or decorrelatedJitter"},
+	{"retry.backoff.base_ms", "number", "200", "1", "3600000", "first pause in milliseconds"},
+	{"retry.backoff.max_delay_ms", "number", "30000", "1", "86400000", "longest pause in milliseconds"},
+	{"retry.backoff.use_jitter", "bool", "true", "", "", "draws pauses from zero to these bounds"},
+	{"timeout.seconds", "number", "30", "0.001", "86400", "time for one request, in seconds"},
+	{"circuit_breaker.circuit_name", "text", "default", "", "", "has no effect: every host has a circuit of its own"},
+	{"circuit_breaker.failure_threshold", "int", "5", "1", "1000000", "another name for ratelimit.consecutive_fail_threshold"},
+	{"circuit_breaker.success_threshold", "int", "1", "1", "1000", "another name for ratelimit.half_open_probes"},
+	{"circuit_breaker.break_seconds", "number", "30", "0.01", "86400", "another name for ratelimit.open_state_duration, in seconds"},
+	{"bulkhead.max_concurrency", "int", "10", "1", "100000", "requests under way at a time"},
+	{"bulkhead.max_queue_depth", "int", "100", "0", "1000000", "requests that may wait for a place"},
+	{"bulkhead.queue_timeout_seconds", "number", "10", "0", "86400", "how long one may wait, in seconds; 0 = not at all"},
+	{"bulkhead_isolation.max_concurrent_requests", "int", "10", "1", "100000", "requests under way at a time at one host"},
+	{"bulkhead_isolation.max_queue_size", "int", "100", "0", "1000000", "requests that may wait for a place at one host"},
+	{"bulkhead_isolation.queue_timeout_seconds", "number", "10", "0", "86400", "how long one may wait, in seconds; 0 = not at all"},
+}
+
+// writePolicyReference is the part of the manual that no row of the table has.
+func writePolicyReference(b *bufio.Writer) {
+	_, _ = b.WriteString(policyHead)
+	for _, r := range policyRows {
+		bounds := ""
+		if r.min != "" {
+			bounds = r.min + " to " + r.max
+		}
+		writeRow(b, code(resiliencePath+"."+r.key), r.kind, code(r.def), bounds, r.doc)
+	}
+}

@@ -1,0 +1,226 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+)
+
+const everyPolicy = `resilience:
+  retry:
+    max_retries: 2
+    backoff: {type: constant, base_ms: 1500}
+  timeout: {seconds: 2.5}
+  circuit_breaker:
+    circuit_name: "5"
+    break_seconds: 20
+  bulkhead: {max_concurrency: 2}
+  bulkhead_isolation: {}
+`
+
+func TestPolicies(t *testing.T) {
+	l := mustLoad(t, yamlFile(everyPolicy))
+	require.Equal(t, &binder.Model{
+		Retry:             &binder.Retry{MaxRetries: 2, Backoff: binder.Backoff{Type: binder.BackoffConstant, Base: 1500 * time.Millisecond, MaxDelay: 30 * time.Second, Jitter: true}},
+		Timeout:           &binder.Timeout{Limit: 2500 * time.Millisecond},
+		CircuitBreaker:    &binder.CircuitBreaker{Name: "5", FailureThreshold: 5, SuccessThreshold: 1, Break: 20 * time.Second},
+		Bulkhead:          &binder.Bulkhead{MaxConcurrency: 2, MaxQueue: 100, QueueTimeout: 10 * time.Second},
+		BulkheadIsolation: &binder.BulkheadIsolation{MaxConcurrency: 10, MaxQueue: 100, QueueTimeout: 10 * time.Second},
+	}, l.Config.Resilience)
+	require.Equal(t, 20*time.Second, l.Config.RateLimit.OpenStateDuration)
+	require.Equal(t, 1, l.Config.RateLimit.HalfOpenProbes, "the section's default, and not that of ratelimit")
+	for path, want := range map[string]string{
+		"resilience":                                   "file crawl.yaml:1",
+		"resilience.retry.backoff.base_ms":             "file crawl.yaml:4",
+		"resilience.retry.backoff.use_jitter":          "default",
+		"resilience.circuit_breaker.break_seconds":     "file crawl.yaml:8",
+		"resilience.bulkhead_isolation.max_queue_size": "default",
+		"ratelimit.open_state_duration":                "follows resilience.circuit_breaker.break_seconds",
+		"ratelimit.half_open_probes":                   "follows resilience.circuit_breaker.success_threshold",
+	} {
+		require.Equal(t, want, l.Origins[path].String(), path)
+	}
+	require.NoError(t, l.Config.Validate())
+}
+
+func TestPoliciesInTheSpellingsOfTheirDocument(t *testing.T) {
+	want := mustLoad(t, yamlFile(everyPolicy)).Config
+	for name, text := range map[string]string{
+		"crawl.json": `{"Resilience": {"Retry": {"MaxRetries": 2, "Backoff": {"Type": "constant", "BaseMs": 1500}}, "Timeout": {"Seconds": 2.5},
+			"CircuitBreaker": {"CircuitName": "5", "BreakSeconds": 20}, "Bulkhead": {"MaxConcurrency": 2}, "BulkheadIsolation": {}}}`,
+		"crawl.yaml": "resilience: {Resilience: {Retry: {MaxRetries: 2, backoff: {Type: Constant, BaseMs: 1500}}, Timeout: {Seconds: 2.5}, " +
+			"CircuitBreaker: {CircuitName: 5, BreakSeconds: 20}, Bulkhead: {MaxConcurrency: 2}, BulkheadIsolation: {}}}",
+	} {
+		l := mustLoad(t, Sources{File: name, Reader: strings.NewReader(text)})
+		require.Equal(t, want, l.Config, name)
+		require.Equal(t, fromFile, l.Origins["resilience.retry.backoff.base_ms"].Source, name)
+	}
+}
+
+func TestNoPolicies(t *testing.T) {
+	for _, text := range []string{"", "resilience:", "resilience: {}", "resilience: {Resilience: {}}", "resilience: # {timeout: {}}"} {
+		require.Equal(t, Default(), mustLoad(t, yamlFile(text)).Config, text)
+	}
+}
+
+func TestWrongPolicies(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []string
+	}{
+		{"resilience:\n  retry:\n    backoff:\n      base_ms: 0\n  timeout: {seconds: 0}\n  bulkhead: {max_concurency: 3}\ndepth: x", []string{
+			`depth: "x" is not a whole number; give a whole number of links between -1 and 1000000 [file crawl.yaml:7]`,
+			"resilience.bulkhead.max_concurency: is not a setting; did you mean max_concurrency? [file crawl.yaml:6]",
+			"resilience.retry.backoff.base_ms: 0 is below 1; give a number of milliseconds from 1 to 3600000 [file crawl.yaml:4]",
+			"resilience.timeout.seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [file crawl.yaml:5]",
+		}},
+		{"\nresilience: 5", []string{"resilience: is a single value instead of a group of settings [file crawl.yaml:2]"}},
+		{"resilience: {timeout: }", []string{"resilience.timeout: is nothing instead of a group of settings; write {} for the defaults, or remove the line [file crawl.yaml:1]"}},
+		{"resilience: {timeout: {}, Timeout: {}}", []string{"resilience.Timeout: is set already as timeout on line 1; remove one of the two [file crawl.yaml:1]"}},
+		{"resilience: {}\nResilience: {}", []string{"resilience: is set already on line 1; remove one of the two [file crawl.yaml:2]"}},
+		{"resilence: {}", []string{"resilence: is not a setting; did you mean resilience? [file crawl.yaml:1]"}},
+		{"resilience:\n  hedging: {}\n  fallback: {status_codes: [500]}", []string{
+			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:3]",
+			"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it) [file crawl.yaml:2]",
+		}},
+		{"resilience: {circuit_breaker: {success_threshold: 1001}}", []string{
+			"resilience.circuit_breaker.success_threshold: 1001 is above 1000; give a whole number of requests between 1 and 1000 [file crawl.yaml:1]",
+		}},
+		{"resilience: {circuit_breaker: {break_seconds: 0.005}}", []string{
+			"resilience.circuit_breaker.break_seconds: 5ms is below 10ms; give a duration with its unit, such as 1m30s, between 10ms and 24h [file crawl.yaml:1]",
+		}},
+		{"ratelimit: {consecutive_fail_threshold: 4, half_open_probes: 3}\nresilience:\n  circuit_breaker: {failure_threshold: 3, success_threshold: 3}", []string{
+			"resilience.circuit_breaker.failure_threshold: 3 contradicts ratelimit.consecutive_fail_threshold, which is 4 [file crawl.yaml:1]; they are two names for one value, give one of them [file crawl.yaml:3]",
+		}},
+		{"ratelimit: {open_state_duration: x}\nresilience: {circuit_breaker: {break_seconds: 3}}", []string{
+			`ratelimit.open_state_duration: "x" is not a duration; give a duration with its unit, such as 1m30s, between 10ms and 24h [file crawl.yaml:1]`,
+		}},
+	} {
+		require.Equal(t, c.want, problems(t, yamlFile(c.text)), c.text)
+	}
+}
+
+func TestTheCircuitFollowsTheLimiter(t *testing.T) {
+	src := yamlFile("resilience: {circuit_breaker: {failure_threshold: 7}}")
+	src.Env = []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=90s"}
+	l := mustLoad(t, src)
+	require.Equal(t, binder.CircuitBreaker{Name: "default", FailureThreshold: 7, SuccessThreshold: 1, Break: 90 * time.Second}, *l.Config.Resilience.CircuitBreaker)
+	require.Equal(t, 7, l.Config.RateLimit.ConsecutiveFailThreshold)
+	require.Equal(t, "follows ratelimit.open_state_duration", l.Origins["resilience.circuit_breaker.break_seconds"].String())
+	require.Equal(t, "env CRAWL_RATELIMIT_OPEN_STATE_DURATION", l.Origins["ratelimit.open_state_duration"].String())
+	l = mustLoad(t, yamlFile("resilience: {circuit_breaker: {break_seconds: 15}}\nratelimit: {open_state_duration: 15s, strategy: \"off\"}"))
+	require.Contains(t, strings.Join(l.Warnings, "\n"), "resilience.circuit_breaker will not be kept")
+}
+
+func TestPoliciesThatAProgramSetsAreChecked(t *testing.T) {
+	c := Default()
+	c.Resilience = &binder.Model{CircuitBreaker: &binder.CircuitBreaker{FailureThreshold: 5, SuccessThreshold: 2, Break: time.Minute}, Hedging: &binder.Hedging{}}
+	err := c.Validate()
+	require.ErrorContains(t, err, "resilience.circuit_breaker.break_seconds: 1m contradicts ratelimit.open_state_duration, which is 15s; they")
+	require.ErrorContains(t, err, "resilience.hedging: is not for a crawl")
+	require.Len(t, err, 2)
+}
+
+func TestPoliciesArePrinted(t *testing.T) {
+	l := mustLoad(t, yamlFile(everyPolicy))
+	var y, j, text strings.Builder
+	require.NoError(t, l.WriteYAML(&y))
+	require.Contains(t, y.String(), `resilience:
+  retry:
+    max_retries: 2                          # file crawl.yaml:3
+    retry_forever: false                    # default
+    backoff:
+      type: "constant"                      # file crawl.yaml:4
+      base_ms: 1500                         # file crawl.yaml:4
+      max_delay_ms: 30000                   # default
+      use_jitter: true                      # default
+  timeout:
+    seconds: 2.5                            # file crawl.yaml:5
+  circuit_breaker:
+    circuit_name: 5                         # file crawl.yaml:7
+`)
+	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
+	require.NoError(t, l.WriteJSON(&j))
+	var parts struct{ Config json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(j.String()), &parts))
+	require.Contains(t, string(parts.Config), `"base_ms": 1500`)
+	require.Equal(t, l.Config, mustLoad(t, Sources{File: "c.json", Reader: bytes.NewReader(parts.Config)}).Config)
+	slog.New(slog.NewTextHandler(&text, nil)).Info("start", "config", l.Config)
+	require.Contains(t, text.String(), "max_retries:2")
+
+	y.Reset()
+	require.NoError(t, mustLoad(t, Sources{}).WriteYAML(&y))
+	require.Contains(t, y.String(), "resilience: {}                              # default\n")
+}
+
+func TestPoliciesAreNotLive(t *testing.T) {
+	was, is := mustLoad(t, yamlFile("")).Config, mustLoad(t, yamlFile("resilience: {timeout: {seconds: 3}, bulkhead: {}}")).Config
+	now, applied, refused, err := Update(&was, &is)
+	require.NoError(t, err)
+	require.Empty(t, applied)
+	require.Nil(t, now.Resilience)
+	require.Equal(t, []string{
+		"resilience.timeout: none → {seconds: 3}",
+		"resilience.bulkhead: none → {max_concurrency: 10, max_queue_depth: 100, queue_timeout_seconds: 10}",
+	}, lines(refused))
+	again := mustLoad(t, yamlFile("resilience: {Timeout: {Seconds: 3}, bulkhead: {max_concurrency: 10}}")).Config
+	require.Empty(t, Diff(&is, &again), "the same in other words")
+	other := mustLoad(t, yamlFile("resilience: {circuit_breaker: {break_seconds: 3}}")).Config
+	_, _, refused, err = Update(&is, &other)
+	require.NoError(t, err)
+	require.Contains(t, lines(refused), "ratelimit.open_state_duration: 15s → 3s")
+	require.Contains(t, lines(refused), "resilience.timeout: {seconds: 3} → none")
+}
+
+// The manual has the defaults and bounds by which a file is read, and every key.
+func TestTheManualOfPolicies(t *testing.T) {
+	section := func(key, value string) string {
+		parts := strings.Split(key, ".")
+		return "resilience: {" + strings.Join(parts, ": {") + ": " + value + strings.Repeat("}", len(parts))
+	}
+	var all []string
+	for _, r := range policyRows {
+		path := resiliencePath + "." + r.key
+		name, _, _ := strings.Cut(r.key, ".")
+		found := false
+		for key, value := range policyKeys(mustLoad(t, yamlFile("resilience: {"+name+": {}}")).Config.Resilience) {
+			if key == path {
+				require.Equal(t, r.def, strings.Trim(value, `"`), path)
+				found = true
+			}
+		}
+		require.True(t, found, path)
+		all = append(all, path)
+		if r.min == "" {
+			continue
+		}
+		for _, good := range []string{r.min, r.max} {
+			mustLoad(t, yamlFile(section(r.key, good)))
+		}
+		low, err := strconv.ParseFloat(r.min, 64)
+		require.NoError(t, err)
+		high, err := strconv.ParseFloat(r.max, 64)
+		require.NoError(t, err)
+		for _, bad := range []float64{low - 0.0005, high + 1} {
+			problems(t, yamlFile(section(r.key, strconv.FormatFloat(bad, 'f', -1, 64))))
+		}
+	}
+	m := mustLoad(t, yamlFile(everyPolicy)).Config.Resilience
+	for path := range policyKeys(m) {
+		require.Contains(t, all, path)
+	}
+	var b strings.Builder
+	require.NoError(t, Reference(&b))
+	for _, path := range all {
+		require.Contains(t, b.String(), "| `"+path+"` |")
+	}
+	require.Contains(t, b.String(), "\n## resilience\n")
+}

@@ -1,0 +1,38 @@
+package frontier
+
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// The pause of a host for whose request there was no place, which doubles from one to the
+// next until one is made. The first is about what a page takes; at the last, a thousand
+// hosts that wait cost three hundred looks a second.
+const (
+	keepFirst  = 100 * time.Millisecond
+	keepDouble = 5
+)
+
+// Keep queues the URL of a lease that was not asked for, because there was no place for
+// the request in a queue of our own. Nothing is held against the host or the URL, but the
+// host rests a while: without a permit spent, nothing else would slow it down.
+func (f *Memory) Keep(now time.Time, l *Lease) {
+	f.finish(now, l)
+	h := l.host
+	if !h.keptTil.After(now) { // several that were refused together are one
+		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
+		h.kept = min(h.kept, keepDouble) + 1
+	}
+	f.enqueue(h, l.Item, now, h.keptTil)
+}
+
+// kept reports whether a host rests, and has it looked at again when it does not.
+func (f *Memory) kept(h *host, now time.Time) bool {
+	if !h.keptTil.After(now) {
+		return false
+	}
+	h.why, h.reason = ratelimit.LimitNone, retrying
+	f.offer(h, now, h.keptTil)
+	return true
+}

@@ -1,0 +1,147 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/resilience"
+)
+
+// fullQueue is a Fetcher whose queue has no place while it says so, after a wait.
+type fullQueue struct {
+	Fetcher
+	full func() bool
+	wait time.Duration
+	n    atomic.Int64
+}
+
+func (f *fullQueue) Fetch(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
+	if f.full() {
+		f.n.Add(1)
+		time.Sleep(f.wait)
+		return nil, &fetch.Error{Op: fetch.OpPolicy, URL: req.URL, Err: resilience.ErrBulkheadFull}
+	}
+	if req.Permit != nil {
+		if err := req.Permit(ctx); err != nil {
+			return nil, &fetch.Error{Op: fetch.OpPolicy, URL: req.URL, Err: err}
+		}
+		req.Permit = nil
+	}
+	return f.Fetcher.Fetch(ctx, req)
+}
+
+func queuedWorld(t *testing.T, full func() bool, wait time.Duration) (*world, *fullQueue) {
+	t.Helper()
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": site(404, 200, 1e6, 20), "b.test": site(404, 200, 1e6, 20)})
+	w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+	q := &fullQueue{Fetcher: w.Fetcher, full: full, wait: wait}
+	w.Fetcher, w.Queues = q, true
+	return w, q
+}
+
+// A queue that is full for ever ends the crawl, and costs next to nothing until then.
+func TestAQueueThatIsFullForEver(t *testing.T) {
+	for _, wait := range []time.Duration{0, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w, q := queuedWorld(t, func() bool { return true }, wait)
+			p, err := w.crawl(t, "http://a.test/", "http://b.test/")
+			require.NoError(t, err)
+			requireEnd(t, p, EndBlocked)
+			_, reason := p.End()
+			require.Equal(t, "no request could be sent for 5m0s: policy http://"+reason[len(reason)-len("a.test/robots.txt: bulkhead full"):], reason)
+			require.InDelta(t, 5*60, time.Since(w.began).Seconds(), 15)
+			require.Less(t, q.n.Load(), int64(250))
+			s := p.Snapshot()
+			require.Zero(t, s.Requests)
+			require.Zero(t, s.Limiter.Requests, "no permit was spent")
+			require.Zero(t, s.Records)
+			require.EqualValues(t, 4, s.Frontier.Queued, "two pages and two robots.txt are left")
+			require.InDelta(t, wait.Seconds()*float64(q.n.Load()), s.Workers.WaitSeconds, 20)
+			require.Zero(t, s.Workers.BusySeconds)
+		})
+	}
+}
+
+// One that is full for a while, though that is longer than a host may refuse, is waited for.
+func TestAQueueThatIsFullForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := time.Now().Add(50 * time.Second)
+		w, _ := queuedWorld(t, func() bool { return time.Now().Before(open) }, 0)
+		w.MaxBlocked = 0
+		p, err := w.crawl(t, "http://a.test/", "http://b.test/")
+		require.NoError(t, err)
+		requireEnd(t, p, EndDone)
+		require.Len(t, w.out.byURL(t), 42)
+		for _, rec := range w.out.records {
+			require.EqualValues(t, 1, rec.Attempt)
+		}
+		s := p.Snapshot()
+		require.EqualValues(t, 44, s.Requests)
+		require.EqualValues(t, 44, s.Limiter.Requests)
+		require.Less(t, s.Workers.WaitSeconds, 1.0)
+	})
+}
+
+// repeater is a Fetcher that asks for a further permit after what came first.
+type repeater struct {
+	before *fetch.Response
+	err    error
+	pause  time.Duration
+}
+
+var errNoOther = errors.New("no other try")
+
+func (r *repeater) Fetch(ctx context.Context, req fetch.Request) (*fetch.Response, error) {
+	if r.before != nil && req.OnHeader != nil {
+		req.OnHeader(r.before)
+	}
+	time.Sleep(r.pause)
+	if err := req.Again(ctx, r.before, r.err); err != nil {
+		return nil, &fetch.Error{Op: fetch.OpPolicy, URL: req.URL, Err: err}
+	}
+	return nil, errNoOther
+}
+
+// When the limiter refuses another try, the one before is the answer; a good header of
+// which the Fetcher has dropped the body is none.
+func TestTheTryBeforeStands(t *testing.T) {
+	for name, tc := range map[string]struct {
+		repeater
+		class  string
+		reason string
+		wait   time.Duration
+	}{
+		"a status":      {repeater{before: &fetch.Response{Status: 503}}, "unavailable", "status 503", time.Second},
+		"an error":      {repeater{err: context.DeadlineExceeded}, "timeout", "deadline exceeded", 0},
+		"a dropped one": {repeater{before: &fetch.Response{Status: 200}}, "timeout", "came too late", time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tc.pause = time.Second // too short for a host that is asked every ten
+				w := newWorldOn(t, fetch.Config{})
+				w.Fetcher, w.Retries = &tc.repeater, 0
+				w.limits.MinDelay = 10 * time.Second
+				p, err := w.crawl(t, "http://a.test/")
+				require.NoError(t, err)
+				s := p.Snapshot()
+				require.EqualValues(t, 1, s.Unruled)
+				require.EqualValues(t, 1, s.Requests)
+				require.Equal(t, map[string]int64{tc.class: 1}, s.Outcomes)
+				require.EqualValues(t, 1, s.Limiter.Requests)
+				require.Zero(t, s.Limiter.InFlight)
+				require.Zero(t, s.Returned)
+				require.Equal(t, tc.wait.Seconds(), s.Workers.WaitSeconds, "the pause, if it is known when it began")
+				require.Contains(t, w.out.records[0].Error.Message, tc.reason)
+			})
+		})
+	}
+}
