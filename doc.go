@@ -34,6 +34,12 @@
 // [Config.OnEvent] is told of each change. What was learned goes on to later crawls
 // through a file, if the settings name one (ratelimit.remember).
 //
+// # Beside crawls
+//
+// [Client] is an http.Client with the same politeness, for programs that ask for URLs of
+// their own. [Admit] is the other side: it limits who may come in to an http.Handler, with
+// counts in memory, in a SQLite file or in Redis.
+//
 // # The house
 //
 //	room                 what lives there
@@ -41,9 +47,12 @@
 //	cmd/crawl            flags, terminal, exit codes
 //	internal/config      defaults < file < environment < flags, as one tree
 //	internal/pipeline    the four stages; canonical, scope, frontier, extract, sink
-//	internal/fetch       HTTP client; robots.txt; test servers, made up (testsite) and real (realserver)
+//	internal/fetch       HTTP client; robots.txt; resilience (policies for calls of any kind) and
+//	                     transport (the chain of them around requests); test servers, made up
+//	                     (testsite) and real (realserver)
 //	internal/ratelimit   the adaptive engine; control has the strategies, simulate proves
 //	                     them in virtual time, memory keeps what they learned in a file;
+//	                     classic has the six well-known limiters, admission the server's side;
 //	                     estimate, backoff, breaker, header, outcome
 //	internal/clock       the one place where time is met
 //

@@ -1,0 +1,252 @@
+package crawl_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+)
+
+// Admit limits any net/http service. Here each address may come twice, and then once
+// in an hour.
+func ExampleAdmit() {
+	admission, err := crawl.Admit(crawl.AdmitConfig{
+		Plans: []crawl.AdmitPlan{{Name: "visitors", Capacity: 2, TokensPerSecond: 1.0 / 3600}},
+		Rules: []crawl.AdmitRule{{Name: "pages", Path: "/**", Key: "ip", Plans: []string{"visitors"}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer admission.Close()
+	service := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	server := httptest.NewServer(admission.Handler(service))
+	defer server.Close()
+
+	for range 3 {
+		res, err := server.Client().Get(server.URL)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Header.Get("X-RateLimit-Remaining"), "left:", res.Status)
+		if err := res.Body.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 1 left: 200 OK
+	// 0 left: 200 OK
+	// 0 left: 429 Too Many Requests
+}
+
+func admit(t *testing.T, cfg crawl.AdmitConfig) *crawl.Admission {
+	t.Helper()
+	a, err := crawl.Admit(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
+	return a
+}
+
+// knock asks for a path as from an address, and returns the answer's status.
+func knock(h http.Handler, peer, target string) int {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.RemoteAddr = peer + ":1234"
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+
+// few is a plan of so many in ten hours, and a rule for everything.
+func few(n int64) crawl.AdmitConfig {
+	return crawl.AdmitConfig{
+		Plans: []crawl.AdmitPlan{{Name: "few", Capacity: n, TokensPerSecond: 1.0 / 36000}},
+		Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"few"}}},
+	}
+}
+
+func TestAdmitDefaults(t *testing.T) {
+	h := admit(t, crawl.AdmitConfig{}).Handler(hello)
+	for range 5 {
+		require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/api/auth/login"))
+	}
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/api/auth/login"))
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.2", "/api/auth/login"))
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/api/health"))
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
+}
+
+func TestAdmitRejects(t *testing.T) {
+	with := func(change func(*crawl.AdmitConfig)) crawl.AdmitConfig {
+		cfg := few(1)
+		change(&cfg)
+		return cfg
+	}
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("plans: [{name: x}]"), 0o600))
+	for want, cfg := range map[string]crawl.AdmitConfig{
+		"Processes is -1":                     with(func(c *crawl.AdmitConfig) { c.Processes = -1 }),
+		"Lease is 1s: leave it out":           with(func(c *crawl.AdmitConfig) { c.Lease = time.Second }),
+		"the Store is not known":              with(func(c *crawl.AdmitConfig) { c.Store = "mysql://u:sesame@h/" }),
+		"the Store: Config.Path is empty":     with(func(c *crawl.AdmitConfig) { c.Store = "sqlite:" }),
+		"the Store: it is no URL":             with(func(c *crawl.AdmitConfig) { c.Store = "redis://u:sesame@h:x/" }),
+		`the Headers are "some"`:              with(func(c *crawl.AdmitConfig) { c.Headers = "some" }),
+		"AdminToken: the Token is missing":    with(func(c *crawl.AdmitConfig) { c.AdminToken = "sesame" }),
+		"Bypass[0] is too short":              with(func(c *crawl.AdmitConfig) { c.Bypass = []string{"sesame"} }),
+		"OnError":                             with(func(c *crawl.AdmitConfig) { c.OnError = "ajar" }),
+		`rules[0].plans[0] is "few"`:          with(func(c *crawl.AdmitConfig) { c.Plans[0].Name = "many" }),
+		"plans[0].capacity is 0":              with(func(c *crawl.AdmitConfig) { c.Plans[0].Capacity = 0 }),
+		bad + ": plans[0].capacity is 0":      with(func(c *crawl.AdmitConfig) { c.File = bad }),
+		"end the file's name in .json":        with(func(c *crawl.AdmitConfig) { c.File = "rules.txt" }),
+		`the function Keys["tenant"]`:         with(func(c *crawl.AdmitConfig) { c.Keys = map[string]func(*http.Request) (string, error){"tenant": nil} }),
+		`the function Costs["size"] is nil: `: with(func(c *crawl.AdmitConfig) { c.Costs = map[string]func(*http.Request) int64{"size": nil} }),
+	} {
+		_, err := crawl.Admit(cfg)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "sesame")
+	}
+}
+
+// TestAdmitSQLite: what was used is used, also for the process that comes after.
+func TestAdmitSQLite(t *testing.T) {
+	cfg := few(3)
+	cfg.Store = "sqlite:" + filepath.Join(t.TempDir(), "admission.db")
+	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		a, err := crawl.Admit(cfg)
+		require.NoError(t, err)
+		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
+		require.NoError(t, a.Close())
+		require.NoError(t, a.Close(), "it may be called again")
+	}
+}
+
+// TestAdmitWithoutRedis goes on by itself, with its part of each plan, and says so once.
+func TestAdmitWithoutRedis(t *testing.T) {
+	var text bytes.Buffer
+	cfg := few(10)
+	cfg.Store, cfg.Processes = "redis://127.0.0.1:1/0?master_set=main", 5 // no sentinel listens there
+	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
+	a := admit(t, cfg)
+	h := a.Handler(hello)
+	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+		require.Equal(t, want, knock(h, "192.0.2.1", "/"))
+	}
+	require.Equal(t, uint64(3), a.Statistics().Fallbacks)
+	require.Equal(t, 1, strings.Count(text.String(), "admission store does not answer"))
+}
+
+func TestAdmitByWhom(t *testing.T) {
+	cfg := few(1)
+	cfg.Rules[0].Key = "tenant+user"
+	cfg.Rules[0].CostBy = "one"
+	cfg.Trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	cfg.Principal = func(r *http.Request) string { return r.URL.Query().Get("user") }
+	cfg.Keys = map[string]func(*http.Request) (string, error){
+		"tenant": func(r *http.Request) (string, error) { return r.URL.Query().Get("tenant"), nil },
+	}
+	cfg.Costs = map[string]func(*http.Request) int64{"one": func(*http.Request) int64 { return 1 }}
+	h := admit(t, cfg).Handler(hello)
+	for _, tc := range []struct {
+		peer, target, forwarded string
+		want                    int
+	}{
+		{"192.0.2.1", "/?user=ann&tenant=a", "", http.StatusOK},
+		{"192.0.2.2", "/?user=ann&tenant=a", "", http.StatusTooManyRequests},
+		{"192.0.2.1", "/?user=ann&tenant=b", "", http.StatusOK},
+		{"192.0.2.1", "/?user=bob&tenant=a", "", http.StatusOK},
+		{"10.0.0.1", "/?tenant=a", "198.51.100.1", http.StatusOK},
+		{"10.0.0.1", "/?tenant=a", "198.51.100.2", http.StatusOK},
+		{"10.0.0.2", "/?tenant=a", "198.51.100.1", http.StatusTooManyRequests},
+	} {
+		r := httptest.NewRequest(http.MethodGet, tc.target, nil)
+		r.RemoteAddr = tc.peer + ":1"
+		if tc.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", tc.forwarded)
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, tc.want, w.Code, tc)
+	}
+}
+
+func TestAdmitGuard(t *testing.T) {
+	a := admit(t, few(1))
+	called := 0
+	call := func() error {
+		return a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, func(context.Context) error { called++; return nil })
+	}
+	require.NoError(t, call())
+	err := call()
+	require.ErrorIs(t, err, crawl.ErrDenied)
+	var denied *crawl.DeniedError
+	require.ErrorAs(t, err, &denied)
+	require.Greater(t, denied.Result.Wait, 9*time.Hour)
+	require.Equal(t, 1, called)
+	res, err := a.Allow(t.Context(), "mail:ann", []string{"few"}, 0)
+	require.NoError(t, err)
+	require.Zero(t, res.Remaining)
+}
+
+// TestAdmitAdminAndReload: an administrator's change takes effect, is in the file, and is
+// there for the next process; and who edits the file has it read again.
+func TestAdmitAdminAndReload(t *testing.T) {
+	const token = "a token of enough bytes"
+	cfg := few(100)
+	cfg.File, cfg.AdminToken = filepath.Join(t.TempDir(), "limits.yaml"), token
+	a := admit(t, cfg)
+	change := func(h http.Handler, token string) int {
+		r := httptest.NewRequest(http.MethodPut, "/plans/few", strings.NewReader(`{"capacity": 1, "tokens_per_second": 0.001}`))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusUnauthorized, change(a.Admin(), "another token"))
+	require.Equal(t, http.StatusOK, change(a.Admin(), token))
+	h := a.Handler(hello)
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/"))
+
+	next := admit(t, cfg).Handler(hello)
+	require.Equal(t, http.StatusOK, knock(next, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, knock(next, "192.0.2.1", "/"), "the file counts, not the program")
+
+	text, err := os.ReadFile(cfg.File)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(cfg.File, bytes.Replace(text, []byte("path: /**"), []byte("path: /only"), 1), 0o600))
+	require.NoError(t, a.Reload())
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/only"))
+
+	closed := admit(t, few(1))
+	require.Equal(t, http.StatusForbidden, change(closed.Admin(), ""))
+	require.ErrorContains(t, closed.Reload(), "no File")
+}
+
+// TestAdmitAfterClose: a service that is still answering when its limits are gone is not
+// taken down by that.
+func TestAdmitAfterClose(t *testing.T) {
+	for how, want := range map[string]int{"": http.StatusOK, "closed": http.StatusServiceUnavailable} {
+		cfg := few(1)
+		if how != "" {
+			cfg.OnError = "closed"
+		}
+		a := admit(t, cfg)
+		require.NoError(t, a.Close())
+		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
+	}
+}

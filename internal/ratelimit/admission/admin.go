@@ -1,0 +1,283 @@
+package admission
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+)
+
+// maxAdminBody bounds what an administrator may send: a thousand rules take a quarter of it.
+const maxAdminBody = 1 << 20
+
+// AdminConfig is what the endpoint for administrators needs.
+type AdminConfig struct {
+	// Token is the secret of 16 bytes or more that requests must show as a bearer token
+	// (RFC 6750). Zero is an error.
+	Token string
+	Rules *RuleSet // what is administered, with its Registry. Zero is an error.
+	// Admitter gives the statistics and forgets keys. Zero is an error.
+	Admitter *Admitter
+	// File is where changes are kept, by [RuleSet.Save]. Zero means that they last as long
+	// as the process does.
+	File string
+	// Log gets a note of every change and of every request with a wrong token. Zero means no log.
+	Log *slog.Logger
+}
+
+// Admin returns the endpoint by which plans and rules are looked at and changed while
+// requests are under way:
+//
+//	GET    /plans               all plans
+//	PUT    /plans/{name}        adds a plan or changes it
+//	DELETE /plans/{name}        removes a plan that no rule uses
+//	GET    /rules               rules in their order, and exclusions
+//	PUT    /rules               puts others in the place of all of them
+//	PUT    /rules/{name}        adds a rule, as the last, or changes it in its place
+//	PUT    /rules/{name}?before={rule}  the same, and moves it there
+//	DELETE /rules/{name}        removes a rule
+//	DELETE /keys/{key}          forgets what a key has used of all plans; its slashes as %2F
+//	GET    /statistics          what was decided so far
+//
+// Plans and rules are spelled as in files. What is wrong in them is told in a problem
+// document (RFC 9457) with status 400 or, where one change contradicts what else there is,
+// 409. A change is first saved and then answered; one that cannot be saved is taken back,
+// with status 500, and changes that the program makes itself at that moment may be too.
+//
+// Mount it with [http.StripPrefix], over TLS or on loopback: the token is a password.
+func Admin(cfg AdminConfig) (http.Handler, error) {
+	switch {
+	case len(cfg.Token) < minToken:
+		return nil, fmt.Errorf("the Token is missing or too short: use %d bytes or more, chosen at random", minToken)
+	case cfg.Rules == nil:
+		return nil, errors.New("Rules is missing: give one of NewRuleSet")
+	case cfg.Admitter == nil:
+		return nil, errors.New("Admitter is missing: give one of New")
+	}
+	if cfg.File != "" {
+		if _, err := writerFor(cfg.File); err != nil {
+			return nil, fmt.Errorf("the File %s: %w", cfg.File, err)
+		}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &admin{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
+	a.cfg.Token = "" // nothing needs it any more
+	a.routes()
+	return a, nil
+}
+
+// admin is the endpoint. It never changes.
+type admin struct {
+	cfg   AdminConfig
+	token [sha256.Size]byte
+	mux   *http.ServeMux
+}
+
+func (a *admin) routes() {
+	a.mux.HandleFunc("GET /plans", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]any{plansSection: a.cfg.Rules.cfg.Registry.Plans()})
+	})
+	a.mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, a.rules())
+	})
+	a.mux.HandleFunc("GET /statistics", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, a.cfg.Admitter.Statistics())
+	})
+	a.mux.HandleFunc("PUT /plans/{name}", a.change(a.putPlan))
+	a.mux.HandleFunc("DELETE /plans/{name}", a.change(func(r *http.Request) (any, error) {
+		return nil, a.cfg.Rules.cfg.Registry.Remove(r.PathValue("name"))
+	}))
+	a.mux.HandleFunc("PUT /rules", a.change(a.putRules))
+	a.mux.HandleFunc("PUT /rules/{name}", a.change(a.putRule))
+	a.mux.HandleFunc("DELETE /rules/{name}", a.change(func(r *http.Request) (any, error) {
+		return nil, a.cfg.Rules.Remove(r.PathValue("name"))
+	}))
+	// It changes counts and no rules, so there is nothing to save and nobody to wait for.
+	a.mux.HandleFunc("DELETE /keys/{key...}", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.cfg.Admitter.Remove(r.Context(), r.PathValue("key")); err != nil {
+			a.fail(w, r, &serverError{err})
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// ServeHTTP answers whoever shows the token. Its digest is compared, in constant time.
+func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	shown := sha256.Sum256([]byte(token))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(shown[:], a.token[:]) != 1 {
+		a.cfg.Log.WarnContext(r.Context(), "administration without the token", slog.String("peer", r.RemoteAddr))
+		w.Header().Set("WWW-Authenticate", `Bearer realm="admission"`)
+		problem{Title: "The token is missing or wrong", Status: http.StatusUnauthorized}.write(w)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxAdminBody)
+	a.mux.ServeHTTP(w, r)
+}
+
+// ruleList is the rules as the endpoint has them.
+type ruleList struct {
+	Rules   []Rule   `json:"rules"`
+	Exclude []string `json:"exclude"`
+}
+
+// rules is both of one table, which a change in between would not be.
+func (a *admin) rules() ruleList {
+	table := a.cfg.Rules.table.Load()
+	return ruleList{table.specs(), table.excludeSpecs()}
+}
+
+// change is a handler that does something, sees that plans and rules still belong
+// together, and saves them; or takes back what it did.
+func (a *admin) change(do func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		s := a.cfg.Rules
+		s.admin.Lock()
+		defer s.admin.Unlock()
+		plans, table := s.cfg.Registry.current(), s.table.Load()
+		value, err := do(r)
+		if err == nil {
+			// A plan that is gone or smaller may be one that a rule needs.
+			if bad := s.Replace(s.Rules(), s.Excluded()); bad != nil {
+				err = &conflictError{bad}
+			}
+		}
+		if err == nil && a.cfg.File != "" {
+			if bad := s.Save(a.cfg.File); bad != nil {
+				err = &serverError{bad}
+			}
+		}
+		if err != nil { // both as they were: neither ever changes
+			s.cfg.Registry.set.Store(plans)
+			s.table.Store(table)
+			a.fail(w, r, err)
+			return
+		}
+		a.cfg.Log.InfoContext(r.Context(), "admission rules changed", slog.String("method", r.Method), slog.String("path", r.URL.Path))
+		if value == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		answer(w, http.StatusOK, value)
+	}
+}
+
+// conflictError is a change that is right by itself but not beside the rules there are.
+type conflictError struct{ err error }
+
+func (e *conflictError) Error() string { return e.err.Error() }
+
+// serverError is a change that is right and was not done.
+type serverError struct{ err error }
+
+func (e *serverError) Error() string { return e.err.Error() }
+
+// putPlan reads a plan, whose name may be left to the path.
+func (a *admin) putPlan(r *http.Request) (any, error) {
+	var fields map[string]any
+	if err := read(r, &fields); err != nil {
+		return nil, err
+	}
+	if err := sameName(fields["name"], r.PathValue("name")); err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	fields["name"] = r.PathValue("name")
+	p, err := planOf(fields)
+	if err != nil {
+		return nil, err
+	}
+	return p, a.cfg.Rules.cfg.Registry.Put(p)
+}
+
+// putRule reads a rule, whose name may be left to the path.
+func (a *admin) putRule(r *http.Request) (any, error) {
+	var rule Rule
+	if err := read(r, &rule); err != nil {
+		return nil, err
+	}
+	name := r.PathValue("name")
+	if rule.Name != "" {
+		if err := sameName(rule.Name, name); err != nil {
+			return nil, err
+		}
+	}
+	rule.Name = name
+	return rule, a.cfg.Rules.Put(rule, r.URL.Query().Get("before"))
+}
+
+// putRules is for changes of several rules at once, and of their order.
+func (a *admin) putRules(r *http.Request) (any, error) {
+	var list ruleList
+	if err := read(r, &list); err != nil {
+		return nil, err
+	}
+	return list, a.cfg.Rules.Replace(list.Rules, list.Exclude)
+}
+
+// sameName sees that a body does not mean another thing than its path.
+func sameName(body any, path string) error {
+	if body == nil || body == path {
+		return nil
+	}
+	return fmt.Errorf("name is %q: leave it out, the path says %q", body, path)
+}
+
+// read reads a body of one JSON value, without fields that are not known.
+func read(r *http.Request, value any) error {
+	d := json.NewDecoder(r.Body)
+	d.UseNumber()
+	d.DisallowUnknownFields()
+	if err := d.Decode(value); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after the first value: remove it")
+	}
+	return nil
+}
+
+// fail answers with what is wrong, which is mostly what was asked for. Errors of the file
+// system and of the store are the server's, and say more about it than who asks has to
+// know; they are logged.
+func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
+	p := problem{Title: "The change cannot be made", Status: http.StatusBadRequest, Detail: err.Error()}
+	var tooLarge *http.MaxBytesError
+	var server *serverError
+	var conflict *conflictError
+	switch {
+	case errors.As(err, &tooLarge):
+		p.Status = http.StatusRequestEntityTooLarge
+	case errors.As(err, &conflict):
+		p.Status = http.StatusConflict
+	case errors.Is(err, ErrUnknownPlan), errors.Is(err, ErrUnknownRule):
+		p.Status = http.StatusNotFound
+	case errors.As(err, &server):
+		a.cfg.Log.ErrorContext(r.Context(), "a change of admission rules is taken back", slog.Any("error", err))
+		p.Status, p.Detail = http.StatusInternalServerError, "It could not be kept and is taken back. The log says why."
+	}
+	p.write(w)
+}
+
+// answer writes a value as JSON.
+func answer(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // plans and rules are of text and numbers
+		problem{Title: "The answer cannot be written", Status: http.StatusInternalServerError}.write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
+}

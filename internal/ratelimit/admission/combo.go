@@ -1,0 +1,103 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
+)
+
+// maxCombos is how many combinations of plans are kept ready. They come from rules, of
+// which there are fewer; others are made anew each time.
+const maxCombos = 1024
+
+// combo is the plans of a decision. It never changes, so that a store may keep the
+// slices beyond it.
+type combo struct {
+	names  []string
+	whole  []Plan
+	shares []Plan // this process's parts of them
+}
+
+// combos keeps combinations of plans, so that a decision looks up and makes nothing.
+type combos struct {
+	registry *Registry
+	share    float64
+	known    atomic.Pointer[comboSet] // nil means none
+}
+
+// comboSet is those of one set of plans. It never changes.
+type comboSet struct {
+	set    *planSet
+	byName map[string][]combo // by the first name
+	n      int
+}
+
+// of is the plans of these names, each once, all of one set. Its error wraps ErrUnknownPlan.
+func (c *combos) of(names []string) (combo, error) {
+	if len(names) == 0 {
+		return combo{}, nil
+	}
+	set := c.registry.current()
+	if len(names) == 1 && c.share == 1 {
+		i, ok := set.index[names[0]]
+		if !ok {
+			return combo{}, unknown(names[0])
+		}
+		plans := set.plans[i : i+1 : i+1]
+		return combo{whole: plans, shares: plans}, nil
+	}
+	known := c.known.Load()
+	if known == nil || known.set != set {
+		known = &comboSet{set: set}
+	}
+	for _, have := range known.byName[names[0]] {
+		if slices.Equal(have.names, names) {
+			return have, nil
+		}
+	}
+	made, err := c.combine(set, names)
+	if err == nil && known.n < maxCombos {
+		c.keep(known, made)
+	}
+	return made, err
+}
+
+// keep adds one to known. Of two that are added at once one is made again later.
+func (c *combos) keep(known *comboSet, made combo) {
+	next := &comboSet{set: known.set, byName: maps.Clone(known.byName), n: known.n + 1}
+	if next.byName == nil {
+		next.byName = map[string][]combo{}
+	}
+	first := made.names[0]
+	next.byName[first] = append(slices.Clip(next.byName[first]), made)
+	c.known.Store(next)
+}
+
+func (c *combos) combine(set *planSet, names []string) (combo, error) {
+	made := combo{names: slices.Clone(names)}
+	for at, name := range names {
+		i, ok := set.index[name]
+		if !ok {
+			return combo{}, unknown(name)
+		}
+		if !slices.Contains(names[:at], name) {
+			made.whole = append(made.whole, set.plans[i])
+			made.shares = append(made.shares, set.plans[i].shareOf(c.share))
+		}
+	}
+	return made, nil
+}
+
+// shareOf is a part of a plan, with a token at least and at the slowest rate a plan may
+// have.
+func (p Plan) shareOf(share float64) Plan {
+	p.Capacity = max(1, int64(math.Ceil(float64(p.Capacity)*share)))
+	if p.TokensPerSecond > 0 {
+		p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)
+	}
+	return p
+}
+
+func unknown(name string) error { return fmt.Errorf("%w %q", ErrUnknownPlan, name) }

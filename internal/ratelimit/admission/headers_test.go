@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// TestHeadersAreThoseOfTheWriters compares what is put together on the way of each
+// request with what package header writes.
+func TestHeadersAreThoseOfTheWriters(t *testing.T) {
+	plan, err := Plan{Name: strings.Repeat("n", maxName), Kind: KindFixedWindow, Capacity: MaxCapacity, Window: maxWindow}.Settle()
+	require.NoError(t, err)
+	reg, err := NewRegistry(plan)
+	require.NoError(t, err)
+	rule := &compiledRule{Rule: Rule{Name: "r", Plans: []string{plan.Name}}}
+	for _, res := range []Result{
+		{Allowed: true, Limit: plan.Capacity, Remaining: plan.Capacity - 1, Reset: maxWindow, Plan: plan.Name},
+		{Allowed: true, Limit: 1, Plan: plan.Name},
+		{Allowed: true, Limit: 1, Reset: 1, Plan: plan.Name},
+		{Limit: 10, Wait: time.Second, Reset: time.Hour, Plan: plan.Name, Reason: ReasonLimited},
+		{Limit: 10, Remaining: 9, Wait: time.Second + 1, Plan: plan.Name, Reason: ReasonLimited},
+		{Limit: 10, Remaining: 9, Wait: Never, Reset: time.Minute, Plan: plan.Name, Reason: ReasonTooLarge},
+	} {
+		got, want := http.Header{}, http.Header{}
+		HeadersBoth.tell(got, rule, reg.current(), &res)
+
+		reset := res.untilMore(reg.current())
+		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: res.Remaining, Reset: reset})
+		value, err := header.FormatRateLimit([]header.Remaining{{Name: res.Plan, Units: res.Remaining, Reset: reset, HasReset: true}})
+		require.NoError(t, err)
+		want.Set("RateLimit", value)
+		value, err = header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}})
+		require.NoError(t, err)
+		want.Set("RateLimit-Policy", value)
+		require.Equal(t, want, got)
+
+		for name := range got { // each value has a list of its own
+			got.Add(name, "x")
+		}
+		for name := range got {
+			require.Equal(t, append(want[name], "x"), got[name])
+		}
+	}
+}
+
+func TestUntilMoreOfASlowBucket(t *testing.T) {
+	// A bucket that fills in three thousand years: the sum must not go round.
+	plan, err := Plan{Name: "p", Capacity: 1000, TokensPerSecond: minRate * 10}.Settle()
+	require.NoError(t, err)
+	reg, err := NewRegistry(plan)
+	require.NoError(t, err)
+	_, res := NewTokenBucket(0, plan).Take(0, plan, 1)
+	require.GreaterOrEqual(t, res.untilMore(reg.current()), time.Duration(0))
+	_, res = TokenBucket{}.Take(0, plan, 1)
+	require.Greater(t, res.untilMore(reg.current()), 3*365*24*time.Hour)
+	_, res = TokenBucket{Tokens: 1}.Take(0, plan, 1)
+	require.GreaterOrEqual(t, res.untilMore(reg.current()), time.Duration(0))
+}

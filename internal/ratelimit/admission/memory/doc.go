@@ -1,0 +1,8 @@
+// Package memory keeps what keys have used of plans in this process.
+//
+// A key and all its plans live in one slot of one shard, so that a decision over several
+// plans is one lock, and there is no order of locks to keep. The number of keys is
+// bounded. A key is forgotten only once nothing it used counts any more: then a new one
+// would decide the same. Each new key looks at a few others for that; there is no
+// goroutine. A decision about a known key allocates nothing.
+package memory

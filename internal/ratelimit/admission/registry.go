@@ -1,0 +1,135 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrUnknownPlan is the error for a name that no plan of the registry has.
+var ErrUnknownPlan = errors.New("unknown plan")
+
+// maxPlans bounds a registry, and with it what each key may have accounts of. It is far
+// beyond what people write down by hand and below what would make a file slow to load.
+const maxPlans = 10_000
+
+// Registry has plans by name. Readers see a whole set: the one before a change or the one
+// after. The zero Registry is empty and ready. All methods are safe for concurrent use; a
+// Registry must not be copied.
+type Registry struct {
+	set atomic.Pointer[planSet] // nil means empty
+
+	mu       sync.Mutex     // taken by those who change the set, one after the other
+	sections map[string]any // of the file, beside the plans; guarded by mu
+}
+
+// planSet never changes.
+type planSet struct {
+	plans []Plan // in the order in which they came, settled
+	index map[string]int
+}
+
+// NewRegistry returns a Registry of these plans. Its error tells which of them is wrong,
+// as `plans[2].capacity`, and is an [ErrInvalidPlan].
+func NewRegistry(plans ...Plan) (*Registry, error) {
+	r := &Registry{}
+	return r, r.Replace(plans...)
+}
+
+// Replace puts these plans in the place of all others, or, if it returns an error, none.
+func (r *Registry) Replace(plans ...Plan) error {
+	set, err := newPlanSet(plans)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.set.Store(set)
+	return nil
+}
+
+func newPlanSet(plans []Plan) (*planSet, error) {
+	if len(plans) > maxPlans {
+		return nil, fmt.Errorf("plans: there are %d: use no more than %d", len(plans), maxPlans)
+	}
+	set := &planSet{make([]Plan, 0, len(plans)), make(map[string]int, len(plans))}
+	for i, p := range plans {
+		p, err := p.Settle()
+		if err != nil {
+			return nil, fmt.Errorf("plans[%d].%w", i, err)
+		}
+		if first, ok := set.index[p.Name]; ok {
+			fix := fmt.Sprintf("use another name, plans[%d] has it", first)
+			return nil, fmt.Errorf("plans[%d].%w", i, &PlanError{"name", fmt.Sprintf("%q", p.Name), fix})
+		}
+		set.index[p.Name] = i
+		set.plans = append(set.plans, p)
+	}
+	return set, nil
+}
+
+// Put adds a plan, or puts it in the place of the one of its name. Its error is a [*PlanError].
+func (r *Registry) Put(p Plan) error {
+	p, err := p.Settle()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.current()
+	next := &planSet{slices.Clone(old.plans), old.index}
+	if i, ok := old.index[p.Name]; ok {
+		next.plans[i] = p
+	} else {
+		if len(old.plans) >= maxPlans {
+			return fmt.Errorf("plans: there are %d: remove one first", len(old.plans))
+		}
+		next.index = maps.Clone(old.index)
+		next.index[p.Name] = len(next.plans)
+		next.plans = append(next.plans, p)
+	}
+	r.set.Store(next)
+	return nil
+}
+
+// Remove removes the plan of that name, or returns ErrUnknownPlan. Who still asks for it
+// gets that error too.
+func (r *Registry) Remove(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.current()
+	i, ok := old.index[name]
+	if !ok {
+		return unknown(name)
+	}
+	set, err := newPlanSet(slices.Delete(slices.Clone(old.plans), i, i+1))
+	if err != nil {
+		return err
+	}
+	r.set.Store(set)
+	return nil
+}
+
+// Plan is the plan of that name, settled.
+func (r *Registry) Plan(name string) (Plan, bool) {
+	set := r.current()
+	if i, ok := set.index[name]; ok {
+		return set.plans[i], true
+	}
+	return Plan{}, false
+}
+
+// Plans is all plans, in the order in which they came. The slice is the caller's.
+func (r *Registry) Plans() []Plan { return slices.Clone(r.current().plans) }
+
+func (r *Registry) current() *planSet {
+	for {
+		if set := r.set.Load(); set != nil {
+			return set
+		}
+		r.set.CompareAndSwap(nil, &planSet{index: map[string]int{}})
+	}
+}

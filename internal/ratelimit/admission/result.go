@@ -1,0 +1,60 @@
+package admission
+
+import "time"
+
+// Reason says why a decision is not simply that there were tokens. Logs, headers,
+// problem documents and tests all print it as it is.
+type Reason string
+
+// The reasons. The repositories decide for the first four of them, the Admitter for the
+// next three, the middleware for the others.
+const (
+	ReasonOK      Reason = ""        // there were tokens, and they were charged
+	ReasonLimited Reason = "LIMITED" // there were not enough tokens; Wait says when there are
+	// ReasonTooLarge is for more tokens than the plan can ever hold: waiting does not help.
+	ReasonTooLarge Reason = "TOO_LARGE"
+	// ReasonTooManyKeys is for a key for which the repository has no place.
+	ReasonTooManyKeys Reason = "TOO_MANY_KEYS"
+
+	ReasonFallback   Reason = "FALLBACK"    // the store did not answer; the local fallback had tokens
+	ReasonFailOpen   Reason = "FAIL_OPEN"   // the store did not answer; let in
+	ReasonFailClosed Reason = "FAIL_CLOSED" // the store did not answer; kept out
+
+	ReasonBypass      Reason = "BYPASS"      // a bypass token was shown
+	ReasonExcluded    Reason = "EXCLUDED"    // no rule, or an exclusion, matches
+	ReasonShadow      Reason = "SHADOW"      // would have been denied, but the rule only looks on
+	ReasonConcurrency Reason = "CONCURRENCY" // too many at a time
+)
+
+// Result is a decision with what headers need to tell about it. Of several plans it
+// tells about the tightest: the one that denies for longest, or, if all allow, the one
+// with the fewest tokens left; of equals the first.
+type Result struct {
+	Allowed bool `json:"allowed"`
+	// Limit is the plan's capacity in tokens. Zero means that no plan was asked.
+	Limit int64 `json:"limit"`
+	// Remaining is how many whole tokens could be taken right after the decision, 0 to Limit.
+	Remaining int64 `json:"remaining"`
+	// Wait is how long until the same question would be allowed if nobody else came; at
+	// that time, and not a microsecond before. Zero if it was allowed, Never if time
+	// alone does not help.
+	Wait time.Duration `json:"wait_ns"`
+	// Reset is how long until nothing that was used counts any more. Zero means it is so now.
+	Reset time.Duration `json:"reset_ns"`
+	// Plan is the name of the plan that all this is about. Zero means none.
+	Plan string `json:"plan,omitempty"`
+	// Reason is why. Zero means that there were tokens.
+	Reason Reason `json:"reason,omitempty"`
+}
+
+// Tighter reports whether r says more about a decision than o does, by the rule of
+// [Result].
+func (r *Result) Tighter(o *Result) bool {
+	if r.Allowed != o.Allowed {
+		return o.Allowed
+	}
+	if !r.Allowed {
+		return r.Wait > o.Wait
+	}
+	return r.Remaining < o.Remaining
+}

@@ -1,0 +1,329 @@
+package admission
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+const (
+	// maxRules bounds what each request is compared with, one by one: some microseconds.
+	maxRules = 1000
+	// maxRulePlans bounds what a decision charges at once, and a header that lists it.
+	maxRulePlans = 16
+	// maxWait is longer than any proxy keeps a request for which nothing comes.
+	maxWait = time.Hour
+	// lineLength is how many requests of a key may wait. Each is a connection and a
+	// goroutine, and a client that has so many in line does not listen to its answers.
+	lineLength = 128
+	// maxConcurrency is more goroutines than a machine has room for.
+	maxConcurrency = 1 << 24
+)
+
+// ruleTable is rules and exclusions, ready to match. It never changes.
+type ruleTable struct {
+	rules   []*compiledRule
+	exclude []exclusion
+}
+
+// compiledRule is a rule with what its names stand for.
+type compiledRule struct {
+	Rule
+	glob  glob
+	key   KeyFunc
+	cost  func(*http.Request) int64 // nil if it is Cost
+	slots *classic.Keyed[string]    // nil without Concurrency
+	line  *classic.Keyed[string]    // the waiting ones of each key; nil without Wait
+
+	policy atomic.Pointer[policyText] // of the RateLimit-Policy header; see there
+	failed atomic.Bool                // that its key or plan cannot be told was logged
+}
+
+// exclusion is what costs nothing.
+type exclusion struct {
+	text   string
+	method string // empty means all
+	glob   glob
+}
+
+// specs is the rules as they were given, of which nothing is shared.
+func (t *ruleTable) specs() []Rule {
+	rules := make([]Rule, len(t.rules))
+	for i, r := range t.rules {
+		rules[i] = r.clone()
+	}
+	return rules
+}
+
+// excludeSpecs is the exclusions as they were given: never nil, so that files have an
+// empty list for none.
+func (t *ruleTable) excludeSpecs() []string {
+	texts := make([]string, len(t.exclude))
+	for i := range t.exclude {
+		texts[i] = t.exclude[i].text
+	}
+	return texts
+}
+
+// matches is the rules of a request: one, unless its path can be read in several ways.
+// Then the first rule for each reading counts, each once.
+type matches struct {
+	rules [maxReadings]*compiledRule
+	n     int
+}
+
+// match finds the rules for a request. None means that it is excluded, or that there is
+// no rule for it.
+func (t *ruleTable) match(r *http.Request) (m matches) {
+	paths := readings(r.URL)
+	if paths.plain() && t.excludes(r.Method, paths.list[0]) {
+		return m
+	}
+	for _, path := range paths.list[:paths.n] {
+		if rule := t.first(r.Method, path); rule != nil && !slices.Contains(m.rules[:m.n], rule) {
+			m.rules[m.n] = rule
+			m.n++
+		}
+	}
+	return m
+}
+
+// excludes reports whether a request costs nothing. Exclusions are looked through one by
+// one, as rules are: a literal one costs a comparison.
+func (t *ruleTable) excludes(method, path string) bool {
+	for i := range t.exclude {
+		e := &t.exclude[i]
+		if (e.method == "" || covers(e.method, method)) && e.glob.match(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// first is the first rule that matches, or nil.
+func (t *ruleTable) first(method, path string) *compiledRule {
+	for _, rule := range t.rules {
+		if rule.has(method) && rule.glob.match(path) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// has reports whether a rule is for a method. What a header asks to have in its place is
+// not looked at: the limiter would believe what the handler may not.
+func (r *compiledRule) has(method string) bool {
+	if len(r.Methods) == 0 {
+		return true
+	}
+	for _, m := range r.Methods {
+		if covers(m, method) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether a rule for one method is for another. The handlers of GET are
+// asked for HEAD too.
+func covers(m, method string) bool {
+	return m == method || m == http.MethodGet && method == http.MethodHead
+}
+
+// compile makes a table, and takes over from the one in use what requests under way count
+// by. Plans are looked up to see that they are there; decisions look them up again, since
+// they may be changed by themselves.
+func (s *RuleSet) compile(plans *Registry, rules []Rule, exclude []string) (*ruleTable, error) {
+	if len(rules)+len(exclude) > maxRules {
+		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", len(rules)+len(exclude), maxRules)
+	}
+	old := s.table.Load()
+	next := &ruleTable{}
+	index := map[string]int{}
+	for i := range rules {
+		rule, err := s.compileRule(plans, rules[i].clone())
+		if err == nil {
+			if first, ok := index[rule.Name]; ok {
+				err = &RuleError{"name", fmt.Sprintf("%q", rule.Name), fmt.Sprintf("use another name, rules[%d] has it", first)}
+			}
+		}
+		if err == nil {
+			err = rule.equip(s, old)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rules[%d].%w", i, err)
+		}
+		index[rule.Name] = i
+		next.rules = append(next.rules, rule)
+	}
+	for i, text := range exclude {
+		e, err := parseExclusion(text)
+		if err != nil {
+			return nil, fmt.Errorf("exclude[%d] is %w", i, err)
+		}
+		next.exclude = append(next.exclude, e)
+	}
+	return next, nil
+}
+
+// parseExclusion reads a pattern, or a method, a space and a pattern. The method is for
+// what browsers ask before they ask: a preflight that is denied breaks a page.
+func parseExclusion(text string) (e exclusion, err error) {
+	e.text = text
+	pattern := text
+	if method, rest, ok := strings.Cut(text, " "); ok {
+		if !validMethod(method) {
+			return e, fmt.Errorf(`%q: write a path, or a method, a space and a path, as "OPTIONS /**"`, text)
+		}
+		e.method, pattern = method, strings.TrimLeft(rest, " ")
+	}
+	e.glob, err = parseGlob(pattern)
+	return e, err
+}
+
+// compileRule finds what the names of a rule stand for.
+func (s *RuleSet) compileRule(plans *Registry, r Rule) (c *compiledRule, err error) {
+	c = &compiledRule{Rule: r}
+	if err := r.check(plans); err != nil {
+		return nil, err
+	}
+	if c.glob, err = parseGlob(r.Path); err != nil {
+		return nil, &RuleError{"path", fmt.Sprintf("%.40q", r.Path), err.Error()}
+	}
+	if c.key, err = s.keyByName(r.Key); err != nil {
+		return nil, err
+	}
+	if r.CostBy != "" {
+		if c.cost = s.cfg.Costs[r.CostBy]; c.cost == nil {
+			return nil, &RuleError{"cost_by", fmt.Sprintf("%q", r.CostBy), "use a name that Costs has"}
+		}
+	}
+	return c, nil
+}
+
+// check is what a rule says by itself and about plans. A rule that counts nothing is a
+// mistake, which would let in by being the first that matches.
+func (r *Rule) check(plans *Registry) error {
+	switch {
+	case !validName(r.Name):
+		return &RuleError{"name", fmt.Sprintf("%q", r.Name), "use 1 to 64 letters, digits, '.', '_' and '-'"}
+	case len(r.Plans) == 0 && r.Concurrency == 0:
+		return &RuleError{"plans", "empty", "name a plan, or set a concurrency, or exclude the path"}
+	case len(r.Plans) > maxRulePlans:
+		return &RuleError{"plans", fmt.Sprintf("%d names", len(r.Plans)), fmt.Sprintf("use no more than %d", maxRulePlans)}
+	case r.Cost < 0 || r.Cost > MaxCapacity:
+		return &RuleError{"cost", r.Cost, fmt.Sprintf("use 1 to %d, or leave it out for 1", MaxCapacity)}
+	case r.Cost != 0 && r.CostBy != "":
+		return &RuleError{"cost", r.Cost, "leave it out: cost_by tells the cost"}
+	case r.Concurrency < 0 || r.Concurrency > maxConcurrency:
+		return &RuleError{"concurrency", r.Concurrency, fmt.Sprintf("use 1 to %d, or leave it out for any number", maxConcurrency)}
+	case r.Wait < 0 || r.Wait > maxWait:
+		return &RuleError{"wait", r.Wait, fmt.Sprintf("use up to %v, or leave it out", maxWait)}
+	case !r.OnError.valid():
+		return &RuleError{"on_error", fmt.Sprintf("%q", string(r.OnError)), `use "open" or "closed", or leave it out`}
+	}
+	for i, m := range r.Methods {
+		if !validMethod(m) {
+			return &RuleError{fmt.Sprintf("methods[%d]", i), fmt.Sprintf("%q", m), "write a method as requests do, in capitals"}
+		}
+	}
+	for i, name := range r.Plans {
+		if p, ok := plans.Plan(name); !ok {
+			return &RuleError{fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%q", name), "use the name of a plan of the registry"}
+		} else if r.Cost > p.Capacity {
+			return &RuleError{"cost", r.Cost, fmt.Sprintf("use no more than plan %q ever holds, which is %d", name, p.Capacity)}
+		}
+	}
+	return nil
+}
+
+// validMethod reports whether s can be a method. Methods have upper and lower case, but
+// none in use is other than in capitals, and one that is not is a mistake.
+func validMethod(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// equip gives a rule the limiters of this process: those of the rule of the same name
+// where nothing changes for them, as a change of something else must not let in as many
+// requests again as are under way. Those that are replaced are not closed: requests that
+// they let in still give their places back to them, and who waits at them goes on waiting.
+func (r *compiledRule) equip(s *RuleSet, old *ruleTable) error {
+	var before compiledRule
+	if i := slices.IndexFunc(old.rules, func(o *compiledRule) bool { return o.Name == r.Name }); i >= 0 {
+		before.slots, before.line = old.rules[i].slots, old.rules[i].line
+		before.Concurrency = old.rules[i].Concurrency
+	}
+	var err error
+	if r.Concurrency > 0 {
+		if r.slots = before.slots; r.slots == nil || before.Concurrency != r.Concurrency {
+			r.slots, err = s.turnstile(r.Name, r.Concurrency)
+		}
+	}
+	if r.Wait > 0 && len(r.Plans) > 0 && err == nil {
+		if r.line = before.line; r.line == nil {
+			r.line, err = s.turnstile(r.Name, 1)
+		}
+	}
+	return err
+}
+
+// turnstile lets so many at a time through for each key. Keys that find no place share
+// one, which is slower for them and a way round for nobody.
+func (s *RuleSet) turnstile(name string, at int64) (*classic.Keyed[string], error) {
+	return classic.NewKeyed(classic.KeyedConfig[string]{
+		Name:  name,
+		Limit: classic.Spec{Kind: classic.KindConcurrency, Permits: at, Queue: lineLength},
+	}, classic.WithClock(s.cfg.Clock))
+}
+
+// keyByName is the function that a rule's key names.
+func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
+	if text == "" {
+		text = "ip"
+	}
+	var parts []KeyFunc
+	for name := range strings.SplitSeq(text, "+") {
+		key := s.oneKey(name)
+		if key == nil {
+			return nil, &RuleError{"key", fmt.Sprintf("%q", text), `use "ip", "user", "route", "global", "header:NAME", a name that Keys has, or several joined by "+"`}
+		}
+		parts = append(parts, key)
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	return Composite(parts...), nil
+}
+
+// oneKey is the function of one name, or nil. What is missing is counted by the address as
+// the rules know it, with their trusted proxies.
+func (s *RuleSet) oneKey(name string) KeyFunc {
+	if key := s.cfg.Keys[name]; key != nil {
+		return key
+	}
+	ip := ClientIP(s.cfg.Trusted...)
+	switch name {
+	case "ip":
+		return ip
+	case "user":
+		return User(s.cfg.Principal, ip)
+	case "route":
+		return Route()
+	case "global":
+		return Global()
+	}
+	if header, ok := strings.CutPrefix(name, "header:"); ok && validName(header) {
+		return Header(header, ip)
+	}
+	return nil
+}

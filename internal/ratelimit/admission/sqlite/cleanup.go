@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
+)
+
+const (
+	// cleanupStep is how many rows a transaction of a cleanup looks at: in the millisecond
+	// or so that it takes, decisions wait.
+	cleanupStep = 1000
+
+	// keepFor is how long a row stays that is over. A clock that goes back by less
+	// finds all that counts for it.
+	keepFor = time.Minute
+)
+
+// The last key of a step of some rows.
+const boundQuery = `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?`
+
+// A row is over when it expires. It is over too if it is for a time further in the future
+// than it would be kept from then on: that was a clock that was wrong, and decisions take it
+// for none.
+const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ?
+	AND (expires_at <= ? OR 2 * window_start - expires_at > ?)`
+
+// Run cleans up at once and then every CleanupInterval until ctx ends, and returns ctx's
+// error, or ErrClosed. Without it, all works, and the file grows.
+func (r *Repository) Run(ctx context.Context) error {
+	for {
+		removed, err := r.Cleanup(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, admission.ErrClosed):
+			return err
+		case r.cfg.OnCleanup != nil:
+			r.cfg.OnCleanup(removed, err)
+		}
+		if err := clock.Sleep(ctx, r.cfg.Clock, r.cfg.CleanupInterval); err != nil {
+			return err
+		}
+	}
+}
+
+// Cleanup deletes the rows that have been over for a minute, and returns how many it has
+// deleted, also if it fails or ctx ends before it is through. Decisions come in between.
+func (r *Repository) Cleanup(ctx context.Context) (removed int64, err error) {
+	for after, more := "", true; more; {
+		j := newJob((*job).sweep)
+		j.after = after
+		if err := r.submit(ctx, j); err != nil {
+			return removed, err
+		}
+		removed += j.removed
+		after, more = j.next, j.next != ""
+	}
+	return removed, nil
+}
+
+// sweep is one step of a cleanup.
+func (j *job) sweep(b *batch) (err error) {
+	row := b.row[:1]
+	found, err := b.file.bound.row(row, j.after, int64(cleanupStep-1))
+	if err != nil {
+		return err
+	}
+	last := any([]byte{0}) // the last step is to the end: blobs are greater than any text
+	if found {
+		j.next, _ = row[0].(string)
+		last = j.next
+	}
+	kept := admission.Micros(keepFor / time.Microsecond)
+	j.removed, err = b.file.sweep.count(j.after, last, int64(b.now-kept), int64(b.now+kept))
+	return err
+}

@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+)
+
+// What tests need of the constants.
+const (
+	CleanupStep = cleanupStep
+	TurnPause   = turnPause
+)
+
+// Exec runs SQL in a transaction of the repository.
+func (r *Repository) Exec(ctx context.Context, script string) error {
+	return r.submit(ctx, newJob(func(_ *job, b *batch) error { return b.file.run(script) }))
+}
+
+// Ask runs a query of one value in a transaction of the repository.
+func (r *Repository) Ask(ctx context.Context, query string) (any, error) {
+	value := make([]driver.Value, 1)
+	err := r.submit(ctx, newJob(func(_ *job, b *batch) error {
+		_, err := b.file.row(query, value)
+		return err
+	}))
+	return value[0], err
+}
+
+// Waiting is how many callers wait.
+func Waiting(r *Repository) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.queue)
+}
+
+// Working reports whether there is a worker.
+func Working(r *Repository) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.working
+}

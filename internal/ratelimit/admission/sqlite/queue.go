@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
+)
+
+// The states of a job. Only one of the worker and the one who waits takes it out of waiting.
+const (
+	jobWaiting int32 = iota
+	jobTaken         // in a transaction
+	jobLeft          // nobody wants it any longer
+)
+
+// job is a question in the queue.
+type job struct {
+	do     func(*job, *batch) error // an error is one of the file, and fails the whole transaction
+	key    string
+	plans  []admission.Plan
+	tokens int64
+	after  string // of a cleanup, the last key of the step before
+
+	state atomic.Int32
+	done  chan struct{} // closed when what follows is right
+	err   error
+
+	result  admission.Result // of take
+	removed int64            // of a cleanup
+	next    string           // of a cleanup, the last key of this step; "" at the end
+}
+
+func newJob(do func(*job, *batch) error) *job {
+	return &job{do: do, done: make(chan struct{})}
+}
+
+func (j *job) take(b *batch) (err error) {
+	j.result, err = b.take(j.key, j.plans, j.tokens)
+	return err
+}
+
+func (j *job) remove(b *batch) error { return b.remove(j.key, j.plans) }
+
+func (j *job) finish(err error) {
+	j.err = err
+	close(j.done)
+}
+
+// submit has a job done, by a worker that it starts if there is none.
+func (r *Repository) submit(ctx context.Context, j *job) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !r.enqueue(j) {
+		return admission.ErrClosed
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		j.state.CompareAndSwap(jobWaiting, jobLeft)
+		return ctx.Err()
+	}
+}
+
+func (r *Repository) enqueue(j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.queue = append(r.queue, j)
+	if !r.working {
+		r.working = true
+		r.workers.Go(r.work)
+	}
+	return true
+}
+
+// work does jobs until there are none.
+func (r *Repository) work() {
+	r.turn.begun = r.cfg.Clock.Now()
+	for r.anyLeft() {
+		err := r.acquire(r.file.lock, r.anyWaiting)
+		if errors.Is(err, errNobody) {
+			continue
+		}
+		jobs := r.pull(err != nil)
+		if err == nil {
+			err = r.transact(jobs)
+		}
+		for _, j := range jobs {
+			j.finish(err)
+		}
+		runtime.Gosched() // those who have their answers ask again: that is the next batch
+		r.rest()
+	}
+}
+
+// anyLeft reports whether there are jobs. If not, whoever brings one starts a new worker.
+func (r *Repository) anyLeft() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.working = len(r.queue) > 0
+	return r.working
+}
+
+// anyWaiting reports whether somebody waits, and forgets those who left: while the lock is
+// not to be had, the queue is no longer than there are callers.
+func (r *Repository) anyWaiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	waiting := r.queue[:0]
+	for _, j := range r.queue {
+		if j.state.Load() == jobWaiting {
+			waiting = append(waiting, j)
+		}
+	}
+	clear(r.queue[len(waiting):])
+	r.queue = waiting
+	return len(waiting) > 0
+}
+
+// pull takes the jobs of a transaction out of the queue, or all of them.
+func (r *Repository) pull(all bool) []*job {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var jobs []*job
+	i := 0
+	for ; i < len(r.queue) && (all || len(jobs) < r.cfg.Batch); i++ {
+		if r.queue[i].state.CompareAndSwap(jobWaiting, jobTaken) {
+			jobs = append(jobs, r.queue[i])
+		}
+	}
+	r.queue = slices.Delete(r.queue, 0, i)
+	return jobs
+}
+
+// transact does jobs within the transaction that has begun. If one fails, all do, and
+// the file is as it was.
+func (r *Repository) transact(jobs []*job) error {
+	r.batch.reset(admission.MicrosOf(r.cfg.Clock.Now()))
+	for _, j := range jobs {
+		if err := j.do(j, r.batch); err != nil {
+			return r.file.fail(err)
+		}
+	}
+	if err := r.batch.write(); err != nil {
+		return r.file.fail(err)
+	}
+	if err := r.file.commit.exec(); err != nil {
+		return r.file.fail(err)
+	}
+	return nil
+}
