@@ -64,7 +64,8 @@ func (c *Client) begin(ctx context.Context) *exchange {
 func (x *exchange) end() {
 	asleep := x.timer.Stop()
 	(*x.cancel.Load())(nil)
-	if x.whole && asleep {
+	// Whatever may send again may come back late, too.
+	if x.whole && asleep && (x.passed.req == nil || x.passed.req.Again == nil) {
 		x.caller, x.ctx, x.conn = nil, nil, nil
 		x.c.exchanges.Put(x)
 	}
