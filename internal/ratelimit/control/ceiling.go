@@ -86,7 +86,7 @@ func (s *steer) judge(now clock.Instant) finding {
 func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 	quota := s.isQuota()
 	if s.from == searching {
-		return s.judgeSearch(now, pause, quota)
+		return s.judgeSearch(pause, quota)
 	}
 	s.climbs = false
 	switch {
@@ -94,11 +94,6 @@ func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 		return s.judgeQuota(now, pause)
 	case s.block:
 		return s.judgeBlock()
-	case s.sentAt < s.refilled:
-		// A sliding window gives back what it took in the order in which it took it: the
-		// search's own growth comes again, and says nothing of the ceiling.
-		s.startLower()
-		return nothing
 	case s.grown:
 		return s.judgeGrown()
 	case s.cycle >= minCycle:
@@ -109,7 +104,7 @@ func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 
 // judgeSearch makes the first guess. What a bucket admitted in the last seconds is too
 // much by its burst allowance, and the second search that follows finds the rest.
-func (s *steer) judgeSearch(now clock.Instant, pause time.Duration, quota bool) finding {
+func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	if s.cycle == 0 {
 		s.ceil, s.provisional, s.climbs = s.bounded(s.failRate/2), true, true
 		return nothing // refused at once: of this rate as much is known as before
@@ -122,7 +117,7 @@ func (s *steer) judgeSearch(now clock.Instant, pause time.Duration, quota bool) 
 	s.provisional = !s.block
 	s.climbs = s.provisional
 	if quota {
-		w := s.firstWindow(now, pause)
+		w := s.firstWindow(pause)
 		s.provisional = s.order > 0 && w < doubtful*s.ceil
 		s.climbs = s.provisional
 		s.ceil = min(s.ceil, w)

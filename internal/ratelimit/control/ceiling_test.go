@@ -151,13 +151,13 @@ func TestFirstGuess(t *testing.T) {
 		r.add(clock.Instant(time.Duration(i) * time.Second / 15))
 	}
 	r.sentAt = clock.Instant(2 * time.Second)
-	require.Equal(t, guessed, r.judgeSearch(r.sentAt, 0, false))
+	require.Equal(t, guessed, r.judgeSearch(0, false))
 	require.InDelta(t, searchCut*15, r.ceil, 1e-9)
 	require.True(t, r.provisional && r.climbs)
 
 	r = newRig(t, stranger)
 	r.from, r.failRate = searching, 1
-	require.Equal(t, nothing, r.judgeSearch(0, 0, false))
+	require.Equal(t, nothing, r.judgeSearch(0, false))
 	require.InDelta(t, 0.5, r.ceil, 1e-9)
 	require.True(t, r.climbs)
 }

@@ -105,6 +105,41 @@
 //	gradient.go  up while answers are prompt, down as they slow: for one's own servers
 //	fixed.go     the rate that the user gave
 //
+// # What each part buys
+//
+// Each part was switched off alone, or put back to what one would do without it, and all
+// 67 scenarios (2 seeds) and 64 random limiters were run again. Of the limiters: what is
+// used of what can be had, median and tenth percentile, and the ninth tenth of refusals, in
+// percent; with every part 93.5, 80.6 and 0.50. Of the scenarios: used, or refused with an r,
+// where it changes most. Measured in November 2026.
+//
+//	without                          median tenth refused  scenarios
+//	the mean of a cycle                94.2  80.6  0.70    S18b r.44 to r1.88, S1d r.24 to r1.45
+//	windows of refusals                93.5  61.9  1.90    S5c 94 to 55, S3b 98 to 61, S16b r.5 to r6
+//	told quotas                        93.3  80.6  0.68    S2d 100 to 97
+//	told windows that slide            93.5  80.6  0.50    S21c 94.5 to 94.3; Flask-Limiter's own server
+//	buckets behind long orders         93.5  30.6  0.54    S5c 94 to 32
+//	the price of a pause               94.1  66.9  0.54    S15a 4 bans to 36, S14b 94 to 62, S15c 72 to 16
+//	the trial at the end of a pause    93.2   0.9  1.31    S3b 98 to 1, S15c r100
+//	the experiment: noise or limit     94.1  80.4  0.66    S9a 99 to 18, S9b 94 to 7
+//	the latency guard                  92.9  80.4  0.50    S4a p95 0.5 s to 9 s, S6c 94 to 70
+//	Little's law                       93.5  83.0  0.50    S6c 94 to 76
+//	the bound on connections           94.1  80.6  0.50    S19 98 to 89
+//	probes                             93.1  80.6  0.52    S6a 97 to 74, S6b 98 to 77
+//	the creep                          92.2  75.2  0.44    S17c 85 to 70, S14c 92 to 82
+//	the climb                          94.2  73.6  0.54    S9b 94 to 77, S5c 94 to 79
+//	what a stalled client makes up     94.1  80.6  0.50    S20b 88 to 76, S20a 92 to 82
+//	what a late timer makes up         93.9  80.4  0.50    S20c 78 to 73
+//	no growth of a rate unused         93.7  85.0  1.45    S12a r.3 to r4.9, S11b 74 to 64
+//	one event of refusals in flight       -     -     -    S7c 96 to 82 and no recovery
+//	the budget of refusals             93.5  81.1  2.95    S18a r.9 to r8.3, S18b r.4 to r7.8
+//	the way back to a known peak       93.1  80.6  0.50    S6b 98 to 63
+//	outages told from limits           93.3  83.0  0.50    S7 96 to 81
+//	blocks (403)                       93.5  80.6  0.50    S15a to S15c 72..89 to r100
+//	the ramp after a long pause        94.2  85.7  0.49    S18d 90 to 74; but S11b 74 to 86
+//
+// A rule for the second refusal of a window that slides bought nothing and is gone.
+//
 // # Sources
 //
 // AIMD's fairness is Chiu and Jain, "Analysis of the increase and decrease algorithms

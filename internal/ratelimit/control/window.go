@@ -12,7 +12,6 @@ import (
 // admitted; a mean between two refusals would be of the wrong span.
 type window struct {
 	admitted   float64       // in one window, at the first refusal
-	refilled   clock.Instant // when a window that refused is sure to be whole again
 	lag        time.Duration // longest pause of a quota; zero if there was none
 	lastOrder  time.Duration // the last long Retry-After
 	sameOrder  bool          // and it was the one before too
@@ -53,14 +52,13 @@ func (w *window) noteOrder(order time.Duration) {
 // firstWindow is the ceiling of a quota that ended the search. An order that is worked
 // out is the rest of a window that began with the first request; one that somebody
 // wrote into a configuration is the window, or nothing.
-func (s *steer) firstWindow(now clock.Instant, pause time.Duration) float64 {
+func (s *steer) firstWindow(pause time.Duration) float64 {
 	w := pause
 	if !isRound(s.order) {
 		w += s.sentAt.Sub(s.startAt)
 	}
 	s.admitted = s.admittedIn(w)
 	s.lag = max(s.lag, pause)
-	s.refilled = now.Add(w)
 	return s.admitted / seconds(w)
 }
 
@@ -68,7 +66,7 @@ func (s *steer) firstWindow(now clock.Instant, pause time.Duration) float64 {
 // admitted in as long, it is no window but a habit: the limiter is a bucket, and what
 // it refused is nearly what it sustains.
 func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
-	s.lag, s.refilled = max(s.lag, pause), now.Add(max(s.lag, pause))
+	s.lag = max(s.lag, pause)
 	if s.starvedAt > s.sentAt.Add(-pause) {
 		s.ceil, s.provisional = min(s.ceil, 0.97*s.failRate), true
 		return guessed // the host would have admitted more than it was asked for

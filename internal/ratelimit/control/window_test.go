@@ -163,10 +163,8 @@ func TestFirstWindow(t *testing.T) {
 			r.history.add(clock.Instant(time.Duration(i) * 100 * time.Millisecond))
 		}
 		r.sentAt, r.order = clock.Instant(13*time.Second), tc.order
-		now := r.sentAt.Add(tc.order)
-		require.InDelta(t, 120/seconds(tc.span), r.firstWindow(now, tc.order), 1e-9)
+		require.InDelta(t, 120/seconds(tc.span), r.firstWindow(tc.order), 1e-9)
 		require.Equal(t, tc.order, r.lag)
-		require.Equal(t, now.Add(tc.span), r.refilled)
 	}
 }
 
@@ -178,16 +176,4 @@ func TestBareWindowRate(t *testing.T) {
 	r.resumeAt, r.refusedTill = r.now, r.now.Add(10*time.Second)
 	r.pass(11 * time.Second)
 	require.InDelta(t, 100/math.Sqrt(10*11), r.windowRate(r.now, time.Second, false), 1e-9)
-}
-
-// While a sliding window gives back what the search took, another refusal is no news.
-func TestReplayOfTheSearchSaysNothing(t *testing.T) {
-	r := cruisingAt(t, 10)
-	r.refilled = r.now.Add(time.Minute)
-	for range 3 * minCycle {
-		r.ask(reply{})
-	}
-	r.refuse(refusal)
-	require.InDelta(t, 10, r.ceil, 1e-9)
-	require.Equal(t, uint8(2), r.short)
 }
