@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 	"github.com/treadlight/crawl/internal/fetch/transport"
@@ -23,8 +24,9 @@ type chain struct {
 	robots transport.Middleware // nil if robots.txt is asked for as pages are
 
 	policies *binder.Policies[*http.Response]
-	most     int // requests that may be in the policies at a time; zero: no bound
-	mostHost int // and those for one host
+	hub      *resilience.Hub // of what the policies do; nil if nobody is told
+	most     int             // requests that may be in the policies at a time; zero: no bound
+	mostHost int             // and those for one host
 }
 
 // newChain builds the policies of the settings. The limiter has the circuit of each host,
@@ -34,17 +36,18 @@ func newChain(cfg *Config) (*chain, error) {
 	if m == nil {
 		m = new(binder.Model)
 	}
+	hub := policyHub(cfg.Log)
 	p, err := binder.Bind( //nolint:bodyclose // no request has been made yet
 		&binder.Model{Retry: m.Retry, Timeout: m.Timeout, Bulkhead: m.Bulkhead, BulkheadIsolation: m.BulkheadIsolation},
 		binder.Options[*http.Response]{
-			Deps:      binder.Deps{Keys: max(leastPools, cfg.Concurrency)},
+			Deps:      binder.Deps{Keys: max(leastPools, cfg.Concurrency), Hub: hub},
 			Transient: againAtOnce(clock.System()), //nolint:bodyclose // a function over responses, not one
 			Bind:      transport.Bind, Discard: transport.Discard, Key: transport.HostFrom,
 		})
 	if err != nil {
 		return nil, fmt.Errorf("resilience: %w", err)
 	}
-	c := &chain{policies: p}
+	c := &chain{policies: p, hub: hub}
 	if b := m.Bulkhead; b != nil {
 		c.most = room(b.MaxConcurrency, b.MaxQueue, b.QueueTimeout)
 	}
@@ -74,6 +77,22 @@ func requestLog(log *slog.Logger) transport.Middleware {
 		return nil
 	}
 	return transport.Log(transport.LogConfig{Logger: log, Level: slog.LevelDebug, FailLevel: slog.LevelDebug})
+}
+
+// policyHub is the hub of a crawl's policies; nil if nobody is told at the level of debugging.
+func policyHub(log *slog.Logger) *resilience.Hub {
+	if log == nil || !log.Enabled(context.Background(), slog.LevelDebug) {
+		return nil
+	}
+	return new(resilience.Hub)
+}
+
+// listen logs what the policies do: each retry, time-out and refusal. It is for the time in
+// which the crawl runs, as a hub with a listener has a goroutine.
+func (c *chain) listen(log *slog.Logger) {
+	c.hub.Any(func(e resilience.Event) {
+		log.Debug("policy", slog.String("event", (*redact.Redactor)(nil).Text(fmt.Sprintf("%T%+v", e, e))))
+	})
 }
 
 // againAtOnce tells the failures of robots.txt after which another try is worth its pause.
@@ -117,4 +136,5 @@ func (c *chain) shape(pc *pipeline.Config) {
 // close ends the policies after the last request.
 func (c *chain) close() {
 	_ = c.policies.Close() // they have nothing that could fail to close
+	_ = c.hub.Close()
 }

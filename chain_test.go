@@ -283,6 +283,7 @@ func TestRequestsAreLoggedWithoutSecrets(t *testing.T) {
 				return
 			}
 			require.Equal(t, len(got)+1, requests, log.String())
+			require.Regexp(t, `level=DEBUG msg=policy event=.*RetryEvent.*Attempt:1`, log.String())
 			require.Regexp(t, `level=DEBUG msg=request method=GET url=http://a\.test/robots\.txt status=200 attempts=2 `, log.String())
 		})
 	}

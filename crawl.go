@@ -298,6 +298,7 @@ func (c *Crawler) RunSeq(ctx context.Context, seeds iter.Seq[string]) error {
 }
 
 func (c *Crawler) run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+	c.chain.listen(c.cfg.Log)
 	defer c.chain.close()
 	defer c.client.Close()
 	leave, err := c.attend(ctx)

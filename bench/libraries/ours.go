@@ -26,9 +26,9 @@ func groups() []group {
 			{name: "x/time Wait", run: xtimeWait},
 			{name: "ours token-bucket Acquire", ours: true, run: tokenAcquire},
 		}},
-		{"keys", "TryAcquire of one of 100,000 keys, scattered; the yardstick has one limiter", []candidate{
-			{name: "x/time Allow, one key", run: xtimeAllow},
+		{"keys", "TryAcquire of one of 100,000 keys, in turn", []candidate{
 			{name: "x/time in a map with a mutex", run: xtimeKeyed},
+			{name: "x/time Allow, one limiter", run: xtimeAllow},
 			{name: "sethvargo Take", run: sethvargoKeyed},
 			{name: "ours Keyed TryAcquire", ours: true, goal: 0.85, run: tokenKeyed},
 		}},
