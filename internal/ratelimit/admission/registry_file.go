@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
 )
 
 // plansSection is what the file calls the plans.
@@ -115,7 +117,11 @@ func (r *Registry) Save(path string) error {
 	if err := write(&text, tree); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	if err := replaceFile(path, text.Bytes()); err != nil {
+	err = atomicfile.Replace(path, func(w io.Writer) error {
+		_, err := w.Write(text.Bytes())
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
 	return nil
@@ -208,41 +214,4 @@ func jsonTree(r io.Reader) (any, error) {
 		return nil, errors.New("there is more after the first value: remove it")
 	}
 	return tree, nil
-}
-
-// replaceFile writes a new file in the place of the old one: to the disk under another
-// name, and then renamed. The mode of the old one stays; a new one is the owner's alone.
-func replaceFile(path string, text []byte) (err error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_, _ = tmp.Close(), os.Remove(tmp.Name()) // there is nothing more to be done about it
-		}
-	}()
-	if info, err := os.Stat(path); err == nil {
-		if err := tmp.Chmod(info.Mode().Perm()); err != nil {
-			return err
-		}
-	}
-	if _, err := tmp.Write(text); err != nil {
-		return err
-	}
-	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	// So that the rename outlasts a power failure. Some file systems cannot, and then
-	// the old file comes back, which is a whole one too.
-	if d, err := os.Open(filepath.Dir(path)); err == nil {
-		_, _ = d.Sync(), d.Close()
-	}
-	return nil
 }

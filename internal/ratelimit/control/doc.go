@@ -131,7 +131,7 @@
 //	what a stalled client makes up     94.1  80.6  0.50    S20b 88 to 76, S20a 92 to 82
 //	what a late timer makes up         93.9  80.4  0.50    S20c 78 to 73
 //	no growth of a rate unused         93.7  85.0  1.45    S12a r.3 to r4.9, S11b 74 to 64
-//	one event of refusals in flight       -     -     -    S7c 96 to 82 and no recovery
+//	one event of refusals in flight    94.2  80.6  0.68    S7c 96 to 82 and no recovery
 //	the budget of refusals             93.5  81.1  2.95    S18a r.9 to r8.3, S18b r.4 to r7.8
 //	the way back to a known peak       93.1  80.6  0.50    S6b 98 to 63
 //	outages told from limits           93.3  83.0  0.50    S7 96 to 81

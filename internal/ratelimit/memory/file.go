@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
 )
 
 // Config says which file it is.
@@ -118,44 +119,10 @@ func (f *File) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 	return replace(path, func(w io.Writer) error { return write(w, slices.Values(b.latest())) })
 }
 
-// replace writes a new file in the place of the old one, so that whoever reads it sees
-// the one or the other. If it fails the old one stays and nothing else is left.
-func replace(path string, content func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
-	if err != nil {
+// replace is [atomicfile.Replace] with the file's name in its errors.
+func replace(path string, content func(io.Writer) error) error {
+	if err := atomicfile.Replace(path, content); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("write %s: %w", path, err)
-			_, _ = tmp.Close(), os.Remove(tmp.Name()) // there is nothing more to be done about it
-		}
-	}()
-	if info, err := os.Stat(path); err == nil {
-		if err := tmp.Chmod(info.Mode().Perm()); err != nil {
-			return err
-		}
-	}
-	if err := content(tmp); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp.Name(), path); err != nil {
-		return err
-	}
-	syncDir(filepath.Dir(path))
 	return nil
-}
-
-// syncDir makes the rename outlast a power failure. Some file systems cannot, and
-// then the old file comes back, which is a whole one too.
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_, _ = d.Sync(), d.Close()
-	}
 }

@@ -1,0 +1,55 @@
+// Package atomicfile writes a file whole or not at all. What is written comes into a
+// temporary file beside the old one and takes its place in one step, so that whoever reads
+// the name sees the one or the other, also after a kill or a power failure.
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Replace puts what content writes in the place of the file at path, with its permissions,
+// or those of the owner alone if there was none. Behind a symbolic link the file is
+// replaced and not the link. If it fails the old file stays and nothing else is left; only
+// a kill in the middle leaves a file whose name ends in .tmp. Of two calls at a time for
+// one path the later rename counts.
+func Replace(path string, content func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = tmp.Close(), os.Remove(tmp.Name()) // there is nothing more to be done about it
+		}
+	}()
+	if info, err := os.Stat(path); err == nil {
+		if err := tmp.Chmod(info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	if err := content(tmp); err != nil {
+		return err
+	}
+	if err := errors.Join(tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	syncDir(filepath.Dir(path))
+	return nil
+}
+
+// syncDir makes the rename outlast a power failure. Some file systems cannot, and then the
+// old file comes back, which is a whole one too.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_, _ = d.Sync(), d.Close()
+	}
+}

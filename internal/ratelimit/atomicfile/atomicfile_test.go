@@ -1,0 +1,62 @@
+package atomicfile_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+)
+
+func text(s string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, s)
+		return err
+	}
+}
+
+func TestReplaceKeepsThePermissionsAndTheLink(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plans.yaml")
+	require.NoError(t, atomicfile.Replace(path, text("one")))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "a new file is the owner's alone")
+
+	require.NoError(t, os.Chmod(path, 0o640))
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(path, link))
+	require.NoError(t, atomicfile.Replace(link, text("two")))
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(got))
+	info, err = os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+	info, err = os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink, "the link is still one")
+}
+
+func TestReplaceThatFailsLeavesTheOldFileAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "plans.yaml")
+	require.NoError(t, atomicfile.Replace(path, text("one")))
+	full := errors.New("no space left")
+	err := atomicfile.Replace(path, func(w io.Writer) error {
+		return errors.Join(text("half of tw")(w), full)
+	})
+	require.ErrorIs(t, err, full)
+	got, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "one", string(got))
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+
+	require.ErrorIs(t, atomicfile.Replace(filepath.Join(dir, "none", "plans.yaml"), text("one")), os.ErrNotExist)
+}
