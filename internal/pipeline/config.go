@@ -44,6 +44,25 @@ type Fetcher interface {
 
 var _ Fetcher = (*fetch.Client)(nil)
 
+// State is where a crawl is kept so that another process can resume it. *disk.Store is the
+// one in use. Discovery calls it, and does not wait for it: see [frontier.Store].
+type State interface {
+	frontier.Store
+	// Answers is where what the frontier asked for arrives.
+	Answers() <-chan frontier.Answer
+	// Commit ends a batch. What was told since the one before, and that the sinks hold what
+	// they do at these positions, becomes durable together or not at all.
+	Commit(positions []sink.Position)
+	// Room is nil while there is room for more batches. If too many wait to be written it is
+	// a channel that is closed when they do not.
+	Room() <-chan struct{}
+	// Failed is closed when nothing more is stored, for the reason that Err gives.
+	Failed() <-chan struct{}
+	Err() error
+	// Left is what was there when the state was opened.
+	Left() frontier.Left
+}
+
 // Page is a visited URL as handlers see it: the record, and what is too big for it.
 type Page struct {
 	sink.Record
@@ -70,6 +89,10 @@ type Config struct {
 	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account.
 	// False obeys them.
 	IgnoreCrawlDelay bool
+	// State keeps the frontier, so that the crawl can be resumed. Nil keeps it in memory.
+	State State
+	// Pages is how many pages earlier runs of the crawl have had; they count for MaxPages.
+	Pages int
 	// Sinks receive every record, in this order. The pipeline flushes and does not close them.
 	Sinks []sink.Sink
 	// Handle, if set, is called with every page, by several goroutines at a time. An
@@ -97,8 +120,9 @@ type Config struct {
 	// has given, or promises to give, an answer within this time of the last one.
 	// Zero ends it as soon as only such hosts remain.
 	MaxBlocked time.Duration
-	// MaxURLs and MaxHosts bound the frontier. Zero means its defaults.
-	MaxURLs, MaxHosts int
+	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory
+	// when there is a State. Zero means its defaults.
+	MaxURLs, MaxHosts, Resident int
 	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero
 	// means never.
 	Retries int
@@ -171,4 +195,10 @@ type result struct {
 type ack struct {
 	lease *frontier.Lease
 	links []found
+}
+
+// written is the acks of records that were flushed together, and how far the sinks are.
+type written struct {
+	acks      []ack
+	positions []sink.Position
 }

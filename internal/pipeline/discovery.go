@@ -23,7 +23,7 @@ const warnFrom = 5 * time.Second
 // discovery is the state of the goroutine that owns the frontier.
 type discovery struct {
 	p        *Pipeline
-	frontier *frontier.Memory
+	frontier *frontier.Frontier
 	seeds    <-chan canonical.URL // nil when there are no more
 	outbox   []*result            // refused URLs on their way to Output
 	out      int                  // leases whose worker has not reported back
@@ -71,6 +71,11 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	if d.stopping {
 		stop = nil // it stays closed, and has been heard
 	}
+	acks, seeds := d.p.acks, d.seeds
+	answers, room, failed := d.state()
+	if room != nil { // what is told now would only wait in memory
+		acks, seeds = nil, nil
+	}
 	var outbox chan<- *result
 	var first *result
 	if len(d.outbox) > 0 {
@@ -80,9 +85,9 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	case ev := <-d.p.events:
 		d.event(ev)
 		d.drain()
-	case acks := <-d.p.acks:
-		d.acknowledge(acks)
-	case u, ok := <-d.seeds:
+	case w := <-acks:
+		d.acknowledge(w)
+	case u, ok := <-seeds:
 		if !ok {
 			d.seeds = nil
 			return nil
@@ -96,10 +101,25 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.halt(EndInterrupted, "asked to stop")
 	case ask := <-d.p.asks:
 		ask(d)
+	case a := <-answers:
+		if err := d.frontier.Take(d.p.cfg.Clock.Now(), a); err != nil {
+			return fmt.Errorf("the state of the crawl is damaged: %w", err)
+		}
+	case <-room:
+	case <-failed:
+		return fmt.Errorf("keep the state of the crawl: %w", d.p.cfg.State.Err())
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
+}
+
+// state is what to expect of the crawl's state; nothing if there is none.
+func (d *discovery) state() (answers <-chan frontier.Answer, room, failed <-chan struct{}) {
+	if s := d.p.cfg.State; s != nil {
+		return s.Answers(), s.Room(), s.Failed()
+	}
+	return nil, nil, nil
 }
 
 // drain takes in the events that are already there, so that one look at the frontier
@@ -259,6 +279,14 @@ func (d *discovery) seed(u canonical.URL) {
 	d.p.cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Seed: true}
 	d.add([]found{{it, d.frontier.Fingerprint(&it)}}, d.p.cfg.Clock.Now())
+	d.commit(nil)
+}
+
+// commit ends a batch of what the state was told.
+func (d *discovery) commit(positions []sink.Position) {
+	if d.p.cfg.State != nil {
+		d.p.cfg.State.Commit(positions)
+	}
 }
 
 func (d *discovery) add(links []found, now time.Time) {
@@ -269,12 +297,13 @@ func (d *discovery) add(links []found, now time.Time) {
 	}
 }
 
-func (d *discovery) acknowledge(acks []ack) {
+func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
-	for i := range acks {
-		d.add(acks[i].links, now)
-		d.frontier.Done(now, acks[i].lease)
+	for i := range w.acks {
+		d.add(w.acks[i].links, now)
+		d.frontier.Done(now, w.acks[i].lease)
 	}
+	d.commit(w.positions)
 }
 
 // event takes in a worker's report.

@@ -34,13 +34,24 @@
 // found go back to Discovery together, after the record is written. So a crash repeats
 // a fetch but loses no URL.
 //
+// # What survives
+//
+// With a [State] the crawl can be resumed after any end, kill -9 included. Output has
+// flushed the sinks before it acknowledges, and passes on how far they are; Discovery tells
+// the state of the outcomes, the links and the sinks' positions as one batch, which becomes
+// durable as a whole or not at all. So whoever resumes cuts the sinks back to the positions
+// of the last batch, and visits again what came after it: no record is lost and none is
+// there twice. Handlers may see such a page a second time.
+//
 // # Why it cannot deadlock
 //
 // The stages form a cycle, and a cycle of bounded channels can deadlock unless one
 // member never waits for the next. Discovery is that member: the leases channel has
 // room for every worker, and what Discovery itself has for Output (URLs refused by
 // robots.txt) is sent in the same select in which it receives. Every other stage may
-// block on the one to its right, which is the back-pressure.
+// block on the one to its right, which is the back-pressure. A state that cannot keep up
+// stops the acknowledgements, and so by and by everything to the left of them, but not
+// Discovery, which hears that there is room again.
 //
 // # The end
 //

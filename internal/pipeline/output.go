@@ -3,6 +3,9 @@ package pipeline
 import (
 	"context"
 	"fmt"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // ackBatch bounds the records written between two flushes, and so the acknowledgements
@@ -27,7 +30,7 @@ func (p *Pipeline) output(ctx context.Context) error {
 			}
 		}
 		select {
-		case p.acks <- acks:
+		case p.acks <- written{acks, p.positions()}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -55,5 +58,29 @@ func (p *Pipeline) write(r *result) error {
 		}
 	}
 	p.stats.record(r.rec)
+	r.lease.Visit = visitOf(r.rec)
 	return nil
+}
+
+// visitOf is what a state keeps of a record.
+func visitOf(rec *sink.Record) frontier.Visit {
+	v := frontier.Visit{At: rec.FetchedAt, Status: rec.Status, Bytes: rec.Bytes}
+	if rec.Error != nil {
+		v.Class = rec.Error.Class
+	}
+	return v
+}
+
+// positions is how far the sinks are that can be cut back.
+func (p *Pipeline) positions() []sink.Position {
+	if p.cfg.State == nil {
+		return nil
+	}
+	var all []sink.Position
+	for _, s := range p.cfg.Sinks {
+		if d, ok := s.(sink.Durable); ok {
+			all = append(all, d.Mark())
+		}
+	}
+	return all
 }

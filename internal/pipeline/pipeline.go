@@ -53,7 +53,7 @@ func (e *End) UnmarshalText(text []byte) error {
 // Pipeline is one crawl. Build it with New and call Run once.
 type Pipeline struct {
 	cfg      Config
-	frontier *frontier.Memory // owned by Discovery while Run runs
+	frontier *frontier.Frontier // owned by Discovery while Run runs
 	gate     *gate
 	stats    stats
 	asking   atomic.Int32 // requests that hold a permit, if the Fetcher has queues
@@ -62,7 +62,7 @@ type Pipeline struct {
 	fetched chan *fetched
 	results chan *result
 	events  chan event
-	acks    chan []ack
+	acks    chan written
 	asks    chan func(*discovery)
 
 	stop     chan struct{}
@@ -91,7 +91,7 @@ func New(cfg Config) (*Pipeline, error) {
 		fetched: make(chan *fetched, cfg.Processors),
 		results: make(chan *result, ackBatch),
 		events:  make(chan event, cfg.Concurrency),
-		acks:    make(chan []ack, 1),
+		acks:    make(chan written, 1),
 		asks:    make(chan func(*discovery)),
 		stop:    make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -99,14 +99,17 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
-		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, MaxPagesPerHost: cfg.MaxPagesPerHost,
+		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
 		StrikeAfter: cfg.strikeAfter, Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
 		fc.Gate = p.gate
 	}
-	p.frontier, err = frontier.NewMemory(fc)
+	if cfg.State != nil {
+		fc.Store, fc.Left = cfg.State, cfg.State.Left()
+	}
+	p.frontier, err = frontier.New(fc)
 	return p, err
 }
 
@@ -157,7 +160,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer writers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, seeds: feed, suspects: make(map[string]*suspicion)}
+		d := &discovery{p: p, frontier: p.frontier, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion)}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx) })

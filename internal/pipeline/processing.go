@@ -111,7 +111,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		w.p.cfg.Scope.AddSeed(to)
 	}
 	v := w.follow(r, frontier.Item{
-		URL: to, Referrer: l.URL.String(), Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
+		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
 	}, false)
 	if v.Code == scope.TooManyRedirects {
 		r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}
@@ -156,7 +156,7 @@ func (w *processor) content(r *result, f *fetched) {
 		default:
 			rec.Links = append(rec.Links, link.URL.String())
 		}
-		w.follow(r, frontier.Item{URL: link.URL, Referrer: rec.URL, Depth: l.Depth + 1}, resource)
+		w.follow(r, frontier.Item{URL: link.URL, Referrer: rec.URL, FoundOn: l.ID, Depth: l.Depth + 1}, resource)
 	}
 }
 

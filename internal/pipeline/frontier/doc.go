@@ -2,7 +2,7 @@
 //
 // A URL is unknown, queued, leased or visited, and moves in that order; a lease
 // that could not be used, and a fetch worth repeating, return it to queued. Queued
-// URLs wait in one FIFO per host (retries beside it, each with its own not-before
+// URLs wait in one queue per host (retries beside it, each with its own not-before
 // time), and hosts wait in a heap ordered by the instant at which they may be asked
 // next. That instant comes from a [Pacer], which the rate limiter implements, so
 // politeness is a matter of scheduling here: a host that must wait costs a heap
@@ -24,11 +24,29 @@
 //
 // A URL that met a "not now" stands back until its host has served some others, and is a
 // suspect then: refused once more between two that are served, it is the URL that is
-// refused and not the host that is busy. [Memory.Blame] says which.
+// refused and not the host that is busy. [Frontier.Blame] says which.
 //
-// [Memory] is not safe for concurrent use: one goroutine owns it, and adds, leases
+// # What does not fit in memory
+//
+// Without a [Store] everything is in memory and ends with the process. With one every URL
+// lies there as well, and memory holds the heads of queues: of each host the URLs that go
+// first, as many as [Config.Resident] allows. When half of them are gone the host asks the
+// store for more, and goes on with what it has; the answer comes to [Frontier.Take]. Hosts
+// beyond [Config.MaxHosts] lie dormant in the store with all their URLs, and are roused
+// first come first served as others run out of work. So nothing is dropped for want of
+// memory, and nobody waits for a disk but the host whose URLs are on it.
+//
+// A crawl that goes on where another ended begins with every host dormant: to resume is
+// not another way of beginning.
+//
+// The order of a host's URLs is that of their ranks and then that in which they were found,
+// wherever they lie: a URL of a better rank than the last one in memory takes its place.
+//
+// # Who may call what
+//
+// [Frontier] is not safe for concurrent use: one goroutine owns it, and adds, leases
 // and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
-// [Memory.Counts].
+// [Frontier.Counts].
 //
 // # When all hosts wait together
 //

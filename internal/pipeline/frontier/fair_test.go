@@ -14,7 +14,7 @@ import (
 // crowd is a crawl in virtual time: slots that are busy for as long as a host takes to
 // answer, and a log of who had a turn when.
 type crowd struct {
-	f       *Memory
+	f       *Frontier
 	pacer   Pacer
 	slots   int
 	service func(host string) time.Duration
@@ -48,7 +48,7 @@ func (u *underWay) Pop() any {
 
 func newCrowd(t testing.TB, pacer Pacer, slots, perHost int, service func(string) time.Duration) *crowd {
 	t.Helper()
-	f, err := NewMemory(Config{Pacer: pacer, Slots: slots, PerHost: perHost})
+	f, err := New(Config{Pacer: pacer, Slots: slots, PerHost: perHost})
 	require.NoError(t, err)
 	return &crowd{f: f, pacer: pacer, slots: slots, service: service, now: start, turns: map[string][]time.Duration{}, ended: map[string]int{}}
 }

@@ -43,7 +43,10 @@ type Item struct {
 	Strikes  uint8     // of them, those while it served others: it may be this URL it refuses
 	since    int32     // pages its host had served, plus one, at the first "not now" or the last strike
 	Kind     Kind
-	Seed     bool // given by the user, or where a seed redirected to
+	Seed     bool  // given by the user, or where a seed redirected to
+	Rank     int32 // URLs of a host go in the order of their ranks, and then as they were found
+	ID       int64 // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	FoundOn  int64 // the ID of the page that linked here; zero for a seed
 }
 
 // Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, Keep or Return, and,
@@ -54,11 +57,14 @@ type Lease struct {
 	Unheard bool     // no answer of the host had come when the URL was leased
 	// Suspect says that the host refused the URL before and has served many others since:
 	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
-	// ends with [Memory.Blame].
+	// ends with [Frontier.Blame].
 	Suspect bool
+	// Visit is what became of the URL, for Done to store. Its holder sets it; a frontier
+	// without a store does not ask for it.
+	Visit Visit
 
 	host     *host
-	all      *atomic.Int32 // Memory.handed
+	all      *atomic.Int32 // Frontier.handed
 	at       time.Time     // when it was leased
 	seq      uint32        // of the host's leases, from 1
 	failedAt uint32        // of the host, when the URL was leased
@@ -103,7 +109,7 @@ const (
 // Verdict is a gate's answer for one URL.
 type Verdict struct {
 	Pass    Pass
-	Until   time.Time // how long a Wait lasts; zero: until [Memory.Wake]
+	Until   time.Time // how long a Wait lasts; zero: until [Frontier.Wake]
 	Reason  string    // for a Wait
 	Refusal *Refusal  // for a Refuse
 }
@@ -129,12 +135,22 @@ type Config struct {
 	// InFlight, if set, is asked once for each host how many leases it may have out within
 	// PerHost; zero and a nil InFlight mean as many as that.
 	InFlight func(host string) int
-	// MaxURLs bounds the URLs known, queued or visited: 8 bytes each for the
-	// fingerprint, about 150 and its length while queued. The lengths together are
-	// bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
+	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 8 bytes
+	// each for the fingerprint, and about 150 and their length while queued. The lengths in
+	// memory are bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
-	// MaxHosts bounds the hosts known, about 300 bytes each. Zero means 1,000,000.
+	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
+	// all that is known, and links to others are dropped; with one the others lie dormant
+	// there until there is room. Zero means 1,000,000.
 	MaxHosts int
+	// Store keeps the URLs. Nil keeps them in memory alone.
+	Store Store
+	// Left is what Store has left of an earlier crawl. All hosts of it are dormant there.
+	Left Left
+	// Resident is how many queued URLs are in memory at least before others lie in the
+	// Store alone, about 150 bytes and their length each. Beside it each host may have
+	// headMin, whatever their number. Without a Store it has no meaning. Zero means 262,144.
+	Resident int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
 	// StrikeAfter is how many others a host serves between two refusals of a URL before the
@@ -157,6 +173,7 @@ func (c Config) withDefaults() Config {
 	def(&c.StrikeAfter, 16)
 	def(&c.MaxURLs, 10_000_000)
 	def(&c.MaxHosts, 1_000_000)
+	def(&c.Resident, 1<<18)
 	return c
 }
 

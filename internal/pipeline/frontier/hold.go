@@ -17,7 +17,7 @@ func forAll(l ratelimit.Limit) bool {
 // others the question: of ten thousand that are due, each would ask at every token, and
 // be put behind those who asked after it. Freed ends it, since what was waited for may
 // be a place among the requests that are out.
-func (f *Memory) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
+func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
 	heap.Push(&f.due, h)
 	if called {
 		f.called = h

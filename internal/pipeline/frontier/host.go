@@ -22,12 +22,13 @@ type host struct {
 	lane     lane // the one its leases are counted in
 	answered bool // has freed a slot at least once
 	heard    bool // has answered a request with a status
-	quick    bool // counted in Memory.quick
+	quick    bool // counted in Frontier.quick
 	refused  bool // its last failure was a "not now", and nothing that came later was served
 	parked   bool
-	idle     bool // is in Memory.idle
+	idle     bool // is in Frontier.idle
 
-	fifo     fifo
+	queue    ladder
+	over     *overflow // nil for a host all of whose URLs are in memory
 	later    laterHeap // retries and returned URLs, by not-before time
 	bad      *bad      // nil for a host that never failed nor refused
 	out      []*Lease  // its leases that hold a slot, oldest first
@@ -72,7 +73,16 @@ func (h *host) shy() int {
 	return len(h.bad.shy)
 }
 
-func (h *host) queued() int { return h.fifo.len() + len(h.later) + h.shy() }
+// queued is how many URLs wait, wherever they are.
+func (h *host) queued() int { return h.fresh() + len(h.later) + h.shy() }
+
+// fresh is how many of them have not been asked for yet.
+func (h *host) fresh() int {
+	if h.over == nil {
+		return h.queue.len()
+	}
+	return h.queue.len() + h.over.left
+}
 
 // failing reports whether the latest request that says anything was a failure. What was
 // sent before that failure and served after it says nothing of the time since.
@@ -149,7 +159,7 @@ const (
 // others: so the trial after a pause is another URL than the one that brought it.
 func (h *host) next(now time.Time) from {
 	later, shy := h.later.isDue(now), h.shy() > 0 && h.bad.shy.isDue(now) && h.bad.suspect == nil
-	switch fresh := h.fifo.len() > 0; {
+	switch fresh := h.queue.len() > 0; {
 	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
 		return fromLater
 	case shy && (!fresh || !h.failing() && h.passed(&h.bad.shy[0].Item)):
@@ -174,7 +184,7 @@ func (h *host) peek(now time.Time) *Item {
 	case fromShy:
 		return &h.bad.shy[0].Item
 	case fromFIFO:
-		return h.fifo.front()
+		return h.queue.front()
 	case fromNone:
 	}
 	return nil
@@ -189,33 +199,7 @@ func (h *host) pop(now time.Time) Item {
 		return heap.Pop(&h.bad.shy).(delayed).Item
 	case fromFIFO, fromNone:
 	}
-	return h.fifo.pop()
-}
-
-// fifo is a queue over a slice: popped places in front are reclaimed when they make
-// up half of it, so that pushing and popping cost O(1) on average.
-type fifo struct {
-	items []Item
-	head  int
-}
-
-func (q *fifo) len() int     { return len(q.items) - q.head }
-func (q *fifo) front() *Item { return &q.items[q.head] }
-func (q *fifo) push(it Item) { q.items = append(q.items, it) }
-
-func (q *fifo) pop() Item {
-	it := q.items[q.head]
-	q.items[q.head] = Item{}
-	q.head++
-	switch {
-	case q.head == len(q.items):
-		// A drained queue gives its memory back: most hosts are never busy again.
-		q.items, q.head = nil, 0
-	case q.head > 64 && 2*q.head > len(q.items):
-		q.items = append(make([]Item, 0, q.len()+64), q.items[q.head:]...)
-		q.head = 0
-	}
-	return it
+	return h.queue.pop()
 }
 
 // delayed is an item that may not be leased before an instant.

@@ -9,16 +9,26 @@ import (
 // one queue: http://a.test:443 is https://a.test.
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
-// host finds or makes the host of a name. It is nil when MaxHosts are known and every
-// one has work, or would lose its page budget by being forgotten. A forgotten host
-// begins again as a new one, which is the more careful way to treat it.
-func (f *Memory) host(name string) *host {
+// host finds or makes the host of a name. It is nil when there is no room for it: when
+// MaxHosts are known and every one has work, or would lose its page budget by being
+// forgotten; and when there are dormant ones, of which it may be one, and which came
+// earlier. A forgotten host begins again as a new one, which is the more careful way to
+// treat it.
+func (f *Frontier) host(name string) *host {
 	if h := f.hosts[name]; h != nil {
 		return h
+	}
+	if v := f.vault; v != nil && (v.dormant > 0 || v.forgot && f.cfg.MaxPagesPerHost > 0) {
+		return nil
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
 		return nil
 	}
+	return f.adopt(name)
+}
+
+// adopt makes a host.
+func (f *Frontier) adopt(name string) *host {
 	h := &host{name: name, index: -1, slots: f.slots(name)}
 	f.hosts[name] = h
 	f.counts.hosts.Store(int64(len(f.hosts)))
@@ -26,9 +36,9 @@ func (f *Memory) host(name string) *host {
 }
 
 // forget drops the host that has been without work the longest.
-func (f *Memory) forget() bool {
-	if f.cfg.MaxPagesPerHost > 0 {
-		return false
+func (f *Frontier) forget() bool {
+	if f.vault == nil && f.cfg.MaxPagesPerHost > 0 || f.vault != nil && f.vault.rousing {
+		return false // the store's answer may tell of it
 	}
 	for len(f.idle) > 0 {
 		h := f.idle[0]
@@ -37,6 +47,9 @@ func (f *Memory) forget() bool {
 		h.idle = false
 		if !h.busy() {
 			delete(f.hosts, h.name)
+			if f.vault != nil {
+				f.vault.forgot = true
+			}
 			return true
 		}
 	}
@@ -44,7 +57,7 @@ func (f *Memory) forget() bool {
 }
 
 // slots is how many leases a host may have out.
-func (f *Memory) slots(name string) int32 {
+func (f *Frontier) slots(name string) int32 {
 	n := f.cfg.PerHost
 	if f.cfg.InFlight != nil {
 		if own := f.cfg.InFlight(name); own > 0 {

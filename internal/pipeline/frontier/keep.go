@@ -17,7 +17,7 @@ const (
 // Keep queues the URL of a lease that was not asked for, because there was no place for
 // the request in a queue of our own. Nothing is held against the host or the URL, but the
 // host rests a while: without a permit spent, nothing else would slow it down.
-func (f *Memory) Keep(now time.Time, l *Lease) {
+func (f *Frontier) Keep(now time.Time, l *Lease) {
 	f.finish(now, l)
 	h := l.host
 	if !h.keptTil.After(now) { // several that were refused together are one
@@ -28,7 +28,7 @@ func (f *Memory) Keep(now time.Time, l *Lease) {
 }
 
 // kept reports whether a host rests, and has it looked at again when it does not.
-func (f *Memory) kept(h *host, now time.Time) bool {
+func (f *Frontier) kept(h *host, now time.Time) bool {
 	if !h.keptTil.After(now) {
 		return false
 	}

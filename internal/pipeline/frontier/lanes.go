@@ -26,7 +26,7 @@ func (h *host) laneAt(now time.Time) lane {
 // settle keeps the books of a host after its work changed or time has passed: the lane
 // in which its slots are counted, whether it is a quick one with work, and whether it
 // may be forgotten. It reports whether a host that waited for its lane does so no longer.
-func (f *Memory) settle(h *host, now time.Time) (left bool) {
+func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	if ln := h.laneAt(now); ln != h.lane {
 		switch {
 		case h.lane == laneQuick:
@@ -55,14 +55,14 @@ func (f *Memory) settle(h *host, now time.Time) (left bool) {
 }
 
 // review settles a host, and puts it back into the schedule if it has left the parked.
-func (f *Memory) review(h *host, now time.Time) {
+func (f *Frontier) review(h *host, now time.Time) {
 	if f.settle(h, now) {
 		f.offer(h, now, now)
 	}
 }
 
 // laneOpen reports whether a host of the lane may take one more slot.
-func (f *Memory) laneOpen(ln lane) bool {
+func (f *Frontier) laneOpen(ln lane) bool {
 	half := max(1, f.cfg.Slots/2)
 	switch ln {
 	case laneNew:
@@ -74,14 +74,14 @@ func (f *Memory) laneOpen(ln lane) bool {
 	return true
 }
 
-func (f *Memory) park(h *host) {
+func (f *Frontier) park(h *host) {
 	h.parked = true
 	f.parked[h.lane] = append(f.parked[h.lane], h)
 	f.waiting[h.lane]++
 }
 
 // leavePark has a host wait for its lane no longer; its entry is skipped when it comes up.
-func (f *Memory) leavePark(h *host) {
+func (f *Frontier) leavePark(h *host) {
 	if h.parked {
 		h.parked = false
 		f.waiting[h.lane]--
@@ -90,7 +90,7 @@ func (f *Memory) leavePark(h *host) {
 
 // othersAhead reports whether there are hosts that have waited for one of the shared slots
 // before a host that comes up by itself, and would take it from them.
-func (f *Memory) othersAhead() bool {
+func (f *Frontier) othersAhead() bool {
 	return f.called != nil || f.waiting[laneNew]+f.waiting[laneSlow] > 0
 }
 
@@ -98,7 +98,7 @@ func (f *Memory) othersAhead() bool {
 // schedule, and nobody else takes the slot before it comes up. The lanes take turns, so
 // that neither a stream of new hosts keeps slow ones waiting for ever nor the other way
 // round.
-func (f *Memory) unpark(now time.Time) {
+func (f *Frontier) unpark(now time.Time) {
 	order := [...]lane{laneNew, laneSlow}
 	if f.lastLane == laneNew {
 		order = [...]lane{laneSlow, laneNew}

@@ -41,7 +41,10 @@ type Blockage struct {
 
 // Blocked reports whether every host with work refuses to be asked. It has a meaning
 // only while nothing is leased, and costs time in proportion to the hosts with work.
-func (f *Memory) Blocked(now time.Time) Blockage {
+func (f *Frontier) Blocked(now time.Time) Blockage {
+	if v := f.vault; v != nil && (v.loads > 0 || v.rousing) {
+		return Blockage{} // others are about to come up
+	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
 	for _, h := range f.due {
 		if !h.at.After(now) || !h.blocked() {
@@ -56,7 +59,9 @@ func (f *Memory) Blocked(now time.Time) Blockage {
 }
 
 // ordered reports whether what a host waits for is an order, or rules it cannot give.
-func (h *host) ordered() bool { return Blocking(h.why) || h.reason != "" && h.reason != retrying }
+func (h *host) ordered() bool {
+	return Blocking(h.why) || h.reason != "" && h.reason != retrying && h.reason != loading
+}
 
 // blocked reports whether a host that waits does so because it refuses to be asked, and
 // not just to keep its pace.
@@ -66,9 +71,12 @@ func (h *host) blocked() bool { return h.refused || h.ordered() }
 // come; any other reason is a gate's.
 const retrying = "retry"
 
+// loading is the reason of a host whose URLs are on their way from the store.
+const loading = "loading"
+
 // Hosts lists up to limit hosts: those with the most queued first, then those with the
 // most pages. It costs time in proportion to the hosts known.
-func (f *Memory) Hosts(now time.Time, limit int) []HostState {
+func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	top := make([]*host, 0, max(limit, 0)+1)
 	for _, h := range f.hosts {
 		if len(top) == limit && (limit == 0 || byWork(h, top[limit-1]) >= 0) {
@@ -89,7 +97,7 @@ func byWork(a, b *host) int {
 	return cmp.Or(cmp.Compare(b.queued(), a.queued()), cmp.Compare(b.asked, a.asked), cmp.Compare(a.name, b.name))
 }
 
-func (f *Memory) describe(h *host, now time.Time) HostState {
+func (f *Frontier) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
 		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,

@@ -24,7 +24,7 @@ const (
 // by a limit twice is less likely to be met by it three times, so the second refusal is
 // the host's there, and a strike. A suspect too is a page that is known to be refused by
 // itself and has no others left to be compared with.
-func (f *Memory) watch(l *Lease) {
+func (f *Frontier) watch(l *Lease) {
 	h := l.host
 	l.failedAt = h.failedAt
 	if l.Kind != Page || l.since == 0 {
@@ -38,20 +38,20 @@ func (f *Memory) watch(l *Lease) {
 
 // alone reports whether a URL that is known to be refused by itself has only such as may be
 // like it left for company.
-func (h *host) alone(it *Item) bool { return it.Strikes > 0 && h.fifo.len()+len(h.later) == 0 }
+func (h *host) alone(it *Item) bool { return it.Strikes > 0 && h.fresh()+len(h.later) == 0 }
 
 // Blame judges the refusal of a suspect by what is known now. While it is [BlameOpen] the
 // lease stays out; its slot is freed. It does not stay out while an order, such as a quota
 // that is used up, keeps the others in the queue: that may last for a day, in which a
 // crawl with nothing else to do could not end.
-func (f *Memory) Blame(l *Lease) Blame {
+func (f *Frontier) Blame(l *Lease) Blame {
 	h := l.host
 	switch {
 	case h.failedAt != l.failedAt:
 		return BlameHost
 	case h.servedAt > l.seq:
 		return BlameURL
-	case len(h.out) > 0 || h.fifo.len() > 0 && !h.ordered():
+	case len(h.out) > 0 || h.fresh() > 0 && !h.ordered():
 		return BlameOpen
 	case h.alone(&l.Item):
 		return BlameURL // shown before, and nobody is left to show it again
@@ -61,7 +61,7 @@ func (f *Memory) Blame(l *Lease) Blame {
 
 // Refused queues the URL of a suspect again, not before an instant, since it is the URL
 // that was refused. It is a strike, and nothing is held against the host.
-func (f *Memory) Refused(now time.Time, l *Lease, notBefore time.Time) {
+func (f *Frontier) Refused(now time.Time, l *Lease, notBefore time.Time) {
 	f.finish(now, l)
 	f.refusedAgain(l.host, l.Item, true, now, notBefore)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // suspected is a frontier whose /bad is out as a suspect, after three pages were served.
-func suspected(t *testing.T, pages int) (f *Memory, bad *Lease) {
+func suspected(t *testing.T, pages int) (f *Frontier, bad *Lease) {
 	t.Helper()
 	f = open(t, Config{StrikeAfter: 3})
 	add(t, f, start, "http://a.test/bad")

@@ -18,7 +18,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.path = path
+	w.path, w.earlier = path, cfg.Records
 	if path == Stdout {
 		return w, nil
 	}

@@ -50,7 +50,29 @@ type Sink interface {
 	Close() error
 }
 
-var _ Sink = (*Writer)(nil)
+// Durable is a Sink that tells how far it is, so that what lies behind that can be cut off
+// after a crash: see [Resume].
+type Durable interface {
+	Sink
+	// Mark is how far the destination is: what the last Flush has handed to the system.
+	Mark() Position
+	// Sync puts what was flushed on its disk. It may be called beside the other methods, by
+	// another goroutine, until Close.
+	Sync() error
+}
+
+// Position is how far a destination is.
+type Position struct {
+	Path    string // as it was opened; "-" is standard output; empty for a plain writer
+	Format  Format
+	Bytes   int64 // its size up to the last whole record
+	Records int64 // in it; those of earlier runs too, if Config.Records told of them
+}
+
+var (
+	_ Sink    = (*Writer)(nil)
+	_ Durable = (*Writer)(nil)
+)
 
 // Format is how records are written.
 type Format string
@@ -82,6 +104,8 @@ type Config struct {
 	// Position is where Resume goes on, in bytes: what Writer.Position returned when
 	// the state to resume from was saved. Zero is the beginning of the file.
 	Position int64
+	// Records is how many records are before Position. It is only passed on, to Mark.
+	Records int64
 }
 
 const (
@@ -132,6 +156,8 @@ type Writer struct {
 	truncate func(size int64) error // nil if what has been written cannot be taken back
 	file     *os.File               // nil unless Open made it
 	path     string
+	format   Format
+	earlier  int64 // records that were there
 
 	buf     []byte
 	pending int64 // records in buf
@@ -142,15 +168,17 @@ type Writer struct {
 }
 
 // NewJSONL writes JSON lines to w. Close flushes and leaves w open.
-func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w} }
+func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w, format: JSONL} }
 
 // NewCSV writes a header line and one line per record to w. Close flushes and leaves w
 // open.
-func NewCSV(w io.Writer) *Writer { return &Writer{append: appendCSV, out: w, buf: csvHeader()} }
+func NewCSV(w io.Writer) *Writer {
+	return &Writer{append: appendCSV, out: w, format: CSV, buf: csvHeader()}
+}
 
 // NewURLs writes the URL of each page that was fetched with success to w. Close
 // flushes and leaves w open.
-func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w} }
+func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w, format: URLs} }
 
 // New is the writer of a format to w.
 func New(w io.Writer, f Format) (*Writer, error) {
@@ -209,6 +237,19 @@ func (w *Writer) Flush() error {
 // flushed. Saved together with the state of a crawl, it lets Resume take back what
 // the state does not know of.
 func (w *Writer) Position() int64 { return w.start + w.bytes }
+
+// Mark implements [Durable].
+func (w *Writer) Mark() Position {
+	return Position{Path: w.path, Format: w.format, Bytes: w.Position(), Records: w.earlier + w.records}
+}
+
+// Sync implements [Durable]. What cannot be synced, as a pipe, is left as it is.
+func (w *Writer) Sync() error {
+	if w.file == nil || w.truncate == nil {
+		return nil
+	}
+	return w.file.Sync()
+}
 
 // Records is how many records have been flushed.
 func (w *Writer) Records() int64 { return w.records }

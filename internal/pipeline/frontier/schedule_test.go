@@ -49,17 +49,17 @@ func link(t require.TestingT, s string) Item {
 	return Item{URL: u}
 }
 
-func open(t *testing.T, cfg Config) *Memory {
+func open(t *testing.T, cfg Config) *Frontier {
 	t.Helper()
 	if cfg.Pacer == nil {
 		cfg.Pacer = newPaced()
 	}
-	f, err := NewMemory(cfg)
+	f, err := New(cfg)
 	require.NoError(t, err)
 	return f
 }
 
-func add(t require.TestingT, f *Memory, now time.Time, urls ...string) (last Added) {
+func add(t require.TestingT, f *Frontier, now time.Time, urls ...string) (last Added) {
 	for _, s := range urls {
 		it := link(t, s)
 		last = f.Add(now, it, f.Fingerprint(&it))
@@ -68,7 +68,7 @@ func add(t require.TestingT, f *Memory, now time.Time, urls ...string) (last Add
 }
 
 // next leases and takes the permit; it fails the test when nothing may be leased.
-func next(t *testing.T, f *Memory, now time.Time) *Lease {
+func next(t *testing.T, f *Frontier, now time.Time) *Lease {
 	t.Helper()
 	l, wake := f.Next(now)
 	if l == nil {
@@ -80,7 +80,7 @@ func next(t *testing.T, f *Memory, now time.Time) *Lease {
 	return l
 }
 
-func wantNone(t *testing.T, f *Memory, now, wantWake time.Time) {
+func wantNone(t *testing.T, f *Frontier, now, wantWake time.Time) {
 	t.Helper()
 	l, wake := f.Next(now)
 	if l != nil || !wake.Equal(wantWake) {
@@ -89,19 +89,19 @@ func wantNone(t *testing.T, f *Memory, now, wantWake time.Time) {
 }
 
 // Empty reports whether nothing is queued and nothing leased.
-func (f *Memory) Empty() bool {
+func (f *Frontier) Empty() bool {
 	c := f.Counts()
 	return c.Queued == 0 && c.Leased == 0
 }
 
-func end(f *Memory, now time.Time, l *Lease) {
+func end(f *Frontier, now time.Time, l *Lease) {
 	f.Freed(now, l, now.Sub(l.at)+1)
 	f.Outcome(l, outcome.OK, true)
 	f.Done(now, l)
 }
 
 func TestNewMemoryNeedsPacer(t *testing.T) {
-	_, err := NewMemory(Config{})
+	_, err := New(Config{})
 	require.ErrorContains(t, err, "Pacer")
 }
 

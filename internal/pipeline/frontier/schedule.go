@@ -10,11 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Memory is a frontier that lives and dies with the process.
-type Memory struct {
+// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it
+// with New.
+type Frontier struct {
 	cfg   Config
-	seen  seenSet
-	bytes int              // of the URLs queued
+	seen  seenSet          // empty if there is a store
+	vault *vault           // nil if there is none
+	last  int64            // the largest ID given
+	bytes int              // of the URLs queued in memory
 	hosts map[string]*host // at most MaxHosts
 	idle  []*host          // hosts without work, oldest first; entries may be out of date
 	due   schedule
@@ -33,50 +36,77 @@ type Memory struct {
 	counts counts
 }
 
-// NewMemory returns an empty frontier. The error names the field of cfg that is wrong.
-func NewMemory(cfg Config) (*Memory, error) {
+// New returns an empty frontier. The error names the field of cfg that is wrong.
+func New(cfg Config) (*Frontier, error) {
 	if cfg.Pacer == nil {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
-	return &Memory{cfg: cfg.withDefaults(), hosts: make(map[string]*host)}, nil
+	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID}
+	if cfg.Store != nil {
+		f.vault = &vault{
+			Store: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]int),
+			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0,
+		}
+		f.counts.queued.Store(cfg.Left.Queued)
+		f.counts.known.Store(cfg.Left.Known)
+	}
+	return f, nil
 }
 
 // Counts is the number of URLs in each state. It may be called from any goroutine.
-func (f *Memory) Counts() Counts { return f.counts.load() }
+func (f *Frontier) Counts() Counts { return f.counts.load() }
 
 // Fingerprint is the identity of a URL in this frontier.
-func (f *Memory) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
+func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
 
 // Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that
 // the frontier's goroutine need not spend).
-func (f *Memory) Add(now time.Time, it Item, fp uint64) Added {
-	if f.seen.has(fp) {
+func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
+	if f.known(fp) {
 		return Seen
 	}
-	if f.seen.len() >= f.cfg.MaxURLs || f.bytes >= usualLength*f.cfg.MaxURLs {
+	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
 		return Full
 	}
-	h := f.host(nameOf(it.URL))
-	if h == nil {
+	name := nameOf(it.URL)
+	h := f.host(name)
+	if h == nil && f.vault == nil {
 		return HostsFull
 	}
-	if f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
+	if h != nil && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
 		f.review(h, now)
 		return HostPages
 	}
-	f.seen.add(fp)
-	h.known++
+	f.last++
+	it.ID, it.Queued = f.last, now
 	f.counts.known.Add(1)
-	it.Queued = now
-	h.fifo.push(it)
-	f.queue(&it, 1)
+	f.counts.queued.Add(1)
+	switch {
+	case h == nil:
+		f.lodge(name, &it, fp)
+		return Queued
+	case f.vault != nil:
+		f.vault.Put(name, &it, fp, false)
+	default:
+		f.seen.add(fp)
+	}
+	h.known++
+	f.admit(h, &it)
 	f.offer(h, now, now)
 	return Queued
 }
 
+// known reports whether a URL of that fingerprint has been accepted.
+func (f *Frontier) known(fp uint64) bool {
+	if f.vault != nil {
+		return f.vault.Known(fp)
+	}
+	return f.seen.has(fp)
+}
+
 // AddRobots queues a robots.txt request ahead of everything else of its host, and
 // without asking whether it has been seen: it is how a redirect of robots.txt is followed.
-func (f *Memory) AddRobots(now time.Time, it Item) bool {
+func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	h := f.host(nameOf(it.URL))
 	if h == nil {
 		return false
@@ -86,14 +116,14 @@ func (f *Memory) AddRobots(now time.Time, it Item) bool {
 	return true
 }
 
-// queue counts an item that joins (1) or leaves (-1) a queue.
-func (f *Memory) queue(it *Item, n int) {
+// queue counts an item that joins (1) or leaves (-1) a queue in memory.
+func (f *Frontier) queue(it *Item, n int) {
 	f.counts.queued.Add(int64(n))
 	f.bytes += n * len(it.URL.String())
 }
 
 // enqueue queues an item that may not be leased before an instant.
-func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
+func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if it.since > 0 {
 		heap.Push(&h.bad.shy, delayed{it, notBefore})
 	} else {
@@ -105,7 +135,7 @@ func (f *Memory) enqueue(h *host, it Item, now, notBefore time.Time) {
 
 // offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
 // stay out until a slot is freed, parked ones until their lane has a slot.
-func (f *Memory) offer(h *host, now, at time.Time) {
+func (f *Frontier) offer(h *host, now, at time.Time) {
 	f.settle(h, now)
 	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
 		return
@@ -124,7 +154,7 @@ func (f *Memory) offer(h *host, now, at time.Time) {
 }
 
 // Wake has a host looked at again, because what it waited for may have come.
-func (f *Memory) Wake(now time.Time, name string) {
+func (f *Frontier) Wake(now time.Time, name string) {
 	if h := f.hosts[ratelimit.Domain(name)]; h != nil {
 		f.offer(h, now, now)
 	}
@@ -132,7 +162,7 @@ func (f *Memory) Wake(now time.Time, name string) {
 
 // Revise has all hosts that wait for the pacer looked at again, because it may say
 // otherwise now. It costs time in proportion to the hosts with work.
-func (f *Memory) Revise(now time.Time) {
+func (f *Frontier) Revise(now time.Time) {
 	f.held = time.Time{}
 	for _, h := range f.due {
 		if h.reason == "" && h.at.After(now) {
@@ -146,7 +176,8 @@ func (f *Memory) Revise(now time.Time) {
 // the instant at which to ask again; a zero instant means that only a Freed, Retry,
 // NotNow, Return, Add, Wake or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
-func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
+func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
+	f.rouse()
 	for {
 		f.unpark(now)
 		if len(f.due) == 0 {
@@ -168,7 +199,7 @@ func (f *Memory) Next(now time.Time) (*Lease, time.Time) {
 
 // lease takes the next URL of a host that has come up, or puts the host where it has
 // to wait: into the schedule at a later instant, or aside for a slot.
-func (f *Memory) lease(h *host, now time.Time) *Lease {
+func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	called := h == f.called
 	if called {
 		f.called = nil
@@ -177,8 +208,12 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 		return nil
 	}
 	it := h.peek(now)
+	f.refill(h)
 	if it == nil {
 		h.why, h.reason = ratelimit.LimitNone, retrying
+		if h.over != nil {
+			h.reason = loading
+		}
 		if due := h.due(); !due.IsZero() {
 			f.offer(h, now, due)
 		}
@@ -217,12 +252,21 @@ func (f *Memory) lease(h *host, now time.Time) *Lease {
 	if v.Pass == Ask {
 		l.Item = robotsItem(it, now)
 	} else {
-		l.Item = h.pop(now)
-		f.queue(&l.Item, -1)
+		l.Item = f.pop(h, now)
 		f.watch(l)
 	}
 	f.out(l, now)
 	return l
+}
+
+// pop takes the next URL of a host out of its queue.
+func (f *Frontier) pop(h *host, now time.Time) Item {
+	it := h.pop(now)
+	f.queue(&it, -1)
+	if f.vault != nil && it.ID != 0 {
+		f.vault.away[it.ID] = struct{}{}
+	}
+	return it
 }
 
 // robotsItem asks for the rules under which it falls.
@@ -238,18 +282,17 @@ func robotsItem(it *Item, now time.Time) Item {
 
 // refuse leases a URL that needs no slot because it must not be fetched. It does not
 // count against the host's page budget.
-func (f *Memory) refuse(h *host, now time.Time, why *Refusal) *Lease {
-	l := &Lease{Item: h.pop(now), Refused: why, host: h, at: now, started: true, freed: true}
+func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
+	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
 	h.open++
 	h.known--
-	f.queue(&l.Item, -1)
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)
 	return l
 }
 
 // out gives a lease its slot.
-func (f *Memory) out(l *Lease, now time.Time) {
+func (f *Frontier) out(l *Lease, now time.Time) {
 	h := l.host
 	h.seq++
 	l.seq = h.seq
@@ -270,7 +313,7 @@ func (f *Memory) out(l *Lease, now time.Time) {
 
 // Freed says that the slot of a lease is free again: its request is over, after the time
 // it took, or was not made, when took is zero.
-func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
+func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 	if l.freed {
 		return
 	}
@@ -291,12 +334,12 @@ func (f *Memory) Freed(now time.Time, l *Lease, took time.Duration) {
 
 // Heard says that the host has answered the request of a lease, whatever the answer. A
 // host that is forgotten and found again has to be heard again.
-func (f *Memory) Heard(l *Lease) { l.host.heard = true }
+func (f *Frontier) Heard(l *Lease) { l.host.heard = true }
 
 // Outcome says what became of the request of a lease, and whether it was an answer given
 // willingly. What is neither that nor overload says nothing of the host. It is not called
 // for the refusal of a suspect before it is known whose it was.
-func (f *Memory) Outcome(l *Lease, class outcome.Class, served bool) {
+func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
 	switch {
 	case class.Overload():
 		l.host.note(l, false)
@@ -307,23 +350,28 @@ func (f *Memory) Outcome(l *Lease, class outcome.Class, served bool) {
 }
 
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
-func (f *Memory) Done(now time.Time, l *Lease) {
+func (f *Frontier) Done(now time.Time, l *Lease) {
 	f.finish(now, l)
+	if f.vault != nil && l.ID != 0 {
+		delete(f.vault.away, l.ID)
+		f.vault.Done(l.ID, l.Visit)
+	}
 	h := l.host
 	f.review(h, now)
 }
 
 // Retry queues the URL of a lease again after a failure, not before an instant. A try
 // is spent.
-func (f *Memory) Retry(now time.Time, l *Lease, notBefore time.Time) {
+func (f *Frontier) Retry(now time.Time, l *Lease, notBefore time.Time) {
 	it := f.again(now, l)
 	it.Attempt++
+	f.spent(&it)
 	f.enqueue(l.host, it, now, notBefore)
 }
 
 // NotNow queues the URL of a lease again after the host refused the moment, not before an
 // instant. No try is spent, but when the host goes on to serve others it is a strike.
-func (f *Memory) NotNow(now time.Time, l *Lease, notBefore time.Time) {
+func (f *Frontier) NotNow(now time.Time, l *Lease, notBefore time.Time) {
 	it, h := f.again(now, l), l.host
 	h.refused = true
 	strike := h.passed(&it) || h.alone(&it)
@@ -331,12 +379,13 @@ func (f *Memory) NotNow(now time.Time, l *Lease, notBefore time.Time) {
 }
 
 // refusedAgain queues a URL that met a "not now".
-func (f *Memory) refusedAgain(h *host, it Item, strike bool, now, notBefore time.Time) {
+func (f *Frontier) refusedAgain(h *host, it Item, strike bool, now, notBefore time.Time) {
 	if it.Returns < 1<<16-1 {
 		it.Returns++
 	}
 	if strike {
 		it.Strikes++
+		f.spent(&it)
 	}
 	if it.since == 0 {
 		b := h.record()
@@ -349,8 +398,16 @@ func (f *Memory) refusedAgain(h *host, it Item, strike bool, now, notBefore time
 	f.enqueue(h, it, now, notBefore)
 }
 
+// spent has the store know of a try that cost the URL something. A "not now" costs nothing,
+// and is forgotten with the process.
+func (f *Frontier) spent(it *Item) {
+	if f.vault != nil && it.ID != 0 {
+		f.vault.Spent(it)
+	}
+}
+
 // again ends a lease whose URL failed and comes back.
-func (f *Memory) again(now time.Time, l *Lease) Item {
+func (f *Frontier) again(now time.Time, l *Lease) Item {
 	f.finish(now, l)
 	l.host.note(l, false)
 	l.host.refused = false
@@ -359,7 +416,7 @@ func (f *Memory) again(now time.Time, l *Lease) Item {
 
 // Return queues the URL of a lease that came to nothing, and nothing is held against the
 // host or the URL. asked says whether a request was made all the same.
-func (f *Memory) Return(now time.Time, l *Lease, asked bool) {
+func (f *Frontier) Return(now time.Time, l *Lease, asked bool) {
 	f.finish(now, l)
 	it := l.Item
 	if asked && it.Returns < 1<<16-1 {
@@ -370,7 +427,7 @@ func (f *Memory) Return(now time.Time, l *Lease, asked bool) {
 
 // finish ends a lease once; ending it twice is a mistake in the program that would
 // make the count of what is left wrong, and the end of the crawl with it.
-func (f *Memory) finish(now time.Time, l *Lease) {
+func (f *Frontier) finish(now time.Time, l *Lease) {
 	if l.finished {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
 	}

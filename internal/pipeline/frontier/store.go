@@ -1,0 +1,81 @@
+package frontier
+
+import (
+	"math"
+	"time"
+)
+
+// Place is where a URL stands in the queue of its host: the lower rank goes first, and of
+// equals the one found earlier. The zero Place is before every URL of rank zero.
+type Place struct {
+	Rank int32
+	ID   int64
+}
+
+// Before reports whether p comes up earlier than q.
+func (p Place) Before(q Place) bool {
+	return p.Rank < q.Rank || p.Rank == q.Rank && p.ID < q.ID
+}
+
+// firstPlace is before every URL.
+var firstPlace = Place{Rank: math.MinInt32}
+
+// Place is where the item stands in the queue of its host.
+func (it *Item) Place() Place { return Place{it.Rank, it.ID} }
+
+// Visit is what became of a URL: what a store keeps of its record.
+type Visit struct {
+	At     time.Time // when the last request was sent; of a URL that was refused, when that was
+	Status int       // zero when no host answered
+	Class  string    // of the error; empty when there was none
+	Bytes  int64     // of the decoded body
+}
+
+// Store keeps the URLs of a frontier outside of memory, and beyond the life of the
+// process. Nothing in it is about time or pace: a URL is queued or done. One that is leased
+// is queued to it, so that a crawl that ends in the middle finds it again.
+//
+// The goroutine of the frontier calls it, and does not wait: what it is told is stored in
+// the order of the calls, some time later, and what it is asked for comes as an [Answer].
+// Each answer knows of all that was told before the question. An error of the store ends
+// the crawl by a way of its own.
+type Store interface {
+	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
+	Known(fp uint64) bool
+	// Put stores a new URL as queued. Its ID is larger than that of any before. A dormant
+	// one is of a host for which the frontier has no room; the store remembers the host
+	// until Rouse tells of it.
+	Put(host string, it *Item, fp uint64, dormant bool)
+	// Spent stores the tries of a queued URL: Attempt, Returns and Strikes.
+	Spent(it *Item)
+	// Done stores that a URL is not queued any more, and what became of it.
+	Done(id int64, v Visit)
+	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
+	Load(host string, behind Place, n int)
+	// Rouse asks for up to n hosts with dormant URLs, those that have waited longest first.
+	// They are dormant no more.
+	Rouse(n int)
+}
+
+// Answer is what a store has been asked for: the URLs of one host, or hosts.
+type Answer struct {
+	Host   string     // whose URLs they are; empty for an answer to Rouse
+	Behind Place      // as it was asked
+	Items  []Item     // in the order of their places
+	More   bool       // there are more: URLs behind the last of them, or dormant hosts
+	Hosts  []HostLeft // but for those that have none queued any more
+}
+
+// HostLeft is a host of a store with queued URLs.
+type HostLeft struct {
+	Name   string
+	Queued int // URLs
+	Known  int // URLs, visited or queued
+}
+
+// Left is what a store has of an earlier crawl.
+type Left struct {
+	Queued int64 // URLs
+	Known  int64 // URLs, visited or queued
+	LastID int64 // the largest of them
+}

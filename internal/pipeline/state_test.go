@@ -1,0 +1,319 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// journal is a [State] in memory: what it is told becomes durable some time later, batch by
+// batch, and a crash loses the rest. Its answers are late too.
+type journal struct {
+	seen map[uint64]bool
+	urls map[int64]*kept
+	ops  []func(map[int64]*kept) // all that was told
+	left frontier.Left
+
+	dormant []string
+	answers chan frontier.Answer
+	pending []frontier.Answer
+
+	mu      sync.Mutex // guards what follows
+	rnd     *rand.Rand
+	sealed  int        // of ops
+	durable int
+	at      [][]sink.Position // of the sinks, with sealed
+	ends    []int
+	room    chan struct{}
+	failed  chan struct{}
+	err     error
+}
+
+type kept struct {
+	frontier.Item
+	host string
+	done bool
+}
+
+func newJournal(seed uint64) *journal {
+	return &journal{
+		rnd: rand.New(rand.NewPCG(seed, 3)), seen: map[uint64]bool{}, urls: map[int64]*kept{},
+		answers: make(chan frontier.Answer, 1000), failed: make(chan struct{}),
+	}
+}
+
+func (j *journal) tell(op func(map[int64]*kept)) {
+	op(j.urls)
+	j.ops = append(j.ops, op)
+}
+
+func (j *journal) Known(fp uint64) bool { return j.seen[fp] }
+
+func (j *journal) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
+	item := *it
+	j.seen[fp] = true
+	j.tell(func(urls map[int64]*kept) { urls[item.ID] = &kept{Item: item, host: host} })
+	if dormant && !slices.Contains(j.dormant, host) {
+		j.dormant = append(j.dormant, host)
+	}
+}
+
+func (j *journal) Spent(it *frontier.Item) {
+	item := *it
+	j.tell(func(urls map[int64]*kept) { urls[item.ID].Item = item })
+}
+
+func (j *journal) Done(id int64, _ frontier.Visit) {
+	j.tell(func(urls map[int64]*kept) {
+		if urls[id].done {
+			panic("done twice: " + urls[id].URL.String())
+		}
+		urls[id].done = true
+	})
+}
+
+func (j *journal) Load(host string, behind frontier.Place, n int) {
+	a := frontier.Answer{Host: host, Behind: behind}
+	for _, u := range j.urls {
+		if !u.done && u.host == host && behind.Before(u.Place()) {
+			a.Items = append(a.Items, u.Item)
+		}
+	}
+	slices.SortFunc(a.Items, func(x, y frontier.Item) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
+	})
+	if len(a.Items) > n {
+		a.Items, a.More = a.Items[:n], true
+	}
+	j.answer(a)
+}
+
+func (j *journal) Rouse(n int) {
+	n = min(n, len(j.dormant))
+	a := frontier.Answer{More: n < len(j.dormant)}
+	for _, host := range j.dormant[:n] {
+		left := frontier.HostLeft{Name: host}
+		for _, u := range j.urls {
+			if u.host == host {
+				left.Known++
+				if !u.done {
+					left.Queued++
+				}
+			}
+		}
+		if left.Queued > 0 {
+			a.Hosts = append(a.Hosts, left)
+		}
+	}
+	j.dormant = slices.Delete(j.dormant, 0, n)
+	j.answer(a)
+}
+
+// answer gives answers in order, each after a while.
+func (j *journal) answer(a frontier.Answer) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.pending = append(j.pending, a)
+	if len(j.pending) == 1 {
+		j.deliver()
+	}
+}
+
+func (j *journal) deliver() {
+	time.AfterFunc(j.while(), func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.answers <- j.pending[0]
+		if j.pending = j.pending[1:]; len(j.pending) > 0 {
+			j.deliver()
+		}
+	})
+}
+
+func (j *journal) while() time.Duration {
+	return time.Duration(j.rnd.Int64N(int64(50 * time.Millisecond)))
+}
+
+func (j *journal) Answers() <-chan frontier.Answer { return j.answers }
+
+func (j *journal) Commit(positions []sink.Position) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sealed = len(j.ops)
+	j.ends, j.at = append(j.ends, j.sealed), append(j.at, positions)
+	if j.room == nil && len(j.ops) > j.durable {
+		j.room = make(chan struct{})
+		time.AfterFunc(j.while(), j.commit)
+	}
+}
+
+// commit makes what is sealed durable.
+func (j *journal) commit() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.durable = j.sealed
+	close(j.room)
+	j.room = nil
+}
+
+func (j *journal) Room() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.sealed-j.durable < 20 {
+		return nil
+	}
+	return j.room
+}
+
+func (j *journal) fail(err error) {
+	j.err = err
+	close(j.failed)
+}
+
+func (j *journal) Failed() <-chan struct{} { return j.failed }
+func (j *journal) Err() error              { return j.err }
+func (j *journal) Left() frontier.Left     { return j.left }
+
+// reopen is what is there after a crash, and how far the sink was then.
+func (j *journal) reopen() (next *journal, records int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next = newJournal(j.rnd.Uint64())
+	next.ops = j.ops[:j.durable:j.durable]
+	for _, op := range next.ops {
+		op(next.urls)
+	}
+	next.sealed, next.durable = j.durable, j.durable
+	for i, end := range j.ends {
+		if end <= j.durable {
+			next.ends, next.at = append(next.ends, end), append(next.at, j.at[i])
+			for _, p := range j.at[i] {
+				records = p.Records
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(next.urls)) {
+		u := next.urls[id]
+		next.seen[u.URL.Fingerprint(0)] = true
+		next.left.Known, next.left.LastID = next.left.Known+1, id
+		if !u.done {
+			next.left.Queued++
+			if !slices.Contains(next.dormant, u.host) {
+				next.dormant = append(next.dormant, u.host)
+			}
+		}
+	}
+	return next, records
+}
+
+// durableSink is a memorySink that tells how far it is.
+type durableSink struct{ memorySink }
+
+func (s *durableSink) Mark() sink.Position {
+	return sink.Position{Path: "records", Records: int64(len(s.records))}
+}
+func (*durableSink) Sync() error { return nil }
+
+// A crawl that crashes at random instants, and goes on from what was durable then with the
+// sink cut back to where it was, ends with the records of one that never did.
+func TestCrashesLoseNothing(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { crashWorld(t, seed) }) })
+	}
+}
+
+func crashWorld(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	hosts := map[string]http.Handler{}
+	const perHost = 30
+	nh := 1 + rnd.IntN(5)
+	var flaky sync.Map
+	for i := range nh {
+		hosts[fmt.Sprintf("h%d.test", i)] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				http.NotFound(rw, r)
+				return
+			}
+			if _, again := flaky.LoadOrStore(r.Host+r.URL.Path, true); !again && len(r.URL.Path)%2 == 0 {
+				rw.WriteHeader(http.StatusBadGateway) // the first time
+				return
+			}
+			html(rw, links(perHost)+fmt.Sprintf("<a href=http://h%d.test/>", (i+1)%nh))
+		})
+	}
+	net := fetchtest.Serve(t, hosts)
+	out, state := &durableSink{}, newJournal(seed)
+	resident, most := 1+rnd.IntN(40), 1+rnd.IntN(nh)
+	for run := 0; ; run++ {
+		require.Less(t, run, 2000, "it never ends")
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
+		w.State, w.Sinks = state, []sink.Sink{out}
+		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), resident, most
+		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
+		for i := range nh { // what a resumed crawl knows from its settings
+			w.Scope.AddSeed(parse(t, fmt.Sprintf("http://h%d.test/", i)))
+		}
+		p := w.build(t)
+		limit := time.Duration(rnd.Int64N(int64(8 * time.Second)))
+		if rnd.IntN(4) == 0 {
+			limit = time.Hour // a whole one, and perhaps the first
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		err := w.run(ctx, t, p, "http://h0.test/")
+		cancel()
+		w.client.Close()
+		synctest.Wait()
+		if err == nil {
+			requireEnd(t, p, EndDone)
+			require.Len(t, out.byURL(t), nh*(perHost+1))
+			for _, u := range state.urls {
+				require.True(t, u.done, u.URL)
+			}
+			return
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var kept int64
+		state, kept = state.reopen()
+		out.records = out.records[:kept]
+	}
+}
+
+// What a state cannot keep ends the crawl, and the error says why.
+func TestStateThatFailsEndsTheCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(30)) })})
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		state := newJournal(1)
+		w.State = state
+		full := errors.New("disk full")
+		time.AfterFunc(3*time.Second, func() { state.fail(full) })
+		_, err := w.crawl(t, "http://h.test/")
+		require.ErrorIs(t, err, full)
+		require.ErrorContains(t, err, "keep the state of the crawl")
+		synctest.Wait()
+	})
+}
+
+func parse(t *testing.T, s string) canonical.URL {
+	t.Helper()
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return u
+}
