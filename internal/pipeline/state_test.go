@@ -37,7 +37,7 @@ type journal struct {
 
 	mu      sync.Mutex // guards what follows
 	rnd     *rand.Rand
-	sealed  int        // of ops
+	sealed  int // of ops
 	durable int
 	at      [][]sink.Position // of the sinks, with sealed
 	ends    []int
