@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
@@ -123,6 +124,9 @@ type Config struct {
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory
 	// when there is a State. Zero means its defaults.
 	MaxURLs, MaxHosts, Resident int
+	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all: they go as
+	// they were found.
+	Rank Rank
 	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero
 	// means never.
 	Retries int
@@ -167,6 +171,9 @@ func (c Config) withDefaults() (Config, error) {
 		if *f.value == 0 {
 			*f.value = f.def
 		}
+	}
+	if c.Rank == nil {
+		c.Rank = func(canonical.URL, int32) int32 { return 0 }
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System()

@@ -277,7 +277,7 @@ func (d *discovery) halt(end End, reason string) {
 
 func (d *discovery) seed(u canonical.URL) {
 	d.p.cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Seed: true}
+	it := frontier.Item{URL: u, Seed: true, Rank: d.p.cfg.Rank(u, 0)}
 	d.add([]found{{it, d.frontier.Fingerprint(&it)}}, d.p.cfg.Clock.Now())
 	d.commit(nil)
 }

@@ -164,6 +164,7 @@ func (w *processor) content(r *result, f *fetched) {
 func (w *processor) follow(r *result, it frontier.Item, resource bool) scope.Verdict {
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	if v.In {
+		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
 		r.links = append(r.links, found{it, it.URL.Fingerprint(w.p.cfg.Key)})
 	} else {
 		w.p.stats.outOfScope(v)
