@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/redis"
@@ -47,8 +48,9 @@ var ErrDenied = admission.ErrDenied
 // rules of [DefaultAdmitRules], keeps its counts in memory, and denies with status 429.
 type AdmitConfig struct {
 	// Plans, Rules and Exclude are the limits, whom they are for, and the paths that cost
-	// nothing, such as "/health" and "OPTIONS /**". Zero for all three means those of
-	// DefaultAdmitRules.
+	// nothing, such as "/health" and "OPTIONS /**". Without Plans and Rules those of
+	// DefaultAdmitRules hold, with its Exclude if there is none either; Plans without Rules
+	// are for Guard and Allow.
 	Plans   []AdmitPlan
 	Rules   []AdmitRule
 	Exclude []string
@@ -79,7 +81,9 @@ type AdmitConfig struct {
 	// counts. Zero means that nobody is known.
 	Principal func(*http.Request) string
 	// Keys are functions that say who is counted, by the names under which rules refer to
-	// them. Zero means none beside "ip", "user", "route", "global" and "header:NAME".
+	// them. Each counts apart from all others; who has no such key, so that it says nothing,
+	// is counted by the address. Zero means none beside "ip", "user", "route", "global" and
+	// "header:NAME".
 	Keys map[string]func(*http.Request) (string, error)
 	// Costs are functions that say what a request costs, by the names under which rules refer
 	// to them. Zero means none.
@@ -88,8 +92,9 @@ type AdmitConfig struct {
 	// Bypass is secrets of 16 bytes or more; a request that has one in its header
 	// X-RateLimit-Bypass is not limited. Zero means none.
 	Bypass []string
-	// Headers tells clients what is left: "both", "legacy" (X-RateLimit-…), "ietf"
-	// (RateLimit and RateLimit-Policy), or "none". Retry-After is there in any case. Zero
+	// Headers tells clients what is left: "both", "legacy" (X-RateLimit-…, whose Reset is
+	// in seconds from now), "ietf" (RateLimit and RateLimit-Policy), "epoch" (both, but
+	// X-RateLimit-Reset is the Unix time), or "none". Retry-After is there in any case. Zero
 	// means both.
 	Headers string
 	// Shadow counts and tells what would be denied, and denies nothing. False means that
@@ -99,7 +104,7 @@ type AdmitConfig struct {
 	// problem document (RFC 9457).
 	Deny func(w http.ResponseWriter, r *http.Request, d Denial)
 	// OnDenied, if set, is told every denial by the goroutine of the request. It must not
-	// block. Zero means that nobody is.
+	// block; [Admission.Subscribe] is for what may. Zero means that nobody is.
 	OnDenied func(Denial)
 	// Log has every denial, changes of the rules, and when the Store stops answering and
 	// answers again. Zero means no log.
@@ -116,6 +121,10 @@ type Admission struct {
 	admitter *admission.Admitter
 	wrap     func(http.Handler) http.Handler
 	admin    http.Handler // nil without a token
+
+	log      *slog.Logger
+	onDenied func(Denial)
+	hub      resilience.Hub // of denials
 
 	stores []admission.Repository // to be closed, in this order
 	stop   context.CancelFunc     // of what runs beside the requests
@@ -143,7 +152,11 @@ func Admit(cfg AdmitConfig) (*Admission, error) {
 	if cfg.Lease != 0 && !isRedis(cfg.Store) {
 		return nil, fmt.Errorf("AdmitConfig.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
 	}
-	a := &Admission{file: cfg.File, stop: func() {}}
+	a := &Admission{file: cfg.File, stop: func() {}, log: cfg.Log}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.onDenied = a.told(cfg.OnDenied)
 	registry, err := a.limits(&cfg)
 	if err == nil {
 		err = a.open(&cfg, registry)
@@ -160,10 +173,13 @@ func Admit(cfg AdmitConfig) (*Admission, error) {
 // limits takes plans and rules from the file if there is one, and else from cfg.
 func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
 	plans, rules, exclude := cfg.Plans, cfg.Rules, cfg.Exclude
-	if len(plans) == 0 && len(rules) == 0 && len(exclude) == 0 {
+	if len(plans) == 0 && len(rules) == 0 {
 		plans, rules, exclude = admission.DefaultRules()
+		if len(cfg.Exclude) > 0 {
+			exclude = cfg.Exclude
+		}
 	}
-	registry, err := admission.NewRegistry(plans...)
+	registry, err := admission.NewRegistry()
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +190,18 @@ func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
 	for name, key := range cfg.Keys {
 		set.Keys[name] = key
 	}
-	if a.rules, err = admission.NewRuleSet(set, rules, exclude); err != nil {
+	if a.rules, err = admission.NewRuleSet(set, nil, nil); err != nil {
 		return nil, err
 	}
-	if a.file == "" {
-		return registry, nil
+	if a.file != "" {
+		if err := a.rules.LoadFile(a.file); !errors.Is(err, fs.ErrNotExist) {
+			return registry, err
+		}
 	}
-	if err := a.rules.LoadFile(a.file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := registry.Replace(plans...); err != nil {
 		return nil, err
 	}
-	return registry, nil
+	return registry, a.rules.Replace(rules, exclude)
 }
 
 func isRedis(store string) bool {
@@ -262,18 +280,18 @@ func (a *Admission) openRedis(cfg *AdmitConfig) (admission.Repository, error) {
 // admitHeaders is the headers by the names of AdmitConfig.
 var admitHeaders = map[string]admission.Headers{
 	"": admission.HeadersBoth, "both": admission.HeadersBoth, "legacy": admission.HeadersLegacy,
-	"ietf": admission.HeadersIETF, "none": admission.HeadersNone,
+	"ietf": admission.HeadersIETF, "none": admission.HeadersNone, "epoch": admission.HeadersEpoch,
 }
 
 // assemble makes what requests go through.
 func (a *Admission) assemble(cfg *AdmitConfig) (err error) {
 	headers, ok := admitHeaders[cfg.Headers]
 	if !ok {
-		return fmt.Errorf(`the Headers are %q: use "both", "legacy", "ietf" or "none"`, cfg.Headers)
+		return fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
 	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
 		Admitter: a.admitter, Rules: a.rules, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
-		Deny: cfg.Deny, OnDenied: cfg.OnDenied, Log: cfg.Log,
+		Deny: cfg.Deny, OnDenied: a.onDenied, Log: cfg.Log,
 	})
 	if err != nil || cfg.AdminToken == "" {
 		return err
@@ -290,13 +308,6 @@ func (a *Admission) assemble(cfg *AdmitConfig) (err error) {
 // Handler puts the limits in front of next. The ResponseWriter that next gets is the
 // server's own, so Flush, Hijack and the rest work.
 func (a *Admission) Handler(next http.Handler) http.Handler { return a.wrap(next) }
-
-// Guard calls fn if key may be charged tokens under plans, all of them or none, and
-// returns its error; otherwise it returns a [*DeniedError] at once. It is for what is not
-// a request: a mail sent, a job begun.
-func (a *Admission) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
-	return a.admitter.Guard(ctx, key, plans, tokens, fn)
-}
 
 // Allow charges tokens to key under plans, all of them or none, and says what was decided.
 // Zero tokens only look. A denial is no error.
@@ -330,12 +341,14 @@ func (a *Admission) Reload() error {
 // Statistics is what was decided so far.
 func (a *Admission) Statistics() AdmitStatistics { return a.admitter.Statistics() }
 
-// Close ends what runs beside the requests and closes the store. Requests that come later
-// find no store, and are decided by OnError. It may be called again.
+// Close ends what runs beside the requests, after those who subscribed have been told all
+// denials, and closes the store. Requests that come later find no store, and are decided
+// by OnError. It may be called again.
 func (a *Admission) Close() error {
 	a.stop()
 	a.beside.Wait()
-	errs := make([]error, 0, len(a.stores))
+	errs := make([]error, 0, 1+len(a.stores))
+	errs = append(errs, a.hub.Close())
 	for _, s := range a.stores {
 		errs = append(errs, s.Close())
 	}

@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -201,6 +202,89 @@ func TestAdmitGuard(t *testing.T) {
 	require.Zero(t, res.Remaining)
 }
 
+// TestAdmitSubscribe: who subscribed is told each denial, of requests and of calls, in
+// order and beside them: that he blocks keeps nobody waiting.
+func TestAdmitSubscribe(t *testing.T) {
+	var text bytes.Buffer
+	cfg := few(1)
+	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
+	hooked := 0
+	cfg.OnDenied = func(crawl.Denial) { hooked++ }
+	cfg.Rules = append([]crawl.AdmitRule{{Name: "try", Path: "/try", Plans: []string{"few"}, Shadow: true}}, cfg.Rules...)
+	a := admit(t, cfg)
+	h := a.Handler(hello)
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/nobody-listens-yet"))
+
+	var told []crawl.Denial
+	blocked := make(chan struct{})
+	a.Subscribe(func(d crawl.Denial) { <-blocked; told = append(told, d) })
+	a.Subscribe(func(crawl.Denial) { panic("of a listener") })
+	left := 0
+	off := a.Subscribe(func(crawl.Denial) { left++ })
+	off()
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/a"))
+	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/try"))
+	call := func(context.Context) error { return &crawl.DeniedError{} } // of a guard within
+	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
+	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
+	close(blocked)
+	require.NoError(t, a.Close(), "it waits until all is told")
+
+	require.Len(t, told, 3)
+	require.Zero(t, left)
+	require.Zero(t, a.Dropped())
+	require.Equal(t, 4, hooked)
+	for i, want := range []string{
+		`{"rateLimited": true, "rule": "all", "status": 429, "method": "GET", "path": "/a"}`,
+		`{"rateLimited": false, "rule": "try", "shadow": true, "status": 429, "method": "GET", "path": "/try"}`,
+		`{"rateLimited": true, "rule": "", "status": 429, "method": "", "path": ""}`,
+	} {
+		var got map[string]any
+		line, err := json.Marshal(told[i])
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(line, &got))
+		require.Equal(t, "few", got["result"].(map[string]any)["plan"])
+		delete(got, "result")
+		line, err = json.Marshal(got)
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(line))
+	}
+	require.Equal(t, "mail:ann", told[2].Key)
+	require.Equal(t, 3, strings.Count(text.String(), "request over its limit"))
+	require.Equal(t, 1, strings.Count(text.String(), "call over its limit"))
+	require.NotContains(t, text.String(), "mail:ann", "keys may be secrets")
+}
+
+// TestAdmitDropsRatherThanWaits: a listener that does not listen costs nobody his answer.
+func TestAdmitDropsRatherThanWaits(t *testing.T) {
+	a := admit(t, few(1))
+	h := a.Handler(hello)
+	blocked := make(chan struct{})
+	told := 0
+	a.Subscribe(func(crawl.Denial) { <-blocked; told++ })
+	const denials = 5000
+	for range denials + 1 {
+		knock(h, "192.0.2.1", "/")
+	}
+	require.NotZero(t, a.Dropped())
+	close(blocked)
+	require.NoError(t, a.Close())
+	require.Equal(t, denials, told+int(a.Dropped()))
+}
+
+// TestAdmitExcludeAlone: who names only what costs nothing does not mean that all does.
+func TestAdmitExcludeAlone(t *testing.T) {
+	h := admit(t, crawl.AdmitConfig{Exclude: []string{"/api/auth/logout"}}).Handler(hello)
+	for range 5 {
+		knock(h, "192.0.2.1", "/api/auth/login")
+	}
+	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/api/auth/login"))
+	for range 200 {
+		require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/api/auth/logout"))
+	}
+}
+
 // TestAdmitAdminAndReload: an administrator's change takes effect, is in the file, and is
 // there for the next process; and who edits the file has it read again.
 func TestAdmitAdminAndReload(t *testing.T) {
@@ -221,6 +305,7 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
 	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/"))
 
+	cfg.Plans = nil // which the rules would need if they counted
 	next := admit(t, cfg).Handler(hello)
 	require.Equal(t, http.StatusOK, knock(next, "192.0.2.1", "/"))
 	require.Equal(t, http.StatusTooManyRequests, knock(next, "192.0.2.1", "/"), "the file counts, not the program")

@@ -46,8 +46,8 @@ type AdminConfig struct {
 //
 // Plans and rules are spelled as in files. What is wrong in them is told in a problem
 // document (RFC 9457) with status 400 or, where one change contradicts what else there is,
-// 409. A change is first saved and then answered; one that cannot be saved is taken back,
-// with status 500, and changes that the program makes itself at that moment may be too.
+// 409. A change is first saved, then in force, and then answered; one that cannot be saved
+// is never in force, and answered with status 500.
 //
 // Mount it with [http.StripPrefix], over TLS or on loopback: the token is a password.
 func Admin(cfg AdminConfig) (http.Handler, error) {
@@ -90,14 +90,20 @@ func (a *admin) routes() {
 	a.mux.HandleFunc("GET /statistics", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, a.cfg.Admitter.Statistics())
 	})
-	a.mux.HandleFunc("PUT /plans/{name}", a.change(a.putPlan))
-	a.mux.HandleFunc("DELETE /plans/{name}", a.change(func(r *http.Request) (any, error) {
-		return nil, a.cfg.Rules.cfg.Registry.Remove(r.PathValue("name"))
+	a.mux.HandleFunc("PUT /plans/{name}", a.change(putPlan))
+	a.mux.HandleFunc("DELETE /plans/{name}", a.change(func(r *http.Request) (any, change, error) {
+		return nil, func(d *draft) (err error) {
+			d.plans, err = d.plans.without(r.PathValue("name"))
+			return err
+		}, nil
 	}))
-	a.mux.HandleFunc("PUT /rules", a.change(a.putRules))
-	a.mux.HandleFunc("PUT /rules/{name}", a.change(a.putRule))
-	a.mux.HandleFunc("DELETE /rules/{name}", a.change(func(r *http.Request) (any, error) {
-		return nil, a.cfg.Rules.Remove(r.PathValue("name"))
+	a.mux.HandleFunc("PUT /rules", a.change(putRules))
+	a.mux.HandleFunc("PUT /rules/{name}", a.change(putRule))
+	a.mux.HandleFunc("DELETE /rules/{name}", a.change(func(r *http.Request) (any, change, error) {
+		return nil, func(d *draft) (err error) {
+			d.rules, err = withoutRule(d.rules, r.PathValue("name"))
+			return err
+		}, nil
 	}))
 	// It changes counts and no rules, so there is nothing to save and nobody to wait for.
 	a.mux.HandleFunc("DELETE /keys/{key...}", func(w http.ResponseWriter, r *http.Request) {
@@ -136,29 +142,18 @@ func (a *admin) rules() ruleList {
 	return ruleList{table.specs(), table.excludeSpecs()}
 }
 
-// change is a handler that does something, sees that plans and rules still belong
-// together, and saves them; or takes back what it did.
-func (a *admin) change(do func(*http.Request) (any, error)) http.HandlerFunc {
+// change is what an administrator wants to be changed. It may be asked again.
+type change func(*draft) error
+
+// change is a handler that reads what is to be changed, and what to answer. What does not
+// fit, or cannot be saved, has never been in force.
+func (a *admin) change(read func(*http.Request) (any, change, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s := a.cfg.Rules
-		s.admin.Lock()
-		defer s.admin.Unlock()
-		plans, table := s.cfg.Registry.current(), s.table.Load()
-		value, err := do(r)
+		value, do, err := read(r)
 		if err == nil {
-			// A plan that is gone or smaller may be one that a rule needs.
-			if bad := s.Replace(s.Rules(), s.Excluded()); bad != nil {
-				err = &conflictError{bad}
-			}
+			err = a.cfg.Rules.change(do, a.keep)
 		}
-		if err == nil && a.cfg.File != "" {
-			if bad := s.Save(a.cfg.File); bad != nil {
-				err = &serverError{bad}
-			}
-		}
-		if err != nil { // both as they were: neither ever changes
-			s.cfg.Registry.set.Store(plans)
-			s.table.Store(table)
+		if err != nil {
 			a.fail(w, r, err)
 			return
 		}
@@ -171,10 +166,16 @@ func (a *admin) change(do func(*http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// conflictError is a change that is right by itself but not beside the rules there are.
-type conflictError struct{ err error }
-
-func (e *conflictError) Error() string { return e.err.Error() }
+// keep saves what is about to be in force.
+func (a *admin) keep(l limits) error {
+	if a.cfg.File == "" {
+		return nil
+	}
+	if err := a.cfg.Rules.save(a.cfg.File, l); err != nil {
+		return &serverError{err}
+	}
+	return nil
+}
 
 // serverError is a change that is right and was not done.
 type serverError struct{ err error }
@@ -182,48 +183,57 @@ type serverError struct{ err error }
 func (e *serverError) Error() string { return e.err.Error() }
 
 // putPlan reads a plan, whose name may be left to the path.
-func (a *admin) putPlan(r *http.Request) (any, error) {
+func putPlan(r *http.Request) (any, change, error) {
 	var fields map[string]any
 	if err := read(r, &fields); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := sameName(fields["name"], r.PathValue("name")); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if fields == nil {
 		fields = map[string]any{}
 	}
 	fields["name"] = r.PathValue("name")
 	p, err := planOf(fields)
-	if err != nil {
-		return nil, err
-	}
-	return p, a.cfg.Rules.cfg.Registry.Put(p)
+	return p, func(d *draft) (err error) {
+		d.plans, err = d.plans.with(p)
+		return err
+	}, err
 }
 
 // putRule reads a rule, whose name may be left to the path.
-func (a *admin) putRule(r *http.Request) (any, error) {
+func putRule(r *http.Request) (any, change, error) {
 	var rule Rule
 	if err := read(r, &rule); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	name := r.PathValue("name")
 	if rule.Name != "" {
 		if err := sameName(rule.Name, name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	rule.Name = name
-	return rule, a.cfg.Rules.Put(rule, r.URL.Query().Get("before"))
+	return rule, func(d *draft) (err error) {
+		d.rules, err = withRule(d.rules, rule, r.URL.Query().Get("before"))
+		return err
+	}, nil
 }
 
 // putRules is for changes of several rules at once, and of their order.
-func (a *admin) putRules(r *http.Request) (any, error) {
+func putRules(r *http.Request) (any, change, error) {
 	var list ruleList
 	if err := read(r, &list); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return list, a.cfg.Rules.Replace(list.Rules, list.Exclude)
+	if list.Rules == nil {
+		return nil, nil, errNoRules
+	}
+	return list, func(d *draft) error {
+		d.rules, d.exclude = list.Rules, list.Exclude
+		return nil
+	}, nil
 }
 
 // sameName sees that a body does not mean another thing than its path.
@@ -264,8 +274,8 @@ func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, ErrUnknownPlan), errors.Is(err, ErrUnknownRule):
 		p.Status = http.StatusNotFound
 	case errors.As(err, &server):
-		a.cfg.Log.ErrorContext(r.Context(), "a change of admission rules is taken back", slog.Any("error", err))
-		p.Status, p.Detail = http.StatusInternalServerError, "It could not be kept and is taken back. The log says why."
+		a.cfg.Log.ErrorContext(r.Context(), "a change of admission rules cannot be kept", slog.Any("error", err))
+		p.Status, p.Detail = http.StatusInternalServerError, "It could not be kept and is not in force. The log says why."
 	}
 	p.write(w)
 }

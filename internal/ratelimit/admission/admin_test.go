@@ -153,6 +153,8 @@ func TestAdminRefusesWhatIsWrong(t *testing.T) {
 		{http.MethodPut, "/rules/r", `{"name": "s", "path": "/", "plans": ["two"]}`, 400, "leave it out"},
 		{http.MethodPut, "/rules/r?before=none", `{"path": "/", "plans": ["two"]}`, 404, "unknown rule"},
 		{http.MethodPut, "/rules", `{"rules": [], "exclude": ["x"]}`, 400, "exclude[0]"},
+		{http.MethodPut, "/rules", `{"exclude": ["/x"]}`, 400, "rules is missing"},
+		{http.MethodPut, "/rules", `null`, 400, "rules is missing"},
 		{http.MethodPut, "/plans/two", `{"kind": "fixed-window", "capacity": 1, "window": "1m"}`, 409, "cost is 2"},
 	} {
 		require.NoError(t, o.rules.Put(admission.Rule{Name: "all", Path: "/**", Plans: []string{"two"}, Cost: 2}, ""))

@@ -65,6 +65,8 @@ type Request struct {
 	// OnError is what is decided if nothing answers; what guards something, such as a
 	// login, is better closed. Zero means what Config says.
 	OnError OnError
+
+	set *planSet // in which the plans are looked up; nil means that of the registry
 }
 
 // Decision is the record of a decision, as traces keep it.
@@ -127,7 +129,7 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Admitter{cfg: cfg, combos: combos{registry: cfg.Registry, share: cfg.Share}}, nil
+	return &Admitter{cfg: cfg, combos: combos{share: cfg.Share}}, nil
 }
 
 func fieldError(field string, value any, fix string) error {
@@ -151,7 +153,10 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (Result, error) {
 	case !req.OnError.valid():
 		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
 	}
-	plans, err := a.combos.of(req.Plans)
+	if req.set == nil {
+		req.set = a.cfg.Registry.current()
+	}
+	plans, err := a.combos.of(req.set, req.Plans)
 	if err != nil {
 		return Result{}, err
 	}

@@ -22,9 +22,8 @@ type combo struct {
 
 // combos keeps combinations of plans, so that a decision looks up and makes nothing.
 type combos struct {
-	registry *Registry
-	share    float64
-	known    atomic.Pointer[comboSet] // nil means none
+	share float64
+	known atomic.Pointer[comboSet] // nil means none
 }
 
 // comboSet is those of one set of plans. It never changes.
@@ -34,12 +33,11 @@ type comboSet struct {
 	n      int
 }
 
-// of is the plans of these names, each once, all of one set. Its error wraps ErrUnknownPlan.
-func (c *combos) of(names []string) (combo, error) {
+// of is the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
+func (c *combos) of(set *planSet, names []string) (combo, error) {
 	if len(names) == 0 {
 		return combo{}, nil
 	}
-	set := c.registry.current()
 	if len(names) == 1 && c.share == 1 {
 		i, ok := set.index[names[0]]
 		if !ok {

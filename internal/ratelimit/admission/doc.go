@@ -26,6 +26,13 @@
 // from further in the future than its plan reaches was written by a wrong clock; it
 // counts as none, because it would block its key for as long as the clock was off.
 //
+// # Changing
+//
+// Plans, rules and exclusions that come together, from a file or an administrator, are in
+// force together: a request is judged by the limits of the moment it came, to its end, and
+// never by rules of one set and plans of another. What is refused, or cannot be saved, was
+// never in force.
+//
 // # Forgetting
 //
 // Every store forgets a key once nothing it used counts any more ([Plan.Period]): then a

@@ -23,11 +23,14 @@ const (
 	HeadersIETF
 	// HeadersNone are none. Retry-After is there in any case.
 	HeadersNone
+	// HeadersEpoch are HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub. In
+	// the others it is seconds from now, which needs no clock that is right.
+	HeadersEpoch
 )
 
-func (h Headers) legacy() bool { return h == HeadersBoth || h == HeadersLegacy }
+func (h Headers) legacy() bool { return h == HeadersBoth || h == HeadersLegacy || h == HeadersEpoch }
 
-func (h Headers) ietf() bool { return h == HeadersBoth || h == HeadersIETF }
+func (h Headers) ietf() bool { return h == HeadersBoth || h == HeadersIETF || h == HeadersEpoch }
 
 // slotsSuffix makes the name of the policy that tells a rule's concurrency.
 const slotsSuffix = "-concurrency"
@@ -78,7 +81,9 @@ const (
 // The values are those of the writers of package header, which a test compares. They are
 // put together here because each request that is let in pays for it: one text of all
 // values and one list, and nothing to canonicalize.
-func (h Headers) tell(to http.Header, rule *compiledRule, set *planSet, res *Result) {
+//
+// now is asked for where a header tells a time.
+func (h Headers) tell(to http.Header, rule *compiledRule, set *planSet, res *Result, now func() time.Time) {
 	if h == HeadersNone {
 		return
 	}
@@ -96,23 +101,30 @@ func (h Headers) tell(to http.Header, rule *compiledRule, set *planSet, res *Res
 	var buf [192]byte // a name of 76 bytes at most, and five numbers of 19
 	text, ends := buf[:0], [3]int{}
 	slots := res.Reason == ReasonConcurrency // for which there is no reset
-	reset := ceilSeconds(res.untilMore(set))
+	until := res.untilMore(set)
+	reset, known := ceilSeconds(until), !slots && until != Never
 	text = strconv.AppendInt(text, res.Limit, 10)
 	ends[0] = len(text)
 	text = strconv.AppendInt(text, res.Remaining, 10)
 	ends[1] = len(text)
-	text = strconv.AppendInt(text, reset, 10)
+	if h == HeadersEpoch && known {
+		text = strconv.AppendInt(text, ceilUnix(now().Add(until)), 10)
+	} else {
+		text = strconv.AppendInt(text, reset, 10)
+	}
 	ends[2] = len(text)
 	text = append(append(append(text, '"'), res.Plan...), `";r=`...) // a plan's name has nothing to escape
 	text = strconv.AppendInt(text, res.Remaining, 10)
-	if !slots {
+	if known {
 		text = strconv.AppendInt(append(text, ";t="...), reset, 10)
 	}
 	all := string(text)
 	if h.legacy() && !slots {
 		add(legacyLimit, all[:ends[0]])
 		add(legacyRemaining, all[ends[0]:ends[1]])
-		add(legacyReset, all[ends[1]:ends[2]])
+		if known {
+			add(legacyReset, all[ends[1]:ends[2]])
+		}
 	}
 	if h.ietf() {
 		add(limitHeader, all[ends[2]:])
@@ -128,11 +140,21 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
+// ceilUnix is the Unix time of t, rounded up for the same reason.
+func ceilUnix(t time.Time) int64 {
+	s := t.Unix()
+	if t.Nanosecond() > 0 {
+		s++
+	}
+	return s
+}
+
 // untilMore is the reset that clients are told: when what is left is more again than they
 // were told is left. Denied, it is the Wait, so that it says the same as Retry-After. Of
 // a bucket that is used up it is the time of the next token, and not that of the last,
-// which would have obedient clients wait for a whole bucket each time. A sliding window
-// has begun to free its tokens after its length, though some count for longer.
+// which would have obedient clients wait for a whole bucket each time. Of a sliding
+// window, once the present one is over, what was taken in it fades evenly. Never is for
+// what takes longer than a Duration can say, and is not told.
 func (r *Result) untilMore(set *planSet) time.Duration {
 	if !r.Allowed && r.Wait != Never {
 		return r.Wait
@@ -143,13 +165,20 @@ func (r *Result) untilMore(set *planSet) time.Duration {
 	}
 	p := &set.plans[i]
 	if p.Window != 0 {
-		return min(r.Reset, p.Window)
+		if r.Reset <= p.Window { // there is no window after this one
+			return r.Reset
+		}
+		// As if all that is used had been taken in this one, of which it is not more.
+		used := time.Duration(max(1, r.Limit-r.Remaining))
+		return r.Reset - p.Window + (p.Window+used-1)/used
 	}
-	if r.Remaining > 0 {
+	if r.Remaining > 0 || r.Reset == Never {
 		return r.Reset
 	}
-	rest := time.Duration(float64(p.Capacity-1) / p.TokensPerSecond * float64(time.Second)) // of the tokens after it
-	return max(0, min(r.Reset, r.Reset-rest))
+	// Of a fallback the Limit is its share of the plan, and its rate is so much less.
+	share := float64(r.Limit) / float64(p.Capacity)
+	rest := float64(r.Limit-1) / p.TokensPerSecond / share * float64(time.Second) // of the tokens after it
+	return max(0, r.Reset-time.Duration(min(rest, float64(r.Reset))))
 }
 
 // retryAfter is the value of Retry-After, rounded up, or empty when waiting does not help.
@@ -170,6 +199,9 @@ func (r *Result) describe() string {
 	case ReasonFailClosed, ReasonTooManyKeys:
 		return "It is not known at the moment whether the request may be served. Try again later."
 	case ReasonLimited:
+		if r.Wait == Never {
+			return fmt.Sprintf("The quota %q of %d has not enough left, and will not have in any time worth waiting for.", r.Plan, r.Limit)
+		}
 		return fmt.Sprintf("The quota %q of %d has not enough left. Try again in %s s.", r.Plan, r.Limit, r.retryAfter())
 	}
 	return "The request was not admitted."

@@ -28,7 +28,7 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		{Limit: 10, Remaining: 9, Wait: Never, Reset: time.Minute, Plan: plan.Name, Reason: ReasonTooLarge},
 	} {
 		got, want := http.Header{}, http.Header{}
-		HeadersBoth.tell(got, rule, reg.current(), &res)
+		HeadersBoth.tell(got, rule, reg.current(), &res, nil)
 
 		reset := res.untilMore(reg.current())
 		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: res.Remaining, Reset: reset})

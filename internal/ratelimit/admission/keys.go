@@ -21,8 +21,8 @@ func Global() KeyFunc {
 	return func(*http.Request) (string, error) { return "global", nil }
 }
 
-// Header counts by the first value of a header, such as X-API-Key. A request without it
-// is counted by missing: nil means ClientIP without proxies.
+// Header counts by the first value of a header, such as X-API-Key, or by the Host, in
+// lower case. A request without it is counted by missing: nil means ClientIP without proxies.
 //
 // Whoever invents a value has an account of his own for each. Count by a header behind
 // what verifies it, or count by the address too.
@@ -30,9 +30,25 @@ func Header(name string, missing KeyFunc) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
 	prefix := "header:" + name + ":" // a name has no colon
 	missing = orClientIP(missing)
+	if name == "Host" { // which net/http takes out of the headers
+		return byName(prefix, func(r *http.Request) (string, error) { return strings.ToLower(r.Host), nil }, missing)
+	}
 	return func(r *http.Request) (string, error) {
 		if lines := r.Header[name]; len(lines) > 0 && lines[0] != "" {
 			return prefix + lines[0], nil
+		}
+		return missing(r)
+	}
+}
+
+// byName puts a prefix before what key says, and counts by missing if that is nothing.
+func byName(prefix string, key, missing KeyFunc) KeyFunc {
+	return func(r *http.Request) (string, error) {
+		switch k, err := key(r); {
+		case err != nil:
+			return "", err
+		case k != "":
+			return prefix + k, nil
 		}
 		return missing(r)
 	}

@@ -82,8 +82,8 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 		return nil, errors.New("Rules is missing: give one of NewRuleSet")
 	case cfg.Admitter.cfg.Registry != cfg.Rules.cfg.Registry:
 		return nil, errors.New("Rules has another Registry than Admitter: give both the same")
-	case cfg.Headers > HeadersNone:
-		return nil, fmt.Errorf("Headers is %d: set it to one of HeadersBoth to HeadersNone", cfg.Headers)
+	case cfg.Headers > HeadersEpoch:
+		return nil, fmt.Errorf("Headers is %d: set it to one of HeadersBoth to HeadersEpoch", cfg.Headers)
 	}
 	d := &door{cfg: cfg, clk: cfg.Rules.cfg.Clock}
 	for i, token := range cfg.Bypass {
@@ -113,10 +113,11 @@ type door struct {
 
 // serve lets a request in by all rules that are for it, mostly one.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	m := d.cfg.Rules.table.Load().match(r)
+	now := d.cfg.Rules.inForce()
+	m := now.table.match(r)
 	if m.n > 0 && !d.bypasses(r) {
 		for i, rule := range m.rules[:m.n] {
-			release, ok := d.enter(w, r, rule, i == 0)
+			release, ok := d.enter(w, r, rule, now.plans, i == 0)
 			if release != nil {
 				defer release() // there are no more than maxReadings
 			}
@@ -149,22 +150,29 @@ func (d *door) bypasses(r *http.Request) bool {
 // enter asks one rule. Unless it is not ok, the request goes on, and release, if there is
 // one, is to be called at its end. Of several rules the first has the headers, unless
 // another denies.
-func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, first bool) (release func(), ok bool) {
-	v, err := d.judge(r, rule)
-	if err != nil { // the client is gone, or an outer deadline has passed
+func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, set *planSet, first bool) (release func(), ok bool) {
+	set, whole := rule.plansIn(set)
+	if !whole && !rule.failed.Swap(true) {
+		d.cfg.Log.ErrorContext(r.Context(), "a rule goes on with plans that the registry has no more", slog.String("rule", rule.Name))
+	}
+	v, err := d.judge(r, rule, set)
+	shadow := d.shadows(rule)
+	switch {
+	case err == nil:
+	case shadow:
+		return nil, true
+	default: // the client is gone, or an outer deadline has passed
 		problem{Title: "The request ended before it was admitted", Status: http.StatusServiceUnavailable}.write(w)
 		return nil, false
 	}
-	shadow := d.shadows(rule)
 	if !v.res.Allowed {
 		d.record(r, rule, &v, shadow)
 	}
 	if shadow {
 		return v.release, true
 	}
-	set := d.cfg.Rules.cfg.Registry.current()
 	if first || !v.res.Allowed {
-		d.cfg.Headers.tell(w.Header(), rule, set, &v.res)
+		d.cfg.Headers.tell(w.Header(), rule, set, &v.res, d.clk.Now)
 	}
 	if v.res.Allowed {
 		return v.release, true
@@ -177,7 +185,7 @@ func (d *door) shadows(rule *compiledRule) bool { return d.cfg.Shadow || rule.Sh
 
 func (d *door) denial(r *http.Request, rule *compiledRule, v *verdict) Denial {
 	return Denial{
-		RateLimited: true, Rule: rule.Name, Status: v.res.status(),
+		RateLimited: true, Rule: rule.Name, Status: v.res.Status(),
 		Method: r.Method, Path: r.URL.Path, Key: v.key, Result: v.res,
 	}
 }

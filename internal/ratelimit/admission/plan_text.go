@@ -140,7 +140,10 @@ func numberOf(field string, value any) (float64, error) {
 func wholeOf(field string, value any) (int64, error) {
 	f, err := numberOf(field, value)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, &PlanError{field, fmt.Sprint(value), fmt.Sprintf("use a whole number from 1 to %d", MaxCapacity)}
+		if _, ok := value.(string); ok {
+			value = fmt.Sprintf("%q", value) // else nobody sees what is wrong with "60"
+		}
+		return 0, &PlanError{field, value, fmt.Sprintf("use a whole number from 1 to %d", MaxCapacity)}
 	}
 	return int64(f), nil
 }

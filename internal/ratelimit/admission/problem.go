@@ -24,9 +24,9 @@ type problem struct {
 	Reason Reason `json:"reason,omitempty"`
 }
 
-// status is that of the answer to a denial. That the store does not answer, or has no
-// place, is the server's trouble and not the client's.
-func (r *Result) status() int {
+// Status is that of the answer to a denial: 429, or, if the store does not answer or has
+// no place, 503, since that is the server's trouble and not the client's.
+func (r *Result) Status() int {
 	if r.Reason == ReasonFailClosed || r.Reason == ReasonTooManyKeys {
 		return http.StatusServiceUnavailable
 	}
@@ -35,7 +35,7 @@ func (r *Result) status() int {
 
 // problemOf is the document of a denial.
 func problemOf(res *Result) problem {
-	p := problem{Detail: res.describe(), Reason: res.Reason, Status: res.status()}
+	p := problem{Detail: res.describe(), Reason: res.Reason, Status: res.Status()}
 	if p.Status == http.StatusServiceUnavailable {
 		p.Type, p.Title = typeReducedCapacity, "The service has less capacity for now"
 		return p

@@ -77,47 +77,57 @@ func (r *Registry) Put(p Plan) error {
 	if err != nil {
 		return err
 	}
+	return r.change(func(old *planSet) (*planSet, error) { return old.with(p) })
+}
+
+// with is a set with a plan more, or in the place of the one of its name.
+func (s *planSet) with(p Plan) (*planSet, error) {
+	next := &planSet{slices.Clone(s.plans), s.index}
+	if i, ok := s.index[p.Name]; ok {
+		next.plans[i] = p
+		return next, nil
+	}
+	if len(s.plans) >= maxPlans {
+		return nil, fmt.Errorf("plans: there are %d: remove one first", len(s.plans))
+	}
+	next.index = maps.Clone(s.index)
+	next.index[p.Name] = len(next.plans)
+	next.plans = append(next.plans, p)
+	return next, nil
+}
+
+// change puts what do makes of the present set in its place.
+func (r *Registry) change(do func(old *planSet) (*planSet, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.current()
-	next := &planSet{slices.Clone(old.plans), old.index}
-	if i, ok := old.index[p.Name]; ok {
-		next.plans[i] = p
-	} else {
-		if len(old.plans) >= maxPlans {
-			return fmt.Errorf("plans: there are %d: remove one first", len(old.plans))
-		}
-		next.index = maps.Clone(old.index)
-		next.index[p.Name] = len(next.plans)
-		next.plans = append(next.plans, p)
+	next, err := do(r.current())
+	if err == nil {
+		r.set.Store(next)
 	}
-	r.set.Store(next)
-	return nil
+	return err
 }
 
 // Remove removes the plan of that name, or returns ErrUnknownPlan. Who still asks for it
-// gets that error too.
+// gets that error too, but for the rules of a [RuleSet]: they go on with the last they had.
 func (r *Registry) Remove(name string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := r.current()
-	i, ok := old.index[name]
+	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
+}
+
+// without is a set without the plan of that name, or ErrUnknownPlan.
+func (s *planSet) without(name string) (*planSet, error) {
+	i, ok := s.index[name]
 	if !ok {
-		return unknown(name)
+		return nil, unknown(name)
 	}
-	set, err := newPlanSet(slices.Delete(slices.Clone(old.plans), i, i+1))
-	if err != nil {
-		return err
-	}
-	r.set.Store(set)
-	return nil
+	return newPlanSet(slices.Delete(slices.Clone(s.plans), i, i+1))
 }
 
 // Plan is the plan of that name, settled.
-func (r *Registry) Plan(name string) (Plan, bool) {
-	set := r.current()
-	if i, ok := set.index[name]; ok {
-		return set.plans[i], true
+func (r *Registry) Plan(name string) (Plan, bool) { return r.current().plan(name) }
+
+func (s *planSet) plan(name string) (Plan, bool) {
+	if i, ok := s.index[name]; ok {
+		return s.plans[i], true
 	}
 	return Plan{}, false
 }

@@ -79,11 +79,7 @@ func (r *Registry) SetSection(name string, value any) error {
 	if name == plansSection || name == "" {
 		return fmt.Errorf("section %q: use another name", name)
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("section %s: %w", name, err)
-	}
-	tree, err := jsonTree(bytes.NewReader(text))
+	tree, err := treeOf(value)
 	if err != nil {
 		return fmt.Errorf("section %s: %w", name, err)
 	}
@@ -97,18 +93,31 @@ func (r *Registry) SetSection(name string, value any) error {
 	return nil
 }
 
+// treeOf is value as encoding/json sees it.
+func treeOf(value any) (any, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return jsonTree(bytes.NewReader(text))
+}
+
 // Save writes plans and sections into a file, by whose name it is JSON or YAML. Whoever
 // reads it sees the old file or the new one, also after a crash; if Save fails the old
 // one stays. Comments and the order of sections are not kept.
 func (r *Registry) Save(path string) error {
+	r.mu.Lock()
+	sections, plans := maps.Clone(r.sections), r.current().plans
+	r.mu.Unlock()
+	return save(path, plans, sections)
+}
+
+// save writes a file of these plans and sections. It may change the map.
+func save(path string, plans []Plan, tree map[string]any) error {
 	write, err := writerFor(path)
 	if err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	r.mu.Lock()
-	tree := maps.Clone(r.sections)
-	plans := r.current().plans
-	r.mu.Unlock()
 	if tree == nil {
 		tree = map[string]any{}
 	}

@@ -100,7 +100,7 @@ func TestRegistryLoadFileErrors(t *testing.T) {
 		{"p.json", `[]`, "it is no mapping"},
 		{"p.json", `{"plans":[]} x`, "more after the first value"},
 		{"p.json", `{`, "unexpected EOF"},
-		{"p.yaml", "plans:\n- {name: a, capacity: one, tokens_per_second: 1}", "plans[0].capacity is one: use a whole number"},
+		{"p.yaml", "plans:\n- {name: a, capacity: one, tokens_per_second: 1}", "plans[0].capacity is \"one\": use a whole number"},
 		{"p.yaml", "plans:\n- {name: a, capacity: 1, tokens_per_second: .nan}", "plans[0].tokens_per_second is NaN"},
 		{"p.yaml", "plans:\n- {name: a, capacity: .inf, tokens_per_second: 1}", "plans[0].capacity is +Inf"},
 		{"p.yaml", "plans:\n- {name: a, kind: fixed-window, capacity: 1, window: 90}", `plans[0].window is 90: write a duration`},

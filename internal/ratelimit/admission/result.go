@@ -7,7 +7,8 @@ import "time"
 type Reason string
 
 // The reasons. The repositories decide for the first four of them, the Admitter for the
-// next three, the middleware for the others.
+// next three, the middleware for the others. A request that no rule is for, or that shows
+// a bypass token, has no decision.
 const (
 	ReasonOK      Reason = ""        // there were tokens, and they were charged
 	ReasonLimited Reason = "LIMITED" // there were not enough tokens; Wait says when there are
@@ -20,8 +21,6 @@ const (
 	ReasonFailOpen   Reason = "FAIL_OPEN"   // the store did not answer; let in
 	ReasonFailClosed Reason = "FAIL_CLOSED" // the store did not answer; kept out
 
-	ReasonBypass      Reason = "BYPASS"      // a bypass token was shown
-	ReasonExcluded    Reason = "EXCLUDED"    // no rule, or an exclusion, matches
 	ReasonShadow      Reason = "SHADOW"      // would have been denied, but the rule only looks on
 	ReasonConcurrency Reason = "CONCURRENCY" // too many at a time
 )

@@ -43,8 +43,9 @@ type Rule struct {
 	Concurrency int64
 	// Wait is for how long a request may wait for its turn, up to an hour: for its place
 	// among the Concurrency, then for tokens. Those of one key wait in the order in which
-	// they came, and no more than a few; each look at the plans is a decision that is
-	// counted. Zero means that nobody waits.
+	// they came, and no more than 128; each look at the plans is a decision that is
+	// counted. That a client has gone is seen, but by net/http not while there is a
+	// body that nobody has read yet. Zero means that nobody waits.
 	Wait time.Duration
 	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and
 	// clients see no header of it. The Admitter counts what it denies all the same. False
@@ -85,7 +86,9 @@ type RuleSetConfig struct {
 	// means that nobody is known, and "user" is the address.
 	Principal func(*http.Request) string
 	// Keys are further key functions by name, of letters, digits, '.', '_' and '-'. They
-	// go before those of the package. Zero means none.
+	// go before those of the package. Each counts apart from all others, as "key:NAME:" and
+	// what it says; who has no such key, so that it says nothing, is counted by the address.
+	// Zero means none.
 	Keys map[string]KeyFunc
 	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is
 	// not known is not a gift; 0 is charged nothing. Zero means none.
@@ -106,7 +109,7 @@ type RuleSet struct {
 	cfg   RuleSetConfig // never changes after NewRuleSet
 	table atomic.Pointer[ruleTable]
 	mu    sync.Mutex // taken by those who change the table, one after the other
-	admin sync.Mutex // taken before mu by those who change plans and rules and save them
+	admin sync.Mutex // taken before mu by those who change plans with the rules, and save both
 }
 
 // NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the
@@ -128,7 +131,7 @@ func (cfg *RuleSetConfig) check() error {
 		return errors.New("Registry is missing: give one of NewRegistry")
 	}
 	for i, p := range cfg.Trusted {
-		if p.Bits() <= 0 { // less than 0 is that of no prefix
+		if unmapPrefix(p).Bits() <= 0 { // less than 0 is that of no prefix
 			return fmt.Errorf("the prefix Trusted[%d] is %v: name the proxies, since who is trusted may say that he is anybody", i, p)
 		}
 	}
@@ -154,11 +157,11 @@ func (cfg *RuleSetConfig) check() error {
 func (s *RuleSet) Replace(rules []Rule, exclude []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.replaceLocked(s.cfg.Registry, rules, exclude)
+	return s.replaceLocked(rules, exclude)
 }
 
-func (s *RuleSet) replaceLocked(plans *Registry, rules []Rule, exclude []string) error {
-	table, err := s.compile(plans, rules, exclude)
+func (s *RuleSet) replaceLocked(rules []Rule, exclude []string) error {
+	table, err := s.compile(s.table.Load(), s.cfg.Registry.current(), rules, exclude)
 	if err == nil {
 		s.table.Store(table)
 	}
@@ -170,25 +173,32 @@ func (s *RuleSet) replaceLocked(plans *Registry, rules []Rule, exclude []string)
 func (s *RuleSet) Put(r Rule, before string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.table.Load()
-	rules := old.specs()
+	table := s.table.Load()
+	rules, err := withRule(table.specs(), r, before)
+	if err != nil {
+		return err
+	}
+	return s.replaceLocked(rules, table.excludeSpecs())
+}
+
+// withRule is rules, which it may change, after [RuleSet.Put].
+func withRule(rules []Rule, r Rule, before string) ([]Rule, error) {
 	at := slices.IndexFunc(rules, func(have Rule) bool { return have.Name == r.Name })
 	if at >= 0 && before == "" {
 		rules[at] = r
-	} else {
-		if at >= 0 { // it moves
-			rules = slices.Delete(rules, at, at+1)
-		}
-		to := len(rules)
-		if before != "" {
-			to = slices.IndexFunc(rules, func(have Rule) bool { return have.Name == before })
-		}
-		if to < 0 {
-			return fmt.Errorf("%w %q", ErrUnknownRule, before)
-		}
-		rules = slices.Insert(rules, to, r)
+		return rules, nil
 	}
-	return s.replaceLocked(s.cfg.Registry, rules, old.excludeSpecs())
+	if at >= 0 { // it moves
+		rules = slices.Delete(rules, at, at+1)
+	}
+	to := len(rules)
+	if before != "" {
+		to = slices.IndexFunc(rules, func(have Rule) bool { return have.Name == before })
+	}
+	if to < 0 {
+		return nil, fmt.Errorf("%w %q", ErrUnknownRule, before)
+	}
+	return slices.Insert(rules, to, r), nil
 }
 
 // Remove removes the rule of that name, or returns ErrUnknownRule. Requests under way
@@ -196,14 +206,21 @@ func (s *RuleSet) Put(r Rule, before string) error {
 func (s *RuleSet) Remove(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.table.Load()
-	rules := old.specs()
-	// The clone, because DeleteFunc clears what it leaves behind.
-	left := slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.Name == name })
-	if len(left) == len(rules) {
-		return fmt.Errorf("%w %q", ErrUnknownRule, name)
+	table := s.table.Load()
+	rules, err := withoutRule(table.specs(), name)
+	if err != nil {
+		return err
 	}
-	return s.replaceLocked(s.cfg.Registry, left, old.excludeSpecs())
+	return s.replaceLocked(rules, table.excludeSpecs())
+}
+
+// withoutRule is rules, which it changes, after [RuleSet.Remove].
+func withoutRule(rules []Rule, name string) ([]Rule, error) {
+	left := slices.DeleteFunc(rules, func(r Rule) bool { return r.Name == name })
+	if len(left) == len(rules) {
+		return nil, fmt.Errorf("%w %q", ErrUnknownRule, name)
+	}
+	return left, nil
 }
 
 // Rules is all rules in their order. The slice is the caller's.

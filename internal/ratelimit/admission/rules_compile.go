@@ -29,11 +29,14 @@ const (
 type ruleTable struct {
 	rules   []*compiledRule
 	exclude []exclusion
+	plans   *planSet // which have all that the rules need
+	before  *planSet // those of the registry that plans replace, or the same
 }
 
 // compiledRule is a rule with what its names stand for.
 type compiledRule struct {
 	Rule
+	plans *planSet // of its table
 	glob  glob
 	key   KeyFunc
 	cost  func(*http.Request) int64 // nil if it is Cost
@@ -138,12 +141,11 @@ func covers(m, method string) bool {
 // compile makes a table, and takes over from the one in use what requests under way count
 // by. Plans are looked up to see that they are there; decisions look them up again, since
 // they may be changed by themselves.
-func (s *RuleSet) compile(plans *Registry, rules []Rule, exclude []string) (*ruleTable, error) {
+func (s *RuleSet) compile(old *ruleTable, plans *planSet, rules []Rule, exclude []string) (*ruleTable, error) {
 	if len(rules)+len(exclude) > maxRules {
 		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", len(rules)+len(exclude), maxRules)
 	}
-	old := s.table.Load()
-	next := &ruleTable{}
+	next := &ruleTable{plans: plans, before: plans}
 	index := map[string]int{}
 	for i := range rules {
 		rule, err := s.compileRule(plans, rules[i].clone())
@@ -187,8 +189,8 @@ func parseExclusion(text string) (e exclusion, err error) {
 }
 
 // compileRule finds what the names of a rule stand for.
-func (s *RuleSet) compileRule(plans *Registry, r Rule) (c *compiledRule, err error) {
-	c = &compiledRule{Rule: r}
+func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err error) {
+	c = &compiledRule{Rule: r, plans: plans}
 	if err := r.check(plans); err != nil {
 		return nil, err
 	}
@@ -208,7 +210,7 @@ func (s *RuleSet) compileRule(plans *Registry, r Rule) (c *compiledRule, err err
 
 // check is what a rule says by itself and about plans. A rule that counts nothing is a
 // mistake, which would let in by being the first that matches.
-func (r *Rule) check(plans *Registry) error {
+func (r *Rule) check(plans *planSet) error {
 	switch {
 	case !validName(r.Name):
 		return &RuleError{"name", fmt.Sprintf("%q", r.Name), "use 1 to 64 letters, digits, '.', '_' and '-'"}
@@ -233,7 +235,7 @@ func (r *Rule) check(plans *Registry) error {
 		}
 	}
 	for i, name := range r.Plans {
-		if p, ok := plans.Plan(name); !ok {
+		if p, ok := plans.plan(name); !ok {
 			return &RuleError{fmt.Sprintf("plans[%d]", i), fmt.Sprintf("%q", name), "use the name of a plan of the registry"}
 		} else if r.Cost > p.Capacity {
 			return &RuleError{"cost", r.Cost, fmt.Sprintf("use no more than plan %q ever holds, which is %d", name, p.Capacity)}
@@ -308,10 +310,10 @@ func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
 // oneKey is the function of one name, or nil. What is missing is counted by the address as
 // the rules know it, with their trusted proxies.
 func (s *RuleSet) oneKey(name string) KeyFunc {
-	if key := s.cfg.Keys[name]; key != nil {
-		return key
-	}
 	ip := ClientIP(s.cfg.Trusted...)
+	if key := s.cfg.Keys[name]; key != nil {
+		return byName("key:"+name+":", key, ip) // a name has no colon
+	}
 	switch name {
 	case "ip":
 		return ip

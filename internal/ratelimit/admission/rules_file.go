@@ -3,7 +3,9 @@ package admission
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -62,6 +64,10 @@ func (r *Rule) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// errNoRules is for what should have rules. That there are none lets everybody in, so it
+// has to be said: a file that was cut short does not mean it.
+var errNoRules = errors.New("rules is missing: give a list, an empty one if there are to be no rules")
+
 // LoadFile puts the plans, rules and exclusions of a file in the place of all others, or,
 // if it returns an error, nothing. The file is a registry's, with two sections more:
 //
@@ -72,9 +78,8 @@ func (r *Rule) UnmarshalJSON(text []byte) error {
 //	exclude:
 //	  - /api/health
 //
-// Errors begin with path and tell where in it. A request that comes at the very moment
-// may be judged by an old rule and the new plans; if they do not have its plan, its
-// OnError decides.
+// Errors begin with path and tell where in it. Each request is judged by the file before
+// or by this one, and by nothing in between.
 func (s *RuleSet) LoadFile(path string) error {
 	fresh := &Registry{}
 	if err := fresh.LoadFile(path, rulesSection, excludeSection); err != nil {
@@ -88,30 +93,37 @@ func (s *RuleSet) LoadFile(path string) error {
 	if _, err := fresh.Section(excludeSection, &exclude); err != nil {
 		return fmt.Errorf("load %s: %w", path, err)
 	}
-	s.admin.Lock() // an administrator's change that is taken back would take this back too
-	defer s.admin.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	table, err := s.compile(fresh, rules, exclude)
+	if rules == nil {
+		return fmt.Errorf("load %s: %w", path, errNoRules)
+	}
+	err := s.change(func(d *draft) error {
+		*d = draft{plans: fresh.current(), rules: rules, exclude: exclude}
+		return nil
+	}, nil)
 	if err != nil {
 		return fmt.Errorf("load %s: %w", path, err)
 	}
-	if err := s.cfg.Registry.Replace(fresh.Plans()...); err != nil {
-		return fmt.Errorf("load %s: %w", path, err)
-	}
-	s.table.Store(table)
 	return nil
 }
 
 // Save writes plans, rules and exclusions into a file; see [Registry.Save].
-func (s *RuleSet) Save(path string) error {
-	table := s.table.Load()
+func (s *RuleSet) Save(path string) error { return s.save(path, s.inForce()) }
+
+// save writes what is in force, or about to be, beside the registry's other sections.
+func (s *RuleSet) save(path string, l limits) error {
 	reg := s.cfg.Registry
-	if err := reg.SetSection(rulesSection, table.specs()); err != nil {
-		return err
+	reg.mu.Lock()
+	sections := maps.Clone(reg.sections)
+	reg.mu.Unlock()
+	if sections == nil {
+		sections = map[string]any{}
 	}
-	if err := reg.SetSection(excludeSection, table.excludeSpecs()); err != nil {
-		return err
+	for name, value := range map[string]any{rulesSection: l.table.specs(), excludeSection: l.table.excludeSpecs()} {
+		tree, err := treeOf(value)
+		if err != nil { // it is of text and numbers
+			return fmt.Errorf("save %s: %w", path, err)
+		}
+		sections[name] = tree
 	}
-	return reg.Save(path)
+	return save(path, l.plans.plans, sections)
 }

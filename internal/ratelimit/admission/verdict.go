@@ -25,7 +25,7 @@ type verdict struct {
 // judge finds out who is counted, takes a place, and charges the plans. The place comes
 // first: a request that is denied for want of one has cost nothing, and a place that was
 // not needed is given back. Its error is that of the request's context.
-func (d *door) judge(r *http.Request, rule *compiledRule) (v verdict, err error) {
+func (d *door) judge(r *http.Request, rule *compiledRule, set *planSet) (v verdict, err error) {
 	begun := time.Time{}
 	if rule.Wait > 0 {
 		begun = d.clk.Now()
@@ -38,6 +38,7 @@ func (d *door) judge(r *http.Request, rule *compiledRule) (v verdict, err error)
 			return v, err
 		}
 		if !v.res.Allowed {
+			d.count(rule, &v)
 			return v, nil
 		}
 		// Deferred, because key functions, costs and stores are other people's, and a place
@@ -50,7 +51,7 @@ func (d *door) judge(r *http.Request, rule *compiledRule) (v verdict, err error)
 		}()
 		v.res = Result{}
 	}
-	v.res, err = d.charge(r, rule, begun, v.key)
+	v.res, err = d.charge(r, rule, set, begun, v.key)
 	return v, err
 }
 
@@ -60,7 +61,14 @@ func (d *door) nobody(r *http.Request, rule *compiledRule, err error) verdict {
 	if !rule.failed.Swap(true) {
 		d.cfg.Log.ErrorContext(r.Context(), "the key of a rule cannot be told", slog.String("rule", rule.Name), slog.Any("error", err))
 	}
-	return verdict{res: d.cfg.Admitter.fail(&Plan{}, rule.OnError)}
+	v := verdict{res: d.cfg.Admitter.fail(&Plan{}, rule.OnError)}
+	d.count(rule, &v)
+	return v
+}
+
+// count has the Admitter count a decision that it was not asked for.
+func (d *door) count(rule *compiledRule, v *verdict) {
+	d.cfg.Admitter.tell(&Request{Key: v.key, Plans: rule.Plans, Rule: rule.Name}, &v.res, nil)
 }
 
 // patience is how much of the rule's Wait is left to a request that came at begun.
@@ -89,28 +97,28 @@ func (d *door) take(ctx context.Context, rule *compiledRule, begun time.Time, v 
 // time when the last answer said that there would be tokens. Those who have to wait do so
 // in line, so that one of each key asks and the others come in turn. Who finds nobody in
 // line asks at once, beside others who do: a store that is far away is asked by many.
-func (d *door) charge(r *http.Request, rule *compiledRule, begun time.Time, key string) (Result, error) {
+func (d *door) charge(r *http.Request, rule *compiledRule, set *planSet, begun time.Time, key string) (Result, error) {
 	ctx := r.Context()
-	req := Request{Key: key, Plans: rule.Plans, Tokens: rule.tokens(r), Rule: rule.Name, OnError: rule.OnError}
+	req := Request{Key: key, Plans: rule.Plans, Tokens: rule.tokens(r), Rule: rule.Name, OnError: rule.OnError, set: set}
 	if rule.line == nil || d.shadows(rule) {
-		return d.decide(ctx, rule, &req)
+		return d.cfg.Admitter.Decide(ctx, req)
 	}
 	key = foldKey(key)
 	if line, ok := rule.line.Statistics(key); !ok || line.InUse == 0 {
-		res, err := d.decide(ctx, rule, &req)
+		res, err := d.cfg.Admitter.Decide(ctx, req)
 		if err != nil || d.settled(rule, begun, &res) {
 			return res, err
 		}
 	}
 	leave, err := rule.line.AcquireRelease(ctx, key, 1, d.patience(rule, begun))
 	if errors.Is(err, classic.ErrLimited) {
-		return d.stillInLine(ctx, rule, req)
+		return d.stillInLine(ctx, req)
 	} else if err != nil {
 		return Result{}, err
 	}
 	defer leave()
 	for {
-		res, err := d.decide(ctx, rule, &req)
+		res, err := d.cfg.Admitter.Decide(ctx, req)
 		if err != nil || d.settled(rule, begun, &res) {
 			return res, err
 		}
@@ -125,28 +133,15 @@ func (d *door) settled(rule *compiledRule, begun time.Time, res *Result) bool {
 	return res.Allowed || res.Wait <= 0 || res.Wait > d.patience(rule, begun)
 }
 
-// decide asks the Admitter. That a plan is gone, which a new registry may bring about, is
-// as if nothing answered.
-func (d *door) decide(ctx context.Context, rule *compiledRule, req *Request) (Result, error) {
-	res, err := d.cfg.Admitter.Decide(ctx, *req)
-	if errors.Is(err, ErrUnknownPlan) {
-		if !rule.failed.Swap(true) {
-			d.cfg.Log.ErrorContext(ctx, "a rule has no plan", slog.String("rule", rule.Name), slog.Any("error", err))
-		}
-		return d.cfg.Admitter.fail(&Plan{}, rule.OnError), nil
-	}
-	return res, err
-}
-
 // stillInLine is the denial of a request whose turn to ask has not come. It looks at the
 // plans, past those before it, but takes nothing.
-func (d *door) stillInLine(ctx context.Context, rule *compiledRule, req Request) (Result, error) {
+func (d *door) stillInLine(ctx context.Context, req Request) (Result, error) {
 	req.Tokens = 0
-	res, err := d.decide(ctx, rule, &req)
+	res, err := d.cfg.Admitter.Decide(ctx, req)
 	if err != nil || res.Reason == ReasonFailOpen || res.Reason == ReasonFailClosed {
 		return res, err
 	}
-	wait := res.untilMore(d.cfg.Rules.cfg.Registry.current())
+	wait := res.untilMore(req.set)
 	res.Allowed, res.Reason, res.Wait = false, ReasonLimited, max(busyWait, wait)
 	return res, nil
 }

@@ -96,20 +96,25 @@ func fades(previous, room int64, elapsed, length Micros) bool {
 
 // until solves the rule for elapsed. In this window what is left of the previous must
 // find room beside current and n; if current alone is too much, the next window begins
-// with it as previous, and the question there is the same.
+// with it as previous, and the question there is the same. The end is that of the window
+// of the present length around Start, which may have begun as one of a plan with shorter
+// ones.
 func (w Window) until(elapsed Micros, p *Plan, n int64) Micros {
 	length := p.micros()
+	end := startOf(w.Start, length) + length - w.Start
 	if room := p.Capacity - w.Current - n; room >= 0 {
-		return max(0, fadesAt(w.Previous, room, length)-elapsed)
+		if at := fadesAt(w.Previous, room, length); at < end {
+			return max(0, at-elapsed)
+		}
 	}
 	if p.Kind == KindFixedWindow {
-		return length - elapsed
+		return end - elapsed
 	}
-	return length - elapsed + fadesAt(w.Current, p.Capacity-n, length)
+	return end - elapsed + fadesAt(w.Current, p.Capacity-n, length)
 }
 
 // fadesAt is the first microsecond of a window at which [fades] is true of room, which
-// is not negative. It is found with whole numbers; where doubles round, it moves on.
+// is not negative. It is found with whole numbers; where doubles round, it moves.
 func fadesAt(previous, room int64, length Micros) Micros {
 	if previous <= room {
 		return 0
@@ -119,6 +124,9 @@ func fadesAt(previous, room int64, length Micros) Micros {
 	at := length - Micros(q)
 	for at < length && !fades(previous, room, at, length) {
 		at++
+	}
+	for at > 0 && fades(previous, room, at-1, length) {
+		at--
 	}
 	return at
 }

@@ -89,3 +89,21 @@ func anyMove(rnd *rand.Rand) time.Duration {
 func below(rnd *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(d.Microseconds())) * time.Microsecond
 }
+
+// replacedSteps compares while a plan is replaced by others of its name.
+func (s *suite) replacedSteps() {
+	rnd := rand.New(rand.NewPCG(5, 1))
+	forms := []admission.Plan{
+		sliding("p", 10, time.Second), sliding("p", 20, 10*time.Second), sliding("p", 7, time.Minute), sliding("p", 50, 1234567*time.Microsecond),
+		fixed("p", 5, time.Second), fixed("p", 30, 7*time.Second), fixed("p", 9, time.Minute),
+		bucket("p", 10, 1), bucket("p", 100, 33.3), bucket("p", 2, 0.1),
+	}
+	for range s.opts.Steps {
+		s.clk.Move(below(rnd, 2*time.Second))
+		if rnd.IntN(10) == 0 {
+			s.clk.Move(-below(rnd, 3*time.Second))
+		}
+		p := forms[rnd.IntN(len(forms))]
+		s.compare([]string{"ann", "bob"}[rnd.IntN(2)], rnd.Int64N(p.Capacity+1), p)
+	}
+}

@@ -34,6 +34,7 @@ func Run(t *testing.T, open Open, opts Options) {
 		{"exact instants", (*suite).exactInstants},
 		{"steps", (*suite).steps},
 		{"steps of close clocks", (*suite).closeSteps},
+		{"replaced plans", (*suite).replacedSteps},
 		{"all or none", (*suite).allOrNone},
 		{"the tightest plan is told", (*suite).tightest},
 		{"weights", (*suite).weights},

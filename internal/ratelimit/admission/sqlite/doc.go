@@ -30,6 +30,10 @@
 // processes may open and close the file by other means than SQLite, because that gives
 // up the locks that the process has on it; so it is with POSIX.
 //
+// A file that is deleted or replaced while it is in use is noticed before the next
+// decision, and the one that has its name then is opened, or made: the keys begin anew, for
+// all processes.
+//
 // # What is stored
 //
 // There is one row per plan and key in the table rate_limit_entries:

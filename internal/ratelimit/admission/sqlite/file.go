@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +19,10 @@ const schemaVersion = 1
 
 // leastPage is the least size of an SQLite page, and so of a database: its file format's.
 const leastPage = 512
+
+// logLimit is how large the log stays that a long reader has kept from being moved into
+// the file: as many bytes as it has when SQLite moves it by itself, a thousand pages.
+const logLimit = "PRAGMA journal_size_limit = 4096000"
 
 // The rows lie in the tree of the key itself: with a tree of row ids beside it, each
 // decision would search twice and write two pages.
@@ -39,6 +44,7 @@ INSERT INTO rate_limit_schema VALUES (1);
 // same time.
 type file struct {
 	path string
+	info os.FileInfo // which file it is, whatever its name
 	conn driver.Conn
 
 	begin, commit, rollback *statement
@@ -60,15 +66,30 @@ func open(path string, durable bool) (_ *file, err error) {
 	case info.Size() > 0 && info.Size() < leastPage: // which SQLite takes for nothing, and overwrites
 		return nil, fmt.Errorf("%s: %s", path, notADatabase)
 	}
+	info, _ = os.Stat(path) // before it is opened: if it is replaced meanwhile, that shows
 	conn, err := new(modernc.Driver).Open(uri(path))
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	f := &file{path: path, conn: conn}
+	f := &file{path: path, info: info, conn: conn}
 	if err = f.setUp(durable); err != nil {
 		return nil, errors.Join(explain(path, err), f.close())
 	}
+	if f.info == nil { // it was SQLite that made it
+		f.info, _ = os.Stat(path)
+	}
 	return f, nil
+}
+
+// gone reports whether the file was deleted or replaced. SQLite would go on with the one
+// that has no name any more, and count for this process alone. Closing does not harm what
+// stands in its place: SQLite looks, too, before it deletes the log beside it.
+func (f *file) gone() bool {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return f.info != nil && !os.SameFile(info, f.info)
 }
 
 // createPrivate makes an empty file that only its owner can read. It is made under another
@@ -100,6 +121,9 @@ func (f *file) setUp(durable bool) error {
 		return err
 	}
 	if err := f.useWAL(); err != nil {
+		return err
+	}
+	if err := f.run(logLimit); err != nil {
 		return err
 	}
 	synchronous := "PRAGMA synchronous = NORMAL"

@@ -60,7 +60,7 @@ type turn struct {
 // rest leaves the lock to others from time to time, if there are others who write.
 func (r *Repository) rest() {
 	clk := r.cfg.Clock
-	if clk.Since(r.turn.begun) < turnLength {
+	if r.file == nil || clk.Since(r.turn.begun) < turnLength {
 		return
 	}
 	version := r.batch.row[:1]

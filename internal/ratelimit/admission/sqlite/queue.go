@@ -85,7 +85,7 @@ func (r *Repository) enqueue(j *job) bool {
 func (r *Repository) work() {
 	r.turn.begun = r.cfg.Clock.Now()
 	for r.anyLeft() {
-		err := r.acquire(r.file.lock, r.anyWaiting)
+		err := r.acquire(r.lock, r.anyWaiting)
 		if errors.Is(err, errNobody) {
 			continue
 		}
@@ -99,6 +99,23 @@ func (r *Repository) work() {
 		runtime.Gosched() // those who have their answers ask again: that is the next batch
 		r.rest()
 	}
+}
+
+// lock begins a transaction in the file that has the name now.
+func (r *Repository) lock() error {
+	if r.file != nil && r.file.gone() {
+		// That it was not closed well is no matter of the file that is there now.
+		_ = r.file.close()
+		r.file = nil
+	}
+	if r.file == nil {
+		f, err := open(r.cfg.Path, r.cfg.Durable)
+		if err != nil {
+			return err
+		}
+		r.file, r.batch = f, newBatch(f)
+	}
+	return r.file.lock()
 }
 
 // anyLeft reports whether there are jobs. If not, whoever brings one starts a new worker.

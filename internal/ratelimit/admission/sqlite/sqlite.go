@@ -20,7 +20,7 @@ type Repository struct {
 	closed  bool
 
 	workers sync.WaitGroup // one, or none; what follows is its own
-	file    *file
+	file    *file          // nil if it was deleted and cannot be made again
 	batch   *batch
 	turn    turn
 }
@@ -45,6 +45,7 @@ func New(cfg Config) (*Repository, error) {
 		r.stop()
 		return nil, err
 	}
+	r.cfg.Path = r.file.path // the same after a change of the working directory
 	r.batch = newBatch(r.file)
 	return r, nil
 }
@@ -77,5 +78,8 @@ func (r *Repository) close() error {
 	r.mu.Unlock()
 	r.stop()
 	r.workers.Wait()
+	if r.file == nil {
+		return nil
+	}
 	return r.file.close()
 }
