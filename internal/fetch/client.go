@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/http1"
 )
 
 // Client fetches URLs. It keeps connections between requests, so a program needs few
@@ -14,7 +16,8 @@ type Client struct {
 	cfg       Config // never changes after New
 	base      http.Header
 	template  *http.Request // copied for every try
-	transport *http.Transport
+	transport transport
+	replays   bool              // the transport would send a plain request again by itself
 	chain     http.RoundTripper // around sender; nil if there are no policies
 	repeating http.RoundTripper // for requests that may be sent again
 	dialer    *dialer
@@ -44,7 +47,7 @@ func New(cfg Config) (*Client, error) {
 		silent:   &timeoutError{"no header", cfg.HeaderTimeout},
 		stalled:  &timeoutError{"no more of the body", cfg.BodyTimeout},
 	}
-	c.transport = newTransport(cfg, c.dialer)
+	c.transport, c.replays = newTransport(cfg, c.dialer)
 	if cfg.Chain != nil {
 		c.chain = cfg.Chain(sender{c})
 	}
@@ -58,7 +61,26 @@ func New(cfg Config) (*Client, error) {
 // would otherwise swallow every request to their host until TCP gives up.
 const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
 
-func newTransport(cfg Config, d *dialer) *http.Transport {
+// transport is what requests leave by.
+type transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
+// newTransport is our own where it can be, since it takes a third less CPU time of a page,
+// and net/http's for proxies and HTTP/2, which would be all we know of them.
+func newTransport(cfg Config, d *dialer) (t transport, replays bool) {
+	if cfg.HTTP2 || cfg.Proxy != nil {
+		return standard(cfg, d), !cfg.HTTP2
+	}
+	return http1.New(http1.Config{
+		Dial: d.dial, DialTLS: d.dialTLS, MaxHeaderBytes: cfg.MaxHeaderBytes,
+		MaxPerHost: cfg.MaxConnsPerHost, MaxIdle: cfg.MaxIdle, IdleTimeout: cfg.IdleConnTimeout,
+	}), false
+}
+
+// standard is net/http's transport.
+func standard(cfg Config, d *dialer) *http.Transport {
 	t := &http.Transport{
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,

@@ -219,6 +219,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Inner is the connection that is counted.
+func (c *conn) Inner() net.Conn { return c.Conn }
+
 // inner finds the conn below what the transport holds, or nil.
 func inner(c net.Conn) *conn {
 	for {

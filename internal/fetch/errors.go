@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/fetch/http1"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -103,8 +104,12 @@ func classify(op Op, err error) outcome.Class {
 	return class
 }
 
-// headerTooLarge knows net/http's two untyped errors for a header beyond the bound.
+// headerTooLarge knows the error for a header beyond the bound, and net/http's two untyped
+// ones.
 func headerTooLarge(err error) bool {
+	if _, ok := errors.AsType[*http1.HeaderTooLargeError](err); ok {
+		return true
+	}
 	text := err.Error()
 	return strings.Contains(text, "server response headers exceeded") ||
 		strings.Contains(text, "response header list larger than advertised limit")

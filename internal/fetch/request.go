@@ -76,13 +76,13 @@ func (c *Client) header(req Request, user *url.Userinfo) http.Header {
 	return h
 }
 
-// newRequest is one try. Over HTTP/1 it carries an empty body of unknown length with
+// newRequest is one try. Where the transport would replay a plain GET it carries an empty body of unknown length with
 // the identity coding: on the wire a plain GET, but nothing the transport would replay,
 // as there is no GetBody to replay it from.
 func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
 	req := c.template.WithContext(ctx)
 	req.URL, req.Host, req.Header = u, u.Host, h
-	if !c.cfg.HTTP2 {
+	if c.replays {
 		req.Body = io.NopCloser(new(bytes.Reader))
 		req.TransferEncoding = []string{"identity"}
 	}
