@@ -32,6 +32,7 @@ type discovery struct {
 	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
 
 	stopping bool
+	paused   bool
 	unruled  string // the first origin given up for want of its robots.txt, and why
 
 	deadline     time.Time // from MaxTime; zero means none
@@ -134,7 +135,7 @@ func (d *discovery) drain() {
 // It returns the instant at which there may be more; zero means that only an event can
 // bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
-	for !d.stopping && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
+	for !d.stopping && !d.paused && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
 		if d.p.cfg.MaxPages > 0 && d.pages >= d.p.cfg.MaxPages {
 			if d.out > 0 {
 				return d.deadline // what is out may come back unfetched
@@ -253,7 +254,7 @@ func (d *discovery) over(now time.Time) bool {
 		return false
 	}
 	c := d.frontier.Counts()
-	if c.Leased > 0 || !d.stopping && (d.seeds != nil || c.Queued > 0) {
+	if c.Leased > 0 || d.paused && !d.stopping || !d.stopping && (d.seeds != nil || c.Queued > 0) {
 		return false
 	}
 	if d.unruled != "" && d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0 {

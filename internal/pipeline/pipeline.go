@@ -211,13 +211,7 @@ func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
 // may be called at any time, from any goroutine but those that call a hook of the limiter
 // or the log's handler, and waits for Discovery's next free moment.
 func (p *Pipeline) Revise() {
-	if !p.began.Load() {
-		return
-	}
-	select {
-	case p.asks <- func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) }:
-	case <-p.gone:
-	}
+	p.order(func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) })
 }
 
 // Halted is closed when no more URLs are leased, and so no more seeds are wanted: a
