@@ -1,0 +1,124 @@
+//go:build unix
+
+package seen
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// grown is an index of n fingerprints, those of 1 to n, with nothing left to merge.
+func grown(b *testing.B, n int64) *Index {
+	b.Helper()
+	x, err := Open(b.TempDir(), Config{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, x.Close()) })
+	for id := int64(1); id <= n; id++ {
+		if err := x.Add(fingerprint(id), id); err != nil {
+			b.Fatal(err)
+		}
+		if id%10_000 == 0 {
+			x.Committed(id)
+		}
+	}
+	for x.flushable() != nil || x.mergeable() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	require.NoError(b, x.Err())
+	return x
+}
+
+// cpu is the processor time of the process so far, in nanoseconds, which other processes on the
+// machine change less than they do the time of the clock.
+func cpu(b *testing.B) int64 {
+	b.Helper()
+	var u syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// BenchmarkTenMillion asks an index of 10⁷ known URLs, with its files in the page cache.
+func BenchmarkTenMillion(b *testing.B) {
+	const n = 10_000_000
+	x := grown(b, n)
+	ram, disk := x.Bytes()
+	inMemory := x.active.after + 1
+	step := func(i int64) int64 { return i * 7_368_787 } // a prime: all over the set
+	ask := func(name string, fp func(i int64) uint64) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			before := cpu(b)
+			for i := int64(0); b.Loop(); i++ {
+				if _, err := x.Has(fp(i)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(ram)/n, "RAM-B/fp")
+			b.ReportMetric(float64(disk)/float64(x.Mark()), "disk-B/fp")
+			b.ReportMetric(float64(len(x.seen.runs)), "runs")
+		})
+	}
+	ask("hit", func(i int64) uint64 { return fingerprint(1 + step(i)%x.Mark()) })
+	ask("miss", func(i int64) uint64 { return fingerprint(n + 1 + step(i)%(1<<40)) })
+	ask("memtable", func(i int64) uint64 { return fingerprint(inMemory + step(i)%(n-inMemory)) })
+	ask("repeated", func(i int64) uint64 { return fingerprint(1 + step(i%200)%x.Mark()) })
+}
+
+// BenchmarkLinks is what a crawl does: every other link is new, beginning with 10⁷ known URLs.
+// Memtables are written and runs are merged on the way.
+func BenchmarkLinks(b *testing.B) {
+	const n = 10_000_000
+	x := grown(b, n)
+	b.ReportAllocs()
+	id := int64(n)
+	before := cpu(b)
+	for i := int64(0); b.Loop(); i++ {
+		fp := fingerprint(1 + i*7_368_787%id)
+		if i%2 == 0 {
+			fp = fingerprint(id + 1)
+		}
+		found, err := x.Has(fp)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if found {
+			continue
+		}
+		id++
+		if err := x.Add(fp, id); err != nil {
+			b.Fatal(err)
+		}
+		if id%10_000 == 0 {
+			x.Committed(id)
+		}
+	}
+	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
+}
+
+// BenchmarkGrow adds 10⁷ fingerprints to an empty index, all of them new.
+func BenchmarkGrow(b *testing.B) {
+	before := cpu(b)
+	for b.Loop() {
+		grown(b, 10_000_000)
+	}
+	b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1e7, "cpu-ns/fp")
+}
+
+// BenchmarkOpen opens an index of 10⁷ fingerprints.
+func BenchmarkOpen(b *testing.B) {
+	x := grown(b, 10_000_000)
+	require.NoError(b, x.Close())
+	for b.Loop() {
+		y, err := Open(x.d.path, Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := y.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package seen
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+const (
+	runSuffix = ".run"
+	tmpSuffix = ".tmp"
+)
+
+// span is what a memtable or a run covers: the rows behind after up to last.
+type span struct{ after, last int64 }
+
+// name is that of the file. Names in order are spans in order.
+func (s span) name() string { return fmt.Sprintf("%016x-%016x%s", s.after, s.last, runSuffix) }
+
+// parseName is the opposite of name.
+func parseName(name string) (span, bool) {
+	var s span
+	_, err := fmt.Sscanf(name, "%x-%x"+runSuffix, &s.after, &s.last)
+	return s, err == nil && 0 <= s.after && s.after < s.last && s.name() == name
+}
+
+// folder is the directory of the runs.
+type folder struct {
+	path string
+	// step, if set, is called before every change of the directory or of a file in it, and
+	// an error of it stands for one of the system's. Tests inject faults by it.
+	step func(op, path string) error
+}
+
+func (d folder) before(op, path string) error {
+	if d.step == nil {
+		return nil
+	}
+	if err := d.step(op, path); err != nil {
+		return &fs.PathError{Op: op, Path: path, Err: err}
+	}
+	return nil
+}
+
+func (d folder) file(s span) string { return filepath.Join(d.path, s.name()) }
+
+// remove deletes a file. One that is gone is deleted.
+func (d folder) remove(path string) error {
+	if err := d.before("remove", path); err != nil {
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// rename gives a file that was written under its temporary name the one it is found by.
+func (d folder) rename(tmp, path string) error {
+	if err := d.before("rename", path); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// sync makes what was renamed and removed outlast a power cut.
+func (d folder) sync() error {
+	if runtime.GOOS == "windows" { // directories cannot be synced there
+		return nil
+	}
+	if err := d.before("sync", d.path); err != nil {
+		return err
+	}
+	dir, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	_ = dir.Close() // it was only read
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		return nil // nor on some network file systems
+	}
+	return err
+}
+
+// chain finds the runs that follow each other from row zero, the largest of each place, and
+// removes all others: what a kill has left, and what no longer has its predecessor.
+func (d folder) chain() ([]span, error) {
+	spans, rest, err := d.list()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(b.last, a.last))
+	})
+	var chain []span
+	var mark int64
+	for _, s := range spans {
+		if s.after != mark {
+			rest = append(rest, d.file(s))
+			continue
+		}
+		chain = append(chain, s)
+		mark = s.last
+	}
+	if len(rest) == 0 {
+		return chain, nil
+	}
+	return chain, d.removeAll(rest)
+}
+
+// list reads the directory: the spans of the runs, and the paths of files that are ours by
+// their ending and yet no runs. Other files are left alone.
+func (d folder) list() (spans []span, rest []string, err error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if s, ok := parseName(name); ok {
+			spans = append(spans, s)
+		} else if strings.HasSuffix(name, runSuffix) || strings.HasSuffix(name, runSuffix+tmpSuffix) {
+			rest = append(rest, filepath.Join(d.path, name))
+		}
+	}
+	return spans, rest, nil
+}
+
+// clear removes every run, those of the latest rows first, so that a kill in the middle leaves
+// a chain. It is synced: a run that came back after a power cut would vouch for rows whose IDs
+// the database may have given to other URLs by then.
+func (d folder) clear() error {
+	spans, rest, err := d.list()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(b.last, a.last) })
+	for _, s := range spans {
+		rest = append(rest, d.file(s))
+	}
+	return d.removeAll(rest)
+}
+
+// removeAll deletes files in their order, for good.
+func (d folder) removeAll(paths []string) error {
+	for _, path := range paths {
+		if err := d.remove(path); err != nil {
+			return err
+		}
+	}
+	return d.sync()
+}

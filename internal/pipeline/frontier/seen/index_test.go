@@ -1,0 +1,228 @@
+package seen
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigNamesTheFieldThatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		cfg   Config
+		field string
+	}{
+		{Config{MemtableFPs: -1}, "MemtableFPs"},
+		{Config{MemtableFPs: maxMemtable + 1}, "MemtableFPs"},
+		{Config{Waiting: -1}, "Waiting"},
+	} {
+		_, err := Open(t.TempDir(), c.cfg)
+		require.ErrorContains(t, err, c.field)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := Open(filepath.Join(file, "seen"), Config{})
+	require.ErrorContains(t, err, file)
+}
+
+// TestASetThatGrows goes through memtables, runs and merges, and the set is exact after each.
+func TestASetThatGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := folder{path: filepath.Join(t.TempDir(), "seen")}
+		x := opened(t, d, Config{MemtableFPs: 1000})
+		for i, c := range []struct {
+			mark int64 // the active memtable is in memory only
+			runs int
+		}{
+			{0, 0}, {1000, 1}, {2000, 2}, {3000, 3}, {4000, 1}, {5000, 2}, {6000, 3}, {7000, 4}, {8000, 2},
+		} {
+			last := int64(i+1) * 1000
+			fill(t, x, last-999, last)
+			x.Committed(last)
+			synctest.Wait()
+			requireRows(t, x, last)
+			require.Equal(t, c.mark, x.Mark(), "at %d", last)
+			require.Equal(t, last, x.Len())
+			require.Len(t, x.now.runs, c.runs, "at %d", last)
+			synctest.Wait()
+			require.Len(t, files(t, d), c.runs, "what was merged is gone")
+			require.NoError(t, x.Err())
+		}
+	})
+}
+
+func files(t *testing.T, d folder) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(d.path, "*"))
+	require.NoError(t, err)
+	return names
+}
+
+func TestNothingUncommittedIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 10, Waiting: 3})
+		fill(t, x, 1, 40)
+		for _, c := range []struct{ committed, mark int64 }{{0, 0}, {9, 0}, {10, 10}, {9, 10}, {29, 20}, {40, 30}} {
+			x.Committed(c.committed)
+			synctest.Wait()
+			require.Equal(t, c.mark, x.Mark(), "committed %d", c.committed)
+		}
+		requireRows(t, x, 40)
+	})
+}
+
+func TestOpenFindsWhatWasWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := folder{path: t.TempDir()}
+		x := opened(t, d, Config{Key: 7, MemtableFPs: 100, Waiting: 10})
+		fill(t, x, 1, 950)
+		x.Committed(950)
+		synctest.Wait()
+		require.NoError(t, x.Close())
+		require.NoError(t, x.Close(), "once more is nothing")
+
+		x = opened(t, d, Config{Key: 7, MemtableFPs: 100})
+		require.Equal(t, int64(900), x.Mark())
+		require.Equal(t, int64(900), x.Len())
+		requireRows(t, x, 900)
+		require.ErrorContains(t, x.Add(1, 900), "ascending")
+		fill(t, x, 901, 1001)
+		synctest.Wait()
+		require.Equal(t, int64(900), x.Mark(), "what is committed has to be told again")
+		x.Committed(1001)
+		synctest.Wait()
+		require.Equal(t, int64(1000), x.Mark())
+		requireRows(t, x, 1001)
+	})
+}
+
+func TestIDsMayHaveGapsAndFingerprintsAnyValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := folder{path: t.TempDir()}
+		x := opened(t, d, Config{MemtableFPs: 2, Waiting: 3})
+		odd := []uint64{0, math.MaxUint64, 1, math.MaxUint64 - 1, 1 << 63, 2, recentSlots, 2 * recentSlots}
+		for i, fp := range odd {
+			require.NoError(t, x.Add(fp, int64(i+1)*1_000_000_000_000))
+		}
+		x.Committed(math.MaxInt64)
+		synctest.Wait()
+		require.Equal(t, int64(6_000_000_000_000), x.Mark())
+		for range 2 { // the second time by what was found recently
+			for _, fp := range odd {
+				found, err := x.Has(fp)
+				require.NoError(t, err)
+				require.True(t, found, "%x", fp)
+			}
+			found, err := x.Has(3)
+			require.NoError(t, err)
+			require.False(t, found)
+		}
+	})
+}
+
+func TestResetBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := folder{path: t.TempDir()}
+		x := opened(t, d, Config{MemtableFPs: 10, Waiting: 10})
+		fill(t, x, 1, 95)
+		x.Committed(95)
+		synctest.Wait()
+		requireRows(t, x, 95)
+		require.NoError(t, x.Reset())
+		require.Empty(t, files(t, d))
+		require.Zero(t, x.Mark())
+		require.Zero(t, x.Len())
+		requireRows(t, x, 0)
+
+		fill(t, x, 1, 35)
+		synctest.Wait()
+		require.Zero(t, x.Mark(), "what was committed before is so no more")
+		x.Committed(35)
+		synctest.Wait()
+		require.Equal(t, int64(30), x.Mark())
+		requireRows(t, x, 35)
+
+		require.NoError(t, x.Close())
+		require.ErrorIs(t, x.Reset(), ErrClosed)
+		_, err := x.Has(1)
+		require.ErrorIs(t, err, ErrClosed)
+		require.ErrorIs(t, x.Add(1, 1000), ErrClosed)
+	})
+}
+
+func TestTwoIndexesInOneProcess(t *testing.T) {
+	a, b := opened(t, folder{path: t.TempDir()}, Config{}), opened(t, folder{path: t.TempDir()}, Config{})
+	fill(t, a, 1, 10)
+	requireRows(t, a, 10)
+	requireRows(t, b, 0)
+}
+
+// TestCommitsAndSnapshotsComeFromAnywhere is for the race detector, with merges on the way.
+func TestCommitsAndSnapshotsComeFromAnywhere(t *testing.T) {
+	x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 50, Waiting: 1000})
+	told := make(chan int64)
+	var sent atomic.Int64 // the latest of them
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for id := range told {
+				x.Committed(id)
+				ram, disk := x.Bytes()
+				assert.Positive(t, ram+disk)
+				assert.LessOrEqual(t, x.Mark(), sent.Load())
+				assert.NoError(t, x.Err())
+				assert.Positive(t, x.Len())
+			}
+		})
+	}
+	for id := int64(1); id <= 5000; id++ {
+		require.NoError(t, x.Add(fingerprint(id), id))
+		if id%25 == 0 {
+			sent.Store(id)
+			told <- id
+		}
+		found, err := x.Has(fingerprint(id / 2))
+		require.NoError(t, err)
+		require.Equal(t, id > 1, found)
+	}
+	close(told)
+	others.Wait()
+	requireRows(t, x, 5000)
+}
+
+func TestHasDoesNotAllocate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 1000, Waiting: 10})
+		fill(t, x, 1, 7500)
+		x.Committed(7500)
+		synctest.Wait()
+		var id int64
+		require.Zero(t, testing.AllocsPerRun(20_000, func() {
+			id++
+			_, _ = x.Has(fingerprint(id % 15_000))
+		}))
+	})
+}
+
+func TestBytesAreThoseOfThePackageComment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := folder{path: t.TempDir()}
+		const n = 200 * perBlock
+		x := opened(t, d, Config{MemtableFPs: n})
+		fill(t, x, 1, n+1)
+		x.Committed(n + 1)
+		synctest.Wait()
+		ram, disk := x.Bytes()
+		require.InDelta(t, 1.52, float64(ram-x.active.bytes())/n, 0.01)
+		require.InDelta(t, 9.53, float64(disk-blockSize)/n, 0.01)
+		info, err := os.Stat(files(t, d)[0])
+		require.NoError(t, err)
+		require.Equal(t, info.Size(), disk)
+	})
+}
