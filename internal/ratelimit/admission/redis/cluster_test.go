@@ -24,13 +24,13 @@ import (
 
 // startCluster starts three masters, each with a third of the slots, and a replica of the
 // first.
-func startCluster(t testing.TB) (masters []*server, replica *server) {
+func startCluster(t testing.TB, program program) (masters []*server, replica *server) {
 	t.Helper()
 	args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}
 	for range 3 {
-		masters = append(masters, startServer(t, args...))
+		masters = append(masters, program.start(t, args...))
 	}
-	replica = startServer(t, args...)
+	replica = program.start(t, args...)
 	const slots = 16384
 	for i, s := range masters {
 		s.do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/3), strconv.Itoa((i+1)*slots/3-1))
@@ -66,8 +66,10 @@ func eventually(t testing.TB, s *server, args []string, want string) {
 	t.Fatalf("%v of %s never has %q:\n%s", args, s.addr, want, reply)
 }
 
-func TestCluster(t *testing.T) {
-	masters, replica := startCluster(t)
+func TestCluster(t *testing.T) { onEach(t, testCluster) }
+
+func testCluster(t *testing.T, program program) {
+	masters, replica := startCluster(t, program)
 	r := open(t, redis.Config{
 		Keys: -1, Deadline: 20 * short, Breaker: breaker.Config{Consecutive: 2, OpenFor: time.Hour},
 	}, masters[1].addr)
@@ -201,16 +203,18 @@ func (c *clusterTest) nodeDown(t *testing.T) {
 }
 
 // Sentinel says which server is the master, and after a failover another.
-func TestSentinel(t *testing.T) {
-	master := startServer(t)
+func TestSentinel(t *testing.T) { onEach(t, testSentinel) }
+
+func testSentinel(t *testing.T, program program) {
+	master := program.start(t)
 	host, port, err := net.SplitHostPort(master.addr)
 	require.NoError(t, err)
-	slave := startServer(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	slave := program.start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
 	eventually(t, slave, []string{"INFO", "replication"}, "master_link_status:up")
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil,
 		"sentinel monitor limits %s %s 1\nsentinel down-after-milliseconds limits 500\n", host, port), 0o600))
-	sentinel := startSentinel(t, config)
+	sentinel := startSentinel(t, program, config)
 	eventually(t, master, []string{"INFO", "replication"}, "connected_slaves:1")
 	waitForSlave(t, sentinel)
 
@@ -233,13 +237,10 @@ func TestSentinel(t *testing.T) {
 	require.True(t, take(t, r, "ann", 7, p).Allowed)
 }
 
-// startSentinel starts a redis-server that watches others.
-func startSentinel(t testing.TB, config string) *server {
+// startSentinel starts a server that watches others.
+func startSentinel(t testing.TB, program program, config string) *server {
 	t.Helper()
-	s := &server{}
-	s.start(t, config, "--sentinel")
-	t.Cleanup(s.kill)
-	return s
+	return program.start(t, config, "--sentinel")
 }
 
 func waitForSlave(t testing.TB, sentinel *server) {

@@ -31,6 +31,9 @@ const (
 	// serverTimeout is for connecting, and for a connection on which nothing is answered. Both
 	// are well above the deadline: giving up a decision does not mean giving up the connection.
 	serverTimeout = time.Second
+
+	// endless is a deadline that ends nothing, for a client that wants one.
+	endless = time.Hour
 )
 
 // Config is how Redis is reached and how hard it is tried.

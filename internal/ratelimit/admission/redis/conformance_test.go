@@ -15,11 +15,13 @@ func TestConformance(t *testing.T) {
 		keys int
 	}{{"each decision a trip", -1}, {"denials remembered", 0}} {
 		t.Run(tc.name, func(t *testing.T) {
-			admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
-				r := open(t, redis.Config{Keys: tc.keys, Clock: clk}, sharedServer(t).addr)
-				r.SetTime(clk)
-				return r
-			}, admissiontest.Options{})
+			onEach(t, func(t *testing.T, program program) {
+				admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
+					r := open(t, redis.Config{Keys: tc.keys, Clock: clk}, program.shared(t).addr)
+					r.SetTime(clk)
+					return r
+				}, admissiontest.Options{})
+			})
 		})
 	}
 }

@@ -24,8 +24,10 @@ import (
 const short = 250 * time.Millisecond
 
 // While many ask, the server forgets its scripts again and again: nobody sees it.
-func TestScriptFlush(t *testing.T) {
-	s := sharedServer(t)
+func TestScriptFlush(t *testing.T) { onEach(t, testScriptFlush) }
+
+func testScriptFlush(t *testing.T, program program) {
+	s := program.shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.addr)
 	p := bucket(t, "p", 100, 0.001)
 	var granted, asked atomic.Int64
@@ -87,10 +89,12 @@ var down = []struct {
 // A decision fails within its own deadline; after a few the breaker is open, and then
 // no decision waits for anything: no trip is made, and no probe is waited for. When the
 // server is back, so is the count.
-func TestServerDown(t *testing.T) {
+func TestServerDown(t *testing.T) { onEach(t, testServerDown) }
+
+func testServerDown(t *testing.T, program program) {
 	for _, tc := range down {
 		t.Run(tc.name, func(t *testing.T) {
-			s := startServer(t)
+			s := program.start(t)
 			clk := admissiontest.NewClock()
 			r := open(t, redis.Config{
 				Deadline: short, Clock: clk,

@@ -282,8 +282,10 @@ func TestManyAtOnceWithLeases(t *testing.T) {
 }
 
 // Exactly a hundred of two thousand, of processes that each remember denials.
-func TestManyAtOnce(t *testing.T) {
-	s := sharedServer(t)
+func TestManyAtOnce(t *testing.T) { onEach(t, testManyAtOnce) }
+
+func testManyAtOnce(t *testing.T, program program) {
+	s := program.shared(t)
 	all := []*redis.Repository{open(t, redis.Config{}, s.addr), open(t, redis.Config{}, s.addr)}
 	p := bucket(t, "p", 100, 1e-6)
 	var granted atomic.Int64

@@ -184,11 +184,15 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 
 // Ping connects, and asks the server a question that charges nothing and is the script's,
 // so that a server is refused that cannot run it. It asks whether the breaker is open or
-// not, and waits as long as ctx allows.
+// not, and waits as long as ctx allows; that ctx was cancelled may be seen a second later.
 func (r *Repository) Ping(ctx context.Context) error {
 	if r.link.closed.Load() {
 		return admission.ErrClosed
 	}
+	// The client keeps to the end of a context without a deadline by handing each question on
+	// such a connection to goroutines of its own, from then on: a third of a trip more.
+	ctx, cancel := context.WithTimeout(ctx, endless)
+	defer cancel()
 	plan := admission.Plan{Name: "ping", Kind: admission.KindTokenBucket, Capacity: 1, TokensPerSecond: 1}
 	if _, err := r.run(ctx, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0)); err != nil {
 		return fmt.Errorf("redis: %w", err)

@@ -23,12 +23,32 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 )
 
-// shared is a server that tests which do not harm it have in common; each empties it.
-var shared server
+// program is a server that speaks the protocol.
+type program string
+
+// The programs.
+const (
+	redisServer  program = "redis-server"
+	valkeyServer program = "valkey-server"
+)
+
+// onEach runs a test with each program.
+func onEach(t *testing.T, test func(t *testing.T, p program)) {
+	t.Helper()
+	for _, p := range []program{redisServer, valkeyServer} {
+		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// common are the servers that tests which do not harm them have in common; each test
+// empties the one it uses.
+var common = map[program]*server{redisServer: {}, valkeyServer: {}}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	shared.kill()
+	for _, s := range common {
+		s.kill()
+	}
 	if code == 0 {
 		// The client's refresh of a cluster's slots sleeps up to a second before it sees that
 		// the client is closed, and ends then.
@@ -44,8 +64,10 @@ func TestMain(m *testing.M) {
 // because it is over.
 const patience = time.Minute
 
-// server is a redis-server of our own.
+// server is a process of our own.
 type server struct {
+	program program
+
 	mu   sync.Mutex
 	addr string
 	dir  string
@@ -54,31 +76,37 @@ type server struct {
 	log  *bytes.Buffer
 }
 
-// startServer starts one on a free port and stops it when the test ends.
-func startServer(t testing.TB, args ...string) *server {
+// start starts one on a free port and stops it when the test ends.
+func (p program) start(t testing.TB, args ...string) *server {
 	t.Helper()
 	s := &server{}
-	s.start(t, args...)
+	s.start(t, p, args...)
 	t.Cleanup(s.kill)
 	return s
 }
 
-// sharedServer is the common one, empty.
-func sharedServer(t testing.TB) *server {
+// shared is the common one, empty.
+func (p program) shared(t testing.TB) *server {
 	t.Helper()
-	if shared.cmd == nil {
-		shared.start(t)
+	s := common[p]
+	if s.cmd == nil {
+		s.start(t, p)
 	}
-	shared.do(t, "FLUSHALL")
-	return &shared
+	s.do(t, "FLUSHALL")
+	return s
 }
 
-func (s *server) start(t testing.TB, args ...string) {
+// startServer and sharedServer are for tests to which the program makes no difference.
+func startServer(t testing.TB, args ...string) *server { return redisServer.start(t, args...) }
+
+func sharedServer(t testing.TB) *server { return redisServer.shared(t) }
+
+func (s *server) start(t testing.TB, p program, args ...string) {
 	t.Helper()
-	path := program(t, "redis-server")
+	path := p.path(t)
 	dir, err := os.MkdirTemp("", "admission-redis-")
 	require.NoError(t, err)
-	s.dir, s.args = dir, args
+	s.program, s.dir, s.args = p, dir, args
 	// Another process may take the port between finding and using it.
 	for range 5 {
 		s.addr = freeAddr(t)
@@ -86,7 +114,7 @@ func (s *server) start(t testing.TB, args ...string) {
 			return
 		}
 	}
-	t.Fatalf("redis-server does not start: %s", s.log)
+	t.Fatalf("%s does not start: %s", p, s.log)
 }
 
 // run starts the process at s.addr and waits until it answers.
@@ -118,7 +146,7 @@ func (s *server) run(t testing.TB, path string) bool {
 // restart starts the process again where it was.
 func (s *server) restart(t testing.TB) {
 	t.Helper()
-	require.True(t, s.run(t, program(t, "redis-server")), "redis-server does not start again")
+	require.True(t, s.run(t, s.program.path(t)), "%s does not start again", s.program)
 }
 
 // stop kills the process, by its id.
@@ -179,19 +207,20 @@ func freeAddr(t testing.TB) string {
 	}
 }
 
-// program is the path of a program. Where everything is expected to be installed its
-// absence is an error, so that no run of the checks is silent about it.
-func program(t testing.TB, name string) string {
+// path is where the program is. Where everything is expected to be installed its absence
+// is an error, so that no run of the checks is silent about it. Debian's package has the
+// program's name.
+func (p program) path(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
+	path, err := exec.LookPath(string(p))
 	if err == nil {
 		return filepath.Clean(path)
 	}
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is not installed: install the package redis-server", name)
+		t.Fatalf("%s is not installed: run make servers, or install the package of that name", p)
 	}
-	fmt.Fprintf(os.Stderr, "\n*** NOT TESTED: %s: %s is not installed; install the package redis-server ***\n\n", t.Name(), name)
-	t.Skipf("%s is not installed", name)
+	fmt.Fprintf(os.Stderr, "\n*** NOT TESTED: %s: %s is not installed; install the package of that name ***\n\n", t.Name(), p)
+	t.Skipf("%s is not installed", p)
 	return ""
 }
 

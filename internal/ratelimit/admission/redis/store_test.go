@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,8 +32,10 @@ func pttl(t testing.TB, s *server, key string) time.Duration {
 }
 
 // The stored form is a promise to other programs that read it.
-func TestStoredForm(t *testing.T) {
-	s := sharedServer(t)
+func TestStoredForm(t *testing.T) { onEach(t, testStoredForm) }
+
+func testStoredForm(t *testing.T, program program) {
+	s := program.shared(t)
 	clk := admissiontest.NewClock()
 	r := open(t, redis.Config{}, s.addr)
 	r.SetTime(clk)
@@ -57,8 +60,10 @@ func TestStoredForm(t *testing.T) {
 }
 
 // The server's own time decides, and keys expire when nothing counts any more.
-func TestServerTimeAndExpiry(t *testing.T) {
-	s := sharedServer(t)
+func TestServerTimeAndExpiry(t *testing.T) { onEach(t, testServerTimeAndExpiry) }
+
+func testServerTimeAndExpiry(t *testing.T, program program) {
+	s := program.shared(t)
 	clk := admissiontest.NewClock() // which is not the time of decisions
 	r := open(t, redis.Config{Clock: clk}, s.addr)
 	for _, tc := range []struct {
@@ -106,8 +111,10 @@ func TestExpiryOfAClockThatIsBehind(t *testing.T) {
 }
 
 // Neither a question nor a denial writes: not a byte, not the expiry, not a new key.
-func TestThirdPlanDenies(t *testing.T) {
-	s := sharedServer(t)
+func TestThirdPlanDenies(t *testing.T) { onEach(t, testThirdPlanDenies) }
+
+func testThirdPlanDenies(t *testing.T, program program) {
+	s := program.shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.addr)
 	a, b, c := bucket(t, "a", 100, 0.001), sliding(t, "b", 100, time.Hour), fixed(t, "c", 1, 24*time.Hour)
 	take(t, r, "ann", 1, a, b, c)
@@ -139,12 +146,14 @@ func TestThirdPlanDenies(t *testing.T) {
 }
 
 // What no plan can have written counts as nothing and is replaced as a whole.
-func TestDamagedStore(t *testing.T) {
+func TestDamagedStore(t *testing.T) { onEach(t, testDamagedStore) }
+
+func testDamagedStore(t *testing.T, program program) {
 	eight := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 	now := eight(uint64(time.Now().UnixMicro()))
 	nan := eight(math.Float64bits(math.NaN()))
 	b, f := bucket(t, "b", 5, 0.001), fixed(t, "f", 5, 24*time.Hour)
-	s := sharedServer(t)
+	s := program.shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.addr)
 	for _, tc := range []struct {
 		name   string
@@ -180,8 +189,10 @@ func TestDamagedStore(t *testing.T) {
 }
 
 // A key of something else is an error for those who ask for it, and no outage.
-func TestForeignKey(t *testing.T) {
-	s := sharedServer(t)
+func TestForeignKey(t *testing.T) { onEach(t, testForeignKey) }
+
+func testForeignKey(t *testing.T, program program) {
+	s := program.shared(t)
 	r := open(t, redis.Config{}, s.addr)
 	p := bucket(t, "p", 5, 1)
 	s.do(t, "SET", redis.StoreKey("p", "ann"), "x")
@@ -196,9 +207,23 @@ func TestForeignKey(t *testing.T) {
 	require.Equal(t, "x", value)
 }
 
+// To ask with a context that may be cancelled, as programs do when they start, does not
+// have the client run goroutines between all later callers and the connection.
+func TestPingLeavesTheConnectionAsItWas(t *testing.T) {
+	r := open(t, redis.Config{}, sharedServer(t).addr)
+	require.NoError(t, r.Ping(t.Context())) // which is cancelled in the end
+	require.Eventually(t, func() bool {     // those of tests before end within a second
+		var stacks strings.Builder
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&stacks, 2))
+		return !strings.Contains(stacks.String(), "rueidis.(*pipe)")
+	}, patience, 10*time.Millisecond)
+}
+
 // A server that has no memory left says so, and that is an outage.
-func TestServerRefuses(t *testing.T) {
-	s := startServer(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+func TestServerRefuses(t *testing.T) { onEach(t, testServerRefuses) }
+
+func testServerRefuses(t *testing.T, program program) {
+	s := program.start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	r := open(t, redis.Config{}, s.addr)
 	_, err := r.Take(context.Background(), "ann", []admission.Plan{bucket(t, "p", 5, 1)}, 1)
 	require.ErrorContains(t, err, "OOM")
