@@ -7,22 +7,25 @@ CELL     ?= 120s
 RTT      ?= 100ms
 LIMITS   ?= nginx-20,nginx-20-503,haproxy,mod_qos,mod_evasive,varnish,flask-limiter
 CLIENTS  ?=
+ROUNDS   ?= 3
+PEERS    ?=
+PATIENCE ?= 3m
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Real servers and real sites the integration tests start or serve, and what is there
 # once they are installed.
 SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
-            python3-flask-limiter python3-waitress redis-server python3-doc libboost-doc
-PROGRAMS := nginx haproxy apache2 varnishd redis-server
+            python3-flask-limiter python3-waitress redis-server valkey-server python3-doc libboost-doc
+PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench peers compare cover vuln check servers clean
+.PHONY: help build test race lint fmt fuzz bench peers bench-peers admission compare cover vuln check servers clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build the binary as bin/crawl
 	$(GO) build -trimpath -o bin/crawl ./cmd/crawl
@@ -52,8 +55,20 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 bench: ## run the benchmarks, six times each, for benchstat
 	$(GO) test -run '^$$' -bench . -benchmem -count 6 $(PKGS)
 
-peers: ## our limiters and policies beside other libraries': a table of ratios, five minutes
+peers: ## our limiters and policies beside other libraries': a table of ratios, two minutes
 	cd bench && $(GO) run ./libraries
+
+admission: servers ## what admission costs a request, beside other libraries: tables, two minutes
+	cd bench && $(GO) run ./admission
+
+# The peers are not needed for the tests, so they are installed for this target alone. A
+# round of all of them takes about two minutes, most of it Scrapy's.
+bench-peers: SERVERS += wget2 httrack python3-scrapy
+bench-peers: PROGRAMS += wget2 httrack scrapy
+bench-peers: servers ## pages per CPU-second beside other crawlers: ROUNDS, PEERS by comma, PATIENCE for each
+	@mkdir -p bin
+	cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestPeers$$' ./peers -peers.site boost \
+		-peers.rounds $(ROUNDS) -peers.names '$(PEERS)' -peers.timeout $(PATIENCE) -peers.out ../../bin/peers.md
 
 # A cell is one client on one server, one after another: all of them take 70 minutes.
 compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CLIENTS
@@ -74,7 +89,8 @@ check: lint race ## lint, race, and a tidy, verified and committed module
 
 # Debian starts a server once it is installed, unless policy-rc.d says no (101): the tests
 # start their own. And mod_evasive wants a mailer, for which apt would bring a mail server
-# along: msmtp-mta is none, and is left out where something sends mail already.
+# along: msmtp-mta is none, and is left out where something sends mail already. Debian 12
+# has Valkey only among its backports, from where nothing else is taken.
 servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
 	@missing=; PATH=$$PATH:/usr/sbin; \
 	for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=1; done; \
@@ -83,17 +99,27 @@ servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
 	if command -v apt-get >/dev/null && { [ -z "$$sudo" ] || sudo -n true 2>/dev/null; }; then \
-		policy=/usr/sbin/policy-rc.d; \
-		if [ ! -e $$policy ]; then \
-			trap "$$sudo rm -f $$policy" EXIT; trap 'exit 130' INT TERM; \
+		policy=; sources=$$(mktemp); \
+		trap '$$sudo rm -f $$sources $$policy' EXIT; trap 'exit 130' INT TERM; \
+		if [ ! -e /usr/sbin/policy-rc.d ]; then \
+			policy=/usr/sbin/policy-rc.d; \
 			printf '#!/bin/sh\nexit 101\n' | $$sudo install -m 755 /dev/stdin $$policy; \
 		fi; \
+		mirror=$$(apt-get indextargets --format '$$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' | head -n 1); \
+		cat /etc/apt/sources.list >$$sources 2>/dev/null; \
+		[ -z "$$mirror" ] || echo "deb $$mirror bookworm-backports main" >>$$sources; \
+		apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dir::Etc::SourceList=$$sources"; \
 		mailer=; [ -e /usr/sbin/sendmail ] || mailer=msmtp-mta; \
-		$$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
-			apt-get install -y -qq --no-remove --no-install-recommends $(SERVERS) $$mailer >/dev/null; \
+		$$apt update && servers="$(SERVERS)" && { \
+			apt-cache -o Dir::Etc::SourceList=$$sources show valkey-server >/dev/null 2>&1 || { \
+				servers="$(filter-out valkey-server,$(SERVERS))"; \
+				echo "No repository of this system has Valkey; the tests that need it will be skipped."; \
+			}; \
+		} && $$apt install -y --no-remove --no-install-recommends $$servers $$mailer >/dev/null; \
 	else \
 		echo "Real servers are missing; the tests that need them will be skipped. To run them too:"; \
 		echo "    sudo apt-get install --no-install-recommends $(SERVERS)"; \
+		echo "Debian 12 has valkey-server in bookworm-backports."; \
 	fi
 
 clean: ## remove what the other targets built

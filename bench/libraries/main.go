@@ -5,7 +5,7 @@
 // them alike; a figure is the best of its rounds, and the ratio is that of the best ones.
 // The yardstick of most groups is x/time's Allow, which is what most programs would use.
 //
-//	go run ./libraries                  # everything, some five minutes
+//	go run ./libraries                  # everything, some two minutes
 //	go run ./libraries -groups breaker  # one group
 package main
 
