@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,21 +20,10 @@ import (
 func testsiteCommand(s streams) *cobra.Command {
 	var o siteOptions
 	cmd := &cobra.Command{
-		Use:   "testsite [flags]",
-		Short: "Serve made-up hosts to test a crawler on, and report its manners",
-		Long: `Testsite serves hosts on 127.0.0.0/8 addresses. Pages and links are generated
-from a seed, so every run is the same site. Each host may have a latency, a
-request limit with or without Retry-After, scripted statuses, outages and a
-robots.txt.
-
-It prints the hosts' addresses on standard output, serves until interrupted, and
-then prints what it saw: requests, refusals, requests inside a Retry-After, the
-smallest gap between two requests, pages served twice.`,
-		Example: `  crawl testsite --hosts 20 --pages 51 --latency 20ms
-  crawl testsite --limit 5 --burst 2 --retry-after
-  crawl testsite --preset zoo              one host of each kind
-  crawl testsite --preset zoo --print      the YAML of it, to start a file from
-  crawl testsite --file site.yaml --json   hosts from a file, report as JSON`,
+		Use:                   "testsite [flags]",
+		Short:                 "Serve made-up hosts to test a crawler on, and report its manners",
+		Long:                  testsiteLong,
+		Example:               testsiteExample,
 		DisableFlagsInUseLine: true,
 		Args:                  noArgs,
 		ValidArgsFunction:     cobra.NoFileCompletions,
@@ -56,9 +44,11 @@ smallest gap between two requests, pages served twice.`,
 	f.BoolVar(&o.retryAfter, "retry-after", false, "name the wait in refusals")
 	f.Uint64Var(&o.seed, "seed", 1, "what pages and links are drawn from")
 	f.StringVar(&o.preset, "preset", "", "a `word` instead of the flags above: zoo, uniform or headofline")
-	f.StringVar(&o.file, "file", "", "read the hosts from this YAML `file` instead")
-	f.IntVar(&o.port, "port", 0, "port of every host; 0 = a free one")
+	f.StringVar(&o.file, "scenario", "", "read the hosts from this YAML or JSON `file` instead")
+	f.StringVar(&o.file, "file", "", "the older name of --scenario: a `file`")
+	f.IntVar(&o.port, "port", 0, "port of every host; 0 = that of the file, or a free one")
 	f.DurationVar(&o.time, "for", 0, "stop after that long; 0 = when interrupted")
+	f.StringVar(&o.reportTo, "report", "", "write the report as JSON to this `file`, whole or not at all; - = the same as --json")
 	f.BoolVar(&o.asJSON, "json", false, "print the report as JSON, and the addresses on standard error")
 	f.BoolVar(&o.print, "print", false, "print the site's YAML and serve nothing")
 	return cmd
@@ -67,6 +57,8 @@ smallest gap between two requests, pages served twice.`,
 // siteOptions are the flags of the verb.
 type siteOptions struct {
 	file, preset  string
+	given         string // the flag that names the file
+	reportTo      string
 	hosts, pages  int
 	latency, time time.Duration
 	limit         float64
@@ -86,10 +78,13 @@ func (o *siteOptions) check(cmd *cobra.Command) error {
 			return usage(fmt.Errorf("--%s %d: give at least 1", f.name, f.value))
 		}
 	}
+	if err := o.checkFiles(cmd.Flags().Changed); err != nil {
+		return err
+	}
 	other := ""
 	switch {
 	case o.file != "":
-		other = "--file"
+		other = o.given
 	case o.preset != "" && o.preset != "uniform":
 		other = "--preset " + o.preset
 	default:
@@ -108,14 +103,11 @@ func (o *siteOptions) config() (testsite.Config, error) {
 	var cfg testsite.Config
 	switch {
 	case o.file != "" && o.preset != "":
-		return cfg, usage(errors.New("--file and --preset both name a site: give one of them"))
+		return cfg, usage(fmt.Errorf("%s and --preset both name a site: give one of them", o.given))
 	case o.file != "":
-		data, err := os.ReadFile(o.file)
-		if err != nil {
-			return cfg, ioError(fmt.Errorf("read --file %s: %w", o.file, cause(err)))
-		}
-		if cfg, err = testsite.Parse(data); err != nil {
-			return cfg, usage(fmt.Errorf("%s: %w", o.file, err))
+		var err error
+		if cfg, err = o.readScenario(); err != nil {
+			return cfg, err
 		}
 	case o.preset == "zoo":
 		cfg = testsite.Zoo()
@@ -126,7 +118,9 @@ func (o *siteOptions) config() (testsite.Config, error) {
 	default:
 		return cfg, usage(fmt.Errorf("--preset %q: give zoo, uniform or headofline", o.preset))
 	}
-	cfg.Port = o.port
+	if o.port != 0 {
+		cfg.Port = o.port
+	}
 	return cfg, nil
 }
 
@@ -159,6 +153,9 @@ func (o *siteOptions) serve(ctx context.Context, s streams) error {
 	if err := site.Listen(); err != nil {
 		return ioError(err)
 	}
+	// Before anything is said: who has read it may want the report at once.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	// Before the message: who waits for that has the addresses.
 	addresses := s.out
 	if o.asJSON { // then standard output is one JSON document, which has the addresses too
@@ -168,8 +165,6 @@ func (o *siteOptions) serve(ctx context.Context, s streams) error {
 		return outputError(err)
 	}
 	say(s.err, "serving %s; Ctrl-C ends it and prints the report\n", plural(site.Hosts(), "host"))
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	if o.time > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.time)
@@ -178,16 +173,15 @@ func (o *siteOptions) serve(ctx context.Context, s streams) error {
 	if err := site.Run(ctx); err != nil {
 		return ioError(err)
 	}
-	return outputError(o.report(s.out, site))
+	// The one for people first: if the file fails, the figures are not lost.
+	return errors.Join(outputError(o.report(s.out, site)), o.saveReport(site))
 }
 
 // report prints what the hosts saw, for people or for a test that reads it.
 func (o *siteOptions) report(w io.Writer, site *testsite.Site) error {
 	r := site.Report()
 	if o.asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(&r)
+		return encodeReport(w, &r)
 	}
 	return r.WriteTable(w)
 }

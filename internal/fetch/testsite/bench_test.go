@@ -5,6 +5,9 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // BenchmarkPage is the cost of generating one page of a full-sized site.
@@ -61,3 +64,29 @@ type discard struct{ header http.Header }
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
+
+// BenchmarkGate is a decision of each kind of limiter, with what it releases. Half of the
+// requests are refused.
+func BenchmarkGate(b *testing.B) {
+	for name, limits := range map[string][]Limiter{
+		"leaky-bucket":       {{Kind: kindLeaky, Rate: 1000, Burst: 10}},
+		"token-bucket":       {{Kind: kindToken, Rate: 1000, Burst: 10}},
+		"fixed-window":       {{Kind: kindFixed, Requests: 1000, Window: time.Second}},
+		"sliding-window":     {{Kind: kindSliding, Requests: 1000, Window: time.Second}},
+		"sliding-window-log": {{Kind: kindLog, Requests: 1000, Window: time.Second}},
+		"concurrency":        {{Kind: kindSlots, Concurrent: 10}},
+		"three":              {{Kind: kindToken, Rate: 1000, Burst: 10}, {Kind: kindLog, Requests: 1000, Window: time.Second}, {Kind: kindSlots, Concurrent: 10}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			g := gateOf(b, Host{Limits: limits})
+			now := clock.Instant(0)
+			b.ReportAllocs()
+			for b.Loop() {
+				now = now.Add(500 * time.Microsecond)
+				if g.admit(now).ok {
+					g.release()
+				}
+			}
+		})
+	}
+}

@@ -12,7 +12,7 @@ type Config struct {
 	// Seed is what everything is drawn from. Zero is a seed like any other.
 	Seed uint64 `yaml:"seed,omitempty"`
 	// Base is the address of the first host, in 127.0.0.0/8; every further host has
-	// the next address. Empty means 127.0.1.1.
+	// the next address, but see Host.OneAddress. Empty means 127.0.1.1.
 	Base string `yaml:"base,omitempty"`
 	// Port is the port of every host, 0 to 65535. Zero means one that is free.
 	Port int `yaml:"port,omitempty"`
@@ -70,8 +70,22 @@ type Host struct {
 
 	// Latency is the time an answer takes. Zero means none.
 	Latency Latency `yaml:"latency,omitempty"`
-	// Limit is what the host allows. Zero means everything.
+	// OneAddress puts the Count hosts of this kind on one address, each on a port of its
+	// own from the site's port on. Limits, Load, Day and Ban are then those of the address:
+	// all its hosts draw on them together. False means an address each.
+	OneAddress bool `yaml:"one_address,omitempty"`
+	// Limit is what the address allows, in short: the limits that are most in use. Zero
+	// means everything.
 	Limit Limit `yaml:"limit,omitempty"`
+	// Limits are further limits of the address, at most 16. A request must pass all and is
+	// charged to none otherwise. Empty means none.
+	Limits []Limiter `yaml:"limits,omitempty"`
+	// Load is how the address slows down when much is asked of it. Zero means never.
+	Load Load `yaml:"load,omitempty"`
+	// Day is how limits and load change with the time of day. Zero means that they do not.
+	Day Day `yaml:"day,omitempty"`
+	// Ban is what becomes of clients that are refused too often. Zero means nothing.
+	Ban Ban `yaml:"ban,omitempty"`
 	// Refusal is how the host says "not now". Zero means 429 without Retry-After.
 	Refusal Refusal `yaml:"refusal,omitempty"`
 	// Script answers the first page requests; it is followed by normal service.
@@ -114,8 +128,8 @@ type Latency struct {
 	FastRoot bool `yaml:"fast_root,omitempty"`
 }
 
-// Limit is what a host allows, robots.txt included. What is set applies together:
-// a request must pass all of it and is charged to none otherwise.
+// Limit is what an address allows, robots.txt included. What is set applies together:
+// a request must pass all of it and is charged to none otherwise. [Limiter] has more kinds.
 type Limit struct {
 	// Rate is requests per second by the law of nginx's limit_req (GCRA), 0.001
 	// to one million. Zero means no limit by rate.
@@ -136,14 +150,25 @@ type Limit struct {
 
 // Refusal is how a host says "not now".
 type Refusal struct {
-	// Status answers a request over the limit: 429 or 503. Zero means 429.
+	// Status answers a request over the limit, 400 to 599. Zero means 429.
 	Status int `yaml:"status,omitempty"`
-	// RetryAfter goes with every refusal, be it by limit, script or outage: none,
-	// seconds or http-date. Empty means none.
+	// RetryAfter goes with every refusal, be it by limit, script or outage: none, seconds,
+	// a date in one of the three forms of HTTP (http-date, rfc850, asctime), or nonsense:
+	// past (a date that is over), absurd (three thousand years) or garbage (no number and
+	// no date). Nonsense asks for nothing that could be kept, and is not held against those
+	// who come all the same. Empty means none.
 	RetryAfter string `yaml:"retry_after,omitempty"`
-	// Wait is what Retry-After asks for, rounded up to whole seconds, 0 to 24h; it is
-	// refused without RetryAfter. Zero means the time until the host would answer again, where it knows, or 1s.
+	// Wait is what Retry-After asks for, rounded up to whole seconds, or how long ago the
+	// past date is, 0 to 24h; it is refused where there is nothing to ask for. Zero means
+	// the time until the host would answer again, where it knows, or 1s; an hour ago.
 	Wait time.Duration `yaml:"wait,omitempty"`
+	// Headers tell the quota with every answer that the limits have seen: none, legacy
+	// (X-RateLimit-Limit, -Remaining, -Reset with seconds) or ietf (RateLimit,
+	// RateLimit-Policy). They are about Host.Limits alone. Empty means none.
+	Headers string `yaml:"headers,omitempty"`
+	// Body is the text of a refusal by limit, at most 64 KiB. Empty means a line with the
+	// status.
+	Body string `yaml:"body,omitempty"`
 }
 
 // Flaky fails page requests at random.

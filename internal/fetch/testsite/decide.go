@@ -24,10 +24,12 @@ type verdict struct {
 	act        action
 	status     int
 	retryAfter string // the header; empty means none
+	refused    bool   // by a limit, which has a body of its own
 	delay      time.Duration
 	until      clock.Instant
-	admitted   bool // by the limiter, which must be told of the end
-	robots     bool // what follows is the host's word on robots.txt
+	quota      *quota // for the headers; nil: none
+	admitted   bool   // by the gate, which must be told of the end
+	robots     bool   // what follows is the host's word on robots.txt
 }
 
 // decideLocked goes through the reasons not to serve in the order that the package
@@ -44,11 +46,10 @@ func (h *host) decideLocked(now clock.Instant, t target) verdict {
 	if status := h.script.next(); status != http.StatusOK {
 		return h.statusLocked(now, status, unknown)
 	}
-	if ok, ready := h.lim.admit(now); !ok {
-		return h.statusLocked(now, h.cfg.Refusal.Status, ready)
+	v, ok := h.enterLocked(now, h.latency(t, n))
+	if ok {
+		h.fail(&v, n)
 	}
-	v := verdict{admitted: true, delay: h.latency(t, n)}
-	h.fail(&v, n)
 	return v
 }
 
@@ -56,17 +57,39 @@ func (h *host) decideLocked(now clock.Instant, t target) verdict {
 // robots.txt rightly stays away, and that is a scenario to be asked for by name
 // (Robots.Status), not one to be thrown in by chance.
 func (h *host) decideRobotsLocked(now clock.Instant, t target) verdict {
-	if ok, ready := h.lim.admit(now); !ok {
-		return h.statusLocked(now, h.cfg.Refusal.Status, ready)
+	v, ok := h.enterLocked(now, h.latency(t, 0))
+	if !ok {
+		return v
 	}
 	r := &h.cfg.Robots
-	v := verdict{delay: h.latency(t, 0)}
 	if r.Status != 0 && (r.Times == 0 || h.answers < r.Times) {
-		v = h.statusLocked(now, r.Status, unknown)
+		said := h.statusLocked(now, r.Status, unknown)
+		v.act, v.status, v.retryAfter = said.act, said.status, said.retryAfter
 	}
 	h.answers++
-	v.admitted, v.robots = true, true
+	v.robots = true
 	return v
+}
+
+// enterLocked asks the gate. If it does not let the request in, the verdict is final.
+func (h *host) enterLocked(now clock.Instant, latency time.Duration) (v verdict, ok bool) {
+	if h.gate == nil {
+		return verdict{delay: latency}, true
+	}
+	p := h.gate.admit(now)
+	switch {
+	case p.banned:
+		h.rec.banned++
+		return h.cfg.Ban.verdict(), false
+	case !p.ok:
+		v := h.refuseLocked(now, h.cfg.Refusal.Status, p.ready)
+		v.quota, v.refused = p.quota, true
+		return v, false
+	}
+	if p.factor != 1 {
+		latency = time.Duration(float64(latency) * p.factor)
+	}
+	return verdict{admitted: true, delay: p.delay + latency, quota: p.quota}, true
 }
 
 // fail makes v a failure if page request n is one that fails.
@@ -101,40 +124,23 @@ func (h *host) outageVerdictLocked(now clock.Instant, o *Outage) verdict {
 	return h.statusLocked(now, http.StatusServiceUnavailable, o.end())
 }
 
-// statusLocked answers with a status. 429 and 503 are refusals: they are counted as
-// such and carry the Retry-After that the host gives. ready is when the host will
-// answer again, or unknown.
+// statusLocked answers with a status. 429 and 503 are refusals, whoever gives them.
 func (h *host) statusLocked(now clock.Instant, status int, ready clock.Instant) verdict {
-	v := verdict{act: actStatus, status: status}
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
-		return v
+		return verdict{act: actStatus, status: status}
 	}
+	return h.refuseLocked(now, status, ready)
+}
+
+// refuseLocked is a refusal, which is counted as such and carries the Retry-After that the
+// host gives. ready is when the host will answer again, or unknown.
+func (h *host) refuseLocked(now clock.Instant, status int, ready clock.Instant) verdict {
+	v := verdict{act: actStatus, status: status}
 	var until clock.Instant
 	v.retryAfter, until = h.cfg.Refusal.retryAfter(h.site.epoch, now, ready)
 	h.rec.refuse(now, until, h.site.cfg.Grace)
+	if status >= http.StatusInternalServerError {
+		h.rec.unavailable++
+	}
 	return v
-}
-
-// retryAfter is the header of a refusal at now and the instant it speaks of: now if
-// there is none. It is written here and not by the code that the crawler reads it
-// with: a judge must not share the mistakes of whom it judges. Both forms have whole seconds only, so the wait is rounded up: a
-// client that honours it to the letter must not come too early.
-func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header string, until clock.Instant) {
-	wait := r.Wait
-	if wait == 0 {
-		wait = time.Second
-		if ready != unknown {
-			wait = ready.Sub(now)
-		}
-	}
-	switch r.RetryAfter {
-	case retrySeconds:
-		seconds := (wait + time.Second - 1) / time.Second
-		return strconv.Itoa(int(seconds)), now.Add(seconds * time.Second)
-	case retryDate:
-		// Adding a second less a nanosecond before the cut rounds up.
-		date := epoch.Add(time.Duration(now) + wait + time.Second - 1).Truncate(time.Second).UTC()
-		return date.Format(http.TimeFormat), clock.Instant(date.Sub(epoch))
-	}
-	return "", now
 }

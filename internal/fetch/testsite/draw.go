@@ -19,6 +19,7 @@ const (
 	streamRedirect
 	streamLatency
 	streamFlaky
+	streamLoad
 )
 
 // newDraw is the stream of the n-th thing of a kind on a host. The two rounds in

@@ -51,6 +51,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer does what was decided and says how it went. It touches no state of the
 // host, so it may take as long as the verdict says.
 func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, v verdict) ending {
+	h.cfg.Refusal.setQuota(w.Header(), v.quota)
 	switch v.act {
 	case actReset:
 		return ending{how: endReset}
@@ -60,6 +61,9 @@ func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, v verdic
 	case actStatus:
 		if v.retryAfter != "" {
 			w.Header().Set("Retry-After", v.retryAfter)
+		}
+		if v.refused && h.cfg.Refusal.Body != "" {
+			return h.send(w, r, v.status, "text/plain; charset=utf-8", []byte(h.cfg.Refusal.Body), 0)
 		}
 		return h.plain(w, r, v.status)
 	}

@@ -21,11 +21,12 @@ type host struct {
 	cfg    Host // with defaults; never changes after New
 	addr   netip.Addr
 	seed   uint64
+	port   int    // above that of the site, on an address of several hosts
+	gate   *gate  // of the address; nil: nothing is limited
 	robots []byte // what robots.txt says
 	urls   int    // with content, and not disallowed
 
 	mu       sync.Mutex // guards what follows
-	lim      limiter
 	script   script
 	outages  []Outage // those not yet over
 	numbered int      // page requests outside of outages so far
@@ -33,13 +34,13 @@ type host struct {
 	rec      record
 }
 
-func newHost(s *Site, index int, cfg Host, addr netip.Addr) *host {
+func newHost(s *Site, index int, p place, addr netip.Addr) *host {
+	cfg := p.Host
 	d := newDraw(s.cfg.Seed, 0, index)
 	h := &host{
-		site: s, index: index, cfg: cfg, addr: addr,
+		site: s, index: index, cfg: cfg, addr: addr, port: p.port,
 		seed:    d.next(),
 		robots:  []byte(cfg.Robots.text()),
-		lim:     newLimiter(cfg.Limit),
 		script:  script{steps: cfg.Script},
 		outages: cfg.Outages,
 		rec:     newRecord(cfg.Pages + cfg.Media + cfg.Private),
@@ -181,8 +182,8 @@ func (h *host) finish(t target, v verdict, e ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rec.open--
-	if v.admitted {
-		h.lim.release()
+	if v.admitted && h.gate != nil {
+		h.gate.release()
 	}
 	h.rec.bytes += e.bytes
 	switch e.how {

@@ -1,7 +1,6 @@
 package testsite
 
 import (
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -29,12 +28,10 @@ type limiter struct {
 	open       int
 }
 
-// newLimiter rounds the interval to a nanosecond, which is an error of one request
-// in a billion at one request per second, and of one in a thousand at a million.
 func newLimiter(cfg Limit) limiter {
 	l := limiter{window: cfg.Window, requests: cfg.Requests, concurrent: cfg.Concurrent}
 	if cfg.Rate > 0 {
-		l.interval = time.Duration(math.Round(float64(time.Second) / cfg.Rate))
+		l.interval = interval(cfg.Rate)
 		l.tolerance = time.Duration(cfg.Burst) * l.interval
 	}
 	return l
@@ -44,25 +41,27 @@ func newLimiter(cfg Limit) limiter {
 // open request may end at any time.
 const unknown clock.Instant = -1
 
-// admit decides a request at now. If it is refused, ready is when one would next be
-// admitted, or unknown. An admitted request must be released when it is over.
-func (l *limiter) admit(now clock.Instant) (ok bool, ready clock.Instant) {
+// check reports whether a request at now would be admitted, and if not, when one would be,
+// or unknown. It charges nothing.
+func (l *limiter) check(now clock.Instant) (ok bool, ready clock.Instant) {
 	if l.window > 0 && int64(now)/int64(l.window) != l.current {
 		l.current, l.used = int64(now)/int64(l.window), 0
 	}
-	ready = l.ready(now)
 	if l.concurrent > 0 && l.open >= l.concurrent {
 		return false, unknown
 	}
-	if ready > now {
-		return false, ready
-	}
+	ready = l.ready(now)
+	return ready <= now, ready
+}
+
+// take charges a request that check has just let through. It must be released when it
+// is over.
+func (l *limiter) take(now clock.Instant) {
 	if l.interval > 0 {
 		l.tat = max(now, l.tat).Add(l.interval)
 	}
 	l.used++
 	l.open++
-	return true, now
 }
 
 // ready is when rate and window would both admit. It changes nothing.
@@ -79,16 +78,3 @@ func (l *limiter) ready(now clock.Instant) clock.Instant {
 
 // release tells that an admitted request is over.
 func (l *limiter) release() { l.open-- }
-
-// perSecond is the rate the limit allows in the long run, or 0 if that is not
-// bounded by time.
-func (l *Limit) perSecond() float64 {
-	rate := l.Rate
-	if l.Requests > 0 {
-		byWindow := float64(l.Requests) / l.Window.Seconds()
-		if rate == 0 || byWindow < rate {
-			rate = byWindow
-		}
-	}
-	return rate
-}

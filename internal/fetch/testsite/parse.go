@@ -3,6 +3,7 @@ package testsite
 import (
 	"bytes"
 	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,55 +16,112 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parse reads a site from YAML. It is strict: an unknown or repeated field, a value
-// of the wrong type or out of range, and a second document are errors, which name
-// the line, the path of the value (hosts[2].limit.rate) and what to write instead.
-// Defaults are left to [New].
+// Parse reads a site from YAML or JSON: a file that begins with a brace is JSON. It is
+// strict: an unknown or repeated field, a value of the wrong type or out of range, and a
+// second document are errors, which name the line, the path of the value
+// (hosts[2].limit.rate) and what to write instead. They are told all at once, one per
+// line. Defaults are left to [New].
 func Parse(data []byte) (Config, error) {
 	var cfg Config
+	root, err := document(data)
+	if err != nil {
+		return Config{}, err
+	}
+	var d decoder
+	d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
+	if err := d.with(cfg.validate()); err != nil {
+		return Config{}, err
+	}
+	return cfg, nil
+}
+
+// document is the one value that the file has.
+func document(data []byte) (*yaml.Node, error) {
+	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) > 0 && text[0] == '{' && json.Valid(data) {
+		return jsonDocument(data)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return Config{}, errors.New("the site file is empty; write at least hosts: [{pages: 20}]")
+			return nil, errors.New("the site file is empty; write at least hosts: [{pages: 20}]")
 		}
-		return Config{}, fmt.Errorf("read the site file: %w", err)
+		return nil, fmt.Errorf("read the site file: %w", err)
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return Config{}, errors.New("the site file has a second document; keep one")
+		return nil, errors.New("the site file has a second document; keep one")
 	}
-	if err := decode(doc.Content[0], reflect.ValueOf(&cfg).Elem(), ""); err != nil {
-		return Config{}, err
-	}
-	return cfg, cfg.validate()
+	return doc.Content[0], nil
 }
 
-// decode is here because the YAML package's own strict mode names a line and a Go
-// type, and people look for a path. It stops at the first error: the next one is
-// often a consequence of it.
-func decode(n *yaml.Node, v reflect.Value, path string) error {
+// decoder is here because the YAML package's own strict mode names a line and a Go type,
+// and people look for a path.
+type decoder struct{ faults []fault }
+
+// fault is one thing wrong with a file.
+type fault struct {
+	// below is the path under which what validate finds may be a consequence of this: a
+	// value that could not be read is missed by those that go with it.
+	below string
+	err   error
+}
+
+func (d *decoder) fail(below string, err error) { d.faults = append(d.faults, fault{below, err}) }
+
+// with is all faults and those problems of validate that are no consequence of them.
+func (d *decoder) with(problems error) error {
+	if len(d.faults) == 0 {
+		return problems
+	}
+	var all []error
+	for _, f := range d.faults {
+		all = append(all, f.err)
+	}
+	if problems != nil {
+		for line := range strings.Lines(problems.Error()) {
+			if line = strings.TrimSuffix(line, "\n"); !d.explains(line) {
+				all = append(all, errors.New(line))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (d *decoder) explains(problem string) bool {
+	return slices.ContainsFunc(d.faults, func(f fault) bool { return strings.HasPrefix(problem, f.below) })
+}
+
+// decode sets v to what n says, and notes what is wrong with it.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias // cannot recurse for ever: our types are of finite depth
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return nil
+		return
 	}
 	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok && n.Kind == yaml.ScalarNode {
 		if err := u.UnmarshalText([]byte(n.Value)); err != nil {
-			return fmt.Errorf("%s: line %d: %w", path, n.Line, err)
+			d.fail(path, fmt.Errorf("%s: line %d: %w", path, n.Line, err))
 		}
-		return nil
+		return
 	}
-	switch v.Kind() {
-	case reflect.Struct:
-		return decodeStruct(n, v, path)
-	case reflect.Slice:
-		return decodeSlice(n, v, path)
+	switch {
+	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+		d.decodeStruct(n, v, path)
+	case v.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+		d.decodeSlice(n, v, path)
+	case n.Kind != yaml.ScalarNode || v.Kind() == reflect.Struct || v.Kind() == reflect.Slice || rounds(n, v) || n.Decode(v.Addr().Interface()) != nil:
+		d.fail(parent(path), mismatch(n, v.Type(), path))
 	}
-	if n.Kind != yaml.ScalarNode || rounds(n, v) || n.Decode(v.Addr().Interface()) != nil {
-		return mismatch(n, v.Type(), path)
+}
+
+// parent is the mapping that a field is in, or path itself at the top of the file: there,
+// fields do not go together.
+func parent(path string) string {
+	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
+		return path[:dot]
 	}
-	return nil
+	return path
 }
 
 // rounds reports whether a fraction is meant for a whole number: the YAML package
@@ -74,47 +132,38 @@ func rounds(n *yaml.Node, v reflect.Value) bool {
 
 // decodeStruct lists the fields that exist when it meets one that does not: that is
 // the manual where it is needed.
-func decodeStruct(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Kind != yaml.MappingNode {
-		return mismatch(n, v.Type(), path)
-	}
+func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	var seen []string
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		at := strings.TrimPrefix(path+"."+key.Value, ".")
 		field, ok := fieldByTag(v, key.Value)
 		if !ok {
-			return fmt.Errorf("%s: line %d: there is no such field; the fields here are %s",
-				at, key.Line, strings.Join(tags(v.Type()), ", "))
+			names := tags(v.Type())
+			d.fail(at, fmt.Errorf("%s: line %d: there is no such field%s; the fields here are %s",
+				at, key.Line, meant(key.Value, names), strings.Join(names, ", ")))
+			continue
 		}
 		if slices.Contains(seen, key.Value) {
-			return fmt.Errorf("%s: line %d: it is set twice; keep one", at, key.Line)
+			d.fail(at, fmt.Errorf("%s: line %d: it is set twice; keep one", at, key.Line))
+			continue
 		}
 		seen = append(seen, key.Value)
-		if err := decode(n.Content[i+1], field, at); err != nil {
-			return err
-		}
+		d.decode(n.Content[i+1], field, at)
 	}
-	return nil
 }
 
 // decodeSlice leaves an empty list nil: it means the same, and then a Config that is
 // written and read back is equal.
-func decodeSlice(n *yaml.Node, v reflect.Value, path string) error {
-	if n.Kind != yaml.SequenceNode {
-		return mismatch(n, v.Type(), path)
-	}
+func (d *decoder) decodeSlice(n *yaml.Node, v reflect.Value, path string) {
 	if len(n.Content) == 0 {
-		return nil
+		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
-		if err := decode(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i)); err != nil {
-			return err
-		}
+		d.decode(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i))
 	}
 	v.Set(list)
-	return nil
 }
 
 // mismatch says what was found where, and what would have been right.

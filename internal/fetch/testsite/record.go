@@ -17,6 +17,9 @@ type record struct {
 	hangs    int64
 	left     int64 // the client went away before its answer
 	refusals int64
+	// of refusals: with a status of 5xx
+	unavailable int64
+	banned      int64 // came during a ban
 
 	open, maxOpen int
 	first, last   clock.Instant

@@ -1,10 +1,10 @@
 package testsite
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -35,12 +35,20 @@ type HostReport struct {
 	Refusals         int64 `json:"refusals"`           // 429 and 503 by limit, script, outage or robots status
 	InsideRetryAfter int64 `json:"inside_retry_after"` // arrived while a Retry-After ran
 	InFlight         int64 `json:"in_flight"`          // the same, but within Grace of the refusal that began it
+	Unavailable      int64 `json:"unavailable"`        // of Refusals, those with a status of 5xx
+
+	// RefusedPer1000 is Refusals per thousand Requests. Zero below one request.
+	RefusedPer1000 float64 `json:"refused_per_1000"`
+	Bans           int64   `json:"bans"`   // times the address shut its clients out
+	Banned         int64   `json:"banned"` // requests that came while it did; not among Refusals
 
 	MinGap  time.Duration `json:"min_gap_ns"` // between two arrivals; zero below two
 	Rate    float64       `json:"rate"`       // mean arrivals per second from first to last; zero below two
 	Peak    int           `json:"peak"`       // most arrivals in any second, seen in steps of 10ms
-	Allowed float64       `json:"allowed"`    // requests per second the limit grants; zero if unlimited
+	Allowed float64       `json:"allowed"`    // requests per second the limits grant in the long run; zero if unlimited
 	MaxOpen int           `json:"max_open"`   // most requests open at a time
+
+	Usage
 
 	URLs       int   `json:"urls"`       // with content, and not disallowed
 	Distinct   int64 `json:"distinct"`   // URLs with content served in full by GET
@@ -63,20 +71,36 @@ func (s *Site) Report() Report {
 		hr := h.report()
 		r.Hosts = append(r.Hosts, hr)
 		r.Total.add(&hr)
+		if h.port == 0 { // the hosts of one address say the same
+			r.Total.Bans += hr.Bans
+			r.Total.Usage.add(&hr.Usage)
+		}
 	}
+	r.Total.RefusedPer1000 = per1000(r.Total.Refusals, r.Total.Requests)
 	return r
+}
+
+func per1000(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 1000 * float64(part) / float64(whole)
 }
 
 // report holds the lock only to copy numbers: writing them out is the caller's time,
 // not the host's.
 func (h *host) report() HostReport {
-	hr := HostReport{Name: h.cfg.Name, URL: h.site.URL(h.index), URLs: h.urls, Allowed: h.cfg.Limit.perSecond()}
+	hr := HostReport{Name: h.cfg.Name, URL: h.site.URL(h.index), URLs: h.urls}
+	if h.gate != nil {
+		h.gate.report(&hr)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := &h.rec
 	hr.Requests, hr.Statuses, hr.Bytes = r.requests, maps.Clone(r.statuses), r.bytes
 	hr.Resets, hr.Hangs, hr.Left = r.resets, r.hangs, r.left
 	hr.Refusals, hr.InsideRetryAfter, hr.InFlight = r.refusals, r.inside, r.inFlight
+	hr.Unavailable, hr.Banned, hr.RefusedPer1000 = r.unavailable, r.banned, per1000(r.refusals, r.requests)
 	hr.MinGap, hr.Rate, hr.Peak, hr.MaxOpen = r.minGap, r.rate(), int(r.peak.peak), r.maxOpen
 	hr.Distinct, hr.Duplicates = r.distinct, r.duplicates
 	hr.Robots, hr.BeforeRobots = r.robots, r.beforeRobots
@@ -98,6 +122,8 @@ func (t *HostReport) add(h *HostReport) {
 	t.Refusals += h.Refusals
 	t.InsideRetryAfter += h.InsideRetryAfter
 	t.InFlight += h.InFlight
+	t.Unavailable += h.Unavailable
+	t.Banned += h.Banned
 	t.URLs += h.URLs
 	t.Distinct += h.Distinct
 	t.Duplicates += h.Duplicates
@@ -119,10 +145,9 @@ func (t *HostReport) ok() int64 {
 }
 
 // failed is how many ended badly without being refusals: the host's doing, or the
-// client's patience. A 404 is an answer. Every 429 is a refusal, so the rest of the
-// refusals are what part of the 503s is.
+// client's patience. A 404 is an answer.
 func (t *HostReport) failed() int64 {
-	n := t.Resets + t.Hangs + t.Left - (t.Refusals - t.Statuses[http.StatusTooManyRequests])
+	n := t.Resets + t.Hangs + t.Left - t.Unavailable
 	for status, count := range t.Statuses {
 		if status >= 500 {
 			n += count
@@ -151,7 +176,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "inside: arrived while a Retry-After ran; in flight: the same, within %v of the refusal, so probably sent before it was read\n"+
 		"pages: served / there to be served; twice: served again; violations: of disallow and of crawl-delay; seed %d, %v\n",
 		r.Grace, r.Seed, r.Elapsed.Round(time.Millisecond))
-	return err
+	return errors.Join(err, r.writeUsage(w))
 }
 
 // writeRow leaves cells empty that have no meaning in the line of sums, and writes a

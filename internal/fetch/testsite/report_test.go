@@ -50,7 +50,9 @@ func TestReportOfASequence(t *testing.T) {
 	got.Bytes = 0
 	require.Equal(t, HostReport{
 		Name: "limited", URL: "http://127.0.1.1",
-		Requests: 15, Statuses: map[int]int64{200: 8, 404: 2, 429: 5},
+		Requests: 15, Statuses: map[int]int64{200: 8, 404: 2, 429: 5}, RefusedPer1000: 1000 * 5.0 / 15,
+		// From 0 to 20s, two a second and two at once.
+		Usage:    Usage{Limits: "leaky-bucket 2/s", Admitted: 10, Possible: 42, UsedShare: 10.0 / 42, Slice: 10 * time.Second},
 		Refusals: 5, InFlight: 2, InsideRetryAfter: 2,
 		MinGap: 0, Rate: 14.0 / 20, Peak: 5, Allowed: 2, MaxOpen: 1,
 		URLs: 5, Distinct: 6, Duplicates: 1,
@@ -129,7 +131,7 @@ func TestReportJSONAndTable(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, report.WriteTable(&out))
 	lines := strings.Split(out.String(), "\n")
-	require.Len(t, lines, 7)
+	require.Len(t, lines, 13)
 	require.Equal(t, strings.Fields("host requests ok refused inside in flight 5xx/lost avg/s peak/s limit/s min gap open pages twice robots violations KiB"), strings.Fields(lines[0]))
 	require.Equal(t, []string{"plain", "2", "2", "0", "0", "0", "0", "0.7", "1", "-", "1.5s", "1", "2/3", "0", "0", "0+0"}, strings.Fields(lines[1])[:16])
 	require.Equal(t, []string{"busy", "2", "0", "1", "0", "0", "1", "0.0", "2", "1", "0s", "1", "0/2", "0", "0", "0+0", "0"}, strings.Fields(lines[2]))

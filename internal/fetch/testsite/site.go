@@ -38,7 +38,8 @@ type Site struct {
 // are counted from here. It opens nothing. An error names the field and what to
 // write instead.
 func New(cfg Config) (*Site, error) {
-	if err := cfg.validate(); err != nil {
+	err := cfg.validate()
+	if err != nil {
 		return nil, err
 	}
 	cfg.Base = cmp.Or(cfg.Base, defaultBase)
@@ -53,11 +54,19 @@ func New(cfg Config) (*Site, error) {
 	s.port.Store(int32(cfg.Port))
 	s.buffers.New = func() any { return new([]byte) }
 	addr := netip.MustParseAddr(cfg.Base) // validate has parsed it
-	for i, hc := range expand(cfg.Hosts) {
-		s.hosts = append(s.hosts, newHost(s, i, hc, addr))
-		addr = addr.Next()
-	}
 	s.epoch = s.clk.Now()
+	for i, p := range expand(cfg.Hosts) {
+		if i > 0 && p.port == 0 {
+			addr = addr.Next()
+		}
+		h := newHost(s, i, p, addr)
+		if p.port > 0 {
+			h.gate = s.hosts[i-1].gate
+		} else if h.gate, err = newGate(s, p.Host, addr, h.seed); err != nil {
+			return nil, fmt.Errorf("host %s: %w", p.Name, err)
+		}
+		s.hosts = append(s.hosts, h)
+	}
 	return s, nil
 }
 
@@ -75,7 +84,7 @@ func (s *Site) Handler(host int) http.Handler { return s.hosts[host] }
 func (s *Site) Addrs() []netip.AddrPort {
 	addrs := make([]netip.AddrPort, len(s.hosts))
 	for i, h := range s.hosts {
-		addrs[i] = netip.AddrPortFrom(h.addr, uint16(s.port.Load()))
+		addrs[i] = netip.AddrPortFrom(h.addr, uint16(s.portOf(h)))
 	}
 	return addrs
 }
@@ -83,11 +92,21 @@ func (s *Site) Addrs() []netip.AddrPort {
 // URL is the origin of one host, without a slash at its end, and without a port
 // until Listen has found one. It panics if there is no such host.
 func (s *Site) URL(host int) string {
-	origin := "http://" + s.hosts[host].addr.String()
-	if port := s.port.Load(); port != 0 && port != 80 {
-		origin += ":" + strconv.Itoa(int(port))
+	h := s.hosts[host]
+	origin := "http://" + h.addr.String()
+	if port := s.portOf(h); port != 0 && port != 80 {
+		origin += ":" + strconv.Itoa(port)
 	}
 	return origin
+}
+
+// portOf is the port of a host, or 0 until Listen has found one.
+func (s *Site) portOf(h *host) int {
+	port := int(s.port.Load())
+	if port == 0 {
+		return 0
+	}
+	return port + h.port
 }
 
 // URLs are the home pages of all hosts, in order: the seeds of a crawl. Like those
@@ -121,11 +140,12 @@ func (s *Site) Listen() error {
 	return err
 }
 
-// listenLocked opens all listeners on one port: that of the first if port is 0.
+// listenLocked opens all listeners on one port, that of the first if port is 0, and
+// those after the first of an address on the ports above.
 func (s *Site) listenLocked(port int) error {
 	var open []net.Listener
 	for _, h := range s.hosts {
-		ln, err := s.cfg.Listen(net.JoinHostPort(h.addr.String(), strconv.Itoa(port)))
+		ln, err := s.cfg.Listen(net.JoinHostPort(h.addr.String(), strconv.Itoa(port+h.port)))
 		if err != nil {
 			closeAll(open)
 			return fmt.Errorf("listen for host %d of %d: %w (some systems answer on 127.0.0.1 alone: "+

@@ -24,22 +24,33 @@ const (
 // The bounds keep a slip of the pen in a file from taking the machine down: one
 // listener per host, one bit per page, one buffer per page being written.
 const (
-	maxHosts   = 10_000
-	maxPages   = 10_000_000
-	maxItems   = 1_000_000
-	maxLinks   = 1000
-	maxFanout  = 10_000
-	maxText    = 16 << 20
-	maxSteps   = 1000
-	maxLatency = 10 * time.Minute
-	maxWait    = 24 * time.Hour
-	maxOutage  = 10_000 * time.Hour
+	maxHosts = 10_000
+	// maxPerAddress leaves the system's range of free ports room for other programs.
+	maxPerAddress = 1000
+	maxPages      = 10_000_000
+	maxItems      = 1_000_000
+	maxLinks      = 1000
+	maxFanout     = 10_000
+	maxText       = 16 << 20
+	maxSteps      = 1000
+	maxLatency    = 10 * time.Minute
+	maxWait       = 24 * time.Hour
+	maxOutage     = 10_000 * time.Hour
+	maxLimits     = 16
+	maxBody       = 64 << 10
 )
 
 // The words of the file, each once.
 const (
 	distFixed, distUniform, distLognormal = "fixed", "uniform", "lognormal"
 	retryNone, retrySeconds, retryDate    = "none", "seconds", "http-date"
+	retryRFC850, retryAsctime, retryPast  = "rfc850", "asctime", "past"
+	retryAbsurd, retryGarbage             = "absurd", "garbage"
+	headersNone, headersLegacy            = "none", "legacy"
+	headersIETF, modeDrop                 = "ietf", "drop"
+	kindLeaky, kindToken                  = "leaky-bucket", "token-bucket"
+	kindFixed, kindSliding                = "fixed-window", "sliding-window"
+	kindLog, kindSlots                    = "sliding-window-log", "concurrency"
 	modeRefuse, modeStatus, modeHang      = "refuse", "status", "hang"
 	modeReset, modeClose                  = "reset", "close-listener"
 	kindReset                             = "reset"
@@ -49,25 +60,44 @@ const (
 // blamed for what it does there. So every value is checked, and so is every field
 // that would be ignored for want of another one.
 
-// validate reports the first value that is out of bounds, by its path in the file,
-// with what to write instead. It looks at the values as written, before defaults.
+// validate reports every value that is out of bounds, by its path in the file, with what
+// to write instead, in the order of the file's fields. It looks at the values as written,
+// before defaults.
 func (c *Config) validate() error {
 	if len(c.Hosts) == 0 {
 		return errors.New("hosts: there are none; list at least one, such as hosts: [{pages: 20}]")
 	}
-	total := 0
+	var errs []error
+	total, addresses, ports := 0, 0, 1
 	for i := range c.Hosts {
-		if err := c.Hosts[i].validate(fmt.Sprintf("hosts[%d]", i)); err != nil {
-			return err
+		h := &c.Hosts[i]
+		errs = append(errs, h.validate(fmt.Sprintf("hosts[%d]", i)))
+		total += max(1, h.Count)
+		if h.OneAddress {
+			addresses++
+			ports = max(ports, h.Count)
+		} else {
+			addresses += max(1, h.Count)
 		}
-		total += max(1, c.Hosts[i].Count)
 	}
-	return cmp.Or(
-		within("hosts (counted)", total, 1, maxHosts),
+	counted := within("hosts (counted)", total, 1, maxHosts)
+	errs = append(errs, counted,
 		within("port", c.Port, 0, 65535),
 		within("grace", c.Grace, 0, 10*time.Second),
-		checkBase(c.Base, total),
+		checkPorts(c.Port, ports),
 	)
+	if counted == nil {
+		errs = append(errs, checkBase(c.Base, addresses))
+	}
+	return errors.Join(errs...)
+}
+
+// checkPorts makes sure that hosts on one address find ports above the site's.
+func checkPorts(port, n int) error {
+	if n > maxPerAddress || port <= 65535 && port+n-1 > 65535 {
+		return fmt.Errorf("hosts: %d on one address need as many ports from %d on, and no more than %d may; use a lower count or port", n, port, maxPerAddress)
+	}
+	return nil
 }
 
 // checkBase makes sure that n addresses from base on are loopback addresses: a test
@@ -86,10 +116,10 @@ func checkBase(base string, n int) error {
 	return nil
 }
 
-// validate goes through the fields in the order of the struct, so that the first
-// error is the topmost one in a file written in that order.
+// validate goes through the fields in the order of the struct, which is the one that
+// files are written in.
 func (h *Host) validate(path string) error {
-	return cmp.Or(
+	return errors.Join(
 		checkName(path+".name", h.Name),
 		within(path+".count", h.Count, 0, maxHosts),
 		within(path+".pages", h.Pages, 0, maxPages),
@@ -102,7 +132,12 @@ func (h *Host) validate(path string) error {
 		within(path+".private", h.Private, 0, maxItems),
 		h.Size.validate(path+".size"),
 		h.Latency.validate(path+".latency"),
+		h.checkAddress(path),
 		h.Limit.validate(path+".limit"),
+		checkLimits(path+".limits", h.Limits),
+		h.Load.validate(path+".load"),
+		h.Day.validate(path+".day"),
+		h.Ban.validate(path+".ban"),
 		h.Refusal.validate(path+".refusal"),
 		checkScript(path+".script", h.Script),
 		h.Flaky.validate(path+".flaky"),
@@ -122,7 +157,7 @@ func checkName(path, name string) error {
 
 // validate leaves Min alone when Max is zero: that means "all of one size".
 func (s Size) validate(path string) error {
-	err := cmp.Or(within(path+".min", s.Min, 0, maxText), within(path+".max", s.Max, 0, maxText))
+	err := errors.Join(within(path+".min", s.Min, 0, maxText), within(path+".max", s.Max, 0, maxText))
 	if err == nil && s.Max > 0 && s.Min > s.Max {
 		return fmt.Errorf("%s: min %d is above max %d; swap them", path, s.Min, s.Max)
 	}
@@ -134,7 +169,7 @@ func (l *Latency) validate(path string) error {
 	if l.Dist == distLognormal {
 		widest = 2 // beyond it, half of all draws lie outside of a quarter to four times the median
 	}
-	err := cmp.Or(
+	err := errors.Join(
 		within(path+".typical", l.Typical, 0, maxLatency),
 		oneOf(path+".dist", l.Dist, "", distFixed, distUniform, distLognormal),
 		within(path+".spread", l.Spread, 0, widest),
@@ -150,7 +185,7 @@ func (l *Latency) validate(path string) error {
 // once a burst is multiplied with it; one request in a quarter of an hour is slow
 // enough.
 func (l *Limit) validate(path string) error {
-	err := cmp.Or(
+	err := errors.Join(
 		within(path+".rate", l.Rate, 0, 1e6),
 		within(path+".burst", l.Burst, 0, maxItems),
 		within(path+".requests", l.Requests, 0, 1e9),
@@ -171,62 +206,63 @@ func (l *Limit) validate(path string) error {
 }
 
 func (r *Refusal) validate(path string) error {
-	err := cmp.Or(
-		oneOf(path+".status", r.Status, 0, 429, 503),
-		oneOf(path+".retry_after", r.RetryAfter, "", retryNone, retrySeconds, retryDate),
+	err := errors.Join(
+		status(path+".status", r.Status),
+		oneOf(path+".retry_after", r.RetryAfter, "", retryNone, retrySeconds, retryDate, retryRFC850, retryAsctime, retryPast, retryAbsurd, retryGarbage),
 		within(path+".wait", r.Wait, 0, maxWait),
+		oneOf(path+".headers", r.Headers, "", headersNone, headersLegacy, headersIETF),
+		within(path+".body (bytes)", len(r.Body), 0, maxBody),
 	)
-	if err == nil && r.Wait > 0 && cmp.Or(r.RetryAfter, retryNone) == retryNone {
-		return fmt.Errorf("%s.wait: it has no meaning without Retry-After; set %s.retry_after to seconds or http-date", path, path)
+	without := []string{"", retryNone, retryAbsurd, retryGarbage}
+	if err == nil && r.Wait > 0 && slices.Contains(without, r.RetryAfter) {
+		return fmt.Errorf("%s.wait: it has no meaning without a Retry-After that speaks of it; set %s.retry_after to seconds or http-date", path, path)
 	}
 	return err
 }
 
 // checkScript allows no 3xx: redirects are pages of their own, see Host.Redirects.
 func checkScript(path string, steps []Step) error {
+	errs := []error{within(path+" (steps)", len(steps), 0, maxSteps)}
 	for i, s := range steps {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if s.Status != 200 && (s.Status < 400 || s.Status > 599) {
-			return fmt.Errorf("%s: %d is no status of a script; use 200 or 400 to 599", at, s.Status)
+			errs = append(errs, fmt.Errorf("%s: %d is no status of a script; use 200 or 400 to 599", at, s.Status))
 		}
-		if err := within(at, s.Times, -1, 1e9); err != nil {
-			return err
-		}
+		errs = append(errs, within(at, s.Times, -1, 1e9))
 	}
-	return within(path+" (steps)", len(steps), 0, maxSteps)
+	return errors.Join(errs...)
 }
 
 func (f *Flaky) validate(path string) error {
-	for i, k := range f.Kinds {
-		if err := oneOf(fmt.Sprintf("%s.kinds[%d]", path, i), k, "500", "502", "503", "504", kindReset); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(
+	errs := []error{
 		within(path+".probability", f.Probability, 0, 1),
 		within(path+".kinds (listed)", len(f.Kinds), 0, maxSteps),
-	)
+	}
+	for i, k := range f.Kinds {
+		errs = append(errs, oneOf(fmt.Sprintf("%s.kinds[%d]", path, i), k, "500", "502", "503", "504", kindReset))
+	}
+	return errors.Join(errs...)
 }
 
 // checkOutages insists on order: a host walks through its outages once, and two at
 // the same time would need a rule for which of them is meant.
 func checkOutages(path string, outages []Outage) error {
+	errs := []error{within(path+" (listed)", len(outages), 0, maxSteps)}
 	end := time.Duration(0)
 	for i := range outages {
 		o, at := &outages[i], fmt.Sprintf("%s[%d]", path, i)
-		if err := o.validate(at); err != nil {
-			return err
+		err := o.validate(at)
+		if err == nil && o.After < end {
+			err = fmt.Errorf("%s.after: %v is before the end of the outage ahead of it, %v; list them in order and apart", at, o.After, end)
 		}
-		if o.After < end {
-			return fmt.Errorf("%s.after: %v is before the end of the outage ahead of it, %v; list them in order and apart", at, o.After, end)
-		}
+		errs = append(errs, err)
 		end = o.After + o.For
 	}
-	return within(path+" (listed)", len(outages), 0, maxSteps)
+	return errors.Join(errs...)
 }
 
 func (o *Outage) validate(path string) error {
-	err := cmp.Or(
+	err := errors.Join(
 		within(path+".after", o.After, 0, maxOutage),
 		within(path+".for", o.For, time.Nanosecond, maxOutage),
 		oneOf(path+".mode", o.Mode, "", modeRefuse, modeStatus, modeHang, modeReset, modeClose),
@@ -245,26 +281,23 @@ func (o *Outage) validate(path string) error {
 // validate keeps Disallow to plain prefixes. The full rules of RFC 9309 are what the
 // crawler under test implements; a judge with the same code would share its mistakes.
 func (r *Robots) validate(path string) error {
-	for i, p := range r.Disallow {
-		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
-			return fmt.Errorf("%s.disallow[%d]: %q is no plain prefix of a path; use one such as /private/", path, i, p)
-		}
-	}
-	switch {
-	case r.Times > 0 && r.Status == 0:
-		return fmt.Errorf("%s.times: it has no meaning without a status; set %s.status", path, path)
-	case r.Status != 0:
-		if err := within(path+".status", r.Status, 400, 599); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(
+	errs := []error{
 		within(path+".disallow (listed)", len(r.Disallow), 0, maxSteps),
 		within(path+".crawl_delay", r.CrawlDelay, 0, maxWait),
 		within(path+".times", r.Times, 0, 1e9),
 		within(path+".latency", r.Latency, 0, maxLatency),
 		within(path+".text (bytes)", len(r.Text), 0, maxText),
-	)
+		status(path+".status", r.Status),
+	}
+	for i, p := range r.Disallow {
+		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
+			errs = append(errs, fmt.Errorf("%s.disallow[%d]: %q is no plain prefix of a path; use one such as /private/", path, i, p))
+		}
+	}
+	if r.Times > 0 && r.Status == 0 {
+		errs = append(errs, fmt.Errorf("%s.times: it has no meaning without a status; set %s.status", path, path))
+	}
+	return errors.Join(errs...)
 }
 
 // within is written so that a NaN, which no comparison holds for, is out of range.
@@ -301,9 +334,17 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
-// expand writes out counts: one Host per address.
-func expand(hosts []Host) []Host {
-	var all []Host
+// place is a host and how far its port is above the site's; above zero it is on the
+// address of the one before it.
+type place struct {
+	Host
+
+	port int
+}
+
+// expand writes out counts: one place per host.
+func expand(hosts []Host) []place {
+	var all []place
 	for _, h := range hosts {
 		h = h.withDefaults()
 		name := h.Name
@@ -311,7 +352,11 @@ func expand(hosts []Host) []Host {
 			if h.Count > 0 {
 				h.Name = fmt.Sprintf("%s-%d", name, i+1)
 			}
-			all = append(all, h)
+			p := place{Host: h}
+			if h.OneAddress {
+				p.port = i
+			}
+			all = append(all, p)
 		}
 	}
 	return all

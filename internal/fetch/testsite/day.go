@@ -1,0 +1,112 @@
+package testsite
+
+import (
+	"math"
+	"sort"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// daySteps is in how many steps a cosine is cut: between two of them it changes by less
+// than 4 % of its height, and a step of 24 hours is a quarter of an hour.
+const daySteps = 96
+
+// span is a part of a day in which the speed does not change.
+type span struct {
+	from   time.Duration // of the day
+	worked time.Duration // what the limiter's clock has gone since the day began
+	speed  float64
+}
+
+// day is the clock of limiters whose speed changes: it has gone the sum of all speeds so
+// far. A limiter that lives by it admits at its rate times the speed of the moment, with
+// no other change to it. All is arithmetic on instants; a nil day is one that never
+// changes, and free.
+type day struct {
+	length time.Duration
+	worked time.Duration // of a whole day
+	spans  []span
+}
+
+// newDay is nil if cfg describes no change.
+func newDay(cfg Day) *day {
+	cfg = cfg.withDefaults()
+	if cfg.Length == 0 {
+		return nil
+	}
+	d := &day{length: cfg.Length}
+	if cfg.Low > 0 {
+		for i := range daySteps {
+			angle := 2 * math.Pi * (float64(i) + 0.5) / daySteps // the middle speaks for a step
+			d.begin(cfg.Length*time.Duration(i)/daySteps, cfg.Low+(1-cfg.Low)*(1+math.Cos(angle))/2)
+		}
+	} else {
+		d.begin(0, 1)
+		for _, h := range cfg.Table {
+			d.begin(h.At, h.Speed)
+		}
+	}
+	last := d.spans[len(d.spans)-1]
+	d.worked = last.worked + scale(d.length-last.from, last.speed)
+	return d
+}
+
+// begin adds a span; one that begins where the last one does takes its place.
+func (d *day) begin(at time.Duration, speed float64) {
+	s := span{from: at, speed: speed}
+	if n := len(d.spans); n > 0 {
+		last := d.spans[n-1]
+		if last.from == at {
+			d.spans = d.spans[:n-1]
+		}
+		s.worked = last.worked + scale(at-last.from, last.speed)
+	}
+	d.spans = append(d.spans, s)
+}
+
+// scale rounds down, so that no limiter is ahead of its law.
+func scale(d time.Duration, speed float64) time.Duration { return time.Duration(float64(d) * speed) }
+
+// of is the limiter's clock at now.
+func (d *day) of(now clock.Instant) clock.Instant {
+	if d == nil {
+		return now
+	}
+	days, rest := int64(now)/int64(d.length), time.Duration(int64(now)%int64(d.length))
+	i := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest }) - 1
+	s := d.spans[i]
+	return clock.Instant(days * int64(d.worked)).Add(s.worked + scale(rest-s.from, s.speed))
+}
+
+// when is the first instant at which the limiter's clock is no earlier than at.
+func (d *day) when(at clock.Instant) clock.Instant {
+	if d == nil {
+		return at
+	}
+	days, rest := int64(at)/int64(d.worked), time.Duration(int64(at)%int64(d.worked))
+	i := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].worked > rest }) - 1
+	s := d.spans[i]
+	now := clock.Instant(days * int64(d.length)).Add(s.from + time.Duration(math.Ceil(float64(rest-s.worked)/s.speed)))
+	for d.of(now) < at { // what the two roundings left open
+		now++
+	}
+	return now
+}
+
+// speed is the share of the capacity at now.
+func (d *day) speed(now clock.Instant) float64 {
+	if d == nil {
+		return 1
+	}
+	rest := time.Duration(int64(now) % int64(d.length))
+	return d.spans[sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest })-1].speed
+}
+
+// mean is the average speed of a whole day.
+func (d *day) mean() float64 {
+	if d == nil {
+		return 1
+	}
+	return float64(d.worked) / float64(d.length)
+}

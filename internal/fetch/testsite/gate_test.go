@@ -1,0 +1,328 @@
+package testsite
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// asked is one request at an instant: what is answered, and with which Retry-After.
+type asked struct {
+	at     time.Duration
+	status string
+	wait   string
+}
+
+// limiterCase is what a host with these limits answers.
+type limiterCase struct {
+	name   string
+	limits []Limiter
+	steps  []asked
+}
+
+func (tc limiterCase) run(t *testing.T) {
+	r := newRig(t, one(Host{Limits: tc.limits, Refusal: Refusal{RetryAfter: retrySeconds}}))
+	for i, s := range tc.steps {
+		r.to(s.at)
+		rec := r.get("/")
+		require.Equal(t, s.status, fmt.Sprint(rec.Code), "step %d at %v", i, s.at)
+		require.Equal(t, s.wait, rec.Header().Get("Retry-After"), "step %d at %v", i, s.at)
+	}
+}
+
+func TestBucketsAtInstants(t *testing.T) {
+	for _, tc := range []limiterCase{
+		{"leaky bucket", []Limiter{{Kind: kindLeaky, Rate: 2, Burst: 1}}, []asked{
+			{0, "200", ""},
+			{0, "200", ""},
+			{0, "429", "1"},
+			{500*ms - 1, "429", "1"},
+			{500 * ms, "200", ""},
+			{500 * ms, "429", "1"},
+			{10 * time.Second, "200", ""},
+			{10 * time.Second, "200", ""}, // idling earns no more than the burst
+			{10 * time.Second, "429", "1"},
+		}},
+		{"token bucket", []Limiter{{Kind: kindToken, Rate: 0.5, Burst: 3}}, []asked{
+			{0, "200", ""},
+			{0, "200", ""},
+			{0, "200", ""},
+			{0, "429", "2"},
+			{2*time.Second - ms, "429", "1"},
+			{2 * time.Second, "200", ""},
+			{2 * time.Second, "429", "2"},
+		}},
+		{"token bucket by default holds a second", []Limiter{{Kind: kindToken, Rate: 2}}, []asked{
+			{0, "200", ""}, {0, "200", ""}, {0, "429", "1"}, {500 * ms, "200", ""},
+		}},
+	} {
+		t.Run(tc.name, tc.run)
+	}
+}
+
+// The windows of package admission begin with 1970 in UTC, and the rig's clock at 5.3s of a
+// minute.
+func TestWindowsAtInstants(t *testing.T) {
+	for _, tc := range []limiterCase{
+		{"fixed window", []Limiter{{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}}, []asked{
+			{4600 * ms, "200", ""}, // at 9.9s of the wall clock
+			{4650 * ms, "200", ""},
+			{4650 * ms, "429", "1"},
+			{4700 * ms, "200", ""}, // at 10s
+			{4700 * ms, "200", ""},
+			{4700 * ms, "429", "10"},
+		}},
+		{"sliding window", []Limiter{{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}}, []asked{
+			{4600 * ms, "200", ""},
+			{4600 * ms, "200", ""},
+			{4700 * ms, "429", "5"},       // both of the window before are in view
+			{9700*ms - ms, "429", "1"},    // at 15s, half of them
+			{9700 * ms, "200", ""},        // 2·½ + 1
+			{9700 * ms, "429", "5"},       // the other half goes by 20s
+			{14700*ms - 2*ms, "429", "1"}, // 19.998s
+			{14700 * ms, "200", ""},       // 20s: one of the window before in view
+			{14700 * ms, "429", "10"},     // by 30s it is gone
+		}},
+		{"sliding window log", []Limiter{{Kind: kindLog, Requests: 2, Window: 10 * time.Second}}, []asked{
+			{4600 * ms, "200", ""},
+			{5 * time.Second, "200", ""},
+			{5 * time.Second, "429", "10"},
+			{14600*ms - 1, "429", "1"},
+			{14600 * ms, "200", ""},
+			{14600 * ms, "429", "1"},
+			{15 * time.Second, "200", ""},
+		}},
+		{"two, all or none", []Limiter{{Kind: kindToken, Rate: 1, Burst: 2}, {Kind: kindLog, Requests: 3, Window: 10 * time.Second}}, []asked{
+			{0, "200", ""},
+			{0, "200", ""},
+			{0, "429", "1"}, // by the bucket, and the log is not charged
+			{time.Second, "200", ""},
+			{5 * time.Second, "429", "5"}, // by the log, and the bucket is not charged
+			{10 * time.Second, "200", ""},
+			{10 * time.Second, "200", ""},
+			{10 * time.Second, "429", "1"},
+		}},
+	} {
+		t.Run(tc.name, tc.run)
+	}
+}
+
+// gateOf is the gate of a host that is asked directly.
+func gateOf(t testing.TB, h Host) *gate {
+	t.Helper()
+	return newRig(t, one(h)).site.hosts[0].gate
+}
+
+func TestConcurrencyInGate(t *testing.T) {
+	g := gateOf(t, Host{Limits: []Limiter{{Kind: kindSlots, Concurrent: 2}, {Kind: kindToken, Rate: 1, Burst: 3}}})
+	require.True(t, g.admit(0).ok)
+	require.True(t, g.admit(0).ok)
+	require.Equal(t, unknown, g.admit(0).ready)
+	g.release()
+	require.True(t, g.admit(0).ok, "the refusal has not charged the bucket")
+	g.release()
+	require.Equal(t, clock.Instant(time.Second), g.admit(0).ready)
+	require.True(t, g.admit(clock.Instant(time.Second)).ok, "the bucket's refusal has not taken a slot")
+	require.Equal(t, unknown, g.admit(clock.Instant(time.Second)).ready)
+}
+
+// TestLeakyBucketDelay compares with limit_req without nodelay: the excess over the rate is
+// the time to wait.
+func TestLeakyBucketDelay(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		const gap = 250 * ms
+		burst := rapid.IntRange(1, 5).Draw(rt, "burst")
+		g := gateOf(t, Host{Limits: []Limiter{{Kind: kindLeaky, Rate: 4, Burst: burst, Delay: true}}})
+		var now, last, excess time.Duration // excess is kept in time
+		fresh := true
+		for i := range rapid.IntRange(1, 40).Draw(rt, "requests") {
+			now += time.Duration(rapid.IntRange(0, 400).Draw(rt, "gap")) * ms
+			next := max(0, excess-(now-last)+gap)
+			if fresh {
+				next = 0
+			}
+			ok := next <= time.Duration(burst)*gap
+			if ok {
+				excess, last, fresh = next, now, false
+			}
+			p := g.admit(clock.Instant(now))
+			if p.ok != ok || ok && p.delay != next {
+				rt.Fatalf("request %d at %v: admitted %v after %v, nginx says %v after %v", i, now, p.ok, p.delay, ok, next)
+			}
+		}
+	})
+}
+
+// A client that knows when it will be admitted, and asks then, has nearly all that is
+// called possible, and never more: of every kind, at every time of day.
+func TestPossibleIsABound(t *testing.T) {
+	days := map[string]Day{
+		"constant": {}, "cosine": {Length: 40 * time.Second, Low: 0.2},
+		"table": {Length: 30 * time.Second, Table: []Hour{{At: 5 * time.Second, Speed: 0.1}, {At: 20 * time.Second, Speed: 3}}},
+	}
+	for name, h := range map[string]Host{
+		"rate":    {Limit: Limit{Rate: 7, Burst: 3}},
+		"window":  {Limit: Limit{Requests: 30, Window: 7 * time.Second}},
+		kindLeaky: {Limits: []Limiter{{Kind: kindLeaky, Rate: 7, Burst: 3}}},
+		kindToken: {Limits: []Limiter{{Kind: kindToken, Rate: 7, Burst: 5}}},
+		kindFixed: {Limits: []Limiter{{Kind: kindFixed, Requests: 30, Window: 7 * time.Second}}},
+		kindLog:   {Limits: []Limiter{{Kind: kindLog, Requests: 30, Window: 7 * time.Second}}},
+		// Its own supposition, that the last window was used evenly, costs a greedy client
+		// nothing in the long run.
+		kindSliding: {Limits: []Limiter{{Kind: kindSliding, Requests: 30, Window: 7 * time.Second}}},
+	} {
+		for when, day := range days {
+			t.Run(name+" "+when, func(t *testing.T) {
+				h.Day = day
+				g := gateOf(t, h)
+				now, told := clock.Instant(0), false
+				for now < clock.Instant(3*time.Minute) {
+					p := g.admit(now)
+					if p.ok {
+						told = false
+						continue
+					}
+					require.False(t, told, "refused at %v, when it was said to be admitted", now)
+					now, told = p.ready, true
+				}
+				var hr HostReport
+				g.report(&hr)
+				require.LessOrEqual(t, hr.UsedShare, 1+1e-9)
+				require.Greater(t, hr.UsedShare, 0.95)
+			})
+		}
+	}
+}
+
+func TestOneAddress(t *testing.T) {
+	r := newRig(t, Config{Port: 9000, Hosts: []Host{
+		{Name: "first"},
+		{Name: "pool", Count: 3, OneAddress: true, Limits: []Limiter{{Kind: kindToken, Rate: 1, Burst: 2}}, Ban: Ban{After: 2, For: time.Minute}},
+		{Name: "last"},
+	}})
+	require.Equal(t, []string{
+		"http://127.0.1.1:9000/", "http://127.0.1.2:9000/", "http://127.0.1.2:9001/", "http://127.0.1.2:9002/", "http://127.0.1.3:9000/",
+	}, r.site.URLs())
+	var got []int
+	for _, host := range []int{1, 2, 3, 1, 2} {
+		got = append(got, r.do("GET", "/", host).Code)
+	}
+	require.Equal(t, []int{200, 200, 429, 429, 403}, got, "two tokens for all, two refusals for all")
+	report := r.site.Report()
+	require.Equal(t, report.Hosts[1].Usage, report.Hosts[3].Usage)
+	require.Equal(t, int64(2), report.Total.Admitted, "counted once")
+	require.Equal(t, int64(1), report.Total.Bans)
+	require.Equal(t, int64(1), report.Total.Banned)
+	require.Zero(t, report.Hosts[0].Usage)
+}
+
+func TestBan(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ban   Ban
+		steps []asked
+	}{
+		{"status", Ban{After: 2, Within: 10 * time.Second, For: time.Minute, Status: 418}, []asked{
+			{0, "200", ""},
+			{0, "429", "100"},
+			{11 * time.Second, "429", "89"}, // too long after the first
+			{20 * time.Second, "429", "80"}, // the second within ten seconds
+			{20 * time.Second, "418", ""},
+			{80*time.Second - 1, "418", ""}, // which does not prolong it
+			{80 * time.Second, "429", "20"},
+			{80 * time.Second, "429", "20"}, // a clean record
+			{80 * time.Second, "418", ""},
+		}},
+		{"drop", Ban{After: 1, For: time.Second, Mode: modeDrop}, []asked{
+			{0, "200", ""}, {0, "429", "100"}, {0, "reset", ""}, {time.Second, "429", "99"},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, one(Host{Limits: []Limiter{{Kind: kindLeaky, Rate: 0.01}}, Ban: tc.ban, Refusal: Refusal{RetryAfter: retrySeconds}}))
+			banned := int64(0)
+			for i, s := range tc.steps {
+				r.to(s.at)
+				rec := r.get("/")
+				if rec == nil {
+					require.Equal(t, s.status, "reset", "step %d", i)
+					banned++
+					continue
+				}
+				require.Equal(t, s.status, fmt.Sprint(rec.Code), "step %d at %v", i, s.at)
+				require.Equal(t, s.wait, rec.Header().Get("Retry-After"), "step %d", i)
+				if rec.Code == 418 {
+					banned++
+				}
+			}
+			require.Equal(t, banned, r.report().Banned)
+		})
+	}
+}
+
+func TestQueueIsLindley(t *testing.T) {
+	r := newRig(t, one(Host{Load: Load{Rate: 10, MaxWait: 500 * ms}}))
+	g := r.site.hosts[0].gate
+	var free, now clock.Instant
+	admitted := 0
+	for i := range 2000 {
+		now = now.Add(time.Duration(i%7) * 30 * ms)
+		p := g.admit(now)
+		if free > now.Add(500*ms) {
+			require.False(t, p.ok)
+			require.Equal(t, free.Add(-500*ms), p.ready)
+			continue
+		}
+		require.True(t, p.ok)
+		d := newDraw(r.site.hosts[0].seed, streamLoad, admitted)
+		admitted++
+		free = max(free, now).Add(time.Duration(min(tailCut, -math.Log(d.unit())) * float64(100*ms)))
+		require.Equal(t, free.Sub(now), p.delay)
+	}
+	require.Less(t, admitted, 2000, "the line was too long at times")
+}
+
+// TestQueueIsMM1: at half of what the worker can do, with arrivals at random, a request
+// takes twice its service on average.
+func TestQueueIsMM1(t *testing.T) {
+	g := gateOf(t, Host{Load: Load{Rate: 10}})
+	arrivals := newDraw(99, streamLatency, 0)
+	var now clock.Instant
+	sum := 0.0
+	const n = 40_000
+	for range n {
+		now = now.Add(time.Duration(-math.Log(arrivals.unit()) * float64(200*ms)))
+		p := g.admit(now)
+		require.True(t, p.ok)
+		sum += p.delay.Seconds()
+	}
+	require.InDelta(t, 1/(10.0-5.0), sum/n, 0.01, "1/(rate-arrivals)")
+}
+
+func TestWorkersStretchLatency(t *testing.T) {
+	g := gateOf(t, Host{Latency: Latency{Typical: 100 * ms}, Load: Load{Workers: 2}})
+	var factors []float64
+	for range 5 {
+		factors = append(factors, g.admit(0).factor)
+	}
+	require.Equal(t, []float64{1, 1, 1.5, 2, 2.5}, factors)
+	g.release()
+	g.release()
+	g.release()
+	g.release()
+	require.InDelta(t, 1, g.admit(0).factor, 0)
+	require.InDelta(t, 20, g.laws.rate(), 0, "two at a time, ten of each per second")
+}
+
+// TestAddressGoesByOneTime: a host of a shared address that has read the clock before another
+// one was served decides after it.
+func TestAddressGoesByOneTime(t *testing.T) {
+	g := gateOf(t, Host{Limit: Limit{Requests: 1, Window: time.Second}})
+	require.True(t, g.admit(clock.Instant(time.Second)).ok)
+	require.False(t, g.admit(clock.Instant(time.Second)-1).ok, "the window before is over")
+}
