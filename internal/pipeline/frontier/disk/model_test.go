@@ -1,0 +1,245 @@
+package disk
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// content is what a state has, told in the simplest way.
+type content struct {
+	batch     int
+	urls      map[int64]frontier.Item
+	queued    map[int64]bool
+	positions map[string]Position
+}
+
+func (c content) clone() content {
+	return content{c.batch, maps.Clone(c.urls), maps.Clone(c.queued), maps.Clone(c.positions)}
+}
+
+// head is what Load answers with.
+func (c content) head(host string, behind frontier.Place, n int) (items []frontier.Item, more bool) {
+	for id, it := range c.urls {
+		if c.queued[id] && it.URL.Host() == host && behind.Before(it.Place()) {
+			it.Referrer = c.urls[it.FoundOn].URL.String()
+			items = append(items, it)
+		}
+	}
+	slices.SortFunc(items, func(a, b frontier.Item) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID)) })
+	if len(items) > n {
+		return items[:n], true
+	}
+	return items, false
+}
+
+// left is a host's figures.
+func (c content) left(host string) frontier.HostLeft {
+	l := frontier.HostLeft{Name: host}
+	for id, it := range c.urls {
+		if it.URL.Host() == host {
+			l.Known++
+			l.Queued += int(integer(c.queued[id]))
+		}
+	}
+	return l
+}
+
+// machine drives a store and the model of it.
+type machine struct {
+	t       *rapid.T
+	tb      testing.TB
+	s       *Store
+	now     content
+	sealed  []content // that may be what is committed, the oldest first
+	dormant []string  // in the order in which they came
+	last    int64
+	offered []frontier.Item // ever, whether or not they were committed
+	dirs    int
+	dir     string
+	root    string
+}
+
+var modelHosts = []string{"a.test", "b.test", "c.test", "d.test:8080"}
+
+// modelConfig has nothing happen because of the time, and runs and rebuilds of the index.
+var modelConfig = Config{Linger: time.Hour, MaxPending: 40, MemtableFPs: 8}
+
+func (m *machine) open(dir string) {
+	s, err := Open(dir, modelConfig)
+	require.NoError(m.t, err)
+	m.s, m.dir = s, dir
+}
+
+func (m *machine) put() {
+	m.last += rapid.Int64Range(1, 3).Draw(m.t, "step")
+	host := rapid.SampledFrom(modelHosts).Draw(m.t, "host")
+	it := *testItem(m.tb, m.last, fmt.Sprintf("http://%s/%d/%d", host, m.dirs, m.last))
+	it.Rank = rapid.Int32Range(-1, 1).Draw(m.t, "rank")
+	it.Depth, it.Hops, it.Seed = rapid.Int32().Draw(m.t, "depth")&0xffff, rapid.Uint8().Draw(m.t, "hops"), rapid.Bool().Draw(m.t, "seed")
+	if known := slices.Sorted(maps.Keys(m.now.urls)); len(known) > 0 {
+		it.FoundOn = rapid.SampledFrom(known).Draw(m.t, "referrer")
+	}
+	fp := it.URL.Fingerprint(m.s.Key())
+	require.False(m.t, m.s.Known(fp))
+	dormant := rapid.Bool().Draw(m.t, "dormant")
+	m.s.Put(host, &it, fp, dormant)
+	require.True(m.t, m.s.Known(fp))
+	m.now.urls[it.ID], m.now.queued[it.ID] = it, true
+	m.offered = append(m.offered, it)
+	if dormant && !slices.Contains(m.dormant, host) {
+		m.dormant = append(m.dormant, host)
+	}
+}
+
+// some is the ID of a URL that was put, or of none.
+func (m *machine) some() int64 { return rapid.Int64Range(0, m.last+1).Draw(m.t, "id") }
+
+func (m *machine) spent() {
+	it := m.now.urls[m.some()]
+	it.Attempt, it.Returns, it.Strikes = rapid.Uint8().Draw(m.t, "attempt"), rapid.Uint16().Draw(m.t, "returns"), rapid.Uint8().Draw(m.t, "strikes")
+	m.s.Spent(&it)
+	if m.now.queued[it.ID] {
+		m.now.urls[it.ID] = it
+	}
+}
+
+func (m *machine) done() {
+	id := m.some()
+	m.s.Done(id, frontier.Visit{At: time.UnixMilli(1), Status: 200})
+	delete(m.now.queued, id)
+}
+
+func (m *machine) load() {
+	host := rapid.SampledFrom(append(modelHosts, "never.test")).Draw(m.t, "host")
+	behind := frontier.Place{Rank: rapid.Int32Range(-2, 1).Draw(m.t, "rank"), ID: m.some()}
+	m.wantHead(host, behind, rapid.IntRange(1, 5).Draw(m.t, "n"))
+}
+
+func (m *machine) wantHead(host string, behind frontier.Place, n int) {
+	m.s.Load(host, behind, n)
+	got := answer(m.tb, m.s)
+	items, more := m.now.head(host, behind, n)
+	require.Equal(m.t, urls(items), urls(got.Items))
+	for i := range items {
+		require.Equal(m.t, items[i], got.Items[i])
+	}
+	require.Equal(m.t, more, got.More)
+	require.Equal(m.t, host, got.Host)
+	require.Equal(m.t, behind, got.Behind)
+}
+
+func (m *machine) rouse() {
+	n := rapid.IntRange(1, 3).Draw(m.t, "n")
+	m.s.Rouse(n)
+	got := answer(m.tb, m.s)
+	var want []frontier.HostLeft
+	for _, host := range m.dormant[:min(n, len(m.dormant))] {
+		if left := m.now.left(host); left.Queued > 0 {
+			want = append(want, left)
+		}
+	}
+	require.Equal(m.t, want, got.Hosts)
+	require.Equal(m.t, len(m.dormant) > n, got.More)
+	m.dormant = m.dormant[min(n, len(m.dormant)):]
+}
+
+// commit ends a batch, which a value of its own tells from others.
+func (m *machine) commit() {
+	m.now.batch++
+	p := Position{rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), "x", int64(m.now.batch) * 100, int64(m.now.batch)}
+	m.now.positions[p.Path] = p
+	m.s.SetMeta("batch", strconv.Itoa(m.now.batch))
+	m.s.Commit([]Position{p})
+	m.sealed = append(m.sealed, m.now.clone())
+}
+
+func (m *machine) flush() {
+	require.NoError(m.t, m.s.Flush(m.tb.Context()))
+	m.sealed = m.sealed[len(m.sealed)-1:]
+}
+
+// close ends the process in order: all batches that have ended are there.
+func (m *machine) close() {
+	require.NoError(m.t, m.s.Close())
+	m.sealed = m.sealed[len(m.sealed)-1:]
+	m.open(m.dir)
+	m.compare()
+}
+
+// kill ends the process as SIGKILL does: what is in the files is what there is.
+func (m *machine) kill() {
+	m.s.Load("never.test", frontier.Place{}, 1) // while the writer waits it writes nothing
+	answer(m.tb, m.s)
+	m.dirs++
+	dir := filepath.Join(m.root, strconv.Itoa(m.dirs))
+	require.NoError(m.t, os.CopyFS(dir, os.DirFS(m.dir)))
+	require.NoError(m.t, m.s.Close())
+	m.open(dir)
+	m.compare()
+}
+
+// compare finds the state to be that of the end of some batch, and takes that for its own.
+func (m *machine) compare() {
+	batch, _ := strconv.Atoi(m.s.Meta("batch"))
+	i := slices.IndexFunc(m.sealed, func(c content) bool { return c.batch == batch })
+	require.GreaterOrEqual(m.t, i, 0, "batch %d is lost", batch)
+	m.now = m.sealed[i].clone()
+	m.sealed = []content{m.now.clone()}
+	last := max(0, slices.Max(append(slices.Collect(maps.Keys(m.now.urls)), 0)))
+	require.Equal(m.t, frontier.Left{Queued: int64(len(m.now.queued)), Known: int64(len(m.now.urls)), LastID: last}, m.s.Left())
+	for _, it := range m.offered {
+		_, known := m.now.urls[it.ID]
+		require.Equal(m.t, known && m.now.urls[it.ID].URL == it.URL, m.s.Known(it.URL.Fingerprint(m.s.Key())), it.URL)
+	}
+	m.wantAll()
+	m.offered = m.offered[:0]
+	for _, it := range m.now.urls {
+		m.offered = append(m.offered, it)
+	}
+	m.last = last
+	m.dormant = nil
+}
+
+// wantAll rouses all hosts of a state that was just opened, and loads all there is.
+func (m *machine) wantAll() {
+	m.s.Rouse(len(modelHosts))
+	got := answer(m.tb, m.s)
+	var want []frontier.HostLeft
+	for _, host := range modelHosts {
+		if left := m.now.left(host); left.Queued > 0 {
+			want = append(want, left)
+		}
+		m.wantHead(host, frontier.Place{Rank: -2}, 1000)
+	}
+	require.ElementsMatch(m.t, want, got.Hosts)
+	require.ElementsMatch(m.t, slices.Collect(maps.Values(m.now.positions)), m.s.Positions())
+}
+
+// A store does what a naive one does, and after a kill is what that was at the end of a
+// batch: of the last one, if it was flushed or closed in order.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &machine{t: rt, tb: t, root: t.TempDir()}
+		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, positions: map[string]Position{}}
+		m.sealed = []content{m.now.clone()}
+		m.open(filepath.Join(m.root, "0"))
+		defer func() { m.s.Close() }()
+		step := func(f func()) func(*rapid.T) { return func(rt *rapid.T) { m.t = rt; f() } }
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": step(m.put), "put2": step(m.put), "spent": step(m.spent), "done": step(m.done), "load": step(m.load),
+			"rouse": step(m.rouse), "commit": step(m.commit), "flush": step(m.flush), "close": step(m.close), "kill": step(m.kill),
+		})
+	})
+}

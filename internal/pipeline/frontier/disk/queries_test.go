@@ -1,0 +1,62 @@
+package disk
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// The queries that users are shown find what they are for.
+func TestExampleQueries(t *testing.T) {
+	s := openState(t, t.TempDir(), ratesConfig())
+	seed, page := testItem(t, 1, "https://example.com/"), testItem(t, 2, "https://example.com/deep/page")
+	page.FoundOn, page.Depth = 1, 1
+	put(s, seed, false)
+	put(s, page, false)
+	put(s, testItem(t, 3, "https://example.com/next"), false)
+	s.Done(1, frontier.Visit{At: time.UnixMilli(60_000), Status: 200, Bytes: 10})
+	s.Done(2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1})
+	flush(t, s)
+	saveRates(t, s, []ratelimit.HostMemory{learned("example.com", time.Second, 4.851)}...)
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	wants := []struct {
+		query string
+		rows  [][]string
+	}{
+		{`SELECT (SELECT count(*) FROM visits) AS done, (SELECT count(*) FROM queue) AS queued`, [][]string{{"2", "1"}}},
+		{`SELECT status, class, url, referrer FROM broken ORDER BY url`, [][]string{{"404", "", "https://example.com/deep/page", "https://example.com/"}}},
+		{`SELECT status, class, count(*) AS pages, sum(bytes) AS bytes
+FROM visits GROUP BY status, class ORDER BY pages DESC`, [][]string{{"200", "", "1", "10"}, {"404", "", "1", "1"}}},
+		{`SELECT h.name, h.known, count(*) AS queued
+FROM queue q JOIN hosts h ON h.id = q.host GROUP BY q.host ORDER BY queued DESC LIMIT 20`, [][]string{{"example.com", "3", "1"}}},
+		{`SELECT u.url, q.attempts FROM queue q JOIN urls u ON u.id = q.url
+WHERE q.host = (SELECT id FROM hosts WHERE name = 'example.com') ORDER BY q.rank, q.url LIMIT 20`, [][]string{{"https://example.com/next", "0"}}},
+		{`WITH RECURSIVE way(id, referrer, url) AS (
+  SELECT id, referrer, url FROM urls WHERE url = 'https://example.com/deep/page'
+  UNION ALL SELECT u.id, u.referrer, u.url FROM urls u JOIN way w ON u.id = w.referrer)
+SELECT url FROM way`, [][]string{{"https://example.com/deep/page"}, {"https://example.com/"}}},
+		{`SELECT depth, count(*) AS urls FROM urls GROUP BY depth`, [][]string{{"0", "2"}, {"1", "1"}}},
+		{`SELECT datetime(at / 60000 * 60, 'unixepoch') AS minute, count(*) AS pages FROM visits GROUP BY at / 60000`, [][]string{{"1970-01-01 00:01:00", "2"}}},
+		{`SELECT host, round(rate, 2) AS per_second, datetime(used / 1000, 'unixepoch') AS last_used
+FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 03:04:04"}}},
+	}
+	for _, want := range wants {
+		var got [][]string
+		require.NoError(t, each(db, want.query, func(q *sqlitedb.Stmt) error {
+			row := make([]string, len(want.rows[0]))
+			for i := range row {
+				row[i] = q.ColumnText(i)
+			}
+			got = append(got, row)
+			return nil
+		}), want.query)
+		require.Equal(t, want.rows, got, want.query)
+	}
+}

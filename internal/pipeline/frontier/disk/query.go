@@ -1,0 +1,42 @@
+package disk
+
+import "github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+
+// query is a statement of the writer.
+type query struct {
+	stmt **sqlitedb.Stmt
+	sql  string
+}
+
+// queries are all of them. The tests look at how SQLite carries them out.
+func (f *file) queries() []query {
+	return []query{
+		{&f.begin, `BEGIN IMMEDIATE`},
+		{&f.commit, `COMMIT`},
+		{&f.rollback, `ROLLBACK`},
+		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&f.putQueue, `INSERT INTO queue (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`},
+		// CROSS means to SQLite: in this order.
+		{&f.find, `SELECT q.host, q.rank, q.attempts FROM urls u CROSS JOIN queue q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id WHERE u.id = ?`},
+		{&f.unqueue, `DELETE FROM queue WHERE host = ? AND rank = ? AND url = ?`},
+		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries) VALUES (?, ?, ?, ?, ?, ?)`},
+		{&f.spent, `UPDATE queue SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`},
+		// LEFT, so that a row that is missing is not passed over.
+		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url
+			FROM queue q LEFT JOIN urls u ON u.id = q.url
+			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
+		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
+		{&f.hostByName, `SELECT id, name, known, coalesce(dormant, 0) FROM hosts WHERE name = ?`},
+		{&f.countQueue, `SELECT count(*) FROM queue WHERE host = ?`},
+		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant) VALUES (?, ?, ?, nullif(?, 0))
+			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant`},
+		{&f.dormant, `SELECT id, name, known, dormant FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
+		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
+		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
+			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},
+		{&f.putRate, putRateQuery},
+		{&f.agedRates, agedRatesQuery},
+		{&f.countRates, `SELECT count(*) FROM rates`},
+		{&f.dropRate, `DELETE FROM rates WHERE host IN (SELECT host FROM rates ORDER BY used, host DESC LIMIT ?)`},
+	}
+}

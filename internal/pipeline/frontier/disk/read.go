@@ -1,0 +1,68 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// reader is another connection, which sees what is committed.
+func (s *Store) reader() (*sqlitedb.DB, error) {
+	return sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+}
+
+// errStop is that the caller wants no more rows.
+var errStop = errors.New("no more rows are wanted")
+
+// Seeds are the URLs that were put as seeds and are committed, whatever became of them, in
+// their order: URL, ID, hops, and when each was queued. It is safe to call from any
+// goroutine. An error is the last.
+func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
+	return func(yield func(frontier.Item, error) bool) {
+		db, err := s.reader()
+		if err != nil {
+			yield(frontier.Item{}, err)
+			return
+		}
+		err = each(db, `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`, func(q *sqlitedb.Stmt) error {
+			it := frontier.Item{ID: q.ColumnInt(0), Hops: uint8(q.ColumnInt(1)), Queued: time.UnixMilli(q.ColumnInt(2)), Seed: true}
+			var err error
+			if it.URL, err = canonical.Parse(q.ColumnText(3)); err != nil {
+				return fmt.Errorf("%s: row %d of urls: %w", s.path, it.ID, err)
+			}
+			if !yield(it, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err = errors.Join(err, db.Close()); err != nil && !errors.Is(err, errStop) {
+			yield(frontier.Item{}, err)
+		}
+	}
+}
+
+// CountVisits is how many URLs are done and committed, but for those with one of these
+// classes. It looks at all visits. It is safe to call from any goroutine.
+func (s *Store) CountVisits(except ...string) (n int64, err error) {
+	db, err := s.reader()
+	if err != nil {
+		return 0, err
+	}
+	q, err := db.Prepare(`SELECT count(*) FROM visits WHERE coalesce(class, '') NOT IN (` +
+		strings.TrimSuffix(strings.Repeat("?, ", len(except)), ", ") + `)`)
+	if err == nil {
+		for i, class := range except {
+			q.Text(i+1, class)
+		}
+		if _, err = q.Step(); err == nil {
+			n = q.ColumnInt(0)
+		}
+	}
+	return n, errors.Join(err, db.Close())
+}

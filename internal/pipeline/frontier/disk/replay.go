@@ -1,0 +1,88 @@
+package disk
+
+import (
+	"errors"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// replay brings the fingerprint index up to date with what is committed.
+func (s *Store) replay(db *sqlitedb.DB) error {
+	last := s.committed.Load()
+	if s.index.Mark() > last { // it is of a database that got more, say before a power cut
+		s.cfg.Log.Warn("fingerprint index dropped: it knows more than the database", "path", s.path)
+		if err := s.index.Reset(); err != nil {
+			return err
+		}
+	}
+	mark := s.index.Mark()
+	s.index.Committed(last)
+	if mark == 0 && last > int64(s.cfg.MaxPending) {
+		s.cfg.Log.Info("building the fingerprint index from the database", "path", s.path, "urls", last)
+	}
+	return each(db, `SELECT id, url FROM urls WHERE id > ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+		return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), q.ColumnInt(0))
+	}, mark)
+}
+
+// fingerprintOf is [canonical.URL.Fingerprint] of a URL that is canonical, as those in the
+// database are. A test holds the two together.
+func fingerprintOf(url []byte, key uint64) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(key)
+	_, _ = d.Write(url) // a hash has nowhere to fail
+	return d.Sum64()
+}
+
+// remember keeps a fingerprint until its URL is committed, in case the index must be built
+// again.
+func (s *Store) remember(fp uint64, id int64) {
+	if len(s.recent) == cap(s.recent) {
+		s.forgetCommitted()
+	}
+	s.recent = append(s.recent, fingerprint{fp, id})
+}
+
+// forgetCommitted makes room. What is left are the calls that wait and the transaction under
+// way, so that this moves few and happens seldom.
+func (s *Store) forgetCommitted() {
+	committed := s.committed.Load()
+	n := 0
+	for n < len(s.recent) && s.recent[n].id <= committed {
+		n++
+	}
+	s.recent = append(s.recent[:0], s.recent[n:]...)
+}
+
+// rebuild builds a damaged index anew. What is not committed when it begins is among the
+// recent ones, and nothing is put until it ends.
+func (s *Store) rebuild() error {
+	s.cfg.Log.Warn("fingerprint index damaged: building it anew from the database", "path", s.path)
+	if err := s.index.Reset(); err != nil {
+		return err
+	}
+	db, err := s.reader()
+	if err != nil {
+		return err
+	}
+	last, err := db.QueryInt(`SELECT max(id) FROM urls`)
+	s.index.Committed(last)
+	if err == nil {
+		err = each(db, `SELECT id, url FROM urls WHERE id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+			return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), q.ColumnInt(0))
+		}, last)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	for _, r := range s.recent {
+		if r.id > last {
+			if err := s.index.Add(r.value, r.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package disk
+
+import (
+	"fmt"
+
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// applicationID marks our files: "TrLt".
+const applicationID = 0x54724c74
+
+// step leads from one version of the schema to the next, within a transaction.
+type step func(*sqlitedb.DB) error
+
+// steps are all there are: the i-th leads from version i to version i+1, and a new file
+// has version 0. Who changes the schema adds one, and changes none.
+func steps() []step { return []step{script(version1)} }
+
+// script is a step that needs nothing but SQL.
+func script(sql string) step {
+	return func(db *sqlitedb.DB) error { return db.Exec(sql) }
+}
+
+// The rows of urls and visits are only ever appended, so that whatever order a crawl takes
+// it writes at the ends of both. The one that writes all over is queue, which has a row for
+// as long as its URL is queued, and is the smallest. There is no index on visits (url): it
+// would cost a page written for each visit, and a query about all of them does not need it.
+// A column of zeros takes a byte in each row's head and nothing else.
+const version1 = `
+CREATE TABLE meta (
+	key   TEXT PRIMARY KEY,
+	value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE hosts (
+	id      INTEGER PRIMARY KEY,
+	name    TEXT    NOT NULL UNIQUE,
+	known   INTEGER NOT NULL,
+	dormant INTEGER
+) STRICT;
+CREATE INDEX hosts_dormant ON hosts (dormant) WHERE dormant IS NOT NULL;
+
+CREATE TABLE urls (
+	id        INTEGER PRIMARY KEY,
+	host      INTEGER NOT NULL,
+	rank      INTEGER NOT NULL,
+	depth     INTEGER NOT NULL,
+	hops      INTEGER NOT NULL,
+	seed      INTEGER NOT NULL,
+	referrer  INTEGER NOT NULL,
+	queued_at INTEGER NOT NULL,
+	url       TEXT    NOT NULL
+) STRICT;
+CREATE INDEX urls_seed ON urls (id) WHERE seed = 1;
+
+CREATE TABLE queue (
+	host     INTEGER NOT NULL,
+	rank     INTEGER NOT NULL,
+	url      INTEGER NOT NULL,
+	attempts INTEGER NOT NULL,
+	returns  INTEGER NOT NULL,
+	strikes  INTEGER NOT NULL,
+	PRIMARY KEY (host, rank, url)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE visits (
+	id      INTEGER PRIMARY KEY,
+	url     INTEGER NOT NULL,
+	at      INTEGER NOT NULL,
+	status  INTEGER NOT NULL,
+	class   TEXT,
+	bytes   INTEGER NOT NULL,
+	retries INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE rates (
+	host        TEXT PRIMARY KEY,
+	used        INTEGER NOT NULL,
+	rate        REAL    NOT NULL,
+	pause_ns    INTEGER NOT NULL,
+	retry_until INTEGER,
+	held_until  INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sinks (
+	path    TEXT PRIMARY KEY,
+	format  TEXT    NOT NULL,
+	bytes   INTEGER NOT NULL,
+	records INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW pages AS SELECT
+	u.id, u.url, h.name AS host, iif(v.url IS NULL, 'queued', 'done') AS state,
+	u.depth, u.hops, u.seed, r.url AS referrer,
+	datetime(u.queued_at / 1000, 'unixepoch') AS queued_at,
+	datetime(v.at / 1000, 'unixepoch') AS visited_at,
+	v.status, v.class, v.bytes, v.retries
+FROM urls u JOIN hosts h ON h.id = u.host
+LEFT JOIN visits v ON v.url = u.id
+LEFT JOIN urls r ON r.id = u.referrer;
+
+CREATE VIEW broken AS SELECT
+	u.url, v.status, v.class, r.url AS referrer, datetime(v.at / 1000, 'unixepoch') AS visited_at
+FROM visits v JOIN urls u ON u.id = v.url
+LEFT JOIN urls r ON r.id = u.referrer
+WHERE v.status >= 400 OR v.status = 0;
+`
+
+// migrate brings the file to the newest version, or says why it cannot. It stays at the
+// version up to which all went well.
+func migrate(db *sqlitedb.DB, steps []step, program string) error {
+	version, err := checkOwner(db)
+	if err != nil {
+		return err
+	}
+	if version > len(steps) {
+		by, _ := db.QueryText(`SELECT value FROM meta WHERE key = 'program'`) // a later version may have no such table
+		return fmt.Errorf("%s: its schema has version %d, as %s writes it, and %s knows %d: use the former, or name another directory",
+			db.Path(), version, by, program, len(steps))
+	}
+	for ; version < len(steps); version++ {
+		if err := transact(db, func() error {
+			if err := steps[version](db); err != nil {
+				return fmt.Errorf("migration of the schema to version %d: %w", version+1, err)
+			}
+			return db.Exec(fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version+1))
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOwner is the version of the file, 0 if there is nothing in it.
+func checkOwner(db *sqlitedb.DB) (version int, err error) {
+	id, err := db.QueryInt("PRAGMA application_id")
+	if err != nil {
+		return 0, err
+	}
+	tables, err := db.QueryInt("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, err
+	}
+	if id != applicationID && (id != 0 || tables > 0) {
+		return 0, fmt.Errorf("%s: it is a database of another program: name another directory", db.Path())
+	}
+	v, err := db.QueryInt("PRAGMA user_version")
+	return int(v), err
+}
+
+// transact runs f in a transaction.
+func transact(db *sqlitedb.DB, f func() error) error {
+	if err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = db.Exec("COMMIT")
+	}
+	if err != nil {
+		_ = db.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
+	}
+	return err
+}
