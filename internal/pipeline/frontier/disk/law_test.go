@@ -1,0 +1,74 @@
+package disk_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/frontiertest"
+)
+
+// lawful is a store as the law of frontiers wants to see it.
+type lawful struct {
+	*disk.Store
+	t    *rapid.T
+	dir  string
+	open int // questions not yet answered
+}
+
+func (s *lawful) Load(host string, behind frontier.Place, n int) {
+	s.open++
+	s.Store.Load(host, behind, n)
+}
+
+func (s *lawful) Rouse(n int) {
+	s.open++
+	s.Store.Rouse(n)
+}
+
+func (s *lawful) Answer() (a frontier.Answer, ok bool) {
+	if s.open == 0 {
+		return a, false
+	}
+	s.open--
+	select {
+	case a = <-s.Answers():
+		return a, true
+	case <-s.Failed():
+		s.t.Fatal(s.Err())
+		return a, false
+	}
+}
+
+func (s *lawful) Reopen() frontier.Left {
+	s.close()
+	var err error
+	s.Store, err = disk.Open(s.dir, disk.Config{Key: frontiertest.Key, MemtableFPs: 64})
+	require.NoError(s.t, err)
+	s.open = 0
+	return s.Left()
+}
+
+func (s *lawful) close() {
+	if s.Store != nil {
+		s.Commit(nil)
+		require.NoError(s.t, s.Close())
+	}
+}
+
+func TestLaw(t *testing.T) {
+	frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend {
+		dir, err := os.MkdirTemp("", "law") // t.TempDir would keep them all until the end
+		require.NoError(t, err)
+		s := &lawful{t: t, dir: dir}
+		t.Cleanup(func() {
+			s.close()
+			require.NoError(t, os.RemoveAll(dir))
+		})
+		return s
+	})
+}

@@ -1,0 +1,228 @@
+package frontiertest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Backend is a store under test.
+type Backend interface {
+	frontier.Store
+	// Answer is the oldest answer not yet given, if there is one or one is to come.
+	Answer() (a frontier.Answer, ok bool)
+	// Reopen closes the store and opens it again, as a later process does; nothing is lost
+	// by it but the questions. It is called before the first use, too.
+	Reopen() frontier.Left
+}
+
+// Key is that of the fingerprints of [Law].
+const Key = 7
+
+// Law checks by random steps: every URL added is leased until it is done, exactly once more
+// than it was given back; queued + leased is zero then and only then; and of a host's URLs
+// that were not asked for yet the one goes first whose place is. It holds with a store,
+// however late it answers and however often the crawl is begun anew; backend makes one for
+// each check, and is nil for a frontier in memory.
+func Law(t *testing.T, backend func(t *rapid.T) Backend) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		l := &law{T: t, pacer: newPacer(), now: begin, added: map[string]*added{}}
+		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2, StrikeAfter: 2}
+		if backend != nil {
+			l.store = backend(t)
+			l.cfg.Store = l.store
+			l.cfg.Resident = rapid.IntRange(1, 30).Draw(t, "resident")
+			l.cfg.MaxHosts = rapid.IntRange(1, 5).Draw(t, "hosts")
+		}
+		l.begin()
+		for range rapid.IntRange(0, 400).Draw(t, "steps") {
+			l.step(rapid.IntRange(0, 6).Draw(t, "what"))
+		}
+		l.drain()
+		for u, a := range l.added {
+			require.Equal(t, 1, a.done, "how often %s was done", u)
+		}
+	})
+}
+
+// law is one run of a frontier under random steps.
+type law struct {
+	*rapid.T
+	f     *frontier.Frontier
+	pacer *pacer
+	store Backend // nil for none
+	cfg   frontier.Config
+	now   time.Time
+	out   []*frontier.Lease
+	added map[string]*added
+}
+
+// added is what is known of a URL that was added.
+type added struct {
+	host  string
+	place frontier.Place
+	asked bool // leased at least once since the frontier was made
+	done  int
+}
+
+func (l *law) begin() {
+	if l.store != nil {
+		l.cfg.Left = l.store.Reopen()
+		require.EqualValues(l, len(l.added), l.cfg.Left.Known)
+	}
+	f, err := frontier.New(l.cfg)
+	require.NoError(l, err)
+	l.f, l.out = f, nil
+	for _, a := range l.added {
+		a.asked = false
+	}
+}
+
+func (l *law) take() *frontier.Lease {
+	i := rapid.IntRange(0, len(l.out)-1).Draw(l.T, "which")
+	lease := l.out[i]
+	l.out = append(l.out[:i], l.out[i+1:]...)
+	return lease
+}
+
+func (l *law) step(what int) {
+	switch {
+	case what == 0:
+		l.add()
+	case what == 1 && len(l.out) < 4:
+		if lease, _ := l.f.Next(l.now); lease != nil {
+			l.leased(lease)
+		}
+	case what == 2 && len(l.out) > 0:
+		lease := l.take()
+		l.f.Freed(l.now, lease, time.Millisecond)
+		class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(l.T, "class")
+		l.f.Outcome(lease, class, class == outcome.OK)
+		l.f.Done(l.now, lease)
+		l.added[lease.URL.String()].done++
+	case what == 3 && len(l.out) > 0:
+		l.fail()
+	case what == 4:
+		l.now = l.now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(l.T, "ms")) * time.Millisecond)
+	case what == 5:
+		l.answer()
+	case what == 6 && l.store != nil && rapid.IntRange(0, 9).Draw(l.T, "restart") == 0:
+		l.begin()
+	}
+}
+
+func (l *law) add() {
+	u, err := canonical.Parse(fmt.Sprintf("http://h%d.test/%d", rapid.IntRange(0, 3).Draw(l.T, "host"), rapid.IntRange(0, 29).Draw(l.T, "page")))
+	require.NoError(l, err)
+	l.pacer.interval[u.Host()] = time.Duration(rapid.IntRange(0, 3).Draw(l.T, "interval")) * time.Second
+	it := frontier.Item{URL: u, Rank: int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))}
+	known := l.added[u.String()] != nil
+	if got := l.f.Add(l.now, it, l.f.Fingerprint(&it)); (got == frontier.Seen) != known {
+		l.Fatalf("Add(%s) = %v, known %v", u, got, known)
+	}
+	if !known {
+		l.added[u.String()] = &added{host: u.Host(), place: frontier.Place{Rank: it.Rank, ID: int64(len(l.added)) + 1}}
+	}
+}
+
+// leased takes a lease in hand. The first time it must be of the URL that goes first of
+// those of its host that were not asked for yet, wherever they are.
+func (l *law) leased(lease *frontier.Lease) {
+	l.pacer.take(lease, l.now)
+	l.out = append(l.out, lease)
+	a := l.added[lease.URL.String()]
+	require.Equal(l, a.place, lease.Place(), "%s", lease.URL)
+	if a.asked {
+		return
+	}
+	a.asked = true
+	for u, other := range l.added {
+		if other.host == a.host && other.done == 0 && !other.asked && other.place.Before(a.place) {
+			l.Fatalf("%s was leased before %s", lease.URL, u)
+		}
+	}
+}
+
+func (l *law) fail() {
+	lease := l.take()
+	later := l.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(l.T, "backoff")) * time.Second)
+	l.f.Freed(l.now, lease, time.Duration(rapid.IntRange(0, 3000).Draw(l.T, "took"))*time.Millisecond)
+	switch fate := rapid.IntRange(0, 3).Draw(l.T, "fate"); {
+	case fate == 0:
+		l.f.Retry(l.now, lease, later)
+	case lease.Suspect && l.f.Blame(lease) == frontier.BlameOpen && len(l.out) > 0:
+		l.out = append(l.out, lease) // until others have been asked
+	case lease.Suspect && l.f.Blame(lease) == frontier.BlameURL:
+		l.f.Refused(l.now, lease, later)
+	case fate < 3:
+		l.f.NotNow(l.now, lease, later)
+	default:
+		l.f.Return(l.now, lease, rapid.Bool().Draw(l.T, "asked"))
+	}
+}
+
+func (l *law) answer() bool {
+	if l.store == nil {
+		return false
+	}
+	a, ok := l.store.Answer()
+	if ok {
+		require.NoError(l, l.f.Take(l.now, a))
+	}
+	return ok
+}
+
+func (l *law) drain() {
+	for i := 0; ; i++ {
+		for len(l.out) > 0 {
+			l.step(2)
+		}
+		c := l.f.Counts()
+		require.EqualValues(l, len(l.added), c.Known)
+		if c.Queued+c.Leased == 0 {
+			return
+		}
+		if i > 3000 {
+			l.Fatalf("the frontier does not drain: %+v, waits %+v", c, l.f.Hosts(l.now, 9))
+		}
+		lease, wake := l.f.Next(l.now)
+		switch {
+		case lease != nil:
+			l.leased(lease)
+		case l.answer():
+		case wake.After(l.now):
+			l.now = wake
+		}
+	}
+}
+
+// begin is when the steps begin.
+var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// pacer lets a host be asked every interval, counted in permits taken.
+type pacer struct {
+	interval map[string]time.Duration
+	free     map[string]time.Time
+}
+
+func newPacer() *pacer { return &pacer{map[string]time.Duration{}, map[string]time.Time{}} }
+
+// ReadyAt implements [frontier.Pacer].
+func (p *pacer) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
+	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), ratelimit.LimitLearned
+}
+
+// take is the permit that the holder of a lease gets.
+func (p *pacer) take(l *frontier.Lease, now time.Time) {
+	p.free[l.Host()] = now.Add(p.interval[l.Host()])
+	l.Started()
+}

@@ -1,0 +1,124 @@
+package frontiertest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// Naive is a [Backend] in maps and slices, for others to be held against. It answers when
+// Answer is called, and an answer knows of nothing that came after its question. It is not
+// safe for concurrent use.
+type Naive struct {
+	URLs    map[int64]*NaiveURL
+	seen    map[uint64]bool
+	dormant []string // hosts, as they came
+	answers []frontier.Answer
+}
+
+// NaiveURL is what a [Naive] has of a URL.
+type NaiveURL struct {
+	frontier.Item
+	Host string
+	Done bool
+}
+
+var _ Backend = (*Naive)(nil)
+
+// NewNaive returns an empty store.
+func NewNaive() *Naive {
+	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool)}
+}
+
+// Known implements [frontier.Store].
+func (s *Naive) Known(fp uint64) bool { return s.seen[fp] }
+
+// Put implements [frontier.Store].
+func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
+	s.URLs[it.ID] = &NaiveURL{Item: *it, Host: host}
+	s.seen[fp] = true
+	if dormant && !slices.Contains(s.dormant, host) {
+		s.dormant = append(s.dormant, host)
+	}
+}
+
+// Spent implements [frontier.Store].
+func (s *Naive) Spent(it *frontier.Item) { s.URLs[it.ID].Item = *it }
+
+// Done implements [frontier.Store]. It panics if that was said before.
+func (s *Naive) Done(id int64, _ frontier.Visit) {
+	u := s.URLs[id]
+	if u.Done {
+		panic("frontiertest: a URL is done twice: " + u.URL.String())
+	}
+	u.Done = true
+}
+
+// Load implements [frontier.Store].
+func (s *Naive) Load(host string, behind frontier.Place, n int) {
+	a := frontier.Answer{Host: host, Behind: behind}
+	for _, u := range s.URLs {
+		if !u.Done && u.Host == host && behind.Before(u.Place()) {
+			a.Items = append(a.Items, u.Item)
+		}
+	}
+	slices.SortFunc(a.Items, func(x, y frontier.Item) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
+	})
+	if len(a.Items) > n {
+		a.Items, a.More = a.Items[:n], true
+	}
+	s.answers = append(s.answers, a)
+}
+
+// Rouse implements [frontier.Store].
+func (s *Naive) Rouse(n int) {
+	n = min(n, len(s.dormant))
+	var a frontier.Answer
+	for _, host := range s.dormant[:n] {
+		left := frontier.HostLeft{Name: host}
+		for _, u := range s.URLs {
+			if u.Host == host {
+				left.Known++
+				if !u.Done {
+					left.Queued++
+				}
+			}
+		}
+		if left.Queued > 0 {
+			a.Hosts = append(a.Hosts, left)
+		}
+	}
+	s.dormant = slices.Delete(s.dormant, 0, n)
+	a.More = len(s.dormant) > 0
+	s.answers = append(s.answers, a)
+}
+
+// Answer implements [Backend].
+func (s *Naive) Answer() (a frontier.Answer, ok bool) {
+	if len(s.answers) == 0 {
+		return a, false
+	}
+	a = s.answers[0]
+	s.answers = s.answers[1:]
+	return a, true
+}
+
+// Reopen implements [Backend].
+func (s *Naive) Reopen() (left frontier.Left) {
+	s.answers, s.dormant = nil, nil
+	for id, u := range s.URLs {
+		left.Known++
+		left.LastID = max(left.LastID, id)
+		if u.Done {
+			continue
+		}
+		left.Queued++
+		if !slices.Contains(s.dormant, u.Host) {
+			s.dormant = append(s.dormant, u.Host)
+		}
+	}
+	slices.Sort(s.dormant)
+	return left
+}
