@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // content is what a state has, told in the simplest way.
@@ -22,7 +23,7 @@ type content struct {
 	batch     int
 	urls      map[int64]frontier.Item
 	queued    map[int64]bool
-	positions map[string]Position
+	positions map[string]sink.Position
 }
 
 func (c content) clone() content {
@@ -158,10 +159,10 @@ func (m *machine) rouse() {
 // commit ends a batch, which a value of its own tells from others.
 func (m *machine) commit() {
 	m.now.batch++
-	p := Position{rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), "x", int64(m.now.batch) * 100, int64(m.now.batch)}
+	p := sink.Position{Path: rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), Format: "x", Bytes: int64(m.now.batch) * 100, Records: int64(m.now.batch)}
 	m.now.positions[p.Path] = p
 	m.s.SetMeta("batch", strconv.Itoa(m.now.batch))
-	m.s.Commit([]Position{p})
+	m.s.Commit([]sink.Position{p})
 	m.sealed = append(m.sealed, m.now.clone())
 }
 
@@ -232,7 +233,7 @@ func (m *machine) wantAll() {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{t: rt, tb: t, root: t.TempDir()}
-		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, positions: map[string]Position{}}
+		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, positions: map[string]sink.Position{}}
 		m.sealed = []content{m.now.clone()}
 		m.open(filepath.Join(m.root, "0"))
 		defer func() { m.s.Close() }()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/seen"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
@@ -158,10 +159,12 @@ func readMeta(db *sqlitedb.DB) (map[string]string, error) {
 }
 
 // readPositions reads how far the sinks are, by their paths.
-func readPositions(db *sqlitedb.DB) (map[string]Position, error) {
-	positions := make(map[string]Position)
+func readPositions(db *sqlitedb.DB) (map[string]sink.Position, error) {
+	positions := make(map[string]sink.Position)
 	return positions, each(db, `SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {
-		p := Position{s.ColumnText(0), s.ColumnText(1), s.ColumnInt(2), s.ColumnInt(3)}
+		p := sink.Position{
+			Path: s.ColumnText(0), Format: sink.Format(s.ColumnText(1)), Bytes: s.ColumnInt(2), Records: s.ColumnInt(3),
+		}
 		positions[p.Path] = p
 		return nil
 	})

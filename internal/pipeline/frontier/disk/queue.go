@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -36,7 +37,7 @@ type op struct {
 	hops, attempts, strikes uint8
 	seed                    bool
 	returns                 uint16
-	positions               []Position // opSeal
+	positions               []sink.Position // opSeal
 	behind                  frontier.Place
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/seen"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // answersRoom is more than a frontier has questions out (256 loads and a rouse).
@@ -19,14 +20,6 @@ const answersRoom = 512
 
 // ErrClosed is what calls return that come after Close.
 var ErrClosed = errors.New("the state of the crawl is closed")
-
-// Position is how far a sink has been written by what a batch says.
-type Position struct {
-	Path    string // of the file, as the sinks know it
-	Format  string
-	Bytes   int64 // its length
-	Records int64 // in it
-}
 
 // Counts are the figures of a state as of its last commit.
 type Counts struct {
@@ -61,7 +54,7 @@ type Store struct {
 
 	mu        sync.Mutex // guards what follows
 	meta      map[string]string
-	positions map[string]Position
+	positions map[string]sink.Position
 
 	// The goroutine of the frontier alone uses these.
 	index  *seen.Index
@@ -168,7 +161,7 @@ func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
 // these positions, become durable together or not at all, within Config.Linger and the
 // time that it takes to write them. What the positions speak of must have been written to
 // the files. Without a batch and positions it does nothing.
-func (s *Store) Commit(positions []Position) {
+func (s *Store) Commit(positions []sink.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
 		s.positions[p.Path] = p
@@ -178,7 +171,7 @@ func (s *Store) Commit(positions []Position) {
 }
 
 // Positions are those that were committed last, and those that are about to be.
-func (s *Store) Positions() []Position {
+func (s *Store) Positions() []sink.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.positions))
@@ -212,8 +205,13 @@ func (s *Store) tell(o op) {
 // to be written. It is advice, and no call is refused.
 func (s *Store) Ready() bool { return s.pending.Load() < int64(s.cfg.MaxPending) }
 
-// Room receives when Ready may have become true.
-func (s *Store) Room() <-chan struct{} { return s.room }
+// Room is nil while the store is Ready; otherwise it receives when it may be so again.
+func (s *Store) Room() <-chan struct{} {
+	if s.Ready() {
+		return nil
+	}
+	return s.room
+}
 
 // Failed is closed when the store has failed, for good: nothing is stored or answered any
 // more, and what was committed stays.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // writer is what the writer's goroutine has. Nobody else uses any of it.
@@ -26,8 +27,8 @@ type writer struct {
 	ops       int   // in the transaction
 	lastPut   int64 // the largest ID in it, or before
 	counts    Counts
-	positions map[string]Position // to be committed
-	orders    []*order            // to be carried out by the next commit
+	positions map[string]sink.Position // to be committed
+	orders    []*order                 // to be carried out by the next commit
 
 	indexErr error // that was told
 
@@ -36,7 +37,7 @@ type writer struct {
 }
 
 func newWriter(s *Store, f *file) *writer {
-	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]Position)}
+	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]sink.Position)}
 }
 
 // restore reads the figures, which are kept in memory from then on: to count the rows of
@@ -231,7 +232,7 @@ func (w *writer) writePositions() error {
 	put := w.f.putSink
 	for _, p := range w.positions {
 		put.Text(1, p.Path)
-		put.Text(2, p.Format)
+		put.Text(2, string(p.Format))
 		put.Int(3, p.Bytes)
 		put.Int(4, p.Records)
 		if err := put.Run(); err != nil {
