@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,7 @@ type processor struct {
 	p         *Pipeline
 	extractor extract.Extractor
 	found     extract.Result
+	passed    passedLinks
 }
 
 // process parses until Extraction has no more.
@@ -112,7 +114,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 	}
 	v := w.follow(r, frontier.Item{
 		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
-	}, false)
+	}, to.Fingerprint(w.p.cfg.Key), false)
 	if v.Code == scope.TooManyRedirects {
 		r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}
 	}
@@ -138,34 +140,57 @@ func location(s string) string {
 // content reads links and metadata out of a page.
 func (w *processor) content(r *result, f *fetched) {
 	l, rec := f.lease, r.rec
-	w.found.Reset()
-	if err := w.extractor.Page(l.URL, f.resp.ContentType, f.resp.Charset, f.resp.Body, w.p.cfg.Extract, &w.found); err != nil {
+	opts := w.p.cfg.Extract
+	opts.Key = w.p.cfg.Key
+	if err := w.extractor.Page(l.URL, f.resp.ContentType, f.resp.Charset, f.resp.Body, opts, &w.found); err != nil {
 		if rec.Error == nil {
 			rec.Error = &sink.Error{Class: outcome.Decode.String(), Message: err.Error()}
 		}
 		return
 	}
 	w.describe(rec)
+	if !w.p.cfg.OmitLinks {
+		w.list(rec)
+	}
+	all := w.p.refuses()
 	for i := range w.found.Links {
 		link := &w.found.Links[i]
-		resource := link.Kind == extract.Resource
-		switch {
-		case w.p.cfg.OmitLinks:
-		case resource:
+		t := passed{link.Fingerprint, l.Depth + 1, link.Kind}
+		if !all && w.passed.covers(t) {
+			continue
+		}
+		it := frontier.Item{URL: link.URL, Referrer: rec.URL, FoundOn: l.ID, Depth: t.depth}
+		if w.follow(r, it, t.fp, link.Kind == extract.Resource).In {
+			w.passed.put(t)
+		}
+	}
+}
+
+// list copies the links into the record.
+func (w *processor) list(rec *sink.Record) {
+	resources := 0
+	for i := range w.found.Links {
+		if w.found.Links[i].Kind == extract.Resource {
+			resources++
+		}
+	}
+	rec.Resources = slices.Grow(rec.Resources, resources)
+	rec.Links = slices.Grow(rec.Links, len(w.found.Links)-resources)
+	for i := range w.found.Links {
+		if link := &w.found.Links[i]; link.Kind == extract.Resource {
 			rec.Resources = append(rec.Resources, link.URL.String())
-		default:
+		} else {
 			rec.Links = append(rec.Links, link.URL.String())
 		}
-		w.follow(r, frontier.Item{URL: link.URL, Referrer: rec.URL, FoundOn: l.ID, Depth: l.Depth + 1}, resource)
 	}
 }
 
 // follow puts a URL on its way to the frontier if the scope lets it in.
-func (w *processor) follow(r *result, it frontier.Item, resource bool) scope.Verdict {
+func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Verdict {
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	if v.In {
 		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
-		r.links = append(r.links, found{it, it.URL.Fingerprint(w.p.cfg.Key)})
+		r.links = append(r.links, found{it, fp})
 	} else {
 		w.p.stats.outOfScope(v)
 	}

@@ -119,6 +119,24 @@ func (u URL) Origin() string { return u.s[:u.path] }
 // Path is the path with the query: what a request line asks for. It begins with "/".
 func (u URL) Path() string { return u.s[u.path:] }
 
+// Dir is the canonical string up to and including the last slash of its path: what
+// references relative to a page are relative to.
+func (u URL) Dir() string {
+	end := u.path
+	if u.s == "" {
+		return ""
+	}
+	for i, c := range []byte(u.s[u.path:]) {
+		if c == '?' {
+			break
+		}
+		if c == '/' {
+			end = u.path + uint16(i)
+		}
+	}
+	return u.s[:end+1]
+}
+
 // HostPath is Host and Path in one piece: the canonical string without its scheme.
 func (u URL) HostPath() string { return u.s[u.host:] }
 

@@ -1,6 +1,7 @@
 package canonical
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,33 @@ func FuzzParse(f *testing.F) {
 		checkURL(t, u)
 		if want, err := byLibrary(URL{}, s); err != nil || want != u.String() {
 			t.Fatalf("Parse(%q) = %q; the library says %q, %v", s, u, want, err)
+		}
+	})
+}
+
+// FuzzPortable has two pages of one directory, which must agree on every reference
+// that is portable.
+func FuzzPortable(f *testing.F) {
+	seeds(f)
+	for _, ref := range []string{"ht\ntp:?x", "https:", "https:?x=http://y", "\t?x", " #", "a?x=b:c", "x://y", "\n", "https:/x"} {
+		f.Add("https://example.com/a/b", ref)
+	}
+	f.Fuzz(func(t *testing.T, baseText, ref string) {
+		base, err := Parse(baseText)
+		if err != nil || !Portable([]byte(ref)) {
+			return
+		}
+		other, err := Parse(base.Dir() + "other?x/y")
+		if err != nil { // too long
+			return
+		}
+		if other.Dir() != base.Dir() {
+			t.Fatalf("%q is in %q, but %q in %q", base, base.Dir(), other, other.Dir())
+		}
+		u, err := base.Resolve(ref)
+		v, otherErr := other.Resolve(ref)
+		if u != v || !errors.Is(otherErr, err) {
+			t.Fatalf("%q: %q, %v at %q; %q, %v at %q", ref, u, err, base, v, otherErr, other)
 		}
 	})
 }

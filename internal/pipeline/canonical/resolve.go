@@ -1,5 +1,7 @@
 package canonical
 
+import "bytes"
+
 // text is what a reference can lie in. One body of code serves both, so that a page
 // scanner need not make a string of every href it drops again.
 type text interface{ ~string | ~[]byte }
@@ -27,6 +29,19 @@ func resolve[T text](base URL, ref T) (URL, error) {
 		return URL{}, errLong
 	}
 	return view(asString(out, ref)), nil
+}
+
+// Portable reports whether ref resolves to the same URL, or the same error, against
+// every page of one directory (see [URL.Dir]), so that an answer may be remembered. It
+// may say no of a reference that does, but never yes of one that does not: those that
+// keep the page's own name, which are empty but for a query, perhaps behind a scheme.
+func Portable(ref []byte) bool {
+	ref = trim(ref)
+	if len(ref) == 0 || ref[0] == '?' || ref[0] == '#' {
+		return false
+	}
+	colon := bytes.IndexByte(ref, ':')
+	return colon < 0 || len(ref) > colon+2 && ref[colon+1] == '/' && ref[colon+2] == '/'
 }
 
 // asString makes the string of out, or takes ref if it is that string already: a

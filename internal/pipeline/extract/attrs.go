@@ -1,15 +1,9 @@
 package extract
 
-import (
-	"bytes"
+import "bytes"
 
-	nethtml "golang.org/x/net/html"
-)
-
-const (
-	maxName = 16  // longer than any element or attribute we look for
-	maxRel  = 256 // bytes of a rel attribute that are kept
-)
+// maxRel is how many bytes of a rel attribute are kept.
+const maxRel = 256
 
 // attr is an attribute that can matter. The rest are not even copied.
 type attr uint8
@@ -83,131 +77,151 @@ func metaAttrOf(name []byte) (attr, bool) {
 	return 0, false
 }
 
-// attrs holds the attributes of one tag: the first of each name, entities resolved,
-// valid until the next token.
+// attrs holds the attributes of one start tag that can matter: the first of each name.
 type attrs struct {
-	at   int // 1 + where in the page the tag stands; 0 is no tag
-	has  [numAttrs]bool
+	has  uint16 // a bit for each that the tag has
+	read uint16 // and for each whose references have been resolved
 	vals [numAttrs][]byte
 }
 
-// get is the value of a, which is empty too if the tag has no such attribute.
-func (as *attrs) get(a attr) []byte { return as.vals[a] }
-
 // put keeps an attribute that can matter. Of two with one name the first counts, says
 // the HTML standard.
-func (as *attrs) put(name, val []byte) {
-	if a, ok := attrOf(name); ok && !as.has[a] {
-		as.has[a], as.vals[a] = true, val
-	}
-}
-
-// read takes the attributes of the current tag, once. Where no character stands for
-// another they lie in the page as they are; otherwise the tokenizer resolves them,
-// whose rules for a lone "&" in an attribute are subtle.
-func (as *attrs) read(s *scanner) {
-	if as.at == s.pos+1 {
+func (as *attrs) put(key, val []byte) {
+	if !attrShapes.has(key) {
 		return
 	}
-	*as = attrs{at: s.pos + 1}
-	raw := s.raw()
-	if bytes.IndexByte(raw, '&') < 0 && bytes.IndexByte(raw, '\r') < 0 && bytes.IndexByte(raw, 0) < 0 {
-		as.readPlain(raw)
-		return
-	}
-	as.readTokenizer(s.z)
-}
-
-// readTokenizer copies every attribute of the tag, to keep a few of them.
-func (as *attrs) readTokenizer(z *nethtml.Tokenizer) {
-	for more := true; more; {
-		var key, val []byte
-		key, val, more = z.TagAttr()
-		as.put(key, val)
+	var buf [maxName]byte
+	if a, ok := attrOf(lowered(buf[:0], key)); ok && as.has&(1<<a) == 0 {
+		as.has |= 1 << a
+		as.vals[a] = val
 	}
 }
 
-// readPlain splits a tag as the tokenizer does. It follows the HTML standard,
-// §13.2.5.32 to 40, on a tag that is known to be complete.
-func (as *attrs) readPlain(raw []byte) {
-	i := endOfName(raw, 1)
+// attr resolves references when it is asked, not before: most attributes of a tag that
+// matters are read over, and most values have none.
+func (s *scanner) attr(a attr) (val []byte, has bool) {
+	as, bit := &s.attrs, uint16(1)<<a
+	if as.has&bit == 0 {
+		return nil, false
+	}
+	if as.read&bit == 0 {
+		as.read |= bit
+		as.vals[a] = s.read(as.vals[a], reading{refs: true, attr: true, noNUL: true})
+	}
+	return as.vals[a], true
+}
+
+// attributes steps over those of a tag whose name ends at i, §13.2.5.32 to 40, and
+// over its ">". It returns where the page goes on, or -1 if it ends within the tag.
+// If keep, attributes that can matter are kept.
+func (s *scanner) attributes(i int, keep bool) int {
+	s.attrs.has, s.attrs.read = 0, 0
 	for {
-		i = skipSpace(raw, i)
-		if i >= len(raw) || raw[i] == '>' {
-			return
+		i = skipSpace(s.body, i)
+		switch {
+		case i >= len(s.body):
+			return -1
+		case s.body[i] == '>':
+			return i + 1
 		}
-		start := i
-		if raw[i] == '=' { // in front of a name it belongs to it
-			i++
-		}
-		i = endOfKey(raw, i)
-		key := raw[start:i]
-		var val []byte
-		val, i = value(raw, skipSpace(raw, i))
-		if len(key) > 0 && len(key) <= maxName {
-			var buf [maxName]byte
-			as.put(lowered(buf[:0], key), val)
+		var key, val []byte
+		key, val, i = nextAttr(s.body, i)
+		if keep { // the steps are the same without: quotes may hide a ">"
+			s.attrs.put(key, val)
 		}
 	}
+}
+
+// nextAttr reads the attribute at i, where there is neither space nor ">", and returns
+// where the next one can begin. A slash there is an attribute without a name.
+func nextAttr(s []byte, i int) (key, val []byte, next int) {
+	start := i
+	if s[i] == '=' { // in front of a name it belongs to it
+		i++
+	}
+	i = endOf(s, i, endsKey)
+	key = s[start:i]
+	val, next = value(s, skipSpace(s, i))
+	return key, val, next
 }
 
 // value reads what may follow a name: nothing, a slash, or "=" and a value. It
 // returns where the next name can begin.
-func value(raw []byte, i int) (val []byte, next int) {
-	if i >= len(raw) || raw[i] != '=' && raw[i] != '/' {
+func value(s []byte, i int) (val []byte, next int) {
+	if i >= len(s) || s[i] != '=' && s[i] != '/' {
 		return nil, i
 	}
-	if raw[i] == '/' {
+	if s[i] == '/' {
 		return nil, i + 1
 	}
-	i = skipSpace(raw, i+1)
-	if i >= len(raw) {
+	i = skipSpace(s, i+1)
+	if i >= len(s) {
 		return nil, i
 	}
-	if q := raw[i]; q == '"' || q == '\'' {
+	// Between quotes everything is value, tags too; where they are not closed, the page
+	// ends within the tag, and what follows is lost to browsers as well.
+	if q := s[i]; q == '"' || q == '\'' {
 		i++
-		n := bytes.IndexByte(raw[i:], q)
+		n := bytes.IndexByte(s[i:], q)
 		if n < 0 {
-			return nil, len(raw)
+			return nil, len(s)
 		}
-		return raw[i : i+n], i + n + 1
+		return s[i : i+n], i + n + 1
 	}
-	start := i
-	for i < len(raw) && !isSpace(raw[i]) && raw[i] != '>' {
-		i++
-	}
-	return raw[start:i], i
+	end := endOf(s, i, endsValue)
+	return s[i:end], end
 }
 
-// endOfName is where the name of an element ends.
-func endOfName(raw []byte, i int) int {
-	for i < len(raw) && !isSpace(raw[i]) && raw[i] != '/' && raw[i] != '>' {
-		i++
+// selfClosing looks at the tag once more: few tags are asked. The last slash can be the
+// end of a value without quotes, and then it is that, unless the attribute is not the
+// first of its name; x/net/html forgets those too early, and we with it.
+func (s *scanner) selfClosing() bool {
+	// The tokenizer remembers attributes and looks whether the last of them ends where the
+	// tag does; we go over them again.
+	end := s.at - len(">")
+	if s.body[end-1] != '/' {
+		return false
 	}
-	return i
-}
-
-// endOfKey is where the name of an attribute ends.
-func endOfKey(raw []byte, i int) int {
-	for i < len(raw) && !isSpace(raw[i]) && raw[i] != '/' && raw[i] != '>' && raw[i] != '=' {
-		i++
+	var last []byte
+	for i := s.nameEnd; ; {
+		if i = skipSpace(s.body, i); i >= end {
+			return true
+		}
+		key, val, next := nextAttr(s.body, i)
+		if next == end && len(val) > 0 && s.body[next-1] == '/' {
+			last = key
+			return s.hasBefore(last, i)
+		}
+		i = next
 	}
-	return i
 }
 
-// skipSpace is the next byte from i that is no white space.
-func skipSpace(raw []byte, i int) int {
-	for i < len(raw) && isSpace(raw[i]) {
-		i++
+// hasBefore reports whether the tag has an attribute of that name before i.
+func (s *scanner) hasBefore(name []byte, i int) bool {
+	for at := skipSpace(s.body, s.nameEnd); at < i; {
+		key, _, next := nextAttr(s.body, at)
+		if sameName(key, name) {
+			return true
+		}
+		at = skipSpace(s.body, next)
 	}
-	return i
+	return false
 }
 
-// isSpace is true of the white space of HTML.
-func isSpace(c byte) bool {
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f'
+// sameName compares names as HTML does: in ASCII, whatever the case.
+func sameName(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
 }
 
+// lowered appends s in lower case.
 func lowered(dst, s []byte) []byte {
 	for _, c := range s {
 		dst = append(dst, lower(c))

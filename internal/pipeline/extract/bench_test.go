@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,22 +14,30 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
 
-// benchPages are the pages of installed documentation if there is any, and made-up
-// ones of about the same size and density of links if not.
-func benchPages(b *testing.B) (pages [][]byte) {
+// benchPage is a page and where it is from.
+type benchPage struct {
+	base canonical.URL
+	body []byte
+}
+
+// benchPages are the pages of an installed documentation in the order of their paths,
+// so that neighbours link to each other as in a crawl, or made-up ones with fewer and
+// longer paragraphs if there is none.
+func benchPages(b *testing.B) (pages []benchPage) {
 	b.Helper()
-	const enough = 200 // spread over the alphabet, for neighbours are alike
-	files, _ := filepath.Glob("/usr/share/doc/python3.*/html/*/*.html")
-	for i, name := range files {
-		if i%(len(files)/enough+1) != 0 {
-			continue
+	const dir = "/usr/share/doc/libboost-doc/doc/"
+	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".html" {
+			return err
 		}
-		if page, err := os.ReadFile(name); err == nil {
-			pages = append(pages, page)
+		body, err := os.ReadFile(name)
+		if err == nil {
+			pages = append(pages, benchPage{mustParse(b, "https://docs.example.org/"+strings.TrimPrefix(name, dir)), body})
 		}
-	}
+		return err
+	})
 	for i := 0; len(pages) < 50; i++ {
-		pages = append(pages, madeUpPage(i))
+		pages = append(pages, benchPage{mustParse(b, fmt.Sprintf("https://docs.example.org/p%d/%d.html", i%7, i)), madeUpPage(i)})
 	}
 	return pages
 }
@@ -44,70 +53,59 @@ func madeUpPage(n int) []byte {
 	return p.Bytes()
 }
 
-func benchBase(b *testing.B) canonical.URL {
-	return mustParse(b, "https://docs.example.org/3/library/index.html")
+// reader returns a function that reads a page and counts its links.
+func reader(b *testing.B, e *Extractor, opts Options) func(*benchPage) int {
+	b.Helper()
+	var r Result
+	return func(p *benchPage) int {
+		if err := e.Page(p.base, "text/html", "", p.body, opts, &r); err != nil {
+			b.Fatal(err)
+		}
+		return len(r.Links)
+	}
 }
 
+// tokenize is the bare loop that most programs have: every token, each link's href.
+func tokenize(p *benchPage) (links int) {
+	z := nethtml.NewTokenizer(bytes.NewReader(p.body))
+	for tt := z.Next(); tt != nethtml.ErrorToken; tt = z.Next() {
+		if tt != nethtml.StartTagToken {
+			continue
+		}
+		name, more := z.TagName()
+		for string(name) == "a" && more {
+			var key []byte
+			if key, _, more = z.TagAttr(); string(key) == "href" {
+				links++
+			}
+		}
+	}
+	return links
+}
+
+// BenchmarkPage reads pages with each engine: ours for links and for all, ours on the
+// tokenizer of x/net/html, and the bare loop, which resolves nothing.
 func BenchmarkPage(b *testing.B) {
 	for _, bb := range []struct {
 		name string
-		opts Options
-	}{{"links", Options{}}, {"everything", Options{Text: true, Resources: true}}} {
+		read func(*benchPage) int
+	}{
+		{"links", reader(b, new(Extractor), Options{})},
+		{"everything", reader(b, new(Extractor), Options{Text: true, Resources: true})},
+		{"oracle", reader(b, &Extractor{source: &oracle{}}, Options{})},
+		{"tokenizer", tokenize},
+	} {
 		b.Run(bb.name, func(b *testing.B) {
-			pages, base := benchPages(b), benchBase(b)
-			var e Extractor
-			var r Result
-			links, size := 0, 0
+			pages := benchPages(b)
+			links, size, n := 0, 0, 0
 			b.ReportAllocs()
-			n := 0
 			for ; b.Loop(); n++ {
-				page := pages[n%len(pages)]
-				size += len(page)
-				_ = e.Page(base, "text/html", "utf-8", page, bb.opts, &r)
-				links += len(r.Links)
+				p := &pages[n%len(pages)]
+				links += bb.read(p)
+				size += len(p.body)
 			}
 			b.SetBytes(int64(size / n))
 			b.ReportMetric(float64(links)/float64(n), "links/op")
 		})
 	}
-}
-
-// BenchmarkTokenize is what a bare loop over the tokenizer costs, which is the least
-// that reading the same pages can.
-func BenchmarkTokenize(b *testing.B) {
-	pages := benchPages(b)
-	size, n := 0, 0
-	b.ReportAllocs()
-	for ; b.Loop(); n++ {
-		page := pages[n%len(pages)]
-		size += len(page)
-		z := nethtml.NewTokenizer(bytes.NewReader(page))
-		for z.Next() != nethtml.ErrorToken {
-			continue
-		}
-	}
-	b.SetBytes(int64(size / n))
-}
-
-// BenchmarkTokenizeLinks is the bare loop that asks for each link's href as most
-// programs do.
-func BenchmarkTokenizeLinks(b *testing.B) {
-	pages := benchPages(b)
-	size, n := 0, 0
-	b.ReportAllocs()
-	for ; b.Loop(); n++ {
-		page := pages[n%len(pages)]
-		size += len(page)
-		z := nethtml.NewTokenizer(bytes.NewReader(page))
-		for tt := z.Next(); tt != nethtml.ErrorToken; tt = z.Next() {
-			if tt != nethtml.StartTagToken {
-				continue
-			}
-			name, more := z.TagName()
-			for string(name) == "a" && more {
-				_, _, more = z.TagAttr()
-			}
-		}
-	}
-	b.SetBytes(int64(size / n))
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding"
 	"golang.org/x/text/transform"
 )
 
@@ -17,7 +15,7 @@ const utf8Name = "utf-8"
 // is not copied, and bytes in it that are none stay as they are: what is made of them
 // later is made valid where it is kept.
 func (e *Extractor) decode(body []byte, declared string) []byte {
-	enc, name := detect(body, declared)
+	enc, name := e.encodings.of(body, declared)
 	e.dst.Charset = name
 	if name == utf8Name {
 		return bytes.TrimPrefix(body, []byte("\ufeff"))
@@ -31,24 +29,6 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	}
 	e.decoded = out
 	return out
-}
-
-// detect finds a body's encoding as the HTML standard does, §13.2.3.2: byte order
-// mark, then the server's word, then the page's own. A page that says nothing, or
-// claims windows-1252, and is valid UTF-8 throughout, is UTF-8: text in any other
-// encoding is not that by chance.
-func detect(body []byte, declared string) (encoding.Encoding, string) {
-	enc, name, certain := charset.DetermineEncoding(body, "")
-	if certain { // only a byte order mark is
-		return enc, name
-	}
-	if e, n := charset.Lookup(declared); e != nil {
-		return e, n
-	}
-	if name == "windows-1252" && utf8.Valid(body) {
-		return encoding.Nop, utf8Name
-	}
-	return enc, name
 }
 
 // encodesQueries is true of encodings that forms and links use for queries. The

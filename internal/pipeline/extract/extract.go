@@ -1,9 +1,14 @@
 // Package extract reads links, text and metadata out of a page.
 //
-// An [Extractor] goes over the page once, token by token, and builds no tree: a tree
-// costs more than all the rest of a crawl, and parsers give up on nesting that real
-// pages have. It works in a worker, one page at a time, and reuses what it can; the
-// [Result] it fills is the caller's and may be reused too.
+// An [Extractor] goes over the page once, tag by tag, and builds no tree: a tree costs
+// more than all the rest of a crawl, and parsers give up on nesting that real pages
+// have. It works in a worker, one page at a time, and reuses what it can; the [Result]
+// it fills is the caller's and may be reused too.
+//
+// A page passes through in this order: charset.go makes UTF-8 of it, scanner.go finds
+// its tags, rawtext.go steps over scripts and the like, attrs.go and entities.go read
+// attributes, scan.go decides what each tag means, links.go gathers references and, at
+// the end, resolves those that known.go does not remember from earlier pages.
 //
 // What is a link: href of a, area and link (the kinds that lead to pages or
 // resources); src of frame, iframe, img, input, source, video, audio, track, embed and
@@ -20,10 +25,19 @@
 //
 // # Bounds
 //
-// A page costs at most its own size a few times over: tokens beyond 1 MiB are stepped
-// over rather than buffered, links beyond Options.MaxLinks are counted and dropped,
-// and title and metadata are cut at 1 KiB. Any input is a page: an Extractor never
-// panics and never fails on what a server sends.
+// A page costs at most its own size a few times over: links beyond Options.MaxLinks are
+// counted and dropped, and title and metadata are cut at 1 KiB. Any input is a page: an
+// Extractor never panics and never fails on what a server sends. What it remembers of
+// earlier pages is at most 5 MB.
+//
+// # Why a scanner of our own
+//
+// The tokenizer of x/net/html alone costs four times as much as all that this package
+// does with a page (BenchmarkCost): it looks at every byte of text and copies the name
+// of every attribute, to hand out tags of which one in six can matter. The scanner here
+// looks for "<" and passes over the rest. Else it must not differ, so the tokenizer is the
+// oracle of its tests: on every input both have to give the same tokens, down to where
+// the tokenizer itself strays from the standard.
 package extract
 
 import (
@@ -62,6 +76,9 @@ type Options struct {
 	Resources bool
 	// MaxLinks bounds the links of one page. Zero, and anything below, is 10,000.
 	MaxLinks int
+	// Key seeds the fingerprints of links. It should be nobody's to guess, so that no
+	// page can hold URLs that are taken for one another. Zero is a key like others.
+	Key uint64
 }
 
 // Kind is what following a link is for.
@@ -84,6 +101,8 @@ func (k Kind) String() string {
 // Link is a way out of a page.
 type Link struct {
 	URL canonical.URL
+	// Fingerprint is that of URL under Options.Key.
+	Fingerprint uint64
 	// Tag and Attr are the element and attribute it stood in, in lower case.
 	Tag, Attr string
 	// Rel is the rel attribute in lower case, at most 256 bytes of it.
@@ -137,22 +156,24 @@ func (r *Result) Reset() {
 }
 
 // Extractor reads pages. The zero Extractor is ready. It must not be used by two
-// goroutines at once.
+// goroutines at once, nor copied once it was used.
 type Extractor struct {
 	page // what is known of the current page
 
 	// What follows is memory that pages share. Between pages a buffer holds at most
 	// maxKept, whatever pages came before, and nothing refers to a page's body.
 
+	source    source // nil is scanner; the tests have another
 	scanner   scanner
-	attrs     attrs             // of the current tag
 	pending   []pending         // at most MaxLinks
 	refs      []byte            // the references of pending, one after another
 	canonical []byte            // the reference of link rel=canonical
 	byRef     index             // pending by its reference
-	byURL     index             // links by their URL
+	byURL     index             // links by their fingerprint
+	known     known             // references of this page and of those before
 	linkBytes int               // of all URLs resolved and kept, and the first that was not
 	rels      map[string]string // interned values of rel, bounded by maxRels
+	encodings encodings         // what pages declared
 	decoded   []byte            // a body that was not UTF-8
 	seed      maphash.Seed      // so that no page can choose references that collide
 	hasSeed   bool
@@ -164,8 +185,10 @@ type page struct {
 	dst  *Result
 	doc  canonical.URL
 	base canonical.URL
+	dir  uint64            // hash of the directory that references are relative to
 	enc  encoding.Encoding // nil if queries are UTF-8
 
+	xhtml    bool
 	hasBase  bool
 	text     textBuffer
 	title    bool // the next text is the title
@@ -213,16 +236,21 @@ func (e *Extractor) begin() {
 	if !e.hasSeed {
 		e.seed, e.hasSeed = maphash.MakeSeed(), true
 	}
+	if e.source == nil {
+		e.source = &e.scanner
+	}
 	e.pending, e.refs, e.canonical = e.pending[:0], e.refs[:0], e.canonical[:0]
 	e.byRef.reset()
 	e.byURL.reset()
+	e.known.reset(e.opts.Key)
 	e.linkBytes = 0
 }
 
 // release lets go of the page, which belongs to the caller, and of memory beyond the
 // usual.
 func (e *Extractor) release() {
-	e.dst, e.scanner, e.attrs = nil, scanner{}, attrs{}
+	e.dst = nil
+	e.scanner.release()
 	if cap(e.refs) > maxKept {
 		e.refs = nil
 	}

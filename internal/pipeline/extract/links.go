@@ -16,8 +16,9 @@ import (
 type pending struct {
 	tag, attr, rel string
 	kind           Kind
-	from, to       int // the reference, in Extractor.refs
-	text, textEnd  int // what it reads, in the text
+	hash           uint64 // of the reference
+	from, to       int    // where it is, in Extractor.refs
+	text, textEnd  int    // what it reads, in the text
 }
 
 // link takes the first of the attributes that the tag has, and returns the index of
@@ -26,13 +27,18 @@ func (e *Extractor) link(kind Kind, tag string, from ...attr) int {
 	if e.template > 0 {
 		return -1
 	}
-	e.attrs.read(&e.scanner)
 	for _, a := range from {
-		if e.attrs.has[a] {
-			return e.add(kind, tag, attrNames[a], e.attrs.get(a))
+		if ref, has := e.source.attr(a); has {
+			return e.add(kind, tag, attrNames[a], ref)
 		}
 	}
 	return -1
+}
+
+// attr is an attribute of the current tag, which is empty too if the tag has none such.
+func (e *Extractor) attr(a attr) []byte {
+	val, _ := e.source.attr(a)
+	return val
 }
 
 // resource takes an attribute that names something to show. There, empty is nothing.
@@ -40,19 +46,18 @@ func (e *Extractor) resource(tag string, a attr) {
 	if !e.opts.Resources || e.template > 0 {
 		return
 	}
-	e.attrs.read(&e.scanner)
-	if ref := e.attrs.get(a); len(ref) > 0 {
+	if ref := e.attr(a); len(ref) > 0 {
 		e.add(Resource, tag, attrNames[a], ref)
 	}
 }
 
 // srcset takes every image of a set: which of them a browser would show depends on a
-// screen that we do not have. The attributes have been read by the caller.
+// screen that we do not have.
 func (e *Extractor) srcset(tag string, a attr) {
 	if e.template > 0 {
 		return
 	}
-	for rest := e.attrs.get(a); len(rest) > 0; {
+	for rest := e.attr(a); len(rest) > 0; {
 		var ref []byte
 		if ref, rest = nextImage(rest); len(ref) > 0 {
 			e.add(Resource, tag, attrNames[a], ref)
@@ -65,8 +70,7 @@ func (e *Extractor) linkElement() {
 	if e.template > 0 {
 		return
 	}
-	e.attrs.read(&e.scanner)
-	ref, rel := e.attrs.get(attrHref), e.relOf()
+	ref, rel := e.attr(attrHref), e.relOf()
 	if e.opts.Resources && isResourceRel(rel) {
 		if len(ref) > 0 {
 			e.add(Resource, "link", "href", ref)
@@ -74,7 +78,7 @@ func (e *Extractor) linkElement() {
 		e.srcset("link", attrImageSrcset)
 		return
 	}
-	if len(ref) == 0 || isResourceRel(rel) || !isPageRel(rel) || !isPageType(e.attrs.get(attrType)) {
+	if len(ref) == 0 || isResourceRel(rel) || !isPageRel(rel) || !isPageType(e.attr(attrType)) {
 		return
 	}
 	if len(e.canonical) == 0 && hasToken(rel, "canonical") {
@@ -134,8 +138,8 @@ func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
 		e.count(err)
 		return -1
 	}
-	slot, old := e.byRef.find(maphash.Bytes(e.seed, ref))
-	now := pending{tag: tag, attr: attr, kind: kind, rel: e.relOf()}
+	now := pending{tag: tag, attr: attr, kind: kind, rel: e.relOf(), hash: maphash.Bytes(e.seed, ref)}
+	slot, old := e.byRef.find(now.hash)
 	if old >= 0 {
 		return e.again(now, old)
 	}
@@ -193,7 +197,7 @@ const maxRels = 256
 
 // relOf is the rel of the current tag in lower case, interned.
 func (e *Extractor) relOf() string {
-	rel := e.attrs.get(attrRel)
+	rel := e.attr(attrRel)
 	if len(rel) == 0 {
 		return ""
 	}
@@ -227,13 +231,14 @@ func (e *Extractor) finish() {
 	if e.opts.Text {
 		e.dst.Text = text
 	}
+	e.inDirectory()
 	for i := range e.pending {
 		p := &e.pending[i]
-		u, ok := e.resolve(e.refs[p.from:p.to])
+		to, ok := e.target(p)
 		if !ok {
 			continue
 		}
-		l := Link{URL: u, Tag: p.tag, Attr: p.attr, Rel: p.rel, Kind: p.kind}
+		l := Link{URL: to.url, Fingerprint: to.fp, Tag: p.tag, Attr: p.attr, Rel: p.rel, Kind: p.kind}
 		if p.textEnd > p.text {
 			l.Text = strings.TrimSpace(text[min(p.text, len(text)):min(p.textEnd, len(text))])
 		}
@@ -268,7 +273,7 @@ func (e *Extractor) count(err error) {
 // keep adds l unless another spelling of its URL was there before. Then the place is
 // the first one's, and what is said of the link the better one's.
 func (e *Extractor) keep(l Link) {
-	slot, old := e.byURL.find(maphash.String(e.seed, l.URL.String()))
+	slot, old := e.byURL.find(l.Fingerprint)
 	if old < 0 {
 		if e.linkBytes += len(l.URL.String()); e.linkBytes > maxLinkBytes {
 			e.dst.DroppedLinks++

@@ -1,35 +1,29 @@
 package extract
 
-import (
-	"bytes"
-
-	nethtml "golang.org/x/net/html"
-)
+import "bytes"
 
 // scan goes over the page once. References are kept as they stand until the end, when
 // the base is known.
 func (e *Extractor) scan(body []byte, isXHTML bool) {
-	e.scanner.reset(body, isXHTML)
+	e.source.reset(body, isXHTML, e.opts.Text)
+	e.xhtml = isXHTML
 	for {
-		switch e.scanner.token() {
-		case nethtml.ErrorToken:
+		switch e.source.next() {
+		case endOfPage:
 			return
-		case nethtml.StartTagToken:
-			e.start(false)
-		case nethtml.SelfClosingTagToken:
-			e.start(true)
-		case nethtml.EndTagToken:
+		case startTag:
+			e.start()
+		case endTag:
 			e.end()
-		case nethtml.TextToken:
+		case chars:
 			e.chars()
 		}
 	}
 }
 
 // start handles a start tag. Most tags mean nothing to us and cost one look.
-func (e *Extractor) start(selfClosing bool) {
-	var buf [maxName]byte
-	name := tagName(e.scanner.raw(), &buf)
+func (e *Extractor) start() {
+	name := e.source.tag()
 	if e.opts.Text {
 		e.text.breakBefore(name)
 	}
@@ -42,7 +36,7 @@ func (e *Extractor) start(selfClosing bool) {
 	case "area":
 		e.link(Navigation, "area", attrHref)
 	case "iframe":
-		e.silence("iframe", selfClosing)
+		e.silence()
 		e.link(Navigation, "iframe", attrSrc)
 	case "frame":
 		e.link(Navigation, "frame", attrSrc)
@@ -55,32 +49,27 @@ func (e *Extractor) start(selfClosing bool) {
 	case "html":
 		e.htmlElement()
 	default:
-		e.startOther(name, selfClosing)
+		e.startOther(name)
 	}
 }
 
 // startOther handles elements that hold or hide something.
-func (e *Extractor) startOther(name []byte, selfClosing bool) {
+func (e *Extractor) startOther(name []byte) {
 	switch string(name) {
 	case "title":
-		e.scanner.rawText("title")
 		e.title = !e.hasTitle && e.svg == 0 && e.template == 0
-		e.silence("title", selfClosing)
+		e.silence()
 	case "script":
-		e.silence("script", selfClosing)
+		e.silence()
 		e.resource("script", attrSrc)
-	case "style":
-		e.silence("style", selfClosing)
-	case "textarea":
-		e.silence("textarea", selfClosing)
-	case "xmp", "noembed", "plaintext":
-		e.scanner.rawText(string(name))
+	case "style", "textarea":
+		e.silence()
 	case "noscript", "noframes":
-		e.scanner.markup() // we are who it is written for
+		e.source.markup() // we are who it is written for
 	case "template":
-		e.startTemplate(selfClosing)
+		e.startTemplate()
 	case "svg":
-		if !selfClosing {
+		if !e.source.selfClosing() {
 			e.svg++
 		}
 	default:
@@ -121,24 +110,22 @@ func (e *Extractor) startMedia(name []byte) {
 
 // silence handles an element whose content is text that nobody reads. In XML, and in
 // SVG inside of HTML, it may have none: then no end tag will come.
-func (e *Extractor) silence(name string, selfClosing bool) {
-	if selfClosing && (e.scanner.xhtml || e.svg > 0) {
-		e.scanner.markup()
+func (e *Extractor) silence() {
+	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
+		e.source.markup()
 		e.title = false
 		return
 	}
-	e.scanner.rawText(name)
 	e.silent = true
 }
 
 // startTemplate hides what is inert: scripts may clone it or not. A shadow root is
 // shown as it stands, so it is no template to us.
-func (e *Extractor) startTemplate(selfClosing bool) {
-	if selfClosing && e.scanner.xhtml {
+func (e *Extractor) startTemplate() {
+	if e.xhtml && e.source.selfClosing() {
 		return
 	}
-	e.attrs.read(&e.scanner)
-	if e.template > 0 || !e.attrs.has[attrShadowRootMode] {
+	if _, shadow := e.source.attr(attrShadowRootMode); e.template > 0 || !shadow {
 		e.template++
 	}
 }
@@ -146,8 +133,7 @@ func (e *Extractor) startTemplate(selfClosing bool) {
 // end handles an end tag. Pages leave elements open and close what was never opened,
 // so counts stop at zero.
 func (e *Extractor) end() {
-	var buf [maxName]byte
-	name := tagName(e.scanner.raw(), &buf)
+	name := e.source.tag()
 	if e.opts.Text {
 		e.text.breakBefore(name)
 	}
@@ -164,24 +150,23 @@ func (e *Extractor) end() {
 	}
 }
 
-// chars handles text between tags. Asking the tokenizer for it costs a second look at
-// every byte, so it is asked only for what is kept.
+// chars handles text. To ask for it costs a look at every byte, so it is asked only for
+// what is kept.
 func (e *Extractor) chars() {
 	switch {
 	case e.title && !e.hasTitle:
-		e.dst.Title = field(e.scanner.text())
+		e.dst.Title = field(e.source.text())
 		e.hasTitle = e.dst.Title != ""
 	case e.opts.Text && !e.silent && e.template == 0:
-		e.text.add(e.scanner.text())
+		e.text.add(e.source.text())
 	}
 }
 
 // htmlElement takes the language, from the first html tag that has one: pages glued
 // together by templates have several.
 func (e *Extractor) htmlElement() {
-	e.attrs.read(&e.scanner)
 	if e.dst.Lang == "" {
-		e.dst.Lang = field(e.attrs.get(attrLang))
+		e.dst.Lang = field(e.attr(attrLang))
 	}
 }
 
@@ -190,12 +175,12 @@ func (e *Extractor) baseElement() {
 	if e.hasBase || e.template > 0 {
 		return
 	}
-	e.attrs.read(&e.scanner)
-	if !e.attrs.has[attrHref] {
+	ref, has := e.source.attr(attrHref)
+	if !has {
 		return
 	}
 	e.hasBase = true // the first counts, even if it is of no use
-	if u, err := e.doc.ResolveBytes(e.attrs.get(attrHref)); err == nil {
+	if u, err := e.doc.ResolveBytes(ref); err == nil {
 		e.base = u
 		e.dst.Base = u.String()
 	}
@@ -206,18 +191,17 @@ func (e *Extractor) metaElement() {
 	if e.template > 0 {
 		return
 	}
-	e.attrs.read(&e.scanner)
-	content := e.attrs.get(attrContent)
-	if bytes.EqualFold(e.attrs.get(attrHTTPEquiv), []byte("refresh")) {
+	content := e.attr(attrContent)
+	if bytes.EqualFold(e.attr(attrHTTPEquiv), []byte("refresh")) {
 		if target := refreshTarget(content); len(target) > 0 {
 			e.add(Navigation, "meta", "content", target)
 		}
 		return
 	}
 	// Open Graph says property, but as many pages say name, and so read all others.
-	name := e.attrs.get(attrName)
+	name := e.attr(attrName)
 	if len(name) == 0 {
-		name = e.attrs.get(attrProperty)
+		name = e.attr(attrProperty)
 	}
 	var buf [2 * maxName]byte
 	if len(name) <= len(buf) && len(content) > 0 {

@@ -1,144 +1,224 @@
 package extract
 
-import (
-	"bytes"
-	"errors"
+import "bytes"
 
-	nethtml "golang.org/x/net/html"
+// maxName is longer than any element or attribute we look for.
+const maxName = 16
+
+// token is what a source stands on.
+type token uint8
+
+const (
+	endOfPage token = iota
+	startTag
+	endTag
+	chars // text: of the page if it was asked for, and of elements that hold raw text
 )
 
-// maxToken bounds what the tokenizer buffers. It is beyond any tag or text that
-// matters, and below the inlined images and data that some pages are full of.
-const maxToken = 1 << 20
+// source gives the tokens of a page that can matter, in order; others it may leave out.
+// The tests have a second one, the tokenizer of x/net/html, and hold the first to it.
+type source interface {
+	// reset begins a page. Text that stands between tags is given if withText.
+	reset(body []byte, xhtml, withText bool)
+	// next moves on. What the other methods return is valid until it is called again.
+	next() token
+	// tag is the lower-case name of the tag, or empty if it is longer than maxName.
+	tag() []byte
+	// attr is an attribute of the start tag, the first of its name, references resolved.
+	attr(a attr) (val []byte, has bool)
+	// selfClosing reports whether the start tag ends in a slash that is no value's.
+	selfClosing() bool
+	// text is the current text with references resolved.
+	text() []byte
+	// markup makes the content of the element just begun be read as markup, where it
+	// would be raw text otherwise.
+	markup()
+}
 
-// scanner gives the tokens of a body in memory. It wraps the tokenizer of x/net/html
-// for two reasons: a token beyond maxToken ends that one, and a page does not end
-// there; and its TagName and TagAttr copy every name and value, which Raw does not.
+// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5,
+// on a body in memory. It jumps from one "<" to the next, knows most tags for
+// meaningless by the first letter and the length of their names, and copies nothing
+// but what holds character references. A tag that the page cuts off is none.
 type scanner struct {
-	body    []byte
-	last    int    // where in body the token before the current one begins
-	pos     int    // where the current one begins
-	next    int    // where the next one will
-	rawTag  string // the element whose raw text comes next, if the caller said so
-	xhtml   bool
-	partial nethtml.TokenType // type of the last token, which may have been cut
-	reader  bytes.Reader
-	z       *nethtml.Tokenizer
+	body     []byte
+	at       int // where the next token begins
+	xhtml    bool
+	withText bool
+
+	name     []byte // of the current tag, in nameBuf
+	nameBuf  [maxName]byte
+	nameEnd  int    // where it ends in body
+	attrs    attrs  // of the current start tag
+	words    []byte // the current text as it stands
+	verbatim bool   // it holds no character references
+	noNUL    bool   // a NUL in it stands for U+FFFD
+	raw      string // the element whose raw text comes next, or ""
+	decoded  []byte // memory for what is not in the page as it reads
 }
 
-// reset begins a page.
-func (s *scanner) reset(body []byte, xhtml bool) {
-	*s = scanner{body: body, xhtml: xhtml}
-	s.restart(0)
+// reset keeps nothing of the last page but memory.
+func (s *scanner) reset(body []byte, xhtml, withText bool) {
+	*s = scanner{body: body, xhtml: xhtml, withText: withText, decoded: s.decoded[:0]}
 }
 
-// restart begins to tokenize at pos. The tokenizer cannot be reused.
-func (s *scanner) restart(pos int) {
-	s.reader.Reset(s.body[pos:])
-	s.z = nethtml.NewTokenizer(&s.reader)
-	s.z.SetMaxBuf(maxToken)
-	s.z.AllowCDATA(s.xhtml)
-	s.next = pos
-}
-
-// token is the type of the next token. ErrorToken is the end of the body.
-func (s *scanner) token() nethtml.TokenType {
-	s.last, s.pos = s.pos, s.next
-	tt := s.z.Next()
-	s.next += len(s.z.Raw())
-	if tt == nethtml.ErrorToken && errors.Is(s.z.Err(), nethtml.ErrBufferExceeded) {
-		s.restart(s.pos + s.oversized())
-		tt = nethtml.CommentToken // for something without content
+// release lets go of the page, and of memory beyond the usual.
+func (s *scanner) release() {
+	s.reset(nil, false, false)
+	if cap(s.decoded) > maxKept {
+		s.decoded = nil
 	}
-	if tt != nethtml.TextToken && tt != nethtml.CommentToken {
-		s.rawTag = ""
-	}
-	s.partial = tt
-	return tt
 }
 
-// oversized is how much has to be stepped over from the current position. A tag that
-// is too long comes without any token; text and comments come cut short first.
-func (s *scanner) oversized() int {
-	rest := s.body[s.pos:]
+func (s *scanner) tag() []byte { return s.name }
+
+func (s *scanner) markup() { s.raw = "" }
+
+// next looks on behind the current token, or behind what has turned out not to matter.
+func (s *scanner) next() token {
+	s.decoded = s.decoded[:0]
+	if s.raw != "" && s.rawText() {
+		return chars
+	}
+	for look := s.at; ; look = s.at {
+		lt := s.markupFrom(look)
+		if s.withText && lt > s.at { // the markup is found again by the next call
+			s.say(s.at, lt, lt)
+			return chars
+		}
+		if lt >= len(s.body) {
+			return endOfPage
+		}
+		if t, found := s.markupAt(lt); found {
+			return t
+		}
+	}
+}
+
+// markupFrom is where the next "<" stands that begins something other than text, or
+// the end of the page.
+func (s *scanner) markupFrom(i int) int {
+	for i < len(s.body) {
+		n := bytes.IndexByte(s.body[i:], '<')
+		if n < 0 || i+n+1 >= len(s.body) {
+			break
+		}
+		i += n + 1
+		if c := s.body[i]; kinds[c]&letter != 0 || c == '/' || c == '!' || c == '?' {
+			return i - 1
+		}
+	}
+	return len(s.body)
+}
+
+// markupAt reads what begins at lt, and reports whether it is a token to give.
+func (s *scanner) markupAt(lt int) (token, bool) {
+	switch s.body[lt+1] {
+	case '!':
+		return chars, s.declaration(lt + 2)
+	case '?':
+		s.at = through(s.body, lt+1, ">")
+		return 0, false
+	case '/':
+		return s.endTagAt(lt)
+	}
+	return s.tagAt(lt+1, startTag)
+}
+
+// endTagAt reads what begins with "</". Where the page ends there, that is text.
+func (s *scanner) endTagAt(lt int) (token, bool) {
+	i := lt + len("</")
 	switch {
-	case s.next > s.pos:
-		return through(rest, ">")
-	case s.partial == nethtml.CommentToken && bytes.HasPrefix(s.body[s.last:], []byte("<!--")):
-		return through(rest, "-->")
-	case s.partial == nethtml.CommentToken:
-		return through(rest, ">")
-	case s.rawTag != "":
-		return toEndTag(rest, s.rawTag)
+	case i == len(s.body):
+		s.say(lt, i, i)
+		return chars, s.withText
+	case kinds[s.body[i]]&letter != 0:
+		return s.tagAt(i, endTag)
 	}
-	if i := bytes.IndexByte(rest, '<'); i >= 0 {
-		return i
-	}
-	return len(rest)
+	s.at = through(s.body, i, ">") // a comment, says the standard
+	return 0, false
 }
 
-// through is the length of s up to and including the first end.
-func through(s []byte, end string) int {
-	if i := bytes.Index(s, []byte(end)); i >= 0 {
-		return i + len(end)
+// tagAt reads the tag whose name begins at i.
+func (s *scanner) tagAt(i int, t token) (token, bool) {
+	end := endOf(s.body, i, endsName)
+	// With text every tag matters, since most of them part it.
+	wanted := s.withText || tagShapes.has(s.body[i:end])
+	s.nameEnd = end
+	s.at = s.attributes(end, wanted && t == startTag)
+	if s.at < 0 { // the page ends within it
+		s.at = len(s.body)
+		return endOfPage, true
+	}
+	if !wanted {
+		return t, false
+	}
+	s.name = s.nameBuf[:0]
+	if end-i <= maxName { // else it is none that we look for
+		s.name = lowered(s.name, s.body[i:end])
+	}
+	if t == startTag {
+		s.raw = rawElement(s.name)
+	}
+	return t, true
+}
+
+// say makes a stretch of the page the current text.
+func (s *scanner) say(from, to, next int) {
+	s.words, s.at = s.body[from:to], next
+	s.verbatim, s.noNUL = false, false
+}
+
+// declaration steps over what begins with "<!", up to i, and reports whether it was
+// text: only XHTML has sections of that.
+func (s *scanner) declaration(i int) (text bool) {
+	const comment, cdata = "--", "[CDATA["
+	// What is left is a document type or a comment that was meant to be something else;
+	// both end at the first ">", whatever quotes they hold.
+	rest := s.body[i:]
+	switch {
+	case hasPrefix(rest, comment):
+		s.at = s.commentEnd(i + len(comment))
+	case s.xhtml && hasPrefix(rest, cdata):
+		from := i + len(cdata)
+		next := through(s.body, from, "]]>")
+		to := next
+		if bytes.HasSuffix(s.body[from:next], []byte("]]>")) {
+			to -= len("]]>")
+		}
+		s.say(from, to, next)
+		s.noNUL = true
+		return s.withText
+	default:
+		s.at = through(s.body, i, ">")
+	}
+	return false
+}
+
+// commentEnd is where a comment ends whose text begins at i: behind "-->", "--!>" or,
+// at its very beginning, ">" or "->".
+func (s *scanner) commentEnd(i int) int {
+	for end := i; ; {
+		n := bytes.IndexByte(s.body[end:], '>')
+		if n < 0 {
+			return len(s.body)
+		}
+		end += n + 1
+		// Dashes of the opening do not count, which is why the text is looked at alone.
+		text := s.body[i : end-1]
+		if len(text) == 0 || string(text) == "-" || hasSuffix(text, "--") || hasSuffix(text, "--!") {
+			return end
+		}
+	}
+}
+
+// through is where s goes on behind the first end from i, or the length of s.
+func through(s []byte, i int, end string) int {
+	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
+		return i + n + len(end)
 	}
 	return len(s)
 }
 
-// toEndTag is the length of s up to the first "</name", in whatever case.
-func toEndTag(s []byte, name string) int {
-	for at := 0; ; {
-		i := bytes.Index(s[at:], []byte("</"))
-		if i < 0 {
-			return len(s)
-		}
-		at += i
-		if after := s[at+len("</"):]; len(after) >= len(name) && bytes.EqualFold(after[:len(name)], []byte(name)) {
-			return at
-		}
-		at += len("</")
-	}
-}
+func hasPrefix(s []byte, p string) bool { return len(s) >= len(p) && string(s[:len(p)]) == p }
 
-// raw is the current token as it stands in the page. It is valid until the next one.
-func (s *scanner) raw() []byte { return s.body[s.pos:s.next] }
-
-// text is the current text token with its entities resolved, valid until the next.
-func (s *scanner) text() []byte { return s.z.Text() }
-
-// rawText notes that the element just begun holds raw text.
-func (s *scanner) rawText(name string) { s.rawTag = name }
-
-// markup makes the content of the element just begun be read as markup, where the
-// tokenizer would take it for raw text.
-func (s *scanner) markup() { s.z.NextIsNotRawText() }
-
-// tagName is the lower-case name of a tag in its raw form, "<name …>" or "</name …>".
-// It is empty if the name is longer than any we look for.
-func tagName(raw []byte, buf *[maxName]byte) []byte {
-	i := 1
-	if len(raw) > 1 && raw[1] == '/' {
-		i = 2
-	}
-	n := 0
-	for ; i < len(raw); i++ {
-		switch raw[i] {
-		case ' ', '\n', '\r', '\t', '\f', '/', '>':
-			return buf[:n]
-		}
-		if n == maxName {
-			return nil
-		}
-		buf[n] = lower(raw[i])
-		n++
-	}
-	return buf[:n]
-}
-
-// lower is c in lower case if it is an ASCII letter; names in HTML know no others.
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
-}
+func hasSuffix(s []byte, p string) bool { return len(s) >= len(p) && string(s[len(s)-len(p):]) == p }

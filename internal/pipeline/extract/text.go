@@ -76,7 +76,8 @@ func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf),
 // field is a short text: white space collapsed, valid UTF-8, at most maxField bytes
 // and not cut within a character.
 func field(s []byte) string {
-	var t textBuffer
+	var room [256]byte // for most, and on the stack
+	t := textBuffer{buf: room[:0]}
 	// More than what is kept cannot matter, but for white space.
 	if s = s[:min(len(s), 4*maxField)]; len(s) == 0 {
 		return ""

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	nethtml "golang.org/x/net/html"
 )
 
 func TestRefreshTarget(t *testing.T) {
@@ -78,50 +77,4 @@ func TestIndex(t *testing.T) {
 	x.reset()
 	_, at = x.find(0x10001)
 	require.Equal(t, -1, at)
-}
-
-// tokens walks over page and calls visit for each tag, with the scanner on it.
-func tokens(page []byte, visit func(s *scanner)) {
-	var s scanner
-	for s.reset(page, false); ; {
-		switch s.token() {
-		case nethtml.ErrorToken:
-			return
-		case nethtml.StartTagToken, nethtml.SelfClosingTagToken:
-			visit(&s)
-		}
-	}
-}
-
-// FuzzAttrs holds the quick reader of attributes against the tokenizer's own, on
-// every tag that the quick one would be used for.
-func FuzzAttrs(f *testing.F) {
-	for _, page := range []string{
-		`<a href=x rel="y" data='z'>`, `<a / = =x href = "a" / b=>`, `<img src=a/ srcset = b/>`, `<A HREF HREF=2>`,
-		`<a href="a>b" type='c"d'/>`, "<link\nrel\n=\nx\fhref=y>", `<a =href=x ==href=y>`, `<meta name=a content= http-equiv>`, `<a href=a"b'c=d>`,
-	} {
-		f.Add([]byte(page))
-	}
-	f.Fuzz(func(t *testing.T, page []byte) {
-		tokens(page, func(s *scanner) {
-			raw := s.raw()
-			if strings.ContainsAny(string(raw), "&\r\x00") {
-				return
-			}
-			var buf [maxName]byte
-			ours := string(tagName(raw, &buf))
-			var quick, slow attrs
-			quick.readPlain(raw)
-			name, _ := s.z.TagName()
-			slow.readTokenizer(s.z)
-			if len(name) <= maxName && ours != string(name) {
-				t.Fatalf("%q: name %q, want %q", raw, ours, name)
-			}
-			for a := range numAttrs {
-				if quick.has[a] != slow.has[a] || string(quick.vals[a]) != string(slow.vals[a]) {
-					t.Fatalf("%q: %s is %v %q, want %v %q", raw, attrNames[a], quick.has[a], quick.vals[a], slow.has[a], slow.vals[a])
-				}
-			}
-		})
-	})
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
+	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+	"pgregory.net/rapid"                  //nolint:depguard // only tests use the package
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
