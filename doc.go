@@ -34,6 +34,15 @@
 // [Config.OnEvent] is told of each change. What was learned goes on to later crawls
 // through a file, if the settings name one (ratelimit.remember).
 //
+// # Crawls that survive
+//
+// A crawl with a state (state.dir of the settings, or [Config.Kept]) is kept on disk as it
+// goes: URLs, what became of them, the rates of hosts and the settings. Whatever ends it,
+// the machine's power included, [OpenState] gets what it takes to go on: what was recorded
+// is not fetched again, nothing that was found is lost, and a sink that is [Durable] and is
+// cut back to its [State.Position] has no record twice. Without a state a crawl is in memory
+// and ends with the process.
+//
 // # Beside crawls
 //
 // [Client] is an http.Client with the same politeness, for programs that ask for URLs of
@@ -61,6 +70,5 @@
 //
 // # What it does not do
 //
-// It runs no JavaScript, follows links of HTML only, and keeps its frontier in memory: a
-// crawl that is interrupted begins again, though at the rates it remembers.
+// It runs no JavaScript and follows links of HTML only.
 package crawl

@@ -112,3 +112,46 @@ func ExampleClient() {
 	// 200 OK
 	// 3 requests
 }
+
+// A crawl that is kept goes on after whatever ended it, here a limit, with the settings
+// and the seeds it was begun with.
+func ExampleOpenState() {
+	url, stop := serve()
+	defer stop()
+	dir, err := os.MkdirTemp("", "crawl")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
+	cfg.State.Dir, cfg.MaxPages = dir, 2
+	c, err := crawl.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(context.Background(), url); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c.Snapshot().Pages, "pages")
+
+	// Another day, in another process:
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	again := state.Config()
+	again.MaxPages = 0 // no limit
+	c, err = crawl.New(again)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(c.Snapshot().Pages, "more")
+	// Output:
+	// 2 pages
+	// 3 more
+}

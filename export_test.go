@@ -22,7 +22,10 @@ func NewOver(cfg Config, dial func(ctx context.Context, network, addr string) (n
 	if c.client, err = fetch.New(fc); err != nil {
 		return nil, err
 	}
-	pc := c.pipelineConfig()
+	pc, err := c.pipelineConfig()
+	if err != nil {
+		return nil, err
+	}
 	if cfg.Robots.Enabled {
 		if pc.Robots, err = robots.New(robots.Config{Agent: config.Product}); err != nil {
 			return nil, err

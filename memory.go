@@ -3,13 +3,16 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
@@ -22,14 +25,50 @@ const saveEvery = time.Minute
 // however many hosts there are, notes cost a hundredth of a processor at most.
 const saveRest = 100
 
-// remembrance keeps what a crawl learns of hosts in the file of ratelimit.remember. Its
-// file is nil if there is none; all methods do nothing then.
+// remembrance keeps what a crawl learns of hosts in the file of ratelimit.remember, and in
+// the state of the crawl. There may be none of the two; all methods do nothing then.
 type remembrance struct {
-	file    *memory.File
+	places  []place
 	limiter *ratelimit.AdaptiveRateLimiter
 	clk     clock.Clock
 	log     *slog.Logger
 	failed  bool // and that was told
+}
+
+// place is where what was learned of hosts is kept.
+type place interface {
+	Path() string
+	Load() ([]ratelimit.HostMemory, memory.Damage, error)
+	Save(context.Context, iter.Seq[ratelimit.HostMemory]) error
+}
+
+// fileRates is the file of ratelimit.remember.
+type fileRates struct{ *memory.File }
+
+// Load is that of the file, its error with the name of the setting.
+func (f fileRates) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
+	hosts, damage, err := f.File.Load()
+	return hosts, damage, memoryError(err)
+}
+
+// stateRates is the state of the crawl.
+type stateRates struct {
+	disk.Rates
+	state *State
+}
+
+// Load is that of the state.
+func (r stateRates) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
+	hosts, damage, err := r.Rates.Load()
+	return hosts, damage, stateError(r.state.dir, err)
+}
+
+// Save saves. A state that has failed ends the crawl and says so by itself.
+func (r stateRates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
+	if err := r.Rates.Save(ctx, hosts); r.state.store.Err() == nil {
+		return err
+	}
+	return nil
 }
 
 // memoryFile is the file that the settings name; nil if they name none, or nothing is paced.
@@ -77,34 +116,46 @@ func (c *Crawler) attend(ctx context.Context) (leave func(), err error) {
 	}, nil
 }
 
-// recall loads the file into the limiter.
+// recall loads what there is into the limiter. Of two entries of a host the newer counts.
 func (c *Crawler) recall() (*remembrance, error) {
 	r := &remembrance{limiter: c.limiter, clk: c.clk, log: c.cfg.Log}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	file, err := memoryFile(&c.cfg.RateLimit)
-	if err != nil || file == nil {
-		return r, err
+	if c.state != nil && c.cfg.RateLimit.Enabled() {
+		r.places = append(r.places, stateRates{c.state.store.Rates(), c.state})
 	}
-	hosts, damage, err := file.Load()
-	if err != nil {
-		return nil, memoryError(err)
+	if file, err := memoryFile(&c.cfg.RateLimit); err != nil {
+		return nil, err
+	} else if file != nil {
+		r.places = append(r.places, fileRates{file})
 	}
-	r.file = file
-	if damage.Lines > 0 {
-		r.log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", file.Path()),
-			slog.Int("damaged_lines", damage.Lines), slog.Int("first", damage.First), slog.Any("error", damage.Err))
+	var known []ratelimit.HostMemory
+	var names []string
+	for _, from := range r.places {
+		hosts, damage, err := from.Load()
+		if err != nil {
+			return nil, err
+		}
+		if damage.Lines > 0 {
+			r.log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", from.Path()),
+				slog.Int("damaged_lines", damage.Lines), slog.Int("first", damage.First), slog.Any("error", damage.Err))
+		}
+		if len(hosts) > 0 {
+			known, names = append(known, hosts...), append(names, from.Path())
+		}
 	}
-	if n := c.limiter.Recall(slices.Values(hosts)); n > 0 {
-		r.log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", file.Path()))
+	// The limiter takes the first it meets of each host.
+	slices.SortStableFunc(known, func(a, b ratelimit.HostMemory) int { return b.LastUsed.Compare(a.LastUsed) })
+	if n := c.limiter.Recall(slices.Values(known)); n > 0 {
+		r.log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", strings.Join(names, ", ")))
 	}
 	return r, nil
 }
 
 // keep saves now and then until ctx ends.
 func (r *remembrance) keep(ctx context.Context) {
-	for rest := saveEvery; r.file != nil && clock.Sleep(ctx, r.clk, rest) == nil; {
+	for rest := saveEvery; len(r.places) > 0 && clock.Sleep(ctx, r.clk, rest) == nil; {
 		begun := r.clk.Now()
 		r.save(ctx)
 		rest = max(saveEvery, saveRest*r.clk.Since(begun))
@@ -113,11 +164,10 @@ func (r *remembrance) keep(ctx context.Context) {
 
 // save saves. A crawl does not end because it cannot take notes; it says so once.
 func (r *remembrance) save(ctx context.Context) {
-	if r.file == nil {
-		return
-	}
-	if err := r.file.Save(ctx, r.limiter.Remember()); err != nil && !r.failed {
-		r.failed = true
-		r.log.Warn("what is learned of hosts cannot be kept; the crawl goes on, and tries again", slog.Any("error", err))
+	for _, to := range r.places {
+		if err := to.Save(ctx, r.limiter.Remember()); err != nil && !r.failed {
+			r.failed = true
+			r.log.Warn("what is learned of hosts cannot be kept; the crawl goes on, and tries again", slog.Any("error", err))
+		}
 	}
 }

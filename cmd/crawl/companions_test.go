@@ -34,7 +34,7 @@ func TestHeed(t *testing.T) {
 		go func() {
 			defer close(ended)
 			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), orders{
-				stop: note("stop"), force: note("force"), giveUp: note("give up"),
+				stop: note("stop"), force: func(error) { note("force")() }, giveUp: note("give up"),
 				tell: func() error { done = append(done, "tell"); return errors.New("disk full") },
 			})
 		}()
@@ -48,9 +48,53 @@ func TestHeed(t *testing.T) {
 	})
 }
 
+// Nobody follows a SIGTERM up: when its time is over it does so itself, once, and a person
+// who does comes first.
+func TestHeedsGrace(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		grace time.Duration
+		send  []os.Signal
+		after time.Duration
+		want  []string
+	}{
+		{"in time", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 29 * time.Second, []string{"stop"}},
+		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, time.Hour, []string{"stop", "late"}},
+		{"without", 0, []os.Signal{syscall.SIGTERM}, time.Hour, []string{"stop"}},
+		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, time.Hour, []string{"stop"}},
+		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, time.Hour, []string{"stop", "force"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var done []string
+				signals := make(chan os.Signal)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					heed(ctx, signals, slog.New(slog.DiscardHandler), orders{
+						grace: tc.grace, stop: func() { done = append(done, "stop") },
+						force: func(why error) {
+							done = append(done, map[error]string{errForced: "force", errLate: "late"}[why])
+						},
+						giveUp: func() { done = append(done, "give up") },
+					})
+				}()
+				for _, s := range tc.send {
+					signals <- s
+				}
+				time.Sleep(tc.after)
+				cancel()
+				<-ended
+				require.Equal(t, tc.want, done)
+			})
+		})
+	}
+}
+
 func TestWitness(t *testing.T) {
 	var b bytes.Buffer
-	w := &witness{Sink: sink.NewJSONL(&b)}
+	w := &witness{Durable: sink.NewJSONL(&b)}
 	failed := &sink.Error{Class: "network", Message: "refused"}
 	for _, r := range []sink.Record{
 		{URL: "http://fine.test/", Status: 200},

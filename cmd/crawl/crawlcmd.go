@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -30,6 +29,11 @@ type job struct {
 
 	reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
 
+	fleeting  bool         // it cannot be kept, whatever the settings say
+	state     *crawl.State // nil = the crawl is not kept
+	resumed   bool         // the state is that of a crawl to go on with
+	moreSeeds bool         // and there are seeds that earlier runs were not given
+
 	term   *terminal
 	log    *slog.Logger
 	level  slog.LevelVar // of log
@@ -52,9 +56,7 @@ func (j *job) run(ctx context.Context) error {
 	// default it would end the process without a word.
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
-	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress == "tty")
-	j.level.Set(levelOf(j.cfg.Log.Level))
-	j.log = newLoggerAt(j.term, &j.cfg.Log, &j.level)
+	j.openLog()
 	err := j.open()
 	if err == nil {
 		for _, w := range j.warnings {
@@ -62,6 +64,18 @@ func (j *job) run(ctx context.Context) error {
 		}
 		err = j.crawl(ctx)
 	}
+	return j.told(err)
+}
+
+// openLog opens the way to people, as the settings want it.
+func (j *job) openLog() {
+	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress == "tty")
+	j.level.Set(levelOf(j.cfg.Log.Level))
+	j.log = newLoggerAt(j.term, &j.cfg.Log, &j.level)
+}
+
+// told is an error as whoever reads it wants it.
+func (j *job) told(err error) error {
 	if err != nil && j.cfg.Log.Format == "json" {
 		return j.logFailure(err)
 	}
@@ -77,33 +91,43 @@ func (j *job) logFailure(err error) error {
 }
 
 // open opens what is read before what is written: a mistyped --input-file must not cost
-// the file that --overwrite replaces.
-func (j *job) open() error {
-	var err error
-	if j.in, err = openSeeds(j.cfg.Seeds.File, j.streams.in, j.log); err != nil {
+// the file that --overwrite replaces. The state comes before the records, because whoever
+// has it is alone with them.
+func (j *job) open() (err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.abandon())
+		}
+	}()
+	if err := layOut(j.cfg); err != nil {
+		return err
+	}
+	if j.fleeting {
+		j.cfg.State.Dir = ""
+	}
+	seeds := j.seedFile()
+	if j.in, err = openSeeds(seeds, j.streams.in, j.log); err != nil {
 		return err
 	}
 	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "--events": j.cfg.Output.Events} {
-		if sameFile(j.cfg.Seeds.File, path) {
-			return errors.Join(usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path)), j.in.close())
+		if sameFile(seeds, path) {
+			return usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path))
 		}
 	}
 	if err := crawl.CheckMemory(j.cfg); err != nil {
-		return errors.Join(ioError(err), j.in.close())
+		return ioError(err)
+	}
+	if err := j.openState(); err != nil {
+		return err
 	}
 	if j.stats, err = openStats(j.cfg.Stats.Path, j.term.beside(j.streams.out)); err != nil {
-		return errors.Join(err, j.in.close())
+		return err
 	}
 	if j.events, err = openEvents(j.cfg.Output.Events, j.term); err != nil {
-		return errors.Join(err, j.in.close(), j.stats.close())
+		return err
 	}
-	out, err := openSink(j.term.beside(j.streams.out), &j.cfg.Output)
-	if err != nil {
-		j.events.close(j.log)
-		return errors.Join(ioError(fmt.Errorf("open --output: %w", err)), j.in.close(), j.stats.close())
-	}
-	j.out = &witness{Sink: out}
-	return nil
+	j.out, err = j.openSink()
+	return err
 }
 
 // sameFile reports whether two paths lead to one file. Standard streams and devices,
@@ -114,26 +138,13 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
 }
 
-// openSink opens what records are written to.
-func openSink(stdout io.Writer, o *config.Output) (sink.Sink, error) {
-	if o.Path == sink.Stdout {
-		return sink.New(stdout, sink.Format(o.Format))
-	}
-	cfg := sink.Config{Format: sink.Format(o.Format)}
-	if o.Overwrite {
-		cfg.Existing = sink.Overwrite
-	}
-	return sink.Open(o.Path, cfg)
-}
-
 // crawl crawls between what is open, closes it, and tells a person how it went.
 func (j *job) crawl(ctx context.Context) error {
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.events.hook(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log,
+		Settings: *j.cfg, OnEvent: j.events.hook(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log, Kept: j.state,
 	})
 	if err != nil {
-		j.events.close(j.log)
-		return errors.Join(usage(err), j.in.close(), j.stats.close(), j.out.Close())
+		return errors.Join(usage(err), j.abandon())
 	}
 	j.stats.snapshot = c.Snapshot
 	err = j.supervise(ctx, c)
@@ -170,7 +181,8 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	companions.Go(func() {
 		heed(beside, signals, j.log, orders{
 			stop:   func() { c.Stop(); j.in.stop() },
-			force:  func() { cancel(errForced) },
+			grace:  j.cfg.Grace,
+			force:  func(why error) { cancel(why) },
 			tell:   func() error { return j.tellNow(c) },
 			giveUp: func() { os.Exit(exitForced) },
 			reload: j.reloader(c),
@@ -185,6 +197,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		}
 	})
 	companions.Go(func() { j.events.run(beside, j.log) })
+	j.in.resumable = j.state != nil
 	err := j.in.crawl(ctx, c, j.seeds)
 	// What ended it, not that it ended. A crawl that is given up while it stops in order
 	// may return nil: the second interrupt counts nevertheless.
@@ -198,6 +211,9 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 
 // explain adds to the end of a crawl what a person needs to mend it.
 func (j *job) explain(err error, end pipeline.End) error {
+	if _, ok := errors.AsType[*crawl.StateError](err); ok {
+		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
+	}
 	switch {
 	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
 		return ioError(fmt.Errorf("read %s: %w", j.in.name, cause(j.in.failed)))
@@ -228,7 +244,7 @@ func (j *job) tell(final *crawl.Snapshot) error {
 			slog.Float64("elapsed_seconds", final.ElapsedSeconds), slog.Int64("pages", final.Pages),
 			slog.Int64("records", final.Records), slog.Int64("errors", final.Errors),
 			slog.Int64("requests", final.Requests), slog.Int64("retries", final.Retries),
-			slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued))
+			slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued), slog.String("go_on", j.goOn(final.State, final.Reason)))
 		return nil
 	}
 	return j.report(final, j.events.summary())
@@ -241,17 +257,24 @@ func (j *job) tellNow(c *crawl.Crawler) error {
 			return err
 		}
 		j.log.Info("the state was written", slog.String("file", j.stats.name))
-		return nil
+		return j.checkpoint(c)
 	}
 	snap := c.Snapshot()
-	return j.report(&snap, "") // events are still being written
+	// Events are still being written.
+	return errors.Join(j.report(&snap, ""), j.checkpoint(c))
 }
 
 // report prints what a person wants to know, at the end or when asked. Where the records
 // are is said only of files: on the screen they have just gone by, and what a failed
 // crawl wrote is in the error.
 func (j *job) report(snap *crawl.Snapshot, events string) error {
-	r := report{snap: snap, columns: j.term.columns(), events: events}
+	r := report{snap: snap, columns: j.term.columns(), events: events, goOn: j.goOn(snap.State, snap.Reason)}
+	if j.resumed {
+		_, r.before = j.state.Left()
+		if snap.State != pipeline.EndNone { // nobody writes any more
+			r.inAll = j.out.Mark().Records
+		}
+	}
 	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
 		r.over = j.over
 	}

@@ -42,7 +42,7 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
 	// What the demo crawls, and as whom, is its own business.
 	settings := addFlags(cmd, func(f config.Flag) bool {
 		g := groupOf(f.Path)
-		return g != groupSeeds && g != groupFetch
+		return g != groupSeeds && g != groupFetch && f.Path != "state.dir"
 	})
 	for _, ours := range demoFlags(length) {
 		if f := cmd.Flags().Lookup(ours.Name); f != nil {
@@ -103,7 +103,8 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	}
 	j := &job{
 		streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return zooNames(site) },
-		over: "the demo is over; --for lets it go on for longer",
+		fleeting: true, // its hosts end with it
+		over:     "the demo is over; --for lets it go on for longer",
 	}
 	crawlErr := j.run(ctx)
 	stop()

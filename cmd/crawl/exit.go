@@ -19,7 +19,7 @@ const (
 	exitDone        = 0
 	exitInternal    = 1
 	exitUsage       = 2  // flags, configuration, seeds
-	exitIO          = 3  // a file could not be read or written
+	exitIO          = 3  // a file, or the state of the crawl, could not be read or written
 	exitUnreachable = 4  // no seed answered
 	exitLimit       = 10 // max_pages or max_time was reached
 	exitInterrupted = 11 // asked to stop; everything under way was finished
@@ -29,7 +29,7 @@ const (
 
 // exitHelp stands under the help of the main command.
 const exitHelp = `Exit codes:
-  0 done   2 usage or configuration   3 file or output   4 no seed reachable
+  0 done   2 usage or configuration   3 file or state   4 no seed reachable
   10 a limit was reached   11 interrupted   13 interrupted twice
   18 only blocked hosts remain   1 anything else`
 
@@ -81,6 +81,9 @@ func code(err error) int {
 		return e.code
 	}
 	if _, ok := errors.AsType[*sink.WriteError](err); ok {
+		return exitIO
+	}
+	if _, ok := errors.AsType[*crawl.StateError](err); ok {
 		return exitIO
 	}
 	switch {

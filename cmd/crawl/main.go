@@ -20,6 +20,10 @@
 // into an exit code. Companions have ended when the job returns; the one goroutine that
 // may outlive it waits in a read of standard input, which nothing can interrupt.
 //
+// A crawl whose output is a directory, or that has --state, is kept: keep.go says where,
+// and `crawl resume` goes on with it. The state is opened before the records, and whoever
+// has it is alone with both.
+//
 // # What is held stable
 //
 // Scripts may rely on the exit codes (exit.go), the names of flags and variables, the

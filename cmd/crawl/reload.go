@@ -14,16 +14,23 @@ import (
 // by then, and a file of no bytes is one that an editor is about to write: taken for what
 // they say, both would lift whatever the user has laid down, in the middle of a crawl.
 func (s *settings) loadAgain(env []string) (*config.Loaded, error) {
-	file := s.fileIn(env)
+	if err := s.readable(s.fileIn(env)); err != nil {
+		return nil, err
+	}
+	return s.load(env)
+}
+
+// readable reports whether a file can be read for a second time.
+func (s *settings) readable(file string) error {
 	if info, err := os.Stat(file); err == nil { // load tells what is wrong otherwise
 		switch {
 		case !info.Mode().IsRegular():
-			return nil, fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
+			return fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
 		case info.Size() == 0:
-			return nil, fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
+			return fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
 		}
 	}
-	return s.load(env)
+	return nil
 }
 
 // reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and
@@ -35,6 +42,9 @@ func (j *job) reloader(c *crawl.Crawler) func() {
 	}
 	return func() {
 		loaded, err := j.reread()
+		if err == nil {
+			err = layOut(&loaded.Config)
+		}
 		if err != nil {
 			j.log.Error("the configuration cannot be read again; the crawl goes on with the old one", slog.Any("error", err))
 			return

@@ -30,6 +30,9 @@ type report struct {
 	events  string            // how many events are where; empty = not told
 	names   map[string]string // what to call hosts; nil = by their names
 	over    string            // how it ended, if not in the words of the crawl
+	inAll   int64             // records in that file; zero = not known
+	before  int64             // pages of earlier runs
+	goOn    string            // the command that goes on with the crawl; empty = not told
 }
 
 // write tells totals, what went wrong, for each host what limits it and why it is idle,
@@ -72,8 +75,18 @@ func (r *report) writeTotals(b *strings.Builder) {
 	if s.Frontier.Queued > 0 && s.State != pipeline.EndNone {
 		fmt.Fprintf(b, "  left in the queue: %s\n", plural(s.Frontier.Queued, "URL"))
 	}
+	if r.goOn != "" {
+		fmt.Fprintf(b, "  resume with: %s\n", r.goOn)
+	}
+	if r.before > 0 {
+		fmt.Fprintf(b, "  visited by earlier runs: %s\n", plural(r.before, "page"))
+	}
 	if r.records != "" {
-		fmt.Fprintf(b, "  records: %s in %s\n", count(s.Records), r.records)
+		fmt.Fprintf(b, "  records: %s in %s", count(s.Records), r.records)
+		if r.inAll > s.Records {
+			fmt.Fprintf(b, ", %s with those of earlier runs", count(r.inAll))
+		}
+		b.WriteString("\n")
 	}
 	if r.events != "" {
 		fmt.Fprintf(b, "  events: %s\n", r.events)

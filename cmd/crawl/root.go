@@ -24,12 +24,15 @@ const rootExamples = `  crawl demo                                    see it at 
   crawl -d 3 -o pages.jsonl https://example.com/
   crawl --scope domain --max-pages 1000 -o pages.jsonl https://example.com/
   crawl -i seeds.txt --format csv -o pages.csv  many sites
+  crawl -o site/ https://example.com/           kept in site as it goes
+  crawl resume site                             on from there, whatever ended it
   crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
 
 const rootEpilogue = exitHelp + `
 
-The first Ctrl-C finishes what is under way, the second gives it up. SIGUSR1
-tells how the crawl goes; SIGHUP has it read the file of --config again. Every
+The first Ctrl-C finishes what is under way, the second gives it up; SIGTERM
+does the one, and after --grace the other. SIGUSR1 tells how the crawl goes, and
+puts its state on the disk; SIGHUP has it read the file of --config again. Every
 setting, those without a flag too, can stand in a file or in a CRAWL_* variable:
 see 'crawl config --reference'.`
 
@@ -71,7 +74,7 @@ func rootCommand(s streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), configCommand(s), statsCommand(s), hostsCommand(s), testsiteCommand(s),
+		demoCommand(s), resumeCommand(s), configCommand(s), statsCommand(s), hostsCommand(s), testsiteCommand(s),
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")

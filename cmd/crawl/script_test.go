@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
@@ -34,6 +38,8 @@ func TestMain(m *testing.M) {
 //	                             NAME.seeds a file of all
 //	dead NAME                    $NAME is a URL at which nobody listens
 //	scrub FILE TO                copies without what differs between runs
+//	urls FILE TO                 the URLs of a file of records, sorted; none may be there twice
+//	future DIR                   makes the state in DIR one of a version to come
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "../../testdata/script",
@@ -52,7 +58,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "start": cmdStart, "until": cmdUntil, "signal": cmdSignal, "finish": cmdFinish,
-			"site": cmdSite, "dead": cmdDead, "scrub": cmdScrub,
+			"site": cmdSite, "dead": cmdDead, "scrub": cmdScrub, "urls": cmdURLs, "future": cmdFuture,
 		},
 	})
 }
@@ -170,6 +176,33 @@ func cmdScrub(ts *testscript.TestScript, neg bool, args []string) {
 		text = strings.Join(lines, "")
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
+}
+
+func cmdURLs(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: urls FILE TO")
+	}
+	var urls []string
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var r struct{ URL string }
+		ts.Check(json.Unmarshal([]byte(line), &r))
+		urls = append(urls, r.URL)
+	}
+	slices.Sort(urls)
+	if once := slices.Compact(slices.Clone(urls)); len(once) < len(urls) {
+		ts.Fatalf("%s has %d records of %d URLs", args[0], len(urls), len(once))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Join(urls, "\n")+"\n"), 0o644))
+}
+
+func cmdFuture(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: future DIR")
+	}
+	db, err := sqlitedb.Open(filepath.Join(ts.MkAbs(args[0]), "state.db"), sqlitedb.Config{})
+	ts.Check(err)
+	ts.Check(db.Exec("PRAGMA user_version = 9999"))
+	ts.Check(db.Close())
 }
 
 // race keeps a binary with the race detector from waiting a second at its end for

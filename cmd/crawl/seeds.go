@@ -31,6 +31,8 @@ type seedSource struct {
 	file *os.File  // what to close, if anything
 	log  *slog.Logger
 
+	resumable bool // the crawl is kept
+
 	stopped chan struct{}
 	once    sync.Once
 
@@ -75,19 +77,18 @@ func (s *seedSource) crawl(ctx context.Context, c *crawl.Crawler, seeds []string
 	if s.r == nil {
 		return c.Run(ctx, seeds...)
 	}
-	return c.RunSeq(ctx, s.chain(ctx, seeds, c.Halted()))
+	cut := func() {}
+	if s.resumable {
+		cut = c.Stop // it can go on when the file can
+	}
+	return c.RunSeq(ctx, s.fromFile(ctx, c.Halted(), cut), seeds...)
 }
 
-// chain is the seeds of the arguments and then the lines of the file that hold one. A
-// line that is no URL is told and left out: it must not cost the others.
-func (s *seedSource) chain(ctx context.Context, seeds []string, halted <-chan struct{}) iter.Seq[string] {
+// fromFile is the lines of the file that hold a seed. A line that is no URL is told and
+// left out: it must not cost the others. If the file cannot be read to its end it calls cut.
+func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut func()) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		defer s.stop()
-		for _, seed := range seeds {
-			if !yield(seed) {
-				return
-			}
-		}
 		lines := make(chan seedLine)
 		// A read of a terminal or a pipe cannot be interrupted, so it happens beside:
 		// when the crawl is stopped first, the goroutine ends with the process.
@@ -96,6 +97,9 @@ func (s *seedSource) chain(ctx context.Context, seeds []string, halted <-chan st
 			select {
 			case line, ok := <-lines:
 				if !ok {
+					if s.failed != nil {
+						cut()
+					}
 					s.summarize()
 					return
 				}

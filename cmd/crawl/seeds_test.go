@@ -20,9 +20,9 @@ func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 	return &seedSource{name: "list", r: r, log: slog.New(newLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
 }
 
-func collect(s *seedSource, seeds ...string) []string {
+func collect(s *seedSource) []string {
 	var got []string
-	for seed := range s.chain(context.Background(), seeds, nil) {
+	for seed := range s.fromFile(context.Background(), nil, func() {}) {
 		got = append(got, seed)
 	}
 	return got
@@ -31,7 +31,7 @@ func collect(s *seedSource, seeds ...string) []string {
 func TestSeedLines(t *testing.T) {
 	long := "http://a.test/" + strings.Repeat("x", 2*maxSeedLine)
 	s, log := source(strings.NewReader("\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + long + "\nc d\nlast.test"))
-	require.Equal(t, []string{"argument.test", "a.test", "http://b.test/", "last.test"}, collect(s, "argument.test"))
+	require.Equal(t, []string{"a.test", "http://b.test/", "last.test"}, collect(s))
 	require.Equal(t, 3, s.good)
 	require.Equal(t, 2, s.bad)
 	require.Contains(t, log.String(), `at=list:5 error="the line is longer than 64 KiB"`)
@@ -49,8 +49,15 @@ func TestLongestSeed(t *testing.T) {
 func TestSeedsThatEndInTrouble(t *testing.T) {
 	broken := errors.New("broken")
 	s, _ := source(io.MultiReader(strings.NewReader("a.test\nb.te"), iotest.ErrReader(broken)))
-	require.Equal(t, []string{"a.test", "b.te"}, collect(s))
+	var got []string
+	cuts := 0
+	for seed := range s.fromFile(t.Context(), nil, func() { cuts++ }) {
+		require.Zero(t, cuts, "what could be read comes first")
+		got = append(got, seed)
+	}
+	require.Equal(t, []string{"a.test", "b.te"}, got)
 	require.ErrorIs(t, s.failed, broken)
+	require.Equal(t, 1, cuts)
 }
 
 // Seeds that do not come keep nothing from ending.
@@ -68,7 +75,7 @@ func TestSeedsStop(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					for range s.chain(ctx, []string{"a.test"}, nil) {
+					for range s.fromFile(ctx, nil, func() {}) {
 					}
 				}()
 				synctest.Wait()
@@ -83,7 +90,7 @@ func TestSeedsStop(t *testing.T) {
 // A crawl that wants no more seeds leaves the reader behind.
 func TestSeedsLeft(t *testing.T) {
 	s, _ := source(strings.NewReader("a.test\nb.test\n"))
-	for seed := range s.chain(t.Context(), nil, nil) {
+	for seed := range s.fromFile(t.Context(), nil, func() {}) {
 		require.Equal(t, "a.test", seed)
 		break
 	}

@@ -63,6 +63,8 @@ func complete(cmd *cobra.Command, f config.Flag) {
 		words = strings.Split(list, "|")
 	} else if placeholder(f) == "file" {
 		directive = cobra.ShellCompDirectiveDefault
+	} else if placeholder(f) == "dir" {
+		directive = cobra.ShellCompDirectiveFilterDirs
 	}
 	// The only error is a flag that does not exist or has its words already.
 	_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive))
@@ -140,8 +142,12 @@ func placeholder(f config.Flag) string {
 	switch f.Path {
 	case "output.path", "output.events", "ratelimit.remember", "seeds.file", "stats.path":
 		return "file"
+	case "state.dir":
+		return "dir"
 	case "scope.include", "scope.exclude":
 		return "regexp"
+	case "scope.scores":
+		return "score"
 	case "fetch.headers":
 		return "header"
 	}

@@ -7,17 +7,22 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
-var errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
+var (
+	errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
+	errLate   = &exitError{exitForced, errors.New("what was under way took longer than --grace allows, and was given up")}
+)
 
 // orders are what signals ask of a crawl.
 type orders struct {
-	stop   func()       // finish what is under way and end
-	force  func()       // give up what is under way
-	giveUp func()       // end the process
-	tell   func() error // say how it goes
-	reload func()       // read the configuration again; nil = there is no file to read
+	stop   func()        // finish what is under way and end
+	grace  time.Duration // after which SIGTERM gives it up; zero = never
+	force  func(error)   // give up what is under way
+	giveUp func()        // end the process
+	tell   func() error  // say how it goes
+	reload func()        // read the configuration again; nil = there is no file to read
 }
 
 // listen begins to catch the signals that heed obeys. The channel holds as many as a
@@ -36,13 +41,21 @@ func listen() chan os.Signal {
 
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
 // gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
-// SIGHUP reloads if there is what to reload and the terminal is not gone.
+// SIGHUP reloads if there is what to reload and the terminal is not gone. Nobody may be
+// there to follow a SIGTERM up: after a while it does so itself.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
 	attached := terminalThere()
+	var late <-chan time.Time
 	for interrupts := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-late:
+			late = nil
+			if interrupts++; interrupts == 2 {
+				log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
+				o.force(errLate)
+			}
 		case sig := <-signals:
 			if sig == syscall.SIGUSR1 {
 				if err := o.tell(); err != nil {
@@ -54,17 +67,28 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				o.reload()
 				continue
 			}
-			switch interrupts++; interrupts {
-			case 1:
-				log.Info("stopping: finishing what is under way; interrupt again to give it up")
-				o.stop()
-			case 2:
-				log.Info("giving up what is under way; interrupt again to end at once")
-				o.force()
-			default:
-				o.giveUp()
+			if interrupts == 0 && sig == syscall.SIGTERM && o.grace > 0 {
+				timer := time.NewTimer(o.grace)
+				defer timer.Stop()
+				late = timer.C
 			}
+			interrupts++
+			o.interrupt(interrupts, log)
 		}
+	}
+}
+
+// interrupt obeys the n-th interrupt.
+func (o *orders) interrupt(n int, log *slog.Logger) {
+	switch n {
+	case 1:
+		log.Info("stopping: finishing what is under way; interrupt again to give it up")
+		o.stop()
+	case 2:
+		log.Info("giving up what is under way; interrupt again to end at once")
+		o.force(errForced)
+	default:
+		o.giveUp()
 	}
 }
 

@@ -10,8 +10,16 @@ import (
 // person wants to know when none was reached. Like every sink it has one writer; the
 // failures are read after the crawl.
 type witness struct {
-	sink.Sink
+	sink.Durable
+	name string // under which the state knows the destination
 	seen []string
+}
+
+// Mark is how far the destination is, under the state's name for it.
+func (w *witness) Mark() sink.Position {
+	p := w.Durable.Mark()
+	p.Path = w.name
+	return p
 }
 
 // maxWitnessed is how many failures are told: with a thousand dead seeds, three show
@@ -23,7 +31,7 @@ func (w *witness) Write(r *sink.Record) error {
 	if r.Depth == 0 && r.Error != nil && r.Status == 0 && len(w.seen) < maxWitnessed {
 		w.seen = append(w.seen, r.URL+": "+r.Error.Message)
 	}
-	return w.Sink.Write(r)
+	return w.Durable.Write(r)
 }
 
 // failures is what was seen, each on a line of its own that begins with the line feed.

@@ -59,6 +59,27 @@ func noStream(s string) error {
 	return printable(s)
 }
 
+// directory is for a directory that may have to be made.
+func directory(s string) error {
+	if s == "-" {
+		return errors.New(`"-" is a stream and no directory; give its name, or ./- for one of that name`)
+	}
+	return printable(s)
+}
+
+// score is for points and the pattern of URLs that get them.
+func score(s string) error {
+	points, pattern, ok := strings.Cut(s, " ")
+	if n, err := strconv.Atoi(points); err != nil || n < -pointsMax || n > pointsMax || !ok {
+		return fmt.Errorf("%s does not begin with points; give a whole number from -%d to %d, a space and a regular expression",
+			quote(s), pointsMax, pointsMax)
+	}
+	return expression(pattern)
+}
+
+// pointsMax is more steps than anyone would tell apart.
+const pointsMax = 1000
+
 // expression is for patterns over URLs. An empty one matches everything, which is
 // never what somebody meant to write.
 func expression(s string) error {

@@ -19,12 +19,17 @@ type Config struct {
 	// Depth is how many links a page may be away from a seed (default -1). Zero
 	// fetches seeds only, -1 follows links without bound.
 	Depth int `yaml:"depth"`
-	// MaxPages ends the crawl after that many pages (default 0). Zero: no limit.
+	// MaxPages ends the crawl after that many pages, those of earlier runs included if it
+	// is resumed (default 0). Zero: no limit.
 	MaxPages int64 `yaml:"max_pages"`
 	// MaxPagesPerHost bounds the pages of one host (default 0). Zero: no limit.
 	MaxPagesPerHost int64 `yaml:"max_pages_per_host"`
-	// MaxTime ends the crawl after that long (default 0). Zero: no limit.
+	// MaxTime ends the crawl, or each of its runs if it is resumed, after that long
+	// (default 0). Zero: no limit.
 	MaxTime time.Duration `yaml:"max_time"`
+	// Grace is how long a crawl that was sent SIGTERM may go on with what is under way
+	// (default 30s). Zero: as long as that takes.
+	Grace time.Duration `yaml:"grace"`
 	// MaxBlocked is how long to go on waiting when only blocked hosts remain
 	// (default 5m). Zero stops at once.
 	MaxBlocked time.Duration `yaml:"max_blocked"`
@@ -47,6 +52,8 @@ type Config struct {
 	Resilience *binder.Model `yaml:"resilience"`
 	// Output is what it writes.
 	Output Output `yaml:"output"`
+	// State is where it is kept so that it can be resumed.
+	State State `yaml:"state"`
 	// Frontier is how much it remembers.
 	Frontier Frontier `yaml:"frontier"`
 	// Stats is what it tells programs as it runs.
@@ -71,6 +78,10 @@ type Scope struct {
 	// Exclude are regular expressions; a URL must match none (default []). Empty:
 	// no URL does.
 	Exclude []string `yaml:"exclude"`
+	// Scores are patterns with the number of points, -1000 to 1000, that a URL gets of the
+	// first one it matches, each as "POINTS REGEXP" (default []). Of a host's URLs those
+	// with more go first. Empty: all have none.
+	Scores []string `yaml:"scores"`
 	// Resources follows images, scripts and styles too (default false). False:
 	// only links to pages.
 	Resources bool `yaml:"resources"`
@@ -196,11 +207,12 @@ func tokenOnly(r rune) rune {
 
 // Output says where records go and what is in them.
 type Output struct {
-	// Path is a file, or "-" for standard output (default "-"). Empty is refused.
+	// Path is a file, a directory for records and state, or "-" for standard output
+	// (default "-"). Empty is refused.
 	Path string `yaml:"path"`
 	// Format is jsonl, csv or urls (default jsonl). Empty is refused.
 	Format string `yaml:"format"`
-	// Overwrite replaces a file that exists (default false). False: an error.
+	// Overwrite replaces a file that exists, and a state (default false). False: an error.
 	Overwrite bool `yaml:"overwrite"`
 	// Text writes the text of each page (default false). False: left out.
 	Text bool `yaml:"text"`
@@ -211,16 +223,31 @@ type Output struct {
 	Events string `yaml:"events"`
 }
 
-// Frontier bounds the memory of the URLs known. As package frontier counts it, a
-// visited URL is about 8 bytes, a queued one 150 and a host 300: the defaults allow for
-// 1.8 GB, which only a crawl of that size uses.
+// State says where a crawl is kept.
+type State struct {
+	// Dir is a directory of its own, in which the frontier, what is learned of hosts and
+	// these settings survive the process (default ""). Empty: they do not, unless
+	// Output.Path is a directory.
+	Dir string `yaml:"dir"`
+}
+
+// Frontier bounds the memory of the URLs known, and orders them. As package frontier
+// counts it, a visited URL is about 8 bytes, a queued one 150 and a host 300: the defaults
+// allow for 1.8 GB, which only a crawl of that size uses. One with a state keeps URLs on
+// disk, and only Resident of them in memory.
 type Frontier struct {
 	// MaxURLs is how many URLs are known at most, queued or visited (default
 	// 10000000). Zero is refused.
 	MaxURLs int `yaml:"max_urls"`
-	// MaxHosts is how many hosts are known at most (default 1000000). Zero is
+	// MaxHosts is how many hosts are in memory at most (default 1000000). Zero is
 	// refused.
 	MaxHosts int `yaml:"max_hosts"`
+	// Resident is how many queued URLs are in memory at least, of a crawl with a state
+	// (default 262144). Zero is refused.
+	Resident int `yaml:"resident"`
+	// Order is found, breadth or depth: which of a host's URLs go first (default found).
+	// Empty is refused.
+	Order string `yaml:"order"`
 }
 
 // Stats says where the state of the crawl is written while it runs.

@@ -6,6 +6,9 @@
 //
 //	default  <  file (YAML or JSON)  <  CRAWL_* environment  <  flags
 //
+// When a crawl is resumed, the settings it was begun with ([Config.Save]) stand where the
+// defaults do; saved.go says which of them may still change.
+//
 // A stronger layer replaces a value whole; lists are replaced, never appended to.
 // [Load] is given the layers by its caller and looks at nothing else: it reads no
 // flag, no variable and no file that it was not handed. It either returns a tree in

@@ -184,6 +184,7 @@ func (f *fileWalk) hosts(n node) {
 		f.report("hosts", f.origin(n.line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.kind)
 		return
 	}
+	f.replaceHosts(nil)
 	f.origins["hosts"] = f.origin(n.line)
 	for i, item := range n.items {
 		f.host(itemPath("hosts", i), item)

@@ -13,6 +13,11 @@ import (
 // Sources are the layers that [Load] lays over the defaults. The zero Sources has
 // none, and Load then returns [Default].
 type Sources struct {
+	// Saved is the configuration of the crawl that is resumed, which takes the place of the
+	// defaults; see [Config.Save]. Nil: none is.
+	Saved *Config
+	// SavedIn is the directory of its state, for messages. Empty: not named.
+	SavedIn string
 	// File is the configuration file; its ending .json, .yaml or .yml chooses the
 	// format, else its first character does. Empty: no file.
 	File string
@@ -47,6 +52,9 @@ func Load(src Sources) (*Loaded, error) {
 		l.origins[f.path] = Origin{Source: fromDefault}
 	}
 	l.origins[hostsPath], l.origins[resiliencePath] = Origin{Source: fromDefault}, Origin{Source: fromDefault}
+	if src.Saved != nil {
+		l.loadSaved(src)
+	}
 	if src.File != "" || src.Reader != nil {
 		l.loadFile(src)
 	}
@@ -54,6 +62,9 @@ func Load(src Sources) (*Loaded, error) {
 	l.loadFlags(src.Flags)
 	l.settle()
 	l.validate()
+	if src.Saved != nil {
+		l.checkSaved(src.Saved)
+	}
 	l.warnOff()
 	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
 		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+

@@ -10,9 +10,9 @@ import (
 // Origin is where a value was written. The zero Origin is unknown: the value was set
 // by a program.
 type Origin struct {
-	// Source is default, follows, file, env or flag.
+	// Source is default, follows, state, file, env or flag.
 	Source string
-	// Name is the file, the variable, the flag with its dashes, or the path that the
+	// Name is the state's directory, the file, the variable, the flag with its dashes, or the path that the
 	// value follows. Empty for a default.
 	Name string
 	// Line is the line of the file, from 1. Zero: not known, or no file.
@@ -23,6 +23,7 @@ type Origin struct {
 const (
 	fromDefault = "default"
 	fromFollows = "follows"
+	fromState   = "state"
 	fromFile    = "file"
 	fromEnv     = "env"
 	fromFlag    = "flag"
@@ -30,7 +31,7 @@ const (
 
 // rank orders origins by the strength of their layer.
 func (o Origin) rank() int {
-	return slices.Index([]string{"", fromDefault, fromFollows, fromFile, fromEnv, fromFlag}, o.Source)
+	return slices.Index([]string{"", fromDefault, fromFollows, fromState, fromFile, fromEnv, fromFlag}, o.Source)
 }
 
 // written reports whether a user wrote the value, so that nothing may move it. A value

@@ -31,6 +31,10 @@ Settings that bound each other may be given alone: what was not written moves. W
 --rate 20 alone the largest rate is 20 too, with --max-rate 0.5 alone a host starts at
 0.5. Two written values that contradict each other are an error.
 
+A crawl that is resumed begins with the settings of its first run in the place of the
+defaults. A file and flags that are given then are stronger; variables are not read again.
+output.path, output.format and state.dir stay.
+
 A crawl that is sent SIGHUP reads its file again and takes over, for all hosts at once,
 ratelimit.initial_rps, ratelimit.min_rps, ratelimit.max_rps and ratelimit.min_delay, the
 rules under hosts but for their caps, quotas and max_in_flight, and log.level. It names

@@ -29,6 +29,8 @@ func (f *fileWalk) policies(e entry) {
 		}
 		return
 	}
+	f.cfg.Resilience = nil
+	f.forget(resiliencePath + ".")
 	f.origins[resiliencePath] = f.origin(e.line)
 	if *m == (binder.Model{}) {
 		return

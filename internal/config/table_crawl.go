@@ -25,7 +25,7 @@ var crawlFields = []field{
 	{
 		path: "max_pages", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000000",
 		zero: "no limit", flag: "max-pages",
-		doc: "end the crawl after that many pages; 0 = no limit", example: "10000",
+		doc: "end the crawl after that many pages, those of earlier runs included; 0 = no limit", example: "10000",
 	},
 	{
 		path: "max_pages_per_host", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000",
@@ -36,7 +36,14 @@ var crawlFields = []field{
 	{
 		path: "max_time", kind: kindDuration, def: "0", min: "1s", max: "8760h",
 		zero: "no limit", flag: "max-time",
-		doc: "end the crawl after that long; 0 = no limit", example: "2h",
+		doc: "end the crawl, or this run of it, after that long; 0 = no limit", example: "2h",
+	},
+	// As long as a fetch may take by default, which is also what service managers wait
+	// before they kill: Kubernetes 30 s, systemd 90 s.
+	{
+		path: "grace", kind: kindDuration, def: "30s", min: "1s", max: "24h",
+		zero: "as long as it takes", flag: "grace",
+		doc: "after SIGTERM go on that long with what is under way; 0 = as long as it takes",
 	},
 	// Five minutes outlast the usual Retry-After of a minute or two; a host that is gone
 	// for longer should not keep the whole crawl.
@@ -65,6 +72,12 @@ var crawlFields = []field{
 		path: "scope.exclude", kind: kindList, flag: "exclude",
 		doc: "regular expression a URL must not match, repeatable; empty = none", example: `\.pdf$`,
 		check: expression,
+	},
+	// A text and not a group, so that it fits into a flag.
+	{
+		path: "scope.scores", kind: kindList, flag: "score",
+		doc: `points for URLs that match, "POINTS REGEXP", repeatable: of a host's URLs those with more go first; empty = none`, example: `10 ^https://example\.com/news/`,
+		check: score,
 	},
 	{
 		path: "scope.resources", kind: kindBool, def: "false", flag: "resources",

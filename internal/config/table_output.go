@@ -4,7 +4,7 @@ package config
 var outFields = []field{
 	{
 		path: "output.path", kind: kindText, def: "-", flag: "output", short: "o",
-		doc: "file for the records, - = standard output", example: "pages.jsonl",
+		doc: "file for the records, - = standard output; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl",
 		check: fileName,
 	},
 	// One JSON object a line can be cut anywhere and still be read.
@@ -16,7 +16,7 @@ var outFields = []field{
 	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
 	{
 		path: "output.overwrite", kind: kindBool, def: "false", flag: "overwrite",
-		doc: "replace the output file if it exists",
+		doc: "replace the output file if it exists, and the state of a crawl",
 	},
 	{
 		path: "output.text", kind: kindBool, def: "false", flag: "text",
@@ -33,6 +33,11 @@ var outFields = []field{
 		doc: "file for what changed a host's rate and why, a JSON line each, - = standard error; empty = none", example: "events.jsonl",
 		check: printable,
 	},
+	{
+		path: "state.dir", kind: kindText, flag: "state",
+		doc: "directory in which the crawl is kept, so that it can be resumed; empty = that of the output, if it is one", example: "crawl.state",
+		check: directory,
+	},
 	// Both bounds are there to stop a trap of endless URLs before memory does.
 	{
 		path: "frontier.max_urls", kind: kindInt, unit: "URLs", def: "10000000", min: "1", max: "1000000000",
@@ -40,7 +45,19 @@ var outFields = []field{
 	},
 	{
 		path: "frontier.max_hosts", kind: kindInt, unit: "hosts", def: "1000000", min: "1", max: "100000000",
-		doc: "hosts known at most; about 300 bytes each",
+		doc: "hosts in memory at most, without a state those known; about 300 bytes each",
+	},
+	// About 60 MB with the usual lengths: the URLs that a thousand busy hosts ask for in a
+	// minute, and a small part of what else a process takes.
+	{
+		path: "frontier.resident", kind: kindInt, unit: "URLs", def: "262144", min: "1024", max: "1000000000",
+		doc: "queued URLs kept in memory at least, of a crawl with a state; the others are on disk",
+	},
+	// In the order of the links a crawl is repeatable page by page, and costs no sorting.
+	{
+		path: "frontier.order", kind: kindChoice, def: "found", enum: []string{"found", "breadth", "depth"},
+		flag: "order",
+		doc:  "which of a host's URLs go first: as they were found, those nearest to a seed, those farthest",
 	},
 	{
 		path: "stats.path", kind: kindText, flag: "stats",

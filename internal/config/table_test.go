@@ -147,7 +147,7 @@ func TestDefaultsBoundsAndExamplesAreValid(t *testing.T) {
 func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	c := Default()
 	require.Equal(t, Config{
-		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute,
+		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 30 * time.Second,
 		Scope:  Scope{Mode: "host"},
 		Robots: Robots{Enabled: true, MaxCrawlDelay: time.Minute},
 		RateLimit: RateLimit{
@@ -164,7 +164,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10,
 		},
 		Output:   Output{Path: "-", Format: "jsonl", Links: true},
-		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000},
+		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 18, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
 	}, c)

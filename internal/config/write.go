@@ -19,19 +19,7 @@ const commentColumn = 44
 // REDACTED. The error is that of w.
 func (l *Loaded) WriteYAML(w io.Writer) error {
 	y := &yamlWriter{w: bufio.NewWriter(w), origins: l.Origins}
-	open := "" // the section whose heading was written last
-	for _, f := range fields() {
-		if f.noStruct {
-			continue
-		}
-		if s := section(f.path); s != open {
-			y.closeSection(open, &l.Config)
-			y.line("", s+":", "")
-			open = s
-		}
-		y.setting(&l.Config, &f)
-	}
-	return y.w.Flush()
+	return y.all(&l.Config)
 }
 
 // yamlWriter lays out the few shapes of the tree by hand. The encoder of the yaml
@@ -40,6 +28,34 @@ func (l *Loaded) WriteYAML(w io.Writer) error {
 type yamlWriter struct {
 	w       *bufio.Writer
 	origins map[string]Origin
+	secrets bool // are written as they are
+}
+
+// plain is the value of a row as it is to be written.
+func (y *yamlWriter) plain(f *field, v any) string {
+	if y.secrets {
+		open := *f
+		open.redact = nil
+		f = &open
+	}
+	return f.plain(v)
+}
+
+// all writes every setting.
+func (y *yamlWriter) all(c *Config) error {
+	open := "" // the section whose heading was written last
+	for _, f := range fields() {
+		if f.noStruct {
+			continue
+		}
+		if s := section(f.path); s != open {
+			y.closeSection(open, c)
+			y.line("", s+":", "")
+			open = s
+		}
+		y.setting(c, &f)
+	}
+	return y.w.Flush()
 }
 
 // closeSection puts the rules for hosts behind the section they stand in for, and
@@ -72,13 +88,13 @@ func (y *yamlWriter) setting(c *Config, f *field) {
 	items, ok := get(c, f.path).([]string)
 	switch {
 	case !ok:
-		y.line(indent, leaf(f.path)+": "+f.plain(get(c, f.path)), f.path)
+		y.line(indent, leaf(f.path)+": "+y.plain(f, get(c, f.path)), f.path)
 	case len(items) == 0:
 		y.line(indent, leaf(f.path)+": []", f.path)
 	default:
 		y.line(indent, leaf(f.path)+":", "")
 		for i, item := range items {
-			y.line(indent, "  - "+f.plain(item), itemPath(f.path, i))
+			y.line(indent, "  - "+y.plain(f, item), itemPath(f.path, i))
 		}
 	}
 }
@@ -105,7 +121,7 @@ func (y *yamlWriter) hosts(rules []Host) {
 			if open != "" {
 				indent = "      "
 			}
-			y.line(indent, leaf(f.path)+": "+f.plain(get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
+			y.line(indent, leaf(f.path)+": "+y.plain(&f, get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
 			indent = "    "
 		}
 	}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// How a crawl is kept: where its files are, and what is said about going on with it.
+
+// layOut puts the records of a crawl whose output is a directory into a file there, and its
+// state beside them unless that has another place.
+func layOut(cfg *config.Config) error {
+	dir := cfg.Output.Path
+	if info, err := os.Stat(dir); dir == sink.Stdout || !os.IsPathSeparator(dir[len(dir)-1]) && (err != nil || !info.IsDir()) {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+		return ioError(fmt.Errorf("open --output: %w", err))
+	}
+	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
+	cfg.Output.Path = filepath.Join(dir, "records"+endings[cfg.Output.Format])
+	if cfg.State.Dir == "" {
+		cfg.State.Dir = filepath.Clean(dir)
+	}
+	if err := cfg.Validate(); err != nil { // two things in one file
+		return usage(err)
+	}
+	return nil
+}
+
+// openState makes the state of a crawl that is to be kept, if it is not there already to
+// be resumed.
+func (j *job) openState() (err error) {
+	if j.state == nil && j.cfg.State.Dir != "" {
+		j.state, err = crawl.NewState(crawl.StateConfig{
+			Dir: j.cfg.State.Dir, Overwrite: j.cfg.Output.Overwrite, Version: version(), Log: j.log,
+		})
+	}
+	if j.state != nil && j.cfg.Output.Path == sink.Stdout {
+		j.log.Warn("the records go to standard output and cannot be taken back: after a crash some of them may come twice; " +
+			"give --output with a file or a directory")
+	}
+	return err
+}
+
+// openSink opens what records are written to: where the state has it, of a crawl that is
+// resumed.
+func (j *job) openSink() (*witness, error) {
+	o := &j.cfg.Output
+	w := &witness{name: recordsName(j.state, o.Path)}
+	cfg := sink.Config{Format: sink.Format(o.Format)}
+	if o.Overwrite {
+		cfg.Existing = sink.Overwrite
+	}
+	if j.resumed {
+		p := j.state.Position(w.name)
+		cfg.Existing, cfg.Position, cfg.Records = sink.Resume, p.Bytes, p.Records
+	}
+	var err error
+	if o.Path == sink.Stdout {
+		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg.Format)
+	} else {
+		w.Durable, err = sink.Open(o.Path, cfg)
+	}
+	if err != nil {
+		return nil, ioError(fmt.Errorf("open --output: %w", err))
+	}
+	return w, nil
+}
+
+// recordsName is what a state calls the file of the records, whatever the working directory
+// of a run is and wherever the state has been moved with the file in it.
+func recordsName(state *crawl.State, path string) string {
+	if state == nil || path == sink.Stdout {
+		return path
+	}
+	file, errFile := filepath.Abs(path)
+	dir, errDir := filepath.Abs(state.Dir())
+	if errFile != nil || errDir != nil {
+		return path // there is no working directory, and nothing better
+	}
+	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return file
+}
+
+// seedFile is the file whose seeds this run is to read: of a crawl that is resumed, one that
+// was given now, or that which an earlier run has not read to its end.
+func (j *job) seedFile() string {
+	file := j.cfg.Seeds.File
+	switch {
+	case !j.resumed || j.moreSeeds || file == "":
+		return file
+	case j.state.Seeded():
+		return ""
+	case file == sink.Stdout:
+		j.log.Warn("standard input was not read to its end, and what was left of it is gone; give the rest of the seeds with --input-file")
+		return ""
+	}
+	return file
+}
+
+// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What
+// a number of pages has ended needs another number.
+func (j *job) goOn(end pipeline.End, reason string) string {
+	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
+		return ""
+	}
+	command := "crawl resume " + shellWord(j.state.Dir())
+	if end == pipeline.EndLimit && strings.HasPrefix(reason, "max_pages ") {
+		command += " --max-pages N"
+	}
+	return command
+}
+
+// shellWord is a word as a shell takes it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) && s[0] != '-' {
+		return s
+	}
+	if s != "" && s[0] == '-' {
+		s = "./" + s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// patience bounds how long somebody who asked for a checkpoint waits for a disk: another
+// signal may come, and must be heard.
+const patience = 10 * time.Second
+
+// checkpoint puts a crawl that is kept on its disk, and says so.
+func (j *job) checkpoint(c *crawl.Crawler) error {
+	if j.state == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := c.Checkpoint(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		j.log.Warn("the state of the crawl is not on its disk yet", slog.Duration("after", patience))
+		return nil
+	case err == nil:
+		j.log.Info("the crawl is on its disk as of now", slog.String("state", j.state.Dir()))
+	}
+	return err
+}
+
+// abandon closes what was opened for a crawl that does not begin.
+func (j *job) abandon() error {
+	closers := []io.Closer{}
+	if j.out != nil {
+		closers = append(closers, j.out)
+	}
+	if j.state != nil {
+		closers = append(closers, j.state)
+	}
+	var errs []error
+	for _, c := range closers {
+		errs = append(errs, c.Close())
+	}
+	if j.events != nil {
+		j.events.close(j.log)
+	}
+	if j.stats != nil {
+		errs = append(errs, j.stats.close())
+	}
+	if j.in != nil {
+		errs = append(errs, j.in.close())
+	}
+	return errors.Join(errs...)
+}

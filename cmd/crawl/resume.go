@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
+)
+
+// resumeCommand goes on with a crawl that was kept.
+func resumeCommand(s streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "resume DIR [flags]",
+		Short: "Go on with a crawl that was kept, however it ended",
+		Long: `Resume goes on with a crawl that has a state (--state DIR, or --output DIR/) and
+ended before all was visited: by an interrupt, a limit, a full disk or a power
+cut. What was recorded is not fetched again, and no record is there twice.
+
+It needs nothing but the directory. The settings of the first run are in there,
+values of headers as they were given, in files for their owner alone; CRAWL_*
+variables are not asked again. Flags that are given now are stronger, and so is
+a file of --config. Records go on where they are.
+
+--max-pages counts the pages of all runs, --max-time begins anew with each. A
+file of seeds that was not read to its end is read again. A crawl that has
+visited everything says so and ends with 0.
+
+It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`,
+		Example: `  crawl -o site/ https://example.com/      records and state in site
+  crawl resume site                        after Ctrl-C, or whatever ended it
+  crawl resume site --max-pages 5000       with another limit
+  crawl resume site -c 16 --max-rate 2     slower than before
+  crawl --state s -o p.jsonl https://example.com/ || crawl resume s`,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage(fmt.Errorf("resume needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", len(args)))
+			}
+			return nil
+		},
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	settings := addFlags(cmd, func(config.Flag) bool { return true })
+	hide(cmd) // the help of crawl has them
+	settings.addConfigFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), s, settings, args[0]) }
+	return cmd
+}
+
+// resume opens the state and runs the crawl in it.
+func resume(ctx context.Context, s streams, settings *settings, dir string) error {
+	// What is wrong with a flag is told before anything is touched, and how messages are to
+	// look is needed before the settings of the first run can be had.
+	given, err := load(config.Sources{File: settings.file, Flags: settings.given})
+	if err != nil {
+		return err
+	}
+	j := &job{streams: s, cfg: &given.Config, resumed: true}
+	j.openLog()
+	j.state, err = crawl.OpenState(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
+	if err != nil {
+		return j.end(err)
+	}
+	saved := j.state.Config().Settings
+	j.reread = func() (*config.Loaded, error) {
+		if err := settings.readable(settings.file); err != nil {
+			return nil, err
+		}
+		return load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+	}
+	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+	if err != nil {
+		return j.end(err)
+	}
+	if settings.file == "" {
+		j.reread = nil
+	}
+	j.cfg, j.warnings = &loaded.Config, loaded.Warnings
+	source := loaded.Origins["seeds.file"].Source
+	j.moreSeeds = source == "flag" || source == "file"
+	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
+		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
+		return j.end(nil)
+	}
+	return j.run(ctx)
+}
+
+// end ends a job that does not come to crawl.
+func (j *job) end(err error) error {
+	if e := j.abandon(); err == nil {
+		err = e
+	}
+	return j.told(err)
+}

@@ -1,0 +1,122 @@
+package config
+
+import (
+	"bufio"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A crawl that is resumed goes on with the settings it was begun with, and what the user
+// gives now is stronger. The environment of the first run is part of those settings, so
+// the caller of Load leaves that of the second out.
+
+// Save writes the configuration as a file that [Load] reads back to the same values,
+// credentials as they are: what it is written to must be for its owner alone. Overwrite is
+// left out, because nobody wants it said again by accident. The error is that of w.
+func (c Config) Save(w io.Writer) error {
+	c.Output.Overwrite = false
+	y := &yamlWriter{w: bufio.NewWriter(w), secrets: true}
+	return y.all(&c)
+}
+
+// loadSaved begins with the configuration of the crawl that is resumed.
+func (l *loader) loadSaved(src Sources) {
+	l.cfg = *src.Saved
+	o := Origin{Source: fromState, Name: src.SavedIn}
+	for i := range l.rows {
+		f := &l.rows[i]
+		l.origins[f.path] = o
+		if items, ok := l.list(f); ok {
+			l.storeList(f, slices.Clone(items), slices.Repeat([]Origin{o}, len(items)), o)
+		}
+	}
+	l.replaceHosts(slices.Clone(src.Saved.Hosts))
+	l.origins[hostsPath], l.origins[resiliencePath] = o, o
+	for i := range l.cfg.Hosts {
+		for _, f := range l.hostRows {
+			l.origins[itemPath(hostsPath, i)+"."+f.path] = o
+		}
+	}
+	if m := l.cfg.Resilience; m != nil {
+		for path := range policyKeys(m) {
+			l.origins[path] = o
+		}
+	}
+	l.relax()
+}
+
+// list is the value of a row that is a list.
+func (l *loader) list(f *field) ([]string, bool) {
+	if f.noStruct {
+		return nil, false
+	}
+	items, ok := get(&l.cfg, f.path).([]string)
+	return items, ok
+}
+
+// replaceHosts puts other rules in the place of a weaker layer's.
+func (l *loader) replaceHosts(rules []Host) {
+	l.cfg.Hosts = rules
+	l.forget(hostsPath + "[")
+}
+
+// forget drops the origins of all that is below a prefix.
+func (l *loader) forget(prefix string) {
+	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, prefix) })
+}
+
+// relax finds the saved values that nobody need have written, because they follow from
+// the others: they may move again. Without that a crawl that was begun at --rate 20 could
+// not be resumed at --rate 30, for the largest rate of 20 would stand in the way.
+func (l *loader) relax() {
+	paths := []string{"log.level", "log.progress"}
+	for _, chain := range ordered {
+		paths = append(paths, chain...)
+	}
+	for _, path := range paths {
+		row := find(l.rows, path)
+		without := &loader{cfg: l.cfg, rows: l.rows, origins: maps.Clone(l.origins), bad: l.bad}
+		set(&without.cfg, path, row.bound(row.def))
+		without.origins[path] = Origin{Source: fromDefault}
+		trial := *without
+		trial.origins = maps.Clone(without.origins)
+		trial.settleLog()
+		for _, chain := range ordered {
+			trial.settleOrder(&trial.cfg, "", chain)
+		}
+		if get(&trial.cfg, path) == get(&l.cfg, path) {
+			l.cfg, l.origins = without.cfg, without.origins
+		}
+	}
+	for i := range l.cfg.Hosts {
+		for _, key := range hostKeys { // what a rule had from ratelimit it takes from there again
+			if get(&l.cfg.Hosts[i], key) == get(&l.cfg, inherit(key)) {
+				delete(l.origins, itemPath(hostsPath, i)+"."+key)
+			}
+		}
+	}
+}
+
+// keptPaths are the settings that a crawl has from beginning to end, and why: what was
+// written cannot be written again.
+var keptPaths = map[string]string{
+	"output.path":      "its records go on in the file they are in",
+	"output.format":    "its records go on in the file they are in",
+	"output.overwrite": "to resume is to go on with what is there; without 'resume' it begins anew",
+	"state.dir":        "the directory is given already",
+}
+
+// checkSaved reports settings that were given and cannot change any more.
+func (l *loader) checkSaved(saved *Config) {
+	for _, path := range slices.Sorted(maps.Keys(keptPaths)) {
+		o := l.origins[path]
+		if o.Source == fromState || get(&l.cfg, path) == get(saved, path) {
+			continue
+		}
+		row := find(l.rows, path)
+		l.report(path, o, "cannot change when a crawl is resumed, it is %s: %s; leave %s out",
+			row.plain(get(saved, path)), keptPaths[path], row.handle())
+	}
+}

@@ -1,0 +1,167 @@
+package config
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func flags(pairs ...string) (given []FlagValue) {
+	for i := 0; i < len(pairs); i += 2 {
+		given = append(given, FlagValue{Name: pairs[i], Value: pairs[i+1]})
+	}
+	return given
+}
+
+// first is the configuration of a first run.
+func first(t *testing.T, src Sources) *Config {
+	t.Helper()
+	loaded, err := Load(src)
+	require.NoError(t, err)
+	var b bytes.Buffer
+	require.NoError(t, loaded.Config.Save(&b))
+	back, err := Load(Sources{File: "saved.yaml", Reader: &b})
+	require.NoError(t, err, b.String())
+	loaded.Config.Output.Overwrite = false
+	require.Equal(t, loaded.Config, back.Config, "what is saved is read back")
+	return &back.Config
+}
+
+const settings = `
+concurrency: 7
+depth: 3
+scope: {mode: domain, include: [a, "b: #c"], scores: ["5 /x", "-3 y"]}
+ratelimit: {strategy: aimd, max_rps: 5}
+hosts:
+  - {match: a.test, max_rps: 2}
+  - {match: "*.b.test", cap: {kind: leaky-bucket, permits: 3, per: 1s}}
+fetch:
+  headers: ["Authorization: Bearer s3cret", "X-Quote: \"a\" 'b'"]
+  user_agent: "X/1 (\\)"
+resilience: {retry: {max_retries: 2}, timeout: {seconds: 5}}
+output: {path: out/records.jsonl, overwrite: true, text: true}
+frontier: {order: depth}
+`
+
+func TestSavedIsWhole(t *testing.T) {
+	c := first(t, Sources{File: "x.yaml", Reader: strings.NewReader(settings)})
+	require.Equal(t, []string{"Authorization: Bearer s3cret", `X-Quote: "a" 'b'`}, c.Fetch.Headers, "credentials are needed again")
+	first(t, Sources{})
+	// With nothing given now, all is as it was.
+	again, err := Load(Sources{Saved: c, SavedIn: "out"})
+	require.NoError(t, err)
+	require.Equal(t, *c, again.Config)
+	require.Equal(t, "state out", again.Origins["concurrency"].String())
+	require.Equal(t, "state out", again.Origins["scope.include[1]"].String())
+}
+
+func TestSavedGivesWay(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		begun, now []FlagValue
+		file       string
+		want       func(*Config)
+	}{
+		{"a flag", flags("concurrency", "5"), flags("concurrency", "9"), "", func(c *Config) { c.Concurrency = 9 }},
+		{"a file", flags("concurrency", "5", "depth", "2"), nil, "concurrency: 9", func(c *Config) { c.Concurrency, c.Depth = 9, 2 }},
+		{"a flag over a file", flags("concurrency", "5"), flags("concurrency", "8"), "concurrency: 9", func(c *Config) { c.Concurrency = 8 }},
+		{"a list as a whole", flags("include", "a", "include", "b"), flags("include", "c"), "", func(c *Config) { c.Scope.Include = []string{"c"} }},
+		{"what followed follows again", flags("rate", "20"), flags("rate", "30"), "", func(c *Config) { c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = 30, 30 }},
+		{"down too", flags("max-rate", "0.5"), flags("max-rate", "2"), "", func(c *Config) { c.RateLimit.MaxRPS = 2 }},
+		{"a default moves", nil, flags("rate", "30"), "", func(c *Config) { c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = 30, 30 }},
+		{"quiet no more", flags("quiet", "true"), flags("verbose", "true"), "", func(c *Config) { c.Log.Verbose, c.Log.Level = true, "debug" }},
+		{"the strategy", flags("strategy", "off"), nil, "ratelimit: {enabled: true}", func(*Config) {}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			src := Sources{Saved: first(t, Sources{Flags: tc.begun}), Flags: tc.now}
+			if tc.file != "" {
+				src.File, src.Reader = "now.yaml", strings.NewReader(tc.file)
+			}
+			got, err := Load(src)
+			require.NoError(t, err)
+			want := Default()
+			tc.want(&want)
+			require.Equal(t, want, got.Config)
+		})
+	}
+}
+
+func TestSavedRules(t *testing.T) {
+	begun := first(t, Sources{File: "x.yaml", Reader: strings.NewReader("hosts: [{match: a.test, min_delay: 2s}, {match: b.test, max_rps: 3}]")})
+	got, err := Load(Sources{Saved: begun, Flags: flags("max-rate", "20")})
+	require.NoError(t, err)
+	require.Len(t, got.Config.Hosts, 2)
+	require.Equal(t, 20.0, got.Config.Hosts[0].MaxRPS, "what the rule had not said")
+	require.Equal(t, 2*time.Second, got.Config.Hosts[0].MinDelay)
+	require.Equal(t, 3.0, got.Config.Hosts[1].MaxRPS)
+	require.Equal(t, 10.0, begun.Hosts[0].MaxRPS, "what was saved is not changed")
+
+	got, err = Load(Sources{Saved: begun, File: "now.yaml", Reader: strings.NewReader("hosts: [{match: c.test, max_rps: 1}]\nresilience: {}")})
+	require.NoError(t, err)
+	require.Len(t, got.Config.Hosts, 1, "a list is replaced")
+	require.Equal(t, "c.test", got.Config.Hosts[0].Match)
+	require.NotContains(t, slices.Collect(maps.Keys(got.Origins)), "hosts[1].match")
+}
+
+func TestSavedPoliciesAreReplaced(t *testing.T) {
+	begun := first(t, Sources{File: "x.yaml", Reader: strings.NewReader("resilience: {retry: {max_retries: 2}, circuit_breaker: {failure_threshold: 9}}")})
+	require.Equal(t, 9, begun.RateLimit.ConsecutiveFailThreshold)
+	got, err := Load(Sources{Saved: begun})
+	require.NoError(t, err)
+	require.Equal(t, *begun, got.Config)
+	got, err = Load(Sources{Saved: begun, File: "now.yaml", Reader: strings.NewReader("resilience: {timeout: {seconds: 3}}")})
+	require.NoError(t, err)
+	require.Nil(t, got.Config.Resilience.Retry)
+	require.NotNil(t, got.Config.Resilience.Timeout)
+	got, err = Load(Sources{Saved: begun, File: "now.yaml", Reader: strings.NewReader("resilience: {}")})
+	require.NoError(t, err)
+	require.Nil(t, got.Config.Resilience)
+}
+
+func TestWhatCannotChange(t *testing.T) {
+	begun := first(t, Sources{Flags: flags("output", "out/records.jsonl", "state", "out")})
+	_, err := Load(Sources{Saved: begun, Flags: flags("output", "other", "format", "csv", "overwrite", "true", "state", "s")})
+	for _, want := range []string{
+		`output.path: cannot change when a crawl is resumed, it is "out/records.jsonl": its records go on in the file they are in; leave --output out [flag --output]`,
+		`output.format: cannot change when a crawl is resumed, it is jsonl: `,
+		`output.overwrite: cannot change when a crawl is resumed, it is false: `,
+		`state.dir: cannot change when a crawl is resumed, it is "out": the directory is given already; leave --state out [flag --state]`,
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = Load(Sources{Saved: begun, Flags: flags("output", "out/records.jsonl", "format", "jsonl", "text", "true")})
+	require.NoError(t, err, "to say the same again is no harm")
+	_, err = Load(Sources{Saved: first(t, Sources{Flags: flags("max-rate", "3")}), SavedIn: "out", Flags: flags("rate", "5")})
+	require.ErrorContains(t, err, "ratelimit.initial_rps: 5 is above ratelimit.max_rps, which is 3 [state out]")
+}
+
+func TestScores(t *testing.T) {
+	for text, want := range map[string]string{
+		"5 ^https://a.test/": "",
+		"-1000 .":            "",
+		"1000 a b":           "",
+		"1001 a":             "give a whole number from -1000 to 1000, a space and a regular expression",
+		"a 5":                "does not begin with points",
+		"5":                  "does not begin with points",
+		"5 ":                 "is empty and would match every URL",
+		"5 (":                "is not a regular expression",
+	} {
+		_, err := Load(Sources{Flags: flags("score", text)})
+		if want == "" {
+			require.NoError(t, err, text)
+			continue
+		}
+		require.ErrorContains(t, err, want, text)
+		require.ErrorContains(t, err, "scope.scores[0]", text)
+	}
+}
+
+func TestStateDirectory(t *testing.T) {
+	_, err := Load(Sources{Flags: flags("state", "-")})
+	require.ErrorContains(t, err, `state.dir: "-" is a stream and no directory; give its name, or ./- for one of that name [flag --state]`)
+}

@@ -1,0 +1,78 @@
+package crawl
+
+import (
+	"context"
+	"iter"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+)
+
+// join has the pipeline kept in the state.
+func (s *State) join(pc *pipeline.Config) {
+	pc.State, pc.Key, pc.Pages, s.sinks = s.store, s.store.Key(), int(s.pages), nil
+	for _, sink := range pc.Sinks {
+		if d, ok := sink.(Durable); ok {
+			s.sinks = append(s.sinks, d)
+		}
+	}
+}
+
+// resume brings back what earlier runs of the crawl had, if there were any, and notes what
+// this one is about. It returns the seeds to begin with: those given, and before them those
+// of a run that ended before all of them were in the state.
+func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) ([]canonical.URL, error) {
+	early, err := parseSeeds(c.state.seeds)
+	if err != nil {
+		return nil, stateError(c.state.dir, err)
+	}
+	if err := c.state.restore(c.scope, c.name); err != nil {
+		return nil, err
+	}
+	seeds := append(early, given...)
+	return seeds, c.state.begin(ctx, c.cfg.Settings, spellings(seeds), more)
+}
+
+func spellings(urls []canonical.URL) []string {
+	all := make([]string, len(urls))
+	for i, u := range urls {
+		all[i] = u.String()
+	}
+	return all
+}
+
+// noting notes in the state when all seeds are there. Those that were cut short by a limit,
+// by Stop or by the end of ctx are not all.
+func (c *Crawler) noting(ctx context.Context, seeds iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
+	return func(yield func(canonical.URL) bool) {
+		for u := range seeds {
+			if !yield(u) {
+				return
+			}
+		}
+		// Discovery has taken the last one out of our hands. When it looks up again it has
+		// stored it.
+		c.pipe.Revise()
+		select {
+		case <-c.pipe.Halted():
+			return
+		default:
+		}
+		if !c.stopped.Load() && ctx.Err() == nil {
+			c.state.seeded()
+		}
+	}
+}
+
+// answeredBefore reports whether an earlier run found a seed to crawl from.
+func (c *Crawler) answeredBefore() bool { return c.state != nil && c.state.pages > 0 }
+
+// Checkpoint waits until all that was written so far is on the disk, with the state of the
+// crawl as of then, so that a copy of the directory and of the sinks' files is one of a crawl
+// that can be resumed. Without a state it does nothing. It may be called at any time.
+func (c *Crawler) Checkpoint(ctx context.Context) error {
+	if c.state == nil {
+		return nil
+	}
+	return stateError(c.state.dir, c.state.store.Flush(ctx))
+}
