@@ -3,8 +3,8 @@ package sqlitedb
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,13 +16,7 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-const (
-	// leastFile is the least size of an SQLite file, by its format: one page of 512
-	// bytes. SQLite takes less for nothing, and overwrites it.
-	leastFile = 512
-
-	defaultBusyTimeout = 5 * time.Second
-)
+const defaultBusyTimeout = 5 * time.Second
 
 // Config says how a file is used.
 type Config struct {
@@ -43,11 +37,14 @@ type Config struct {
 	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero
 	// means SQLite's default of 4096.
 	PageSize int
+
+	syncDir func(dir string) // zero means the system's; tests see by it what stands then
 }
 
 // DB is a connection to a file. It is made by [Open].
 type DB struct {
 	path  string
+	info  fs.FileInfo // which file it is, whatever its name
 	tls   *libc.TLS
 	db    uintptr
 	word  uintptr // room for one pointer that a call returns
@@ -55,8 +52,8 @@ type DB struct {
 }
 
 // Open opens a file in WAL mode, or makes it, readable for its owner only; its directory
-// must be there. A file that is no database is refused, and left as it is. Its error may
-// be [IsBusy].
+// must be there. Once it is open, one that it made is there also after a power cut. A file
+// that is no database is refused, and left as it is. Its error may be [IsBusy].
 func Open(path string, cfg Config) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,32 +62,22 @@ func Open(path string, cfg Config) (*DB, error) {
 	if strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q: leave out the NUL, at which file names end", path)
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil && !cfg.ReadOnly:
-		createPrivate(path)
-	case err == nil && info.Size() > 0 && info.Size() < leastFile:
-		return nil, &Error{Path: path, Code: codes.SQLITE_NOTADB, Message: fmt.Sprintf("it has %d bytes", info.Size())}
+	if cfg.syncDir == nil {
+		cfg.syncDir = syncDir
 	}
-	d := &DB{path: path, tls: libc.NewTLS()}
+	d := &DB{path: path}
+	made, err := d.claim(!cfg.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	d.tls = libc.NewTLS()
 	if err := d.open(cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if made {
+		d.settle(cfg.syncDir)
+	}
 	return d, nil
-}
-
-// createPrivate makes an empty file that only its owner can read. It is made under another
-// name, because to close a file that SQLite has open gives its locks up. Where that does
-// not work, for what reason ever, SQLite makes the file, or says why it cannot.
-func createPrivate(path string) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".sqlite-*")
-	if err != nil {
-		return
-	}
-	defer os.Remove(tmp.Name()) //nolint:errcheck // an empty file that stays does no harm
-	if tmp.Close() == nil {
-		_ = os.Link(tmp.Name(), path) // which never replaces one that another made meanwhile
-	}
 }
 
 func (d *DB) open(cfg Config) error {

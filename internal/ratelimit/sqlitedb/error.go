@@ -47,7 +47,7 @@ func (e *Error) fix() string {
 	case codes.SQLITE_NOTADB:
 		return "it is no SQLite database: name another file, or move this one away"
 	case codes.SQLITE_CORRUPT:
-		return "it is damaged: restore it from a copy, with its -wal, or begin anew"
+		return "it is damaged: restore it from a copy, with its -wal, or move it away, with its -wal and -shm, to begin anew"
 	case codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_AUTH:
 		return "it cannot be written: make it and its directory writable for this user"
 	case codes.SQLITE_CANTOPEN:

@@ -1,9 +1,8 @@
 package sqlite
 
 import (
-	"database/sql/driver"
-
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 // entry is a row, as a transaction has it.
@@ -23,13 +22,12 @@ type batch struct {
 	now     admission.Micros // the same for all
 	entries []entry
 	index   map[string]int // into entries, by key
-	row     []driver.Value
 	states  []admission.State
 	places  []int
 }
 
 func newBatch(f *file) *batch {
-	return &batch{file: f, index: map[string]int{}, row: make([]driver.Value, 4)}
+	return &batch{file: f, index: map[string]int{}}
 }
 
 // reset prepares for the next transaction. The time is read while it holds the lock, so
@@ -50,23 +48,27 @@ func (b *batch) find(key string) (int, error) {
 		return i, nil
 	}
 	e := entry{key: key}
-	found, err := b.file.get.row(b.row, key)
-	if err != nil {
+	if err := e.read(b.file.get); err != nil {
 		return 0, err
-	}
-	if found {
-		e.known = true
-		tokens, bucket := b.row[0].(float64)
-		e.window = !bucket
-		e.state.Tokens = tokens
-		e.state.Current, _ = b.row[1].(int64) // the table is strict: they are no others
-		e.state.Previous, _ = b.row[2].(int64)
-		at, _ := b.row[3].(int64)
-		e.state.At = admission.Micros(at)
 	}
 	b.entries = append(b.entries, e)
 	b.index[key] = len(b.entries) - 1
 	return len(b.entries) - 1, nil
+}
+
+// read fills in what the row says, if there is one.
+func (e *entry) read(get *sqlitedb.Stmt) (err error) {
+	get.Text(1, e.key)
+	if e.known, err = get.Step(); !e.known {
+		return err
+	}
+	e.window = get.ColumnIsNull(0)
+	e.state = admission.State{
+		Tokens: get.ColumnFloat(0), Current: get.ColumnInt(1), Previous: get.ColumnInt(2),
+		At: admission.Micros(get.ColumnInt(3)),
+	}
+	get.Reset()
+	return nil
 }
 
 // take decides, and charges the entries.
@@ -106,7 +108,8 @@ func (e *entry) charge(p *admission.Plan, state admission.State, now admission.M
 func (b *batch) remove(key string, plans []admission.Plan) error {
 	for i := range plans {
 		name := rowKey(&plans[i], key)
-		if err := b.file.drop.exec(name); err != nil {
+		b.file.drop.Text(1, name)
+		if err := b.file.drop.Run(); err != nil {
 			return err
 		}
 		place, ok := b.index[name]
@@ -127,14 +130,25 @@ func (b *batch) write() error {
 		if !e.dirty {
 			continue
 		}
-		var tokens driver.Value // NULL
-		if !e.window {
-			tokens = e.state.Tokens
-		}
-		if err := b.file.put.exec(e.key, tokens, e.state.Current, e.state.Previous,
-			int64(e.state.At), int64(e.expires), int64(b.now)); err != nil {
+		if err := e.write(b.file.put, b.now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// write writes the row. Only one that is new takes the time it was made.
+func (e *entry) write(put *sqlitedb.Stmt, now admission.Micros) error {
+	put.Text(1, e.key)
+	if e.window {
+		put.Null(2)
+	} else {
+		put.Float(2, e.state.Tokens)
+	}
+	put.Int(3, e.state.Current)
+	put.Int(4, e.state.Previous)
+	put.Int(5, int64(e.state.At))
+	put.Int(6, int64(e.expires))
+	put.Int(7, int64(now))
+	return put.Run()
 }

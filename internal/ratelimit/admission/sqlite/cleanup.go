@@ -25,7 +25,8 @@ const boundQuery = `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY ke
 // A row is over when it expires. It is over too if it is for a time further in the future
 // than it would be kept from then on: that was a clock that was wrong, and decisions take it
 // for none.
-const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ?
+// The last step has no last key and goes to the end: blobs are greater than any text.
+const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ifnull(?, x'00')
 	AND (expires_at <= ? OR 2 * window_start - expires_at > ?)`
 
 // Run cleans up at once and then every CleanupInterval until ctx ends, and returns ctx's
@@ -63,18 +64,26 @@ func (r *Repository) Cleanup(ctx context.Context) (removed int64, err error) {
 }
 
 // sweep is one step of a cleanup.
-func (j *job) sweep(b *batch) (err error) {
-	row := b.row[:1]
-	found, err := b.file.bound.row(row, j.after, int64(cleanupStep-1))
+func (j *job) sweep(b *batch) error {
+	bound, sweep := b.file.bound, b.file.sweep
+	bound.Text(1, j.after)
+	bound.Int(2, cleanupStep-1)
+	found, err := bound.Step()
 	if err != nil {
 		return err
 	}
-	last := any([]byte{0}) // the last step is to the end: blobs are greater than any text
 	if found {
-		j.next, _ = row[0].(string)
-		last = j.next
+		j.next = bound.ColumnText(0)
+		bound.Reset()
 	}
 	kept := admission.Micros(keepFor / time.Microsecond)
-	j.removed, err = b.file.sweep.count(j.after, last, int64(b.now-kept), int64(b.now+kept))
-	return err
+	sweep.Text(1, j.after)
+	sweep.TextOrNull(2, j.next)
+	sweep.Int(3, int64(b.now-kept))
+	sweep.Int(4, int64(b.now+kept))
+	if err := sweep.Run(); err != nil {
+		return err
+	}
+	j.removed = b.file.db.Changes()
+	return nil
 }

@@ -65,7 +65,8 @@
 // contradict it. The transaction decides by the very functions that all repositories are
 // compared with, over any number of plans, and in batches the difference is gone.
 //
-// One connection is all that the write lock has work for. By database/sql, with its pool,
-// locks and conversions, the same statement takes a third longer than on the driver's own
-// connection. The driver is pure Go, so that programs still cross-compile.
+// One connection is all that the write lock has work for. It is one of package sqlitedb,
+// which opens the file, explains its errors and says why database/sql, with its pool, locks
+// and conversions, does not stand between. SQLite is there in pure Go, so that programs
+// still cross-compile.
 package sqlite

@@ -1,9 +1,6 @@
 package sqlite
 
-import (
-	"context"
-	"database/sql/driver"
-)
+import "context"
 
 // What tests need of the constants.
 const (
@@ -13,17 +10,16 @@ const (
 
 // Exec runs SQL in a transaction of the repository.
 func (r *Repository) Exec(ctx context.Context, script string) error {
-	return r.submit(ctx, newJob(func(_ *job, b *batch) error { return b.file.run(script) }))
+	return r.submit(ctx, newJob(func(_ *job, b *batch) error { return b.file.db.Exec(script) }))
 }
 
 // Ask runs a query of one value in a transaction of the repository.
-func (r *Repository) Ask(ctx context.Context, query string) (any, error) {
-	value := make([]driver.Value, 1)
-	err := r.submit(ctx, newJob(func(_ *job, b *batch) error {
-		_, err := b.file.row(query, value)
+func (r *Repository) Ask(ctx context.Context, query string) (value string, err error) {
+	err = r.submit(ctx, newJob(func(_ *job, b *batch) (err error) {
+		value, err = b.file.db.QueryText(query)
 		return err
 	}))
-	return value[0], err
+	return value, err
 }
 
 // Waiting is how many callers wait.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 const (
@@ -38,10 +39,10 @@ func (r *Repository) acquire(try func() error, wanted func() bool) error {
 		}
 		err := try()
 		switch {
-		case !isBusy(err):
+		case !sqlitedb.IsBusy(err):
 			return err
 		case clk.Since(begun) >= r.cfg.BusyTimeout:
-			return fmt.Errorf("another process has had the lock for %v: have it end its transaction: %w", r.cfg.BusyTimeout, err)
+			return fmt.Errorf("waited %v: %w", r.cfg.BusyTimeout, err)
 		case !wanted():
 			return errNobody
 		}
@@ -54,7 +55,7 @@ func (r *Repository) acquire(try func() error, wanted func() bool) error {
 // turn is what a worker knows of other processes.
 type turn struct {
 	begun   time.Time // when it last left the lock to others
-	version any       // of the file, as it was then
+	version int64     // of the file, as it was then; zero before the first look
 }
 
 // rest leaves the lock to others from time to time, if there are others who write.
@@ -63,12 +64,14 @@ func (r *Repository) rest() {
 	if r.file == nil || clk.Since(r.turn.begun) < turnLength {
 		return
 	}
-	version := r.batch.row[:1]
-	if _, err := r.file.version.row(version); err != nil {
+	version := r.file.version
+	if found, err := version.Step(); !found || err != nil {
 		return // the next transaction will tell
 	}
-	if r.turn.version != nil && version[0] != r.turn.version {
+	seen := version.ColumnInt(0)
+	version.Reset()
+	if r.turn.version != 0 && seen != r.turn.version {
 		_ = clock.Sleep(r.ctx, clk, turnPause) // which Close ends
 	}
-	r.turn = turn{clk.Now(), version[0]}
+	r.turn = turn{clk.Now(), seen}
 }

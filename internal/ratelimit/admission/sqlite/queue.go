@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -93,6 +94,9 @@ func (r *Repository) work() {
 		if err == nil {
 			err = r.transact(jobs)
 		}
+		if err != nil && !errors.Is(err, admission.ErrClosed) {
+			err = fmt.Errorf("%w; nothing was charged", err)
+		}
 		for _, j := range jobs {
 			j.finish(err)
 		}
@@ -103,9 +107,9 @@ func (r *Repository) work() {
 
 // lock begins a transaction in the file that has the name now.
 func (r *Repository) lock() error {
-	if r.file != nil && r.file.gone() {
+	if r.file != nil && r.file.db.Gone() {
 		// That it was not closed well is no matter of the file that is there now.
-		_ = r.file.close()
+		_ = r.file.db.Close()
 		r.file = nil
 	}
 	if r.file == nil {
@@ -115,7 +119,7 @@ func (r *Repository) lock() error {
 		}
 		r.file, r.batch = f, newBatch(f)
 	}
-	return r.file.lock()
+	return r.file.begin.Run()
 }
 
 // anyLeft reports whether there are jobs. If not, whoever brings one starts a new worker.
@@ -161,16 +165,12 @@ func (r *Repository) pull(all bool) []*job {
 // the file is as it was.
 func (r *Repository) transact(jobs []*job) error {
 	r.batch.reset(admission.MicrosOf(r.cfg.Clock.Now()))
-	for _, j := range jobs {
-		if err := j.do(j, r.batch); err != nil {
-			return r.file.fail(err)
+	return r.file.finish(func() error {
+		for _, j := range jobs {
+			if err := j.do(j, r.batch); err != nil {
+				return err
+			}
 		}
-	}
-	if err := r.batch.write(); err != nil {
-		return r.file.fail(err)
-	}
-	if err := r.file.commit.exec(); err != nil {
-		return r.file.fail(err)
-	}
-	return nil
+		return r.batch.write()
+	})
 }

@@ -164,10 +164,10 @@ func TestBusyTimeout(t *testing.T) {
 	unlock := lock(t, path)
 	_, err := r.Take(t.Context(), "key", []admission.Plan{narrow}, 1)
 	require.ErrorContains(t, err, path)
-	require.ErrorContains(t, err, "another process has had the lock for 20ms: have it end its transaction")
+	require.ErrorContains(t, err, "waited 20ms: "+path+": another process has its lock: have it end its transaction")
 	require.ErrorContains(t, r.Remove(t.Context(), "key", []admission.Plan{narrow}), "another process")
 	_, err = sqlite.New(sqlite.Config{Path: path, BusyTimeout: 20 * time.Millisecond})
-	require.ErrorContains(t, err, "another process has had the lock for 20ms")
+	require.ErrorContains(t, err, "waited 20ms: "+path+": another process has its lock")
 	unlock()
 	require.EqualValues(t, 999, take(t, r, "key", 1, narrow).Remaining)
 }

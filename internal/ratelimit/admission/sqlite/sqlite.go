@@ -45,7 +45,7 @@ func New(cfg Config) (*Repository, error) {
 		r.stop()
 		return nil, err
 	}
-	r.cfg.Path = r.file.path // the same after a change of the working directory
+	r.cfg.Path = r.file.db.Path() // the same after a change of the working directory
 	r.batch = newBatch(r.file)
 	return r, nil
 }
@@ -81,5 +81,5 @@ func (r *Repository) close() error {
 	if r.file == nil {
 		return nil
 	}
-	return r.file.close()
+	return r.file.db.Close()
 }

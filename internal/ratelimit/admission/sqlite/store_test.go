@@ -168,10 +168,11 @@ func TestTwoInOneProcess(t *testing.T) {
 
 // What SQLite was told to do is what makes the promises about crashes and power cuts.
 func TestSettings(t *testing.T) {
-	for durable, synchronous := range map[bool]int64{false: 1, true: 2} {
+	for durable, synchronous := range map[bool]string{false: "1", true: "2"} {
 		r := open(t, sqlite.Config{Durable: durable})
-		for query, want := range map[string]any{
-			"PRAGMA synchronous": synchronous, "PRAGMA journal_mode": "wal", "PRAGMA busy_timeout": int64(0),
+		for query, want := range map[string]string{
+			"PRAGMA synchronous": synchronous, "PRAGMA journal_mode": "wal", "PRAGMA busy_timeout": "0",
+			"PRAGMA journal_size_limit": "4096000",
 		} {
 			got, err := r.Ask(t.Context(), query)
 			require.NoError(t, err)
