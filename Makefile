@@ -12,11 +12,11 @@ PEERS    ?=
 PATIENCE ?= 3m
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
-# Real servers and real sites the integration tests start or serve, and what is there
-# once they are installed.
+# Real servers and real sites the integration tests start or serve, a tracer that lets disks
+# fail, and what is there once they are installed.
 SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
-            python3-flask-limiter python3-waitress redis-server valkey-server python3-doc libboost-doc
-PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server
+            python3-flask-limiter python3-waitress redis-server valkey-server strace python3-doc libboost-doc
+PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc

@@ -1,6 +1,9 @@
 package disk
 
 import (
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +50,19 @@ SELECT url FROM way`, [][]string{{"https://example.com/deep/page"}, {"https://ex
 		{`SELECT host, round(rate, 2) AS per_second, datetime(used / 1000, 'unixepoch') AS last_used
 FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 03:04:04"}}},
 	}
-	for _, want := range wants {
+	text, err := os.ReadFile("../../../../docs/state.md")
+	require.NoError(t, err)
+	var shown []string
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(text, -1) {
+		for q := range strings.SplitSeq(string(block[1]), ";") {
+			if q = strings.TrimSpace(q); q != "" {
+				shown = append(shown, q)
+			}
+		}
+	}
+	require.Len(t, shown, len(wants), "docs/state.md shows others")
+	for i, want := range wants {
+		require.Equal(t, shown[i], want.query, "docs/state.md shows another")
 		var got [][]string
 		require.NoError(t, each(db, want.query, func(q *sqlitedb.Stmt) error {
 			row := make([]string, len(want.rows[0]))
