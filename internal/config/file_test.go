@@ -87,10 +87,10 @@ func TestWrongYAML(t *testing.T) {
 		{"list in a list", "scope: {include: [a, [b], ]}", []string{"scope.include[1]: is a list; give a text [file crawl.yaml:1]"}},
 		{"nothing in a list", "scope: {include: [a, ~]}", []string{"scope.include[1]: is nothing; give a text [file crawl.yaml:1]"}},
 		{"boolean words", "fetch: {insecure: y}", []string{`fetch.insecure: "y" is neither; give true or false [file crawl.yaml:1]`}},
-		{"infinite", "ratelimit: {max_rps: .inf}", []string{`ratelimit.max_rps: ".inf" is not a number; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]`}},
+		{"infinite", "ratelimit: {max_rps: .inf}", []string{`ratelimit.max_rps: ".inf" is not a number; give a rate in requests per second between 0.001 and 1000000 [file crawl.yaml:1]`}},
 		{"negative", "ratelimit: {max_rps: -2}\nfetch: {timeout: -1s}", []string{
 			"fetch.timeout: -1s is below 100ms; give a duration with its unit, such as 1m30s, between 100ms and 1h [file crawl.yaml:2]",
-			"ratelimit.max_rps: -2 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]",
+			"ratelimit.max_rps: -2 is below 0.001; give a rate in requests per second between 0.001 and 1000000 [file crawl.yaml:1]",
 		}},
 		{"overflow", "concurrency: 1e400\nfetch: {max_redirects: 99999999999999999999}", []string{
 			"concurrency: 1e400 is not a whole number; give a whole number of fetches between 1 and 10000 [file crawl.yaml:1]",
@@ -119,14 +119,14 @@ func TestWrongHosts(t *testing.T) {
 	require.Equal(t, []string{
 		`hosts[0].match: "A.test" is not how the host is named; write "a.test" [file crawl.yaml:2]`,
 		"hosts[1].match: is empty; give a host such as example.com or *.example.com [file crawl.yaml:3]",
-		"hosts[2].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:4]",
+		"hosts[2].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000 [file crawl.yaml:4]",
 		"hosts[3]: is a single value; give \"match: example.com\" and what differs there [file crawl.yaml:5]",
 		"hosts[4].matc: is not a setting; did you mean hosts[4].match? [file crawl.yaml:6]",
 		"hosts[4].match: is empty; give a host such as example.com or *.example.com [file crawl.yaml:6]",
 		"hosts[5].min_rps: 3 is above hosts[5].max_rps, which is 2 [file crawl.yaml:7]; lower hosts[5].min_rps or raise hosts[5].max_rps [file crawl.yaml:7]",
 		`hosts[6].match: "c.test" is covered by hosts[2], "c.test", and the first that matches counts; put it before that or remove it [file crawl.yaml:8]`,
 		"hosts[7].match: is set already on line 9; remove one of the two [file crawl.yaml:9]",
-		`hosts[8].min_rps: "x" is not a number; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:10]`,
+		`hosts[8].min_rps: "x" is not a number; give a rate in requests per second between 0.001 and 1000000 [file crawl.yaml:10]`,
 		"hosts[9].max_pages: is not a setting; see crawl config --reference [file crawl.yaml:11]",
 		"hosts[10]: is a list; give \"match: example.com\" and what differs there [file crawl.yaml:12]",
 	}, problems(t, yamlFile(`hosts:
@@ -146,7 +146,7 @@ func TestWrongHosts(t *testing.T) {
 		[]string{`hosts: is a group of settings; give a list, each item with "match: example.com" and what differs there [file crawl.yaml:1]`},
 		problems(t, yamlFile("hosts: {a.test: {max_rps: 1}}")))
 	require.Equal(t,
-		[]string{"ratelimit.max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000 [file crawl.yaml:1]"},
+		[]string{"ratelimit.max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000 [file crawl.yaml:1]"},
 		problems(t, yamlFile("ratelimit: {max_rps: 0}\nhosts: [{match: a.test}, {match: b.test}]")), "what a rule takes over is not reported twice")
 }
 

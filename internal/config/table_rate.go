@@ -1,11 +1,11 @@
 package config
 
 // The bounds of every rate. The floor is one request in 1000 seconds, slower than any
-// Crawl-delay that is honoured by default; the ceiling is above what one process
-// fetches, so that "unlimited" has a number.
+// Crawl-delay that is honoured by default; the ceiling is that of the
+// limiter, and far above what one process fetches, so that "unlimited" has a number.
 const (
 	minRate = "0.001"
-	maxRate = "10000"
+	maxRate = "1000000"
 )
 
 // rateFields are the adaptive engine.

@@ -49,7 +49,7 @@ func TestValidateWhatAProgramMade(t *testing.T) {
 		},
 		{"a rule that is not whole", func(c *Config) {
 			c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1}}
-		}, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 10000"},
+		}, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
 		{
 			"window in steps", func(c *Config) { c.RateLimit.StatsWindow = 45 * time.Second },
 			"ratelimit.stats_window: 45s is not a whole number of ratelimit.stats_bucket, which is 2s; give 44s or 46s",
