@@ -11,6 +11,9 @@ const (
 	// Bodies of this size and more are read into buffers left to the collector: pages
 	// seldom reach it, and a pool of the largest ever seen would be the memory's peak.
 	maxPooled = 1 << 20
+	// maxHeld bounds what free buffers hold together, in bytes: twice what a crawl of 64
+	// in flight and as many in processing has in buffers of one page.
+	maxHeld = 8 << 20
 	// firstRead is the size of a fresh buffer: half of all pages fit.
 	firstRead = 32 << 10
 	// wireSlack is how much longer than the decoded bound an encoded body may be: every
@@ -27,29 +30,50 @@ const (
 // buffer is a body's bytes on their way through the pool.
 type buffer struct{ b []byte }
 
-type buffers struct{ pool sync.Pool }
+// buffers keeps buffers that are free. It is no sync.Pool: that one forgets everything at
+// each second collection, and with the heap of a crawl those come many times a second.
+type buffers struct {
+	mu   sync.Mutex // guards what follows
+	free []*buffer
+	held int // bytes in free
+}
 
 // get returns an empty buffer with room for about size bytes; size is the server's
 // claim, so it is believed only as far as the pool goes.
 func (p *buffers) get(size int64) *buffer {
-	buf, _ := p.pool.Get().(*buffer)
-	if buf == nil {
-		buf = new(buffer)
-	}
-	if want := int(min(size, maxPooled)); cap(buf.b) < want {
-		buf.b = make([]byte, 0, want)
-	} else if cap(buf.b) == 0 {
-		buf.b = make([]byte, 0, firstRead)
+	buf := p.take()
+	if want := int(min(size, maxPooled)); cap(buf.b) < max(want, 1) {
+		// A power of two, so that the next page that is a little longer fits.
+		room := firstRead
+		for room < want {
+			room *= 2
+		}
+		buf.b = make([]byte, 0, room)
 	}
 	return buf
 }
 
-func (p *buffers) put(buf *buffer) {
-	if cap(buf.b) > maxPooled {
-		return
+func (p *buffers) take() *buffer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.free) - 1
+	if n < 0 {
+		return new(buffer)
 	}
+	buf := p.free[n]
+	p.free[n], p.free = nil, p.free[:n]
+	p.held -= cap(buf.b)
+	return buf
+}
+
+func (p *buffers) put(buf *buffer) {
 	buf.b = buf.b[:0]
-	p.pool.Put(buf)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if size := cap(buf.b); size <= maxPooled && p.held+size <= maxHeld {
+		p.free = append(p.free, buf)
+		p.held += size
+	}
 }
 
 // fill appends what r holds to the buffer, up to bound bytes, and reports whether there

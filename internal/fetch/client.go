@@ -3,11 +3,7 @@ package fetch
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"sync"
-	"time"
-
-	"github.com/treadlight/crawl/internal/fetch/http1"
 )
 
 // Client fetches URLs. It keeps connections between requests, so a program needs few
@@ -15,9 +11,9 @@ import (
 type Client struct {
 	cfg       Config // never changes after New
 	base      http.Header
-	template  *http.Request // copied for every try
+	template  *http.Request // copied for every request that net/http or a policy sees
 	transport transport
-	replays   bool              // the transport would send a plain request again by itself
+	short     bool              // it needs no *url.URL
 	chain     http.RoundTripper // around sender; nil if there are no policies
 	repeating http.RoundTripper // for requests that may be sent again
 	dialer    *dialer
@@ -47,7 +43,10 @@ func New(cfg Config) (*Client, error) {
 		silent:   &timeoutError{"no header", cfg.HeaderTimeout},
 		stalled:  &timeoutError{"no more of the body", cfg.BodyTimeout},
 	}
-	c.transport, c.replays = newTransport(cfg, c.dialer)
+	if c.transport, err = newTransport(cfg, c.dialer, c.base); err != nil {
+		return nil, err
+	}
+	_, c.short = c.transport.(own)
 	if cfg.Chain != nil {
 		c.chain = cfg.Chain(sender{c})
 	}
@@ -55,54 +54,6 @@ func New(cfg Config) (*Client, error) {
 		c.repeating = cfg.Repeating(sender{c})
 	}
 	return c, nil
-}
-
-// pingAfter and pingTimeout find HTTP/2 connections that died without a word, which
-// would otherwise swallow every request to their host until TCP gives up.
-const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
-
-// transport is what requests leave by.
-type transport interface {
-	http.RoundTripper
-	CloseIdleConnections()
-}
-
-// newTransport is our own where it can be, since it takes a third less CPU time of a page,
-// and net/http's for proxies and HTTP/2, which would be all we know of them.
-func newTransport(cfg Config, d *dialer) (t transport, replays bool) {
-	if cfg.HTTP2 || cfg.Proxy != nil {
-		return standard(cfg, d), !cfg.HTTP2
-	}
-	return http1.New(http1.Config{
-		Dial: d.dial, DialTLS: d.dialTLS, MaxHeaderBytes: cfg.MaxHeaderBytes,
-		MaxPerHost: cfg.MaxConnsPerHost, MaxIdle: cfg.MaxIdle, IdleTimeout: cfg.IdleConnTimeout,
-	}), false
-}
-
-// standard is net/http's transport.
-func standard(cfg Config, d *dialer) *http.Transport {
-	t := &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         d.dialTLS,
-		TLSClientConfig:        d.tls.Clone(), // for hosts behind a proxy
-		TLSHandshakeTimeout:    cfg.TLSTimeout,
-		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
-		MaxConnsPerHost:        cfg.MaxConnsPerHost,
-		MaxIdleConnsPerHost:    cfg.MaxConnsPerHost,
-		MaxIdleConns:           cfg.MaxIdle,
-		IdleConnTimeout:        cfg.IdleConnTimeout,
-		DisableCompression:     true, // decoding is ours, with a bound
-		Protocols:              new(http.Protocols),
-	}
-	t.Protocols.SetHTTP1(true)
-	if cfg.HTTP2 {
-		t.Protocols.SetHTTP2(true)
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
-	}
-	if cfg.Proxy != nil {
-		t.Proxy = http.ProxyURL(cfg.Proxy)
-	}
-	return t
 }
 
 // Close ends the connections that are kept and those in the making, and waits for the
@@ -118,13 +69,13 @@ func (c *Client) Close() {
 // Response is returned beside it and has what had arrived. The end of ctx ends the
 // request at once, with class canceled, or timeout if ctx had a deadline.
 func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
-	u, err := parseURL(req.URL, c.cfg.Proxy != nil)
+	to, err := c.target(&req)
 	if err != nil {
 		return nil, newError(OpRequest, req.URL, err)
 	}
 	x := c.begin(ctx)
 	defer x.end()
-	hres, err := c.send(x, &req, u, c.header(req, u.User))
+	hres, err := c.send(x, &req, to)
 	if err != nil {
 		if before := x.passed.unrelated(err); before != nil && ctx.Err() == nil {
 			return nil, before
@@ -134,33 +85,52 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return c.receive(x, req, hres)
 }
 
-// send sends the request, through the policies if there are any.
-func (c *Client) send(x *exchange, req *Request, u *url.URL, h http.Header) (*http.Response, error) {
-	rt := c.chain
-	if req.Again != nil {
-		rt = c.repeating
+// target reads the URL, in the short way where nobody asks for more.
+func (c *Client) target(req *Request) (target, error) {
+	if c.short && c.policies(req) == nil {
+		if t, ok := plain(req.URL); ok {
+			return t, nil
+		}
 	}
-	if rt != nil {
-		return x.through(rt, req, u, h)
+	u, err := parseURL(req.URL, c.cfg.Proxy != nil)
+	if err != nil {
+		return target{}, err
+	}
+	return targetOf(u)
+}
+
+// policies are those that a request goes through; nil if there are none.
+func (c *Client) policies(req *Request) http.RoundTripper {
+	if req.Again != nil {
+		return c.repeating
+	}
+	return c.chain
+}
+
+// send sends the request, through the policies if there are any.
+func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, error) {
+	h := c.header(req, to.user)
+	if rt := c.policies(req); rt != nil {
+		return x.through(rt, req, to, h)
 	}
 	if req.Permit != nil {
 		x.passed.req = req // nothing is sent until it has one
-		if err := req.permit(x.ctx); err != nil {
+		if err := req.permit(x.context()); err != nil {
 			return nil, err
 		}
 		x.passed.sends++
 	}
-	return c.roundTrip(x.ctx, x, u, h)
+	return c.roundTrip(x, to, h)
 }
 
 // roundTrip sends until something has left. A kept connection that was closed before a
 // byte was written is no fault of the host and costs it nothing, so the next is taken;
 // this ends at the latest when a fresh one is made.
-func (c *Client) roundTrip(ctx context.Context, x *exchange, u *url.URL, h http.Header) (*http.Response, error) {
+func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	for {
 		x.attempt()
-		hres, err := c.transport.RoundTrip(c.newRequest(ctx, u, h))
-		if err == nil || !x.unsent() || ctx.Err() != nil {
+		hres, err := c.transport.roundTrip(x, to, h)
+		if err == nil || !x.unsent() || x.ended() != nil || x.via != nil && x.via.Err() != nil {
 			return hres, err
 		}
 	}

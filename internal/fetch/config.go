@@ -32,7 +32,7 @@ const (
 	// The crawl has at most eight requests in flight at a host by default.
 	defaultMaxConnsPerHost = 8
 
-	// A kept connection costs two goroutines and about 16 KiB; beyond a thousand the
+	// A kept connection costs a descriptor and the system's buffers; beyond a thousand the
 	// oldest have mostly been closed by their servers.
 	defaultMaxIdle = 1000
 

@@ -115,7 +115,7 @@ func (d *dialer) within(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, func() { unhook(); cancel() }
 }
 
-// dial makes a plain connection. The transport calls it in a goroutine of its own,
+// dial makes a plain connection. net/http's transport calls it in a goroutine of its own,
 // with a context that outlives the request for which it began to dial.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !d.enter() {
@@ -134,7 +134,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (*conn, erro
 	if err != nil {
 		return nil, &phaseError{OpConnect, err}
 	}
-	ctx, done := d.within(ctx, d.cfg.ConnectTimeout)
+	phase, done := d.within(ctx, d.cfg.ConnectTimeout)
 	defer done()
 	open := d.guarded
 	if d.named(host) {
@@ -142,9 +142,9 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (*conn, erro
 	}
 	lookup := stopwatch{clk: d.cfg.Clock}
 	begin := d.cfg.Clock.Now()
-	raw, err := open(lookup.trace(ctx), network, addr)
+	raw, err := open(lookup.trace(phase), network, addr)
 	if err != nil {
-		return nil, d.failed(OpConnect, err)
+		return nil, d.failed(ctx, OpConnect, err)
 	}
 	c := &conn{Conn: raw, remote: raw.RemoteAddr().String()}
 	c.dns = time.Duration(lookup.total.Load())
@@ -152,12 +152,16 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (*conn, erro
 	return c, nil
 }
 
-// failed names the phase of a dial that failed; a lookup is part of a dial.
-func (d *dialer) failed(op Op, err error) error {
+// failed names the phase of a dial that failed; a lookup is part of a dial. If nobody waits
+// for it any more, the reason of that goes before what became of it.
+func (d *dialer) failed(ctx context.Context, op Op, err error) error {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		op = OpDNS
+	}
 	if d.closing.Err() != nil {
 		err = errClosed
-	} else if _, ok := errors.AsType[*net.DNSError](err); ok {
-		op = OpDNS
+	} else if gone := context.Cause(ctx); gone != nil {
+		err = gone
 	}
 	return &phaseError{op, err}
 }
@@ -177,12 +181,12 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	cfg := d.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(addr) // connect has split it already
 	secure := tls.Client(raw, cfg)
-	ctx, done := d.within(ctx, d.cfg.TLSTimeout)
+	phase, done := d.within(ctx, d.cfg.TLSTimeout)
 	defer done()
 	begin := d.cfg.Clock.Now()
-	if err := secure.HandshakeContext(ctx); err != nil {
+	if err := secure.HandshakeContext(phase); err != nil {
 		_ = raw.Close() // the handshake's error says more
-		return nil, d.failed(OpTLS, err)
+		return nil, d.failed(ctx, OpTLS, err)
 	}
 	raw.tls = d.cfg.Clock.Since(begin)
 	return secure, nil

@@ -1,10 +1,11 @@
 // Package fetch asks for one URL and says exactly what became of it.
 //
-// A [Client] is a tuned net/http transport behind one verb. [Client.Fetch] sends one
-// GET and returns a [Response]: the status, the header, the body decoded and cut at a
-// bound, where the time went. A redirect is an ordinary Response with its Location,
-// because its target is a new URL that scope, robots.txt and limiter have to see
-// first. Nothing is retried: whoever holds the permit decides whether to spend another.
+// A [Client] is a transport behind one verb: that of package http1 for HTTP/1.1, and that
+// of net/http for HTTP/2 and proxies. [Client.Fetch] sends one GET and returns a
+// [Response]: the status, the header, the body decoded and cut at a bound, where the time
+// went. A redirect is an ordinary Response with its Location, because its target is a new
+// URL that scope, robots.txt and limiter have to see first. Nothing is retried: whoever
+// holds the permit decides whether to spend another.
 //
 // What can go wrong has a phase, an [Op], and a class from package outcome; both are
 // in the [Error]. An error met while the body was read comes together with the
@@ -14,10 +15,11 @@
 //
 // A net/http transport sends an idempotent request again when a kept connection dies
 // before the first byte of the answer, also when the host has seen the request. A
-// limiter that counts permits would never know. Over HTTP/1 a Client therefore gives
-// its requests a shape the transport does not replay, and sends again itself only when
-// not one byte had left; otherwise the Error is marked Stale. Over HTTP/2, where such
-// a shape would show on the wire, replays are counted: see Sends in Response and Error.
+// limiter that counts permits would never know. Package http1 writes a request once, and
+// to a proxy a Client gives its requests a shape that net/http does not replay. It sends
+// again itself only when not one byte had left; otherwise the Error is marked Stale. Over
+// HTTP/2, where such a shape would show on the wire, replays are counted: see Sends in
+// Response and Error.
 //
 // # Bounds
 //
@@ -38,8 +40,8 @@
 // # What it does not do
 //
 // It keeps no cookies, consults no robots.txt and waits for no limiter. It logs
-// nothing, but net/http itself writes "Unsolicited response" to the standard logger
-// when a server sends more than it announced; a program that owns its standard error
+// nothing, but with HTTP/2 or a proxy net/http writes "Unsolicited response" to the standard
+// logger when a server sends more than it announced; a program that owns its standard error
 // points package log elsewhere.
 //
 // A Client is safe for concurrent use. A Response belongs to one goroutine at a time.

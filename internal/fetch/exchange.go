@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,18 +15,23 @@ import (
 // exchange follows one Fetch: where it stands, how long it may still take. It is reused,
 // because the hooks and the timer in it are what costs.
 //
-// The transport calls its hooks from other goroutines. gotConn runs in the one that
-// called RoundTrip; firstByte may run late, after a request was cancelled, so it
-// touches an atomic only, and an exchange that did not end well is not used again.
+// net/http's transport calls its hooks from other goroutines. gotConn runs in the one that
+// called RoundTrip; FirstByte may run late, after a request was cancelled, so it touches an
+// atomic only, and an exchange that did not end well is not used again.
 type exchange struct {
-	c      *Client
-	trace  httptrace.ClientTrace
-	timer  *time.Timer // the watchdog
-	cause  atomic.Pointer[timeoutError]
-	cancel atomic.Pointer[context.CancelCauseFunc]
+	c     *Client
+	trace httptrace.ClientTrace // for net/http's transport
+	leg   leg                   // for our own, unless policies may send again
+	timer *time.Timer           // the watchdog
+	cause atomic.Pointer[timeoutError]
+
+	mu     sync.Mutex      // guards what follows
+	ctx    context.Context // caller's, ended by the watchdog too; nil until somebody asks
+	cancel context.CancelCauseFunc
+	over   *timeoutError // why the watchdog has barked
 
 	caller context.Context // the one given to Fetch
-	ctx    context.Context // of the request: caller with the watchdog and the hooks
+	via    context.Context // the one that came through the policies; nil without
 	start  time.Time
 	whole  bool         // an answer was read to its end
 	passed passage      // through the policies; zero if there are none
@@ -44,18 +50,18 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	x, _ := c.exchanges.Get().(*exchange)
 	if x == nil {
 		x = &exchange{c: c}
-		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
+		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.FirstByte}
+		x.leg.x = x
 	}
 	x.start = c.cfg.Clock.Now()
 	x.whole, x.passed = false, passage{}
 	x.connected, x.tries = false, 0 // nothing may come of it, if a policy refuses
-	x.caller = ctx
-	ctx, cancel := context.WithCancelCause(ctx)
-	x.cancel.Store(&cancel)
-	x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
+	x.caller, x.via = ctx, nil
+	x.cause.Store(c.tooLong)
 	if x.timer == nil {
-		// attempt arms it for the first time in earnest.
-		x.timer = time.AfterFunc(c.cfg.Timeout, x.bark) //nolint:forbidigo // a watchdog cancels a context; nothing waits on it
+		x.timer = time.AfterFunc(c.cfg.Timeout, x.bark) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
+	} else {
+		x.timer.Reset(c.cfg.Timeout)
 	}
 	return x
 }
@@ -63,16 +69,64 @@ func (c *Client) begin(ctx context.Context) *exchange {
 // end frees what the exchange holds, and keeps it if nothing can call it any more.
 func (x *exchange) end() {
 	asleep := x.timer.Stop()
-	(*x.cancel.Load())(nil)
+	if x.cancel != nil {
+		x.cancel(nil)
+	}
 	// Whatever may send again may come back late, too.
-	if x.whole && asleep && (x.passed.req == nil || x.passed.req.Again == nil) {
-		x.caller, x.ctx, x.conn = nil, nil, nil
+	if x.whole && asleep && !x.leg.late && (x.passed.req == nil || x.passed.req.Again == nil) {
+		x.caller, x.via, x.ctx, x.cancel, x.conn = nil, nil, nil, nil, nil
 		x.c.exchanges.Put(x)
 	}
 }
 
+// context is that of the request: the caller's, with the watchdog and the hooks. Most
+// requests do without.
+func (x *exchange) context() context.Context {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ctx == nil {
+		var ctx context.Context
+		ctx, x.cancel = context.WithCancelCause(x.caller)
+		x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
+		if x.over != nil {
+			x.cancel(x.over)
+		}
+	}
+	return x.ctx
+}
+
 // bark is the watchdog's only act.
-func (x *exchange) bark() { (*x.cancel.Load())(x.cause.Load()) }
+func (x *exchange) bark() {
+	x.mu.Lock()
+	x.over = x.cause.Load()
+	cancel := x.cancel
+	x.mu.Unlock()
+	if cancel != nil {
+		cancel(x.over)
+	}
+	x.leg.cut(x.over)
+}
+
+// sent is the context in which requests are sent: that of the policies, if there are any.
+func (x *exchange) sent() context.Context {
+	if x.via != nil {
+		return x.via
+	}
+	return x.context()
+}
+
+// ended is why the request must end, or nil.
+func (x *exchange) ended() error {
+	if gone := x.caller.Err(); gone != nil {
+		return gone
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over != nil {
+		return x.over
+	}
+	return nil
+}
 
 // alive tells the watchdog that the body moves.
 func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
@@ -92,7 +146,9 @@ func (x *exchange) attempt() {
 	x.connected, x.reused = false, false
 	x.tries, x.conn, x.got = 0, nil, 0
 	x.first.Store(0)
-	x.arm(x.c.cfg.Timeout, x.c.tooLong)
+	if x.cause.Load() != x.c.tooLong {
+		x.arm(x.c.cfg.Timeout, x.c.tooLong)
+	}
 }
 
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
@@ -105,7 +161,8 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
 }
 
-func (x *exchange) firstByte() { x.first.Store(max(1, int64(x.c.cfg.Clock.Since(x.start)))) }
+// FirstByte notes when the answer begins.
+func (x *exchange) FirstByte() { x.first.Store(max(1, int64(x.c.cfg.Clock.Since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
 
@@ -148,7 +205,7 @@ func (x *exchange) finish(res *Response, headed time.Duration) {
 			res.Timings.DNS, res.Timings.Connect, res.Timings.TLS = x.conn.dns, x.conn.connect, x.conn.tls
 		}
 	}
-	x.whole = x.ctx.Err() == nil
+	x.whole = x.ended() == nil
 }
 
 // op is the phase in which a round trip failed.
@@ -174,11 +231,8 @@ func (x *exchange) op(err error) Op {
 // the caller, or the watchdog. It must be asked when the error is met, as both may act
 // at any later time too.
 func (x *exchange) explain(err error) error {
-	if gone := x.caller.Err(); gone != nil {
-		return gone
-	}
-	if t, ok := errors.AsType[*timeoutError](context.Cause(x.ctx)); ok {
-		return t
+	if why := x.ended(); why != nil {
+		return why
 	}
 	return err
 }

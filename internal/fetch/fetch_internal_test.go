@@ -80,17 +80,46 @@ func TestErrorText(t *testing.T) {
 	require.EqualError(t, &timeoutError{"no more of the body", 15 * time.Second}, "no more of the body in 15s")
 }
 
+func TestBuffersAreKeptWithinABound(t *testing.T) {
+	var p buffers
+	a := p.get(100)
+	require.Equal(t, firstRead, cap(a.b))
+	a.b = append(a.b, "text"...)
+	p.put(a)
+	require.Same(t, a, p.get(firstRead))
+	require.Empty(t, a.b)
+	require.Zero(t, p.held)
+	require.Equal(t, 2*firstRead, cap(p.get(firstRead+1).b), "room for the next one")
+	require.Equal(t, maxPooled, cap(p.get(1<<40).b), "a claim is not believed")
+
+	p.put(&buffer{make([]byte, 0, maxPooled+1)})
+	require.Empty(t, p.free)
+	for range 2 * maxHeld / maxPooled {
+		p.put(&buffer{make([]byte, 0, maxPooled)})
+	}
+	require.Equal(t, maxHeld, p.held)
+	require.Len(t, p.free, maxHeld/maxPooled)
+}
+
 // FuzzParseURL: what is accepted reaches the wire as it was spelled.
 func FuzzParseURL(f *testing.F) {
 	for _, seed := range []string{
-		"http://a.test/", "https://a.test:8/x?y", "http://a.test//%", "http://a.test/a|b", "http://a.test?", "http://u@a.test/%2f",
+		"http://a.test/", "https://a.test:8/x?y", "http://a.test:/", "http://127.0.0.1:80/%41#x", "http://a-b.test/#?", "http://-/|", "http://a.test//%", "http://a.test/a|b", "http://a.test?", "http://u@a.test/%2f",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, err := parseURL(raw, false)
+		short, ok := plain(raw)
 		if err != nil {
+			require.False(t, ok, "plain(%q) finds nothing wrong", raw)
 			return
+		}
+		if ok {
+			long, err := targetOf(u)
+			require.NoError(t, err)
+			long.url = nil
+			require.Equal(t, long, short)
 		}
 		line := strings.TrimPrefix(u.RequestURI(), u.Scheme+"://"+u.Host)
 		spelled, _, _ := strings.Cut(raw, "#")

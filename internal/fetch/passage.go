@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -43,11 +42,10 @@ type exchangeKey struct{}
 
 // through sends the request through rt. The policies see a plain GET that anybody could
 // repeat; the form that the transport does not is given to it on the wire.
-func (x *exchange) through(rt http.RoundTripper, req *Request, u *url.URL, h http.Header) (*http.Response, error) {
+func (x *exchange) through(rt http.RoundTripper, req *Request, to target, h http.Header) (*http.Response, error) {
 	x.passed.req = req
-	plain := x.c.template.WithContext(context.WithValue(x.ctx, exchangeKey{}, x))
-	plain.URL, plain.Host, plain.Header = u, u.Host, h
-	return rt.RoundTrip(plain)
+	ctx := context.WithValue(x.context(), exchangeKey{}, x)
+	return rt.RoundTrip(x.c.newRequest(ctx, to.url, h))
 }
 
 var (
@@ -70,11 +68,24 @@ func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	p.sends++
-	hres, err := s.c.roundTrip(req.Context(), x, req.URL, req.Header)
+	x.via = req.Context()
+	hres, err := s.send(x, req)
 	// Whatever a policy does next, it is not the host that is silent meanwhile.
 	x.arm(s.c.cfg.Timeout, s.c.tooLong)
 	if p.req.Again != nil {
 		p.remember(x, hres, err)
+	}
+	return hres, err
+}
+
+func (s sender) send(x *exchange, req *http.Request) (*http.Response, error) {
+	to, err := targetOf(req.URL)
+	if err != nil {
+		return nil, err
+	}
+	hres, err := s.c.roundTrip(x, to, req.Header)
+	if hres != nil {
+		hres.Request = req
 	}
 	return hres, err
 }

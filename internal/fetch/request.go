@@ -1,14 +1,14 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // Request is one GET.
@@ -61,10 +61,10 @@ func overlay(h, over http.Header) {
 	}
 }
 
-// header is the header of one request.
-func (c *Client) header(req Request, user *url.Userinfo) http.Header {
+// header is the header of one request; nil if that is the Client's own.
+func (c *Client) header(req *Request, user *url.Userinfo) http.Header {
 	if len(req.Header) == 0 && user == nil {
-		return c.base
+		return nil
 	}
 	h := maps.Clone(c.base)
 	if user != nil {
@@ -76,17 +76,69 @@ func (c *Client) header(req Request, user *url.Userinfo) http.Header {
 	return h
 }
 
-// newRequest is one try. Where the transport would replay a plain GET it carries an empty body of unknown length with
-// the identity coding: on the wire a plain GET, but nothing the transport would replay,
-// as there is no GetBody to replay it from.
+// newRequest is a request as net/http has it.
 func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
+	if h == nil {
+		h = c.base
+	}
 	req := c.template.WithContext(ctx)
 	req.URL, req.Host, req.Header = u, u.Host, h
-	if c.replays {
-		req.Body = io.NopCloser(new(bytes.Reader))
-		req.TransferEncoding = []string{"identity"}
-	}
 	return req
+}
+
+// target is what a URL asks whom for.
+type target struct {
+	tls  bool
+	host string        // with the port, as in the URL
+	uri  string        // path and query, or the absolute form
+	user *url.Userinfo // nil if there is none
+	url  *url.URL      // nil until somebody asks
+}
+
+// targetOf is the target of a URL as parseURL makes it.
+func targetOf(u *url.URL) (target, error) {
+	host, err := httpguts.PunycodeHostPort(u.Host)
+	if err != nil || !httpguts.ValidHostHeader(host) {
+		return target{}, errBadURL
+	}
+	return target{u.Scheme == "https", host, u.RequestURI(), u.User, u}, nil
+}
+
+// plain is the target of a URL with nothing unusual in it, as nearly all are: a host by name
+// or IPv4 address, and a path, whose bytes reach the wire as they are. It makes no url.
+func plain(raw string) (t target, ok bool) {
+	rest, ok := strings.CutPrefix(raw, "http://")
+	if !ok {
+		if rest, t.tls = strings.CutPrefix(raw, "https://"); !t.tls {
+			return t, false
+		}
+	}
+	n := plainHost(rest)
+	if n == 0 || n == len(rest) || rest[n] != '/' || strings.HasPrefix(rest[n:], "//") {
+		return t, false
+	}
+	t.host = rest[:n]
+	t.uri, _, _ = strings.Cut(rest[n:], "#")
+	return t, printable(t.uri)
+}
+
+// plainHost is the length of the name, and of the port if there is one, that s begins with;
+// zero if it is none.
+func plainHost(s string) int {
+	i := 0
+	for i < len(s) && (s[i] == '.' || s[i] == '-' || '0' <= s[i] && s[i] <= '9' || 'a' <= s[i] && s[i] <= 'z') {
+		i++
+	}
+	if i == 0 || i == len(s) || s[i] != ':' {
+		return i
+	}
+	colon := i
+	for i++; i < len(s) && '0' <= s[i] && s[i] <= '9'; i++ {
+	}
+	if i == colon+1 {
+		return 0
+	}
+	return i
 }
 
 // parseURL reads raw such that the bytes of its path and query reach the wire as they

@@ -6,14 +6,23 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
-type hostKey struct{ scheme, addr string }
+// hostKey is a host as it is spelled: two spellings of one have connections of their own.
+type hostKey struct {
+	tls  bool
+	host string
+}
 
 // pool is the connections that are kept, and the places for more. A host is in it as long
-// as it has connections, or requests that wait for one.
+// as it has connections, or requests that wait for one: that bounds the hosts by what is in
+// flight and MaxIdle, and of a host that goes nothing need be remembered.
 type pool struct {
-	cfg *Config
+	cfg   *Config
+	clk   clock.Clock // the system's, as the reaper's timer is
+	epoch time.Time
 
 	mu     sync.Mutex // guards what follows
 	hosts  map[hostKey]*hostConns
@@ -22,7 +31,8 @@ type pool struct {
 	closed bool
 }
 
-// hostConns is one host.
+// hostConns is one host. Where requests wait, every place is taken and nothing is kept: what
+// comes back goes to the first of them.
 type hostConns struct {
 	idle    []*list.Element // the one kept longest first
 	open    int             // connections, kept or lent or being made
@@ -31,12 +41,14 @@ type hostConns struct {
 
 func (p *pool) init(cfg *Config) {
 	p.cfg, p.hosts = cfg, make(map[hostKey]*hostConns)
+	p.clk = clock.System()
+	p.epoch = p.clk.Now()
 	p.idle.Init()
 }
 
 // take is a kept connection, or nil for a place in which to make one. It waits until there
-// is either. Whoever gets it calls put or drop.
-func (p *pool) take(ctx context.Context, key hostKey) (*conn, error) {
+// is either, first come first served. Whoever gets it calls put or drop.
+func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	p.mu.Lock()
 	h := p.hosts[key]
 	if h == nil {
@@ -57,45 +69,53 @@ func (p *pool) take(ctx context.Context, key hostKey) (*conn, error) {
 	turn := make(chan *conn, 1)
 	h.waiters = append(h.waiters, turn)
 	p.mu.Unlock()
+	ctx := w.Context()
 	select {
 	case c := <-turn:
 		return c, nil
 	case <-ctx.Done():
 	}
+	p.leave(key, h, turn)
+	return nil, context.Cause(ctx)
+}
+
+// leave gives up waiting. If the turn has come at the same moment it is the next one's.
+func (p *pool) leave(key hostKey, h *hostConns, turn chan *conn) {
 	p.mu.Lock()
 	i := slices.Index(h.waiters, turn)
 	if i >= 0 {
 		h.waiters = slices.Delete(h.waiters, i, i+1)
 	}
 	p.mu.Unlock()
-	if i < 0 { // its turn came at the same moment; it is the next one's
-		if c := <-turn; c != nil {
-			p.put(c)
-		} else {
-			p.drop(key)
-		}
+	if i >= 0 {
+		return
 	}
-	return nil, context.Cause(ctx)
+	if c := <-turn; c != nil {
+		p.put(c)
+	} else {
+		p.drop(key)
+	}
 }
+
+func (p *pool) now() clock.Instant { return clock.Instant(p.clk.Since(p.epoch)) }
 
 // put takes a connection back that may serve again.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	h := p.hosts[c.key]
 	if len(h.waiters) > 0 {
-		turn := h.waiters[0]
+		h.waiters[0] <- c // never blocks: it has room for the one turn
 		h.waiters = slices.Delete(h.waiters, 0, 1)
 		p.mu.Unlock()
-		turn <- c
 		return
 	}
-	if p.closed {
+	if p.closed { // whoever closes has not waited for this one
 		p.forget(c.key, h)
 		p.mu.Unlock()
 		_ = c.Close()
 		return
 	}
-	c.idle = time.Now()
+	c.idle = p.now()
 	h.idle = append(h.idle, p.idle.PushBack(c))
 	var oldest *conn
 	if p.idle.Len() > p.cfg.MaxIdle {
@@ -153,7 +173,7 @@ func (p *pool) reap() {
 	var done []*conn
 	p.reaper = nil
 	for e := p.idle.Front(); e != nil; e = p.idle.Front() {
-		if left := p.cfg.IdleTimeout - time.Since(e.Value.(*conn).idle); left > 0 {
+		if left := p.cfg.IdleTimeout - p.now().Sub(e.Value.(*conn).idle); left > 0 {
 			p.reaper = time.AfterFunc(left, p.reap) //nolint:forbidigo // see put
 			break
 		}

@@ -1,0 +1,132 @@
+package http1
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// conn is one connection.
+type conn struct {
+	net.Conn
+	key    hostKey
+	socket *socket       // nil if there is none below
+	out    []byte        // the request, while it is written; the memory serves again
+	watch  Watch         // while it is lent
+	in     *bufio.Reader // while it is lent
+	left   int64         // bytes that may still be read
+	idle   clock.Instant // since when it is kept
+}
+
+func newConn(c net.Conn, key hostKey) *conn {
+	return &conn{Conn: c, key: key, socket: socketOf(underlying(c))}
+}
+
+// underlying is the connection below TLS, and below whatever else tells what it wraps.
+func underlying(c net.Conn) net.Conn {
+	for {
+		switch in := c.(type) {
+		case *tls.Conn:
+			c = in.NetConn()
+		case interface{ Inner() net.Conn }:
+			c = in.Inner()
+		default:
+			return c
+		}
+	}
+}
+
+// maxKeptText is how long a request may be for its memory to stay with the connection. The
+// requests of a crawl are a few hundred bytes; a longer one is an oddity, of which a
+// thousand kept connections should not each hold one.
+const maxKeptText = 2 << 10
+
+func (c *conn) send(r *Request) error {
+	text := r.appendTo(c.out[:0])
+	_, err := c.Write(text)
+	if c.out = nil; cap(text) <= maxKeptText {
+		c.out = text
+	}
+	return err
+}
+
+// Read is that of the connection, up to the bound.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	n, err := c.Conn.Read(p[:min(int64(len(p)), c.left)])
+	c.left -= int64(n)
+	return n, err
+}
+
+// discard closes a connection that is given up, of which there is nothing to learn. TLS
+// says goodbye before it closes, and waits for seconds if nobody reads that; who has not
+// read the answer to its end owes none.
+func (c *conn) discard() {
+	_ = underlying(c.Conn).Close()
+	_ = c.Close()
+}
+
+// alive reports whether a kept connection may serve again: there is nothing to read from
+// it, neither the end nor what was not asked for. It costs one system call, which finds
+// most of the connections that a server has closed before a request is spent on them.
+func (c *conn) alive() bool {
+	if _, secure := c.Conn.(*tls.Conn); secure || c.socket == nil {
+		if !quiet(c.Conn) {
+			return false
+		}
+	}
+	return c.socket == nil || c.socket.silent()
+}
+
+// quiet reads without waiting, for what the system knows nothing of: connections in memory
+// say at once whether they have ended, and TLS may have read more than it has given out.
+func quiet(c net.Conn) bool {
+	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
+		return false
+	}
+	var b [1]byte
+	n, err := c.Read(b[:])
+	timeout, ok := errors.AsType[net.Error](err)
+	return n == 0 && ok && timeout.Timeout() && c.SetReadDeadline(time.Time{}) == nil
+}
+
+// body gives the connection back when it has been read, or is closed. Like every body it has
+// one reader.
+type body struct {
+	io.ReadCloser
+	t    *Transport
+	c    *conn
+	resp *http.Response
+	err  error // once set, for good
+}
+
+var errBodyClosed = errors.New("http1: read of a body that was closed")
+
+// Read reads on. Its error is for good: io.EOF at the end of the body.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.err = b.t.finish(b.c, err == io.EOF && reusable(b.resp, b.c), err)
+	}
+	return n, b.err
+}
+
+// Close closes the connection too unless all of the body was read.
+func (b *body) Close() error {
+	if b.err == nil {
+		b.err = errBodyClosed
+		_ = b.t.finish(b.c, false, nil)
+	}
+	return nil
+}

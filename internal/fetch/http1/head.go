@@ -1,0 +1,166 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// readPlain reads the header of a plain answer: nine in ten are of HTTP/1.1, say how long
+// their body is, and have lines that end as they should. It is nil, and nothing has been
+// read, if there is anything else in it, or not all of it has come: [http.ReadResponse] has
+// the last word on all that is not plain, and would say the same of what is, for twice the
+// time and the memory.
+func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
+	seen, _ := in.Peek(in.Buffered())
+	end := bytes.Index(seen, []byte("\r\n\r\n"))
+	if end < 0 || req.Method != http.MethodGet {
+		return nil
+	}
+	text := string(seen[:end+2]) // which all strings of the answer are parts of
+	line, text, _ := strings.Cut(text, "\n")
+	resp := &http.Response{
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		StatusCode: plainStatus(line), Header: make(http.Header, strings.Count(text, "\n")),
+		ContentLength: -1,
+	}
+	if resp.StatusCode == 0 || !plainFields(resp, text) || resp.ContentLength < 0 {
+		return nil
+	}
+	resp.Status = line[len("HTTP/1.1 ") : len(line)-1]
+	_, _ = in.Discard(end + 4) // it has been seen
+	resp.Body = http.NoBody
+	if resp.ContentLength > 0 {
+		resp.Body = &fixed{in, resp.ContentLength}
+	}
+	return resp
+}
+
+// plainStatus is the code in a status line of an answer that may have a body; zero if the
+// line is not plain.
+func plainStatus(line string) int {
+	const before, all = len("HTTP/1.1 "), len("HTTP/1.1 200 \r")
+	if len(line) < all || line[:before] != "HTTP/1.1 " || line[before+3] != ' ' || !plainText(line) {
+		return 0
+	}
+	n, ok := number(line[before : before+3])
+	if !ok || n < http.StatusOK || n == http.StatusNoContent || n == http.StatusNotModified {
+		return 0
+	}
+	return int(n)
+}
+
+// plainFields adds the fields in text to the header, and reports whether they are plain.
+func plainFields(resp *http.Response, text string) bool {
+	values := make([]string, 0, strings.Count(text, "\n"))
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		n := plainName(line)
+		if n == 0 || !plainText(line) {
+			return false
+		}
+		key := textproto.CanonicalMIMEHeaderKey(line[:n])
+		value := strings.Trim(line[n+1:len(line)-1], " \t")
+		if !plainField(resp, key, value) {
+			return false
+		}
+		if before, ok := resp.Header[key]; ok {
+			resp.Header[key] = append(before, value)
+			continue
+		}
+		values = append(values, value)
+		resp.Header[key] = values[len(values)-1 : len(values) : len(values)]
+	}
+	return true
+}
+
+// plainField takes notice of the fields that say where the answer ends, and refuses those
+// that make net/http do more than to hand them on.
+func plainField(resp *http.Response, key, value string) (ok bool) {
+	switch key {
+	case "Content-Length":
+		if resp.ContentLength >= 0 {
+			return false
+		}
+		resp.ContentLength, ok = number(value)
+		return ok
+	case "Connection":
+		return strings.EqualFold(value, "keep-alive")
+	case "Transfer-Encoding", "Trailer", "Pragma":
+		return false
+	}
+	return true
+}
+
+// plainName is the length of the name that a header line begins with; zero if it has none,
+// or an odd one.
+func plainName(line string) int {
+	for i := range len(line) {
+		switch c := line[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '-', '0' <= c && c <= '9':
+		case c == ':':
+			return i
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// plainText reports whether a line is printable ASCII or tabs, and ends with the carriage
+// return before its line feed.
+func plainText(line string) bool {
+	last := len(line) - 1
+	if last < 0 || line[last] != '\r' {
+		return false
+	}
+	for i := range last {
+		if c := line[i]; c < ' ' && c != '\t' || c >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// number reads digits, as many as cannot overflow.
+func number(s string) (n int64, ok bool) {
+	if len(s) == 0 || len(s) > 18 {
+		return -1, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return -1, false
+		}
+		n = 10*n + int64(s[i]-'0')
+	}
+	return n, true
+}
+
+// fixed is a body of known length. It tells of its end with the last bytes.
+type fixed struct {
+	in   *bufio.Reader
+	left int64
+}
+
+// Read reads on, and fails with io.ErrUnexpectedEOF if the connection ends before the body.
+func (f *fixed) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := f.in.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	switch {
+	case f.left == 0:
+		err = io.EOF
+	case err == io.EOF:
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+// Close does nothing: the connection is not its own.
+func (f *fixed) Close() error { return nil }

@@ -1,0 +1,135 @@
+package http1
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// Request is a GET, or a HEAD. The zero Request asks nobody.
+type Request struct {
+	// TLS asks by https. False means plain http.
+	TLS bool
+	// Head asks for the header only. False means GET.
+	Head bool
+	// Host is whom to ask, as in a URL: a name or an address, and a port unless it is the
+	// usual one. Empty is an error.
+	Host string
+	// Target is what to ask for, path and query or the absolute form. Empty is an error.
+	Target string
+	// Fields is the header as [AppendHeader] makes it, without Host. Nil means that there
+	// is none.
+	Fields []byte
+}
+
+var (
+	errHost   = errors.New("http1: no host that can be asked")
+	errTarget = errors.New("http1: a request target that would break the request")
+	errHeader = errors.New("http1: a header field that would break the request")
+)
+
+// check refuses what would end a line early, or name nobody.
+func (r *Request) check() error {
+	if r.Host == "" || r.Host[0] == ':' || !ascii(r.Host) || !httpguts.ValidHostHeader(r.Host) {
+		return errHost
+	}
+	if r.Target == "" || !ascii(r.Target) {
+		return errTarget
+	}
+	return nil
+}
+
+// ascii reports whether s is printable ASCII without spaces.
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// appendTo appends the request as it is on the wire (RFC 9112, 3).
+func (r *Request) appendTo(b []byte) []byte {
+	method := http.MethodGet
+	if r.Head {
+		method = http.MethodHead
+	}
+	b = append(append(append(append(b, method...), ' '), r.Target...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(b, withoutZone(r.Host)...), "\r\n"...)
+	return append(append(b, r.Fields...), "\r\n"...)
+}
+
+// AppendHeader appends the fields of h as they are on the wire: User-Agent, and the others
+// by name, so that one request looks like the next. It leaves Host out, and fails if a field
+// would break the request.
+func AppendHeader(b []byte, h http.Header) ([]byte, error) {
+	for _, name := range inOrder(h) {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return b, errHeader
+		}
+		for _, v := range h[name] {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return b, errHeader
+			}
+			b = append(append(append(append(b, name...), ": "...), v...), "\r\n"...)
+		}
+	}
+	return b, nil
+}
+
+func inOrder(h http.Header) []string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		if http.CanonicalHeaderKey(name) != "Host" {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		const first = "User-Agent"
+		switch {
+		case a == b:
+			return 0
+		case a == first:
+			return -1
+		case b == first:
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+// withoutZone is a host without the zone of an IPv6 address, which means something to this
+// machine only (RFC 6874, 4).
+func withoutZone(host string) string {
+	if host[0] != '[' {
+		return host
+	}
+	from, to := strings.IndexByte(host, '%'), strings.LastIndexByte(host, ']')
+	if from < 0 || to < from {
+		return host
+	}
+	return host[:from] + host[to:]
+}
+
+// address is where the host listens.
+func (r *Request) address() string {
+	if i := strings.LastIndexByte(r.Host, ':'); i > strings.LastIndexByte(r.Host, ']') {
+		if i < len(r.Host)-1 {
+			return r.Host
+		}
+		return r.Host + r.port() // "host:" is the usual port, too
+	}
+	return r.Host + ":" + r.port()
+}
+
+func (r *Request) port() string {
+	if r.TLS {
+		return "443"
+	}
+	return "80"
+}

@@ -1,0 +1,174 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/http1"
+)
+
+// transport is what requests leave by. A nil header is the Client's own.
+type transport interface {
+	roundTrip(x *exchange, to target, h http.Header) (*http.Response, error)
+	CloseIdleConnections()
+}
+
+// newTransport is our own where it can be, since it takes a third less CPU time, and net/http's
+// for proxies and HTTP/2, which would be all we know of them.
+func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
+	if cfg.HTTP2 || cfg.Proxy != nil {
+		return standard{newStandard(cfg, d), !cfg.HTTP2}, nil
+	}
+	fields, err := http1.AppendHeader(nil, base)
+	return own{http1.New(http1.Config{
+		Dial: d.dial, DialTLS: d.dialTLS, MaxHeaderBytes: cfg.MaxHeaderBytes,
+		MaxPerHost: cfg.MaxConnsPerHost, MaxIdle: cfg.MaxIdle, IdleTimeout: cfg.IdleConnTimeout,
+	}), fields}, err
+}
+
+// own is package http1.
+type own struct {
+	*http1.Transport
+	base []byte // the Client's header on the wire
+}
+
+func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
+	req := http1.Request{TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base}
+	if h != nil {
+		var err error
+		if req.Fields, err = http1.AppendHeader(nil, h); err != nil {
+			return nil, err
+		}
+	}
+	l := &x.leg
+	if l.ctx = x.caller; x.via != nil {
+		l = &leg{x: x, ctx: x.via} // the answer before may not be done with
+	}
+	if err := l.watch(); err != nil {
+		return nil, err
+	}
+	return o.Do(&req, l)
+}
+
+// leg is a request's time on one connection, which it closes when the request must end.
+type leg struct {
+	x      *exchange
+	ctx    context.Context // that of the caller, or of the policies
+	unhook func() bool     // of ctx; nil if it cannot end
+	late   bool            // the hook may still act
+
+	mu   sync.Mutex // guards what follows
+	conn *conn      // while it may be closed
+	why  error      // it was, or is to be when there is one
+}
+
+var _ http1.Watch = (*leg)(nil)
+
+// watch lets the end of ctx end the leg, or fails if it has come already.
+func (l *leg) watch() error {
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	if l.ctx.Done() != nil {
+		ctx := l.ctx
+		l.unhook = context.AfterFunc(ctx, func() { l.cut(context.Cause(ctx)) })
+	}
+	return nil
+}
+
+// cut ends what is under way.
+func (l *leg) cut(why error) {
+	l.mu.Lock()
+	if l.why == nil {
+		l.why = why
+	}
+	c := l.conn
+	l.mu.Unlock()
+	if c != nil {
+		_ = c.Close() // below TLS, which would say goodbye and wait
+	}
+}
+
+// Context implements http1.Watch.
+func (l *leg) Context() context.Context { return l.x.sent() }
+
+// Connected implements http1.Watch.
+func (l *leg) Connected(c net.Conn, reused bool) {
+	l.x.gotConn(httptrace.GotConnInfo{Conn: c, Reused: reused})
+	l.mu.Lock()
+	l.conn = l.x.conn
+	why := l.why
+	l.mu.Unlock()
+	if why != nil { // it came while nobody could be told
+		l.cut(why)
+	}
+}
+
+// FirstByte implements http1.Watch.
+func (l *leg) FirstByte() { l.x.FirstByte() }
+
+// Release implements http1.Watch.
+func (l *leg) Release() error {
+	if l.unhook != nil && !l.unhook() {
+		l.late = true
+		l.cut(context.Cause(l.ctx)) // if the hook has not yet said so
+	}
+	l.unhook = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn = nil
+	return l.why
+}
+
+// pingAfter and pingTimeout find HTTP/2 connections that died without a word, which
+// would otherwise swallow every request to their host until TCP gives up.
+const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
+
+// standard is net/http's transport.
+type standard struct {
+	*http.Transport
+	replays bool // it would send a plain request again by itself
+}
+
+func newStandard(cfg Config, d *dialer) *http.Transport {
+	t := &http.Transport{
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
+		TLSClientConfig:        d.tls.Clone(), // for hosts behind a proxy
+		TLSHandshakeTimeout:    cfg.TLSTimeout,
+		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
+		MaxConnsPerHost:        cfg.MaxConnsPerHost,
+		MaxIdleConnsPerHost:    cfg.MaxConnsPerHost,
+		MaxIdleConns:           cfg.MaxIdle,
+		IdleConnTimeout:        cfg.IdleConnTimeout,
+		DisableCompression:     true, // decoding is ours, with a bound
+		Protocols:              new(http.Protocols),
+	}
+	t.Protocols.SetHTTP1(true)
+	if cfg.HTTP2 {
+		t.Protocols.SetHTTP2(true)
+		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
+	}
+	if cfg.Proxy != nil {
+		t.Proxy = http.ProxyURL(cfg.Proxy)
+	}
+	return t
+}
+
+// roundTrip is one try. Where the transport would replay a plain GET, it gets one with an
+// empty body of unknown length and the identity coding: on the wire a plain GET, but nothing
+// that is replayed, as there is no GetBody to replay it from.
+func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
+	req := x.c.newRequest(x.sent(), to.url, h)
+	if s.replays {
+		req.Body = io.NopCloser(new(bytes.Reader))
+		req.TransferEncoding = []string{"identity"}
+	}
+	return s.RoundTrip(req)
+}
