@@ -66,7 +66,8 @@ type Request struct {
 	// login, is better closed. Zero means what Config says.
 	OnError OnError
 
-	set *planSet // in which the plans are looked up; nil means that of the registry
+	set   *planSet // in which the plans are looked up
+	whole []Plan   // those that were found there, each once
 }
 
 // Decision is the record of a decision, as traces keep it.
@@ -146,43 +147,51 @@ func (a *Admitter) Allow(ctx context.Context, key string, plans []string, tokens
 // there is not ([ErrUnknownPlan]), for tokens below 0 and an OnError that there is not,
 // and for a ctx that has ended, whose error they wrap; what they mean for the request is
 // the caller's to say.
-func (a *Admitter) Decide(ctx context.Context, req Request) (Result, error) {
+func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err error) {
 	switch {
 	case req.Tokens < 0:
 		return Result{}, fieldError("Tokens", req.Tokens, "ask for 0 or more")
 	case !req.OnError.valid():
 		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
 	}
-	if req.set == nil {
-		req.set = a.cfg.Registry.current()
-	}
+	req.set = a.cfg.Registry.current()
 	plans, err := a.combos.of(req.set, req.Plans)
 	if err != nil {
 		return Result{}, err
 	}
-	res, storeErr := Result{Allowed: true}, error(nil)
-	if len(plans.whole) > 0 {
-		key := foldKey(req.Key)
-		if res, storeErr = a.ask(ctx, key, plans.whole, req.Tokens); storeErr == nil {
-			a.answered(ctx, key, plans, req.Tokens, &res)
-		} else if err := ctx.Err(); err != nil {
-			return Result{}, fmt.Errorf("admission: %w", err) // which says nothing about the store
-		} else {
-			res = a.unanswered(ctx, key, plans, &req, storeErr)
-		}
+	req.whole = plans.whole
+	err = a.decide(ctx, &req, &res)
+	return res, err
+}
+
+// decide is Decide for a request that is in order and whose plans were found, with room
+// for the Result: that of each request to a server comes this way, and copying both from
+// call to call would cost more than the decision. Its error is that of ctx.
+func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
+	if len(req.whole) == 0 {
+		*res = Result{Allowed: true}
+	} else if err = a.ask(ctx, req, res); err == nil {
+		a.answered(ctx, req, res)
+	} else if over := ctx.Err(); over != nil {
+		*res = Result{}
+		return fmt.Errorf("admission: %w", over) // which says nothing about the store
+	} else {
+		*res = a.unanswered(ctx, req, err)
 	}
-	a.tell(&req, &res, storeErr)
-	return res, nil
+	a.tell(req, res, err)
+	return nil
 }
 
 // ask asks the repository within its deadline.
-func (a *Admitter) ask(ctx context.Context, key string, plans []Plan, tokens int64) (Result, error) {
+func (a *Admitter) ask(ctx context.Context, req *Request, res *Result) (err error) {
 	if a.cfg.Deadline == 0 {
-		return a.cfg.Repository.Take(ctx, key, plans, tokens)
+		*res, err = a.cfg.Repository.Take(ctx, foldKey(req.Key), req.whole, req.Tokens)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Deadline)
 	defer cancel()
-	return a.cfg.Repository.Take(ctx, key, plans, tokens)
+	*res, err = a.cfg.Repository.Take(ctx, foldKey(req.Key), req.whole, req.Tokens)
+	return err
 }
 
 // Remove forgets what key has used under all plans of the registry, at the repository

@@ -9,39 +9,44 @@ import (
 
 // answered notes that the store is there, and keeps the fallback warm. That the fallback
 // may deny is no matter.
-func (a *Admitter) answered(ctx context.Context, key string, plans combo, tokens int64, res *Result) {
+func (a *Admitter) answered(ctx context.Context, req *Request, res *Result) {
 	if a.down.Load() && a.down.Swap(false) {
 		a.cfg.Log.InfoContext(ctx, "admission store answers again")
 	}
-	if a.cfg.Fallback != nil && res.Allowed && tokens > 0 {
-		_, _ = a.fallBack(ctx, key, plans, tokens)
+	if a.cfg.Fallback != nil && res.Allowed && req.Tokens > 0 {
+		_, _ = a.fallBack(ctx, req)
 	}
 }
 
 // unanswered decides without the store.
-func (a *Admitter) unanswered(ctx context.Context, key string, plans combo, req *Request, err error) Result {
+func (a *Admitter) unanswered(ctx context.Context, req *Request, err error) Result {
 	a.failures.Add(1)
 	if !a.down.Swap(true) {
 		a.cfg.Log.WarnContext(ctx, "admission store does not answer", "error", err)
 	}
 	if a.cfg.Fallback != nil {
-		if res, err := a.fallBack(ctx, key, plans, req.Tokens); err == nil {
+		if res, err := a.fallBack(ctx, req); err == nil {
 			a.fallbacks.Add(1)
 			return res
 		}
 	}
-	return a.fail(&plans.whole[0], req.OnError)
+	return a.fail(&req.whole[0], req.OnError)
 }
 
 // fallBack asks the fallback for this process's share. Who asks for more at once than
 // the share can hold is charged all of it: the store would have let him in.
-func (a *Admitter) fallBack(ctx context.Context, key string, plans combo, tokens int64) (Result, error) {
+func (a *Admitter) fallBack(ctx context.Context, req *Request) (Result, error) {
+	plans, err := a.combos.of(req.set, req.Plans)
+	if err != nil { // they were found before
+		return Result{}, err
+	}
+	tokens := req.Tokens
 	for i, p := range plans.whole {
 		if tokens <= p.Capacity {
 			tokens = min(tokens, plans.shares[i].Capacity)
 		}
 	}
-	res, err := a.cfg.Fallback.Take(ctx, key, plans.shares, tokens)
+	res, err := a.cfg.Fallback.Take(ctx, foldKey(req.Key), plans.shares, tokens)
 	if res.Allowed {
 		res.Reason = ReasonFallback
 	}

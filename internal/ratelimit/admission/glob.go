@@ -16,6 +16,8 @@ type glob struct {
 	text     string   // without a trailing slash
 	segments []string // none for "/"
 	literal  bool     // it has no wildcard, so that comparing is enough
+	tree     bool     // its only wildcard is "/**" at the end
+	below    string   // of a tree, what stands before that
 }
 
 // parseGlob reads a pattern. A trailing slash makes no difference, as in no path.
@@ -41,6 +43,9 @@ func parseGlob(text string) (glob, error) {
 		}
 		g.segments = append(g.segments, segment)
 	}
+	// Most others are for all that is below one.
+	g.below, g.tree = strings.CutSuffix(text, "/**")
+	g.tree = g.tree && !strings.Contains(g.below, "*")
 	return g, nil
 }
 
@@ -59,6 +64,10 @@ func trimSlash(path string) string {
 func (g *glob) match(path string) bool {
 	if g.literal {
 		return path == g.text
+	}
+	if g.tree {
+		rest, ok := strings.CutPrefix(path, g.below)
+		return ok && (rest == "" || rest[0] == '/')
 	}
 	pos, end := 1, len(path)+1 // of the next segment; end is after the last one's slash
 	if path == "/" {

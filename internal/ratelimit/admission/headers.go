@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
@@ -32,39 +33,6 @@ func (h Headers) legacy() bool { return h == HeadersBoth || h == HeadersLegacy |
 
 func (h Headers) ietf() bool { return h == HeadersBoth || h == HeadersIETF || h == HeadersEpoch }
 
-// slotsSuffix makes the name of the policy that tells a rule's concurrency.
-const slotsSuffix = "-concurrency"
-
-// policyText is the value of RateLimit-Policy for a rule and a set of plans. It never
-// changes.
-type policyText struct {
-	set   *planSet
-	value string // empty if there is nothing to tell
-}
-
-// policyOf is the RateLimit-Policy of a rule, made once for each set of plans.
-func (r *compiledRule) policyOf(set *planSet) string {
-	if known := r.policy.Load(); known != nil && known.set == set {
-		return known.value
-	}
-	made := &policyText{set: set}
-	var all []header.Policy
-	for _, name := range r.Plans {
-		if i, ok := set.index[name]; ok {
-			tokens, window := set.plans[i].PerWindow()
-			all = append(all, header.Policy{Name: name, Quota: tokens, Window: window})
-		}
-	}
-	if r.Concurrency > 0 {
-		all = append(all, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: "concurrent-requests"})
-	}
-	if text, err := header.FormatPolicies(all); err == nil { // the error is that there are none
-		made.value = text
-	}
-	r.policy.Store(made)
-	return made.value
-}
-
 // The headers as net/http keeps them.
 const (
 	policyHeader    = "Ratelimit-Policy"
@@ -80,55 +48,74 @@ const (
 //
 // The values are those of the writers of package header, which a test compares. They are
 // put together here because each request that is let in pays for it: one text of all
-// values and one list, and nothing to canonicalize.
+// values, one list, and nothing to canonicalize.
 //
-// now is asked for where a header tells a time.
-func (h Headers) tell(to http.Header, rule *compiledRule, set *planSet, res *Result, now func() time.Time) {
+// clk is asked where a header tells a time.
+func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if h == HeadersNone {
 		return
 	}
-	values := make([]string, 0, 5) // one for each header there may be
-	add := func(name, value string) {
-		values = append(values, value)
-		to[name] = values[len(values)-1 : len(values) : len(values)] // who adds a line has his own list
-	}
-	if policy := rule.policyOf(set); policy != "" && h.ietf() {
-		add(policyHeader, policy)
+	list := lines{to, make([]string, 0, h.most())}
+	if t.policy != "" && h.ietf() {
+		list.add(policyHeader, t.policy)
 	}
 	if res.Reason == ReasonFailOpen || res.Reason == ReasonFailClosed || res.Limit == 0 {
 		return
 	}
-	var buf [192]byte // a name of 76 bytes at most, and five numbers of 19
-	text, ends := buf[:0], [3]int{}
+	until := res.untilMore(t.planOf(res))
 	slots := res.Reason == ReasonConcurrency // for which there is no reset
-	until := res.untilMore(set)
-	reset, known := ceilSeconds(until), !slots && until != Never
-	text = strconv.AppendInt(text, res.Limit, 10)
-	ends[0] = len(text)
-	text = strconv.AppendInt(text, res.Remaining, 10)
-	ends[1] = len(text)
-	if h == HeadersEpoch && known {
-		text = strconv.AppendInt(text, ceilUnix(now().Add(until)), 10)
-	} else {
-		text = strconv.AppendInt(text, reset, 10)
+	known := !slots && until != Never
+	var buf [176]byte // a name of 76 bytes at most, and five numbers, of which no time has 19
+	text := strconv.AppendInt(buf[:0], res.Remaining, 10)
+	remaining := len(text)
+	text = strconv.AppendInt(text, ceilSeconds(until), 10)
+	seconds, from := len(text), remaining // where those end, and the reset of the older headers begins
+	if known && h == HeadersEpoch {
+		from = seconds
+		text = strconv.AppendInt(text, ceilUnix(clk.Now().Add(until)), 10)
 	}
-	ends[2] = len(text)
-	text = append(append(append(text, '"'), res.Plan...), `";r=`...) // a plan's name has nothing to escape
-	text = strconv.AppendInt(text, res.Remaining, 10)
-	if known {
-		text = strconv.AppendInt(append(text, ";t="...), reset, 10)
+	reset := len(text)
+	if h.ietf() {
+		text = append(append(append(text, '"'), res.Plan...), `";r=`...) // a plan's name has nothing to escape
+		text = append(text, text[:remaining]...)
+		if known {
+			text = append(append(text, ";t="...), text[remaining:seconds]...)
+		}
 	}
 	all := string(text)
 	if h.legacy() && !slots {
-		add(legacyLimit, all[:ends[0]])
-		add(legacyRemaining, all[ends[0]:ends[1]])
+		list.add(legacyLimit, t.limitOf(res))
+		list.add(legacyRemaining, all[:remaining])
 		if known {
-			add(legacyReset, all[ends[1]:ends[2]])
+			list.add(legacyReset, all[from:reset])
 		}
 	}
 	if h.ietf() {
-		add(limitHeader, all[ends[2]:])
+		list.add(limitHeader, all[reset:])
 	}
+}
+
+// most is how many headers there may be.
+func (h Headers) most() int {
+	switch h {
+	case HeadersLegacy:
+		return 3
+	case HeadersIETF:
+		return 2
+	}
+	return 5
+}
+
+// lines are headers of one line each, which are kept in one list.
+type lines struct {
+	to     http.Header
+	values []string // with room for all
+}
+
+func (l *lines) add(name, value string) {
+	l.values = append(l.values, value)
+	last := len(l.values) - 1
+	l.to[name] = l.values[last : last+1 : last+1] // who adds a line has his own list
 }
 
 // ceilSeconds rounds up, so that a client that obeys is never early.
@@ -155,15 +142,14 @@ func ceilUnix(t time.Time) int64 {
 // which would have obedient clients wait for a whole bucket each time. Of a sliding
 // window, once the present one is over, what was taken in it fades evenly. Never is for
 // what takes longer than a Duration can say, and is not told.
-func (r *Result) untilMore(set *planSet) time.Duration {
+// p is the plan of the Result; of none it is nil.
+func (r *Result) untilMore(p *Plan) time.Duration {
 	if !r.Allowed && r.Wait != Never {
 		return r.Wait
 	}
-	i, ok := set.index[r.Plan]
-	if !ok {
+	if p == nil {
 		return r.Reset
 	}
-	p := &set.plans[i]
 	if p.Window != 0 {
 		if r.Reset <= p.Window { // there is no window after this one
 			return r.Reset

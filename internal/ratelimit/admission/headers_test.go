@@ -28,9 +28,9 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		{Limit: 10, Remaining: 9, Wait: Never, Reset: time.Minute, Plan: plan.Name, Reason: ReasonTooLarge},
 	} {
 		got, want := http.Header{}, http.Header{}
-		HeadersBoth.tell(got, rule, reg.current(), &res, nil)
+		HeadersBoth.tell(got, rule.termsIn(reg.current()), &res, nil)
 
-		reset := res.untilMore(reg.current())
+		reset := res.untilMore(&plan)
 		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: res.Remaining, Reset: reset})
 		value, err := header.FormatRateLimit([]header.Remaining{{Name: res.Plan, Units: res.Remaining, Reset: reset, HasReset: true}})
 		require.NoError(t, err)
@@ -53,12 +53,10 @@ func TestUntilMoreOfASlowBucket(t *testing.T) {
 	// A bucket that fills in three thousand years: the sum must not go round.
 	plan, err := Plan{Name: "p", Capacity: 1000, TokensPerSecond: minRate * 10}.Settle()
 	require.NoError(t, err)
-	reg, err := NewRegistry(plan)
-	require.NoError(t, err)
 	_, res := NewTokenBucket(0, plan).Take(0, plan, 1)
-	require.GreaterOrEqual(t, res.untilMore(reg.current()), time.Duration(0))
+	require.GreaterOrEqual(t, res.untilMore(&plan), time.Duration(0))
 	_, res = TokenBucket{}.Take(0, plan, 1)
-	require.Greater(t, res.untilMore(reg.current()), 3*365*24*time.Hour)
+	require.Greater(t, res.untilMore(&plan), 3*365*24*time.Hour)
 	_, res = TokenBucket{Tokens: 1}.Take(0, plan, 1)
-	require.GreaterOrEqual(t, res.untilMore(reg.current()), time.Duration(0))
+	require.GreaterOrEqual(t, res.untilMore(&plan), time.Duration(0))
 }

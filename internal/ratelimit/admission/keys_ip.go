@@ -13,8 +13,11 @@ const (
 	// given to a customer (RFC 6177), who may take any address of it.
 	ipv6Bits = 64
 
+	// ipPrefix marks the keys that are addresses.
+	ipPrefix = "ip:"
+
 	// noAddress is the key of peers that have no address. Nothing tells them apart.
-	noAddress = "ip:none"
+	noAddress = ipPrefix + "none"
 )
 
 // The headers of proxies, as net/http keeps them.
@@ -42,6 +45,11 @@ func ClientIP(trusted ...netip.Prefix) KeyFunc {
 		proxies = append(proxies, unmapPrefix(p))
 	}
 	return func(r *http.Request) (string, error) {
+		if len(proxies) == 0 {
+			if host, ok := quadWithPort(r.RemoteAddr); ok { // nearly always
+				return ipPrefix + host, nil
+			}
+		}
 		peer, ok := parseHop(r.RemoteAddr)
 		if len(proxies) > 0 && proxies.trust(peer, ok) {
 			if client, found := proxies.client(r.Header); found {
@@ -141,10 +149,38 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.WithZone("").Unmap(), err == nil
 }
 
+// quadWithPort is the address of a text like "192.0.2.1:4711", which is what net/http says
+// of nearly every connection, without reading it as a number and writing it again. There
+// is but one way to write an IPv4 address, so that the text is the key. Of all else it is
+// not ok, which only means that parseHop has to look.
+func quadWithPort(s string) (host string, ok bool) {
+	value, digits, dots, limit := 0, 0, 0, 255
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9':
+			value, digits = value*10+int(c-'0'), digits+1
+			if value > limit || digits > 1 && value < 10 { // too large, or with a zero in front
+				return "", false
+			}
+			continue
+		case digits == 0:
+			return "", false
+		case c == '.' && dots < 3:
+			dots++
+		case c == ':' && dots == 3 && host == "":
+			host, limit = s[:i], 65535
+		default:
+			return "", false
+		}
+		value, digits = 0, 0
+	}
+	return host, host != "" && digits > 0
+}
+
 // addrKey is the key of an address that is unmapped and has no zone.
 func addrKey(a netip.Addr) string {
-	const longest = len("ip:ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255/64")
-	b := append(make([]byte, 0, longest), "ip:"...)
+	const longest = len(ipPrefix + "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255/64")
+	b := append(make([]byte, 0, longest), ipPrefix...)
 	if a.Is4() {
 		return string(a.AppendTo(b))
 	}

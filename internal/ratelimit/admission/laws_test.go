@@ -70,8 +70,7 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 		if r.Reset != Never {
 			of(can(after, now+Micros(r.Reset/time.Microsecond)+2, p.Capacity), "Reset is too short") // it rounds
 		}
-		set := &planSet{[]Plan{p}, map[string]int{"p": 0}}
-		if told := r.untilMore(set); r.Allowed && r.Remaining < p.Capacity && told != Never {
+		if told := r.untilMore(&p); r.Allowed && r.Remaining < p.Capacity && told != Never {
 			_, then := p.Take(after, now+Micros(ceilSeconds(told)*second), 0)
 			of(told >= 0 && then.Remaining > r.Remaining, "the header is too early")
 		}

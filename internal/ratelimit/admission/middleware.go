@@ -116,17 +116,29 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	now := d.cfg.Rules.inForce()
 	m := now.table.match(r)
 	if m.n > 0 && !d.bypasses(r) {
+		var held places
+		defer held.giveBack()
 		for i, rule := range m.rules[:m.n] {
 			release, ok := d.enter(w, r, rule, now.plans, i == 0)
-			if release != nil {
-				defer release() // there are no more than maxReadings
-			}
+			held[i] = release
 			if !ok {
 				return
 			}
 		}
 	}
 	next.ServeHTTP(w, r)
+}
+
+// places is what gives back those that a request has among the Concurrency of its rules;
+// nil where it has none. One deferred call for all of them costs less than one for each.
+type places [maxReadings]func()
+
+func (p *places) giveBack() {
+	for _, release := range p {
+		if release != nil {
+			release()
+		}
+	}
 }
 
 // bypasses reports whether a token is shown. All are compared, by their digests, so that
@@ -151,11 +163,12 @@ func (d *door) bypasses(r *http.Request) bool {
 // one, is to be called at its end. Of several rules the first has the headers, unless
 // another denies.
 func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, set *planSet, first bool) (release func(), ok bool) {
-	set, whole := rule.plansIn(set)
-	if !whole && !rule.failed.Swap(true) {
+	t := rule.termsIn(set)
+	if !t.whole && !rule.failed.Swap(true) {
 		d.cfg.Log.ErrorContext(r.Context(), "a rule goes on with plans that the registry has no more", slog.String("rule", rule.Name))
 	}
-	v, err := d.judge(r, rule, set)
+	var v verdict
+	err := d.judge(r, rule, t, &v)
 	shadow := d.shadows(rule)
 	switch {
 	case err == nil:
@@ -172,7 +185,7 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule,
 		return v.release, true
 	}
 	if first || !v.res.Allowed {
-		d.cfg.Headers.tell(w.Header(), rule, set, &v.res, d.clk.Now)
+		d.cfg.Headers.tell(w.Header(), t, &v.res, d.clk)
 	}
 	if v.res.Allowed {
 		return v.release, true

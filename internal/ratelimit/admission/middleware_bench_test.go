@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
 )
@@ -18,32 +20,28 @@ func (b blank) Write(p []byte) (int, error) { return len(p), nil }
 
 func (b blank) WriteHeader(int) {}
 
-func benchMiddleware(b *testing.B, p admission.Plan, style admission.Headers, change func(*admission.Rule)) {
+// lean is a middleware over the memory repository, around a handler that does nothing.
+func lean(tb testing.TB, p admission.Plan, style admission.Headers, change func(*admission.Rule)) http.Handler {
+	tb.Helper()
 	repo, err := memory.New(memory.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(tb, err)
 	reg, err := admission.NewRegistry(p)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(tb, err)
 	a, err := admission.New(admission.Config{Repository: repo, Registry: reg})
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(tb, err)
 	rule := admission.Rule{Name: "all", Path: "/api/**", Plans: []string{p.Name}}
 	if change != nil {
 		change(&rule)
 	}
 	rules, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, []admission.Rule{rule}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(tb, err)
 	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: rules, Headers: style})
-	if err != nil {
-		b.Fatal(err)
-	}
-	h := mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	require.NoError(tb, err)
+	return mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+}
+
+func benchMiddleware(b *testing.B, p admission.Plan, style admission.Headers, change func(*admission.Rule)) {
+	h := lean(b, p, style, change)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		r := httptest.NewRequest(http.MethodGet, "/api/users/1", nil)
@@ -69,4 +67,21 @@ func BenchmarkMiddleware(b *testing.B) {
 	b.Run("no rule", func(b *testing.B) {
 		benchMiddleware(b, many, admission.HeadersBoth, func(r *admission.Rule) { r.Path = "/other/**" })
 	})
+}
+
+// TestMiddlewareAllocates holds what a request that is let in costs in allocations: its
+// key, the text of its headers, and the list of them.
+func TestMiddlewareAllocates(t *testing.T) {
+	many := admission.Plan{Name: "many", Capacity: 1 << 30, TokensPerSecond: 1e6}
+	for key, style := range map[string]admission.Headers{"ip": admission.HeadersBoth, "header:X-Api-Key": admission.HeadersEpoch} {
+		h := lean(t, many, style, func(r *admission.Rule) { r.Key = key })
+		r := httptest.NewRequest(http.MethodGet, "/api/users/1", nil)
+		r.Header.Set("X-Api-Key", "0123456789abcdef")
+		w := blank{http.Header{}}
+		require.LessOrEqual(t, testing.AllocsPerRun(1000, func() {
+			clear(w.h)
+			h.ServeHTTP(w, r)
+		}), 3.0, key)
+		require.NotEmpty(t, w.h["X-Ratelimit-Limit"])
+	}
 }

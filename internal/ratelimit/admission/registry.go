@@ -125,6 +125,11 @@ func (s *planSet) without(name string) (*planSet, error) {
 // Plan is the plan of that name, settled.
 func (r *Registry) Plan(name string) (Plan, bool) { return r.current().plan(name) }
 
+func (s *planSet) has(name string) bool {
+	_, ok := s.index[name]
+	return ok
+}
+
 func (s *planSet) plan(name string) (Plan, bool) {
 	if i, ok := s.index[name]; ok {
 		return s.plans[i], true

@@ -23,18 +23,6 @@ func (s *RuleSet) inForce() limits {
 	}
 }
 
-// plansIn is the set in which a rule's plans are looked up: the present one, unless a plan
-// was taken out of the registry that the rule still needs. A rule that counts nothing
-// any more would let everybody in.
-func (r *compiledRule) plansIn(set *planSet) (_ *planSet, ok bool) {
-	for _, name := range r.Plans {
-		if _, ok := set.index[name]; !ok {
-			return r.plans, false
-		}
-	}
-	return set, true
-}
-
 // draft is limits that are being changed.
 type draft struct {
 	plans   *planSet

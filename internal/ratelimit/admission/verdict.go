@@ -25,45 +25,52 @@ type verdict struct {
 // judge finds out who is counted, takes a place, and charges the plans. The place comes
 // first: a request that is denied for want of one has cost nothing, and a place that was
 // not needed is given back. Its error is that of the request's context.
-func (d *door) judge(r *http.Request, rule *compiledRule, set *planSet) (v verdict, err error) {
+func (d *door) judge(r *http.Request, rule *compiledRule, t *terms, v *verdict) (err error) {
 	begun := time.Time{}
 	if rule.Wait > 0 {
 		begun = d.clk.Now()
 	}
 	if v.key, err = rule.key(r); err != nil {
-		return d.nobody(r, rule, err), nil
+		d.nobody(r, rule, err, v)
+		return nil
 	}
-	if rule.slots != nil {
-		if err = d.take(r.Context(), rule, begun, &v); err != nil {
-			return v, err
-		}
-		if !v.res.Allowed {
-			d.count(rule, &v)
-			return v, nil
-		}
-		// Deferred, because key functions, costs and stores are other people's, and a place
-		// that is lost to a panic is lost for good.
-		defer func() {
-			if !v.res.Allowed || err != nil { // or the key function or the store panics
-				v.release()
-				v.release = nil
-			}
-		}()
-		v.res = Result{}
+	if rule.slots == nil {
+		return d.charge(r, rule, t, begun, v)
 	}
-	v.res, err = d.charge(r, rule, set, begun, v.key)
-	return v, err
+	if err = d.take(r.Context(), rule, begun, v); err != nil {
+		return err
+	}
+	if !v.res.Allowed {
+		d.count(rule, v)
+		return nil
+	}
+	return d.chargeInside(r, rule, t, begun, v)
+}
+
+// chargeInside is charge for a request that has its place already. That it is given back
+// is deferred, because costs, stores and hooks are other people's, and a place that is
+// lost to a panic is lost for good.
+func (d *door) chargeInside(r *http.Request, rule *compiledRule, t *terms, begun time.Time, v *verdict) error {
+	kept := false // also if one of them panics after it was allowed
+	defer func() {
+		if !kept {
+			v.release()
+			v.release = nil
+		}
+	}()
+	err := d.charge(r, rule, t, begun, v)
+	kept = err == nil && v.res.Allowed
+	return err
 }
 
 // nobody is the verdict when the key cannot be told. It is logged once for each rule: its
 // cause is mostly the same one.
-func (d *door) nobody(r *http.Request, rule *compiledRule, err error) verdict {
+func (d *door) nobody(r *http.Request, rule *compiledRule, err error, v *verdict) {
 	if !rule.failed.Swap(true) {
 		d.cfg.Log.ErrorContext(r.Context(), "the key of a rule cannot be told", slog.String("rule", rule.Name), slog.Any("error", err))
 	}
-	v := verdict{res: d.cfg.Admitter.fail(&Plan{}, rule.OnError)}
-	d.count(rule, &v)
-	return v
+	v.key, v.res = "", d.cfg.Admitter.fail(&Plan{}, rule.OnError)
+	d.count(rule, v)
 }
 
 // count has the Admitter count a decision that it was not asked for.
@@ -97,33 +104,40 @@ func (d *door) take(ctx context.Context, rule *compiledRule, begun time.Time, v 
 // time when the last answer said that there would be tokens. Those who have to wait do so
 // in line, so that one of each key asks and the others come in turn. Who finds nobody in
 // line asks at once, beside others who do: a store that is far away is asked by many.
-func (d *door) charge(r *http.Request, rule *compiledRule, set *planSet, begun time.Time, key string) (Result, error) {
+func (d *door) charge(r *http.Request, rule *compiledRule, t *terms, begun time.Time, v *verdict) error {
 	ctx := r.Context()
-	req := Request{Key: key, Plans: rule.Plans, Tokens: rule.tokens(r), Rule: rule.Name, OnError: rule.OnError, set: set}
-	if rule.line == nil || d.shadows(rule) {
-		return d.cfg.Admitter.Decide(ctx, req)
+	req := Request{
+		Key: v.key, Plans: rule.Plans, Tokens: rule.tokens(r), Rule: rule.Name, OnError: rule.OnError,
+		set: t.set, whole: t.plans,
 	}
-	key = foldKey(key)
-	if line, ok := rule.line.Statistics(key); !ok || line.InUse == 0 {
-		res, err := d.cfg.Admitter.Decide(ctx, req)
-		if err != nil || d.settled(rule, begun, &res) {
-			return res, err
+	if rule.line == nil || d.shadows(rule) {
+		return d.cfg.Admitter.decide(ctx, &req, &v.res)
+	}
+	if line, ok := rule.line.Statistics(foldKey(v.key)); !ok || line.InUse == 0 {
+		err := d.cfg.Admitter.decide(ctx, &req, &v.res)
+		if err != nil || d.settled(rule, begun, &v.res) {
+			return err
 		}
 	}
-	leave, err := rule.line.AcquireRelease(ctx, key, 1, d.patience(rule, begun))
+	return d.chargeInLine(ctx, rule, t, begun, &req, &v.res)
+}
+
+// chargeInLine is charge for a request that has to wait.
+func (d *door) chargeInLine(ctx context.Context, rule *compiledRule, t *terms, begun time.Time, req *Request, res *Result) error {
+	leave, err := rule.line.AcquireRelease(ctx, foldKey(req.Key), 1, d.patience(rule, begun))
 	if errors.Is(err, classic.ErrLimited) {
-		return d.stillInLine(ctx, req)
+		return d.stillInLine(ctx, t, req, res)
 	} else if err != nil {
-		return Result{}, err
+		return err
 	}
 	defer leave()
 	for {
-		res, err := d.cfg.Admitter.Decide(ctx, req)
-		if err != nil || d.settled(rule, begun, &res) {
-			return res, err
+		err := d.cfg.Admitter.decide(ctx, req, res)
+		if err != nil || d.settled(rule, begun, res) {
+			return err
 		}
 		if err := clock.Sleep(ctx, d.clk, res.Wait); err != nil {
-			return Result{}, err
+			return err
 		}
 	}
 }
@@ -135,15 +149,15 @@ func (d *door) settled(rule *compiledRule, begun time.Time, res *Result) bool {
 
 // stillInLine is the denial of a request whose turn to ask has not come. It looks at the
 // plans, past those before it, but takes nothing.
-func (d *door) stillInLine(ctx context.Context, req Request) (Result, error) {
+func (d *door) stillInLine(ctx context.Context, t *terms, req *Request, res *Result) error {
 	req.Tokens = 0
-	res, err := d.cfg.Admitter.Decide(ctx, req)
+	err := d.cfg.Admitter.decide(ctx, req, res)
 	if err != nil || res.Reason == ReasonFailOpen || res.Reason == ReasonFailClosed {
-		return res, err
+		return err
 	}
-	wait := res.untilMore(req.set)
+	wait := res.untilMore(t.planOf(res))
 	res.Allowed, res.Reason, res.Wait = false, ReasonLimited, max(busyWait, wait)
-	return res, nil
+	return nil
 }
 
 // tokens is what a request costs.

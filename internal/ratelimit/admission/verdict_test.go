@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
+	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
 )
 
 // arrival is a request in a bubble, and how it ended.
@@ -262,6 +263,31 @@ func TestConcurrencyIsReleasedIfThePlanDenies(t *testing.T) {
 		require.Panics(t, func() { d.get("/panic") })
 		require.Equal(t, "0", d.get("/").Header().Get("X-RateLimit-Remaining"))
 	})
+}
+
+// TestConcurrencyIsReleasedIfAHookPanics: of a request that was charged and then lost.
+func TestConcurrencyIsReleasedIfAHookPanics(t *testing.T) {
+	repo, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	reg, err := admission.NewRegistry(two)
+	require.NoError(t, err)
+	broken := true
+	a := admitter(t, admission.Config{Repository: repo, Registry: reg, OnDecision: func(admission.Decision) {
+		if broken {
+			panic("hook")
+		}
+	}})
+	rules, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg},
+		[]admission.Rule{{Name: "all", Path: "/**", Plans: []string{"two"}, Concurrency: 1}}, nil)
+	require.NoError(t, err)
+	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: rules})
+	require.NoError(t, err)
+	h := mw(http.NotFoundHandler())
+	require.PanicsWithValue(t, "hook", func() { h.ServeHTTP(httptest.NewRecorder(), asked("192.0.2.1:1")) })
+	broken = false
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, asked("192.0.2.1:1"))
+	require.Equal(t, http.StatusNotFound, w.Code, "the place is free again")
 }
 
 func TestWaitForAPlace(t *testing.T) {
