@@ -22,7 +22,7 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench peers bench-peers admission compare cover vuln check servers clean
+.PHONY: help build test race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,14 @@ bench-peers: servers ## pages per CPU-second beside other crawlers: ROUNDS, PEER
 	@mkdir -p bin
 	cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestPeers$$' ./peers -peers.site boost \
 		-peers.rounds $(ROUNDS) -peers.names '$(PEERS)' -peers.timeout $(PATIENCE) -peers.out ../../bin/peers.md
+
+# Most of the time goes into the million pages and the two times ten million URLs, which
+# take 3 GB in the directory for temporary files.
+growth: ## larger and larger crawls, up to a million pages and ten million URLs: half an hour, ROUNDS
+	@mkdir -p bin
+	@rm -f bin/growth.md
+	cd bench && $(GO) test -v -count 1 -timeout 6h ./growth -growth.pages 10000,100000,1000000 -growth.rounds $(ROUNDS) \
+		-growth.visits 10000 -growth.hosts 1,20000 -growth.waiting 10000 -growth.wait 30s -growth.timeout 30m -growth.out ../../bin/growth.md
 
 # A cell is one client on one server, one after another: all of them take 70 minutes.
 compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CLIENTS

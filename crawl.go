@@ -98,8 +98,9 @@ type Crawler struct {
 	chain   *chain
 	pipe    *pipeline.Pipeline
 	began   atomic.Bool
-	pages   chan *Page // for Pages; nil otherwise; set before anything is started
-	state   *State     // nil: the crawl is not kept
+	pages   chan *Page      // for Pages; nil otherwise; set before anything is started
+	state   *State          // nil: the crawl is not kept
+	owed    <-chan struct{} // a host has ordered to wait, and that is to be kept
 	stopped atomic.Bool
 
 	mu    sync.Mutex // guards what follows
@@ -153,6 +154,10 @@ func (c *Crawler) build() (err error) {
 	cfg := &c.cfg
 	lc := limiterConfig(&cfg.Settings)
 	lc.OnEvent = cfg.OnEvent
+	if c.state != nil || cfg.RateLimit.Remember != "" {
+		owed := make(chan struct{}, 1)
+		c.owed, lc.OnEvent = owed, watched(owed, cfg.OnEvent)
+	}
 	if c.limiter, err = ratelimit.New(lc); err != nil {
 		return err
 	}
@@ -218,14 +223,17 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
 		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.handle,
-		OmitLinks: !s.Output.Links, IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0,
+		OmitLinks: !s.Output.Links, OmitDigest: !s.Output.Digest, IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0,
 	}
 	c.chain.shape(&pc)
 	if c.state != nil {
 		c.state.join(&pc)
 	}
 	var err error
-	pc.Rank, err = rank(s)
+	if pc.Rank, err = rank(s); err != nil {
+		return pc, err
+	}
+	pc.Budgets, err = budgets(s)
 	return pc, err
 }
 
@@ -246,6 +254,19 @@ func rank(s *Settings) (pipeline.Rank, error) {
 		scores[i] = pipeline.Score{Match: re, Points: n}
 	}
 	return pipeline.NewRank(order, scores)
+}
+
+// budgets is how many URLs are taken of those that match patterns.
+func budgets(s *Settings) ([]pipeline.Budget, error) {
+	list := make([]pipeline.Budget, len(s.Scope.Budgets))
+	for i, text := range s.Scope.Budgets {
+		b, err := config.ParseBudget(text)
+		if err != nil {
+			return nil, fmt.Errorf("scope.budgets[%d]: %w", i, err)
+		}
+		list[i] = pipeline.Budget(b)
+	}
+	return list, nil
 }
 
 // robotsConfig has room for the rules of every host the frontier may know, under both

@@ -14,12 +14,18 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
 // saveEvery is what a crash costs at most of what was learned. To find a limit takes
 // about as long.
 const saveEvery = time.Minute
+
+// saveSoon is the least time between two saves when a host orders to wait: a crawl that is
+// killed then and resumed at once must not ask it. An order that is shorter than that has
+// run out before a process is back, and is worth no save of its own.
+const saveSoon = time.Second
 
 // saveRest is how many times the length of a save passes until the next one at least:
 // however many hosts there are, notes cost a hundredth of a processor at most.
@@ -32,7 +38,8 @@ type remembrance struct {
 	limiter *ratelimit.AdaptiveRateLimiter
 	clk     clock.Clock
 	log     *slog.Logger
-	failed  bool // and that was told
+	owed    <-chan struct{} // a host has ordered to wait
+	failed  bool            // and that was told
 }
 
 // place is where what was learned of hosts is kept.
@@ -118,7 +125,7 @@ func (c *Crawler) attend(ctx context.Context) (leave func(), err error) {
 
 // recall loads what there is into the limiter. Of two entries of a host the newer counts.
 func (c *Crawler) recall() (*remembrance, error) {
-	r := &remembrance{limiter: c.limiter, clk: c.clk, log: c.cfg.Log}
+	r := &remembrance{limiter: c.limiter, clk: c.clk, log: c.cfg.Log, owed: c.owed}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
@@ -153,12 +160,46 @@ func (c *Crawler) recall() (*remembrance, error) {
 	return r, nil
 }
 
-// keep saves now and then until ctx ends.
+// keep saves now and then until ctx ends, and soon when a host has ordered to wait.
 func (r *remembrance) keep(ctx context.Context) {
-	for rest := saveEvery; len(r.places) > 0 && clock.Sleep(ctx, r.clk, rest) == nil; {
+	if len(r.places) == 0 {
+		return
+	}
+	for least := time.Duration(0); r.rest(ctx, least) == nil; {
 		begun := r.clk.Now()
 		r.save(ctx)
-		rest = max(saveEvery, saveRest*r.clk.Since(begun))
+		least = max(saveSoon, saveRest*r.clk.Since(begun))
+	}
+}
+
+// rest waits until it is time to save: saveEvery, or after the least rest for an order.
+func (r *remembrance) rest(ctx context.Context, least time.Duration) error {
+	if err := clock.Sleep(ctx, r.clk, least); err != nil {
+		return err
+	}
+	timer := r.clk.NewTimer(saveEvery - min(least, saveEvery))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-r.owed:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// watched is what the limiter tells, passed on, where an order to wait is noticed. A
+// Crawl-delay is none: robots.txt will say it again.
+func watched(owed chan<- struct{}, tell func(Event)) func(Event) {
+	return func(e Event) {
+		if e.HoldMS >= saveSoon.Milliseconds() && e.Cause != control.CauseCrawlDelay {
+			select {
+			case owed <- struct{}{}:
+			default: // there is one that was not seen yet
+			}
+		}
+		if tell != nil {
+			tell(e)
+		}
 	}
 }
 

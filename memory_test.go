@@ -95,6 +95,33 @@ func TestSavesEveryMinute(t *testing.T) {
 	})
 }
 
+// An order to wait is kept as soon as it is given: whoever kills a crawl within it and
+// resumes it at once does not ask that host.
+func TestRetryAfterOutlastsAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site := testsite.Config{Hosts: []testsite.Host{{
+			Pages: 5, Script: []testsite.Step{{Status: 200, Times: 2}, {Status: 429, Times: -1}},
+			Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 10 * time.Minute},
+		}}}
+		dir, killed := filepath.Join(t.TempDir(), "state"), make(chan string, 1)
+		cfg := crawl.DefaultConfig()
+		cfg.State.Dir, cfg.MaxTime, cfg.MaxBlocked = dir, time.Minute-1, time.Hour // it ends before all is saved anyway
+		cfg.RateLimit.InitialRPS = 5
+		s, c, _ := inMemory(t, site, cfg)
+		time.AfterFunc(10*time.Second, func() { killed <- copyState(t, dir) })
+		require.NoError(t, c.Run(t.Context(), s.URLs()...))
+		require.NotZero(t, s.Report().Hosts[0].Requests)
+
+		cfg.State.Dir, cfg.MaxTime, cfg.MaxBlocked = "", 0, 0
+		var err error
+		cfg.Kept, err = crawl.OpenState(crawl.StateConfig{Dir: <-killed})
+		require.NoError(t, err)
+		s, c, _ = inMemory(t, site, cfg)
+		require.ErrorIs(t, c.Run(t.Context()), crawl.ErrBlocked)
+		require.Zero(t, s.Report().Hosts[0].Requests)
+	})
+}
+
 // A crawl does not end because it cannot take notes. It says so, once.
 func TestCrawlOutlivesItsMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")

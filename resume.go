@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"iter"
+	"log/slog"
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
@@ -29,8 +30,39 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) 
 	if err := c.state.restore(c.scope, c.name); err != nil {
 		return nil, err
 	}
+	if err := c.recount(ctx); err != nil {
+		return nil, err
+	}
 	seeds := append(early, given...)
 	return seeds, c.state.begin(ctx, c.cfg.Settings, spellings(seeds), more)
+}
+
+// recountTold is how many URLs take long enough to be told of: with one pattern two to
+// three seconds.
+const recountTold = 1_000_000
+
+// recount has the budgets of patterns as earlier runs have left them. The state has no
+// counters for them, as the patterns may be others now. Stop cuts it short: nothing more is
+// leased then.
+func (c *Crawler) recount(ctx context.Context) error {
+	if !c.state.resumed || len(c.cfg.Scope.Budgets) == 0 {
+		return nil
+	}
+	store := c.state.store
+	if n := store.Left().Known; n >= recountTold && c.cfg.Log != nil {
+		c.cfg.Log.Info("counting the URLs of earlier runs for scope.budgets", slog.Int64("urls", n))
+	}
+	err := c.pipe.Recount(func(yield func(string, error) bool) {
+		for u, err := range store.URLs() {
+			if c.stopped.Load() || ctx.Err() != nil || !yield(u, err) {
+				return
+			}
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return stateError(c.state.dir, err)
 }
 
 func spellings(urls []canonical.URL) []string {
@@ -62,6 +94,20 @@ func (c *Crawler) noting(ctx context.Context, seeds iter.Seq[canonical.URL]) ite
 			c.state.seeded()
 		}
 	}
+}
+
+// seal ends the last batch of a run: what was told of tries and seeds since the one before,
+// and what Reload has changed. While it is open, learned rates could not be saved.
+func (c *Crawler) seal() error {
+	if c.state == nil {
+		return nil
+	}
+	c.reloading.Lock()
+	settings := c.inForce
+	c.reloading.Unlock()
+	err := c.state.keep(settings)
+	c.state.store.Commit(nil)
+	return err
 }
 
 // answeredBefore reports whether an earlier run found a seed to crawl from.

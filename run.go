@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,9 +167,9 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 		return err
 	}
 	err = c.pipe.Run(ctx, seeds)
-	c.state.seal()
+	sealed := c.seal()
 	leave()
-	if err != nil {
+	if err = cmp.Or(err, sealed); err != nil {
 		return err
 	}
 	end, reason := c.pipe.End()

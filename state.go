@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/config"
@@ -51,8 +53,9 @@ type StateConfig struct {
 //
 // Its methods are safe for concurrent use, but for Close.
 type State struct {
-	dir   string
-	store *disk.Store
+	dir     string
+	program string // this one
+	store   *disk.Store
 	// Of a crawl that is resumed:
 	resumed  bool
 	settings Settings
@@ -67,9 +70,10 @@ type State struct {
 
 // Keys of what the store keeps for us.
 const (
-	metaSettings = "settings"   // YAML
-	metaSeeds    = "seeds"      // of Run, a line each
-	metaAllSeeds = "seeds_done" // they are in the store
+	metaSettings = "settings"         // YAML
+	metaSeeds    = "seeds"            // of Run, a line each
+	metaAllSeeds = "seeds_done"       // they are in the store
+	metaProgram  = "settings_program" // which wrote them
 	yes          = "yes"
 )
 
@@ -86,8 +90,13 @@ func NewState(cfg StateConfig) (*State, error) {
 	}
 	s := &State{dir: cfg.Dir}
 	err := s.open(&cfg, disk.Create)
-	if errors.Is(err, disk.ErrExists) && unbegun(&cfg) {
-		err = s.open(&cfg, disk.Create)
+	if errors.Is(err, disk.ErrExists) {
+		switch removed, done := look(&cfg); {
+		case removed:
+			err = s.open(&cfg, disk.Create)
+		case done:
+			err = stateError(cfg.Dir, errDone)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -95,15 +104,24 @@ func NewState(cfg StateConfig) (*State, error) {
 	return s, nil
 }
 
-// unbegun removes a state that a process had just made when it was killed: there is nothing
-// in it to go on with.
-func unbegun(cfg *StateConfig) bool {
-	s := &State{dir: cfg.Dir}
+// errFile is that there is no directory, but a file.
+var errFile = fmt.Errorf("%w: it is a file", disk.ErrMissing)
+
+// errDone is that there is a crawl that resume has nothing to do for.
+var errDone = fmt.Errorf("%w, and is done", disk.ErrExists)
+
+// look reports on a state that stands in the way of a new one: whether its crawl is done.
+// One that a process had just made when it was killed is removed: there is nothing in it to
+// go on with.
+func look(cfg *StateConfig) (removed, done bool) {
+	s := &State{dir: cfg.Dir, resumed: true}
 	if s.open(cfg, disk.Resume) != nil {
-		return false
+		return false, false
 	}
 	s.begun = s.store.Meta(metaSettings) != ""
-	return s.Close() == nil && !s.begun
+	s.all = s.store.Meta(metaAllSeeds) == yes
+	done = s.begun && s.Done()
+	return s.Close() == nil && !s.begun, done
 }
 
 // OpenState opens the state of a crawl that has ended before all was visited, however it
@@ -111,6 +129,9 @@ func unbegun(cfg *StateConfig) bool {
 // another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
 	s := &State{dir: cfg.Dir, resumed: true, begun: true}
+	if info, err := os.Stat(cfg.Dir); err == nil && !info.IsDir() {
+		return nil, stateError(cfg.Dir, errFile)
+	}
 	if err := s.open(&cfg, disk.Resume); err != nil {
 		return nil, err
 	}
@@ -124,8 +145,9 @@ func (s *State) open(cfg *StateConfig, mode disk.Mode) (err error) {
 	if cfg.Dir == "" {
 		return errors.New("StateConfig.Dir is empty: name a directory")
 	}
+	s.program = strings.TrimSpace(config.Product + " " + cfg.Version)
 	s.store, err = disk.Open(cfg.Dir, disk.Config{
-		Mode: mode, Program: strings.TrimSpace(config.Product + " " + cfg.Version), Sync: s.sync, Log: cfg.Log,
+		Mode: mode, Program: s.program, Sync: s.sync, Log: cfg.Log,
 	})
 	return stateError(cfg.Dir, err)
 }
@@ -138,7 +160,7 @@ func (s *State) recall() error {
 	}
 	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
 	if err != nil {
-		return fmt.Errorf("its settings: %w", err)
+		return fmt.Errorf("its settings, which %s wrote: %w: go on with that program", s.store.Meta(metaProgram), err)
 	}
 	s.settings = moved(loaded.Config, func(path string) string { return atHome(s.dir, path) })
 	s.settings.State.Dir = s.dir
@@ -208,18 +230,27 @@ func (s *State) Close() error {
 // begin notes what the run is about, before anything of it happens: its settings, and its
 // seeds unless there are no new ones.
 func (s *State) begin(ctx context.Context, settings Settings, seeds []string, more bool) error {
-	var b bytes.Buffer
-	if err := moved(settings, func(path string) string { return fromHome(s.dir, path) }).Save(&b); err != nil {
+	if err := s.keep(settings); err != nil {
 		return err
 	}
 	s.begun = true
-	s.store.SetMeta(metaSettings, b.String())
 	if !s.all || more || len(seeds) > 0 {
 		s.store.SetMeta(metaSeeds, strings.Join(seeds, "\n"))
 		s.store.SetMeta(metaAllSeeds, "")
 	}
 	s.store.Commit(nil)
 	return stateError(s.dir, s.store.Flush(ctx))
+}
+
+// keep notes settings, in the batch that ends next.
+func (s *State) keep(settings Settings) error {
+	var b bytes.Buffer
+	if err := moved(settings, func(path string) string { return fromHome(s.dir, path) }).Save(&b); err != nil {
+		return err
+	}
+	s.store.SetMeta(metaSettings, b.String())
+	s.store.SetMeta(metaProgram, s.program)
+	return nil
 }
 
 // seeded notes that all seeds are in the store. It becomes durable with the batch that ends
@@ -251,14 +282,6 @@ func (s *State) sync() error {
 	return nil
 }
 
-// seal ends the last batch of a run: what was told of tries and seeds since the one before.
-// While it is open, learned rates could not be saved.
-func (s *State) seal() {
-	if s != nil {
-		s.store.Commit(nil)
-	}
-}
-
 // end closes the state at the end of a run that had this error. Of two the first counts.
 func (s *State) end(err error) error {
 	s.closed = true
@@ -281,8 +304,16 @@ type StateError struct {
 // Error names the directory and the trouble.
 func (e *StateError) Error() string {
 	switch {
+	case errors.Is(e.Err, errFile):
+		return e.Dir + " is a file: name the directory that --state or --output was given"
+	case errors.Is(e.Err, errDone):
+		return e.Dir + " holds a crawl that is done: name another directory, or crawl anew with --overwrite"
 	case errors.Is(e.Err, disk.ErrExists):
-		return fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", e.Dir, e.Dir)
+		word := e.Dir
+		if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // a shell would take it for something else
+			word = strconv.Quote(word)
+		}
+		return fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", e.Dir, word)
 	case errors.Is(e.Err, disk.ErrMissing):
 		return e.Dir + " holds no crawl: name the directory that --state or --output was given"
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 // ledger is a sink of a program's own that can be cut back.
@@ -211,6 +212,65 @@ func TestStateRefusals(t *testing.T) {
 	require.NoError(t, err, "anew means anew")
 	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
 	require.FileExists(t, filepath.Join(dir, "mine"))
+
+	cfg.MaxPages = 0
+	c, err = begin()
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	cfg.Output.Overwrite = false
+	_, err = begin()
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.EqualError(t, err, dir+" holds a crawl that is done: name another directory, or crawl anew with --overwrite")
+
+	_, err = crawl.OpenState(crawl.StateConfig{Dir: filepath.Join(dir, "mine")})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.EqualError(t, err, filepath.Join(dir, "mine")+" is a file: name the directory that --state or --output was given")
+}
+
+// What was changed while a crawl ran holds when it goes on: who was asked to slow down does
+// not get faster again by a resume.
+func TestResumeKeepsWhatWasReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+		cfg := crawl.DefaultConfig()
+		cfg.State.Dir, cfg.MaxPages = t.TempDir(), 2
+		var c *crawl.Crawler
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			slower := cfg.Settings
+			slower.RateLimit.InitialRPS, slower.RateLimit.MaxRPS = 0.5, 0.5
+			_, _, err := c.Reload(&slower)
+			return err
+		}
+		c, err := crawl.NewOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+		require.NoError(t, err)
+		require.InDelta(t, 0.5, float64(st.Config().RateLimit.MaxRPS), 0)
+		require.NoError(t, st.Close())
+	})
+}
+
+// Settings that this program does not know are those of another, which is named.
+func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	st, err := crawl.NewState(crawl.StateConfig{Dir: dir, Version: "99.0"})
+	require.NoError(t, err)
+	cfg := st.Config()
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.Run(ctx, "http://127.0.0.1:1/"), context.Canceled)
+	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec("UPDATE meta SET value = value || 'warp: 9' || char(10) WHERE key = 'settings'"))
+	require.NoError(t, db.Close())
+	for range 2 { // the name outlasts a program that could do nothing
+		_, err = crawl.OpenState(crawl.StateConfig{Dir: dir, Version: "1.0"})
+		require.ErrorContains(t, err, "its settings, which Treadlight 99.0 wrote: warp: is not a setting")
+		require.ErrorContains(t, err, ": go on with that program")
+	}
 }
 
 // A state in which nothing was ever kept is none: it is removed, or in nobody's way.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/bench/process"
 )
 
 // inFlight is how many requests every contender has under way.
@@ -60,6 +62,7 @@ func contenders(t *testing.T, crawl, bare string) []contender {
 	})
 	return []contender{
 		{name: "crawl off", program: crawl, note: "no engine, frontier in memory", args: ours("--strategy", "off")},
+		{name: "crawl plain", program: crawl, note: "no engine, and no digest of the pages, like wget2", args: ours("--strategy", "off", "--no-digest")},
 		{name: "crawl steer", program: crawl, note: "engine on, " + rate + " per second allowed", args: ours("--rate", rate, "--max-rate", rate)},
 		disk,
 		{name: "fetch", program: bare, note: "net/http over a known list, nothing parsed", args: loop("fetch")},
@@ -90,11 +93,8 @@ func highest(t *testing.T, crawl string) string {
 // returns its path.
 func build(t *testing.T, dir string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), filepath.Base(dir))
-	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	path, err := process.Build(t.Context(), dir, t.TempDir())
+	require.NoError(t, err)
 	return path
 }
 

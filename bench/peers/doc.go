@@ -19,12 +19,8 @@
 //
 // Pages are the different URLs of HTML that the server's log says were answered with
 // 200, whoever asked: no contender says how it did, and one that sees less of the site
-// shows it. Processor time is user and system time as the kernel gives it to whoever
-// waits for a process: all threads, and all descendants that were waited for. One that
-// leaves a process behind, whose time would not be in that, fails. The peak of memory is
-// that of the whole tree, looked at every few milliseconds: the most that the resident
-// sets came to together, or the largest single one ever was, by the kernel's own mark,
-// if that is more.
+// shows it. Processor time and memory are of the whole tree of processes, as package
+// process has them.
 //
 // A ratio is of two contenders in the same round; the table has the median over the
 // rounds, and the least and the most. On a machine that does other work as well the

@@ -14,16 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/treadlight/crawl/bench/process"
 	"github.com/treadlight/crawl/internal/fetch/realserver"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(burnVar) != "" { // see TestMeasure
-		burn()
-		return
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // What to compare. The defaults are for `make test`: they show that every contender
 // finds its way and is measured.
@@ -134,13 +129,13 @@ func (a *arena) explore(t *testing.T, crawl string) {
 }
 
 // run lets a contender crawl the site, on a server that nobody else uses.
-func (a *arena) run(t *testing.T, c contender) (usage, []realserver.Hit, error) {
+func (a *arena) run(t *testing.T, c contender) (process.Usage, []realserver.Hit, error) {
 	t.Helper()
 	server := realserver.Nginx(t, a.root, "", "")
 	k := task{origin: server.URL, seed: server.URL + a.page, list: a.list, dir: t.TempDir()}
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
-	u, err := measure(ctx, c.command(k), c.fine)
+	u, err := process.Run(ctx, c.command(k), c.fine...)
 	server.Stop()
 	if c.keeps != "" && err == nil {
 		var kept os.FileInfo
@@ -182,7 +177,7 @@ func pages(hits []realserver.Hit) int {
 // peer's; where it is ours it fails the test.
 func (r *result) add(t *testing.T, round int, a *arena) {
 	u, hits, err := a.run(t, r.contender)
-	s := sample{round: round, usage: u, pages: pages(hits), requests: len(hits)}
+	s := sample{round: round, Usage: u, pages: pages(hits), requests: len(hits)}
 	if err != nil {
 		r.failure = err.Error()
 		require.True(t, r.foreign, "%s: %v", r.name, err)
@@ -192,6 +187,6 @@ func (r *result) add(t *testing.T, round int, a *arena) {
 	if !r.foreign {
 		require.GreaterOrEqual(t, s.pages, a.pages, "%s saw less of the site", r.name)
 	}
-	t.Logf("%s: %d pages, %d requests, %v of processor, %v, %d MB", r.name, s.pages, s.requests, u.cpu, u.wall.Round(time.Millisecond), u.peak>>20)
+	t.Logf("%s: %d pages, %d requests, %v of processor, %v, %d MB", r.name, s.pages, s.requests, u.CPU, u.Wall.Round(time.Millisecond), u.Peak>>20)
 	r.samples = append(r.samples, s)
 }

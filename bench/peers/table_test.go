@@ -9,17 +9,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/bench/process"
 	"github.com/treadlight/crawl/internal/fetch/realserver"
 )
 
 // sample is one crawl.
 type sample struct {
-	usage
+	process.Usage
 	round, pages, requests int
 }
 
 // perCPU is pages per second of processor time.
-func (s sample) perCPU() float64 { return float64(s.pages) / max(s.cpu.Seconds(), 1e-9) }
+func (s sample) perCPU() float64 { return float64(s.pages) / max(s.CPU.Seconds(), 1e-9) }
 
 // result is all crawls of a contender that came to their end.
 type result struct {
@@ -89,7 +90,7 @@ func (r result) row(all []result) string {
 		r.name,
 		span("%.0f", r.spread(func(s sample) float64 { return float64(s.pages) })),
 		span("%.0f", r.spread(func(s sample) float64 { return float64(s.requests) })),
-		span("%.2f", r.spread(func(s sample) float64 { return s.cpu.Seconds() })),
+		span("%.2f", r.spread(func(s sample) float64 { return s.CPU.Seconds() })),
 		span("%.0f", r.spread(sample.perCPU)),
 	}
 	for _, name := range yardsticks() {
@@ -101,8 +102,8 @@ func (r result) row(all []result) string {
 	}
 	cells = append(
 		cells,
-		span("%.0f", r.spread(func(s sample) float64 { return float64(s.pages) / max(s.wall.Seconds(), 1e-9) })),
-		span("%.0f", r.spread(func(s sample) float64 { return float64(s.peak) / (1 << 20) })),
+		span("%.0f", r.spread(func(s sample) float64 { return float64(s.pages) / max(s.Wall.Seconds(), 1e-9) })),
+		span("%.0f", r.spread(func(s sample) float64 { return float64(s.Peak) / (1 << 20) })),
 		note,
 	)
 	return "| " + strings.Join(cells, " | ") + " |\n"
@@ -122,7 +123,7 @@ func span(format string, s spread) string {
 
 func TestTable(t *testing.T) {
 	at := func(round, pages int, cpu time.Duration) sample {
-		return sample{round: round, pages: pages, requests: pages + 1, usage: usage{cpu: cpu, wall: time.Second, peak: 10 << 20}}
+		return sample{round: round, pages: pages, requests: pages + 1, Usage: process.Usage{CPU: cpu, Wall: time.Second, Peak: 10 << 20}}
 	}
 	got := table([]result{
 		{contender: contender{name: "ours", note: "fast"}, samples: []sample{at(0, 100, time.Second), at(1, 100, 2*time.Second), at(2, 100, 4*time.Second)}},

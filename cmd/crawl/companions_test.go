@@ -39,6 +39,7 @@ func TestHeed(t *testing.T) {
 			})
 		}()
 		for _, s := range []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
+			time.Sleep(2 * echo)
 			signals <- s
 		}
 		cancel()
@@ -55,14 +56,17 @@ func TestHeedsGrace(t *testing.T) {
 		name  string
 		grace time.Duration
 		send  []os.Signal
+		gap   time.Duration // in front of each
 		after time.Duration
 		want  []string
 	}{
-		{"in time", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 29 * time.Second, []string{"stop"}},
-		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, time.Hour, []string{"stop", "late"}},
-		{"without", 0, []os.Signal{syscall.SIGTERM}, time.Hour, []string{"stop"}},
-		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, time.Hour, []string{"stop"}},
-		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, time.Hour, []string{"stop", "force"}},
+		{"in time", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, 29 * time.Second, []string{"stop"}},
+		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "late"}},
+		{"without", 0, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop"}},
+		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, 2 * echo, time.Hour, []string{"stop"}},
+		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force"}},
+		{"twice by timeout(1)", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echo - 1, time.Second, []string{"stop"}},
+		{"its echo and a second", 0, []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echo / 5, time.Second, []string{"stop", "force"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,6 +85,7 @@ func TestHeedsGrace(t *testing.T) {
 					})
 				}()
 				for _, s := range tc.send {
+					time.Sleep(tc.gap)
 					signals <- s
 				}
 				time.Sleep(tc.after)

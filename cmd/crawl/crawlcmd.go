@@ -41,6 +41,8 @@ type job struct {
 	stats  *statsWriter  // of --stats, or mute
 	events *eventsWriter // of --events, or mute
 	out    *witness      // of --output
+
+	console *crawl.Console // of --listen; nil = there is none
 }
 
 // errNoSeeds is for who gave flags and forgot what to crawl.
@@ -126,6 +128,9 @@ func (j *job) open() (err error) {
 	if j.events, err = openEvents(j.cfg.Output.Events, j.term); err != nil {
 		return err
 	}
+	if err := j.openConsole(); err != nil {
+		return err
+	}
 	j.out, err = j.openSink()
 	return err
 }
@@ -141,7 +146,7 @@ func sameFile(a, b string) bool {
 // crawl crawls between what is open, closes it, and tells a person how it went.
 func (j *job) crawl(ctx context.Context) error {
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.events.hook(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log, Kept: j.state,
+		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log, Kept: j.state,
 	})
 	if err != nil {
 		return errors.Join(usage(err), j.abandon())
@@ -197,6 +202,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		}
 	})
 	companions.Go(func() { j.events.run(beside, j.log) })
+	companions.Go(func() { j.serve(beside, c) })
 	j.in.resumable = j.state != nil
 	err := j.in.crawl(ctx, c, j.seeds)
 	// What ended it, not that it ended. A crawl that is given up while it stops in order

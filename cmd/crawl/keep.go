@@ -48,9 +48,16 @@ func (j *job) openState() (err error) {
 			Dir: j.cfg.State.Dir, Overwrite: j.cfg.Output.Overwrite, Version: version(), Log: j.log,
 		})
 	}
-	if j.state != nil && j.cfg.Output.Path == sink.Stdout {
+	if j.state == nil {
+		return err
+	}
+	path := j.cfg.Output.Path
+	if info, errStat := os.Stat(path); path == sink.Stdout {
 		j.log.Warn("the records go to standard output and cannot be taken back: after a crash some of them may come twice; " +
 			"give --output with a file or a directory")
+	} else if path != os.DevNull && errStat == nil && !info.Mode().IsRegular() {
+		j.log.Warn("the records go to a pipe or a device and cannot be taken back: after a crash some of them may come twice; "+
+			"give --output with a file or a directory", slog.String("output", path))
 	}
 	return err
 }
@@ -64,20 +71,46 @@ func (j *job) openSink() (*witness, error) {
 	if o.Overwrite {
 		cfg.Existing = sink.Overwrite
 	}
-	if j.resumed {
-		p := j.state.Position(w.name)
-		cfg.Existing, cfg.Position, cfg.Records = sink.Resume, p.Bytes, p.Records
-	}
+	var behind int64
 	var err error
-	if o.Path == sink.Stdout {
+	if j.resumed {
+		cfg.Existing = sink.Resume
+		cfg.Position, cfg.Records, behind, err = j.committed(w.name)
+	}
+	switch {
+	case err != nil:
+	case o.Path == sink.Stdout:
 		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg.Format)
-	} else {
+	default:
 		w.Durable, err = sink.Open(o.Path, cfg)
 	}
 	if err != nil {
 		return nil, ioError(fmt.Errorf("open --output: %w", err))
 	}
+	if behind > 0 {
+		j.log.Info("what stood behind the last record that is certain was cut off", slog.String("file", o.Path), slog.Int64("bytes", behind))
+	}
 	return w, nil
+}
+
+// committed is how far the state has the records that it may call by that name, and how many
+// bytes of their file stand behind that. Where the directory has been moved to since, or is
+// reached by another way, the name of a file that was beside it is another. To take a file
+// that is not known for one of which nothing is certain would empty it.
+func (j *job) committed(name string) (bytes, records, behind int64, err error) {
+	path := j.cfg.Output.Path
+	p := j.state.Position(name)
+	if absolute, err := filepath.Abs(path); p.Format == "" && err == nil && path != sink.Stdout {
+		p = j.state.Position(absolute)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // the rest has nothing to lose
+		behind = info.Size() - p.Bytes
+	}
+	if _, pages := j.state.Left(); p.Format == "" && pages > 0 && behind > 0 {
+		err = fmt.Errorf("%s has %d bytes, and the crawl to resume does not know the file: move %s to where it was, or the file away",
+			path, behind, j.state.Dir())
+	}
+	return p.Bytes, p.Records, behind, err
 }
 
 // recordsName is what a state calls the file of the records, whatever the working directory
@@ -170,6 +203,9 @@ func (j *job) abandon() error {
 	}
 	if j.state != nil {
 		closers = append(closers, j.state)
+	}
+	if j.console != nil {
+		closers = append(closers, j.console)
 	}
 	var errs []error
 	for _, c := range closers {

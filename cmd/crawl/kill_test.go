@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,11 +15,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 var kills = flag.Int("kills", 20, "how many crawls TestKill ends in each way")
@@ -32,16 +35,75 @@ const pagesOfHost = 120
 
 // killSite is three hosts whose pages link to each other so that all are found, and some of
 // which fail or move.
-func killSite(t *testing.T) (seeds []string, want map[string]bool) {
+type killSite struct {
+	seeds []string
+	want  map[string]bool
+
+	mu     sync.Mutex // guards what follows
+	served int
+	alarm  int             // at that many served somebody is to be told
+	hit    chan struct{}   // by closing this
+	acked  map[string]bool // what the state had as visited when the last run began
+	again  []string        // and was asked for nevertheless
+}
+
+func serveKillSite(t *testing.T) *killSite {
 	t.Helper()
-	want = make(map[string]bool)
+	site := &killSite{want: make(map[string]bool)}
 	for range 3 {
-		s := httptest.NewServer(http.HandlerFunc(servePage))
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			site.note("http://" + r.Host + r.URL.Path)
+			servePage(w, r)
+		}))
 		t.Cleanup(s.Close)
-		seeds = append(seeds, s.URL+"/0")
-		reach(s.URL, 0, want)
+		site.seeds = append(site.seeds, s.URL+"/0")
+		reach(s.URL, 0, site.want)
 	}
-	return seeds, want
+	return site
+}
+
+// note notes a request.
+func (s *killSite) note(u string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.acked[u] {
+		s.again = append(s.again, u)
+	}
+	if s.served++; s.served == s.alarm {
+		close(s.hit)
+	}
+}
+
+// after is closed when n more requests have come.
+func (s *killSite) after(n int) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarm, s.hit = s.served+n, make(chan struct{})
+	return s.hit
+}
+
+// begin has the site know what a run that begins now has no business to ask for: what the
+// state says was visited.
+func (s *killSite) begin(t *testing.T, dir string) {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
+	acked := make(map[string]bool)
+	db, err := sqlitedb.Open(filepath.Join(copied, "state.db"), sqlitedb.Config{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	tables, err := db.QueryInt("SELECT count(*) FROM sqlite_schema WHERE name = 'visits'")
+	require.NoError(t, err)
+	if tables > 0 {
+		urls, err := db.QueryText("SELECT coalesce(group_concat(u.url, char(10)), '') FROM visits v JOIN urls u ON u.id = v.url")
+		require.NoError(t, err)
+		for u := range strings.SplitSeq(urls, "\n") {
+			acked[u] = true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acked = acked
 }
 
 // reach adds the pages that links lead to from one.
@@ -89,51 +151,98 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// crawlOf is the first command of a crawl into dir, and resumeOf each that follows.
-func crawlOf(dir string, seeds []string) []string {
-	return append([]string{"crawl", "-o", dir + "/", "--strategy", "off", "--no-robots", "--concurrency", "4", "--progress", "none"}, seeds...)
+// kept is where a crawl is kept, and how its records are written.
+type kept struct{ dir, records, format string }
+
+// keptIn is a crawl that is kept in a directory with its records, or apart from them, by
+// turns in each format whose records name their URL.
+func keptIn(parent string, trial int) kept {
+	k := kept{dir: filepath.Join(parent, "site"), format: []string{"jsonl", "csv"}[trial%2]}
+	if k.records = filepath.Join(k.dir, "records."+k.format); trial%4 >= 2 {
+		k.records = filepath.Join(parent, "apart")
+	}
+	return k
 }
 
-func resumeOf(dir string) []string { return []string{"crawl", "resume", dir, "--progress", "none"} }
+// first is the first command of a crawl, and resume each that follows.
+func (k kept) first(seeds []string) []string {
+	args := []string{"crawl", "--strategy", "off", "--no-robots", "--concurrency", "4", "--progress", "none", "--format", k.format}
+	if filepath.Dir(k.records) == k.dir {
+		args = append(args, "-o", k.dir+"/")
+	} else {
+		args = append(args, "-o", k.records, "--state", k.dir)
+	}
+	return append(args, seeds...)
+}
+
+func (k kept) resume() []string { return []string{"crawl", "resume", k.dir, "--progress", "none"} }
 
 // unbegun is what `crawl resume` says of a crawl that was ended before its first seed was
 // safe: its first command is to be given again.
 var unbegun = regexp.MustCompile("holds no crawl|begin it again as it was")
 
 // goOn runs the command of a crawl with run: the first one if there is nothing to resume.
-func goOn(dir string, seeds []string, run func(args []string) (code int, out string)) (code int, out string) {
-	if _, err := os.Stat(dir); err == nil {
-		if code, out = run(resumeOf(dir)); code != exitIO || !unbegun.MatchString(out) {
+func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int, out string)) (code int, out string) {
+	t.Helper()
+	if _, err := os.Stat(k.dir); err == nil {
+		s.begin(t, k.dir)
+		if code, out = run(k.resume()); code != exitIO || !unbegun.MatchString(out) {
 			return code, out
 		}
 	}
-	return run(crawlOf(dir, seeds))
+	return run(k.first(s.seeds))
 }
 
-// requireRecords fails the test unless the records are those of the whole crawl, each once.
-func requireRecords(t *testing.T, dir string, want map[string]bool) {
+// requireRecords fails the test unless the records are those of the whole crawl, each once,
+// and nothing was asked for that a state said was visited.
+func (s *killSite) requireRecords(t *testing.T, k kept) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "records.jsonl"))
+	text, err := os.ReadFile(k.records)
 	require.NoError(t, err)
 	got := make(map[string]bool)
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		var rec struct{ URL string }
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &rec), "%q", lines.Text())
-		require.False(t, got[rec.URL], "two records of %s", rec.URL)
-		got[rec.URL] = true
+	for _, u := range recordedURLs(t, k.format, text) {
+		require.False(t, got[u], "two records of %s", u)
+		got[u] = true
 	}
-	require.NoError(t, lines.Err())
-	require.Equal(t, want, got)
+	require.Equal(t, s.want, got)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.Empty(t, s.again, "asked for again")
 }
 
-// finishCrawl resumes until the crawl is done.
-func finishCrawl(t *testing.T, dir string, seeds []string) {
+// recordedURLs is the URL of each record, in order; each must be whole.
+func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
 	t.Helper()
-	code, out := goOn(dir, seeds, func(args []string) (int, string) {
+	if format == "csv" {
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		require.NoError(t, err)
+		require.Equal(t, "url", rows[0][0])
+		for _, row := range rows[1:] {
+			urls = append(urls, row[0])
+		}
+		return urls
+	}
+	for line := range bytes.Lines(text) {
+		var rec struct{ URL string }
+		require.NoError(t, json.Unmarshal(line, &rec), "%q", line)
+		urls = append(urls, rec.URL)
+	}
+	return urls
+}
+
+// finish resumes, and the crawl must be done then.
+func (s *killSite) finish(t *testing.T, k kept) {
+	t.Helper()
+	code, out := s.goOn(t, k, func(args []string) (int, string) {
 		return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
 	})
 	require.Zero(t, code, "%s", out)
+	s.requireRecords(t, k)
+	// There is nothing left to do, and that is no harm.
+	code, out = ran(t, exec.CommandContext(t.Context(), "crawl", "resume", k.dir))
+	require.Zero(t, code, "%s", out)
+	require.Contains(t, out, "the crawl is done")
+	s.requireRecords(t, k)
 }
 
 // ran is the exit code of a command, -1 if a signal ended it, and what it printed.
@@ -144,16 +253,25 @@ func ran(t *testing.T, cmd *exec.Cmd) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// killed runs a command and sends it a signal after a while, however far it is.
-func killed(t *testing.T, sig syscall.Signal, after time.Duration, args []string) (code int, out string) {
+// killed runs a command and sends it a signal when that comes, or after a while.
+func killed(t *testing.T, sig syscall.Signal, when <-chan struct{}, after time.Duration, args []string) (code int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), after)
 	defer cancel()
+	go func() {
+		select {
+		case <-when:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(sig) }
 	return ran(t, cmd)
 }
 
+// A crawl is killed at random instants, which are many where it starts and stops, and at
+// random requests, which are where it is at work however slow the machine.
 func TestKill(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
@@ -161,17 +279,19 @@ func TestKill(t *testing.T) {
 				t.Run(fmt.Sprint(trial), func(t *testing.T) {
 					t.Parallel()
 					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(sig)))
-					seeds, want := killSite(t)
-					dir := filepath.Join(t.TempDir(), "site")
+					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
 					for range 1 + rnd.IntN(5) {
-						code, out := goOn(dir, seeds, func(args []string) (int, string) {
-							return killed(t, sig, time.Duration(rnd.Int64N(int64(700*time.Millisecond))), args)
+						code, out := site.goOn(t, k, func(args []string) (int, string) {
+							when, after := site.after(1+rnd.IntN(150)), deadline
+							if rnd.IntN(2) == 0 {
+								when, after = nil, time.Duration(rnd.Int64N(int64(700*time.Millisecond)))
+							}
+							return killed(t, sig, when, after, args)
 						})
 						// Before the crawl listens, any signal ends it like the hardest.
 						require.Contains(t, []int{exitDone, exitInterrupted, -1}, code, "%s", out)
 					}
-					finishCrawl(t, dir, seeds)
-					requireRecords(t, dir, want)
+					site.finish(t, k)
 				})
 			}
 		})
@@ -213,17 +333,15 @@ func TestKillAtSystemCalls(t *testing.T) {
 				t.Run(fmt.Sprint(trial), func(t *testing.T) {
 					t.Parallel()
 					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(len(calls))))
-					seeds, want := killSite(t)
-					dir := filepath.Join(t.TempDir(), "site")
+					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
 					for range 1 + rnd.IntN(3) {
 						// Early calls make the files; later ones fill them.
 						nth := 1 + rnd.IntN([]int{10, 60, 400}[rnd.IntN(3)])
-						goOn(dir, seeds, func(args []string) (int, string) {
+						site.goOn(t, k, func(args []string) (int, string) {
 							return inject(t, calls, fmt.Sprintf("signal=KILL:when=%d", nth), args)
 						})
 					}
-					finishCrawl(t, dir, seeds)
-					requireRecords(t, dir, want)
+					site.finish(t, k)
 				})
 			}
 		})
@@ -237,19 +355,17 @@ func TestDiskFaults(t *testing.T) {
 		for _, calls := range []string{"pwrite64", "fsync,fdatasync"} {
 			t.Run(errno+" of "+calls, func(t *testing.T) {
 				t.Parallel()
-				seeds, want := killSite(t)
-				dir := filepath.Join(t.TempDir(), "site")
+				site, k := serveKillSite(t), keptIn(t.TempDir(), 0)
 				rnd := rand.New(rand.NewPCG(uint64(len(calls)), 1))
 				first := 3 + rnd.IntN(20) // there are enough of them
 				if calls != "pwrite64" {
 					first = 2 // a commit asks once, and a short crawl commits a few times
 				}
-				code, out := inject(t, calls, fmt.Sprintf("error=%s:when=%d+", errno, first), crawlOf(dir, seeds))
+				code, out := inject(t, calls, fmt.Sprintf("error=%s:when=%d+", errno, first), k.first(site.seeds))
 				require.Equal(t, exitIO, code, "%s", out)
-				require.Contains(t, out, dir, "the file is not named")
+				require.Contains(t, out, k.dir, "the file is not named")
 				require.NotContains(t, out, "panic")
-				finishCrawl(t, dir, seeds)
-				requireRecords(t, dir, want)
+				site.finish(t, k)
 			})
 		}
 	}
@@ -260,8 +376,8 @@ func TestFullDisk(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", t.TempDir()).CombinedOutput(); err != nil {
 		t.Skipf("NOT RUN: no file system of one's own here: %s", strings.TrimSpace(string(out)))
 	}
-	seeds, want := killSite(t)
-	dir := t.TempDir()
+	site, dir, copied := serveKillSite(t), t.TempDir(), t.TempDir()
+	k := keptIn(dir, 0)
 	script := fmt.Sprintf(`
 mount -t tmpfs -o size=%s tmpfs %[2]s
 %[3]s
@@ -270,10 +386,9 @@ code=$?
 mount -o remount,size=64m %[2]s
 %[5]s || exit 1
 cp -r %[2]s/site %[6]s`,
-		"400k", dir, strings.Join(crawlOf(dir+"/site", seeds), " "), exitIO, strings.Join(resumeOf(dir+"/site"), " "), t.TempDir())
-	kept := script[strings.LastIndex(script, " ")+1:]
+		"400k", dir, strings.Join(k.first(site.seeds), " "), exitIO, strings.Join(k.resume(), " "), copied)
 	out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Contains(t, string(out), "there is no room")
-	requireRecords(t, filepath.Join(kept, "site"), want)
+	site.requireRecords(t, keptIn(copied, 0))
 }

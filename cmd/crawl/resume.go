@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // resumeCommand goes on with a crawl that was kept.
@@ -29,6 +32,9 @@ a file of --config. Records go on where they are.
 file of seeds that was not read to its end is read again. A crawl that has
 visited everything says so and ends with 0.
 
+What makes a crawl wider (--depth, --scope, --include) counts for the pages that
+are still to be visited: links that earlier runs left out are not found again.
+
 It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`,
 		Example: `  crawl -o site/ https://example.com/      records and state in site
   crawl resume site                        after Ctrl-C, or whatever ended it
@@ -37,8 +43,8 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl --state s -o p.jsonl https://example.com/ || crawl resume s`,
 		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usage(fmt.Errorf("resume needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", len(args)))
+			if len(args) != 1 || args[0] == "" {
+				return usage(fmt.Errorf("resume needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", len(slices.DeleteFunc(args, func(dir string) bool { return dir == "" }))))
 			}
 			return nil
 		},
@@ -88,7 +94,25 @@ func resume(ctx context.Context, s streams, settings *settings, dir string) erro
 		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
 		return j.end(nil)
 	}
+	if err := j.checkPlaces(); err != nil {
+		return j.end(err)
+	}
 	return j.run(ctx)
+}
+
+// checkPlaces reports what has come in the place of a file that the crawl goes on with.
+func (j *job) checkPlaces() error {
+	path := j.cfg.Output.Path
+	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() {
+		return ioError(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
+	}
+	if j.moreSeeds || j.state.Seeded() || j.cfg.Seeds.File == "" || j.cfg.Seeds.File == sink.Stdout {
+		return nil
+	}
+	if _, err := os.Stat(j.cfg.Seeds.File); err != nil {
+		return ioError(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
+	}
+	return nil
 }
 
 // end ends a job that does not come to crawl.

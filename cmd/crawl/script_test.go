@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 //	dead NAME                    $NAME is a URL at which nobody listens
 //	scrub FILE TO                copies without what differs between runs
 //	urls FILE TO                 the URLs of a file of records, sorted; none may be there twice
+//	console NAME ENV             waits until it can be steered; $ENV is where, ADDRESS:PORT
+//	order NAME ORDER             gives it an order, which it must carry out
 //	future DIR                   makes the state in DIR one of a version to come
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -59,6 +61,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": cmdExits, "start": cmdStart, "until": cmdUntil, "signal": cmdSignal, "finish": cmdFinish,
 			"site": cmdSite, "dead": cmdDead, "scrub": cmdScrub, "urls": cmdURLs, "future": cmdFuture,
+			"console": cmdConsole, "order": cmdOrder,
 		},
 	})
 }

@@ -144,10 +144,14 @@ func placeholder(f config.Flag) string {
 		return "file"
 	case "state.dir":
 		return "dir"
+	case "listen.addr":
+		return "addr"
 	case "scope.include", "scope.exclude":
 		return "regexp"
 	case "scope.scores":
 		return "score"
+	case "scope.budgets":
+		return "budget"
 	case "fetch.headers":
 		return "header"
 	}

@@ -15,6 +15,11 @@ var (
 	errLate   = &exitError{exitForced, errors.New("what was under way took longer than --grace allows, and was given up")}
 )
 
+// echo is for how long after the first interrupt another is the same once more: timeout(1)
+// and whoever ends a group of processes send a signal to the process and to its group. What
+// a second one does is said when that is over, so that nobody who answers it is ignored.
+const echo = 50 * time.Millisecond
+
 // orders are what signals ask of a crawl.
 type orders struct {
 	stop   func()        // finish what is under way and end
@@ -42,14 +47,18 @@ func listen() chan os.Signal {
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
 // gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
 // SIGHUP reloads if there is what to reload and the terminal is not gone. Nobody may be
-// there to follow a SIGTERM up: after a while it does so itself.
+// there to follow a SIGTERM up: after a while it does so itself. A second interrupt that
+// comes at once is the echo of the first, and nothing.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
 	attached := terminalThere()
-	var late <-chan time.Time
+	var late, settled <-chan time.Time // from the first interrupt
 	for interrupts := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-settled:
+			settled = nil
+			log.Info("stopping: finishing what is under way; interrupt again to give it up")
 		case <-late:
 			late = nil
 			if interrupts++; interrupts == 2 {
@@ -67,10 +76,14 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				o.reload()
 				continue
 			}
-			if interrupts == 0 && sig == syscall.SIGTERM && o.grace > 0 {
-				timer := time.NewTimer(o.grace)
-				defer timer.Stop()
-				late = timer.C
+			if settled != nil {
+				continue
+			}
+			if interrupts == 0 {
+				settled = time.After(echo)
+				if sig == syscall.SIGTERM && o.grace > 0 {
+					late = time.After(o.grace)
+				}
 			}
 			interrupts++
 			o.interrupt(interrupts, log)
@@ -82,7 +95,6 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 func (o *orders) interrupt(n int, log *slog.Logger) {
 	switch n {
 	case 1:
-		log.Info("stopping: finishing what is under way; interrupt again to give it up")
 		o.stop()
 	case 2:
 		log.Info("giving up what is under way; interrupt again to end at once")

@@ -58,6 +58,8 @@ type Config struct {
 	Frontier Frontier `yaml:"frontier"`
 	// Stats is what it tells programs as it runs.
 	Stats Stats `yaml:"stats"`
+	// Listen is where it can be seen and steered while it runs.
+	Listen Listen `yaml:"listen"`
 	// Log is what it tells people.
 	Log Log `yaml:"log"`
 }
@@ -82,6 +84,11 @@ type Scope struct {
 	// first one it matches, each as "POINTS REGEXP" (default []). Of a host's URLs those
 	// with more go first. Empty: all have none.
 	Scores []string `yaml:"scores"`
+	// Budgets are patterns with the number of URLs, 1 to 1,000,000,000, that are taken of
+	// those that match, each as "N REGEXP" for so many of each host, or "N/crawl REGEXP" for
+	// so many of all together (default []); see [ParseBudget]. The first that matches a URL
+	// counts, and seeds are always taken. Empty: no bound.
+	Budgets []string `yaml:"budgets"`
 	// Resources follows images, scripts and styles too (default false). False:
 	// only links to pages.
 	Resources bool `yaml:"resources"`
@@ -218,6 +225,8 @@ type Output struct {
 	Text bool `yaml:"text"`
 	// Links writes the links of each page (default true). False: left out.
 	Links bool `yaml:"links"`
+	// Digest writes the SHA-256 of each body (default true). False: left out.
+	Digest bool `yaml:"digest"`
 	// Events is a file for what changed the rate of a host and why, or "-" for standard
 	// error (default ""). Empty: not written.
 	Events string `yaml:"events"`
@@ -243,7 +252,7 @@ type Frontier struct {
 	// refused.
 	MaxHosts int `yaml:"max_hosts"`
 	// Resident is how many queued URLs are in memory at least, of a crawl with a state
-	// (default 262144). Zero is refused.
+	// (default 131072). Zero is refused.
 	Resident int `yaml:"resident"`
 	// Order is found, breadth or depth: which of a host's URLs go first (default found).
 	// Empty is refused.
@@ -256,6 +265,16 @@ type Stats struct {
 	Path string `yaml:"path"`
 	// Interval is the time between two lines (default 10s). Zero is refused.
 	Interval time.Duration `yaml:"interval"`
+}
+
+// Listen says where the crawl answers over HTTP: health, state, metrics, events and orders.
+type Listen struct {
+	// Addr is an IP address or localhost with a port, or a port alone, which is one of the
+	// loopback address (default ""). Empty: nowhere.
+	Addr string `yaml:"addr"`
+	// Token is a secret of 16 bytes or more, which clients bring as a bearer token (default
+	// ""). Empty: none, which is refused where other computers can reach Addr.
+	Token string `yaml:"token"`
 }
 
 // Log says what people see on standard error.

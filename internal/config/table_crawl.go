@@ -79,6 +79,12 @@ var crawlFields = []field{
 		doc: `points for URLs that match, "POINTS REGEXP", repeatable: of a host's URLs those with more go first; empty = none`, example: `10 ^https://example\.com/news/`,
 		check: score,
 	},
+	// A text for the same reason.
+	{
+		path: "scope.budgets", kind: kindList, flag: "budget",
+		doc: `pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`,
+		check: budget,
+	},
 	{
 		path: "scope.resources", kind: kindBool, def: "false", flag: "resources",
 		doc: "follow images, scripts and styles too",

@@ -27,6 +27,13 @@ var outFields = []field{
 		doc:    "write the links of each page",
 		unless: "leave the links out of the records",
 	},
+	// A tenth of what a page costs on a fast server, and what archives and comparisons of
+	// crawls go by.
+	{
+		path: "output.digest", kind: kindBool, def: "true", flag: "digest",
+		doc:    "write the SHA-256 of each body",
+		unless: "leave the digest of bodies out of the records",
+	},
 	// A file of its own: beside the records it would be in the way of who reads those.
 	{
 		path: "output.events", kind: kindText, flag: "events",
@@ -50,7 +57,7 @@ var outFields = []field{
 	// About 60 MB with the usual lengths: the URLs that a thousand busy hosts ask for in a
 	// minute, and a small part of what else a process takes.
 	{
-		path: "frontier.resident", kind: kindInt, unit: "URLs", def: "262144", min: "1024", max: "1000000000",
+		path: "frontier.resident", kind: kindInt, unit: "URLs", def: "131072", min: "1024", max: "1000000000",
 		doc: "queued URLs kept in memory at least, of a crawl with a state; the others are on disk",
 	},
 	// In the order of the links a crawl is repeatable page by page, and costs no sorting.
@@ -68,6 +75,18 @@ var outFields = []field{
 	{
 		path: "stats.interval", kind: kindDuration, def: "10s", min: "100ms", max: "24h", flag: "stats-interval",
 		doc: "time between two lines of it",
+	},
+	// On the loopback address unless an address says otherwise: whoever reaches it steers.
+	{
+		path: "listen.addr", kind: kindText, flag: "listen",
+		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080",
+		check: listenAddr,
+	},
+	// Without a flag: what stands on a command line is seen by all who list processes.
+	{
+		path: "listen.token", kind: kindText,
+		doc: "secret that clients of listen.addr bring as a bearer token, 16 bytes or more; empty = none, on this computer only", example: "REDACTED",
+		check: headerText, redact: redactAll,
 	},
 	{
 		path: "log.level", kind: kindChoice, def: "info", enum: []string{"debug", "info", "warn", "error"},

@@ -163,8 +163,8 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 			Timeout: 30 * time.Second, ConnectTimeout: 10 * time.Second, HeaderTimeout: 20 * time.Second,
 			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10,
 		},
-		Output:   Output{Path: "-", Format: "jsonl", Links: true},
-		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 18, Order: "found"},
+		Output:   Output{Path: "-", Format: "jsonl", Links: true, Digest: true},
+		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 17, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
 	}, c)

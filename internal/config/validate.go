@@ -200,6 +200,7 @@ func (l *loader) checkRest() {
 				quote(r), path, l.place(path), l.handle(path))
 		}
 	}
+	l.checkListen()
 	// Two writers of one stream cut into each other's lines.
 	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
 		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",

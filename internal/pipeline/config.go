@@ -104,6 +104,8 @@ type Config struct {
 	// OmitLinks leaves the links of pages out of records; they are followed all the
 	// same. False writes them.
 	OmitLinks bool
+	// OmitDigest leaves the digest of bodies out of records. False writes it.
+	OmitDigest bool
 
 	// Concurrency is the number of fetches under way at a time. Zero means 64.
 	Concurrency int
@@ -115,6 +117,9 @@ type Config struct {
 	MaxPages int
 	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
 	MaxPagesPerHost int
+	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds
+	// none.
+	Budgets []Budget
 	// MaxTime ends the crawl after that long. Zero means no bound.
 	MaxTime time.Duration
 	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them
@@ -186,8 +191,9 @@ func (c Config) withDefaults() (Config, error) {
 
 // found is a link on its way to the frontier.
 type found struct {
-	item frontier.Item
-	fp   uint64
+	item   frontier.Item
+	fp     uint64
+	budget int // see budgets.of
 }
 
 // result is what Processing hands to Output, and Discovery too for URLs that were

@@ -20,6 +20,9 @@ const outboxFull = 256
 // warnFrom is the shortest wait worth a line: shorter ones are over before it is read.
 const warnFrom = 5 * time.Second
 
+// askedToStop is why a crawl ended that was stopped.
+const askedToStop = "asked to stop"
+
 // discovery is the state of the goroutine that owns the frontier.
 type discovery struct {
 	p        *Pipeline
@@ -48,9 +51,15 @@ func (d *discovery) run(ctx context.Context) error {
 	if d.p.cfg.MaxTime > 0 {
 		d.deadline = clk.Now().Add(d.p.cfg.MaxTime)
 	}
+	select {
+	case <-d.p.stop: // before it began
+		d.halt(EndInterrupted, askedToStop)
+	default:
+	}
 	for {
 		now := clk.Now()
 		wake := d.dispatch(now)
+		d.commit(nil) // of what failures cost, which no acknowledgement ends
 		if d.over(now) {
 			return nil
 		}
@@ -99,7 +108,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.outbox = d.outbox[1:]
 	case <-alarm:
 	case <-stop:
-		d.halt(EndInterrupted, "asked to stop")
+		d.halt(EndInterrupted, askedToStop)
 	case ask := <-d.p.asks:
 		ask(d)
 	case a := <-answers:
@@ -279,7 +288,7 @@ func (d *discovery) halt(end End, reason string) {
 func (d *discovery) seed(u canonical.URL) {
 	d.p.cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Seed: true, Rank: d.p.cfg.Rank(u, 0)}
-	d.add([]found{{it, d.frontier.Fingerprint(&it)}}, d.p.cfg.Clock.Now())
+	d.add([]found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
 	d.commit(nil)
 }
 
@@ -292,8 +301,15 @@ func (d *discovery) commit(positions []sink.Position) {
 
 func (d *discovery) add(links []found, now time.Time) {
 	for i := range links {
-		if added := d.frontier.Add(now, links[i].item, links[i].fp); added > frontier.Seen {
-			d.p.dropped(added, &links[i].item)
+		link := &links[i]
+		if d.overBudget(link) {
+			continue
+		}
+		switch added := d.frontier.Add(now, link.item, link.fp); {
+		case added == frontier.Queued:
+			d.p.budgets.count(link.budget, link.item.URL)
+		case added > frontier.Seen:
+			d.p.dropped(added, &link.item)
 		}
 	}
 }

@@ -39,6 +39,13 @@ func (s *memorySink) Write(rec *sink.Record) error {
 	s.records = append(s.records, rec)
 	return nil
 }
+
+// breakOff has it fail from now on.
+func (s *memorySink) breakOff(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
 func (*memorySink) Flush() error { return nil }
 func (*memorySink) Close() error { return nil }
 

@@ -12,17 +12,26 @@ import (
 // that wait for one.
 const ackBatch = 256
 
+// ackLinks bounds the links of such a batch, but for those of its last page: some 5 MB.
+const ackLinks = 1 << 14
+
+// resultsRoom is for Processing to go on while Output writes. Each page in it may hold
+// thousands of links.
+const resultsRoom = 16
+
 // output writes records until Processing and Discovery have no more. Records that are
 // there together are flushed, and acknowledged, together.
 func (p *Pipeline) output(ctx context.Context) error {
 	for r := range p.results {
 		acks := make([]ack, 0, 1+len(p.results))
+		links := 0
 		for r != nil {
 			if err := p.write(r); err != nil {
 				return err
 			}
 			acks = append(acks, ack{lease: r.lease, links: r.links})
-			r = p.moreResults(len(acks))
+			links += len(r.links)
+			r = p.moreResults(len(acks), links)
 		}
 		for _, s := range p.cfg.Sinks {
 			if err := s.Flush(); err != nil {
@@ -39,8 +48,8 @@ func (p *Pipeline) output(ctx context.Context) error {
 }
 
 // moreResults is a result that is already there, or nil.
-func (p *Pipeline) moreResults(n int) *result {
-	if n >= ackBatch {
+func (p *Pipeline) moreResults(n, links int) *result {
+	if n >= ackBatch || links >= ackLinks {
 		return nil
 	}
 	select {

@@ -55,6 +55,7 @@ type Pipeline struct {
 	cfg      Config
 	frontier *frontier.Frontier // owned by Discovery while Run runs
 	gate     *gate
+	budgets  *budgets
 	stats    stats
 	asking   atomic.Int32 // requests that hold a permit, if the Fetcher has queues
 
@@ -89,13 +90,16 @@ func New(cfg Config) (*Pipeline, error) {
 		cfg:     cfg,
 		leases:  make(chan *frontier.Lease, cfg.Concurrency),
 		fetched: make(chan *fetched, cfg.Processors),
-		results: make(chan *result, ackBatch),
+		results: make(chan *result, resultsRoom),
 		events:  make(chan event, cfg.Concurrency),
 		acks:    make(chan written, 1),
 		asks:    make(chan func(*discovery)),
 		stop:    make(chan struct{}),
 		gone:    make(chan struct{}),
 		halt:    make(chan struct{}),
+	}
+	if p.budgets, err = newBudgets(cfg.Budgets); err != nil {
+		return nil, err
 	}
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,

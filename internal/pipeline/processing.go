@@ -83,7 +83,7 @@ func (w *processor) answer(r *result, f *fetched) {
 	t := &resp.Timings
 	rec.Timings.DNS, rec.Timings.Connect, rec.Timings.TLS = t.DNS, t.Connect, t.TLS
 	rec.Timings.FirstByte, rec.Timings.Body = t.FirstByte, t.Body
-	if len(resp.Body) > 0 {
+	if len(resp.Body) > 0 && !w.p.cfg.OmitDigest {
 		sum := sha256.Sum256(resp.Body)
 		rec.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	}
@@ -190,7 +190,7 @@ func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	if v.In {
 		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
-		r.links = append(r.links, found{it, fp})
+		r.links = append(r.links, found{it, fp, w.p.budgets.of(it.URL.String())})
 	} else {
 		w.p.stats.outOfScope(v)
 	}

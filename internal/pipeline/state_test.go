@@ -30,6 +30,7 @@ type journal struct {
 	urls map[int64]*kept
 	ops  []func(map[int64]*kept) // all that was told
 	left frontier.Left
+	slow time.Duration // what it takes at most; zero means 50 ms
 
 	dormant []string
 	answers chan frontier.Answer
@@ -126,6 +127,12 @@ func (j *journal) Rouse(n int) {
 	j.answer(a)
 }
 
+func (j *journal) Rest(host string) {
+	if !slices.Contains(j.dormant, host) {
+		j.dormant = append(j.dormant, host)
+	}
+}
+
 // answer gives answers in order, each after a while.
 func (j *journal) answer(a frontier.Answer) {
 	j.mu.Lock()
@@ -148,7 +155,7 @@ func (j *journal) deliver() {
 }
 
 func (j *journal) while() time.Duration {
-	return time.Duration(j.rnd.Int64N(int64(50 * time.Millisecond)))
+	return time.Duration(j.rnd.Int64N(int64(cmp.Or(j.slow, 50*time.Millisecond))))
 }
 
 func (j *journal) Answers() <-chan frontier.Answer { return j.answers }
@@ -196,6 +203,7 @@ func (j *journal) reopen() (next *journal, records int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	next = newJournal(j.rnd.Uint64())
+	next.slow = j.slow
 	next.ops = j.ops[:j.durable:j.durable]
 	for _, op := range next.ops {
 		op(next.urls)

@@ -29,6 +29,7 @@ type stats struct {
 	bytes      atomic.Int64
 	out        [scope.NumCodes]atomic.Int64
 	dropped    [frontier.HostPages + 1]atomic.Int64
+	overBudget atomic.Int64 // links dropped for a budget
 	workerBusy atomic.Int64 // nanoseconds of fetching
 	workerWait atomic.Int64 // nanoseconds of waiting for a permit
 }
@@ -88,7 +89,7 @@ type Snapshot struct {
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
 	OutOfScope map[string]int64 `json:"out_of_scope,omitempty"` // links by reason
-	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links the frontier had no room for
+	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links there was no room for, or no budget
 
 	Workers  Workers                   `json:"workers"`
 	Frontier frontier.Counts           `json:"frontier"`
@@ -129,6 +130,9 @@ func (s *stats) into(to *Snapshot) {
 	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
 	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
 	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
+	if n := s.overBudget.Load(); n > 0 {
+		to.Dropped[reasonBudget] = n
+	}
 }
 
 // counted names the counters that are not zero.

@@ -36,6 +36,10 @@
 // first come first served as others run out of work. So nothing is dropped for want of
 // memory, and nobody waits for a disk but the host whose URLs are on it.
 //
+// Nor does a host that refuses to be asked for long keep others out: it gives its place to
+// one that lies dormant, and waits behind the others for its next. When all are known to
+// refuse, nobody moves until the first of them may be asked; see rest.go.
+//
 // A crawl that goes on where another ended begins with every host dormant: to resume is
 // not another way of beginning.
 //

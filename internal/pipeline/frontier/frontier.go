@@ -141,7 +141,8 @@ type Config struct {
 	MaxURLs int
 	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
 	// all that is known, and links to others are dropped; with one the others lie dormant
-	// there until there is room. Zero means 1,000,000.
+	// there until there is room, and only a host whose robots.txt others wait for is taken in
+	// beyond it. Zero means 1,000,000.
 	MaxHosts int
 	// Store keeps the URLs. Nil keeps them in memory alone.
 	Store Store
@@ -149,7 +150,7 @@ type Config struct {
 	Left Left
 	// Resident is how many queued URLs are in memory at least before others lie in the
 	// Store alone, about 150 bytes and their length each. Beside it each host may have
-	// headMin, whatever their number. Without a Store it has no meaning. Zero means 262,144.
+	// headMin, whatever their number. Without a Store it has no meaning. Zero means 131,072.
 	Resident int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
@@ -173,7 +174,7 @@ func (c Config) withDefaults() Config {
 	def(&c.StrikeAfter, 16)
 	def(&c.MaxURLs, 10_000_000)
 	def(&c.MaxHosts, 1_000_000)
-	def(&c.Resident, 1<<18)
+	def(&c.Resident, 1<<17)
 	return c
 }
 

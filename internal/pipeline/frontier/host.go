@@ -26,6 +26,7 @@ type host struct {
 	refused  bool // its last failure was a "not now", and nothing that came later was served
 	parked   bool
 	idle     bool // is in Frontier.idle
+	blind    bool // URLs of it may lie dormant in the store: it is here for a robots.txt alone
 
 	queue    ladder
 	over     *overflow // nil for a host all of whose URLs are in memory
@@ -110,8 +111,8 @@ func (h *host) note(l *Lease, served bool) {
 }
 
 // busy reports whether anything is left to do with the host; only one that is not may
-// be forgotten.
-func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 }
+// be forgotten. A slot may be freed after its URL is done.
+func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 || len(h.out) > 0 }
 
 // free takes a lease from those that hold a slot.
 func (h *host) free(l *Lease) {

@@ -15,16 +15,36 @@ func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 // earlier. A forgotten host begins again as a new one, which is the more careful way to
 // treat it.
 func (f *Frontier) host(name string) *host {
-	if h := f.hosts[name]; h != nil {
+	h := f.hosts[name]
+	if h != nil && !h.blind {
 		return h
 	}
 	if v := f.vault; v != nil && (v.dormant > 0 || v.forgot && f.cfg.MaxPagesPerHost > 0) {
 		return nil
 	}
+	if h != nil {
+		h.blind = false // nothing lies dormant
+		return h
+	}
 	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
 		return nil
 	}
 	return f.adopt(name)
+}
+
+// robotsHost finds or makes the host of a robots.txt that has moved. It is made even if there
+// is no room, or if URLs of it may lie dormant: others wait for that file, each of which has
+// a place.
+func (f *Frontier) robotsHost(name string) *host {
+	if h := f.hosts[name]; h != nil {
+		return h
+	}
+	h := f.host(name)
+	if h == nil && f.vault != nil {
+		h = f.adopt(name)
+		h.blind = true
+	}
+	return h
 }
 
 // adopt makes a host.
@@ -45,8 +65,8 @@ func (f *Frontier) forget() bool {
 		f.idle[0] = nil
 		f.idle = f.idle[1:]
 		h.idle = false
-		if !h.busy() {
-			delete(f.hosts, h.name)
+		if !h.busy() && f.hosts[h.name] == h {
+			f.drop(h)
 			if f.vault != nil {
 				f.vault.forgot = true
 			}
@@ -54,6 +74,12 @@ func (f *Frontier) forget() bool {
 		}
 	}
 	return false
+}
+
+// drop takes a host out of memory.
+func (f *Frontier) drop(h *host) {
+	delete(f.hosts, h.name)
+	f.counts.hosts.Store(int64(len(f.hosts)))
 }
 
 // slots is how many leases a host may have out.

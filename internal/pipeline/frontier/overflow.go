@@ -26,11 +26,11 @@ const (
 
 // overflow is what a host has in the store and not in memory.
 type overflow struct {
-	left    int   // URLs
-	bound   Place // they are behind it, and all others of the host are not
-	excess  int   // so many of them are beyond MaxPagesPerHost: the last ones
-	loading bool  // the store was asked for the first of them, or is to be
-	missed  Place // the first that the store did not have when it was asked; zero for none
+	left    int                // URLs
+	bound   Place              // they are behind it, and all others of the host are not
+	loading bool               // the store was asked for the first of them, or is to be
+	missed  Place              // the first that the store did not have when it was asked; zero for none
+	done    map[int64]struct{} // since it was asked, of those behind bound that were away
 }
 
 // vault is the frontier's side of a store.
@@ -43,6 +43,7 @@ type vault struct {
 	rousing bool               // the question for hosts is out
 	interim map[string]int     // URLs that were put as dormant since
 	forgot  bool               // hosts were forgotten of which the store knows more
+	resting resting            // of the dormant hosts
 }
 
 // Take takes in what the store was asked for. The error says that the store has fewer URLs
@@ -108,9 +109,22 @@ func (f *Frontier) refill(h *host) {
 }
 
 func (f *Frontier) ask(h *host) {
-	h.over.missed = Place{}
+	h.over.missed, h.over.done = Place{}, nil
 	f.vault.loads++
 	f.vault.Load(h.name, h.over.bound, f.head())
+}
+
+// gone notes that a URL which was away is done. The answer that is under way may have it
+// still, if better ones have moved the bound before its place.
+func (h *host) gone(it *Item) {
+	o := h.over
+	if o == nil || !o.loading || !o.bound.Before(it.Place()) {
+		return
+	}
+	if o.done == nil {
+		o.done = make(map[int64]struct{})
+	}
+	o.done[it.ID] = struct{}{}
 }
 
 // loaded takes the URLs of an answer into memory, as far as they are next. They are not
@@ -141,16 +155,16 @@ func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	o := h.over
 	o.bound = it.Place()
-	if _, ok := f.vault.away[it.ID]; ok {
+	_, away := f.vault.away[it.ID]
+	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
-	beyond := o.left <= o.excess
+	beyond := f.cfg.MaxPagesPerHost > 0 && o.left <= int(h.known)-f.cfg.MaxPagesPerHost
 	o.left--
-	if beyond {
-		o.excess--
+	if beyond { // the host was found beyond its budget while it was dormant
 		h.known--
 		f.counts.queued.Add(-1)
-		f.vault.Done(it.ID, Visit{At: now, Class: HostPages.String()})
+		f.vault.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
 		return
 	}
 	it.since = 0 // that counts from what the host served since it is known
@@ -163,13 +177,14 @@ func (f *Frontier) lodge(name string, it *Item, fp uint64) {
 	v := f.vault
 	v.Put(name, it, fp, true)
 	v.dormant++
+	v.resting.found(name)
 	if v.rousing {
 		v.interim[name]++
 	}
 }
 
-// rouse asks for dormant hosts if there is room for any.
-func (f *Frontier) rouse() {
+// rouse asks for dormant hosts if there is room for any, or can be made.
+func (f *Frontier) rouse(now time.Time) {
 	v := f.vault
 	if v == nil || v.dormant == 0 || v.rousing {
 		return
@@ -178,6 +193,9 @@ func (f *Frontier) rouse() {
 		if len(f.hosts)+rouseMost <= f.cfg.MaxHosts || !f.forget() {
 			break
 		}
+	}
+	if len(f.hosts) >= f.cfg.MaxHosts {
+		f.exchange(now)
 	}
 	if room := min(f.cfg.MaxHosts-len(f.hosts), rouseMost); room > 0 {
 		v.rousing = true
@@ -193,15 +211,16 @@ func (f *Frontier) roused(now time.Time, a *Answer) error {
 	for _, left := range a.Hosts {
 		more := v.interim[left.Name]
 		left.Queued, left.Known = left.Queued+more, left.Known+more
-		if f.hosts[left.Name] != nil || left.Queued == 0 {
+		h := f.hosts[left.Name]
+		if h != nil && !h.blind || left.Queued == 0 {
 			continue
 		}
-		h := f.adopt(left.Name)
-		h.known = int32(left.Known)
-		h.over = &overflow{left: left.Queued, bound: firstPlace}
-		if most := f.cfg.MaxPagesPerHost; most > 0 {
-			h.over.excess = min(max(0, left.Known-most), left.Queued)
+		if h == nil {
+			h = f.adopt(left.Name)
 		}
+		h.blind, h.known = false, int32(left.Known)
+		h.over = &overflow{left: left.Queued, bound: firstPlace}
+		v.resting.remove(left.Name)
 		v.dormant -= int64(left.Queued)
 		f.offer(h, now, now)
 	}

@@ -45,7 +45,7 @@ func New(cfg Config) (*Frontier, error) {
 	if cfg.Store != nil {
 		f.vault = &vault{
 			Store: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]int),
-			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0,
+			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
 		}
 		f.counts.queued.Store(cfg.Left.Queued)
 		f.counts.known.Store(cfg.Left.Known)
@@ -62,7 +62,7 @@ func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cf
 // Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that
 // the frontier's goroutine need not spend).
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
-	if f.known(fp) {
+	if f.Known(fp) {
 		return Seen
 	}
 	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
@@ -96,8 +96,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	return Queued
 }
 
-// known reports whether a URL of that fingerprint has been accepted.
-func (f *Frontier) known(fp uint64) bool {
+// Known reports whether a URL of that fingerprint has been accepted.
+func (f *Frontier) Known(fp uint64) bool {
 	if f.vault != nil {
 		return f.vault.Known(fp)
 	}
@@ -107,7 +107,7 @@ func (f *Frontier) known(fp uint64) bool {
 // AddRobots queues a robots.txt request ahead of everything else of its host, and
 // without asking whether it has been seen: it is how a redirect of robots.txt is followed.
 func (f *Frontier) AddRobots(now time.Time, it Item) bool {
-	h := f.host(nameOf(it.URL))
+	h := f.robotsHost(nameOf(it.URL))
 	if h == nil {
 		return false
 	}
@@ -164,6 +164,9 @@ func (f *Frontier) Wake(now time.Time, name string) {
 // otherwise now. It costs time in proportion to the hosts with work.
 func (f *Frontier) Revise(now time.Time) {
 	f.held = time.Time{}
+	if f.vault != nil {
+		f.vault.resting = newResting()
+	}
 	for _, h := range f.due {
 		if h.reason == "" && h.at.After(now) {
 			h.at = now
@@ -177,7 +180,16 @@ func (f *Frontier) Revise(now time.Time) {
 // NotNow, Return, Add, Wake or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
-	f.rouse()
+	f.rouse(now)
+	l, wake := f.next(now)
+	if l == nil {
+		wake = f.sooner(wake)
+	}
+	return l, wake
+}
+
+// next leases the URL of the host that comes up first of those in memory.
+func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 	for {
 		f.unpark(now)
 		if len(f.due) == 0 {
@@ -352,11 +364,13 @@ func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Frontier) Done(now time.Time, l *Lease) {
 	f.finish(now, l)
+	h := l.host
 	if f.vault != nil && l.ID != 0 {
 		delete(f.vault.away, l.ID)
+		h.gone(&l.Item)
+		l.Visit.Refused = l.Refused != nil
 		f.vault.Done(l.ID, l.Visit)
 	}
-	h := l.host
 	f.review(h, now)
 }
 

@@ -52,8 +52,20 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && h.ordered()
 	}
-	if b.Whole {
-		b.Until = f.due[0].at
+	if !b.Whole {
+		return b
+	}
+	b.Until = f.due[0].at
+	if v := f.vault; v != nil && v.dormant > 0 {
+		r := &v.resting
+		if v.dormant > r.queued && len(r.hosts) < maxResting {
+			r.stuck = true // let others be asked
+			return Blockage{}
+		}
+		if !r.first.IsZero() && r.first.Before(b.Until) {
+			b.Until = r.first
+		}
+		b.Ordered = b.Ordered && r.unordered == 0
 	}
 	return b
 }

@@ -29,6 +29,9 @@ type Visit struct {
 	Status int       // zero when no host answered
 	Class  string    // of the error; empty when there was none
 	Bytes  int64     // of the decoded body
+	// Refused says that the URL was not to be fetched, and so does not count for the budget
+	// of its host. The frontier sets it.
+	Refused bool
 }
 
 // Store keeps the URLs of a frontier outside of memory, and beyond the life of the
@@ -55,6 +58,8 @@ type Store interface {
 	// Rouse asks for up to n hosts with dormant URLs, those that have waited longest first.
 	// They are dormant no more.
 	Rouse(n int)
+	// Rest has a host be dormant that was not, behind all others.
+	Rest(host string)
 }
 
 // Answer is what a store has been asked for: the URLs of one host, or hosts.
@@ -70,7 +75,7 @@ type Answer struct {
 type HostLeft struct {
 	Name   string
 	Queued int // URLs
-	Known  int // URLs, visited or queued
+	Known  int // URLs, visited or queued, but for those that were refused
 }
 
 // Left is what a store has of an earlier crawl.

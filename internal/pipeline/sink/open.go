@@ -24,7 +24,14 @@ func Open(path string, cfg Config) (*Writer, error) {
 	}
 	// Appending, not writing at an offset: two crawls by mistake on one file then
 	// interleave whole lines and overwrite nothing.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
+	if cfg.Existing == Resume && cfg.Position > 0 {
+		flags &^= os.O_CREATE // an empty file in its place would be taken for what is left of it
+	}
+	f, err := os.OpenFile(path, flags, 0o644)
+	if os.IsNotExist(err) && flags&os.O_CREATE == 0 {
+		return nil, fmt.Errorf("%s is not there, but the crawl to resume had written %d bytes to it: %s", path, cfg.Position, mend)
+	}
 	if os.IsPermission(err) { // a pipe or a device may be for writing only
 		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	}
@@ -67,7 +74,14 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 		return 0, f.Truncate(0)
 	case Resume:
 		if size < cfg.Position {
-			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: put the file back, or begin anew with --overwrite", f.Name(), size, cfg.Position)
+			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, mend)
+		}
+		whole, err := endsLine(f, cfg.Position)
+		if err != nil {
+			return 0, err
+		}
+		if !whole {
+			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, mend)
 		}
 		return cfg.Position, f.Truncate(cfg.Position)
 	case Append:
@@ -79,18 +93,27 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	return 0, nil
 }
 
+// mend is what helps when the file of a crawl is not as that left it.
+const mend = "put the file back as it was, or begin the crawl anew with --overwrite, without 'resume'"
+
 // checkLastLine refuses to write behind half a line, which would spoil a record of
 // ours as well.
 func checkLastLine(f *os.File, size int64) error {
+	whole, err := endsLine(f, size)
+	if err == nil && !whole {
+		err = fmt.Errorf("%s does not end in a whole line: complete or remove its last line, or add --overwrite to replace the file", f.Name())
+	}
+	return err
+}
+
+// endsLine reports whether a line ends at that size, as does nothing.
+func endsLine(f *os.File, size int64) (bool, error) {
 	if size == 0 {
-		return nil
+		return true, nil
 	}
 	var last [1]byte
 	if _, err := f.ReadAt(last[:], size-1); err != nil && err != io.EOF {
-		return fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		return false, fmt.Errorf("read the end of %s: %w", f.Name(), err)
 	}
-	if last[0] != '\n' {
-		return fmt.Errorf("%s does not end in a whole line: complete or remove its last line, or add --overwrite to replace the file", f.Name())
-	}
-	return nil
+	return last[0] == '\n', nil
 }

@@ -218,6 +218,7 @@ func TestOpenExisting(t *testing.T) {
 		{"resume", old + "https://twice.example/\nhttp", Config{Format: URLs, Existing: Resume, Position: int64(len(old))}, old + "https://example.com/1\n", ""},
 		{"resume from the beginning", old, Config{Format: URLs, Existing: Resume}, "https://example.com/1\n", ""},
 		{"resume what is gone", old, Config{Format: URLs, Existing: Resume, Position: 99}, old, "has 21 bytes, but the crawl to resume had written 99"},
+		{"resume what was changed", old, Config{Format: URLs, Existing: Resume, Position: int64(len(old)) - 2}, old, "was changed, no record ends at byte 19"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,6 +32,12 @@ func (w *writer) apply(o *op) error {
 		return w.load(o)
 	case opRouse:
 		return w.rouse(o)
+	case opRest:
+		h, err := w.hosts.find(o.host)
+		if h != nil {
+			w.hosts.layDown(h)
+		}
+		return err
 	}
 	return nil
 }
@@ -47,9 +53,8 @@ func (w *writer) put(o *op) error {
 		w.counts.Hosts++
 	}
 	h.known++
-	if o.flag && h.dormant == 0 {
-		w.hosts.dormant++
-		h.dormant = w.hosts.dormant
+	if o.flag {
+		w.hosts.layDown(h)
 	}
 	w.hosts.touch(h)
 	w.counts.Known++
@@ -132,6 +137,9 @@ func (w *writer) finish(o *op) error {
 		return err
 	}
 	delete(w.places, o.id) // or a second end would find it queued
+	if o.flag {
+		w.hosts.refused[p.host]++
+	}
 	w.counts.Queued--
 	w.counts.Done++
 	w.f.unqueue.Int(1, p.host)
@@ -316,7 +324,7 @@ func (w *writer) rouse(o *op) error {
 		queued := w.f.countQueue.ColumnInt(0)
 		w.f.countQueue.Reset()
 		if queued > 0 {
-			a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(queued), Known: int(h.known)})
+			a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(queued), Known: int(r.known - r.refused)})
 		}
 	}
 	w.answer(a)

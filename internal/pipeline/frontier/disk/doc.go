@@ -43,7 +43,8 @@
 // All times are milliseconds since 1970, all tables are strict.
 //
 //	meta    key, value: fingerprint_key, program, created, and what the crawl sets
-//	hosts   id, name, known (URLs ever), dormant (its place among hosts without room in memory)
+//	hosts   id, name, known (URLs ever), refused (of them, by robots.txt or a budget),
+//	        dormant (its place among hosts without room in memory)
 //	urls    id, host, rank, depth, hops, seed, referrer (an id), queued_at, url
 //	queue   host, rank, url (an id), attempts, returns, strikes: for each URL that is queued
 //	visits  id, url (an id), at, status, class, bytes, retries: for each that is not

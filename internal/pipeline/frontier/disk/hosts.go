@@ -13,6 +13,7 @@ type host struct {
 	name    string
 	known   int64
 	dormant int64 // its place among those that are; zero for one that is not
+	refused int64 // of known, as it was read
 	dirty   bool  // it is to be written
 }
 
@@ -22,12 +23,13 @@ type hosts struct {
 	f       *file
 	byName  map[string]*host
 	dirty   []*host
-	last    int64 // the largest ID
-	dormant int64 // the last place
+	refused map[int64]int64 // URLs, by the hosts' IDs, that are to be counted
+	last    int64           // the largest ID
+	dormant int64           // the last place
 }
 
 func newHosts(f *file) hosts {
-	return hosts{f: f, byName: make(map[string]*host)}
+	return hosts{f: f, byName: make(map[string]*host), refused: make(map[int64]int64)}
 }
 
 // find is the host of that name, nil if there is none.
@@ -57,9 +59,9 @@ func (hs *hosts) named(name string) (*host, error) {
 	return h, hs.keep(h)
 }
 
-// scanHost is the row of a query for id, name, known and dormant.
+// scanHost is the row of a query for id, name, known, dormant and refused.
 func scanHost(q *sqlitedb.Stmt) *host {
-	return &host{id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3)}
+	return &host{id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3), refused: q.ColumnInt(4)}
 }
 
 // keep makes room for a host by forgetting all others.
@@ -82,6 +84,15 @@ func (hs *hosts) touch(h *host) {
 	}
 }
 
+// layDown gives a host a place behind all that are dormant, if it is not.
+func (hs *hosts) layDown(h *host) {
+	if h.dormant == 0 {
+		hs.dormant++
+		h.dormant = hs.dormant
+		hs.touch(h)
+	}
+}
+
 // write writes those that have changed.
 func (hs *hosts) write() error {
 	put := hs.f.putHost
@@ -96,6 +107,15 @@ func (hs *hosts) write() error {
 		h.dirty = false
 	}
 	hs.dirty = hs.dirty[:0]
+	add := hs.f.addRefused // to rows that are there now
+	for id, n := range hs.refused {
+		add.Int(1, n)
+		add.Int(2, id)
+		if err := add.Run(); err != nil {
+			return err
+		}
+	}
+	clear(hs.refused)
 	return nil
 }
 

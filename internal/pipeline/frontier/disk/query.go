@@ -26,11 +26,12 @@ func (f *file) queries() []query {
 			FROM queue q LEFT JOIN urls u ON u.id = q.url
 			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
 		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
-		{&f.hostByName, `SELECT id, name, known, coalesce(dormant, 0) FROM hosts WHERE name = ?`},
+		{&f.hostByName, `SELECT id, name, known, coalesce(dormant, 0), refused FROM hosts WHERE name = ?`},
 		{&f.countQueue, `SELECT count(*) FROM queue WHERE host = ?`},
 		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant) VALUES (?, ?, ?, nullif(?, 0))
 			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant`},
-		{&f.dormant, `SELECT id, name, known, dormant FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
+		{&f.addRefused, `UPDATE hosts SET refused = refused + ? WHERE id = ?`},
+		{&f.dormant, `SELECT id, name, known, dormant, refused FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
 		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},

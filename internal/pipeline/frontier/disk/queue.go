@@ -19,13 +19,14 @@ const (
 	opSeal  // ends a batch
 	opLoad  // from here on: questions, which belong to no batch
 	opRouse // likewise
+	opRest  // none, but of no batch either
 )
 
 // op is one call, until it is written: a value and not a closure, since there is one for
 // each link that is found.
 type op struct {
 	kind kind
-	flag bool // opPut: dormant
+	flag bool // opPut: dormant; opDone: refused
 	n    int  // opLoad, opRouse: how many; opDone: the status
 	id   int64
 	at   int64  // milliseconds: opPut: queued; opDone: visited

@@ -111,3 +111,16 @@ func TestRatesDamage(t *testing.T) {
 	require.Equal(t, 2, damage.First)
 	require.ErrorContains(t, damage.Err, "rate = -1")
 }
+
+// A batch that never ended is in no figure, though rates are stored after it was given up.
+func TestRatesBehindABatchThatNeverEnds(t *testing.T) {
+	s := openState(t, t.TempDir(), ratesConfig())
+	put(s, testItem(t, 1, "http://a.test/"), false)
+	require.Len(t, loadAll(t, s, "a.test"), 1) // so it was written, and is not committed
+	save := &order{rates: []ratelimit.HostMemory{learned("a.test", 0, 1)}, done: make(chan error, 1)}
+	require.NoError(t, s.in.order(save))
+	require.NoError(t, s.Close())
+	require.NoError(t, <-save.done)
+	require.Equal(t, Counts{}, s.Counts())
+	require.Zero(t, s.committed.Load())
+}

@@ -47,6 +47,29 @@ func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 	}
 }
 
+// URLs are all that were ever put and are committed, in the order of their IDs, as
+// [canonical.URL.String] has them. They are read as the caller goes on, so it should do so
+// briskly: the log of the database grows meanwhile. A million took half a second. It is
+// safe to call from any goroutine. An error is the last.
+func (s *Store) URLs() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		db, err := s.reader()
+		if err != nil {
+			yield("", err)
+			return
+		}
+		err = each(db, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) error {
+			if !yield(q.ColumnText(0), nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err = errors.Join(err, db.Close()); err != nil && !errors.Is(err, errStop) {
+			yield("", err)
+		}
+	}
+}
+
 // CountVisits is how many URLs are done and committed, but for those with one of these
 // classes. It looks at all visits. It is safe to call from any goroutine.
 func (s *Store) CountVisits(except ...string) (n int64, err error) {

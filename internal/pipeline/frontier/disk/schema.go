@@ -14,7 +14,7 @@ type step func(*sqlitedb.DB) error
 
 // steps are all there are: the i-th leads from version i to version i+1, and a new file
 // has version 0. Who changes the schema adds one, and changes none.
-func steps() []step { return []step{script(version1)} }
+func steps() []step { return []step{script(version1), script(version2)} }
 
 // script is a step that needs nothing but SQL.
 func script(sql string) step {
@@ -104,6 +104,14 @@ CREATE VIEW broken AS SELECT
 FROM visits v JOIN urls u ON u.id = v.url
 LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.status >= 400 OR v.status = 0;
+`
+
+// What robots.txt refused does not count for the budget of a host.
+const version2 = `
+ALTER TABLE hosts ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
+UPDATE hosts SET refused = r.n
+FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url WHERE v.class IN ('robots', 'host_pages') GROUP BY u.host) AS r
+WHERE r.host = hosts.id;
 `
 
 // migrate brings the file to the newest version, or says why it cannot. It stays at the

@@ -133,7 +133,7 @@ func (s *Store) Spent(it *frontier.Item) {
 // not queued it changes nothing.
 func (s *Store) Done(id int64, v frontier.Visit) {
 	if id != 0 {
-		s.tell(op{kind: opDone, id: id, at: millis(v.At), n: v.Status, host: v.Class, size: v.Bytes})
+		s.tell(op{kind: opDone, id: id, at: millis(v.At), n: v.Status, host: v.Class, size: v.Bytes, flag: v.Refused})
 	}
 }
 
@@ -152,6 +152,10 @@ func (s *Store) Load(host string, behind frontier.Place, n int) {
 
 // Rouse asks for dormant hosts, which come by Answers.
 func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: n}) }
+
+// Rest has a host be dormant again, behind all others. Like Rouse it is of no batch: when a
+// state is opened all hosts with work are dormant.
+func (s *Store) Rest(host string) { s.tell(op{kind: opRest, host: host}) }
 
 // Answers is where answers come, in the order of their questions. There is room for 512
 // that are not taken, and then the writer waits.

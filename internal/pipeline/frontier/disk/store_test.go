@@ -338,6 +338,14 @@ func TestSeedsAndVisits(t *testing.T) {
 	for range s.Seeds() {
 		break
 	}
+	got = nil
+	for u, err := range s.URLs() {
+		require.NoError(t, err)
+		if got = append(got, u); u == "http://a.test/4" {
+			break
+		}
+	}
+	require.Equal(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4"}, got, "done or queued")
 	for want, except := range map[int64][]string{4: nil, 2: {"robots"}, 1: {"robots", "timeout"}} {
 		n, err := s.CountVisits(except...)
 		require.NoError(t, err)
@@ -354,6 +362,9 @@ func TestSeedsAndVisits(t *testing.T) {
 	_, err := s.CountVisits()
 	require.ErrorContains(t, err, "no SQLite database")
 	for _, err := range s.Seeds() {
+		require.ErrorContains(t, err, "no SQLite database")
+	}
+	for _, err := range s.URLs() {
 		require.ErrorContains(t, err, "no SQLite database")
 	}
 }

@@ -275,6 +275,7 @@ func (w *writer) end() error {
 	if w.within { // it is ahead, or has failed
 		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
 		w.within, w.ahead, w.hosts = false, false, newHosts(w.f)
+		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
 	}
 	var err error
 	if failed == nil {

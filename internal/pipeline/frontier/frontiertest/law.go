@@ -45,7 +45,7 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 		}
 		l.begin()
 		for range rapid.IntRange(0, 400).Draw(t, "steps") {
-			l.step(rapid.IntRange(0, 6).Draw(t, "what"))
+			l.step(rapid.IntRange(0, 8).Draw(t, "what"))
 		}
 		l.drain()
 		for u, a := range l.added {
@@ -108,7 +108,9 @@ func (l *law) step(what int) {
 		class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(l.T, "class")
 		l.f.Outcome(lease, class, class == outcome.OK)
 		l.f.Done(l.now, lease)
-		l.added[lease.URL.String()].done++
+		if lease.Kind == frontier.Page {
+			l.added[lease.URL.String()].done++
+		}
 	case what == 3 && len(l.out) > 0:
 		l.fail()
 	case what == 4:
@@ -117,14 +119,33 @@ func (l *law) step(what int) {
 		l.answer()
 	case what == 6 && l.store != nil && rapid.IntRange(0, 9).Draw(l.T, "restart") == 0:
 		l.begin()
+	case what == 7:
+		l.pacer.closed[l.host()] = l.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(l.T, "closed")) * time.Second)
+	case what == 8:
+		added := l.f.AddRobots(l.now, frontier.Item{URL: l.parse("http://%s/robots.txt", l.host()), Origin: "http://other.test"})
+		require.True(l, added)
 	}
 }
 
-func (l *law) add() {
-	u, err := canonical.Parse(fmt.Sprintf("http://h%d.test/%d", rapid.IntRange(0, 3).Draw(l.T, "host"), rapid.IntRange(0, 29).Draw(l.T, "page")))
+func (l *law) host() string { return fmt.Sprintf("h%d.test", rapid.IntRange(0, 5).Draw(l.T, "host")) }
+
+func (l *law) parse(format string, args ...any) canonical.URL {
+	u, err := canonical.Parse(fmt.Sprintf(format, args...))
 	require.NoError(l, err)
-	l.pacer.interval[u.Host()] = time.Duration(rapid.IntRange(0, 3).Draw(l.T, "interval")) * time.Second
-	it := frontier.Item{URL: u, Rank: int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))}
+	return u
+}
+
+// add adds what a page might link to: URLs of one host and one rank.
+func (l *law) add() {
+	host, rank := l.host(), int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))
+	l.pacer.interval[host] = time.Duration(rapid.IntRange(0, 3).Draw(l.T, "interval")) * time.Second
+	for range rapid.IntRange(1, 6).Draw(l.T, "links") {
+		l.link(frontier.Item{URL: l.parse("http://%s/%d", host, rapid.IntRange(0, 99).Draw(l.T, "page")), Rank: rank})
+	}
+}
+
+func (l *law) link(it frontier.Item) {
+	u := it.URL
 	known := l.added[u.String()] != nil
 	if got := l.f.Add(l.now, it, l.f.Fingerprint(&it)); (got == frontier.Seen) != known {
 		l.Fatalf("Add(%s) = %v, known %v", u, got, known)
@@ -140,7 +161,12 @@ func (l *law) leased(lease *frontier.Lease) {
 	l.pacer.take(lease, l.now)
 	l.out = append(l.out, lease)
 	a := l.added[lease.URL.String()]
+	if lease.Kind == frontier.Robots {
+		require.Nil(l, a)
+		return
+	}
 	require.Equal(l, a.place, lease.Place(), "%s", lease.URL)
+	require.Zero(l, a.done, "%s is leased once more", lease.URL)
 	if a.asked {
 		return
 	}
@@ -157,6 +183,8 @@ func (l *law) fail() {
 	later := l.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(l.T, "backoff")) * time.Second)
 	l.f.Freed(l.now, lease, time.Duration(rapid.IntRange(0, 3000).Draw(l.T, "took"))*time.Millisecond)
 	switch fate := rapid.IntRange(0, 3).Draw(l.T, "fate"); {
+	case lease.Kind == frontier.Robots:
+		l.f.Return(l.now, lease, false)
 	case fate == 0:
 		l.f.Retry(l.now, lease, later)
 	case lease.Suspect && l.f.Blame(lease) == frontier.BlameOpen && len(l.out) > 0:
@@ -208,17 +236,24 @@ func (l *law) drain() {
 // begin is when the steps begin.
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// pacer lets a host be asked every interval, counted in permits taken.
+// pacer lets a host be asked every interval, counted in permits taken, but for those that
+// are closed.
 type pacer struct {
-	interval map[string]time.Duration
-	free     map[string]time.Time
+	interval     map[string]time.Duration
+	free, closed map[string]time.Time
 }
 
-func newPacer() *pacer { return &pacer{map[string]time.Duration{}, map[string]time.Time{}} }
+func newPacer() *pacer {
+	return &pacer{map[string]time.Duration{}, map[string]time.Time{}, map[string]time.Time{}}
+}
 
 // ReadyAt implements [frontier.Pacer].
 func (p *pacer) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
-	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), ratelimit.LimitLearned
+	at := p.free[host].Add(time.Duration(ahead) * p.interval[host])
+	if closed := p.closed[host]; closed.After(at) {
+		return closed, ratelimit.LimitRetryAfter
+	}
+	return at, ratelimit.LimitLearned
 }
 
 // take is the permit that the holder of a lease gets.

@@ -20,8 +20,9 @@ type Naive struct {
 // NaiveURL is what a [Naive] has of a URL.
 type NaiveURL struct {
 	frontier.Item
-	Host string
-	Done bool
+	Host    string
+	Done    bool
+	Refused bool
 }
 
 var _ Backend = (*Naive)(nil)
@@ -47,12 +48,12 @@ func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 func (s *Naive) Spent(it *frontier.Item) { s.URLs[it.ID].Item = *it }
 
 // Done implements [frontier.Store]. It panics if that was said before.
-func (s *Naive) Done(id int64, _ frontier.Visit) {
+func (s *Naive) Done(id int64, v frontier.Visit) {
 	u := s.URLs[id]
 	if u.Done {
 		panic("frontiertest: a URL is done twice: " + u.URL.String())
 	}
-	u.Done = true
+	u.Done, u.Refused = true, v.Refused
 }
 
 // Load implements [frontier.Store].
@@ -79,11 +80,13 @@ func (s *Naive) Rouse(n int) {
 	for _, host := range s.dormant[:n] {
 		left := frontier.HostLeft{Name: host}
 		for _, u := range s.URLs {
-			if u.Host == host {
+			switch {
+			case u.Host != host || u.Refused:
+			case u.Done:
 				left.Known++
-				if !u.Done {
-					left.Queued++
-				}
+			default:
+				left.Known++
+				left.Queued++
 			}
 		}
 		if left.Queued > 0 {
@@ -93,6 +96,13 @@ func (s *Naive) Rouse(n int) {
 	s.dormant = slices.Delete(s.dormant, 0, n)
 	a.More = len(s.dormant) > 0
 	s.answers = append(s.answers, a)
+}
+
+// Rest implements [frontier.Store].
+func (s *Naive) Rest(host string) {
+	if !slices.Contains(s.dormant, host) {
+		s.dormant = append(s.dormant, host)
+	}
 }
 
 // Answer implements [Backend].

@@ -52,7 +52,7 @@
 // On disk a fingerprint takes 8·4096/4088 bytes in its block, 1/64 in the list of blocks and
 // 1.5 in the filter: 9.53. In memory it takes 1.5 + 1/64 bytes, for n known URLs in all
 //
-//	RAM  = 1.52·n + 16·MemtableFPs·(1+Waiting) + 1 MB
+//	RAM  = 1.52·n + 16·MemtableFPs·(1+Waiting) + 9 MB
 //	disk = 9.53·n
 //
 // at most, when nothing is being written. With the defaults the second term is 8 MB in a

@@ -25,9 +25,12 @@ const (
 	defaultWaiting  = 4       // two million URLs, far more than any database is behind
 	// maxMemtable keeps slots and sorted copy below 3 GB.
 	maxMemtable = 1 << 27
-	// recentSlots is 256 KB: the links that a site repeats on every page, of some
-	// hundred sites at a time.
-	recentSlots = 1 << 15
+	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred
+	// sites at a time.
+	minRecent = 1 << 15
+	// maxRecent is 8 MB. A slot saves a read and a checksum of 4 KiB each time that its
+	// fingerprint comes again, which no other 8 bytes here do.
+	maxRecent = 1 << 20
 )
 
 // Config says whose index it is, and how much memory it may take.
@@ -69,9 +72,9 @@ type Index struct {
 
 	// The owner's goroutine alone uses these.
 	active *memtable
-	seen   view                // as of the last refresh
-	failed error               // likewise
-	recent [recentSlots]uint64 // found in a run not long ago, by its lower bits
+	seen   view     // as of the last refresh
+	failed error    // likewise
+	recent []uint64 // found in a run not long ago, by its lower bits; a power of two
 	block  [blockSize]byte
 
 	news   atomic.Bool  // the owner's copies are out of date
@@ -155,7 +158,6 @@ func (x *Index) begin(runs []*run) {
 	x.flushing, x.merging = attempt{}, attempt{}
 	x.committed = x.markLocked() // nothing uncommitted was ever written
 	x.mu.Unlock()
-	clear(x.recent[:])
 	x.active = newMemtable(0, x.Mark())
 	x.memory.Store(x.active.bytes())
 	var n int64
@@ -163,6 +165,7 @@ func (x *Index) begin(runs []*run) {
 		n += r.count
 	}
 	x.count.Store(n)
+	x.recent = make([]uint64, recentFor(n))
 	x.refresh()
 	ctx, cancel := context.WithCancel(context.Background())
 	x.stop = cancel
@@ -211,7 +214,7 @@ func (x *Index) inRuns(fp uint64) (bool, error) {
 			return false, err
 		}
 		if found {
-			x.recent[fp%recentSlots] = fp
+			*x.recentAt(fp) = fp
 			return true, nil
 		}
 	}
@@ -220,7 +223,19 @@ func (x *Index) inRuns(fp uint64) (bool, error) {
 
 // isRecent reports whether fp was found in a run lately. Nothing ever leaves the set, so
 // that is as good as finding it again. Zero marks an empty slot.
-func (x *Index) isRecent(fp uint64) bool { return fp != 0 && x.recent[fp%recentSlots] == fp }
+func (x *Index) isRecent(fp uint64) bool { return fp != 0 && *x.recentAt(fp) == fp }
+
+func (x *Index) recentAt(fp uint64) *uint64 { return &x.recent[fp&uint64(len(x.recent)-1)] }
+
+// recentFor is how many slots are worth their memory among n fingerprints: one for each, as
+// long as that is not much.
+func recentFor(n int64) int {
+	slots := minRecent
+	for int64(slots) < n && slots < maxRecent {
+		slots *= 2
+	}
+	return slots
+}
 
 // Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs
 // ascend from above Mark; one that does not is an error and is not added.
@@ -258,6 +273,9 @@ func (x *Index) seal() error {
 	}
 	x.refresh()
 	x.active = newMemtable(len(x.active.slots), x.active.last)
+	if n := recentFor(x.count.Load()); n > len(x.recent) {
+		x.recent = make([]uint64, n) // what it knew is found again
+	}
 	return nil
 }
 

@@ -106,7 +106,7 @@ func TestIDsMayHaveGapsAndFingerprintsAnyValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := folder{path: t.TempDir()}
 		x := opened(t, d, Config{MemtableFPs: 2, Waiting: 3})
-		odd := []uint64{0, math.MaxUint64, 1, math.MaxUint64 - 1, 1 << 63, 2, recentSlots, 2 * recentSlots}
+		odd := []uint64{0, math.MaxUint64, 1, math.MaxUint64 - 1, 1 << 63, 2, minRecent, 2 * minRecent}
 		for i, fp := range odd {
 			require.NoError(t, x.Add(fp, int64(i+1)*1_000_000_000_000))
 		}
@@ -225,4 +225,28 @@ func TestBytesAreThoseOfThePackageComment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, info.Size(), disk)
 	})
+}
+
+// What was found lately has more room in a larger index, and none of it is wrong or lost.
+func TestRecentGrows(t *testing.T) {
+	for n, want := range map[int64]int{0: minRecent, minRecent: minRecent, minRecent + 1: 2 * minRecent, 500_000: 1 << 19, maxRecent: maxRecent, 1 << 40: maxRecent} {
+		require.Equal(t, want, recentFor(n), "of %d fingerprints", n)
+	}
+	const n = 3 * minRecent
+	d := folder{path: t.TempDir()}
+	x := opened(t, d, Config{MemtableFPs: minRecent / 2, Waiting: 10})
+	for id := int64(1); id <= n; id++ {
+		require.NoError(t, x.Add(fingerprint(id), id))
+		x.Committed(id)
+		if id%1000 == 0 { // one that is in a run by now, and is kept
+			found, err := x.Has(fingerprint(id / 4))
+			require.NoError(t, err)
+			require.True(t, found)
+		}
+	}
+	require.Len(t, x.recent, 4*minRecent)
+	requireRows(t, x, n)
+	require.NoError(t, x.Close())
+	x = opened(t, d, Config{MemtableFPs: minRecent / 2})
+	require.Len(t, x.recent, 4*minRecent, "opened")
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/treadlight/crawl"
+)
+
+// openConsole opens the socket of --listen, so that one that is taken costs nothing.
+func (j *job) openConsole() (err error) {
+	if j.cfg.Listen.Addr == "" {
+		return nil
+	}
+	j.console, err = crawl.Listen(crawl.ListenConfig{
+		Addr: j.cfg.Listen.Addr, Token: j.cfg.Listen.Token, Version: version(), Log: j.log,
+		OnStop: func() { j.in.stop() },
+	})
+	if err != nil {
+		return ioError(fmt.Errorf("open --listen: %w", cause(err)))
+	}
+	return nil
+}
+
+// serve answers on the socket until ctx ends. A socket that fails costs the sight of the
+// crawl and not the crawl.
+func (j *job) serve(ctx context.Context, c *crawl.Crawler) {
+	if j.console == nil {
+		return
+	}
+	if err := j.console.Serve(ctx, c); err != nil {
+		j.log.Error("the crawl goes on, and can no longer be seen and steered", slog.Any("error", err))
+	}
+}
+
+// onEvent is who wants to know of events; nil if nobody does, see [eventsWriter.hook].
+func (j *job) onEvent() func(crawl.Event) {
+	file := j.events.hook()
+	switch {
+	case j.console == nil:
+		return file
+	case file == nil:
+		return j.console.Event
+	}
+	return func(e crawl.Event) {
+		file(e)
+		j.console.Event(e)
+	}
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Budget is an item of [Scope].Budgets in its parts.
+type Budget struct {
+	// Match is the pattern of the URLs that it is for.
+	Match *regexp.Regexp
+	// MaxPages is how many of them are taken, from 1 to 1,000,000,000.
+	MaxPages int
+	// PerCrawl has all hosts share them. False: so many of each host.
+	PerCrawl bool
+}
+
+// What stands behind the number of a budget, after a slash.
+const (
+	perHost  = "host"
+	perCrawl = "crawl"
+)
+
+// budgetMax is that of max_pages_per_host.
+const budgetMax = 1_000_000_000
+
+// ParseBudget reads "N REGEXP" or "N/host REGEXP", which is N URLs of each host, or
+// "N/crawl REGEXP", which is N of all hosts together. The error says what to write.
+func ParseBudget(s string) (Budget, error) {
+	amount, pattern, _ := strings.Cut(s, " ")
+	number, per, given := strings.Cut(amount, "/")
+	n, err := strconv.Atoi(ungroup(number))
+	switch {
+	case err != nil || n < 0 || given && per != perHost && per != perCrawl:
+		return Budget{}, fmt.Errorf(`%s does not begin with a number of pages; give "N REGEXP" for so many of each host, or "N/%s REGEXP" for so many of all hosts together`,
+			quote(s), perCrawl)
+	case n == 0:
+		return Budget{}, fmt.Errorf("%s leaves nothing; give a number of pages from 1 up, or leave such URLs out with scope.exclude (--exclude)", quote(s))
+	case n > budgetMax:
+		return Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", quote(s), budgetMax)
+	}
+	pattern = strings.TrimSpace(pattern) // no URL has a space
+	if err := expression(pattern); err != nil {
+		return Budget{}, err
+	}
+	re, err := regexp.Compile(pattern)
+	return Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
+}
+
+// budget is the check of the row.
+func budget(s string) error {
+	_, err := ParseBudget(s)
+	return err
+}

@@ -1,0 +1,142 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Who may come in by which headers, in the order in which they are judged.
+func TestDoor(t *testing.T) {
+	loopback, public, one := "8080", "0.0.0.0:8080", "192.0.2.7:8080"
+	for _, c := range []struct {
+		at, method string
+		headers    []string
+		status     int
+	}{
+		{loopback, "GET", nil, 200},
+		{loopback, "GET", []string{"Host: 127.0.0.1:8080"}, 200},
+		{loopback, "GET", []string{"Host: [::1]:8080"}, 200},
+		{loopback, "GET", []string{"Host: LOCALHOST"}, 200},
+		{loopback, "GET", []string{"Host: localhost:9000"}, 200}, // a tunnel's port
+		{loopback, "GET", []string{"Host: evil.example"}, 421},
+		{loopback, "GET", []string{"Host: localhost.evil.example:8080"}, 421},
+		{loopback, "GET", []string{"Host: 192.0.2.7:8080"}, 421},
+		{loopback, "GET", []string{"Host: "}, 421},
+		{one, "GET", []string{"Host: 192.0.2.7:8080", bearer}, 200},
+		{one, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 421},
+		{public, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 200},
+		{public, "GET", []string{"Host: evil.example", bearer}, 421},
+
+		{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
+		{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200}, // a link
+		{loopback, "GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, 200},
+		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-origin"}, 200},
+		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-site"}, 403},
+		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 403},
+		{loopback, "POST", []string{isOrder, "Origin: http://localhost:8080"}, 200},
+		{loopback, "POST", []string{isOrder, "Origin: http://localhost:3000"}, 403},
+		{loopback, "POST", []string{isOrder, "Origin: null"}, 403},
+		{loopback, "POST", []string{isOrder, "Origin: https://evil.example"}, 403},
+
+		{public, "GET", nil, 401},
+		{public, "POST", []string{isOrder}, 401},
+		{public, "POST", []string{isOrder, bearer}, 200},
+		{public, "POST", []string{isOrder, "Authorization: bearer " + token}, 200},
+		{public, "POST", []string{isOrder, "Authorization: Basic " + token}, 401},
+		{public, "POST", []string{isOrder, bearer + "x"}, 401},
+		{public, "POST", []string{isOrder, "Authorization: Bearer "}, 401},
+		{public, "POST", []string{isOrder, "Authorization: " + token}, 401},
+
+		{loopback, "POST", nil, 415},
+		{loopback, "POST", []string{"Content-Type: text/plain"}, 415},
+		{loopback, "POST", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
+		{loopback, "POST", []string{"Content-Type: application/json; charset=utf-8"}, 200},
+		{loopback, "POST", []string{"Content-Type: application/jsonp"}, 415},
+	} {
+		t.Run(fmt.Sprintf("%s %s %v", c.at, c.method, c.headers), func(t *testing.T) {
+			key := ""
+			if c.at != loopback {
+				key = token
+			}
+			g := newRig(t, c.at, key, nil)
+			path := "/api/snapshot"
+			if c.method == "POST" {
+				path = "/api/pause"
+			}
+			w := g.ask(c.method, path, "", c.headers...)
+			require.Equal(t, c.status, w.Code, w.Body)
+			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+			if c.status == 200 {
+				return
+			}
+			require.NotEmpty(t, detail(t, w))
+			require.Empty(t, g.did)
+			require.Contains(t, g.log(), `level=WARN msg="a request to the console was refused"`)
+			require.Contains(t, g.log(), fmt.Sprintf("status=%d who=127.0.0.1:1234 method=%s path=%s", c.status, c.method, path))
+			require.NotContains(t, g.log(), token)
+			if c.status == 401 {
+				require.Contains(t, w.Header().Get("WWW-Authenticate"), "Bearer")
+			}
+			reason := map[int]string{421: "host", 403: "origin", 401: "token", 415: "content_type"}[c.status]
+			require.Equal(t, "1", g.value(t, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q}", reason)))
+		})
+	}
+}
+
+// statuses is what n requests in a row are answered.
+func statuses(g *rig, n int, method, path string, headers ...string) map[int]int {
+	all := map[int]int{}
+	for range n {
+		all[g.ask(method, path, "", headers...).Code]++
+	}
+	return all
+}
+
+// Ten orders and fifty reads at once, then one and twenty in a second; each client for itself.
+func TestTooOften(t *testing.T) {
+	g := newRig(t, "0.0.0.0:8080", token, nil)
+	require.Equal(t, map[int]int{200: 10, 429: 2}, statuses(g, 12, "POST", "/api/pause", isOrder, bearer))
+	require.Equal(t, map[int]int{200: 50, 429: 5}, statuses(g, 55, "GET", "/api/snapshot", bearer))
+	require.Equal(t, map[int]int{200: 10}, statuses(g, 10, "POST", "/api/pause", isOrder, bearer, "From-Address: 203.0.113.9:5"))
+	g.clk.Advance(time.Second)
+	require.Equal(t, map[int]int{200: 1, 429: 1}, statuses(g, 2, "POST", "/api/pause", isOrder, bearer))
+	w := g.ask("POST", "/api/pause", "", isOrder, bearer)
+	require.Equal(t, "1", w.Header().Get("Retry-After"))
+	require.Equal(t, "come again when Retry-After says", detail(t, w))
+	require.Equal(t, "9", g.value(t, `treadlight_console_refused_requests_total{reason="rate"}`))
+	require.Contains(t, g.log(), "reason=rate status=429 who=127.0.0.1:1234 method=POST path=/api/pause")
+}
+
+// A wrong token costs five times an order, and who guesses at the owner's own address, or a
+// page in his browser, leaves him what he has.
+func TestWrongTokensCostMore(t *testing.T) {
+	g := newRig(t, "0.0.0.0:8080", token, nil)
+	wrong := "Authorization: Bearer guessed"
+	require.Equal(t, map[int]int{401: 2, 429: 8}, statuses(g, 10, "POST", "/api/stop", isOrder, wrong))
+	require.Equal(t, map[int]int{401: 2, 429: 8}, statuses(g, 10, "GET", "/api/snapshot", wrong))
+	g.clk.Advance(5 * time.Second)
+	require.Equal(t, map[int]int{401: 1, 429: 1}, statuses(g, 2, "POST", "/api/stop", isOrder, wrong))
+	require.Equal(t, map[int]int{403: 10, 429: 5}, statuses(g, 15, "POST", "/api/stop", isOrder, bearer, "Origin: https://evil.example", "From-Address: 203.0.113.9:5"))
+	require.Equal(t, map[int]int{200: 10}, statuses(g, 10, "POST", "/api/pause", isOrder, bearer))
+	require.NotContains(t, g.did, "stop")
+}
+
+// Of a flood the log has a part, and the number of what it has not.
+func TestFloodOfRefusals(t *testing.T) {
+	g := newRig(t, "8080", "", nil)
+	long := "/" + strings.Repeat("x", 1000)
+	for range 100 {
+		g.ask(http.MethodPost, long, "", "Host: evil.example")
+	}
+	require.Equal(t, 20, strings.Count(g.log(), "was refused"))
+	g.clk.Advance(time.Second)
+	g.ask(http.MethodPost, long, "", "Host: evil.example")
+	require.Contains(t, g.log(), "left_out=80")
+	require.Less(t, len(g.log()), 21*400)
+	require.Equal(t, "90", g.value(t, `treadlight_console_refused_requests_total{reason="rate"}`))
+}

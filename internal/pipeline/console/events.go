@@ -1,0 +1,209 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+const (
+	// maxStreams is how many may listen at a time: each is a connection, a goroutine and a
+	// queue for as long as it likes.
+	maxStreams = 32
+	// streamQueue is how many events wait for one who listens. They come a few to each
+	// refusal, so that it is what hundreds of hosts have to say while a browser paints.
+	streamQueue = 256
+	// heartbeat is the longest silence on a stream: proxies cut those of a minute, and a
+	// client that has gone without a word is noticed by it.
+	heartbeat = 15 * time.Second
+	// patience is how long one write may take. Whoever reads nothing for so long comes
+	// again when he can, and is told then what he missed.
+	patience = 10 * time.Second
+)
+
+// numbered is an event with its number, from 1 on.
+type numbered struct {
+	n     uint64
+	event ratelimit.Event
+}
+
+// streams carries events to those who listen. Sending never waits: what finds a queue full
+// is left out there, and the gap in the numbers tells the reader how many that were.
+type streams struct {
+	ended chan struct{} // closed by end
+
+	mu     sync.Mutex // guards what follows
+	n      uint64     // of the last event
+	queues map[chan numbered]struct{}
+	closed bool
+}
+
+func newStreams() *streams {
+	return &streams{ended: make(chan struct{}), queues: make(map[chan numbered]struct{})}
+}
+
+// send numbers an event and puts it into every queue with room.
+func (s *streams) send(e ratelimit.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	for q := range s.queues {
+		select {
+		case q <- numbered{s.n, e}:
+		default:
+		}
+	}
+}
+
+// join is a queue of what comes from now on, and the number of the last event before it.
+// It is not ok when as many listen as may, or nothing will come.
+func (s *streams) join() (q chan numbered, last uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.queues) >= maxStreams {
+		return nil, 0, false
+	}
+	q = make(chan numbered, streamQueue)
+	s.queues[q] = struct{}{}
+	return q, s.n, true
+}
+
+func (s *streams) leave(q chan numbered) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.queues, q)
+}
+
+// missed is the number of the last event, if the queue is empty: all up to it that the
+// reader has not seen were left out.
+func (s *streams) missed(q chan numbered) (last uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n, len(q) == 0
+}
+
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queues)
+}
+
+// end has all streams end.
+func (s *streams) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.ended)
+	}
+}
+
+// events is the stream of what happens at the limiter, as server-sent events: "limiter"
+// with an event and its number as id, and "lost" with how many are missing before the next.
+// A reader that comes again is told how many it has missed since.
+func (c *Console) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return // it would listen for ever and hear nothing
+	}
+	q, last, ok := c.streams.join()
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		c.door.turnAway(w, r, verdict{reasonFull, http.StatusServiceUnavailable, "as many listen as may; close a page that does"})
+		return
+	}
+	defer c.streams.leave(q)
+	// A number that is not yet reached is that of another process.
+	if seen, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
+		last = min(last, seen)
+	}
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it until there is enough
+	s := &stream{c: c, w: w, ctl: http.NewResponseController(w), last: last}
+	// The time to read a request is over in a moment, and would end the stream.
+	if s.ctl.SetReadDeadline(time.Time{}) == nil && s.catchUp(q) && s.flush() {
+		s.run(r, q)
+	}
+}
+
+// stream is one who listens.
+type stream struct {
+	c    *Console
+	w    io.Writer
+	ctl  *http.ResponseController
+	last uint64 // the number of the last event that was sent, or told to be lost
+}
+
+// run sends what comes until the reader or the crawl has gone.
+func (s *stream) run(r *http.Request, q chan numbered) {
+	timer := s.c.cfg.Clock.NewTimer(heartbeat)
+	defer timer.Stop()
+	for ok := true; ok; {
+		select {
+		case e := <-q:
+			ok = s.write(e) && (len(q) > 0 || s.flush())
+		case <-timer.C():
+			ok = s.beat(q)
+		case <-r.Context().Done():
+			return
+		case <-s.c.streams.ended:
+			for ok && len(q) > 0 {
+				ok = s.write(<-q)
+			}
+			if ok && s.catchUp(q) && s.say("event: end\ndata: {}\n\n") {
+				_ = s.flush() // the stream ends anyway
+			}
+			return
+		}
+		timer.Reset(heartbeat)
+	}
+}
+
+// beat breaks a silence.
+func (s *stream) beat(q chan numbered) bool { return s.catchUp(q) && s.say(": alive\n\n") && s.flush() }
+
+// write sends one event, behind the number of those that are missing before it.
+func (s *stream) write(e numbered) bool {
+	if !s.lost(e.n - 1) {
+		return false
+	}
+	s.last = e.n
+	data, err := json.Marshal(e.event)
+	if err != nil { // an event is made of texts and numbers
+		return s.lost(e.n)
+	}
+	return s.say("id: %d\nevent: limiter\ndata: %s\n\n", e.n, data)
+}
+
+// catchUp tells what was left out behind the last event that was sent.
+func (s *stream) catchUp(q chan numbered) bool {
+	upTo, empty := s.c.streams.missed(q)
+	return !empty || s.lost(upTo)
+}
+
+// lost tells that the events up to a number were left out, unless there are none.
+func (s *stream) lost(upTo uint64) bool {
+	if upTo <= s.last {
+		return true
+	}
+	n := upTo - s.last
+	s.last = upTo
+	s.c.metrics.lost.Add(float64(n))
+	return s.say("id: %d\nevent: lost\ndata: {\"lost\":%d}\n\n", upTo, n)
+}
+
+// say writes, for as long as patience lasts.
+func (s *stream) say(format string, args ...any) bool {
+	if err := s.ctl.SetWriteDeadline(s.c.cfg.Clock.Now().Add(patience)); err != nil {
+		return false // a connection without deadlines could keep us for ever
+	}
+	_, err := fmt.Fprintf(s.w, format, args...)
+	return err == nil
+}
+
+func (s *stream) flush() bool { return s.ctl.Flush() == nil }

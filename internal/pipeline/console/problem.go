@@ -1,0 +1,64 @@
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// problem is a problem document (RFC 9457).
+type problem struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// refuse answers with a problem that says what is wrong and what to do.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	writeJSON(w, status, problem{Title: http.StatusText(status), Status: status, Detail: detail})
+}
+
+// answer writes a JSON document.
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	writeJSON(w, status, value)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil { // a number that JSON does not have, in what the crawl says of itself
+		status, body = http.StatusInternalServerError, []byte(`{"title":"the answer is no JSON","status":500}`)
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that has gone needs no answer
+}
+
+func notFound(w http.ResponseWriter, _ *http.Request) {
+	refuse(w, http.StatusNotFound, "there is no such thing; see /api/snapshot, /api/hosts/HOST, /api/events, /metrics, /healthz and /readyz")
+}
+
+// plainProblems has what the mux refuses by itself be problems too.
+func plainProblems(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r) // which sets the values of the pattern
+			return
+		}
+		probe := &probe{header: make(http.Header)}
+		h.ServeHTTP(probe, r)
+		if allow := probe.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+			refuse(w, http.StatusMethodNotAllowed, "use "+allow)
+			return
+		}
+		notFound(w, r)
+	})
+}
+
+// probe is a ResponseWriter that keeps only the header.
+type probe struct{ header http.Header }
+
+func (p *probe) Header() http.Header         { return p.header }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *probe) WriteHeader(int)             {}
