@@ -238,11 +238,6 @@ func (s *killSite) finish(t *testing.T, k kept) {
 	})
 	require.Zero(t, code, "%s", out)
 	s.requireRecords(t, k)
-	// There is nothing left to do, and that is no harm.
-	code, out = ran(t, exec.CommandContext(t.Context(), "crawl", "resume", k.dir))
-	require.Zero(t, code, "%s", out)
-	require.Contains(t, out, "the crawl is done")
-	s.requireRecords(t, k)
 }
 
 // ran is the exit code of a command, -1 if a signal ended it, and what it printed.
@@ -280,7 +275,7 @@ func TestKill(t *testing.T) {
 					t.Parallel()
 					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(sig)))
 					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
-					for range 1 + rnd.IntN(5) {
+					for range 1 + rnd.IntN(4) {
 						code, out := site.goOn(t, k, func(args []string) (int, string) {
 							when, after := site.after(1+rnd.IntN(150)), deadline
 							if rnd.IntN(2) == 0 {
