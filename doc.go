@@ -43,6 +43,12 @@
 // cut back to its [State.Position] has no record twice. Without a state a crawl is in memory
 // and ends with the process.
 //
+// # Seen and steered
+//
+// [Listen] opens an HTTP endpoint that tells how a crawl goes, to people, to Prometheus and
+// as a stream of events, and takes orders: pause, resume, stop, more seeds. [Crawler] has the
+// same as methods.
+//
 // # Beside crawls
 //
 // [Client] is an http.Client with the same politeness, for programs that ask for URLs of
@@ -55,14 +61,16 @@
 //	crawl (this one)     the public face; wires the rooms together
 //	cmd/crawl            flags, terminal, exit codes
 //	internal/config      defaults < file < environment < flags, as one tree
-//	internal/pipeline    the four stages; canonical, scope, frontier, extract, sink
+//	internal/pipeline    the four stages; canonical, scope, frontier (and what it is kept in:
+//	                     disk, seen), extract, sink; console is the endpoint
 //	internal/fetch       HTTP client; robots.txt; resilience (policies for calls of any kind) and
-//	                     transport (the chain of them around requests); test servers, made up
+//	                     transport (the chain of them around requests); http1; test servers, made up
 //	                     (testsite) and real (realserver)
 //	internal/ratelimit   the adaptive engine; control has the strategies, simulate proves
 //	                     them in virtual time, memory keeps what they learned in a file;
 //	                     classic has the six well-known limiters, admission the server's side;
-//	                     estimate, backoff, breaker, header, outcome
+//	                     estimate, backoff, breaker, header, outcome; atomicfile and sqlitedb
+//	                     are how files are written
 //	internal/clock       the one place where time is met
 //
 // A room imports only rooms below it in this list. Start reading at package pipeline, and
