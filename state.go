@@ -84,7 +84,7 @@ const classRefused = "robots"
 // [fs.ErrExist] if there is one already; another process that has it is named.
 func NewState(cfg StateConfig) (*State, error) {
 	if cfg.Overwrite {
-		if err := removeState(cfg.Dir); err != nil {
+		if err := disk.Remove(cfg.Dir); err != nil {
 			return nil, stateError(cfg.Dir, err)
 		}
 	}
@@ -222,7 +222,7 @@ func (s *State) Close() error {
 	s.closed = true
 	err := s.store.Close()
 	if !s.begun && err == nil {
-		err = removeState(s.dir)
+		err = disk.Remove(s.dir)
 	}
 	return stateError(s.dir, err)
 }

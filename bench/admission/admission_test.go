@@ -69,7 +69,7 @@ func server(t *testing.T) *redisServer {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("redis-server is not installed: run make servers")
 		}
-		t.Skip("redis-server is not installed")
+		t.Skip("NOT RUN: redis-server is not installed: run make servers")
 	}
 	s, err := startRedis(context.Background())
 	require.NoError(t, err)

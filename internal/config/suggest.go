@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/fetch/spelling"
 )
 
 // suggest names the setting that a key in a section was meant to be, or "". A key
@@ -34,30 +36,13 @@ func nearest(s string, names []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance of a and b, or at least limit when their
+// distance is [spelling.Distance], or at least limit when their
 // lengths alone differ by that much.
 func distance(a, b string, limit int) int {
 	if d := len(a) - len(b); d >= limit || -d >= limit {
 		return limit
 	}
-	// One row of the usual table is enough: each cell needs its left, upper and upper
-	// left neighbours only.
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return spelling.Distance(a, b)
 }
 
 // join puts a key below a section, which is "" at the top.

@@ -39,7 +39,7 @@ func TestTriesAreDurable(t *testing.T) {
 		require.ErrorIs(t, w.run(ctx, t, w.build(t), "http://h.test/"), context.DeadlineExceeded)
 		synctest.Wait()
 		next, _ := state.reopen()
-		require.EqualValues(t, 1, next.urls[1].Attempt)
+		require.EqualValues(t, 1, next.URLs[1].Attempt)
 	})
 }
 

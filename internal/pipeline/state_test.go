@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,19 +18,18 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/frontiertest"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // journal is a [State] in memory: what it is told becomes durable some time later, batch by
 // batch, and a crash loses the rest. Its answers are late too.
 type journal struct {
-	seen map[uint64]bool
-	urls map[int64]*kept
-	ops  []func(map[int64]*kept) // all that was told
-	left frontier.Left
-	slow time.Duration // what it takes at most; zero means 50 ms
+	*frontiertest.Naive                             // with all that was told
+	ops                 []func(*frontiertest.Naive) // that
+	left                frontier.Left
+	slow                time.Duration // what it takes at most; zero means 50 ms
 
-	dormant []string
 	answers chan frontier.Answer
 	pending []frontier.Answer
 
@@ -47,94 +44,45 @@ type journal struct {
 	err     error
 }
 
-type kept struct {
-	frontier.Item
-	host string
-	done bool
-}
-
 func newJournal(seed uint64) *journal {
 	return &journal{
-		rnd: rand.New(rand.NewPCG(seed, 3)), seen: map[uint64]bool{}, urls: map[int64]*kept{},
+		Naive: frontiertest.NewNaive(), rnd: rand.New(rand.NewPCG(seed, 3)),
 		answers: make(chan frontier.Answer, 1000), failed: make(chan struct{}),
 	}
 }
 
-func (j *journal) tell(op func(map[int64]*kept)) {
-	op(j.urls)
+func (j *journal) tell(op func(*frontiertest.Naive)) {
+	op(j.Naive)
 	j.ops = append(j.ops, op)
 }
 
-func (j *journal) Known(fp uint64) bool { return j.seen[fp] }
-
 func (j *journal) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	item := *it
-	j.seen[fp] = true
-	j.tell(func(urls map[int64]*kept) { urls[item.ID] = &kept{Item: item, host: host} })
-	if dormant && !slices.Contains(j.dormant, host) {
-		j.dormant = append(j.dormant, host)
-	}
+	j.tell(func(s *frontiertest.Naive) { s.Put(host, &item, fp, dormant) })
 }
 
 func (j *journal) Spent(it *frontier.Item) {
 	item := *it
-	j.tell(func(urls map[int64]*kept) { urls[item.ID].Item = item })
+	j.tell(func(s *frontiertest.Naive) { s.Spent(&item) })
 }
 
-func (j *journal) Done(id int64, _ frontier.Visit) {
-	j.tell(func(urls map[int64]*kept) {
-		if urls[id].done {
-			panic("done twice: " + urls[id].URL.String())
-		}
-		urls[id].done = true
-	})
+func (j *journal) Done(id int64, v frontier.Visit) {
+	j.tell(func(s *frontiertest.Naive) { s.Done(id, v) })
 }
 
 func (j *journal) Load(host string, behind frontier.Place, n int) {
-	a := frontier.Answer{Host: host, Behind: behind}
-	for _, u := range j.urls {
-		if !u.done && u.host == host && behind.Before(u.Place()) {
-			a.Items = append(a.Items, u.Item)
-		}
-	}
-	slices.SortFunc(a.Items, func(x, y frontier.Item) int {
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
-	})
-	if len(a.Items) > n {
-		a.Items, a.More = a.Items[:n], true
-	}
-	j.answer(a)
+	j.Naive.Load(host, behind, n)
+	j.answer()
 }
 
 func (j *journal) Rouse(n int) {
-	n = min(n, len(j.dormant))
-	a := frontier.Answer{More: n < len(j.dormant)}
-	for _, host := range j.dormant[:n] {
-		left := frontier.HostLeft{Name: host}
-		for _, u := range j.urls {
-			if u.host == host {
-				left.Known++
-				if !u.done {
-					left.Queued++
-				}
-			}
-		}
-		if left.Queued > 0 {
-			a.Hosts = append(a.Hosts, left)
-		}
-	}
-	j.dormant = slices.Delete(j.dormant, 0, n)
-	j.answer(a)
-}
-
-func (j *journal) Rest(host string) {
-	if !slices.Contains(j.dormant, host) {
-		j.dormant = append(j.dormant, host)
-	}
+	j.Naive.Rouse(n)
+	j.answer()
 }
 
 // answer gives answers in order, each after a while.
-func (j *journal) answer(a frontier.Answer) {
+func (j *journal) answer() {
+	a, _ := j.Answer() // there is one
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.pending = append(j.pending, a)
@@ -206,7 +154,7 @@ func (j *journal) reopen() (next *journal, records int64) {
 	next.slow = j.slow
 	next.ops = j.ops[:j.durable:j.durable]
 	for _, op := range next.ops {
-		op(next.urls)
+		op(next.Naive)
 	}
 	next.sealed, next.durable = j.durable, j.durable
 	for i, end := range j.ends {
@@ -217,17 +165,7 @@ func (j *journal) reopen() (next *journal, records int64) {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(next.urls)) {
-		u := next.urls[id]
-		next.seen[u.URL.Fingerprint(0)] = true
-		next.left.Known, next.left.LastID = next.left.Known+1, id
-		if !u.done {
-			next.left.Queued++
-			if !slices.Contains(next.dormant, u.host) {
-				next.dormant = append(next.dormant, u.host)
-			}
-		}
-	}
+	next.left = next.Reopen()
 	return next, records
 }
 
@@ -291,8 +229,8 @@ func crashWorld(t *testing.T, seed uint64) {
 		if err == nil {
 			requireEnd(t, p, EndDone)
 			require.Len(t, out.byURL(t), nh*(perHost+1))
-			for _, u := range state.urls {
-				require.True(t, u.done, u.URL)
+			for _, u := range state.URLs {
+				require.True(t, u.Done, u.URL)
 			}
 			return
 		}

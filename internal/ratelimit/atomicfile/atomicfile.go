@@ -42,13 +42,14 @@ func Replace(path string, content func(io.Writer) error) (err error) {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	syncDir(filepath.Dir(path))
+	SyncDir(filepath.Dir(path))
 	return nil
 }
 
-// syncDir makes the rename outlast a power failure. Some file systems cannot, and then the
-// old file comes back, which is a whole one too.
-func syncDir(dir string) {
+// SyncDir makes the names in a directory outlast a power failure: a file that was made or
+// renamed there, or is gone. Some file systems cannot, and a directory may be one to write in
+// but not to read; what stands then is what stood before, so that it is no error.
+func SyncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_, _ = d.Sync(), d.Close()
 	}

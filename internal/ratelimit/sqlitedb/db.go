@@ -14,6 +14,8 @@ import (
 	"modernc.org/libc"
 	_ "modernc.org/sqlite" // adapts SQLite to the page size of some machines
 	codes "modernc.org/sqlite/lib"
+
+	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
 )
 
 const defaultBusyTimeout = 5 * time.Second
@@ -63,7 +65,7 @@ func Open(path string, cfg Config) (*DB, error) {
 		return nil, fmt.Errorf("%q: leave out the NUL, at which file names end", path)
 	}
 	if cfg.syncDir == nil {
-		cfg.syncDir = syncDir
+		cfg.syncDir = atomicfile.SyncDir
 	}
 	d := &DB{path: path}
 	made, err := d.claim(!cfg.ReadOnly)

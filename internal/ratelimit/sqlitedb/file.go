@@ -52,14 +52,6 @@ func (d *DB) settle(syncDir func(dir string)) {
 	syncDir(filepath.Dir(d.path))
 }
 
-// syncDir makes the names in a directory outlast a power cut. SQLite too lets it pass that
-// some systems cannot, and that a directory may be one to write in but not to read.
-func syncDir(dir string) {
-	if f, err := os.Open(dir); err == nil {
-		_, _ = f.Sync(), f.Close()
-	}
-}
-
 // Gone reports whether the file was deleted or replaced since it was opened. SQLite goes
 // on with the one that has no name any more, and what is written is lost when the last
 // connection to that closes. Closing it does not harm what stands in its place: SQLite

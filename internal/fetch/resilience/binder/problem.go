@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/fetch/spelling"
 )
 
 // Problem is one thing that is wrong with a document.
@@ -106,29 +108,9 @@ func nearest(s string, keys []string) string {
 	}
 	best, limit := "", max(2, (len(s)+1)/3)+1
 	for _, key := range keys {
-		if d := distance(plain(s), plain(key)); d < limit {
+		if d := spelling.Distance(plain(s), plain(key)); d < limit {
 			best, limit = key, d
 		}
 	}
 	return best
-}
-
-// distance is how many letters have to be put in, taken out or exchanged to make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // of the usual table; a cell needs only three neighbours
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
 }
