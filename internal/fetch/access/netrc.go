@@ -1,0 +1,154 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// mostNetrc bounds a netrc file in bytes.
+const mostNetrc = 1 << 20
+
+// ParseNetrc reads a netrc file, as ftp, curl and wget do: machine NAME login USER password
+// SECRET, on one line or several. Macros and accounts are passed over, and so is default,
+// which would send a secret to every host there is. The error names the line, and no secret.
+func ParseNetrc(r io.Reader) ([]Login, error) {
+	data, err := io.ReadAll(io.LimitReader(r, mostNetrc+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > mostNetrc {
+		return nil, fmt.Errorf("it is larger than %d bytes: is it a netrc file?", mostNetrc)
+	}
+	p := &netrc{rest: string(data), line: 1}
+	for {
+		word, ok, err := p.next()
+		if err == nil && ok {
+			err = p.keyword(word)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", p.line, err)
+		}
+		if !ok {
+			return p.logins, p.finish()
+		}
+	}
+}
+
+// netrc is a file being read.
+type netrc struct {
+	rest   string
+	line   int
+	logins []Login
+
+	machine, user, secret string
+	open, any             bool // a machine or default was named; default
+}
+
+var errQuote = errors.New(`a " has no end on its line`)
+
+// next is the next word, which may be quoted.
+func (p *netrc) next() (word string, ok bool, err error) {
+	p.skip()
+	if p.rest == "" {
+		return "", false, nil
+	}
+	if p.rest[0] != '"' {
+		end := strings.IndexAny(p.rest, " \t\r\n")
+		if end < 0 {
+			end = len(p.rest)
+		}
+		word, p.rest = p.rest[:end], p.rest[end:]
+		return word, true, nil
+	}
+	var b strings.Builder
+	for i := 1; i < len(p.rest) && p.rest[i] != '\n'; i++ {
+		switch c := p.rest[i]; {
+		case c == '"':
+			p.rest = p.rest[i+1:]
+			return b.String(), true, nil
+		case c == '\\' && i+1 < len(p.rest) && p.rest[i+1] != '\n':
+			i++
+			b.WriteByte(p.rest[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", false, errQuote
+}
+
+// skip passes white space over, and counts lines.
+func (p *netrc) skip() {
+	trimmed := strings.TrimLeft(p.rest, " \t\r\n")
+	p.line += strings.Count(p.rest[:len(p.rest)-len(trimmed)], "\n")
+	p.rest = trimmed
+}
+
+// keyword takes in a word and what belongs to it.
+func (p *netrc) keyword(word string) error {
+	switch {
+	case strings.HasPrefix(word, "#"):
+		p.drop("\n")
+		return nil
+	case word == "macdef":
+		p.drop("\n\n") // a macro ends with an empty line
+		return nil
+	case word == "default":
+		err := p.finish()
+		p.open, p.any = true, true
+		return err
+	}
+	to := map[string]*string{"machine": new(string), "login": &p.user, "password": &p.secret, "account": new(string)}[word]
+	if to == nil {
+		return errors.New("a word is none of machine, login, password, account, macdef and default: is it a netrc file?")
+	}
+	value, ok, err := p.next()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return fmt.Errorf("%s has no value", word)
+	}
+	if word == "machine" {
+		if err := p.finish(); err != nil {
+			return err
+		}
+		p.machine, p.open = strings.ToLower(value), true
+		return nil
+	}
+	if !p.open {
+		return fmt.Errorf("%s comes before any machine", word)
+	}
+	*to = value
+	return nil
+}
+
+// drop passes over what comes up to an end, and the end itself.
+func (p *netrc) drop(end string) {
+	i := strings.Index(p.rest, end)
+	if i < 0 {
+		p.rest = ""
+		return
+	}
+	p.line += strings.Count(p.rest[:i+len(end)], "\n")
+	p.rest = p.rest[i+len(end):]
+}
+
+// finish ends the machine that was begun. One without login and password says nothing.
+func (p *netrc) finish() error {
+	machine, pair, usable := p.machine, p.user+":"+p.secret, p.open && !p.any && p.user != ""
+	p.machine, p.user, p.secret, p.open, p.any = "", "", "", false, false
+	if !usable {
+		return nil
+	}
+	if !new(index).add(machine, 0) {
+		return fmt.Errorf("machine %q is no host; write one such as example.com", machine)
+	}
+	value, err := login(pair)
+	if err != nil {
+		return fmt.Errorf("machine %s: its login with its password %w", machine, err)
+	}
+	p.logins = append(p.logins, Login{Match: machine, Authorization: value})
+	return nil
+}

@@ -1,0 +1,164 @@
+package access
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Rule is what is special about the hosts that Match names.
+type Rule struct {
+	// Match is a host, or *.NAME for all names below; with a port, that port only. It is in
+	// lower case and ASCII, IPv6 addresses in brackets, default ports left out. Empty is
+	// refused.
+	Match string
+	// Header is sent over that of all requests, name by name. Nil adds nothing.
+	Header http.Header
+	// Authorization is the value of that field, as [ParseAuth] makes it. Empty sends none.
+	Authorization string
+	// Proxy carries the requests. Nil leaves the choice to whoever asks, unless Direct.
+	Proxy *url.URL
+	// Direct says that no proxy carries them. False: see Proxy.
+	Direct bool
+	// Certificate is shown to servers that ask for one. Nil shows none of the rule's.
+	Certificate *tls.Certificate
+}
+
+// Login is a credential for the hosts that Match names.
+type Login struct {
+	// Match is as in a [Rule].
+	Match string
+	// Authorization is as in a [Rule]. Empty sends none, also if another login has one.
+	Authorization string
+}
+
+// Config is what a [Table] is built from. The zero Config knows nothing special.
+type Config struct {
+	// Logins go before what Rules say, the first that matches first. Nil means none.
+	Logins []Login
+	// Rules are for hosts; the first that matches counts. Nil means none.
+	Rules []Rule
+	// Netrc are the logins where neither Logins nor the rule of a host has one. Nil means
+	// none.
+	Netrc []Login
+}
+
+// Table finds what is special about a host. Nil and the zero Table know nothing. It is made
+// by [New] and safe for concurrent use.
+type Table struct {
+	cfg                  Config
+	logins, rules, netrc index
+}
+
+// New returns a Table, or an error that names the entry which matches nothing.
+func New(cfg Config) (*Table, error) {
+	t := &Table{cfg: cfg}
+	for i := range cfg.Rules {
+		if !t.rules.add(cfg.Rules[i].Match, i) {
+			return nil, fmt.Errorf("access: Config.Rules[%d].Match is %q: use a host such as example.com or *.example.com", i, cfg.Rules[i].Match)
+		}
+	}
+	for _, l := range []struct {
+		name string
+		from []Login
+		to   *index
+	}{{"Logins", cfg.Logins, &t.logins}, {"Netrc", cfg.Netrc, &t.netrc}} {
+		for i := range l.from {
+			if !l.to.add(l.from[i].Match, i) {
+				return nil, fmt.Errorf("access: Config.%s[%d].Match is %q: use a host such as example.com or *.example.com", l.name, i, l.from[i].Match)
+			}
+		}
+	}
+	return t, nil
+}
+
+// Rule is that of a host, or nil. The authority is the host with its port as in a URL,
+// lower case, without a default port.
+func (t *Table) Rule(authority string) *Rule {
+	if t == nil {
+		return nil
+	}
+	if i := t.rules.find(authority); i >= 0 {
+		return &t.cfg.Rules[i]
+	}
+	return nil
+}
+
+// Authorization is the value of that field for a host; "" if there is none.
+func (t *Table) Authorization(authority string) string {
+	if t == nil {
+		return ""
+	}
+	if i := t.logins.find(authority); i >= 0 {
+		return t.cfg.Logins[i].Authorization
+	}
+	if r := t.Rule(authority); r != nil && r.Authorization != "" {
+		return r.Authorization
+	}
+	if i := t.netrc.find(authority); i >= 0 {
+		return t.cfg.Netrc[i].Authorization
+	}
+	return ""
+}
+
+// index finds the first of many patterns that matches. It holds what the user wrote, and so
+// is as large as that.
+type index struct {
+	exact map[string]int // "example.com", "example.com:8080"
+	below map[string]int // ".example.com", ".example.com:8080"
+}
+
+// add enters a pattern unless an earlier one is the same, or reports that it is none.
+func (x *index) add(match string, i int) bool {
+	if x.exact == nil {
+		x.exact, x.below = make(map[string]int), make(map[string]int)
+	}
+	to, name := x.exact, match
+	if rest, ok := strings.CutPrefix(match, "*."); ok {
+		to, name = x.below, "."+rest
+	}
+	if host := withoutPort(name); host == "" || host == "." || strings.ContainsAny(name, "*/@ ") {
+		return false
+	}
+	if _, ok := to[name]; !ok {
+		to[name] = i
+	}
+	return true
+}
+
+// find is the place of the first pattern that matches, or -1.
+func (x *index) find(authority string) int {
+	if len(x.exact)+len(x.below) == 0 {
+		return -1
+	}
+	first := -1
+	see := func(m map[string]int, name string) {
+		if i, ok := m[name]; ok && (first < 0 || i < first) {
+			first = i
+		}
+	}
+	host := withoutPort(authority)
+	see(x.exact, host)
+	see(x.exact, authority)
+	if len(x.below) == 0 || strings.HasPrefix(host, "[") {
+		return first
+	}
+	for i := 1; i < len(host); i++ {
+		if host[i] == '.' {
+			see(x.below, host[i:])
+			see(x.below, authority[i:])
+		}
+	}
+	return first
+}
+
+// withoutPort cuts the port off.
+func withoutPort(authority string) string {
+	i := strings.LastIndexByte(authority, ':')
+	if i < 0 || strings.HasSuffix(authority, "]") {
+		return authority
+	}
+	return authority[:i]
+}

@@ -1,0 +1,134 @@
+package cookies
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Loaded is what came of a file.
+type Loaded struct {
+	// Cookies were taken.
+	Cookies int
+	// Expired were left out because their time is over.
+	Expired int
+}
+
+const (
+	// mostLine is a cookie with its domain and path, and room for comments.
+	mostLine = 4 * mostCookie
+	// mostFile bounds a file in bytes; that of a browser used for years has about one MiB.
+	mostFile = 16 << 20
+	// mostWrong is how many wrong lines are told: who has more of them has another file.
+	mostWrong = 5
+)
+
+// errNetscape is what a line should be.
+var errNetscape = errors.New("a line has seven fields with tabs between them: domain, TRUE or FALSE for names below, path, TRUE or FALSE for https only, expiry in seconds since 1970 (0 = none), name, value")
+
+// Load reads a file of cookies in the format of Netscape's cookies.txt, which browsers'
+// extensions export and curl and wget write. What answers set later goes over these. The
+// error lists the lines that are wrong, by number; then nothing was taken.
+func (j *Jar) Load(r io.Reader) (n Loaded, err error) {
+	now := j.cfg.Clock.Now()
+	var all []cookie
+	var wrong []error
+	lines := bufio.NewScanner(io.LimitReader(r, mostFile+1))
+	lines.Buffer(nil, mostLine)
+	read, number := 0, 0
+	for lines.Scan() {
+		read += len(lines.Bytes()) + 1
+		number++
+		c, ok, err := parseLine(lines.Text(), now)
+		switch {
+		case err != nil:
+			wrong = append(wrong, fmt.Errorf("line %d: %w", number, err))
+		case ok && !c.expires.IsZero() && !c.expires.After(now):
+			n.Expired++
+		case ok:
+			all = append(all, c)
+		}
+		if len(wrong) == mostWrong {
+			break
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		wrong = append(wrong, fmt.Errorf("line %d is longer than %d bytes: is it a cookies.txt?", number+1, mostLine))
+	case err != nil:
+		return Loaded{}, err
+	case read > mostFile+1:
+		return Loaded{}, fmt.Errorf("it is larger than %d MiB: is it a cookies.txt?", mostFile>>20)
+	}
+	if len(wrong) > 0 {
+		return Loaded{}, errors.Join(wrong...)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, c := range all {
+		j.putLocked(Origin{TLS: true}, c, now)
+	}
+	n.Cookies = len(all)
+	return n, nil
+}
+
+// parseLine reads a line; ok is false where there is no cookie in it.
+func parseLine(line string, now time.Time) (c cookie, ok bool, err error) {
+	line = strings.TrimSuffix(strings.TrimPrefix(line, "\ufeff"), "\r")
+	line = strings.TrimPrefix(line, "#HttpOnly_") // no script runs here, so that it means nothing
+	if strings.TrimSpace(line) == "" || line[0] == '#' {
+		return c, false, nil
+	}
+	f := strings.Split(line, "\t")
+	if len(f) == 6 { // editors cut the tab off before an empty value
+		f = append(f, "")
+	}
+	if len(f) != 7 {
+		return c, false, fmt.Errorf("it has %d fields: %w", len(f), errNetscape)
+	}
+	wide, errWide := parseFlag(f[1])
+	secure, errSecure := parseFlag(f[3])
+	seconds, errTime := strconv.ParseFloat(f[4], 64) // some exporters write fractions
+	if errWide != nil || errSecure != nil || errTime != nil || !strings.HasPrefix(f[2], "/") {
+		return c, false, fmt.Errorf("a field is not what it should be: %w", errNetscape)
+	}
+	host := strings.ToLower(strings.TrimPrefix(f[0], "."))
+	c = cookie{name: f[5], value: f[6], domain: host, path: f[2], hostOnly: !wide, secure: secure}
+	if seconds > 0 {
+		c.expires = now.Add(longest)
+		if left := seconds - float64(now.Unix()); left < longest.Seconds() {
+			c.expires = time.Unix(int64(seconds), 0)
+		}
+	}
+	return c, true, c.check()
+}
+
+func parseFlag(s string) (bool, error) {
+	switch strings.ToUpper(s) {
+	case "TRUE":
+		return true, nil
+	case "FALSE":
+		return false, nil
+	}
+	return false, errNetscape
+}
+
+// check refuses what could not have come from a server, or would break a request. It names no
+// value: that may open something.
+func (c *cookie) check() error {
+	switch {
+	case c.domain == "" || strings.ContainsAny(c.domain, " /:@"):
+		return fmt.Errorf("%q is no domain: write a host such as example.com", c.domain)
+	case !c.hostOnly && isSuffix(c.domain) && strings.Contains(c.domain, "."):
+		return fmt.Errorf("%q is a public suffix, whose names are strangers to each other: write the host itself, or FALSE in the second field", c.domain)
+	case !c.sendable():
+		return fmt.Errorf("the name or the value has characters that a cookie cannot have, or they are longer than %d bytes: remove the line", mostCookie)
+	case !c.honest():
+		return fmt.Errorf("%q begins with a promise that the line does not keep (https only, one host, path /)", c.name)
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package cookies
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/net/http/httpguts"
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Defaults of [Config].
+const (
+	defaultPerSite = 100    // twice what RFC 6265 section 6.1 asks of a browser
+	defaultSites   = 10_000 // of 16 KiB at most, and a few hundred bytes in practice
+)
+
+const (
+	// mostCookie bounds a name with its value (RFC 6265bis section 5.6).
+	mostCookie = 4096
+	// mostSite bounds the bytes of a site's cookies. Servers take headers of 8 KiB, so that
+	// more could never be sent.
+	mostSite = 16 << 10
+	// mostHeader bounds what one request sends, within what servers take.
+	mostHeader = 8 << 10
+	// longest is for how long a cookie lives at most (RFC 6265bis section 5.5).
+	longest = 400 * 24 * time.Hour
+)
+
+// Config says how a [Jar] behaves. The zero Config is usable.
+type Config struct {
+	// MaxPerSite bounds the cookies of a site, which is a registrable domain with all names
+	// below it. Zero means 100.
+	MaxPerSite int
+	// MaxSites bounds the sites. Zero means 10000.
+	MaxSites int
+	// Clock tells what has expired. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Origin is where a request goes, as cookies see it.
+type Origin struct {
+	// TLS says that it goes by https.
+	TLS bool
+	// Host is the name or address without port and brackets, in lower case.
+	Host string
+	// Path is that of the URL, as it is spelled there, without the query.
+	Path string
+}
+
+// Jar keeps cookies. It is made by [New].
+type Jar struct {
+	cfg Config
+
+	mu    sync.Mutex // guards what follows
+	sites *lru.Cache[string, *site]
+	made  uint64 // cookies so far
+}
+
+// site is the cookies of one registrable domain, in the order in which they were made.
+type site struct {
+	list  []cookie
+	bytes int
+}
+
+type cookie struct {
+	name, value  string // the value as it was spelled
+	domain, path string
+	hostOnly     bool // it does not go to the names below domain
+	secure       bool
+	expires      time.Time // zero: at the end of the crawl
+	made         uint64
+}
+
+func (c *cookie) size() int { return len(c.name) + len(c.value) + len(c.domain) + len(c.path) }
+
+// same reports whether one replaces the other (RFC 6265 section 5.3, step 11).
+func (c *cookie) same(o *cookie) bool {
+	return c.name == o.name && c.domain == o.domain && c.path == o.path && c.hostOnly == o.hostOnly
+}
+
+// New returns an empty Jar, or an error that names the field of cfg which makes no sense.
+func New(cfg Config) (*Jar, error) {
+	cfg.MaxPerSite = cmp.Or(cfg.MaxPerSite, defaultPerSite)
+	cfg.MaxSites = cmp.Or(cfg.MaxSites, defaultSites)
+	if cfg.MaxPerSite < 0 || cfg.MaxSites < 0 {
+		return nil, fmt.Errorf("cookies: Config.MaxPerSite is %d and MaxSites %d: use positive values, or zero for %d and %d",
+			cfg.MaxPerSite, cfg.MaxSites, defaultPerSite, defaultSites)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	sites, err := lru.New[string, *site](cfg.MaxSites)
+	if err != nil {
+		return nil, fmt.Errorf("cookies: %w", err)
+	}
+	return &Jar{cfg: cfg, sites: sites}, nil
+}
+
+// Len is the number of cookies, those that have expired unseen included.
+func (j *Jar) Len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for _, s := range j.sites.Values() {
+		n += len(s.list)
+	}
+	return n
+}
+
+// Set takes in the Set-Cookie lines of an answer from o. One that is malformed, or that o
+// must not set, is left out, as browsers do.
+func (j *Jar) Set(o Origin, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	now := j.cfg.Clock.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, line := range lines {
+		if i >= j.cfg.MaxPerSite { // it would throw out what it has just set
+			return
+		}
+		if c, ok := accept(o, line, now); ok {
+			j.putLocked(o, c, now)
+		}
+	}
+}
+
+// accept judges one cookie by itself. net/http reads the attributes; it would refuse the
+// quotes and commas in values that servers set and browsers send back.
+func accept(o Origin, line string, now time.Time) (c cookie, ok bool) {
+	pair, attributes, _ := strings.Cut(line, ";")
+	if c.name, c.value, ok = strings.Cut(pair, "="); !ok {
+		return c, false
+	}
+	c.name, c.value = strings.TrimSpace(c.name), strings.TrimSpace(c.value)
+	in, err := http.ParseSetCookie("n=v;" + attributes)
+	if err != nil || !c.sendable() {
+		return c, false
+	}
+	c.path, c.secure, c.expires = in.Path, in.Secure, end(in, now)
+	if c.domain, c.hostOnly, ok = domainOf(o.Host, in.Domain); !ok {
+		return c, false
+	}
+	if !strings.HasPrefix(c.path, "/") {
+		c.path = defaultPath(o.Path)
+	}
+	return c, len(c.path) <= mostCookie && (o.TLS || !c.secure) && c.honest()
+}
+
+// end is when a cookie expires; zero if it does not say.
+func end(in *http.Cookie, now time.Time) time.Time {
+	last := now.Add(longest)
+	switch {
+	case in.MaxAge < 0:
+		return now
+	case in.MaxAge > int(longest/time.Second):
+		return last
+	case in.MaxAge > 0:
+		return now.Add(time.Duration(in.MaxAge) * time.Second)
+	case in.Expires.After(last):
+		return last
+	}
+	return in.Expires
+}
+
+// sendable reports whether a request can carry the cookie, and nothing else with it.
+func (c *cookie) sendable() bool {
+	return c.name != "" && len(c.name)+len(c.value) <= mostCookie && !strings.ContainsAny(c.name, "=; \t") &&
+		!strings.Contains(c.value, ";") && httpguts.ValidHeaderFieldValue(c.name) && httpguts.ValidHeaderFieldValue(c.value)
+}
+
+// honest reports whether the name promises nothing that is not so.
+func (c *cookie) honest() bool {
+	name := strings.ToLower(c.name)
+	switch {
+	case strings.HasPrefix(name, "__host-"):
+		return c.secure && c.hostOnly && c.path == "/"
+	case strings.HasPrefix(name, "__secure-"):
+		return c.secure
+	}
+	return true
+}
+
+// domainOf is where a cookie goes that a host sets with this Domain; hostOnly means nowhere
+// else.
+func domainOf(host, attr string) (domain string, hostOnly, ok bool) {
+	attr = strings.ToLower(strings.TrimPrefix(attr, "."))
+	if attr == "" || attr == host {
+		return host, attr == "" || isAddress(host) || isSuffix(host), host != ""
+	}
+	if !below(host, attr) || isAddress(host) || isSuffix(attr) {
+		return "", false, false
+	}
+	return attr, false, true
+}
+
+// isSuffix reports whether a registry hands out names below it, so that they are strangers.
+func isSuffix(name string) bool {
+	suffix, _ := publicsuffix.PublicSuffix(name)
+	return suffix == name
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// below reports whether host is a name below domain.
+func below(host, domain string) bool {
+	return len(host) > len(domain) && host[len(host)-len(domain)-1] == '.' && strings.HasSuffix(host, domain)
+}
+
+// defaultPath is the directory of a path (RFC 6265 section 5.1.4).
+func defaultPath(path string) string {
+	if i := strings.LastIndexByte(path, '/'); i > 0 && path[0] == '/' {
+		return path[:i]
+	}
+	return "/"
+}
+
+// key is the site of a host. Hosts that have no registrable domain are sites of their own.
+func key(host string) string {
+	if isAddress(host) {
+		return host
+	}
+	if name, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return name
+	}
+	return host
+}
+
+// putLocked stores a cookie that o sets, or removes what it replaces.
+func (j *Jar) putLocked(o Origin, c cookie, now time.Time) {
+	k := key(c.domain)
+	s, ok := j.sites.Get(k)
+	if !ok {
+		s = new(site)
+	}
+	s.expire(now)
+	if !o.TLS && s.guarded(&c) {
+		return
+	}
+	j.made++
+	c.made = j.made
+	if i := slices.IndexFunc(s.list, func(old cookie) bool { return c.same(&old) }); i >= 0 {
+		c.made = s.list[i].made // its place in the header stays
+		s.remove(i)
+	}
+	if c.expires.IsZero() || c.expires.After(now) {
+		s.add(c)
+		for len(s.list) > j.cfg.MaxPerSite || s.bytes > mostSite {
+			s.remove(0)
+		}
+	}
+	if len(s.list) == 0 {
+		j.sites.Remove(k)
+		return
+	}
+	j.sites.Add(k, s)
+}
+
+// guarded reports whether c, which comes over plain HTTP, would stand in the way of one that
+// is secure (RFC 6265bis section 5.7, step 16).
+func (s *site) guarded(c *cookie) bool {
+	return slices.ContainsFunc(s.list, func(old cookie) bool {
+		return old.secure && old.name == c.name && pathMatches(c.path, old.path) &&
+			(old.domain == c.domain || below(old.domain, c.domain) || below(c.domain, old.domain))
+	})
+}
+
+// add keeps the list in the order in which its cookies were made.
+func (s *site) add(c cookie) {
+	i, _ := slices.BinarySearchFunc(s.list, c.made, func(old cookie, made uint64) int { return cmp.Compare(old.made, made) })
+	s.list = slices.Insert(s.list, i, c)
+	s.bytes += c.size()
+}
+
+func (s *site) remove(i int) {
+	s.bytes -= s.list[i].size()
+	s.list = slices.Delete(s.list, i, i+1)
+}
+
+// expire removes what has expired.
+func (s *site) expire(now time.Time) {
+	s.list = slices.DeleteFunc(s.list, func(c cookie) bool {
+		gone := !c.expires.IsZero() && !c.expires.After(now)
+		if gone {
+			s.bytes -= c.size()
+		}
+		return gone
+	})
+}
+
+// Header is the value of Cookie for a request to o, at most 8 KiB; "" for none. Longer paths
+// come first, then older cookies (RFC 6265 section 5.4).
+func (j *Jar) Header(o Origin) string {
+	if o.Path == "" {
+		o.Path = "/"
+	}
+	now := j.cfg.Clock.Now()
+	j.mu.Lock()
+	s, ok := j.sites.Get(key(o.Host))
+	var send []cookie
+	if ok {
+		s.expire(now)
+		for i := range s.list {
+			if s.list[i].goesTo(o) {
+				send = append(send, s.list[i])
+			}
+		}
+	}
+	j.mu.Unlock()
+	slices.SortStableFunc(send, func(a, b cookie) int { return cmp.Compare(len(b.path), len(a.path)) })
+	var b strings.Builder
+	for i := range send {
+		c := &send[i]
+		if b.Len()+len("; =")+len(c.name)+len(c.value) > mostHeader {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(c.name + "=" + c.value)
+	}
+	return b.String()
+}
+
+func (c *cookie) goesTo(o Origin) bool {
+	return (c.domain == o.Host || !c.hostOnly && below(o.Host, c.domain)) && (o.TLS || !c.secure) && pathMatches(o.Path, c.path)
+}
+
+// pathMatches reports whether path is at or below the path of a cookie (RFC 6265 section
+// 5.1.4).
+func pathMatches(path, cookiePath string) bool {
+	rest, ok := strings.CutPrefix(path, cookiePath)
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(cookiePath, "/"))
+}

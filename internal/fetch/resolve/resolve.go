@@ -1,0 +1,324 @@
+package resolve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// Defaults of [Config].
+const (
+	defaultMax     = 10_000 // names; of about 200 bytes each
+	defaultTTL     = 2 * time.Minute
+	defaultTimeout = 10 * time.Second
+)
+
+const (
+	// negativeTTL is for how long a name does not exist. RFC 2308 section 5 would have it
+	// follow the zone; half a minute is what browsers keep.
+	negativeTTL = 30 * time.Second
+	// staleTTL is for how long beyond its time an answer serves while none is to be had
+	// (RFC 8767 section 5 suggests one to three days; crawlers meet more names that moved).
+	staleTTL = time.Hour
+	// staleAgain is how long a stale answer serves before the name is looked up again.
+	staleAgain = 30 * time.Second
+	// mostAddresses bounds one answer. No more than a few of them are ever dialled.
+	mostAddresses = 16
+)
+
+// Family is the version of IP that is wanted.
+type Family uint8
+
+// The families. The zero Family takes both.
+const (
+	Any  Family = iota // both, in the order that the system prefers
+	IPv4               // only IPv4
+	IPv6               // only IPv6
+)
+
+// network is the family as package net has it.
+func (f Family) network() string { return [...]string{"ip", "ip4", "ip6"}[f] }
+
+// takes reports whether an address is of the family.
+func (f Family) takes(a netip.Addr) bool {
+	return f == Any || (f == IPv4) == a.Unmap().Is4()
+}
+
+// Config says how a [Resolver] behaves. The zero Config is usable.
+type Config struct {
+	// Static answers go before all others, the first that matches first. Nil means none.
+	Static []Static
+	// Family leaves out the addresses of the other one. Zero means both.
+	Family Family
+	// Server is a name server's IP address with its port. Empty means those of the system.
+	Server string
+	// TTL is for how long an answer is kept. Zero means 2m, less than zero not at all.
+	TTL time.Duration
+	// Max is how many names are kept. Zero means 10000.
+	Max int
+	// Timeout bounds one lookup, whoever waits for it. Zero means 10s.
+	Timeout time.Duration
+	// Lookup, if set, is asked instead of name servers; network is ip, ip4 or ip6. It must
+	// be safe for concurrent use. Nil means name servers.
+	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	// Clock tells how old answers are. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Answer is where a host is.
+type Answer struct {
+	// Addrs are its addresses, at least one, the preferred first. They are shared and must
+	// not be changed.
+	Addrs []netip.Addr
+	// Static says that they are the user's own words, from a [Static] answer.
+	Static bool
+}
+
+// Resolver finds addresses. It is made by [New].
+type Resolver struct {
+	cfg   Config
+	cache *lru.Cache[string, kept] // bounded; a name that is forgotten is looked up again
+	group singleflight.Group       // lookups under way
+
+	closing context.Context // ends with Close, and every lookup with it
+	stop    context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	inside sync.WaitGroup // lookups under way; Add only while not closed
+}
+
+// kept is what came of a lookup.
+type kept struct {
+	addrs []netip.Addr
+	err   error     // the name does not exist
+	until time.Time // then it is looked up again
+	stale time.Time // until then it serves where no answer is to be had
+}
+
+// ErrClosed is the error of a Lookup after Close.
+var ErrClosed = errors.New("the resolver is closed")
+
+// New returns a Resolver, or an error that names the field of cfg which makes no sense. It
+// asks nobody.
+func New(cfg Config) (*Resolver, error) {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.TTL == 0 {
+		cfg.TTL = defaultTTL
+	}
+	if cfg.Max == 0 {
+		cfg.Max = defaultMax
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.Max < 0 || cfg.Timeout < 0 || cfg.Family > IPv6 {
+		return nil, fmt.Errorf("resolve: Config.Max is %d, Timeout %v and Family %d: use positive values, or zero for %d, %v and both families",
+			cfg.Max, cfg.Timeout, cfg.Family, defaultMax, defaultTimeout)
+	}
+	if cfg.Lookup == nil {
+		lookup, err := system(cfg.Server)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Lookup = lookup
+	}
+	r := &Resolver{cfg: cfg}
+	var err error
+	if r.cache, err = lru.New[string, kept](cfg.Max); err != nil {
+		return nil, fmt.Errorf("resolve: %w", err)
+	}
+	r.closing, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// system is Go's resolver, which asks the servers of the system or one that was named.
+func system(server string) (func(context.Context, string, string) ([]netip.Addr, error), error) {
+	if server == "" {
+		return net.DefaultResolver.LookupNetIP, nil
+	}
+	at, err := ParseServer(server)
+	if err != nil {
+		return nil, fmt.Errorf("resolve: Config.Server %w", err)
+	}
+	var d net.Dialer
+	res := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, network, at.String())
+	}}
+	return res.LookupNetIP, nil
+}
+
+// dnsPort is where name servers listen (RFC 1035 section 4.2).
+const dnsPort = 53
+
+// ParseServer reads the address of a name server: an IP address, with a port unless that is
+// 53. The error says what to write.
+func ParseServer(s string) (netip.AddrPort, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return netip.AddrPortFrom(a, dnsPort), nil
+	}
+	at, err := netip.ParseAddrPort(s)
+	if err != nil || at.Port() == 0 {
+		return at, fmt.Errorf("%q is no name server; give an IP address such as 192.0.2.53 or [2001:db8::53]:5353", s)
+	}
+	return at, nil
+}
+
+// Close ends the lookups under way and waits for them.
+func (r *Resolver) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.stop()
+	r.inside.Wait()
+}
+
+// Lookup finds the addresses of a host, for a connection to that port. Host is a name or
+// an address without brackets. The error is a [net.DNSError] unless the Resolver was
+// closed; when ctx ends before there is an answer, one that says so.
+func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer, error) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if addrs := r.static(host, port); addrs != nil {
+		return Answer{Addrs: addrs, Static: true}, nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return r.literal(a, host)
+	}
+	if k, ok := r.cache.Get(host); ok && r.cfg.Clock.Now().Before(k.until) {
+		return Answer{Addrs: k.addrs}, k.err
+	}
+	return r.wait(ctx, host)
+}
+
+// literal is the answer for an address.
+func (r *Resolver) literal(a netip.Addr, host string) (Answer, error) {
+	if !r.cfg.Family.takes(a) {
+		return Answer{}, r.otherFamily(host)
+	}
+	return Answer{Addrs: []netip.Addr{a}}, nil
+}
+
+// otherFamily is the error where there are addresses, and none of them is wanted.
+func (r *Resolver) otherFamily(host string) error {
+	return &net.DNSError{Err: fmt.Sprintf("no IPv%d address, and no other is wanted", 4+2*(r.cfg.Family-IPv4)), Name: host, IsNotFound: true}
+}
+
+// static is the answer that the user gave, or nil.
+func (r *Resolver) static(host string, port uint16) []netip.Addr {
+	for i := range r.cfg.Static {
+		if s := &r.cfg.Static[i]; s.matches(host, port) {
+			return s.Addrs
+		}
+	}
+	return nil
+}
+
+// wait asks, together with all others who want to know, and returns when there is an answer
+// or ctx ends. The lookup goes on: whoever asks next may have it.
+func (r *Resolver) wait(ctx context.Context, host string) (Answer, error) {
+	answer := r.group.DoChan(host, func() (any, error) { return r.refresh(host) })
+	select {
+	case got := <-answer:
+		k, _ := got.Val.(kept)
+		return Answer{Addrs: k.addrs}, got.Err
+	case <-ctx.Done():
+		return Answer{}, &net.DNSError{
+			Err: "no answer in time", Name: host, UnwrapErr: ctx.Err(),
+			IsTimeout: errors.Is(ctx.Err(), context.DeadlineExceeded), IsTemporary: true,
+		}
+	}
+}
+
+// refresh looks a name up and keeps what came of it.
+func (r *Resolver) refresh(host string) (kept, error) {
+	if !r.enter() {
+		return kept{}, ErrClosed
+	}
+	defer r.inside.Done()
+	ctx, cancel := context.WithTimeout(r.closing, r.cfg.Timeout)
+	defer cancel()
+	addrs, err := r.cfg.Lookup(ctx, r.cfg.Family.network(), host)
+	if r.closing.Err() != nil {
+		return kept{}, ErrClosed
+	}
+	if addrs = r.wanted(addrs); err == nil && len(addrs) == 0 {
+		err = r.none(host)
+	}
+	now := r.cfg.Clock.Now()
+	before, had := r.cache.Peek(host)
+	if err != nil && had && len(before.addrs) > 0 && now.Before(before.stale) && !notFound(err) {
+		before.until = now.Add(staleAgain)
+		r.cache.Add(host, before)
+		return before, nil
+	}
+	if err != nil && !notFound(err) { // it says nothing of the name
+		return kept{}, err
+	}
+	k := kept{addrs: addrs, err: err, until: now.Add(max(r.cfg.TTL, 0))}
+	if k.stale = k.until.Add(staleTTL); err != nil {
+		k.until, k.stale = now.Add(min(negativeTTL, max(r.cfg.TTL, 0))), time.Time{}
+	}
+	if r.cfg.TTL > 0 {
+		r.cache.Add(host, k)
+	}
+	return k, err
+}
+
+// enter admits a lookup unless the Resolver is closed.
+func (r *Resolver) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.inside.Add(1)
+	return true
+}
+
+// none is the error where a lookup has brought nothing that is wanted.
+func (r *Resolver) none(host string) error {
+	if r.cfg.Family == Any {
+		return &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+	}
+	return r.otherFamily(host)
+}
+
+// wanted is the addresses that may be dialled, each once, in their order.
+func (r *Resolver) wanted(addrs []netip.Addr) []netip.Addr {
+	out := make([]netip.Addr, 0, min(len(addrs), mostAddresses))
+	for _, a := range addrs {
+		a = a.Unmap()
+		if len(out) < mostAddresses && a.IsValid() && r.cfg.Family.takes(a) && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func notFound(err error) bool {
+	dns, ok := errors.AsType[*net.DNSError](err)
+	return ok && dns.IsNotFound
+}
+
+// Doubt has a name looked up again at its next use, for whoever met nobody at its addresses.
+// What was known serves on while no name server answers.
+func (r *Resolver) Doubt(host string) {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if k, ok := r.cache.Peek(host); ok {
+		k.until = r.cfg.Clock.Now()
+		r.cache.Add(host, k)
+	}
+}

@@ -1,0 +1,63 @@
+package resolve
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Static is an answer of the user's own: where a host is, whatever name servers say.
+type Static struct {
+	// Host is a name or an address in lower case, or "*" for every host. Empty matches
+	// none.
+	Host string
+	// Port is the port of connections that it is for. Zero means every port.
+	Port uint16
+	// Addrs are the addresses, the preferred first. They must not be empty.
+	Addrs []netip.Addr
+}
+
+func (s *Static) matches(host string, port uint16) bool {
+	return (s.Host == "*" || s.Host == host) && (s.Port == 0 || s.Port == port)
+}
+
+// every is what stands for all hosts or ports.
+const every = "*"
+
+// ParseStatic reads HOST:PORT:ADDR[,ADDR...] as curl has it, with "*" for every host or
+// every port, and IPv6 addresses in brackets or without. The error says what to write.
+func ParseStatic(s string) (Static, error) {
+	host, rest, ok := cutHost(s)
+	port, list, more := strings.Cut(rest, ":")
+	if !ok || !more || host == "" || strings.ContainsAny(host, " /@") {
+		return Static{}, fmt.Errorf("%q is not complete; give HOST:PORT:ADDRESS, as in example.com:443:192.0.2.7", s)
+	}
+	st := Static{Host: strings.TrimSuffix(strings.ToLower(host), ".")}
+	if port != every {
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return Static{}, fmt.Errorf("%q has the port %q; give 1 to 65535, or * for every port", s, port)
+		}
+		st.Port = uint16(n)
+	}
+	for item := range strings.SplitSeq(list, ",") {
+		a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(item), "["), "]"))
+		if err != nil {
+			return Static{}, fmt.Errorf("%q has the address %q; give IP addresses, separated by commas", s, item)
+		}
+		if len(st.Addrs) == mostAddresses {
+			return Static{}, fmt.Errorf("%q has more than %d addresses; leave some out", s, mostAddresses)
+		}
+		st.Addrs = append(st.Addrs, a.Unmap())
+	}
+	return st, nil
+}
+
+// cutHost cuts the host off, which may be an IPv6 address in brackets.
+func cutHost(s string) (host, rest string, ok bool) {
+	if inner, found := strings.CutPrefix(s, "["); found {
+		return strings.Cut(inner, "]:")
+	}
+	return strings.Cut(s, ":")
+}

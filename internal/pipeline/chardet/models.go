@@ -1,0 +1,85 @@
+package chardet
+
+// language is the letters of a language that ASCII has not, the most frequent first, and
+// for scripts without Latin letters all that are used. Capitals follow from them.
+type language struct {
+	letters string
+	latin   bool // its words have ASCII letters as well
+}
+
+// The languages. The orders are those of usual text; few places matter, and none by itself.
+var (
+	russian   = language{"оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё", false}
+	ukrainian = language{"оанивтерсікудлмпязьбгйчхцжюшщєїфґ", false}
+	bulgarian = language{"аиоетнрсвлкдпмзгяъубчцжйщхфшюь", false}
+	serbian   = language{"аоиенрстукјвдпмлзгбшчцжњћхђљфџ", false}
+	greek     = language{"αοιετσνηυρπκμλςγάίωόδέθήχύφβώξζψϊϋΐΰ", false}
+	hebrew    = language{"יוהלאתרבשמנעקדפחגטצכםןסזךץף", false}
+	arabic    = language{"الينموتربعدسفكهحجشقصخثطضغذزظأةىإءآئؤ", false}
+	persian   = language{"اینردهتمشوبسزگخکلفعقچحصجپآغطضئذژظثء", false}
+	thai      = language{"านรอกเง่้ยัมลิีวดทสตะปบค์หแุจพชขใไโูืถผำ็ซธึศณภษญฐฟฉฮๆ", false}
+
+	german     = language{"üäöß", true}
+	french     = language{"éèàêçôîûùâëïœæÿ", true}
+	spanish    = language{"óíáéñúü", true}
+	portuguese = language{"ãçáéíõóêâúôà", true}
+	italian    = language{"èàòùìé", true}
+	swedish    = language{"äåöé", true}
+	danish     = language{"øåæé", true}
+	icelandic  = language{"áíðéöþóúýæ", true}
+	turkish    = language{"ıüşğçöâî", true}
+	polish     = language{"ąęłóśżćńź", true}
+	czech      = language{"íáéěřžýščůúťďňó", true}
+	slovak     = language{"áíéčýžšúľťňôóďäĺŕ", true}
+	hungarian  = language{"áéóöíőüúű", true}
+	romanian   = language{"ăţîşâ", true}
+	croatian   = language{"čšžćđ", true}
+	lithuanian = language{"ėšįųžčąūę", true}
+	latvian    = language{"āīēšļņūģķčž", true}
+	estonian   = language{"äõüöšž", true}
+)
+
+// western are the languages of windows-1252.
+var western = []language{german, french, spanish, portuguese, italian, swedish, danish, icelandic}
+
+// central are those of windows-1250 and ISO-8859-2.
+var central = []language{polish, czech, slovak, hungarian, romanian, croatian}
+
+// charsets are the encodings with a byte for each character, and the languages that are
+// written in them. Of encodings that differ in signs only, the one with more is there.
+var charsets = []struct {
+	name      string
+	languages []language
+}{
+	{Default, western},
+	{"windows-1251", []language{russian, ukrainian, bulgarian, serbian}},
+	{"koi8-r", []language{russian}},
+	{"koi8-u", []language{ukrainian}},
+	{"iso-8859-5", []language{russian, ukrainian, bulgarian, serbian}},
+	{"ibm866", []language{russian}},
+	{"windows-1253", []language{greek}},
+	{"iso-8859-7", []language{greek}},
+	{"windows-1255", []language{hebrew}},
+	{"windows-1256", []language{arabic, persian}},
+	{"iso-8859-6", []language{arabic}},
+	{"windows-874", []language{thai}},
+	{"windows-1254", []language{turkish}},
+	{"windows-1250", central},
+	{"iso-8859-2", central},
+	{"windows-1257", []language{lithuanian, latvian, estonian}},
+}
+
+// usual are signs that any text has. ASCII's own are not looked at.
+const usual = "“”‘’„‚«»‹›–—…·•§©®°№€™\u00a0¿¡"
+
+// The most frequent characters of languages with thousands: about four in ten characters of
+// a Chinese text are among these hundred.
+const (
+	simplified  = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实"
+	traditional = "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實"
+	hangul      = "이다의는에을가고하지로한기서도사를어자인대은리시나아그들스일있정수보전부상해제것적장마라여비원조면소게니만안연신주성과오습"
+	hiragana    = "のにたいをはしるとがてでなれかさっあらりこもくきまうよせそつどけだじばえみわめちやべへお"
+	katakana    = "ンスルトアイラリクシカタロドマテレコナメサフッキプィオ"
+	kanji       = "日一人年大十二本中長出三時行見月後前生五間上東四今金九入学高円子外八六下来気小七山話女北午百書先名川千水半男西電校語土木聞食車何南万毎白天母火右読友左休父雨"
+	wide        = "、。，．・：；？！「」『』（）《》“”…—ー　"
+)

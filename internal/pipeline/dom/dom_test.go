@@ -1,0 +1,168 @@
+package dom
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// find is the first element of that name.
+func find(root *html.Node, name string) *html.Node {
+	for n := root; n != nil; n = next(n, root) {
+		if n.Type == html.ElementNode && n.Data == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func count(root *html.Node, is func(*html.Node) bool) (total int) {
+	for n := root; n != nil; n = next(n, root) {
+		if is(n) {
+			total++
+		}
+	}
+	return total
+}
+
+func isElement(n *html.Node) bool { return n.Type == html.ElementNode }
+
+func depth(n *html.Node) (d int) {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		d = max(d, 1+depth(c))
+	}
+	return d
+}
+
+func shape(page string, root *html.Node) string {
+	var b strings.Builder
+	dump(&b, root, 0)
+	return page + "\n" + b.String()
+}
+
+func TestNoscriptIsPartOfThePage(t *testing.T) {
+	d := Parse([]byte(`<p>a<noscript><b>shown</b></noscript>`))
+	require.NotNil(t, find(d.Root, "b"))
+	require.Equal(t, "a shown", Text(d.Root, 100))
+}
+
+// A page that the standard's parser refuses keeps its parts.
+func TestDeepPagesAreNotLost(t *testing.T) {
+	deep := func(tag string, n int) string {
+		return `<title>deep</title><meta name=a content=b>` + strings.Repeat("<"+tag+">", n) + `<p id=inner>inner` +
+			strings.Repeat("</"+tag+">", n) + `<p class=after>after<script>no text</script>`
+	}
+	for _, tag := range []string{"div", "font", "table", "b", "section", "x-y", "span"} {
+		for _, n := range []int{10, 500, 513, 20_000} {
+			d := Parse([]byte(deep(tag, n)))
+			require.Equal(t, n > 510 && tag != "table", d.Lenient, // a table in a table stands beside it
+				"%d of %s", n, tag)
+			require.LessOrEqual(t, depth(d.Root), 600)
+			text := Text(d.Root, 1<<20)
+			if n == 20_000 && !d.Cut {
+				require.Contains(t, text, "inner", tag)
+			}
+			if n < 1000 {
+				require.Contains(t, text, "inner", "%d of %s", n, tag)
+				require.Contains(t, text, "after", "%d of %s", n, tag)
+				require.NotContains(t, text, "no text", "%d of %s", n, tag)
+				require.Equal(t, "deep", Text(find(d.Root, "title"), 100))
+				require.Equal(t, atom.Head, find(d.Root, "meta").Parent.DataAtom)
+			}
+		}
+	}
+}
+
+// The lenient builder gives tidy pages the tree that the standard gives them, white space
+// between blocks aside.
+func TestLenientTreesOfTidyPages(t *testing.T) {
+	for _, page := range []string{
+		`<!doctype html><html lang=en><head><title>T</title><meta charset=utf-8></head><body class=x><h1>H</h1><p>one<p>two<ul><li>a<li>b<ul><li>c</ul></ul></body></html>`,
+		`<title>T</title><body><dl><dt>a<dd>b<dt>c<dd>d</dl><hr><p>x<br>y<img src=i>z`,
+		`<!doctype html><title>T</title><table><tbody><tr><td>1<td>2<tr><th>3<td><p>4<table><tbody><tr><td>5</table></table><p>after`,
+		`<title>T</title><body><select><option>a<option>b</select><pre>x</pre><script>if (a<b) </script><div>d</div>`,
+		`<title>T</title><body><p>a<a href=x>b</a><em>c</em></p><div><p>d</div>e`,
+	} {
+		want, err := html.ParseWithOptions(strings.NewReader(page), html.ParseOptionEnableScripting(false))
+		require.NoError(t, err)
+		if want.FirstChild.Type == html.DoctypeNode {
+			want.RemoveChild(want.FirstChild)
+		}
+		require.Equal(t, shape(page, want), shape(page, parseLeniently([]byte(page))))
+	}
+}
+
+// An end tag closes nothing beyond its cell, nor anything if nothing of its name is open.
+func TestLenientEndTags(t *testing.T) {
+	root := parseLeniently([]byte(`<div><table><tr><td>a</div></b></tr><tr><td>b</table>c</div>d</div></body></html>e`))
+	table := find(root, "table")
+	require.Equal(t, "a b", Text(table, 100))
+	require.Equal(t, atom.Div, table.Parent.DataAtom)
+	require.Equal(t, "a b c de", Text(root, 100))
+}
+
+func TestPagesAreCut(t *testing.T) {
+	d := Parse([]byte(strings.Repeat("<br>x", MaxElements)))
+	require.True(t, d.Cut)
+	require.Equal(t, MaxElements, count(d.Root, isElement))
+	require.NotNil(t, find(d.Root, "body"))
+
+	d = Parse([]byte(strings.Repeat("<link>", MaxElements)))
+	require.True(t, d.Cut)
+	require.Nil(t, find(d.Root, "body"), "the head took all there may be")
+
+	d = Parse([]byte("<p>" + strings.Repeat("é", MaxBytes)))
+	require.True(t, d.Cut)
+	text := Text(d.Root, MaxBytes)
+	require.True(t, utf8.ValidString(text))
+	require.GreaterOrEqual(t, len(text), MaxBytes-4)
+
+	d = Parse([]byte("<p>whole"))
+	require.False(t, d.Cut)
+}
+
+func TestText(t *testing.T) {
+	for page, want := range map[string]string{
+		"<p>a\n  b</p><p>c":                                     "a b c",
+		"<p>a<b>b</b><i> c </i>d":                               "ab c d",
+		"x<!-- no --><script>no</script><style>no</style>y":     "xy",
+		"a<br>b<hr>c&nbsp;d":                                    "a b c d",
+		"<ul><li>1<li>2</ul>":                                   "1 2",
+		"<select><option>no</select><template>no</template>yes": "yes",
+		"": "",
+	} {
+		require.Equal(t, want, Text(Parse([]byte(page)).Root, 100), page)
+	}
+	require.Equal(t, "abc", Text(Parse([]byte("abcdef")).Root, 3))
+	require.Equal(t, "é", Text(Parse([]byte("éé")).Root, 3), "cut between characters")
+	require.Equal(t, "var x", Text(find(Parse([]byte("<script>var  x</script>")).Root, "script"), 100), "asked for by itself")
+}
+
+func TestAttr(t *testing.T) {
+	n := find(Parse([]byte(`<svg><a xlink:href=x HREF=y empty>`)).Root, "a")
+	v, ok := Attr(n, "href")
+	require.Equal(t, "y true", fmt.Sprintf("%s %t", v, ok), "not that of another namespace")
+	v, ok = Attr(n, "empty")
+	require.Equal(t, " true", fmt.Sprintf("%s %t", v, ok))
+	_, ok = Attr(n, "class")
+	require.False(t, ok)
+}
+
+// FuzzParse: every input has a tree within its bounds, and the lenient one too.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("<p>a<table><div><td>b</table><b><p></b>"))
+	f.Add([]byte(strings.Repeat("<a><b>", 300) + "x"))
+	f.Add([]byte("<title><script><textarea></x></title>\x00\xff<svg><![CDATA[x]]>"))
+	f.Fuzz(func(t *testing.T, page []byte) {
+		for _, root := range []*html.Node{Parse(page).Root, parseLeniently(page)} {
+			require.LessOrEqual(t, count(root, isElement), len(page)+3)
+			require.LessOrEqual(t, depth(root), 600)
+			require.LessOrEqual(t, len(Text(root, 50)), 50)
+		}
+	})
+}

@@ -1,0 +1,184 @@
+package dom
+
+import (
+	"bytes"
+	"slices"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const (
+	// maxDepth is how deep a tree may be that was built leniently. Elements that are opened
+	// deeper stand side by side at that depth, each with its own text, as in browsers, which
+	// stop at 512.
+	maxDepth = 256
+	// maxLook is how many elements an end tag may close, so that a page of start tags and
+	// end tags that do not match costs no more than others.
+	maxLook = 512
+)
+
+// builder makes a tree in one go over the tokens of a page.
+type builder struct {
+	root, head, body *html.Node
+	open             []*html.Node // the innermost last; never empty
+}
+
+// parseLeniently builds a tree of any page.
+func parseLeniently(page []byte) *html.Node {
+	b := newBuilder()
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return b.root
+		case html.TextToken:
+			b.text(z.Token().Data)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			t := z.Token()
+			b.start(&t)
+		case html.EndTagToken:
+			t := z.Token()
+			b.end(&t)
+		case html.CommentToken:
+			b.top().AppendChild(&html.Node{Type: html.CommentNode, Data: z.Token().Data})
+		}
+	}
+}
+
+func newBuilder() *builder {
+	b := &builder{root: &html.Node{Type: html.DocumentNode}}
+	top := element(atom.Html)
+	b.head, b.body = element(atom.Head), element(atom.Body)
+	b.root.AppendChild(top)
+	top.AppendChild(b.head)
+	top.AppendChild(b.body)
+	b.open = []*html.Node{b.body}
+	return b
+}
+
+func element(a atom.Atom) *html.Node {
+	return &html.Node{Type: html.ElementNode, DataAtom: a, Data: a.String()}
+}
+
+func (b *builder) top() *html.Node { return b.open[len(b.open)-1] }
+
+// text goes to the innermost element.
+func (b *builder) text(s string) {
+	b.top().AppendChild(&html.Node{Type: html.TextNode, Data: s})
+}
+
+// start adds an element, and closes those that it ends without saying so.
+func (b *builder) start(t *html.Token) {
+	switch t.DataAtom {
+	case atom.Html:
+		adopt(b.head.Parent, t.Attr)
+		return
+	case atom.Body:
+		adopt(b.body, t.Attr)
+		return
+	case atom.Head:
+		return
+	}
+	for enders := ends(t.DataAtom); enders(b.top().DataAtom); {
+		b.pop()
+	}
+	n := &html.Node{Type: html.ElementNode, DataAtom: t.DataAtom, Data: t.Data, Attr: t.Attr}
+	b.place(t.DataAtom).AppendChild(n)
+	if !void(t.DataAtom) && (t.Type == html.StartTagToken || t.DataAtom != 0) {
+		b.open = append(b.open, n)
+	}
+}
+
+// place is where an element goes: what describes the page into the head, if the body has
+// nothing yet.
+func (b *builder) place(a atom.Atom) *html.Node {
+	switch a {
+	case atom.Title, atom.Meta, atom.Link, atom.Base:
+		if len(b.open) == 1 {
+			return b.head
+		}
+	}
+	return b.open[min(len(b.open), maxDepth)-1]
+}
+
+// end closes the innermost element of that name and all that is in it. One that is not
+// open is no reason to close others.
+func (b *builder) end(t *html.Token) {
+	for i := len(b.open) - 1; i > max(0, len(b.open)-1-maxLook); i-- {
+		if b.open[i].Data == t.Data {
+			b.open = b.open[:i]
+			return
+		}
+		if barrier(b.open[i].DataAtom) && !barrier(t.DataAtom) {
+			return
+		}
+	}
+}
+
+func (b *builder) pop() { b.open = b.open[:len(b.open)-1] }
+
+// adopt gives n the attributes of another tag for it, but for those it has.
+func adopt(n *html.Node, attrs []html.Attribute) {
+	for _, a := range attrs {
+		if _, has := Attr(n, a.Key); !has {
+			n.Attr = append(n.Attr, a)
+		}
+	}
+}
+
+// ends tells which open elements a start tag closes: those whose end tag is left out as
+// the standard allows, §13.1.2.4.
+func ends(a atom.Atom) func(open atom.Atom) bool {
+	switch a {
+	case atom.Li:
+		return oneOf(atom.Li, atom.P)
+	case atom.Dt, atom.Dd:
+		return oneOf(atom.Dt, atom.Dd, atom.P)
+	case atom.Option, atom.Optgroup:
+		return oneOf(atom.Option)
+	case atom.Td, atom.Th:
+		return oneOf(atom.Td, atom.Th, atom.P)
+	case atom.Tr:
+		return oneOf(atom.Tr, atom.Td, atom.Th, atom.P)
+	case atom.Tbody, atom.Thead, atom.Tfoot:
+		return oneOf(atom.Tbody, atom.Thead, atom.Tfoot, atom.Tr, atom.Td, atom.Th, atom.P)
+	}
+	if !Inline(&html.Node{DataAtom: a}) && a != 0 && !void(a) && !rawText(a) || a == atom.Hr {
+		return oneOf(atom.P)
+	}
+	return oneOf()
+}
+
+func oneOf(atoms ...atom.Atom) func(atom.Atom) bool {
+	return func(a atom.Atom) bool { return slices.Contains(atoms, a) }
+}
+
+// barrier is true of elements that no end tag of something else within them closes.
+func barrier(a atom.Atom) bool {
+	switch a {
+	case atom.Table, atom.Td, atom.Th, atom.Body, atom.Template:
+		return true
+	}
+	return false
+}
+
+// void is true of elements that hold nothing.
+func void(a atom.Atom) bool {
+	switch a {
+	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
+		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr:
+		return true
+	}
+	return false
+}
+
+// rawText is true of elements whose content is a single text, which must not become that
+// of the page.
+func rawText(a atom.Atom) bool {
+	switch a {
+	case atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Iframe, atom.Noembed, atom.Noframes, atom.Xmp:
+		return true
+	}
+	return false
+}

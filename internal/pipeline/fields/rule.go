@@ -1,0 +1,212 @@
+// Package fields takes named values out of pages by rules that the user gives: a CSS
+// selector or an XPath expression for each, and how the value is to be read.
+//
+// A [Rule] is text, in one line (see [Parse]) or in parts. [New] compiles all rules and
+// reports all that is wrong with them at once. The [Set] it makes is shared; each worker
+// has an [Extractor] of its own, because an XPath expression keeps state as it runs.
+//
+// Several rules may have one name: the first that finds something on a page gives the
+// field. So different kinds of pages of a site can have different rules, and a rule can
+// have others behind it.
+//
+// # Bounds
+//
+// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page
+// at [MaxPage] bytes; a tree has the bounds of package dom. What was cut is told by the
+// error of Extractor.Page, beside the fields. Rules are the user's and are trusted to be
+// no trap: an expression may compare every element with every other one.
+package fields
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// MaxRules is how many rules there may be. Each is a walk over every page.
+	MaxRules = 200
+	// MaxValue bounds a value in bytes: a long article as HTML fits.
+	MaxValue = 64 << 10
+	// MaxValues bounds the values of a field.
+	MaxValues = 1000
+	// MaxPage bounds the values of all fields of a page in bytes.
+	MaxPage = 1 << 20
+	// maxName is the longest name of a field.
+	maxName = 64
+)
+
+// Type is how a value is read out of what was found.
+type Type uint8
+
+// The types.
+const (
+	Text   Type = iota // as a reader sees it, white space collapsed
+	HTML               // the element itself, as HTML
+	Number             // the first number in the text
+	URL                // resolved against the page, canonical
+)
+
+// typeNames are the types as rules write them.
+var typeNames = []string{"text", "html", "number", "url"}
+
+// String is the type as rules write it.
+func (t Type) String() string { return typeNames[t] }
+
+// TypeNames lists the types as rules write them.
+func TypeNames() []string { return slices.Clone(typeNames) }
+
+// ParseType reads a type. Empty is text.
+func ParseType(s string) (Type, error) {
+	if s == "" {
+		return Text, nil
+	}
+	if i := slices.Index(typeNames, s); i >= 0 {
+		return Type(i), nil //nolint:gosec // the list is short
+	}
+	return 0, fmt.Errorf("%q is no type of a value; give one of %s", s, strings.Join(typeNames, ", "))
+}
+
+// Rule says how a field is found.
+type Rule struct {
+	// Name is that of the field: letters, digits, "_" and "-".
+	Name string
+	// CSS or XPath is what finds it; exactly one is set.
+	CSS, XPath string
+	// Attr is the attribute of the elements that CSS finds. Empty: the element itself.
+	Attr string
+	// All takes every value. False: the first.
+	All bool
+	// Type is how the value is read.
+	Type Type
+	// Match is a regular expression for the URLs of the pages that the rule is for. Empty:
+	// all pages.
+	Match string
+}
+
+// The parts of a rule in a line.
+const (
+	cssPrefix   = "css:"
+	xpathPrefix = "xpath:"
+	allWord     = "all"
+	matchMark   = " url~"
+)
+
+// shape is what a rule looks like, for messages.
+const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE or NAME=xpath:EXPRESSION`
+
+var (
+	nameForm = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
+	attrForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_:.-]*$`)
+)
+
+// Parse reads a rule in a line:
+//
+//	NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
+//	NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
+//
+// The error says what to write; whether the selector can be used is for [Rule.Check].
+func Parse(s string) (Rule, error) {
+	head, found, ok := strings.Cut(s, "=")
+	if !ok {
+		return Rule{}, fmt.Errorf("%q has no =; %s", s, shape)
+	}
+	options := strings.Split(head, ":")
+	r := Rule{Name: strings.TrimSpace(options[0])}
+	for _, word := range options[1:] {
+		if word == allWord {
+			r.All = true
+			continue
+		}
+		var err error
+		if r.Type, err = ParseType(word); err != nil {
+			return r, fmt.Errorf("%w, or %s", err, allWord)
+		}
+	}
+	found, r.Match, _ = strings.Cut(found, matchMark)
+	found = strings.TrimSpace(found)
+	if rest, ok := strings.CutPrefix(found, xpathPrefix); ok {
+		r.XPath = strings.TrimSpace(rest)
+		return r, nil
+	}
+	rest, ok := strings.CutPrefix(found, cssPrefix)
+	if !ok {
+		return r, fmt.Errorf("%q begins with neither %s nor %s; %s", found, cssPrefix, xpathPrefix, shape)
+	}
+	r.CSS = strings.TrimSpace(rest)
+	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm.MatchString(r.CSS[at+1:]) {
+		r.CSS, r.Attr = strings.TrimSpace(r.CSS[:at]), r.CSS[at+1:]
+	}
+	return r, nil
+}
+
+// String is the rule in a line. Of one that passes [Rule.Check], [Parse] makes the rule
+// again.
+func (r Rule) String() string {
+	var b strings.Builder
+	b.WriteString(r.Name)
+	if r.Type != Text {
+		b.WriteString(":" + r.Type.String())
+	}
+	if r.All {
+		b.WriteString(":" + allWord)
+	}
+	if r.XPath != "" {
+		b.WriteString("=" + xpathPrefix + r.XPath)
+	} else {
+		b.WriteString("=" + cssPrefix + r.CSS)
+	}
+	if r.Attr != "" {
+		b.WriteString("@" + r.Attr)
+	}
+	if r.Match != "" {
+		b.WriteString(matchMark + r.Match)
+	}
+	return b.String()
+}
+
+// Problem is what is wrong with one part of a rule.
+type Problem struct {
+	Key  string // as the parts are called: "name", "css", "xpath", "attr", "type" or "match"
+	Text string
+}
+
+// Error is the part and what is wrong with it.
+func (p *Problem) Error() string { return p.Key + ": " + p.Text }
+
+func problem(key, format string, args ...any) error {
+	return &Problem{Key: key, Text: fmt.Sprintf(format, args...)}
+}
+
+// Check reports everything that is wrong with the rule: a [Problem] for each part, joined.
+func (r Rule) Check() error {
+	_, err := compile(r)
+	return err
+}
+
+// checkParts reports what is wrong with the parts but for the selector and the pattern.
+func (r *Rule) checkParts() (errs []error) {
+	if len(r.Name) > maxName || !nameForm.MatchString(r.Name) {
+		errs = append(errs, problem("name", `%q is no name of a field; give up to %d letters, digits, "_" and "-", a letter first`, r.Name, maxName))
+	}
+	if r.Attr != "" && !attrForm.MatchString(r.Attr) {
+		errs = append(errs, problem("attr", "%q is no name of an attribute; give one such as content or href", r.Attr))
+	}
+	if r.Attr != "" && r.XPath != "" {
+		errs = append(errs, problem("attr", "is for css; write the attribute into the expression: %s/@%s", r.XPath, r.Attr))
+	}
+	if r.Attr != "" && r.Type == HTML {
+		errs = append(errs, problem("type", "html is for elements, and an attribute is none; leave out one of the two"))
+	}
+	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}} {
+		if strings.Contains(s.text, matchMark) {
+			errs = append(errs, problem(s.key, "contains %q, which begins the pattern of URLs; leave out the space", matchMark))
+		}
+	}
+	return errs
+}
+
+// errSelectors is for a rule with no selector, or two.
+var errSelectors = errors.New("give one of css and xpath")
