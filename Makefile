@@ -11,18 +11,19 @@ ROUNDS   ?= 3
 PEERS    ?=
 PATIENCE ?= 3m
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+WARCIO   := warcio@2.4.11
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Real servers and real sites the integration tests start or serve, a tracer that lets disks
 # fail, and what is there once they are installed.
 SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
-            python3-flask-limiter python3-waitress redis-server valkey-server strace python3-doc libboost-doc
-PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace
+            python3-flask-limiter python3-waitress redis-server valkey-server strace python3-doc libboost-doc chromium
+PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace node npm chromium
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers clean
+.PHONY: help build test race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,11 +31,19 @@ help: ## list the targets
 build: ## build the binary as bin/crawl
 	$(GO) build -trimpath -o bin/crawl ./cmd/crawl
 
-test: servers ## run every test under the race detector, in random order, with real servers
+pages: ## write manual pages and completions into dist/
+	@mkdir -p dist/completions
+	CGO_ENABLED=0 $(GO) run ./cmd/crawl man dist/man >/dev/null
+	@for shell in bash zsh fish powershell; do $(GO) run ./cmd/crawl completion $$shell >dist/completions/crawl.$$shell; done
+
+release: ## archives for every platform with checksums into dist/, the same for the same commit
+	GO="$(GO)" sh deploy/release.sh dist
+
+test: servers readers ## run every test under the race detector, in random order, with real servers
 	$(GO) test -race -shuffle=on -timeout 15m $(PKGS)
 	cd bench && $(GO) test -race -shuffle=on -timeout 5m ./...
 
-race: servers ## run every test twice, to shake out what depends on order or timing
+race: servers readers ## run every test twice, to shake out what depends on order or timing
 	$(GO) test -race -shuffle=on -count=2 -timeout 30m $(PKGS)
 
 lint: ## run the linters
@@ -83,7 +92,7 @@ compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CL
 	cd bench && $(GO) test -v -count 1 -timeout 4h -run '^TestCompare$$' ./crawlers \
 		-compare.time $(CELL) -compare.rtt $(RTT) -compare.servers $(LIMITS) -compare.clients '$(CLIENTS)'
 
-cover: servers ## measure coverage over the whole tree into cover.out
+cover: servers readers ## measure coverage over the whole tree into cover.out
 	$(GO) test -coverpkg=./... -coverprofile=cover.out $(PKGS)
 	$(GO) tool cover -func=cover.out | tail -n 1
 
@@ -97,8 +106,10 @@ check: lint race ## lint, race, and a tidy, verified and committed module
 
 # Debian starts a server once it is installed, unless policy-rc.d says no (101): the tests
 # start their own. And mod_evasive wants a mailer, for which apt would bring a mail server
-# along: msmtp-mta is none, and is left out where something sends mail already. Debian 12
-# has Valkey only among its backports, from where nothing else is taken.
+# along: msmtp-mta is none, and is left out where something sends mail already. Node.js and
+# its package manager often come from elsewhere than Debian, whose own would not go along
+# with them: they are left as they are. Debian 12 has Valkey only among its backports, from
+# where nothing else is taken.
 servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
 	@missing=; PATH=$$PATH:/usr/sbin; \
 	for program in $(PROGRAMS); do command -v $$program >/dev/null || missing=1; done; \
@@ -117,18 +128,26 @@ servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
 		cat /etc/apt/sources.list >$$sources 2>/dev/null; \
 		[ -z "$$mirror" ] || echo "deb $$mirror bookworm-backports main" >>$$sources; \
 		apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dir::Etc::SourceList=$$sources"; \
-		mailer=; [ -e /usr/sbin/sendmail ] || mailer=msmtp-mta; \
+		extra=; [ -e /usr/sbin/sendmail ] || extra=msmtp-mta; \
+		command -v npm >/dev/null || extra="$$extra nodejs npm"; \
 		$$apt update && servers="$(SERVERS)" && { \
 			apt-cache -o Dir::Etc::SourceList=$$sources show valkey-server >/dev/null 2>&1 || { \
 				servers="$(filter-out valkey-server,$(SERVERS))"; \
 				echo "No repository of this system has Valkey; the tests that need it will be skipped."; \
 			}; \
-		} && $$apt install -y --no-remove --no-install-recommends $$servers $$mailer >/dev/null; \
+		} && $$apt install -y --no-remove --no-install-recommends $$servers $$extra >/dev/null; \
 	else \
 		echo "Real servers are missing; the tests that need them will be skipped. To run them too:"; \
-		echo "    sudo apt-get install --no-install-recommends $(SERVERS)"; \
+		echo "    sudo apt-get install --no-install-recommends $(SERVERS) nodejs npm"; \
 		echo "Debian 12 has valkey-server in bookworm-backports."; \
 	fi
 
+# Its index is compared with ours line by line, so that the version is fixed.
+readers: servers ## install the reader of archives the tests use, with npm
+	@test -e bin/readers/node_modules/warcio/package.json || { \
+		command -v npm >/dev/null && mkdir -p bin/readers && \
+		npm install --prefix bin/readers --no-save --ignore-scripts --no-audit --no-fund --loglevel error $(WARCIO); \
+	} || echo "No reader of archives could be installed; the tests that need it will be skipped."
+
 clean: ## remove what the other targets built
-	rm -rf bin cover.out
+	rm -rf bin dist cover.out
