@@ -26,6 +26,7 @@ func configured(t *testing.T, yaml string) crawl.Config {
 	require.NoError(t, err)
 	cfg := crawl.DefaultConfig()
 	cfg.Settings = l.Config
+	cfg.Sitemaps.Enabled = false // requests are counted
 	return cfg
 }
 

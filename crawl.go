@@ -3,13 +3,8 @@ package crawl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net/http"
-	"regexp"
-	"strconv"
-	"strings"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -18,11 +13,9 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 )
 
 // Settings is everything a configuration file can set; `crawl config --reference`
@@ -74,6 +67,10 @@ type Config struct {
 	// of a crawl with a state should be [Durable]; all of one that is resumed have been cut
 	// back to their [State.Position].
 	Sinks []Sink
+	// Archives receive every record before Sinks do, with its Exchange if there was an answer,
+	// and that of each robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil
+	// has the bytes of exchanges forgotten.
+	Archives []Sink
 	// Kept is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
 	// over if New does not fail. Nil: New makes a state if the settings name a directory
 	// (state.dir), and without one the crawl ends with the process.
@@ -102,11 +99,15 @@ type Crawler struct {
 	state   *State          // nil: the crawl is not kept
 	owed    <-chan struct{} // a host has ordered to wait, and that is to be kept
 	stopped atomic.Bool
+	id      *identity
+	trust   trust
 
 	mu    sync.Mutex // guards what follows
 	named map[string]bool
 
-	reloading sync.Mutex // guards what follows
+	steering steering
+
+	reloading sync.Mutex // guards what follows; locked after that of steering
 	inForce   Settings   // cfg.Settings, with what Reload changed
 }
 
@@ -164,6 +165,9 @@ func (c *Crawler) build() (err error) {
 	if c.chain, err = newChain(cfg); err != nil {
 		return err
 	}
+	if c.id, err = identify(&cfg.Settings, c.clk, os.LookupEnv); err != nil {
+		return err
+	}
 	if c.client, err = fetch.New(c.fetchConfig()); err != nil {
 		return err
 	}
@@ -183,98 +187,9 @@ func (c *Crawler) build() (err error) {
 			return err
 		}
 	}
+	if err = c.recallSteering(&pc); err != nil {
+		return err
+	}
 	c.pipe, err = pipeline.New(pc)
 	return err
-}
-
-func scopeConfig(s *Settings) (scope.Config, error) {
-	sc := scope.Config{
-		Include: s.Scope.Include, Exclude: s.Scope.Exclude,
-		MaxDepth: s.Depth, MaxRedirects: s.Fetch.MaxRedirects, Resources: s.Scope.Resources,
-	}
-	return sc, sc.Mode.UnmarshalText([]byte(s.Scope.Mode))
-}
-
-func (c *Crawler) fetchConfig() fetch.Config {
-	f := &c.cfg.Fetch
-	fc := fetch.Config{
-		UserAgent: f.Agent(c.cfg.Version), Header: make(http.Header),
-		ConnectTimeout: f.ConnectTimeout, HeaderTimeout: f.HeaderTimeout, BodyTimeout: f.BodyTimeout,
-		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
-		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Allow: c.isNamed,
-		Chain: c.chain.page, Repeating: c.chain.robots,
-	}
-	for _, line := range f.Headers {
-		name, value, _ := strings.Cut(line, ":") // config has checked the form
-		fc.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
-	}
-	return fc
-}
-
-func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
-	s := &c.cfg.Settings
-	pc := pipeline.Config{
-		Limiter: c.limiter, Fetcher: c.client, Scope: c.scope, Sinks: c.cfg.Sinks,
-		Extract:     extract.Options{Text: s.Output.Text, Resources: s.Scope.Resources},
-		Concurrency: s.Concurrency, PerHost: s.PerHostMax,
-		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
-		MaxTime: s.MaxTime, MaxBlocked: s.MaxBlocked,
-		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts, Resident: s.Frontier.Resident,
-		Retries: s.RateLimit.RetryMaxAttempts,
-		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
-		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.handle,
-		OmitLinks: !s.Output.Links, OmitDigest: !s.Output.Digest, IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0,
-	}
-	c.chain.shape(&pc)
-	if c.state != nil {
-		c.state.join(&pc)
-	}
-	var err error
-	if pc.Rank, err = rank(s); err != nil {
-		return pc, err
-	}
-	pc.Budgets, err = budgets(s)
-	return pc, err
-}
-
-// rank is which URLs of a host go first.
-func rank(s *Settings) (pipeline.Rank, error) {
-	var order pipeline.Order
-	if err := order.UnmarshalText([]byte(s.Frontier.Order)); err != nil {
-		return nil, err
-	}
-	scores := make([]pipeline.Score, len(s.Scope.Scores))
-	for i, text := range s.Scope.Scores {
-		points, pattern, _ := strings.Cut(text, " ") // config has checked the form
-		n, errPoints := strconv.Atoi(points)
-		re, err := regexp.Compile(pattern)
-		if err = errors.Join(errPoints, err); err != nil {
-			return nil, fmt.Errorf("scope.scores[%d]: %w", i, err)
-		}
-		scores[i] = pipeline.Score{Match: re, Points: n}
-	}
-	return pipeline.NewRank(order, scores)
-}
-
-// budgets is how many URLs are taken of those that match patterns.
-func budgets(s *Settings) ([]pipeline.Budget, error) {
-	list := make([]pipeline.Budget, len(s.Scope.Budgets))
-	for i, text := range s.Scope.Budgets {
-		b, err := config.ParseBudget(text)
-		if err != nil {
-			return nil, fmt.Errorf("scope.budgets[%d]: %w", i, err)
-		}
-		list[i] = pipeline.Budget(b)
-	}
-	return list, nil
-}
-
-// robotsConfig has room for the rules of every host the frontier may know, under both
-// schemes: a cache that forgets while hosts take turns would ask for robots.txt at each
-// turn and for little else.
-func robotsConfig(s *Settings) robots.Config {
-	const perHost = 1 << 10 // bytes; most files come to less
-	return robots.Config{
-		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts, MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts),
-	}
 }

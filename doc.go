@@ -16,7 +16,7 @@
 // # Nouns
 //
 // A seed is a URL the user names; the scope says which of the links found from there
-// belong to the crawl. The frontier holds the URLs not yet visited, in one queue per
+// belong to the crawl. A URL is canonical: one spelling for each resource. The frontier holds the URLs not yet visited, in one queue per
 // host. The limiter holds what has been learned of each host: the rate it tolerates,
 // its latency, its pauses, and what it has asked of us. A record is what is written of a
 // visited URL: every URL that entered the frontier and was not left over at the end has
@@ -41,13 +41,16 @@
 // the machine's power included, [OpenState] gets what it takes to go on: what was recorded
 // is not fetched again, nothing that was found is lost, and a sink that is [Durable] and is
 // cut back to its [State.Position] has no record twice. Without a state a crawl is in memory
-// and ends with the process.
+// and ends with the process. [OpenAgain] begins a new round over a crawl that is done, which
+// asks of every page whether it has changed. [OpenArchive] keeps the exchanges themselves, as
+// WARC.
 //
 // # Seen and steered
 //
-// [Listen] opens an HTTP endpoint that tells how a crawl goes, to people, to Prometheus and
-// as a stream of events, and takes orders: pause, resume, stop, more seeds. [Crawler] has the
-// same as methods.
+// [Listen] opens an HTTP endpoint that tells how a crawl goes, to people as a dashboard, to
+// Prometheus and as a stream of events, and takes orders: pause, resume, stop, more seeds,
+// another scope, a host to be left alone or asked more slowly. [Crawler] has the same as
+// methods. [Explain] tells what a crawl would make of a URL, and why.
 //
 // # Beside crawls
 //
@@ -62,10 +65,14 @@
 //	cmd/crawl            flags, terminal, exit codes
 //	internal/config      defaults < file < environment < flags, as one tree
 //	internal/pipeline    the four stages; canonical, scope, frontier (and what it is kept in:
-//	                     disk, seen), extract, sink; console is the endpoint
+//	                     disk, seen), sink (and warc); what is read of pages: extract and sitemap,
+//	                     and over a tree (dom) fields, metadata, readable; chardet; trap and
+//	                     neardup tell what is endless or there twice; console is the endpoint,
+//	                     summary what a crawl came to, plot the pictures of simulate
 //	internal/fetch       HTTP client; robots.txt; resilience (policies for calls of any kind) and
-//	                     transport (the chain of them around requests); http1; test servers, made up
-//	                     (testsite) and real (realserver)
+//	                     transport (the chain of them around requests); http1; resolve, cookies and
+//	                     access are who we are and whom we find; test servers, made up (testsite)
+//	                     and real (realserver)
 //	internal/ratelimit   the adaptive engine; control has the strategies, simulate proves
 //	                     them in virtual time, memory keeps what they learned in a file;
 //	                     classic has the six well-known limiters, admission the server's side;
@@ -78,5 +85,5 @@
 //
 // # What it does not do
 //
-// It runs no JavaScript and follows links of HTML only.
+// It runs no JavaScript, and sends no form but by GET.
 package crawl

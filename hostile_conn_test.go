@@ -108,7 +108,7 @@ func TestConnectionsThatEnd(t *testing.T) {
 				h := newRawHost(t, tc.answer(new(memo)))
 				origin := h.listen(t, "127.0.24.1:0")
 				cfg := unpaced()
-				cfg.PerHostMax = conns
+				cfg.PerHostMax, cfg.Sitemaps.Enabled = conns, false
 				cfg.RateLimit.RetryBaseDelay = time.Millisecond
 				list, snap := visit(t, cfg, origin+"/")
 				got := byURL(t, list)
@@ -148,7 +148,7 @@ func TestRequestsAtATime(t *testing.T) {
 				return err == nil && len(path)%2 == 0
 			})
 			cfg := unpaced()
-			cfg.PerHostMax = limit
+			cfg.PerHostMax, cfg.Sitemaps.Enabled = limit, false
 			list, _ := visit(t, cfg, h.listen(t, "127.0.24.2:0")+"/")
 			require.Len(t, byURL(t, list), len(refs)+1)
 			require.LessOrEqual(t, most, limit)

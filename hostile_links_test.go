@@ -78,7 +78,7 @@ func TestMalformedLinks(t *testing.T) {
 	origin, foreign := own.listen(t, "127.0.22.1:0"), other.listen(t, "127.0.22.2:0")
 	refs = weirdRefs(origin, foreign)
 	cfg := unpaced()
-	cfg.Robots.Enabled = false
+	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false
 	list, snap := visit(t, cfg, origin+"/")
 	got := byURL(t, list)
 	require.Greater(t, len(got), 200)

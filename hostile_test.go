@@ -36,6 +36,12 @@ var hostile = map[fetchtest.Behavior]string{
 	fetchtest.LongBody:       "",
 	fetchtest.BadChunk:       "protocol",
 	fetchtest.CutChunk:       "network",
+	fetchtest.LongExtension:  "protocol",
+	fetchtest.ManyExtensions: "protocol",
+	fetchtest.EndlessTrailer: "protocol",
+	fetchtest.ResetMidBody:   "network",
+	fetchtest.GzipName:       "decode",
+	fetchtest.Headless:       "protocol",
 	fetchtest.RedirectLoop:   "",
 	fetchtest.GzipGarbage:    "decode",
 	fetchtest.GzipCut:        "decode",
@@ -134,7 +140,8 @@ func TestHostilePagesInABubble(t *testing.T) {
 			})
 			cfg := crawl.DefaultConfig()
 			cfg.Scope.Mode, cfg.Fetch.MaxBody = "any", 256<<10
-			cfg.MaxBlocked = time.Hour // what hangs gives no sign of life for long
+			cfg.Sitemaps.Enabled = false // pages are asked for, and nothing else
+			cfg.MaxBlocked = time.Hour   // what hangs gives no sign of life for long
 			begun := time.Now()
 			list, snap := visitOver(t, cfg, beside(h, others), "http://seed.test/")
 			took := time.Since(begun)
@@ -209,6 +216,7 @@ func TestHostilePagesOnSockets(t *testing.T) {
 	seed := serveHandler(t, "127.0.21.1:0", page(anchors(append(hostileLinks(t, h), well+"/")...)))
 	cfg := unpaced()
 	cfg.Fetch.MaxBody = 256 << 10
+	cfg.Sitemaps.Enabled = false
 	cfg.Fetch.ConnectTimeout, cfg.Fetch.HeaderTimeout = 2*time.Second, 2*time.Second
 	cfg.Fetch.BodyTimeout, cfg.Fetch.Timeout = 2*time.Second, 10*time.Second
 	cfg.RateLimit.RetryMaxAttempts = 1

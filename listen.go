@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/console"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -143,6 +144,7 @@ func (l *Console) over(c *Crawler) console.Crawl {
 	steer := console.Crawl{
 		Snapshot: c.Snapshot, Host: c.host, Paused: c.pipe.Paused,
 		Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addSeed,
+		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope, Controls: c.controls,
 		Stop: func() {
 			c.Stop()
 			if l.cfg.OnStop != nil {
@@ -159,7 +161,17 @@ func (l *Console) over(c *Crawler) console.Crawl {
 	if c.state != nil {
 		steer.Checkpoint = c.Checkpoint
 	}
+	steer.EachHost, steer.Recent = c.eachHost, c.pipe.Recent
 	return steer
+}
+
+// eachHost is the hosts in memory with what the limiter knows of them in short.
+func (c *Crawler) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
+	c.pipe.EachHost(func(h frontier.HostState) bool {
+		b, _ := c.limiter.Brief(h.Host)
+		see(h, b)
+		return true
+	})
 }
 
 // host is what is known of one host.
@@ -168,7 +180,7 @@ func (c *Crawler) host(name string) console.Host {
 	if f, ok := c.pipe.Host(h.Host); ok {
 		h.Frontier = &f
 	}
-	if d, ok := c.limiter.Inspect(h.Host); ok {
+	if d, ok := c.limiter.Inspect(h.Host); ok || d.OperatorRPS > 0 {
 		h.Limiter = &d
 	}
 	return h

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,6 +77,9 @@ func walk(n *html.Node, base *whatwg.Url, push func(*whatwg.Url, string)) {
 		attr := map[string]string{}
 		for _, a := range c.Attr {
 			attr[a.Key] = a.Val
+		}
+		if slices.Contains(strings.Fields(strings.ToLower(attr["rel"])), "nofollow") {
+			continue
 		}
 		switch c.Data {
 		case "a", "area":

@@ -44,8 +44,8 @@ var wantedFigures = map[string]wanted{
 	"fixed-silent":    {0.84, 10},
 	"sliding-counter": {0.76, 5},
 	// Its quota bears a bulge once: the rate that the search came to is found too high only
-	// when all of it is used up, and the way back up from the answer to that is slow.
-	"sliding-log": {0.36, 8},
+	// when all of it is used up, and comes back as slowly as the search began.
+	"sliding-log": {0.70, 8},
 	"concurrency": {0.80, 5},
 	// What three limits together allow is less than what the tightest does alone.
 	"several": {0.73, 14},
@@ -70,6 +70,7 @@ func TestRealisticLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := crawl.DefaultConfig()
 		cfg.RateLimit.MaxRPS = 100
+		cfg.Sitemaps.Enabled = false // the site counts every request
 		s, c, out := inMemory(t, realistic(t, 1500), cfg)
 		require.NoError(t, c.Run(t.Context(), s.URLs()...))
 		byURL(t, out.list)

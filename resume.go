@@ -4,19 +4,25 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
 
-// join has the pipeline kept in the state.
-func (s *State) join(pc *pipeline.Config) {
+// join has the pipeline kept in the state, in a new round if one was asked for.
+func (s *State) join(pc *pipeline.Config, settings Settings) error {
+	if err := s.beginRound(settings); err != nil {
+		return err
+	}
 	pc.State, pc.Key, pc.Pages, s.sinks = s.store, s.store.Key(), int(s.pages), nil
-	for _, sink := range pc.Sinks {
+	pc.Round, pc.Unconditional = s.store.Round(), !settings.Fetch.Conditional
+	for _, sink := range slices.Concat(pc.Sinks, pc.Archives) {
 		if d, ok := sink.(Durable); ok {
 			s.sinks = append(s.sinks, d)
 		}
 	}
+	return nil
 }
 
 // resume brings back what earlier runs of the crawl had, if there were any, and notes what
@@ -110,8 +116,11 @@ func (c *Crawler) seal() error {
 	return err
 }
 
-// answeredBefore reports whether an earlier run found a seed to crawl from.
-func (c *Crawler) answeredBefore() bool { return c.state != nil && c.state.pages > 0 }
+// answeredBefore reports whether an earlier run found a seed to crawl from, or whether there
+// was nothing to ask for.
+func (c *Crawler) answeredBefore() bool {
+	return c.state != nil && (c.state.pages > 0 || c.state.resumed && c.state.store.Left().Queued == 0)
+}
 
 // Checkpoint waits until all that was written so far is on the disk, with the state of the
 // crawl as of then, so that a copy of the directory and of the sinks' files is one of a crawl

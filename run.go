@@ -25,15 +25,20 @@ func (c *Crawler) isNamed(host string) bool {
 
 // parseSeed reads a URL as a person types it: a missing scheme means https.
 func parseSeed(s string) (canonical.URL, error) {
-	s = strings.TrimSpace(s)
-	if !strings.Contains(s, "://") && s != "" {
-		s = "https://" + s
-	}
-	u, err := canonical.Parse(s)
+	u, err := canonical.Parse(withScheme(s))
 	if err != nil {
 		return u, fmt.Errorf("%w: %w", ErrSeed, err)
 	}
 	return u, nil
+}
+
+// withScheme is what a person typed with a scheme in front.
+func withScheme(s string) string {
+	s = strings.TrimSpace(s)
+	if !strings.Contains(s, "://") && s != "" {
+		s = "https://" + s
+	}
+	return s
 }
 
 // name notes that the user named the host of u.
@@ -41,6 +46,7 @@ func (c *Crawler) name(u canonical.URL) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.named[u.Hostname()] = true
+	c.trust.name(u)
 }
 
 // Check reports whether every seed is a URL to begin from. The error joins one
@@ -125,6 +131,7 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 func (c *Crawler) run(ctx context.Context, first []canonical.URL, later iter.Seq[canonical.URL]) error {
 	c.chain.listen(c.cfg.Log)
 	defer c.chain.close()
+	defer c.id.resolver.Close()
 	defer c.client.Close()
 	if c.state == nil {
 		c.admitSeeds(first)

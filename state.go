@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,7 +62,8 @@ type State struct {
 	settings Settings
 	seeds    []string // of Run, if they may not all be in the store
 	all      bool     // they are, and so are those that came from elsewhere
-	pages    int64
+	pages    int64    // of this round
+	next     *round   // that is to begin; nil: none
 
 	sinks  []Durable // set before the first batch
 	begun  bool      // there is something in it
@@ -74,10 +76,12 @@ const (
 	metaSeeds    = "seeds"            // of Run, a line each
 	metaAllSeeds = "seeds_done"       // they are in the store
 	metaProgram  = "settings_program" // which wrote them
+	metaSteering = "steering"         // JSON
 	yes          = "yes"
 )
 
-// classRefused is the class of URLs that robots.txt refuses, which are no pages visited.
+// classRefused is the class of URLs that robots.txt refuses, which are no pages visited; nor
+// are those that another scope leaves out.
 const classRefused = "robots"
 
 // NewState makes a state in a directory, which it makes if need be. The error is
@@ -170,7 +174,7 @@ func (s *State) recall() error {
 	if s.all = s.store.Meta(metaAllSeeds) == yes; s.all {
 		s.seeds = nil
 	}
-	s.pages, err = s.store.CountVisits(classRefused)
+	s.pages, err = s.store.CountVisits(classRefused, scope.Excluded.String(), scope.NotIncluded.String())
 	return err
 }
 
@@ -189,8 +193,9 @@ func (s *State) Config() Config {
 	return cfg
 }
 
-// Left is what the state had when it was opened: URLs that are still to be visited, and
-// pages that earlier runs have visited, which count for the max_pages of the settings.
+// Left is what the state had when it was opened, or when a new round began: URLs that are
+// still to be visited, and pages that earlier runs of this round have visited, which count for
+// the max_pages of the settings.
 func (s *State) Left() (queued, pages int64) { return s.store.Left().Queued, s.pages }
 
 // Seeded reports whether all seeds of earlier runs are in the state. If they are not, the
@@ -199,7 +204,9 @@ func (s *State) Left() (queued, pages int64) { return s.store.Left().Queued, s.p
 func (s *State) Seeded() bool { return s.all }
 
 // Done reports whether earlier runs have left nothing to do.
-func (s *State) Done() bool { return s.resumed && s.all && s.store.Left().Queued == 0 }
+func (s *State) Done() bool {
+	return s.resumed && s.next == nil && s.all && s.store.Left().Queued == 0
+}
 
 // Position is how far the sink of that path was when the state last heard of it; zero if
 // it never did. Before a crawl goes on its sinks are to be cut back to that, or records
@@ -244,13 +251,20 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 
 // keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
-	var b bytes.Buffer
-	if err := moved(settings, func(path string) string { return fromHome(s.dir, path) }).Save(&b); err != nil {
+	text, err := s.save(settings)
+	if err != nil {
 		return err
 	}
-	s.store.SetMeta(metaSettings, b.String())
+	s.store.SetMeta(metaSettings, text)
 	s.store.SetMeta(metaProgram, s.program)
 	return nil
+}
+
+// save is settings as the state keeps them.
+func (s *State) save(settings Settings) (string, error) {
+	var b bytes.Buffer
+	err := moved(settings, func(path string) string { return fromHome(s.dir, path) }).Save(&b)
+	return b.String(), err
 }
 
 // seeded notes that all seeds are in the store. It becomes durable with the batch that ends
@@ -307,13 +321,11 @@ func (e *StateError) Error() string {
 	case errors.Is(e.Err, errFile):
 		return e.Dir + " is a file: name the directory that --state or --output was given"
 	case errors.Is(e.Err, errDone):
-		return e.Dir + " holds a crawl that is done: name another directory, or crawl anew with --overwrite"
+		return fmt.Sprintf("%s holds a crawl that is done: see what has changed since by 'crawl again %s', name another directory, or crawl anew with --overwrite", e.Dir, e.word())
+	case errors.Is(e.Err, ErrUnfinished):
+		return fmt.Sprintf("%s holds a crawl that is not done: go on with it by 'crawl resume %s', and another --max-pages if that has ended it; a new round comes after that", e.Dir, e.word())
 	case errors.Is(e.Err, disk.ErrExists):
-		word := e.Dir
-		if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // a shell would take it for something else
-			word = strconv.Quote(word)
-		}
-		return fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", e.Dir, word)
+		return fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", e.Dir, e.word())
 	case errors.Is(e.Err, disk.ErrMissing):
 		return e.Dir + " holds no crawl: name the directory that --state or --output was given"
 	}
@@ -325,6 +337,14 @@ func (e *StateError) Error() string {
 		return fmt.Sprintf("%s has the crawl in %s under way: wait for its end, or end it", who, e.Dir)
 	}
 	return fmt.Sprintf("the state of the crawl in %s: %v", e.Dir, e.Err)
+}
+
+// word is the directory as an argument of a shell.
+func (e *StateError) word() string {
+	if strings.ContainsAny(e.Dir, " '\"$&;()*?!`\\|<>#~") { // it would take it for something else
+		return strconv.Quote(e.Dir)
+	}
+	return e.Dir
 }
 
 // Unwrap is the trouble.
@@ -347,7 +367,15 @@ var _ pipeline.State = (*disk.Store)(nil)
 
 // moved is settings with other names for the files in them.
 func moved(s Settings, name func(string) string) Settings {
-	for _, path := range []*string{&s.Output.Path, &s.Output.Events, &s.Stats.Path, &s.Seeds.File, &s.RateLimit.Remember} {
+	paths := []*string{
+		&s.Output.Path, &s.Output.Events, &s.WARC.Dir, &s.Stats.Path, &s.Seeds.File, &s.RateLimit.Remember,
+		&s.Access.Netrc, &s.Access.CookieFile, &s.Access.Cert, &s.Access.Key, &s.Access.CAFile,
+	}
+	s.Hosts = slices.Clone(s.Hosts)
+	for i := range s.Hosts {
+		paths = append(paths, &s.Hosts[i].Cert, &s.Hosts[i].Key)
+	}
+	for _, path := range paths {
 		if *path != "" && *path != sink.Stdout {
 			*path = name(*path)
 		}

@@ -220,7 +220,7 @@ func TestStateRefusals(t *testing.T) {
 	cfg.Output.Overwrite = false
 	_, err = begin()
 	require.ErrorIs(t, err, fs.ErrExist)
-	require.EqualError(t, err, dir+" holds a crawl that is done: name another directory, or crawl anew with --overwrite")
+	require.EqualError(t, err, dir+" holds a crawl that is done: see what has changed since by 'crawl again "+dir+"', name another directory, or crawl anew with --overwrite")
 
 	_, err = crawl.OpenState(crawl.StateConfig{Dir: filepath.Join(dir, "mine")})
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -338,8 +338,11 @@ func TestCheckpoint(t *testing.T) {
 	cfg := crawl.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
 	var c *crawl.Crawler
+	var mu sync.Mutex // pages are handled by several goroutines
 	var kept []bool
 	cfg.OnPage = func(ctx context.Context, _ *crawl.Page) error {
+		mu.Lock()
+		defer mu.Unlock()
 		err := c.Checkpoint(ctx)
 		if cfg.State.Dir == "" || err != nil {
 			return err

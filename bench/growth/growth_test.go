@@ -101,7 +101,7 @@ func whole(t *testing.T, c crawler, n int64, where string) (u process.Usage, k k
 	if where == "disk" {
 		out = "out/"
 	}
-	u = c.run(t, dir, 0, s.seed(0), "--strategy", "off", "--output", out)
+	u = c.run(t, dir, 0, s.seed(0), "--strategy", "off", "--no-sitemaps", "--output", out)
 	r := s.report(t)
 	require.Equal(t, n, r.Pages, "pages visited")
 	require.Zero(t, r.Again, "pages visited twice")
@@ -157,7 +157,7 @@ type known struct {
 // larger than the state.
 func (k *known) args() []string {
 	return []string{
-		k.seed(0), "--strategy", "off", "--output", "out/", "--no-links", "--no-robots", "--scope", "any", "--allow-private",
+		k.seed(0), "--strategy", "off", "--no-sitemaps", "--output", "out/", "--no-links", "--no-robots", "--scope", "any", "--allow-private",
 		"--max-pages", strconv.FormatInt(*visits, 10),
 	}
 }
@@ -241,7 +241,7 @@ func idle(t *testing.T, c crawler, s site, out string) time.Duration {
 		fmt.Fprintln(&seeds, v.seed(h))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "seeds"), []byte(seeds.String()), 0o600))
-	p := c.begin(t, dir, "--input-file", "seeds", "--output", out, "--max-crawl-delay", "1h", "--max-blocked", "2h", "--rate", "1000", "--max-rate", "1000")
+	p := c.begin(t, dir, "--input-file", "seeds", "--no-sitemaps", "--output", out, "--max-crawl-delay", "1h", "--max-blocked", "2h", "--rate", "1000", "--max-rate", "1000")
 	// A page of each host that is sorry, robots.txt of each that is not.
 	for r := v.report(t); r.Other < s.Hosts || s.Sorry > 0 && r.Pages < s.Hosts; r = v.report(t) {
 		time.Sleep(10 * time.Millisecond)

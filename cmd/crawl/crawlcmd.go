@@ -32,6 +32,7 @@ type job struct {
 	fleeting  bool         // it cannot be kept, whatever the settings say
 	state     *crawl.State // nil = the crawl is not kept
 	resumed   bool         // the state is that of a crawl to go on with
+	again     bool         // and a new round of it begins
 	moreSeeds bool         // and there are seeds that earlier runs were not given
 
 	term   *terminal
@@ -41,6 +42,8 @@ type job struct {
 	stats  *statsWriter  // of --stats, or mute
 	events *eventsWriter // of --events, or mute
 	out    *witness      // of --output
+
+	archive *witness // of --warc; nil = there is none beside the output
 
 	console *crawl.Console // of --listen; nil = there is none
 }
@@ -101,7 +104,10 @@ func (j *job) open() (err error) {
 			err = errors.Join(err, j.abandon())
 		}
 	}()
-	if err := layOut(j.cfg); err != nil {
+	if !j.resumed { // or it has been done
+		err = layOut(j.cfg)
+	}
+	if err != nil {
 		return err
 	}
 	if j.fleeting {
@@ -131,7 +137,9 @@ func (j *job) open() (err error) {
 	if err := j.openConsole(); err != nil {
 		return err
 	}
-	j.out, err = j.openSink()
+	if j.out, err = j.openSink(); err == nil && j.cfg.WARC.Dir != "" {
+		j.archive, err = j.openArchive(j.cfg.WARC.Dir)
+	}
 	return err
 }
 
@@ -145,19 +153,21 @@ func sameFile(a, b string) bool {
 
 // crawl crawls between what is open, closes it, and tells a person how it went.
 func (j *job) crawl(ctx context.Context) error {
+	sinks, archives := j.destinations()
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: []crawl.Sink{j.out}, Version: version(), Log: j.log, Kept: j.state,
+		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state,
 	})
 	if err != nil {
 		return errors.Join(usage(err), j.abandon())
 	}
+	j.tellRound()
 	j.stats.snapshot = c.Snapshot
 	err = j.supervise(ctx, c)
 	final := c.Snapshot()
 	if err = j.explain(err, final.State); err == nil {
-		err = j.out.Close()
+		err = j.closeSinks()
 	} else {
-		_ = j.out.Close() // the first error says what matters
+		_ = j.closeSinks() // the first error says what matters
 	}
 	err = errors.Join(err, j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close(j.log)
@@ -245,7 +255,7 @@ func (j *job) tell(final *crawl.Snapshot) error {
 		if events := j.events.summary(); events != "" {
 			log = log.With(slog.String("events", events))
 		}
-		log.Info("the crawl ended",
+		logRound(log, final).Info("the crawl ended",
 			slog.String("state", final.State.String()), slog.String("reason", final.Reason),
 			slog.Float64("elapsed_seconds", final.ElapsedSeconds), slog.Int64("pages", final.Pages),
 			slog.Int64("records", final.Records), slog.Int64("errors", final.Errors),
@@ -286,6 +296,12 @@ func (j *job) report(snap *crawl.Snapshot, events string) error {
 	}
 	if path := j.cfg.Output.Path; path != sink.Stdout && path != os.DevNull && snap.State != pipeline.EndFailed {
 		r.records = path
+	}
+	if r.archive = j.archiveDir(); r.archive == r.records {
+		r.records = ""
+	}
+	if snap.State == pipeline.EndFailed {
+		r.archive = ""
 	}
 	if j.names != nil {
 		r.names = j.names()

@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/treadlight/crawl"
@@ -41,19 +43,41 @@ func kindOf(head []byte) string {
 	first := strings.TrimSpace(string(line))
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return "it is compressed with gzip"
+		return kindOfCompressed(head)
+	case strings.HasPrefix(first, "WARC/"):
+		return kindArchive
 	case bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
 		return "it is a database"
 	case bytes.IndexByte(head, 0) >= 0:
 		return "it is no text"
 	case strings.HasPrefix(first, "{"):
 		return kindOfObject(first)
+	case indexLine.MatchString(first):
+		return "it is the index of an archive (CDXJ), as --warc writes it"
 	case strings.HasPrefix(first, "url,kind,status,"):
 		return "it has the records of a crawl, in CSV, as --output writes them"
 	case crawl.Check(first) == nil && strings.Contains(first, "://"):
 		return "it is a list of URLs, for --input-file"
 	}
 	return ""
+}
+
+// kindArchive is the kind of an archive, compressed or not.
+const kindArchive = "it is an archive (WARC), as --warc writes it"
+
+// indexLine begins a line of an index: a key, a time to the second, and an object.
+var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
+
+// kindOfCompressed looks into a file for what would be its first bytes.
+func kindOfCompressed(head []byte) string {
+	gz, err := gzip.NewReader(bytes.NewReader(head))
+	if err == nil {
+		var magic [5]byte
+		if _, err := io.ReadFull(gz, magic[:]); err == nil && string(magic[:]) == "WARC/" {
+			return kindArchive
+		}
+	}
+	return "it is compressed with gzip"
 }
 
 // kindOfObject tells the lines of JSON that this program writes by the field that none of

@@ -1,11 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// compressed is text as a gzip file.
+func compressed(text string) string {
+	var b bytes.Buffer
+	gz := gzip.NewWriter(&b)
+	_, _ = gz.Write([]byte(text))
+	_ = gz.Close()
+	return b.String()
+}
 
 func TestKindOf(t *testing.T) {
 	long := strings.Repeat("x", peekBytes)
@@ -19,6 +30,10 @@ func TestKindOf(t *testing.T) {
 		{`{"a":1}`, "another kind"},
 		{`{`, "another kind"},
 		{"\x1f\x8b\x08", "gzip"},
+		{compressed("hello, world"), "gzip"},
+		{compressed("WARC/1.1\r\nWARC-Type: warcinfo\r\n"), "WARC"},
+		{"WARC/1.0\r\nWARC-Type: warcinfo\r\n", "WARC"},
+		{`com,example)/ 20261122120000 {"url":"https://example.com/"}`, "index"},
 		{"\x7fELF\x00", "no text"},
 		{"SQLite format 3\x00", "database"},
 		{"", ""},

@@ -23,7 +23,9 @@ import (
 // state beside them unless that has another place.
 func layOut(cfg *config.Config) error {
 	dir := cfg.Output.Path
-	if info, err := os.Stat(dir); dir == sink.Stdout || !os.IsPathSeparator(dir[len(dir)-1]) && (err != nil || !info.IsDir()) {
+	info, err := os.Stat(dir)
+	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC)
+	if dir == sink.Stdout || !isDir {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
@@ -31,6 +33,9 @@ func layOut(cfg *config.Config) error {
 	}
 	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
 	cfg.Output.Path = filepath.Join(dir, "records"+endings[cfg.Output.Format])
+	if cfg.Output.Format == string(sink.WARC) {
+		cfg.Output.Path = filepath.Join(dir, "archive")
+	}
 	if cfg.State.Dir == "" {
 		cfg.State.Dir = filepath.Clean(dir)
 	}
@@ -52,6 +57,9 @@ func (j *job) openState() (err error) {
 		return err
 	}
 	path := j.cfg.Output.Path
+	if j.cfg.Output.Format == string(sink.WARC) {
+		return err
+	}
 	if info, errStat := os.Stat(path); path == sink.Stdout {
 		j.log.Warn("the records go to standard output and cannot be taken back: after a crash some of them may come twice; " +
 			"give --output with a file or a directory")
@@ -66,6 +74,9 @@ func (j *job) openState() (err error) {
 // resumed.
 func (j *job) openSink() (*witness, error) {
 	o := &j.cfg.Output
+	if o.Format == string(sink.WARC) {
+		return j.openArchive(o.Path)
+	}
 	w := &witness{name: recordsName(j.state, o.Path)}
 	cfg := sink.Config{Format: sink.Format(o.Format)}
 	if o.Overwrite {
@@ -73,7 +84,7 @@ func (j *job) openSink() (*witness, error) {
 	}
 	var behind int64
 	var err error
-	if j.resumed {
+	if j.resumed && !j.again { // another round has a file of its own
 		cfg.Existing = sink.Resume
 		cfg.Position, cfg.Records, behind, err = j.committed(w.name)
 	}
@@ -99,10 +110,7 @@ func (j *job) openSink() (*witness, error) {
 // that is not known for one of which nothing is certain would empty it.
 func (j *job) committed(name string) (bytes, records, behind int64, err error) {
 	path := j.cfg.Output.Path
-	p := j.state.Position(name)
-	if absolute, err := filepath.Abs(path); p.Format == "" && err == nil && path != sink.Stdout {
-		p = j.state.Position(absolute)
-	}
+	p := j.position(name, path)
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // the rest has nothing to lose
 		behind = info.Size() - p.Bytes
 	}
@@ -111,6 +119,16 @@ func (j *job) committed(name string) (bytes, records, behind int64, err error) {
 			path, behind, j.state.Dir())
 	}
 	return p.Bytes, p.Records, behind, err
+}
+
+// position is how far the state has what it calls by that name, or by the one that a path has
+// everywhere.
+func (j *job) position(name, path string) crawl.Position {
+	p := j.state.Position(name)
+	if absolute, err := filepath.Abs(path); p.Format == "" && err == nil && path != sink.Stdout {
+		p = j.state.Position(absolute)
+	}
+	return p
 }
 
 // recordsName is what a state calls the file of the records, whatever the working directory
@@ -200,6 +218,9 @@ func (j *job) abandon() error {
 	closers := []io.Closer{}
 	if j.out != nil {
 		closers = append(closers, j.out)
+	}
+	if j.archive != nil {
+		closers = append(closers, j.archive)
 	}
 	if j.state != nil {
 		closers = append(closers, j.state)

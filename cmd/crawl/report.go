@@ -27,6 +27,7 @@ type report struct {
 	snap    *crawl.Snapshot
 	columns int               // of the screen
 	records string            // where the records are; empty = not told
+	archive string            // where the archives are; empty = not told
 	events  string            // how many events are where; empty = not told
 	names   map[string]string // what to call hosts; nil = by their names
 	over    string            // how it ended, if not in the words of the crawl
@@ -88,6 +89,10 @@ func (r *report) writeTotals(b *strings.Builder) {
 		}
 		b.WriteString("\n")
 	}
+	if r.archive != "" {
+		fmt.Fprintf(b, "  archives: %s\n", r.archive)
+	}
+	r.writeRound(b)
 	if r.events != "" {
 		fmt.Fprintf(b, "  events: %s\n", r.events)
 	}
@@ -95,6 +100,11 @@ func (r *report) writeTotals(b *strings.Builder) {
 	writeCounts(b, "requests", s.Outcomes)
 	writeCounts(b, "links not followed", s.OutOfScope)
 	writeCounts(b, "links dropped", s.Dropped)
+	writeCounts(b, "links that lead nowhere, and were followed", s.Suspected)
+	if s.Trapped > 0 {
+		fmt.Fprintf(b, "  left, as those like them had nothing new: %s\n", plural(s.Trapped, "URL"))
+	}
+	writeDuplicates(b, s.Duplicates)
 	if s.Unruled > 0 {
 		fmt.Fprintf(b, "  given up for want of robots.txt: %s\n", plural(s.Unruled, "URL"))
 	}
@@ -103,6 +113,9 @@ func (r *report) writeTotals(b *strings.Builder) {
 	}
 	if s.Refused > 0 {
 		fmt.Fprintf(b, "  kept back by robots.txt: %s\n", plural(s.Refused, "URL"))
+	}
+	if s.Unindexed > 0 {
+		fmt.Fprintf(b, "  left out of the records, as they ask: %s\n", plural(s.Unindexed, "page"))
 	}
 	if s.Frontier.Hosts > 1 {
 		fmt.Fprintf(b, "  hosts: %s%s\n", count(s.Frontier.Hosts), circuits(&s.Limiter))

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +27,7 @@ a file of --config. Records go on where they are.
 
 --max-pages counts the pages of all runs, --max-time begins anew with each. A
 file of seeds that was not read to its end is read again. A crawl that has
-visited everything says so and ends with 0.
+visited everything says so and ends with 0; 'crawl again' visits it once more.
 
 What makes a crawl wider (--depth, --scope, --include) counts for the pages that
 are still to be visited: links that earlier runs left out are not found again.
@@ -42,68 +39,23 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl resume site -c 16 --max-rate 2     slower than before
   crawl --state s -o p.jsonl https://example.com/ || crawl resume s`,
 		DisableFlagsInUseLine: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usage(fmt.Errorf("resume needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", len(slices.DeleteFunc(args, func(dir string) bool { return dir == "" }))))
-			}
-			return nil
-		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:                  oneDir("resume"),
+		ValidArgsFunction:     completeDirs,
 	}
 	settings := addFlags(cmd, func(config.Flag) bool { return true })
 	hide(cmd) // the help of crawl has them
 	settings.addConfigFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return resume(cmd.Context(), s, settings, args[0]) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		j := &job{streams: s, resumed: true}
+		return j.goOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
+	}
 	return cmd
-}
-
-// resume opens the state and runs the crawl in it.
-func resume(ctx context.Context, s streams, settings *settings, dir string) error {
-	// What is wrong with a flag is told before anything is touched, and how messages are to
-	// look is needed before the settings of the first run can be had.
-	given, err := load(config.Sources{File: settings.file, Flags: settings.given})
-	if err != nil {
-		return err
-	}
-	j := &job{streams: s, cfg: &given.Config, resumed: true}
-	j.openLog()
-	j.state, err = crawl.OpenState(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
-	if err != nil {
-		return j.end(err)
-	}
-	saved := j.state.Config().Settings
-	j.reread = func() (*config.Loaded, error) {
-		if err := settings.readable(settings.file); err != nil {
-			return nil, err
-		}
-		return load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
-	}
-	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
-	if err != nil {
-		return j.end(err)
-	}
-	if settings.file == "" {
-		j.reread = nil
-	}
-	j.cfg, j.warnings = &loaded.Config, loaded.Warnings
-	source := loaded.Origins["seeds.file"].Source
-	j.moreSeeds = source == "flag" || source == "file"
-	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
-		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
-		return j.end(nil)
-	}
-	if err := j.checkPlaces(); err != nil {
-		return j.end(err)
-	}
-	return j.run(ctx)
 }
 
 // checkPlaces reports what has come in the place of a file that the crawl goes on with.
 func (j *job) checkPlaces() error {
 	path := j.cfg.Output.Path
-	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() {
+	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && j.cfg.Output.Format != string(sink.WARC) {
 		return ioError(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
 	}
 	if j.moreSeeds || j.state.Seeded() || j.cfg.Seeds.File == "" || j.cfg.Seeds.File == sink.Stdout {

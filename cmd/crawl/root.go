@@ -26,6 +26,7 @@ const rootExamples = `  crawl demo                                    see it at 
   crawl -i seeds.txt --format csv -o pages.csv  many sites
   crawl -o site/ https://example.com/           kept in site as it goes
   crawl resume site                             on from there, whatever ended it
+  crawl again site                              when done: what has changed
   crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
 
 const rootEpilogue = exitHelp + `
@@ -74,8 +75,8 @@ func rootCommand(s streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), resumeCommand(s), configCommand(s), statsCommand(s), hostsCommand(s), testsiteCommand(s),
-		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), versionCommand(s),
+		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), hostsCommand(s), testsiteCommand(s),
+		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().Bool("version", false, "print the version")

@@ -154,6 +154,8 @@ func placeholder(f config.Flag) string {
 		return "budget"
 	case "fetch.headers":
 		return "header"
+	case "extract.fields":
+		return "rule"
 	}
 	switch f.Type {
 	case "choice":

@@ -34,7 +34,7 @@ type orders struct {
 // person can send while one is being obeyed.
 func listen() chan os.Signal {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, tellSignal)
 	// The end of the terminal is an interrupt like any other, unless nohup said that it
 	// is not to matter. Without one, or while it is there, the signal asks a crawl with
 	// --config to read that again, as it asks any daemon.
@@ -66,7 +66,7 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				o.force(errLate)
 			}
 		case sig := <-signals:
-			if sig == syscall.SIGUSR1 {
+			if sig == tellSignal {
 				if err := o.tell(); err != nil {
 					log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
 				}

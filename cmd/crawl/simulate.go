@@ -29,7 +29,7 @@ ways that are in use, queue up, fail, change their minds and lock out.
 It prints a table of how much of what each host would have admitted was used,
 and how much was refused. A PATTERN chooses scenarios by name, as in 'S1*';
 R and a number is a host drawn from that number. --trace shows one run as it
-goes instead.`
+goes instead, and --plot draws one scenario under each strategy.`
 
 const simulateExamples = `  crawl simulate                            every scenario, some seconds
   crawl simulate 'S1*' S7                   some of them
@@ -37,7 +37,8 @@ const simulateExamples = `  crawl simulate                            every scen
   crawl simulate --strategy steer,gradient --seeds 5
   crawl simulate --random 50                hosts nobody has tuned for
   crawl simulate S7 --trace                 one run: rate, refusals, reasons
-  crawl simulate S7 --trace --every 1s --format json`
+  crawl simulate S7 --trace --every 1s --format json
+  crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
 // simulateCommand shows how strategies do at hosts that are known to the last detail,
 // those of reg. What is added to reg is in the table, the list and the completion.
@@ -71,6 +72,7 @@ func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
 	f.DurationVar(&o.duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
 	f.BoolVar(&o.trace, "trace", false, "show how one scenario goes, line by line")
 	f.DurationVar(&o.every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")
+	f.StringVar(&o.plot, "plot", "", "draw one scenario, a panel for each strategy, into `file` as SVG")
 	f.BoolVar(&o.list, "list", false, "list the scenarios and run nothing")
 	f.StringVar(&o.format, "format", "table", "form of the output, a `word`: table or json")
 	for name, words := range map[string][]string{"strategy": strategies(), "format": {"table", "json"}} {
@@ -88,6 +90,7 @@ type simulation struct {
 
 	// The flags, each under its name; asJSON is --format, understood.
 	strategies, format  string
+	plot                string
 	seeds, random       int
 	seed                uint64
 	rate, maxRate       float64
@@ -133,8 +136,11 @@ func (o *simulation) run(ctx context.Context) error {
 	defer stop()
 	// Who interrupts twice does not want to wait for the table either.
 	context.AfterFunc(ctx, stop)
-	if o.trace {
+	switch {
+	case o.trace:
 		return o.runTrace(ctx, scs, cfgs)
+	case o.plot != "":
+		return o.runPlot(ctx, scs, cfgs)
 	}
 	return o.runTable(ctx, scs, cfgs)
 }
@@ -184,9 +190,11 @@ func (o *simulation) checkModes() error {
 	mode, ignored := "without --trace", []string{"every"}
 	switch {
 	case o.list:
-		mode, ignored = "with --list", []string{"trace", "every", "seeds", "seed", "strategy", "rate", "max-rate"}
+		mode, ignored = "with --list", []string{"trace", "plot", "every", "seeds", "seed", "strategy", "rate", "max-rate"}
 	case o.trace:
-		mode, ignored = "with --trace, which shows one run", []string{"seeds", "random"}
+		mode, ignored = "with --trace, which shows one run", []string{"plot", "seeds", "random"}
+	case o.plot != "":
+		mode, ignored = "with --plot, which draws one scenario", []string{"every", "seeds", "random", "format"}
 	}
 	for _, name := range ignored {
 		if o.given(name) {

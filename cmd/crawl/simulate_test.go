@@ -44,7 +44,7 @@ func runSimulate(ctx context.Context, t *testing.T, args ...string) (out, errs s
 	require.NoError(t, reg.Add(patientHost("yours")))
 	var stdout, stderr bytes.Buffer
 	cmd := simulateCommand(streams{strings.NewReader(""), &stdout, &stderr, nil}, reg)
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // of nil it would take those of the test's own process
 	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err = cmd.ExecuteContext(ctx)

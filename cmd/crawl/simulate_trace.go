@@ -178,14 +178,14 @@ func (t *trace) write(w io.Writer, columns int) error {
 		b.WriteString(traceLegend)
 	}
 	if t.result != nil {
-		b.WriteString("\n" + strings.Join(wrap(summary(t.result), usualWidth), "\n") + "\n")
+		b.WriteString("\n" + strings.Join(wrap(allInAll(t.result), usualWidth), "\n") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// summary is the result in a sentence or two; the table has no more to say of a run.
-func summary(r *simulate.Result) string { return "All in all: " + r.String() + "." }
+// allInAll is the result in a sentence or two; the table has no more to say of a run.
+func allInAll(r *simulate.Result) string { return "All in all: " + r.String() + "." }
 
 // texts are the cells of a line.
 func (m *moment) texts() []string {

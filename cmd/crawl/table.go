@@ -36,8 +36,9 @@ func layout(b *strings.Builder, columns []column, screen int) {
 	last := &columns[len(columns)-1]
 	room := last.width()
 	if last.left {
-		room -= max(tableWidth(columns)-screen, 0)
-		if room < leastProse && len(columns) > 1 {
+		over := max(tableWidth(columns)-screen, 0)
+		room -= over
+		if over > 0 && room < leastProse && len(columns) > 1 {
 			columns = columns[:len(columns)-1]
 			room = columns[len(columns)-1].width()
 		}

@@ -38,8 +38,14 @@ type Config struct {
 	Seeds Seeds `yaml:"seeds"`
 	// Scope is which links it follows.
 	Scope Scope `yaml:"scope"`
+	// Traps is what it does about URLs that lead nowhere.
+	Traps Traps `yaml:"traps"`
+	// Duplicates is whether it tells pages that repeat others.
+	Duplicates Duplicates `yaml:"duplicates"`
 	// Robots is how far it obeys robots.txt.
 	Robots Robots `yaml:"robots"`
+	// Sitemaps is which lists of URLs it reads.
+	Sitemaps Sitemaps `yaml:"sitemaps"`
 	// RateLimit is how fast it may ask.
 	RateLimit RateLimit `yaml:"ratelimit"`
 	// Hosts are rules for single hosts; the first that matches counts. Empty: every
@@ -47,11 +53,17 @@ type Config struct {
 	Hosts []Host `yaml:"hosts"`
 	// Fetch is how it asks.
 	Fetch Fetch `yaml:"fetch"`
+	// Access is who it is to sites, and which way it takes to them.
+	Access Access `yaml:"access"`
 	// Resilience is the policies around its requests, which nobody changes any more; of
 	// those that a crawl can have, see the manual. Nil: none.
 	Resilience *binder.Model `yaml:"resilience"`
+	// Extract is what it reads out of pages beside links and text.
+	Extract Extract `yaml:"extract"`
 	// Output is what it writes.
 	Output Output `yaml:"output"`
+	// WARC is the archives beside that.
+	WARC WARC `yaml:"warc"`
 	// State is where it is kept so that it can be resumed.
 	State State `yaml:"state"`
 	// Frontier is how much it remembers.
@@ -89,9 +101,54 @@ type Scope struct {
 	// so many of all together (default []); see [ParseBudget]. The first that matches a URL
 	// counts, and seeds are always taken. Empty: no bound.
 	Budgets []string `yaml:"budgets"`
+	// Canonical are rules that give more than one spelling of a URL the same form, beyond
+	// what the URL standard does: sessions, slashes, tracking, empty-query, index, sort
+	// (default []). Empty: none.
+	Canonical []string `yaml:"canonical"`
+	// DropParams are parameters that are taken out of every URL, "*" in them being any text
+	// (default []). Empty: none.
+	DropParams []string `yaml:"drop_params"`
 	// Resources follows images, scripts and styles too (default false). False:
 	// only links to pages.
 	Resources bool `yaml:"resources"`
+	// Forms follows forms that are sent by GET, with the values they begin with (default
+	// false). False: no form.
+	Forms bool `yaml:"forms"`
+}
+
+// Traps says what is done about URLs that lead nowhere.
+type Traps struct {
+	// Enabled leaves them (default true). False: they are followed like others.
+	Enabled bool `yaml:"enabled"`
+	// Report follows them, and only counts and logs them (default false). False: they are
+	// left.
+	Report bool `yaml:"report"`
+	// MaxURLLength is the longest URL that is followed, in bytes (default 8000). Zero: no
+	// limit.
+	MaxURLLength int `yaml:"max_url_length"`
+	// MaxDepth is how many segments a path may have (default 32). Zero: no limit.
+	MaxDepth int `yaml:"max_depth"`
+	// MaxRepeats is how often segments may stand in a row in a path (default 3). Zero: no
+	// limit.
+	MaxRepeats int `yaml:"max_repeats"`
+	// MaxStale is how many pages with nothing new have URLs like theirs left (default 24).
+	// Zero: none are left for what pages say.
+	MaxStale int `yaml:"max_stale"`
+	// MaxFar is how many URLs of a kind may have dates more than five years from now, or
+	// before 1700 (default 64). Zero: no limit.
+	MaxFar int `yaml:"max_far"`
+	// After is how many pages of a host are visited before what pages say counts, and dates
+	// (default 1000). Zero: they count from the first.
+	After int `yaml:"after"`
+}
+
+// Duplicates says whether pages are told that repeat others.
+type Duplicates struct {
+	// Find is off, exact or near (default off). Empty is refused.
+	Find string `yaml:"find"`
+	// MaxPages is how many pages others are compared with (default 1000000). Zero is
+	// refused.
+	MaxPages int `yaml:"max_pages"`
 }
 
 // Robots says how robots.txt is obeyed.
@@ -102,6 +159,22 @@ type Robots struct {
 	// MaxCrawlDelay is the longest Crawl-delay honoured (default 60s). Zero: the
 	// line is ignored.
 	MaxCrawlDelay time.Duration `yaml:"max_crawl_delay"`
+	// FollowNofollow follows links that their pages ask crawlers not to follow, by
+	// rel=nofollow, meta robots or X-Robots-Tag (default false). False: not followed.
+	FollowNofollow bool `yaml:"follow_nofollow"`
+}
+
+// Sitemaps says which lists of URLs are read, beside pages.
+type Sitemaps struct {
+	// Enabled asks for the sitemaps that robots.txt names, and where it names none, or is not
+	// asked for, for /sitemap.xml (default true). False: for none.
+	Enabled bool `yaml:"enabled"`
+	// Feeds follows the feeds that pages name and reads RSS and Atom for links (default
+	// true). False: neither.
+	Feeds bool `yaml:"feeds"`
+	// Max is how many sitemaps are read of one host, 1 to 50000 (default 1000). Zero is
+	// refused.
+	Max int `yaml:"max"`
 }
 
 // Host is a rule for the hosts that Match names. [Load] fills what a rule leaves out
@@ -127,6 +200,16 @@ type Host struct {
 	// Quota is how many requests such a host gets in a long span, robots.txt and retries
 	// included. When it is spent, the host counts as blocked. Zero: no quota.
 	Quota Cap `yaml:"quota"`
+	// Headers are sent over those of Fetch, each as "Name: value". Empty: none.
+	Headers []string `yaml:"headers"`
+	// Auth is "user:password" or "bearer TOKEN". Empty: what Access says.
+	Auth string `yaml:"auth"`
+	// Proxy is the URL of a proxy, or "direct" for none. Empty: that of Access.
+	Proxy string `yaml:"proxy"`
+	// Cert and Key are the PEM files of a client certificate. Empty: those of Access, and a
+	// Key that is empty is in Cert.
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
 }
 
 // Cap is a limit that the user sets for each of the hosts of a rule. The zero Cap is none.
@@ -169,6 +252,18 @@ type Fetch struct {
 	// MaxBody is how many bytes of a body are kept, after decoding (default 10MiB).
 	// Zero is refused.
 	MaxBody int64 `yaml:"max_body"`
+	// MaxRatio is how many times its size a body may decode to, beyond a mebibyte (default
+	// 1000). Zero: any.
+	MaxRatio int64 `yaml:"max_ratio"`
+	// AcceptTypes are patterns of media types whose bodies are read, or with ! before them
+	// are not (default []). Empty: all are.
+	AcceptTypes []string `yaml:"accept_types"`
+	// SkipLarger is how long a body may be by its Content-Length to be read (default 0).
+	// Zero: any length.
+	SkipLarger int64 `yaml:"skip_larger"`
+	// Conditional asks for a page that an earlier round has seen only if it has changed
+	// (default true). False: for every page whole.
+	Conditional bool `yaml:"conditional"`
 	// MaxRedirects is how many redirects in a row are followed (default 10). Zero:
 	// none.
 	MaxRedirects int `yaml:"max_redirects"`
@@ -212,12 +307,26 @@ func tokenOnly(r rune) rune {
 	return -1
 }
 
+// Extract says what is read out of pages beside links and text.
+type Extract struct {
+	// Fields are rules for values, each as "NAME=css:SELECTOR" or "NAME=xpath:EXPRESSION", with
+	// more to be said; see [ParseField] (default []). Empty: none.
+	Fields []string `yaml:"fields"`
+	// Metadata writes Open Graph, Twitter and JSON-LD metadata (default false). False: left
+	// out.
+	Metadata bool `yaml:"metadata"`
+	// MainText writes the text without navigation, asides and footers (default false). False:
+	// left out.
+	MainText bool `yaml:"main_text"`
+}
+
 // Output says where records go and what is in them.
 type Output struct {
 	// Path is a file, a directory for records and state, or "-" for standard output
 	// (default "-"). Empty is refused.
 	Path string `yaml:"path"`
-	// Format is jsonl, csv or urls (default jsonl). Empty is refused.
+	// Format is jsonl, csv, urls or warc (default jsonl): warc writes archives into the
+	// directory Path, and no records. Empty is refused.
 	Format string `yaml:"format"`
 	// Overwrite replaces a file that exists, and a state (default false). False: an error.
 	Overwrite bool `yaml:"overwrite"`
@@ -225,11 +334,41 @@ type Output struct {
 	Text bool `yaml:"text"`
 	// Links writes the links of each page (default true). False: left out.
 	Links bool `yaml:"links"`
-	// Digest writes the SHA-256 of each body (default true). False: left out.
+	// Body is omit, hash or store: nothing of bodies, their digest, or they themselves with it
+	// (default hash). Empty is refused.
+	Body string `yaml:"body"`
+	// Digest writes the SHA-256 of each body, unless Body is omit (default true). False: left out.
 	Digest bool `yaml:"digest"`
+	// SkipNoindex leaves out pages that say noindex (default false). False: written, with
+	// what they say.
+	SkipNoindex bool `yaml:"skip_noindex"`
 	// Events is a file for what changed the rate of a host and why, or "-" for standard
 	// error (default ""). Empty: not written.
 	Events string `yaml:"events"`
+}
+
+// WARC says whether what is sent and what comes is archived, and how.
+type WARC struct {
+	// Dir is a directory for archives (default ""). Empty: none are written, unless that is
+	// Output.Format.
+	Dir string `yaml:"dir"`
+	// Prefix begins the names of the files (default "treadlight"). Empty is refused.
+	Prefix string `yaml:"prefix"`
+	// MaxSize is the bytes of a file at which the next one begins (default 1GB). Zero is
+	// refused.
+	MaxSize int64 `yaml:"max_size"`
+	// Host has the name of this machine in those of files and in what they tell of
+	// themselves (default true). False: it is not told.
+	Host bool `yaml:"host"`
+	// Remember is how many bodies are known at a time to be archived once (default 131072).
+	// Zero: none.
+	Remember int `yaml:"remember"`
+	// Credentials keeps those of requests in the archives, which are then for their owner
+	// alone (default false). False: their values are left out.
+	Credentials bool `yaml:"credentials"`
+	// NoArchive is ignore or obey: what becomes of pages that say noarchive to robots
+	// (default ignore). Empty is refused.
+	NoArchive string `yaml:"noarchive"`
 }
 
 // State says where a crawl is kept.

@@ -83,7 +83,7 @@ func (f *fileWalk) entry(prefix string, e entry) {
 	row := find(f.rows, path)
 	switch {
 	case row != nil && row.kind == kindList:
-		f.list(row, e.value)
+		f.list(&f.cfg, row, path, e.value)
 	case row != nil:
 		f.scalar(&f.cfg, row, path, e)
 	case path == hostsPath:
@@ -151,12 +151,18 @@ func (f *fileWalk) scalar(root any, row *field, path string, e entry) {
 
 // list stores a list of texts. One text alone is a list of one, as for a flag, and
 // nothing at all is an empty list, as when all its items are commented out.
-func (f *fileWalk) list(row *field, n node) {
+func (f *fileWalk) list(root any, row *field, path string, n node) {
 	if n.kind == nodeScalar {
 		n = node{line: n.line, kind: nodeList, items: []node{n}}
 	}
+	if n.kind == nodeMap && row.path == fieldsPath {
+		var ok bool
+		if n, ok = f.fieldGroup(n); !ok {
+			return
+		}
+	}
 	if n.kind == nodeMap {
-		f.report(row.path, f.origin(n.line), "is %s; give a list of texts", n.kind)
+		f.report(path, f.origin(n.line), "is %s; give a list of texts", n.kind)
 		return
 	}
 	items, origins := make([]string, len(n.items)), make([]Origin, len(n.items))
@@ -164,12 +170,12 @@ func (f *fileWalk) list(row *field, n node) {
 	for i, item := range n.items {
 		items[i], origins[i] = item.text, f.origin(item.line)
 		if item.kind != nodeScalar {
-			f.report(itemPath(row.path, i), origins[i], "is %s; give a text", item.kind)
+			f.report(itemPath(path, i), origins[i], "is %s; give a text", item.kind)
 			ok = false
 		}
 	}
 	if ok {
-		f.storeList(row, items, origins, f.origin(n.line))
+		f.storeListAt(root, row, path, items, origins, f.origin(n.line))
 	}
 }
 
@@ -216,6 +222,8 @@ func (f *fileWalk) hostKeys(rule *Host, path, group string, n node) {
 		key := join(group, e.key)
 		row := find(f.hostRows, key)
 		switch {
+		case row != nil && row.kind == kindList:
+			f.list(rule, row, join(path, key), e.value)
 		case row != nil:
 			f.scalar(rule, row, join(path, key), e)
 		case group == "" && (e.key == capPath || e.key == quotaPath):

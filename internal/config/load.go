@@ -66,6 +66,9 @@ func Load(src Sources) (*Loaded, error) {
 		l.checkSaved(src.Saved)
 	}
 	l.warnOff()
+	l.warnExtract()
+	l.warnBodies()
+	l.warnAccess()
 	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
 		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+
 			"give --contact with a URL or a mail address")
@@ -152,18 +155,23 @@ func (l *loader) store(root any, f *field, full, text string, o Origin) {
 	l.origins[full] = o
 }
 
-// storeList replaces a list. Its items have origins of their own.
+// storeList replaces a list of the configuration.
 func (l *loader) storeList(f *field, items []string, origins []Origin, o Origin) {
-	for i := range get(&l.cfg, f.path).([]string) {
-		delete(l.origins, itemPath(f.path, i))
+	l.storeListAt(&l.cfg, f, f.path, items, origins, o)
+}
+
+// storeListAt replaces a list below root. Its items have origins of their own.
+func (l *loader) storeListAt(root any, f *field, full string, items []string, origins []Origin, o Origin) {
+	for i := range get(root, f.path).([]string) {
+		delete(l.origins, itemPath(full, i))
 	}
 	if len(items) == 0 {
 		items = nil // one spelling of empty, so that equal trees are equal
 	}
-	set(&l.cfg, f.path, items)
-	l.origins[f.path] = o
+	set(root, f.path, items)
+	l.origins[full] = o
 	for i := range items {
-		l.origins[itemPath(f.path, i)] = origins[i]
+		l.origins[itemPath(full, i)] = origins[i]
 	}
 }
 

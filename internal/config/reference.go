@@ -33,7 +33,7 @@ Settings that bound each other may be given alone: what was not written moves. W
 
 A crawl that is resumed begins with the settings of its first run in the place of the
 defaults. A file and flags that are given then are stronger; variables are not read again.
-output.path, output.format and state.dir stay.
+output.path, output.format, warc.dir, warc.prefix and state.dir stay.
 
 A crawl that is sent SIGHUP reads its file again and takes over, for all hosts at once,
 ratelimit.initial_rps, ratelimit.min_rps, ratelimit.max_rps and ratelimit.min_delay, the
@@ -65,8 +65,10 @@ func Reference(w io.Writer) error {
 			switch last {
 			case "ratelimit":
 				writeHostReference(b)
-			case "fetch":
+			case "access":
 				writePolicyReference(b)
+			case "extract":
+				writeFieldsReference(b)
 			}
 			last = s
 			_, _ = fmt.Fprintf(b, "\n## %s\n\n| Setting | Type | Default | Range | Flag | Variable | Meaning |\n|---|---|---|---|---|---|---|\n",

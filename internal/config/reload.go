@@ -84,8 +84,10 @@ func diffHosts(was, is []Host) []Change {
 	return changes
 }
 
-// counted reports whether something is kept count of under a rule.
-func (h Host) counted() bool { return h.MaxInFlight > 0 || !h.Cap.IsZero() || !h.Quota.IsZero() }
+// counted reports whether something is kept count of under a rule, or built at the start.
+func (h Host) counted() bool {
+	return h.MaxInFlight > 0 || !h.Cap.IsZero() || !h.Quota.IsZero() || h.HasAccess()
+}
 
 func matches(hosts []Host) string {
 	names := make([]string, len(hosts))

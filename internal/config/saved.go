@@ -102,6 +102,8 @@ func (l *loader) relax() {
 // keptPaths are the settings that a crawl has from beginning to end, and why: what was
 // written cannot be written again.
 var keptPaths = map[string]string{
+	"warc.dir":         "its archives go on in the directory they are in",
+	"warc.prefix":      "its archives go on under the name they have",
 	"output.path":      "its records go on in the file they are in",
 	"output.format":    "its records go on in the file they are in",
 	"output.overwrite": "to resume is to go on with what is there; without 'resume' it begins anew",

@@ -7,6 +7,7 @@ import "reflect"
 func (l *loader) settle() {
 	// Rules for hosts come last: they take over what has settled above.
 	l.settleLog()
+	l.settleFamily()
 	l.settlePolicies()
 	for _, chain := range ordered {
 		l.settleOrder(&l.cfg, "", chain)

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/treadlight/crawl/internal/pipeline/canonical"
+
 // crawlFields are the size and the edges of a crawl, and whose pages it may see.
 var crawlFields = []field{
 	// Beyond ten thousand, a process runs into its limit of open files before it gains
@@ -85,9 +87,25 @@ var crawlFields = []field{
 		doc: `pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`,
 		check: budget,
 	},
+	// None by default: each of them can merge what some server tells apart.
+	{
+		path: "scope.canonical", kind: kindList, flag: "canonical",
+		doc: "take URLs that differ in this alone for one, repeatable: sessions, slashes, tracking, empty-query, index, sort; see crawl explain; empty = none", example: "tracking",
+		check: canonical.CheckRule,
+	},
+	{
+		path: "scope.drop_params", kind: kindList, flag: "drop-param",
+		doc: "parameter to take out of every URL, * = any text, repeatable; empty = none", example: "ref",
+		check: canonical.CheckDrop,
+	},
 	{
 		path: "scope.resources", kind: kindBool, def: "false", flag: "resources",
 		doc: "follow images, scripts and styles too",
+	},
+	// Off, because each form is a question that nobody has asked.
+	{
+		path: "scope.forms", kind: kindBool, def: "false", flag: "forms",
+		doc: "follow forms sent by GET, with the values they begin with",
 	},
 	// RFC 9309 is what a crawler owes; leaving it needs the user's word.
 	{
@@ -101,6 +119,11 @@ var crawlFields = []field{
 		path: "robots.max_crawl_delay", kind: kindDuration, def: "60s", min: "1ms", max: "24h",
 		zero: "ignoring Crawl-delay", flag: "max-crawl-delay",
 		doc: "longest Crawl-delay honoured, longer ones count as this long; 0 = ignore Crawl-delay",
+	},
+	// What rel=nofollow and its like ask for is what RFC 9309 is to the server.
+	{
+		path: "robots.follow_nofollow", kind: kindBool, def: "false", flag: "follow-nofollow",
+		doc: "follow links that pages ask crawlers not to follow",
 	},
 }
 

@@ -76,7 +76,7 @@ func hostFields() []field {
 		f.path, f.def, f.flag, f.short, f.also = key, "", "", "", nil
 		rows = append(rows, f)
 	}
-	return slices.Concat(rows, hostCaps)
+	return slices.Concat(rows, hostCaps, hostAccess)
 }
 
 // inherit is the setting that a key of a rule for hosts falls back to.
@@ -96,7 +96,8 @@ func hostAlias(key string) string {
 	return key
 }
 
-// unset reports whether a row is part of a cap that the rule has not.
+// unset reports whether a row is part of a cap that the rule has not, or says nothing of who
+// we are to its hosts.
 func (h *Host) unset(f *field) bool {
 	switch section(f.path) {
 	case capPath:
@@ -104,7 +105,7 @@ func (h *Host) unset(f *field) bool {
 	case quotaPath:
 		return h.Quota.IsZero()
 	}
-	return false
+	return find(hostAccess, f.path) != nil && at(h, f.path).IsZero()
 }
 
 // checkCaps reports what contradicts itself in a rule's caps. Ranges have been checked.

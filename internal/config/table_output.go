@@ -9,14 +9,14 @@ var outFields = []field{
 	},
 	// One JSON object a line can be cut anywhere and still be read.
 	{
-		path: "output.format", kind: kindChoice, def: "jsonl", enum: []string{"jsonl", "csv", "urls"},
+		path: "output.format", kind: kindChoice, def: "jsonl", enum: []string{"jsonl", "csv", "urls", "warc"},
 		flag: "format",
-		doc:  "how records are written",
+		doc:  "how records are written; warc = archives alone, into the directory of the output",
 	},
 	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
 	{
 		path: "output.overwrite", kind: kindBool, def: "false", flag: "overwrite",
-		doc: "replace the output file if it exists, and the state of a crawl",
+		doc: "replace the output file if it exists, archives, and the state of a crawl",
 	},
 	{
 		path: "output.text", kind: kindBool, def: "false", flag: "text",
@@ -27,12 +27,22 @@ var outFields = []field{
 		doc:    "write the links of each page",
 		unless: "leave the links out of the records",
 	},
+	// Bodies are most of what a crawl moves; the digest says whether one has changed.
+	{
+		path: "output.body", kind: kindChoice, def: "hash", enum: []string{"omit", "hash", "store"}, flag: "body",
+		doc: "what records have of each body: nothing, its SHA-256, or that and the body itself",
+	},
 	// A tenth of what a page costs on a fast server, and what archives and comparisons of
 	// crawls go by.
 	{
 		path: "output.digest", kind: kindBool, def: "true", flag: "digest",
 		doc:    "write the SHA-256 of each body",
 		unless: "leave the digest of bodies out of the records",
+	},
+	// Written by default: who crawls wants to know what is there, and searches may filter.
+	{
+		path: "output.skip_noindex", kind: kindBool, def: "false", flag: "skip-noindex",
+		doc: "leave pages out of the records that ask not to be indexed; their links are followed",
 	},
 	// A file of its own: beside the records it would be in the way of who reads those.
 	{

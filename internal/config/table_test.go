@@ -148,8 +148,10 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	c := Default()
 	require.Equal(t, Config{
 		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 30 * time.Second,
-		Scope:  Scope{Mode: "host"},
-		Robots: Robots{Enabled: true, MaxCrawlDelay: time.Minute},
+		Scope: Scope{Mode: "host"},
+		Traps: Traps{Enabled: true, MaxURLLength: 8000, MaxDepth: 32, MaxRepeats: 3, MaxStale: 24, MaxFar: 64, After: 1000}, Duplicates: Duplicates{Find: "off", MaxPages: 1_000_000},
+		Robots:   Robots{Enabled: true, MaxCrawlDelay: time.Minute},
+		Sitemaps: Sitemaps{Enabled: true, Feeds: true, Max: 1000},
 		RateLimit: RateLimit{
 			Strategy: "steer", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
 			AIMDIncrease: 0.1, AIMDDecrease: 0.5, LatencyTarget: time.Second, LatencyDegradeFactor: 2,
@@ -161,9 +163,11 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		},
 		Fetch: Fetch{
 			Timeout: 30 * time.Second, ConnectTimeout: 10 * time.Second, HeaderTimeout: 20 * time.Second,
-			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10,
+			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRatio: 1000, MaxRedirects: 10, Conditional: true,
 		},
-		Output:   Output{Path: "-", Format: "jsonl", Links: true, Digest: true},
+		Output:   Output{Path: "-", Format: "jsonl", Links: true, Body: "hash", Digest: true},
+		WARC:     WARC{Prefix: "treadlight", MaxSize: 1e9, Host: true, Remember: 1 << 17, NoArchive: "ignore"},
+		Access:   Access{DNSTTL: 2 * time.Minute},
 		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 17, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
@@ -185,7 +189,7 @@ func TestCommentsTellTheDefaults(t *testing.T) {
 		}
 		rows[f.path] = def
 	}
-	for _, file := range []string{"config.go", "ratelimit.go"} {
+	for _, file := range []string{"config.go", "ratelimit.go", "access.go"} {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 		require.NoError(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {

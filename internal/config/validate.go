@@ -29,6 +29,7 @@ func (l *loader) validate() {
 	l.checkHosts()
 	l.checkWindow()
 	l.checkPolicies()
+	l.checkFields()
 	l.checkRest()
 }
 
@@ -201,6 +202,8 @@ func (l *loader) checkRest() {
 		}
 	}
 	l.checkListen()
+	l.checkAccess()
+	l.checkArchives()
 	// Two writers of one stream cut into each other's lines.
 	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
 		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",

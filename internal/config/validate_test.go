@@ -19,7 +19,7 @@ func TestZeroConfigIsRefused(t *testing.T) {
 		require.Zero(t, p.Origin, "a program's values come from nowhere")
 	}
 	for _, f := range fields() {
-		refused := f.kind == kindChoice || f.min != "" && f.zero == "" && f.inRange(f.bound("0")) != nil || f.path == "output.path"
+		refused := f.kind == kindChoice || f.min != "" && f.zero == "" && f.inRange(f.bound("0")) != nil || f.path == "output.path" || f.path == "warc.prefix"
 		require.Equal(t, refused, wrong[f.path], f.path)
 	}
 }

@@ -64,7 +64,7 @@ func (y *yamlWriter) closeSection(name string, c *Config) {
 	switch name {
 	case "ratelimit":
 		y.hosts(c.Hosts)
-	case "fetch":
+	case "access":
 		y.policies(c.Resilience)
 	}
 }
@@ -121,10 +121,23 @@ func (y *yamlWriter) hosts(rules []Host) {
 			if open != "" {
 				indent = "      "
 			}
-			y.line(indent, leaf(f.path)+": "+y.plain(&f, get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
+			y.line(indent, leaf(f.path)+": "+y.inline(&f, get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
 			indent = "    "
 		}
 	}
+}
+
+// inline is plain for what may be a list, on one line.
+func (y *yamlWriter) inline(f *field, v any) string {
+	items, ok := v.([]string)
+	if !ok {
+		return y.plain(f, v)
+	}
+	list := make([]string, len(items))
+	for i, item := range items {
+		list[i] = y.plain(f, item)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // plain writes a value as YAML. Texts are quoted as JSON quotes them, which every

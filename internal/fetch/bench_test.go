@@ -112,3 +112,23 @@ func BenchmarkRatio(b *testing.B) {
 	b.ReportMetric(float64(best[0])/float64(best[1]), "fetch/bare")
 	b.ReportMetric(float64(best[0].Nanoseconds())/50, "ns/fetch")
 }
+
+// BenchmarkCapture alternates fetches with a capture and without, as BenchmarkRatio does.
+func BenchmarkCapture(b *testing.B) {
+	c := newClient(b, fetch.Config{AllowPrivate: true})
+	url := pageServer(b, "identity", []byte(page()))
+	best := [2]time.Duration{time.Hour, time.Hour}
+	for b.Loop() {
+		for i := range best {
+			begin := time.Now()
+			for range 50 {
+				res, err := c.Fetch(b.Context(), fetch.Request{URL: url, Capture: i == 0})
+				require.NoError(b, err)
+				res.Release()
+			}
+			best[i] = min(best[i], time.Since(begin))
+		}
+	}
+	b.ReportMetric(float64(best[0])/float64(best[1]), "capture/without")
+	b.ReportMetric(float64((best[0]-best[1]).Nanoseconds())/50, "ns/capture")
+}

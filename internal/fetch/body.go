@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -23,6 +25,9 @@ const (
 	// its connection can be kept; beyond, a new connection is cheaper.
 	maxDrain  = 64 << 10
 	drainTime = time.Second
+	// Below ratioFree bytes the ratio of a body is not looked at: there it is the headers of
+	// a coding that decide it, and the memory does not matter.
+	ratioFree = 1 << 20
 	// maxEmptyReads is how often a decoder may return nothing at all in a row.
 	maxEmptyReads = 100
 )
@@ -145,6 +150,22 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// measured is a decoded body that is held against the size of the encoded one.
+type measured struct {
+	r    io.Reader
+	wire *wire
+	n    int64 // bytes decoded
+	max  int64 // times the bytes read
+}
+
+func (m *measured) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if m.n += int64(n); m.n > ratioFree && m.n/m.max > m.wire.n {
+		return n, fmt.Errorf("%w: more than %d times as much", errRatio, m.max)
+	}
+	return n, err
+}
+
 // readBody fills res from the body of hres, and closes it. The error, if any, concerns
 // the body; res then has what arrived before.
 func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64) (Op, error) {
@@ -158,12 +179,21 @@ func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound
 	if err != nil {
 		err = x.explain(err)
 	}
-	if w.err == nil && !w.ended && hres.Body != http.NoBody {
-		x.arm(drainTime, x.c.stalled)
-		// Whatever the rest is, the page is complete or spoilt without it.
-		_, _ = io.Copy(io.Discard, io.LimitReader(hres.Body, maxDrain))
+	if w.err == nil && !w.ended {
+		c.drain(x, hres, w.n)
 	}
 	return op, err
+}
+
+// drain reads what is left of a body that is done with, unless more than that is announced,
+// so that its connection can be kept.
+func (c *Client) drain(x *exchange, hres *http.Response, read int64) {
+	if hres.Body == http.NoBody || hres.ContentLength-read > maxDrain {
+		return
+	}
+	x.arm(drainTime, c.stalled)
+	// Whatever the rest is, the page is complete or spoilt without it.
+	_, _ = io.Copy(io.Discard, io.LimitReader(hres.Body, maxDrain))
 }
 
 func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response, bound int64) (Op, error) {
@@ -175,6 +205,9 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 		return OpDecode, err
 	}
 	defer closeAll(closers)
+	if len(closers) > 0 {
+		r = &measured{r: r, wire: w, max: c.cfg.MaxRatio}
+	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
 	more, err := res.buf.fill(r, bound)
 	res.Body = res.buf.b
@@ -185,6 +218,9 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 	case w.err != nil:
 		res.Truncated = true
 		return OpBody, w.err
+	case errors.Is(err, errRatio):
+		res.Truncated = true
+		return OpBody, err
 	case err != nil:
 		return OpDecode, err
 	}

@@ -3,7 +3,10 @@ package fetch
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"sync"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // Client fetches URLs. It keeps connections between requests, so a program needs few
@@ -11,6 +14,9 @@ import (
 type Client struct {
 	cfg       Config // never changes after New
 	base      http.Header
+	secrets   http.Header // of the Config's header, for trusted hosts
+	personal  bool        // hosts get headers of their own
+	routes    *routes
 	template  *http.Request // copied for every request that net/http or a policy sees
 	transport transport
 	short     bool              // it needs no *url.URL
@@ -34,14 +40,19 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg:  cfg,
-		base: baseHeader(cfg),
+		cfg:     cfg,
+		base:    baseHeader(cfg),
+		secrets: credentials(cfg),
+		routes:  newRoutes(cfg),
 
 		template: &http.Request{Method: http.MethodGet},
-		dialer:   newDialer(cfg),
 		tooLong:  &timeoutError{"not done", cfg.Timeout},
 		silent:   &timeoutError{"no header", cfg.HeaderTimeout},
 		stalled:  &timeoutError{"no more of the body", cfg.BodyTimeout},
+	}
+	c.personal = len(c.secrets) > 0 || cfg.Access != nil || cfg.Cookies != nil
+	if c.dialer, err = newDialer(cfg, c.routes); err != nil {
+		return nil, err
 	}
 	if c.transport, err = newTransport(cfg, c.dialer, c.base); err != nil {
 		return nil, err
@@ -57,11 +68,12 @@ func New(cfg Config) (*Client, error) {
 }
 
 // Close ends the connections that are kept and those in the making, and waits for the
-// latter. It does not end a Fetch under way: cancel its context, and call Close after
-// the last one has returned. A Fetch after Close fails with class canceled.
+// latter. It does not end a Fetch under way, unless HTTP/2 is on: cancel its context, and
+// call Close after the last one has returned. A Fetch after Close fails with class canceled.
 func (c *Client) Close() {
 	c.dialer.close()
 	c.transport.CloseIdleConnections()
+	c.dialer.closeRest()
 }
 
 // Fetch asks for one URL and reads the whole answer. Any status is an answer, not an
@@ -75,6 +87,9 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	x := c.begin(ctx)
 	defer x.end()
+	if req.Capture {
+		x.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
+	}
 	hres, err := c.send(x, &req, to)
 	if err != nil {
 		if before := x.passed.unrelated(err); before != nil && ctx.Err() == nil {
@@ -92,7 +107,7 @@ func (c *Client) target(req *Request) (target, error) {
 			return t, nil
 		}
 	}
-	u, err := parseURL(req.URL, c.cfg.Proxy != nil)
+	u, err := parseURL(req.URL)
 	if err != nil {
 		return target{}, err
 	}
@@ -109,7 +124,7 @@ func (c *Client) policies(req *Request) http.RoundTripper {
 
 // send sends the request, through the policies if there are any.
 func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, error) {
-	h := c.header(req, to.user)
+	h := c.header(req, to)
 	if rt := c.policies(req); rt != nil {
 		return x.through(rt, req, to, h)
 	}
@@ -127,13 +142,47 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 // byte was written is no fault of the host and costs it nothing, so the next is taken;
 // this ends at the latest when a fresh one is made.
 func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
+	if err := c.relay(&to); err != nil {
+		return nil, err
+	}
 	for {
 		x.attempt()
 		hres, err := c.transport.roundTrip(x, to, h)
-		if err == nil || !x.unsent() || x.ended() != nil || x.via != nil && x.via.Err() != nil {
-			return hres, err
+		if err == nil && to.via != nil {
+			err = refused(hres, to.via)
+		}
+		if err == nil {
+			c.keepCookies(to, hres.Header)
+			return hres, nil
+		}
+		if !x.unsent() || x.ended() != nil || x.via != nil && x.via.Err() != nil {
+			return nil, err
 		}
 	}
+}
+
+// relay notes the proxy that is to be given the whole URL, if there is one.
+func (c *Client) relay(to *target) error {
+	if c.routes.none || to.tls {
+		return nil
+	}
+	via, err := c.routes.of(to.tls, authorityOf(to.host, to.tls))
+	if err != nil {
+		return &phaseError{OpProxy, err}
+	}
+	if relays(via, to.tls) {
+		to.via = via
+	}
+	return nil
+}
+
+// refused is the error of an answer that a proxy gave in the place of the host, or nil.
+func refused(hres *http.Response, via *url.URL) error {
+	if hres.StatusCode != http.StatusProxyAuthRequired {
+		return nil
+	}
+	_ = hres.Body.Close()
+	return &phaseError{OpProxy, newProxyError(via, errProxyAuth, outcome.Proxy)}
 }
 
 // receive turns a header into a Response and reads the body.
@@ -148,14 +197,26 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	if req.OnHeader != nil && x.passed.before == nil { // which it has been called for
 		req.OnHeader(res)
 	}
-	bound := c.cfg.MaxBody
-	if req.MaxBody > 0 {
-		bound = req.MaxBody
+	op, err := OpFilter, req.Filter.refuses(res, hres.ContentLength)
+	if err != nil {
+		c.unread(x, hres)
+	} else {
+		op, err = c.readBody(x, hres, res, c.bound(&req))
 	}
-	op, err := c.readBody(x, hres, res, bound)
 	x.finish(res, headed)
 	if err != nil {
-		return res, x.failure(op, req.URL, err)
+		failed := x.failure(op, req.URL, err)
+		res.Capture = x.captured(hres, failed)
+		return res, failed
 	}
+	res.Capture = x.captured(hres, nil)
 	return res, nil
+}
+
+// bound is how long the decoded body of an answer may be.
+func (c *Client) bound(req *Request) int64 {
+	if req.MaxBody > 0 {
+		return req.MaxBody
+	}
+	return c.cfg.MaxBody
 }

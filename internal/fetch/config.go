@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,6 +13,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
 // Defaults of [Config]. The times are those of interactive browsers and net/http's own
@@ -24,6 +29,11 @@ const (
 	defaultBodyTimeout    = 15 * time.Second
 	defaultTimeout        = 30 * time.Second
 	defaultMaxBody        = 10 << 20
+
+	// Pages pack to a fifth or a tenth, logs and tables of figures to a hundredth. Deflate
+	// ends at 1032 to 1, with nothing but one byte again and again; brotli and zstd have no
+	// such end.
+	defaultMaxRatio = 1000
 
 	// net/http would accept 10 MiB of header. Common servers refuse to send more than
 	// 8 to 64 KiB, so a quarter of a mebibyte is already hostile.
@@ -63,6 +73,9 @@ type Config struct {
 
 	// MaxBody bounds the decoded body; what lies beyond is not read. Zero means 10 MiB.
 	MaxBody int64
+	// MaxRatio bounds how many times its encoded size a body may decode to, once it has come
+	// to a mebibyte. Zero means 1000.
+	MaxRatio int64
 	// MaxHeaderBytes bounds the header, informational answers included. Zero means 256 KiB.
 	MaxHeaderBytes int64
 
@@ -78,10 +91,37 @@ type Config struct {
 	HTTP2 bool
 	// Insecure accepts any TLS certificate. False means certificates are verified.
 	Insecure bool
-	// Proxy, if set, carries every request (http, https or socks5); only its own
-	// address can then be checked before dialling, and it may be private. Nil means none;
-	// the environment is never consulted.
+	// RootCAs are the authorities that certificates of servers, and of https proxies, are
+	// verified by. Nil means those of the system.
+	RootCAs *x509.CertPool
+	// Certificate is shown to the servers that ask for one, if Trusted says so of them. Nil
+	// means that only the rules of Access have some.
+	Certificate *tls.Certificate
+
+	// Proxy, if set, carries every request (http, https, socks5 or socks5h) for which
+	// Access has no other word. What it connects to is its affair: of a host only a literal
+	// address can be checked. Its own address may be private. Nil means none; the
+	// environment is never consulted.
 	Proxy *url.URL
+	// ProxyFor, if set, chooses in the place of Proxy, by scheme and host; nil is none. It
+	// must be safe for concurrent use. Nil means Proxy.
+	ProxyFor func(*url.URL) (*url.URL, error)
+	// Access is what is special about single hosts. Nil means nothing is.
+	Access *access.Table
+	// Trusted, if set, reports whether a host (as in a URL: lower case, its port unless that
+	// is the usual one) was named for credentials, over TLS or in the clear. Fields of
+	// Header that look like credentials go to no other, nor does Certificate; those that
+	// Access has for a host go there over TLS, and in the clear if it was named so. It must
+	// be safe for concurrent use. Nil trusts every host.
+	Trusted func(authority string, tls bool) bool
+	// Withheld, if set, is called when Trusted has kept credentials of Access from a host,
+	// by Fetch's own goroutine. Nil means nobody is told.
+	Withheld func(authority string)
+	// Cookies, if set, keeps what answers set, and sends it back. Nil means that there are
+	// no cookies but those of Header.
+	Cookies *cookies.Jar
+	// Resolver finds addresses. It stays its owner's to close. Nil means one of its own.
+	Resolver *resolve.Resolver
 
 	// AllowPrivate lets any host resolve to a private, loopback or link-local address.
 	// False means only hosts approved by Allow may.
@@ -146,6 +186,9 @@ func (c *Config) fillSizes() error {
 	if err := fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost); err != nil {
 		return err
 	}
+	if err := fill("MaxRatio", &c.MaxRatio, defaultMaxRatio); err != nil {
+		return err
+	}
 	return fill("MaxIdle", &c.MaxIdle, defaultMaxIdle)
 }
 
@@ -185,11 +228,16 @@ func (c *Config) checkProxy() error {
 	if c.Proxy == nil {
 		return nil
 	}
-	switch c.Proxy.Scheme {
+	return checkProxy("Proxy", c.Proxy)
+}
+
+// checkProxy refuses what no connection could be made to.
+func checkProxy(field string, u *url.URL) error {
+	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":
-		if c.Proxy.Host != "" {
+		if u.Hostname() != "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("fetch: Config.Proxy is %s: use http://, https:// or socks5:// and a host", c.Proxy.Redacted())
+	return fmt.Errorf("fetch: Config.%s is %s: use http://, https:// or socks5:// and a host", field, u.Redacted())
 }

@@ -216,6 +216,7 @@ func (s *deflateStage) Close() error {
 	return nil
 }
 
+// brotliStage ignores what follows the stream, as gzipStage does.
 type brotliStage struct {
 	source
 	z brotli.Reader
@@ -225,7 +226,11 @@ func (s *brotliStage) Read(p []byte) (int, error) {
 	if err := s.begin(func() error { return s.z.Reset(s.br) }); err != nil {
 		return 0, err
 	}
-	return s.z.Read(p)
+	n, err := s.z.Read(p)
+	if err != nil && err.Error() == "brotli: excessive input" { // which has no other name
+		err = io.EOF
+	}
+	return n, err
 }
 
 func (s *brotliStage) Close() error {
@@ -236,10 +241,13 @@ func (s *brotliStage) Close() error {
 
 type zstdStage struct {
 	source
-	z *zstd.Decoder
+	z     *zstd.Decoder
+	given bool // something was decoded
 }
 
-// maxZstdWindow is the largest window a content coding may ask for (RFC 9659 section 3).
+// maxZstdWindow is the largest window a content coding may ask for (RFC 9659 section 3), that
+// of a frame of one segment included, whose window is its length. It is the memory of a decoder;
+// brotli's goes up to twice as much, as its windows do.
 const maxZstdWindow = 8 << 20
 
 // newZstd is nil only if the options contradict each other, which a test would show.
@@ -253,10 +261,20 @@ func newZstd(src source) stage {
 }
 
 func (s *zstdStage) Read(p []byte) (int, error) {
-	if err := s.begin(func() error { return s.z.Reset(s.br) }); err != nil {
+	if err := s.begin(s.start); err != nil {
 		return 0, err
 	}
-	return s.z.Read(p)
+	n, err := s.z.Read(p)
+	s.given = s.given || n > 0
+	if s.given && errors.Is(err, zstd.ErrMagicMismatch) {
+		err = io.EOF // what follows the frames is ignored here, too
+	}
+	return n, err
+}
+
+func (s *zstdStage) start() error {
+	s.given = false
+	return s.z.Reset(s.br)
 }
 
 func (s *zstdStage) Close() error {

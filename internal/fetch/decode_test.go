@@ -5,8 +5,10 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,7 +66,9 @@ func served(t *testing.T, cfg fetch.Config, coding string, wire []byte) (res *fe
 		res, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/length"})
 		require.NotNil(t, first)
 		require.NotNil(t, res)
-		require.Equal(t, string(first.Body), string(res.Body))
+		if outcome.Of(200, err) != outcome.Bomb { // which is found between two reads
+			require.Equal(t, string(first.Body), string(res.Body))
+		}
 		require.Equal(t, outcome.Of(0, firstErr), outcome.Of(0, err))
 		require.Equal(t, 1, site.Requests()[1].Conn, "the connection was not kept")
 	})
@@ -91,6 +95,13 @@ func TestCodings(t *testing.T) {
 		{"twice, on two lines", "br\ngzip", coded(t, "gzip", string(coded(t, "br", text))), text},
 		{"two gzip members", "gzip", append(bytes.Clone(gz), coded(t, "gzip", "end")...), text + "end"},
 		{"newline after gzip", "gzip", append(bytes.Clone(gz), '\r', '\n'), text},
+		{"text after gzip", "gzip", append(bytes.Clone(gz), "<!-- by a proxy -->"...), text},
+		{"text after brotli", "br", append(coded(t, "br", text), "<!-- by a proxy -->"...), text},
+		{"newline after brotli", "br", append(coded(t, "br", text), '\n'), text},
+		{"text after zstd", "zstd", append(coded(t, "zstd", text), "<!-- by a proxy -->"...), text},
+		{"text after zlib", "deflate", append(coded(t, "zlib", text), "<!-- by a proxy -->"...), text},
+		{"gzip of gzip", "gzip", coded(t, "gzip", string(gz)), string(gz)},
+		{"skippable zstd frame", "zstd", append([]byte("\x50\x2a\x4d\x18\x04\x00\x00\x00skip"), coded(t, "zstd", "a")...), "a"},
 		{"two zstd frames", "zstd", append(coded(t, "zstd", "a"), coded(t, "zstd", "b")...), "ab"},
 		{"empty gzip body", "gzip", nil, ""},
 		{"empty brotli body", "br", nil, ""},
@@ -130,6 +141,82 @@ func TestSpoiltCodings(t *testing.T) {
 				require.LessOrEqual(t, len(res.Body), len(text))
 			})
 		}
+	}
+}
+
+// TestCodingsBeyondTheRules are streams that are whole, and not for us.
+func TestCodingsBeyondTheRules(t *testing.T) {
+	packed := func(options ...zstd.EOption) []byte {
+		var out bytes.Buffer
+		w, err := zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...)
+		require.NoError(t, err)
+		_, err = io.WriteString(w, strings.Repeat("common words ", 1000))
+		require.NoError(t, err)
+		require.NoError(t, w.Flush())
+		require.NoError(t, w.Close())
+		return out.Bytes()
+	}
+	for _, tc := range []struct {
+		name, coding, want string
+		wire               []byte
+	}{
+		{"a dictionary", "zstd", "unknown dictionary", packed(zstd.WithEncoderDictRaw(7, bytes.Repeat([]byte("common words "), 100)))},
+		{"a dictionary agreed on", "dcz", `content coding "dcz" is not known`, []byte("x")},
+		{"a wide window", "zstd", "window size exceeded", packed(zstd.WithWindowSize(16 << 20))},
+		{"four codings", "gzip, gzip, gzip, gzip", "4 content codings on top of each other", []byte("x")},
+		{"a name without end", "gzip", "gzip: invalid header", append([]byte("\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"), bytes.Repeat([]byte("x"), 10<<10)...)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
+			require.Equal(t, outcome.Decode, asError(t, err).Class())
+			require.ErrorContains(t, err, tc.want)
+			require.Empty(t, res.Body)
+		})
+	}
+}
+
+// TestAFrameDoesNotSayHowMuchMemory has a frame of one segment that claims a gibibyte and
+// holds a letter: what is allocated goes by the bound.
+func TestAFrameDoesNotSayHowMuchMemory(t *testing.T) {
+	claim := []byte("\x28\xb5\x2f\xfd\xa0\x00\x00\x00\x40\x09\x00\x00x")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	res, err := served(t, fetch.Config{}, "zstd", claim)
+	runtime.ReadMemStats(&after)
+	require.Equal(t, outcome.Decode, asError(t, err).Class(), err)
+	require.Empty(t, res.Body)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+}
+
+// TestRatio has bodies around the ratio, which below a mebibyte does not count.
+func TestRatio(t *testing.T) {
+	for _, tc := range []struct {
+		coding string
+		size   int
+		ratio  int64
+		class  outcome.Class
+	}{
+		{"br", 1 << 20, 0, outcome.OK},
+		{"br", 1<<20 + 1, 0, outcome.Bomb},
+		{"zstd", 2 << 20, 0, outcome.Bomb},
+		{"gzip", 4 << 20, 0, outcome.Bomb},
+		{"gzip", 2 << 20, 1033, outcome.OK}, // as much as deflate can
+		{"zlib", 2 << 20, 500, outcome.Bomb},
+		{"br", 2 << 20, 1 << 30, outcome.OK},
+	} {
+		t.Run(fmt.Sprintf("%s %d %d", tc.coding, tc.size, tc.ratio), func(t *testing.T) {
+			body := coded(t, tc.coding, strings.Repeat("0", tc.size))
+			res, err := served(t, fetch.Config{MaxRatio: tc.ratio}, strings.Replace(tc.coding, "zlib", "deflate", 1), body)
+			require.Equal(t, tc.class, outcome.Of(200, err), "%d times, error: %v", tc.size/len(body), err)
+			require.Equal(t, tc.class == outcome.Bomb, res.Truncated)
+			if tc.class == outcome.Bomb {
+				require.Equal(t, fetch.OpBody, asError(t, err).Op)
+				require.Less(t, len(res.Body), max(tc.size, 2<<20), "read to the end")
+				require.ErrorContains(t, err, "the body decodes to absurdly more than was sent: more than")
+			} else {
+				require.Len(t, res.Body, tc.size)
+			}
+		})
 	}
 }
 
@@ -178,8 +265,8 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pick byte, wire []byte) {
 		res, err := served(t, fetch.Config{MaxBody: 64 << 10}, names[int(pick)%len(names)], wire)
 		require.LessOrEqual(t, len(res.Body), 64<<10)
-		if class := outcome.Of(200, err); class != outcome.OK && class != outcome.Decode && class != outcome.TooLarge {
-			t.Errorf("class = %v (%v), want ok, decode or too_large", class, err)
+		if class := outcome.Of(200, err); class != outcome.OK && class != outcome.Decode && class != outcome.TooLarge && class != outcome.Bomb {
+			t.Errorf("class = %v (%v), want ok, decode, too_large or bomb", class, err)
 		}
 	})
 }

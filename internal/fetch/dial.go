@@ -5,8 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http/httptrace"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,40 +20,57 @@ import (
 	"code.dny.dev/ssrf"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // dialer makes the connections of one Client and knows when none is left in the making.
 type dialer struct {
-	cfg     Config
-	tls     *tls.Config
-	open    func(ctx context.Context, network, addr string) (net.Conn, error)
-	guarded func(ctx context.Context, network, addr string) (net.Conn, error)
+	cfg      Config
+	tls      *tls.Config
+	routes   *routes
+	resolver *resolve.Resolver
+	guard    *ssrf.Guardian
+	open     func(ctx context.Context, network, addr string) (net.Conn, error)
+	guarded  func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	closing context.Context // ends when the Client closes, and every dial with it
 	stop    context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	inside sync.WaitGroup // dials under way; Add only while not closed
+	inside sync.WaitGroup     // dials under way; Add only while not closed
+	open2  map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
 }
 
-func newDialer(cfg Config) *dialer {
-	d := &dialer{cfg: cfg, tls: tlsConfig(cfg)}
+// wireServer is where Azure's machines are told their secrets: an address that is public by
+// its number alone.
+var wireServer = netip.MustParsePrefix("168.63.129.16/32")
+
+func newDialer(cfg Config, r *routes) (*dialer, error) {
+	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver, guard: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(wireServer))}
+	if d.resolver == nil {
+		var err error
+		if d.resolver, err = resolve.New(resolve.Config{Timeout: cfg.ConnectTimeout, Clock: cfg.Clock}); err != nil {
+			return nil, err
+		}
+	}
 	d.closing, d.stop = context.WithCancel(context.Background())
+	if cfg.HTTP2 {
+		d.open2 = make(map[*conn]struct{})
+	}
 	if cfg.DialContext != nil {
 		d.open, d.guarded = cfg.DialContext, cfg.DialContext
-		return d
+		return d, nil
 	}
-	guard := ssrf.New(ssrf.WithAnyPort())
 	d.open = (&net.Dialer{}).DialContext
 	d.guarded = (&net.Dialer{Control: func(network, addr string, c syscall.RawConn) error {
-		if err := guard.Safe(network, addr, c); err != nil {
+		if err := d.guard.Safe(network, addr, c); err != nil {
 			return &addressError{addr: addr}
 		}
 		return nil
 	}}).DialContext
-	return d
+	return d, nil
 }
 
 // sessions is how many hosts' TLS sessions are kept for resumption: as many as there
@@ -63,6 +84,7 @@ func tlsConfig(cfg Config) *tls.Config {
 	}
 	return &tls.Config{
 		NextProtos:         protos,
+		RootCAs:            cfg.RootCAs,
 		InsecureSkipVerify: cfg.Insecure, // the user's explicit choice
 		ClientSessionCache: tls.NewLRUClientSessionCache(sessions),
 	}
@@ -81,9 +103,7 @@ func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }
 // named reports whether host may have any address.
 func (d *dialer) named(host string) bool {
 	host = strings.ToLower(host)
-	return d.cfg.AllowPrivate ||
-		d.cfg.Proxy != nil && strings.EqualFold(d.cfg.Proxy.Hostname(), host) ||
-		d.cfg.Allow != nil && d.cfg.Allow(host)
+	return d.cfg.AllowPrivate || d.cfg.Allow != nil && d.cfg.Allow(host)
 }
 
 // enter admits a dial unless the Client is closed; leave ends it.
@@ -106,6 +126,9 @@ func (d *dialer) close() {
 	d.mu.Unlock()
 	d.stop()
 	d.inside.Wait()
+	if d.resolver != d.cfg.Resolver {
+		d.resolver.Close()
+	}
 }
 
 // within is ctx for one phase: it also ends after limit and when the Client closes.
@@ -122,40 +145,109 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, errClosed
 	}
 	defer d.leave()
-	c, err := d.connect(ctx, network, addr)
+	c, err := d.connect(ctx, network, addr, false)
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-func (d *dialer) connect(ctx context.Context, network, addr string) (*conn, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, &phaseError{OpConnect, err}
-	}
+// connect makes a connection over which addr is spoken to, secure or not: to it, or to the
+// proxy that carries what is for it.
+func (d *dialer) connect(ctx context.Context, network, addr string, secure bool) (*conn, error) {
 	phase, done := d.within(ctx, d.cfg.ConnectTimeout)
 	defer done()
-	open := d.guarded
-	if d.named(host) {
-		open = d.open
-	}
-	lookup := stopwatch{clk: d.cfg.Clock}
+	lookup := &stopwatch{clk: d.cfg.Clock}
 	begin := d.cfg.Clock.Now()
-	raw, err := open(lookup.trace(phase), network, addr)
+	via, err := d.routes.of(secure, authorityOf(addr, secure))
+	if err != nil {
+		return nil, &phaseError{OpProxy, err}
+	}
+	c := new(conn)
+	if via != nil {
+		c.proxied = true
+		c.Conn, err = d.through(phase, lookup, via, addr, secure)
+	} else if c.Conn, err = d.direct(phase, lookup, network, addr, false); err == nil {
+		c.remote = c.RemoteAddr().String()
+	}
 	if err != nil {
 		return nil, d.failed(ctx, OpConnect, err)
 	}
-	c := &conn{Conn: raw, remote: raw.RemoteAddr().String()}
 	c.dns = time.Duration(lookup.total.Load())
 	c.connect = max(0, d.cfg.Clock.Since(begin)-c.dns)
+	d.watch(c)
 	return c, nil
+}
+
+// watch remembers a connection until it is closed. Over HTTP/2 net/http keeps one on which
+// a request was given up until the server has confirmed that, for half a minute if it does
+// not, and does not take it for idle meanwhile.
+func (d *dialer) watch(c *conn) {
+	if d.open2 == nil {
+		return
+	}
+	d.mu.Lock()
+	d.open2[c] = struct{}{}
+	d.mu.Unlock()
+	c.gone = func() {
+		d.mu.Lock()
+		delete(d.open2, c)
+		d.mu.Unlock()
+	}
+}
+
+// closeRest closes the connections of HTTP/2 that are left.
+func (d *dialer) closeRest() {
+	d.mu.Lock()
+	rest := slices.Collect(maps.Keys(d.open2))
+	d.mu.Unlock()
+	for _, c := range rest {
+		_ = c.Close()
+	}
+}
+
+// direct makes a connection to addr. The hosts that were named, and the proxies, which are
+// free, may be anywhere.
+func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr string, free bool) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	dial := d.guarded
+	if free || d.named(host) {
+		dial = d.open
+	}
+	ctx = lookup.trace(ctx)
+	if d.cfg.DialContext != nil {
+		return dial(ctx, network, addr)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, &net.AddrError{Err: "invalid port", Addr: addr}
+	}
+	at, err := d.resolver.Lookup(ctx, host, uint16(n))
+	lookup.stop()
+	if err != nil {
+		return nil, err
+	}
+	if at.Static { // the user has named the address itself
+		dial = d.open
+	}
+	c, err := race(ctx, d.cfg.Clock, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+		return dial(ctx, network, netip.AddrPortFrom(a, uint16(n)).String())
+	})
+	if err != nil && ctx.Err() == nil {
+		d.resolver.Doubt(host)
+	}
+	return c, err
 }
 
 // failed names the phase of a dial that failed; a lookup is part of a dial. If nobody waits
 // for it any more, the reason of that goes before what became of it.
 func (d *dialer) failed(ctx context.Context, op Op, err error) error {
-	if _, ok := errors.AsType[*net.DNSError](err); ok {
+	if _, ok := errors.AsType[*proxyError](err); ok {
+		op = OpProxy
+	} else if _, ok := errors.AsType[*net.DNSError](err); ok {
 		op = OpDNS
 	}
 	if d.closing.Err() != nil {
@@ -174,12 +266,15 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, errClosed
 	}
 	defer d.leave()
-	raw, err := d.connect(ctx, network, addr)
+	raw, err := d.connect(ctx, network, addr, true)
 	if err != nil {
 		return nil, err
 	}
 	cfg := d.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(addr) // connect has split it already
+	if cert := d.certificate(authorityOf(addr, true)); cert != nil {
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
+	}
 	secure := tls.Client(raw, cfg)
 	phase, done := d.within(ctx, d.cfg.TLSTimeout)
 	defer done()
@@ -192,6 +287,17 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	return secure, nil
 }
 
+// certificate is what a host is shown that asks for one, or nil.
+func (d *dialer) certificate(authority string) *tls.Certificate {
+	if r := d.cfg.Access.Rule(authority); r != nil && r.Certificate != nil {
+		return r.Certificate
+	}
+	if d.cfg.Trusted != nil && !d.cfg.Trusted(authority, true) {
+		return nil
+	}
+	return d.cfg.Certificate
+}
+
 // stopwatch adds up the lookups of one dial.
 type stopwatch struct {
 	clk   clock.Clock
@@ -199,18 +305,23 @@ type stopwatch struct {
 	total atomic.Int64 // nanoseconds; a lookup given up may end in another goroutine
 }
 
+// trace begins a lookup, which a dialler of the caller's may say the end of.
 func (s *stopwatch) trace(ctx context.Context) context.Context {
 	s.begin = s.clk.Now()
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		DNSDone: func(httptrace.DNSDoneInfo) { s.total.Store(int64(s.clk.Since(s.begin))) },
+		DNSDone: func(httptrace.DNSDoneInfo) { s.stop() },
 	})
 }
+
+func (s *stopwatch) stop() { s.total.Store(int64(s.clk.Since(s.begin))) }
 
 // conn counts what was written to a connection and remembers how it came about. The
 // times are set before the transport sees it and never change.
 type conn struct {
 	net.Conn
-	remote            string
+	remote            string // empty behind a proxy
+	proxied           bool
+	gone              func() // called when it is closed; nil for nothing
 	dns, connect, tls time.Duration
 	began             atomic.Int64 // writes begun
 	written           atomic.Int64 // bytes that certainly left, TLS included
@@ -221,6 +332,14 @@ func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	return n, err
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	if c.gone != nil {
+		c.gone()
+	}
+	return c.Conn.Close()
 }
 
 // Inner is the connection that is counted.

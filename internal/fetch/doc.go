@@ -1,7 +1,7 @@
 // Package fetch asks for one URL and says exactly what became of it.
 //
 // A [Client] is a transport behind one verb: that of package http1 for HTTP/1.1, and that
-// of net/http for HTTP/2 and proxies. [Client.Fetch] sends one GET and returns a
+// of net/http if HTTP/2 is wanted. [Client.Fetch] sends one GET and returns a
 // [Response]: the status, the header, the body decoded and cut at a bound, where the time
 // went. A redirect is an ordinary Response with its Location, because its target is a new
 // URL that scope, robots.txt and limiter have to see first. Nothing is retried: whoever
@@ -15,11 +15,10 @@
 //
 // A net/http transport sends an idempotent request again when a kept connection dies
 // before the first byte of the answer, also when the host has seen the request. A
-// limiter that counts permits would never know. Package http1 writes a request once, and
-// to a proxy a Client gives its requests a shape that net/http does not replay. It sends
-// again itself only when not one byte had left; otherwise the Error is marked Stale. Over
-// HTTP/2, where such a shape would show on the wire, replays are counted: see Sends in
-// Response and Error.
+// limiter that counts permits would never know. Package http1 writes a request once. A
+// Client sends again itself only when not one byte had left; otherwise the Error is marked
+// Stale. With HTTP/2 it is net/http that would send again, and it is kept from it when it has
+// found another connection.
 //
 // # Bounds
 //
@@ -28,6 +27,23 @@
 // memory. Addresses that are private, loopback or otherwise not of the public Internet
 // are refused when they are dialled, after the name was resolved, unless the host was
 // named: a public name cannot be pointed inwards.
+//
+// # Who we are to whom
+//
+// Package access says what a host gets besides what all get, package cookies what it has
+// set itself, package resolve where it is. Credentials go where [Config.Trusted] says, and to
+// the hosts that they were given for, but not in the clear unless the host was named so: a
+// link cannot lead them anywhere else, nor can a redirect, whose target is a request of its
+// own. Proxies are the dialler's affair. What one fails to do has [OpProxy], and the class
+// proxy unless it is the host that cannot be reached.
+//
+// A body may not decode to absurdly more than was sent, either, and a decoder takes 16 MiB of
+// memory at most beside it. What nobody wants by its header, a [Filter] leaves with the server.
+//
+// # For archives
+//
+// [Request.Capture] has the exchange in the Response as it was on the wire: see [Capture]. It
+// is bounded as the body is, and without it nothing is kept.
 //
 // # Policies
 //
@@ -39,8 +55,9 @@
 //
 // # What it does not do
 //
-// It keeps no cookies, consults no robots.txt and waits for no limiter. It logs
-// nothing, but with HTTP/2 or a proxy net/http writes "Unsolicited response" to the standard
+// It consults no robots.txt and waits for no limiter, and keeps cookies only in a jar that it
+// is given. It logs
+// nothing, but with HTTP/2 net/http writes "Unsolicited response" to the standard
 // logger when a server sends more than it announced; a program that owns its standard error
 // points package log elsewhere.
 //

@@ -21,9 +21,11 @@ const (
 	OpPolicy  Op = "policy"  // a policy did not let it pass, or not again
 	OpDNS     Op = "dns"     // the name was being looked up
 	OpConnect Op = "connect" // a connection was being made, or waited for
+	OpProxy   Op = "proxy"   // a proxy was to make it, or has refused the request
 	OpTLS     Op = "tls"     // the TLS handshake was under way
 	OpSend    Op = "send"    // connected, and nothing had left yet
 	OpHeader  Op = "header"  // the request had left, the header was not complete
+	OpFilter  Op = "filter"  // the header was there, and the body is not wanted
 	OpBody    Op = "body"    // the body was being read
 	OpDecode  Op = "decode"  // the body is not what Content-Encoding says
 )
@@ -40,9 +42,11 @@ type Error struct {
 	// a byte of answer, or answered with what is no HTTP. That is most often the host
 	// closing an idle connection at the same instant, or bytes left over from the answer
 	// before, so it says little about the host and the URL; but the request may have
-	// been seen, so another try costs another permit.
+	// been seen, so another try costs another permit. Over HTTP/2 it says the same of a
+	// stream that the server did not look at.
 	Stale bool
-	// Sends is how many times the request may have reached the host; see Response.Sends.
+	// Sends is how many times the request may have reached the host since the last permit:
+	// once, or not at all.
 	Sends int
 	// Took is the time from the call of Fetch to the failure.
 	Took time.Duration
@@ -69,7 +73,9 @@ func (e *Error) Timeout() bool { return e.class == outcome.Timeout }
 // Unconnected reports whether no connection came about, because nothing listens at the
 // address or no way leads there. A connection that took too long, and one that ended
 // during the TLS handshake, are not meant: there somebody may be listening.
-func (e *Error) Unconnected() bool { return e.Op == OpConnect && e.class == outcome.Network }
+func (e *Error) Unconnected() bool {
+	return (e.Op == OpConnect || e.Op == OpProxy) && e.class == outcome.Network
+}
 
 // newError gives err its class.
 func newError(op Op, rawURL string, err error) *Error {
@@ -82,6 +88,7 @@ var (
 	errBadURL    = errors.New("not an absolute http or https URL")
 	errTooLarge  = errors.New("the body is larger than the bound")
 	errWireLarge = fmt.Errorf("the encoded body is longer than the decoded one may be: %w", errTooLarge)
+	errRatio     = errors.New("the body decodes to absurdly more than was sent")
 	errUpgrade   = errors.New("switched to another protocol unasked")
 )
 
@@ -91,6 +98,12 @@ func classify(op Op, err error) outcome.Class {
 	if errors.Is(err, errClosed) || op == OpPolicy {
 		return outcome.Canceled
 	}
+	if op == OpFilter {
+		return outcome.Filtered
+	}
+	if errors.Is(err, errRatio) {
+		return outcome.Bomb
+	}
 	if errors.Is(err, errTooLarge) || headerTooLarge(err) {
 		return outcome.TooLarge
 	}
@@ -98,7 +111,7 @@ func classify(op Op, err error) outcome.Class {
 		return outcome.Decode
 	}
 	class := outcome.Of(0, err)
-	if op == OpTLS && (class == outcome.Protocol || isAlert(err)) {
+	if op == OpTLS && class == outcome.Protocol || op != OpBody && isAlert(err) {
 		return outcome.TLS
 	}
 	return class
@@ -116,7 +129,8 @@ func headerTooLarge(err error) bool {
 }
 
 // isAlert is true of a handshake ended by a TLS alert, which crypto/tls dresses as a
-// network error.
+// network error. In TLS 1.3 a server that wants a client's certificate says so only after
+// its side of the handshake, in the place of an answer.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")

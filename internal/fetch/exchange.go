@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http/httptrace"
@@ -37,9 +38,13 @@ type exchange struct {
 	passed passage      // through the policies; zero if there are none
 	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
 
+	capture  int64     // bytes of an answer to capture; zero for none
+	recorder *recorder // of the current attempt; nil without
+
 	connected bool // the current attempt has a connection
 	reused    bool
-	tries     int // connections the current attempt was put on: more than one is a replay
+	tries     int   // connections the current attempt was put on: one, or none
+	replayed  error // net/http was about to send it again, and was kept from it
 	conn      *conn
 	began     int64         // writes begun on conn before
 	written   int64         // bytes written on conn before
@@ -55,8 +60,9 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	}
 	x.start = c.cfg.Clock.Now()
 	x.whole, x.passed = false, passage{}
-	x.connected, x.tries = false, 0 // nothing may come of it, if a policy refuses
+	x.connected, x.tries, x.replayed = false, 0, nil // nothing may come of it, if a policy refuses
 	x.caller, x.via = ctx, nil
+	x.capture, x.recorder = 0, nil
 	x.cause.Store(c.tooLong)
 	if x.timer == nil {
 		x.timer = time.AfterFunc(c.cfg.Timeout, x.bark) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
@@ -74,7 +80,7 @@ func (x *exchange) end() {
 	}
 	// Whatever may send again may come back late, too.
 	if x.whole && asleep && !x.leg.late && (x.passed.req == nil || x.passed.req.Again == nil) {
-		x.caller, x.via, x.ctx, x.cancel, x.conn = nil, nil, nil, nil, nil
+		x.caller, x.via, x.ctx, x.cancel, x.conn, x.recorder = nil, nil, nil, nil, nil, nil
 		x.c.exchanges.Put(x)
 	}
 }
@@ -144,21 +150,51 @@ func (x *exchange) arm(d time.Duration, cause *timeoutError) {
 // attempt forgets the connection of the try before, on which nothing was sent.
 func (x *exchange) attempt() {
 	x.connected, x.reused = false, false
-	x.tries, x.conn, x.got = 0, nil, 0
+	x.tries, x.conn, x.got, x.replayed = 0, nil, 0, nil
 	x.first.Store(0)
 	if x.cause.Load() != x.c.tooLong {
 		x.arm(x.c.cfg.Timeout, x.c.tooLong)
 	}
 }
 
+// replayError is why net/http does not send a request again that may have left: that one would
+// be without a permit.
+type replayError struct{}
+
+func (replayError) Error() string {
+	return "the connection was lost, or the server did not look at the request: it may be sent again"
+}
+
+// Class implements outcome.Classed.
+func (replayError) Class() outcome.Class { return outcome.Network }
+
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {
-	x.tries++
+	if x.tries > 0 && !x.idle() {
+		x.keepBack(info.Conn)
+		return
+	}
+	x.tries = 1
 	x.connected, x.reused = true, info.Reused
 	x.got = x.c.cfg.Clock.Since(x.start)
 	if x.conn = inner(info.Conn); x.conn != nil {
 		x.began, x.written = x.conn.began.Load(), x.conn.written.Load()
 	}
 	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
+}
+
+// keepBack ends a request before net/http writes it to another connection. Over HTTP/2 that
+// looks at the context before it writes; otherwise it may not, and the connection, which is
+// only for this request, is closed.
+func (x *exchange) keepBack(c net.Conn) {
+	x.context() // that there is something to cancel
+	x.replayed = replayError{}
+	x.cancel(replayError{})
+	if over, ok := c.(*tls.Conn); ok && over.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
+	if in := inner(c); in != nil {
+		_ = in.Close() // nothing was written to it
+	}
 }
 
 // FirstByte notes when the answer begins.
@@ -181,7 +217,7 @@ func (x *exchange) idle() bool {
 // sends is how many times the request may have reached the host.
 func (x *exchange) sends() int {
 	if x.connected && x.idle() {
-		return x.tries - 1
+		return 0
 	}
 	return x.tries
 }
@@ -234,6 +270,9 @@ func (x *exchange) explain(err error) error {
 	if why := x.ended(); why != nil {
 		return why
 	}
+	if x.replayed != nil {
+		return x.replayed
+	}
 	return err
 }
 
@@ -241,6 +280,6 @@ func (x *exchange) explain(err error) error {
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {
 	e := newError(op, rawURL, err)
 	e.Sends, e.Took = x.sends(), x.c.cfg.Clock.Since(x.start)
-	e.Stale = op == OpHeader && x.reused && (!x.answered() && e.class == outcome.Network || e.class == outcome.Protocol)
+	e.Stale = errors.Is(err, replayError{}) || op == OpHeader && x.reused && (!x.answered() && e.class == outcome.Network || e.class == outcome.Protocol)
 	return e
 }

@@ -24,6 +24,7 @@ func TestConfigDefaults(t *testing.T) {
 		BodyTimeout:     15 * time.Second,
 		Timeout:         30 * time.Second,
 		MaxBody:         10 << 20,
+		MaxRatio:        1000,
 		MaxHeaderBytes:  256 << 10,
 		MaxConnsPerHost: 8,
 		MaxIdle:         1000,
@@ -109,7 +110,7 @@ func FuzzParseURL(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		u, err := parseURL(raw, false)
+		u, err := parseURL(raw)
 		short, ok := plain(raw)
 		if err != nil {
 			require.False(t, ok, "plain(%q) finds nothing wrong", raw)

@@ -2,13 +2,18 @@ package fetch
 
 import (
 	"context"
-	"encoding/base64"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 )
 
 // Request is one GET.
@@ -20,6 +25,13 @@ type Request struct {
 	Header http.Header
 	// MaxBody bounds the decoded body in bytes. Zero means the Config's bound.
 	MaxBody int64
+	// Filter says which bodies are wanted. The others are not read: Fetch then fails with
+	// [OpFilter] and class filtered, and the Response beside it has the header. Nil means
+	// all are.
+	Filter *Filter
+	// Capture asks for the exchange as an archive wants it, in Response.Capture. It costs a
+	// copy of all that comes. False keeps nothing.
+	Capture bool
 	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
 	// is there, before the body is read: an order to wait holds from then on, and a body
 	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
@@ -51,9 +63,27 @@ func baseHeader(cfg Config) http.Header {
 		"Accept":          {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
 		"Accept-Encoding": {acceptEncoding},
 	}
-	overlay(h, cfg.Header)
+	for name, values := range cfg.Header {
+		if cfg.Trusted == nil || !secret(name) {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
 	return h
 }
+
+// credentials are the fields of Config.Header that only trusted hosts get.
+func credentials(cfg Config) http.Header {
+	h := make(http.Header)
+	for name, values := range cfg.Header {
+		if cfg.Trusted != nil && secret(name) {
+			h[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	return h
+}
+
+// secret reports whether a field looks as if its value opened something.
+func secret(name string) bool { return (*redact.Redactor)(nil).SecretHeader(name) }
 
 func overlay(h, over http.Header) {
 	for name, values := range over {
@@ -61,19 +91,81 @@ func overlay(h, over http.Header) {
 	}
 }
 
-// header is the header of one request; nil if that is the Client's own.
-func (c *Client) header(req *Request, user *url.Userinfo) http.Header {
-	if len(req.Header) == 0 && user == nil {
-		return nil
+// draft is the header of one request: the Client's own, until something is put over it.
+type draft struct{ base, h http.Header }
+
+// put sets fields of the request.
+func (d *draft) put(over http.Header) {
+	if len(over) == 0 {
+		return
 	}
-	h := maps.Clone(c.base)
-	if user != nil {
-		password, _ := user.Password()
-		pair := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
-		h["Authorization"] = []string{"Basic " + pair}
+	if d.h == nil {
+		d.h = maps.Clone(d.base)
 	}
-	overlay(h, req.Header)
-	return h
+	overlay(d.h, over)
+}
+
+// header is the header of one request; nil if that is the Client's own. What is said of
+// fewer requests goes over what is said of more.
+func (c *Client) header(req *Request, to target) http.Header {
+	d := draft{base: c.base}
+	if c.personal {
+		c.introduce(&d, to)
+	}
+	if to.user != nil {
+		password, _ := to.user.Password()
+		d.put(http.Header{"Authorization": {access.Basic(to.user.Username() + ":" + password)}})
+	}
+	d.put(req.Header)
+	return d.h
+}
+
+// introduce adds what the host may know of us: credentials, its own fields, its cookies.
+func (c *Client) introduce(d *draft, to target) {
+	authority := authorityOf(to.host, to.tls)
+	if len(c.secrets) > 0 && c.cfg.Trusted(authority, to.tls) {
+		d.put(c.secrets)
+	}
+	own := make(http.Header)
+	if rule := c.cfg.Access.Rule(authority); rule != nil {
+		overlay(own, rule.Header)
+	}
+	if auth := c.cfg.Access.Authorization(authority); auth != "" {
+		own["Authorization"] = []string{auth}
+	}
+	if !to.tls && c.cfg.Trusted != nil && c.hide(own, authority) && c.cfg.Withheld != nil {
+		c.cfg.Withheld(authority)
+	}
+	d.put(own)
+	if c.cfg.Cookies == nil {
+		return
+	}
+	if jar := c.cfg.Cookies.Header(to.origin()); jar != "" {
+		before := c.base["Cookie"]
+		if d.h != nil {
+			before = d.h["Cookie"]
+		}
+		d.put(http.Header{"Cookie": {strings.Join(append(slices.Clone(before), jar), "; ")}}) // one line, RFC 6265 section 5.4
+	}
+}
+
+// hide takes credentials out of what goes to a host in the clear, unless it was named so,
+// and reports whether there were any.
+func (c *Client) hide(h http.Header, authority string) (hidden bool) {
+	for name := range h {
+		if secret(name) && !c.cfg.Trusted(authority, false) {
+			delete(h, name)
+			hidden = true
+		}
+	}
+	return hidden
+}
+
+// keepCookies takes in what an answer sets.
+func (c *Client) keepCookies(to target, h http.Header) {
+	if c.cfg.Cookies != nil {
+		c.cfg.Cookies.Set(to.origin(), h["Set-Cookie"])
+	}
 }
 
 // newRequest is a request as net/http has it.
@@ -93,6 +185,39 @@ type target struct {
 	uri  string        // path and query, or the absolute form
 	user *url.Userinfo // nil if there is none
 	url  *url.URL      // nil until somebody asks
+	via  *url.URL      // the proxy that takes whole URLs; nil for none
+}
+
+// authorityOf is a host as rules name it: in lower case, its port unless that is the usual
+// one.
+func authorityOf(host string, secure bool) string {
+	host = strings.ToLower(host)
+	if secure {
+		return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":")
+}
+
+// origin is the target as cookies see it.
+func (t *target) origin() cookies.Origin {
+	host := authorityOf(t.host, t.tls)
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	path, _, _ := strings.Cut(t.uri, "?")
+	if i := strings.Index(path, "://"); i > 0 { // the absolute form
+		_, path, _ = strings.Cut(path[i+len("://"):], "/")
+		path = "/" + path
+	}
+	return cookies.Origin{TLS: t.tls, Host: strings.Trim(strings.TrimSuffix(host, "."), "[]"), Path: path}
+}
+
+// absolute is the target as a proxy wants it: the whole URL.
+func (t *target) absolute() string {
+	if !strings.HasPrefix(t.uri, "/") {
+		return t.uri
+	}
+	return "http://" + t.host + t.uri
 }
 
 // targetOf is the target of a URL as parseURL makes it.
@@ -101,7 +226,7 @@ func targetOf(u *url.URL) (target, error) {
 	if err != nil || !httpguts.ValidHostHeader(host) {
 		return target{}, errBadURL
 	}
-	return target{u.Scheme == "https", host, u.RequestURI(), u.User, u}, nil
+	return target{tls: u.Scheme == "https", host: host, uri: u.RequestURI(), user: u.User, url: u}, nil
 }
 
 // plain is the target of a URL with nothing unusual in it, as nearly all are: a host by name
@@ -143,9 +268,8 @@ func plainHost(s string) int {
 
 // parseURL reads raw such that the bytes of its path and query reach the wire as they
 // are. Where package net/url would refuse or rewrite a path that browsers accept
-// ("/100%", "/a|b"), the path is passed on opaque; absolute writes it in absolute
-// form, which a proxy needs.
-func parseURL(raw string, absolute bool) (*url.URL, error) {
+// ("/100%", "/a|b"), the path is passed on opaque.
+func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
@@ -170,7 +294,7 @@ func parseURL(raw string, absolute bool) (*url.URL, error) {
 		if path == "" {
 			path = "/"
 		}
-		if absolute || strings.HasPrefix(path, "//") {
+		if strings.HasPrefix(path, "//") {
 			path = "//" + u.Host + path
 		}
 		u.Opaque = path

@@ -20,7 +20,8 @@ type Response struct {
 	Header http.Header
 	// Proto is the protocol of the answer, such as "HTTP/1.1".
 	Proto string
-	// RemoteAddr is the address and port of the peer: the server, or the proxy.
+	// RemoteAddr is the address and port of the server; empty behind a proxy, where it is not
+	// known.
 	RemoteAddr string
 
 	// Body is the decoded body, at most as long as the bound. It is valid until Release.
@@ -29,6 +30,8 @@ type Response struct {
 	WireBytes int64
 	// Truncated says that the body went on beyond Body.
 	Truncated bool
+	// Capture is the exchange as it was, if Request.Capture asked for it. Nil otherwise.
+	Capture *Capture
 
 	// Location is the header field of a redirect, not resolved. Empty if there is none.
 	Location string
@@ -46,8 +49,8 @@ type Response struct {
 	SentAt time.Time
 	// Timings is where the time went.
 	Timings Timings
-	// Sends is how many times the request may have reached the host: one, or more when
-	// HTTP/2 replayed it. Each beyond the first was made without a permit.
+	// Sends is how many times the request may have reached the host since the last permit:
+	// one.
 	Sends int
 
 	c   *Client
@@ -59,7 +62,7 @@ type Response struct {
 type Timings struct {
 	DNS       time.Duration // lookup of the name
 	Connect   time.Duration // making the connection
-	TLS       time.Duration // handshake; zero through a proxy
+	TLS       time.Duration // handshake with the host
 	FirstByte time.Duration // from SentAt to the first byte of the answer
 	Body      time.Duration // from the end of the header to the end of the body
 	Total     time.Duration // from the call of Fetch to the end of the body

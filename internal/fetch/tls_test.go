@@ -176,7 +176,7 @@ func TestProxy(t *testing.T) {
 			res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
 			require.NoError(t, err)
 			require.Equal(t, u, string(res.Body))
-			require.Equal(t, "proxy.test:3128", res.RemoteAddr)
+			require.Empty(t, res.RemoteAddr, "where the host is nobody knows")
 		}
 	})
 }

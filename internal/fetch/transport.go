@@ -1,12 +1,13 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
-	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,10 +21,10 @@ type transport interface {
 }
 
 // newTransport is our own where it can be, since it takes a third less CPU time, and net/http's
-// for proxies and HTTP/2, which would be all we know of them.
+// for HTTP/2, which would be all we know of it. Proxies are the dialler's affair with both.
 func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
-	if cfg.HTTP2 || cfg.Proxy != nil {
-		return standard{newStandard(cfg, d), !cfg.HTTP2}, nil
+	if cfg.HTTP2 {
+		return standard{newStandard(cfg, d)}, nil
 	}
 	fields, err := http1.AppendHeader(nil, base)
 	return own{http1.New(http1.Config{
@@ -32,6 +33,9 @@ func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 	}), fields}, err
 }
 
+// proxyAuthorization is the field for the proxy that is given whole URLs.
+const proxyAuthorization = "Proxy-Authorization"
+
 // own is package http1.
 type own struct {
 	*http1.Transport
@@ -39,11 +43,19 @@ type own struct {
 }
 
 func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
-	req := http1.Request{TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base}
+	rec := x.record()
+	req := http1.Request{TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base, Recording: rec.onWire()}
 	if h != nil {
 		var err error
 		if req.Fields, err = http1.AppendHeader(nil, h); err != nil {
 			return nil, err
+		}
+	}
+	if to.via != nil {
+		rec.asksOf(to, req.Fields)
+		req.Target = to.absolute()
+		if auth := proxyAuth(to.via); auth != "" {
+			req.Fields = append(slices.Clip(req.Fields), proxyAuthorization+": "+auth+"\r\n"...)
 		}
 	}
 	l := &x.leg
@@ -131,16 +143,13 @@ func (l *leg) Release() error {
 const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
 
 // standard is net/http's transport.
-type standard struct {
-	*http.Transport
-	replays bool // it would send a plain request again by itself
-}
+type standard struct{ *http.Transport }
 
 func newStandard(cfg Config, d *dialer) *http.Transport {
 	t := &http.Transport{
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
-		TLSClientConfig:        d.tls.Clone(), // for hosts behind a proxy
+		TLSClientConfig:        d.tls.Clone(), // says that it may offer HTTP/2
 		TLSHandshakeTimeout:    cfg.TLSTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
 		MaxConnsPerHost:        cfg.MaxConnsPerHost,
@@ -151,24 +160,31 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
-	if cfg.HTTP2 {
-		t.Protocols.SetHTTP2(true)
-		t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
-	}
-	if cfg.Proxy != nil {
-		t.Proxy = http.ProxyURL(cfg.Proxy)
-	}
+	t.Protocols.SetHTTP2(true)
+	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout}
 	return t
 }
 
-// roundTrip is one try. Where the transport would replay a plain GET, it gets one with an
-// empty body of unknown length and the identity coding: on the wire a plain GET, but nothing
-// that is replayed, as there is no GetBody to replay it from.
+// roundTrip is one try. What goes through a proxy for plain HTTP carries the whole URL as it
+// is to stand in the request.
 func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	req := x.c.newRequest(x.sent(), to.url, h)
-	if s.replays {
-		req.Body = io.NopCloser(new(bytes.Reader))
-		req.TransferEncoding = []string{"identity"}
+	rec := x.record()
+	if err := rec.asks(to, req.Header); err != nil {
+		return nil, err
 	}
-	return s.RoundTrip(req)
+	if to.via != nil {
+		whole := *to.url
+		whole.Opaque, _, _ = strings.Cut(strings.TrimPrefix(to.absolute(), "http:"), "?")
+		req.URL = &whole
+		if auth := proxyAuth(to.via); auth != "" {
+			req.Header = maps.Clone(req.Header)
+			req.Header[proxyAuthorization] = []string{auth}
+		}
+	}
+	hres, err := s.RoundTrip(req)
+	if err == nil {
+		rec.hear(hres)
+	}
+	return hres, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -76,8 +77,8 @@ type Page struct {
 
 // Config shapes a crawl. Limiter, Fetcher and Scope are required.
 type Config struct {
-	// The addresses of answers are told to the Limiter, so Fetcher must not use a proxy
-	// for hosts that are to be paced apart.
+	// The addresses of answers are told to the Limiter. A Fetcher that goes by a proxy knows
+	// none, so that what is behind one belongs to no group of an address.
 	Limiter Limiter
 	Fetcher Fetcher
 	Scope   *scope.Scope
@@ -92,20 +93,45 @@ type Config struct {
 	IgnoreCrawlDelay bool
 	// State keeps the frontier, so that the crawl can be resumed. Nil keeps it in memory.
 	State State
+	// Blocked are hosts that are blocked from the beginning, as by [Pipeline.Block].
+	Blocked []string
 	// Pages is how many pages earlier runs of the crawl have had; they count for MaxPages.
 	Pages int
+	// Round is which round of the crawl this is. From the second on, records say how a page
+	// differs from what rounds before have found. Zero means the first.
+	Round int
+	// Unconditional asks for every page whole. False has one that the State knows sent only
+	// if it has changed.
+	Unconditional bool
 	// Sinks receive every record, in this order. The pipeline flushes and does not close them.
 	Sinks []sink.Sink
+	// Archives are sinks that receive every record, with its Exchange if there was an answer,
+	// and beside them that of each robots.txt. They come before Sinks, and like these. Nil
+	// has the bytes of exchanges forgotten.
+	Archives []sink.Sink
 	// Handle, if set, is called with every page, by several goroutines at a time. An
 	// error ends the crawl.
 	Handle func(context.Context, *Page) error
 	// Extract says what to read out of pages besides links.
 	Extract extract.Options
+	// Tree says what to read out of pages that takes their trees.
+	Tree Tree
 	// OmitLinks leaves the links of pages out of records; they are followed all the
 	// same. False writes them.
 	OmitLinks bool
+	// FollowNofollow follows links that pages ask crawlers to leave alone: by rel=nofollow,
+	// or all of theirs by meta robots or X-Robots-Tag. False does not.
+	FollowNofollow bool
+	// SkipNoindex leaves pages out of Sinks that say noindex, or whose unavailable_after is
+	// over. They are visited and their links followed all the same. False writes them.
+	SkipNoindex bool
 	// OmitDigest leaves the digest of bodies out of records. False writes it.
 	OmitDigest bool
+	// StoreBody writes the bodies of answers into records. False leaves them out.
+	StoreBody bool
+	// Filter says which pages are worth their bodies; robots.txt and sitemaps always are. Nil
+	// wants all of them.
+	Filter *fetch.Filter
 
 	// Concurrency is the number of fetches under way at a time. Zero means 64.
 	Concurrency int
@@ -120,6 +146,10 @@ type Config struct {
 	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds
 	// none.
 	Budgets []Budget
+	// Traps is what is done about URLs that lead nowhere. The zero Traps follows all.
+	Traps Traps
+	// Duplicates finds pages that repeat others. Nil looks for none.
+	Duplicates *neardup.Index
 	// MaxTime ends the crawl after that long. Zero means no bound.
 	MaxTime time.Duration
 	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them
@@ -129,8 +159,13 @@ type Config struct {
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory
 	// when there is a State. Zero means its defaults.
 	MaxURLs, MaxHosts, Resident int
-	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all: they go as
-	// they were found.
+	// Rules are applied to every URL before it is known: those of seeds, links, redirects and
+	// sitemaps. Nil applies none.
+	Rules *canonical.Rules
+	// Sitemaps says which lists of URLs are read. Zero asks for none.
+	Sitemaps Sitemaps
+	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all but
+	// those of sitemaps, which have priorities: they go as they were found.
 	Rank Rank
 	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero
 	// means never.
@@ -142,6 +177,7 @@ type Config struct {
 
 	// strikeAfter is [frontier.Config.StrikeAfter]; tests compare with a crawl without doubt.
 	strikeAfter int
+	ranked      bool // Rank was given
 
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
@@ -169,6 +205,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"Concurrency", &c.Concurrency, 64},
 		{"PerHost", &c.PerHost, 8},
 		{"Processors", &c.Processors, runtime.GOMAXPROCS(0)},
+		{"Sitemaps.Max", &c.Sitemaps.Max, defaultSitemaps},
 	} {
 		if *f.value < 0 {
 			return c, fmt.Errorf("pipeline: %s is %d: give it a number above zero", f.name, *f.value)
@@ -177,7 +214,7 @@ func (c Config) withDefaults() (Config, error) {
 			*f.value = f.def
 		}
 	}
-	if c.Rank == nil {
+	if c.ranked = c.Rank != nil; !c.ranked {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
 	}
 	if c.Clock == nil {
@@ -197,14 +234,22 @@ type found struct {
 }
 
 // result is what Processing hands to Output, and Discovery too for URLs that were
-// refused without a fetch.
+// refused without a fetch. One without lease and record is a part of the links of one that
+// comes after it.
 type result struct {
 	lease *frontier.Lease
 	rec   *sink.Record
 	links []found
+
+	version   frontier.Visit // ETag, LastModified, Digest and Change alone
+	unindexed bool           // Sinks do not get it, see SkipNoindex
+	aside     bool           // it is for Archives alone, and nobody waits for it
+	quiet     bool           // it is for Archives alone, and not worth a record
+	held      int64          // bytes of bodies, see bodies
 }
 
-// ack is what Output hands back when a record is written.
+// ack is what Output hands back when a record is written; without a lease, it is of links
+// whose record is yet to come.
 type ack struct {
 	lease *frontier.Lease
 	links []found

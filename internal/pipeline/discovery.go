@@ -3,12 +3,12 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -40,6 +40,7 @@ type discovery struct {
 
 	deadline     time.Time // from MaxTime; zero means none
 	blockedSince time.Time // since when no page was served and all hosts refuse; zero: they do not
+	barredTil    time.Time // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time // until when the last warning said that they do
 	keptSince    time.Time // since when the Fetcher's queues have let nothing pass; zero: they do
 }
@@ -168,20 +169,35 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	switch {
 	case l.Refused != nil:
-		if l.Refused.Class == classRobots {
-			d.p.stats.refused.Add(1)
-		} else if d.p.stats.unruled.Add(1) == 1 {
-			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
-		}
+		d.refused(l)
 		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now)})
 		return
 	case l.Kind == frontier.Robots:
 		d.p.cfg.Robots.Begin(l.Origin, now)
-	default:
+	case l.Kind == frontier.Page:
 		d.pages++
 	}
 	d.out++
 	d.p.leases <- l // never blocks: there is room for every worker
+}
+
+// refused counts a URL that is not to be fetched.
+func (d *discovery) refused(l *frontier.Lease) {
+	s := &d.p.stats
+	switch l.Refused.Class {
+	case classTrap:
+		s.left.Add(1)
+	case classRobots:
+		s.refused.Add(1)
+	case scope.Excluded.String():
+		s.out[scope.Excluded].Add(1)
+	case scope.NotIncluded.String():
+		s.out[scope.NotIncluded].Add(1)
+	default:
+		if s.unruled.Add(1) == 1 {
+			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
+		}
+	}
 }
 
 // refusedRecord is the record of a URL that was not fetched: robots.txt refuses it, or
@@ -195,63 +211,20 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 
 // idle decides what to do when no host may be asked before wake.
 func (d *discovery) idle(now, wake time.Time) time.Time {
+	d.barredTil = time.Time{}
 	// While something is under way, it is too early to say.
 	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 {
 		if d.blocked(now) {
 			return time.Time{}
 		}
 	}
+	if !d.barredTil.IsZero() {
+		wake = d.barredTil
+	}
 	if wake.IsZero() || !d.deadline.IsZero() && d.deadline.Before(wake) {
 		return d.deadline
 	}
 	return wake
-}
-
-// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before
-// the first of them may be asked again by its own order.
-func (d *discovery) blocked(now time.Time) (ended bool) {
-	b := d.frontier.Blocked(now)
-	if !b.Whole {
-		d.blockedSince = time.Time{}
-		return false
-	}
-	if d.blockedSince.IsZero() {
-		d.blockedSince = now
-	}
-	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
-	if now.After(limit) || b.Ordered && b.Until.After(limit) {
-		d.halt(EndBlocked, fmt.Sprintf("%sthe first may be asked again at %s", d.trouble(now), moment(now, b.Until)))
-		return true
-	}
-	d.warnBlocked(now, b.Until)
-	return false
-}
-
-// trouble says of the host with the most URLs left what its last answers were; nothing if
-// it was not they that closed it.
-func (d *discovery) trouble(now time.Time) string {
-	for _, h := range d.frontier.Hosts(now, 1) {
-		if text := spent(&h); text != "" {
-			return text
-		}
-		if h.Failures > 1 {
-			return fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ", h.Host, h.Failures, h.Trouble, h.Queued)
-		}
-	}
-	return ""
-}
-
-// warnBlocked says once per wait why nothing moves.
-func (d *discovery) warnBlocked(now, until time.Time) {
-	if !until.After(d.blockedTil) || until.Sub(now) < warnFrom {
-		return
-	}
-	d.blockedTil = until
-	for _, w := range d.frontier.Hosts(now, 3) {
-		d.p.cfg.Log.Warn("only blocked hosts remain",
-			slog.String("host", w.Host), slog.Int("queued", w.Queued),
-			slog.String("reason", w.Reason), slog.Time("until", w.Until))
-	}
 }
 
 // over reports whether nothing is left to do or to wait for.
@@ -286,9 +259,11 @@ func (d *discovery) halt(end End, reason string) {
 }
 
 func (d *discovery) seed(u canonical.URL) {
+	u = d.p.cfg.Rules.Apply(u)
 	d.p.cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Seed: true, Rank: d.p.cfg.Rank(u, 0)}
-	d.add([]found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
+	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
+	d.unannounced(u, d.p.cfg.Clock.Now())
 	d.commit(nil)
 }
 
@@ -299,15 +274,21 @@ func (d *discovery) commit(positions []sink.Position) {
 	}
 }
 
-func (d *discovery) add(links []found, now time.Time) {
+// add takes in links, found on the page of from; nil: they are seeds.
+func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 	for i := range links {
 		link := &links[i]
-		if d.overBudget(link) {
+		if link.item.Kind == frontier.Sitemap {
+			d.addSitemap(link, now)
+			continue
+		}
+		if d.overBudget(link) || d.trapped(from, link, now) {
 			continue
 		}
 		switch added := d.frontier.Add(now, link.item, link.fp); {
 		case added == frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
+			d.p.traps.accepted(from, &link.item, now)
 		case added > frontier.Seen:
 			d.p.dropped(added, &link.item)
 		}
@@ -317,8 +298,10 @@ func (d *discovery) add(links []found, now time.Time) {
 func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
 	for i := range w.acks {
-		d.add(w.acks[i].links, now)
-		d.frontier.Done(now, w.acks[i].lease)
+		d.add(w.acks[i].lease, w.acks[i].links, now)
+		if w.acks[i].lease != nil {
+			d.frontier.Done(now, w.acks[i].lease)
+		}
 	}
 	d.commit(w.positions)
 }
@@ -378,7 +361,8 @@ func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
 		}
 		a.result = robots.Result{Kind: robots.Failed, Reason: "it has moved to a host for which the frontier has no room"}
 	}
-	d.p.gate.answer(l.Origin, a, now)
+	e := d.p.gate.answer(l.Origin, a, now)
 	d.frontier.Done(now, l)
+	d.announced(l, e, now)
 	d.frontier.Wake(now, hostOf(l.Origin))
 }

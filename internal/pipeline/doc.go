@@ -26,6 +26,10 @@
 // place goes back to the frontier and its host rests a moment. For robots.txt the Fetcher
 // may send another request after one that failed, with a permit of its own: see try.go.
 //
+// A robots.txt that has come names sitemaps, which Discovery queues for their host: a lease
+// is for a page, a robots.txt or a sitemap. What a sitemap lists, 50,000 URLs perhaps, goes
+// back in parts that Discovery takes in between its other work: see sitemaps.go, listed.go.
+//
 // Processing turns bytes into a record: links, title, metadata, digest. It also
 // canonicalizes links and asks the scope, because that is work for many cores.
 // User handlers run here.
@@ -33,6 +37,10 @@
 // Output writes records to the sinks, and then acknowledges: the outcome and the links
 // found go back to Discovery together, after the record is written. So a crash repeats
 // a fetch but loses no URL.
+//
+// URLs that lead nowhere are left in three places: Discovery does not take in links that
+// package trap refuses, the frontier's gate keeps back those that were taken in before it was
+// known, and Processing has its judge learn from pages; see traps.go.
 //
 // # What survives
 //

@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -28,6 +29,7 @@ type fetched struct {
 	again      bool                // the Fetcher has sent it before
 	kept       bool                // the Fetcher has not sent it
 	withheld   *ratelimit.Feedback // what the limiter was not told of; nil for nothing
+	aside      *sink.Record        // for Archives alone, and the only field then; nil: it is a page
 }
 
 // event is what a worker tells Discovery: that its slot is free, and what is to become
@@ -51,7 +53,7 @@ const (
 	fateProcessed fate = iota // the lease went on to Processing
 	fateReturned              // unused: the limiter would have made it wait, or we gave up
 	fateKept                  // unused: there was no place for it in a queue of the Fetcher
-	fateStale                 // lost with a kept connection: again, and nobody's fault
+	fateStale                 // lost with a kept connection, or over a condition: again, and nobody's fault
 	fateNotNow                // the host said "not now": again, and not a try
 	fateRetry                 // a transient failure: again, and a try is spent
 	fateRobots                // it was for robots.txt, and here is the answer
@@ -106,13 +108,14 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
+		aside := aside(f)
 		f.resp.Release()
-		return ev, nil
+		return ev, aside
 	}
 	switch {
 	case f.class == outcome.Canceled:
 		ev.fate = fateReturned
-	case again:
+	case again, p.balks(l, f):
 		ev.fate = fateStale
 	case deserted(f) && int(l.Attempt)+1 >= knocks:
 		return ev, f
@@ -150,7 +153,7 @@ const knocks = 2
 // deserted reports whether a request met nobody at a host that has never answered.
 func deserted(f *fetched) bool {
 	e, ok := errors.AsType[*fetch.Error](f.err)
-	return ok && f.lease.Unheard && e.Unconnected()
+	return ok && f.lease.Unheard && (e.Unconnected() || e.Class() == outcome.Proxy)
 }
 
 // maxNotNowBackoff bounds the exponent for URLs a host keeps putting off: the limiter

@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sitemap"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -18,9 +19,16 @@ import (
 // known, otherwise at the end.
 func (p *Pipeline) request(ctx context.Context, t *try) {
 	l := t.f.lease
-	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header}
+	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header, Capture: len(p.cfg.Archives) > 0}
+	req.Header = p.condition(l)
 	if l.Kind == frontier.Robots {
 		req.MaxBody, req.Again = robots.MaxBytes, t.again
+	}
+	if l.Kind == frontier.Sitemap {
+		req.MaxBody = sitemap.MaxBytes // what the protocol allows, whatever a page may have
+	}
+	if l.Kind == frontier.Page {
+		req.Filter = p.cfg.Filter
 	}
 	t.begin = t.f.sent
 	if p.cfg.Queues {
@@ -98,8 +106,8 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 			// The body's length is the page's business; the host's pace shows in its first byte.
 			fb.Latency = resp.Timings.FirstByte
 		}
-		if f.class == outcome.TooLarge {
-			fb.Err = nil // it was we who stopped reading, at our own bound
+		if f.class.Declined() {
+			fb.Err = nil // it was we who stopped reading
 		}
 	}
 	if l.Suspect && doubtful(f.resp) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch/robots"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
 
@@ -22,7 +21,8 @@ type gate struct {
 var _ frontier.Gate = (*gate)(nil)
 
 // Check is the verdict on one URL at now.
-func (g *gate) Check(u canonical.URL, now time.Time) frontier.Verdict {
+func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
+	u := it.URL
 	e := g.cache.Lookup(u.Origin(), now)
 	switch {
 	case e.Due(now):
@@ -44,8 +44,8 @@ func refuse(class, reason string) frontier.Verdict {
 	return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: class, Reason: reason}}
 }
 
-// answer takes in what came of asking for an origin's robots.txt.
-func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) {
+// answer takes in what came of asking for an origin's robots.txt, and is what is known then.
+func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result
 	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= knocks {
 		res.Lasting = true
@@ -56,15 +56,16 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) {
 		g.limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.Pause(), other.Rules.Pause()))
 	}
 	if e.State != robots.Unreachable {
-		return
+		return e
 	}
 	why := []any{slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts)}
 	if a.deserted {
 		// Said at the first try: it is a wrong port more often than an outage.
 		g.log.Warn("nobody listens there", why...)
-		return
+		return e
 	}
 	g.log.Warn("robots.txt cannot be had", why...)
+	return e
 }
 
 // otherOrigin is the origin of the same host under the other scheme: the two are paced as
@@ -108,6 +109,6 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
 		return a
 	}
-	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Hops: l.Hops + 1}
+	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Depth: l.Depth, Hops: l.Hops + 1}
 	return a
 }

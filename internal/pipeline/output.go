@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -25,15 +26,17 @@ func (p *Pipeline) output(ctx context.Context) error {
 	for r := range p.results {
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0
-		for r != nil {
+		for n := 1; r != nil; n++ {
 			if err := p.write(r); err != nil {
 				return err
 			}
-			acks = append(acks, ack{lease: r.lease, links: r.links})
+			if !r.aside {
+				acks = append(acks, ack{lease: r.lease, links: r.links})
+			}
 			links += len(r.links)
-			r = p.moreResults(len(acks), links)
+			r = p.moreResults(n, links)
 		}
-		for _, s := range p.cfg.Sinks {
+		for _, s := range slices.Concat(p.cfg.Sinks, p.cfg.Archives) {
 			if err := s.Flush(); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
@@ -61,13 +64,38 @@ func (p *Pipeline) moreResults(n, links int) *result {
 }
 
 func (p *Pipeline) write(r *result) error {
+	if r.rec == nil {
+		return nil // links alone
+	}
+	defer p.bodies.release(r)
+	for _, s := range p.cfg.Archives {
+		if r.unindexed {
+			break
+		}
+		if err := s.Write(r.rec); err != nil {
+			return fmt.Errorf("write archive: %w", err)
+		}
+	}
+	if r.aside {
+		return nil
+	}
+	r.lease.Visit = r.stored()
+	if r.quiet {
+		return nil
+	}
+	if r.unindexed {
+		p.stats.unindexed.Add(1)
+	}
 	for _, s := range p.cfg.Sinks {
+		if r.unindexed {
+			break
+		}
 		if err := s.Write(r.rec); err != nil {
 			return fmt.Errorf("write output: %w", err)
 		}
 	}
 	p.stats.record(r.rec)
-	r.lease.Visit = visitOf(r.rec)
+	p.recent.note(r.rec)
 	return nil
 }
 
@@ -86,7 +114,7 @@ func (p *Pipeline) positions() []sink.Position {
 		return nil
 	}
 	var all []sink.Position
-	for _, s := range p.cfg.Sinks {
+	for _, s := range slices.Concat(p.cfg.Sinks, p.cfg.Archives) {
 		if d, ok := s.(sink.Durable); ok {
 			all = append(all, d.Mark())
 		}

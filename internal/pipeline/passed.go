@@ -19,7 +19,7 @@ type passed struct {
 // page repeat from page to page, and the frontier takes no URL twice. What it tells is
 // taken in in order, so nothing is held back for a page that may yet be lost. Of two
 // links that fall to one place the later one is remembered; to pass a link on once more
-// does no harm. The scope only ever grows, so what was in is in.
+// does no harm. What was passed on the frontier knows, whatever has become of the scope since.
 type passedLinks [passedSlots]passed
 
 // covers reports whether t, or the same less deep, was passed on.

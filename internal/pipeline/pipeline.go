@@ -56,15 +56,21 @@ type Pipeline struct {
 	frontier *frontier.Frontier // owned by Discovery while Run runs
 	gate     *gate
 	budgets  *budgets
+	traps    *traps
+	sitemaps *sitemapTally
 	stats    stats
-	asking   atomic.Int32 // requests that hold a permit, if the Fetcher has queues
+	asking   atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
+	heard    atomic.Bool                         // there was an answer
+	barred   atomic.Pointer[map[string]struct{}] // hosts of which nothing is to be asked, as the frontier has them; nil for none
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched
 	results chan *result
 	events  chan event
 	acks    chan written
+	bodies  bodies
 	asks    chan func(*discovery)
+	recent  recent
 
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -87,20 +93,23 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p := &Pipeline{
-		cfg:     cfg,
-		leases:  make(chan *frontier.Lease, cfg.Concurrency),
-		fetched: make(chan *fetched, cfg.Processors),
-		results: make(chan *result, resultsRoom),
-		events:  make(chan event, cfg.Concurrency),
-		acks:    make(chan written, 1),
-		asks:    make(chan func(*discovery)),
-		stop:    make(chan struct{}),
-		gone:    make(chan struct{}),
-		halt:    make(chan struct{}),
+		cfg:      cfg,
+		leases:   make(chan *frontier.Lease, cfg.Concurrency),
+		fetched:  make(chan *fetched, cfg.Processors),
+		results:  make(chan *result, resultsRoom),
+		bodies:   newBodies(),
+		events:   make(chan event, cfg.Concurrency),
+		acks:     make(chan written, 1),
+		asks:     make(chan func(*discovery)),
+		stop:     make(chan struct{}),
+		gone:     make(chan struct{}),
+		halt:     make(chan struct{}),
+		sitemaps: newSitemapTally(),
 	}
 	if p.budgets, err = newBudgets(cfg.Budgets); err != nil {
 		return nil, err
 	}
+	p.traps = newTraps(&cfg)
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
@@ -110,11 +119,17 @@ func New(cfg Config) (*Pipeline, error) {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
 		fc.Gate = p.gate
 	}
+	if p.traps.Judge != nil {
+		fc.Gate = &trapGate{fc.Gate, p.traps}
+	}
+	fc.Gate = &scopeGate{Gate: fc.Gate, scope: cfg.Scope}
 	if cfg.State != nil {
 		fc.Store, fc.Left = cfg.State, cfg.State.Left()
 	}
-	p.frontier, err = frontier.New(fc)
-	return p, err
+	if p.frontier, err = frontier.New(fc); err != nil {
+		return nil, err
+	}
+	return p, p.barAll(cfg.Blocked)
 }
 
 // Run visits the seeds and all that the scope lets in, and returns when the crawl is

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -29,21 +31,32 @@ type processor struct {
 	p         *Pipeline
 	extractor extract.Extractor
 	found     extract.Result
+	tree      treeReader
 	passed    passedLinks
+	reader    neardup.Reader
+	send      func(*result) error // to Output; it fails when the crawl is given up
 }
 
 // process parses until Extraction has no more.
 func (p *Pipeline) process(ctx context.Context) error {
-	w := &processor{p: p}
-	for f := range p.fetched {
-		r, err := w.page(ctx, f)
-		if err != nil {
-			return err
-		}
+	w := &processor{p: p, tree: p.cfg.Tree.reader(), send: func(r *result) error {
 		select {
 		case p.results <- r:
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}}
+	for f := range p.fetched {
+		r, err := &result{rec: f.aside, aside: true}, error(nil)
+		if f.aside == nil {
+			r, err = w.page(ctx, f)
+		}
+		if err == nil {
+			err = w.send(r)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -61,7 +74,11 @@ func (w *processor) page(ctx context.Context, f *fetched) (*result, error) {
 	if f.resp != nil {
 		w.answer(r, f)
 	}
-	if w.p.cfg.Handle == nil {
+	w.compare(r, f)
+	if err := w.p.bodies.hold(ctx, r); err != nil {
+		return nil, err
+	}
+	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet || w.p.cfg.Handle == nil {
 		return r, nil
 	}
 	page := &Page{Record: *r.rec}
@@ -80,6 +97,10 @@ func (w *processor) answer(r *result, f *fetched) {
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
 	rec.ContentType, rec.Charset = resp.ContentType, resp.Charset
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
+	rec.Exchange = resp.Capture
+	if w.p.cfg.StoreBody {
+		store(rec, resp.Body)
+	}
 	t := &resp.Timings
 	rec.Timings.DNS, rec.Timings.Connect, rec.Timings.TLS = t.DNS, t.Connect, t.TLS
 	rec.Timings.FirstByte, rec.Timings.Body = t.FirstByte, t.Body
@@ -87,10 +108,12 @@ func (w *processor) answer(r *result, f *fetched) {
 		sum := sha256.Sum256(resp.Body)
 		rec.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	}
-	switch outcome.Of(resp.Status, nil) {
-	case outcome.Redirect:
+	switch class := outcome.Of(resp.Status, nil); {
+	case resp.Status == http.StatusNotModified:
+		w.notModified(r, f)
+	case class == outcome.Redirect:
 		w.redirect(r, f)
-	case outcome.OK:
+	case class == outcome.OK:
 		w.content(r, f)
 	}
 }
@@ -106,7 +129,14 @@ func (w *processor) redirect(r *result, f *fetched) {
 		r.rec.Error = &sink.Error{Class: classBadLocation, Message: err.Error()}
 		return
 	}
+	if ruled := w.p.cfg.Rules.Apply(to); ruled != l.URL {
+		to = ruled // else it is a redirect to a spelling that the server insists on
+	}
 	r.rec.RedirectTo = to.String()
+	if l.Kind == frontier.Sitemap {
+		w.moved(r, f, to)
+		return
+	}
 	if l.Seed {
 		// The user named a site by an address it no longer lives at; where it sends
 		// us is what was meant.
@@ -139,22 +169,34 @@ func location(s string) string {
 
 // content reads links and metadata out of a page.
 func (w *processor) content(r *result, f *fetched) {
+	if w.listing(r, f) {
+		return
+	}
 	l, rec := f.lease, r.rec
 	opts := w.p.cfg.Extract
-	opts.Key = w.p.cfg.Key
-	if err := w.extractor.Page(l.URL, f.resp.ContentType, f.resp.Charset, f.resp.Body, opts, &w.found); err != nil {
+	opts.Key, opts.Rules = w.p.cfg.Key, w.p.cfg.Rules
+	if err := w.extractor.Document(&extract.Document{
+		URL: l.URL, MediaType: f.resp.ContentType, Charset: f.resp.Charset, Header: f.resp.Header, Body: f.resp.Body,
+	}, opts, &w.found); err != nil {
 		if rec.Error == nil {
 			rec.Error = &sink.Error{Class: outcome.Decode.String(), Message: err.Error()}
 		}
 		return
 	}
 	w.describe(rec)
+	w.tree.read(rec, l.URL, &w.found, f.resp.Body)
+	w.examine(r, f)
+	w.declared(rec)
+	r.unindexed = w.unindexed(l, f.sent)
 	if !w.p.cfg.OmitLinks {
 		w.list(rec)
 	}
 	all := w.p.refuses()
 	for i := range w.found.Links {
 		link := &w.found.Links[i]
+		if w.obeys(link) {
+			continue
+		}
 		t := passed{link.Fingerprint, l.Depth + 1, link.Kind}
 		if !all && w.passed.covers(t) {
 			continue

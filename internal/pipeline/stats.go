@@ -1,12 +1,16 @@
 package pipeline
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/pipeline/trap"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -30,6 +34,11 @@ type stats struct {
 	out        [scope.NumCodes]atomic.Int64
 	dropped    [frontier.HostPages + 1]atomic.Int64
 	overBudget atomic.Int64 // links dropped for a budget
+	trapped    [trap.NumReasons]atomic.Int64
+	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
+	nofollow   atomic.Int64 // links not followed because their page says so
+	unindexed  atomic.Int64 // records left out because their page says so
+	changes    [len(changeNames)]atomic.Int64
 	workerBusy atomic.Int64 // nanoseconds of fetching
 	workerWait atomic.Int64 // nanoseconds of waiting for a permit
 }
@@ -49,11 +58,16 @@ func (s *stats) record(rec *sink.Record) {
 	if rec.Status != 0 {
 		s.visited.Add(1)
 	}
-	if rec.Status/100 == 2 {
+	// A page that is not wanted is neither a page nor a failure.
+	unwanted := rec.Error != nil && rec.Error.Class == outcome.Filtered.String()
+	if rec.Status/100 == 2 && rec.Kind != frontier.Sitemap.String() && !unwanted {
 		s.pages.Add(1)
 	}
-	if rec.Error != nil {
+	if rec.Error != nil && !unwanted {
 		s.errors.Add(1)
+	}
+	if i := slices.Index(changeNames[:], frontier.Change(rec.Change)); i >= 0 {
+		s.changes[i].Add(1)
 	}
 }
 
@@ -75,7 +89,7 @@ type Snapshot struct {
 	Reason         string    `json:"reason,omitempty"`
 
 	Records   int64 `json:"records"`    // written
-	Pages     int64 `json:"pages"`      // records with a 2xx status
+	Pages     int64 `json:"pages"`      // pages with a 2xx status
 	Errors    int64 `json:"errors"`     // records with an error
 	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
@@ -84,12 +98,21 @@ type Snapshot struct {
 	Returned  int64 `json:"returned"`   // leases given back unused
 	Refused   int64 `json:"refused"`    // URLs that robots.txt refuses
 	Unruled   int64 `json:"unruled"`    // URLs given up because robots.txt cannot be had
+	Unindexed int64 `json:"unindexed"`  // records left out because their pages ask for it
 	Bytes     int64 `json:"bytes"`      // of bodies, decoded
 	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
 	OutOfScope map[string]int64 `json:"out_of_scope,omitempty"` // links by reason
-	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links there was no room for, or no budget
+	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links there was no room for, or no budget, or that lead nowhere
+	Suspected  map[string]int64 `json:"suspected,omitempty"`    // links that lead nowhere and were followed, as traps are only reported
+	Trapped    int64            `json:"trapped,omitempty"`      // URLs that were accepted and then left for that
+
+	// Duplicates are pages that repeat others. Nil: nobody looked for them.
+	Duplicates *neardup.Totals `json:"duplicates,omitempty"`
+
+	Round   int              `json:"round,omitempty"`   // of a crawl that visits again what it knows; zero in a first one
+	Changes map[string]int64 `json:"changes,omitempty"` // records by how the page differs from the rounds before
 
 	Workers  Workers                   `json:"workers"`
 	Frontier frontier.Counts           `json:"frontier"`
@@ -115,7 +138,18 @@ func (p *Pipeline) Snapshot() Snapshot {
 	}
 	p.mu.Unlock()
 	p.stats.into(&s)
+	p.stats.traps(&s, p.traps.Report)
+	if x := p.cfg.Duplicates; x != nil {
+		t := x.Totals()
+		s.Duplicates = &t
+	}
+	if n := p.sitemaps.over.Load(); n > 0 {
+		s.Dropped[reasonSitemaps] = n
+	}
 	s.Workers.Count = p.cfg.Concurrency
+	if p.cfg.Round > 1 {
+		s.Round = p.cfg.Round
+	}
 	return s
 }
 
@@ -128,11 +162,28 @@ func (s *stats) into(to *Snapshot) {
 	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
 	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
 	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
+	to.Changes = counted(s.changes[:], func(i int) string { return string(changeNames[i]) })
 	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
 	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
 	if n := s.overBudget.Load(); n > 0 {
 		to.Dropped[reasonBudget] = n
 	}
+	if n := s.nofollow.Load(); n > 0 {
+		to.OutOfScope[reasonNofollow] = n
+	}
+	to.Unindexed = s.unindexed.Load()
+	to.Records -= to.Unindexed
+}
+
+// traps tells of links that lead nowhere: whether they were followed or not.
+func (s *stats) traps(to *Snapshot, report bool) {
+	to.Trapped = s.left.Load()
+	m := counted(s.trapped[:], func(i int) string { return trap.Reason(i).String() })
+	if report {
+		to.Suspected = m
+		return
+	}
+	maps.Copy(to.Dropped, m)
 }
 
 // counted names the counters that are not zero.

@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // try is what a worker does for one lease: one request as a rule. A Fetcher that has
@@ -34,6 +35,11 @@ type try struct {
 // would have made it wait for longer than [patience].
 func (t *try) take(ctx context.Context) error {
 	p := t.p
+	if p.isBarred(t.f.lease.Host()) {
+		t.f.lease.Started()
+		t.denied = errBarred
+		return errBarred
+	}
 	asked := p.cfg.Clock.Now()
 	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(patience)}, t.f.lease.Host())
 	t.f.lease.Started()
@@ -124,7 +130,7 @@ func (t *try) end(resp *fetch.Response, err error) {
 	switch {
 	case t.over: // what was before stands, and err says only that nothing came after it
 	case t.permit == nil && t.denied != nil: // nothing was sent
-	case unsent(err):
+	case unsent(err), t.p.cutOff(err):
 		t.f.kept, t.f.err = true, err
 		t.waited(t.p.cfg.Clock.Now())
 	case resp == nil && decided(t.last): // this stands too: err is why another one was not waited for
@@ -142,11 +148,12 @@ func (t *try) settle(end time.Time) {
 	f.total = max(end.Sub(f.sent), 1)
 	p.locate(f)
 	if f.resp != nil {
+		p.heard.Store(true)
 		p.cfg.Limiter.ChargeBytes(f.resp.WireBytes)
 	}
 	f.class = classOf(f.resp, f.err)
 	switch {
-	case stale(f.err):
+	case stale(f.err), f.class == outcome.Proxy: // they say nothing of the host
 	case !t.told:
 		p.feedback(f, ordersOf(f.resp))
 	case f.class.Overload() && !decided(f.resp):
@@ -163,6 +170,14 @@ func unsent(err error) bool {
 	return ok && e.Op == fetch.OpPolicy && e.Sends == 0
 }
 
+// cutOff reports whether a proxy fails in the midst of a crawl: then the hosts behind it are
+// out of reach, which is no fault of theirs, and their URLs wait. At the beginning of one it
+// is rather that the proxy was given wrong, which the user wants to know at once.
+func (p *Pipeline) cutOff(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && e.Class() == outcome.Proxy && p.heard.Load()
+}
+
 // keptMin is for how long at least the Fetcher's queues may let nothing pass before the
 // crawl ends. Unlike hosts that refuse they are our own, and a moment says nothing.
 const keptMin = time.Minute
@@ -173,7 +188,12 @@ func (d *discovery) keep(ev event, now time.Time) {
 	d.frontier.Keep(now, ev.lease)
 	if d.keptSince.IsZero() {
 		d.keptSince = now
-		d.p.cfg.Log.Debug("a request has found no place in a queue", slog.String("host", ev.lease.Host()), slog.Any("error", ev.err))
+		why := []any{slog.String("host", ev.lease.Host()), slog.Any("error", ev.err)}
+		if d.p.cutOff(ev.err) {
+			d.p.cfg.Log.Warn("a proxy fails, and the hosts behind it wait", why...)
+		} else {
+			d.p.cfg.Log.Debug("a request has found no place in a queue", why...)
+		}
 	}
 	limit := max(d.p.cfg.MaxBlocked, keptMin)
 	if d.p.asking.Load() == 0 && now.Sub(d.keptSince) >= limit {

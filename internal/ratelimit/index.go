@@ -62,6 +62,20 @@ func (x *index) get(id identity) *state {
 	}
 }
 
+// appendAll adds the states to a list. The shard's lock must be held for reading.
+func (x *index) appendAll(list []*state) []*state {
+	t := x.table.Load()
+	if t == nil {
+		return list
+	}
+	for i := range t.slots {
+		if s := t.slots[i].state.Load(); s != nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
 // put adds a state that is not in the index.
 func (x *index) put(tag uint64, s *state) {
 	t := x.table.Load()

@@ -14,6 +14,9 @@ type laidRules struct {
 	base  rules
 	hosts []matcher
 	given []HostRule // that hosts were made of
+
+	ceilings map[string]rate   // of single domains, by SetCeiling: maxCeilings at most
+	own      map[string]*rules // of those domains
 }
 
 // Rules are the part of a [Config] that may change while requests are under way. The
@@ -44,18 +47,22 @@ func (l *AdaptiveRateLimiter) lay(cfg *Config, old *laidRules) (*laidRules, erro
 		m.rules.bounded = m.rules.bounded || m.rules.caps != nil
 		laid.hosts = append(laid.hosts, m)
 	}
+	if old != nil {
+		for domain, ceiling := range old.ceilings {
+			laid.set(domain, ceiling)
+		}
+	}
 	return laid, nil
 }
 
-// rulesFor is the first rule that matches, or the one of all others.
+// rulesFor is what holds for a domain: its own ceiling, the first rule that matches, or the
+// one of all others.
 func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
 	laid := l.laid.Load()
-	for i := range laid.hosts {
-		if laid.hosts[i].matches(domain) {
-			return &laid.hosts[i].rules
-		}
+	if own := laid.own[domain]; own != nil {
+		return own
 	}
-	return &laid.base
+	return laid.of(domain)
 }
 
 // base are the rules of domains that no rule matches.
@@ -124,21 +131,26 @@ func (l *AdaptiveRateLimiter) obey(sh *shard) {
 	states := sh.states.Keys()
 	sh.mu.RUnlock()
 	for _, s := range states {
-		s.mu.Lock()
-		if s.dead {
-			s.mu.Unlock()
-			continue
-		}
-		held := s.rules.held
-		s.rules = l.rulesFor(s.domain)
-		if held != nil {
-			own := *s.rules
-			own.held = held
-			s.rules = &own
-		}
-		now, before := s.nowLocked(), s.bucket.rate
-		s.replanLocked(now)
-		s.rearmLocked(now)
-		l.unlock(s, s.domain, before)
+		l.obeyOne(s)
 	}
+}
+
+// obeyOne gives a state its new rules.
+func (l *AdaptiveRateLimiter) obeyOne(s *state) {
+	s.mu.Lock()
+	if s.dead {
+		s.mu.Unlock()
+		return
+	}
+	held := s.rules.held
+	s.rules = l.rulesFor(s.domain)
+	if held != nil {
+		own := *s.rules
+		own.held = held
+		s.rules = &own
+	}
+	now, before := s.nowLocked(), s.bucket.rate
+	s.replanLocked(now)
+	s.rearmLocked(now)
+	l.unlock(s, s.domain, before)
 }

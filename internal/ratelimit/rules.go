@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,8 +20,18 @@ type rules struct {
 	capacity              int64     // of the bucket, in its units
 	maxInFlight           int32     // zero for none
 	bounded               bool      // there is maxInFlight or a cap
+	operator              bool      // the ceiling is SetCeiling's, and there is no minDelay
 	caps                  *ruleCaps // nil for none
 	held                  *heldCaps // those of the one domain whose rules these are; nil if they are shared
+}
+
+// RuleFor is the index of the HostRule that holds for a domain, the first that matches; -1
+// if none does. The domain is in the form of [Domain].
+func (c *Config) RuleFor(domain string) int {
+	return slices.IndexFunc(c.Hosts, func(h HostRule) bool {
+		m, ok := newMatcher(h.Match)
+		return ok && m.matches(domain)
+	})
 }
 
 // host is what a strategy begins with.

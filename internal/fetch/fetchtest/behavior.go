@@ -28,7 +28,7 @@ const (
 	HangInHeader   Behavior = "/hang-in-header"  // half a header, then nothing
 	HangInBody     Behavior = "/hang-in-body"    // half a body, then nothing
 	EndlessHeader  Behavior = "/endless-header"  // header lines for ever
-	HugeHeader     Behavior = "/huge-header"     // one header line of a mebibyte
+	HugeHeader     Behavior = "/huge-header"     // one header line of ten mebibytes
 	Flood1xx       Behavior = "/flood-1xx"       // informational answers for ever
 	EndlessBody    Behavior = "/endless-body"    // a body without end or length
 	EndlessChunks  Behavior = "/endless-chunks"  // the same, chunked
@@ -36,6 +36,10 @@ const (
 	LongBody       Behavior = "/long-body"       // more bytes than Content-Length says
 	BadChunk       Behavior = "/bad-chunk"       // a chunk size that is no number
 	CutChunk       Behavior = "/cut-chunk"       // the end inside a chunk
+	LongExtension  Behavior = "/long-extension"  // a chunk extension without end
+	ManyExtensions Behavior = "/many-extensions" // much extension around chunks of a byte, for ever
+	EndlessTrailer Behavior = "/endless-trailer" // trailer lines for ever
+	ResetMidBody   Behavior = "/reset-mid-body"  // ten of a hundred bytes, then a reset
 	RedirectLoop   Behavior = "/redirect-loop"   // a redirect to itself
 	GzipGarbage    Behavior = "/gzip-garbage"    // says gzip, is not
 	GzipCut        Behavior = "/gzip-cut"        // half a gzip stream, whole as a body
@@ -43,11 +47,13 @@ const (
 	BrotliBomb     Behavior = "/brotli-bomb"     // the same in brotli
 	ZstdBomb       Behavior = "/zstd-bomb"       // the same in zstd
 	DeflateBomb    Behavior = "/deflate-bomb"    // the same in deflate
+	GzipName       Behavior = "/gzip-name"       // a gzip stream with a file name without end
 	EmptyMembers   Behavior = "/empty-members"   // gzip members without content for ever
 	UnknownCoding  Behavior = "/unknown-coding"  // a Content-Encoding nobody knows
 	ManyCodings    Behavior = "/many-codings"    // gzip ten times over
 	BadStatusLine  Behavior = "/bad-status-line" // a status that is no number
 	NotHTTP        Behavior = "/not-http"        // the greeting of a mail server
+	Headless       Behavior = "/headless"        // a page without a header, as in HTTP/0.9
 	NegativeLength Behavior = "/negative-length" // Content-Length: -1
 	TwoLengths     Behavior = "/two-lengths"     // two lengths that differ
 	Reset          Behavior = "/reset"           // the connection is reset
@@ -133,29 +139,39 @@ var behaviors = map[Behavior]func(*victim) bool{
 	HangInBody:    func(v *victim) bool { return v.say(okHead+"Content-Length: 100\r\n\r\nhalf") && v.wait() },
 	EndlessHeader: func(v *victim) bool { return v.say("HTTP/1.1 200 OK\r\n") && v.forever("X-More: and more\r\n") },
 	HugeHeader: func(v *victim) bool {
-		return v.say("HTTP/1.1 200 OK\r\nX-Huge: %s\r\n\r\n", strings.Repeat("x", 1<<20))
+		return v.say("HTTP/1.1 200 OK\r\nX-Huge: %s\r\n\r\n", strings.Repeat("x", 10<<20))
 	},
-	Flood1xx:      func(v *victim) bool { return v.forever("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n") },
-	EndlessBody:   func(v *victim) bool { return v.say(okHead+"\r\n") && v.forever("more and more\n") },
-	EndlessChunks: func(v *victim) bool { return v.say(chunked) && v.forever("5\r\nmore\n\r\n") },
-	CloseMidBody:  func(v *victim) bool { v.say(okHead + "Content-Length: 100\r\n\r\nten bytes!"); return false },
-	LongBody:      func(v *victim) bool { return v.say(okHead + "Content-Length: 4\r\n\r\nfourand more") },
-	BadChunk:      func(v *victim) bool { return v.say(chunked+"4\r\nfour\r\nzz\r\nwhat\r\n") && v.wait() },
-	CutChunk:      func(v *victim) bool { v.say(chunked + "4\r\nfour\r\n8\r\ncut"); return false },
+	Flood1xx:       func(v *victim) bool { return v.forever("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n") },
+	EndlessBody:    func(v *victim) bool { return v.say(okHead+"\r\n") && v.forever("more and more\n") },
+	EndlessChunks:  func(v *victim) bool { return v.say(chunked) && v.forever("5\r\nmore\n\r\n") },
+	CloseMidBody:   func(v *victim) bool { v.say(okHead + "Content-Length: 100\r\n\r\nten bytes!"); return false },
+	LongBody:       func(v *victim) bool { return v.say(okHead + "Content-Length: 4\r\n\r\nfourand more") },
+	BadChunk:       func(v *victim) bool { return v.say(chunked+"4\r\nfour\r\nzz\r\nwhat\r\n") && v.wait() },
+	CutChunk:       func(v *victim) bool { v.say(chunked + "4\r\nfour\r\n8\r\ncut"); return false },
+	LongExtension:  func(v *victim) bool { return v.say(chunked+"4\r\nfour\r\n4;") && v.forever("ext=") },
+	ManyExtensions: func(v *victim) bool { return v.say(chunked) && v.forever("1;"+strings.Repeat("x", 100)+"\r\nx\r\n") },
+	EndlessTrailer: func(v *victim) bool { return v.say(chunked+"4\r\nfour\r\n0\r\n") && v.forever("X-More: and more\r\n") },
+	ResetMidBody: func(v *victim) bool {
+		return v.say(okHead+"Content-Length: 100\r\n\r\nten bytes!") && reset(v)
+	},
 	RedirectLoop: func(v *victim) bool {
 		return v.say("HTTP/1.1 302 Found\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", RedirectLoop)
 	},
-	GzipGarbage:    func(v *victim) bool { return v.body("gzip", []byte("<html>plain all along</html>")) },
-	GzipCut:        func(v *victim) bool { z := pack("gzip", 256<<10, 7); return v.body("gzip", z[:len(z)/2]) },
-	GzipBomb:       func(v *victim) bool { return v.bomb("gzip") },
-	BrotliBomb:     func(v *victim) bool { return v.bomb("br") },
-	ZstdBomb:       func(v *victim) bool { return v.bomb("zstd") },
-	DeflateBomb:    func(v *victim) bool { return v.bomb("deflate") },
-	EmptyMembers:   emptyMembers,
+	GzipGarbage:  func(v *victim) bool { return v.body("gzip", []byte("<html>plain all along</html>")) },
+	GzipCut:      func(v *victim) bool { z := pack("gzip", 256<<10, 7); return v.body("gzip", z[:len(z)/2]) },
+	GzipBomb:     func(v *victim) bool { return v.bomb("gzip") },
+	BrotliBomb:   func(v *victim) bool { return v.bomb("br") },
+	ZstdBomb:     func(v *victim) bool { return v.bomb("zstd") },
+	DeflateBomb:  func(v *victim) bool { return v.bomb("deflate") },
+	EmptyMembers: emptyMembers,
+	GzipName: func(v *victim) bool {
+		return v.say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x00") && v.forever("name")
+	},
 	UnknownCoding:  func(v *victim) bool { return v.body("morse", []byte("... --- ...")) },
 	ManyCodings:    func(v *victim) bool { return v.body(strings.Repeat("gzip,", 9)+"gzip", []byte("never mind")) },
 	BadStatusLine:  func(v *victim) bool { v.say("HTTP/1.1 fine OK\r\n\r\n"); return false },
 	NotHTTP:        func(v *victim) bool { v.say("220 mail.test ESMTP ready\r\n"); return false },
+	Headless:       func(v *victim) bool { v.say("<html><a href=/>as it was in the beginning</a></html>"); return false },
 	NegativeLength: func(v *victim) bool { v.say(okHead + "Content-Length: -1\r\n\r\nbody"); return false },
 	TwoLengths: func(v *victim) bool {
 		v.say(okHead + "Content-Length: 2\r\nContent-Length: 4\r\n\r\nbody")

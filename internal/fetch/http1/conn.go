@@ -21,6 +21,7 @@ type conn struct {
 	watch  Watch         // while it is lent
 	in     *bufio.Reader // while it is lent
 	left   int64         // bytes that may still be read
+	record *Recording    // while it is lent; nil if nobody wants one
 	idle   clock.Instant // since when it is kept
 }
 
@@ -48,7 +49,10 @@ func underlying(c net.Conn) net.Conn {
 const maxKeptText = 2 << 10
 
 func (c *conn) send(r *Request) error {
-	text := r.appendTo(c.out[:0])
+	text := r.AppendTo(c.out[:0])
+	if c.record = r.Recording; c.record != nil {
+		c.record.asked(text)
+	}
 	_, err := c.Write(text)
 	if c.out = nil; cap(text) <= maxKeptText {
 		c.out = text
@@ -63,7 +67,17 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
+	if c.record != nil {
+		c.record.read(p[:n])
+	}
 	return n, err
+}
+
+// whole tells the recording, if there is one, whether all of the answer was read.
+func (c *conn) whole(yes bool) {
+	if c.record != nil {
+		c.record.Whole = yes
+	}
 }
 
 // discard closes a connection that is given up, of which there is nothing to learn. TLS
@@ -117,6 +131,7 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
+		b.c.whole(err == io.EOF)
 		b.err = b.t.finish(b.c, err == io.EOF && reusable(b.resp, b.c), err)
 	}
 	return n, b.err

@@ -23,6 +23,8 @@ type Request struct {
 	// Fields is the header as [AppendHeader] makes it, without Host. Nil means that there
 	// is none.
 	Fields []byte
+	// Recording, if set, is filled with the exchange. Nil records nothing.
+	Recording *Recording
 }
 
 var (
@@ -52,8 +54,8 @@ func ascii(s string) bool {
 	return true
 }
 
-// appendTo appends the request as it is on the wire (RFC 9112, 3).
-func (r *Request) appendTo(b []byte) []byte {
+// AppendTo appends the request as it is on the wire (RFC 9112, 3).
+func (r *Request) AppendTo(b []byte) []byte {
 	method := http.MethodGet
 	if r.Head {
 		method = http.MethodHead

@@ -24,7 +24,7 @@ func TestOnTheWire(t *testing.T) {
 		{Request{Host: "a.test", Target: "http://a.test//%"}, "GET http://a.test//% HTTP/1.1\r\nHost: a.test\r\n\r\n", "a.test:80"},
 	} {
 		require.NoError(t, tc.req.check())
-		require.Equal(t, tc.text, string(tc.req.appendTo(nil)))
+		require.Equal(t, tc.text, string(tc.req.AppendTo(nil)))
 		require.Equal(t, tc.addr, tc.req.address())
 	}
 }

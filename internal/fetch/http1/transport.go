@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -110,7 +111,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.watch.FirstByte()
-	resp, err := t.readFinal(in, r)
+	resp, err := t.readFinal(c, r)
 	if err != nil {
 		if c.left <= 0 {
 			err = &HeaderTooLargeError{t.cfg.MaxHeaderBytes}
@@ -118,7 +119,11 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.left = math.MaxInt64
+	if c.record != nil {
+		c.record.headed(in, resp.ContentLength, slices.Contains(resp.TransferEncoding, "chunked"))
+	}
 	if resp.Body == http.NoBody {
+		c.whole(true)
 		// What has ended the watch meanwhile comes too late: the answer is complete.
 		_ = t.finish(c, reusable(resp, c), nil)
 		return resp, nil
@@ -130,8 +135,8 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 // readFinal reads answers until one is not informational; how many may come before is
 // bounded by their bytes. A switch of protocols is final: nobody has asked for it, and it is
 // the caller who says so.
-func (t *Transport) readFinal(in *bufio.Reader, r *Request) (*http.Response, error) {
-	req := &t.get
+func (t *Transport) readFinal(c *conn, r *Request) (*http.Response, error) {
+	in, req := c.in, &t.get
 	if r.Head {
 		req = &t.head
 	}
@@ -142,6 +147,9 @@ func (t *Transport) readFinal(in *bufio.Reader, r *Request) (*http.Response, err
 		resp, err := http.ReadResponse(in, req)
 		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err
+		}
+		if c.record != nil {
+			c.record.restart(in)
 		}
 	}
 }
@@ -199,10 +207,14 @@ func (t *Transport) finish(c *conn, keep bool, err error) error {
 	}
 	c.watch = nil
 	if c.in != nil {
+		if c.record != nil {
+			c.record.end(c.in)
+		}
 		c.in.Reset(nil)
 		t.readers.Put(c.in)
 		c.in = nil
 	}
+	c.record = nil
 	if keep {
 		t.pool.put(c)
 		return err

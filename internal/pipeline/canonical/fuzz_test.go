@@ -32,7 +32,7 @@ func seeds(f *testing.F) {
 		for _, ref := range []string{
 			"", "#", "g", "../../g", "./a:b", "//h/x", "///h", `\\h\a\..\b`, "?q=ü&x=%zz", "http:g", "https://EXAMPLE.com:443/%7e%2E%2e/",
 			"http://%41/", "http://1.2.3/", "http://0x7f.1", "http://[1::2]:80", "http://a..b/", "http://h./", "http://xn--bcher-kva/",
-			"mailto:x", "%%341", "%a%62", "a\tb\nc", "http://ex\u00adample.com/", "HTTP:/\\h", "\x00 /a\xff ", "http://u:p@h/", "/^`{|}'",
+			"mailto:x", "%%341", "%a%62", "a\tb\nc", "http://ex\u00adample.com/", "HTTP:/\\h", "\x00 /a\xff ", "http://u:p@h/", "/^`{|}'", "a%/%41",
 		} {
 			f.Add(base, ref)
 		}

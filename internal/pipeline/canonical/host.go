@@ -26,18 +26,35 @@ func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byt
 	if len(authority) == 0 {
 		return nil, errNoHost
 	}
-	if out, ok := appendPlainHost(dst, authority); ok {
+	if out, ok := appendPlainHost(dst, scheme, authority); ok {
 		return out, nil
 	}
 	host, err := parseHost(scheme, authority)
 	return append(dst, host...), err
 }
 
-// appendPlainHost appends a name of letters, digits, hyphens and underscores without
-// a port, in lower case. It is not ok if the name needs a closer look: a last label
-// that begins with a digit may be an IPv4 address, and one with "--" in third place
-// may be punycode to be checked.
-func appendPlainHost[T text](dst []byte, name T) ([]byte, bool) {
+// appendPlainHost appends a name of letters, digits, hyphens and underscores in lower
+// case, or an IPv4 address as everybody writes it, and its port unless it is the scheme's
+// own. It is not ok if any of them needs a closer look: numbers may be addresses in other
+// forms, and a label with "--" in third place may be punycode to be checked.
+func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
+	colon := index(authority, ':')
+	dst, ok := appendPlainName(dst, authority[:colon])
+	if !ok || colon == len(authority) {
+		return dst, ok
+	}
+	port := authority[colon+1:]
+	if !isPlainPort(port) {
+		return nil, false
+	}
+	if string(port) == defaultPort(scheme) {
+		return dst, true
+	}
+	return append(append(dst, ':'), port...), true
+}
+
+// appendPlainName is appendPlainHost without the port.
+func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 	if len(name) > maxHost {
 		return nil, false
 	}
@@ -55,10 +72,53 @@ func appendPlainHost[T text](dst []byte, name T) ([]byte, bool) {
 		}
 		dst = append(dst, c)
 	}
-	if label == len(name) || classes[name[label]]&alpha == 0 {
+	switch {
+	case label == len(name):
 		return nil, false
+	case classes[name[label]]&alpha == 0: // such a last label makes it an address, or nothing
+		return dst, isPlainIPv4(name)
 	}
 	return dst, true
+}
+
+// isPlainIPv4 knows an address of four decimal numbers, none with a zero in front.
+func isPlainIPv4[T text](s T) bool {
+	for range 3 {
+		dot := index(s, '.')
+		if dot == len(s) || !isPlainNumber(s[:dot], 0xff) {
+			return false
+		}
+		s = s[dot+1:]
+	}
+	return isPlainNumber(s, 0xff)
+}
+
+// isPlainPort knows a port without zeros in front.
+func isPlainPort[T text](s T) bool { return isPlainNumber(s, 0xffff) }
+
+// isPlainNumber knows a decimal number up to limit that could not be shorter.
+func isPlainNumber[T text](s T, limit int) bool {
+	if len(s) == 0 || s[0] == '0' && len(s) > 1 {
+		return false
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+		if n = 10*n + int(s[i]-'0'); n > limit {
+			return false
+		}
+	}
+	return true
+}
+
+// defaultPort is the scheme's own.
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
 }
 
 // parseHost hands an authority to the library and holds the answer against what DNS

@@ -70,32 +70,34 @@ func normalEscapes(s string) string {
 	return out
 }
 
-// endsStray reports whether v would be one of the two digits after a lone "%".
+// endsStray reports whether v would be one of the two digits after a lone "%" of its
+// segment.
 func endsStray(out string, v byte) bool {
-	rest := oneEscape.ReplaceAllString(out, "___")
+	rest := oneEscape.ReplaceAllString(out[strings.LastIndexByte(out, '/')+1:], "___")
 	i := strings.LastIndexByte(rest, '%')
 	return i >= 0 && len(rest)-i < 3 && strings.IndexByte("0123456789abcdefABCDEF", v) >= 0
 }
 
 func refusedUserinfo(err error) bool { return errors.Is(err, errUserinfo) }
 
-// webCases reads the http and https cases of the WHATWG test data that come with
-// the library's module. Cases whose base holds credentials are left out: there is no
-// such base here.
-func webCases(t *testing.T) (cases []webCase) {
+// whatwgData reads a list of the test data that come with the library's module. Texts in
+// it are comments.
+func whatwgData[T any](t *testing.T, name string) (cases []T) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nlnwa/whatwg-url").Output()
 	require.NoError(t, err)
-	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "urltestdata.json"))
+	data, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", name))
 	require.NoError(t, err)
 	var raw []json.RawMessage
 	require.NoError(t, json.Unmarshal(data, &raw))
 	for _, r := range raw {
-		var c webCase
-		if json.Unmarshal(r, &c) == nil && c.isWeb() && !strings.Contains(c.Base, "@") { // a string is a comment
+		var c T
+		if r[0] != '"' {
+			require.NoError(t, json.Unmarshal(r, &c), string(r))
 			cases = append(cases, c)
 		}
 	}
+	require.NotEmpty(t, cases)
 	return cases
 }
 
@@ -124,12 +126,27 @@ func (c webCase) right(base, got URL, err error) bool {
 	return wantErr == nil && err == nil && got.String() == want
 }
 
+// skip is why a case says nothing about this package; empty if it does.
+func (c webCase) skip() string {
+	switch {
+	case !c.isWeb():
+		return "another scheme"
+	case strings.Contains(c.Base, "@"):
+		return "a base with credentials, which no page has here"
+	}
+	return ""
+}
+
 // TestWHATWG runs the standard's own cases. What fails are the empty labels that DNS
 // cannot hold. A refusal of credentials, even of empty ones, counts as right.
 func TestWHATWG(t *testing.T) {
-	cases := webCases(t)
-	passed := 0
-	for _, c := range cases {
+	all := whatwgData[webCase](t, "urltestdata.json")
+	passed, skipped := 0, map[string]int{}
+	for _, c := range all {
+		if why := c.skip(); why != "" {
+			skipped[why]++
+			continue
+		}
 		var base URL
 		if strings.HasPrefix(c.Base, "http") {
 			base, _ = Parse(c.Base)
@@ -141,7 +158,38 @@ func TestWHATWG(t *testing.T) {
 			t.Logf("%q + %q = %q, %v; want %q, failure %v", c.Base, c.Input, got, err, c.Href, c.Failure)
 		}
 	}
-	t.Logf("%d of %d cases", passed, len(cases))
-	require.NotEmpty(t, cases)
-	require.GreaterOrEqual(t, 100*passed, 97*len(cases))
+	cases := len(all)
+	for why, n := range skipped {
+		t.Logf("%d skipped: %s", n, why)
+		cases -= n
+	}
+	t.Logf("%d of %d cases", passed, cases)
+	require.GreaterOrEqual(t, 100*passed, 97*cases)
+}
+
+// TestHosts runs the standard's cases of names. One of them that is an IPv4 address or has
+// a dot at its end is what it is here; a name that the standard lets pass and DNS does not
+// may be refused.
+func TestHosts(t *testing.T) {
+	for _, file := range []string{"toascii.json", "IdnaTestV2.json"} {
+		cases := whatwgData[struct{ Input, Output *string }](t, file)
+		passed, skipped := 0, 0
+		for _, c := range cases {
+			if strings.Trim(*c.Input, ".。") == "" || strings.Contains(*c.Input, "?") {
+				skipped++
+				continue
+			}
+			u, err := Parse("https://" + *c.Input + "/x")
+			switch {
+			case c.Output == nil && err != nil,
+				c.Output != nil && err == nil && u.Hostname() == strings.TrimSuffix(*c.Output, "."),
+				c.Output != nil && errors.Is(err, errLabel), c.Output != nil && errors.Is(err, errLongHost):
+				passed++
+			default:
+				t.Logf("%q = %q, %v", *c.Input, u.Hostname(), err)
+			}
+		}
+		t.Logf("%s: %d of %d cases, %d skipped: nothing but dots, or a ?, which ends a host in a URL", file, passed, len(cases)-skipped, skipped)
+		require.Equal(t, len(cases)-skipped, passed, file)
+	}
 }

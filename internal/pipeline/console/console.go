@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/console/dashboard"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -32,8 +33,23 @@ type Crawl struct {
 	// AddSeed adds a URL as a person types it and returns how the crawl spells it. The
 	// error is an [ErrGone] if nothing can be added any more; any other is about the URL.
 	AddSeed func(url string) (string, error)
+	// Block has nothing further asked of a host, Unblock ends that. The host may be one that
+	// is not known. The error is an [ErrGone] as that of AddSeed; any other is about the host.
+	Block, Unblock func(host string) error
+	// SetCeiling bounds the requests per second to a host, in place of what the settings say;
+	// zero brings those back. The errors are as those of Block.
+	SetCeiling func(host string, rps float64) error
+	// SetScope replaces the patterns of the scope. The errors are as those of Block.
+	SetScope func(include, exclude []string) error
+	// Controls are those that are in force.
+	Controls func() Controls
 	// Checkpoint puts the state on the disk. It may be nil: there is none.
 	Checkpoint func(ctx context.Context) error
+	// EachHost calls see for every host in memory, one after the other. It may be nil: tables
+	// have the hosts of the snapshot.
+	EachHost func(see func(frontier.HostState, ratelimit.Brief))
+	// Recent is what the crawl has dealt with last. It may be nil: that is not shown.
+	Recent func() pipeline.Recent
 }
 
 // ErrGone means that an order came before the crawl began or after it had ended.
@@ -44,6 +60,14 @@ type Host struct {
 	Host     string                    `json:"host"`
 	Frontier *frontier.HostState       `json:"frontier"` // nil: it is not among those in memory
 	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil: it was not asked yet, or not for long
+}
+
+// Controls are what operators have changed while the crawl ran.
+type Controls struct {
+	Blocked  []string           `json:"blocked"`  // hosts, in order
+	Ceilings map[string]float64 `json:"ceilings"` // requests per second, by host
+	Include  []string           `json:"include"`  // the patterns of the scope, changed or not
+	Exclude  []string           `json:"exclude"`
 }
 
 // Config is what a console needs.
@@ -69,6 +93,9 @@ type Console struct {
 	door    *door
 	metrics *metrics
 	streams *streams
+	history *history
+	listing listing
+	pages   *dashboard.Pages
 	handler http.Handler
 
 	mu   sync.Mutex // guards what follows, and is held while a snapshot is taken
@@ -102,8 +129,11 @@ func New(cfg Config, crawl Crawl) (*Console, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{cfg: cfg, crawl: crawl, streams: newStreams()}
+	c := &Console{cfg: cfg, crawl: crawl, streams: newStreams(), history: newHistory()}
 	var err error
+	if c.pages, err = dashboard.New(); err != nil {
+		return nil, err
+	}
 	if c.metrics, err = newMetrics(c); err != nil {
 		return nil, err
 	}
@@ -124,7 +154,16 @@ func (c *Console) routes() http.Handler {
 		"GET /api/hosts/{host}": c.host,
 		"GET /api/events":       c.events,
 		"GET /metrics":          c.metrics.handler.ServeHTTP,
+		"GET /api/controls":     c.inForce,
 		"POST /api/{order}":     c.order,
+
+		"POST /api/hosts/{host}/{order}": c.order,
+		"GET /{$}":                       c.overview,
+		"GET /hosts/{host}":              c.hostPage,
+		"GET /assets/{name}":             c.asset,
+		"GET " + loginPath:               c.login,
+		"POST " + loginPath:              c.enter,
+		"POST " + logoutPath:             c.logout,
 	} {
 		mux.HandleFunc(pattern, h)
 	}
@@ -134,9 +173,12 @@ func (c *Console) routes() http.Handler {
 // ServeHTTP answers one request.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Event sends an event of the limiter to those who listen. It never waits, so it may be
-// called by a hook.
-func (c *Console) Event(e ratelimit.Event) { c.streams.send(e) }
+// Event sends an event of the limiter to those who listen, and keeps it for the pages. It
+// never waits, so it may be called by a hook.
+func (c *Console) Event(e ratelimit.Event) {
+	c.history.event(&e)
+	c.streams.send(e)
+}
 
 // look is the state of the crawl, a moment old at most.
 func (c *Console) look() state {
@@ -152,6 +194,7 @@ func (c *Console) look() state {
 
 // forget has the next look be a fresh one, after an order has changed something.
 func (c *Console) forget() {
+	c.listing.stale()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.next = time.Time{}

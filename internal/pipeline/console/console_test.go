@@ -106,7 +106,7 @@ func TestReads(t *testing.T) {
 	require.Equal(t, 200, g.ask("HEAD", "/healthz", "").Code)
 	require.Equal(t, 200, g.ask("HEAD", "/api/events", "").Code)
 	require.Equal(t, 404, g.ask("GET", "/nothing", "").Code)
-	require.Equal(t, 404, g.ask("GET", "/", "").Code)
+	require.Equal(t, 200, g.ask("GET", "/", "").Code)
 	require.Equal(t, 404, g.ask("POST", "/api/nothing", "{}", isOrder).Code)
 	require.Equal(t, 404, g.ask("POST", "/api/seeds/more", "{}", isOrder).Code)
 	w = g.ask("GET", "/api/pause", "")

@@ -38,6 +38,7 @@ type door struct {
 	metrics  *metrics
 	token    [sha256.Size]byte // of Config.Token
 	origin   *http.CrossOriginProtection
+	sessions *sessions
 	admitter *admission.Admitter
 	limit    func(http.Handler) http.Handler
 	leftOut  atomic.Int64 // refusals that the log was not told of since the last that it was
@@ -48,7 +49,7 @@ type door struct {
 const maxClients = 1 << 10
 
 func newDoor(cfg *Config, m *metrics) (*door, error) {
-	d := &door{cfg: cfg, metrics: m, token: sha256.Sum256([]byte(cfg.Token)), origin: http.NewCrossOriginProtection()}
+	d := &door{cfg: cfg, metrics: m, token: sha256.Sum256([]byte(cfg.Token)), origin: http.NewCrossOriginProtection(), sessions: newSessions(cfg.Clock, cfg.Address)}
 	registry, err := admission.NewRegistry(plans()...)
 	if err != nil {
 		return nil, err
@@ -91,6 +92,10 @@ func verdictOf(r *http.Request) verdict {
 func (d *door) around(next http.Handler) http.Handler {
 	behind := d.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := verdictOf(r); v.why != reasonNone {
+			if v.why == reasonToken && wantsPage(r) {
+				http.Redirect(w, r, loginPath, http.StatusSeeOther)
+				return
+			}
 			if v.why == reasonToken {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="treadlight"`)
 			}
@@ -126,7 +131,7 @@ func (d *door) judge(r *http.Request) verdict {
 		return verdict{reasonHost, http.StatusMisdirectedRequest, "ask for localhost or the IP address; this is not known by the name in Host"}
 	case d.origin.Check(r) != nil || foreignRead(r):
 		return verdict{reasonOrigin, http.StatusForbidden, "a page of another site asked for this"}
-	case d.cfg.Token != "" && !isHealth(r.URL.Path) && !d.hasToken(r):
+	case d.cfg.Token != "" && !isOpen(r.URL.Path) && !d.hasToken(r) && !d.sessions.allows(r):
 		return verdict{reasonToken, http.StatusUnauthorized, `give the token as "Authorization: Bearer TOKEN"`}
 	}
 	return verdict{}
@@ -142,16 +147,20 @@ func foreignRead(r *http.Request) bool {
 // isHealth reports whether a path is for those who keep processes alive, who have no token.
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// hasToken compares digests, so that the time does not tell how much of a token was right.
 func (d *door) hasToken(r *http.Request) bool {
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	digest := sha256.Sum256([]byte(strings.TrimSpace(shown)))
-	return subtle.ConstantTimeCompare(digest[:], d.token[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+	return d.isToken(strings.TrimSpace(shown)) && strings.EqualFold(scheme, "Bearer")
+}
+
+// isToken compares digests, so that the time does not tell how much of a token was right.
+func (d *door) isToken(shown string) bool {
+	digest := sha256.Sum256([]byte(shown))
+	return subtle.ConstantTimeCompare(digest[:], d.token[:]) == 1
 }
 
 // content looks at what an order is written in.
 func (d *door) content(r *http.Request) verdict {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || isJSON(r.Header.Get("Content-Type")) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || isJSON(r.Header.Get("Content-Type")) || isForm(r) {
 		return verdict{}
 	}
 	return verdict{reasonType, http.StatusUnsupportedMediaType, `give the header "Content-Type: application/json"`}
@@ -168,9 +177,14 @@ func (d *door) deny(w http.ResponseWriter, r *http.Request, denial admission.Den
 
 // turnAway refuses a request, counts it and logs it.
 func (d *door) turnAway(w http.ResponseWriter, r *http.Request, v verdict) {
+	d.count(r, v)
+	refuse(w, v.status, v.detail)
+}
+
+// count counts and logs a refusal.
+func (d *door) count(r *http.Request, v verdict) {
 	d.metrics.refused.WithLabelValues(string(v.why)).Inc()
 	d.note(r, v)
-	refuse(w, v.status, v.detail)
 }
 
 // note logs a refusal, unless there are so many that they would fill the log.

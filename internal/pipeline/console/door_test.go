@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -139,4 +140,53 @@ func TestFloodOfRefusals(t *testing.T) {
 	require.Contains(t, g.log(), "left_out=80")
 	require.Less(t, len(g.log()), 21*400)
 	require.Equal(t, "90", g.value(t, `treadlight_console_refused_requests_total{reason="rate"}`))
+}
+
+// No order is carried out without the token, for another site's page, under another name,
+// in another form, or too often; each refusal is logged with who asked for what, and counted.
+func TestEveryOrderIsGuarded(t *testing.T) {
+	bodies := map[string]string{
+		"/api/pause": "", "/api/resume": "", "/api/stop": "", "/api/checkpoint": "",
+		"/api/seeds": `{"url":"a.test"}`, "/api/scope": `{"include":[],"exclude":["/x"]}`,
+		"/api/hosts/a.test/block": "", "/api/hosts/a.test/unblock": "", "/api/hosts/a.test/ceiling": `{"max_rps":5}`,
+	}
+	require.Len(t, bodies, len(orders()), "an order is missing here")
+	for path, body := range bodies {
+		for _, c := range []struct {
+			headers []string
+			status  int
+			reason  reason
+		}{
+			{[]string{isOrder}, 401, reasonToken},
+			{[]string{isOrder, "Authorization: Bearer guessed"}, 401, reasonToken},
+			{[]string{isOrder, bearer, "Origin: https://evil.example"}, 403, reasonOrigin},
+			{[]string{isOrder, bearer, "Sec-Fetch-Site: cross-site"}, 403, reasonOrigin},
+			{[]string{isOrder, bearer, "Host: evil.example"}, 421, reasonHost},
+			{[]string{bearer}, 415, reasonType},
+			{[]string{bearer, "Content-Type: text/plain"}, 415, reasonType},
+			{[]string{bearer, "Content-Type: application/x-www-form-urlencoded"}, 415, reasonType},
+		} {
+			g := newRig(t, "0.0.0.0:8080", token, nil)
+			w := g.ask("POST", path, body, c.headers...)
+			require.Equal(t, c.status, w.Code, "%s %v: %s", path, c.headers, w.Body)
+			require.NotEmpty(t, detail(t, w))
+			require.Empty(t, g.did, path)
+			require.Contains(t, g.log(), fmt.Sprintf(`msg="a request to the console was refused" reason=%s status=%d who=127.0.0.1:1234 method=POST path=%s`, c.reason, c.status, path))
+			require.Equal(t, "1", g.value(t, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q}", c.reason)))
+		}
+		g := newRig(t, "0.0.0.0:8080", token, func(_ *Config, c *Crawl) {
+			c.Checkpoint = func(context.Context) error { return nil }
+		})
+		for range 10 {
+			w := g.ask("POST", path, body, isOrder, bearer)
+			require.Equal(t, 200, w.Code, "%s: %s", path, w.Body)
+		}
+		done := len(g.did)
+		require.Equal(t, map[int]int{429: 5}, statuses(g, 5, "POST", path, isOrder, bearer))
+		require.Len(t, g.did, done)
+		require.Contains(t, g.log(), "reason=rate status=429 who=127.0.0.1:1234 method=POST path="+path)
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		require.Equal(t, "10", g.value(t, fmt.Sprintf(`treadlight_console_orders_total{order=%q,result="done"}`, name)))
+		require.Equal(t, 405, g.ask("GET", path, "", bearer).Code, "a link orders nothing")
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -47,6 +48,17 @@ func (g *rig) do(what string) bool {
 	return !g.over
 }
 
+// try is do of what may be wrong.
+func (g *rig) try(what, host string) error {
+	switch {
+	case strings.Contains(host, " "):
+		return errors.New("there is a space in it")
+	case !g.do(what):
+		return ErrGone
+	}
+	return nil
+}
+
 // Write takes the log.
 func (g *rig) Write(p []byte) (int, error) {
 	g.mu.Lock()
@@ -77,7 +89,13 @@ func (g *rig) crawl() Crawl {
 		Ready:  func() error { return g.notReady },
 		Paused: func() bool { return false },
 		Pause:  func() bool { return g.do("pause") }, Resume: func() bool { return g.do("resume") },
-		Stop: func() { g.do("stop") },
+		Stop:  func() { g.do("stop") },
+		Block: func(host string) error { return g.try("block "+host, host) }, Unblock: func(host string) error { return g.try("unblock "+host, host) },
+		SetCeiling: func(host string, rps float64) error { return g.try(fmt.Sprintf("ceiling %s %v", host, rps), host) },
+		SetScope:   func(include, exclude []string) error { return g.try(fmt.Sprint("scope ", include, exclude), "") },
+		Controls: func() Controls {
+			return Controls{Blocked: []string{"b.test"}, Ceilings: map[string]float64{"a.test": 5}, Include: []string{}, Exclude: []string{"/x"}}
+		},
 		AddSeed: func(url string) (string, error) {
 			if strings.Contains(url, " ") {
 				return "", errors.New("there is a space in it")

@@ -44,17 +44,18 @@ const (
 func soundClient() admission.KeyFunc {
 	address := admission.ClientIP()
 	return func(r *http.Request) (string, error) {
-		if verdictOf(r).why != reasonNone {
+		if verdictOf(r).why != reasonNone || isLogin(r) {
 			return "", nil // by the address alone
 		}
 		return address(r)
 	}
 }
 
-// costOf is what a request costs, if one with a wrong token costs that much.
+// costOf is what a request costs, if one with a wrong token costs that much, as one does
+// that may have a wrong one in its body.
 func costOf(wrong int64) func(*http.Request) int64 {
 	return func(r *http.Request) int64 {
-		if verdictOf(r).why == reasonToken {
+		if verdictOf(r).why == reasonToken && !wantsPage(r) || isLogin(r) {
 			return wrong
 		}
 		return 1

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
 )
 
 // metrics is what Prometheus reads. Nothing has a label per host or URL: a crawl meets
@@ -153,6 +154,9 @@ func crawlRows() []row {
 		counter("treadlight_received_bytes_total", "Bytes of bodies, as received.", func(s *state) float64 { return float64(s.WireBytes) }),
 		counters("treadlight_out_of_scope_links_total", "reason", "Links that are not followed, by reason.", func(s *state) map[string]int64 { return s.OutOfScope }),
 		counters("treadlight_dropped_links_total", "reason", "Links that the frontier had no room for, by reason.", func(s *state) map[string]int64 { return s.Dropped }),
+		counters("treadlight_suspected_links_total", "reason", "Links that lead nowhere and were followed, as traps are only reported.", func(s *state) map[string]int64 { return s.Suspected }),
+		counter("treadlight_trapped_urls_total", "URLs that were accepted and then left, as those like them had nothing new.", func(s *state) float64 { return float64(s.Trapped) }),
+		counters("treadlight_repeated_pages_total", "kind", "Pages that repeat others.", repetitions),
 		gauge("treadlight_workers", "Goroutines that fetch.", func(s *state) float64 { return float64(s.Workers.Count) }),
 		counter("treadlight_worker_busy_seconds_total", "Time that workers have fetched.", func(s *state) float64 { return s.Workers.BusySeconds }),
 		counter("treadlight_worker_wait_seconds_total", "Time that workers have waited for permits.", func(s *state) float64 { return s.Workers.WaitSeconds }),
@@ -161,6 +165,14 @@ func crawlRows() []row {
 		counter("treadlight_frontier_known_urls_total", "URLs ever accepted.", func(s *state) float64 { return float64(s.Frontier.Known) }),
 		gauge("treadlight_frontier_hosts", "Hosts known.", func(s *state) float64 { return float64(s.Frontier.Hosts) }),
 	}
+}
+
+// repetitions are the pages that repeat others; none if nobody looked for them.
+func repetitions(s *state) map[string]int64 {
+	if s.Duplicates == nil {
+		return nil
+	}
+	return map[string]int64{neardup.Exact.String(): s.Duplicates.Exact, neardup.Near.String(): s.Duplicates.Near}
 }
 
 // limiterRows are of all hosts together.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,16 +25,28 @@ const (
 	orderStop       = "stop"
 	orderCheckpoint = "checkpoint"
 	orderSeeds      = "seeds"
+	orderScope      = "scope"
+
+	// Those of a host.
+	orderBlock   = "block"
+	orderUnblock = "unblock"
+	orderCeiling = "ceiling"
 )
 
-func orders() []string {
-	return []string{orderPause, orderResume, orderStop, orderCheckpoint, orderSeeds}
+func crawlOrders() []string {
+	return []string{orderPause, orderResume, orderStop, orderCheckpoint, orderSeeds, orderScope}
 }
+
+func hostOrders() []string { return []string{orderBlock, orderUnblock, orderCeiling} }
+
+// orders are all that are counted.
+func orders() []string { return append(crawlOrders(), hostOrders()...) }
 
 // done is the answer to an order that was carried out.
 type done struct {
 	Order string `json:"order"`
-	URL   string `json:"url,omitempty"` // of a seed, as the crawl spells it
+	URL   string `json:"url,omitempty"`  // of a seed, as the crawl spells it
+	Host  string `json:"host,omitempty"` // that it was about
 }
 
 // failure is an order that was not.
@@ -46,28 +59,47 @@ func (f *failure) Error() string { return f.detail }
 
 // body is what an order may say.
 type body struct {
-	URL string `json:"url"` // of seeds
+	URL     string   `json:"url"`     // of seeds
+	MaxRPS  *float64 `json:"max_rps"` // of ceiling
+	Include []string `json:"include"` // of scope; nil if it was not given, as of Exclude
+	Exclude []string `json:"exclude"`
+}
+
+// attrs is what the log has of it.
+func (b *body) attrs() (attrs []slog.Attr) {
+	if b.URL != "" {
+		attrs = append(attrs, slog.String("url", shortened(b.URL)))
+	}
+	if b.MaxRPS != nil {
+		attrs = append(attrs, slog.Float64("max_rps", *b.MaxRPS))
+	}
+	if b.Include != nil || b.Exclude != nil {
+		attrs = append(attrs,
+			slog.String("include", shortened(strings.Join(b.Include, " "))), slog.String("exclude", shortened(strings.Join(b.Exclude, " "))))
+	}
+	return attrs
 }
 
 // order carries out an order, logs it and counts it.
 func (c *Console) order(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("order")
-	if !slices.Contains(orders(), name) {
-		refuse(w, http.StatusNotFound, "there is no such order; there are "+strings.Join(orders(), ", "))
+	name, host, known := r.PathValue("order"), r.PathValue("host"), crawlOrders()
+	attrs := []slog.Attr{slog.String("order", name), slog.String("who", r.RemoteAddr)}
+	if host != "" {
+		known, attrs = hostOrders(), append(attrs, slog.String("host", shortened(host)))
+	}
+	if !slices.Contains(known, name) {
+		refuse(w, http.StatusNotFound, "there is no such order; there are "+strings.Join(known, ", "))
 		return
 	}
 	said, err := readBody(w, r)
-	url := ""
+	is := done{Order: name, Host: host}
 	if err == nil {
 		// It is read, and a disk may take longer than clients may to write it.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		url, err = c.carryOut(r, name, said)
+		err = c.carryOut(r.Context(), &is, &said)
 	}
 	c.forget()
-	attrs := []slog.Attr{slog.String("order", name), slog.String("who", r.RemoteAddr)}
-	if said.URL != "" {
-		attrs = append(attrs, slog.String("url", shortened(said.URL)))
-	}
+	attrs = append(attrs, said.attrs()...)
 	if err != nil {
 		c.metrics.orders.WithLabelValues(name, "failed").Inc()
 		c.cfg.Log.LogAttrs(r.Context(), slog.LevelWarn, "an order could not be carried out", append(attrs, slog.Any("error", err))...)
@@ -80,45 +112,63 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request) {
 	}
 	c.metrics.orders.WithLabelValues(name, "done").Inc()
 	c.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "an order was carried out", attrs...)
-	answer(w, http.StatusOK, done{Order: name, URL: url})
+	answer(w, http.StatusOK, is)
 }
 
-// carryOut does what an order says. Of seeds it returns the URL.
-func (c *Console) carryOut(r *http.Request, name string, said body) (url string, err error) {
-	there := true
-	switch name {
+// carryOut does what an order says.
+func (c *Console) carryOut(ctx context.Context, is *done, said *body) (err error) {
+	switch is.Order {
 	case orderPause:
-		there = c.crawl.Pause()
+		return present(c.crawl.Pause())
 	case orderResume:
-		there = c.crawl.Resume()
+		return present(c.crawl.Resume())
 	case orderStop:
 		c.crawl.Stop()
 	case orderCheckpoint:
 		if c.crawl.Checkpoint == nil {
-			return "", &failure{http.StatusConflict, "the crawl is not kept: begin it with --state to have checkpoints"}
+			return &failure{http.StatusConflict, "the crawl is not kept: begin it with --state to have checkpoints"}
 		}
-		return "", c.crawl.Checkpoint(r.Context())
+		return c.crawl.Checkpoint(ctx)
 	case orderSeeds:
-		return c.seed(said.URL)
+		if said.URL == "" {
+			return &failure{http.StatusUnprocessableEntity, `the URL is missing: write {"url": "https://example.com/"}`}
+		}
+		is.URL, err = c.crawl.AddSeed(said.URL)
+	case orderBlock:
+		err = c.crawl.Block(is.Host)
+	case orderUnblock:
+		err = c.crawl.Unblock(is.Host)
+	case orderCeiling:
+		if said.MaxRPS == nil {
+			return &failure{http.StatusUnprocessableEntity, `the rate is missing: write {"max_rps": 5} for 5 requests per second, or 0 for what the settings say`}
+		}
+		err = c.crawl.SetCeiling(is.Host, *said.MaxRPS)
+	case orderScope:
+		if said.Include == nil || said.Exclude == nil {
+			return &failure{http.StatusUnprocessableEntity, `both lists are replaced: write {"include": [], "exclude": ["/private/"]}; /api/controls has those in force`}
+		}
+		err = c.crawl.SetScope(said.Include, said.Exclude)
 	}
-	if !there {
-		return "", &failure{http.StatusConflict, ErrGone.Error()}
-	}
-	return "", nil
+	return aboutInput(err)
 }
 
-func (c *Console) seed(url string) (string, error) {
-	if url == "" {
-		return "", &failure{http.StatusUnprocessableEntity, `the URL is missing: write {"url": "https://example.com/"}`}
-	}
-	spelled, err := c.crawl.AddSeed(url)
+// aboutInput is an error of what takes what a client has written.
+func aboutInput(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(err, ErrGone):
-		return "", &failure{http.StatusConflict, err.Error()}
-	case err != nil:
-		return "", &failure{http.StatusUnprocessableEntity, err.Error()}
+		return &failure{http.StatusConflict, err.Error()}
 	}
-	return spelled, nil
+	return &failure{http.StatusUnprocessableEntity, err.Error()}
+}
+
+// present is the error of an order to a crawl that may not be there.
+func present(there bool) error {
+	if there {
+		return nil
+	}
+	return aboutInput(ErrGone)
 }
 
 // readBody reads what an order says; nothing at all is well for those that need nothing.
@@ -142,7 +192,9 @@ func readBody(w http.ResponseWriter, r *http.Request) (said body, err error) {
 }
 
 // isJSON reports whether a Content-Type is that of orders.
-func isJSON(header string) bool {
+func isJSON(header string) bool { return isMedia(header, "application/json") }
+
+func isMedia(header, want string) bool {
 	media, _, err := mime.ParseMediaType(header)
-	return err == nil && media == "application/json"
+	return err == nil && media == want
 }

@@ -38,3 +38,8 @@ func (c *Console) host(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, h)
 }
+
+// inForce is the controls that operators have given.
+func (c *Console) inForce(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, c.crawl.Controls())
+}

@@ -42,6 +42,16 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext:    func(net.Listener) context.Context { return work },
 		ErrorLog:       slog.NewLogLogger(c.cfg.Log.Handler(), slog.LevelDebug), // what strangers send is no trouble of ours
 	}
+	looking, enough := context.WithCancel(ctx)
+	sampled := make(chan struct{})
+	go func() {
+		defer close(sampled)
+		c.record(looking)
+	}()
+	defer func() {
+		enough()
+		<-sampled
+	}()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(netutil.LimitListener(l, maxConns)) }()
 	var failed error

@@ -2,96 +2,17 @@ package extract
 
 import "bytes"
 
-// maxRel is how many bytes of a rel attribute are kept.
-const maxRel = 256
-
-// attr is an attribute that can matter. The rest are not even copied.
-type attr uint8
-
-const (
-	attrHref attr = iota
-	attrXlinkHref
-	attrSrc
-	attrSrcset
-	attrImageSrcset
-	attrPoster
-	attrData
-	attrRel
-	attrType
-	attrName
-	attrProperty
-	attrContent
-	attrHTTPEquiv
-	attrLang
-	attrShadowRootMode
-	numAttrs
-)
-
-// attrNames spells the attributes as links carry them.
-var attrNames = [numAttrs]string{
-	"href", "xlink:href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type",
-	"name", "property", "content", "http-equiv", "lang", "shadowrootmode",
-}
-
-// attrOf knows the attributes of links.
-func attrOf(name []byte) (attr, bool) {
-	switch string(name) {
-	case "href":
-		return attrHref, true
-	case "xlink:href":
-		return attrXlinkHref, true
-	case "src":
-		return attrSrc, true
-	case "srcset":
-		return attrSrcset, true
-	case "imagesrcset":
-		return attrImageSrcset, true
-	case "poster":
-		return attrPoster, true
-	case "data":
-		return attrData, true
-	case "rel":
-		return attrRel, true
-	case "type":
-		return attrType, true
-	}
-	return metaAttrOf(name)
-}
-
-// metaAttrOf knows those of meta and of elements that a page has few of.
-func metaAttrOf(name []byte) (attr, bool) {
-	switch string(name) {
-	case "name":
-		return attrName, true
-	case "property":
-		return attrProperty, true
-	case "content":
-		return attrContent, true
-	case "http-equiv":
-		return attrHTTPEquiv, true
-	case "lang":
-		return attrLang, true
-	case "shadowrootmode":
-		return attrShadowRootMode, true
-	}
-	return 0, false
-}
-
 // attrs holds the attributes of one start tag that can matter: the first of each name.
 type attrs struct {
-	has  uint16 // a bit for each that the tag has
-	read uint16 // and for each whose references have been resolved
+	has  uint64 // a bit for each that the tag has
+	read uint64 // and for each whose references have been resolved
 	vals [numAttrs][]byte
 }
 
 // put keeps an attribute that can matter. Of two with one name the first counts, says
 // the HTML standard.
 func (as *attrs) put(key, val []byte) {
-	if !attrShapes.has(key) {
-		return
-	}
-	var buf [maxName]byte
-	if a, ok := attrOf(lowered(buf[:0], key)); ok && as.has&(1<<a) == 0 {
+	if a, ok := attrOf(key); ok && as.has&(1<<a) == 0 {
 		as.has |= 1 << a
 		as.vals[a] = val
 	}
@@ -100,7 +21,7 @@ func (as *attrs) put(key, val []byte) {
 // attr resolves references when it is asked, not before: most attributes of a tag that
 // matters are read over, and most values have none.
 func (s *scanner) attr(a attr) (val []byte, has bool) {
-	as, bit := &s.attrs, uint16(1)<<a
+	as, bit := &s.attrs, uint64(1)<<a
 	if as.has&bit == 0 {
 		return nil, false
 	}
@@ -111,10 +32,14 @@ func (s *scanner) attr(a attr) (val []byte, has bool) {
 	return as.vals[a], true
 }
 
+// has is the attributes of the start tag, a bit for each that can matter.
+func (s *scanner) has() uint64 { return s.attrs.has }
+
 // attributes steps over those of a tag whose name ends at i, §13.2.5.32 to 40, and
 // over its ">". It returns where the page goes on, or -1 if it ends within the tag.
-// If keep, attributes that can matter are kept.
-func (s *scanner) attributes(i int, keep bool) int {
+// Attributes that can matter are kept if they have at least so many letters: all, those
+// that any tag may carry, or none.
+func (s *scanner) attributes(i, atLeast int) int {
 	s.attrs.has, s.attrs.read = 0, 0
 	for {
 		i = skipSpace(s.body, i)
@@ -126,7 +51,7 @@ func (s *scanner) attributes(i int, keep bool) int {
 		}
 		var key, val []byte
 		key, val, i = nextAttr(s.body, i)
-		if keep { // the steps are the same without: quotes may hide a ">"
+		if len(key) >= atLeast && attrShapes.has(key) { // the steps are the same without: quotes may hide a ">"
 			s.attrs.put(key, val)
 		}
 	}

@@ -54,28 +54,3 @@ func lower(c byte) byte {
 	}
 	return c
 }
-
-// shapes tells most names from those in a set by two things that are there before a
-// name is read: its first letter and its length.
-type shapes [32]uint32 // a bit for each length, by the lower five bits of the letter
-
-// shapesOf is the shapes of names, separated by space, none longer than maxName.
-func shapesOf(names ...string) (x shapes) {
-	for _, name := range names {
-		x[name[0]&31] |= 1 << len(name)
-	}
-	return x
-}
-
-// has reports whether name has the shape of one in the set, in whatever case.
-func (x *shapes) has(name []byte) bool {
-	return len(name) > 0 && len(name) <= maxName && x[name[0]&31]&(1<<len(name)) != 0
-}
-
-// tagShapes are of the elements that the extractor looks for without text.
-var tagShapes = shapesOf("a", "area", "audio", "base", "embed", "frame", "html", "iframe", "image", "img", "input",
-	"link", "meta", "noembed", "noframes", "noscript", "object", "plaintext", "script", "source", "style", "svg",
-	"template", "textarea", "title", "track", "video", "xmp")
-
-// attrShapes are of the attributes.
-var attrShapes = shapesOf(attrNames[:]...)

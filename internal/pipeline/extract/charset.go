@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"golang.org/x/net/html/charset"
 	"golang.org/x/text/transform"
 )
 
@@ -96,4 +97,15 @@ func (e *Extractor) plainText(body []byte) {
 		e.text.buf = append(e.text.buf, bytes.TrimSpace(body)...)
 		e.dst.Text = e.text.string()
 	}
+}
+
+// UTF8 is body as UTF-8. name is the encoding it was found to be in, [Result].Charset; of
+// one that is not known it is taken for UTF-8. A body in UTF-8 is not copied.
+func UTF8(body []byte, name string) []byte {
+	if enc, name := charset.Lookup(name); enc != nil && name != utf8Name {
+		if out, _, err := transform.Append(enc.NewDecoder(), nil, body); err == nil {
+			return out
+		}
+	}
+	return bytes.TrimPrefix(body, []byte("\ufeff"))
 }

@@ -1,10 +1,14 @@
 package extract
 
 import (
+	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+
+	"github.com/treadlight/crawl/internal/pipeline/chardet"
 )
 
 const (
@@ -17,6 +21,9 @@ const (
 	// them the library still looks at all of it.
 	maxDeclarations = declaredWithin - len(sample)
 )
+
+// userDefined is a label that pages cannot give themselves.
+const userDefined = "x-user-defined"
 
 // encodings finds the encoding of pages. The library does, and asks its tokenizer; but
 // the pages of a site declare alike, so what it made of the last declaration is
@@ -33,17 +40,75 @@ type encodings struct {
 // of finds a body's encoding as the HTML standard does, §13.2.3.2: byte order mark,
 // then the server's word, then the page's own. A page that says nothing, or claims
 // windows-1252, and is valid UTF-8 throughout, is UTF-8: text in any other encoding is
-// not that by chance.
+// not that by chance. Of others that say nothing it is guessed.
 func (x *encodings) of(body []byte, server string) (encoding.Encoding, string) {
 	if hasMark(body) {
 		enc, name, _ := charset.DetermineEncoding(body, "")
 		return enc, name
 	}
-	if enc, name := charset.Lookup(server); enc != nil {
+	if enc, name := charset.Lookup(strings.TrimSpace(server)); enc != nil {
 		return enc, name
 	}
-	enc, name := x.ofPage(body[:min(len(body), declaredWithin)])
-	if name == "windows-1252" && utf8.Valid(body) {
+	head := body[:min(len(body), declaredWithin)]
+	enc, name, declared := x.ofPage(head)
+	if !declared {
+		if label := xmlEncoding(head); label != "" {
+			if xml, of := charset.Lookup(label); xml != nil {
+				return inASCII(xml, of)
+			}
+		}
+		if hasForm(body) {
+			return charset.Lookup(chardet.Detect(body))
+		}
+	}
+	if name == userDefined { // only a server can mean it
+		enc, name = charset.Lookup(chardet.Default)
+	}
+	switch {
+	case name != chardet.Default && declared:
+		return enc, name
+	case utf8.Valid(body):
+		return encoding.Nop, utf8Name
+	case !declared:
+		return charset.Lookup(chardet.Detect(body))
+	}
+	return enc, name
+}
+
+// hasForm is true of text that is valid UTF-8 and may be something else: that has zeros or
+// escapes, as none in UTF-8 needs any.
+func hasForm(body []byte) bool {
+	return bytes.IndexByte(body[:min(len(body), declaredWithin)], 0) >= 0 || bytes.IndexByte(body, 0x1b) >= 0
+}
+
+// xmlEncoding is the label in an XML declaration, as the standard finds it: "get an XML
+// encoding". It is empty if there is none.
+func xmlEncoding(head []byte) string {
+	if !hasPrefix(head, "<?xml") {
+		return ""
+	}
+	head, _, ok := bytes.Cut(head, []byte(">"))
+	_, rest, has := bytes.Cut(head, []byte("encoding"))
+	rest, is := bytes.CutPrefix(trimControls(rest), []byte("="))
+	rest = trimControls(rest)
+	if !ok || !has || !is || len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+		return ""
+	}
+	label, _, closed := bytes.Cut(rest[1:], rest[:1])
+	if !closed || bytes.ContainsFunc(label, func(r rune) bool { return r <= ' ' }) {
+		return ""
+	}
+	return string(label)
+}
+
+func trimControls(s []byte) []byte {
+	return bytes.TrimLeftFunc(s, func(r rune) bool { return r <= ' ' })
+}
+
+// inASCII is the encoding that a page in ASCII can mean by a label: its own text says that
+// it is not UTF-16.
+func inASCII(enc encoding.Encoding, name string) (encoding.Encoding, string) {
+	if name == "utf-16le" || name == "utf-16be" {
 		return encoding.Nop, utf8Name
 	}
 	return enc, name
@@ -54,19 +119,21 @@ func hasMark(body []byte) bool {
 	return hasPrefix(body, "\xef\xbb\xbf") || hasPrefix(body, "\xfe\xff") || hasPrefix(body, "\xff\xfe")
 }
 
-// ofPage goes by the beginning of a page alone.
-func (x *encodings) ofPage(head []byte) (encoding.Encoding, string) {
+// ofPage goes by the beginning of a page alone, and tells whether the page says what it is
+// in. If it does not, the encoding is of no meaning.
+func (x *encodings) ofPage(head []byte) (enc encoding.Encoding, name string, declared bool) {
 	x.gather(head)
-	if len(x.declarations) <= maxDeclarations && isASCII(x.declarations) {
+	switch {
+	case len(x.declarations) == 0:
+		return nil, "", false
+	case len(x.declarations) <= maxDeclarations:
 		if x.last == nil || string(x.declarations) != string(x.last) {
 			x.ask()
 		}
-		if x.declared || isASCII(head) {
-			return x.enc, x.name
-		}
+		return x.enc, x.name, x.declared
 	}
-	enc, name, _ := charset.DetermineEncoding(head, "") // which looks at the text as well
-	return enc, name
+	enc, name, _ = charset.DetermineEncoding(head, "") // which looks at the text as well
+	return enc, name, true
 }
 
 // gather collects the meta tags of head that name a charset, or may, in references.
@@ -79,10 +146,22 @@ func (x *encodings) gather(head []byte) {
 			continue
 		}
 		if tag := head[s.nameEnd-len("<meta") : s.at]; namesCharset(tag) {
-			x.declarations = append(x.declarations, tag...)
+			x.declarations = appendASCII(x.declarations, tag)
 		}
 	}
 	s.release()
+}
+
+// appendASCII appends a tag as far as it matters to the library, which would look at other
+// characters as at text. No label has any, nor a question mark.
+func appendASCII(dst, tag []byte) []byte {
+	for _, c := range tag {
+		if c >= utf8.RuneSelf {
+			c = '?'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // namesCharset reports whether a tag can declare an encoding.

@@ -9,8 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/net/html/charset"
-	"golang.org/x/text/encoding"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
@@ -29,7 +27,7 @@ func story(s source, body []byte, xhtml bool, markup uint64) string {
 		case chars:
 			fmt.Fprintf(&b, "%q\n", s.text())
 		case startTag:
-			fmt.Fprintf(&b, "<%s %v", spelled(s.tag()), s.selfClosing())
+			fmt.Fprintf(&b, "<%s %v %x", spelled(s.tag()), s.selfClosing(), s.has())
 			for a := range numAttrs {
 				if val, has := s.attr(a); has {
 					fmt.Fprintf(&b, " %s=%q", attrNames[a], val)
@@ -66,7 +64,14 @@ func requireSame(tb testing.TB, base canonical.URL, body []byte, markup uint64) 
 		}
 	}
 	ours, theirs := Extractor{}, Extractor{source: &oracle{}}
-	for i, opts := range []Options{{}, {Text: true}, {Resources: true}, {Text: true, Resources: true, MaxLinks: 3}} {
+	for i, opts := range []Options{
+		{},
+		{Text: true, Agent: "treadlight"},
+		{Resources: true, Feeds: true},
+		{Text: true, Resources: true, MaxLinks: 3},
+		{Forms: true, Feeds: true},
+		{Forms: true, Resources: true},
+	} {
 		mediaType := []string{"text/html", "application/xhtml+xml"}[i%2]
 		for range 2 { // the second time references are known
 			var got, want Result
@@ -91,6 +96,12 @@ var crumbs = []string{
 	"<svg>", "</svg>", "<svg/>", "<template>", "</template>", "<template", "<base href='/b/'>", "<base", "<meta", "<link rel=canonical href=c>", "<link", "<img", "<image", "<html lang=en>", "<html",
 	"<area", "<frame", "<object", "<video", "<input", "<source", "<embed", "<track", "<audio", "<p>", "<td>", "<custom-element-of-some-length>",
 	"&amp;", "&lt", "&copy", "&copy=", "&copyx", "&notin;", "&notit;", "&not", "&semi;", "&semi", "&NotEqualTilde;", "&#65;", "&#x41", "&#0;", "&#x80;", "&#xD800;", "&#1114112;", "&#;", "&#x;", "&;", "&bogus;",
+	" style='x:url(s)'", " style=\"a:url('t')\"", " srcdoc='<a href=i><style>@import \"k\"</style>'", " data-href=d/x", " data-url=/u", " data-src=e.png", " data-bg='url(g)'",
+	" data-srcset='a.png 1x, b.png 2x'", " DATA-lazy-src=l.png", " background=bg", " cite=q", " longdesc=n", " valuetype=ref", " value='v w'", " checked", " selected", " disabled", " name=n",
+	" type=password", " type=checkbox", " type=submit", " method=post", " action='f?x=1'", " hreflang=de", " rel=alternate", " type=application/rss+xml", " as=document", " codebase=cb", " code=K.class",
+	"<form", "<form>", "</form>", "<input", "<select name=s>", "</select>", "<option>", "<option", "</option>", "<button", "<textarea name=t>", "<q", "<ins", "<del", "<blockquote", "<use", "<param", "<applet", "<portal", "<amp-img", "<feImage",
+	"<style>a{b:url(x)}", "@import 'y';", "url(", "image-set(", ")", "\\", "{", "}",
+	"<meta name=treadlight content=nofollow>", "<meta http-equiv=content-language content=fr>",
 	"mailto:x", "javascript:", "http://h.example/", "//h", "../", "?", "#f", "https:?d", "https:y", "ht\ntps:z", "text",
 }
 
@@ -125,42 +136,4 @@ func FuzzScanner(f *testing.F) {
 	}
 	base := mustParse(f, docURL)
 	f.Fuzz(func(t *testing.T, body []byte, markup uint64) { requireSame(t, base, body, markup) })
-}
-
-// detect is the encoding by the library alone.
-func detect(body []byte, declared string) (encoding.Encoding, string) {
-	enc, name, certain := charset.DetermineEncoding(body, "")
-	if certain {
-		return enc, name
-	}
-	if e, n := charset.Lookup(declared); e != nil {
-		return e, n
-	}
-	if name == "windows-1252" && utf8.Valid(body) {
-		return encoding.Nop, utf8Name
-	}
-	return enc, name
-}
-
-// FuzzEncodings has three pages in a row, of which each may declare what another did.
-func FuzzEncodings(f *testing.F) {
-	for _, page := range []string{
-		"<meta charset=latin1>é", "<meta charset=utf-8>\xff", "<META HTTP-EQUIV='Content-Type' CONTENT='text/html; CHARSET=Shift_JIS'>", "<meta content='charset=koi8-r'>", "é", "\xff\xfea",
-		"<meta http-equiv=content-type content='text/html;&#99;harset=koi8-r'>é", "<title><meta charset=koi8-r></title>\xe9", "<meta charset=nothing content='charset=big5' http-equiv=content-type>", "\ufeff<meta charset=big5>",
-		"<meta name=description content='Gr\xfc\xdfe, charset'><meta charset=iso-8859-2>", "<!-- " + strings.Repeat("x", 1000) + "--><meta charset=big5>é", strings.Repeat("<meta charset=x>", 64) + "é", "<meta charset=utf-16>",
-		"é\xe1", strings.Repeat("<meta charset=x >", 60) + "é",
-	} {
-		f.Add([]byte(page), []byte("<meta charset=utf-8>x"), "")
-		f.Add([]byte("<meta charset=latin1>"), []byte(page), "utf-8")
-		f.Add([]byte("text"), []byte(page), "nothing")
-	}
-	f.Fuzz(func(t *testing.T, first, second []byte, server string) {
-		var x encodings
-		for _, body := range [][]byte{first, second, first, first} {
-			enc, name := x.of(body, server)
-			if wantEnc, want := detect(body, server); name != want || fmt.Sprint(enc) != fmt.Sprint(wantEnc) {
-				t.Fatalf("%q declared %q: %s %v, want %s %v", body, server, name, enc, want, wantEnc)
-			}
-		}
-	})
 }

@@ -217,7 +217,10 @@ func TestMediaTypes(t *testing.T) {
 		{"text/plain", page, false, page},
 		{"text/plain", " \n a  b\n", false, "a  b"},
 		{"application/pdf", page, false, ""},
-		{"image/svg+xml", page, false, ""},
+		{"image/svg+xml", page, true, "hello y"},
+		{"application/rss+xml", "<rss>" + page, false, ""},
+		{"text/xml", "<?xml version='1.0'?><!-- c --><!DOCTYPE x><h:html>" + page, true, "hello y"},
+		{"text/css", "a{b:url(x)}", false, ""},
 		{"text/html", "", true, ""},
 		{"", "", false, ""},
 	}

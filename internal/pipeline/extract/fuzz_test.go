@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"net/http"
 	"reflect"
 	"testing"
 	"unicode/utf8"
@@ -16,25 +17,56 @@ func FuzzPage(f *testing.F) {
 		`<svg><title/><script/><a xlink:href=x></svg><template><a href=y></template><noscript><a href=z></noscript>`,
 		`<meta charset=shift_jis><a href="?q=` + "\x93\xfa" + `"><meta http-equiv=refresh content="0;url=x">`,
 		`<!--<a href=x>--><script><!--<script></script><a href=y>`, "\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00",
+		`<style>@import "a";b{c:url(d)}</style><p style="e:url(f)" data-href="g/h"><form><input name=i><select name=j><option>k</form><iframe srcdoc="<a href=l>">`,
+		`<svg xmlns:xlink="x"><use xlink:href="m"/><link rel=alternate hreflang=n href=o></svg>`, `{"start_url":"p"}`,
 		`<a href="` + "\t" + `javascript:x"><a href="mailto:x"><a href="http://[">`, `<table><td>a<td>b<textarea><a href=x>`,
 	} {
-		f.Add([]byte(page), "text/html", "", uint8(3))
-		f.Add([]byte(page), "application/xhtml+xml", "latin1", uint8(255))
+		f.Add([]byte(page), "text/html", "", "", uint8(3))
+		f.Add([]byte(page), "application/xhtml+xml", "latin1", "<x>; rel=next, noindex", uint8(255))
 	}
 	base := mustParse(f, docURL)
 	var used Extractor
-	f.Fuzz(func(t *testing.T, body []byte, mediaType, declared string, flags uint8) {
-		opts := Options{Text: flags&1 != 0, Resources: flags&2 != 0, MaxLinks: int(flags >> 2)}
+	f.Fuzz(func(t *testing.T, body []byte, mediaType, declared, header string, flags uint8) {
+		opts := Options{
+			Text: flags&1 != 0, Resources: flags&2 != 0, Forms: flags&4 != 0, Feeds: flags&8 != 0, MaxLinks: int(flags >> 4),
+			Agent: "treadlight",
+		}
+		h := []string{header}
+		d := &Document{
+			URL: base, MediaType: mediaType, Charset: declared, Body: body,
+			Header: http.Header{"Link": h, "X-Robots-Tag": h, "Refresh": h, "Content-Language": h},
+		}
 		var fresh Extractor
 		var r, again Result
-		if fresh.Page(base, mediaType, declared, body, opts, &r) != nil || used.Page(base, mediaType, declared, body, opts, &again) != nil {
+		if fresh.Document(d, opts, &r) != nil || used.Document(d, opts, &again) != nil {
 			t.Fatal("a page is never an error")
 		}
 		if !reflect.DeepEqual(r, again) {
 			t.Fatalf("the same page twice:\n%+v\n%+v", r, again)
 		}
 		checkResult(t, &r, opts, len(body))
+		checkSays(t, &r)
 	})
+}
+
+// checkSays holds that what a page says of itself is bounded, and that its relations are
+// canonical URLs.
+func checkSays(t *testing.T, r *Result) {
+	t.Helper()
+	if len(r.Directives) > maxDirectives || len(r.Alternates) > maxAlternates {
+		t.Fatalf("%d directives, %d alternates", len(r.Directives), len(r.Alternates))
+	}
+	urls := []string{r.Next, r.Prev, r.Meta.Canonical}
+	for _, a := range r.Alternates {
+		if urls = append(urls, a.Href); len(a.HrefLang) > maxField || len(a.Type) > 3*maxRel {
+			t.Fatalf("alternate %+v", a)
+		}
+	}
+	for _, s := range urls {
+		if u, err := canonical.Parse(s); s != "" && (err != nil || u.String() != s) {
+			t.Fatalf("relation %q: %v", s, err)
+		}
+	}
 }
 
 func checkResult(t *testing.T, r *Result, opts Options, size int) {

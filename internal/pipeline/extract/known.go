@@ -23,7 +23,8 @@ const (
 type known struct {
 	slots []target // a power of two of them, in the place that the hash says
 	used  int
-	key   uint64 // that the fingerprints are under
+	key   uint64           // that the fingerprints are under
+	rules *canonical.Rules // that the URLs are spelled by
 }
 
 // target is a URL and its fingerprint. A zero hash is none.
@@ -33,10 +34,10 @@ type target struct {
 	fp   uint64
 }
 
-// reset begins a page. What is known stays known unless the key has changed.
-func (k *known) reset(key uint64) {
-	if len(k.slots) == 0 || k.key != key {
-		*k = known{slots: make([]target, minKnown), key: key}
+// reset begins a page. What is known stays known unless the key or the rules have changed.
+func (k *known) reset(key uint64, rules *canonical.Rules) {
+	if len(k.slots) == 0 || k.key != key || k.rules != rules {
+		*k = known{slots: make([]target, minKnown), key: key, rules: rules}
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 // the page because a base element may still come. What it refers to lies in buffers of
 // the extractor: the page's own bytes are gone with the next token.
 type pending struct {
-	tag, attr, rel string
-	kind           Kind
-	hash           uint64 // of the reference
-	from, to       int    // where it is, in Extractor.refs
-	text, textEnd  int    // what it reads, in the text
+	tag, attr, rel, mediaType string
+	kind                      Kind
+	hash                      uint64 // of the reference
+	from, to                  int    // where it is, in Extractor.refs
+	text, textEnd             int    // what it reads, in the text
 }
 
 // link takes the first of the attributes that the tag has, and returns the index of
@@ -46,7 +46,7 @@ func (e *Extractor) resource(tag string, a attr) {
 	if !e.opts.Resources || e.template > 0 {
 		return
 	}
-	if ref := e.attr(a); len(ref) > 0 {
+	if ref := e.attr(a); len(ref) > 0 && ref[0] != '#' {
 		e.add(Resource, tag, attrNames[a], ref)
 	}
 }
@@ -65,68 +65,14 @@ func (e *Extractor) srcset(tag string, a attr) {
 	}
 }
 
-// linkElement goes by the rel of a link element.
-func (e *Extractor) linkElement() {
-	if e.template > 0 {
-		return
-	}
-	ref, rel := e.attr(attrHref), e.relOf()
-	if e.opts.Resources && isResourceRel(rel) {
-		if len(ref) > 0 {
-			e.add(Resource, "link", "href", ref)
-		}
-		e.srcset("link", attrImageSrcset)
-		return
-	}
-	if len(ref) == 0 || isResourceRel(rel) || !isPageRel(rel) || !isPageType(e.attr(attrType)) {
-		return
-	}
-	if len(e.canonical) == 0 && hasToken(rel, "canonical") {
-		e.canonical = append(e.canonical, ref...)
-	}
-	e.add(Navigation, "link", "href", ref)
-}
-
-// isResourceRel knows the kinds of link that a browser loads to show the page.
-func isResourceRel(rel string) bool {
-	for _, r := range [...]string{
-		"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon",
-		"preload", "modulepreload", "prefetch", "manifest",
-	} {
-		if hasToken(rel, r) {
-			return true
-		}
-	}
-	return false
-}
-
-// isPageRel knows the kinds that lead to pages. Of the others some ask for nothing
-// (preconnect), some are for programs (pingback), and most we have never heard of.
-func isPageRel(rel string) bool {
-	for _, r := range [...]string{
-		"alternate", "amphtml", "author", "canonical", "help", "license", "next", "prev", "search", "shortlink",
-		"index", "contents", "copyright", "first", "last", "up", "start", "previous", "glossary", "chapter",
-		"section", "subsection", "appendix", "bookmark", "privacy-policy", "terms-of-service",
-	} {
-		if hasToken(rel, r) {
-			return true
-		}
-	}
-	return false
-}
-
-// isPageType keeps feeds and search descriptions out, which share rel with pages.
-func isPageType(mediaType []byte) bool {
-	if len(mediaType) == 0 {
-		return true
-	}
-	f := formOf(string(mediaType), nil)
-	return f == html || f == xhtml
-}
-
-// add makes a reference pending unless the page had it before. It returns the
-// index of the pending link, or -1 if there is none.
+// add makes a reference of the current tag pending; see put.
 func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
+	return e.put(pending{tag: tag, attr: attr, kind: kind, rel: e.relOf()}, ref)
+}
+
+// put makes a reference pending unless the page had it before. It returns the
+// index of the pending link, or -1 if there is none.
+func (e *Extractor) put(now pending, ref []byte) int {
 	// Without its fragment a reference to each section of a page is the same reference,
 	// and it is resolved once.
 	ref = trim(ref)
@@ -138,7 +84,7 @@ func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
 		e.count(err)
 		return -1
 	}
-	now := pending{tag: tag, attr: attr, kind: kind, rel: e.relOf(), hash: maphash.Bytes(e.seed, ref)}
+	now.hash = maphash.Bytes(e.seed, ref)
 	slot, old := e.byRef.find(now.hash)
 	if old >= 0 {
 		return e.again(now, old)
@@ -162,7 +108,7 @@ func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
 func (e *Extractor) again(now pending, old int) int {
 	was := &e.pending[old]
 	if better(now.kind, now.rel, was.kind, was.rel) {
-		was.tag, was.attr, was.kind, was.rel = now.tag, now.attr, now.kind, now.rel
+		was.tag, was.attr, was.kind, was.rel, was.mediaType = now.tag, now.attr, now.kind, now.rel, now.mediaType
 	}
 	if was.textEnd > was.text {
 		return -1
@@ -185,35 +131,19 @@ func trim(s []byte) []byte {
 // better reports whether the second of two links to one URL replaces the first: it
 // can be followed where the first could not.
 func better(kind Kind, rel string, oldKind Kind, oldRel string) bool {
-	if kind != oldKind {
-		return kind == Navigation
-	}
-	return hasToken(oldRel, "nofollow") && !hasToken(rel, "nofollow")
+	return worth(kind, rel) > worth(oldKind, oldRel)
 }
 
-// maxRels bounds the interned values of rel. A page has a handful, a site too; what
-// finds no room is allocated for each link.
-const maxRels = 256
-
-// relOf is the rel of the current tag in lower case, interned.
-func (e *Extractor) relOf() string {
-	rel := e.attr(attrRel)
-	if len(rel) == 0 {
-		return ""
+// worth orders links to one URL: a way to a page, something to show, a way to a page
+// that is not to be taken.
+func worth(kind Kind, rel string) int {
+	switch {
+	case kind == Resource:
+		return 1
+	case hasToken(rel, "nofollow"):
+		return 0
 	}
-	var buf [maxRel]byte
-	rel = lowered(buf[:0], rel[:min(len(rel), maxRel)])
-	if s, ok := e.rels[string(rel)]; ok {
-		return s
-	}
-	s := strings.ToValidUTF8(string(rel), "\ufffd")
-	if e.rels == nil {
-		e.rels = make(map[string]string)
-	}
-	if len(e.rels) < maxRels {
-		e.rels[string(rel)] = s
-	}
-	return s
+	return 2
 }
 
 // endAnchor ends the text of the link being read.
@@ -231,6 +161,10 @@ func (e *Extractor) finish() {
 	if e.opts.Text {
 		e.dst.Text = text
 	}
+	d := e.dst
+	d.Lang = cmp.Or(d.Lang, e.metaLang, e.headerLang)
+	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow
+	d.UnavailableAfter = e.directives.unavailableAfter
 	e.inDirectory()
 	for i := range e.pending {
 		p := &e.pending[i]
@@ -238,26 +172,24 @@ func (e *Extractor) finish() {
 		if !ok {
 			continue
 		}
-		l := Link{URL: to.url, Fingerprint: to.fp, Tag: p.tag, Attr: p.attr, Rel: p.rel, Kind: p.kind}
+		l := Link{URL: to.url, Fingerprint: to.fp, Tag: p.tag, Attr: p.attr, Rel: p.rel, Type: p.mediaType, Kind: p.kind}
 		if p.textEnd > p.text {
 			l.Text = strings.TrimSpace(text[min(p.text, len(text)):min(p.textEnd, len(text))])
 		}
 		e.keep(l)
 	}
-	if u, ok := e.resolve(e.canonical); ok {
-		e.dst.Meta.Canonical = u.String()
-	}
+	e.relate()
 }
 
 // resolve counts what is no link. Nothing but a fragment is none either, unless the
 // base makes it lead elsewhere.
 func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
 	if len(ref) == 0 {
-		return e.base, e.base != e.doc
+		return e.opts.Rules.Apply(e.base), e.base != e.doc
 	}
 	u, err := e.base.ResolveBytes(e.inCharset(ref))
 	e.count(err)
-	return u, err == nil
+	return e.opts.Rules.Apply(u), err == nil
 }
 
 // count tells links to other schemes, which are fine, from mistakes.

@@ -64,6 +64,15 @@ func (o *oracle) attr(a attr) (val []byte, has bool) {
 	return val, has
 }
 
+func (o *oracle) has() (bits uint64) {
+	for a, name := range attrNames {
+		if _, ok := o.vals[name]; ok {
+			bits |= 1 << a
+		}
+	}
+	return bits
+}
+
 func (o *oracle) selfClosing() bool { return o.kind == nethtml.SelfClosingTagToken }
 
 func (o *oracle) text() []byte { return o.words }

@@ -2,14 +2,22 @@ package extract
 
 import "bytes"
 
+// maxSrcdoc bounds the documents within a page, in bytes: they are copied.
+const maxSrcdoc = 1 << 20
+
 // scan goes over the page once. References are kept as they stand until the end, when
 // the base is known.
-func (e *Extractor) scan(body []byte, isXHTML bool) {
-	e.source.reset(body, isXHTML, e.opts.Text)
-	e.xhtml = isXHTML
+func (e *Extractor) scan(body []byte, isXML bool) {
+	e.source.reset(body, isXML, (e.opts.Text || e.opts.Forms) && !e.inner)
+	e.scanner.every, e.sharedMask = e.opts.Resources || e.form == xml, sharedNavigation|1<<attrXlinkHref
+	if e.opts.Resources {
+		e.sharedMask = sharedAttrs
+	}
+	e.xhtml = isXML
 	for {
 		switch e.source.next() {
 		case endOfPage:
+			e.endForm()
 			return
 		case startTag:
 			e.start()
@@ -21,11 +29,25 @@ func (e *Extractor) scan(body []byte, isXHTML bool) {
 	}
 }
 
+// scanInner goes over the documents that stand in the srcdoc of a frame, whose references
+// are relative to the base of the page. Within them there are no others.
+func (e *Extractor) scanInner() {
+	e.inner = true
+	for _, body := range e.srcdocs {
+		e.title, e.style, e.silent, e.template, e.svg = false, false, false, 0, 0
+		e.endAnchor()
+		e.scan(body, false)
+	}
+}
+
 // start handles a start tag. Most tags mean nothing to us and cost one look.
 func (e *Extractor) start() {
 	name := e.source.tag()
-	if e.opts.Text {
+	if e.opts.Text && !e.inner {
 		e.text.breakBefore(name)
+	}
+	if has := e.source.has() & e.sharedMask; has != 0 && e.template == 0 {
+		e.shared(name, has)
 	}
 	// The switches compare without making strings. They are split by how often pages
 	// have an element, not by what it is.
@@ -35,11 +57,11 @@ func (e *Extractor) start() {
 		e.anchor = e.link(Navigation, "a", attrHref, attrXlinkHref)
 	case "area":
 		e.link(Navigation, "area", attrHref)
-	case "iframe":
-		e.silence()
-		e.link(Navigation, "iframe", attrSrc)
-	case "frame":
-		e.link(Navigation, "frame", attrSrc)
+	case "img":
+		e.leads("img", attrLongDesc)
+		e.startMedia(name)
+	case "iframe", "frame", "fencedframe", "portal", "amp-iframe":
+		e.frame(name)
 	case "link":
 		e.linkElement()
 	case "base":
@@ -57,13 +79,18 @@ func (e *Extractor) start() {
 func (e *Extractor) startOther(name []byte) {
 	switch string(name) {
 	case "title":
-		e.title = !e.hasTitle && e.svg == 0 && e.template == 0
+		e.title = !e.hasTitle && e.svg == 0 && e.template == 0 && !e.inner
 		e.silence()
 	case "script":
 		e.silence()
 		e.resource("script", attrSrc)
-	case "style", "textarea":
+	case "style":
 		e.silence()
+		e.style = e.silent && e.opts.Resources && e.template == 0
+	case "textarea":
+		if e.silence(); e.silent {
+			e.formField(name)
+		}
 	case "noscript", "noframes":
 		e.source.markup() // we are who it is written for
 	case "template":
@@ -72,6 +99,20 @@ func (e *Extractor) startOther(name []byte) {
 		if !e.source.selfClosing() {
 			e.svg++
 		}
+	case "form":
+		e.formElement()
+	case "button", "select", "option":
+		e.formField(name)
+	case "input":
+		e.formField(name)
+		e.startMedia(name)
+	case "blockquote", "q", "ins", "del":
+		e.leads(e.interned(name, maxName), attrCite)
+	case "object":
+		if f := formOf(string(e.attr(attrType)), nil); f == html || f == xhtml {
+			e.leads("object", attrData)
+		}
+		e.startMedia(name)
 	default:
 		e.startMedia(name)
 	}
@@ -79,32 +120,74 @@ func (e *Extractor) startOther(name []byte) {
 
 // startMedia handles elements that show something else, if that is asked for.
 func (e *Extractor) startMedia(name []byte) {
-	if !e.opts.Resources {
+	if !e.opts.Resources || e.template > 0 {
 		return
 	}
 	switch string(name) {
 	case "img":
 		e.resource("img", attrSrc)
 		e.srcset("img", attrSrcset)
+		e.resource("img", attrLowSrc)
+		e.resource("img", attrDynSrc)
 	case "source":
 		e.resource("source", attrSrc)
 		e.srcset("source", attrSrcset)
 	case "video":
 		e.resource("video", attrSrc)
 		e.resource("video", attrPoster)
-	case "audio":
-		e.resource("audio", attrSrc)
-	case "track":
-		e.resource("track", attrSrc)
-	case "embed":
-		e.resource("embed", attrSrc)
+	case "audio", "track", "embed", "bgsound", "amp-audio", "amp-video":
+		e.resource(e.interned(name, maxName), attrSrc)
+	case "amp-img", "amp-anim":
+		e.resource(e.interned(name, maxName), attrSrc)
+		e.srcset(e.interned(name, maxName), attrSrcset)
 	case "input":
-		e.resource("input", attrSrc)
+		if is(e.attr(attrType), "image") { // of all others it would be no attribute
+			e.resource("input", attrSrc)
+		}
 	case "object":
 		e.resource("object", attrData)
-	case "image":
-		e.resource("image", attrHref)
-		e.resource("image", attrXlinkHref)
+	case "applet":
+		e.applet()
+	case "param":
+		e.param()
+	case "image", "use", "feimage":
+		e.graphic(name)
+	}
+}
+
+// leads takes an attribute that leads to a page. Unlike in href, empty is nothing.
+func (e *Extractor) leads(tag string, a attr) {
+	if ref := e.attr(a); len(ref) > 0 && e.template == 0 {
+		e.add(Navigation, tag, attrNames[a], ref)
+	}
+}
+
+// frame handles an element that shows a page. Scripts may make data-src its src.
+func (e *Extractor) frame(name []byte) {
+	tag := e.interned(name, maxName)
+	if tag == "iframe" {
+		e.silence()
+	}
+	e.leads(tag, attrSrc)
+	if likeURL(e.attr(attrDataSrc)) {
+		e.leads(tag, attrDataSrc)
+	}
+	e.leads(tag, attrLongDesc)
+	if doc := e.attr(attrSrcdoc); len(doc) > 0 && e.template == 0 && !e.inner {
+		doc = doc[:min(len(doc), maxSrcdoc-e.srcdocBytes)]
+		e.srcdocBytes += len(doc)
+		e.srcdocs = append(e.srcdocs, bytes.Clone(doc))
+	}
+}
+
+// graphic handles what shows something in SVG. In HTML, image is another name of img.
+func (e *Extractor) graphic(name []byte) {
+	switch {
+	case e.svg > 0:
+		e.resource(e.interned(name, maxName), attrHref) // xlink:href is for any element
+	case string(name) == "image":
+		e.resource("image", attrSrc)
+		e.srcset("image", attrSrcset)
 	}
 }
 
@@ -134,106 +217,43 @@ func (e *Extractor) startTemplate() {
 // so counts stop at zero.
 func (e *Extractor) end() {
 	name := e.source.tag()
-	if e.opts.Text {
+	if e.opts.Text && !e.inner {
 		e.text.breakBefore(name)
 	}
 	switch string(name) {
 	case "a":
 		e.endAnchor()
 	case "title", "script", "style", "textarea", "iframe":
-		e.title = false
+		e.endWords()
+		e.title, e.style = false, false
 		e.silent = false // raw text does not nest
 	case "template":
 		e.template = max(0, e.template-1)
 	case "svg":
 		e.svg = max(0, e.svg-1)
+	case "form":
+		e.endForm()
+	case "option":
+		e.endWords()
+	case "select":
+		e.endWords()
+		e.endSelect()
 	}
 }
 
 // chars handles text. To ask for it costs a look at every byte, so it is asked only for
 // what is kept.
 func (e *Extractor) chars() {
+	if e.sent.wordsOf != "" {
+		e.sent.takeWords(e.source.text())
+	}
 	switch {
 	case e.title && !e.hasTitle:
 		e.dst.Title = field(e.source.text())
 		e.hasTitle = e.dst.Title != ""
-	case e.opts.Text && !e.silent && e.template == 0:
+	case e.style:
+		e.css("style", "css", e.source.text())
+	case e.opts.Text && !e.silent && e.template == 0 && !e.inner:
 		e.text.add(e.source.text())
-	}
-}
-
-// htmlElement takes the language, from the first html tag that has one: pages glued
-// together by templates have several.
-func (e *Extractor) htmlElement() {
-	if e.dst.Lang == "" {
-		e.dst.Lang = field(e.attr(attrLang))
-	}
-}
-
-// baseElement takes the first base that can be used.
-func (e *Extractor) baseElement() {
-	if e.hasBase || e.template > 0 {
-		return
-	}
-	ref, has := e.source.attr(attrHref)
-	if !has {
-		return
-	}
-	e.hasBase = true // the first counts, even if it is of no use
-	if u, err := e.doc.ResolveBytes(ref); err == nil {
-		e.base = u
-		e.dst.Base = u.String()
-	}
-}
-
-// metaElement takes what the page says of itself, and where it sends us.
-func (e *Extractor) metaElement() {
-	if e.template > 0 {
-		return
-	}
-	content := e.attr(attrContent)
-	if bytes.EqualFold(e.attr(attrHTTPEquiv), []byte("refresh")) {
-		if target := refreshTarget(content); len(target) > 0 {
-			e.add(Navigation, "meta", "content", target)
-		}
-		return
-	}
-	// Open Graph says property, but as many pages say name, and so read all others.
-	name := e.attr(attrName)
-	if len(name) == 0 {
-		name = e.attr(attrProperty)
-	}
-	var buf [2 * maxName]byte
-	if len(name) <= len(buf) && len(content) > 0 {
-		e.dst.Meta.put(lowered(buf[:0], name), content)
-	}
-}
-
-// put takes one name of interest. The first of a name counts; of robots all do,
-// because each of them forbids something.
-func (m *Meta) put(name, content []byte) {
-	to := (*string)(nil)
-	switch string(name) {
-	case "robots":
-		if m.Robots != "" {
-			m.Robots = field([]byte(m.Robots + ", " + string(content)))
-			return
-		}
-		to = &m.Robots
-	case "description":
-		to = &m.Description
-	case "generator":
-		to = &m.Generator
-	case "og:title":
-		to = &m.OGTitle
-	case "og:type":
-		to = &m.OGType
-	case "og:image":
-		to = &m.OGImage
-	default:
-		return
-	}
-	if *to == "" {
-		*to = field(content)
 	}
 }

@@ -2,9 +2,6 @@ package extract
 
 import "bytes"
 
-// maxName is longer than any element or attribute we look for.
-const maxName = 16
-
 // token is what a source stands on.
 type token uint8
 
@@ -26,6 +23,8 @@ type source interface {
 	tag() []byte
 	// attr is an attribute of the start tag, the first of its name, references resolved.
 	attr(a attr) (val []byte, has bool)
+	// has tells which attributes there are, a bit for each attr.
+	has() uint64
 	// selfClosing reports whether the start tag ends in a slash that is no value's.
 	selfClosing() bool
 	// text is the current text with references resolved.
@@ -44,6 +43,7 @@ type scanner struct {
 	at       int // where the next token begins
 	xhtml    bool
 	withText bool
+	every    bool // the attributes of any tag matter
 
 	name     []byte // of the current tag, in nameBuf
 	nameBuf  [maxName]byte
@@ -144,12 +144,12 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 	// With text every tag matters, since most of them part it.
 	wanted := s.withText || tagShapes.has(s.body[i:end])
 	s.nameEnd = end
-	s.at = s.attributes(end, wanted && t == startTag)
+	s.at = s.attributes(end, s.leastKept(t, wanted))
 	if s.at < 0 { // the page ends within it
 		s.at = len(s.body)
 		return endOfPage, true
 	}
-	if !wanted {
+	if !wanted && s.attrs.has&s.shared() == 0 {
 		return t, false
 	}
 	s.name = s.nameBuf[:0]
@@ -160,6 +160,25 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 		s.raw = rawElement(s.name)
 	}
 	return t, true
+}
+
+// shared is the attributes for whose sake any tag matters.
+func (s *scanner) shared() uint64 {
+	if s.every {
+		return sharedAttrs
+	}
+	return sharedNavigation
+}
+
+// leastKept is how long the names of a tag's attributes are at least that are kept.
+func (s *scanner) leastKept(t token, wanted bool) int {
+	switch {
+	case t == endTag:
+		return len(s.body) // none
+	case wanted || s.every:
+		return 0
+	}
+	return leastShared
 }
 
 // say makes a stretch of the page the current text.

@@ -76,13 +76,13 @@ func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf),
 // field is a short text: white space collapsed, valid UTF-8, at most maxField bytes
 // and not cut within a character.
 func field(s []byte) string {
-	var room [256]byte // for most, and on the stack
-	t := textBuffer{buf: room[:0]}
-	// More than what is kept cannot matter, but for white space.
-	if s = s[:min(len(s), 4*maxField)]; len(s) == 0 {
+	if len(s) == 0 {
 		return ""
 	}
-	t.add(s)
+	var room [256]byte // for most
+	t := textBuffer{buf: room[:0]}
+	// More than what is kept cannot matter, but for white space.
+	t.add(s[:min(len(s), 4*maxField)])
 	out := strings.ToValidUTF8(string(t.buf), "\ufffd")
 	if len(out) <= maxField {
 		return out

@@ -43,6 +43,9 @@
 // A crawl that goes on where another ended begins with every host dormant: to resume is
 // not another way of beginning.
 //
+// A store may know of rounds: then the URLs of a later one have been visited before, and an
+// [Item] says what was found there. To the frontier they are queued like any other.
+//
 // The order of a host's URLs is that of their ranks and then that in which they were found,
 // wherever they lie: a URL of a better rank than the last one in memory takes its place.
 //
@@ -51,6 +54,12 @@
 // [Frontier] is not safe for concurrent use: one goroutine owns it, and adds, leases
 // and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
 // [Frontier.Counts].
+//
+// # Hosts that are barred
+//
+// A person may bar a host: [Frontier.Bar]. Nothing further of it is leased, and it keeps its
+// URLs. When no others are left [Frontier.Blocked] says so; whether to wait for somebody to
+// unbar one is the owner's to decide.
 //
 // # When all hosts wait together
 //

@@ -18,17 +18,14 @@ type Kind uint8
 
 // The kinds.
 const (
-	Page   Kind = iota // a page to process and record
-	Robots             // the robots.txt of an origin
+	Page    Kind = iota // a page to process and record
+	Robots              // the robots.txt of an origin: of the frontier's own asking, and not stored
+	Sitemap             // a list of pages, queued and stored like a page
+	numKinds
 )
 
 // String is the name that records carry.
-func (k Kind) String() string {
-	if k == Robots {
-		return "robots"
-	}
-	return "page"
-}
+func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitemap"}[k] }
 
 // Item is one URL to visit and how it was found.
 type Item struct {
@@ -36,7 +33,7 @@ type Item struct {
 	Referrer string    // the page that linked here; empty for a seed
 	Origin   string    // for Robots: the origin whose rules are asked for
 	Queued   time.Time // when it was first added
-	Depth    int32     // links from a seed
+	Depth    int32     // links from a seed; for Robots: of the URL that waits for the rules
 	Hops     uint8     // redirects since the last link
 	Attempt  uint8     // fetches so far that count as tries
 	Returns  uint16    // times the host said "not now", which are not tries
@@ -47,6 +44,9 @@ type Item struct {
 	Rank     int32 // URLs of a host go in the order of their ranks, and then as they were found
 	ID       int64 // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
 	FoundOn  int64 // the ID of the page that linked here; zero for a seed
+	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
+	// round did, or this is the first.
+	Before *Visit
 }
 
 // Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, Keep or Return, and,
@@ -119,7 +119,7 @@ type Refusal struct{ Class, Reason string }
 
 // Gate holds URLs back until their origin's rules are known.
 type Gate interface {
-	Check(u canonical.URL, now time.Time) Verdict
+	Check(it *Item, now time.Time) Verdict
 }
 
 // Config shapes a frontier. Pacer is required.

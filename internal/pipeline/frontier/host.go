@@ -25,8 +25,10 @@ type host struct {
 	quick    bool // counted in Frontier.quick
 	refused  bool // its last failure was a "not now", and nothing that came later was served
 	parked   bool
-	idle     bool // is in Frontier.idle
-	blind    bool // URLs of it may lie dormant in the store: it is here for a robots.txt alone
+	idle     bool  // is in Frontier.idle
+	barred   bool  // nothing is to be asked of it
+	place    int32 // on the roll
+	blind    bool  // URLs of it may lie dormant in the store: it is here for a robots.txt alone
 
 	queue    ladder
 	over     *overflow // nil for a host all of whose URLs are in memory

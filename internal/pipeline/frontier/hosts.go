@@ -50,7 +50,9 @@ func (f *Frontier) robotsHost(name string) *host {
 // adopt makes a host.
 func (f *Frontier) adopt(name string) *host {
 	h := &host{name: name, index: -1, slots: f.slots(name)}
+	_, h.barred = f.barred[name]
 	f.hosts[name] = h
+	f.roll.add(h)
 	f.counts.hosts.Store(int64(len(f.hosts)))
 	return h
 }
@@ -79,6 +81,7 @@ func (f *Frontier) forget() bool {
 // drop takes a host out of memory.
 func (f *Frontier) drop(h *host) {
 	delete(f.hosts, h.name)
+	f.roll.remove(h)
 	f.counts.hosts.Store(int64(len(f.hosts)))
 }
 

@@ -27,6 +27,7 @@ func (h *host) laneAt(now time.Time) lane {
 // in which its slots are counted, whether it is a quick one with work, and whether it
 // may be forgotten. It reports whether a host that waited for its lane does so no longer.
 func (f *Frontier) settle(h *host, now time.Time) (left bool) {
+	f.roll.note(h)
 	if ln := h.laneAt(now); ln != h.lane {
 		switch {
 		case h.lane == laneQuick:

@@ -195,8 +195,8 @@ func TestBudgetOfADormantHost(t *testing.T) {
 // forbids is a gate that refuses URLs that hold it.
 type forbids string
 
-func (g forbids) Check(u canonical.URL, _ time.Time) frontier.Verdict {
-	if strings.Contains(u.Path(), string(g)) {
+func (g forbids) Check(it *frontier.Item, _ time.Time) frontier.Verdict {
+	if strings.Contains(it.URL.Path(), string(g)) {
 		return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: "robots"}}
 	}
 	return frontier.Verdict{}

@@ -51,7 +51,7 @@ func (s *stored) visit(now, until time.Time) (hosts map[string]int) {
 				return hosts
 			}
 			now = wake
-		case s.Counts().Queued == 0:
+		case s.Counts().Queued == 0, wake.IsZero():
 			return hosts
 		}
 	}

@@ -13,15 +13,17 @@ import (
 // Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it
 // with New.
 type Frontier struct {
-	cfg   Config
-	seen  seenSet          // empty if there is a store
-	vault *vault           // nil if there is none
-	last  int64            // the largest ID given
-	bytes int              // of the URLs queued in memory
-	hosts map[string]*host // at most MaxHosts
-	idle  []*host          // hosts without work, oldest first; entries may be out of date
-	due   schedule
-	order uint64
+	cfg    Config
+	seen   seenSet             // empty if there is a store
+	vault  *vault              // nil if there is none
+	last   int64               // the largest ID given
+	bytes  int                 // of the URLs queued in memory
+	hosts  map[string]*host    // at most MaxHosts
+	barred map[string]struct{} // hosts of which nothing is to be asked: at most maxBarred
+	roll   roll
+	idle   []*host // hosts without work, oldest first; entries may be out of date
+	due    schedule
+	order  uint64
 
 	parked   [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first; some have left
 	waiting  [laneSlow + 1]int     // how many of them still wait
@@ -41,7 +43,7 @@ func New(cfg Config) (*Frontier, error) {
 	if cfg.Pacer == nil {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
-	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID}
+	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, barred: make(map[string]struct{})}
 	if cfg.Store != nil {
 		f.vault = &vault{
 			Store: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]int),
@@ -73,7 +75,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if h == nil && f.vault == nil {
 		return HostsFull
 	}
-	if h != nil && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
+	if h != nil && it.Kind == Page && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
 		f.review(h, now)
 		return HostPages
 	}
@@ -90,7 +92,9 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	default:
 		f.seen.add(fp)
 	}
-	h.known++
+	if it.Kind == Page {
+		h.known++
+	}
 	f.admit(h, &it)
 	f.offer(h, now, now)
 	return Queued
@@ -140,6 +144,10 @@ func (f *Frontier) offer(h *host, now, at time.Time) {
 	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
 		return
 	}
+	if h.barred {
+		at = now.Add(barredFor)
+		h.why, h.reason = ratelimit.LimitNone, byOperator
+	}
 	if h.index >= 0 {
 		if at.Before(h.at) {
 			h.at = at
@@ -177,7 +185,7 @@ func (f *Frontier) Revise(now time.Time) {
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and
 // the instant at which to ask again; a zero instant means that only a Freed, Retry,
-// NotNow, Return, Add, Wake or Revise can change the answer. The caller keeps the number of leases
+// NotNow, Return, Add, Wake, Unbar or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	f.rouse(now)
@@ -197,6 +205,9 @@ func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 		}
 		h := f.due[0]
 		if h.at.After(now) {
+			if h.barred { // and so are all behind it
+				return nil, time.Time{}
+			}
 			return nil, h.at
 		}
 		if f.held.After(now) {
@@ -232,8 +243,8 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		return nil
 	}
 	v := Verdict{Pass: Go}
-	if it.Kind == Page && f.cfg.Gate != nil {
-		v = f.cfg.Gate.Check(it.URL, now)
+	if it.Kind != Robots && f.cfg.Gate != nil {
+		v = f.cfg.Gate.Check(it, now)
 	}
 	switch v.Pass {
 	case Refuse:
@@ -289,7 +300,7 @@ func robotsItem(it *Item, now time.Time) Item {
 		// A canonical URL always has a root to resolve against.
 		panic("frontier: resolve /robots.txt against " + it.URL.String() + ": " + err.Error())
 	}
-	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now}
+	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Depth: it.Depth}
 }
 
 // refuse leases a URL that needs no slot because it must not be fetched. It does not
@@ -297,7 +308,9 @@ func robotsItem(it *Item, now time.Time) Item {
 func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
 	h.open++
-	h.known--
+	if l.Kind == Page {
+		h.known--
+	}
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)
 	return l
@@ -316,7 +329,7 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	if h.lane != laneQuick {
 		f.slowOut++
 	}
-	if l.Kind == Page && l.Attempt == 0 && l.Returns == 0 {
+	if l.Kind != Robots && l.Attempt == 0 && l.Returns == 0 {
 		h.asked++
 	}
 	f.counts.leased.Add(1)
@@ -356,7 +369,7 @@ func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
 	case class.Overload():
 		l.host.note(l, false)
 		l.host.record().trouble = class
-	case served && l.Kind == Page: // robots.txt is served by hosts that refuse all else
+	case served && l.Kind != Robots: // robots.txt is served by hosts that refuse all else
 		l.host.note(l, true)
 	}
 }

@@ -41,7 +41,7 @@ func (p *paced) take(l *Lease, now time.Time) {
 
 type gateFunc func(u canonical.URL, now time.Time) Verdict
 
-func (g gateFunc) Check(u canonical.URL, now time.Time) Verdict { return g(u, now) }
+func (g gateFunc) Check(it *Item, now time.Time) Verdict { return g(it.URL, now) }
 
 func link(t require.TestingT, s string) Item {
 	u, err := canonical.Parse(s)
@@ -292,6 +292,31 @@ func TestGateAsksFirst(t *testing.T) {
 	end(f, at(3*time.Second), l)
 	f.Wake(at(3*time.Second), "a.test")
 	require.Equal(t, "http://a.test/1", next(t, f, at(3*time.Second)).URL.String())
+}
+
+// A sitemap is queued, gated, paced, retried and counted like a page, and known like one.
+func TestSitemapIsLikeAPage(t *testing.T) {
+	pass := Verdict{Pass: Ask}
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	it := link(t, "http://a.test/sitemap.xml")
+	it.Kind = Sitemap
+	require.Equal(t, Queued, f.Add(start, it, f.Fingerprint(&it)))
+	require.Equal(t, Seen, f.Add(start, it, f.Fingerprint(&it)))
+	end(f, start, next(t, f, start)) // robots.txt
+	pass = Verdict{}
+	l := next(t, f, start)
+	require.Equal(t, "sitemap", l.Kind.String())
+	f.Freed(start, l, time.Millisecond)
+	f.Retry(start, l, at(time.Second))
+	wantNone(t, f, start, at(time.Second))
+	pass = Verdict{Pass: Refuse, Refusal: &Refusal{Class: "robots"}}
+	l = next(t, f, at(time.Second))
+	require.Equal(t, Sitemap, l.Kind)
+	require.NotNil(t, l.Refused)
+	end(f, at(time.Second), l)
+	h, _ := f.Host(start, "a.test")
+	require.Equal(t, 1, h.Pages)
+	require.True(t, f.Empty())
 }
 
 func TestGateWaitEnds(t *testing.T) {

@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -20,6 +18,7 @@ type HostState struct {
 	Failures  int       `json:"failures,omitempty"` // requests in a row that failed
 	Trouble   string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
 	Blocked   bool      `json:"blocked"`            // the host itself said "not now", or is down
+	Barred    bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
 }
 
 // Blocking reports whether a limit is a refusal of the host, not its pace. A quota that is
@@ -37,6 +36,9 @@ type Blockage struct {
 	// Ordered is whether Until is an order of the hosts, such as a Retry-After or an open
 	// breaker, and not just our own pace after a refusal.
 	Ordered bool
+	// Barred is whether all of them are barred, so that none of them refuses anything. Until
+	// has no meaning then.
+	Barred bool
 }
 
 // Blocked reports whether every host with work refuses to be asked. It has a meaning
@@ -67,6 +69,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && r.unordered == 0
 	}
+	b.Barred = endless(now, b.Until)
 	return b
 }
 
@@ -86,29 +89,6 @@ const retrying = "retry"
 // loading is the reason of a host whose URLs are on their way from the store.
 const loading = "loading"
 
-// Hosts lists up to limit hosts: those with the most queued first, then those with the
-// most pages. It costs time in proportion to the hosts known.
-func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
-	top := make([]*host, 0, max(limit, 0)+1)
-	for _, h := range f.hosts {
-		if len(top) == limit && (limit == 0 || byWork(h, top[limit-1]) >= 0) {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(top, h, byWork)
-		top = slices.Insert(top, at, h)
-		top = top[:min(len(top), limit)]
-	}
-	states := make([]HostState, len(top))
-	for i, h := range top {
-		states[i] = f.describe(h, now)
-	}
-	return states
-}
-
-func byWork(a, b *host) int {
-	return cmp.Or(cmp.Compare(b.queued(), a.queued()), cmp.Compare(b.asked, a.asked), cmp.Compare(a.name, b.name))
-}
-
 func (f *Frontier) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
@@ -117,7 +97,10 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 	if b := h.bad; b != nil && b.failures > 0 {
 		w.Failures, w.Trouble = int(b.failures), b.trouble.String()
 	}
+	w.Barred = h.barred
 	switch {
+	case h.barred:
+		w.Reason = byOperator
 	case w.Queued == 0:
 	case h.parked:
 		w.Reason = "slow: waits for one of the slots that slow hosts share"

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"crypto/sha256"
 	"math"
 	"time"
 )
@@ -32,7 +33,28 @@ type Visit struct {
 	// Refused says that the URL was not to be fetched, and so does not count for the budget
 	// of its host. The frontier sets it.
 	Refused bool
+	// ETag and LastModified are what the server calls this version of the page, for a later
+	// round to ask whether it is still that one. Zero: it does not say.
+	ETag         string
+	LastModified time.Time
+	// Digest is the SHA-256 of what tells one version of the URL from another: the body, or
+	// where a redirect leads. Zero: unknown.
+	Digest [sha256.Size]byte
+	// Change is how this differs from what the round before found.
+	Change Change
 }
+
+// Change is how what a round of a crawl finds at a URL differs from what was there before.
+// Empty: there is nothing to hold it against, as in a first round, or nothing was learned.
+type Change string
+
+// The changes.
+const (
+	Appeared  Change = "new"       // a page where none was known, or none was any more
+	Changed   Change = "changed"   // another page than before
+	Unchanged Change = "unchanged" // the same, whether the server said so or sent it again
+	Gone      Change = "gone"      // no page any more
+)
 
 // Store keeps the URLs of a frontier outside of memory, and beyond the life of the
 // process. Nothing in it is about time or pace: a URL is queued or done. One that is leased

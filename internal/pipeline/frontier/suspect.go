@@ -27,7 +27,7 @@ const (
 func (f *Frontier) watch(l *Lease) {
 	h := l.host
 	l.failedAt = h.failedAt
-	if l.Kind != Page || l.since == 0 {
+	if l.Kind == Robots || l.since == 0 {
 		return
 	}
 	shown := h.bad.refusals == 1 || l.Strikes > 0

@@ -9,7 +9,8 @@
 // a resource, is it too deep, is it one redirect too many, is it in the area that
 // the seeds span, is it excluded, is it included.
 //
-// Seeds may be added while others check: the caller adds the target of a seed's own
+// Patterns may be replaced at any time; what was let in by the old ones is judged again by
+// [Scope.Recheck]. Seeds may be added while others check: the caller adds the target of a seed's own
 // redirect, so that http://example.com leads into https://www.example.com. A Scope
 // does not canonicalize, does not know robots.txt and remembers no URL it judged.
 package scope
@@ -20,6 +21,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -95,11 +97,12 @@ type Config struct {
 
 // Scope judges URLs. All methods are safe for concurrent use.
 type Scope struct {
-	cfg              Config // never changes after New
-	include, exclude []*regexp.Regexp
+	cfg      Config // never changes after New
+	patterns atomic.Pointer[patterns]
 
 	mu    sync.RWMutex        // guards what follows
 	areas map[string]struct{} // hosts, registrable domains or host/dir/ prefixes
+	hosts map[string]struct{} // hosts of seeds in mode Prefix, of which there are as many as areas at most
 	known map[string]struct{} // hosts found in scope in mode Domain, to ask the list once
 }
 
@@ -122,33 +125,15 @@ func New(cfg Config) (*Scope, error) {
 	case cfg.MaxSeeds == 0:
 		cfg.MaxSeeds = defaultMaxSeeds
 	}
-	include, err := compile("Include", cfg.Include)
+	p, err := newPatterns(cfg.Include, cfg.Exclude)
 	if err != nil {
 		return nil, err
 	}
-	exclude, err := compile("Exclude", cfg.Exclude)
-	if err != nil {
-		return nil, err
+	s := &Scope{
+		cfg: cfg, areas: make(map[string]struct{}), hosts: make(map[string]struct{}), known: make(map[string]struct{}),
 	}
-	return &Scope{
-		cfg: cfg, include: include, exclude: exclude,
-		areas: make(map[string]struct{}), known: make(map[string]struct{}),
-	}, nil
-}
-
-func compile(field string, patterns []string) ([]*regexp.Regexp, error) {
-	out := make([]*regexp.Regexp, len(patterns))
-	for i, p := range patterns {
-		re, err := regexp.Compile(p)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d] %q is no regular expression: %w: escape what is meant literally with \\", field, i, p, err)
-		}
-		if p == "" {
-			return nil, fmt.Errorf("%s[%d] is empty, which matches everything: remove it", field, i)
-		}
-		out[i] = re
-	}
-	return out, nil
+	s.patterns.Store(p)
+	return s, nil
 }
 
 // AddSeed widens the scope by the area that u spans. It reports false, and changes
@@ -164,6 +149,9 @@ func (s *Scope) AddSeed(u canonical.URL) bool {
 		return false
 	}
 	s.areas[strings.Clone(area)] = struct{}{} // not to keep the whole URL
+	if s.cfg.Mode == Prefix {
+		s.hosts[strings.Clone(u.Host())] = struct{}{}
+	}
 	return true
 }
 
@@ -187,30 +175,24 @@ func (s *Scope) areaOf(u canonical.URL) string {
 // allocation, but for the first of a host in mode Domain.
 func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Verdict {
 	v := Verdict{scope: s, url: u, depth: depth, redirects: redirects}
-	v.Code, v.pattern = s.judge(u, depth, redirects, resource)
+	v.Code, v.by = s.judge(u, depth, redirects, resource)
 	v.In = v.Code == In
 	return v
 }
 
 // judge is the verdict's code, and which pattern excluded u if one did.
-func (s *Scope) judge(u canonical.URL, depth, redirects int, resource bool) (code Code, pattern int) {
+func (s *Scope) judge(u canonical.URL, depth, redirects int, resource bool) (code Code, by *regexp.Regexp) {
 	switch {
 	case resource && !s.cfg.Resources:
-		return NoResources, 0
+		return NoResources, nil
 	case s.cfg.MaxDepth != Unlimited && depth > s.cfg.MaxDepth:
-		return TooDeep, 0
+		return TooDeep, nil
 	case redirects > s.cfg.MaxRedirects:
-		return TooManyRedirects, 0
+		return TooManyRedirects, nil
 	case s.cfg.Mode != Any && !s.within(u):
-		return Code(s.cfg.Mode) + OtherHost, 0
+		return Code(s.cfg.Mode) + OtherHost, nil
 	}
-	if i := firstMatch(s.exclude, u.String()); i >= 0 {
-		return Excluded, i
-	}
-	if len(s.include) > 0 && depth > 0 && firstMatch(s.include, u.String()) < 0 {
-		return NotIncluded, 0
-	}
-	return In, 0
+	return s.patterns.Load().judge(u, depth > 0)
 }
 
 // within reports whether u lies in an area that a seed spans.
@@ -256,15 +238,6 @@ func (s *Scope) hasPrefix(p string) bool {
 		}
 	}
 	return false
-}
-
-func firstMatch(patterns []*regexp.Regexp, s string) int {
-	for i, re := range patterns {
-		if re.MatchString(s) {
-			return i
-		}
-	}
-	return -1
 }
 
 // domainOf is the registrable domain: the public suffix and one label. Addresses,

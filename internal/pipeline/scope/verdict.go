@@ -2,6 +2,7 @@ package scope
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
@@ -49,7 +50,7 @@ type Verdict struct {
 	scope            *Scope
 	url              canonical.URL
 	depth, redirects int
-	pattern          int // index of the Exclude pattern that matched
+	by               *regexp.Regexp // the Exclude pattern that matched; nil if none did
 }
 
 // Reason says in words why u is in or out, in the form "depth 6 > 5". It is built
@@ -69,7 +70,7 @@ func (v Verdict) Reason() string {
 	case TooManyRedirects:
 		return fmt.Sprintf("redirect %d > %d", v.redirects, v.scope.cfg.MaxRedirects)
 	case Excluded:
-		return fmt.Sprintf("excluded by /%s/", v.scope.exclude[v.pattern])
+		return fmt.Sprintf("excluded by /%s/", v.by)
 	case NotIncluded:
 		return "matches no include pattern"
 	case NoResources:

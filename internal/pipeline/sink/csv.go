@@ -11,7 +11,7 @@ import (
 // csvColumns are the columns in the order of appendCSV. They carry the names of the
 // JSON fields where they hold the same; of lists there is only the length.
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
-	"truncated,digest,title,lang,description,links,resources,total_ms,remote_addr,error_class,error_message\n"
+	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message\n"
 
 // csvHeader is a copy of the header line that may be appended to.
 func csvHeader() []byte { return []byte(csvColumns) }
@@ -48,9 +48,13 @@ func appendCSV(dst []byte, r *Record) []byte {
 	c.number(r.WireBytes, true)
 	c.buf = append(strconv.AppendBool(c.buf, r.Truncated), ',')
 	c.text(r.Digest)
+	c.text(r.Change)
+	c.text(r.Duplicate)
+	c.text(r.DuplicateOf)
 	c.text(r.Title)
 	c.text(r.Lang)
 	c.text(r.Meta.Description)
+	c.text(strings.Join(r.Directives, "; "))
 	c.number(int64(len(r.Links)), true)
 	c.number(int64(len(r.Resources)), true)
 	c.buf = append(appendMillis(c.buf, max(0, r.Timings.Total)), ',')
@@ -71,6 +75,9 @@ func appendCell(dst []byte, s string) []byte {
 	if isFormula(s) {
 		s = "'" + s
 	}
+	if strings.Contains(s, ";") {
+		s = withoutFormulas(s)
+	}
 	if !strings.ContainsAny(s, `",`) && s == strings.TrimSpace(s) {
 		return append(dst, s...)
 	}
@@ -82,6 +89,25 @@ func appendCell(dst []byte, s string) []byte {
 		dst = append(dst, s[i])
 	}
 	return append(dst, '"')
+}
+
+// withoutFormulas puts an apostrophe behind each semicolon that a formula follows. In half of
+// Europe spreadsheets take semicolons for what separates cells, and then no quotes around
+// what we take for a cell would help.
+func withoutFormulas(s string) string {
+	first, rest, more := strings.Cut(s, ";")
+	var b strings.Builder
+	b.WriteString(first)
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, ";")
+		b.WriteByte(';')
+		if isFormula(strings.TrimLeft(part, "\" ")) {
+			b.WriteByte('\'')
+		}
+		b.WriteString(part)
+	}
+	return b.String()
 }
 
 // isFormula goes by the first character, as spreadsheets do. They know the full-width

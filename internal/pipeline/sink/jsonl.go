@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"encoding/base64"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -70,6 +71,11 @@ func appendJSON(dst []byte, r *Record) []byte {
 	o.number("attempt", int64(r.Attempt))
 	o.text("redirect_to", r.RedirectTo)
 	o.content(r)
+	o.text("body", r.Body)
+	if len(r.BodyBase64) > 0 {
+		o.name("body_base64")
+		o.buf = append(base64.StdEncoding.AppendEncode(append(o.buf, '"'), r.BodyBase64), '"')
+	}
 	if r.Timings != (Timings{}) {
 		o.name("timings_ms")
 		o.buf = appendTimings(o.buf, &r.Timings)
@@ -94,15 +100,47 @@ func (o *object) content(r *Record) {
 		o.buf = append(o.buf, "true"...)
 	}
 	o.text("digest", r.Digest)
+	o.text("change", r.Change)
+	o.text("simhash", r.SimHash)
+	o.text("duplicate", r.Duplicate)
+	o.text("duplicate_of", r.DuplicateOf)
 	o.text("title", r.Title)
 	o.text("lang", r.Lang)
 	if r.Meta != (Meta{}) {
 		o.name("meta")
 		o.buf = appendMeta(o.buf, &r.Meta)
 	}
+	if r.Sitemap != nil {
+		o.name("sitemap")
+		o.buf = appendSitemap(o.buf, r.Sitemap)
+	}
+	o.list("directives", r.Directives)
+	o.alternates(r.Alternates)
+	o.text("next", r.Next)
+	o.text("prev", r.Prev)
 	o.list("links", r.Links)
 	o.list("resources", r.Resources)
+	o.list("nofollow_links", r.NofollowLinks)
 	o.text("text", r.Text)
+	o.extracted(r)
+}
+
+func (o *object) alternates(list []Alternate) {
+	if len(list) == 0 {
+		return
+	}
+	o.name("alternates")
+	sep := byte('[')
+	for i := range list {
+		one := object{buf: append(o.buf, sep, '{')}
+		one.name("href")
+		one.buf = appendString(one.buf, list[i].Href)
+		one.text("hreflang", list[i].HrefLang)
+		one.text("type", list[i].Type)
+		o.buf = append(one.buf, '}')
+		sep = ','
+	}
+	o.buf = append(o.buf, ']')
 }
 
 func appendMeta(dst []byte, m *Meta) []byte {
@@ -114,6 +152,27 @@ func appendMeta(dst []byte, m *Meta) []byte {
 	o.text("og_title", m.OGTitle)
 	o.text("og_type", m.OGType)
 	o.text("og_image", m.OGImage)
+	return append(o.buf, '}')
+}
+
+func appendSitemap(dst []byte, s *Sitemap) []byte {
+	o := object{buf: append(dst, '{')}
+	o.name("format")
+	o.buf = appendString(o.buf, s.Format)
+	o.number("urls", int64(s.URLs))
+	for _, f := range [...]struct {
+		name string
+		n    int
+	}{{"sitemaps", s.Sitemaps}, {"extras", s.Extras}, {"dropped", s.Dropped}, {"problems", s.Problems}} {
+		if f.n != 0 {
+			o.number(f.name, int64(f.n))
+		}
+	}
+	o.text("problem", s.Problem)
+	if !s.LastModified.IsZero() {
+		o.name("last_modified")
+		o.buf = append(appendTime(append(o.buf, '"'), s.LastModified), '"')
+	}
 	return append(o.buf, '}')
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
 )
 
 // Record is what became of one URL. Zero fields mean that there is nothing to say,
@@ -36,19 +38,59 @@ type Record struct {
 	// and Text are of what was read.
 	Truncated bool   `json:"truncated,omitempty"`
 	Digest    string `json:"digest,omitempty"`
-	Title     string `json:"title,omitempty"`
-	Lang      string `json:"lang,omitempty"`
-	Meta      Meta   `json:"meta,omitzero"`
+	// Change is "new", "changed", "unchanged" or "gone" in a later round of a crawl: how the
+	// page differs from what rounds before have found. Empty if nothing is known of that.
+	Change string `json:"change,omitempty"`
+	// SimHash is the fingerprint of the text, 64 bits in hex digits; see package neardup.
+	SimHash string `json:"simhash,omitempty"`
+	// Duplicate is "exact" or "near" if the page repeats DuplicateOf.
+	Duplicate   string `json:"duplicate,omitempty"`
+	DuplicateOf string `json:"duplicate_of,omitempty"`
+	Title       string `json:"title,omitempty"`
+	Lang        string `json:"lang,omitempty"`
+	Meta        Meta   `json:"meta,omitzero"`
+	// Sitemap is nil unless the answer is a sitemap or a feed.
+	Sitemap *Sitemap `json:"sitemap,omitempty"`
+	// Directives is what the page and its header say to robots: "noindex", "max-snippet:20".
+	Directives []string `json:"directives,omitempty"`
+	// Alternates are other forms of the page, at most 100, Next and Prev its neighbours in a
+	// series, as it names them itself.
+	Alternates []Alternate `json:"alternates,omitempty"`
+	Next       string      `json:"next,omitempty"`
+	Prev       string      `json:"prev,omitempty"`
 	// Links and Resources are in the order of the page, each URL once.
 	Links     []string `json:"links,omitempty"`
 	Resources []string `json:"resources,omitempty"`
-	Text      string   `json:"text,omitempty"`
-	Timings   Timings  `json:"timings_ms,omitzero"`
+	// NofollowLinks are those of Links that the page asks crawlers not to follow.
+	NofollowLinks []string `json:"nofollow_links,omitempty"`
+	Text          string   `json:"text,omitempty"`
+	// Fields are what the user's rules took out of the page, in their order; FieldsError is
+	// what was cut or could not be run.
+	Fields      Named  `json:"fields,omitempty"`
+	FieldsError string `json:"fields_error,omitempty"`
+	// Properties are those of Open Graph and Twitter, JSONLD the blocks of that name, as the
+	// page has them but for space. InvalidJSONLD counts blocks that are no JSON.
+	Properties    Named             `json:"properties,omitempty"`
+	JSONLD        []json.RawMessage `json:"json_ld,omitempty"`
+	InvalidJSONLD int               `json:"json_ld_invalid,omitempty"`
+	// MainText is Text without navigation, asides and footers, as far as can be told.
+	MainText string `json:"main_text,omitempty"`
+	// Body is the body, its content codings undone, if it is UTF-8 whatever Charset says;
+	// BodyBase64 is any other. Both are empty unless bodies are wanted.
+	Body       string  `json:"body,omitempty"`
+	BodyBase64 []byte  `json:"body_base64,omitempty"`
+	Timings    Timings `json:"timings_ms,omitzero"`
 	// RemoteAddr is the IP address and port that answered, Proto what it spoke.
 	RemoteAddr string `json:"remote_addr,omitempty"`
 	Proto      string `json:"proto,omitempty"`
 	// Error is nil if the answer is whole, whatever its status.
 	Error *Error `json:"error,omitempty"`
+	// Exchange is what was sent and what came, byte by byte, if the crawl has archives.
+	// Lines do not have it.
+	Exchange *fetch.Capture `json:"-"`
+	// SameAs is when the request was sent whose answer a 304 stands for, if that is known.
+	// Lines do not have it.
+	SameAs time.Time `json:"-"`
 }
 
 // Meta is what a page says about itself. Package extract's Meta converts to it.
@@ -60,6 +102,31 @@ type Meta struct {
 	OGTitle     string `json:"og_title,omitempty"`
 	OGType      string `json:"og_type,omitempty"`
 	OGImage     string `json:"og_image,omitempty"`
+}
+
+// Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted
+// here and not listed: there may be 50,000.
+type Sitemap struct {
+	// Format is urlset, sitemapindex, rss, atom or text.
+	Format string `json:"format"`
+	// URLs, Sitemaps and Extras are how many pages, other sitemaps, and alternates and media
+	// it names; Dropped how many it has beyond the bounds.
+	URLs     int `json:"urls"`
+	Sitemaps int `json:"sitemaps,omitempty"`
+	Extras   int `json:"extras,omitempty"`
+	Dropped  int `json:"dropped,omitempty"`
+	// Problems are how many things were wrong with it, and Problem is the first in words.
+	Problems int    `json:"problems,omitempty"`
+	Problem  string `json:"problem,omitempty"`
+	// LastModified is the latest date in it. Zero: it has none.
+	LastModified time.Time `json:"last_modified,omitzero"`
+}
+
+// Alternate is another form of a page. Package extract's Alternate converts to it.
+type Alternate struct {
+	Href     string `json:"href"`
+	HrefLang string `json:"hreflang,omitempty"`
+	Type     string `json:"type,omitempty"`
 }
 
 // Error is why a URL has no answer, or not the whole of it. Class is one of a small
@@ -127,8 +194,12 @@ func Schema() []Field {
 		{"wire_bytes", "number", "bytes", true, "size of the body as it was sent"},
 		{"truncated", "boolean", "", false, "true if the body was cut off at the limit"},
 		{"digest", "string", "", false, `hash of the decompressed body: "sha256:" and 64 hex digits`},
+		{"change", "string", "", false, "against earlier rounds of the crawl: new, changed, unchanged or gone"},
+		{"simhash", "string", "", false, "fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits"},
+		{"duplicate", "string", "", false, "exact if the page repeats another one byte by byte, near if in nearly all it says"},
+		{"duplicate_of", "string", "", false, "the first page that it repeats"},
 		{"title", "string", "", false, "the title element, at most 1 KiB"},
-		{"lang", "string", "", false, "the lang attribute of the html element"},
+		{"lang", "string", "", false, "language of the page by its html element, or else by its header"},
 		{"meta", "object", "", false, "what the page says about itself"},
 		{"meta.description", "string", "", false, "meta description"},
 		{"meta.robots", "string", "", false, `meta robots; several are joined by ", "`},
@@ -137,9 +208,34 @@ func Schema() []Field {
 		{"meta.og_title", "string", "", false, "Open Graph title"},
 		{"meta.og_type", "string", "", false, "Open Graph type"},
 		{"meta.og_image", "string", "", false, "Open Graph image, as written"},
+		{"sitemap", "object", "", false, "what a sitemap or a feed is"},
+		{"sitemap.format", "string", "", true, "urlset, sitemapindex, rss, atom or text"},
+		{"sitemap.urls", "number", "", true, "pages it names"},
+		{"sitemap.sitemaps", "number", "", false, "sitemaps it names"},
+		{"sitemap.extras", "number", "", false, "alternates, images and other media it names"},
+		{"sitemap.dropped", "number", "", false, "what it names beyond the bounds of the protocol, and was left out"},
+		{"sitemap.problems", "number", "", false, "things that are wrong with it"},
+		{"sitemap.problem", "string", "", false, "the first of them in words, with its line"},
+		{"sitemap.last_modified", "string", "RFC 3339, UTC", false, "the latest date in it"},
+		{"directives", "array of strings", "", false, "what it says to robots, in meta robots and X-Robots-Tag: noindex"},
+		{"alternates", "array of objects", "", false, "other forms of the page that it names, at most 100"},
+		{"alternates.href", "string", "", true, "canonical URL of one"},
+		{"alternates.hreflang", "string", "", false, "its language"},
+		{"alternates.type", "string", "", false, "its media type"},
+		{"next", "string", "", false, "canonical URL of the next page of a series"},
+		{"prev", "string", "", false, "canonical URL of the page before"},
 		{"links", "array of strings", "", false, "canonical URLs of pages it links to, in order"},
 		{"resources", "array of strings", "", false, "canonical URLs of images, scripts, styles and media"},
+		{"nofollow_links", "array of strings", "", false, "those of links that the page asks crawlers not to follow"},
 		{"text", "string", "", false, "the page's text, a line per block"},
+		{"fields", "object", "", false, "values taken by extract.fields: a text or number each, an array where a rule says all"},
+		{"fields_error", "string", "", false, "what of them was cut or could not be had"},
+		{"properties", "object", "", false, "Open Graph and Twitter metadata by name: a text, or an array if it comes several times"},
+		{"json_ld", "array of objects", "", false, "JSON-LD blocks, as JSON"},
+		{"json_ld_invalid", "number", "blocks", false, "JSON-LD blocks that are no JSON, and were left out"},
+		{"main_text", "string", "", false, "the text without navigation, asides and footers, a line per block"},
+		{"body", "string", "", false, "the body, decompressed, if it is UTF-8; only if bodies are wanted"},
+		{"body_base64", "string", "", false, "the body in base64 if it is not UTF-8"},
 		{"timings_ms", "object", "ms", false, "where the time went; what took none is left out"},
 		{"timings_ms.queue", "number", "ms", false, "in the frontier"},
 		{"timings_ms.permit_wait", "number", "ms", false, "for the rate limiter"},

@@ -16,17 +16,27 @@ import (
 )
 
 // The pipeline converts one into the other; a field more in either breaks here.
-var _ = Meta(extract.Meta{})
+var (
+	_ = Meta(extract.Meta{})
+	_ = Alternate(extract.Alternate{})
+)
 
 // full is a record with every field set.
 func full() *Record {
 	return &Record{
 		URL: "https://example.com/a?b=c", Kind: "page", Status: 200, Depth: 2, Referrer: "https://example.com/",
 		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
-		ContentType: "text/html", Charset: "utf-8", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff",
+		ContentType: "text/html", Charset: "utf-8", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
 		Title: `Tee & "Kaffee" <b>`, Lang: "de",
-		Meta:  Meta{"d", "r", "g", "https://example.com/c", "ot", "oy", "oi"},
-		Links: []string{"https://example.com/1", `https://example.com/?\`}, Resources: []string{"https://example.com/i.png"}, Text: "a\nb\tc",
+		Meta:       Meta{"d", "r", "g", "https://example.com/c", "ot", "oy", "oi"},
+		Sitemap:    &Sitemap{"urlset", 3, 1, 2, 4, 5, "line 7: x", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Directives: []string{"noindex", "max-snippet:20"}, Next: "https://example.com/n", Prev: "https://example.com/p",
+		Alternates:    []Alternate{{"https://example.com/de", "de", "text/html"}, {"https://example.com/x", "", ""}},
+		NofollowLinks: []string{"https://example.com/1"},
+		Links:         []string{"https://example.com/1", `https://example.com/?\`}, Resources: []string{"https://example.com/i.png"}, Text: "a\nb\tc",
+		Fields: Named{{Name: "f", Values: []string{"1"}, Number: true}}, FieldsError: "fe", Properties: Named{{Name: "og:a", Values: []string{"b", "c"}, List: true}},
+		JSONLD: []json.RawMessage{json.RawMessage(`{"@type":"Article"}`)}, InvalidJSONLD: 2, MainText: "main",
+		Body: "<p>\x00ü\u2028", BodyBase64: []byte("\xff\x00body"),
 		Timings:    Timings{1500 * time.Microsecond, 1, time.Microsecond, 20 * time.Millisecond, 3 * time.Second, 10100 * time.Microsecond, 0, -1},
 		RemoteAddr: "[::1]:443", Proto: "HTTP/1.1", Error: &Error{"decode", "gzip: invalid header"},
 	}
@@ -35,9 +45,14 @@ func full() *Record {
 func TestJSONGolden(t *testing.T) {
 	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","status":200,"depth":2,"referrer":"https://example.com/",`+
 		`"fetched_at":"2026-11-20T16:39:01.234Z","attempt":1,"redirect_to":"https://example.com/z","content_type":"text/html","charset":"utf-8",`+
-		`"bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
+		`"bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
 		`"meta":{"description":"d","robots":"r","generator":"g","canonical":"https://example.com/c","og_title":"ot","og_type":"oy","og_image":"oi"},`+
-		`"links":["https://example.com/1","https://example.com/?\\"],"resources":["https://example.com/i.png"],"text":"a\nb\tc",`+
+		`"sitemap":{"format":"urlset","urls":3,"sitemaps":1,"extras":2,"dropped":4,"problems":5,"problem":"line 7: x","last_modified":"2026-01-02T03:04:05.000Z"},`+
+		`"directives":["noindex","max-snippet:20"],"alternates":[{"href":"https://example.com/de","hreflang":"de","type":"text/html"},{"href":"https://example.com/x"}],`+
+		`"next":"https://example.com/n","prev":"https://example.com/p",`+
+		`"links":["https://example.com/1","https://example.com/?\\"],"resources":["https://example.com/i.png"],"nofollow_links":["https://example.com/1"],"text":"a\nb\tc",`+
+		`"fields":{"f":1},"fields_error":"fe","properties":{"og:a":["b","c"]},"json_ld":[{"@type":"Article"}],"json_ld_invalid":2,"main_text":"main",`+
+		`"body":"<p>\u0000ü\u2028","body_base64":"/wBib2R5",`+
 		`"timings_ms":{"queue":1.5,"dns":0.001,"connect":20,"tls":3000,"first_byte":10.1},"remote_addr":"[::1]:443","proto":"HTTP/1.1",`+
 		`"error":{"class":"decode","message":"gzip: invalid header"}}`+"\n", string(appendJSON(nil, full())))
 
@@ -83,11 +98,14 @@ func TestSchemaIsComplete(t *testing.T) {
 	walk = func(prefix string, typ reflect.Type) {
 		for f := range typ.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
 			want = append(want, prefix+name)
 			switch f.Type {
 			case reflect.TypeFor[Meta]():
 				walk(name+".", f.Type)
-			case reflect.TypeFor[*Error]():
+			case reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error](), reflect.TypeFor[*Sitemap]():
 				walk(name+".", f.Type.Elem())
 			case reflect.TypeFor[Timings]():
 				require.Equal(t, len(timingNames), f.Type.NumField())
@@ -109,14 +127,14 @@ func TestSchemaIsComplete(t *testing.T) {
 
 // TestSchemaIsTrue holds what the schema says against what is written.
 func TestSchemaIsTrue(t *testing.T) {
-	everything, nothing := decode(t, full()), decode(t, &Record{Error: &Error{}})
+	everything, nothing := decode(t, full()), decode(t, &Record{Error: &Error{}, Alternates: []Alternate{{}}, Sitemap: &Sitemap{}})
 	for _, f := range Schema() {
 		if got, ok := lookup(everything, f.Name); ok {
 			require.Equal(t, f.Type, jsonType(got), f.Name)
 		} else {
 			require.Contains(t, []string{"timings_ms.permit_wait", "timings_ms.body", "timings_ms.total"}, f.Name)
 		}
-		if f.Name == "error" {
+		if f.Name == "error" || f.Name == "alternates" || f.Name == "sitemap" {
 			continue // given, so that its own fields can be looked for
 		}
 		_, ok := lookup(nothing, f.Name)
@@ -137,11 +155,14 @@ func lookup(m map[string]any, name string) (any, bool) {
 	if !nested || !ok {
 		return v, ok
 	}
+	if list, ok := v.([]any); ok {
+		v = list[0]
+	}
 	return lookup(v.(map[string]any), inner)
 }
 
 func jsonType(v any) string {
-	switch v.(type) {
+	switch v := v.(type) {
 	case string:
 		return "string"
 	case float64:
@@ -149,6 +170,9 @@ func jsonType(v any) string {
 	case bool:
 		return "boolean"
 	case []any:
+		if jsonType(v[0]) == "object" {
+			return "array of objects"
+		}
 		return "array of strings"
 	}
 	return "object"
@@ -173,6 +197,10 @@ func readable(r *Record) *Record {
 		f.SetString(valid(f.String()))
 	}
 	out.Links, out.Resources = validAll(r.Links), validAll(r.Resources)
+	out.Directives, out.NofollowLinks, out.Alternates = validAll(r.Directives), validAll(r.NofollowLinks), nil
+	for _, a := range r.Alternates {
+		out.Alternates = append(out.Alternates, Alternate{valid(a.Href), valid(a.HrefLang), valid(a.Type)})
+	}
 	if r.Error != nil {
 		out.Error = &Error{valid(r.Error.Class), valid(r.Error.Message)}
 	}
@@ -206,14 +234,19 @@ func checkLine(t *testing.T, line []byte) {
 func fuzzed(a, b, c string, n int64, flags uint8) *Record {
 	r := &Record{
 		URL: a, Kind: b, Status: int(n % 600), Depth: int(n), Referrer: c, FetchedAt: time.UnixMilli(n % 4e12).UTC(), Attempt: int(flags),
-		RedirectTo: b, ContentType: c, Charset: a, Bytes: n, WireBytes: -n, Truncated: flags&1 != 0, Digest: b, Title: a + c, Lang: b,
+		RedirectTo: b, ContentType: c, Charset: a, Bytes: n, WireBytes: -n, Truncated: flags&1 != 0, Digest: b, Change: c, Title: a + c, Lang: b,
 		Text: c + b + a, RemoteAddr: b, Proto: c, Timings: Timings{Queue: time.Duration(n), TLS: time.Duration(n / 3), Total: -time.Duration(n)},
 	}
 	r.Timings.Queue %= 1e15 // float64 holds microseconds of 285 years, and no more
 	r.Timings.TLS %= 1e15
 	r.Timings.Total %= 1e15
 	if flags&2 != 0 {
+		r.Body, r.BodyBase64 = b, []byte(a+c)
 		r.Meta, r.Links = Meta{Description: a, OGTitle: c, Robots: b}, []string{a, b, c}
+	}
+	if flags&8 != 0 {
+		r.Directives, r.NofollowLinks, r.Next, r.Prev = []string{a, c}, []string{b}, c, a
+		r.Alternates = []Alternate{{a, b, c}, {Href: b}}
 	}
 	if flags&4 != 0 {
 		r.Error, r.Resources = &Error{a, c}, []string{c}
@@ -260,12 +293,17 @@ func FuzzCSV(f *testing.F) {
 		if err != nil || len(rows) != 2 || len(rows[1]) != len(rows[0]) {
 			t.Fatalf("%s\n%v, %v", text, rows, err)
 		}
+		for _, cell := range strings.Split(string(text[len(csvColumns):]), ";")[1:] {
+			if isFormula(strings.TrimLeft(cell, `" `)) {
+				t.Fatalf("behind a semicolon stands %q", cell)
+			}
+		}
 		for i, cell := range rows[1] {
 			name := rows[0][i]
 			if isFormula(cell) && name != "depth" && name != "status" && name != "bytes" && name != "wire_bytes" {
 				t.Fatalf("%s is %q", name, cell)
 			}
-			if want := map[string]string{"url": a, "lang": b, "referrer": c}[name]; want != "" && strings.TrimPrefix(cell, "'") != strings.TrimPrefix(oneLine(want), "'") {
+			if want := map[string]string{"url": a, "lang": b, "referrer": c}[name]; want != "" && strings.ReplaceAll(cell, "'", "") != strings.ReplaceAll(oneLine(want), "'", "") {
 				t.Fatalf("%s is %q, want %q", name, cell, want)
 			}
 		}
@@ -277,10 +315,13 @@ func TestCSVGolden(t *testing.T) {
 	r.Title = "=1+1, \"x\""
 	r.Error.Message = "two\nlines"
 	require.Equal(t, `https://example.com/a?b=c,page,200,2,https://example.com/,2026-11-20T16:39:01.234Z,1,https://example.com/z,text/html,utf-8,12345,2345,`+
-		`true,sha256:00ff,"'=1+1, ""x""",de,d,2,1,0,[::1]:443,decode,two lines`+"\n", string(appendCSV(nil, r)))
-	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,0,0,0,,,\n", string(appendCSV(nil, &Record{})))
+		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines`+"\n", string(appendCSV(nil, r)))
+	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,\n", string(appendCSV(nil, &Record{})))
 	for _, formula := range []string{"=a", "+a", "-a", "@a", "\t=a", " =a", "\r\n+a", "＝a"} {
 		require.True(t, strings.HasPrefix(strings.Trim(string(appendCell(nil, formula)), `"`), "'"), "%q", formula)
+		// Where semicolons separate cells.
+		cell := strings.Trim(string(appendCell(nil, "a;"+formula+";b")), `"`)
+		require.True(t, strings.HasPrefix(cell, "a;'"), "%q: %q", formula, cell)
 	}
 	require.Equal(t, "a-b", string(appendCell(nil, "a-b")))
 }

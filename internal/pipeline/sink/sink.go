@@ -82,6 +82,7 @@ const (
 	JSONL Format = "jsonl" // one JSON object per line
 	CSV   Format = "csv"   // a header line, then one line per record
 	URLs  Format = "urls"  // the URLs of pages fetched with success
+	WARC  Format = "warc"  // archives of exchanges: package warc writes them, into a directory
 )
 
 // Existing says what to do with a file that is there already and not empty.
@@ -189,6 +190,8 @@ func New(w io.Writer, f Format) (*Writer, error) {
 		return NewCSV(w), nil
 	case URLs:
 		return NewURLs(w), nil
+	case WARC:
+		return nil, errors.New("format warc: archives need a directory, and are opened by package warc")
 	}
 	return nil, fmt.Errorf("format %q: use %s, %s or %s", f, JSONL, CSV, URLs)
 }

@@ -15,6 +15,7 @@ import (
 // went up and down in between.
 type ceiling struct {
 	belief
+	bulge  float64 // mean rate of the search, until a cycle measured the ceiling; zero then
 	proven float64 // the last ceiling that was measured, or stood for a quiet minute
 
 	prevAt clock.Instant // when the last refused request was sent: the cycle's begin
@@ -77,6 +78,7 @@ func (s *steer) judge(now clock.Instant) finding {
 		s.proven = s.ceil
 	}
 	if found == measured {
+		s.bulge = 0
 		s.verdict(proven)
 	}
 	return found
@@ -88,7 +90,7 @@ func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 	if s.from == searching {
 		return s.judgeSearch(pause, quota)
 	}
-	s.climbs = false
+	s.climbs, s.regains = false, false
 	switch {
 	case quota:
 		return s.judgeQuota(now, pause)
@@ -109,6 +111,7 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 		s.ceil, s.provisional, s.climbs = s.bounded(s.failRate/2), true, true
 		return nothing // refused at once: of this rate as much is known as before
 	}
+	s.noteBulge()
 	cut := searchCut
 	if s.block {
 		cut = blockCut
@@ -124,6 +127,14 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	}
 	s.ceil = s.bounded(s.ceil)
 	return guessed
+}
+
+// noteBulge keeps what the search was given. A window that slides gives it back a window
+// later, as slowly as the search began: cycles are short then, and say nothing of the limit.
+func (s *steer) noteBulge() {
+	if span := s.sentAt.Sub(s.startAt); s.cycle >= minCycle && !s.block {
+		s.bulge = s.admittedIn(span) / seconds(span)
+	}
 }
 
 const (
@@ -179,11 +190,14 @@ func (s *steer) judgeCycle() finding {
 }
 
 // judgeShort is the judgement on a cycle with too few answers to measure anything.
-// One more than was admitted, over the time it took, is more than the host sustains.
+// One more than was admitted, over the time it took, is more than the host sustains, be
+// it a bucket. What the search was given on the mean is then worth a second look.
 func (s *steer) judgeShort() finding {
 	most := float64(s.cycle+s.next+1) / s.cycleSpan()
 	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
 		s.ceil, s.provisional = most, true
+		s.regains = s.bulge > 2*most
+		s.climbs = s.regains
 	} else {
 		s.startLower()
 	}

@@ -89,7 +89,7 @@ func (g *guarded) judge(now clock.Instant, o *Observation) {
 // in trouble, or it spoke in another way.
 func speaks(c outcome.Class) bool {
 	switch c {
-	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge:
+	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge, outcome.Bomb, outcome.Filtered:
 		return true
 	}
 	return c.Answered() || c.Overload()

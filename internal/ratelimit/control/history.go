@@ -7,19 +7,20 @@ import (
 )
 
 // history counts the requests a host admitted, by the time they were sent, over the
-// last eleven minutes. What a quota admitted in one window can be read from it,
+// last 25 minutes. What a quota admitted in one window can be read from it,
 // whatever the window.
 //
-// It keeps three rings of equal length whose slots are 1, 4 and 16 seconds wide: a
-// window is measured to about a thirtieth of itself in 192 bytes, where one ring of
-// seconds would take 1,200. A slot that a span covers in part counts in proportion.
+// It keeps four rings of equal length whose slots are 1, 4, 16 and 64 seconds wide: a
+// window is measured to a few hundredths of itself in 192 bytes, where one ring of
+// seconds would take 3,072. After a pause of ten minutes it still knows what was admitted
+// in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
 type history struct {
 	newest int64 // the latest second counted
-	slots  [3][slotsPerRing]uint16
+	slots  [4][slotsPerRing]uint16
 }
 
 const (
-	slotsPerRing = 32
+	slotsPerRing = 24
 	coarser      = 2 // each ring's slots are 1<<coarser times as wide as the last's
 )
 

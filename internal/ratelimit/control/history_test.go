@@ -102,9 +102,10 @@ func TestHistoryForgets(t *testing.T) {
 		{slotsPerRing - 1, 1},
 		{slotsPerRing, 1},
 		{slotsPerRing * width(1), 1},
-		{slotsPerRing*width(2) - 1, 1},
-		{slotsPerRing * width(2), 0},
-		{slotsPerRing * width(2) * 1000, 0},
+		{slotsPerRing * width(2), 1},
+		{slotsPerRing*width(3) - 1, 1},
+		{slotsPerRing * width(3), 0},
+		{slotsPerRing * width(3) * 1000, 0},
 	} {
 		h.advance(tc.now)
 		require.InDelta(t, tc.want, h.between(0, at(tc.now)+1), 1e-9, "at %d s", tc.now)

@@ -128,7 +128,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	if s.noteOrder(o.RetryAfter); o.RetryAfter >= longOrder {
 		s.bucket.explain(s.needs(), s.from == searching)
 	}
-	s.wait = max(s.wait, duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
+	s.wait = max(min(s.wait, s.cfg.Breaker.OpenFor), duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
 	if s.block {
 		s.wait = max(blockWaitMin, s.blockGap)
 	}
@@ -154,9 +154,18 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	if s.block {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
-		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.cfg.Breaker.OpenFor)
+		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.longestWait(now))
 	}
 	s.pause(now, o.RetryAfter, CauseTrial)
+}
+
+// longestWait bounds the wait for the next trial. An outage may end at any moment; who says
+// for minutes that it refuses counts over as long, and an eighth more is soon enough.
+func (s *steer) longestWait(now clock.Instant) time.Duration {
+	if s.explicit {
+		return max(s.cfg.Breaker.OpenFor, now.Sub(s.at)/8)
+	}
+	return s.cfg.Breaker.OpenFor
 }
 
 // resume is the end of a hold: its trial was answered.

@@ -31,6 +31,7 @@ type rise struct {
 
 	settled bool // the cruise has gone well for a while
 	open    bool // the probe has had no verdict
+	regains bool // the climb is to what the search was given, no further
 }
 
 const (
@@ -58,6 +59,9 @@ const (
 	// more when as many were admitted beyond the ceiling as a burst allowance may hide.
 	probeGain   = 0.03
 	probeVolume = ordinaryBurst
+	// probeFor is for how many seconds a window that slides may hide the top of a probe: less
+	// gives it the same bulge again and again.
+	probeFor = 5
 	// A probe that found nothing doubles the wait for the next, from the least to the most;
 	// a host that used to give more is asked again sooner.
 	probeWaitMin = 5 * time.Second
@@ -69,9 +73,12 @@ const (
 
 	// The budget of refusals: three in a thousand answers, and one in a quarter of an hour
 	// for hosts that give few; more while a host gives less than it did.
-	creditStart      = 5
-	creditMax        = 10
-	creditMin        = -4
+	creditStart = 5
+	creditMax   = 10
+	creditMin   = -4
+	// creditRegain is the debt in which a climb to what the search was given may begin: the
+	// search's own refusals were one bulge's, and this one tells what they meant.
+	creditRegain     = -2
 	perAnswer        = 0.003
 	perAnswerRecover = 0.01
 	perSecond        = 1.0 / 900
@@ -106,7 +113,11 @@ func (s *steer) pay(refusals float64) { s.credit = max(s.credit-refusals, credit
 
 // mayRise reports whether an upward move may be risked.
 func (s *steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && now >= s.quietTill && !s.testing && s.busy(now, s.rate) && !s.crowded(now)
+	least, till := 1.0, s.quietTill
+	if s.regains {
+		least, till = creditRegain, never
+	}
+	return s.credit >= least && now >= till && !s.testing && s.busy(now, s.rate) && !s.crowded(now)
 }
 
 // grow raises the rate of a host nothing is known of.
@@ -124,18 +135,25 @@ func (s *steer) grow(now clock.Instant) {
 }
 
 // climb raises a ceiling that is only guessed: a second, slower search. The next
-// refusal measures it.
+// refusal measures it. One to what the search was given ends there.
 func (s *steer) climb(now clock.Instant) {
 	dt := min(seconds(now.Sub(s.stepAt)), 10)
 	s.stepAt = now
-	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(climbAfter) {
+	after, most := climbAfter, s.ceilMax/(1-margin)
+	if s.regains {
+		after, most = min(climbAfter, 5*s.lag), min(most, s.bulge)
+	}
+	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(after) {
 		return
 	}
 	growth := climbing / seconds(s.step())
 	if s.lastOrder > 0 {
 		growth = min(growth, climbPerOrder/seconds(s.lastOrder))
 	}
-	s.ceil = min(s.ceil*min(math.Exp(growth*dt), climbPerAnswer), s.ceilMax/(1-margin))
+	s.ceil = min(s.ceil*min(math.Exp(growth*dt), climbPerAnswer), most)
+	if s.regains && s.ceil >= most {
+		s.climbs, s.regains = false, false
+	}
 	s.rate = s.cruise()
 }
 
@@ -242,12 +260,12 @@ func (s *steer) probe(now clock.Instant) {
 	}
 	rec := s.recovering(now)
 	extra := float64(s.probed) - s.ceil*(seconds(now.Sub(s.probeAt))-s.srtt)
-	proven := extra > probeVolume
 	top := 2 * s.ceil
 	if rec {
 		top = max(top, s.ceil*s.peak/s.cruise())
 	}
 	top = min(top, s.ceilMax)
+	proven := extra > probeVolume && (rec || extra > probeFor*(top-s.ceil))
 	if proven && s.rate >= top {
 		s.ceil, s.provisional, s.grown = s.rate/(1-margin), true, true
 		s.probeWait = probeWaitMin

@@ -22,7 +22,7 @@ const (
 	// longOrder is the shortest Retry-After that may be a window's rest; what is shorter
 	// is a bucket's next token.
 	longOrder = 3 * time.Second
-	// longestWindow is as far as the history reaches.
+	// longestWindow and the pause after it are within what the history reaches.
 	longestWindow = 600 * time.Second
 	// tooMany times what a window admitted in as long is no window's doing. A fixed one
 	// may admit up to twice its count across its border, but not while the rate climbs.

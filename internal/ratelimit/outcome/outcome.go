@@ -43,14 +43,17 @@ const (
 	Protocol                   // what came back is not HTTP
 	Decode                     // the body is not what Content-Encoding says
 	TooLarge                   // header or body beyond the bound
+	Bomb                       // a body that decodes to absurdly more than was sent
+	Filtered                   // by its header a body that nobody wants, and it was not read
 	AddressDenied              // the address is in a range we do not dial
+	Proxy                      // the proxy between us failed: no verdict on the host
 	Canceled                   // we gave up ourselves: no verdict on the host
 	numClasses
 )
 
 var names = [numClasses]string{
 	"unknown", "ok", "redirect", "client_error", "throttled", "unavailable", "gateway", "server_error",
-	"timeout", "network", "dns", "no_host", "tls", "protocol", "decode", "too_large", "address_denied", "canceled",
+	"timeout", "network", "dns", "no_host", "tls", "protocol", "decode", "too_large", "bomb", "filtered", "address_denied", "proxy", "canceled",
 }
 
 // String is the name that records, metrics and snapshots carry.
@@ -76,18 +79,22 @@ func (c *Class) UnmarshalText(text []byte) error {
 }
 
 // Transient reports whether the same request may succeed later: timeouts, network
-// errors, lookups that failed for now, 429, 502, 503 and 504.
+// errors, lookups and proxies that failed for now, 429, 502, 503 and 504.
 func (c Class) Transient() bool {
 	switch c {
-	case Throttled, Unavailable, Gateway, Timeout, Network, DNS:
+	case Throttled, Unavailable, Gateway, Timeout, Network, DNS, Proxy:
 		return true
 	}
 	return false
 }
 
+// Declined reports whether it was we who took no more of a good answer, for a bound or a
+// filter of our own: the host has done its part.
+func (c Class) Declined() bool { return c == TooLarge || c == Bomb || c == Filtered }
+
 // Overload reports whether the class speaks of a host in trouble, and so counts
 // for the breaker: 429, every 5xx, timeouts and network errors.
-func (c Class) Overload() bool { return c.Transient() || c == ServerError }
+func (c Class) Overload() bool { return c.Transient() && c != Proxy || c == ServerError }
 
 // Answered reports whether the host answered with a status.
 func (c Class) Answered() bool { return c >= OK && c <= ServerError }

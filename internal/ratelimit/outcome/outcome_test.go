@@ -113,3 +113,16 @@ func TestResetStream(t *testing.T) {
 		t.Errorf("%v is %v, want network", err, class)
 	}
 }
+
+// What was declined is no failure of the host: neither another try nor a breaker hears of it.
+func TestDeclined(t *testing.T) {
+	for c := outcome.Unknown; c <= outcome.Canceled; c++ {
+		want := c == outcome.TooLarge || c == outcome.Bomb || c == outcome.Filtered
+		if got := c.Declined(); got != want {
+			t.Errorf("%v.Declined() = %v, want %v", c, got, want)
+		}
+		if want && (c.Transient() || c.Overload()) {
+			t.Errorf("%v is held against the host", c)
+		}
+	}
+}

@@ -83,9 +83,14 @@ func (w *writer) putURL(h *host, o *op) error {
 	u.Int(4, int64(o.depth))
 	u.Int(5, int64(o.hops))
 	u.Int(6, integer(o.seed))
-	u.Int(7, o.size)
+	u.Int(7, o.from)
 	u.Int(8, o.at)
 	u.Text(9, o.text)
+	if o.of == frontier.Page {
+		u.Null(10)
+	} else {
+		u.Text(10, o.of.String())
+	}
 	return u.Run()
 }
 
@@ -137,7 +142,7 @@ func (w *writer) finish(o *op) error {
 		return err
 	}
 	delete(w.places, o.id) // or a second end would find it queued
-	if o.flag {
+	if o.visit.Refused {
 		w.hosts.refused[p.host]++
 	}
 	w.counts.Queued--
@@ -148,14 +153,7 @@ func (w *writer) finish(o *op) error {
 	if err := w.f.unqueue.Run(); err != nil {
 		return err
 	}
-	v := w.f.visit
-	v.Int(1, o.id)
-	v.Int(2, o.at)
-	v.Int(3, int64(o.n))
-	v.TextOrNull(4, o.host)
-	v.Int(5, o.size)
-	v.Int(6, int64(p.attempts))
-	return v.Run()
+	return w.putVisit(o.id, o.visit, int64(p.attempts))
 }
 
 // spend stores what a URL that stays queued has used up of its tries.
@@ -256,6 +254,16 @@ func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	text := q.ColumnText(10)
 	if it.URL, err = canonical.Parse(text); err == nil && it.URL.String() != text {
 		err = fmt.Errorf("its URL is not canonical: that is %s", it.URL)
+	}
+	switch kind := q.ColumnBytes(11); {
+	case kind == nil:
+	case string(kind) == frontier.Sitemap.String():
+		it.Kind = frontier.Sitemap
+	case err == nil:
+		err = fmt.Errorf("its kind is %q, and not NULL or %q", kind, frontier.Sitemap)
+	}
+	if !q.ColumnIsNull(12) {
+		it.Before = scanVisit(q, 13)
 	}
 	return it, err
 }

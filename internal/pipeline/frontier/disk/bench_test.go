@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -76,14 +77,27 @@ func loadHeads(b *testing.B, s *Store, first int) (heads [][]frontier.Item) {
 	return heads
 }
 
+// bareVisit is of a page of a server that says nothing of versions, in a crawl that does
+// not look for changes; fullVisit is of one that says all there is to say.
+func bareVisit(it *frontier.Item) frontier.Visit {
+	return frontier.Visit{At: it.Queued, Status: 200, Bytes: 12345}
+}
+
+func fullVisit(it *frontier.Item) frontier.Visit {
+	v := bareVisit(it)
+	v.ETag = fmt.Sprintf(`"%x-%x"`, it.Queued.Unix(), it.ID*7919)
+	v.LastModified, v.Digest = it.Queued, sha256.Sum256([]byte(v.ETag))
+	return v
+}
+
 // visitInTurn finishes the URLs of hosts that take turns.
-func visitInTurn(b *testing.B, s *Store, heads [][]frontier.Item) (n int) {
+func visitInTurn(b *testing.B, s *Store, heads [][]frontier.Item, visit func(*frontier.Item) frontier.Visit) (n int) {
 	b.Helper()
 	for i := range 64 {
 		for _, head := range heads {
 			if i < len(head) {
 				n++
-				s.Done(head[i].ID, frontier.Visit{At: head[i].Queued, Status: 200, Bytes: 12345})
+				s.Done(head[i].ID, visit(&head[i]))
 				s.Commit(nil)
 			}
 		}
@@ -95,6 +109,12 @@ func visitInTurn(b *testing.B, s *Store, heads [][]frontier.Item) (n int) {
 // BenchmarkStore puts b.N URLs, loads them in heads of 64, and finishes them a thousand
 // hosts at a time.
 func BenchmarkStore(b *testing.B) {
+	b.Run("bare", func(b *testing.B) { benchStore(b, bareVisit) })
+	b.Run("full", func(b *testing.B) { benchStore(b, fullVisit) })
+}
+
+func benchStore(b *testing.B, visit func(*frontier.Item) frontier.Visit) {
+	b.Helper()
 	dir := b.TempDir()
 	s := openState(b, dir, Config{})
 	items := make([]*frontier.Item, b.N)
@@ -116,7 +136,7 @@ func BenchmarkStore(b *testing.B) {
 		heads := loadHeads(b, s, first)
 		load += cpu() - before
 		before = cpu()
-		finished += visitInTurn(b, s, heads)
+		finished += visitInTurn(b, s, heads, visit)
 		done += cpu() - before
 	}
 	b.ReportMetric(float64(load.Nanoseconds())/1e3/float64(finished), "load-cpu-µs")

@@ -45,17 +45,29 @@
 //	meta    key, value: fingerprint_key, program, created, and what the crawl sets
 //	hosts   id, name, known (URLs ever), refused (of them, by robots.txt or a budget),
 //	        dormant (its place among hosts without room in memory)
-//	urls    id, host, rank, depth, hops, seed, referrer (an id), queued_at, url
-//	queue   host, rank, url (an id), attempts, returns, strikes: for each URL that is queued
-//	visits  id, url (an id), at, status, class, bytes, retries: for each that is not
+//	urls    id, host, rank, depth, hops, seed, referrer (an id), queued_at, url, kind
+//	queue   host, rank, url (an id), attempts, returns, strikes, visit (an id): for each URL
+//	        that is queued
+//	visits  id, url (an id), at, status, class, bytes, retries, round, change, etag, modified,
+//	        digest: for each that is not, once in each round
+//	rounds  round, began, due
 //	rates   host, used, rate, pause_ns, retry_until, held_until
 //	sinks   path, format, bytes, records
-//	pages   a view: each URL with its host, referrer, state and visit
-//	broken  a view: visits without an answer, or with a status of 400 and above
+//	latest  a view: the last visit of each URL
+//	pages   a view: each URL with its host, referrer, state and last visit
+//	broken  a view: last visits without an answer, or with a status of 400 and above
+//	changes a view: what later rounds have found to be different, or the same
 //
 // The file's application_id is ours and its user_version that of the schema. Older versions
 // are migrated when the state is opened, newer ones refused. Whoever reads should do so
 // briefly: the log grows while a reader is in it.
+//
+// # Rounds
+//
+// [Store.Again] queues the URLs that were visited once more, in one transaction. Each names
+// the last of its visits that says what was there, and what that knows of the version is
+// read with the URL ([frontier.Item.Before]). There is no other index of visits by URL: a
+// round begins with one pass over all of them, which is cheaper than to keep one.
 //
 // # Who may call
 //
@@ -81,4 +93,8 @@
 // URLs that were loaded, 3.3 and 4.2. When hosts counted their queue, visits were keyed by URL
 // and each Done looked for its URL, it took 20. Pages of 2 KiB made a Put a sixth dearer, and
 // those of 8 KiB changed nothing.
+//
+// What is kept of versions, among 150,000 URLs: a visit took 7 bytes more than before there
+// were any, and 65 more with an ETag of 20 bytes, a date and a digest, for 5.8 to 6.5 µs of CPU
+// time instead of 4.5 to 5.3. To begin a round took 3.5 µs for each of 300,000 URLs.
 package disk

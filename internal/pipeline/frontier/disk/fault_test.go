@@ -79,7 +79,7 @@ func TestNewerVersion(t *testing.T) {
 	path := filepath.Join(dir, databaseName)
 	edit(t, path, `PRAGMA user_version = 99; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`)
 	_, err := Open(dir, Config{Program: "crawl 1.0"})
-	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 2: use the former, or name another directory")
+	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 3: use the former, or name another directory")
 	edit(t, path, `DROP TABLE meta`)
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, "version 99")
@@ -96,12 +96,12 @@ func TestMigration(t *testing.T) {
 	putMany(t, s, 1, 3)
 	require.NoError(t, s.Close())
 
-	later := append(steps(), script(`ALTER TABLE visits ADD COLUMN digest TEXT; INSERT INTO meta VALUES ('migrated', 'yes')`))
+	later := append(steps(), script(`ALTER TABLE visits ADD COLUMN colour TEXT; INSERT INTO meta VALUES ('migrated', 'yes')`))
 	broken := append(slices.Clip(later), func(db *sqlitedb.DB) error {
 		return errors.Join(db.Exec(`DELETE FROM urls`), errors.New("a bug"))
 	})
 	_, err := open(dir, Config{}, broken)
-	require.ErrorContains(t, err, "migration of the schema to version 4: a bug")
+	require.ErrorContains(t, err, "migration of the schema to version 5: a bug")
 	s, err = open(dir, Config{}, later)
 	require.NoError(t, err)
 	defer s.Close()
@@ -148,6 +148,7 @@ func TestDamagedRows(t *testing.T) {
 		`UPDATE urls SET url = 'HTTP://a.test/2' WHERE id = 2`:      "row 2 of urls: its URL is not canonical",
 		`UPDATE urls SET depth = 1 << 40 WHERE id = 2`:              "row 2 of urls: a figure is out of range",
 		`UPDATE queue SET attempts = -1 WHERE url = 2`:              "row 2 of urls: a figure is out of range",
+		`UPDATE urls SET kind = 'feed' WHERE id = 2`:                `row 2 of urls: its kind is "feed"`,
 		`DELETE FROM urls WHERE id = 2`:                             "row 2 of urls: ",
 		`UPDATE meta SET value = 'x' WHERE key = 'fingerprint_key'`: "fingerprint_key in meta",
 		`DROP TABLE queue`: "no such table: queue",

@@ -89,6 +89,7 @@ func (m *machine) put() {
 	it := *testItem(m.tb, m.last, fmt.Sprintf("http://%s/%d/%d", host, m.dirs, m.last))
 	it.Rank = rapid.Int32Range(-1, 1).Draw(m.t, "rank")
 	it.Depth, it.Hops, it.Seed = rapid.Int32().Draw(m.t, "depth")&0xffff, rapid.Uint8().Draw(m.t, "hops"), rapid.Bool().Draw(m.t, "seed")
+	it.Kind = rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(m.t, "kind")
 	if known := slices.Sorted(maps.Keys(m.now.urls)); len(known) > 0 {
 		it.FoundOn = rapid.SampledFrom(known).Draw(m.t, "referrer")
 	}

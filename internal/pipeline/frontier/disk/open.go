@@ -115,13 +115,8 @@ func (s *Store) restore(w *writer) error {
 	if err := w.restore(); err != nil {
 		return err
 	}
-	// IDs go on from there. One that was given to a URL that was never committed is given
-	// again: nothing that outlives a process knows of it.
-	last, err := w.f.db.QueryInt(`SELECT max(id) FROM urls`)
-	w.lastPut = last
-	s.left = frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: last}
-	s.committed.Store(last)
-	return err
+	s.committed.Store(w.lastPut)
+	return nil
 }
 
 // settleKey finds the key of the fingerprints, or chooses one. It is unpredictable to
@@ -137,7 +132,8 @@ func (s *Store) settleKey(f *file) (err error) {
 	for s.key == 0 {
 		s.key = rand.Uint64()
 	}
-	own := map[string]string{metaKey: strconv.FormatUint(s.key, 10), metaCreated: s.cfg.Clock.Now().UTC().Format(time.RFC3339)}
+	now := s.cfg.Clock.Now()
+	own := map[string]string{metaKey: strconv.FormatUint(s.key, 10), metaCreated: now.UTC().Format(time.RFC3339)}
 	maps.Copy(s.meta, own)
 	return transact(f.db, func() error {
 		for key, value := range own {
@@ -145,7 +141,7 @@ func (s *Store) settleKey(f *file) (err error) {
 				return err
 			}
 		}
-		return nil
+		return f.db.Exec(fmt.Sprintf(`INSERT INTO rounds VALUES (1, %d, 0)`, now.UnixMilli()))
 	})
 }
 

@@ -22,8 +22,13 @@ func TestExampleQueries(t *testing.T) {
 	put(s, seed, false)
 	put(s, page, false)
 	put(s, testItem(t, 3, "https://example.com/next"), false)
-	s.Done(1, frontier.Visit{At: time.UnixMilli(60_000), Status: 200, Bytes: 10})
-	s.Done(2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1})
+	for id := int64(1); id <= 3; id++ {
+		s.Done(id, frontier.Visit{At: time.UnixMilli(id), Status: 200, Bytes: 10})
+	}
+	flush(t, s)
+	again(t, s, Again{})
+	s.Done(1, frontier.Visit{At: time.UnixMilli(60_000), Status: 200, Bytes: 10, ETag: `"2"`, Change: frontier.Changed})
+	s.Done(2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1, Change: frontier.Gone})
 	flush(t, s)
 	saveRates(t, s, []ratelimit.HostMemory{learned("example.com", time.Second, 4.851)}...)
 	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
@@ -33,10 +38,21 @@ func TestExampleQueries(t *testing.T) {
 		query string
 		rows  [][]string
 	}{
-		{`SELECT (SELECT count(*) FROM visits) AS done, (SELECT count(*) FROM queue) AS queued`, [][]string{{"2", "1"}}},
+		{`SELECT (SELECT count(*) FROM visits WHERE round = (SELECT max(round) FROM rounds)) AS done, (SELECT count(*) FROM queue) AS queued`, [][]string{{"2", "1"}}},
 		{`SELECT status, class, url, referrer FROM broken ORDER BY url`, [][]string{{"404", "", "https://example.com/deep/page", "https://example.com/"}}},
+		{`SELECT change, url, status FROM changes WHERE round = 2 AND change <> 'unchanged' ORDER BY change, url`, [][]string{
+			{"changed", "https://example.com/", "200"}, {"gone", "https://example.com/deep/page", "404"},
+		}},
+		{`SELECT round, count(*) FILTER (WHERE change = 'new') AS new, count(*) FILTER (WHERE change = 'changed') AS changed,
+  count(*) FILTER (WHERE change = 'gone') AS gone, count(*) FILTER (WHERE change = 'unchanged') AS unchanged
+FROM visits WHERE round > 1 GROUP BY round`, [][]string{{"2", "0", "1", "1", "0"}}},
+		{`SELECT url, count(*) AS times, max(visited_at) AS last FROM changes
+WHERE change = 'changed' GROUP BY url ORDER BY times DESC, url LIMIT 20`, [][]string{{"https://example.com/", "1", "1970-01-01 00:01:00"}}},
+		{`SELECT h.name, count(*) AS pages, count(v.etag) AS etags, count(v.modified) AS dates
+FROM latest v JOIN urls u ON u.id = v.url JOIN hosts h ON h.id = u.host
+WHERE v.status IN (200, 304) GROUP BY h.id ORDER BY pages DESC, h.name LIMIT 20`, [][]string{{"example.com", "2", "1", "0"}}},
 		{`SELECT status, class, count(*) AS pages, sum(bytes) AS bytes
-FROM visits GROUP BY status, class ORDER BY pages DESC`, [][]string{{"200", "", "1", "10"}, {"404", "", "1", "1"}}},
+FROM latest GROUP BY status, class ORDER BY pages DESC`, [][]string{{"200", "", "2", "20"}, {"404", "", "1", "1"}}},
 		{`SELECT h.name, h.known, count(*) AS queued
 FROM queue q JOIN hosts h ON h.id = q.host GROUP BY q.host ORDER BY queued DESC LIMIT 20`, [][]string{{"example.com", "3", "1"}}},
 		{`SELECT u.url, q.attempts FROM queue q JOIN urls u ON u.id = q.url
@@ -46,7 +62,7 @@ WHERE q.host = (SELECT id FROM hosts WHERE name = 'example.com') ORDER BY q.rank
   UNION ALL SELECT u.id, u.referrer, u.url FROM urls u JOIN way w ON u.id = w.referrer)
 SELECT url FROM way`, [][]string{{"https://example.com/deep/page"}, {"https://example.com/"}}},
 		{`SELECT depth, count(*) AS urls FROM urls GROUP BY depth`, [][]string{{"0", "2"}, {"1", "1"}}},
-		{`SELECT datetime(at / 60000 * 60, 'unixepoch') AS minute, count(*) AS pages FROM visits GROUP BY at / 60000`, [][]string{{"1970-01-01 00:01:00", "2"}}},
+		{`SELECT datetime(at / 60000 * 60, 'unixepoch') AS minute, count(*) AS pages FROM visits GROUP BY at / 60000`, [][]string{{"1970-01-01 00:00:00", "3"}, {"1970-01-01 00:01:00", "2"}}},
 		{`SELECT host, round(rate, 2) AS per_second, datetime(used / 1000, 'unixepoch') AS last_used
 FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 03:04:04"}}},
 	}

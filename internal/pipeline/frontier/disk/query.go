@@ -14,16 +14,18 @@ func (f *file) queries() []query {
 		{&f.begin, `BEGIN IMMEDIATE`},
 		{&f.commit, `COMMIT`},
 		{&f.rollback, `ROLLBACK`},
-		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&f.putQueue, `INSERT INTO queue (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`},
 		// CROSS means to SQLite: in this order.
 		{&f.find, `SELECT q.host, q.rank, q.attempts FROM urls u CROSS JOIN queue q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id WHERE u.id = ?`},
 		{&f.unqueue, `DELETE FROM queue WHERE host = ? AND rank = ? AND url = ?`},
-		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries) VALUES (?, ?, ?, ?, ?, ?)`},
+		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries, round, change, etag, modified, digest)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB))`},
 		{&f.spent, `UPDATE queue SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`},
 		// LEFT, so that a row that is missing is not passed over.
-		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url
-			FROM queue q LEFT JOIN urls u ON u.id = q.url
+		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url, u.kind,
+			q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest
+			FROM queue q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit
 			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
 		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
 		{&f.hostByName, `SELECT id, name, known, coalesce(dormant, 0), refused FROM hosts WHERE name = ?`},

@@ -26,12 +26,13 @@ const (
 // each link that is found.
 type op struct {
 	kind kind
-	flag bool // opPut: dormant; opDone: refused
-	n    int  // opLoad, opRouse: how many; opDone: the status
+	of   frontier.Kind // opPut
+	flag bool          // opPut: dormant
+	n    int           // opLoad, opRouse: how many
 	id   int64
-	at   int64  // milliseconds: opPut: queued; opDone: visited
-	size int64  // opPut: the ID of the referrer; opDone: bytes
-	host string // opDone: the class; opMeta: the key
+	at   int64  // milliseconds: opPut: queued
+	from int64  // opPut: the ID of the referrer
+	host string // opMeta: the key
 	text string // opPut: the URL; opMeta: the value
 
 	rank, depth             int32
@@ -40,16 +41,18 @@ type op struct {
 	returns                 uint16
 	positions               []sink.Position // opSeal
 	behind                  frontier.Place
+	visit                   *frontier.Visit // opDone
 }
 
 // order is what somebody waits for.
 type order struct {
-	rates []ratelimit.HostMemory // to be stored; nil for a Flush
+	rates []ratelimit.HostMemory // to be stored; nil for none
+	again *Again                 // to be begun; nil for none
 	done  chan error             // holds one
 }
 
 // flushes reports whether the order is just for what was told before.
-func (o *order) flushes() bool { return o.rates == nil }
+func (o *order) flushes() bool { return o.rates == nil && o.again == nil }
 
 // inbox is what the writer has been told and has not taken yet.
 type inbox struct {
@@ -148,8 +151,9 @@ type taken struct {
 
 // take hands over what is to be done now. A batch that has not ended stays until it has,
 // unless there is a question in it or it is a large one. Batches that have ended may wait
-// for others until time is up.
-func (in *inbox) take(timeIsUp bool) (t taken) {
+// for others until time is up, or until they are worth a transaction together with the
+// calls that have been written to the one that is open.
+func (in *inbox) take(timeIsUp bool, written int) (t taken) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	t.orders, t.closed = in.orders, in.closed
@@ -158,7 +162,7 @@ func (in *inbox) take(timeIsUp bool) (t taken) {
 	switch {
 	case in.inTail || len(in.ops)-in.sealed >= in.batch:
 		n = len(in.ops)
-	case !timeIsUp && !in.asked && len(in.ops) < in.batch && len(t.orders) == 0 && !t.closed:
+	case !timeIsUp && !in.asked && len(in.ops)+written < in.batch && len(t.orders) == 0 && !t.closed:
 		t.later = in.sealed > 0
 		return t
 	}

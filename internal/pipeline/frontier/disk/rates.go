@@ -55,7 +55,7 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 // storeRates writes what is to be stored.
 func (w *writer) storeRates() error {
 	for _, o := range w.orders {
-		if o.flushes() {
+		if o.rates == nil {
 			continue
 		}
 		if !w.within {

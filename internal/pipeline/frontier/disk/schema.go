@@ -14,7 +14,7 @@ type step func(*sqlitedb.DB) error
 
 // steps are all there are: the i-th leads from version i to version i+1, and a new file
 // has version 0. Who changes the schema adds one, and changes none.
-func steps() []step { return []step{script(version1), script(version2)} }
+func steps() []step { return []step{script(version1), script(version2), script(version3)} }
 
 // script is a step that needs nothing but SQL.
 func script(sql string) step {
@@ -112,6 +112,59 @@ ALTER TABLE hosts ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
 UPDATE hosts SET refused = r.n
 FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url WHERE v.class IN ('robots', 'host_pages') GROUP BY u.host) AS r
 WHERE r.host = hosts.id;
+`
+
+// A crawl has rounds, each of which visits anew what those before it have visited. What a
+// server calls a version of a page stands with the visit that brought it, so that a visit is
+// still a row at the end of its table; a URL that is queued again names the visit to compare
+// with. Whatever is not there takes one byte in the head of a row.
+const version3 = `
+CREATE TABLE rounds (
+	round INTEGER PRIMARY KEY,
+	began INTEGER NOT NULL,
+	due   INTEGER NOT NULL
+) STRICT;
+INSERT INTO rounds SELECT 1, coalesce(unixepoch(value), 0) * 1000, 0 FROM meta WHERE key = 'created';
+
+ALTER TABLE urls ADD COLUMN kind TEXT;
+ALTER TABLE queue ADD COLUMN visit INTEGER;
+ALTER TABLE visits ADD COLUMN round INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE visits ADD COLUMN change TEXT;
+ALTER TABLE visits ADD COLUMN etag TEXT;
+ALTER TABLE visits ADD COLUMN modified INTEGER;
+ALTER TABLE visits ADD COLUMN digest BLOB;
+
+DROP VIEW pages;
+DROP VIEW broken;
+
+-- The other columns are those of the row with the maximum, as SQLite promises.
+CREATE VIEW latest AS SELECT
+	max(id) AS id, url, round, at, status, class, bytes, retries, change, etag, modified, digest
+FROM visits GROUP BY url;
+
+CREATE VIEW pages AS SELECT
+	u.id, u.url, h.name AS host, coalesce(u.kind, 'page') AS kind,
+	iif(EXISTS (SELECT 1 FROM queue q WHERE q.host = u.host AND q.rank = u.rank AND q.url = u.id), 'queued', 'done') AS state,
+	u.depth, u.hops, u.seed, r.url AS referrer,
+	datetime(u.queued_at / 1000, 'unixepoch') AS queued_at,
+	datetime(v.at / 1000, 'unixepoch') AS visited_at,
+	v.status, v.class, v.bytes, v.retries, v.round, v.change, v.etag,
+	datetime(v.modified / 1000, 'unixepoch') AS modified, lower(hex(v.digest)) AS digest
+FROM urls u JOIN hosts h ON h.id = u.host
+LEFT JOIN latest v ON v.url = u.id
+LEFT JOIN urls r ON r.id = u.referrer;
+
+CREATE VIEW broken AS SELECT
+	u.url, v.status, v.class, r.url AS referrer, datetime(v.at / 1000, 'unixepoch') AS visited_at
+FROM latest v JOIN urls u ON u.id = v.url
+LEFT JOIN urls r ON r.id = u.referrer
+WHERE v.status >= 400 OR v.status = 0;
+
+CREATE VIEW changes AS SELECT
+	v.round, v.change, u.url, v.status, v.bytes, r.url AS referrer, datetime(v.at / 1000, 'unixepoch') AS visited_at
+FROM visits v JOIN urls u ON u.id = v.url
+LEFT JOIN urls r ON r.id = u.referrer
+WHERE v.change IS NOT NULL;
 `
 
 // migrate brings the file to the newest version, or says why it cannot. It stays at the

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/seen"
@@ -34,7 +33,6 @@ type Store struct {
 	cfg    Config
 	path   string // of the database
 	key    uint64
-	left   frontier.Left
 	unlock func() error
 
 	in       inbox
@@ -55,6 +53,8 @@ type Store struct {
 	mu        sync.Mutex // guards what follows
 	meta      map[string]string
 	positions map[string]sink.Position
+	left      frontier.Left
+	round     int
 
 	// The goroutine of the frontier alone uses these.
 	index  *seen.Index
@@ -72,9 +72,29 @@ var _ frontier.Store = (*Store)(nil)
 // Key is the key of the fingerprints of this crawl.
 func (s *Store) Key() uint64 { return s.key }
 
-// Left is what was left of an earlier crawl when the state was opened. Its hosts with
-// queued URLs are all dormant, those first that were not before.
-func (s *Store) Left() frontier.Left { return s.left }
+// Left is what was left of an earlier crawl when the state was opened, or what there is to
+// do since Again. Its hosts with queued URLs are all dormant, those first that were not
+// before. It is safe to call from any goroutine.
+func (s *Store) Left() frontier.Left {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// Round is the number of the round that is under way or was the last, from 1. It is safe to
+// call from any goroutine.
+func (s *Store) Round() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.round
+}
+
+// found notes what is there to begin with.
+func (s *Store) found(left frontier.Left, round int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.round = left, round
+}
 
 // Known reports whether a URL of that fingerprint was ever put.
 func (s *Store) Known(fp uint64) bool {
@@ -103,7 +123,7 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	}
 	s.tell(op{
 		kind: opPut, flag: dormant, host: host, text: it.URL.String(),
-		id: it.ID, at: it.Queued.UnixMilli(), size: it.FoundOn, rank: it.Rank, depth: it.Depth,
+		id: it.ID, at: it.Queued.UnixMilli(), from: it.FoundOn, of: it.Kind, rank: it.Rank, depth: it.Depth,
 		hops: it.Hops, attempts: it.Attempt, returns: it.Returns, strikes: it.Strikes, seed: it.Seed,
 	})
 }
@@ -133,16 +153,8 @@ func (s *Store) Spent(it *frontier.Item) {
 // not queued it changes nothing.
 func (s *Store) Done(id int64, v frontier.Visit) {
 	if id != 0 {
-		s.tell(op{kind: opDone, id: id, at: millis(v.At), n: v.Status, host: v.Class, size: v.Bytes, flag: v.Refused})
+		s.tell(op{kind: opDone, id: id, visit: &v})
 	}
-}
-
-// millis is milliseconds since the epoch; of the zero time, zero.
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 // Load asks for queued URLs of a host, which come by Answers.
@@ -192,10 +204,14 @@ func (s *Store) Meta(key string) string {
 // SetMeta sets a value, as part of the batch. The keys fingerprint_key, program and created
 // are the store's own.
 func (s *Store) SetMeta(key, value string) {
-	s.mu.Lock()
-	s.meta[key] = value
-	s.mu.Unlock()
+	s.noteMeta(key, value)
 	s.tell(op{kind: opMeta, host: key, text: value})
+}
+
+func (s *Store) noteMeta(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meta[key] = value
 }
 
 func (s *Store) tell(o op) {

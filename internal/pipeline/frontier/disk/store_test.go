@@ -163,6 +163,13 @@ func TestLinger(t *testing.T) {
 	}
 	putMany(t, s, 100, 50) // as many as are worth a transaction
 	require.Eventually(t, func() bool { return s.Counts().Known == 53 }, time.Minute, time.Millisecond)
+
+	for i := range int64(50) { // likewise, but written before its end is told
+		put(s, testItem(t, 200+i, fmt.Sprintf("http://a.test/%d", 200+i)), false)
+	}
+	require.Eventually(t, func() bool { return s.pending.Load() == 0 }, time.Minute, time.Millisecond)
+	s.Commit(nil)
+	require.Eventually(t, func() bool { return s.Counts().Known == 103 }, time.Minute, time.Millisecond)
 }
 
 // Without a linger each batch is committed as soon as may be.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
@@ -22,7 +23,8 @@ type writer struct {
 	hosts  hosts
 	places map[int64]place // of URLs that were loaded and are not done
 
-	within    bool // a transaction has begun
+	round     int64 // under way
+	within    bool  // a transaction has begun
 	ahead     bool
 	ops       int   // in the transaction
 	lastPut   int64 // the largest ID in it, or before
@@ -43,9 +45,20 @@ func newWriter(s *Store, f *file) *writer {
 // restore reads the figures, which are kept in memory from then on: to count the rows of
 // a table takes as long as to read it.
 func (w *writer) restore() (err error) {
-	w.counts, err = w.hosts.restore()
+	if w.counts, err = w.hosts.restore(); err != nil {
+		return err
+	}
+	if w.round, err = w.f.db.QueryInt(`SELECT max(round) FROM rounds`); err != nil {
+		return err
+	}
+	// IDs go on from there. One that was given to a URL that was never committed is given
+	// again: nothing that outlives a process knows of it.
+	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
+		return err
+	}
+	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, int(w.round))
 	w.publish()
-	return err
+	return nil
 }
 
 // publish lets others see the figures of a commit.
@@ -65,7 +78,7 @@ func (w *writer) run() {
 		case <-w.due:
 			timeIsUp, w.due = true, nil
 		}
-		t := w.s.in.take(timeIsUp)
+		t := w.s.in.take(timeIsUp, w.ops)
 		closed = t.closed
 		if err := w.do(&t, timeIsUp); err != nil {
 			w.s.fail(err)
@@ -125,7 +138,7 @@ func (w *writer) applyAll(ops []op) error {
 		if err := w.f.begin.Run(); err != nil {
 			return err
 		}
-		w.within, w.ops = true, 0
+		w.within = true
 	}
 	for i := range ops {
 		if err := w.apply(&ops[i]); err != nil {
@@ -150,6 +163,9 @@ func (w *writer) settle() error {
 		return nil
 	}
 	if err := w.commit(); err != nil {
+		return err
+	}
+	if err := w.beginRounds(); err != nil {
 		return err
 	}
 	limit := w.s.cfg.WALBytes
@@ -212,7 +228,7 @@ func (w *writer) commit() error {
 	if err := w.f.commit.Run(); err != nil {
 		return err
 	}
-	w.within = false
+	w.within, w.ops = false, 0
 	w.s.committed.Store(w.lastPut)
 	w.s.index.Committed(w.lastPut)
 	w.publish()

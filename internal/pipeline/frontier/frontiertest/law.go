@@ -69,6 +69,7 @@ type law struct {
 // added is what is known of a URL that was added.
 type added struct {
 	host  string
+	kind  frontier.Kind
 	place frontier.Place
 	asked bool // leased at least once since the frontier was made
 	done  int
@@ -108,7 +109,7 @@ func (l *law) step(what int) {
 		class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(l.T, "class")
 		l.f.Outcome(lease, class, class == outcome.OK)
 		l.f.Done(l.now, lease)
-		if lease.Kind == frontier.Page {
+		if lease.Kind != frontier.Robots {
 			l.added[lease.URL.String()].done++
 		}
 	case what == 3 && len(l.out) > 0:
@@ -140,7 +141,8 @@ func (l *law) add() {
 	host, rank := l.host(), int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))
 	l.pacer.interval[host] = time.Duration(rapid.IntRange(0, 3).Draw(l.T, "interval")) * time.Second
 	for range rapid.IntRange(1, 6).Draw(l.T, "links") {
-		l.link(frontier.Item{URL: l.parse("http://%s/%d", host, rapid.IntRange(0, 99).Draw(l.T, "page")), Rank: rank})
+		kind := rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(l.T, "kind")
+		l.link(frontier.Item{URL: l.parse("http://%s/%d", host, rapid.IntRange(0, 99).Draw(l.T, "page")), Kind: kind, Rank: rank})
 	}
 }
 
@@ -151,7 +153,7 @@ func (l *law) link(it frontier.Item) {
 		l.Fatalf("Add(%s) = %v, known %v", u, got, known)
 	}
 	if !known {
-		l.added[u.String()] = &added{host: u.Host(), place: frontier.Place{Rank: it.Rank, ID: int64(len(l.added)) + 1}}
+		l.added[u.String()] = &added{host: u.Host(), kind: it.Kind, place: frontier.Place{Rank: it.Rank, ID: int64(len(l.added)) + 1}}
 	}
 }
 
@@ -166,6 +168,7 @@ func (l *law) leased(lease *frontier.Lease) {
 		return
 	}
 	require.Equal(l, a.place, lease.Place(), "%s", lease.URL)
+	require.Equal(l, a.kind, lease.Kind, "%s", lease.URL)
 	require.Zero(l, a.done, "%s is leased once more", lease.URL)
 	if a.asked {
 		return

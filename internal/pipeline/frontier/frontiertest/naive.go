@@ -23,6 +23,7 @@ type NaiveURL struct {
 	Host    string
 	Done    bool
 	Refused bool
+	Visit   frontier.Visit // zero until it is done
 }
 
 var _ Backend = (*Naive)(nil)
@@ -53,7 +54,18 @@ func (s *Naive) Done(id int64, v frontier.Visit) {
 	if u.Done {
 		panic("frontiertest: a URL is done twice: " + u.URL.String())
 	}
-	u.Done, u.Refused = true, v.Refused
+	u.Done, u.Refused, u.Visit = true, v.Refused, v
+}
+
+// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a
+// store on disk it knows only the last visit, whether or not that says anything.
+func (s *Naive) Again() frontier.Left {
+	for _, u := range s.URLs {
+		before := u.Visit
+		u.Done, u.Refused, u.Visit = false, false, frontier.Visit{}
+		u.Attempt, u.Returns, u.Strikes, u.Before = 0, 0, 0, &before
+	}
+	return s.Reopen()
 }
 
 // Load implements [frontier.Store].

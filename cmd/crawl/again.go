@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// againCommand visits anew what a crawl has visited.
+func againCommand(s streams) *cobra.Command {
+	var maxAge time.Duration
+	cmd := &cobra.Command{
+		Use:   "again DIR [flags]",
+		Short: "Visit the pages of a crawl that is done again: what has changed?",
+		Long: `Again begins a new round of a crawl that has a state (--state DIR, or --output
+DIR/) and is done. Every URL that it knows is asked for once more, robots.txt
+first, and what is found on the way is followed as usual. Servers are asked by
+what they call the version that is known (ETag, Last-Modified): a page that has
+not changed is answered with 304 and costs a header. 'change' in each record
+says whether a page is new, changed, unchanged or gone, also where a server
+knows no versions; what failed, or is refused, says nothing.
+
+The records of round 2 go to a file of their own, records-2.jsonl beside
+records.jsonl, and so on. A round that is interrupted is gone on with by 'crawl
+resume DIR'. --max-pages and --max-time count for each round.
+
+A page that has not changed is not read for links again. What makes a crawl
+wider (--depth, --scope, --include) finds all there is to find together with
+--no-conditional, which asks for every page whole.
+
+It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`,
+		Example: `  crawl -o site/ https://example.com/      the first round
+  crawl again site                         what has changed since
+  crawl again site --max-age 168h          of what was last seen a week ago
+  jq -r 'select(.change == "changed").url' site/records-2.jsonl`,
+		DisableFlagsInUseLine: true,
+		Args:                  oneDir("again"),
+		ValidArgsFunction:     completeDirs,
+	}
+	cmd.Flags().DurationVar(&maxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
+	settings := addFlags(cmd, func(config.Flag) bool { return true })
+	hide(cmd) // the help of crawl has them
+	settings.addConfigFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if maxAge < 0 {
+			return usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", maxAge))
+		}
+		j := &job{streams: s, resumed: true, again: true}
+		return j.goOnIn(cmd.Context(), settings, args[0], func(cfg crawl.StateConfig) (*crawl.State, error) {
+			return crawl.OpenAgain(cfg, crawl.Again{MaxAge: maxAge})
+		})
+	}
+	return cmd
+}
+
+// oneDir wants the directory of a crawl that is kept, and nothing else.
+func oneDir(verb string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 1 && args[0] != "" {
+			return nil
+		}
+		n := 0
+		for _, dir := range args {
+			if dir != "" {
+				n++
+			}
+		}
+		return usage(fmt.Errorf("%s needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", verb, n))
+	}
+}
+
+func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// roundPath is the file of the records of a round, beside that of the round before: the name
+// of the first with the number behind it. What is no file, such as a pipe, takes them all.
+func roundPath(path string, round int) string {
+	if info, err := os.Stat(path); path == sink.Stdout || err == nil && !info.Mode().IsRegular() {
+		return path
+	}
+	dir, name := filepath.Split(path)
+	ending := filepath.Ext(name)
+	if ending == name {
+		ending = "" // a hidden file
+	}
+	name = strings.TrimSuffix(name, ending)
+	if before := fmt.Sprintf("-%d", round-1); round > 2 {
+		name = strings.TrimSuffix(name, before)
+	}
+	return fmt.Sprintf("%s%s-%d%s", dir, name, round, ending)
+}
+
+// checkRound reports what stands where the records of a new round are to go.
+func (j *job) checkRound() error {
+	path := j.cfg.Output.Path
+	if info, err := os.Stat(path); j.again && path != sink.Stdout && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		return ioError(fmt.Errorf("open --output: %s is there already, and round %d has its records there: move it away", path, j.state.Round()))
+	}
+	return nil
+}
+
+// tellRound says what a round that has just begun is about.
+func (j *job) tellRound() {
+	if !j.again {
+		return
+	}
+	queued, _ := j.state.Left()
+	j.log.Info("a new round begins", slog.Int("round", j.state.Round()), slog.Int64("due", queued), slog.String("output", j.cfg.Output.Path))
+}
+
+// writeRound says how the pages of a later round differ from those before.
+func (r *report) writeRound(b *strings.Builder) {
+	s := r.snap
+	if s.Round == 0 {
+		return
+	}
+	var parts []string
+	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
+		if n := s.Changes[string(change)]; n > 0 {
+			parts = append(parts, count(n)+" "+string(change))
+		}
+	}
+	if parts == nil {
+		parts = []string{"nothing is known to have changed"}
+	}
+	fmt.Fprintf(b, "  round %d: %s\n", s.Round, strings.Join(parts, ", "))
+}
+
+// logRound is the same for machines.
+func logRound(log *slog.Logger, s *crawl.Snapshot) *slog.Logger {
+	if s.Round == 0 {
+		return log
+	}
+	return log.With(slog.Int("round", s.Round), slog.Any("changes", s.Changes))
+}
+
+// goOnIn opens a state and runs the crawl in it.
+func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
+	// What is wrong with a flag is told before anything is touched, and how messages are to
+	// look is needed before the settings of the first run can be had.
+	given, err := load(config.Sources{File: settings.file, Flags: settings.given})
+	if err != nil {
+		return err
+	}
+	j.cfg = &given.Config
+	j.openLog()
+	j.state, err = open(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
+	if err != nil {
+		return j.end(err)
+	}
+	saved := j.state.Config().Settings
+	if j.again {
+		saved.Output.Path = roundPath(saved.Output.Path, j.state.Round())
+	}
+	j.reread = func() (*config.Loaded, error) {
+		if err := settings.readable(settings.file); err != nil {
+			return nil, err
+		}
+		return load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+	}
+	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+	if err != nil {
+		return j.end(err)
+	}
+	if settings.file == "" {
+		j.reread = nil
+	}
+	j.cfg, j.warnings = &loaded.Config, loaded.Warnings
+	source := loaded.Origins["seeds.file"].Source
+	j.moreSeeds = source == "flag" || source == "file"
+	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
+		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
+		return j.end(j.settle())
+	}
+	if err := errors.Join(j.checkRound(), j.checkPlaces()); err != nil {
+		return j.end(err)
+	}
+	return j.run(ctx)
+}

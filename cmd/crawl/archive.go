@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// openArchive opens a directory for archives: where the state has them, of a crawl that is
+// resumed.
+func (j *job) openArchive(dir string) (*witness, error) {
+	w := &witness{name: recordsName(j.state, dir)}
+	cfg := crawl.ArchiveConfig{Dir: dir, Settings: *j.cfg, Version: version()}
+	unknown := false
+	if j.resumed {
+		p := j.position(w.name, dir)
+		// To take archives that are not known for some of which nothing is certain would
+		// remove them.
+		_, pages := j.state.Left()
+		if unknown = p.Format == "" && pages > 0; !unknown {
+			cfg.Resume = &p
+		}
+	}
+	var err error
+	w.Durable, err = crawl.OpenArchive(cfg)
+	switch {
+	case err != nil && unknown:
+		return nil, ioError(fmt.Errorf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir()))
+	case err != nil:
+		return nil, ioError(fmt.Errorf("open the archives: %w", err))
+	}
+	return w, nil
+}
+
+// archiveDir is where archives go; empty if there are none.
+func (j *job) archiveDir() string {
+	if j.cfg.Output.Format == string(sink.WARC) {
+		return j.cfg.Output.Path
+	}
+	return j.cfg.WARC.Dir
+}
+
+// destinations is where records go, and where archives.
+func (j *job) destinations() (sinks, archives []crawl.Sink) {
+	if j.cfg.Output.Format == string(sink.WARC) {
+		return nil, []crawl.Sink{j.out}
+	}
+	if j.archive != nil {
+		archives = []crawl.Sink{j.archive}
+	}
+	return []crawl.Sink{j.out}, archives
+}
+
+// closeSinks closes them.
+func (j *job) closeSinks() error {
+	err := j.out.Close()
+	if j.archive != nil {
+		err = errors.Join(err, j.archive.Close())
+	}
+	return err
+}
+
+// settle completes the archives of a crawl that is done: it may have been killed between its
+// end and theirs.
+func (j *job) settle() error {
+	if j.archiveDir() == "" {
+		return nil
+	}
+	w, err := j.openArchive(j.archiveDir())
+	if err == nil {
+		err = w.Close()
+	}
+	return err
+}

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
+)
+
+// Access says who the crawl is to sites, and which way it takes to them. Texts with a secret
+// may have ${NAME} for a variable of the environment, which is looked up when the crawl is
+// built and not kept with it.
+type Access struct {
+	// Auth are credentials, each as "HOST=user:password" or "HOST=bearer TOKEN" (default []).
+	// They go before those of Hosts. Empty: none.
+	Auth []string `yaml:"auth"`
+	// Netrc is a netrc file, whose credentials come after all others (default ""). Empty:
+	// none.
+	Netrc string `yaml:"netrc"`
+	// Cookies keeps what sites set, and sends it back, until the process ends (default false).
+	// False: not, unless there is a CookieFile.
+	Cookies bool `yaml:"cookies"`
+	// CookieFile is a cookies.txt as browsers export it (default ""). Empty: none.
+	CookieFile string `yaml:"cookie_file"`
+	// Proxy is the URL of a proxy, or "env" for the one that the environment names (default
+	// ""). Empty: none.
+	Proxy string `yaml:"proxy"`
+	// Cert is the PEM file of a client certificate (default ""). Empty: none.
+	Cert string `yaml:"cert"`
+	// Key is the PEM file of its key (default ""). Empty: it is in Cert.
+	Key string `yaml:"key"`
+	// CAFile is a PEM file of authorities beside the system's (default ""). Empty: none.
+	CAFile string `yaml:"ca_file"`
+	// Resolve are addresses of hosts, each as "HOST:PORT:ADDRESS[,ADDRESS]" (default []).
+	// Empty: those that name servers know.
+	Resolve []string `yaml:"resolve"`
+	// DNSServer is the IP address of a name server (default ""). Empty: the system's.
+	DNSServer string `yaml:"dns_server"`
+	// DNSTTL is how long an address is kept (default 2m). Zero: it is looked up for each
+	// connection.
+	DNSTTL time.Duration `yaml:"dns_ttl"`
+	// IPv4 connects over IPv4 only (default false). False: over both.
+	IPv4 bool `yaml:"ipv4"`
+	// IPv6 connects over IPv6 only (default false). False: over both.
+	IPv6 bool `yaml:"ipv6"`
+}
+
+// The words that stand in the place of a proxy.
+const (
+	// ProxyEnv takes the proxy that the environment names.
+	ProxyEnv = "env"
+	// ProxyDirect is none, for the hosts of a rule.
+	ProxyDirect = "direct"
+)
+
+// errPrinted is for a secret that was printed, and must not become one by being read back.
+var errPrinted = errors.New("has " + redacted + " where a secret stood when it was printed; give the secret again")
+
+// auth is for credentials. Messages repeat nothing of them, nor of an item that may have them
+// in the wrong place.
+func auth(s string) error {
+	switch {
+	case s == "":
+		return nil
+	case strings.Contains(s, redacted):
+		return errPrinted
+	case printable(s) != nil:
+		return errors.New("has characters that cannot be printed, or is too long; write it on one line")
+	case access.Expands(s):
+		return expandable(s)
+	}
+	_, err := access.ParseAuth(s)
+	return err
+}
+
+func authItem(s string) error {
+	match, rest, err := access.CutLogin(s)
+	if err != nil {
+		return err
+	}
+	if err := hostPattern(match); err != nil {
+		return err
+	}
+	if err := auth(rest); err != nil {
+		return fmt.Errorf("for %s %w", match, err)
+	}
+	return nil
+}
+
+// expandable checks the form of ${NAME}; whether there is such a variable is another matter.
+func expandable(s string) error {
+	_, err := access.Expand(s, func(string) (string, bool) { return "x", true })
+	return err
+}
+
+// proxy is for the proxy of all hosts, hostProxy for that of some.
+func proxy(s string) error {
+	if s == "" || s == ProxyEnv {
+		return nil
+	}
+	if access.Expands(s) {
+		return expandable(s)
+	}
+	u, err := access.ParseProxy(s)
+	switch {
+	case err != nil:
+		return err
+	case u.User != nil && strings.Contains(u.User.String(), redacted):
+		return errPrinted
+	}
+	return nil
+}
+
+func hostProxy(s string) error {
+	switch s {
+	case ProxyDirect:
+		return nil
+	case ProxyEnv:
+		return errors.New("env is for access.proxy only; give a proxy, or direct for none")
+	}
+	return proxy(s)
+}
+
+func resolveItem(s string) error {
+	_, err := resolve.ParseStatic(s)
+	return err
+}
+
+func dnsServer(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := resolve.ParseServer(s)
+	return err
+}
+
+// redactAuth hides credentials, but not that they are in a variable.
+func redactAuth(s string) string {
+	if s == "" || strings.HasPrefix(s, "${") && strings.Index(s, "}") == len(s)-1 {
+		return s
+	}
+	return redacted
+}
+
+func redactAuthItem(s string) string {
+	match, rest, err := access.CutLogin(s)
+	if err != nil {
+		return redacted
+	}
+	return match + "=" + redactAuth(rest)
+}
+
+func redactProxy(s string) string { return access.RedactProxy(s, redacted) }
+
+// SecretHeaders are the names of the headers that go to trusted hosts only.
+func (f *Fetch) SecretHeaders() (names []string) {
+	for _, line := range f.Headers {
+		name, _, _ := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); (*redact.Redactor)(nil).SecretHeader(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// HasAccess reports whether the rule says who we are to its hosts, or how to reach them.
+func (h *Host) HasAccess() bool {
+	return len(h.Headers) > 0 || h.Auth+h.Proxy+h.Cert+h.Key != ""
+}
+
+// checkAccess reports what contradicts itself.
+func (l *loader) checkAccess() {
+	a := &l.cfg.Access
+	if a.IPv4 && a.IPv6 {
+		l.report("access.ipv6", l.origins["access.ipv6"], "contradicts access.ipv4, which is true too%s; give one of --ipv4 and --ipv6, or neither for both",
+			l.place("access.ipv4"))
+	}
+	if a.Key != "" && a.Cert == "" {
+		l.report("access.key", l.origins["access.key"], "is the key of a certificate that is missing; give access.cert (--cert) as well")
+	}
+	for i := range l.cfg.Hosts {
+		if h := &l.cfg.Hosts[i]; h.Key != "" && h.Cert == "" {
+			path := itemPath(hostsPath, i) + ".key"
+			l.report(path, l.origins[path], "is the key of a certificate that is missing; give cert as well")
+		}
+	}
+}
+
+// warnAccess tells where secrets go, and what loses its meaning.
+func (l *loader) warnAccess() {
+	if names := l.cfg.Fetch.SecretHeaders(); len(names) > 0 {
+		l.warnings = append(l.warnings, fmt.Sprintf("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts",
+			strings.Join(names, ", ")))
+	}
+	if u, err := url.Parse(l.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(l.cfg.Access.Resolve) > 0 {
+		l.warnings = append(l.warnings, "access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
+	}
+}
+
+// settleFamily lets the stronger layer speak where --ipv4 and --ipv6 contradict each other.
+// Of the same layer, both stay, and checkAccess reports them.
+func (l *loader) settleFamily() {
+	const four, six = "access.ipv4", "access.ipv6"
+	if !l.cfg.Access.IPv4 || !l.cfg.Access.IPv6 {
+		return
+	}
+	switch a, b := l.origins[four].rank(), l.origins[six].rank(); {
+	case a < b:
+		l.follow(four, false, six)
+	case b < a:
+		l.follow(six, false, four)
+	}
+}

@@ -1,0 +1,218 @@
+package config
+
+import (
+	"bufio"
+	"errors"
+	"slices"
+	"strings"
+
+	pagefields "github.com/treadlight/crawl/internal/pipeline/fields"
+)
+
+// fieldsPath is the list of rules for fields.
+const fieldsPath = "extract.fields"
+
+// extractFields are what is read out of pages beside links and text. Each of them has a
+// tree built of every page, so none is on by itself.
+var extractFields = []field{
+	{
+		path: fieldsPath, kind: kindList, flag: "field",
+		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price",
+		check: fieldRule,
+	},
+	{
+		path: "extract.metadata", kind: kindBool, def: "false", flag: "metadata",
+		doc: "write the Open Graph, Twitter and JSON-LD metadata of each page",
+	},
+	{
+		path: "extract.main_text", kind: kindBool, def: "false", flag: "main-text",
+		doc: "write the main text of each page: that without navigation, asides and footers",
+	},
+}
+
+// ParseField reads a rule of [Extract].Fields. The error says what to write, everything
+// that is wrong at once.
+func ParseField(s string) (pagefields.Rule, error) {
+	if err := printable(s); err != nil {
+		return pagefields.Rule{}, err
+	}
+	r, err := pagefields.Parse(s)
+	if err != nil {
+		return r, err
+	}
+	var all []string
+	for _, p := range problemsOf(r) {
+		all = append(all, p.Error())
+	}
+	if len(all) > 0 {
+		return r, errors.New(strings.Join(all, "; "))
+	}
+	return r, nil
+}
+
+// fieldRule is the check of the row.
+func fieldRule(s string) error {
+	_, err := ParseField(s)
+	return err
+}
+
+// problemsOf is what is wrong with a rule, part by part.
+func problemsOf(r pagefields.Rule) (all []*pagefields.Problem) {
+	err := r.Check()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	for _, e := range joined.Unwrap() {
+		if p, ok := errors.AsType[*pagefields.Problem](e); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// fieldKeys are the parts of a rule that a file gives apart.
+var fieldKeys = []string{"css", "xpath", "attr", "all", "type", "match"}
+
+// fieldGroup makes rules in a line of rules by name: a rule, or a list of them, each in a
+// line without its name or in parts. It reports false if anything was wrong.
+func (f *fileWalk) fieldGroup(n node) (node, bool) {
+	list, before := node{line: n.line, kind: nodeList}, len(f.problems)+f.more
+	for _, e := range f.unique(fieldsPath, n.keys) {
+		path := join(fieldsPath, quoteKey(e.key))
+		rules := []node{e.value}
+		if e.value.kind == nodeList {
+			rules = e.value.items
+		}
+		for i, rule := range rules {
+			at := path
+			if e.value.kind == nodeList {
+				at = itemPath(path, i)
+			}
+			f.fieldItem(&list, at, e.key, rule)
+		}
+	}
+	return list, len(f.problems)+f.more == before
+}
+
+// fieldItem adds one rule to the list.
+func (f *fileWalk) fieldItem(list *node, path, name string, n node) {
+	switch n.kind {
+	case nodeScalar:
+		r, err := pagefields.Parse(name + "=" + n.text)
+		if err != nil {
+			f.report(path, f.origin(n.line), "%v", err)
+			return
+		}
+		f.fieldRule(list, path, r, n, nil)
+	case nodeMap:
+		f.fieldParts(list, path, name, n)
+	default:
+		f.report(path, f.origin(n.line), `is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.kind)
+	}
+}
+
+// fieldParts reads a rule in parts.
+func (f *fileWalk) fieldParts(list *node, path, name string, n node) {
+	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
+	for _, e := range f.unique(path, n.keys) {
+		lines[e.key] = e.value.line
+		key, o := join(path, quoteKey(e.key)), f.origin(e.value.line)
+		text := strings.Join(strings.Fields(e.value.text), " ") // of several lines, as YAML may have it
+		var err error
+		switch {
+		case !slices.Contains(fieldKeys, e.key):
+			f.unknown(path, e, below(path, fieldKeys))
+		case e.value.kind != nodeScalar:
+			f.report(key, o, "is %s; give a text", e.value.kind)
+		case e.key == "css":
+			r.CSS = text
+		case e.key == "xpath":
+			r.XPath = text
+		case e.key == "attr":
+			r.Attr = text
+		case e.key == "match":
+			r.Match = text
+		case e.key == "type":
+			r.Type, err = pagefields.ParseType(text)
+		default:
+			var v any
+			if v, err = (&field{kind: kindBool}).parse(text); err == nil {
+				r.All = v.(bool)
+			}
+		}
+		if err != nil {
+			f.report(key, o, "%v", err)
+		}
+	}
+	// Without a selector one of the problems above is why.
+	if len(f.problems)+f.more == before || r.CSS+r.XPath != "" {
+		f.fieldRule(list, path, r, n, lines)
+	}
+}
+
+// fieldRule checks a rule and adds it. lines are where its parts stand.
+func (f *fileWalk) fieldRule(list *node, path string, r pagefields.Rule, n node, lines map[string]int) {
+	problems := problemsOf(r)
+	for _, p := range problems {
+		at, line := path, n.line
+		if l, ok := lines[p.Key]; ok {
+			at, line = join(path, p.Key), l
+		}
+		f.report(at, f.origin(line), "%s", p.Text)
+	}
+	if len(problems) == 0 {
+		list.items = append(list.items, node{line: n.line, kind: nodeScalar, text: r.String()})
+	}
+}
+
+// below is names behind a path.
+func below(path string, names []string) []string {
+	all := make([]string, len(names))
+	for i := range names {
+		all[i] = join(path, names[i])
+	}
+	return all
+}
+
+// checkFields reports more rules than there may be.
+func (l *loader) checkFields() {
+	if n := len(l.cfg.Extract.Fields); n > pagefields.MaxRules {
+		l.report(fieldsPath, l.origins[fieldsPath], "has %d rules; give at most %d", n, pagefields.MaxRules)
+	}
+}
+
+// warnExtract tells of what is read and nobody will see.
+func (l *loader) warnExtract() {
+	e := &l.cfg.Extract
+	if l.cfg.Output.Format == "jsonl" || len(e.Fields) == 0 && !e.Metadata && !e.MainText {
+		return
+	}
+	l.warnings = append(l.warnings, "extract: fields, metadata and main text are not written, since the format "+
+		quote(l.cfg.Output.Format)+" has no place for them; give --format jsonl")
+}
+
+const fieldsHead = `
+Rules for fields are written in a line, as a flag has them:
+
+    NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
+    NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
+
+TYPE is text, html, number or url; without one it is text. With all, every value is
+taken, and else the first. With url~ the rule is only for pages whose URL matches. Of
+several rules with one name, the first that finds something gives the field. A file may
+also give them by name, and in parts:
+
+    extract:
+      fields:
+        title: css:h1
+        price: {css: .price, attr: content, type: number}
+        tags: {xpath: "//a[@rel='tag']", all: true, match: /blog/}
+        author: ["css:meta[name=author]@content", "xpath://address"]
+
+A value is cut at 64 KiB, a field at 1000 values, all of a page at 1 MiB; of pages with
+more than 4 MiB or 100,000 elements the beginning is looked at. The record says so.
+`
+
+// writeFieldsReference is how rules are written, for the manual.
+func writeFieldsReference(b *bufio.Writer) { _, _ = b.WriteString(fieldsHead) }

@@ -1,0 +1,183 @@
+package fetch
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
+
+	"github.com/treadlight/crawl/internal/fetch/http1"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Capture is one exchange for an archive: what was sent and what came. It is not pooled; it
+// belongs to whoever holds the [Response], also after its Release.
+//
+// Of HTTP/1.1 it has the bytes above TLS; of a request to a proxy what the host would have
+// got, without the whole URL and the credentials for the proxy. A Client with Config.HTTP2
+// writes HTTP/1.1 messages from what is known, whatever was spoken: the fields as they were
+// received, sorted by name, the body without framing, and nothing added.
+type Capture struct {
+	// Request is the message sent, with the credentials in it.
+	Request []byte
+	// Response is the message received, from its status line on: without informational
+	// answers before it, with the framing of chunks and the trailers. The bound is the one
+	// on the encoded body, and the one on the header more; framing counts.
+	Response []byte
+	// Payload is the body without framing of chunks, its content codings not undone. It
+	// shares memory with Response unless that is chunked.
+	Payload []byte
+	// Truncated is why not all of the message is there, as WARC-Truncated has it: "length"
+	// when a bound or a filter let no more be read, "time" when a time limit did, and
+	// "disconnect" when the connection, its framing or the caller ended it. Empty if the
+	// message is whole, whatever its body is worth.
+	Truncated string
+}
+
+// The values of Capture.Truncated.
+const (
+	truncatedLength     = "length"
+	truncatedTime       = "time"
+	truncatedDisconnect = "disconnect"
+)
+
+// recorder is where the transports put what a Capture is made of. With policies there may be
+// an answer before this one that is still being read: it has a recorder of its own.
+type recorder struct {
+	max  int64            // bytes of the answer
+	wire *http1.Recording // from our own transport; nil from net/http's
+
+	request []byte // what net/http's was given, or a proxy, as HTTP/1.1 for the host
+	body    []byte
+	cut     bool // the body went on beyond max
+	whole   bool // it was read to its end
+}
+
+// record returns a fresh recorder for the next attempt; nil if nobody wants one.
+func (x *exchange) record() *recorder {
+	if x.capture == 0 {
+		return nil
+	}
+	x.recorder = &recorder{max: x.capture}
+	return x.recorder
+}
+
+// onWire is the recording that our own transport is to fill, or nil.
+func (r *recorder) onWire() *http1.Recording {
+	if r == nil {
+		return nil
+	}
+	r.wire = &http1.Recording{Max: r.max}
+	return r.wire
+}
+
+// asks notes the request that net/http's transport is about to send.
+func (r *recorder) asks(to target, h http.Header) error {
+	if r == nil {
+		return nil
+	}
+	fields, err := http1.AppendHeader(nil, h)
+	r.asksOf(to, fields)
+	return err
+}
+
+// asksOf notes a request as the host is to see it, whoever it goes to.
+func (r *recorder) asksOf(to target, fields []byte) {
+	if r != nil {
+		req := http1.Request{Host: to.host, Target: to.uri, Fields: fields}
+		r.request = req.AppendTo(nil)
+	}
+}
+
+// hear listens to what is read of net/http's answer.
+func (r *recorder) hear(hres *http.Response) {
+	if r == nil {
+		return
+	}
+	if r.whole = hres.Body == http.NoBody; !r.whole {
+		hres.Body = &heard{hres.Body, r}
+	}
+}
+
+// heard is a body whose recorder hears what is read of it.
+type heard struct {
+	io.ReadCloser
+	r *recorder
+}
+
+func (h *heard) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	room := max(h.r.max-int64(len(h.r.body)), 0)
+	h.r.body = append(h.r.body, p[:min(int64(n), room)]...)
+	h.r.cut = h.r.cut || int64(n) > room
+	h.r.whole = h.r.whole || err == io.EOF
+	return n, err
+}
+
+// captured is the Capture of an answer that was read as far as it will be; failed is why it
+// is not whole, or nil.
+func (x *exchange) captured(hres *http.Response, failed *Error) *Capture {
+	r := x.recorder
+	if r == nil {
+		return nil
+	}
+	c := new(Capture)
+	whole, cut, head := r.whole, r.cut, 0
+	if r.wire != nil {
+		whole, cut, head = r.wire.Whole, r.wire.Cut, r.wire.Head
+		if c.Request, c.Response = r.wire.Request, r.wire.Answer; r.request != nil {
+			c.Request = r.request
+		}
+	} else {
+		c.Request, c.Response = r.request, responseText(hres, len(r.body))
+		head = len(c.Response)
+		c.Response = append(c.Response, r.body...)
+	}
+	switch c.Payload = c.Response[head:]; {
+	case failed != nil && failed.Op == OpFilter && len(c.Payload) > 0:
+		// What was read of it had to be got out of the way.
+		c.Response, c.Payload, cut = c.Response[:head], nil, true
+	case r.wire != nil && r.wire.Chunked:
+		c.Payload = unchunked(c.Payload)
+	}
+	if cut || !whole {
+		c.Truncated = truncation(cut, failed)
+	}
+	return c
+}
+
+// truncation names what ended a message early.
+func truncation(cut bool, failed *Error) string {
+	switch {
+	case cut || failed == nil || failed.class.Declined() || failed.Op == OpDecode:
+		return truncatedLength // or what was left of it was not worth reading
+	case failed.class == outcome.Timeout:
+		return truncatedTime
+	}
+	return truncatedDisconnect
+}
+
+// unchunked takes the framing away, as far as there is any.
+func unchunked(framed []byte) []byte {
+	body := bytes.NewBuffer(make([]byte, 0, len(framed)))
+	// What breaks off has been said to be broken off; what came before stands.
+	_, _ = io.Copy(body, httputil.NewChunkedReader(bytes.NewReader(framed)))
+	return body.Bytes()
+}
+
+// responseText is the header of an answer as HTTP/1.1, with room for a body behind it.
+func responseText(hres *http.Response, room int) []byte {
+	var text bytes.Buffer
+	text.Grow(1<<10 + room)
+	text.WriteString("HTTP/1.1 " + strconv.Itoa(hres.StatusCode) + " " + http.StatusText(hres.StatusCode) + "\r\n")
+	for _, name := range slices.Sorted(maps.Keys(hres.Header)) {
+		for _, v := range hres.Header[name] {
+			text.WriteString(name + ": " + v + "\r\n")
+		}
+	}
+	text.WriteString("\r\n")
+	return text.Bytes()
+}

@@ -1,0 +1,125 @@
+package fetch_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// names is a resolver with an answer of its own, which counts how often it was looked up. Less
+// than zero keeps nothing.
+func names(t *testing.T, ttl int, answer string) (*resolve.Resolver, *atomic.Int32) {
+	t.Helper()
+	asked := new(atomic.Int32)
+	cfg := resolve.Config{Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+		asked.Add(1)
+		return []netip.Addr{netip.MustParseAddr(answer)}, nil
+	}}
+	if ttl < 0 {
+		cfg.TTL = -1
+	}
+	r, err := resolve.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	return r, asked
+}
+
+// TestNamesThatLeadInwards: no name may, in whatever form the address comes.
+func TestNamesThatLeadInwards(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	for _, inward := range []string{
+		"127.0.0.1", "::1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::",
+		"::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2001::1", "fe80::1", "fc00::1", "ff02::1",
+		"224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1",
+	} {
+		r, _ := names(t, -1, inward)
+		c := newClient(t, fetch.Config{Resolver: r, Allow: func(host string) bool { return host == "other.test" }})
+		before := h.Seen("/")
+		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
+		e := asError(t, err)
+		require.Equal(t, outcome.AddressDenied, e.Class(), "%s: %v", inward, err)
+		require.Equal(t, before, h.Seen("/"))
+	}
+}
+
+// TestRebinding: a name that has been found at a good address is found at a bad one. What is
+// checked is what is dialled, at each connection, also from the memory of the resolver.
+func TestRebinding(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	for _, ttl := range []int{-1, 0} {
+		r, asked := names(t, ttl, "127.0.0.1")
+		good := fetch.Config{Resolver: r, Allow: func(host string) bool { return host == "rebound.test" }}
+		c := newClient(t, good) // to which the address is a good one
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
+		require.NoError(t, err)
+		c = newClient(t, fetch.Config{Resolver: r})
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
+		require.Equal(t, outcome.AddressDenied, asError(t, err).Class())
+		require.EqualValues(t, map[int]int{-1: 2, 0: 1}[ttl], asked.Load())
+	}
+}
+
+// TestAStaticAddressIsTheUsersWord: it may be anywhere, and only for the host and port that
+// it was given for.
+func TestAStaticAddressIsTheUsersWord(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	at, err := resolve.ParseStatic("a.test:" + port + ":127.0.0.1")
+	require.NoError(t, err)
+	r, err := resolve.New(resolve.Config{Static: []resolve.Static{at}, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}})
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	c := newClient(t, fetch.Config{Resolver: r})
+	res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + "/"})
+	require.NoError(t, err)
+	require.Equal(t, h.Addr(), res.RemoteAddr)
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	for _, u := range []string{"http://a.test:" + strconv.Itoa(n%65535+1) + "/", "http://b.test:" + port + "/"} {
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: u})
+		require.Equal(t, outcome.AddressDenied, asError(t, err).Class(), u)
+	}
+}
+
+// TestAddressesAreKept over connections, and doubted when nobody is there.
+func TestAddressesAreKept(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	r, asked := names(t, 0, "127.0.0.1")
+	c := newClient(t, fetch.Config{Resolver: r, AllowPrivate: true})
+	for range 3 {
+		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + string(fetchtest.Reset)})
+		require.Error(t, err, "so that the next one needs a connection")
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + "/"})
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, asked.Load())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	_, gone, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	for n := range 2 {
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + gone + "/"})
+		require.Equal(t, outcome.Network, asError(t, err).Class())
+		require.EqualValues(t, 1+n, asked.Load(), "nobody was there: perhaps it has moved")
+	}
+}

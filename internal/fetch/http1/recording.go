@@ -1,0 +1,78 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"slices"
+)
+
+// maxExpected bounds the memory that a recording takes on a server's word: the Content-Length
+// of an answer is its claim, and only what has come is a fact.
+const maxExpected = 1 << 20
+
+// Recording is one exchange as it was on the wire, above TLS. The zero Recording with a Max
+// is ready to be put into a [Request], and serves that request only. It belongs to the
+// goroutine that reads the answer, and is complete when the body has been read to its end
+// or closed.
+type Recording struct {
+	// Max bounds Answer, in bytes; it should have room for Config.MaxHeaderBytes. Zero
+	// records nothing of the answer.
+	Max int64
+	// Request is what was sent, whole: credentials too.
+	Request []byte
+	// Answer is what came, from the status line to the last byte of the message, with the
+	// framing of chunks and the trailers. Informational answers before it are left out, and
+	// so is what came behind it.
+	Answer []byte
+	// Head is how long the header in Answer is, with the blank line.
+	Head int
+	// Chunked says that what follows the header is framed in chunks.
+	Chunked bool
+	// Whole says that all of the answer was read, be it in Answer or not.
+	Whole bool
+	// Cut says that the answer went on beyond Max.
+	Cut bool
+
+	past int64 // bytes beyond Max
+}
+
+// read notes what came from the connection.
+func (r *Recording) read(p []byte) {
+	room := max(r.Max-int64(len(r.Answer)), 0)
+	kept := min(int64(len(p)), room)
+	r.Answer = append(r.Answer, p[:kept]...)
+	r.past += int64(len(p)) - kept
+}
+
+// used is how much of what came has been read from in, which reads ahead.
+func (r *Recording) used(in *bufio.Reader) int {
+	ahead := int64(in.Buffered()) - r.past
+	return len(r.Answer) - int(max(ahead, 0))
+}
+
+// restart forgets an informational answer that in has just been read to the end of.
+func (r *Recording) restart(in *bufio.Reader) {
+	if r.past > 0 { // of what comes now the beginning is missing
+		r.Answer, r.Max = nil, 0
+		return
+	}
+	r.Answer = slices.Delete(r.Answer, 0, r.used(in))
+}
+
+// headed notes that in has been read to the end of the header.
+func (r *Recording) headed(in *bufio.Reader, length int64, chunked bool) {
+	r.Head, r.Chunked = r.used(in), chunked
+	want := min(length, maxExpected, r.Max-int64(len(r.Answer)))
+	if more := int(want) - (len(r.Answer) - r.Head); more > 0 {
+		r.Answer = slices.Grow(r.Answer, more)
+	}
+}
+
+// end takes away what in has read ahead.
+func (r *Recording) end(in *bufio.Reader) {
+	r.Cut = r.past > int64(in.Buffered())
+	r.Answer = r.Answer[:r.used(in)]
+}
+
+// asked notes what was sent.
+func (r *Recording) asked(text []byte) { r.Request = bytes.Clone(text) }

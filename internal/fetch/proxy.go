@@ -1,0 +1,279 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/proxy"
+
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// routes says which proxy carries what.
+type routes struct {
+	proxy  *url.URL
+	choose func(*url.URL) (*url.URL, error)
+	access *access.Table
+	none   bool // nothing is ever carried by one
+}
+
+func newRoutes(cfg Config) *routes {
+	r := &routes{proxy: cfg.Proxy, choose: cfg.ProxyFor, access: cfg.Access}
+	r.none = r.proxy == nil && r.choose == nil && r.access == nil
+	return r
+}
+
+// of is the proxy of a host, or nil.
+func (r *routes) of(secure bool, authority string) (*url.URL, error) {
+	if r.none {
+		return nil, nil //nolint:nilnil // no proxy, and nothing wrong
+	}
+	if rule := r.access.Rule(authority); rule != nil && (rule.Direct || rule.Proxy != nil) {
+		return rule.Proxy, nil
+	}
+	if r.choose == nil {
+		return r.proxy, nil
+	}
+	u := &url.URL{Scheme: "http", Host: authority}
+	if secure {
+		u.Scheme = "https"
+	}
+	p, err := r.choose(u)
+	if err == nil && p != nil {
+		err = checkProxy("ProxyFor", p)
+	}
+	if err != nil {
+		return nil, &proxyError{"of the environment", errors.New("it is no URL of a proxy"), outcome.Proxy}
+	}
+	return p, nil
+}
+
+// relays reports whether a proxy takes whole URLs, as those for plain HTTP do with what is
+// not to be encrypted. Other connections pass through without a word of it.
+func relays(via *url.URL, secure bool) bool {
+	return via != nil && !secure && (via.Scheme == "http" || via.Scheme == "https")
+}
+
+// proxyAuth is the value of Proxy-Authorization; "" if there is none.
+func proxyAuth(via *url.URL) string {
+	if via.User == nil {
+		return ""
+	}
+	password, _ := via.User.Password()
+	return access.Basic(via.User.Username() + ":" + password)
+}
+
+// proxyError says what a proxy has done, or not done.
+type proxyError struct {
+	proxy string
+	err   error
+	class outcome.Class
+}
+
+func newProxyError(via *url.URL, err error, class outcome.Class) *proxyError {
+	shown := *via
+	shown.User = nil
+	return &proxyError{shown.String(), err, class}
+}
+
+func (e *proxyError) Error() string { return fmt.Sprintf("proxy %s: %v", e.proxy, e.err) }
+func (e *proxyError) Unwrap() error { return e.err }
+
+// Class implements outcome.Classed.
+func (e *proxyError) Class() outcome.Class { return e.class }
+
+// errProxyAuth is the end of a request that a proxy wants credentials for.
+var errProxyAuth = errors.New("it asks for credentials, or refuses those it got: give them as http://user:password@host:port")
+
+// through makes a connection by way of a proxy, which for a secure host leads to it and for
+// another one may end at the proxy.
+func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, addr string, secure bool) (net.Conn, error) {
+	if err := d.inward(addr); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(via.Scheme, "socks") {
+		return d.socks(ctx, lookup, via, addr)
+	}
+	c, err := d.direct(ctx, lookup, "tcp", hostPort(via), true)
+	if err != nil {
+		return nil, newProxyError(via, err, outcome.Proxy)
+	}
+	if via.Scheme == "https" {
+		cfg := d.tls.Clone()
+		cfg.ServerName, cfg.NextProtos = via.Hostname(), []string{"http/1.1"}
+		hop := tls.Client(c, cfg)
+		if err := hop.HandshakeContext(ctx); err != nil {
+			_ = c.Close()
+			return nil, newProxyError(via, err, outcome.Proxy)
+		}
+		c = hop
+	}
+	if !secure {
+		return c, nil
+	}
+	if err := d.tunnel(ctx, c, via, addr); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// inward refuses to have a proxy connect to its own machine or network because a link says
+// so. Of names only those can be known that mean nothing elsewhere.
+func (d *dialer) inward(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if d.named(host) {
+		return nil
+	}
+	a, err := netip.ParseAddr(host)
+	if err == nil && d.guard.SafeAddr(a.WithZone("")) != nil || err != nil && isLocal(host) {
+		return &addressError{addr: addr}
+	}
+	return nil
+}
+
+// localNames are the domains of machines and networks of one's own: RFC 6761 section 6.3, RFC
+// 6762 section 3, RFC 8375, and what ICANN has set aside (metadata.google.internal).
+var localNames = []string{"localhost", "local", "home.arpa", "internal", "localdomain"}
+
+// isLocal reports whether a name is of those, or has no dot, which no public site's is.
+func isLocal(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return !strings.Contains(host, ".") || slices.ContainsFunc(localNames, func(name string) bool {
+		return strings.HasSuffix(host, "."+name)
+	})
+}
+
+// hostPort is where a proxy listens.
+func hostPort(via *url.URL) string {
+	port := via.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[via.Scheme]
+	}
+	if port == "" {
+		port = "1080"
+	}
+	return net.JoinHostPort(via.Hostname(), port)
+}
+
+// maxConnect bounds the answer of a proxy to CONNECT.
+const maxConnect = 64 << 10
+
+// tunnel has an HTTP proxy connect to addr (RFC 9110, 9.3.6).
+func (d *dialer) tunnel(ctx context.Context, c net.Conn, via *url.URL, addr string) error {
+	unhook := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer unhook()
+	req := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\nUser-Agent: " + d.cfg.UserAgent + "\r\n"
+	if auth := proxyAuth(via); auth != "" {
+		req += "Proxy-Authorization: " + auth + "\r\n"
+	}
+	if _, err := io.WriteString(c, req+"\r\n"); err != nil {
+		return newProxyError(via, err, outcome.Proxy)
+	}
+	in := bufio.NewReader(io.LimitReader(c, maxConnect))
+	res, err := http.ReadResponse(in, &http.Request{Method: http.MethodConnect}) //nolint:bodyclose // what follows is the tunnel
+	if err != nil {
+		return newProxyError(via, fmt.Errorf("its answer to CONNECT: %w", err), outcome.Proxy)
+	}
+	switch {
+	case res.StatusCode/100 == 2 && in.Buffered() > 0: // a server that waits for TLS says nothing
+		err = errors.New("it sends before it is spoken to")
+	case res.StatusCode/100 != 2:
+		return refusedBy(via, addr, res)
+	case !unhook():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return newProxyError(via, err, outcome.Proxy)
+	}
+	return nil
+}
+
+// refusedBy tells whose fault it is that a proxy does not connect: its own, that of what it
+// is allowed to do, or the host's.
+func refusedBy(via *url.URL, addr string, res *http.Response) error {
+	status := fmt.Errorf("it does not connect to %s: %d %s", addr, res.StatusCode, http.StatusText(res.StatusCode))
+	switch {
+	case res.StatusCode == http.StatusProxyAuthRequired:
+		return newProxyError(via, errProxyAuth, outcome.Proxy)
+	case res.StatusCode == http.StatusTooManyRequests:
+		return newProxyError(via, status, outcome.Proxy)
+	case res.StatusCode/100 == 4:
+		return newProxyError(via, status, outcome.AddressDenied)
+	}
+	return newProxyError(via, status, outcome.Network) // it has tried: squid says 503, others 502 or 500
+}
+
+// socks has a SOCKS5 proxy connect to addr, and look its name up (RFC 1928).
+func (d *dialer) socks(ctx context.Context, lookup *stopwatch, via *url.URL, addr string) (net.Conn, error) {
+	var auth *proxy.Auth
+	if via.User != nil {
+		password, _ := via.User.Password()
+		auth = &proxy.Auth{User: via.User.Username(), Password: password}
+	}
+	hop := &firstHop{d: d, lookup: lookup}
+	dial, err := proxy.SOCKS5("tcp", hostPort(via), auth, hop)
+	if err != nil {
+		return nil, newProxyError(via, err, outcome.Proxy)
+	}
+	by, ok := dial.(proxy.ContextDialer)
+	if !ok {
+		return nil, newProxyError(via, errors.New("its dialler takes no context"), outcome.Proxy)
+	}
+	if _, err := by.DialContext(ctx, "tcp", addr); err != nil {
+		return nil, newProxyError(via, err, hop.class(err))
+	}
+	return hop.conn, nil
+}
+
+// firstHop connects to a SOCKS5 proxy and keeps the connection: what package proxy returns
+// is a shell around it, through which nobody can look at the socket.
+type firstHop struct {
+	d      *dialer
+	lookup *stopwatch
+	conn   net.Conn
+}
+
+var _ proxy.ContextDialer = (*firstHop)(nil)
+
+// DialContext implements proxy.ContextDialer.
+func (h *firstHop) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := h.d.direct(ctx, h.lookup, network, addr, true)
+	if err == nil {
+		h.conn = c
+	}
+	return c, err
+}
+
+// Dial implements proxy.Dialer, and is not called where there is a DialContext.
+func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
+	return h.DialContext(h.d.closing, network, addr)
+}
+
+// class tells whose fault a failure is. Package proxy has the replies of RFC 1928 section 6
+// as texts only; whatever the proxy replies, it has tried.
+func (h *firstHop) class(err error) outcome.Class {
+	text := err.Error()
+	switch {
+	case h.conn == nil, !strings.Contains(text, "unknown error"):
+		return outcome.Proxy
+	case strings.Contains(text, "not allowed by ruleset"):
+		return outcome.AddressDenied
+	}
+	return outcome.Network
+}

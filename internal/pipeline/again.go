@@ -1,0 +1,187 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// A later round of a crawl asks a host for what has changed, by what the host itself calls the
+// versions that are known (RFC 9110, section 13), and says of each page whether it has. Only
+// the URL that a version was given for is asked by it: redirects are URLs of their own here.
+
+// classUnasked is the class of a 304 to a request that did not ask whether anything had
+// changed, and so is no answer to it.
+const classUnasked = "unasked_304"
+
+// longestETag bounds what is kept of a page in the state and in memory. Servers that hash
+// whole pages in hex come to 130.
+const longestETag = 256
+
+// etag is an entity tag that can be sent back, and nothing if s is none: whatever is not in
+// quotes means something else in a request, a "*" any version at all, and what is not visible
+// ASCII does not come through every proxy.
+func etag(s string) string {
+	opaque, quoted := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
+	opaque, closed := strings.CutSuffix(opaque, `"`)
+	if !quoted || !closed || len(s) > longestETag {
+		return ""
+	}
+	for i := range len(opaque) {
+		if c := opaque[i]; c <= ' ' || c >= 0x7f || c == '"' {
+			return ""
+		}
+	}
+	return s
+}
+
+// validators are what the header of an answer calls this version of the page. A date is taken
+// in the three forms that HTTP knows; by another a server could not be asked.
+func validators(h http.Header) (tag string, modified time.Time) {
+	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
+		modified = t
+	}
+	return etag(h.Get("ETag")), modified
+}
+
+// condition has a page sent only if it is another than the one that is known. Nil: nothing is
+// known that the host could be asked by.
+func (p *Pipeline) condition(l *frontier.Lease) http.Header {
+	if l.Before == nil || p.cfg.Unconditional {
+		return nil
+	}
+	var h http.Header
+	if tag := etag(l.Before.ETag); tag != "" { // the state may have been edited
+		h = http.Header{"If-None-Match": {tag}}
+	}
+	if t := l.Before.LastModified; !t.IsZero() {
+		if h == nil {
+			h = make(http.Header, 1)
+		}
+		h["If-Modified-Since"] = []string{t.UTC().Format(http.TimeFormat)}
+	}
+	return h
+}
+
+// balks reports whether a host took the condition for an error, as it must not. The page is
+// then asked for once more and without it.
+func (p *Pipeline) balks(l *frontier.Lease, f *fetched) bool {
+	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || p.condition(l) == nil {
+		return false
+	}
+	before := *l.Before
+	before.ETag, before.LastModified = "", time.Time{}
+	l.Before = &before
+	return true
+}
+
+// notModified fills in that a page is what it was.
+func (w *processor) notModified(r *result, f *fetched) {
+	if w.p.condition(f.lease) == nil {
+		r.rec.Error = &sink.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
+		return
+	}
+	before := f.lease.Before
+	if d := before.Digest; d != noDigest && !w.p.cfg.OmitDigest {
+		r.rec.Digest = digestPrefix + hex.EncodeToString(d[:])
+	}
+	if before.Status/100 == 2 { // else it had no body either, and refers to an earlier one
+		r.rec.SameAs = before.At
+	}
+}
+
+// digestPrefix is how a record names the hash of its digest.
+const digestPrefix = "sha256:"
+
+// noDigest is that of a page of which none is known.
+var noDigest [sha256.Size]byte
+
+// compare notes which version of a URL this is, for a later round, and how it differs from
+// what rounds before have found.
+func (w *processor) compare(r *result, f *fetched) {
+	if w.p.cfg.State == nil {
+		return
+	}
+	if f.resp != nil && r.rec.Error == nil {
+		w.version(r, f.resp)
+	}
+	if w.p.cfg.Round > 1 {
+		r.version.Change = change(f.lease.Before, r)
+		r.rec.Change = string(r.version.Change)
+	}
+}
+
+// version takes in what tells this version of a page from others.
+func (w *processor) version(r *result, resp *fetch.Response) {
+	v := &r.version
+	switch {
+	case resp.Status == http.StatusNotModified:
+		before := r.lease.Before
+		v.Digest = before.Digest
+		if v.ETag, v.LastModified = validators(resp.Header); v.ETag == "" {
+			v.ETag = before.ETag
+		}
+		if v.LastModified.IsZero() {
+			v.LastModified = before.LastModified
+		}
+	case outcome.Of(resp.Status, nil) == outcome.Redirect:
+		v.Digest = sha256.Sum256([]byte(r.rec.RedirectTo))
+	case resp.Status/100 == 2:
+		v.Digest = digestOf(r.rec.Digest, resp.Body)
+		if !resp.Truncated { // or the rest could not be had with a larger max_body
+			v.ETag, v.LastModified = validators(resp.Header)
+		}
+	}
+}
+
+// digestOf is the hash of a body, which a record may have already.
+func digestOf(known string, body []byte) (d [sha256.Size]byte) {
+	if text, ok := strings.CutPrefix(known, digestPrefix); ok && len(text) == hex.EncodedLen(len(d)) {
+		if _, err := hex.Decode(d[:], []byte(text)); err == nil {
+			return d
+		}
+	}
+	return sha256.Sum256(body)
+}
+
+// change is how what was found differs from before. Failures and refusals say nothing of the
+// page, and nor does a visit of which an older program kept no digest.
+func change(before *frontier.Visit, r *result) frontier.Change {
+	was := before != nil && before.Status/100 >= 2 && before.Status/100 <= 3
+	switch status := r.rec.Status; {
+	case status == http.StatusNotFound || status == http.StatusGone:
+		if was {
+			return frontier.Gone
+		}
+		if before != nil && before.Status != 0 {
+			return frontier.Unchanged
+		}
+		return ""
+	case r.version.Digest == noDigest:
+		return ""
+	case !was:
+		return frontier.Appeared
+	case before.Digest == noDigest:
+		return ""
+	case before.Digest == r.version.Digest:
+		return frontier.Unchanged
+	}
+	return frontier.Changed
+}
+
+// changeNames are the changes in the order of their counters.
+var changeNames = [...]frontier.Change{frontier.Appeared, frontier.Changed, frontier.Unchanged, frontier.Gone}
+
+// stored is what the state keeps of a result.
+func (r *result) stored() frontier.Visit {
+	v := visitOf(r.rec)
+	v.ETag, v.LastModified, v.Digest, v.Change = r.version.ETag, r.version.LastModified, r.version.Digest, r.version.Change
+	return v
+}

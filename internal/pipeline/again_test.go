@@ -1,0 +1,384 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+func TestETag(t *testing.T) {
+	for _, good := range []string{`""`, `"x"`, `W/"x,y;z"`, `"` + strings.Repeat("a", longestETag-2) + `"`} {
+		require.Equal(t, good, etag(good))
+	}
+	for _, bad := range []string{
+		"", "*", "x", `x"`, `"x`, `"`, `w/"x"`, `"a"b"`, `"a", "b"`, `"a b"`, "\"a\r\nX: y\"", "\"a\x00\"", `"ü"`, "\"\x7f\"", `W/`, `W/"`,
+		`"` + strings.Repeat("a", longestETag-1) + `"`, `"` + strings.Repeat("a", 8<<10) + `"`,
+	} {
+		require.Empty(t, etag(bad), "%q", bad)
+	}
+}
+
+// Whatever a server calls a version, what is sent back of it is one line of visible ASCII, and
+// short.
+func FuzzValidators(f *testing.F) {
+	f.Add(`W/"abc"`, "Sun, 06 Nov 1994 08:49:37 GMT")
+	f.Add("\"a\"\r\nEvil: 1", "Sunday, 06-Nov-94 08:49:37 GMT")
+	f.Add("*", "Sun Nov  6 08:49:37 1994")
+	p := &Pipeline{}
+	f.Fuzz(func(t *testing.T, tag, date string) {
+		v := new(frontier.Visit)
+		v.ETag, v.LastModified = validators(http.Header{"Etag": {tag}, "Last-Modified": {date}})
+		for _, v := range []*frontier.Visit{v, {ETag: tag, LastModified: v.LastModified}} {
+			for name, values := range p.condition(&frontier.Lease{Item: frontier.Item{Before: v}}) {
+				require.Len(t, values, 1)
+				require.Contains(t, []string{"If-None-Match", "If-Modified-Since"}, name)
+				require.LessOrEqual(t, len(values[0]), longestETag)
+				require.NotEqual(t, "*", values[0])
+				for _, c := range []byte(values[0]) {
+					require.True(t, c >= ' ' && c < 0x7f, "%q", values[0])
+				}
+			}
+		}
+	})
+}
+
+func TestValidators(t *testing.T) {
+	when := time.Date(1994, 11, 6, 8, 49, 37, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"Sun, 06 Nov 1994 08:49:37 GMT":  when,
+		"Sunday, 06-Nov-94 08:49:37 GMT": when,
+		"Sun Nov  6 08:49:37 1994":       when,
+		"1994-11-06T08:49:37Z":           {},
+		"yesterday":                      {},
+		"":                               {},
+		"0":                              {},
+	} {
+		_, got := validators(http.Header{"Last-Modified": {text}})
+		require.True(t, want.Equal(got), "%q: %v", text, got)
+	}
+	p := &Pipeline{}
+	h := p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `W/"x"`, LastModified: when.In(time.FixedZone("", 3600))}}})
+	require.Equal(t, http.Header{"If-None-Match": {`W/"x"`}, "If-Modified-Since": {"Sun, 06 Nov 1994 08:49:37 GMT"}}, h)
+	require.Nil(t, p.condition(&frontier.Lease{}))
+	require.Nil(t, p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{Status: 200}}}))
+	p.cfg.Unconditional = true
+	require.Nil(t, p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `"x"`}}}))
+}
+
+// shelf is a site whose pages are functions, and which notes what it is asked.
+type shelf struct {
+	mu    sync.Mutex // guards what follows
+	pages map[string]http.HandlerFunc
+	asked []string // path, If-None-Match and If-Modified-Since
+}
+
+func (s *shelf) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	page := s.pages[r.URL.Path]
+	if r.URL.Path != "/robots.txt" {
+		s.asked = append(s.asked, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.URL.Path, r.Header.Get("If-None-Match"), r.Header.Get("If-Modified-Since"))))
+	}
+	s.mu.Unlock()
+	if page == nil {
+		http.NotFound(rw, r)
+		return
+	}
+	page(rw, r)
+}
+
+// page answers with a body of a version, and 304 to whoever has that.
+func page(tag, body string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("ETag", tag)
+		if r.Header.Get("If-None-Match") == tag {
+			rw.WriteHeader(http.StatusNotModified)
+			return
+		}
+		html(rw, body)
+	}
+}
+
+// plainPage is of a server that knows no versions.
+func plainPage(body string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) { html(rw, body) }
+}
+
+// again is a crawl of a shelf at h.test in rounds.
+type again struct {
+	t     *testing.T
+	site  *shelf
+	state *journal
+	round int
+	shape func(*Config)
+	last  *Pipeline
+}
+
+func newAgain(t *testing.T, pages map[string]http.HandlerFunc) *again {
+	return &again{t: t, site: &shelf{pages: pages}, state: newJournal(1), shape: func(*Config) {}}
+}
+
+// next runs a round and returns its records by path.
+func (a *again) next() map[string]*sink.Record {
+	a.t.Helper()
+	if a.round++; a.round > 1 {
+		left := a.state.Again()
+		next := newJournal(1)
+		next.Naive, next.left = a.state.Naive, left
+		a.state = next
+	}
+	a.site.asked = nil
+	net := fetchtest.Serve(a.t, map[string]http.Handler{"h.test": a.site})
+	w := newWorldOn(a.t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
+	w.State, w.Round = a.state, a.round
+	a.shape(&w.Config)
+	var err error
+	a.last, err = w.crawl(a.t, "http://h.test/")
+	require.NoError(a.t, err)
+	requireEnd(a.t, a.last, EndDone)
+	w.client.Close()
+	synctest.Wait()
+	records := map[string]*sink.Record{}
+	for u, rec := range w.out.byURL(a.t) {
+		records[strings.TrimPrefix(u, "http://h.test")] = rec
+	}
+	return records
+}
+
+// changes is what records say of changes, with their statuses.
+func changes(records map[string]*sink.Record) map[string]string {
+	m := map[string]string{}
+	for path, rec := range records {
+		m[path] = strings.TrimSpace(fmt.Sprintf("%d %s", rec.Status, rec.Change))
+	}
+	return m
+}
+
+// A second round fetches what has changed and no more, finds what is new, and says what is
+// gone; a third one is held against the second.
+func TestAgainFindsWhatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		home := `<a href=/same><a href=/other><a href=/mute><a href=/muted><a href=/gone><a href=/moves><a href=/dead><a href=/down>`
+		pages := map[string]http.HandlerFunc{
+			"/": page(`"1"`, home), "/same": page(`W/"s"`, "same"), "/other": page(`"o1"`, "one"), "/mute": plainPage("mute"),
+			"/muted": plainPage("before"), "/gone": page(`"g"`, "here"), "/moves": func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("ETag", `"moves"`)
+				http.Redirect(rw, r, "/same", http.StatusMovedPermanently)
+			},
+			"/down": func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) },
+		}
+		a := newAgain(t, pages)
+		first := a.next()
+		require.Len(t, first, 9)
+		for path, rec := range first {
+			require.Empty(t, rec.Change, path)
+		}
+		require.Empty(t, a.last.Snapshot().Changes)
+		require.Zero(t, a.last.Snapshot().Round)
+
+		pages["/other"], pages["/muted"], pages["/gone"] = page(`"o2"`, "two<a href=/added>"), plainPage("after"), nil
+		pages["/moves"] = func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "/mute", http.StatusMovedPermanently)
+		}
+		pages["/added"], pages["/down"] = page(`"a"`, "added"), plainPage("up")
+		second := a.next()
+		require.Equal(t, map[string]string{
+			"/": "304 unchanged", "/same": "304 unchanged", "/other": "200 changed", "/mute": "200 unchanged", "/muted": "200 changed",
+			"/gone": "404 gone", "/moves": "301 changed", "/dead": "404 unchanged", "/down": "200 new", "/added": "200 new",
+		}, changes(second))
+		require.Equal(t, first["/same"].Digest, second["/same"].Digest)
+		require.Zero(t, second["/same"].WireBytes)
+		require.WithinDuration(t, first["/same"].FetchedAt, second["/same"].SameAs, 0, "the answer that has the page")
+		require.Zero(t, second["/mute"].SameAs)
+		require.Nil(t, second["/same"].Error)
+		require.Equal(t, first["/mute"].Digest, second["/mute"].Digest)
+		slices.Sort(a.site.asked)
+		require.Equal(t, []string{
+			`/ "1"`, "/added", "/dead", "/down", `/gone "g"`, "/moves", "/mute", "/muted", `/other "o1"`, `/same W/"s"`,
+		}, a.site.asked)
+		s := a.last.Snapshot()
+		require.Equal(t, map[string]int64{"new": 2, "changed": 3, "unchanged": 4, "gone": 1}, s.Changes)
+		require.Equal(t, 2, s.Round)
+
+		pages["/gone"] = page(`"g"`, "here")
+		third := a.next()
+		delete(pages, "/gone")
+		require.Equal(t, map[string]string{
+			"/": "304 unchanged", "/same": "304 unchanged", "/other": "304 unchanged", "/mute": "200 unchanged", "/muted": "200 unchanged",
+			"/gone": "200 new", "/moves": "301 unchanged", "/dead": "404 unchanged", "/down": "200 unchanged", "/added": "304 unchanged",
+		}, changes(third))
+		require.Contains(t, a.site.asked, "/gone", "of what is gone no version is known")
+		require.Zero(t, third["/same"].SameAs, "the answer before was a 304, too")
+		require.WithinDuration(t, second["/other"].FetchedAt, third["/other"].SameAs, 0)
+	})
+}
+
+// What servers do with conditions that they should not.
+func TestAgainWithOddServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		answer := func(tag, date string, status func(*http.Request) int) http.HandlerFunc {
+			return func(rw http.ResponseWriter, r *http.Request) {
+				rw.Header().Set("Content-Type", "text/html")
+				if tag != "" {
+					rw.Header()["Etag"] = []string{tag}
+				}
+				if date != "" {
+					rw.Header().Set("Last-Modified", date)
+				}
+				if s := status(r); s != 200 {
+					rw.WriteHeader(s)
+					return
+				}
+				fmt.Fprint(rw, "body")
+			}
+		}
+		ok := func(*http.Request) int { return 200 }
+		conditional := func(status int) func(*http.Request) int {
+			return func(r *http.Request) int {
+				if r.Header.Get("If-None-Match")+r.Header.Get("If-Modified-Since") != "" {
+					return status
+				}
+				return 200
+			}
+		}
+		long := `"` + strings.Repeat("x", 8<<10) + `"`
+		pages := map[string]http.HandlerFunc{
+			"/":         answer("", "", ok),
+			"/ignores":  answer(`"i"`, "", ok),
+			"/412":      answer(`"4"`, "", conditional(http.StatusPreconditionFailed)),
+			"/500":      answer(`"5"`, "", conditional(http.StatusNotImplemented)),
+			"/dated":    answer("", when.Format(http.TimeFormat), conditional(http.StatusNotModified)),
+			"/rfc850":   answer("", "Friday, 02-Jan-26 03:04:05 GMT", conditional(http.StatusNotModified)),
+			"/odd":      answer("", "2026-01-02 03:04:05", conditional(http.StatusNotModified)),
+			"/long":     answer(long, "", conditional(http.StatusNotModified)),
+			"/star":     answer("*", "", conditional(http.StatusNotModified)),
+			"/bare":     answer("abc", "", conditional(http.StatusNotModified)),
+			"/unasked":  answer("", "", func(*http.Request) int { return http.StatusNotModified }),
+			"/renamed":  answer(`"r1"`, "", conditional(http.StatusNotModified)),
+			"/redirect": answer(`"re"`, "", ok),
+		}
+		paths := slices.Sorted(maps.Keys(pages))
+		var b strings.Builder
+		for _, p := range paths {
+			fmt.Fprintf(&b, "<a href=%s>", p)
+		}
+		pages["/"] = plainPage(b.String())
+		a := newAgain(t, pages)
+		first := a.next()
+		require.Equal(t, classUnasked, first["/unasked"].Error.Class)
+
+		// The next version has another name, though it is not another.
+		pages["/renamed"] = answer(`"r2"`, "", conditional(http.StatusNotModified))
+		// What leads elsewhere now leads to a page that has not been asked for by this name.
+		pages["/redirect"] = func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/target", http.StatusFound) }
+		pages["/target"] = page(`"re"`, "target")
+		second := a.next()
+		require.Equal(t, map[string]string{
+			"/": "200 unchanged", "/ignores": "200 unchanged", "/412": "200 unchanged", "/500": "501", "/dated": "304 unchanged", "/rfc850": "304 unchanged",
+			"/odd": "200 unchanged", "/long": "200 unchanged", "/star": "200 unchanged", "/bare": "200 unchanged", "/unasked": "304",
+			"/renamed": "304 unchanged", "/redirect": "302 changed", "/target": "200 new",
+		}, changes(second))
+		date := " " + when.Format(http.TimeFormat)
+		for path, want := range map[string][]string{
+			"/412": {`/412 "4"`, "/412"}, "/dated": {"/dated " + date}, "/rfc850": {"/rfc850 " + date}, "/odd": {"/odd"}, "/long": {"/long"},
+			"/star": {"/star"}, "/bare": {"/bare"}, "/redirect": {`/redirect "re"`}, "/target": {"/target"}, "/renamed": {`/renamed "r1"`},
+		} {
+			var got []string
+			for _, line := range a.site.asked {
+				if line == path || strings.HasPrefix(line, path+" ") {
+					got = append(got, line)
+				}
+			}
+			require.Equal(t, want, got, path)
+		}
+		for _, u := range a.state.URLs {
+			if u.URL.Path() == "/renamed" {
+				require.Equal(t, `"r2"`, u.Visit.ETag)
+				require.NotEqual(t, noDigest, u.Visit.Digest)
+			}
+		}
+	})
+}
+
+// Who wants every page whole gets it, and hears of changes nevertheless; without digests in
+// the records too.
+func TestAgainUnconditional(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgain(t, map[string]http.HandlerFunc{"/": page(`"1"`, "home"), "/robots.txt": plainPage("")})
+		a.shape = func(c *Config) { c.Unconditional, c.OmitDigest = a.round == 2, true }
+		require.Empty(t, a.next()["/"].Digest)
+		require.Equal(t, map[string]string{"/": "200 unchanged"}, changes(a.next()))
+		third := a.next()
+		require.Equal(t, map[string]string{"/": "304 unchanged"}, changes(third))
+		require.Empty(t, third["/"].Digest)
+	})
+}
+
+// A page that was cut off is fetched whole again, as the bound may be another; and the rules
+// of robots.txt that have become stricter since hold.
+func TestAgainWithTruncatedAndRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgain(t, map[string]http.HandlerFunc{
+			"/": page(`"1"`, `<a href=/private><a href=/long>`), "/private": page(`"p"`, "private"), "/long": page(`"l"`, strings.Repeat("long ", 1000)),
+			"/robots.txt": plainPage(""),
+		})
+		a.next()
+		for _, u := range a.state.URLs { // as a visit of a body that went on is stored
+			if u.URL.Path() == "/long" {
+				u.Visit.ETag = ""
+			}
+		}
+		a.site.pages["/robots.txt"] = func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "User-agent: *\nDisallow: /private\n") }
+		second := a.next()
+		require.Equal(t, map[string]string{"/": "304 unchanged", "/private": "0", "/long": "200 unchanged"}, changes(second))
+		require.Equal(t, classRobots, second["/private"].Error.Class)
+	})
+}
+
+func TestChange(t *testing.T) {
+	visit := func(status int, d byte) *frontier.Visit {
+		v := &frontier.Visit{Status: status}
+		v.Digest[0] = d
+		return v
+	}
+	for _, tc := range []struct {
+		before *frontier.Visit
+		status int
+		digest byte
+		want   frontier.Change
+	}{
+		{nil, 200, 1, frontier.Appeared},
+		{nil, 404, 0, ""},
+		{nil, 500, 0, ""},
+		{visit(0, 0), 404, 0, ""}, // a row that is not there any more
+		{visit(0, 0), 200, 1, frontier.Appeared},
+		{visit(200, 1), 200, 1, frontier.Unchanged},
+		{visit(200, 1), 200, 2, frontier.Changed},
+		{visit(304, 1), 200, 2, frontier.Changed},
+		{visit(200, 1), 301, 2, frontier.Changed},
+		{visit(200, 0), 200, 1, ""}, // of an older program
+		{visit(200, 1), 410, 0, frontier.Gone},
+		{visit(301, 1), 404, 0, frontier.Gone},
+		{visit(404, 0), 410, 0, frontier.Unchanged},
+		{visit(410, 0), 200, 1, frontier.Appeared},
+		{visit(200, 1), 503, 0, ""},
+		{visit(200, 1), 200, 0, ""}, // not whole
+	} {
+		r := &result{rec: &sink.Record{Status: tc.status}}
+		r.version.Digest[0] = tc.digest
+		require.Equal(t, tc.want, change(tc.before, r), "%+v", tc)
+	}
+}

@@ -1,0 +1,237 @@
+package dashboard
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Frame is what every page but the login has around it.
+type Frame struct {
+	Title    string
+	State    string // a word: running, paused, or how it ended
+	Reason   string // the end's; empty while it runs
+	Now      time.Time
+	Elapsed  time.Duration
+	Paused   bool
+	Over     bool // it has ended: there is nothing to steer
+	LoggedIn bool // by the form, so that one may leave
+	Span     string
+	Controls Controls
+}
+
+// Controls is what a page offers. Zero offers what every crawl has.
+type Controls struct {
+	Checkpoint bool // the crawl is kept
+	Block      bool // hosts can be blocked
+	Ceiling    bool // hosts can be given another maximum
+}
+
+// Figure is a number with its name.
+type Figure struct {
+	Name, Value string
+	Note        string // a few words more; empty is none
+}
+
+// Count is how often something was seen. Share is its part of the largest, from 0 to 1.
+type Count struct {
+	Name  string
+	N     int64
+	Note  string
+	Share float64
+}
+
+// Percent is the share as a whole number, for a meter.
+func (c Count) Percent() int { return int(c.Share*100 + 0.5) }
+
+// Overview is the first page.
+type Overview struct {
+	Frame
+	Figures  []Figure
+	Charts   []Chart
+	Outcomes []Count // requests by class
+	Waits    []Count // hosts with work by what they wait for
+	Working  string  // what the workers do, as a sentence
+	Table    Table
+	Errors   []Record // the newest first
+	Pages    []Record // the newest first
+}
+
+// Record is one URL that the crawl has dealt with.
+type Record struct {
+	At     time.Time
+	URL    string
+	Host   string
+	Title  string
+	Status int
+	Class  string // of its error; empty is none
+	Error  string
+}
+
+// HostHref is the page of its host.
+func (r Record) HostHref() string { return HostPath(r.Host) }
+
+// Host is the page of one host.
+type Host struct {
+	Frame
+	Host    string
+	Known   bool   // something is known of it
+	State   State  // what the table shows
+	Reason  string // for its rate, as a sentence
+	Waits   string // what its URLs wait for; empty is nothing
+	Blocked bool   // by whoever steers
+	MaxRPS  string // the ceiling it was given here; empty is none
+	Figures []Figure
+	Charts  []Chart
+	Events  []Event // the newest first
+}
+
+// Event is something that changed a host's pace.
+type Event struct {
+	At       time.Time
+	Kind     Kind
+	Cause    string
+	State    string // of the breaker after it
+	From, To float64
+	Text     string
+}
+
+// Login is the form.
+type Login struct {
+	Problem string // why the last try failed; empty is none
+}
+
+// HostPath is where the page of a host is.
+func HostPath(host string) string { return "/hosts/" + url.PathEscape(host) }
+
+// State is what a host does, in one word.
+type State string
+
+// The states.
+const (
+	Asking   State = "asking"   // it is being asked, or could be at once
+	Waiting  State = "waiting"  // its pace, or another limit of ours
+	Refusing State = "refusing" // it said "not now", or its quota is used up
+	Failing  State = "failing"  // its circuit is not closed
+	Blocked  State = "blocked"  // by whoever steers
+	Idle     State = "idle"     // no work is left
+)
+
+// States are all, in the order in which a filter offers them.
+func States() []State { return []State{Asking, Waiting, Refusing, Failing, Blocked, Idle} }
+
+// Row is a host in the table.
+type Row struct {
+	Host      string
+	State     State
+	Reason    string
+	Queued    int
+	InFlight  int
+	Pages     int
+	Rate      float64 // allowed, per second
+	LatencyMS float64 // zero before the first answer
+	Failures  int     // in a row
+}
+
+// Href is the page of the host.
+func (r Row) Href() string { return HostPath(r.Host) }
+
+// Table is some of the hosts.
+type Table struct {
+	Rows     []Row
+	Hosts    int // in all
+	Matching int // that the search and the filter leave
+	Page     int // from 1
+	Pages    int
+	Query    string
+	State    State // empty is any
+	Sort     string
+	Desc     bool
+	Span     string    // of the charts, kept in the links
+	Taken    time.Time // when the hosts were listed
+	Left     int       // hosts that were too many to list
+}
+
+// States are what the filter offers.
+func (t Table) States() []State { return States() }
+
+// Columns are the heads.
+func (t Table) Columns() []Column { return columns() }
+
+// First is the number of the first row, from 1.
+func (t Table) First() int { return (t.Page-1)*PageSize + 1 }
+
+// Last is the number of the last row.
+func (t Table) Last() int { return t.First() + len(t.Rows) - 1 }
+
+// By is the query that sorts by a column: the other way round if it does already.
+func (t Table) By(c Column) string {
+	desc := c.Numeric
+	if t.Sort == c.Key {
+		desc = !t.Desc
+	}
+	return t.query(c.Key, desc, 1)
+}
+
+// At is the query of another page.
+func (t Table) At(page int) string { return t.query(t.Sort, t.Desc, page) }
+
+// Next and Previous are those beside this one.
+func (t Table) Next() string { return t.At(t.Page + 1) }
+
+// Previous is the query of the page before.
+func (t Table) Previous() string { return t.At(t.Page - 1) }
+
+func (t Table) query(sort string, desc bool, page int) string {
+	v := url.Values{"sort": {sort}}
+	if desc {
+		v.Set("dir", "desc")
+	} else {
+		v.Set("dir", "asc")
+	}
+	if t.Query != "" {
+		v.Set("q", t.Query)
+	}
+	if t.State != "" {
+		v.Set("state", string(t.State))
+	}
+	if t.Span != "" {
+		v.Set("span", t.Span)
+	}
+	if page > 1 {
+		v.Set("page", strconv.Itoa(page))
+	}
+	return "?" + v.Encode()
+}
+
+// Order is what a screen reader is told of a column: ascending, descending or none.
+func (t Table) Order(c Column) string {
+	switch {
+	case t.Sort != c.Key:
+		return "none"
+	case t.Desc:
+		return "descending"
+	}
+	return "ascending"
+}
+
+// Counts is a table of counts with its heads.
+type Counts struct {
+	Head, Unit string
+	Counts     []Count
+}
+
+// WaitCounts is Waits with its heads.
+func (o Overview) WaitCounts() Counts { return Counts{"Hosts with work wait for", "Hosts", o.Waits} }
+
+// OutcomeCounts is Outcomes with its heads.
+func (o Overview) OutcomeCounts() Counts { return Counts{"Outcome", "Requests", o.Outcomes} }
+
+// BlockPath is where the order goes that blocks the host.
+func (h Host) BlockPath() string { return "/api" + HostPath(h.Host) + "/block" }
+
+// UnblockPath is where the order goes that ends that.
+func (h Host) UnblockPath() string { return "/api" + HostPath(h.Host) + "/unblock" }
+
+// CeilingPath is where another maximum goes.
+func (h Host) CeilingPath() string { return "/api" + HostPath(h.Host) + "/ceiling" }

@@ -1,0 +1,263 @@
+package extract
+
+import (
+	"bytes"
+	"slices"
+	"unicode/utf8"
+)
+
+// cssScanner finds the references of a style sheet: url(), src(), @import and
+// the strings of image-set() and image(). It knows of the CSS syntax what keeps one from
+// the other: comments, strings, escapes, names and brackets. What a reference is for it
+// does not ask: a rule that never applies still names its image.
+type cssScanner struct {
+	s   []byte
+	at  int
+	buf []byte // the current reference, if it is not in s as it reads
+
+	importing bool   // an @import was begun
+	namespace bool   // an @namespace was, whose URL is a name
+	functions uint64 // a bit for each open bracket, the last lowest: its strings are references
+}
+
+// css takes the references of a style sheet or a declaration, each as a resource.
+func (e *Extractor) css(tag, attr string, s []byte) {
+	c := cssScanner{s: s}
+	for ref := c.next(); ref != nil; ref = c.next() {
+		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
+			e.put(pending{tag: tag, attr: attr, kind: Resource}, ref)
+		}
+	}
+}
+
+// next is the next reference, which may be empty, or nil at the end. It is valid until
+// the next call.
+func (c *cssScanner) next() []byte {
+	for c.at < len(c.s) {
+		switch b := c.s[c.at]; {
+		case b == '/' && hasPrefix(c.s[c.at:], "/*"):
+			c.at = through(c.s, c.at+2, "*/")
+		case b == '"' || b == '\'':
+			if ref := c.quoted(); c.importing || c.functions&1 != 0 {
+				c.importing = false
+				return ref
+			}
+		case b == '(' || b == '[':
+			c.open(false)
+		case b == ')' || b == ']':
+			c.at++
+			c.functions >>= 1
+		case b == ';' || b == '{' || b == '}':
+			c.at++
+			c.importing, c.namespace, c.functions = false, false, 0
+		case b == '@' || b == '#' || kinds[b]&digit != 0:
+			c.at++
+			c.atRule(b, c.name())
+		case startsName(c.s[c.at:]):
+			if ref := c.word(); ref != nil {
+				return ref
+			}
+		default:
+			c.at++
+		}
+	}
+	return nil
+}
+
+// open goes into a bracket. Beyond sixty-four of them the outermost are forgotten.
+func (c *cssScanner) open(references bool) {
+	c.at++
+	c.functions <<= 1
+	if references {
+		c.functions |= 1
+	}
+}
+
+// atRule notes what begins with one, and else does nothing: behind a hash or a digit,
+// a name is no function's.
+func (c *cssScanner) atRule(first byte, name []byte) {
+	if first == '@' {
+		c.importing = is(name, "import")
+		c.namespace = is(name, "namespace")
+	}
+}
+
+// word reads a name and, if it is that of a function with a reference, the reference.
+func (c *cssScanner) word() []byte {
+	name := c.name()
+	if c.at >= len(c.s) || c.s[c.at] != '(' {
+		return nil
+	}
+	switch {
+	case is(name, "url"), is(name, "src"):
+		return c.url()
+	case is(name, "image-set"), is(name, "-webkit-image-set"), is(name, "image"):
+		c.open(true)
+	default:
+		c.open(false)
+	}
+	return nil
+}
+
+// url reads what stands in the brackets that begin here: a string, or anything up to
+// the end of them. It is nil if that is no reference to something.
+func (c *cssScanner) url() []byte {
+	c.open(false)
+	c.at = skipSpace(c.s, c.at)
+	var ref []byte
+	if c.at < len(c.s) && (c.s[c.at] == '"' || c.s[c.at] == '\'') {
+		ref = c.quoted() // and what may follow is read as usual
+	} else {
+		ref = c.unquoted()
+		c.functions >>= 1 // the bracket was closed in it
+	}
+	if c.importing = false; c.namespace {
+		return nil
+	}
+	return ref
+}
+
+// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if there are
+// characters in it that it cannot have.
+func (c *cssScanner) unquoted() []byte {
+	from, to, bad := c.at, -1, false
+	for c.at < len(c.s) && c.s[c.at] != ')' {
+		switch b := c.s[c.at]; {
+		case isSpace(b) && to < 0:
+			to = c.at
+		case isSpace(b):
+		case to >= 0, b == '"', b == '\'', b == '(', b < ' ', b == 0x7f:
+			bad = true
+		case b == '\\':
+			_, n := escape(c.s[c.at:])
+			bad = bad || n == 0
+			c.at += max(0, n-1)
+		}
+		c.at++
+	}
+	if to < 0 {
+		to = c.at
+	}
+	c.at = min(c.at+1, len(c.s)) // over the bracket
+	if bad {
+		return nil
+	}
+	return c.read(c.s[from:to])
+}
+
+// quoted reads a string, which ends at its quote, at the end of its line or of the sheet.
+func (c *cssScanner) quoted() []byte {
+	quote := c.s[c.at]
+	c.at++
+	from := c.at
+	for c.at < len(c.s) {
+		switch c.s[c.at] {
+		case quote:
+			c.at++
+			return c.read(c.s[from : c.at-1])
+		case '\n', '\r', '\f':
+			return c.read(c.s[from:c.at])
+		case '\\':
+			_, n := escape(c.s[c.at:])
+			c.at += max(n, 1+newline(c.s[c.at+1:])) // if it is none, the line goes on
+			continue
+		}
+		c.at++
+	}
+	return c.read(c.s[from:])
+}
+
+// name reads a name, which may be empty, with its escapes.
+func (c *cssScanner) name() []byte {
+	from := c.at
+	for c.at < len(c.s) {
+		b, n := c.s[c.at], 1
+		if b == '\\' {
+			_, n = escape(c.s[c.at:])
+		} else if b != '-' && b != '_' && kinds[b]&(letter|digit) == 0 && b < utf8.RuneSelf {
+			n = 0
+		}
+		if n == 0 {
+			break
+		}
+		c.at += n
+	}
+	return c.read(c.s[from:c.at])
+}
+
+// read gives raw as it reads: itself but for escapes. It is not nil.
+func (c *cssScanner) read(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return slices.Clip(raw)
+	}
+	if c.buf == nil {
+		c.buf = make([]byte, 0, 64)
+	}
+	c.buf = c.buf[:0]
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' {
+			c.buf = append(c.buf, raw[i])
+			i++
+			continue
+		}
+		if r, n := escape(raw[i:]); n > 0 {
+			c.buf = utf8.AppendRune(c.buf, r)
+			i += n
+			continue
+		}
+		i++
+		i += newline(raw[i:]) // nothing remains of a line that goes on
+	}
+	return c.buf
+}
+
+// escape reads what begins with a backslash, §4.3.7: the character it stands for, and its
+// length, which is zero if it is none but the end of a line.
+func escape(s []byte) (r rune, n int) {
+	n = 1
+	if newline(s[n:]) > 0 {
+		return 0, 0
+	}
+	for n < len(s) && n <= 6 && kinds[s[n]]&hexDigit != 0 {
+		r = r<<4 | hexValue(s[n])
+		n++
+	}
+	if n == 1 { // not by its number; at the end of a sheet it is none that there is
+		r, size := utf8.DecodeRune(s[n:])
+		return r, n + size
+	}
+	if n < len(s) && isSpace(s[n]) {
+		n += max(1, newline(s[n:]))
+	}
+	if r == 0 || !utf8.ValidRune(r) {
+		r = utf8.RuneError
+	}
+	return r, n
+}
+
+// newline is the length of the line end that s begins with, or zero.
+func newline(s []byte) int {
+	switch {
+	case hasPrefix(s, "\r\n"):
+		return 2
+	case len(s) > 0 && (s[0] == '\n' || s[0] == '\r' || s[0] == '\f'):
+		return 1
+	}
+	return 0
+}
+
+// startsName reports whether a name begins at the beginning of s.
+func startsName(s []byte) bool {
+	return s[0] == '-' || s[0] == '_' || s[0] >= utf8.RuneSelf || kinds[s[0]]&letter != 0 || s[0] == '\\' && newline(s[1:]) == 0
+}
+
+// hexValue is that of a hexadecimal digit.
+func hexValue(c byte) rune {
+	if kinds[c]&digit != 0 {
+		return rune(c - '0')
+	}
+	return rune(lower(c)-'a') + 10
+}
+
+// is compares a name to one in lower case.
+func is(name []byte, want string) bool { return bytes.EqualFold(name, []byte(want)) }

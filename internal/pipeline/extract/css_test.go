@@ -1,0 +1,184 @@
+package extract
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// refs is the references of a style sheet, joined by "|".
+func refs(sheet string) string {
+	var got []string
+	c := cssScanner{s: []byte(sheet)}
+	for ref := c.next(); ref != nil; ref = c.next() {
+		got = append(got, string(ref))
+	}
+	return strings.Join(got, "|")
+}
+
+func TestCSS(t *testing.T) {
+	for sheet, want := range map[string]string{
+		"":                                 "",
+		"a{b:url(x)}":                      "x",
+		"a{b:URL( x )}":                    "x",
+		"a{b:url('x')}":                    "x",
+		`a{b:url( "x" )}`:                  "x",
+		"a{b:url(x) , url(y)}":             "x|y",
+		"a{b:url(x":                        "x",
+		"a{b:url('x":                       "x",
+		"a{b:url()}":                       "",
+		"@import 'x';":                     "x",
+		`@import"x";`:                      "x",
+		"@IMPORT url(x) screen;":           "x",
+		"@import/**/url('x') layer('no');": "x",
+		"@import 'x' supports(a:'no');":    "x",
+		"@import 'x'; 'no'":                "x",
+		"@import; 'no'":                    "",
+		"@charset 'no'; a{b:'no'}":         "",
+		"@namespace url(no); a{b:url(x)}":  "x",
+		"@namespace p 'no';":               "",
+		"@font-face{src:url(x) format('no'), local('no')}":      "x",
+		"/* url(no) */ a{b:url(x)} /* url(no)":                  "x",
+		"a{b:'url(no)'; c:url(x)}":                              "x",
+		"a{b:'\\'url(no)'; c:url(x)}":                           "x",
+		"a{b:'no\nc:url(x)}":                                    "x",
+		"a{b:'no\\\nurl(no)'}":                                  "",
+		"a{b:url(x\\)y\\20z)}":                                  "x)y z",
+		"a{b:url(\\78)}":                                        "x",
+		"a{b:url(\\000078y)}":                                   "xy",
+		"a{b:url('a\\\nb\\\r\nc')}":                             "abc",
+		"a{b:u\\72l(x)}":                                        "x",
+		"a{b:\\75 rl(x)}":                                       "x",
+		"a{b:url(a b) url(c)}":                                  "c",
+		"a{b:url(a'b) url(c)}":                                  "c",
+		"a{b:url(a(b) url(c)}":                                  "c",
+		"a{b:url(\\\n) url(c)}":                                 "c",
+		"a{b:myurl(no) url-prefix(no) 1url(no) #url(no)}":       "",
+		"a{b:image-set('x' 1x, url(y) 2x, 'z' type('no'))}":     "x|y|z",
+		"a{b:-webkit-image-set(url(x) 1x)}":                     "x",
+		"a{b:image-set(linear-gradient('no') 1x, 'x'); c:'no'}": "x",
+		"a{b:src('x')}":                                         "x",
+		"a{b:image-set('x'":                                     "x",
+		"a{b:url(data:image/png;base64,AA=)}":                   "data:image/png;base64,AA=",
+		"<!-- a{b:url(x)} -->":                                  "x",
+		"a{b:url(é)}":                                           "é",
+		"a{b:url(\\110000\\0\\d800)}":                           "\ufffd\ufffd\ufffd",
+		"\\":                                                    "",
+		"a{b:url(x\\":                                           "x\ufffd",
+		"@import url(x\\":                                       "x\ufffd",
+		"@media print{a{b:url(x)}}":                             "x",
+		"a{--b:url(x)}":                                         "x",
+		"((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((('no'": "",
+	} {
+		require.Equal(t, want, refs(sheet), "%q", sheet)
+	}
+}
+
+// TestCSSWritten writes references in every way that there is, between all that can
+// stand around them, and reads them back.
+func TestCSSWritten(t *testing.T) {
+	around := []string{" ", "\n", "/* url(no) ' */", "a", "{", "}", ";", ":", ",", "'str)('", "\"s'\"", "\\66oo", "f(1)", "#h", "3px", "(", ")", "[x]", "!important", "@media x", "é"}
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		var sheet strings.Builder
+		var want []string
+		for range r.IntN(6) {
+			for range r.IntN(5) {
+				sheet.WriteString(around[r.IntN(len(around))])
+			}
+			ref := fmt.Sprintf("r%d%s", r.IntN(100), []string{"", " ", "'", "\"", "(", ")", "\\", "é", "\n", "/*"}[r.IntN(10)])
+			sheet.WriteString("; " + written(r, ref))
+			want = append(want, ref)
+		}
+		require.Equal(t, strings.Join(want, "|"), refs(sheet.String()), "%q", sheet.String())
+	}
+}
+
+// written is one of the ways to write a reference.
+func written(r *rand.Rand, ref string) string {
+	quote := []string{"'", `"`}[r.IntN(2)]
+	inner := escaped(r, ref, quote+"\\\n")
+	switch r.IntN(5) {
+	case 0:
+		return "@import " + quote + inner + quote + ";"
+	case 1:
+		return "x:image-set(" + quote + inner + quote + " 1x)"
+	case 2:
+		return "x:url( " + quote + inner + quote + " )"
+	case 3:
+		return "@import\turl(" + quote + inner + quote + ") print;"
+	}
+	return "x:URL(" + escaped(r, ref, " '\"()\\\n") + ")"
+}
+
+// escaped escapes the characters that need it and now and then another.
+func escaped(r *rand.Rand, s, need string) string {
+	var b strings.Builder
+	for _, c := range s {
+		switch hard := strings.ContainsRune(need, c); {
+		case hard && c != '\n' && r.IntN(2) == 0:
+			b.WriteString("\\" + string(c))
+		case hard || r.IntN(6) == 0:
+			fmt.Fprintf(&b, []string{"\\%x ", "\\%06x\n", "\\%X\t"}[r.IntN(3)], c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}
+
+// FuzzCSS holds what is true of every sheet: each reference is in it, but for its escapes,
+// the next begins behind it, and a comment in front of the sheet changes nothing.
+func FuzzCSS(f *testing.F) {
+	for _, sheet := range []string{
+		"@import 'a'; b{c:url(d)}", `@namespace url(x);a{b:image-set("c" 1x,url(d))}`, "\\75 rl(x\\)\\20 y)", "/*", "url('", "url(\\", "@import \\", "a{b:url(a b)}'\\\n'",
+	} {
+		f.Add([]byte(sheet))
+	}
+	f.Fuzz(func(t *testing.T, sheet []byte) {
+		c := cssScanner{s: sheet}
+		var all [][]byte
+		for at := 0; ; at = c.at {
+			ref := c.next()
+			if ref == nil {
+				break
+			}
+			if c.at <= at || c.at > len(sheet) {
+				t.Fatalf("%q: from %d to %d", sheet, at, c.at)
+			}
+			part := sheet[at:c.at]
+			if bytes.IndexByte(part, '\\') < 0 && !bytes.Contains(part, ref) || len(ref) > utf8.UTFMax*len(part) {
+				t.Fatalf("%q: %q is not in %q", sheet, ref, part)
+			}
+			all = append(all, bytes.Clone(ref))
+		}
+		again := cssScanner{s: append([]byte("/* url(x) */"), sheet...)}
+		for _, want := range all {
+			if got := again.next(); !bytes.Equal(got, want) {
+				t.Fatalf("%q behind a comment: %q, want %q", sheet, got, want)
+			}
+		}
+		if got := again.next(); got != nil {
+			t.Fatalf("%q behind a comment: %q more", sheet, got)
+		}
+	})
+}
+
+// A style sheet is read for what it loads, against its own URL.
+func TestStyleSheet(t *testing.T) {
+	const sheet = "@import 'a.css'; b{c:url(../d.png)} e{f:url(#g) url('') url(data:x)}"
+	var e Extractor
+	var r Result
+	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "", []byte(sheet), Options{Resources: true}, &r))
+	require.Equal(t, "\nR css.url https://example.com/dir/a.css\nR css.url https://example.com/d.png", listing(&r))
+	require.True(t, r.HTML)
+	require.Equal(t, 1, r.SkippedSchemes)
+
+	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "latin1", []byte("a{b:url(?\xfc)}"), Options{Resources: true}, &r))
+	require.Equal(t, "\nR css.url https://example.com/dir/page.html?%C3%BC", listing(&r), "queries are UTF-8 there")
+}

@@ -1,0 +1,219 @@
+package extract
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNextLink(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                                   "",
+		"<a>; rel=next":                      "a rel=next",
+		"<a>;rel=next":                       "a rel=next",
+		`<a>; rel="next"`:                    "a rel=next",
+		`<a> ; rel = "next" `:                "a rel=next",
+		`<a>; REL="next last"; rel=no`:       "a rel=next last",
+		"<a>; rel=next, <b>; rel=prev":       "a rel=next|b rel=prev",
+		"<a>; rel=next,<b>;rel=prev,":        "a rel=next|b rel=prev",
+		", ,<a>; rel=next":                   "a rel=next",
+		`<a>; title="x, <no>; y"; rel=next`:  "a rel=next",
+		`<a>; title="\", <no>"; rel=next`:    "a rel=next",
+		`<a,b;c>; rel=next`:                  "a,b;c rel=next",
+		"<a>; rel=preload; as=style; nopush": "a rel=preload as=style",
+		"<a>; nopush; rel=next":              "a rel=next",
+		"<a>; title*=UTF-8'de'x; rel=next":   "a rel=next",
+		"<a>; rel=alternate; hreflang=de; type=\"text/html; charset=x\"; anchor=\"#f\"": "a rel=alternate type=text/html; charset=x hreflang=de anchor=#f",
+		"<a>;;rel=next":            "a rel=next",
+		"<a":                       "",
+		"junk, <a>; rel=next":      "|a rel=next",
+		`"<no>, " , <a>; rel=next`: "|a rel=next",
+		`<a>; rel="next`:           "a rel=next",
+		`<a> junk; rel=no, <b>`:    "a|b",
+		"<>; rel=next":             " rel=next",
+		"<a>; rel=next;":           "a rel=next",
+		"<a>; =x; rel=next":        "a rel=next",
+		"<a>; rel=, <b>; rel=next": "a|b rel=next",
+	} {
+		var got []string
+		for rest := value; rest != ""; {
+			var l headerLink
+			l, rest = nextLink(rest)
+			s := l.target
+			for _, p := range [][2]string{{"rel", l.rel}, {"type", l.mediaType}, {"hreflang", l.hrefLang}, {"as", l.as}, {"anchor", l.anchor}} {
+				if p[1] != "" {
+					s += " " + p[0] + "=" + p[1]
+				}
+			}
+			got = append(got, s)
+		}
+		require.Equal(t, want, strings.Join(got, "|"), "%q", value)
+	}
+}
+
+// FuzzLinkHeader holds that every step ends nearer to the end, and that what is written as
+// RFC 8288 has it is read back.
+func FuzzLinkHeader(f *testing.F) {
+	f.Add("<a>; rel=next, <b>; rel=\"prev\\\"\"", "target", "rel")
+	f.Add(",<;,;>\";=", "a;b,c", "x \" \\ y")
+	f.Fuzz(func(t *testing.T, value, target, rel string) {
+		for rest := value; rest != ""; {
+			var l headerLink
+			before := len(rest)
+			if l, rest = nextLink(rest); len(rest) >= before || len(l.target)+len(l.rel)+len(l.as) > before {
+				t.Fatalf("%q: %+v, then %q", value, l, rest)
+			}
+		}
+		if strings.ContainsRune(target, '>') || rel == "" {
+			return
+		}
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(rel) + `"`
+		for _, spelled := range []string{"<%s>;rel=%s", " , <%s>; title=\"a, <b>; rel=no\" ; rel = %s , <x>"} {
+			if l, _ := nextLink(fmt.Sprintf(spelled, target, quoted)); l.target != target || l.rel != rel {
+				t.Fatalf(spelled+": %q %q", target, quoted, l.target, l.rel)
+			}
+		}
+	})
+}
+
+func TestHeaderLinks(t *testing.T) {
+	header := http.Header{
+		"Link": {
+			`<next>; rel=next, <s.css>; rel="preload stylesheet"; as=style, <i.png>; rel=preload; as=image`,
+			`<feed>; rel=alternate; type=application/rss+xml; hreflang=de, </c>; rel=canonical, <no>, <mailto:x>; rel=author, <#f>; rel=next`,
+		},
+		"Refresh": {"5; url='r'"},
+	}
+	for _, tt := range []struct {
+		mediaType string
+		opts      Options
+		want      string
+	}{
+		{"text/html", Options{Resources: true, Feeds: true}, `
+			header.link/next https://example.com/dir/next
+			R header.link/preload stylesheet https://example.com/dir/s.css
+			R header.link/preload https://example.com/dir/i.png
+			header.link/alternate https://example.com/dir/feed
+			header.link/canonical https://example.com/c
+			header.refresh https://example.com/dir/r
+			a.href https://example.com/b/x`},
+		{"application/pdf", Options{}, `
+			header.link/next https://example.com/dir/next
+			header.link/canonical https://example.com/c
+			header.refresh https://example.com/dir/r`},
+	} {
+		var e Extractor
+		var r Result
+		d := &Document{URL: mustParse(t, docURL), MediaType: tt.mediaType, Header: header, Body: []byte("<base href=/b/><a href=x>")}
+		require.NoError(t, e.Document(d, tt.opts, &r))
+		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(&r))
+		require.Equal(t, "https://example.com/c", r.Meta.Canonical)
+		require.Equal(t, "https://example.com/dir/next", r.Next)
+		require.Equal(t, []Alternate{{"https://example.com/dir/feed", "de", "application/rss+xml"}}, r.Alternates)
+		require.Equal(t, 1, r.SkippedSchemes)
+	}
+
+	many := http.Header{"Link": {strings.Repeat("<x>; rel=next, ", maxHeaderLinks) + "<y>; rel=next"}}
+	var e Extractor
+	var r Result
+	require.NoError(t, e.Document(&Document{URL: mustParse(t, docURL), Header: many}, Options{}, &r))
+	require.Len(t, r.Links, 1)
+}
+
+func TestDirectives(t *testing.T) {
+	const past, future = "2010-06-25T15:00:00Z", "2110-01-02T00:00:00Z"
+	tests := []struct {
+		name, header, page string
+		want               string
+		noIndex, noFollow  bool
+	}{
+		{"nothing", "", "<meta name=robots content=''>", "", false, false},
+		{"what is allowed", "all", "<meta name=robots content='index, follow, max-image-preview:large'>", "max-image-preview:large", false, false},
+		{"header", "NoIndex , nofollow", "", "noindex|nofollow", true, true},
+		{"both", "noindex", "<meta name=Robots content='NOFOLLOW,noindex'>", "noindex|nofollow", true, true},
+		{"none", "", "<meta name=robots content=none>", "noindex|nofollow", true, true},
+		{"to us", "treadlight: noindex", "<meta name=Treadlight content=nofollow>", "noindex|nofollow", true, true},
+		{"to others", "otherbot: noindex, nofollow", "<meta name=googlebot content=noindex>", "", false, false},
+		{"to several", "nosnippet, otherbot: noindex, TreadLight: nofollow, noarchive, thirdbot: none", "", "nosnippet|nofollow|noarchive", false, true},
+		{"fields", "otherbot: noindex\nnofollow\n*: noarchive", "", "nofollow|noarchive", false, true},
+		{"values", "max-snippet: 20, max-video-preview:-1", "", "max-snippet: 20|max-video-preview:-1", false, false},
+		{"two meta", "", "<meta name=robots content=noindex><meta name=robots content=noarchive>", "noindex|noarchive", true, false},
+		{"RFC 850 date", "unavailable_after: 25 Jun 2010 15:00:00 GMT", "", "unavailable_after: " + past, false, false},
+		{"RFC 1123 date", "noarchive, unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, nosnippet", "", "noarchive|unavailable_after: " + past + "|nosnippet", false, false},
+		{"ISO date", "", "<meta name=robots content='Unavailable_After:2110-01-02, noimageindex'>", "unavailable_after: " + future + "|noimageindex", false, false},
+		{"to us until", "treadlight: unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT", "", "unavailable_after: " + past, false, false},
+		{"no date", "unavailable_after: soon, noindex", "", "unavailable_after: soon|noindex", true, false},
+		{"junk", "no\x1bindex, " + strings.Repeat("x", 65) + ",,", "", "", false, false},
+		{"within a template", "", "<template><meta name=robots content=none></template>", "", false, false},
+		{"within a frame", "", "<iframe srcdoc='<meta name=robots content=none>'></iframe>", "", false, false},
+	}
+	var e Extractor
+	for _, tt := range tests {
+		for range 2 { // the second time what the page says is remembered
+			var r Result
+			d := &Document{URL: mustParse(t, docURL), MediaType: "text/html", Body: []byte(tt.page)}
+			if tt.header != "" {
+				d.Header = http.Header{"X-Robots-Tag": strings.Split(tt.header, "\n")}
+			}
+			require.NoError(t, e.Document(d, Options{Agent: "treadlight"}, &r))
+			require.Equal(t, tt.want, strings.Join(r.Directives, "|"), tt.name)
+			require.Equal(t, tt.noIndex, r.NoIndex, tt.name)
+			require.Equal(t, tt.noFollow, r.NoFollow, tt.name)
+			at := time.Time{}
+			if _, date, ok := strings.Cut(tt.want, "unavailable_after: 2"); ok {
+				at, _ = time.Parse(time.RFC3339, "2"+date[:19])
+			}
+			require.True(t, at.Equal(r.UnavailableAfter), "%s: %v", tt.name, r.UnavailableAfter)
+		}
+	}
+	var r Result
+	require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "", []byte("<meta name=treadlight content=noindex>"), Options{}, &r))
+	require.Empty(t, r.Directives, "nobody has said what we are called")
+}
+
+// A page full of directives is read up to a bound, wherever they stand.
+func TestDirectivesAreBounded(t *testing.T) {
+	junk := strings.Repeat("unavailable_after,", maxDirectiveWords)
+	var d directives
+	d.header(junk+"noindex", "treadlight")
+	require.Equal(t, []string{afterWord}, d.list)
+	d.meta("noindex")
+	require.False(t, d.noIndex)
+
+	var words []string
+	for i := range 2 * maxDirectives {
+		words = append(words, fmt.Sprintf("word-%d", i))
+	}
+	d = directives{}
+	d.meta(strings.Join(words, ",") + ",noindex")
+	require.Len(t, d.list, maxDirectives)
+	require.True(t, d.noIndex, "what matters is seen, though the list is full")
+}
+
+// FuzzDirectives holds that whatever is said, what comes of it is bounded and printable,
+// and that to say it again changes nothing.
+func FuzzDirectives(f *testing.F) {
+	for _, s := range []string{"noindex, nofollow", "bot: none, treadlight: noindex", "unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, x", ":::,,,:", "unavailable_after:unavailable_after"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		var d directives
+		d.header(s, "treadlight")
+		d.meta(s)
+		first := strings.Join(d.list, ",")
+		for _, word := range d.list {
+			if word == "" || len(word) > maxDirective || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r > '~' }) {
+				t.Fatalf("%q: %q", s, word)
+			}
+		}
+		d.header(s, "treadlight")
+		d.meta(s)
+		if again := strings.Join(d.list, ","); again != first || len(d.list) > maxDirectives {
+			t.Fatalf("%q: %q, then %q", s, first, again)
+		}
+	})
+}

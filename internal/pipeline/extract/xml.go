@@ -1,0 +1,96 @@
+package extract
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// prolog goes over what an XML document has before its root element, whose name it
+// returns in lower case and without a prefix; empty if there is none. It tells of the
+// processing instructions, without their brackets.
+func prolog(body []byte, instruction func([]byte)) (root string) {
+	s := scanner{body: body, xhtml: true, withText: true}
+	for i := s.markupFrom(0); i+1 < len(body); i = s.markupFrom(s.at) {
+		if kinds[body[i+1]]&letter != 0 {
+			name := body[i+1 : endOf(body, i+1, endsName)]
+			name = name[bytes.LastIndexByte(name, ':')+1:]
+			return string(lowered(nil, name[:min(len(name), maxName)]))
+		}
+		if _, text := s.markupAt(i); text {
+			break // which has no place before a root
+		}
+		if body[i+1] == '?' && instruction != nil {
+			instruction(bytes.TrimSuffix(body[i+2:s.at], []byte("?>")))
+		}
+	}
+	return ""
+}
+
+// xmlForm is how an XML document is read, by its root. Feeds and sitemaps are not: they
+// have a parser of their own.
+func xmlForm(body []byte) form {
+	switch prolog(body, nil) {
+	case "html":
+		return xhtml
+	case "", "urlset", "sitemapindex", "rss", "feed", "rdf":
+		return opaque
+	}
+	return xml
+}
+
+// styleSheets takes the style sheets that an XML document names before its root.
+func (e *Extractor) styleSheets(body []byte) {
+	var s scanner // for its memory
+	prolog(body, func(instruction []byte) {
+		attributes, found := bytes.CutPrefix(instruction, []byte("xml-stylesheet"))
+		for at := skipSpace(attributes, 0); found && at < len(attributes); at = skipSpace(attributes, at) {
+			var key, val []byte
+			if key, val, at = nextAttr(attributes, at); string(key) != "href" {
+				continue
+			}
+			if ref := s.read(val, reading{refs: true, attr: true}); len(ref) > 0 && ref[0] != '#' {
+				e.put(pending{tag: "xml-stylesheet", attr: "href", kind: Resource}, ref)
+			}
+		}
+	})
+}
+
+// manifest is what a web application's says of URLs.
+type manifest struct {
+	StartURL    string          `json:"start_url"`
+	Icons       []manifestImage `json:"icons"`
+	Screenshots []manifestImage `json:"screenshots"`
+	Shortcuts   []struct {
+		URL   string          `json:"url"`
+		Icons []manifestImage `json:"icons"`
+	} `json:"shortcuts"`
+}
+
+type manifestImage struct {
+	Src string `json:"src"`
+}
+
+// webManifest reads the manifest of a web application.
+func (e *Extractor) webManifest(body []byte) {
+	var m manifest
+	_ = json.Unmarshal(body, &m) // what could be read of it counts, and the rest is empty
+	page := func(attr, ref string) {
+		if ref != "" {
+			e.put(pending{tag: "manifest", attr: attr, kind: Navigation}, []byte(ref))
+		}
+	}
+	images := func(attr string, list []manifestImage) {
+		for _, i := range list {
+			if i.Src != "" && e.opts.Resources {
+				e.put(pending{tag: "manifest", attr: attr, kind: Resource}, []byte(i.Src))
+			}
+		}
+	}
+	page("start_url", m.StartURL)
+	images("icons", m.Icons)
+	images("screenshots", m.Screenshots)
+	for i := range m.Shortcuts {
+		page("shortcuts", m.Shortcuts[i].URL)
+		images("icons", m.Shortcuts[i].Icons)
+	}
+}

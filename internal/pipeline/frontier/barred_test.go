@@ -1,0 +1,171 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A barred host is asked for nothing, whatever it has, keeps its URLs, says why, and goes on
+// where it was.
+func TestBar(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://b.test/1")
+	l := next(t, f, start)
+	require.Equal(t, "a.test", l.Host())
+	require.NoError(t, f.Bar(start, "A.test:80"))
+	require.NoError(t, f.Bar(start, "a.test"), "twice is once")
+	f.Freed(start, l, time.Second)
+	f.Retry(start, l, start) // what is out comes back and waits
+
+	b := next(t, f, start)
+	require.Equal(t, "b.test", b.Host())
+	l, wake := f.Next(start.Add(time.Hour))
+	require.Nil(t, l)
+	require.Zero(t, wake, "only Unbar can change it")
+	state, ok := f.Host(start, "a.test")
+	require.True(t, ok)
+	require.Equal(t, HostState{Host: "a.test", Queued: 2, Pages: 1, ServiceMS: 1000, Reason: "blocked by the operator", Barred: true, Failures: 1, Trouble: state.Trouble}, state)
+	require.EqualValues(t, 2, f.Counts().Queued)
+
+	require.Equal(t, Queued, add(t, f, start, "http://a.test/3"), "it may be found and queued")
+	f.Wake(start, "a.test")
+	f.Revise(start)
+	l, _ = f.Next(start.Add(time.Hour))
+	require.Nil(t, l)
+	require.True(t, f.Unbar(start, "a.test"))
+	require.False(t, f.Unbar(start, "a.test"))
+	for range 3 {
+		require.Equal(t, "a.test", next(t, f, start.Add(time.Hour)).Host())
+	}
+}
+
+// One that is not known yet is barred when it comes, and can be seen to be.
+func TestBarUnknown(t *testing.T) {
+	f := open(t, Config{})
+	require.NoError(t, f.Bar(start, "a.test"))
+	state, ok := f.Host(start, "a.test")
+	require.True(t, ok)
+	require.Equal(t, HostState{Host: "a.test", Reason: "blocked by the operator", Barred: true}, state)
+	add(t, f, start, "http://a.test/", "http://b.test/")
+	require.Equal(t, "b.test", next(t, f, start).Host())
+	l, _ := f.Next(start)
+	require.Nil(t, l)
+	for i := range maxBarred - 1 {
+		require.NoError(t, f.Bar(start, fmt.Sprintf("%d.test", i)))
+	}
+	require.ErrorIs(t, f.Bar(start, "b.test"), ErrTooManyBarred)
+	require.NoError(t, f.Bar(start, "a.test"), "it is one of them")
+}
+
+// A host whose turn for a shared slot it was does not keep others from it.
+func TestBarParked(t *testing.T) {
+	f := open(t, Config{Slots: 2})
+	add(t, f, start, "http://a.test/", "http://b.test/", "http://c.test/")
+	a := next(t, f, start) // the one slot that new hosts share
+	l, _ := f.Next(start)
+	require.Nil(t, l)
+	require.NoError(t, f.Bar(start, "b.test"))
+	f.Freed(start, a, time.Millisecond)
+	f.Done(start, a)
+	require.Equal(t, "c.test", next(t, f, start).Host())
+	l, _ = f.Next(start)
+	require.Nil(t, l)
+	require.True(t, f.Unbar(start, "b.test"))
+}
+
+// All that is left being barred is told from hosts that refuse by themselves.
+func TestBlockedByBars(t *testing.T) {
+	p := newPaced()
+	f := open(t, Config{Pacer: p})
+	require.NoError(t, f.Bar(start, "a.test"))
+	require.False(t, f.Blocked(start).Whole, "nothing is left")
+	add(t, f, start, "http://a.test/", "http://b.test/")
+	require.False(t, f.Blocked(start).Whole, "b.test is free")
+	l := next(t, f, start)
+	p.free["b.test"] = at(time.Hour)
+	f.Freed(start, l, time.Second)
+	f.NotNow(start, l, at(time.Hour))
+	b := f.Blocked(start)
+	require.True(t, b.Whole)
+	require.False(t, b.Barred)
+	require.Equal(t, at(time.Hour), b.Until)
+	l = next(t, f, at(time.Hour))
+	f.Freed(at(time.Hour), l, time.Second)
+	f.Done(at(time.Hour), l)
+	b = f.Blocked(at(time.Hour))
+	require.True(t, b.Whole)
+	require.True(t, b.Barred)
+}
+
+// Whatever happens, the roll has of each host what it has to do, and the top of it is that
+// of all hosts.
+func TestRoll(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	f := open(t, Config{MaxHosts: 20})
+	now := start
+	var out []*Lease
+	for i := range 5000 {
+		now = now.Add(time.Millisecond)
+		switch n := rnd.IntN(10); {
+		case n < 4:
+			add(t, f, now, fmt.Sprintf("http://h%d.test/%d", rnd.IntN(40), i))
+		case n < 6:
+			if l, _ := f.Next(now); l != nil {
+				l.Started()
+				out = append(out, l)
+			}
+		case n == 6:
+			_ = f.Bar(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
+		case n == 7:
+			f.Unbar(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
+		case len(out) > 0:
+			l := out[0]
+			out = out[1:]
+			f.Freed(now, l, time.Millisecond)
+			if rnd.IntN(3) == 0 {
+				f.Retry(now, l, now)
+			} else {
+				f.Done(now, l)
+			}
+		}
+		require.Len(t, f.roll.hosts, len(f.hosts))
+		for _, h := range f.hosts {
+			require.Same(t, h, f.roll.hosts[h.place])
+			require.Equal(t, workOf(h), f.roll.work[h.place], h.name)
+		}
+	}
+	all := f.Hosts(now, 100)
+	require.Len(t, all, len(f.hosts))
+	top := f.Hosts(now, 5)
+	require.Len(t, top, 5)
+	for i := range top {
+		require.Equal(t, all[i].Queued, top[i].Queued)
+		require.Equal(t, all[i].Pages, top[i].Pages)
+	}
+	require.Empty(t, f.Hosts(now, 0))
+	require.Empty(t, f.Hosts(now, -1))
+}
+
+// BenchmarkHosts is what a snapshot asks of the frontier, and so how long nothing else
+// happens there.
+func BenchmarkHosts(b *testing.B) {
+	for _, hosts := range []int{1000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			f, err := New(Config{Pacer: newPaced()})
+			require.NoError(b, err)
+			for h := range hosts {
+				for i := range 1 + h*7919%3 {
+					add(b, f, start, fmt.Sprintf("http://h%d.test/%d", h, i))
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				f.Hosts(start, 50)
+			}
+		})
+	}
+}

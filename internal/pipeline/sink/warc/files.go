@@ -1,0 +1,98 @@
+package warc
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The endings of names.
+const (
+	ending      = ".warc.gz"
+	openEnding  = ".open" // behind the other, until the file is complete
+	indexEnding = ".cdxj"
+)
+
+// file is one of a series.
+type file struct {
+	name   string // the one that it has, or gets when it is complete
+	open   bool   // it is not complete
+	serial int
+}
+
+// path is where the file is.
+func (f *file) path(dir string) string {
+	if f.open {
+		return filepath.Join(dir, f.name+openEnding)
+	}
+	return filepath.Join(dir, f.name)
+}
+
+// index is where the index of the file is when it is complete.
+func (f *file) index(dir string) string {
+	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+indexEnding)
+}
+
+// remove removes the file and its index.
+func (f *file) remove(dir string) error {
+	err := os.Remove(f.path(dir))
+	if e := os.Remove(f.index(dir)); !errors.Is(e, os.ErrNotExist) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// nameOf is the name of a file that begins now.
+func nameOf(prefix, host string, serial int, now time.Time) string {
+	name := fmt.Sprintf("%s-%s-%05d", prefix, now.UTC().Format("20060102150405"), serial)
+	if host = hostPart(host); host != "" {
+		name += "-" + host
+	}
+	return name + ending
+}
+
+// maxHostPart bounds the name of the machine in that of a file, which systems bound at 255.
+const maxHostPart = 64
+
+// hostPart is the name of a machine as it may stand in that of a file.
+func hostPart(host string) string {
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
+			return c
+		}
+		return '-'
+	}, host)
+	return strings.Trim(name[:min(len(name), maxHostPart)], "-.")
+}
+
+// list is the files in dir whose names begin with the prefix, in the order in which they
+// were written. A directory that is not there has none.
+func list(dir, prefix string) ([]*file, error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pattern := regexp.MustCompile(`^` + regexp.QuoteMeta(prefix) + `-\d{14}-(\d{5,9})(-[A-Za-z0-9.-]+)?\.warc\.gz(\.open)?$`)
+	var files []*file
+	for _, e := range names {
+		m := pattern.FindStringSubmatch(e.Name())
+		if m == nil || !e.Type().IsRegular() {
+			continue
+		}
+		serial, _ := strconv.Atoi(m[1]) // it is digits, and not many
+		files = append(files, &file{name: strings.TrimSuffix(e.Name(), openEnding), open: m[3] != "", serial: serial})
+	}
+	slices.SortFunc(files, func(a, b *file) int { return cmp.Or(a.serial-b.serial, strings.Compare(a.name, b.name)) })
+	return files, nil
+}

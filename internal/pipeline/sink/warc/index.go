@@ -1,0 +1,116 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entry is a line of an index.
+type entry struct {
+	URL      string `json:"url"`
+	Mime     string `json:"mime,omitempty"`
+	Status   string `json:"status,omitempty"`
+	Digest   string `json:"digest,omitempty"`
+	Length   string `json:"length"`
+	Offset   string `json:"offset"`
+	Filename string `json:"filename"`
+}
+
+// line is the line of a record's entry; head is that of its HTTP message, and of its date
+// the seconds count.
+func line(kind, uri, date, digest string, head []byte, offset, length int64, file string) string {
+	uri = oneLine(uri)
+	e := entry{
+		URL: uri, Length: strconv.FormatInt(length, 10), Offset: strconv.FormatInt(offset, 10), Filename: file,
+		Digest: strings.TrimPrefix(digest, "sha1:"),
+	}
+	e.Status, e.Mime = statusAndMime(head)
+	if kind == typeRevisit {
+		e.Mime = "warc/revisit"
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(e) // texts cannot fail; it ends the line
+	digits := strings.Map(func(c rune) rune {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		return c
+	}, date)
+	return surt(uri) + " " + digits[:min(14, len(digits))] + " " + b.String()
+}
+
+// statusAndMime reads the status and the media type, without parameters, out of the header
+// of an answer. Of a header that is spoilt it returns what there is.
+func statusAndMime(head []byte) (status, mime string) {
+	first, rest, _ := bytes.Cut(head, []byte("\n"))
+	if parts := strings.Fields(string(first)); len(parts) > 1 && len(parts[1]) == 3 {
+		status = parts[1]
+	}
+	for l := range bytes.Lines(rest) {
+		name, value, ok := bytes.Cut(l, []byte(":"))
+		if ok && strings.EqualFold(string(name), "content-type") {
+			value, _, _ = bytes.Cut(value, []byte(";"))
+			return status, strings.TrimSpace(string(value))
+		}
+	}
+	return status, ""
+}
+
+// surt is the key under which readers look a URL up: lower case, the labels of its host
+// turned around so that those of a domain stand together, without "www", a slash at the
+// end, and the order of its query.
+func surt(uri string) string {
+	rest, ok := strings.CutPrefix(strings.ToLower(uri), "https://")
+	if !ok {
+		rest, ok = strings.CutPrefix(rest, "http://")
+	}
+	if !ok {
+		return strings.ReplaceAll(uri, " ", "%20") // a space would end the key
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	host, port := authority, ""
+	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
+		host, port = authority[:i], authority[i:]
+	}
+	labels := strings.Split(host, ".")
+	if digits, ok := strings.CutPrefix(labels[0], "www"); ok && len(labels) > 1 && strings.Trim(digits, "0123456789") == "" {
+		labels = labels[1:]
+	}
+	slices.Reverse(labels)
+	key := strings.Join(labels, ",") + port + ")/" + strings.TrimSuffix(path, "/")
+	if query != "" {
+		args := strings.Split(query, "&")
+		slices.Sort(args)
+		key += "?" + strings.Join(args, "&")
+	}
+	return strings.ReplaceAll(key, " ", "%20")
+}
+
+// writeIndex writes the lines, sorted by their bytes, and has the disk take them. Until the
+// archive has its name a file that is there is of a run that was killed here.
+func writeIndex(path string, lines []string) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	slices.Sort(lines)
+	w := bufio.NewWriter(f)
+	for _, l := range lines {
+		_, _ = w.WriteString(l) // the error stays until Flush
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}

@@ -1,0 +1,74 @@
+package warc
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSurt(t *testing.T) {
+	for in, want := range map[string]string{
+		"https://example.com/":                  "com,example)/",
+		"http://www.example.com/A/B":            "com,example)/a/b",
+		"http://www2.example.com/":              "com,example)/",
+		"http://wwwx.example.com/":              "com,example,wwwx)/",
+		"http://www/":                           "www)/",
+		"https://a.b.example.co.uk:8443/x/":     "uk,co,example,b,a:8443)/x",
+		"https://example.com/?b=2&a=1&B=0":      "com,example)/?a=1&b=0&b=2",
+		"https://example.com/?":                 "com,example)/",
+		"https://example.com/a#frag?x":          "com,example)/a",
+		"https://[2001:db8::1]/x":               "[2001:db8::1])/x",
+		"https://[2001:db8::1]:8080/x":          "[2001:db8::1]:8080)/x",
+		"https://example.com":                   "com,example)/",
+		"https://example.com/a b":               "com,example)/a%20b",
+		"dns:example.com":                       "dns:example.com",
+		"":                                      "",
+		"https://example.com/a/b//?x=%C3%84&y=": "com,example)/a/b/?x=%c3%84&y=",
+	} {
+		require.Equal(t, want, surt(in), in)
+	}
+}
+
+func TestStatusAndMime(t *testing.T) {
+	for _, tc := range []struct{ head, status, mime string }{
+		{"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n", "200", "text/html"},
+		{"HTTP/1.0 404\ncontent-type:text/plain\n\n", "404", "text/plain"},
+		{"HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
+		{"HTTP/1.1 2000 x\r\nContent-Type\r\n\r\n", "", ""},
+		{"garbage", "", ""},
+		{"", "", ""},
+	} {
+		status, mime := statusAndMime([]byte(tc.head))
+		require.Equal(t, tc.status, status, tc.head)
+		require.Equal(t, tc.mime, mime, tc.head)
+	}
+}
+
+func TestHeadOf(t *testing.T) {
+	for head, body := range map[string]string{
+		"HTTP/1.1 200 OK\r\nA: b\r\n\r\n": "\r\n\r\nbody",
+		"HTTP/1.1 200 OK\nA: b\n\n":       "\n\n",
+		"HTTP/1.1 200 OK\r\n\r\n":         "",
+		"HTTP/1.1 200 OK\r\nA: b":         "",
+		"":                                "",
+	} {
+		require.Equal(t, len(head), headOf([]byte(head+body)), "%q", head)
+		require.Equal(t, head, string(readHead(strings.NewReader(head+body))), "%q", head)
+	}
+}
+
+// What a stranger calls a media type stays one text of a line.
+func TestLineIsOne(t *testing.T) {
+	l := line(typeResponse, "http://a.test/\"\\", "2026-11-22T12:00:00Z", "", []byte("HTTP/1.1 200 OK\r\nContent-Type: \"\xff\u2028\r x\r\n\r\n"), 1, 2, "f")
+	require.Equal(t, 1, strings.Count(l, "\n"))
+	require.Equal(t, "http://a.test/\"\\", parseLine(t, l).URL)
+	require.True(t, strings.HasPrefix(l, `test,a)/"\ 20261122120000 {"url":`), l)
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "p-20261122120000-00007.warc.gz", nameOf("p", "", 7, noon))
+	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
+	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
+	require.Equal(t, strings.Repeat("x", 64), hostPart(strings.Repeat("x", 300)))
+}

@@ -1,0 +1,247 @@
+package warc
+
+import (
+	"bufio"
+	"crypto/sha1" //nolint:gosec // see record.go
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// maxHeader bounds the header of a record, whose longest field is a URL.
+const maxHeader = 8 << 20
+
+// Record is a record as it is read.
+type Record struct {
+	// Offset is where in the file its gzip member begins.
+	Offset int64
+	// Fields is the header, in order.
+	Fields []Field
+	// Block is the content. It is valid until the next call of a method of the Reader.
+	Block io.Reader
+}
+
+// Get is the value of the field with that name, in any case; empty if there is none.
+func (r *Record) Get(name string) string {
+	for _, f := range r.Fields {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Reader reads a compressed archive, one record from each gzip member, and is strict: it
+// takes what a [Writer] writes, holds each block against its digest, and calls all else an
+// error.
+type Reader struct {
+	in     *counter
+	raw    *bufio.Reader // over in
+	gz     *gzip.Reader  // nil until first used
+	text   *bufio.Reader // over gz
+	rec    *Record       // not read to its end; nil: there is none
+	left   *io.LimitedReader
+	digest hash.Hash // of what was read of the block
+}
+
+// counter counts what is read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// NewReader reads the archive in r from its beginning, or that of any record.
+func NewReader(r io.Reader) *Reader {
+	in := &counter{r: r}
+	return &Reader{in: in, raw: bufio.NewReaderSize(in, 64<<10)}
+}
+
+// Offset is how far in the archive the Reader is. After Finish it is the end of the record.
+func (r *Reader) Offset() int64 { return r.in.n - int64(r.raw.Buffered()) }
+
+// Next is the next record. The error is io.EOF behind the last one, and
+// io.ErrUnexpectedEOF if the file ends within a record.
+func (r *Reader) Next() (*Record, error) {
+	if err := r.Finish(); err != nil {
+		return nil, err
+	}
+	if _, err := r.raw.Peek(1); err != nil {
+		return nil, err
+	}
+	offset := r.Offset()
+	rec, err := r.open()
+	if err != nil {
+		return nil, fmt.Errorf("record at %d: %w", offset, whole(err))
+	}
+	rec.Offset = offset
+	r.rec = rec
+	return rec, nil
+}
+
+// whole is an error of a file that should have gone on.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// open begins a gzip member and reads the header in it.
+func (r *Reader) open() (*Record, error) {
+	var err error
+	if r.gz == nil {
+		r.gz, err = gzip.NewReader(r.raw)
+	} else {
+		err = r.gz.Reset(r.raw)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.gz.Multistream(false)
+	if r.text == nil {
+		r.text = bufio.NewReader(r.gz)
+	} else {
+		r.text.Reset(r.gz)
+	}
+	rec := new(Record)
+	if rec.Fields, err = header(r.text); err != nil {
+		return nil, err
+	}
+	length := rec.Get("Content-Length")
+	n, err := strconv.ParseUint(length, 10, 63)
+	if err != nil || strconv.FormatUint(n, 10) != length {
+		return nil, fmt.Errorf("Content-Length %q is no length", length)
+	}
+	r.left = &io.LimitedReader{R: r.text, N: int64(n)}
+	r.digest = sha1.New() //nolint:gosec // see record.go
+	rec.Block = io.TeeReader(r.left, r.digest)
+	return rec, nil
+}
+
+// required are the fields without which a record is none.
+var required = []string{"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"}
+
+// header reads a header with its empty line.
+func header(text *bufio.Reader) ([]Field, error) {
+	first, err := crlfLine(text, maxHeader)
+	if err != nil {
+		return nil, err
+	}
+	if first != version {
+		return nil, fmt.Errorf("it begins with %.20q, not with %s", first, version)
+	}
+	room := maxHeader - len(first)
+	rec := new(Record)
+	for {
+		l, err := crlfLine(text, room)
+		if err != nil {
+			return nil, err
+		}
+		if l == "" {
+			break
+		}
+		name, value, ok := strings.Cut(l, ": ")
+		if !ok || name == "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("%.60q is no field", l)
+		}
+		rec.Fields = append(rec.Fields, Field{name, value})
+		room -= len(l)
+	}
+	for _, name := range required {
+		if rec.Get(name) == "" {
+			return nil, fmt.Errorf("it has no %s", name)
+		}
+	}
+	return rec.Fields, nil
+}
+
+// crlfLine reads a line of at most that many bytes, and returns it without its end.
+func crlfLine(text *bufio.Reader, limit int) (string, error) {
+	var l []byte
+	for {
+		part, err := text.ReadSlice('\n')
+		l = append(l, part...)
+		switch {
+		case len(l) > limit:
+			return "", errors.New("its header is too long")
+		case err == nil:
+			line, ok := strings.CutSuffix(string(l), "\r\n")
+			if !ok {
+				return "", fmt.Errorf("the line %.60q does not end in CR LF", l)
+			}
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			if len(l) > 0 {
+				err = whole(err)
+			}
+			return "", err
+		}
+	}
+}
+
+// Finish reads the rest of the record under way, if there is one, and reports what is wrong
+// with it.
+func (r *Reader) Finish() error {
+	rec := r.rec
+	if rec == nil {
+		return nil
+	}
+	r.rec = nil
+	if err := r.finish(rec); err != nil {
+		return fmt.Errorf("record at %d: %w", rec.Offset, whole(err))
+	}
+	return nil
+}
+
+func (r *Reader) finish(rec *Record) error {
+	if _, err := io.Copy(io.Discard, rec.Block); err != nil {
+		return err
+	}
+	if r.left.N > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	end, err := io.ReadAll(io.LimitReader(r.text, 5)) // a byte more than there may be
+	if err != nil {
+		return err
+	}
+	if string(end) != "\r\n\r\n" {
+		return fmt.Errorf("%q stands behind its block, not two empty lines", end)
+	}
+	want := rec.Get("WARC-Block-Digest")
+	if got := "sha1:" + base32.StdEncoding.EncodeToString(r.digest.Sum(nil)); want != "" && got != want {
+		return fmt.Errorf("its block has the digest %s, not %s", got, want)
+	}
+	return nil
+}
+
+// FieldsOf reads a block of fields, as those of warcinfo and metadata records are.
+func FieldsOf(block io.Reader) ([]Field, error) {
+	text := bufio.NewReader(block)
+	var fields []Field
+	for {
+		l, err := crlfLine(text, maxHeader)
+		if errors.Is(err, io.EOF) {
+			return fields, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		name, value, ok := strings.Cut(l, ": ")
+		if !ok {
+			return nil, fmt.Errorf("%.60q is no field", l)
+		}
+		fields = append(fields, Field{name, value})
+	}
+}

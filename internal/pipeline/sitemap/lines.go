@@ -1,0 +1,81 @@
+package sitemap
+
+import (
+	"bytes"
+	"strings"
+)
+
+// lines reads a list of URLs, one in a line. At the first "<" where no URL stands, it is
+// markup with something in front, such as the warning of a script.
+func (r *reader) lines() {
+	for !r.stopped {
+		r.blanks()
+		head := r.w.peek(len("https://"))
+		switch {
+		case len(head) == 0:
+			return
+		case isWeb(head):
+			r.lineURL()
+		case r.junk():
+			r.markupAt()
+			r.markup()
+			return
+		}
+	}
+}
+
+// blanks passes over space and empty lines.
+func (r *reader) blanks() {
+	for {
+		head := r.w.peek(1)
+		if len(head) == 0 || head[0] > ' ' {
+			return
+		}
+		r.w.skip(1)
+	}
+}
+
+// isWeb reports whether a line begins with an http or https URL.
+func isWeb(head []byte) bool {
+	s := strings.ToLower(string(head))
+	return strings.HasPrefix(s, "http://") || s == "https://"
+}
+
+// lineURL takes a line. The last one of a document that was cut off is not whole.
+func (r *reader) lineURL() {
+	line, ended := r.w.through("\n")
+	if !ended && (r.doc.Truncated || r.w.cut || r.w.err != nil) {
+		return
+	}
+	// Old Macintoshes end lines with a carriage return alone.
+	for part := range bytes.SplitSeq(bytes.Trim(line, space), []byte("\r")) {
+		if u, ok := r.resolve(part); ok {
+			r.sum.Format = Text
+			r.emit(&Entry{URL: u, Priority: DefaultPriority})
+		}
+	}
+}
+
+// junk passes over a line without a URL, or over what stands in front of markup, which it
+// reports.
+func (r *reader) junk() (markup bool) {
+	for first := true; ; first = false {
+		head := r.w.peek(windowSize / 4)
+		i := bytes.IndexAny(head, "\r\n<")
+		if i < 0 {
+			i = len(head)
+		}
+		if i > 0 && first {
+			r.problem("%.60q is no URL", head[:i])
+		}
+		end := i == len(head)
+		r.w.skip(i)
+		switch {
+		case len(head) == 0:
+			return false
+		case !end:
+			r.w.skip(1)
+			return head[i] == '<'
+		}
+	}
+}

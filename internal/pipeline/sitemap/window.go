@@ -1,0 +1,136 @@
+package sitemap
+
+import (
+	"bytes"
+	"io"
+)
+
+const (
+	// maxToken is the longest text or tag that is looked at: eight times the longest URL.
+	maxToken = 64 << 10
+	// windowSize has room for the longest token and for the reading of more.
+	windowSize = 2 * maxToken
+)
+
+// window is the part of a document that is at hand. What its methods return is valid until
+// the next call.
+type window struct {
+	buf  []byte            // not yet passed; the end of all
+	all  []byte            // what is at hand, with what was passed
+	src  io.Reader         // the rest of the document; nil if there is none
+	past int               // line ends before all
+	left int64             // bytes that may still be read from src
+	cut  bool              // there was more than that
+	err  error             // why src broke off
+	raw  *io.LimitedReader // what src decodes; nil if it does not
+}
+
+// line is the number of the line that comes next, from 1.
+func (w *window) line() int {
+	return 1 + w.past + bytes.Count(w.all[:len(w.all)-len(w.buf)], []byte("\n"))
+}
+
+// more has more of the document at hand, or reports that there is none.
+func (w *window) more() bool {
+	if w.src == nil {
+		return false
+	}
+	w.past += bytes.Count(w.all[:len(w.all)-len(w.buf)], []byte("\n"))
+	if cap(w.all) < windowSize {
+		w.all = append(make([]byte, 0, windowSize), w.buf...)
+	} else {
+		w.all = w.all[:copy(w.all[:windowSize], w.buf)]
+	}
+	n := len(w.all)
+	for w.src != nil && len(w.all) == n {
+		room := w.all[n:windowSize]
+		m, err := w.src.Read(room)
+		w.left -= int64(m)
+		if w.left < 0 {
+			m += int(w.left)
+			w.cut, err = true, io.EOF
+		}
+		w.all = w.all[:n+m]
+		if err != nil {
+			w.src, w.cut = nil, w.cut || w.raw != nil && w.raw.N <= 0
+			if err != io.EOF {
+				w.err = err
+			}
+		}
+	}
+	w.buf = w.all
+	return len(w.all) > n
+}
+
+// peek is the next n bytes, or fewer at the end.
+func (w *window) peek(n int) []byte {
+	for len(w.buf) < n && w.more() {
+	}
+	return w.buf[:min(n, len(w.buf))]
+}
+
+// skip passes over n bytes that were peeked at.
+func (w *window) skip(n int) { w.buf = w.buf[n:] }
+
+// through passes over all up to delim and over delim, and returns what stood before it. Of
+// more than maxToken bytes it returns none. It is not ok if delim does not come: then all
+// that was left is returned.
+func (w *window) through(delim string) (content []byte, ok bool) {
+	from, long := 0, false
+	for {
+		if i := bytes.Index(w.buf[from:], []byte(delim)); i >= 0 {
+			content, ok = w.buf[:from+i], true
+			w.skip(from + i + len(delim))
+			break
+		}
+		if from = max(0, len(w.buf)-len(delim)+1); from > maxToken {
+			w.skip(from)
+			from, long = 0, true
+		}
+		if !w.more() {
+			content = w.buf
+			w.skip(len(w.buf))
+			break
+		}
+	}
+	if long || len(content) > maxToken {
+		content = nil
+	}
+	return content, ok
+}
+
+// tag passes over the rest of a tag and returns it without its ">". A "<" ends it as well,
+// which is not passed over: the tag is broken. It is not ok if neither comes.
+func (w *window) tag() (content []byte, broken, ok bool) {
+	var quote byte
+	long := false
+	for i := 0; ; i++ {
+		if i >= len(w.buf) {
+			if i > maxToken {
+				w.skip(i)
+				i, long = 0, true
+			}
+			if !w.more() {
+				w.skip(len(w.buf))
+				return nil, true, false
+			}
+		}
+		switch c := w.buf[i]; {
+		case c == '<' || c == '>' && quote == 0:
+			if content = w.buf[:i]; long || i > maxToken {
+				content = nil
+			}
+			w.skip(i)
+			if c == '>' {
+				w.skip(1)
+			}
+			return content, c == '<', true
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		}
+	}
+}

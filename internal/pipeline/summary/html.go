@@ -1,0 +1,91 @@
+package summary
+
+import (
+	_ "embed" // for the template
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+//go:embed report.html
+var reportPage string
+
+// WriteHTML writes one page that needs nothing else: no script, no other file, no network.
+// What came from strangers is text in it; only addresses of HTTP are links, and the page
+// lets a browser load nothing at all.
+func (s *Summary) WriteHTML(w io.Writer) error {
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"count": func(n int64) string { return thousands(strconv.FormatInt(n, 10)) },
+		"size":  Size, "ms": func(v float64) string { return thousands(fmt.Sprintf("%.0f", v)) },
+		"seconds": func(v float64) string { return fmt.Sprintf("%.1f", v) },
+		"rate":    func(v float64) string { return fmt.Sprintf("%.2f", v) },
+		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"plain":   plain, "meaning": Meaning, "share": share, "bytes": func(v float64) string { return Size(int64(v)) },
+		"web":  func(u string) bool { return strings.HasPrefix(u, "http://") || strings.HasPrefix(u, "https://") },
+		"list": func(title string, l List) titled { return titled{title, l} },
+	}).Parse(reportPage)
+	if err != nil {
+		return fmt.Errorf("the report's template: %w", err)
+	}
+	return t.Execute(w, s)
+}
+
+// titled is a list with its heading.
+type titled struct {
+	Title string
+	List  List
+}
+
+// share is a part of a whole in percent, for the width of a bar.
+func share(n, of int64) string {
+	if of == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.1f", 100*float64(n)/float64(of))
+}
+
+// plain takes out what would change the direction of the text around it, or not be seen.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strconv.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// thousands sets a number's thousands apart.
+func thousands(s string) string {
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Size is a number of bytes in the unit that makes it readable.
+func Size(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, units := float64(n)/1024, "KMGTPE"
+	for v >= 1024 && len(units) > 1 {
+		v, units = v/1024, units[1:]
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[0])
+}
+
+// Meaning says a status in words; empty for one that has none.
+func Meaning(status string) string {
+	words := map[string]string{
+		"none": "no answer, or not asked for", "200": "OK", "204": "no content", "206": "a part",
+		"301": "moved for good", "302": "found elsewhere", "303": "see another", "304": "not modified", "307": "moved for now", "308": "moved for good",
+		"400": "bad request", "401": "wants a login", "403": "forbidden", "404": "not found", "405": "method not allowed", "406": "no such form",
+		"408": "too slow a request", "410": "gone", "414": "URL too long", "429": "too many requests", "451": "withheld for legal reasons",
+		"500": "server error", "501": "not implemented", "502": "bad gateway", "503": "unavailable", "504": "gateway too slow",
+	}
+	return words[status]
+}

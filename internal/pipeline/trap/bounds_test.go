@@ -1,0 +1,63 @@
+package trap
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However many patterns, trials, parts and ids there are, there is room.
+func TestBounds(t *testing.T) {
+	j := newJudge(t, Config{})
+	for i := range maxPatterns {
+		j.Visit(parse(t, fmt.Sprintf("http://h%d.test/x/%s/", i/4, []string{"a", "b", "c", "d"}[i%4])), "")
+		if len(j.patterns) > maxPatterns {
+			t.Fatalf("%d patterns", len(j.patterns))
+		}
+	}
+	j = newJudge(t, Config{})
+	for i := range 2 * maxTrials {
+		for n := range 20 {
+			see(t, j, fmt.Sprintf("http://h%d.test/x/%d", i, n), "Title", "all pages of this site say the very same thing")
+		}
+	}
+	require.Len(t, j.trials, maxTrials)
+	for i, p := range j.trials {
+		require.NotNil(t, p.trial, i)
+	}
+	trying := int32(0)
+	for _, p := range j.patterns {
+		if p.trying {
+			trying++
+		}
+	}
+	require.Equal(t, trying, j.trying.Load())
+	s := newSessions()
+	for i := range 3 * maxParts {
+		s.open(parse(t, fmt.Sprintf("/x?name%d=0a1b2c3d4e5f6071", i)), 0)
+	}
+	require.LessOrEqual(t, len(s.parts), maxParts)
+	for i := range uint64(maxSeen + 10) {
+		s.note(foundPart{rest: i})
+	}
+	require.Len(t, s.seen, 10)
+}
+
+// A pattern that was left stays so when its trial's room is needed, without probes.
+func TestLeftWithoutRoom(t *testing.T) {
+	j := newJudge(t, Config{})
+	stale(t, j, "http://a.test/n/%d", 0, 16+16+24, "all pages of this site say the very same thing")
+	require.Equal(t, int32(1), j.left.Load())
+	for i := range maxTrials + 1 {
+		stale(t, j, fmt.Sprintf("http://h%d.test/x/%%d", i), 0, 20, "all pages of this site say the very same thing")
+	}
+	for i := range 1000 {
+		require.Equal(t, PatternBudget, j.Queued(parse(t, fmt.Sprintf("http://a.test/n/%d", 5000+i))))
+	}
+	// Patterns that were left are forgotten last.
+	for i := range maxPatterns {
+		j.Visit(parse(t, fmt.Sprintf("http://x%d.test/", i)), "")
+	}
+	require.Equal(t, int32(1), j.left.Load())
+}

@@ -1,0 +1,72 @@
+package pipeline
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
+	"github.com/treadlight/crawl/internal/pipeline/trap"
+)
+
+// leftPattern is a judge that has left the URLs /n/… of a.test.
+func leftPattern(t *testing.T) *trap.Judge {
+	t.Helper()
+	judge, err := trap.New(trap.Config{After: -1})
+	require.NoError(t, err)
+	var r neardup.Reader
+	for i := range 100 {
+		u := pageURL(t, i)
+		judge.Accept(canonical.URL{}, u, 2026)
+		if look := judge.Visit(u, "Page"); look.Read {
+			judge.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing")), false)
+		}
+	}
+	require.Equal(t, trap.PatternBudget, judge.Link(pageURL(t, 1000), 2026))
+	return judge
+}
+
+func pageURL(t *testing.T, i int) canonical.URL {
+	t.Helper()
+	u, err := canonical.Parse(fmt.Sprintf("http://a.test/n/%d", i))
+	require.NoError(t, err)
+	return u
+}
+
+type gateOf func(it *frontier.Item) frontier.Verdict
+
+func (g gateOf) Check(it *frontier.Item, _ time.Time) frontier.Verdict { return g(it) }
+
+// What was queued before its pattern was left is refused, but for seeds, whichever run they
+// were given to, for sitemaps, and where traps are only reported. Robots.txt goes first.
+func TestTrapGate(t *testing.T) {
+	wait := gateOf(func(*frontier.Item) frontier.Verdict { return frontier.Verdict{Pass: frontier.Wait} })
+	for name, tc := range map[string]struct {
+		gate   frontier.Gate
+		item   frontier.Item
+		report bool
+		want   frontier.Pass
+	}{
+		"a page":   {want: frontier.Refuse},
+		"a seed":   {item: frontier.Item{Seed: true}},
+		"a list":   {item: frontier.Item{Kind: frontier.Sitemap}},
+		"reported": {report: true},
+		"no rules": {gate: wait, want: frontier.Wait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := &Config{Log: slog.New(slog.DiscardHandler), Traps: Traps{Judge: leftPattern(t), Report: tc.report}}
+			g := &trapGate{tc.gate, newTraps(cfg)}
+			tc.item.URL = pageURL(t, 1000)
+			v := g.Check(&tc.item, time.Unix(0, 0))
+			require.Equal(t, tc.want, v.Pass)
+			if v.Pass == frontier.Refuse {
+				require.Equal(t, &frontier.Refusal{Class: "trap", Reason: "pattern_budget: pages of URLs like it have nothing new"}, v.Refusal)
+			}
+		})
+	}
+}
