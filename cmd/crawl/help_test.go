@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+// The help of every command is in the script, word for word. Whoever adds one adds
+//
+//	exec crawl VERB --help
+//	cmp stdout VERB.golden
+//
+// to it with an empty file of that name, and has `-run TestScript/help -update` fill it.
+func TestHelpOfEveryCommand(t *testing.T) {
+	script, err := txtar.ParseFile("../../testdata/script/help.txtar")
+	require.NoError(t, err)
+	files := make(map[string]string)
+	for _, f := range script.Files {
+		files[f.Name] = string(f.Data)
+	}
+	comment := string(script.Comment)
+	var each func(cmd *cobra.Command)
+	seen := 0
+	each = func(cmd *cobra.Command) {
+		seen++
+		words := strings.Fields(cmd.CommandPath())
+		name := strings.Join(words[min(len(words)-1, 1):], "-") + ".golden"
+		require.Contains(t, files, name, "the help of %q is in no script", cmd.CommandPath())
+		require.Contains(t, comment, "\ncmp stdout "+name+"\n")
+		var out bytes.Buffer
+		cmd.InitDefaultHelpFlag()
+		require.NoError(t, help(&out, cmd, usualWidth))
+		require.Equal(t, files[name], out.String(), "`%s --help`; -run TestScript/help -update writes it anew", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			each(c)
+		}
+	}
+	var b bytes.Buffer
+	root := rootCommand(streams{out: &b, err: &b})
+	root.InitDefaultHelpCmd()
+	each(root)
+	require.Greater(t, seen, 10)
+}
