@@ -222,7 +222,13 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.do(t, chromedp.Navigate(b.home+"hosts/"+hostOf(site, wiki)), chromedp.WaitVisible(chromedp.CSS("#max")))
 	b.steer(t, site, wiki)
 
-	b.do(t, chromedp.Navigate(b.home), chromedp.Click(chromedp.CSS("#pause")))
+	b.do(t, chromedp.Navigate(b.home), chromedp.Click(chromedp.CSS("summary")), chromedp.WaitVisible(chromedp.CSS("#exclude")))
+	b.do(t, chromedp.SendKeys(chromedp.CSS("#exclude"), "/private/\n[0-9]{9}"), chromedp.Click(chromedp.CSS("#rescope")))
+	b.until(t, "#changed", "none that matches /private/ or [0-9]{9}")
+	require.Equal(t, "/private/\n[0-9]{9}", value[string](t, b, "document.querySelector('#exclude').value"), "it is there to be changed again")
+	b.picture(t, "changed")
+
+	b.do(t, chromedp.Click(chromedp.CSS("#pause")))
 	b.until(t, "#state", "paused")
 	t.Logf("paused: the last request came %v after the page said so", still(t, site, shop))
 	b.picture(t, "paused")
@@ -236,6 +242,7 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.until(t, "#state", "interrupted")
 	b.requireClean(t)
 	require.Contains(t, s.log.String(), "order=stop")
+	require.Contains(t, s.log.String(), "order=scope")
 }
 
 // steer blocks a host and gives it a ceiling by the page that is open.

@@ -34,6 +34,9 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		seen := c.crawl.Recent()
 		v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
 	}
+	if c.crawl.Controls != nil {
+		v.Changed = changedOf(c.crawl.Controls())
+	}
 	page, err := c.pages.Overview(v)
 	c.show(w, http.StatusOK, page, err)
 }
@@ -94,7 +97,7 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 
 // controls is what the crawl can do.
 func (c *Console) controls() dashboard.Controls {
-	return dashboard.Controls{Checkpoint: c.crawl.Checkpoint != nil, Block: c.crawl.Block != nil, Ceiling: c.crawl.SetCeiling != nil}
+	return dashboard.Controls{Checkpoint: c.crawl.Checkpoint != nil, Block: c.crawl.Block != nil, Ceiling: c.crawl.SetCeiling != nil, Scope: c.crawl.SetScope != nil}
 }
 
 // asset is a file of the pages. It is part of the program, and of no crawl.

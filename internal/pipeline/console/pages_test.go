@@ -68,6 +68,27 @@ func TestPages(t *testing.T) {
 	require.Equal(t, 404, g.ask("GET", "/assets/..%2Fdoc.go", "").Code)
 }
 
+// What was changed by hand is shown, and the patterns of the scope stand in the form.
+func TestPageOfChanges(t *testing.T) {
+	changes := Controls{Blocked: []string{"b.test:8080"}, Ceilings: map[string]float64{"a.test": 2.5}, Include: []string{"/a", "<b>"}}
+	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) { c.Controls = func() Controls { return changes } })
+	page := g.ask("GET", "/", "").Body.String()
+	for _, part := range []string{
+		`<a id="blocked-0" href="/hosts/b.test:8080">b.test:8080</a>`, `<a id="ceiling-0" href="/hosts/a.test">a.test</a> 2.5/s`,
+		"only URLs that match <code>/a</code> or <code>&lt;b&gt;</code>.", "data-lines>/a\n&lt;b&gt;</textarea>", "data-lines></textarea>",
+	} {
+		require.Contains(t, page, part)
+	}
+	changes = Controls{Exclude: []string{"/x"}}
+	for i := range 1000 {
+		changes.Blocked = append(changes.Blocked, fmt.Sprintf("h%03d.test", i))
+	}
+	page = g.ask("GET", "/", "").Body.String()
+	require.Contains(t, page, "every URL of its kind, but none that matches <code>/x</code>.")
+	require.Contains(t, page, "950 more are not listed.")
+	require.NotContains(t, page, "h050.test")
+}
+
 func TestLogin(t *testing.T) {
 	g := newRig(t, "0.0.0.0:8080", token, nil)
 	for _, path := range []string{"/", "/hosts/a.test"} {

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -110,6 +111,24 @@ func workingOf(s *state) string {
 	part := func(seconds float64) int { return int(min(100*seconds/total, 100) + 0.5) }
 	return fmt.Sprintf("%d workers: since the beginning they were fetching for %d %% of the time, waited for a permit for %d %%, and had nothing that might be asked for the rest.",
 		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
+}
+
+// changedOf is the orders in force as a page shows them.
+func changedOf(force Controls) dashboard.Changed {
+	v := dashboard.Changed{Include: force.Include, Exclude: force.Exclude}
+	blocked := make([]dashboard.Order, len(force.Blocked))
+	for i, host := range force.Blocked {
+		blocked[i].Host = host
+	}
+	ceilings := make([]dashboard.Order, 0, len(force.Ceilings))
+	for _, host := range slices.Sorted(maps.Keys(force.Ceilings)) {
+		ceilings = append(ceilings, dashboard.Order{Host: host, Value: dashboard.Number(force.Ceilings[host]) + "/s"})
+	}
+	var more, yetMore int
+	v.Blocked, more = dashboard.ListOrders(blocked)
+	v.Ceilings, yetMore = dashboard.ListOrders(ceilings)
+	v.Unlisted = more + yetMore
+	return v
 }
 
 // recordsOf is records as a page shows them.

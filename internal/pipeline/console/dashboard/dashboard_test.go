@@ -23,7 +23,7 @@ func newPages(t *testing.T) *Pages {
 
 // full is pages in which every text is the same, as if a stranger had chosen them all.
 func full(text string) (Overview, Host) {
-	frame := Frame{Title: text, State: "running", Reason: text, Now: noon, LoggedIn: true, Controls: Controls{true, true, true}}
+	frame := Frame{Title: text, State: "running", Reason: text, Now: noon, LoggedIn: true, Controls: Controls{true, true, true, true}}
 	chart := Chart{
 		ID: "rate", Title: text, Unit: text, From: noon, To: noon.Add(time.Minute),
 		Lines: []Line{{text, "a", []Point{{noon, 1}, {noon.Add(time.Second), 2}}}},
@@ -35,7 +35,8 @@ func full(text string) (Overview, Host) {
 	table.Query, table.Span = text, text
 	table.Hosts, table.Matching, table.Page, table.Pages, table.Rows = 500, 120, 2, 3, []Row{row}
 	counts := []Count{{text, 7, text, 1}}
-	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, table, []Record{record}, []Record{record}}
+	changed := Changed{[]Order{{text, text}}, []Order{{text, text}}, 7, []string{text}, []string{text}}
+	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, changed, table, []Record{record}, []Record{record}}
 	h := Host{
 		Frame: frame, Host: text, Known: true, State: Failing, Reason: text, Waits: text, MaxRPS: text,
 		Figures: o.Figures, Charts: o.Charts, Events: []Event{{noon, Cut, text, text, 4, 2, text}},
@@ -158,7 +159,7 @@ func TestPagesAreUsable(t *testing.T) {
 			switch {
 			case live:
 				require.NotEmpty(t, attr(n, "id"), "%s: what is live has an id", name)
-			case n.Data == "input" && attr(n, "type") != "hidden" && !hidden, n.Data == "select":
+			case n.Data == "input" && attr(n, "type") != "hidden" && !hidden, n.Data == "select", n.Data == "textarea":
 				require.True(t, labelled[attr(n, "id")], "%s: %s has no label", name, attr(n, "id"))
 			case n.Data == "th":
 				require.NotEmpty(t, attr(n, "scope"), name)

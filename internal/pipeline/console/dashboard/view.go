@@ -25,6 +25,7 @@ type Controls struct {
 	Checkpoint bool // the crawl is kept
 	Block      bool // hosts can be blocked
 	Ceiling    bool // hosts can be given another maximum
+	Scope      bool // its patterns can be replaced
 }
 
 // Figure is a number with its name.
@@ -52,9 +53,33 @@ type Overview struct {
 	Outcomes []Count // requests by class
 	Waits    []Count // hosts with work by what they wait for
 	Working  string  // what the workers do, as a sentence
+	Changed  Changed
 	Table    Table
 	Errors   []Record // the newest first
 	Pages    []Record // the newest first
+}
+
+// Changed is what those who steer have put in force.
+type Changed struct {
+	Blocked          []Order  // hosts
+	Ceilings         []Order  // hosts with their maximum
+	Unlisted         int      // of both, too many to list
+	Include, Exclude []string // the patterns of the scope, changed or not
+}
+
+// Order is one that is in force for a host.
+type Order struct{ Host, Value string }
+
+// Href is the page of the host.
+func (o Order) Href() string { return HostPath(o.Host) }
+
+// maxOrders is how many orders of a kind a page lists.
+const maxOrders = 50
+
+// ListOrders is the first of some orders, and how many there are beyond them.
+func ListOrders(all []Order) (listed []Order, left int) {
+	listed = all[:min(len(all), maxOrders)]
+	return listed, len(all) - len(listed)
 }
 
 // Record is one URL that the crawl has dealt with.

@@ -91,3 +91,6 @@ func clockTime(t time.Time) string { return t.UTC().Format("15:04:05") }
 
 // stamp is an instant as machines read it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// lines puts a list into a field, one a line.
+func lines(list []string) string { return strings.Join(list, "\n") }

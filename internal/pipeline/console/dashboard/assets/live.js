@@ -92,15 +92,21 @@ document.addEventListener("click", async (event) => {
 	if (button && (await sure(button.dataset.ask))) send(button.dataset.order, {});
 });
 
+function valueOf(field) {
+	if (field.type === "number") return field.valueAsNumber;
+	if (!("lines" in field.dataset)) return field.value.trim();
+	return field.value.split("\n").map((line) => line.trim()).filter(Boolean);
+}
+
 document.addEventListener("submit", async (event) => {
 	const form = event.target;
 	if (!form.dataset.post) return;
 	event.preventDefault();
 	const body = {};
 	for (const field of form.elements) {
-		if (field.name) body[field.name] = field.type === "number" ? field.valueAsNumber : field.value.trim();
+		if (field.name) body[field.name] = valueOf(field);
 	}
-	if (await send(form.dataset.post, body)) form.reset();
+	if ((await send(form.dataset.post, body)) && !("keep" in form.dataset)) form.reset();
 });
 
 byId("hold").addEventListener("click", (event) => {
