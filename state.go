@@ -158,16 +158,10 @@ func (s *State) open(cfg *StateConfig, mode disk.Mode) (err error) {
 
 // recall reads what the first run has left for this one.
 func (s *State) recall() error {
-	text := s.store.Meta(metaSettings)
-	if text == "" {
-		return errors.New("the crawl was given up before it began: begin it again as it was")
+	var err error
+	if s.settings, err = recalled(s.dir, s.store.Meta(metaSettings), s.store.Meta(metaProgram)); err != nil {
+		return err
 	}
-	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
-	if err != nil {
-		return fmt.Errorf("its settings, which %s wrote: %w: go on with that program", s.store.Meta(metaProgram), err)
-	}
-	s.settings = moved(loaded.Config, func(path string) string { return atHome(s.dir, path) })
-	s.settings.State.Dir = s.dir
 	if lines := s.store.Meta(metaSeeds); lines != "" {
 		s.seeds = strings.Split(lines, "\n")
 	}
@@ -176,6 +170,20 @@ func (s *State) recall() error {
 	}
 	s.pages, err = s.store.CountVisits(classRefused, scope.Excluded.String(), scope.NotIncluded.String())
 	return err
+}
+
+// recalled is the settings that a program left in the state of a directory.
+func recalled(dir, text, program string) (Settings, error) {
+	if text == "" {
+		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
+	}
+	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
+	if err != nil {
+		return Settings{}, fmt.Errorf("its settings, which %s wrote: %w: go on with that program", program, err)
+	}
+	settings := moved(loaded.Config, func(path string) string { return atHome(dir, path) })
+	settings.State.Dir = dir
+	return settings, nil
 }
 
 // Dir is the directory.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,8 +25,10 @@ import (
 const explainLong = `Explain tells what a crawl with the same settings would make of each URL, and
 why: how it is spelled, step by step; whether it belongs to the crawl; what
 robots.txt says, with the line; how the host is paced. With --control it also
-tells how a crawl that runs stands with the host just now. The reasons are
-those of the log and the records.
+tells how a crawl that runs stands with the host just now. With --state the
+settings and seeds are those of a crawl that was kept, under way or not, and
+what became of the URL there is told too. The reasons are those of the log and
+the records.
 
 It asks the host for robots.txt, as politely as a crawl, and for nothing else.
 It takes every flag of 'crawl' beside its own. A HOST is the host's first page.`
@@ -34,7 +37,8 @@ const explainExamples = `  crawl explain https://example.com/a/../b?utm_source=x
   crawl explain --canonical tracking example.com/b?utm_source=x
   crawl explain --config site.yaml --offline --json example.com
   crawl explain --robots-file robots.txt https://example.com/private/
-  crawl explain --control :9090 example.com    as a crawl with --listen :9090`
+  crawl explain --control :9090 example.com    as a crawl with --listen :9090
+  crawl explain --state site --offline https://example.com/lost    what became of it in site`
 
 // explainCommand answers "what would it do with this URL, and why".
 func explainCommand(s streams) *cobra.Command {
@@ -62,8 +66,13 @@ func explainCommand(s streams) *cobra.Command {
 	f.BoolVar(&x.json, "json", false, "print JSON, a line for each URL")
 	settings := addFlags(cmd, func(config.Flag) bool { return true })
 	hide(cmd)
+	state := cmd.Flags().Lookup("state")
+	state.Hidden, state.Usage = false, "explain by the crawl that is kept in this `dir`, and tell what became of the URL there"
+	setGroup(state, groupOwn)
 	settings.addConfigFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return x.run(cmd.Context(), settings, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return x.run(cmd.Context(), settings, state.Changed, args)
+	}
 	return cmd
 }
 
@@ -74,18 +83,26 @@ type explanation struct {
 	robots, control string
 	offline         bool
 	all, json       bool
+	kept            *crawl.StateView // nil: none is asked
 }
 
 // explained is what is printed of a URL.
 type explained struct {
 	crawl.Explanation
-	Crawl *console.Host `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
+	Crawl *console.Host   `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
+	State *crawl.KnownURL `json:"state,omitempty"` // nil: no state was asked
 }
 
-func (x *explanation) run(ctx context.Context, settings *settings, args []string) error {
+func (x *explanation) run(ctx context.Context, settings *settings, kept bool, args []string) (err error) {
 	loaded, err := settings.load(x.env)
 	if err != nil {
 		return err
+	}
+	if kept {
+		if loaded, err = x.openState(loaded.Config.State.Dir, settings); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.kept.Close()) }()
 	}
 	cfg := crawl.ExplainConfig{Seeds: x.seeds, Offline: x.offline}
 	cfg.Settings, cfg.Version = loaded.Config, version()
@@ -106,6 +123,23 @@ func (x *explanation) run(ctx context.Context, settings *settings, args []string
 	return x.print(ctx, all, loaded.Config.Listen.Token)
 }
 
+// openState has a crawl that was kept say by what to explain. What is given now is stronger.
+func (x *explanation) openState(dir string, settings *settings) (_ *config.Loaded, err error) {
+	if x.kept, err = crawl.ViewState(dir); err != nil {
+		return nil, ioError(err)
+	}
+	saved := x.kept.Settings()
+	given := slices.DeleteFunc(slices.Clone(settings.given), func(f config.FlagValue) bool { return f.Name == "state" })
+	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: given})
+	if err != nil {
+		return nil, errors.Join(err, x.kept.Close())
+	}
+	if len(x.seeds) == 0 {
+		x.seeds = x.kept.Seeds()
+	}
+	return loaded, nil
+}
+
 // print asks the crawl that runs, if there is one, and writes.
 func (x *explanation) print(ctx context.Context, all []crawl.Explanation, token string) error {
 	bad := 0
@@ -113,11 +147,8 @@ func (x *explanation) print(ctx context.Context, all []crawl.Explanation, token 
 		p := explained{Explanation: e}
 		if e.Error != "" {
 			bad++
-		} else if x.control != "" {
-			var err error
-			if p.Crawl, err = askCrawl(ctx, x.control, token, e.Host); err != nil {
-				return ioError(err)
-			}
+		} else if err := x.ask(ctx, &p, token); err != nil {
+			return ioError(err)
 		}
 		if err := x.write(&p); err != nil {
 			return outputError(err)
@@ -125,6 +156,23 @@ func (x *explanation) print(ctx context.Context, all []crawl.Explanation, token 
 	}
 	if bad > 0 {
 		return usage(fmt.Errorf("%d of %d are no URLs that can be crawled", bad, len(all)))
+	}
+	return nil
+}
+
+// ask asks the crawl that runs, and the one that was kept.
+func (x *explanation) ask(ctx context.Context, p *explained, token string) (err error) {
+	if x.control != "" {
+		if p.Crawl, err = askCrawl(ctx, x.control, token, p.Host); err != nil {
+			return err
+		}
+	}
+	if x.kept != nil {
+		known, err := x.kept.Find(p.URL)
+		if err != nil {
+			return err
+		}
+		p.State = &known
 	}
 	return nil
 }
@@ -168,6 +216,7 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 		line("sitemap", "%s", s)
 	}
 	p.writePace(line)
+	p.writeState(line)
 	p.writeCrawl(line)
 }
 
@@ -190,6 +239,36 @@ func (p *explained) writePace(line func(name, format string, args ...any)) {
 		line("quota", "%s", p.Pace.Quota)
 	}
 }
+
+// writeState writes what became of the URL in a crawl that was kept.
+func (p *explained) writeState(line func(name, format string, args ...any)) {
+	k := p.State
+	if k == nil {
+		return
+	}
+	if k.State == "unknown" {
+		line("state", "unknown: no page that was visited led to it, or it was left out")
+		return
+	}
+	from := "as a seed"
+	if k.Referrer != "" {
+		from = "from " + k.Referrer
+	}
+	line("state", "%s: found at %s, depth %d, %s", k.State, inUTC(k.QueuedAt), k.Depth, from)
+	if k.Round == 0 {
+		return
+	}
+	what := fmt.Sprintf("status %d", k.Status)
+	if k.Class != "" {
+		what = strings.TrimPrefix(what+", ", "status 0, ") + k.Class
+	}
+	if k.Change != "" {
+		what += ", " + k.Change
+	}
+	line("visited", "%s, round %d: %s", inUTC(k.VisitedAt), k.Round, what)
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 // writeCrawl writes how a crawl that runs stands with the host.
 func (p *explained) writeCrawl(line func(name, format string, args ...any)) {

@@ -30,21 +30,29 @@ func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 			yield(frontier.Item{}, err)
 			return
 		}
-		err = each(db, `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`, func(q *sqlitedb.Stmt) error {
-			it := frontier.Item{ID: q.ColumnInt(0), Hops: uint8(q.ColumnInt(1)), Queued: time.UnixMilli(q.ColumnInt(2)), Seed: true}
-			var err error
-			if it.URL, err = canonical.Parse(q.ColumnText(3)); err != nil {
-				return fmt.Errorf("%s: row %d of urls: %w", s.path, it.ID, err)
-			}
-			if !yield(it, nil) {
-				return errStop
-			}
-			return nil
-		})
-		if err = errors.Join(err, db.Close()); err != nil && !errors.Is(err, errStop) {
+		err = seeds(db, func(it frontier.Item) bool { return yield(it, nil) })
+		if err = errors.Join(err, db.Close()); err != nil {
 			yield(frontier.Item{}, err)
 		}
 	}
+}
+
+// seeds calls see for each until it reports false.
+func seeds(db *sqlitedb.DB, see func(frontier.Item) bool) error {
+	err := each(db, `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`, func(q *sqlitedb.Stmt) (err error) {
+		it := frontier.Item{ID: q.ColumnInt(0), Hops: uint8(q.ColumnInt(1)), Queued: time.UnixMilli(q.ColumnInt(2)), Seed: true}
+		if it.URL, err = canonical.Parse(q.ColumnText(3)); err != nil {
+			return fmt.Errorf("%s: row %d of urls: %w", db.Path(), it.ID, err)
+		}
+		if !see(it) {
+			return errStop
+		}
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		return nil
+	}
+	return err
 }
 
 // URLs are all that were ever put and are committed, in the order of their IDs, as
