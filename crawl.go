@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/pipeline/telemetry"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -94,6 +95,7 @@ type Crawler struct {
 	client  *fetch.Client
 	chain   *chain
 	pipe    *pipeline.Pipeline
+	meter   *telemetry.Meter
 	began   atomic.Bool
 	pages   chan *Page      // for Pages; nil otherwise; set before anything is started
 	state   *State          // nil: the crawl is not kept
@@ -121,7 +123,10 @@ func New(cfg Config) (*Crawler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool), inForce: cfg.Settings, state: cfg.Kept}
+	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool), inForce: cfg.Settings, state: cfg.Kept, meter: telemetry.New()}
+	if cfg.Listen.Addr != "" {
+		c.meter.Start() // before the first request, which may come before whoever looks
+	}
 	if c.state == nil && cfg.State.Dir != "" {
 		var err error
 		c.state, err = NewState(StateConfig{

@@ -125,6 +125,7 @@ func (l *Console) Event(e Event) {
 // has returned, and closes the socket. It returns within two seconds of that and leaves
 // nothing running. The error is that of the socket. It may be called once.
 func (l *Console) Serve(ctx context.Context, c *Crawler) error {
+	c.meter.Start()
 	inner, err := console.New(console.Config{
 		Address: l.address, Token: l.cfg.Token, Version: l.cfg.Version, Clock: c.clk, Log: l.cfg.Log,
 	}, l.over(c))
@@ -159,10 +160,21 @@ func (l *Console) over(c *Crawler) console.Crawl {
 		},
 	}
 	if c.state != nil {
-		steer.Checkpoint = c.Checkpoint
+		steer.Checkpoint, steer.Kept = c.Checkpoint, c.kept
 	}
+	steer.Collectors = c.meter.Collectors()
 	steer.EachHost, steer.Recent = c.eachHost, c.pipe.Recent
 	return steer
+}
+
+// kept is the figures of the state.
+func (c *Crawler) kept() console.Kept {
+	store := c.state.store
+	counts := store.Counts()
+	k := console.Kept{Queued: counts.Queued, Done: counts.Done, Failed: store.Err() != nil}
+	k.Pending, k.Limit = store.Pending()
+	k.IndexMemory, k.IndexDisk = store.SeenBytes()
+	return k
 }
 
 // eachHost is the hosts in memory with what the limiter knows of them in short.

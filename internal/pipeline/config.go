@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/neardup"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/pipeline/telemetry"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 )
@@ -179,6 +180,8 @@ type Config struct {
 	strikeAfter int
 	ranked      bool // Rank was given
 
+	// Meter measures how long things take. Nil has nothing measured.
+	Meter *telemetry.Meter
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
 	// Log receives what a person may want to know. Its handler must not ask for a Snapshot:

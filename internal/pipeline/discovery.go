@@ -43,6 +43,7 @@ type discovery struct {
 	barredTil    time.Time // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time // until when the last warning said that they do
 	keptSince    time.Time // since when the Fetcher's queues have let nothing pass; zero: they do
+	busySince    time.Time // since when it has not looked for what arrives; zero if nobody measures
 }
 
 // run leases URLs until the crawl is over, and closes the leases channel.
@@ -92,13 +93,17 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	if len(d.outbox) > 0 {
 		outbox, first = d.p.results, d.outbox[0]
 	}
+	d.rests()
 	select {
 	case ev := <-d.p.events:
+		d.works()
 		d.event(ev)
 		d.drain()
 	case w := <-acks:
+		d.works()
 		d.acknowledge(w)
 	case u, ok := <-seeds:
+		d.works()
 		if !ok {
 			d.seeds = nil
 			return nil
@@ -108,11 +113,14 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.outbox[0] = nil
 		d.outbox = d.outbox[1:]
 	case <-alarm:
+		d.works()
 	case <-stop:
 		d.halt(EndInterrupted, askedToStop)
 	case ask := <-d.p.asks:
+		d.works()
 		ask(d)
 	case a := <-answers:
+		d.works()
 		if err := d.frontier.Take(d.p.cfg.Clock.Now(), a); err != nil {
 			return fmt.Errorf("the state of the crawl is damaged: %w", err)
 		}
@@ -123,6 +131,21 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// rests ends a turn of work, and works begins one, for whoever wants to know how long nobody
+// was heard. The end of a crawl is no turn.
+func (d *discovery) rests() {
+	if !d.busySince.IsZero() {
+		d.p.cfg.Meter.Turn(d.p.cfg.Clock.Since(d.busySince))
+		d.busySince = time.Time{}
+	}
+}
+
+func (d *discovery) works() {
+	if d.p.cfg.Meter.On() {
+		d.busySince = d.p.cfg.Clock.Now()
+	}
 }
 
 // state is what to expect of the crawl's state; nothing if there is none.
@@ -178,6 +201,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 		d.pages++
 	}
 	d.out++
+	d.p.cfg.Meter.Leased(l.Late())
 	d.p.leases <- l // never blocks: there is room for every worker
 }
 

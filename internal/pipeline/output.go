@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -24,6 +25,7 @@ const resultsRoom = 16
 // there together are flushed, and acknowledged, together.
 func (p *Pipeline) output(ctx context.Context) error {
 	for r := range p.results {
+		begun := p.measureFrom()
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0
 		for n := 1; r != nil; n++ {
@@ -41,6 +43,9 @@ func (p *Pipeline) output(ctx context.Context) error {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
+		if !begun.IsZero() {
+			p.cfg.Meter.Batch(p.cfg.Clock.Since(begun))
+		}
 		select {
 		case p.acks <- written{acks, p.positions()}:
 		case <-ctx.Done():
@@ -48,6 +53,14 @@ func (p *Pipeline) output(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// measureFrom is now if anybody measures, and zero otherwise.
+func (p *Pipeline) measureFrom() (now time.Time) {
+	if p.cfg.Meter.On() {
+		now = p.cfg.Clock.Now()
+	}
+	return now
 }
 
 // moreResults is a result that is already there, or nil.

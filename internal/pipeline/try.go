@@ -44,7 +44,9 @@ func (t *try) take(ctx context.Context) error {
 	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(patience)}, t.f.lease.Host())
 	t.f.lease.Started()
 	t.f.sent = p.cfg.Clock.Now()
-	t.f.permitWait += t.waited(t.f.sent)
+	waited := t.waited(t.f.sent)
+	t.f.permitWait += waited
+	p.cfg.Meter.Permit(waited)
 	if err != nil {
 		t.denied = err
 		return err
@@ -162,6 +164,19 @@ func (t *try) settle(end time.Time) {
 		p.feedback(f, orders{})
 	}
 	p.stats.request(f)
+	p.measure(f)
+}
+
+// measure has a request that is over measured.
+func (p *Pipeline) measure(f *fetched) {
+	if !p.cfg.Meter.On() {
+		return
+	}
+	firstByte, body := time.Duration(0), int64(-1)
+	if f.resp != nil {
+		firstByte, body = f.resp.Timings.FirstByte, int64(len(f.resp.Body))
+	}
+	p.cfg.Meter.Request(f.class, firstByte, f.total, body)
 }
 
 // unsent reports whether a policy of the Fetcher did not let the request pass.

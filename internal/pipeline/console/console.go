@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/console/dashboard"
@@ -48,6 +50,10 @@ type Crawl struct {
 	// EachHost calls see for every host in memory, one after the other. It may be nil: tables
 	// have the hosts of the snapshot.
 	EachHost func(see func(frontier.HostState, ratelimit.Brief))
+	// Kept is how the state on the disk stands. It may be nil: there is none.
+	Kept func() Kept
+	// Collectors are what is measured of the crawl beside its snapshot. Nil: nothing is.
+	Collectors []prometheus.Collector
 	// Recent is what the crawl has dealt with last. It may be nil: that is not shown.
 	Recent func() pipeline.Recent
 }
@@ -60,6 +66,14 @@ type Host struct {
 	Host     string                    `json:"host"`
 	Frontier *frontier.HostState       `json:"frontier"` // nil: it is not among those in memory
 	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil: it was not asked yet, or not for long
+}
+
+// Kept is the figures of a state on the disk.
+type Kept struct {
+	Pending, Limit         int64 // operations not yet written, and how many of them may be
+	Queued, Done           int64 // URLs, as of the last commit
+	IndexMemory, IndexDisk int64 // bytes
+	Failed                 bool  // nothing is written any more
 }
 
 // Controls are what operators have changed while the crawl ran.

@@ -2,13 +2,11 @@ package console
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
 )
 
 // metrics is what Prometheus reads. Nothing has a label per host or URL: a crawl meets
@@ -49,9 +47,14 @@ func newMetrics(c *Console) (*metrics, error) {
 	}, func() float64 { return float64(c.streams.count()) })
 	registry := prometheus.NewRegistry()
 	for _, each := range []prometheus.Collector{
-		m.refused, m.orders, m.lost, build, streams, newCollector(c.look),
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		m.refused, m.orders, m.lost, build, streams, newCollector(c),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
 	} {
+		if err := registry.Register(each); err != nil {
+			return nil, err
+		}
+	}
+	for _, each := range c.crawl.Collectors {
 		if err := registry.Register(each); err != nil {
 			return nil, err
 		}
@@ -76,8 +79,12 @@ type collector struct {
 	descs []*prometheus.Desc
 }
 
-func newCollector(look func() state) *collector {
-	c := &collector{look: look, rows: append(crawlRows(), limiterRows()...)}
+func newCollector(console *Console) *collector {
+	crawl := &console.crawl
+	c := &collector{look: console.look, rows: slices.Concat(crawlRows(), limiterRows(), controlRows(crawl))}
+	if crawl.Kept != nil {
+		c.rows = append(c.rows, keptRows(crawl.Kept)...)
+	}
 	for _, r := range c.rows {
 		var labels []string
 		if r.label != "" {
@@ -133,59 +140,4 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// crawlRows are of the crawl as a whole.
-func crawlRows() []row {
-	return []row{
-		gauge("treadlight_crawl_running", "Whether the crawl runs.", func(s *state) float64 { return truth(s.State == pipeline.EndNone && s.ElapsedSeconds > 0) }),
-		gauge("treadlight_crawl_paused", "Whether the crawl is paused.", func(s *state) float64 { return truth(s.Paused) }),
-		gauge("treadlight_crawl_elapsed_seconds", "Time since the crawl began, until it ended.", func(s *state) float64 { return s.ElapsedSeconds }),
-		counter("treadlight_records_total", "Records written.", func(s *state) float64 { return float64(s.Records) }),
-		counter("treadlight_pages_total", "Records of pages: those with a 2xx status.", func(s *state) float64 { return float64(s.Pages) }),
-		counter("treadlight_record_errors_total", "Records with an error.", func(s *state) float64 { return float64(s.Errors) }),
-		counters("treadlight_requests_total", "outcome", "Requests made, robots.txt and retries included, by what they told of the host.",
-			func(s *state) map[string]int64 { return s.Outcomes }),
-		counter("treadlight_answers_total", "Requests that a host answered with a status.", func(s *state) float64 { return float64(s.Answered) }),
-		counter("treadlight_retries_total", "Fetches that were to be repeated.", func(s *state) float64 { return float64(s.Retries) }),
-		counter("treadlight_robots_refused_urls_total", "URLs that robots.txt refuses.", func(s *state) float64 { return float64(s.Refused) }),
-		counter("treadlight_robots_unknown_urls_total", "URLs given up because robots.txt cannot be had.", func(s *state) float64 { return float64(s.Unruled) }),
-		counter("treadlight_body_bytes_total", "Bytes of bodies, decoded.", func(s *state) float64 { return float64(s.Bytes) }),
-		counter("treadlight_received_bytes_total", "Bytes of bodies, as received.", func(s *state) float64 { return float64(s.WireBytes) }),
-		counters("treadlight_out_of_scope_links_total", "reason", "Links that are not followed, by reason.", func(s *state) map[string]int64 { return s.OutOfScope }),
-		counters("treadlight_dropped_links_total", "reason", "Links that the frontier had no room for, by reason.", func(s *state) map[string]int64 { return s.Dropped }),
-		counters("treadlight_suspected_links_total", "reason", "Links that lead nowhere and were followed, as traps are only reported.", func(s *state) map[string]int64 { return s.Suspected }),
-		counter("treadlight_trapped_urls_total", "URLs that were accepted and then left, as those like them had nothing new.", func(s *state) float64 { return float64(s.Trapped) }),
-		counters("treadlight_repeated_pages_total", "kind", "Pages that repeat others.", repetitions),
-		gauge("treadlight_workers", "Goroutines that fetch.", func(s *state) float64 { return float64(s.Workers.Count) }),
-		counter("treadlight_worker_busy_seconds_total", "Time that workers have fetched.", func(s *state) float64 { return s.Workers.BusySeconds }),
-		counter("treadlight_worker_wait_seconds_total", "Time that workers have waited for permits.", func(s *state) float64 { return s.Workers.WaitSeconds }),
-		gauge("treadlight_frontier_queued_urls", "URLs that wait to be visited.", func(s *state) float64 { return float64(s.Frontier.Queued) }),
-		gauge("treadlight_frontier_leased_urls", "URLs that are being visited.", func(s *state) float64 { return float64(s.Frontier.Leased) }),
-		counter("treadlight_frontier_known_urls_total", "URLs ever accepted.", func(s *state) float64 { return float64(s.Frontier.Known) }),
-		gauge("treadlight_frontier_hosts", "Hosts known.", func(s *state) float64 { return float64(s.Frontier.Hosts) }),
-	}
-}
-
-// repetitions are the pages that repeat others; none if nobody looked for them.
-func repetitions(s *state) map[string]int64 {
-	if s.Duplicates == nil {
-		return nil
-	}
-	return map[string]int64{neardup.Exact.String(): s.Duplicates.Exact, neardup.Near.String(): s.Duplicates.Near}
-}
-
-// limiterRows are of all hosts together.
-func limiterRows() []row {
-	return []row{
-		counter("treadlight_limiter_permits_total", "Permits granted.", func(s *state) float64 { return float64(s.Limiter.Requests) }),
-		counter("treadlight_limiter_throttled_permits_total", "Permits granted after a wait.", func(s *state) float64 { return float64(s.Limiter.Throttled) }),
-		counter("treadlight_limiter_denied_permits_total", "Permits that an open circuit refused.", func(s *state) float64 { return float64(s.Limiter.Denied) }),
-		counter("treadlight_limiter_evicted_hosts_total", "Hosts whose state was put away.", func(s *state) float64 { return float64(s.Limiter.Evicted) }),
-		gauge("treadlight_limiter_hosts", "Hosts that the limiter keeps a state of.", func(s *state) float64 { return float64(s.Limiter.Domains) }),
-		gauge("treadlight_limiter_open_circuits", "Hosts that are not asked because they fail.", func(s *state) float64 { return float64(s.Limiter.Open) }),
-		gauge("treadlight_limiter_half_open_circuits", "Hosts that are tried again.", func(s *state) float64 { return float64(s.Limiter.HalfOpen) }),
-		gauge("treadlight_limiter_requests_in_flight", "Permits that are out.", func(s *state) float64 { return float64(s.Limiter.InFlight) }),
-		gauge("treadlight_limiter_waiting_requests", "Requests that wait for a permit.", func(s *state) float64 { return float64(s.Limiter.Waiting) }),
-	}
 }

@@ -66,6 +66,7 @@ type Lease struct {
 	host     *host
 	all      *atomic.Int32 // Frontier.handed
 	at       time.Time     // when it was leased
+	due      time.Time     // when its host came up
 	seq      uint32        // of the host's leases, from 1
 	failedAt uint32        // of the host, when the URL was leased
 	started  bool          // Started was called
@@ -76,6 +77,10 @@ type Lease struct {
 
 // Host is the name under which the URL's host is paced.
 func (l *Lease) Host() string { return l.host.name }
+
+// Late is how long after its host could be asked the URL was leased: for that long nobody was
+// there to take it, or to give it.
+func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
 
 // Started says that the holder has asked the limiter for its permit, so that the
 // lease need no longer be counted ahead of it. It may be called from any goroutine,

@@ -280,6 +280,10 @@ func (s *Store) await(ctx context.Context, o *order) error {
 // Counts are as of the last commit. It is safe to call from any goroutine.
 func (s *Store) Counts() Counts { return *s.counts.Load() }
 
+// Pending is how many calls are not written yet, and from how many on the store is not Ready.
+// It is safe to call from any goroutine.
+func (s *Store) Pending() (n, limit int64) { return s.pending.Load(), int64(s.cfg.MaxPending) }
+
 // SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call
 // from any goroutine.
 func (s *Store) SeenBytes() (memory, disk int64) { return s.index.Bytes() }

@@ -1,0 +1,161 @@
+package telemetry
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// classes is how many classes of outcomes there are.
+const classes = int(outcome.Canceled) + 1
+
+// The buckets, in seconds. Those of requests reach to the longest that the default timeout
+// allows, and a while beyond; waits within the process begin where they can be told apart.
+var (
+	requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	waitBuckets    = []float64{.00001, .0001, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30}
+	turnBuckets    = []float64{.00001, .000025, .00005, .0001, .00025, .0005, .001, .0025, .005, .01, .025, .1}
+	flushBuckets   = []float64{.00001, .0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5}
+	bodyBuckets    = []float64{1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26}
+)
+
+// Meter measures one crawl. Make it with New. A nil Meter measures nothing. All methods are
+// safe for concurrent use and never wait.
+type Meter struct {
+	on atomic.Bool
+
+	firstByte, total byClass
+	permit, queue    prometheus.Histogram
+	body             prometheus.Histogram
+	turn, flush      prometheus.Histogram
+}
+
+// New returns a Meter that measures nothing yet.
+func New() *Meter {
+	return &Meter{
+		firstByte: newByClass("treadlight_fetch_first_byte_seconds",
+			"Time from the request being sent to the first byte of the answer, by outcome.", requestBuckets),
+		total: newByClass("treadlight_fetch_duration_seconds",
+			"Time that requests took, connection and body included, by outcome.", requestBuckets),
+		permit: newHistogram("treadlight_permit_wait_seconds",
+			"Time that workers waited for the permit of the limiter.", waitBuckets),
+		queue: newHistogram("treadlight_queue_wait_seconds",
+			"Time from when a host could be asked to when a worker was given its URL: want of workers, or Discovery being late.", waitBuckets),
+		body: newHistogram("treadlight_fetch_body_size_bytes", "Size of the bodies of answers, decoded.", bodyBuckets),
+		turn: newHistogram("treadlight_discovery_turn_seconds",
+			"Time that Discovery, which hands out all work, was busy without a pause, waits for a processor included.", turnBuckets),
+		flush: newHistogram("treadlight_output_batch_seconds",
+			"Time to write a batch of records to all sinks and archives and to flush them.", flushBuckets),
+	}
+}
+
+// Start has everything measured from now on. Calling it again does nothing.
+func (m *Meter) Start() {
+	if m != nil {
+		m.on.Store(true)
+	}
+}
+
+// On reports whether it measures, for callers that would have to read a clock for it.
+func (m *Meter) On() bool { return m != nil && m.on.Load() }
+
+// Collectors are the histograms, for a registry.
+func (m *Meter) Collectors() []prometheus.Collector {
+	if m == nil {
+		return nil
+	}
+	return []prometheus.Collector{m.firstByte.vec, m.total.vec, m.permit, m.queue, m.body, m.turn, m.flush}
+}
+
+// Request takes in a request that was made. firstByte is zero and body is negative if there was
+// no answer.
+func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, body int64) {
+	if !m.On() {
+		return
+	}
+	m.total.of(class).Observe(total.Seconds())
+	if firstByte > 0 {
+		m.firstByte.of(class).Observe(firstByte.Seconds())
+	}
+	if body >= 0 {
+		m.body.Observe(float64(body))
+	}
+}
+
+// Permit takes in how long a worker waited for a permit, granted or not.
+func (m *Meter) Permit(waited time.Duration) { m.observe(waited, histogramPermit) }
+
+// Leased takes in how long after its host could be asked a URL was given to a worker.
+func (m *Meter) Leased(late time.Duration) { m.observe(late, histogramQueue) }
+
+// Turn takes in how long Discovery was busy without a pause.
+func (m *Meter) Turn(took time.Duration) { m.observe(took, histogramTurn) }
+
+// Batch takes in how long it took to write records and flush the sinks.
+func (m *Meter) Batch(took time.Duration) { m.observe(took, histogramFlush) }
+
+// which names a histogram without labels, so that a nil Meter need not have one.
+type which uint8
+
+const (
+	histogramPermit which = iota
+	histogramQueue
+	histogramTurn
+	histogramFlush
+)
+
+func (m *Meter) observe(d time.Duration, w which) {
+	if !m.On() {
+		return
+	}
+	h := m.flush
+	switch w {
+	case histogramPermit:
+		h = m.permit
+	case histogramQueue:
+		h = m.queue
+	case histogramTurn:
+		h = m.turn
+	case histogramFlush:
+	}
+	h.Observe(max(d, 0).Seconds())
+}
+
+// options has a histogram keep native buckets beside the fixed ones: each a tenth wider than
+// the one before, 160 at most, and begun anew rather than made coarser when an hour has
+// gone by.
+func options(name, help string, buckets []float64) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: buckets,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+	}
+}
+
+func newHistogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(options(name, help, buckets))
+}
+
+// byClass is a histogram for each class of outcomes. Those that have not come yet are not
+// there: most crawls see a third of them.
+type byClass struct {
+	vec  *prometheus.HistogramVec
+	each *[classes]atomic.Pointer[prometheus.Observer]
+}
+
+func newByClass(name, help string, buckets []float64) byClass {
+	return byClass{prometheus.NewHistogramVec(options(name, help, buckets), []string{"outcome"}), new([classes]atomic.Pointer[prometheus.Observer])}
+}
+
+// of is the histogram of a class. The look-up by the label is done once.
+func (b *byClass) of(class outcome.Class) prometheus.Observer {
+	at := &b.each[class]
+	if o := at.Load(); o != nil {
+		return *o
+	}
+	o := b.vec.WithLabelValues(class.String())
+	at.Store(&o)
+	return o
+}
