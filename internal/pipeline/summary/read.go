@@ -1,16 +1,15 @@
 package summary
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+
+	"github.com/treadlight/crawl/internal/pipeline/recordfile"
 )
 
 // Config says how much is kept. The zero Config is ready to use.
@@ -36,7 +35,7 @@ func (c Config) withDefaults() Config {
 	c.MaxBroken = cmp.Or(c.MaxBroken, 10_000)
 	c.MaxRedirects = cmp.Or(c.MaxRedirects, 20_000)
 	c.MaxDigests = cmp.Or(c.MaxDigests, 100_000)
-	c.MaxLine = cmp.Or(c.MaxLine, 256<<20)
+	c.MaxLine = cmp.Or(c.MaxLine, recordfile.DefaultMaxLine)
 	return c
 }
 
@@ -100,47 +99,27 @@ type file struct {
 	problem error // of the first damaged line
 }
 
-// open opens the file as it is, or unpacks it. Nothing beyond what was there at first is
-// read.
-func (f *file) open() (*bufio.Reader, io.Closer, error) {
-	r, err := os.Open(f.path)
-	if err != nil {
-		return nil, nil, err
+// open opens the file. Nothing beyond what was there at first is read, the second time too.
+func (f *file) open() (*recordfile.Reader, error) {
+	r, err := recordfile.Open(f.path, f.size)
+	if err == nil {
+		f.pipe, f.size = !r.Regular, r.Size
 	}
-	info, err := r.Stat()
-	if err != nil {
-		return nil, nil, errors.Join(err, r.Close())
-	}
-	var in io.Reader = r
-	if f.pipe = !info.Mode().IsRegular(); !f.pipe {
-		if f.size == 0 {
-			f.size = info.Size()
-		}
-		in = io.LimitReader(r, f.size)
-	}
-	buf := bufio.NewReaderSize(in, 256<<10)
-	if magic, _ := buf.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		gz, err := gzip.NewReader(buf)
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("%s: %w", f.path, err), r.Close())
-		}
-		buf = bufio.NewReaderSize(gz, 256<<10)
-	}
-	return buf, r, nil
+	return r, err
 }
 
 // each hands every record to add.
 func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
-	r, closer, err := f.open()
+	r, err := f.open()
 	if err != nil {
 		return Source{}, err
 	}
-	defer func() { _ = closer.Close() }() // it was only read
+	defer func() { _ = r.Close() }() // it was only read
 	f.src = Source{Path: f.path, Format: "jsonl"}
 	head, _ := r.Peek(len(csvStart))
 	if string(head) == csvStart {
 		f.src.Format = "csv"
-		return f.src, f.eachCSV(ctx, r, add)
+		return f.src, f.eachCSV(ctx, r.Reader, add)
 	}
 	err = f.lines(ctx, r, true, func(line []byte, whole bool) {
 		rec := new(record)
@@ -160,11 +139,11 @@ func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
 
 // eachLinker is each for the second time, in which damage is known.
 func (f *file) eachLinker(ctx context.Context, link func(*linker)) error {
-	r, closer, err := f.open()
+	r, err := f.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = closer.Close() }() // it was only read
+	defer func() { _ = r.Close() }() // it was only read
 	return f.lines(ctx, r, false, func(line []byte, _ bool) {
 		if l := new(linker); json.Unmarshal(line, l) == nil && l.URL != "" {
 			link(l)
@@ -190,46 +169,17 @@ var errLong = errors.New("a line is too long")
 
 // lines calls take for every line that is not empty, and says whether it has its end. The
 // line is valid until take returns.
-func (f *file) lines(ctx context.Context, r *bufio.Reader, count bool, take func(line []byte, whole bool)) error {
-	f.line = 0
-	var line []byte
-	for {
-		f.line++
-		if f.line%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		long := false
-		var err error
-		line, long, err = readLine(r, line[:0], f.maxLine)
-		if long && count {
+func (f *file) lines(ctx context.Context, r *recordfile.Reader, count bool, take func(line []byte, whole bool)) error {
+	err := r.Each(ctx, f.maxLine, func(l recordfile.Line) error {
+		f.line = l.Number
+		switch {
+		case !l.Long:
+			take(l.Text, l.Whole)
+		case count:
 			f.damaged(errLong, true)
 		}
-		if text := bytes.TrimSpace(line); len(text) > 0 && !long {
-			take(text, err == nil)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader):
-			f.src.Cut = true // a compressed file that ends too early, or goes on with something else
-			return nil
-		case err != nil:
-			return fmt.Errorf("read %s: %w", f.path, err)
-		}
-	}
-}
-
-// readLine appends a line to buf, without what goes beyond limit, which it reports.
-func readLine(r *bufio.Reader, buf []byte, limit int) (line []byte, long bool, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		if len(buf)+len(part) > limit {
-			long = true
-		} else {
-			buf = append(buf, part...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return buf, long, err
-		}
-	}
+		return nil
+	})
+	f.src.Cut = f.src.Cut || r.Cut()
+	return err
 }

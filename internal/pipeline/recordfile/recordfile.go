@@ -1,0 +1,215 @@
+// Package recordfile reads the lines of files that crawls have written, as they are or
+// compressed with gzip or Zstandard, whatever has become of their ends.
+//
+// A file may be written on while it is read, and may be larger than the memory: [Open] looks
+// at what is there at first and at nothing beyond, and [Reader.Each] holds one line at a time.
+// A process that was killed leaves half a line, or half a compressed file; both are told as
+// such and are no errors.
+//
+// A Reader has one user at a time.
+package recordfile
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// DefaultMaxLine is the longest line that is read unless a caller says otherwise, in bytes: a
+// page with its body has a line of four thirds of that.
+const DefaultMaxLine = 256 << 20
+
+// bufferSize is what is read at a time, in bytes.
+const bufferSize = 256 << 10
+
+// Reader is a file that is being read, unpacked if it is compressed.
+type Reader struct {
+	*bufio.Reader
+	// Size is how many bytes of the file as it lies are read; zero of what has no size.
+	Size int64
+	// Regular is false of pipes and devices, which cannot be read twice.
+	Regular bool
+
+	path    string
+	file    *os.File
+	counted *counter
+	room    int // of buffers, in bytes
+	unpack  *zstd.Decoder
+	buf     []byte
+	number  int64
+	ended   bool
+	cut     bool
+}
+
+// counter counts what was read of the file as it lies.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Open opens a file. Of a regular one no more than size bytes are read, as it lies; zero means
+// those that it has now. An error is one of the file system, or of a header that is damaged.
+func Open(path string, size int64) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{path: path, file: f}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	r.counted = &counter{r: f}
+	if r.Regular = info.Mode().IsRegular(); r.Regular {
+		if r.Size = size; size == 0 {
+			r.Size = info.Size()
+		}
+		r.counted.r = io.LimitReader(f, r.Size)
+	}
+	r.room = bufferSize
+	if r.Regular { // of a small file a large buffer is most of the work
+		r.room = int(min(max(4*r.Size, 4<<10), bufferSize))
+	}
+	r.Reader = bufio.NewReaderSize(r.counted, r.room)
+	if err := r.unpacked(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return r, nil
+}
+
+// unpacked puts what unpacks in front of a file that is compressed.
+func (r *Reader) unpacked() error {
+	magic, _ := r.Peek(4) // a shorter file is none of them
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		gz, err := gzip.NewReader(r.Reader)
+		if err != nil {
+			return err
+		}
+		r.Reader = bufio.NewReaderSize(gz, r.room)
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		// One goroutine of ours: the decoder starts others otherwise.
+		zr, err := zstd.NewReader(r.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return err
+		}
+		r.unpack, r.Reader = zr, bufio.NewReaderSize(zr, r.room)
+	}
+	return nil
+}
+
+// Done is how many bytes of the file as it lies were read so far.
+func (r *Reader) Done() int64 { return r.counted.n }
+
+// Close gives the file up.
+func (r *Reader) Close() error {
+	if r.unpack != nil {
+		r.unpack.Close()
+	}
+	return r.file.Close()
+}
+
+// Line is one line of a file.
+type Line struct {
+	Text   []byte // without space around it; valid until the next one is read
+	Number int64  // from 1
+	Whole  bool   // it has its line feed
+	Long   bool   // it was longer than the bound, and has no text
+}
+
+// Next is the next line that is not empty. Of one that is longer than maxLine bytes, zero being
+// [DefaultMaxLine], there is no text. The error is io.EOF at the end, also where the file is
+// cut off: see [Reader.Cut].
+func (r *Reader) Next(maxLine int) (Line, error) {
+	if maxLine <= 0 {
+		maxLine = DefaultMaxLine
+	}
+	for !r.ended {
+		r.number++
+		line := Line{Number: r.number}
+		var err error
+		r.buf, line.Long, err = r.line(r.buf[:0], maxLine)
+		switch {
+		case err == nil:
+			line.Whole = true
+		case errors.Is(err, io.EOF):
+			r.ended = true
+		case CutOff(err):
+			r.ended, r.cut = true, true
+		default:
+			return Line{}, fmt.Errorf("read %s: %w", r.path, err)
+		}
+		if !line.Long {
+			line.Text = bytes.TrimSpace(r.buf)
+		}
+		if line.Long || len(line.Text) > 0 {
+			return line, nil
+		}
+	}
+	return Line{}, io.EOF
+}
+
+// Cut reports whether a compressed file was found to end too early, or to go on with something
+// else.
+func (r *Reader) Cut() bool { return r.cut }
+
+// Each hands every line of [Reader.Next] to take, until that returns an error, which is then
+// that of Each; others are ctx's and the file system's.
+func (r *Reader) Each(ctx context.Context, maxLine int, take func(Line) error) error {
+	for {
+		line, err := r.Next(maxLine)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case line.Number%1024 == 0 && ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if err := take(line); err != nil {
+			return err
+		}
+	}
+}
+
+// CutOff reports whether an error of reading is that a compressed file ends too early, or goes
+// on with something else, and none of the disk.
+func CutOff(err error) bool {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) {
+		return true
+	}
+	for _, e := range []error{zstd.ErrMagicMismatch, zstd.ErrCRCMismatch, zstd.ErrBlockTooSmall, zstd.ErrReservedBlockType} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// line appends a line to buf, without what goes beyond limit, which it reports.
+func (r *Reader) line(buf []byte, limit int) (line []byte, long bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(buf)+len(part) > limit {
+			long = true
+		} else {
+			buf = append(buf, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return buf, long, err
+		}
+	}
+}
