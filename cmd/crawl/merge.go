@@ -1,0 +1,243 @@
+package main
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline/merge"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+)
+
+// merging is `crawl merge` with its flags.
+type merging struct {
+	streams
+	paths             []string
+	out               string
+	overwrite, asJSON bool
+	quiet             bool
+	cfg               merge.Config
+}
+
+// mergeCommand makes one file of those that the processes of a fleet have written.
+func mergeCommand(s streams) *cobra.Command {
+	o := merging{streams: s}
+	cmd := &cobra.Command{
+		Use:   "merge [flags] FILE|DIR...",
+		Short: "Make one file of the records of several, each URL once",
+		Long: `Merge makes one file of the records that several processes have written, as JSON
+lines, CSV or URLs, compressed with gzip or Zstandard or not. A directory stands
+for all such files in it. Of a URL with several records one counts: a success
+before a failure, an answer before none, and of equals the newest. --newest goes
+by time alone, for the rounds of one crawl.
+
+Lines are copied as they are, in the order of the files. Files may be larger
+than the memory: they are read twice, so they cannot be pipes. The last line of
+a file is passed over if it is cut off, as by a kill; other lines that are no
+records are an error unless --skip-damaged is given.
+
+Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`,
+		Example: `  crawl merge -o pages.jsonl out/                 all the records in a directory
+  crawl merge -o pages.jsonl.zst out/*.jsonl      compressed, by its name
+  crawl merge --newest site/ | jq -r .url         rounds of a crawl, to a pipe
+  crawl merge -o index.cdxj archive/*.cdxj        one index of many archives`,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(errors.New("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.paths = args
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false // the order is by importance
+	f.StringVarP(&o.out, "output", "o", sink.Stdout, "write to this `file`, compressed if its name ends in .gz or .zst; - is standard output")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace the output file if it exists")
+	f.BoolVar(&o.cfg.Newest, "newest", false, "of a URL the record that was fetched last counts, whatever it says")
+	f.BoolVar(&o.cfg.SkipDamaged, "skip-damaged", false, "pass over lines that are no records, and count them")
+	f.BoolVar(&o.asJSON, "json", false, "tell what was done as JSON, on standard error")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "tell only what went wrong")
+	f.Int64Var(&o.cfg.Memory, "memory", 64, "memory for sorting, in `MiB`, 1 to 65536; the rest goes to disk, 48 bytes a record")
+	f.StringVar(&o.cfg.TempDir, "temp", "", "`directory` for what is sorted on disk; empty = the system's for such files")
+	return cmd
+}
+
+// run merges: everything is read once before the output is touched.
+func (o *merging) run(ctx context.Context) error {
+	if o.cfg.Memory < 1 || o.cfg.Memory > 1<<16 {
+		return usage(fmt.Errorf("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory))
+	}
+	o.cfg.Memory <<= 20
+	if err := o.checkOutput(); err != nil {
+		return err
+	}
+	term := newTerminal(o.err, o.env, false)
+	if term.live() && !o.quiet {
+		o.cfg.Progress = mergeProgress(term)
+		defer term.clear()
+	}
+	files, err := merge.Files(o.paths)
+	if err != nil {
+		return ioError(err)
+	}
+	m, err := merge.Prepare(ctx, files, o.cfg)
+	if err != nil {
+		return mergeError(ctx, err)
+	}
+	if o.out == sink.Stdout {
+		err = m.Write(ctx, o.streams.out)
+		if err != nil && ctx.Err() == nil && !isDamage(err) {
+			return outputError(err)
+		}
+	} else {
+		err = o.replace(ctx, m)
+	}
+	if err != nil {
+		return mergeError(ctx, err)
+	}
+	term.clear()
+	return o.tell(m.Report())
+}
+
+// checkOutput refuses what is there, before hours of reading.
+func (o *merging) checkOutput() error {
+	if o.out == sink.Stdout {
+		return nil
+	}
+	if o.out == "" {
+		return usage(errors.New("--output is empty: give a file, or - for standard output"))
+	}
+	info, err := os.Stat(o.out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(o.out)); err != nil {
+			return ioError(fmt.Errorf("open --output: %w", err))
+		}
+	case err != nil:
+		return ioError(fmt.Errorf("open --output: %w", err))
+	case info.IsDir():
+		return usage(fmt.Errorf("--output %s is a directory: give a file", o.out))
+	case info.Size() > 0 && info.Mode().IsRegular() && !o.overwrite:
+		return ioError(fmt.Errorf("open --output: %s exists and is not empty: add --overwrite to replace it, or choose another file", o.out))
+	}
+	return nil
+}
+
+// replace writes the whole file or nothing, so that it may be one of those that are read.
+func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
+	fresh := false
+	if _, err := os.Stat(o.out); errors.Is(err, fs.ErrNotExist) {
+		fresh = true
+	}
+	err := atomicfile.Replace(o.out, func(w io.Writer) error {
+		if f, ok := w.(*os.File); ok && fresh { // records are no secret, as those of a crawl
+			if err := f.Chmod(0o644); err != nil {
+				return err
+			}
+		}
+		packed, err := packedAs(w, o.out)
+		if err != nil {
+			return err
+		}
+		if err := m.Write(ctx, packed); err != nil {
+			return err
+		}
+		return packed.Close()
+	})
+	if err != nil {
+		return fmt.Errorf("write --output: %w", err)
+	}
+	return nil
+}
+
+// packedAs is w, behind the compression that the name of a file asks for.
+func packedAs(w io.Writer, name string) (io.WriteCloser, error) {
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		return gzip.NewWriter(w), nil
+	case strings.HasSuffix(name, ".zst"):
+		return zstd.NewWriter(w)
+	}
+	return unpacked{w}, nil
+}
+
+// unpacked is a writer that somebody else closes.
+type unpacked struct{ io.Writer }
+
+// Close does nothing.
+func (unpacked) Close() error { return nil }
+
+// mergeProgress shows how far the reading is, now and then.
+func mergeProgress(t *terminal) func(done, total int64) {
+	clk := clock.System()
+	var last time.Time
+	return func(done, total int64) {
+		if now := clk.Now(); now.Sub(last) >= statusEvery {
+			last = now
+			t.show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), size(done)+" of "+size(total))
+		}
+	}
+}
+
+func isDamage(err error) bool {
+	_, ok := errors.AsType[*merge.DamageError](err)
+	return ok
+}
+
+// mergeError is an error in the words of the command line.
+func mergeError(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return &exitError{code: exitInterrupted, err: errors.New("interrupted: the output was not written")}
+	}
+	if e, ok := errors.AsType[*merge.DamageError](err); ok {
+		if kind := kindOfFile(e.Path); kind != "" && e.Line == 1 {
+			return ioError(fmt.Errorf("%w; %s", err, kind))
+		}
+		return ioError(fmt.Errorf("%w; mend it, or pass over such lines with --skip-damaged", err))
+	}
+	return ioError(err)
+}
+
+// tell says what was done.
+func (o *merging) tell(r merge.Report) error {
+	if o.asJSON {
+		return writeJSON(o.err, r)
+	}
+	for _, path := range r.Cut {
+		say(o.err, "crawl: the end of %s is cut off, and was passed over\n", clean(path))
+	}
+	if r.Damaged > 0 {
+		say(o.err, "crawl: passed over as they are no records: %s\n", plural(r.Damaged, "line"))
+	}
+	if !o.quiet {
+		what, again := "record", "of URLs that others count for"
+		if r.Format == merge.CDXJ {
+			what, again = "line", "that were there before"
+		}
+		to := cmp.Or(strings.TrimPrefix(o.out, sink.Stdout), "standard output")
+		say(o.err, "%s of %s in %s; %s %s left out\n", plural(r.Written, what), plural(int64(r.Files), "file"), clean(to),
+			count(r.Read-r.Written), again)
+	}
+	return nil
+}
