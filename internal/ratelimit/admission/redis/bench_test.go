@@ -21,7 +21,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 	run := func(name string, cfg redis.Config, parallel int, decide func(*redis.Repository) error) {
 		b.Run(name, func(b *testing.B) {
-			r := open(b, cfg, s.addr)
+			r := open(b, cfg, s.Addr)
 			require.NoError(b, r.Ping(context.Background()))
 			before := r.Statistics().Trips
 			b.ReportAllocs()

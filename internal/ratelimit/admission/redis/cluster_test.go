@@ -6,9 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,59 +17,16 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
 )
-
-// startCluster starts three masters, each with a third of the slots, and a replica of the
-// first.
-func startCluster(t testing.TB, program program) (masters []*server, replica *server) {
-	t.Helper()
-	args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}
-	for range 3 {
-		masters = append(masters, program.start(t, args...))
-	}
-	replica = program.start(t, args...)
-	const slots = 16384
-	for i, s := range masters {
-		s.do(t, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/3), strconv.Itoa((i+1)*slots/3-1))
-	}
-	for _, s := range append(slices.Clone(masters[1:]), replica) {
-		host, port, err := net.SplitHostPort(s.addr)
-		require.NoError(t, err)
-		masters[0].do(t, "CLUSTER", "MEET", host, port)
-	}
-	for _, s := range append(slices.Clone(masters), replica) {
-		eventually(t, s, []string{"CLUSTER", "INFO"}, "cluster_known_nodes:4")
-	}
-	id, err := masters[0].do(t, "CLUSTER", "MYID").ToString()
-	require.NoError(t, err)
-	replica.do(t, "CLUSTER", "REPLICATE", id)
-	eventually(t, replica, []string{"INFO", "replication"}, "master_link_status:up")
-	for _, s := range append(slices.Clone(masters), replica) {
-		eventually(t, s, []string{"CLUSTER", "INFO"}, "cluster_state:ok")
-		eventually(t, s, []string{"CLUSTER", "NODES"}, "slave "+id)
-	}
-	return masters, replica
-}
-
-// eventually waits until the reply to a command contains want.
-func eventually(t testing.TB, s *server, args []string, want string) {
-	t.Helper()
-	var reply string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if reply, _ = s.do(t, args...).ToString(); strings.Contains(reply, want) {
-			return
-		}
-	}
-	t.Fatalf("%v of %s never has %q:\n%s", args, s.addr, want, reply)
-}
 
 func TestCluster(t *testing.T) { onEach(t, testCluster) }
 
 func testCluster(t *testing.T, program program) {
-	masters, replica := startCluster(t, program)
+	masters, replica := program.Cluster(t)
 	r := open(t, redis.Config{
 		Keys: -1, Deadline: 20 * short, Breaker: breaker.Config{Consecutive: 2, OpenFor: time.Hour},
-	}, masters[1].addr)
+	}, masters[1].Addr)
 	c := clusterTest{masters, replica, r, []admission.Plan{
 		bucket(t, "a", 100, 1e-6), fixed(t, "b", 1000, 300*24*time.Hour), sliding(t, "c", 200, 300*24*time.Hour),
 	}}
@@ -106,7 +60,7 @@ func (c *clusterTest) keyAt(t testing.TB, master int, prefix string) string {
 
 func (c *clusterTest) slot(t testing.TB, key string) int64 {
 	t.Helper()
-	slot, err := c.masters[1].do(t, "CLUSTER", "KEYSLOT", key).AsInt64()
+	slot, err := c.masters[1].Do(t, "CLUSTER", "KEYSLOT", key).AsInt64()
 	require.NoError(t, err)
 	return slot
 }
@@ -125,7 +79,7 @@ func (c *clusterTest) oneSlot(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.r.Statistics().Reloads, uint64(3))
 	for _, s := range c.masters {
-		n, err := s.do(t, "DBSIZE").AsInt64()
+		n, err := s.Do(t, "DBSIZE").AsInt64()
 		require.NoError(t, err)
 		require.NotZero(t, n, "a node without keys")
 	}
@@ -159,7 +113,7 @@ func (c *clusterTest) flushed(t *testing.T) {
 	keys := []string{c.keyAt(t, 0, "f"), c.keyAt(t, 1, "f"), c.keyAt(t, 2, "f")}
 	for range 5 {
 		for _, s := range c.masters {
-			s.do(t, "SCRIPT", "FLUSH")
+			s.Do(t, "SCRIPT", "FLUSH")
 		}
 		for _, key := range keys {
 			require.True(t, take(t, c.r, key, 1, c.plans...).Allowed)
@@ -178,8 +132,8 @@ func (c *clusterTest) failover(t *testing.T) {
 		take(t, c.r, key, 1, c.plans...)
 	}
 	reloads := c.r.Statistics().Reloads
-	c.replica.do(t, "CLUSTER", "FAILOVER")
-	eventually(t, c.replica, []string{"INFO", "replication"}, "role:master")
+	c.replica.Do(t, "CLUSTER", "FAILOVER")
+	redistest.Eventually(t, c.replica, []string{"INFO", "replication"}, "role:master")
 	require.Equal(t, int64(60), take(t, c.r, key, 0, c.plans...).Remaining)
 	require.Equal(t, int64(60), c.grantedOf(t, key, 200))
 	require.Greater(t, c.r.Statistics().Reloads, reloads, "the new master knew the script")
@@ -190,7 +144,7 @@ func (c *clusterTest) failover(t *testing.T) {
 func (c *clusterTest) nodeDown(t *testing.T) {
 	there, gone := c.keyAt(t, 1, "d"), c.keyAt(t, 2, "d")
 	take(t, c.r, gone, 1, c.plans...)
-	c.masters[2].stop()
+	c.masters[2].Stop()
 	for i := range 50 {
 		_, err := c.r.Take(context.Background(), gone, c.plans, 1)
 		require.Error(t, err)
@@ -206,30 +160,30 @@ func (c *clusterTest) nodeDown(t *testing.T) {
 func TestSentinel(t *testing.T) { onEach(t, testSentinel) }
 
 func testSentinel(t *testing.T, program program) {
-	master := program.start(t)
-	host, port, err := net.SplitHostPort(master.addr)
+	master := program.Start(t)
+	host, port, err := net.SplitHostPort(master.Addr)
 	require.NoError(t, err)
-	slave := program.start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
-	eventually(t, slave, []string{"INFO", "replication"}, "master_link_status:up")
+	slave := program.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	redistest.Eventually(t, slave, []string{"INFO", "replication"}, "master_link_status:up")
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil,
 		"sentinel monitor limits %s %s 1\nsentinel down-after-milliseconds limits 500\n", host, port), 0o600))
 	sentinel := startSentinel(t, program, config)
-	eventually(t, master, []string{"INFO", "replication"}, "connected_slaves:1")
+	redistest.Eventually(t, master, []string{"INFO", "replication"}, "connected_slaves:1")
 	waitForSlave(t, sentinel)
 
 	r := open(t, redis.Config{
 		Redis:   rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "limits"}},
 		Breaker: breaker.Config{OpenFor: 10 * time.Millisecond}, Deadline: short, Keys: -1,
-	}, sentinel.addr)
+	}, sentinel.Addr)
 	p := bucket(t, "p", 10, 1e-6)
 	require.NoError(t, r.Ping(context.Background()))
 	take(t, r, "ann", 3, p)
 	require.Eventually(t, func() bool {
-		n, err := slave.do(t, "EXISTS", redis.StoreKey("p", "ann")).AsInt64()
+		n, err := slave.Do(t, "EXISTS", redis.StoreKey("p", "ann")).AsInt64()
 		return err == nil && n == 1
 	}, patience, 5*time.Millisecond)
-	master.stop()
+	master.Stop()
 	require.Eventually(t, func() bool {
 		res, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 0)
 		return err == nil && res.Remaining == 7
@@ -240,13 +194,13 @@ func testSentinel(t *testing.T, program program) {
 // startSentinel starts a server that watches others.
 func startSentinel(t testing.TB, program program, config string) *server {
 	t.Helper()
-	return program.start(t, config, "--sentinel")
+	return program.Start(t, config, "--sentinel")
 }
 
 func waitForSlave(t testing.TB, sentinel *server) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		slaves, err := sentinel.do(t, "SENTINEL", "REPLICAS", "limits").ToArray()
+		slaves, err := sentinel.Do(t, "SENTINEL", "REPLICAS", "limits").ToArray()
 		return err == nil && len(slaves) == 1
 	}, patience, 20*time.Millisecond)
 }

@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, program program) {
 				admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
-					r := open(t, redis.Config{Keys: tc.keys, Clock: clk}, program.shared(t).addr)
+					r := open(t, redis.Config{Keys: tc.keys, Clock: clk}, program.Shared(t).Addr)
 					r.SetTime(clk)
 					return r
 				}, admissiontest.Options{})

@@ -27,8 +27,8 @@ const short = 250 * time.Millisecond
 func TestScriptFlush(t *testing.T) { onEach(t, testScriptFlush) }
 
 func testScriptFlush(t *testing.T, program program) {
-	s := program.shared(t)
-	r := open(t, redis.Config{Keys: -1}, s.addr)
+	s := program.Shared(t)
+	r := open(t, redis.Config{Keys: -1}, s.Addr)
 	p := bucket(t, "p", 100, 0.001)
 	var granted, asked atomic.Int64
 	var group sync.WaitGroup
@@ -57,7 +57,7 @@ func testScriptFlush(t *testing.T, program program) {
 		for asked.Load() < 50*i && !t.Failed() {
 			time.Sleep(time.Millisecond)
 		}
-		s.do(t, "SCRIPT", "FLUSH")
+		s.Do(t, "SCRIPT", "FLUSH")
 	}
 	for asked.Load() < 1000 && !t.Failed() {
 		time.Sleep(time.Millisecond)
@@ -80,10 +80,10 @@ var down = []struct {
 	silent bool // it is not even known that it does not answer
 }{
 	{
-		"stopped", func(t testing.TB, s *server) { s.signal(t, syscall.SIGSTOP) },
-		func(t testing.TB, s *server) { s.signal(t, syscall.SIGCONT) }, true,
+		"stopped", func(t testing.TB, s *server) { s.Signal(t, syscall.SIGSTOP) },
+		func(t testing.TB, s *server) { s.Signal(t, syscall.SIGCONT) }, true,
 	},
-	{"killed", func(_ testing.TB, s *server) { s.stop() }, func(t testing.TB, s *server) { s.restart(t) }, false},
+	{"killed", func(_ testing.TB, s *server) { s.Stop() }, func(t testing.TB, s *server) { s.Restart(t) }, false},
 }
 
 // A decision fails within its own deadline; after a few the breaker is open, and then
@@ -94,12 +94,12 @@ func TestServerDown(t *testing.T) { onEach(t, testServerDown) }
 func testServerDown(t *testing.T, program program) {
 	for _, tc := range down {
 		t.Run(tc.name, func(t *testing.T) {
-			s := program.start(t)
+			s := program.Start(t)
 			clk := admissiontest.NewClock()
 			r := open(t, redis.Config{
 				Deadline: short, Clock: clk,
 				Breaker: breaker.Config{Consecutive: 3, OpenFor: time.Minute, ProbeTimeout: time.Minute},
-			}, s.addr)
+			}, s.Addr)
 			p := bucket(t, "p", 1000, 0.001)
 			plans := []admission.Plan{p}
 			require.True(t, take(t, r, "ann", 1, p).Allowed)
@@ -142,10 +142,10 @@ func testServerDown(t *testing.T, program program) {
 // more than what a busy computer takes to run them all.
 func TestManyCallersOfAStoppedServer(t *testing.T) {
 	s := startServer(t)
-	r := open(t, redis.Config{Deadline: short, Breaker: breaker.Config{OpenFor: time.Hour}}, s.addr)
+	r := open(t, redis.Config{Deadline: short, Breaker: breaker.Config{OpenFor: time.Hour}}, s.Addr)
 	plans := []admission.Plan{bucket(t, "p", 1000, 0.001)}
 	take(t, r, "ann", 1, plans...)
-	s.signal(t, syscall.SIGSTOP)
+	s.Signal(t, syscall.SIGSTOP)
 	var answered atomic.Int64
 	var group sync.WaitGroup
 	for range 6000 {
@@ -169,9 +169,9 @@ func TestManyCallersOfAStoppedServer(t *testing.T) {
 // A server that is not there when the service starts is a server that is down.
 func TestServerComesLater(t *testing.T) {
 	s := startServer(t)
-	s.stop()
+	s.Stop()
 	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{Deadline: short, Clock: clk}, s.addr)
+	r := open(t, redis.Config{Deadline: short, Clock: clk}, s.Addr)
 	p := bucket(t, "p", 10, 1)
 	require.Error(t, r.Ping(context.Background()))
 	for range 5 {
@@ -180,7 +180,7 @@ func TestServerComesLater(t *testing.T) {
 	}
 	_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
 	require.ErrorIs(t, err, redis.ErrOpen)
-	s.restart(t)
+	s.Restart(t)
 	require.NoError(t, r.Ping(context.Background()))
 	require.Eventually(t, func() bool {
 		clk.Move(time.Second)
@@ -192,17 +192,17 @@ func TestServerComesLater(t *testing.T) {
 // A caller that gives up says nothing about the server.
 func TestCallerGivesUp(t *testing.T) {
 	s := startServer(t)
-	r := open(t, redis.Config{}, s.addr)
+	r := open(t, redis.Config{}, s.Addr)
 	p := bucket(t, "p", 10, 1)
 	take(t, r, "ann", 1, p)
-	s.signal(t, syscall.SIGSTOP)
+	s.Signal(t, syscall.SIGSTOP)
 	for range 20 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 		_, err := r.Take(ctx, "ann", []admission.Plan{p}, 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		cancel()
 	}
-	s.signal(t, syscall.SIGCONT)
+	s.Signal(t, syscall.SIGCONT)
 	require.Equal(t, breaker.Closed, r.Statistics().State)
 	require.Zero(t, r.Statistics().Failures)
 }
@@ -211,7 +211,7 @@ func TestCallerGivesUp(t *testing.T) {
 // this process's share, and says so.
 func TestAdmitterFallsBack(t *testing.T) {
 	s := startServer(t)
-	r := open(t, redis.Config{Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Hour}}, s.addr)
+	r := open(t, redis.Config{Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Hour}}, s.Addr)
 	local, err := memory.New(memory.Config{})
 	require.NoError(t, err)
 	plans, err := admission.NewRegistry(bucket(t, "p", 20, 0.001))
@@ -228,7 +228,7 @@ func TestAdmitterFallsBack(t *testing.T) {
 	for range 4 {
 		require.Equal(t, admission.ReasonOK, allow().Reason)
 	}
-	s.stop()
+	s.Stop()
 	granted := 0
 	for range 20 {
 		if res := allow(); res.Allowed {
@@ -250,10 +250,10 @@ func TestAdmitterFallsBack(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	s := startServer(t)
-	r := open(t, redis.Config{Deadline: short}, s.addr)
+	r := open(t, redis.Config{Deadline: short}, s.Addr)
 	plans := []admission.Plan{bucket(t, "p", 10, 1)}
 	take(t, r, "ann", 1, plans...)
-	s.signal(t, syscall.SIGSTOP)
+	s.Signal(t, syscall.SIGSTOP)
 	errs := make(chan error)
 	for range 50 {
 		go func() {
@@ -274,13 +274,13 @@ func TestClose(t *testing.T) {
 func TestProbeKeepsNoPlans(t *testing.T) {
 	s := startServer(t)
 	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{Deadline: short, Clock: clk, Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Minute}}, s.addr)
-	s.stop()
+	r := open(t, redis.Config{Deadline: short, Clock: clk, Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Minute}}, s.Addr)
+	s.Stop()
 	room := []admission.Plan{bucket(t, "p", 10, 1)}
 	p := slices.Clone(room)
 	_, err := r.Take(context.Background(), "ann", room, 1)
 	require.Error(t, err)
-	s.restart(t)
+	s.Restart(t)
 	require.Eventually(t, func() bool {
 		room[0] = p[0]
 		clk.Move(time.Minute)

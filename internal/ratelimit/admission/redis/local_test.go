@@ -30,7 +30,7 @@ func newRig(t testing.TB) rig {
 func (g rig) open(t testing.TB, cfg redis.Config) *redis.Repository {
 	t.Helper()
 	cfg.Clock = g.clk
-	r := open(t, cfg, g.s.addr)
+	r := open(t, cfg, g.s.Addr)
 	r.SetTime(g.clk)
 	return r
 }
@@ -255,7 +255,7 @@ func TestManyAtOnceWithLeases(t *testing.T) {
 	s := sharedServer(t)
 	var all []*redis.Repository
 	for range 4 {
-		all = append(all, open(t, redis.Config{Lease: 10 * time.Second, Instances: 4}, s.addr))
+		all = append(all, open(t, redis.Config{Lease: 10 * time.Second, Instances: 4}, s.Addr))
 	}
 	p := bucket(t, "p", 100, 0.1+1e-3)
 	fast := bucket(t, "fast", 100, 0.5)
@@ -285,8 +285,8 @@ func TestManyAtOnceWithLeases(t *testing.T) {
 func TestManyAtOnce(t *testing.T) { onEach(t, testManyAtOnce) }
 
 func testManyAtOnce(t *testing.T, program program) {
-	s := program.shared(t)
-	all := []*redis.Repository{open(t, redis.Config{}, s.addr), open(t, redis.Config{}, s.addr)}
+	s := program.Shared(t)
+	all := []*redis.Repository{open(t, redis.Config{}, s.Addr), open(t, redis.Config{}, s.Addr)}
 	p := bucket(t, "p", 100, 1e-6)
 	var granted atomic.Int64
 	var group sync.WaitGroup
@@ -308,7 +308,7 @@ func testManyAtOnce(t *testing.T, program program) {
 // Those who come while a lease is fetched wait for it instead of fetching their own.
 func TestOneFetchesALease(t *testing.T) {
 	s := sharedServer(t)
-	r := open(t, redis.Config{Lease: 10 * time.Second}, s.addr)
+	r := open(t, redis.Config{Lease: 10 * time.Second}, s.Addr)
 	p := bucket(t, "p", 1e6, 1e5)
 	for range 2000 { // until it is a large one
 		take(t, r, "ann", 1, p)

@@ -19,14 +19,14 @@ import (
 
 func hash(t testing.TB, s *server, key string) map[string]string {
 	t.Helper()
-	fields, err := s.do(t, "HGETALL", key).AsStrMap()
+	fields, err := s.Do(t, "HGETALL", key).AsStrMap()
 	require.NoError(t, err)
 	return fields
 }
 
 func pttl(t testing.TB, s *server, key string) time.Duration {
 	t.Helper()
-	ms, err := s.do(t, "PTTL", key).AsInt64()
+	ms, err := s.Do(t, "PTTL", key).AsInt64()
 	require.NoError(t, err)
 	return time.Duration(ms) * time.Millisecond
 }
@@ -35,9 +35,9 @@ func pttl(t testing.TB, s *server, key string) time.Duration {
 func TestStoredForm(t *testing.T) { onEach(t, testStoredForm) }
 
 func testStoredForm(t *testing.T, program program) {
-	s := program.shared(t)
+	s := program.Shared(t)
 	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{}, s.addr)
+	r := open(t, redis.Config{}, s.Addr)
 	r.SetTime(clk)
 	day := time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)
 	clk.Set(day.Add(250 * time.Millisecond))
@@ -63,9 +63,9 @@ func testStoredForm(t *testing.T, program program) {
 func TestServerTimeAndExpiry(t *testing.T) { onEach(t, testServerTimeAndExpiry) }
 
 func testServerTimeAndExpiry(t *testing.T, program program) {
-	s := program.shared(t)
+	s := program.Shared(t)
 	clk := admissiontest.NewClock() // which is not the time of decisions
-	r := open(t, redis.Config{Clock: clk}, s.addr)
+	r := open(t, redis.Config{Clock: clk}, s.Addr)
 	for _, tc := range []struct {
 		plan admission.Plan
 		ttl  time.Duration
@@ -77,7 +77,7 @@ func testServerTimeAndExpiry(t *testing.T, program program) {
 		{fixed(t, "short", 5, time.Millisecond), time.Second},
 		{sliding(t, "s", 5, time.Minute), 2 * time.Minute},
 	} {
-		before, err := s.do(t, "TIME").AsIntSlice()
+		before, err := s.Do(t, "TIME").AsIntSlice()
 		require.NoError(t, err)
 		take(t, r, "ann", 1, tc.plan)
 		key := redis.StoreKey(tc.plan.Name, "ann")
@@ -98,7 +98,7 @@ func testServerTimeAndExpiry(t *testing.T, program program) {
 func TestExpiryOfAClockThatIsBehind(t *testing.T) {
 	s := sharedServer(t)
 	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{}, s.addr)
+	r := open(t, redis.Config{}, s.Addr)
 	r.SetTime(clk)
 	p := bucket(t, "p", 1000, 1)
 	take(t, r, "ann", 1, p)
@@ -114,16 +114,16 @@ func TestExpiryOfAClockThatIsBehind(t *testing.T) {
 func TestThirdPlanDenies(t *testing.T) { onEach(t, testThirdPlanDenies) }
 
 func testThirdPlanDenies(t *testing.T, program program) {
-	s := program.shared(t)
-	r := open(t, redis.Config{Keys: -1}, s.addr)
+	s := program.Shared(t)
+	r := open(t, redis.Config{Keys: -1}, s.Addr)
 	a, b, c := bucket(t, "a", 100, 0.001), sliding(t, "b", 100, time.Hour), fixed(t, "c", 1, 24*time.Hour)
 	take(t, r, "ann", 1, a, b, c)
 	dump := func() []string {
 		var all []string
 		for _, plan := range []string{"a", "b", "c"} {
-			bytes, err := s.do(t, "DUMP", redis.StoreKey(plan, "ann")).ToString()
+			bytes, err := s.Do(t, "DUMP", redis.StoreKey(plan, "ann")).ToString()
 			require.NoError(t, err)
-			at, err := s.do(t, "PEXPIRETIME", redis.StoreKey(plan, "ann")).AsInt64()
+			at, err := s.Do(t, "PEXPIRETIME", redis.StoreKey(plan, "ann")).AsInt64()
 			require.NoError(t, err)
 			all = append(all, bytes, strconv.FormatInt(at, 10))
 		}
@@ -140,7 +140,7 @@ func testThirdPlanDenies(t *testing.T, program program) {
 
 	require.False(t, take(t, r, "bob", 2, a, b, c).Allowed)
 	take(t, r, "bob", 0, a, b, c)
-	keys, err := s.do(t, "KEYS", "*{bob}").AsStrSlice()
+	keys, err := s.Do(t, "KEYS", "*{bob}").AsStrSlice()
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
@@ -153,8 +153,8 @@ func testDamagedStore(t *testing.T, program program) {
 	now := eight(uint64(time.Now().UnixMicro()))
 	nan := eight(math.Float64bits(math.NaN()))
 	b, f := bucket(t, "b", 5, 0.001), fixed(t, "f", 5, 24*time.Hour)
-	s := program.shared(t)
-	r := open(t, redis.Config{Keys: -1}, s.addr)
+	s := program.Shared(t)
+	r := open(t, redis.Config{Keys: -1}, s.Addr)
 	for _, tc := range []struct {
 		name   string
 		plan   admission.Plan
@@ -178,7 +178,7 @@ func testDamagedStore(t *testing.T, program program) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			key := redis.StoreKey(tc.plan.Name, tc.name)
-			s.do(t, append([]string{"HSET", key}, tc.fields...)...)
+			s.Do(t, append([]string{"HSET", key}, tc.fields...)...)
 			res := take(t, r, tc.name, 1, tc.plan)
 			require.True(t, res.Allowed)
 			require.Equal(t, tc.left, res.Remaining)
@@ -192,17 +192,17 @@ func testDamagedStore(t *testing.T, program program) {
 func TestForeignKey(t *testing.T) { onEach(t, testForeignKey) }
 
 func testForeignKey(t *testing.T, program program) {
-	s := program.shared(t)
-	r := open(t, redis.Config{}, s.addr)
+	s := program.Shared(t)
+	r := open(t, redis.Config{}, s.Addr)
 	p := bucket(t, "p", 5, 1)
-	s.do(t, "SET", redis.StoreKey("p", "ann"), "x")
+	s.Do(t, "SET", redis.StoreKey("p", "ann"), "x")
 	for range 50 {
 		_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
 		require.ErrorContains(t, err, "WRONGTYPE")
 	}
 	require.True(t, take(t, r, "bob", 1, p).Allowed)
 	require.Zero(t, r.Statistics().Failures)
-	value, err := s.do(t, "GET", redis.StoreKey("p", "ann")).ToString()
+	value, err := s.Do(t, "GET", redis.StoreKey("p", "ann")).ToString()
 	require.NoError(t, err)
 	require.Equal(t, "x", value)
 }
@@ -213,7 +213,7 @@ func TestPingLeavesTheConnectionAsItWas(t *testing.T) {
 	// Other tests have clients of their own; a label is what goroutines hand down.
 	const label = "of-the-ping"
 	pprof.Do(context.Background(), pprof.Labels(label, "yes"), func(context.Context) {
-		r := open(t, redis.Config{}, sharedServer(t).addr)
+		r := open(t, redis.Config{}, sharedServer(t).Addr)
 		require.NoError(t, r.Ping(t.Context())) // which is cancelled in the end
 	})
 	require.Eventually(t, func() bool { // what was begun for the ping ends within a second
@@ -232,8 +232,8 @@ func TestPingLeavesTheConnectionAsItWas(t *testing.T) {
 func TestServerRefuses(t *testing.T) { onEach(t, testServerRefuses) }
 
 func testServerRefuses(t *testing.T, program program) {
-	s := program.start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
-	r := open(t, redis.Config{}, s.addr)
+	s := program.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	r := open(t, redis.Config{}, s.Addr)
 	_, err := r.Take(context.Background(), "ann", []admission.Plan{bucket(t, "p", 5, 1)}, 1)
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, uint64(1), r.Statistics().Failures)

@@ -1,0 +1,214 @@
+// Package redistest starts real servers of Redis and Valkey for tests, on free ports of the
+// loopback interface: one, a cluster, or a Sentinel.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+)
+
+// Program is a server that speaks the protocol.
+type Program string
+
+// The programs.
+const (
+	Redis  Program = "redis-server"
+	Valkey Program = "valkey-server"
+)
+
+// OnEach runs a test with each program.
+func OnEach(t *testing.T, test func(t *testing.T, p Program)) {
+	t.Helper()
+	for _, p := range []Program{Redis, Valkey} {
+		t.Run(string(p), func(t *testing.T) { test(t, p) })
+	}
+}
+
+// common are the servers that tests which do not harm them have in common; each test
+// empties the one it uses.
+var common = map[Program]*Server{Redis: {}, Valkey: {}}
+
+// StopAll stops the common servers: for TestMain.
+func StopAll() {
+	for _, s := range common {
+		s.Close()
+	}
+}
+
+// Patience is for what has to happen sometime on a busy computer. No test is right
+// because it is over.
+const Patience = time.Minute
+
+// Server is a process of our own.
+type Server struct {
+	program Program
+
+	mu   sync.Mutex
+	Addr string // never changes after Start
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	log  *bytes.Buffer
+}
+
+// Start starts one on a free port and stops it when the test ends.
+func (p Program) Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{}
+	s.start(t, p, args...)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Shared is the common one, empty.
+func (p Program) Shared(t testing.TB) *Server {
+	t.Helper()
+	s := common[p]
+	if s.cmd == nil {
+		s.start(t, p)
+	}
+	s.Do(t, "FLUSHALL")
+	return s
+}
+
+func (s *Server) start(t testing.TB, p Program, args ...string) {
+	t.Helper()
+	path := p.path(t)
+	dir, err := os.MkdirTemp("", "redistest-")
+	require.NoError(t, err)
+	s.program, s.dir, s.args = p, dir, args
+	// Another process may take the port between finding and using it.
+	for range 5 {
+		s.Addr = freeAddr(t)
+		if s.run(t, path) {
+			return
+		}
+	}
+	t.Fatalf("%s does not start: %s", p, s.log)
+}
+
+// run starts the process at s.Addr and waits until it answers.
+func (s *Server) run(t testing.TB, path string) bool {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.Addr)
+	require.NoError(t, err)
+	s.log = &bytes.Buffer{}
+	args := append(slices.Clone(s.args), "--bind", "127.0.0.1", "--port", port, "--dir", s.dir)
+	if !slices.Contains(args, "--sentinel") {
+		args = append(args, "--save", "")
+		if !slices.Contains(args, "--appendonly") {
+			args = append(args, "--appendonly", "no")
+		}
+	}
+	s.cmd = exec.Command(path, args...)
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	require.NoError(t, s.cmd.Start())
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if c, err := net.Dial("tcp", s.Addr); err == nil {
+			_ = c.Close()
+			return true
+		}
+		if s.cmd.ProcessState != nil || syscall.Kill(s.cmd.Process.Pid, 0) != nil {
+			break
+		}
+	}
+	s.Stop()
+	return false
+}
+
+// Restart starts the process again where it was.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	require.True(t, s.run(t, s.program.path(t)), "%s does not start again", s.program)
+}
+
+// Stop kills the process, by its id.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// Close kills the process and removes what it has written.
+func (s *Server) Close() {
+	s.Stop()
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir)
+	}
+}
+
+// Signal sends the process a signal.
+func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, s.cmd.Process.Signal(sig))
+}
+
+// Do sends one command on a connection of its own.
+func (s *Server) Do(t testing.TB, args ...string) rueidis.RedisResult {
+	t.Helper()
+	c := Client(t, s.Addr)
+	defer c.Close()
+	res := c.Do(context.Background(), c.B().Arbitrary(args...).Build())
+	if err := res.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return res
+}
+
+// Client is one connection to a server.
+func Client(t testing.TB, addr string) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true, DisableCache: true})
+	require.NoError(t, err)
+	return c
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := l.Addr().String()
+		_ = l.Close()
+		_, port, err := net.SplitHostPort(addr)
+		require.NoError(t, err)
+		if n, _ := strconv.Atoi(port); n < 55000 { // a cluster's nodes talk at 10000 above
+			return addr
+		}
+	}
+}
+
+// path is where the program is. Where everything is expected to be installed its absence
+// is an error, so that no run of the checks is silent about it. Debian's package has the
+// program's name.
+func (p Program) path(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath(string(p))
+	if err == nil {
+		return filepath.Clean(path)
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed: run make servers, or install the package of that name", p)
+	}
+	fmt.Fprintf(os.Stderr, "\n*** NOT TESTED: %s: %s is not installed; install the package of that name ***\n\n", t.Name(), p)
+	t.Skipf("%s is not installed", p)
+	return ""
+}
