@@ -260,7 +260,7 @@ func (d *discovery) over(now time.Time) bool {
 		return false
 	}
 	c := d.frontier.Counts()
-	if c.Leased > 0 || d.paused && !d.stopping || !d.stopping && (d.seeds != nil || c.Queued > 0) {
+	if c.Leased > 0 || d.paused && !d.stopping || !d.stopping && (d.seeds != nil || !d.frontier.Over()) {
 		return false
 	}
 	if d.unruled != "" && d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0 {

@@ -39,7 +39,10 @@ func (f *Frontier) robotsHost(name string) *host {
 	if h := f.hosts[name]; h != nil {
 		return h
 	}
-	h := f.host(name)
+	var h *host
+	if f.fleet == nil { // or it may be another process's
+		h = f.host(name)
+	}
 	if h == nil && f.vault != nil {
 		h = f.adopt(name)
 		h.blind = true

@@ -27,6 +27,9 @@ func (h *host) laneAt(now time.Time) lane {
 // in which its slots are counted, whether it is a quick one with work, and whether it
 // may be forgotten. It reports whether a host that waited for its lane does so no longer.
 func (f *Frontier) settle(h *host, now time.Time) (left bool) {
+	if h.parted {
+		return false
+	}
 	f.roll.note(h)
 	if ln := h.laneAt(now); ln != h.lane {
 		switch {
@@ -50,7 +53,11 @@ func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	}
 	if !h.busy() && !h.idle {
 		h.idle = true
-		f.idle = append(f.idle, h)
+		if f.fleet != nil {
+			f.dryUp(h, now)
+		} else {
+			f.idle = append(f.idle, h)
+		}
 	}
 	return left
 }

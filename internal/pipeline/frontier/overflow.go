@@ -49,11 +49,20 @@ type vault struct {
 // Take takes in what the store was asked for. The error says that the store has fewer URLs
 // than it was given: there is no crawl to go on with, but all that it has is good.
 func (f *Frontier) Take(now time.Time, a Answer) (err error) {
-	if a.Host == "" {
+	switch {
+	case a.News != nil:
+		f.hear(now, a.News())
+		return nil
+	case a.Host == "" && f.fleet != nil:
+		f.swept(now, &a)
+		return nil
+	case a.Host == "":
 		return f.roused(now, &a)
 	}
 	f.vault.loads--
-	if h := f.hosts[a.Host]; h != nil && h.over != nil {
+	if f.fleet != nil {
+		f.arrived(now, &a)
+	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
 		err = f.loaded(h, now, &a)
 		f.offer(h, now, now)
 	}
@@ -61,14 +70,20 @@ func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 		h := f.vault.hungry[0]
 		f.vault.hungry[0] = nil
 		f.vault.hungry = f.vault.hungry[1:]
-		f.ask(h)
+		if !h.parted {
+			f.ask(h)
+		}
 	}
 	return err
 }
 
 // head is how many URLs of a host are in memory at most.
 func (f *Frontier) head() int {
-	return min(max(f.cfg.Resident/max(1, len(f.hosts)), headMin), headMax)
+	most := headMax
+	if f.fleet != nil {
+		most = sharedMax
+	}
+	return min(max(f.cfg.Resident/max(1, len(f.hosts)), headMin), most)
 }
 
 // admit takes a new URL of a host into memory, or leaves it in the store.

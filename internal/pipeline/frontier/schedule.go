@@ -16,6 +16,7 @@ type Frontier struct {
 	cfg    Config
 	seen   seenSet             // empty if there is a store
 	vault  *vault              // nil if there is none
+	fleet  *fleet              // nil if the vault is not shared
 	last   int64               // the largest ID given
 	bytes  int                 // of the URLs queued in memory
 	hosts  map[string]*host    // at most MaxHosts
@@ -49,8 +50,13 @@ func New(cfg Config) (*Frontier, error) {
 			Store: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]int),
 			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
 		}
-		f.counts.queued.Store(cfg.Left.Queued)
 		f.counts.known.Store(cfg.Left.Known)
+		if shared, ok := cfg.Store.(Shared); ok {
+			f.fleet = &fleet{Shared: shared}
+			f.vault.dormant, f.vault.forgot = 0, false
+			return f, nil
+		}
+		f.counts.queued.Store(cfg.Left.Queued)
 	}
 	return f, nil
 }
@@ -66,6 +72,9 @@ func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cf
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
+	}
+	if f.fleet != nil {
+		return f.put(now, &it, fp)
 	}
 	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
 		return Full
@@ -128,6 +137,9 @@ func (f *Frontier) queue(it *Item, n int) {
 
 // enqueue queues an item that may not be leased before an instant.
 func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
+	if h.parted {
+		return // it is asked again by who has the host next
+	}
 	if it.since > 0 {
 		heap.Push(&h.bad.shy, delayed{it, notBefore})
 	} else {
@@ -140,6 +152,9 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 // offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
 // stay out until a slot is freed, parked ones until their lane has a slot.
 func (f *Frontier) offer(h *host, now, at time.Time) {
+	if h.parted {
+		return
+	}
 	f.settle(h, now)
 	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
 		return
@@ -190,7 +205,11 @@ func (f *Frontier) Revise(now time.Time) {
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	f.rouse(now)
 	l, wake := f.next(now)
-	if l == nil {
+	switch {
+	case l != nil:
+	case f.fleet != nil:
+		wake = f.sweep(now, wake)
+	default:
 		wake = f.sooner(wake)
 	}
 	return l, wake
@@ -227,7 +246,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	if called {
 		f.called = nil
 	}
-	if f.kept(h, now) {
+	if f.kept(h, now) || f.outOfLease(h, now) {
 		return nil
 	}
 	it := h.peek(now)
@@ -286,7 +305,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 func (f *Frontier) pop(h *host, now time.Time) Item {
 	it := h.pop(now)
 	f.queue(&it, -1)
-	if f.vault != nil && it.ID != 0 {
+	if f.vault != nil && f.fleet == nil && it.ID != 0 {
 		f.vault.away[it.ID] = struct{}{}
 	}
 	return it
@@ -378,7 +397,7 @@ func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
 func (f *Frontier) Done(now time.Time, l *Lease) {
 	f.finish(now, l)
 	h := l.host
-	if f.vault != nil && l.ID != 0 {
+	if f.vault != nil && l.ID != 0 && !h.parted {
 		delete(f.vault.away, l.ID)
 		h.gone(&l.Item)
 		l.Visit.Refused = l.Refused != nil
@@ -392,7 +411,7 @@ func (f *Frontier) Done(now time.Time, l *Lease) {
 func (f *Frontier) Retry(now time.Time, l *Lease, notBefore time.Time) {
 	it := f.again(now, l)
 	it.Attempt++
-	f.spent(&it)
+	f.spent(l.host, &it)
 	f.enqueue(l.host, it, now, notBefore)
 }
 
@@ -412,7 +431,7 @@ func (f *Frontier) refusedAgain(h *host, it Item, strike bool, now, notBefore ti
 	}
 	if strike {
 		it.Strikes++
-		f.spent(&it)
+		f.spent(h, &it)
 	}
 	if it.since == 0 {
 		b := h.record()
@@ -427,8 +446,8 @@ func (f *Frontier) refusedAgain(h *host, it Item, strike bool, now, notBefore ti
 
 // spent has the store know of a try that cost the URL something. A "not now" costs nothing,
 // and is forgotten with the process.
-func (f *Frontier) spent(it *Item) {
-	if f.vault != nil && it.ID != 0 {
+func (f *Frontier) spent(h *host, it *Item) {
+	if f.vault != nil && it.ID != 0 && !h.parted {
 		f.vault.Spent(it)
 	}
 }
@@ -438,6 +457,7 @@ func (f *Frontier) again(now time.Time, l *Lease) Item {
 	f.finish(now, l)
 	l.host.note(l, false)
 	l.host.refused = false
+	f.learned(l.host)
 	return l.Item
 }
 

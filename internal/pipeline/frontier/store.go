@@ -91,13 +91,23 @@ type Answer struct {
 	Items  []Item     // in the order of their places
 	More   bool       // there are more: URLs behind the last of them, or dormant hosts
 	Hosts  []HostLeft // but for those that have none queued any more
+
+	// Of a [Shared] store alone:
+
+	Lease    int64         // of the host, as Rouse told it
+	Left     int           // URLs that the store has behind the last of Items, in place of More
+	Complete bool          // no process has a URL left; without Hosts
+	Next     time.Duration // until the next host is due that no process has; zero: none is known
+	// News, if set, tells what is new by then, and this is no answer.
+	News func() News
 }
 
 // HostLeft is a host of a store with queued URLs.
 type HostLeft struct {
 	Name   string
-	Queued int // URLs
-	Known  int // URLs, visited or queued, but for those that were refused
+	Queued int   // URLs
+	Known  int   // URLs, visited or queued, but for those that were refused
+	Lease  int64 // by which the host is ours, of a [Shared] store
 }
 
 // Left is what a store has of an earlier crawl.

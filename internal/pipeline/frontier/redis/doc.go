@@ -1,0 +1,86 @@
+// Package redis keeps the frontier of a crawl in Redis or Valkey, for many processes on any
+// number of machines to work on: one server, one behind Sentinel, or a cluster. [Store] is
+// the [frontier.Shared] store of one process, and there is no coordinator.
+//
+// # Who may ask a host
+//
+// Hosts are divided into partitions by a hash of their names. In each partition a process has
+// a session, which ends unless it is renewed; a host belongs to the session that has acquired
+// it, by a token that is larger than any before. While it does, the local frontier and the
+// adaptive engine of that process alone pace it, and no request costs a trip. Every write
+// that concerns a host carries its token, and one that is stale changes nothing.
+//
+// The holder counts the time of a session from before it sent the renewal, the server from
+// after; and it ceases to ask a quarter of [Config.Lease] earlier: the frontier leases
+// nothing more ([Store.Until]), and what is on its way is cut off ([Store.Held]). So no two
+// processes ask a host at once, whatever their clocks say, as long as they run at the same
+// speed. The exception is a robots.txt that has moved to a host of another process: it is
+// asked for by the one that needs it, once.
+//
+// A host goes to its next holder with the URLs that were handed out and not done, and with
+// what is known of it ([ratelimit.HostMemory]): the rate that was learned, and until when it
+// is not to be asked. It is given back when it has had no URL for a while, when others want
+// one that waits for a slot here, and when the store is closed. When a process dies, its
+// hosts come back when its sessions end, and then wait for the pause that their last known
+// rate demands: at-least-once fetches, and never a burst.
+//
+// # The way of a URL
+//
+// A URL that is found is told to the partition of its host, whoever has it. A cache of
+// fingerprints here spares those that are surely known the trip; for others the script
+// decides, in which the seen-set and the queue are one step. The holder of a host loads
+// its next URLs, 256 at most, which are handed out to it from then on, and says of each when it
+// is done. Links are stored before the page that they were found on is done: a crash between
+// repeats a fetch and loses no URL.
+//
+// The invariant: every URL that was added and is not done is in one queue or handed out by
+// one host. Both are counted and never uncounted, so the crawl is complete when the URLs
+// done, read over all partitions, are as many as the URLs added, read after that: then there
+// was an instant at which nothing was left, and nobody to add more.
+//
+// # What is stored
+//
+// All keys of a partition p of a job begin with crawl:{job/p}: and so lie in one slot; a
+// script touches one partition.
+//
+//	n            HASH    v (the job's id), seq, tok, added, done, refused, reclaimed, count, level, split, max, want
+//	ready        ZSET    hosts with URLs that belong to nobody, by when they may be asked
+//	w            ZSET    sessions, by when they end
+//	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these
+//	i:<session>  SET     its hosts that have got URLs from others
+//	h:<host>     HASH    t (token), o (session), r (ranks), k (known), m (what is remembered), nb (not before), lo, ls (last load)
+//	q:<host>:<r> LIST    its queued URLs of rank r
+//	x:<host>     HASH    its URLs that are handed out
+//	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset
+//
+// Of the job as a whole there are, in a slot of their own:
+//
+//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, and its terms
+//	crawl:{job}:seeds    ZSET  seeds by the order in which they came
+//	crawl:{job}:workers  ZSET  processes by when they were last heard of
+//	crawl:{job}:info     HASH  what each of them tells of itself
+//
+// Times are milliseconds of the server's clock, and what clients tell and are told are
+// spans. A URL is stored without what its key and its referrer tell already.
+//
+// # Trips that are repeated
+//
+// A command that was not answered is sent again until it is, for [Config.GiveUp]. All
+// scripts allow for that: a URL that is known is passed over, one that is done is not
+// done again, and acquire and load know the number of their last request. A server that
+// has forgotten the scripts is sent them again.
+//
+// # When Redis is slow, full or gone
+//
+// What is told waits here, up to [Config.MaxPending] calls; then the crawl waits, with the hosts and URLs
+// that it has. Sessions that cannot be renewed end, and their hosts are asked no more. A server that has no
+// memory left refuses new URLs: those are dropped and counted, and all else goes on, as the
+// scripts that give memory back are let in. A policy of eviction would damage the job, and
+// is refused when the job is joined. Counters that are gone end the store: the job was
+// purged, or the server has lost it.
+//
+// # Who may call
+//
+// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Rouse, Rest, Give and
+// Learned. Everything else is safe to call from anywhere.
+package redis

@@ -1,0 +1,68 @@
+-- acquire gives hosts that are due to a session, after it has taken back those of a session
+-- that has ended without giving them back.
+--
+-- ARGV[3] is the session, [4] its time to live, [5] how many hosts at most, [6] the number of
+-- the request, by which a repeated one gets what the first got, and [7] whether a session
+-- that gets none wants others to give some. The reply: the hosts, each with its token, URLs
+-- queued and known, and what is remembered; how long until the next is due (-1: none
+-- waits); and the sessions there are.
+local session, ttl, n, request, hungry = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local sessions, ready, own = root .. 'w', root .. 'ready', root .. 'o:' .. session
+
+local ended = call('ZRANGEBYSCORE', sessions, '-inf', '(' .. string.format('%d', now), 'WITHSCORES', 'LIMIT', 0, 1)
+if ended[1] and ended[1] ~= session then
+  local theirs, expiry = root .. 'o:' .. ended[1], tonumber(ended[2])
+  local left = call('HKEYS', theirs)
+  for i = 1, math.min(#left, 64) do
+    if left[i] ~= '#' then
+      -- It may have been asked until its lease ended, and at what pace is remembered.
+      local rate = string.match(call('HGET', root .. 'h:' .. left[i], 'm') or '', '^(%S+)')
+      local gap = 1000
+      if rate and tonumber(rate) > 0 then gap = 1000 / tonumber(rate) end
+      give(left[i], expiry + gap)
+      call('HINCRBY', counters, 'reclaimed', 1)
+    end
+    call('HDEL', theirs, left[i])
+  end
+  if #left <= 64 then
+    call('ZREM', sessions, ended[1])
+    call('DEL', root .. 'i:' .. ended[1])
+  end
+end
+
+local granted = {}
+local function tell(name, token)
+  local f = call('HMGET', root .. 'h:' .. name, 'r', 'k', 'm')
+  for _, v in ipairs({ name, token, queued(name, ranks(f[1])), tonumber(f[2] or '0'), recall(f[3]) }) do
+    granted[#granted + 1] = v
+  end
+end
+
+if call('HGET', own, '#') == request then
+  local mine = call('HGETALL', own)
+  for i = 1, #mine, 2 do
+    local token, by = string.match(mine[i + 1], '^(%d+) (.*)$')
+    if by == request then tell(mine[i], tonumber(token)) end
+  end
+else
+  for _, name in ipairs(call('ZRANGEBYSCORE', ready, '-inf', now, 'LIMIT', 0, n)) do
+    local token = call('HINCRBY', counters, 'tok', 1)
+    call('ZREM', ready, name)
+    call('HSET', root .. 'h:' .. name, 't', token, 'o', session)
+    call('HDEL', root .. 'h:' .. name, 'nb')
+    call('HSET', own, name, token .. ' ' .. request)
+    tell(name, token)
+  end
+  if #granted > 0 then
+    call('HSET', own, '#', request)
+    call('ZADD', sessions, 'NX', now + ttl, session)
+  end
+end
+
+local others = call('ZCARD', sessions) - (call('ZSCORE', sessions, session) and 1 or 0)
+if #granted == 0 and hungry == '1' and others > 0 then
+  call('HSET', counters, 'want', string.format('%d', now + ttl))
+end
+local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
+if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
+return { granted, wait, others }

@@ -1,0 +1,93 @@
+-- add queues URLs that no process has added before. It may be repeated: a URL that is known
+-- is passed over.
+--
+-- ARGV[3] is the session of who adds; then for each URL its host, its fingerprint (decimal, 63 bits),
+-- its rank and its item. The reply: how many were new and how many were refused by the
+-- bound of their host; the positions of those refused; then the hosts of the session that got some, each
+-- with how many; and whether a host is ready that was not.
+local session = ARGV[3]
+local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
+local seq, count, level, split, max = tonumber(c[1]), tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
+
+-- low is a fingerprint modulo 2^bits, up to 22 of them: its number is no double.
+local function low(fp, bits)
+  local m, cut = 2 ^ bits, #fp - 9
+  if cut <= 0 then return tonumber(fp) % m end
+  return (tonumber(string.sub(fp, 1, cut)) % m * 1000000000 + tonumber(string.sub(fp, cut + 1))) % m
+end
+
+local function bucket(i) return root .. 's:' .. string.format('%d', i) end
+
+local function bucketOf(fp)
+  local i = low(fp, level)
+  if i < split then i = low(fp, level + 1) end
+  return bucket(i)
+end
+
+-- grow is one step of linear hashing (Litwin, 1980): the bucket that is next is cut in two,
+-- so that buckets hold 208 to 416 fingerprints, and hardly ever the 512 beyond which the
+-- server would store them seven times as large.
+local function grow()
+  if count <= 208 * (2 ^ level + split) or level >= 21 then return end
+  local from, to = bucket(split), bucket(split + 2 ^ level)
+  local moved = {}
+  for _, fp in ipairs(call('SMEMBERS', from)) do
+    if low(fp, level + 1) ~= split then moved[#moved + 1] = fp end
+  end
+  for i = 1, #moved, 4000 do
+    call('SREM', from, unpack(moved, i, math.min(i + 3999, #moved)))
+    call('SADD', to, unpack(moved, i, math.min(i + 3999, #moved)))
+  end
+  split = split + 1
+  if split == 2 ^ level then level, split = level + 1, 0 end
+end
+
+local hosts, order = {}, {}
+local function find(name)
+  local s = hosts[name]
+  if not s then
+    local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'm')
+    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), memory = f[5], added = 0, changed = false }
+    hosts[name], order[#order + 1] = s, name
+  end
+  return s
+end
+
+local added, refused, isReady = 0, {}, 0
+for i = 4, #ARGV, 4 do
+  local name, fp, rank, item = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local s, b = find(name), bucketOf(fp)
+  if max > 0 and s.known >= max and call('SISMEMBER', b, fp) == 0 then
+    refused[#refused + 1] = (i - 4) / 4
+  elseif call('SADD', b, fp) == 1 then
+    count, seq, added = count + 1, seq + 1, added + 1
+    local used, changed = place(s.ranks, rank)
+    call('RPUSH', queue(name, used), string.format('%d', seq) .. ' ' .. item)
+    s.added, s.known, s.changed = s.added + 1, s.known + 1, s.changed or changed
+    grow()
+  end
+end
+
+local grown = {}
+for _, name in ipairs(order) do
+  local s, h = hosts[name], root .. 'h:' .. name
+  if s.added > 0 then
+    call('HSET', h, 'k', s.known)
+    call('PERSIST', h)
+    if s.changed then call('HSET', h, 'r', table.concat(s.ranks, ',')) end
+    if not s.owner then
+      local at = math.max(now, s.before)
+      if call('ZADD', root .. 'ready', 'NX', at, name) == 1 and at <= now then isReady = 1 end
+    elseif s.owner == session then
+      grown[#grown + 1], grown[#grown + 2] = name, s.added
+    else
+      call('SADD', root .. 'i:' .. s.owner, name)
+    end
+  end
+end
+if added > 0 then
+  call('HSET', counters, 'seq', string.format('%d', seq), 'count', string.format('%d', count), 'level', level, 'split', split)
+  call('HINCRBY', counters, 'added', added)
+end
+if #refused > 0 then call('HINCRBY', counters, 'refused', #refused) end
+return { added, refused, grown, isReady }

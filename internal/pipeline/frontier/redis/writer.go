@@ -1,0 +1,424 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// addMost and doneMost bound what one script does, so that no other waits for it for more
+// than some milliseconds.
+const (
+	addMost  = 256
+	doneMost = 512
+	giveMost = 64
+)
+
+func (s *Store) tell(o op) {
+	s.pending.Add(1)
+	if s.Err() != nil || !s.inbox.add(o) {
+		s.pending.Add(-1)
+	}
+}
+
+// write sends what was told until the store is closed or fails.
+func (s *Store) write() {
+	defer close(s.inbox.ended())
+	var timer clock.Timer
+	var due <-chan time.Time
+	for {
+		timeIsUp := false
+		select {
+		case <-s.life.Done():
+			return
+		case <-s.inbox.wake:
+		case <-due:
+			timeIsUp, due = true, nil
+		}
+		ops, later, closed := s.inbox.take(timeIsUp)
+		switch {
+		case !later:
+			due = nil
+		case due == nil && timer == nil:
+			timer = s.cfg.Clock.NewTimer(s.cfg.Linger)
+			defer timer.Stop()
+			due = timer.C()
+		case due == nil:
+			timer.Reset(s.cfg.Linger)
+			due = timer.C()
+		}
+		ctx, cancel := s.life, context.CancelFunc(func() {})
+		if closed { // others have the hosts after that anyway
+			ctx, cancel = context.WithTimeout(s.life, s.cfg.Lease)
+		}
+		err := s.send(ctx, ops)
+		if err == nil && closed {
+			err = s.leave(ctx)
+		}
+		cancel()
+		if err != nil && s.life.Err() == nil {
+			s.fail(err)
+		}
+		if err != nil || closed {
+			return
+		}
+	}
+}
+
+// send sends a batch: first the URLs that were found, then what became of others, then
+// hosts that are given back, and last the questions.
+func (s *Store) send(ctx context.Context, ops []op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	begun := s.cfg.Clock.Now()
+	slices.SortStableFunc(ops, func(a, b op) int { return int(phase[a.kind]) - int(phase[b.kind]) })
+	for len(ops) > 0 {
+		n := 1
+		for n < len(ops) && phase[ops[n].kind] == phase[ops[0].kind] {
+			n++
+		}
+		var err error
+		switch ops[0].kind {
+		case opPut:
+			err = s.put(ctx, ops[:n])
+		case opSpent, opDone, opLearned:
+			err = s.finish(ctx, ops[:n])
+		case opGive:
+			err = s.give(ctx, ops[:n])
+		case opLoad:
+			err = s.load(ctx, ops[:n])
+		case opRouse:
+			n = 1
+			err = s.acquire(ctx, int(ops[0].n))
+		}
+		if err != nil {
+			return err
+		}
+		s.sent(n)
+		ops = ops[n:]
+	}
+	s.counts.rtt.Store(int64(s.cfg.Clock.Since(begun)))
+	return nil
+}
+
+// phase is when calls of a kind are sent. Those of one phase keep their order.
+var phase = [...]uint8{opPut: 0, opSpent: 1, opDone: 1, opLearned: 1, opGive: 2, opLoad: 3, opRouse: 4}
+
+// sent makes room for more calls.
+func (s *Store) sent(n int) {
+	if s.pending.Add(-int64(n)) < int64(s.cfg.MaxPending) {
+		select {
+		case s.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// batch is calls of one script to each partition, of up to most operations each. Those to
+// one partition stay in order.
+type batch struct {
+	s      *Store
+	script *script
+	head   func(p *part) []string // the first arguments
+	most   int
+	calls  []*call
+	ops    [][]op // of each call
+	open   map[int]int
+}
+
+func (s *Store) batch(sc *script, most int, head func(p *part) []string) *batch {
+	return &batch{s: s, script: sc, most: most, head: head, open: make(map[int]int)}
+}
+
+func (b *batch) add(p *part, key int, o op, args ...string) {
+	i, ok := b.open[key]
+	if !ok || len(b.ops[i]) >= b.most {
+		i = len(b.calls)
+		b.open[key] = i
+		b.calls = append(b.calls, &call{script: b.script, keys: []string{p.key}, args: b.head(p)})
+		b.ops = append(b.ops, nil)
+	}
+	b.calls[i].args = append(b.calls[i].args, args...)
+	b.ops[i] = append(b.ops[i], o)
+}
+
+// args are those that all scripts of a partition begin with.
+func (s *Store) args(more ...string) []string {
+	return append([]string{timeArg(s.cfg.now), s.job.id}, more...)
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// put adds URLs, the seeds among them to those of the job before.
+func (s *Store) put(ctx context.Context, ops []op) error {
+	seeds := &call{script: scriptSeeds, keys: []string{jobKey(s.job.name, "seeds")}}
+	b := s.batch(scriptAdd, addMost, func(p *part) []string { return s.args(s.sessionOf(p)) })
+	for _, o := range ops {
+		if o.seed != "" {
+			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
+		}
+		p := s.parts[s.job.partitionOf(o.host)]
+		b.add(p, p.index, o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.text)
+	}
+	if len(seeds.args) > 0 {
+		if _, err := s.oneSeeds(ctx, seeds); err != nil {
+			return err
+		}
+	}
+	if err := s.link.run(ctx, b.calls); err != nil {
+		return err
+	}
+	full := false
+	for i, c := range b.calls {
+		switch {
+		case errors.Is(c.err, errMemory):
+			full = true
+			for _, o := range b.ops[i] {
+				s.known.forget(o.fp)
+			}
+			s.counts.dropped.Add(int64(len(b.ops[i])))
+		case c.err != nil:
+			return c.err
+		default:
+			s.added(c, b.ops[i])
+		}
+	}
+	s.setFull(full)
+	return nil
+}
+
+// oneSeeds adds the seeds. One that the server has no memory for is a seed of this process
+// alone.
+func (s *Store) oneSeeds(ctx context.Context, c *call) (int64, error) {
+	reply, err := s.link.one(ctx, &call{script: c.script, keys: c.keys, args: c.args})
+	_ = reply
+	if errors.Is(err, errMemory) {
+		return 0, nil
+	}
+	return 0, err
+}
+
+// setFull tells once when the server begins to refuse new URLs, and when it takes them again.
+func (s *Store) setFull(full bool) {
+	was := s.counts.oom.Load() > 0
+	switch {
+	case full && !was:
+		s.counts.oom.Store(1)
+		s.cfg.Log.Warn("Redis has no memory left: new URLs are dropped, and the queued ones visited", "job", s.job.name, "dropped", s.counts.dropped.Load())
+	case !full && was:
+		s.counts.oom.Store(0)
+		s.cfg.Log.Info("Redis has memory again", "job", s.job.name, "dropped", s.counts.dropped.Load())
+	}
+}
+
+// added takes in what became of URLs that were offered.
+func (s *Store) added(c *call, ops []op) {
+	if len(c.reply) < 4 {
+		return
+	}
+	fresh, refused := number(c.reply[0]), list(c.reply[1])
+	s.counts.added.Add(fresh)
+	s.counts.refused.Add(int64(len(refused)))
+	s.counts.duplicates.Add(int64(len(ops)) - fresh - int64(len(refused)))
+	p := s.job.partitionOf(ops[0].host)
+	ready := number(c.reply[3]) == 1
+	if ready {
+		s.hints[p] = true
+	}
+	grown := list(c.reply[2])
+	if !ready && len(grown) == 0 {
+		return
+	}
+	s.announce(func(n *frontier.News) {
+		n.Ready = n.Ready || ready
+		for i := 0; i+1 < len(grown); i += 2 {
+			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
+		}
+	})
+}
+
+// announce adds to the news and lets it be known that there are some.
+func (s *Store) announce(add func(*frontier.News)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(&s.news)
+	if s.told {
+		return
+	}
+	select {
+	case s.answers <- frontier.Answer{News: s.takeNews}:
+		s.told = true
+	default: // full: the next to announce tries again
+	}
+}
+
+// takeNews is all that is new by now.
+func (s *Store) takeNews() frontier.News {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news
+	s.news, s.told = frontier.News{}, false
+	return n
+}
+
+// heard takes in the news that a script has added to its reply.
+func (s *Store) heard(p *part, reply []message) {
+	if len(reply) < 2 {
+		return
+	}
+	want, inbox := number(reply[0]) == 1, list(reply[1])
+	if !want && len(inbox) == 0 {
+		return
+	}
+	s.announce(func(n *frontier.News) {
+		if want {
+			for name := range p.hosts {
+				n.Wanted = append(n.Wanted, name)
+			}
+		}
+		for _, name := range inbox {
+			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(name)})
+		}
+	})
+}
+
+// finish stores what became of URLs, and what was learned.
+func (s *Store) finish(ctx context.Context, ops []op) error {
+	b := s.batch(scriptDone, doneMost, nil)
+	b.head = func(*part) []string { return nil }
+	sessions := map[string]int{}
+	for _, o := range ops {
+		h := o.held
+		key, ok := sessions[h.session]
+		if !ok {
+			key = len(sessions)
+			sessions[h.session] = key
+		}
+		b.head = func(*part) []string { return s.args(h.session) }
+		what := map[kind]string{opDone: "d", opSpent: "s", opLearned: "m"}[o.kind]
+		b.add(h.part, key, o, what, h.name, decimal(h.token), decimal(s.seq(o.id)), o.text)
+	}
+	if err := s.link.run(ctx, b.calls); err != nil {
+		return err
+	}
+	for i, c := range b.calls {
+		if c.err != nil {
+			return c.err
+		}
+		if len(c.reply) < 3 {
+			continue
+		}
+		s.counts.done.Add(number(c.reply[0]))
+		s.stale(c.reply[1], b.ops[i])
+		s.heard(b.ops[i][0].held.part, list(c.reply[2]))
+	}
+	return nil
+}
+
+// seq is the number of a URL in its partition.
+func (s *Store) seq(id int64) int64 { return id / int64(s.job.partitions) }
+
+// stale takes in that hosts are not ours any more.
+func (s *Store) stale(names message, ops []op) {
+	for _, m := range list(names) {
+		name := text(m)
+		s.counts.stale.Add(1)
+		for _, o := range ops {
+			if o.held.name == name {
+				s.loseHost(o.held)
+				break
+			}
+		}
+	}
+}
+
+// give returns hosts.
+func (s *Store) give(ctx context.Context, ops []op) error {
+	b := s.batch(scriptRelease, giveMost, nil)
+	sessions := map[string]int{}
+	for _, o := range ops {
+		h := o.held
+		key, ok := sessions[h.session]
+		if !ok {
+			key = len(sessions)
+			sessions[h.session] = key
+		}
+		b.head = func(*part) []string { return s.args(h.session, "0") }
+		b.add(h.part, key, o, h.name, decimal(h.token), decimal(o.n), o.text)
+	}
+	if err := s.link.run(ctx, b.calls); err != nil {
+		return err
+	}
+	for _, c := range b.calls {
+		if c.err != nil {
+			return c.err
+		}
+	}
+	return nil
+}
+
+// load answers with the next URLs of hosts.
+func (s *Store) load(ctx context.Context, ops []op) error {
+	b := s.batch(scriptLoad, giveMost, nil)
+	sessions := map[string]int{}
+	var answers []frontier.Answer
+	for _, o := range ops {
+		h := o.held
+		if h == nil {
+			answers = append(answers, frontier.Answer{Host: o.host})
+			continue
+		}
+		key, ok := sessions[h.session]
+		if !ok {
+			key = len(sessions)
+			sessions[h.session] = key
+		}
+		b.head = func(*part) []string { return s.args(h.session) }
+		s.request++
+		b.add(h.part, key, o, h.name, decimal(h.token), decimal(o.n), decimal(s.request))
+	}
+	if err := s.link.run(ctx, b.calls); err != nil {
+		return err
+	}
+	for i, c := range b.calls {
+		if c.err != nil {
+			return c.err
+		}
+		if len(c.reply) < 2 {
+			return errors.New("redis: load: a reply cannot be read")
+		}
+		replies := list(c.reply[0])
+		for j, o := range b.ops[i] {
+			if j >= len(replies) {
+				return errors.New("redis: load: a reply cannot be read")
+			}
+			a, err := s.loaded(o.held, list(replies[j]))
+			if err != nil {
+				return err
+			}
+			answers = append(answers, a)
+		}
+		s.heard(b.ops[i][0].held.part, list(c.reply[1]))
+	}
+	for _, a := range answers {
+		if err := s.answer(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) answer(ctx context.Context, a frontier.Answer) error {
+	select {
+	case s.answers <- a:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,335 @@
+package frontier
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Shared is a [Store] that the frontiers of several processes have in common. It says which
+// hosts are this one's: those that it was given by Rouse, until it gives them back or loses
+// them. URLs it finds go to the store whosever their host is, and come back by Load to the one
+// who has it. So a URL may turn out to be known only there, and the IDs are the store's.
+//
+// What lies in the store may be asked for by others at any time, so URLs that were loaded go
+// before those that are found later, whatever their ranks.
+type Shared interface {
+	Store
+	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is
+	// asked of it from then on. Zero if it is not ours. It changes nothing and is quick.
+	Until(host string) time.Time
+	// Give returns a host with all its URLs, those that were loaded first, for others to have
+	// it, but not before an instant.
+	Give(host string, notBefore time.Time)
+	// Learned has the store note what the limiter knows of a host, because it has refused.
+	Learned(host string)
+}
+
+// News is what a shared store tells without having been asked.
+type News struct {
+	Ready  bool       // hosts may be there to be roused
+	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
+	Lost   []string   // hosts that are not ours any more, all their URLs with them
+	Wanted []string   // hosts of ours that others would take
+}
+
+const (
+	// sweepFirst and sweepMost are how long to wait until the store is asked for hosts
+	// again when there were none. The pause doubles in between, and ends when there is news.
+	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
+	// lingerFor is how long a host without URLs stays, since more may be found.
+	lingerFor = 2 * time.Second
+	// overdueFrom is by how much a host that waits for a slot is late before another process
+	// may have it.
+	overdueFrom = 100 * time.Millisecond
+	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with
+	// the host.
+	sharedMax = 256
+	// leaseOver is the reason of a host whose lease is about to end.
+	leaseOver = "lease: to be renewed"
+)
+
+// fleet is what a frontier over a shared store knows beside its vault.
+type fleet struct {
+	Shared
+	next     time.Time // no question for hosts before
+	pause    time.Duration
+	complete bool     // no process had any URL left, when that was asked last
+	dry      []parted // hosts without URLs, the first to go first
+}
+
+type parted struct {
+	h    *host
+	till time.Time
+}
+
+// Over reports whether nothing is left to do: for this process, or with a shared store for
+// all of them.
+func (f *Frontier) Over() bool {
+	c := f.counts.load()
+	return c.Queued+c.Leased == 0 && (f.fleet == nil || f.fleet.complete)
+}
+
+// put has the shared store decide about a URL.
+func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
+	it.Queued = now
+	f.fleet.complete = false
+	f.counts.known.Add(1)
+	f.vault.Put(nameOf(it.URL), it, fp, true)
+	return Queued
+}
+
+// sweep asks for hosts, as nothing that this process has can be leased now, and returns when
+// to look again.
+func (f *Frontier) sweep(now, wake time.Time) time.Time {
+	fl, v := f.fleet, f.vault
+	f.partDry(now, now)
+	if len(f.hosts) >= f.cfg.MaxHosts {
+		f.partDry(now, now.Add(lingerFor)) // others may have something to do
+		f.makePlace(now)
+	}
+	room := min(f.cfg.MaxHosts-len(f.hosts), 2*f.cfg.Slots)
+	if !v.rousing && room > 0 && !now.Before(fl.next) {
+		v.rousing = true
+		v.Rouse(room)
+	}
+	earlier := func(at time.Time) {
+		if wake.IsZero() || at.Before(wake) {
+			wake = at
+		}
+	}
+	if !v.rousing && room > 0 {
+		earlier(maxTime(fl.next, now.Add(time.Millisecond)))
+	}
+	if room <= 0 {
+		earlier(maxTime(f.vault.resting.next, now.Add(time.Millisecond)))
+	}
+	if len(fl.dry) > 0 {
+		earlier(fl.dry[0].till)
+	}
+	return wake
+}
+
+// swept takes hosts in.
+func (f *Frontier) swept(now time.Time, a *Answer) {
+	fl := f.fleet
+	f.vault.rousing = false
+	for _, left := range a.Hosts {
+		h := f.hosts[left.Name]
+		if h != nil && !h.blind || fl.Until(left.Name).IsZero() {
+			continue // it was lost since
+		}
+		if h == nil {
+			h = f.adopt(left.Name)
+		}
+		h.blind, h.known, h.lease = false, int32(left.Known), left.Lease
+		f.expect(h, left.Queued)
+		f.offer(h, now, now)
+	}
+	if len(a.Hosts) > 0 {
+		fl.pause, fl.next, fl.complete = 0, now, false
+		return
+	}
+	fl.complete = a.Complete
+	fl.pause = min(max(2*fl.pause, sweepFirst), sweepMost)
+	fl.next = now.Add(fl.pause)
+	if at := now.Add(a.Next); a.Next > 0 && at.Before(fl.next) {
+		fl.next = at
+	}
+}
+
+// expect notes how many URLs of a host are in the store.
+func (f *Frontier) expect(h *host, n int) {
+	was := 0
+	if h.over != nil {
+		was = h.over.left
+	}
+	f.counts.queued.Add(int64(n - was))
+	switch {
+	case h.over != nil:
+		h.over.left = n
+	case n > 0:
+		h.over = &overflow{left: n}
+	}
+	if n == 0 && h.over != nil && !h.over.loading {
+		h.over = nil
+	}
+}
+
+// arrived takes the URLs of an answer into memory. They are this process's from then on.
+func (f *Frontier) arrived(now time.Time, a *Answer) {
+	h := f.hosts[a.Host]
+	if h == nil || h.lease != a.Lease || h.blind {
+		return // it was lost meanwhile
+	}
+	if h.over != nil {
+		h.over.loading = false
+	}
+	for i := range a.Items {
+		h.queue.push(a.Items[i])
+		f.queue(&a.Items[i], 1)
+	}
+	f.expect(h, a.Left)
+	f.offer(h, now, now)
+	f.review(h, now)
+}
+
+// hear takes in what the shared store tells.
+func (f *Frontier) hear(now time.Time, n News) {
+	if n.Ready {
+		f.fleet.next, f.fleet.pause = now, 0
+	}
+	for _, name := range n.Lost {
+		if h := f.hosts[name]; h != nil && !h.blind {
+			f.leave(h)
+		}
+	}
+	for _, left := range n.Grown {
+		h := f.hosts[left.Name]
+		if h == nil || h.blind {
+			continue
+		}
+		more := left.Queued
+		if more == 0 && h.fresh() == 0 {
+			more = 1 // the next answer tells how many
+		}
+		if h.over != nil {
+			more += h.over.left
+		}
+		if h.over != nil || more > 0 {
+			f.expect(h, more)
+		}
+		f.offer(h, now, now)
+	}
+	f.yield(now, n.Wanted)
+}
+
+// yield gives half of those hosts to others that wait for a slot here, and so are asked less
+// than they may be.
+func (f *Frontier) yield(now time.Time, names []string) {
+	if len(names) == 0 || f.held.After(now) {
+		return
+	}
+	var late []*host
+	for _, name := range names {
+		h := f.hosts[name]
+		if h == nil || h.blind || h.barred || h == f.called || h.open > 0 || len(h.out) > 0 || h.over != nil && h.over.loading || h.queued() == 0 {
+			continue
+		}
+		if h.parked || h.index >= 0 && !h.at.After(now.Add(-overdueFrom)) {
+			late = append(late, h)
+		}
+	}
+	for _, h := range late[:(len(late)+1)/2] {
+		f.part(h, now)
+	}
+}
+
+// makePlace gives hosts back that refuse to be asked for long, for others to have their places.
+func (f *Frontier) makePlace(now time.Time) {
+	r := &f.vault.resting
+	if now.Before(r.next) {
+		return
+	}
+	r.next = now.Add(restEvery)
+	var going []*host
+	for i := len(f.due) - 1; i >= 0 && len(going) < f.cfg.Slots; i-- {
+		if h := f.due[i]; h != f.called && !h.barred && !h.at.Before(now.Add(restFrom)) && h.mayRest(false) {
+			going = append(going, h)
+		}
+	}
+	for _, h := range going {
+		f.part(h, now)
+	}
+}
+
+// dryUp notes a host that has nothing left to do.
+func (f *Frontier) dryUp(h *host, now time.Time) {
+	f.fleet.dry = append(f.fleet.dry, parted{h, now.Add(lingerFor)})
+}
+
+// partDry gives hosts back that have had no URL for a while, at an instant. One that had some
+// in between has come back to the end of the line.
+func (f *Frontier) partDry(now, till time.Time) {
+	fl := f.fleet
+	for len(fl.dry) > 0 && !fl.dry[0].till.After(till) {
+		h := fl.dry[0].h
+		fl.dry[0] = parted{}
+		fl.dry = fl.dry[1:]
+		h.idle = false
+		if f.hosts[h.name] != h || h.busy() {
+			continue
+		}
+		if h.blind {
+			f.drop(h)
+			h.parted = true
+			continue
+		}
+		f.part(h, now)
+	}
+}
+
+// part gives a host back. It is not to be asked before it might be here.
+func (f *Frontier) part(h *host, now time.Time) {
+	at, _ := f.cfg.Pacer.ReadyAt(h.name, 0, 0)
+	at = maxTime(maxTime(at, h.keptTil), now)
+	if h.index >= 0 && h.blocked() {
+		at = maxTime(at, h.at)
+	}
+	f.leave(h)
+	f.fleet.Give(h.name, at)
+}
+
+// leave moves a host out of memory with all its URLs. Of leases that are out nothing comes
+// back: whoever has the host next asks for those URLs again.
+func (f *Frontier) leave(h *host) {
+	if h.index >= 0 {
+		heap.Remove(&f.due, int(h.index))
+	}
+	f.leavePark(h)
+	if f.called == h {
+		f.called = nil
+	}
+	for h.queue.len() > 0 {
+		it := h.queue.pop()
+		f.queue(&it, -1)
+	}
+	away := h.later
+	if h.bad != nil {
+		away = append(away, h.bad.shy...)
+		h.bad.shy = nil
+	}
+	h.later = nil
+	for i := range away {
+		f.queue(&away[i].Item, -1)
+	}
+	if h.over != nil {
+		f.counts.queued.Add(-int64(h.over.left))
+		h.over = nil
+	}
+	if h.quick {
+		h.quick = false
+		f.quick--
+	}
+	f.drop(h)
+	h.parted = true
+}
+
+// learned has the shared store note what the limiter knows of a host that has failed or refused.
+func (f *Frontier) learned(h *host) {
+	if f.fleet != nil && !h.parted && !h.blind {
+		f.fleet.Learned(h.name)
+	}
+}
+
+// outOfLease reports whether a host that has come up must not be asked, as its lease is
+// about to end, and has it looked at again soon.
+func (f *Frontier) outOfLease(h *host, now time.Time) bool {
+	if f.fleet == nil || h.blind || now.Before(f.fleet.Until(h.name)) {
+		return false
+	}
+	h.why, h.reason = ratelimit.LimitNone, leaseOver
+	f.offer(h, now, now.Add(sweepFirst))
+	return true
+}
