@@ -59,6 +59,7 @@ func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
 			return o.run(cmd.Context())
 		},
 	}
+	cmd.AddCommand(simulateFleetCommand(s))
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
 	// The defaults are those under which the strategies are compared, not those of a

@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+)
+
+// Result is how a fleet did.
+type Result struct {
+	Processes int     `json:"processes"`
+	Pages     float64 `json:"pages"`
+	// Seconds is until the last page, and Half, Most and Nearly until 50, 90 and 99 % of them.
+	Seconds, Half, Most, Nearly float64
+	// Rate is pages per second while 90 % of them are fetched.
+	Rate float64
+	// Busy is how much of what all processes can do was used until then: 1 is bound by the
+	// processes, and far below that politeness holds them back.
+	Busy float64
+	// Longest is how long the slowest host takes at its own rate, in seconds: no fleet is done
+	// before.
+	Longest float64
+	// Commands is commands of Redis per second, at Rate, and Servers how many servers these and
+	// the memory take, each with all its commands or with 64 GiB.
+	Commands, Servers float64
+	// Memory is what Redis holds at the end, in bytes: URLs known, those left in queues, hosts.
+	Memory float64
+	// Line is bytes per second of one process, at Rate.
+	Line float64
+}
+
+// serverMemory is a usual size of one server, in bytes, of which half is left for a fork.
+const serverMemory = 64 << 30 / 2
+
+// host is one, in the order of being found.
+type host struct{ pages, rate float64 }
+
+// web draws the hosts.
+func (c *Config) web() []host {
+	rng := rand.New(rand.NewPCG(c.Seed, 0x5ca1ab1e))
+	var norm, shares float64
+	for k := range c.Hosts {
+		norm += math.Pow(float64(k+1), -c.Exponent)
+	}
+	for _, r := range c.Rates {
+		shares += r.Share
+	}
+	hosts := make([]host, c.Hosts)
+	for k := range hosts {
+		pages := c.Pages * math.Pow(float64(k+1), -c.Exponent) / norm
+		hosts[k].pages = min(max(pages, 1), c.MaxPerHost)
+		at := rng.Float64() * shares
+		for _, r := range c.Rates {
+			hosts[k].rate = r.PerSecond
+			if at -= r.Share; at < 0 {
+				break
+			}
+		}
+	}
+	rng.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+	return hosts
+}
+
+// Run plays a crawl. The error names the field that is wrong.
+func Run(c Config) (Result, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return Result{}, err
+	}
+	hosts := c.web()
+	res := Result{Processes: c.Processes}
+	for _, h := range hosts {
+		res.Pages += h.pages
+		res.Longest = max(res.Longest, h.pages/h.rate)
+	}
+	f := play{cfg: &c, hosts: hosts, total: res.Pages, res: &res}
+	f.run()
+	res.Rate = 0.9 * res.Pages / res.Most
+	res.Busy = res.Rate / (c.Capacity * float64(c.Processes))
+	res.Commands = res.Rate * c.Commands
+	known := res.Pages * c.Known
+	res.Memory = known*c.SeenBytes + (known-res.Pages)*c.QueuedBytes + float64(c.Hosts)*c.HostBytes
+	res.Servers = math.Ceil(max(res.Commands/c.PerSecond, res.Memory/serverMemory))
+	res.Line = res.Rate / float64(c.Processes) * c.PageBytes
+	return res, nil
+}
+
+// process is one. Its virtual clock goes at full speed while its hosts ask for no more than it
+// can do, and slower otherwise, so that each host takes pages/rate of it.
+type process struct {
+	at, virtual float64 // the clocks, when something last changed
+	demand      float64 // of the hosts it owns, requests per second
+	owned       finishHeap
+}
+
+// owned is a host that a process has.
+type owned struct {
+	end  float64 // by the virtual clock
+	rate float64
+}
+
+func (p *process) speed(capacity float64) float64 {
+	if p.demand <= capacity {
+		return 1
+	}
+	return capacity / p.demand
+}
+
+// next is when the first of its hosts is done.
+func (p *process) next(capacity float64) float64 {
+	if len(p.owned) == 0 {
+		return math.Inf(1)
+	}
+	return p.at + (p.owned[0].end-p.virtual)/p.speed(capacity)
+}
+
+func (p *process) advance(now, capacity float64) {
+	p.virtual += (now - p.at) * p.speed(capacity)
+	p.at = now
+}
+
+// play is a run under way.
+type play struct {
+	cfg   *Config
+	hosts []host // that nobody has had
+	procs []*process
+	total float64
+	res   *Result
+
+	at, done, rate float64 // now, pages done, pages per second
+}
+
+func (f *play) run() {
+	f.procs = make([]*process, f.cfg.Processes)
+	for i := range f.procs {
+		f.procs[i] = new(process)
+	}
+	// One by one in turns, as they would come by them.
+	for round := 0; round < f.cfg.Owned && len(f.hosts) > 0; round++ {
+		for _, p := range f.procs {
+			f.give(p)
+		}
+	}
+	for _, p := range f.procs {
+		f.rate += min(p.demand, f.cfg.Capacity)
+	}
+	h := processHeap{f.procs, f.cfg.Capacity}
+	heap.Init(&h)
+	for {
+		p := f.procs[0]
+		at := p.next(f.cfg.Capacity)
+		if math.IsInf(at, 1) {
+			f.res.Seconds = f.at
+			return
+		}
+		f.pass(at)
+		f.rate -= min(p.demand, f.cfg.Capacity)
+		p.advance(at, f.cfg.Capacity)
+		p.demand -= heap.Pop(&p.owned).(owned).rate
+		if len(p.owned) == 0 {
+			p.demand = 0 // what is left of rounding
+		}
+		f.give(p)
+		f.rate += min(p.demand, f.cfg.Capacity)
+		heap.Fix(&h, 0)
+	}
+}
+
+// give has a process own the next host, if there is one.
+func (f *play) give(p *process) {
+	if len(f.hosts) == 0 {
+		return
+	}
+	h := f.hosts[0]
+	f.hosts = f.hosts[1:]
+	p.demand += h.rate
+	heap.Push(&p.owned, owned{p.virtual + h.pages/h.rate, h.rate})
+}
+
+// pass lets time go by, in which nothing changes, and notes what is reached meanwhile.
+func (f *play) pass(to float64) {
+	for _, mark := range []struct {
+		share float64
+		at    *float64
+	}{{0.5, &f.res.Half}, {0.9, &f.res.Most}, {0.99, &f.res.Nearly}} {
+		if want := mark.share * f.total; *mark.at == 0 && f.rate > 0 && f.done+f.rate*(to-f.at) >= want {
+			*mark.at = f.at + (want-f.done)/f.rate
+		}
+	}
+	f.done += f.rate * (to - f.at)
+	f.at = to
+}
+
+// finishHeap has the host that is done first in front.
+type finishHeap []owned
+
+func (h finishHeap) Len() int           { return len(h) }
+func (h finishHeap) Less(i, j int) bool { return h[i].end < h[j].end }
+func (h finishHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements [heap.Interface].
+func (h *finishHeap) Push(x any) { *h = append(*h, x.(owned)) }
+
+// Pop implements [heap.Interface].
+func (h *finishHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// processHeap has the process in which a host is done first in front.
+type processHeap struct {
+	all      []*process
+	capacity float64
+}
+
+func (h *processHeap) Len() int { return len(h.all) }
+func (h *processHeap) Less(i, j int) bool {
+	return h.all[i].next(h.capacity) < h.all[j].next(h.capacity)
+}
+func (h *processHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
+
+// Push implements [heap.Interface]; there are as many processes as there are.
+func (h *processHeap) Push(any) {}
+
+// Pop implements [heap.Interface].
+func (h *processHeap) Pop() any { return nil }
