@@ -173,6 +173,8 @@ type Config struct {
 	Retries int
 	// Backoff is the pause before another try. Zero means none.
 	Backoff backoff.Policy
+	// Job, if set, is the name of a crawl that several processes share: records have an ID then.
+	Job string
 	// Key seeds the fingerprints of URLs; see [frontier.Config].
 	Key uint64
 

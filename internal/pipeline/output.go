@@ -81,6 +81,9 @@ func (p *Pipeline) write(r *result) error {
 		return nil // links alone
 	}
 	defer p.bodies.release(r)
+	if p.cfg.Job != "" {
+		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL)
+	}
 	for _, s := range p.cfg.Archives {
 		if r.unindexed {
 			break

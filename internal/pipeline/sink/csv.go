@@ -11,7 +11,7 @@ import (
 // csvColumns are the columns in the order of appendCSV. They carry the names of the
 // JSON fields where they hold the same; of lists there is only the length.
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
-	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message\n"
+	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id\n"
 
 // csvHeader is a copy of the header line that may be appended to.
 func csvHeader() []byte { return []byte(csvColumns) }
@@ -64,7 +64,8 @@ func appendCSV(dst []byte, r *Record) []byte {
 		e = &Error{}
 	}
 	c.text(e.Class)
-	return append(appendCell(c.buf, e.Message), '\n')
+	c.text(e.Message)
+	return append(append(c.buf, r.ID...), '\n')
 }
 
 // appendCell appends a text. Line ends and other controls become spaces, so that a

@@ -60,6 +60,7 @@ func appendJSON(dst []byte, r *Record) []byte {
 	o.buf = appendString(o.buf, r.URL)
 	o.name("kind")
 	o.buf = appendString(o.buf, r.Kind)
+	o.text("id", r.ID)
 	if r.Status != 0 {
 		o.number("status", int64(r.Status))
 	}

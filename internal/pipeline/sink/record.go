@@ -16,6 +16,9 @@ type Record struct {
 	URL string `json:"url"`
 	// Kind is what was asked for: "page", "robots" or "sitemap".
 	Kind string `json:"kind"`
+	// ID names what was asked for within a job, the same whoever asks: see [ID]. Empty of a
+	// crawl that is no job.
+	ID string `json:"id,omitempty"`
 	// Status is the HTTP status, or 0 if there was no answer: see Error.
 	Status int `json:"status,omitempty"`
 	// Depth counts links from a seed, which has 0. Redirects do not count.
@@ -182,6 +185,7 @@ func Schema() []Field {
 	return []Field{
 		{"url", "string", "", true, "the canonical URL"},
 		{"kind", "string", "", true, "what was asked for: page, robots or sitemap"},
+		{"id", "string", "", false, "of a job that several processes share: the same for a URL whoever fetches it, 32 hex digits"},
 		{"status", "number", "", false, "HTTP status; none if there was no answer"},
 		{"depth", "number", "links", true, "links away from a seed; 0 is a seed"},
 		{"referrer", "string", "", false, "the page that had the link, or the redirect"},

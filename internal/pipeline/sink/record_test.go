@@ -24,7 +24,7 @@ var (
 // full is a record with every field set.
 func full() *Record {
 	return &Record{
-		URL: "https://example.com/a?b=c", Kind: "page", Status: 200, Depth: 2, Referrer: "https://example.com/",
+		URL: "https://example.com/a?b=c", Kind: "page", ID: "0123", Status: 200, Depth: 2, Referrer: "https://example.com/",
 		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
 		ContentType: "text/html", Charset: "utf-8", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
 		Title: `Tee & "Kaffee" <b>`, Lang: "de",
@@ -43,7 +43,7 @@ func full() *Record {
 }
 
 func TestJSONGolden(t *testing.T) {
-	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","status":200,"depth":2,"referrer":"https://example.com/",`+
+	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","id":"0123","status":200,"depth":2,"referrer":"https://example.com/",`+
 		`"fetched_at":"2026-11-20T16:39:01.234Z","attempt":1,"redirect_to":"https://example.com/z","content_type":"text/html","charset":"utf-8",`+
 		`"bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
 		`"meta":{"description":"d","robots":"r","generator":"g","canonical":"https://example.com/c","og_title":"ot","og_type":"oy","og_image":"oi"},`+
@@ -315,8 +315,8 @@ func TestCSVGolden(t *testing.T) {
 	r.Title = "=1+1, \"x\""
 	r.Error.Message = "two\nlines"
 	require.Equal(t, `https://example.com/a?b=c,page,200,2,https://example.com/,2026-11-20T16:39:01.234Z,1,https://example.com/z,text/html,utf-8,12345,2345,`+
-		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines`+"\n", string(appendCSV(nil, r)))
-	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,\n", string(appendCSV(nil, &Record{})))
+		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines,0123`+"\n", string(appendCSV(nil, r)))
+	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,,\n", string(appendCSV(nil, &Record{})))
 	for _, formula := range []string{"=a", "+a", "-a", "@a", "\t=a", " =a", "\r\n+a", "＝a"} {
 		require.True(t, strings.HasPrefix(strings.Trim(string(appendCell(nil, formula)), `"`), "'"), "%q", formula)
 		// Where semicolons separate cells.
