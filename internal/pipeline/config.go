@@ -47,8 +47,8 @@ type Fetcher interface {
 
 var _ Fetcher = (*fetch.Client)(nil)
 
-// State is where a crawl is kept so that another process can resume it. *disk.Store is the
-// one in use. Discovery calls it, and does not wait for it: see [frontier.Store].
+// State is where a crawl is kept so that another process can resume it, or several can work
+// on it. *disk.Store and *redis.Store are those in use. Discovery calls it, and does not wait for it: see [frontier.Store].
 type State interface {
 	frontier.Store
 	// Answers is where what the frontier asked for arrives.
@@ -64,6 +64,12 @@ type State interface {
 	Err() error
 	// Left is what was there when the state was opened.
 	Left() frontier.Left
+}
+
+// holder is a State that hosts may be taken from, with whatever is under way there.
+type holder interface {
+	// Held ends when a host is not this process's any more.
+	Held(host string) context.Context
 }
 
 // Page is a visited URL as handlers see it: the record, and what is too big for it.

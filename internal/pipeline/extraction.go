@@ -83,6 +83,8 @@ func (p *Pipeline) extract(ctx context.Context) error {
 
 // visit makes the request of one lease.
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
+	ctx, end := p.whileHeld(ctx, l)
+	defer end()
 	begin := p.cfg.Clock.Now()
 	t := &try{p: p, f: &fetched{lease: l, sent: begin}, begin: begin, since: begin}
 	defer t.release()
@@ -95,6 +97,21 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	}
 	p.stats.workerBusy.Add(int64(t.f.total))
 	return p.judge(l, t.f)
+}
+
+// whileHeld is ctx for as long as the host of a lease is this process's.
+func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Context, func()) {
+	state, ok := p.cfg.State.(holder)
+	if !ok || l.Guest {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	held := state.Held(l.Host())
+	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // judge decides where a finished request goes: on to Processing, or back.

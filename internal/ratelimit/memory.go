@@ -253,3 +253,59 @@ func (l *AdaptiveRateLimiter) inter(domain string, t tombstone) bool {
 	sh.tombs.Add(domain, t)
 	return true
 }
+
+// MemoryOf is what is known of one domain, as Remember yields it. ok is false if that is
+// nothing.
+func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, ok bool) {
+	domain = Domain(domain)
+	id := l.identify(domain)
+	sh := l.shardOf(id)
+	sh.mu.RLock()
+	s := sh.index.get(id)
+	t, owes := sh.tombs.Peek(domain)
+	sh.mu.RUnlock()
+	if s != nil {
+		s.mu.Lock()
+		t, owes = s.tombstoneLocked(l.now())
+		s.mu.Unlock()
+	}
+	if !owes {
+		return HostMemory{}, false
+	}
+	if m, ok = l.unearth(domain, t); !ok || m.Validate() != nil {
+		return HostMemory{}, false
+	}
+	return m, true
+}
+
+// Adopt takes up what another limiter knew of a domain that is this one's to pace from now
+// on. Unlike Recall it has that replace what was learned here, which is older; but no order
+// to wait is lost, and nothing changes for a domain that is being asked but such an order. It
+// reports whether there was anything to take up.
+func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
+	at := l.moment()
+	m, ok := m.At(at.wall, l.cfg.MaxRetryAfter)
+	if !l.cfg.Enabled || !ok || m.Validate() != nil {
+		return false
+	}
+	t := l.tombstoneOf(&m, at)
+	id := l.identify(m.Domain)
+	sh := l.shardOf(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s := sh.index.get(id); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.activeLocked() {
+			s.retryUntil = max(s.retryUntil, t.retryUntil)
+			return true
+		}
+		l.buryLocked(sh, s, l.now())
+	}
+	if old, known := sh.tombs.Peek(m.Domain); known {
+		t.retryUntil, t.lastGrant = max(t.retryUntil, old.retryUntil), max(t.lastGrant, old.lastGrant)
+		t.crawlDelay = old.crawlDelay
+	}
+	sh.tombs.Add(m.Domain, t)
+	return true
+}

@@ -59,6 +59,9 @@ type Lease struct {
 	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
 	// ends with [Frontier.Blame].
 	Suspect bool
+	// Guest says that the host may be another process's, of a shared store: it is a robots.txt
+	// that has moved there.
+	Guest bool
 	// Visit is what became of the URL, for Done to store. Its holder sets it; a frontier
 	// without a store does not ask for it.
 	Visit Visit

@@ -290,7 +290,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	l := &Lease{Unheard: !h.heard, host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{Unheard: !h.heard, Guest: h.blind, host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item = robotsItem(it, now)
 	} else {

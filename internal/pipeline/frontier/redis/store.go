@@ -305,10 +305,11 @@ func (s *Store) Until(host string) time.Time {
 	return h.part.until.Add(-s.margin())
 }
 
-// errLost is why the context of a host has ended.
-var errLost = errors.New("the lease of the host has ended")
+// errLost is why the context of a host has ended. To whoever asks, the request was cancelled,
+// which says nothing of the host.
+var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
-// nobody's is the context of hosts that are not ours.
+// nobodys is the context of hosts that are not ours.
 var nobodys = func() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errLost)

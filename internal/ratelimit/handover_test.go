@@ -1,0 +1,64 @@
+package ratelimit
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+)
+
+// A host goes from one limiter to another and back: what the other has learned counts, and
+// no order to wait is lost on the way.
+func TestAdopt(t *testing.T) {
+	c := simplest()
+	clk := clocktest.NewFake(start)
+	c.Clock = clk
+	a, b := &rig{mustNew(t, c), t, clk}, &rig{mustNew(t, c), t, clk}
+	_, ok := a.MemoryOf(host)
+	require.False(t, ok, "of a host that was never asked")
+	a.request(host, Feedback{StatusCode: http.StatusOK, Latency: 10 * time.Millisecond})
+	m, ok := a.MemoryOf(host)
+	require.True(t, ok)
+	require.Equal(t, a.remembered()[host], m)
+
+	require.True(t, b.Adopt(m))
+	at, _ := b.ReadyAt(host, 0, 0)
+	mine, _ := a.ReadyAt(host, 0, 0)
+	require.True(t, !at.Before(mine), "the pace is kept: %v, and not before %v", at, mine)
+
+	clk.Advance(time.Minute)
+	b.request(host, Feedback{StatusCode: http.StatusTooManyRequests, RetryAfter: 5 * time.Minute, Latency: time.Millisecond})
+	back, ok := b.MemoryOf(host)
+	require.True(t, ok)
+	require.True(t, a.Adopt(back), "though it knows the host")
+	want, _ := b.ReadyAt(host, 0, 0)
+	got, why := a.ReadyAt(host, 0, 0)
+	require.Equal(t, LimitRetryAfter, why)
+	require.WithinDuration(t, want, got, time.Millisecond)
+	require.True(t, a.Adopt(m), "what is older")
+	got, _ = a.ReadyAt(host, 0, 0)
+	require.WithinDuration(t, want, got, time.Millisecond, "no order is lost")
+
+	bad := m
+	bad.Domain = "NO HOST"
+	require.False(t, a.Adopt(bad))
+}
+
+// While a host is being asked nothing changes but an order to wait.
+func TestAdoptOfOneThatIsAsked(t *testing.T) {
+	c := simplest()
+	clk := clocktest.NewFake(start)
+	c.Clock = clk
+	a := &rig{mustNew(t, c), t, clk}
+	permit, ok := a.grant(host)
+	require.True(t, ok)
+	until := start.Add(time.Minute)
+	require.True(t, a.Adopt(HostMemory{Domain: host, LastUsed: start, RetryUntil: until}))
+	at, why := a.ReadyAt(host, 0, 0)
+	require.Equal(t, LimitRetryAfter, why)
+	require.WithinDuration(t, until, at, time.Millisecond)
+	permit.Release()
+}
