@@ -136,7 +136,7 @@ func (s *roundSite) goOnAgain(t *testing.T, k kept, run func(args []string) (cod
 	if s.beginRound(t, k.dir) {
 		verb = "resume"
 	}
-	return run([]string{"crawl", verb, k.dir, "--progress", "none"})
+	return run([]string{k.command(), verb, k.dir, "--progress", "none"})
 }
 
 // changesIn is what records say of changes; each must be whole, and of a URL of its own.
@@ -179,7 +179,7 @@ func TestKillAgain(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(uint64(trial), 9))
 			site, k := serveRounds(t), kept{dir: filepath.Join(t.TempDir(), "site"), format: []string{"jsonl", "csv"}[trial%2]}
-			k.records = filepath.Join(k.dir, "records."+k.format)
+			k.records, k.program = filepath.Join(k.dir, "records."+k.format), shipped(t, trial)
 			plain := func(args []string) (int, string) {
 				return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
 			}

@@ -71,7 +71,7 @@ func TestKillSitemaps(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(uint64(trial), 7))
 			dir := filepath.Join(t.TempDir(), "site")
-			site, k := serveListedSite(t), kept{dir: dir, records: filepath.Join(dir, "records.csv"), format: "csv", listed: true}
+			site, k := serveListedSite(t), kept{dir: dir, records: filepath.Join(dir, "records.csv"), format: "csv", listed: true, program: shipped(t, trial)}
 			for range 1 + rnd.IntN(4) {
 				code, out := site.goOn(t, k, func(args []string) (int, string) {
 					// The first requests are for the sitemaps.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -154,7 +155,8 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 // kept is where a crawl is kept, and how its records are written.
 type kept struct {
 	dir, records, format, archive string
-	listed                        bool // robots.txt and sitemaps are asked for
+	listed                        bool   // robots.txt and sitemaps are asked for
+	program                       string // that crawls; empty is the one under test
 }
 
 // keptIn is a crawl that is kept in a directory with its records, or apart from them, by
@@ -176,7 +178,7 @@ func keptIn(parent string, trial int) kept {
 
 // first is the first command of a crawl, and resume each that follows.
 func (k kept) first(seeds []string) []string {
-	args := []string{"crawl", "--strategy", "off", "--concurrency", "4", "--progress", "none", "--format", k.format}
+	args := []string{k.command(), "--strategy", "off", "--concurrency", "4", "--progress", "none", "--format", k.format}
 	if !k.listed {
 		args = append(args, "--no-robots", "--no-sitemaps")
 	}
@@ -194,7 +196,9 @@ func (k kept) first(seeds []string) []string {
 	return append(args, seeds...)
 }
 
-func (k kept) resume() []string { return []string{"crawl", "resume", k.dir, "--progress", "none"} }
+func (k kept) resume() []string { return []string{k.command(), "resume", k.dir, "--progress", "none"} }
+
+func (k kept) command() string { return cmp.Or(k.program, "crawl") }
 
 // unbegun is what `crawl resume` says of a crawl that was ended before its first seed was
 // safe: its first command is to be given again.
@@ -273,6 +277,7 @@ func (s *killSite) finish(t *testing.T, k kept) {
 // ran is the exit code of a command, -1 if a signal ended it, and what it printed.
 func ran(t *testing.T, cmd *exec.Cmd) (code int, out string) {
 	t.Helper()
+	cmd.Env = append(os.Environ(), "GORACE="+race)
 	text, err := cmd.CombinedOutput()
 	require.NotNil(t, cmd.ProcessState, "%v", err)
 	return cmd.ProcessState.ExitCode(), string(text)
@@ -305,6 +310,7 @@ func TestKill(t *testing.T) {
 					t.Parallel()
 					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(sig)))
 					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
+					k.program = shipped(t, trial)
 					for range 1 + rnd.IntN(4) {
 						code, out := site.goOn(t, k, func(args []string) (int, string) {
 							when, after := site.after(1+rnd.IntN(150)), deadline
@@ -359,6 +365,7 @@ func TestKillAtSystemCalls(t *testing.T) {
 					t.Parallel()
 					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(len(calls))))
 					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
+					k.program = shipped(t, trial)
 					for range 1 + rnd.IntN(3) {
 						// Early calls make the files; later ones fill them.
 						nth := 1 + rnd.IntN([]int{10, 60, 400}[rnd.IntN(3)])

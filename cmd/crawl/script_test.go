@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"crawl": main})
+	testscript.Main(suite{m}, map[string]func(){"crawl": main})
 }
 
 // TestScript drives the real binary: each file of testdata/script is a terminal session.
@@ -213,7 +213,7 @@ func cmdFuture(ts *testscript.TestScript, neg bool, args []string) {
 const race = "atexit_sleep_ms=0"
 
 // deadline bounds what a script waits for: far more than any needs on a busy machine.
-const deadline = 2 * time.Minute
+const deadline = 5 * time.Minute
 
 func number(ts *testscript.TestScript, s string) int {
 	n, err := strconv.Atoi(s)
