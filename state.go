@@ -80,10 +80,6 @@ const (
 	yes          = "yes"
 )
 
-// classRefused is the class of URLs that robots.txt refuses, which are no pages visited; nor
-// are those that another scope leaves out.
-const classRefused = "robots"
-
 // NewState makes a state in a directory, which it makes if need be. The error is
 // [fs.ErrExist] if there is one already; another process that has it is named.
 func NewState(cfg StateConfig) (*State, error) {
@@ -168,7 +164,7 @@ func (s *State) recall() error {
 	if s.all = s.store.Meta(metaAllSeeds) == yes; s.all {
 		s.seeds = nil
 	}
-	s.pages, err = s.store.CountVisits(classRefused, scope.Excluded.String(), scope.NotIncluded.String())
+	s.pages, err = s.store.CountVisits()
 	return err
 }
 

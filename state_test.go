@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,6 +60,59 @@ func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*cr
 	c, err := crawl.NewOver(cfg, dial)
 	require.NoError(t, err)
 	return c, c.Run(t.Context())
+}
+
+// mapped is a chain of pages, each of which links to one that robots.txt refuses, and a few
+// sitemaps that know of nothing else.
+func mapped() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		switch {
+		case r.URL.Path == "/robots.txt":
+			_, _ = io.WriteString(w, "User-agent: *\nDisallow: /no\nSitemap: /no.xml\n")
+			for i := range 4 {
+				fmt.Fprintf(w, "Sitemap: http://a.test/s%d.xml\n", i)
+			}
+		case strings.HasSuffix(r.URL.Path, ".xml"):
+			w.Header().Set("Content-Type", "application/xml")
+			_, _ = io.WriteString(w, "<urlset><url><loc>http://a.test/0</loc></url></urlset>")
+		default:
+			_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, "<a href=/no/%d>x</a><a href=/%d>y</a>", n, n+1)
+		}
+	})
+}
+
+// Wherever a crawl is interrupted, the budget of its host is that of one that was not: neither
+// sitemaps nor what robots.txt refuses count for it.
+func TestResumeCountsForTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": mapped()})
+		cfg := crawl.DefaultConfig()
+		cfg.MaxPagesPerHost = 6
+		whole, _ := visitOver(t, cfg, net.DialContext, "http://a.test/0")
+		for limit := int64(1); limit <= 7; limit++ {
+			out := &ledger{}
+			cfg.State.Dir, cfg.MaxPages, cfg.Sinks = filepath.Join(t.TempDir(), "state"), limit, []crawl.Sink{out}
+			c, err := crawl.NewOver(cfg, net.DialContext)
+			require.NoError(t, err)
+			require.NoError(t, c.Run(t.Context(), "http://a.test/0"))
+			if limit < 7 {
+				c, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+				require.NoError(t, err)
+			}
+			require.Equal(t, "done", c.Snapshot().State.String())
+			var got, want []string
+			for _, rec := range out.list {
+				got = append(got, rec.URL)
+			}
+			for _, rec := range whole {
+				want = append(want, rec.URL)
+			}
+			require.ElementsMatch(t, want, got, "interrupted after %d pages", limit)
+		}
+	})
 }
 
 // A crawl in three runs has the records of one: the settings and the seeds of the first

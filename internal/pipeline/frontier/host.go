@@ -39,7 +39,8 @@ type host struct {
 	out      []*Lease  // its leases that hold a slot, oldest first
 	slots    int32     // how many leases it may have out
 	open     int32     // its leases not yet acknowledged
-	known    int32     // URLs ever accepted, for MaxPagesPerHost
+	known    int32     // pages ever accepted, for MaxPagesPerHost
+	returned int32     // of them, those that the round before refused: they are beyond it
 	asked    int32     // pages leased, retries not counted
 	served   int32     // pages answered willingly, whatever they were
 	seq      uint32    // leases with a slot so far

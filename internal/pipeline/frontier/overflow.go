@@ -27,6 +27,7 @@ const (
 // overflow is what a host has in the store and not in memory.
 type overflow struct {
 	left    int                // URLs
+	asides  int                // of them, those that are no pages
 	bound   Place              // they are behind it, and all others of the host are not
 	loading bool               // the store was asked for the first of them, or is to be
 	missed  Place              // the first that the store did not have when it was asked; zero for none
@@ -41,10 +42,13 @@ type vault struct {
 	hungry  []*host            // hosts for which there is one to ask
 	dormant int64              // URLs of dormant hosts
 	rousing bool               // the question for hosts is out
-	interim map[string]int     // URLs that were put as dormant since
+	interim map[string]interim // URLs that were put as dormant since
 	forgot  bool               // hosts were forgotten of which the store knows more
 	resting resting            // of the dormant hosts
 }
+
+// interim is what was put for a host while the store was asked for it.
+type interim struct{ urls, asides int }
 
 // Take takes in what the store was asked for. The error says that the store has fewer URLs
 // than it was given: there is no crawl to go on with, but all that it has is good.
@@ -89,7 +93,7 @@ func (f *Frontier) head() int {
 // admit takes a new URL of a host into memory, or leaves it in the store.
 func (f *Frontier) admit(h *host, it *Item) {
 	if o := h.over; o != nil && !it.Place().Before(o.bound) {
-		o.left++
+		o.add(it)
 		if o.loading && (o.missed == Place{} || it.Place().Before(o.missed)) {
 			o.missed = it.Place()
 		}
@@ -106,8 +110,16 @@ func (f *Frontier) admit(h *host, it *Item) {
 	if h.over == nil {
 		h.over = new(overflow)
 	}
-	h.over.left++
+	h.over.add(&worst)
 	h.over.bound = h.queue.back().Place()
+}
+
+// add counts a URL that lies in the store.
+func (o *overflow) add(it *Item) {
+	o.left++
+	if it.Kind != Page {
+		o.asides++
+	}
 }
 
 // refill asks for more URLs of a host that has few in memory and others in the store.
@@ -174,9 +186,13 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
-	beyond := f.cfg.MaxPagesPerHost > 0 && o.left <= int(h.known)-f.cfg.MaxPagesPerHost
+	pages := o.left - o.asides
 	o.left--
-	if beyond { // the host was found beyond its budget while it was dormant
+	if it.Kind != Page {
+		o.asides--
+	}
+	if f.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-f.cfg.MaxPagesPerHost {
+		// The host was found beyond its budget while it was dormant.
 		h.known--
 		f.counts.queued.Add(-1)
 		f.vault.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
@@ -194,7 +210,12 @@ func (f *Frontier) lodge(name string, it *Item, fp uint64) {
 	v.dormant++
 	v.resting.found(name)
 	if v.rousing {
-		v.interim[name]++
+		n := v.interim[name]
+		n.urls++
+		if it.Kind != Page {
+			n.asides++
+		}
+		v.interim[name] = n
 	}
 }
 
@@ -225,7 +246,9 @@ func (f *Frontier) roused(now time.Time, a *Answer) error {
 	v.rousing = false
 	for _, left := range a.Hosts {
 		more := v.interim[left.Name]
-		left.Queued, left.Known = left.Queued+more, left.Known+more
+		left.Queued += more.urls
+		left.Asides += more.asides
+		left.Pages += more.urls - more.asides
 		h := f.hosts[left.Name]
 		if h != nil && !h.blind || left.Queued == 0 {
 			continue
@@ -233,8 +256,8 @@ func (f *Frontier) roused(now time.Time, a *Answer) error {
 		if h == nil {
 			h = f.adopt(left.Name)
 		}
-		h.blind, h.known = false, int32(left.Known)
-		h.over = &overflow{left: left.Queued, bound: firstPlace}
+		h.blind, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
+		h.over = &overflow{left: left.Queued, asides: left.Asides, bound: firstPlace}
 		v.resting.remove(left.Name)
 		v.dormant -= int64(left.Queued)
 		f.offer(h, now, now)

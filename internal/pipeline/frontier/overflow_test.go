@@ -192,6 +192,69 @@ func TestBudgetOfADormantHost(t *testing.T) {
 	require.Equal(t, 3+5, refused, "they are no pages of the host when the crawl goes on")
 }
 
+// What is no page does not count for the budget of a host, whenever the host is looked at.
+func TestSitemapsAreNoPagesOfTheBudget(t *testing.T) {
+	cfg := frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10}
+	s := newStored(t, cfg)
+	s.add("http://a.test/", 0)
+	sitemaps := func(from, to int) {
+		for i := from; i < to; i++ {
+			it := frontier.Item{URL: urlOf(t, fmt.Sprintf("http://b.test/s%d", i)), Kind: frontier.Sitemap, Rank: int32(i % 3)}
+			require.Equal(t, frontier.Queued, s.Add(noon, it, s.Fingerprint(&it)))
+		}
+	}
+	sitemaps(0, 7)
+	for i := range 12 { // beyond the budget, as the host is dormant
+		s.add(fmt.Sprintf("http://b.test/%d", i), 1)
+	}
+	require.Len(t, s.drain(noon), 1+7+10)
+
+	reopen := func(left frontier.Left) {
+		cfg.Pacer, cfg.Resident, cfg.Store, cfg.Left, cfg.MaxHosts = always{}, 1, s.store, left, 2
+		var err error
+		s.Frontier, err = frontier.New(cfg)
+		require.NoError(t, err)
+	}
+	sitemaps(7, 9)
+	reopen(s.store.Reopen())
+	sitemaps(9, 20)
+	require.Len(t, s.drain(noon), 13)
+	reopen(s.store.Again())
+	require.Len(t, s.drain(noon), 1+20+10, "another round has as many pages")
+	require.Equal(t, frontier.HostPages, s.add("http://b.test/more", 0))
+}
+
+// In another round, what robots.txt refused in the one before takes nobody's place, whether or
+// not it is refused again.
+func TestBudgetOfAnotherRound(t *testing.T) {
+	cfg := frontier.Config{MaxPagesPerHost: 10, Gate: forbids("/no")}
+	s := newStored(t, cfg)
+	for i := range 5 {
+		s.add(fmt.Sprintf("http://a.test/no%d", i), 0)
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+	}
+	s.drain(noon)
+	for i := range 9 {
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+	}
+	s.drain(noon)
+	for round, tc := range []struct {
+		gate string
+		more frontier.Added
+	}{{"/no", frontier.Queued}, {"/nothing", frontier.HostPages}} {
+		cfg.Pacer, cfg.Resident, cfg.Store, cfg.Left, cfg.Gate = always{}, 64, s.store, s.store.Again(), forbids(tc.gate)
+		var err error
+		s.Frontier, err = frontier.New(cfg)
+		require.NoError(t, err)
+		times := s.drain(noon)
+		for i := range 9 {
+			require.Contains(t, times, fmt.Sprintf("http://a.test/%d", i))
+		}
+		require.Equal(t, tc.more, s.add(fmt.Sprintf("http://a.test/more%d", round), 0), tc.gate)
+		s.drain(noon)
+	}
+}
+
 // forbids is a gate that refuses URLs that hold it.
 type forbids string
 

@@ -123,7 +123,7 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 		if h == nil {
 			h = f.adopt(left.Name)
 		}
-		h.blind, h.known, h.lease = false, int32(left.Known), left.Lease
+		h.blind, h.known, h.lease = false, int32(left.Pages), left.Lease
 		f.expect(h, left.Queued)
 		f.offer(h, now, now)
 	}

@@ -30,8 +30,8 @@ type Visit struct {
 	Status int       // zero when no host answered
 	Class  string    // of the error; empty when there was none
 	Bytes  int64     // of the decoded body
-	// Refused says that the URL was not to be fetched, and so does not count for the budget
-	// of its host. The frontier sets it.
+	// Refused says that the URL was not to be fetched, and so counts neither as a page visited
+	// nor for the budget of its host. The frontier sets it.
 	Refused bool
 	// ETag and LastModified are what the server calls this version of the page, for a later
 	// round to ask whether it is still that one. Zero: it does not say.
@@ -105,9 +105,14 @@ type Answer struct {
 // HostLeft is a host of a store with queued URLs.
 type HostLeft struct {
 	Name   string
-	Queued int   // URLs
-	Known  int   // URLs, visited or queued, but for those that were refused
-	Lease  int64 // by which the host is ours, of a [Shared] store
+	Queued int // URLs
+	Asides int // of them, those that are no pages
+	Pages  int // visited or queued, but for those that were refused
+	// Returned are pages that were refused in the round before and are queued again. They
+	// count in Pages until they are refused again, and are no reason to leave out others: if
+	// they are not refused now, the round visits that many beyond the budget.
+	Returned int
+	Lease    int64 // by which the host is ours, of a [Shared] store
 }
 
 // Left is what a store has of an earlier crawl.

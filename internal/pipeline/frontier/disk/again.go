@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
 
 // Again is what a new round is about.
@@ -38,6 +40,15 @@ const dueQuery = `INSERT OR IGNORE INTO queue (host, rank, url, attempts, return
 		FROM visits GROUP BY url) v CROSS JOIN urls u ON u.id = v.url
 	WHERE NOT v.answered OR v.at < %d`
 
+// All that was refused is queued again, and counts for its host until it is refused again.
+// What was left for want of room in the budget of its host is to find that anew; all else was
+// never in the way of others, and is not now.
+var returnQuery = fmt.Sprintf(`UPDATE hosts SET returned = refused, refused = 0 WHERE refused > 0 OR returned > 0;
+	UPDATE hosts SET returned = max(0, returned - left.n)
+	FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
+		WHERE v.class = '%s' AND v.refused = 1 AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS left
+	WHERE left.host = hosts.id`, frontier.HostPages)
+
 // beginRounds carries out the orders to begin rounds.
 func (w *writer) beginRounds() error {
 	for _, o := range w.orders {
@@ -66,9 +77,10 @@ func (w *writer) beginRound(a *Again) error {
 	if err := w.f.db.Exec(fmt.Sprintf(dueQuery, since)); err != nil {
 		return err
 	}
-	// All that was refused is queued again, and counts for its host until it is refused again.
-	if err := w.f.db.Exec(fmt.Sprintf(`UPDATE hosts SET refused = 0 WHERE refused > 0;
-		INSERT INTO rounds SELECT max(round) + 1, %d, (SELECT count(*) FROM queue) FROM rounds`, now.UnixMilli())); err != nil {
+	if err := w.f.db.Exec(returnQuery); err != nil {
+		return err
+	}
+	if err := w.f.db.Exec(fmt.Sprintf(`INSERT INTO rounds SELECT max(round) + 1, %d, (SELECT count(*) FROM queue) FROM rounds`, now.UnixMilli())); err != nil {
 		return err
 	}
 	for key, value := range a.Meta {

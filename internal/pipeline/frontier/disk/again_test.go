@@ -76,7 +76,7 @@ func TestAgain(t *testing.T) {
 		require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 2}, s.Counts())
 		require.True(t, s.Known(page.URL.Fingerprint(s.Key())))
 		s.Rouse(9)
-		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Known: 1}, {Name: "b.test", Queued: 1, Known: 1}}, answer(t, s).Hosts)
+		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Asides: 1}}, answer(t, s).Hosts)
 		got := loadAll(t, s, "a.test")[0]
 		want := *testItem(t, 1, "http://a.test/1")
 		want.Rank, want.Depth, want.Hops, want.Seed = -3, 4, 2, true
@@ -98,7 +98,7 @@ func TestAgain(t *testing.T) {
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM latest`))
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued' AND kind = 'sitemap' AND status = 301`))
 	require.EqualValues(t, 2, ask(t, s, `SELECT due FROM rounds WHERE round = 2`))
-	n, err := s.CountVisits("robots")
+	n, err := s.CountVisits()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n, "of this round")
 }
@@ -188,7 +188,7 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.NoError(t, err)
 	edit(t, filepath.Join(dir, databaseName), string(script))
 	s := openState(t, dir, Config{Mode: Resume})
-	require.EqualValues(t, 3, ask(t, s, `PRAGMA user_version`))
+	require.EqualValues(t, 4, ask(t, s, `PRAGMA user_version`))
 	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
 	require.Equal(t, 1, s.Round())
 	require.EqualValues(t, 1795345122000, ask(t, s, `SELECT began FROM rounds`))
@@ -199,9 +199,10 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.Nil(t, items[0].Before)
 	require.EqualValues(t, 6, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'done' AND round = 1 AND kind = 'page'`))
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM broken`))
-	n, err := s.CountVisits("robots")
+	n, err := s.CountVisits()
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE refused = 1`))
 
 	s.Done(7, frontier.Visit{At: at(1), Status: 200, Digest: digest(7)})
 	flush(t, s)

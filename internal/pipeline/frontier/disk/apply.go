@@ -106,6 +106,7 @@ type place struct {
 	host     int64
 	rank     int32
 	attempts uint8
+	aside    bool // it is no page
 }
 
 // loadedPlaces bounds the places kept of URLs that were loaded, 40 bytes each. Of a million
@@ -130,7 +131,7 @@ func (w *writer) place(id int64) (p place, found bool, err error) {
 	if found, err = f.Step(); !found {
 		return place{}, false, err
 	}
-	p = place{f.ColumnInt(0), int32(f.ColumnInt(1)), uint8(f.ColumnInt(2))}
+	p = place{f.ColumnInt(0), int32(f.ColumnInt(1)), uint8(f.ColumnInt(2)), !f.ColumnIsNull(3)}
 	f.Reset()
 	return p, true, nil
 }
@@ -142,7 +143,7 @@ func (w *writer) finish(o *op) error {
 		return err
 	}
 	delete(w.places, o.id) // or a second end would find it queued
-	if o.visit.Refused {
+	if o.visit.Refused && !p.aside {
 		w.hosts.refused[p.host]++
 	}
 	w.counts.Queued--
@@ -217,7 +218,7 @@ func (w *writer) load(o *op) error {
 			return err
 		}
 		a.Items = append(a.Items, it)
-		w.keepPlace(it.ID, place{h.id, it.Rank, it.Attempt})
+		w.keepPlace(it.ID, place{h.id, it.Rank, it.Attempt, it.Kind != frontier.Page})
 	}
 	if err := w.referrers(a.Items); err != nil {
 		return err
@@ -325,16 +326,37 @@ func (w *writer) rouse(o *op) error {
 		}
 		h.dormant = 0
 		w.hosts.touch(h)
-		w.f.countQueue.Int(1, h.id)
-		if _, err := w.f.countQueue.Step(); err != nil {
+		left, err := w.left(h.id, r)
+		if err != nil {
 			return err
 		}
-		queued := w.f.countQueue.ColumnInt(0)
-		w.f.countQueue.Reset()
-		if queued > 0 {
-			a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(queued), Known: int(r.known - r.refused)})
+		if left.Queued > 0 {
+			a.Hosts = append(a.Hosts, left)
 		}
 	}
 	w.answer(a)
 	return nil
+}
+
+// left counts what a host has, of which r was just read.
+func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
+	left := frontier.HostLeft{Name: r.name, Returned: int(r.returned)}
+	count := func(q *sqlitedb.Stmt, to ...*int) error {
+		q.Int(1, id)
+		if _, err := q.Step(); err != nil {
+			return err
+		}
+		for i := range to {
+			*to[i] = int(q.ColumnInt(i))
+		}
+		q.Reset()
+		return nil
+	}
+	var asides int // ever
+	if err := count(w.f.countQueue, &left.Queued); err != nil {
+		return left, err
+	}
+	err := count(w.f.countAsides, &asides, &left.Asides)
+	left.Pages = int(r.known-r.refused) - asides
+	return left, err
 }

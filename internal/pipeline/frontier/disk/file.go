@@ -21,7 +21,8 @@ type file struct {
 	putURL, putQueue                                           *sqlitedb.Stmt
 	find, unqueue, visit, spent                                *sqlitedb.Stmt
 	load, urlOf                                                *sqlitedb.Stmt
-	hostByName, countQueue, putHost, addRefused, dormant       *sqlitedb.Stmt
+	hostByName, countQueue, countAsides                        *sqlitedb.Stmt
+	putHost, addRefused, dormant                               *sqlitedb.Stmt
 	putMeta, putSink, putRate, agedRates, countRates, dropRate *sqlitedb.Stmt
 }
 

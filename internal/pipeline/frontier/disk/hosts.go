@@ -13,8 +13,10 @@ type host struct {
 	name    string
 	known   int64
 	dormant int64 // its place among those that are; zero for one that is not
-	refused int64 // of known, as it was read
-	dirty   bool  // it is to be written
+	// Pages of known that are refused in this round, and those that were in the round before
+	// and are queued again, both as they were read.
+	refused, returned int64
+	dirty             bool // it is to be written
 }
 
 // hosts are those that batches spoke of lately. Each is written once for a transaction,
@@ -23,7 +25,7 @@ type hosts struct {
 	f       *file
 	byName  map[string]*host
 	dirty   []*host
-	refused map[int64]int64 // URLs, by the hosts' IDs, that are to be counted
+	refused map[int64]int64 // pages, by the hosts' IDs, that are to be counted
 	last    int64           // the largest ID
 	dormant int64           // the last place
 }
@@ -59,9 +61,15 @@ func (hs *hosts) named(name string) (*host, error) {
 	return h, hs.keep(h)
 }
 
-// scanHost is the row of a query for id, name, known, dormant and refused.
+// hostColumns are those that scanHost reads.
+const hostColumns = `id, name, known, coalesce(dormant, 0), refused, returned`
+
+// scanHost is the row of a query for hostColumns.
 func scanHost(q *sqlitedb.Stmt) *host {
-	return &host{id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3), refused: q.ColumnInt(4)}
+	return &host{
+		id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3),
+		refused: q.ColumnInt(4), returned: q.ColumnInt(5),
+	}
 }
 
 // keep makes room for a host by forgetting all others.

@@ -23,11 +23,17 @@ type content struct {
 	batch     int
 	urls      map[int64]frontier.Item
 	queued    map[int64]bool
+	refused   map[int64]bool // in this round; false: for want of room
+	returned  map[int64]bool // refused in the round before, and queued since
+	found     map[int64]bool // by a visit, in any round
 	positions map[string]sink.Position
 }
 
 func (c content) clone() content {
-	return content{c.batch, maps.Clone(c.urls), maps.Clone(c.queued), maps.Clone(c.positions)}
+	return content{
+		c.batch, maps.Clone(c.urls), maps.Clone(c.queued), maps.Clone(c.refused), maps.Clone(c.returned), maps.Clone(c.found),
+		maps.Clone(c.positions),
+	}
 }
 
 // head is what Load answers with.
@@ -50,8 +56,12 @@ func (c content) left(host string) frontier.HostLeft {
 	l := frontier.HostLeft{Name: host}
 	for id, it := range c.urls {
 		if it.URL.Host() == host {
-			l.Known++
+			page := it.Kind == frontier.Page
 			l.Queued += int(integer(c.queued[id]))
+			l.Asides += int(integer(c.queued[id] && !page))
+			_, refused := c.refused[id]
+			l.Pages += int(integer(page && !refused))
+			l.Returned += int(integer(page && c.returned[id]))
 		}
 	}
 	return l
@@ -119,8 +129,42 @@ func (m *machine) spent() {
 
 func (m *machine) done() {
 	id := m.some()
-	m.s.Done(id, frontier.Visit{At: time.UnixMilli(1), Status: 200})
+	v := rapid.SampledFrom([]frontier.Visit{theVisit, {Class: "robots", Refused: true}, {Class: frontier.HostPages.String(), Refused: true}}).Draw(m.t, "visit")
+	m.s.Done(id, v)
+	if !m.now.queued[id] {
+		return
+	}
 	delete(m.now.queued, id)
+	if v.Refused {
+		m.now.refused[id] = v.Class == "robots"
+	} else {
+		m.now.found[id] = true
+	}
+}
+
+// theVisit is what is found at a URL whenever it is visited.
+var theVisit = frontier.Visit{At: time.UnixMilli(1), Status: 200}
+
+// again begins a round, in which all is queued that is not.
+func (m *machine) again() {
+	m.commit()
+	require.NoError(m.t, m.s.Again(m.tb.Context(), Again{}))
+	m.now.returned = map[int64]bool{}
+	for id, it := range m.now.urls {
+		if m.now.queued[id] {
+			continue
+		}
+		m.now.returned[id] = m.now.refused[id]
+		it.Attempt, it.Returns, it.Strikes, it.Before = 0, 0, 0, nil
+		if m.now.found[id] {
+			it.Before = &theVisit
+		}
+		m.now.urls[id], m.now.queued[id] = it, true
+	}
+	m.now.refused = map[int64]bool{}
+	m.sealed = []content{m.now.clone()}
+	m.wantAll()
+	m.dormant = nil
 }
 
 func (m *machine) load() {
@@ -234,14 +278,14 @@ func (m *machine) wantAll() {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{t: rt, tb: t, root: t.TempDir()}
-		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, positions: map[string]sink.Position{}}
+		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, refused: map[int64]bool{}, returned: map[int64]bool{}, found: map[int64]bool{}, positions: map[string]sink.Position{}}
 		m.sealed = []content{m.now.clone()}
 		m.open(filepath.Join(m.root, "0"))
 		defer func() { m.s.Close() }()
 		step := func(f func()) func(*rapid.T) { return func(rt *rapid.T) { m.t = rt; f() } }
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": step(m.put), "put2": step(m.put), "spent": step(m.spent), "done": step(m.done), "load": step(m.load),
-			"rouse": step(m.rouse), "commit": step(m.commit), "flush": step(m.flush), "close": step(m.close), "kill": step(m.kill),
+			"rouse": step(m.rouse), "commit": step(m.commit), "flush": step(m.flush), "close": step(m.close), "kill": step(m.kill), "again": step(m.again),
 		})
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
@@ -78,20 +77,16 @@ func (s *Store) URLs() iter.Seq2[string, error] {
 	}
 }
 
-// CountVisits is how many pages this round has visited, as of the last commit, but for those
-// with one of these classes. It looks at all visits. It is safe to call from any goroutine.
-func (s *Store) CountVisits(except ...string) (n int64, err error) {
+// CountVisits is how many pages this round has visited, as of the last commit; what was refused
+// is none. It looks at all visits. It is safe to call from any goroutine.
+func (s *Store) CountVisits() (n int64, err error) {
 	db, err := s.reader()
 	if err != nil {
 		return 0, err
 	}
-	q, err := db.Prepare(`SELECT count(*) FROM visits WHERE coalesce(class, '') NOT IN (` +
-		strings.TrimSuffix(strings.Repeat("?, ", len(except)), ", ") + `) AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
+	q, err := db.Prepare(`SELECT count(*) FROM visits WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
 	if err == nil {
-		q.Int(len(except)+1, int64(s.Round()))
-		for i, class := range except {
-			q.Text(i+1, class)
-		}
+		q.Int(1, int64(s.Round()))
 		if _, err = q.Step(); err == nil {
 			n = q.ColumnInt(0)
 		}

@@ -14,7 +14,9 @@ type step func(*sqlitedb.DB) error
 
 // steps are all there are: the i-th leads from version i to version i+1, and a new file
 // has version 0. Who changes the schema adds one, and changes none.
-func steps() []step { return []step{script(version1), script(version2), script(version3)} }
+func steps() []step {
+	return []step{script(version1), script(version2), script(version3), script(version4)}
+}
 
 // script is a step that needs nothing but SQL.
 func script(sql string) step {
@@ -165,6 +167,22 @@ CREATE VIEW changes AS SELECT
 FROM visits v JOIN urls u ON u.id = v.url
 LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.change IS NOT NULL;
+`
+
+// A visit says itself whether it is one: whatever refuses URLs, those are no pages visited.
+// What is no page does not count for the budget of a host, and what the round before refused
+// does not take the place of others.
+const version4 = `
+ALTER TABLE hosts ADD COLUMN returned INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX urls_aside ON urls (host) WHERE kind IS NOT NULL;
+
+ALTER TABLE visits ADD COLUMN refused INTEGER;
+UPDATE visits SET refused = 1 WHERE status = 0 AND class IN ('robots', 'host_pages', 'trap', 'excluded', 'not_included');
+UPDATE hosts SET refused = 0 WHERE refused > 0;
+UPDATE hosts SET refused = r.n
+FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
+	WHERE v.refused = 1 AND u.kind IS NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS r
+WHERE r.host = hosts.id;
 `
 
 // migrate brings the file to the newest version, or says why it cannot. It stays at the

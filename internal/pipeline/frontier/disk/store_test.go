@@ -331,8 +331,8 @@ func TestSeedsAndVisits(t *testing.T) {
 		it.Seed, it.Hops = id%2 == 1, uint8(id)
 		put(s, it, false)
 	}
-	for id, class := range map[int64]string{1: "", 2: "robots", 3: "timeout", 4: "robots"} {
-		s.Done(id, frontier.Visit{Class: class})
+	for id, v := range map[int64]frontier.Visit{1: {}, 2: {Class: "robots", Refused: true}, 3: {Class: "timeout"}, 4: {Class: "timeout", Refused: true}} {
+		s.Done(id, v)
 	}
 	flush(t, s)
 	var got []string
@@ -353,11 +353,9 @@ func TestSeedsAndVisits(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4"}, got, "done or queued")
-	for want, except := range map[int64][]string{4: nil, 2: {"robots"}, 1: {"robots", "timeout"}} {
-		n, err := s.CountVisits(except...)
-		require.NoError(t, err)
-		require.Equal(t, want, n)
-	}
+	n, err := s.CountVisits()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n, "for want of robots.txt, whose class may be any")
 	require.NoError(t, s.Close())
 	edit(t, s.path, `UPDATE urls SET url = 'x' WHERE id = 3`)
 	var last error
@@ -366,7 +364,7 @@ func TestSeedsAndVisits(t *testing.T) {
 	}
 	require.ErrorContains(t, last, "row 3 of urls")
 	require.NoError(t, os.WriteFile(s.path, []byte("x"), 0o600))
-	_, err := s.CountVisits()
+	_, err = s.CountVisits()
 	require.ErrorContains(t, err, "no SQLite database")
 	for _, err := range s.Seeds() {
 		require.ErrorContains(t, err, "no SQLite database")

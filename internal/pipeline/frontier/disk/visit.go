@@ -30,6 +30,11 @@ func (w *writer) putVisit(url int64, v *frontier.Visit, retries int64) error {
 	} else {
 		q.Text(11, string(v.Digest[:]))
 	}
+	if v.Refused {
+		q.Int(12, 1)
+	} else {
+		q.Null(12)
+	}
 	return q.Run()
 }
 

@@ -23,6 +23,7 @@ type NaiveURL struct {
 	Host    string
 	Done    bool
 	Refused bool
+	again   bool           // it was refused in the round before, and is queued since
 	Visit   frontier.Visit // zero until it is done
 }
 
@@ -62,6 +63,7 @@ func (s *Naive) Done(id int64, v frontier.Visit) {
 func (s *Naive) Again() frontier.Left {
 	for _, u := range s.URLs {
 		before := u.Visit
+		u.again = u.Kind == frontier.Page && u.Refused && before.Class != frontier.HostPages.String()
 		u.Done, u.Refused, u.Visit = false, false, frontier.Visit{}
 		u.Attempt, u.Returns, u.Strikes, u.Before = 0, 0, 0, &before
 	}
@@ -92,14 +94,14 @@ func (s *Naive) Rouse(n int) {
 	for _, host := range s.dormant[:n] {
 		left := frontier.HostLeft{Name: host}
 		for _, u := range s.URLs {
-			switch {
-			case u.Host != host || u.Refused:
-			case u.Done:
-				left.Known++
-			default:
-				left.Known++
-				left.Queued++
+			if u.Host != host {
+				continue
 			}
+			page := u.Kind == frontier.Page
+			left.Queued += count(!u.Done)
+			left.Asides += count(!u.Done && !page)
+			left.Pages += count(page && !u.Refused)
+			left.Returned += count(u.again)
 		}
 		if left.Queued > 0 {
 			a.Hosts = append(a.Hosts, left)
@@ -108,6 +110,13 @@ func (s *Naive) Rouse(n int) {
 	s.dormant = slices.Delete(s.dormant, 0, n)
 	a.More = len(s.dormant) > 0
 	s.answers = append(s.answers, a)
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Rest implements [frontier.Store].

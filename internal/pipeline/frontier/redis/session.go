@@ -120,7 +120,7 @@ func (s *Store) granted(p *part, session string, sent time.Time, reply []message
 		s.hosts[h.name], p.hosts[h.name] = h, h
 		s.counts.acquired.Add(1)
 		a.Hosts = append(a.Hosts, frontier.HostLeft{
-			Name: h.name, Queued: int(number(reply[i+2])), Known: int(number(reply[i+3])), Lease: h.token,
+			Name: h.name, Queued: int(number(reply[i+2])), Pages: int(number(reply[i+3])), Lease: h.token,
 		})
 	}
 }
