@@ -86,15 +86,31 @@ func TestAgain(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		kept(t, dir, net.DialContext, 2)
 
-		_, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		opens := func(again crawl.Again) error {
+			st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, again)
+			if err == nil {
+				err = st.Close()
+			}
+			return err
+		}
+		require.NoError(t, opens(crawl.Again{}), "a limit was reached")
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, err)
+		c, err := crawl.NewOver(st.Config(), net.DialContext)
+		require.NoError(t, err)
+		c.Stop()
+		require.NoError(t, c.Run(t.Context()))
+		require.NoError(t, opens(crawl.Again{Unfinished: true}))
+		err = opens(crawl.Again{})
 		require.ErrorIs(t, err, crawl.ErrUnfinished)
-		require.EqualError(t, err, dir+" holds a crawl that is not done: go on with it by 'crawl resume "+dir+"', and another --max-pages if that has ended it; a new round comes after that")
+		require.EqualError(t, err, dir+" holds a crawl that was interrupted: go on with it by 'crawl resume "+dir+"', or begin a round all the same with --unfinished")
 		_, err = resumed(t, dir, net.DialContext, &ledger{}, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 
 		site["/other"], site["/added"] = "2", "1"
 		delete(site, "/gone")
-		changes, c := round(t, dir, net.DialContext, crawl.Again{}, nil)
+		var changes map[string]string
+		changes, c = round(t, dir, net.DialContext, crawl.Again{}, nil)
 		require.Equal(t, map[string]string{
 			"/": "304 unchanged", "/same": "304 unchanged", "/other": "200 changed", "/gone": "404 gone", "/added": "200 new",
 		}, changes)
@@ -105,7 +121,7 @@ func TestAgain(t *testing.T) {
 		first, c := round(t, dir, net.DialContext, crawl.Again{}, func(cfg *crawl.Config) { cfg.MaxPages = 3 })
 		require.Equal(t, "limit", c.Snapshot().State.String())
 		require.Len(t, first, 3)
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		require.Equal(t, 3, st.Round())
 		queued, pages := st.Left()

@@ -103,7 +103,7 @@ func (c *Crawler) noting(ctx context.Context, seeds iter.Seq[canonical.URL]) ite
 }
 
 // seal ends the last batch of a run: what was told of tries and seeds since the one before,
-// and what Reload has changed. While it is open, learned rates could not be saved.
+// what Reload has changed, and why it came to its end. While it is open, learned rates could not be saved.
 func (c *Crawler) seal() error {
 	if c.state == nil {
 		return nil
@@ -112,6 +112,8 @@ func (c *Crawler) seal() error {
 	settings := c.inForce
 	c.reloading.Unlock()
 	err := c.state.keep(settings)
+	end, _ := c.pipe.End()
+	c.state.ended(end)
 	c.state.store.Commit(nil)
 	return err
 }

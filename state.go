@@ -77,6 +77,7 @@ const (
 	metaAllSeeds = "seeds_done"       // they are in the store
 	metaProgram  = "settings_program" // which wrote them
 	metaSteering = "steering"         // JSON
+	metaEnd      = "ended"            // why the last run ended in order with URLs left; empty: it did not
 	yes          = "yes"
 )
 
@@ -212,6 +213,18 @@ func (s *State) Done() bool {
 	return s.resumed && s.next == nil && s.all && s.store.Left().Queued == 0
 }
 
+// settled reports whether earlier runs have done what they were to do: what is left is beyond
+// a limit, or of hosts that refused to be asked.
+func (s *State) settled() bool { return s.Done() || s.resumed && s.store.Meta(metaEnd) != "" }
+
+// ended notes why a run came to its end, in the batch that ends next.
+func (s *State) ended(end pipeline.End) {
+	switch end {
+	case pipeline.EndLimit, pipeline.EndBlocked, pipeline.EndUnruled:
+		s.store.SetMeta(metaEnd, end.String())
+	}
+}
+
 // Position is how far the sink of that path was when the state last heard of it; zero if
 // it never did. Before a crawl goes on its sinks are to be cut back to that, or records
 // would be there twice.
@@ -245,6 +258,7 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 		return err
 	}
 	s.begun = true
+	s.store.SetMeta(metaEnd, "")
 	if !s.all || more || len(seeds) > 0 {
 		s.store.SetMeta(metaSeeds, strings.Join(seeds, "\n"))
 		s.store.SetMeta(metaAllSeeds, "")
@@ -327,7 +341,7 @@ func (e *StateError) Error() string {
 	case errors.Is(e.Err, errDone):
 		return fmt.Sprintf("%s holds a crawl that is done: see what has changed since by 'crawl again %s', name another directory, or crawl anew with --overwrite", e.Dir, e.word())
 	case errors.Is(e.Err, ErrUnfinished):
-		return fmt.Sprintf("%s holds a crawl that is not done: go on with it by 'crawl resume %s', and another --max-pages if that has ended it; a new round comes after that", e.Dir, e.word())
+		return fmt.Sprintf("%s holds a crawl that was interrupted: go on with it by 'crawl resume %s', or begin a round all the same with --unfinished", e.Dir, e.word())
 	case errors.Is(e.Err, disk.ErrExists):
 		return fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", e.Dir, e.word())
 	case errors.Is(e.Err, disk.ErrMissing):

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,12 +19,12 @@ import (
 
 // againCommand visits anew what a crawl has visited.
 func againCommand(s streams) *cobra.Command {
-	var maxAge time.Duration
+	var again crawl.Again
 	cmd := &cobra.Command{
 		Use:   "again DIR [flags]",
 		Short: "Visit the pages of a crawl that is done again: what has changed?",
 		Long: `Again begins a new round of a crawl that has a state (--state DIR, or --output
-DIR/) and is done. Every URL that it knows is asked for once more, robots.txt
+DIR/) and has come to its end. Every URL that it knows is asked for once more, robots.txt
 first, and what is found on the way is followed as usual. Servers are asked by
 what they call the version that is known (ETag, Last-Modified): a page that has
 not changed is answered with 304 and costs a header. 'change' in each record
@@ -35,6 +34,11 @@ knows no versions; what failed, or is refused, says nothing.
 The records of round 2 go to a file of their own, records-2.jsonl beside
 records.jsonl, and so on. A round that is interrupted is gone on with by 'crawl
 resume DIR'. --max-pages and --max-time count for each round.
+
+What a limit has left, or hosts that refused to be asked, stays queued: a round
+with the same --max-pages is about the same pages, one with more goes on behind
+them. After an interrupt, go on with 'crawl resume' first, or begin a round all
+the same with --unfinished, which visits what is left as well.
 
 A page that has not changed is not read for links again. What makes a crawl
 wider (--depth, --scope, --include) finds all there is to find together with
@@ -49,17 +53,18 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 		Args:                  oneDir("again"),
 		ValidArgsFunction:     completeDirs,
 	}
-	cmd.Flags().DurationVar(&maxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
+	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")
+	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
 	settings := addFlags(cmd, func(config.Flag) bool { return true })
 	hide(cmd) // the help of crawl has them
 	settings.addConfigFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if maxAge < 0 {
-			return usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", maxAge))
+		if again.MaxAge < 0 {
+			return usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", again.MaxAge))
 		}
 		j := &job{streams: s, resumed: true, again: true}
 		return j.goOnIn(cmd.Context(), settings, args[0], func(cfg crawl.StateConfig) (*crawl.State, error) {
-			return crawl.OpenAgain(cfg, crawl.Again{MaxAge: maxAge})
+			return crawl.OpenAgain(cfg, again)
 		})
 	}
 	return cmd
