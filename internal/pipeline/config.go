@@ -262,8 +262,9 @@ type result struct {
 // ack is what Output hands back when a record is written; without a lease, it is of links
 // whose record is yet to come.
 type ack struct {
-	lease *frontier.Lease
-	links []found
+	lease  *frontier.Lease
+	links  []found
+	absent bool // it was for a sitemap where one usually is, and there is none
 }
 
 // written is the acks of records that were flushed together, and how far the sinks are.

@@ -32,6 +32,8 @@ type discovery struct {
 	out      int                  // leases whose worker has not reported back
 	pages    int                  // pages leased and not come back
 
+	guesses guesses // where sitemaps usually are
+
 	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
 
 	stopping bool
@@ -310,10 +312,12 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 			continue
 		}
 		switch added := d.frontier.Add(now, link.item, link.fp); {
+		case added == frontier.Seen:
+			d.linked(link, now)
 		case added == frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
 			d.p.traps.accepted(from, &link.item, now)
-		case added > frontier.Seen:
+		default:
 			d.p.dropped(added, &link.item)
 		}
 	}
@@ -323,6 +327,9 @@ func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
 	for i := range w.acks {
 		d.add(w.acks[i].lease, w.acks[i].links, now)
+		if w.acks[i].absent {
+			d.noSitemap(w.acks[i].lease, now)
+		}
 		if w.acks[i].lease != nil {
 			d.frontier.Done(now, w.acks[i].lease)
 		}

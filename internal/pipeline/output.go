@@ -33,7 +33,7 @@ func (p *Pipeline) output(ctx context.Context) error {
 				return err
 			}
 			if !r.aside {
-				acks = append(acks, ack{lease: r.lease, links: r.links})
+				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet})
 			}
 			links += len(r.links)
 			r = p.moreResults(n, links)

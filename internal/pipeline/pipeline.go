@@ -179,7 +179,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer writers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion)}
+		d := &discovery{p: p, frontier: p.frontier, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx) })

@@ -1,0 +1,73 @@
+package pipeline
+
+import (
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+)
+
+// A sitemap is looked for at its usual place, and where there is none that is no news. If a
+// page links to that place it is: what is there is then asked for once more, as the page that
+// the link promises, and has its record whatever it is. The first answer was read as no page,
+// and is gone by the time somebody links to it.
+
+// asPage tells the fingerprint of a URL that was asked for as a sitemap from that of the page.
+const asPage = 0x9e3779b97f4a7c15
+
+// maxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
+// that is not is not followed: it has no record, as if nobody had linked to it.
+const maxGuesses = 1 << 16
+
+// guesses are the usual places of sitemaps, by their fingerprints; Discovery's alone.
+type guesses map[uint64]*guess
+
+// guess is what is known of one.
+type guess struct {
+	absent bool   // there is no sitemap
+	link   *found // the first of a page to it, that was not followed yet; nil for none
+}
+
+// of is the guess of a fingerprint, or nil if there is no room for it.
+func (g guesses) of(fp uint64) *guess {
+	one := g[fp]
+	if one == nil && len(g) < maxGuesses {
+		one = new(guess)
+		g[fp] = one
+	}
+	return one
+}
+
+// usual reports whether a sitemap is looked for there.
+func usual(u canonical.URL) bool { return strings.EqualFold(u.Path(), usualSitemap) }
+
+// linked takes in a link to a page whose URL is known. It may be known as a sitemap.
+func (d *discovery) linked(link *found, now time.Time) {
+	if !usual(link.item.URL) || link.item.Kind != frontier.Page || !d.p.cfg.Sitemaps.Enabled {
+		return
+	}
+	g := d.guesses.of(link.fp)
+	if g == nil || g.link != nil {
+		return
+	}
+	again := *link
+	again.fp ^= asPage
+	g.link = &again
+	d.promised(g, now)
+}
+
+// noSitemap takes in that there is none at the usual place of a host.
+func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
+	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil {
+		g.absent = true
+		d.promised(g, now)
+	}
+}
+
+// promised follows the link to the usual place if there is one, and no sitemap.
+func (d *discovery) promised(g *guess, now time.Time) {
+	if g.absent && g.link != nil {
+		d.add(nil, []found{*g.link}, now)
+	}
+}
