@@ -53,8 +53,8 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 		Args:                  oneDir("again"),
 		ValidArgsFunction:     completeDirs,
 	}
-	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")
 	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
+	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")
 	settings := addFlags(cmd, func(config.Flag) bool { return true })
 	hide(cmd) // the help of crawl has them
 	settings.addConfigFlag(cmd)

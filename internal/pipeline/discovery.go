@@ -311,10 +311,10 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		if d.overBudget(link) || d.trapped(from, link, now) {
 			continue
 		}
-		switch added := d.frontier.Add(now, link.item, link.fp); {
-		case added == frontier.Seen:
+		switch added := d.frontier.Add(now, link.item, link.fp); added {
+		case frontier.Seen:
 			d.linked(link, now)
-		case added == frontier.Queued:
+		case frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
 			d.p.traps.accepted(from, &link.item, now)
 		default:
