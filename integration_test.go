@@ -82,7 +82,7 @@ func TestRealDocumentation(t *testing.T) {
 					require.Equal(t, 404, h.Status)
 					continue
 				}
-				if _, twice := seen[h.URI]; twice {
+				if _, twice := seen[h.URI]; twice && h.Status != 403 { // which may have meant "later"
 					t.Errorf("%s was asked for twice", h.URI)
 				}
 				seen[h.URI] = h.Status

@@ -357,6 +357,9 @@ func (d *discovery) event(ev event) {
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
+	if ev.forbade {
+		d.frontier.Forbade(ev.lease)
+	}
 	switch ev.fate {
 	case fateProcessed:
 	case fateReturned, fateStale:
@@ -374,6 +377,8 @@ func (d *discovery) event(ev event) {
 		d.frontier.NotNow(now, ev.lease, ev.notBefore)
 	case fateRetry:
 		d.frontier.Retry(now, ev.lease, ev.notBefore)
+	case fateForbidden:
+		d.frontier.Forbidden(now, ev.lease, ev.notBefore)
 	case fateRobots:
 		d.robots(ev.lease, ev.answer, now)
 	}

@@ -19,7 +19,8 @@
 // since said "not now", the lease goes back unused. A failure worth repeating becomes
 // an entry of the frontier with a not-before time. No worker ever sleeps for a host. Of a
 // page that is refused while its host serves all others the limiter is told as such, and
-// when: see suspicion.go.
+// when: see suspicion.go. What met a 403 is asked for again, as far as that may have meant
+// "later": see forbidden.go.
 //
 // A Fetcher may have queues of its own, as bulkheads are. The permit is then taken behind
 // the queue, so that what waited in it is paced like all else; a request that finds no

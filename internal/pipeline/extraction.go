@@ -40,8 +40,9 @@ type event struct {
 	heard     bool          // the host answered with a status
 	class     outcome.Class // of the request; Unknown if none was made, or it says nothing of the host
 	served    bool          // the answer was given willingly
+	forbade   bool          // it was a 403, and the host does not refuse altogether
 	fate      fate
-	notBefore time.Time           // for fateNotNow and fateRetry
+	notBefore time.Time           // for fateNotNow, fateRetry and fateForbidden
 	answer    *robotsAnswer       // for fateRobots
 	err       error               // for fateKept: why there was no place
 	withheld  *ratelimit.Feedback // for fateNotNow: what the limiter is to be told when it is known whose affair it was; nil for nothing
@@ -56,6 +57,7 @@ const (
 	fateStale                 // lost with a kept connection, or over a condition: again, and nobody's fault
 	fateNotNow                // the host said "not now": again, and not a try
 	fateRetry                 // a transient failure: again, and a try is spent
+	fateForbidden             // a 403 that may mean "later": again, and not a try
 	fateRobots                // it was for robots.txt, and here is the answer
 )
 
@@ -122,6 +124,8 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		ev.fate, ev.class, ev.err = fateKept, outcome.Unknown, f.err
 		return ev, nil
 	}
+	locked := forbidden(f) && p.down(l.Host())
+	ev.forbade = forbidden(f) && !locked
 	again := stale(f.err) && l.Returns < freePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
@@ -139,6 +143,8 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	case notNow(f) && int(l.Strikes) <= p.cfg.Retries, f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
 		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
 		ev.withheld = f.withheld
+	case forbidden(f) && p.mayMeanLater(l, locked):
+		ev.fate, ev.notBefore = fateForbidden, now.Add(urlPause<<min(l.Returns, 8))
 	case f.withheld == nil && f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
 		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
 	default:

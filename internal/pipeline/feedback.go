@@ -92,7 +92,7 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 	l := f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
-		RetryAfter: o.retryAfter, Quota: o.quota,
+		RetryAfter: o.retryAfter, Quota: o.quota, Lifted: lifted(f),
 	}
 	if f.total == 0 { // it is not over
 		fb.Latency = p.cfg.Clock.Since(f.sent)
@@ -114,6 +114,9 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 		f.withheld = &fb
 		return
 	}
+	// Private pages that are asked for again in a row, being the last of their host, are no
+	// block; but while there is one it is the limiter's to find out when it ends.
+	fb.OfURL = forbidden(f) && l.Forbidden > 0 && l.Forbids != frontier.ForbidsForNow && !p.down(l.Host())
 	p.cfg.Limiter.Feedback(l.Host(), fb)
 }
 

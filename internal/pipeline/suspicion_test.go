@@ -25,6 +25,7 @@ type limitedSite struct {
 	mu       sync.Mutex // guards what follows
 	requests int        // of pages
 	refused  int
+	status   int                                                          // of a refusal; zero means 429
 	page     string                                                       // at /
 	refuse   func(path string, n int, now time.Time) (header http.Header) // nil lets a request pass
 }
@@ -41,7 +42,11 @@ func (c *limitedSite) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h := c.refuse(r.URL.Path, c.requests, time.Now()); h != nil {
 		c.refused++
 		maps.Copy(rw.Header(), h)
-		rw.WriteHeader(http.StatusTooManyRequests)
+		status := http.StatusTooManyRequests
+		if c.status != 0 {
+			status = c.status
+		}
+		rw.WriteHeader(status)
 		return
 	}
 	if r.URL.Path == "/" {

@@ -363,7 +363,7 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{
-		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil,
+		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil, Lifted: fb.Lifted,
 		Latency: fb.Latency, Target: s.targetLocked(), RetryAfter: fb.RetryAfter, Quota: fb.Quota, InFlight: int(s.inFlight),
 		Floor: s.rules.floor.rps(), Ceiling: s.ceilingLocked().rps(), Window: &s.window,
 	})

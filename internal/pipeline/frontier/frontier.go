@@ -29,21 +29,22 @@ func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitem
 
 // Item is one URL to visit and how it was found.
 type Item struct {
-	URL      canonical.URL
-	Referrer string    // the page that linked here; empty for a seed
-	Origin   string    // for Robots: the origin whose rules are asked for
-	Queued   time.Time // when it was first added
-	Depth    int32     // links from a seed; for Robots: of the URL that waits for the rules
-	Hops     uint8     // redirects since the last link
-	Attempt  uint8     // fetches so far that count as tries
-	Returns  uint16    // times the host said "not now", which are not tries
-	Strikes  uint8     // of them, those while it served others: it may be this URL it refuses
-	since    int32     // pages its host had served, plus one, at the first "not now" or the last strike
-	Kind     Kind
-	Seed     bool  // given by the user, or where a seed redirected to
-	Rank     int32 // URLs of a host go in the order of their ranks, and then as they were found
-	ID       int64 // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
-	FoundOn  int64 // the ID of the page that linked here; zero for a seed
+	URL       canonical.URL
+	Referrer  string    // the page that linked here; empty for a seed
+	Origin    string    // for Robots: the origin whose rules are asked for
+	Queued    time.Time // when it was first added
+	Depth     int32     // links from a seed; for Robots: of the URL that waits for the rules
+	Hops      uint8     // redirects since the last link
+	Attempt   uint8     // fetches so far that count as tries
+	Returns   uint16    // times the host said "not now", which are not tries
+	Strikes   uint8     // of them, those while it served others: it may be this URL it refuses
+	Forbidden uint8     // 403s it met, of the further ones those while its host was calm
+	since     int32     // pages its host had served, plus one, at the first "not now" or the last strike
+	Kind      Kind
+	Seed      bool  // given by the user, or where a seed redirected to
+	Rank      int32 // URLs of a host go in the order of their ranks, and then as they were found
+	ID        int64 // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	FoundOn   int64 // the ID of the page that linked here; zero for a seed
 	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
 	// round did, or this is the first.
 	Before *Visit
@@ -59,6 +60,7 @@ type Lease struct {
 	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
 	// ends with [Frontier.Blame].
 	Suspect bool
+	Forbids Forbids // what the host meant by a 403 before the URL was leased
 	// Guest says that the host may be another process's, of a shared store: it is a robots.txt
 	// that has moved there.
 	Guest bool

@@ -61,6 +61,10 @@ type bad struct {
 	refusals    int32         // URLs that ever met a "not now"
 	failures    int32         // requests in a row that failed
 	trouble     outcome.Class // of the last of them
+	willing     uint8         // answers in a row that were given willingly; calmAfter at most
+	scouted     uint32        // Lease.seq of the latest that had met a 403 before
+	again       uint8         // times a URL met another 403 later; neverAfter at most
+	lifted      bool          // a URL that had met a 403 was served later
 }
 
 // record is the host's bad, made if need be.
@@ -101,13 +105,16 @@ func (h *host) note(l *Lease, served bool) {
 	}
 	l.noted = true
 	if !served {
-		h.record().failures++
+		b := h.record()
+		b.failures++
+		b.willing = 0
 		h.failedAt = max(h.failedAt, l.seq)
 		return
 	}
 	h.served++
 	if h.bad != nil {
 		h.bad.failures = 0
+		h.bad.willing = min(h.bad.willing+1, calmAfter)
 	}
 	h.servedAt = max(h.servedAt, l.seq)
 	if !h.failing() {
@@ -168,7 +175,7 @@ func (h *host) next(now time.Time) from {
 	switch fresh := h.queue.len() > 0; {
 	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
 		return fromLater
-	case shy && (!fresh || !h.failing() && h.passed(&h.bad.shy[0].Item)):
+	case shy && (!fresh || h.passed(&h.bad.shy[0].Item) && h.fit(&h.bad.shy[0].Item)):
 		return fromShy
 	case fresh:
 		return fromFIFO

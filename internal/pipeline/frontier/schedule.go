@@ -290,7 +290,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	l := &Lease{Unheard: !h.heard, Guest: h.blind, host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item = robotsItem(it, now)
 	} else {
@@ -390,6 +390,9 @@ func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
 		l.host.record().trouble = class
 	case served && l.Kind != Robots: // robots.txt is served by hosts that refuse all else
 		l.host.note(l, true)
+		if l.Forbidden > 0 {
+			l.host.record().lifted = true
+		}
 	}
 }
 

@@ -59,6 +59,7 @@ type Observation struct {
 	SentAt         clock.Instant
 	Class          outcome.Class // Canceled and others that say nothing of the host end a trial without a verdict
 	Forbidden      bool          // the status was 403
+	Lifted         bool          // a 403 was what its URL came to before
 	Latency        time.Duration
 	Target         time.Duration // the latency that is expected of this host, without this answer
 	RetryAfter     time.Duration // capped; zero if the server did not say

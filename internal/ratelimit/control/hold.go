@@ -32,6 +32,7 @@ type hold struct {
 	dense       bool          // failures followed on each other
 	block       bool          // it was a run of 403
 	down        bool          // the failure was one that a limit does not give
+	soft        bool          // the host's 403 has meant later, not never
 	opened      bool          // the number in flight was what was refused, not the rate
 }
 
@@ -46,6 +47,7 @@ const (
 	mostPeace = 16
 	// forbidRun is the number of 403 in a row that is a block and no private page.
 	forbidRun = 5
+	softRun   = 2
 	// blockWaitMin is a little more than the ten seconds for which the most common block
 	// lasts. Each request renews it, so that asking sooner costs as much again.
 	blockWaitMin = 11 * time.Second
@@ -100,12 +102,20 @@ func (s *steer) atDoor(now clock.Instant, o *Observation) bool {
 // refused reports an answer that leaves no doubt.
 func refused(o *Observation) bool { return o.RetryAfter > 0 || o.Class == outcome.Throttled }
 
-// forbid counts a 403. One is a private page, a run is a block.
+// forbid counts a 403. One is a private page, a run is a block. Where one has meant "later",
+// it is a failure that may be the rate's, and two are a block if there was one before.
 func (s *steer) forbid(now clock.Instant, o *Observation) {
 	if s.forbidden++; s.forbidden == 1 {
 		s.forbidAt = o.SentAt
 	}
-	if s.forbidden < forbidRun {
+	run := uint8(forbidRun)
+	if s.soft && s.blockGap > 0 {
+		run = softRun
+	}
+	if s.forbidden < run {
+		if s.soft {
+			s.noise.fail(s, now, o)
+		}
 		return
 	}
 	s.forbidden = 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // While an order to wait runs nothing is sent; then one request, and the next only when
@@ -198,6 +199,35 @@ func TestBlocksWaitIsBounded(t *testing.T) {
 		require.Equal(t, wait, r.till.Sub(r.now))
 	}
 	require.Equal(t, blockWaitMax, wait)
+}
+
+// Where a 403 was lifted later, a few of them are a limit and no private pages; and where one
+// was a block, two in a row are.
+func TestForbiddenForNow(t *testing.T) {
+	lift := func(r *rig) {
+		r.Observe(r.now, Observation{SentAt: r.now, Class: outcome.OK, Lifted: true, Latency: usualLatency, Floor: r.host.Floor, Ceiling: r.host.Ceiling, Window: r.w})
+	}
+	some := func(r *rig) (forbidden int) {
+		for r.mode != held && forbidden < 10 {
+			r.ask(reply{})
+			r.ask(reply{status: 403})
+			forbidden++
+		}
+		return forbidden
+	}
+	r := cruisingAt(t, 8)
+	require.Equal(t, 10, some(r), "private pages")
+	lift(r)
+	require.Equal(t, failN, some(r))
+	require.Equal(t, CauseFailures, r.event.Cause)
+
+	r = cruisingAt(t, 8)
+	lift(r)
+	r.blockGap = blockWaitMin
+	r.ask(reply{status: 403})
+	require.NotEqual(t, held, r.mode)
+	r.ask(reply{status: 403})
+	require.Equal(t, CauseForbidden, r.event.Cause)
 }
 
 // A private page is no block, however many there are among others.

@@ -226,6 +226,7 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 		}
 	}
 	s.consecutive, s.forbidden = 0, 0
+	s.soft = s.soft || o.Lifted
 	s.time(o)
 	if trial {
 		s.resume(now)

@@ -1,0 +1,83 @@
+package frontier
+
+import (
+	"math"
+	"time"
+)
+
+// A 403 says "never" of one page and "later" of the next: firewalls and modules give it to
+// whoever asks too fast, with the very words that keep a private page. A URL alone cannot
+// tell which; a host can. What met a 403 is asked for again when the host has served others
+// meanwhile, or there are none. If it is served then, the host's 403 means later. If a few
+// times it is not, and never once is, it means never, and the next one is the last word on
+// its URL: what a host keeps private costs a few requests more. Only what comes in the midst of
+// willing answers counts, as who is too fast for a host gets refusals close together.
+
+// Forbids is what a host means by a 403, as far as is known.
+type Forbids uint8
+
+// The meanings.
+const (
+	ForbidsAll     Forbids = iota // whoever comes: nothing was ever served
+	ForbidsUnknown                // one or the other
+	ForbidsPages                  // never: what met one met one again
+	ForbidsForNow                 // later: what met one was served
+)
+
+const (
+	// neverAfter is how many further 403, and nothing served after one, mean never.
+	neverAfter = 4
+	// calmAfter is how many willing answers in a row are calm.
+	calmAfter = 3
+)
+
+// calm reports whether the host was willing of late.
+func (h *host) calm() bool { return h.bad != nil && h.bad.willing >= calmAfter }
+
+// fit reports whether it is the moment to ask again for a URL that was refused while there
+// are others. What met a 403 waits for a calm, in which another one says something. But who is
+// too fast may wait long for that: so every now and then one goes at whatever moment.
+func (h *host) fit(it *Item) bool {
+	if it.Forbidden == 0 || h.calm() {
+		return !h.failing()
+	}
+	return h.bad.again < neverAfter && int(h.seq-h.bad.scouted) >= h.bad.strikeAfter
+}
+
+// forbids is what the host means by a 403.
+func (h *host) forbids() Forbids {
+	switch {
+	case h.served == 0:
+		return ForbidsAll
+	case h.bad == nil:
+		return ForbidsUnknown
+	case h.bad.lifted:
+		return ForbidsForNow
+	case h.bad.again >= neverAfter && h.bad.willing > 0:
+		return ForbidsPages
+	}
+	return ForbidsUnknown
+}
+
+// Forbade takes in that the host answered a lease with a 403 while it did not refuse
+// altogether. It is said before the lease ends.
+func (f *Frontier) Forbade(l *Lease) {
+	b := l.host.record()
+	if l.Forbidden > 0 {
+		b.scouted = l.seq
+	}
+	switch {
+	case l.Forbidden == 0:
+		l.Forbidden = 1
+	case l.host.calm():
+		l.Forbidden = min(l.Forbidden+1, math.MaxUint8)
+		b.again = min(b.again+1, neverAfter)
+	}
+	b.willing = 0
+}
+
+// Forbidden queues the URL of a lease again that met a 403, not before an instant. No try is
+// spent, and other URLs of the host go first.
+func (f *Frontier) Forbidden(now time.Time, l *Lease, notBefore time.Time) {
+	f.refusedAgain(l.host, f.again(now, l), false, now, notBefore)
+}
