@@ -128,6 +128,9 @@ func (c *call) take(res rueidis.RedisResult) error {
 	case ok && answered.IsNoScript():
 		c.text = true
 		return nil
+	case rueidis.IsParseErr(err):
+		c.err, c.done = fmt.Errorf("redis: %s: the reply cannot be read: %w", c.script.name, err), true
+		return nil
 	case ok && !passing(answered.Error()):
 		c.err, c.done = verdict(c.script.name, answered.Error()), true
 		return nil

@@ -167,7 +167,8 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 		b.add(p, p.index, o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.text)
 	}
 	if len(seeds.args) > 0 {
-		if _, err := s.oneSeeds(ctx, seeds); err != nil {
+		// One that the server has no memory for is a seed of this process alone.
+		if _, err := s.link.one(ctx, seeds); err != nil && !errors.Is(err, errMemory) {
 			return err
 		}
 	}
@@ -191,17 +192,6 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 	}
 	s.setFull(full)
 	return nil
-}
-
-// oneSeeds adds the seeds. One that the server has no memory for is a seed of this process
-// alone.
-func (s *Store) oneSeeds(ctx context.Context, c *call) (int64, error) {
-	reply, err := s.link.one(ctx, &call{script: c.script, keys: c.keys, args: c.args})
-	_ = reply
-	if errors.Is(err, errMemory) {
-		return 0, nil
-	}
-	return 0, err
 }
 
 // setFull tells once when the server begins to refuse new URLs, and when it takes them again.

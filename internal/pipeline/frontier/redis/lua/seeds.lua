@@ -5,4 +5,4 @@ local n = math.floor(tonumber(last[2] or '0') / 256)
 for i = 1, #ARGV, 2 do
   n = n + redis.call('ZADD', KEYS[1], 'NX', (n + 1) * 256 + tonumber(ARGV[i + 1]), ARGV[i])
 end
-return n
+return { n }
