@@ -120,28 +120,33 @@ func (s *Store) sent(n int) {
 	}
 }
 
-// batch is calls of one script to each partition, of up to most operations each. Those to
-// one partition stay in order.
+// batch is calls of one script, one for each session of each partition and up to so many
+// operations. Those of one session stay in order.
 type batch struct {
-	s      *Store
 	script *script
-	head   func(p *part) []string // the first arguments
+	head   func(session string) []string // the first arguments
 	most   int
 	calls  []*call
 	ops    [][]op // of each call
-	open   map[int]int
+	open   map[place]int
 }
 
-func (s *Store) batch(sc *script, most int, head func(p *part) []string) *batch {
-	return &batch{s: s, script: sc, most: most, head: head, open: make(map[int]int)}
+type place struct {
+	partition int
+	session   string // its name is the same in many partitions
 }
 
-func (b *batch) add(p *part, key int, o op, args ...string) {
-	i, ok := b.open[key]
+func newBatch(sc *script, most int, head func(session string) []string) *batch {
+	return &batch{script: sc, most: most, head: head, open: make(map[place]int)}
+}
+
+func (b *batch) add(p *part, session string, o op, args ...string) {
+	at := place{p.index, session}
+	i, ok := b.open[at]
 	if !ok || len(b.ops[i]) >= b.most {
 		i = len(b.calls)
-		b.open[key] = i
-		b.calls = append(b.calls, &call{script: b.script, keys: []string{p.key}, args: b.head(p)})
+		b.open[at] = i
+		b.calls = append(b.calls, &call{script: b.script, keys: []string{p.key}, args: b.head(session)})
 		b.ops = append(b.ops, nil)
 	}
 	b.calls[i].args = append(b.calls[i].args, args...)
@@ -153,18 +158,20 @@ func (s *Store) args(more ...string) []string {
 	return append([]string{timeArg(s.cfg.now), s.job.id}, more...)
 }
 
+func (s *Store) argsOf(session string) []string { return s.args(session) }
+
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // put adds URLs, the seeds among them to those of the job before.
 func (s *Store) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{jobKey(s.job.name, "seeds")}}
-	b := s.batch(scriptAdd, addMost, func(p *part) []string { return s.args(s.sessionOf(p)) })
+	b := newBatch(scriptAdd, addMost, s.argsOf)
 	for _, o := range ops {
 		if o.seed != "" {
 			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
 		}
 		p := s.parts[s.job.partitionOf(o.host)]
-		b.add(p, p.index, o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.text)
+		b.add(p, s.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.text)
 	}
 	if len(seeds.args) > 0 {
 		// One that the server has no memory for is a seed of this process alone.
@@ -280,19 +287,11 @@ func (s *Store) heard(p *part, reply []message) {
 
 // finish stores what became of URLs, and what was learned.
 func (s *Store) finish(ctx context.Context, ops []op) error {
-	b := s.batch(scriptDone, doneMost, nil)
-	b.head = func(*part) []string { return nil }
-	sessions := map[string]int{}
+	b := newBatch(scriptDone, doneMost, s.argsOf)
 	for _, o := range ops {
 		h := o.held
-		key, ok := sessions[h.session]
-		if !ok {
-			key = len(sessions)
-			sessions[h.session] = key
-		}
-		b.head = func(*part) []string { return s.args(h.session) }
 		what := map[kind]string{opDone: "d", opSpent: "s", opLearned: "m"}[o.kind]
-		b.add(h.part, key, o, what, h.name, decimal(h.token), decimal(s.seq(o.id)), o.text)
+		b.add(h.part, h.session, o, what, h.name, decimal(h.token), decimal(s.seq(o.id)), o.text)
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
@@ -330,17 +329,10 @@ func (s *Store) stale(names message, ops []op) {
 
 // give returns hosts.
 func (s *Store) give(ctx context.Context, ops []op) error {
-	b := s.batch(scriptRelease, giveMost, nil)
-	sessions := map[string]int{}
+	b := newBatch(scriptRelease, giveMost, func(session string) []string { return s.args(session, "0") })
 	for _, o := range ops {
 		h := o.held
-		key, ok := sessions[h.session]
-		if !ok {
-			key = len(sessions)
-			sessions[h.session] = key
-		}
-		b.head = func(*part) []string { return s.args(h.session, "0") }
-		b.add(h.part, key, o, h.name, decimal(h.token), decimal(o.n), o.text)
+		b.add(h.part, h.session, o, h.name, decimal(h.token), decimal(o.n), o.text)
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
@@ -355,8 +347,7 @@ func (s *Store) give(ctx context.Context, ops []op) error {
 
 // load answers with the next URLs of hosts.
 func (s *Store) load(ctx context.Context, ops []op) error {
-	b := s.batch(scriptLoad, giveMost, nil)
-	sessions := map[string]int{}
+	b := newBatch(scriptLoad, giveMost, s.argsOf)
 	var answers []frontier.Answer
 	for _, o := range ops {
 		h := o.held
@@ -364,14 +355,8 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 			answers = append(answers, frontier.Answer{Host: o.host})
 			continue
 		}
-		key, ok := sessions[h.session]
-		if !ok {
-			key = len(sessions)
-			sessions[h.session] = key
-		}
-		b.head = func(*part) []string { return s.args(h.session) }
 		s.request++
-		b.add(h.part, key, o, h.name, decimal(h.token), decimal(o.n), decimal(s.request))
+		b.add(h.part, h.session, o, h.name, decimal(h.token), decimal(o.n), decimal(s.request))
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
