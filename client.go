@@ -76,8 +76,9 @@ type ClientConfig struct {
 	// means one of the client's own, with bounds on time and size, and at most 8 connections
 	// to a host; it follows redirects to other hosts only on the public Internet.
 	Transport http.RoundTripper
-	// AllowPrivate lets the client's own transport follow redirects to private, loopback and
-	// link-local addresses. False means that it does not.
+	// AllowPrivate lets the client's own transport follow redirects to private and loopback
+	// addresses. False means that it does not. It never follows one to a link-local address, or
+	// one where a cloud keeps secrets for its machines.
 	AllowPrivate bool
 
 	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines

@@ -189,6 +189,6 @@ var fetchFields = []field{
 	// A link must not make the crawler a way into the network it runs in.
 	{
 		path: "fetch.allow_private", kind: kindBool, def: "false", flag: "allow-private",
-		doc: "let links lead to private, loopback and link-local addresses",
+		doc: "let links lead to private and loopback addresses; link-local ones, and those of cloud metadata, only a seed or --resolve that names the address itself",
 	},
 }

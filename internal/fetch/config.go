@@ -123,8 +123,10 @@ type Config struct {
 	// Resolver finds addresses. It stays its owner's to close. Nil means one of its own.
 	Resolver *resolve.Resolver
 
-	// AllowPrivate lets any host resolve to a private, loopback or link-local address.
-	// False means only hosts approved by Allow may.
+	// AllowPrivate lets any host resolve to a private or loopback address. False means only
+	// hosts approved by Allow may. Link-local addresses, and those where clouds keep secrets
+	// for their machines, are dialled for neither, but if Allow approves the address itself or
+	// the Resolver has it from the user.
 	AllowPrivate bool
 	// Allow, if set, reports whether this host (lower case, no port) was named by the
 	// user and so may have a private address. It must be safe for concurrent use. Nil

@@ -14,12 +14,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"code.dny.dev/ssrf"
-
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -30,9 +28,7 @@ type dialer struct {
 	tls      *tls.Config
 	routes   *routes
 	resolver *resolve.Resolver
-	guard    *ssrf.Guardian
-	open     func(ctx context.Context, network, addr string) (net.Conn, error)
-	guarded  func(ctx context.Context, network, addr string) (net.Conn, error)
+	dials    [reach.Link + 1]dialFunc // each to what reaches as far as that, or farther
 
 	closing context.Context // ends when the Client closes, and every dial with it
 	stop    context.CancelFunc
@@ -43,12 +39,11 @@ type dialer struct {
 	open2  map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
 }
 
-// wireServer is where Azure's machines are told their secrets: an address that is public by
-// its number alone.
-var wireServer = netip.MustParsePrefix("168.63.129.16/32")
+// dialFunc connects to an address.
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newDialer(cfg Config, r *routes) (*dialer, error) {
-	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver, guard: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(wireServer))}
+	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver}
 	if d.resolver == nil {
 		var err error
 		if d.resolver, err = resolve.New(resolve.Config{Timeout: cfg.ConnectTimeout, Clock: cfg.Clock}); err != nil {
@@ -60,16 +55,13 @@ func newDialer(cfg Config, r *routes) (*dialer, error) {
 		d.open2 = make(map[*conn]struct{})
 	}
 	if cfg.DialContext != nil {
-		d.open, d.guarded = cfg.DialContext, cfg.DialContext
+		d.dials = [...]dialFunc{cfg.DialContext, cfg.DialContext, cfg.DialContext}
 		return d, nil
 	}
-	d.open = (&net.Dialer{}).DialContext
-	d.guarded = (&net.Dialer{Control: func(network, addr string, c syscall.RawConn) error {
-		if err := d.guard.Safe(network, addr, c); err != nil {
-			return &addressError{addr: addr}
-		}
-		return nil
-	}}).DialContext
+	for _, least := range []reach.Reach{reach.Public, reach.Private} {
+		d.dials[least] = (&net.Dialer{Control: reach.Control(least, denied)}).DialContext
+	}
+	d.dials[reach.Link] = (&net.Dialer{}).DialContext
 	return d, nil
 }
 
@@ -93,17 +85,31 @@ func tlsConfig(cfg Config) *tls.Config {
 // addressError says that an address was not dialled, and what to do about it.
 type addressError struct{ addr string }
 
+func denied(addr string) error { return &addressError{addr} }
+
 func (e *addressError) Error() string {
+	if at, err := netip.ParseAddrPort(e.addr); err == nil && reach.Of(at.Addr()) == reach.Link {
+		return fmt.Sprintf("address %s is of this machine's link or cloud, where no site is; it is only dialled if a seed or --resolve names it", e.addr)
+	}
 	return fmt.Sprintf("address %s is not on the public Internet; it is only dialled for a host named as a seed or allowed", e.addr)
 }
 
 // Class implements outcome.Classed.
 func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }
 
-// named reports whether host may have any address.
-func (d *dialer) named(host string) bool {
+// least is how far the address of a host must reach. One that was named may have a private
+// one, and is an address itself if it is to be one that no site is at: whoever has the name in
+// their hands could else lead the crawler there.
+func (d *dialer) least(host string) reach.Reach {
 	host = strings.ToLower(host)
-	return d.cfg.AllowPrivate || d.cfg.Allow != nil && d.cfg.Allow(host)
+	named := d.cfg.Allow != nil && d.cfg.Allow(host)
+	if _, err := netip.ParseAddr(host); err == nil && named {
+		return reach.Link
+	}
+	if named || d.cfg.AllowPrivate {
+		return reach.Private
+	}
+	return reach.Public
 }
 
 // enter admits a dial unless the Client is closed; leave ends it.
@@ -213,9 +219,9 @@ func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr st
 	if err != nil {
 		return nil, err
 	}
-	dial := d.guarded
-	if free || d.named(host) {
-		dial = d.open
+	dial := d.dials[d.least(host)]
+	if free {
+		dial = d.dials[reach.Link]
 	}
 	ctx = lookup.trace(ctx)
 	if d.cfg.DialContext != nil {
@@ -231,7 +237,7 @@ func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr st
 		return nil, err
 	}
 	if at.Static { // the user has named the address itself
-		dial = d.open
+		dial = d.dials[reach.Link]
 	}
 	c, err := race(ctx, d.cfg.Clock, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
 		return dial(ctx, network, netip.AddrPortFrom(a, uint16(n)).String())

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -137,12 +138,10 @@ func (d *dialer) inward(addr string) error {
 	if err != nil {
 		return err
 	}
-	if d.named(host) {
-		return nil
-	}
+	least := d.least(host)
 	a, err := netip.ParseAddr(host)
-	if err == nil && d.guard.SafeAddr(a.WithZone("")) != nil || err != nil && isLocal(host) {
-		return &addressError{addr: addr}
+	if err == nil && reach.Of(a) > least || err != nil && least == reach.Public && isLocal(host) {
+		return denied(addr)
 	}
 	return nil
 }

@@ -8,11 +8,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
-	"code.dny.dev/ssrf"
-
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -28,8 +26,9 @@ type BaseConfig struct {
 	// MaxConnsPerHost bounds the connections to one host; a request beyond it waits. Zero
 	// means 8.
 	MaxConnsPerHost int
-	// AllowPrivate lets redirects lead to private, loopback and link-local addresses. False
-	// means that only the hosts a program itself asks for may be there.
+	// AllowPrivate lets redirects lead to private and loopback addresses. False means that only
+	// the hosts a program itself asks for may be there. To link-local addresses, and those
+	// where clouds keep secrets for their machines, none leads.
 	AllowPrivate bool
 }
 
@@ -94,10 +93,11 @@ func NewBase(cfg BaseConfig) (*Base, error) {
 	b := &Base{connect: cfg.ConnectTimeout}
 	b.closing, b.stop = context.WithCancel(context.Background())
 	b.open = (&net.Dialer{}).DialContext
-	b.guarded = b.open
-	if !cfg.AllowPrivate {
-		b.guarded = (&net.Dialer{Control: refusePrivate(ssrf.New(ssrf.WithAnyPort()))}).DialContext
+	least := reach.Public
+	if cfg.AllowPrivate {
+		least = reach.Private
 	}
+	b.guarded = (&net.Dialer{Control: reach.Control(least, denied)}).DialContext
 	b.rt = &http.Transport{
 		DialContext: b.dial, TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: cfg.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: cfg.MaxConnsPerHost, MaxIdleConnsPerHost: cfg.MaxConnsPerHost,
@@ -118,14 +118,7 @@ func (e *AddressError) Error() string {
 // Class implements outcome.Classed.
 func (e *AddressError) Class() outcome.Class { return outcome.AddressDenied }
 
-func refusePrivate(guard *ssrf.Guardian) func(network, addr string, c syscall.RawConn) error {
-	return func(network, addr string, c syscall.RawConn) error {
-		if guard.Safe(network, addr, c) != nil {
-			return &AddressError{addr}
-		}
-		return nil
-	}
-}
+func denied(addr string) error { return &AddressError{addr} }
 
 // redirected marks the context of a request whose host the server chose.
 type redirected struct{}
