@@ -23,7 +23,7 @@ func TestFromOneToAnother(t *testing.T) {
 	got := rouse(t, b, 10)
 	require.Equal(t, []string{"a.test", "b.test"}, names(got))
 	require.Equal(t, 3, got.Hosts[0].Queued)
-	require.Equal(t, 3, got.Hosts[0].Known)
+	require.Equal(t, 3, got.Hosts[0].Pages)
 	require.EqualValues(t, 1, b.Statistics().Duplicates)
 	urls, first := load(t, b, "a.test", 2)
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
