@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/pipeline/telemetry"
+	"github.com/treadlight/crawl/internal/pipeline/traces"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -96,6 +97,7 @@ type Crawler struct {
 	chain   *chain
 	pipe    *pipeline.Pipeline
 	meter   *telemetry.Meter
+	tracer  *traces.Exporter // nil: nothing is traced
 	began   atomic.Bool
 	pages   chan *Page      // for Pages; nil otherwise; set before anything is started
 	state   *State          // nil: the crawl is not kept
@@ -186,6 +188,12 @@ func (c *Crawler) build() (err error) {
 	pc, err := c.pipelineConfig()
 	if err != nil {
 		return err
+	}
+	if c.tracer, err = c.newTracer(); err != nil {
+		return err
+	}
+	if c.tracer != nil {
+		pc.Tracer = c.tracer
 	}
 	if cfg.Robots.Enabled {
 		if pc.Robots, err = robots.New(robotsConfig(&cfg.Settings)); err != nil {

@@ -162,7 +162,7 @@ func (l *Console) over(c *Crawler) console.Crawl {
 	if c.state != nil {
 		steer.Checkpoint, steer.Kept = c.Checkpoint, c.kept
 	}
-	steer.Collectors = c.meter.Collectors()
+	steer.Collectors = append(c.meter.Collectors(), c.tracer.Collectors()...)
 	steer.EachHost, steer.Recent = c.eachHost, c.pipe.Recent
 	return steer
 }

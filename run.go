@@ -133,6 +133,8 @@ func (c *Crawler) run(ctx context.Context, first []canonical.URL, later iter.Seq
 	defer c.chain.close()
 	defer c.id.resolver.Close()
 	defer c.client.Close()
+	c.tracer.Start()
+	defer c.tracer.Close()
 	if c.state == nil {
 		c.admitSeeds(first)
 		return c.crawl(ctx, chainSeeds(first, later))

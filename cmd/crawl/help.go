@@ -39,7 +39,7 @@ func groupOf(path string) string {
 		return groupPolite
 	case "fetch":
 		return groupFetch
-	case "extract", "output", "warc", "state", "stats", "listen":
+	case "extract", "output", "warc", "state", "stats", "listen", "traces":
 		return groupOutput
 	case "log":
 		return groupMessages

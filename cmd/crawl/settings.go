@@ -146,6 +146,8 @@ func placeholder(f config.Flag) string {
 		return "dir"
 	case "listen.addr":
 		return "addr"
+	case "traces.endpoint":
+		return "url"
 	case "scope.include", "scope.exclude":
 		return "regexp"
 	case "scope.scores":

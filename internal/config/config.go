@@ -72,6 +72,8 @@ type Config struct {
 	Stats Stats `yaml:"stats"`
 	// Listen is where it can be seen and steered while it runs.
 	Listen Listen `yaml:"listen"`
+	// Traces is what it tells a collector of OpenTelemetry.
+	Traces Traces `yaml:"traces"`
 	// Log is what it tells people.
 	Log Log `yaml:"log"`
 }
@@ -415,6 +417,22 @@ type Listen struct {
 	// Token is a secret of 16 bytes or more, which clients bring as a bearer token (default
 	// ""). Empty: none, which is refused where other computers can reach Addr.
 	Token string `yaml:"token"`
+}
+
+// Traces says where a trace of each URL is sent, by OTLP over HTTP.
+type Traces struct {
+	// Endpoint is the http or https URL of a collector, completed by /v1/traces if it has no
+	// path (default ""). Empty: nothing is traced.
+	Endpoint string `yaml:"endpoint"`
+	// Headers are added to requests to it, each as "Name: value" (default []). Empty: none.
+	Headers []string `yaml:"headers"`
+	// Sample is the share of URLs that is traced, 0 to 1 (default 1). Zero: none.
+	Sample float64 `yaml:"sample"`
+	// Insecure takes any certificate of the collector (default false). False: it is verified.
+	Insecure bool `yaml:"insecure"`
+	// Propagate sends the hosts that are crawled a traceparent header (default false). False:
+	// they hear nothing of traces.
+	Propagate bool `yaml:"propagate"`
 }
 
 // Log says what people see on standard error.

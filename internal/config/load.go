@@ -25,7 +25,8 @@ type Sources struct {
 	// The caller closes it.
 	Reader io.Reader
 	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_
-	// are looked at, and empty ones count as not set. Nil: none.
+	// are looked at, and those of OpenTelemetry that say where traces go; empty ones count as
+	// not set. Nil: none.
 	Env []string
 	// Flags are the flags that were given, in their order. Nil: none.
 	Flags []FlagValue
@@ -218,6 +219,7 @@ func (l *loader) loadEnv(environ []string) {
 			vars[name] = value
 		}
 	}
+	l.standardEnv(environ)
 	for i := range l.rows {
 		f := &l.rows[i]
 		value, name := vars[f.env()], f.env()

@@ -170,6 +170,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		Access:   Access{DNSTTL: 2 * time.Minute},
 		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 17, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
+		Traces:   Traces{Sample: 1},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
 	}, c)
 	require.True(t, c.RateLimit.Enabled())

@@ -188,6 +188,8 @@ type Config struct {
 	strikeAfter int
 	ranked      bool // Rank was given
 
+	// Tracer is told of every URL. Nil has none told.
+	Tracer Tracer
 	// Meter measures how long things take. Nil has nothing measured.
 	Meter *telemetry.Meter
 	// Clock tells the time. Nil means the system clock.
@@ -257,6 +259,7 @@ type result struct {
 	aside     bool           // it is for Archives alone, and nobody waits for it
 	quiet     bool           // it is for Archives alone, and not worth a record
 	held      int64          // bytes of bodies, see bodies
+	trip      *Trip          // nil: it is not traced
 }
 
 // ack is what Output hands back when a record is written; without a lease, it is of links

@@ -195,7 +195,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	switch {
 	case l.Refused != nil:
 		d.refused(l)
-		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now)})
+		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now), trip: d.p.trip(l)})
 		return
 	case l.Kind == frontier.Robots:
 		d.p.cfg.Robots.Begin(l.Origin, now)

@@ -29,6 +29,7 @@ type fetched struct {
 	again      bool                // the Fetcher has sent it before
 	kept       bool                // the Fetcher has not sent it
 	withheld   *ratelimit.Feedback // what the limiter was not told of; nil for nothing
+	trip       *Trip               // nil: it is not traced
 	aside      *sink.Record        // for Archives alone, and the only field then; nil: it is a page
 }
 
@@ -88,7 +89,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	ctx, end := p.whileHeld(ctx, l)
 	defer end()
 	begin := p.cfg.Clock.Now()
-	t := &try{p: p, f: &fetched{lease: l, sent: begin}, begin: begin, since: begin}
+	t := &try{p: p, f: &fetched{lease: l, sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if !p.cfg.Queues && t.take(ctx) != nil {
 		return t.turnedAway()
@@ -98,7 +99,12 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		return t.turnedAway()
 	}
 	p.stats.workerBusy.Add(int64(t.f.total))
-	return p.judge(l, t.f)
+	trip := t.f.trip
+	ev, page := p.judge(l, t.f)
+	if ev.fate != fateProcessed {
+		p.leaves(trip, &ev)
+	}
+	return ev, page
 }
 
 // whileHeld is ctx for as long as the host of a lease is this process's.

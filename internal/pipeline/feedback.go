@@ -20,7 +20,7 @@ import (
 func (p *Pipeline) request(ctx context.Context, t *try) {
 	l := t.f.lease
 	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header, Capture: len(p.cfg.Archives) > 0}
-	req.Header = p.condition(l)
+	req.Header = t.f.trip.withParent(p.condition(l))
 	if l.Kind == frontier.Robots {
 		req.MaxBody, req.Again = robots.MaxBytes, t.again
 	}

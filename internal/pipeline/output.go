@@ -84,6 +84,7 @@ func (p *Pipeline) write(r *result) error {
 	if p.cfg.Job != "" {
 		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL)
 	}
+	defer p.wrote(r, p.tracedFrom(r.trip))
 	for _, s := range p.cfg.Archives {
 		if r.unindexed {
 			break

@@ -50,7 +50,12 @@ func (p *Pipeline) process(ctx context.Context) error {
 	for f := range p.fetched {
 		r, err := &result{rec: f.aside, aside: true}, error(nil)
 		if f.aside == nil {
+			from := p.tracedFrom(f.trip)
 			r, err = w.page(ctx, f)
+			if f.trip != nil && r != nil {
+				r.trip = f.trip
+				r.trip.parsed(from, p.cfg.Clock.Now())
+			}
 		}
 		if err == nil {
 			err = w.send(r)

@@ -122,7 +122,7 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	}
 	t.p.stats.workerBusy.Add(int64(t.f.total))
 	t.p.stats.retries.Add(1)
-	*t.f = fetched{lease: t.f.lease, sent: t.f.sent, permitWait: t.f.permitWait, again: true}
+	*t.f = fetched{lease: t.f.lease, sent: t.f.sent, permitWait: t.f.permitWait, trip: t.f.trip, again: true}
 	t.over, t.told, t.last = false, false, nil
 	return nil
 }
@@ -164,6 +164,7 @@ func (t *try) settle(end time.Time) {
 		p.feedback(f, orders{})
 	}
 	p.stats.request(f)
+	f.trip.asked(f, end)
 	p.measure(f)
 }
 

@@ -55,7 +55,9 @@ type Item struct {
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
-	Unheard bool     // no answer of the host had come when the URL was leased
+	// Cause is, for a robots.txt that was not redirected, the URL that waits for it.
+	Cause   canonical.URL
+	Unheard bool // no answer of the host had come when the URL was leased
 	// Suspect says that the host refused the URL before and has served many others since:
 	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
 	// ends with [Frontier.Blame].
@@ -86,6 +88,9 @@ func (l *Lease) Host() string { return l.host.name }
 // Late is how long after its host could be asked the URL was leased: for that long nobody was
 // there to take it, or to give it.
 func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
+
+// LeasedAt is when the URL was leased.
+func (l *Lease) LeasedAt() time.Time { return l.at }
 
 // Started says that the holder has asked the limiter for its permit, so that the
 // lease need no longer be counted ahead of it. It may be called from any goroutine,

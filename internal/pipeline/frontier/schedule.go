@@ -292,7 +292,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	}
 	l := &Lease{Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
-		l.Item = robotsItem(it, now)
+		l.Item, l.Cause = robotsItem(it, now), it.URL
 	} else {
 		l.Item = f.pop(h, now)
 		f.watch(l)

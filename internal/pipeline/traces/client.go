@@ -1,0 +1,184 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+const (
+	// sends is how often a batch is sent at most, if the collector says "later".
+	sends = 3
+	// pause is what lies between, unless the collector says how long; and the longest that it
+	// may say.
+	pause, maxPause = time.Second, 5 * time.Second
+	// maxAnswer bounds what is read of an answer, in bytes.
+	maxAnswer = 64 << 10
+)
+
+// client sends spans by OTLP over HTTP.
+type client struct {
+	to       *url.URL
+	shown    string // the endpoint for people
+	cfg      *Config
+	http     *http.Client
+	rejected func(n int64, why string) // nil: nobody wants to know
+
+	life context.Context // ends with end
+	end  context.CancelFunc
+}
+
+var _ otlptrace.Client = (*client)(nil)
+
+func newClient(to *url.URL, cfg *Config) *client {
+	return &client{to: to, shown: redact.URL(to.String()), cfg: cfg}
+}
+
+// begin makes it usable.
+func (c *client) begin() {
+	c.life, c.end = context.WithCancel(context.Background())
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig: tlsConfig(c.cfg.Insecure), ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
+		},
+		// Whoever answers with a redirect is no collector, and is not followed elsewhere.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Start implements [otlptrace.Client]. There is nothing to start.
+func (*client) Start(context.Context) error { return nil }
+
+// Stop implements [otlptrace.Client].
+func (c *client) Stop(context.Context) error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// UploadTraces implements [otlptrace.Client]: it sends a batch, again if the collector says
+// "later".
+func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	ctx, cancel := context.WithTimeout(ctx, sending)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	// The request of the protocol has the same form, and its type would bring gRPC along.
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	for n := 1; ; n++ {
+		err = c.send(ctx, body)
+		later, ok := errors.AsType[*laterError](err)
+		if !ok || n == sends {
+			return err
+		}
+		if clock.Sleep(ctx, c.cfg.Clock, later.wait) != nil {
+			return err
+		}
+	}
+}
+
+// laterError is the answer of a collector that may take the batch later.
+type laterError struct {
+	status string
+	wait   time.Duration
+}
+
+func (e *laterError) Error() string { return "it answers " + e.status }
+
+func (c *client) send(ctx context.Context, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.to.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	for name, values := range c.cfg.Header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("User-Agent", "Treadlight/"+c.cfg.Version+" OTLP exporter")
+	res, err := c.http.Do(req)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // the URL is said beside it
+		}
+		return err
+	}
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	_ = res.Body.Close()
+	switch {
+	case res.StatusCode/100 == 2 && err == nil:
+		c.read(answer)
+		return nil
+	case res.StatusCode/100 == 2:
+		return fmt.Errorf("read the answer: %w", err)
+	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusServiceUnavailable,
+		res.StatusCode == http.StatusBadGateway, res.StatusCode == http.StatusGatewayTimeout:
+		wait := pause
+		if d, ok := header.RetryAfter(res.Header.Get("Retry-After"), c.cfg.Clock.Now(), maxPause); ok {
+			wait = d
+		}
+		return &laterError{res.Status, wait}
+	}
+	return fmt.Errorf("it answers %s", res.Status)
+}
+
+// read looks for spans that were rejected: field 1 of the answer is a message whose field 1 is
+// their number and whose field 2 is why.
+func (c *client) read(answer []byte) {
+	partial := field(answer, 1)
+	if partial == nil {
+		return
+	}
+	n := int64(0)
+	for b := partial; len(b) > 0; {
+		num, typ, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return
+		}
+		if b = b[size:]; num == 1 && typ == protowire.VarintType {
+			v, _ := protowire.ConsumeVarint(b)
+			n = int64(v)
+		}
+		if size = protowire.ConsumeFieldValue(num, typ, b); size < 0 {
+			return
+		}
+		b = b[size:]
+	}
+	if n > 0 && c.rejected != nil {
+		c.rejected(n, string(field(partial, 2)))
+	}
+}
+
+// field is the first field of that number in a message, if it is made of bytes.
+func field(b []byte, want protowire.Number) []byte {
+	for len(b) > 0 {
+		num, typ, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return nil
+		}
+		b = b[size:]
+		if num == want && typ == protowire.BytesType {
+			v, _ := protowire.ConsumeBytes(b)
+			return v
+		}
+		if size = protowire.ConsumeFieldValue(num, typ, b); size < 0 {
+			return nil
+		}
+		b = b[size:]
+	}
+	return nil
+}

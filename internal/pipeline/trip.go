@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Tracer is told what became of URLs and when. *traces.Exporter is the one in use. Its methods
+// are called by the goroutines that fetch and write, and must not block.
+type Tracer interface {
+	// Begin returns the Trip of a lease that goes to a worker, or is refused without one. For a
+	// robots.txt cause is the URL that waits for it, if that is known; else it is zero. Nil means
+	// that this URL is not to be traced.
+	Begin(url, cause canonical.URL) *Trip
+	// End takes a Trip that is over.
+	End(t *Trip)
+}
+
+// Trip is one lease from beginning to end: a request for a URL with what comes before and
+// after it. A URL that is tried again has several, and the last of them is Final.
+type Trip struct {
+	URL   canonical.URL
+	Cause canonical.URL // as in [Tracer.Begin]
+	// Parent is the value of a traceparent header for the request. Empty sends none.
+	Parent string
+	// State belongs to the Tracer.
+	State any
+
+	Kind    frontier.Kind
+	Depth   int
+	Attempt int  // from 1; how often the URL was asked for so far
+	Final   bool // the URL is done with
+
+	Found, Leased time.Time // into the frontier and out of it
+	PermitWait    time.Duration
+	Sent, Ended   time.Time // the request, connection included; zero if none was made
+
+	Class      outcome.Class
+	Err        error // nil if an answer came, whatever it said
+	Fate       string
+	Status     int
+	Proto      string
+	RemoteAddr string
+	WireBytes  int64
+	Handed     time.Time // to a connection, by the Fetcher; zero if that is not known
+	Timings    fetch.Timings
+
+	Parse, Write Span // in Processing and in Output; zero if it did not come so far
+}
+
+// Span is a piece of time.
+type Span struct{ From, Til time.Time }
+
+// fateNames say what became of a request that is not Final.
+var fateNames = [...]string{
+	fateProcessed: "processed", fateReturned: "returned", fateKept: "kept", fateStale: "lost",
+	fateNotNow: "not_now", fateRetry: "retry", fateRobots: "robots",
+}
+
+// trip begins the Trip of a lease; nil if it is not traced.
+func (p *Pipeline) trip(l *frontier.Lease) *Trip {
+	if p.cfg.Tracer == nil {
+		return nil
+	}
+	t := p.cfg.Tracer.Begin(l.URL, l.Cause)
+	if t != nil {
+		t.URL, t.Cause, t.Kind, t.Depth, t.Attempt = l.URL, l.Cause, l.Kind, int(l.Depth), int(l.Attempt)+int(l.Returns)+1
+		t.Found, t.Leased = l.Queued, l.LeasedAt()
+	}
+	return t
+}
+
+// asked takes in a request that has ended at an instant.
+func (t *Trip) asked(f *fetched, end time.Time) {
+	if t == nil {
+		return
+	}
+	t.PermitWait, t.Sent, t.Ended, t.Class, t.Err = f.permitWait, f.sent, end, f.class, f.err
+	if r := f.resp; r != nil {
+		t.Status, t.Proto, t.RemoteAddr, t.WireBytes = r.Status, r.Proto, r.RemoteAddr, r.WireBytes
+		t.Handed, t.Timings = r.SentAt, r.Timings
+	}
+}
+
+// leaves ends the Trip of a lease that does not go on to Processing. One without a request is
+// no trip.
+func (p *Pipeline) leaves(t *Trip, ev *event) {
+	if t == nil || t.Ended.IsZero() {
+		return
+	}
+	t.Fate, t.Final = fateNames[ev.fate], ev.fate == fateRobots
+	p.cfg.Tracer.End(t)
+}
+
+// parsed notes when Processing was at work.
+func (t *Trip) parsed(from, til time.Time) {
+	if t != nil {
+		t.Parse = Span{from, til}
+	}
+}
+
+// tracedFrom is now, if there is a Trip.
+func (p *Pipeline) tracedFrom(t *Trip) (now time.Time) {
+	if t != nil {
+		now = p.cfg.Clock.Now()
+	}
+	return now
+}
+
+// wrote ends the Trip of a record.
+func (p *Pipeline) wrote(r *result, from time.Time) {
+	t := r.trip
+	if t == nil {
+		return
+	}
+	t.Write, t.Final = Span{from, p.cfg.Clock.Now()}, true
+	if t.Fate = fateNames[fateProcessed]; r.rec.Error != nil && t.Ended.IsZero() {
+		t.Fate = r.rec.Error.Class // refused without a request
+	}
+	p.cfg.Tracer.End(t)
+}
+
+// withParent adds the header by which a host would know the trace, if it is to.
+func (t *Trip) withParent(h http.Header) http.Header {
+	if t == nil || t.Parent == "" {
+		return h
+	}
+	if h == nil {
+		h = make(http.Header, 1)
+	}
+	h["Traceparent"] = []string{t.Parent}
+	return h
+}
