@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/fetch/realserver"
 	"github.com/treadlight/crawl/internal/fetch/testsite"
 )
 
@@ -287,6 +289,17 @@ func TestMetricsOfACrawl(t *testing.T) {
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
+	t.Run("promtool", func(t *testing.T) {
+		promtool, err := exec.LookPath("promtool")
+		if err != nil {
+			realserver.Need(t, "promtool, of the Debian package prometheus")
+		}
+		check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+		check.Stdin = strings.NewReader(text)
+		out, err := check.CombinedOutput()
+		require.NoError(t, err, "promtool check metrics: %s", out)
+	})
+	require.Contains(t, text, `treadlight_fetch_first_byte_seconds_bucket{outcome="ok",le="+Inf"}`)
 	for line := range strings.Lines(text) {
 		require.False(t, strings.HasPrefix(line, "treadlight_") && strings.Contains(line, "127."), line)
 	}

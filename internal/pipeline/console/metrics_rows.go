@@ -27,7 +27,7 @@ func crawlRows() []row {
 		counter("treadlight_body_bytes_total", "Bytes of bodies, decoded.", func(s *state) float64 { return float64(s.Bytes) }),
 		counter("treadlight_received_bytes_total", "Bytes of bodies, as received.", func(s *state) float64 { return float64(s.WireBytes) }),
 		counters("treadlight_out_of_scope_links_total", "reason", "Links that are not followed, by reason.", func(s *state) map[string]int64 { return s.OutOfScope }),
-		counters("treadlight_dropped_links_total", "reason", "Links that the frontier had no room for, by reason.", func(s *state) map[string]int64 { return s.Dropped }),
+		counters("treadlight_dropped_links_total", "reason", "Links that are left out for want of room or of a budget, or as they lead nowhere, by reason.", func(s *state) map[string]int64 { return s.Dropped }),
 		counters("treadlight_suspected_links_total", "reason", "Links that lead nowhere and were followed, as traps are only reported.", func(s *state) map[string]int64 { return s.Suspected }),
 		counter("treadlight_trapped_urls_total", "URLs that were accepted and then left, as those like them had nothing new.", func(s *state) float64 { return float64(s.Trapped) }),
 		counters("treadlight_repeated_pages_total", "kind", "Pages that repeat others.", repetitions),

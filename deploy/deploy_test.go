@@ -1,0 +1,165 @@
+// Package deploy_test holds what is deployed beside the program to what the program does.
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/treadlight/crawl/internal/fetch/realserver"
+)
+
+var (
+	row    = regexp.MustCompile("(?m)^\\| `(treadlight_[a-z_]+)` \\| ([a-z]+) \\|")
+	metric = regexp.MustCompile(`\b(treadlight|go|process)_[a-z_]+\b`)
+	quoted = regexp.MustCompile(`"[^"]*"`)
+)
+
+// elsewhere are the metrics of the runtime and the process that the dashboard has.
+var elsewhere = []string{
+	"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+	"go_memstats_heap_alloc_bytes", "go_goroutines", "go_gc_duration_seconds",
+}
+
+// series are the names of the series there are, by docs/metrics.md, which a test of package
+// console holds to what a console shows.
+func series(t *testing.T) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", "metrics.md"))
+	require.NoError(t, err)
+	names := make(map[string]bool)
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		if m[2] != "histogram" {
+			names[m[1]] = true
+			continue
+		}
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			names[m[1]+part] = true
+		}
+	}
+	require.Greater(t, len(names), 60)
+	for _, name := range elsewhere {
+		names[name] = true
+	}
+	return names
+}
+
+// requireKnown fails the test for a metric in an expression that there is not.
+func requireKnown(t *testing.T, names map[string]bool, expr string) {
+	t.Helper()
+	found := metric.FindAllString(quoted.ReplaceAllString(expr, `""`), -1)
+	for _, name := range found {
+		require.True(t, names[name], "there is no %s: %s", name, expr)
+	}
+	require.True(t, len(found) > 0 || strings.HasPrefix(expr, "up{"), "no metric in %q", expr)
+}
+
+func TestDashboard(t *testing.T) {
+	type target struct{ Expr string }
+	var dashboard struct {
+		UID    string
+		Panels []struct {
+			ID          int
+			Type, Title string
+			GridPos     struct{ X, Y, W, H int }
+			Targets     []target
+			Datasource  struct{ UID string }
+		}
+		Templating struct {
+			List []struct{ Name, Definition string }
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("grafana", "treadlight.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	require.Equal(t, "treadlight", dashboard.UID)
+	names, ids, cells := series(t), map[int]bool{}, map[[2]int]string{}
+	rows, shown := 0, map[string]bool{}
+	for _, p := range dashboard.Panels {
+		require.False(t, ids[p.ID], "two panels %d", p.ID)
+		ids[p.ID] = true
+		require.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				require.Empty(t, cells[at], "%s lies over it", p.Title)
+				cells[at] = p.Title
+			}
+		}
+		if p.Type == "row" {
+			rows++
+			continue
+		}
+		require.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
+		require.NotEmpty(t, p.Targets, p.Title)
+		for _, each := range p.Targets {
+			requireKnown(t, names, each.Expr)
+			for _, name := range metric.FindAllString(each.Expr, -1) {
+				shown[name] = true
+			}
+			if strings.Contains(each.Expr, "_total{") && !strings.Contains(each.Expr, "known_urls") {
+				require.Contains(t, each.Expr, "rate(", "%s shows a counter as it is", p.Title)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, rows, 6)
+	for _, v := range dashboard.Templating.List[1:] {
+		requireKnown(t, names, v.Definition)
+	}
+	for name := range names { // what is measured is shown
+		if strings.HasSuffix(name, "_bucket") {
+			require.True(t, shown[name], "%s is nowhere on the dashboard", name)
+		}
+	}
+}
+
+func TestAlerts(t *testing.T) {
+	var rules struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Labels      map[string]string
+				Annotations map[string]string
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("prometheus", "alerts.yml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &rules))
+	tests, err := os.ReadFile(filepath.Join("prometheus", "alerts_test.yml"))
+	require.NoError(t, err)
+	names, n := series(t), 0
+	for _, g := range rules.Groups {
+		for _, r := range g.Rules {
+			n++
+			requireKnown(t, names, r.Expr)
+			require.Contains(t, []string{"critical", "warning", "info"}, r.Labels["severity"], r.Alert)
+			require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+			require.Greater(t, len(r.Annotations["runbook"]), 100, r.Alert)
+			require.Contains(t, string(tests), r.Alert, "nobody tries it")
+		}
+	}
+	require.Greater(t, n, 8)
+}
+
+// Prometheus takes the files as they are, and the alerts come when they should.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		realserver.Need(t, "promtool, of the Debian package prometheus")
+	}
+	for _, args := range [][]string{
+		{"check", "config", filepath.Join("prometheus", "prometheus.yml")},
+		{"test", "rules", filepath.Join("prometheus", "alerts_test.yml")},
+	} {
+		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
+		require.NoError(t, err, "promtool %v: %s", args, out)
+	}
+}

@@ -1,0 +1,134 @@
+package console
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/neardup"
+	"github.com/treadlight/crawl/internal/pipeline/telemetry"
+	"github.com/treadlight/crawl/internal/pipeline/traces"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md anew")
+
+const (
+	tableBegins = "<!-- metrics: written by go test ./internal/pipeline/console -run TestEveryMetricIsDocumented -update -->\n"
+	tableEnds   = "<!-- end -->\n"
+)
+
+// full is a console of a crawl in which everything happens of which there is a metric.
+func full(t *testing.T) *rig {
+	meter := telemetry.New()
+	meter.Start()
+	meter.Request(outcome.OK, time.Second, time.Second, 1)
+	tracer, err := traces.New(traces.Config{Endpoint: "http://localhost:4318", Sample: 1})
+	require.NoError(t, err)
+	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) {
+		c.Kept = func() Kept { return Kept{Pending: 1, Limit: 2, Failed: true} }
+		c.Collectors = append(meter.Collectors(), tracer.Collectors()...)
+	})
+	one := map[string]int64{"x": 1}
+	g.shown = pipeline.Snapshot{
+		ElapsedSeconds: 1, Outcomes: one, OutOfScope: one, Dropped: one, Suspected: one, Changes: one,
+		Duplicates: &neardup.Totals{Exact: 1, Near: 1},
+		Limiter:    ratelimit.LimiterSnapshot{Caps: []ratelimit.CapSnapshot{{Limit: ratelimit.LimitGlobalBytes, Left: -5}}},
+	}
+	return g
+}
+
+var labelName = regexp.MustCompile(`[{,](\w+)="`)
+
+// family is a metric as a scrape shows it.
+type family struct{ name, kind, labels, help string }
+
+// families are those of ours in a scrape, in order.
+func families(t *testing.T, text string) (list []family) {
+	t.Helper()
+	help := map[string]string{}
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		switch {
+		case strings.HasPrefix(line, "# HELP treadlight_"):
+			help[fields[2]] = fields[3]
+		case strings.HasPrefix(line, "# TYPE treadlight_"):
+			list = append(list, family{name: fields[2], kind: fields[3], help: help[fields[2]]})
+		case strings.HasPrefix(line, "treadlight_"):
+			f := &list[len(list)-1]
+			require.True(t, strings.HasPrefix(line, f.name))
+			var names []string
+			for _, match := range labelName.FindAllStringSubmatch(line, -1) {
+				if match[1] != "le" {
+					names = append(names, match[1])
+				}
+			}
+			f.labels = strings.Join(names, ", ")
+		}
+	}
+	require.Greater(t, len(list), 60)
+	return list
+}
+
+// unit is what a metric is counted in, by its name.
+func unit(f family) string {
+	for _, u := range []string{"seconds", "bytes"} {
+		if strings.HasSuffix(strings.TrimSuffix(f.name, "_total"), "_"+u) {
+			return u
+		}
+	}
+	return ""
+}
+
+// docs/metrics.md has every metric there is, with its unit and its meaning, and no other; the
+// linter of Prometheus has no complaint about any of them.
+func TestEveryMetricIsDocumented(t *testing.T) {
+	text := full(t).ask("GET", "/metrics", "").Body.String()
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	var table strings.Builder
+	table.WriteString("| metric | type | unit | label | meaning |\n|---|---|---|---|---|\n")
+	for _, f := range families(t, text) {
+		require.True(t, strings.HasSuffix(f.help, "."), "%s: %q is no sentence", f.name, f.help)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, unit(f), f.labels, f.help)
+	}
+	path := filepath.Join("..", "..", "..", "docs", "metrics.md")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(data), tableBegins)
+	require.True(t, ok)
+	_, after, ok := strings.Cut(rest, tableEnds)
+	require.True(t, ok)
+	want := before + tableBegins + table.String() + tableEnds + after
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(data), "run it with -update")
+}
+
+// A state that is slow or has failed can be seen.
+func TestMetricsOfAState(t *testing.T) {
+	g := full(t)
+	require.Equal(t, "1", g.value(t, "treadlight_state_pending_operations"))
+	require.Equal(t, "2", g.value(t, "treadlight_state_pending_operations_limit"))
+	require.Equal(t, "1", g.value(t, "treadlight_state_failed"))
+	require.Equal(t, "-5", g.value(t, `treadlight_limiter_cap_left{cap="global_bytes"}`))
+	require.Equal(t, "1", g.value(t, "treadlight_operator_blocked_hosts"))
+	require.Equal(t, "1", g.value(t, `treadlight_fetch_duration_seconds_bucket{outcome="ok",le="1"}`))
+	none := newRig(t, "8080", "", nil).ask("GET", "/metrics", "").Body.String()
+	require.False(t, slices.ContainsFunc(families(t, full(t).ask("GET", "/metrics", "").Body.String()), func(f family) bool { return f.kind == "untyped" }))
+	require.NotContains(t, none, "treadlight_state_")
+}
