@@ -55,7 +55,8 @@ type fleet struct {
 	Shared
 	next     time.Time // no question for hosts before
 	pause    time.Duration
-	complete bool     // no process had any URL left, when that was asked last
+	found    bool     // a URL was put since hosts were asked for last
+	complete bool     // no process had any URL left when that was asked last, and none was put since
 	dry      []parted // hosts without URLs, the first to go first
 }
 
@@ -74,7 +75,7 @@ func (f *Frontier) Over() bool {
 // put has the shared store decide about a URL.
 func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
-	f.fleet.complete = false
+	f.fleet.complete, f.fleet.found = false, true
 	f.counts.known.Add(1)
 	f.vault.Put(nameOf(it.URL), it, fp, true)
 	return Queued
@@ -91,7 +92,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	room := min(f.cfg.MaxHosts-len(f.hosts), 2*f.cfg.Slots)
 	if !v.rousing && room > 0 && !now.Before(fl.next) {
-		v.rousing = true
+		v.rousing, fl.found = true, false
 		v.Rouse(room)
 	}
 	earlier := func(at time.Time) {
@@ -131,7 +132,7 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 		fl.pause, fl.next, fl.complete = 0, now, false
 		return
 	}
-	fl.complete = a.Complete
+	fl.complete = a.Complete && !fl.found // the answer may not know of it
 	fl.pause = min(max(2*fl.pause, sweepFirst), sweepMost)
 	fl.next = now.Add(fl.pause)
 	if at := now.Add(a.Next); a.Next > 0 && at.Before(fl.next) {

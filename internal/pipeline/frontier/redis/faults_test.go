@@ -1,0 +1,358 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+)
+
+// A server that forgets its scripts at every moment is a server.
+func TestScriptFlush(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	w := newWorld(r, 60)
+	r.cfg.Lease = 10 * time.Minute
+	w.begin()
+	w.begin()
+	w.workers[0].add(0)
+	w.run(func(step int) {
+		if step%20 == 0 {
+			server.Do(t, "SCRIPT", "FLUSH")
+		}
+	})
+	for u, n := range w.visits {
+		require.Equal(t, 1, n, u)
+	}
+	w.isWhole()
+	require.NotZero(t, w.workers[0].store.Statistics().Reloads)
+}
+
+// realTime has a job go by the clocks of the computer and the server.
+func realTime(r *rig) *rig {
+	r.cfg.Clock, r.cfg.now = clock.System(), nil
+	return r
+}
+
+// Without memory new URLs are refused and told of, and what is queued is visited. With
+// memory again they are taken: nothing of a refused one stays behind.
+func TestNoMemory(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, program redistest.Program) {
+		server := program.Start(t)
+		r := realTime(rigOn(t, server.Addr))
+		a := r.open()
+		put(t, a, "http://a.test/1", "http://a.test/2")
+		rouse(t, a, 1)
+		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		put(t, a, "http://a.test/3", "http://b.test/1")
+		flush(t, a)
+		st := a.Statistics()
+		require.EqualValues(t, 2, st.Dropped)
+		require.True(t, st.Full)
+		require.False(t, a.Known(item(t, "http://a.test/3").URL.Fingerprint(7)), "it is not")
+		urls, got := load(t, a, "a.test", 9)
+		require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
+		a.Done(got.Items[0].ID, frontier.Visit{})
+		a.Spent(&got.Items[1])
+		a.Rest("a.test")
+		flush(t, a)
+		require.EqualValues(t, 1, a.Statistics().Done)
+		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
+		put(t, a, "http://a.test/3", "http://b.test/1")
+		flush(t, a)
+		require.False(t, a.Statistics().Full)
+		require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, a, 9)))
+		urls, _ = load(t, a, "a.test", 9)
+		require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
+	})
+}
+
+// A server that is killed and has an append-only file comes back with all that it has
+// acknowledged; who waits for it goes on where they were.
+func TestServerRestarts(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, program redistest.Program) {
+		server := program.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		r := realTime(rigOn(t, server.Addr))
+		a := r.open()
+		put(t, a, "http://a.test/1", "http://a.test/2")
+		rouse(t, a, 1)
+		_, got := load(t, a, "a.test", 1)
+		server.Stop()
+		a.Done(got.Items[0].ID, frontier.Visit{})
+		put(t, a, "http://b.test/1")
+		a.Load("a.test", frontier.Place{}, 9)
+		require.Eventually(t, func() bool { return a.Statistics().Retries > 0 }, redistest.Patience, time.Millisecond)
+		server.Restart(t)
+		answer, _ := next(t, a)
+		require.Len(t, answer.Items, 1)
+		require.Equal(t, "http://a.test/2", answer.Items[0].URL.String())
+		require.EqualValues(t, 1, a.Statistics().Done)
+		require.NoError(t, a.Close())
+		st := status(t, r)
+		require.EqualValues(t, 3, st.Known)
+		require.EqualValues(t, 1, st.Done)
+		require.EqualValues(t, 2, st.Ready+st.Waiting)
+	})
+}
+
+// status is how far a job is.
+func status(t *testing.T, r *rig) Status {
+	t.Helper()
+	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
+	require.NoError(t, err)
+	defer f.Close()
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
+	return st
+}
+
+// A server that has lost the job ends the store; nothing is made up in its place.
+func TestServerLosesAll(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	r := realTime(rigOn(t, server.Addr))
+	a := r.open()
+	put(t, a, "http://a.test/1")
+	flush(t, a)
+	server.Do(t, "FLUSHALL")
+	put(t, a, "http://a.test/2")
+	<-a.Failed()
+	require.ErrorIs(t, a.Err(), ErrNoJob)
+	require.ErrorContains(t, a.Err(), r.cfg.Job)
+	n, err := server.Do(t, "DBSIZE").ToInt64()
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// While a server stands still the hosts are given up in time, and what is told waits within
+// its bound; then it goes on, and nothing is lost.
+func TestServerStandsStill(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	r := realTime(rigOn(t, server.Addr))
+	r.cfg.Lease, r.cfg.MaxPending = 600*time.Millisecond, 4
+	a := r.open()
+	put(t, a, "http://a.test/1", "http://a.test/2")
+	rouse(t, a, 1)
+	_, got := load(t, a, "a.test", 1)
+	held := a.Held("a.test")
+	server.Signal(t, syscall.SIGSTOP)
+	defer func() { server.Signal(t, syscall.SIGCONT) }()
+	put(t, a, "http://b.test/1", "http://b.test/2", "http://b.test/3", "http://b.test/4", "http://b.test/5")
+	require.NotNil(t, a.Room(), "the crawl is to wait")
+	select {
+	case <-held.Done():
+	case <-time.After(redistest.Patience):
+		t.Fatal("it is asked for ever")
+	}
+	require.Zero(t, a.Until("a.test"))
+	a.Done(got.Items[0].ID, frontier.Visit{}) // too late
+	server.Signal(t, syscall.SIGCONT)
+	require.Eventually(t, a.Ready, redistest.Patience, time.Millisecond)
+	var hosts []string
+	require.Eventually(t, func() bool {
+		hosts = append(hosts, names(rouse(t, a, 9))...)
+		return len(hosts) >= 2
+	}, redistest.Patience, 10*time.Millisecond)
+	require.ElementsMatch(t, []string{"a.test", "b.test"}, hosts)
+	require.NoError(t, a.Err())
+	st := status(t, r)
+	require.EqualValues(t, 7, st.Known)
+	require.Zero(t, st.Done)
+	require.EqualValues(t, 1, st.Reclaimed)
+}
+
+// After GiveUp without an answer the store fails, and says what to do.
+func TestGiveUp(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	r := realTime(rigOn(t, server.Addr))
+	r.cfg.GiveUp, r.cfg.Lease = 50*time.Millisecond, minLease
+	a := r.open()
+	server.Stop()
+	a.Rouse(1)
+	<-a.Failed()
+	require.ErrorContains(t, a.Err(), "not answered within 50ms")
+	require.ErrorContains(t, a.Err(), "see that the server is there")
+	require.Error(t, a.Close())
+}
+
+// In a cluster each script stays in one slot, whichever master that is at.
+func TestCluster(t *testing.T) {
+	masters, _ := redistest.Redis.Cluster(t)
+	r := rigOn(t, masters[0].Addr)
+	r.cfg.Partitions, r.cfg.Lease = 16, 10*time.Minute
+	w := newWorld(r, 120)
+	w.begin()
+	w.begin()
+	w.workers[0].add(0)
+	w.run(func(step int) {
+		if step == 30 {
+			for _, m := range masters {
+				m.Do(t, "SCRIPT", "FLUSH")
+			}
+		}
+	})
+	for u, n := range w.visits {
+		require.Equal(t, 1, n, u)
+	}
+	w.isWhole()
+	for i, m := range masters {
+		n, err := m.Do(t, "DBSIZE").ToInt64()
+		require.NoError(t, err)
+		require.NotZero(t, n, "master %d has nothing", i)
+	}
+	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
+	require.NoError(t, err)
+	defer f.Close()
+	for _, wk := range w.workers {
+		require.NoError(t, wk.store.Close())
+	}
+	_, err = f.Purge(t.Context())
+	require.NoError(t, err)
+	for _, m := range masters {
+		n, err := m.Do(t, "DBSIZE").ToInt64()
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+}
+
+// The set of fingerprints grows by cutting buckets in two, finds all of them, and none of
+// its buckets is stored otherwise than as an intset.
+func TestSeenSet(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	a := r.open(func(c *Config) { c.KnownFPs = 1 })
+	const n = 5_000
+	for range 2 { // what is known is known
+		for i := range n {
+			it := item(t, fmt.Sprintf("http://a.test/%d", i))
+			a.Put("a.test", it, it.URL.Fingerprint(7), true)
+		}
+		flush(t, a)
+	}
+	st := a.Statistics()
+	require.NoError(t, a.Err())
+	require.EqualValues(t, n, st.Added)
+	require.EqualValues(t, n, st.Duplicates)
+	keys, err := server.Do(t, "KEYS", root(r.cfg.Job, 0)+"s:*").AsStrSlice()
+	require.NoError(t, err)
+	require.Greater(t, len(keys), n/416)
+	bytes := int64(0)
+	for _, key := range keys {
+		encoding, err := server.Do(t, "OBJECT", "ENCODING", key).ToString()
+		require.NoError(t, err)
+		require.Equal(t, "intset", encoding)
+		size, err := server.Do(t, "MEMORY", "USAGE", key).ToInt64()
+		require.NoError(t, err)
+		bytes += size
+	}
+	per := float64(bytes) / n
+	t.Logf("%.1f bytes for a fingerprint in %d buckets", per, len(keys))
+	require.Less(t, per, 10.0)
+}
+
+// Every script may be run again, as when its reply was lost: what is stored is the same.
+func TestScriptsAreIdempotent(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	a := r.open()
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://b.test/1")
+	rouse(t, a, 1)
+	_, got := load(t, a, "a.test", 1)
+	flush(t, a)
+	h := a.find("a.test")
+	seq := decimal(a.seq(got.Items[0].ID))
+	token := decimal(h.token)
+	it := item(t, "http://c.test/1")
+	for _, tc := range []struct {
+		script *script
+		args   []string
+	}{
+		{scriptAdd, a.args(h.session, "c.test", "77", "3", encode("c.test", it), "a.test", "78", "0", encode("a.test", it))},
+		{scriptAcquire, a.args(h.session, "12000", "9", "1001", "1")},
+		{scriptLoad, a.args(h.session, "a.test", token, "1", "1002")},
+		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4", "d", "a.test", token, seq, "")},
+		{scriptRenew, a.args(h.session, "12000")},
+		{scriptRelease, a.args(h.session, "0", "a.test", token, "1500", "2 0 0 0 0")},
+		{scriptRelease, a.args(h.session, "1")},
+	} {
+		var replies [2]string
+		var states [2]map[string]string
+		for i := range 2 {
+			c := &call{script: tc.script, keys: []string{counters(r.cfg.Job, 0)}, args: tc.args}
+			reply, err := a.link.one(t.Context(), c)
+			require.NoError(t, err, tc.script.name)
+			replies[i], states[i] = render(reply), dump(t, server, r.cfg.Job)
+		}
+		require.Equal(t, states[0], states[1], tc.script.name)
+		if tc.script == scriptAcquire || tc.script == scriptLoad {
+			require.Equal(t, replies[0], replies[1], tc.script.name)
+		}
+	}
+}
+
+// render is a reply in words.
+func render(reply []message) string {
+	var b strings.Builder
+	for _, m := range reply {
+		if m.IsArray() {
+			fmt.Fprintf(&b, "[%s] ", render(list(m)))
+		} else {
+			fmt.Fprintf(&b, "%q:%d ", text(m), number(m))
+		}
+	}
+	return b.String()
+}
+
+// dump is all that is stored of a partition.
+func dump(t *testing.T, server *redistest.Server, job string) map[string]string {
+	t.Helper()
+	keys, err := server.Do(t, "KEYS", root(job, 0)+"*").AsStrSlice()
+	require.NoError(t, err)
+	all := map[string]string{}
+	for _, key := range keys {
+		value, err := server.Do(t, "DUMP", key).ToString()
+		require.NoError(t, err)
+		all[key] = value
+	}
+	return all
+}
+
+// The control of a job comes to its processes.
+func TestControl(t *testing.T) {
+	r := newRig(t)
+	var heard atomic.Value
+	r.open(func(c *Config) { c.OnControl = func(control Control) { heard.Store(control) } })
+	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.SetControl(t.Context(), Draining))
+	require.Eventually(t, func() bool {
+		r.clk.Advance(time.Second)
+		return heard.Load() == Draining
+	}, redistest.Patience, time.Millisecond)
+	late := Control("")
+	r.open(func(c *Config) { c.OnControl = func(control Control) { late = control } })
+	require.Equal(t, Draining, late, "before Open has returned")
+}
+
+// A store that is closed while the server is away does not keep its process.
+func TestCloseWithoutServer(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	r := realTime(rigOn(t, server.Addr))
+	r.cfg.Lease = minLease
+	a := r.open()
+	put(t, a, "http://a.test/1")
+	rouse(t, a, 1)
+	server.Stop()
+	err := a.Close()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.True(t, strings.HasPrefix(err.Error(), "job "+r.cfg.Job), err)
+}
