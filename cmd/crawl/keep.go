@@ -78,7 +78,7 @@ func (j *job) openSink() (*witness, error) {
 		return j.openArchive(o.Path)
 	}
 	w := &witness{name: recordsName(j.state, o.Path)}
-	cfg := sink.Config{Format: sink.Format(o.Format)}
+	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names()}
 	if o.Overwrite {
 		cfg.Existing = sink.Overwrite
 	}
@@ -91,7 +91,7 @@ func (j *job) openSink() (*witness, error) {
 	switch {
 	case err != nil:
 	case o.Path == sink.Stdout:
-		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg.Format)
+		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg)
 	default:
 		w.Durable, err = sink.Open(o.Path, cfg)
 	}

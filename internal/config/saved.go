@@ -104,7 +104,7 @@ func (l *loader) relax() {
 var keptPaths = map[string]string{
 	"warc.dir":         "its archives go on in the directory they are in",
 	"warc.prefix":      "its archives go on under the name they have",
-	"output.path":      "its records go on in the file they are in",
+	"output.path":      "its records go on in the file they are in, and one that was moved is to be moved back",
 	"output.format":    "its records go on in the file they are in",
 	"output.overwrite": "to resume is to go on with what is there; without 'resume' it begins anew",
 	"state.dir":        "the directory is given already",

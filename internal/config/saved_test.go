@@ -127,7 +127,7 @@ func TestWhatCannotChange(t *testing.T) {
 	begun := first(t, Sources{Flags: flags("output", "out/records.jsonl", "state", "out")})
 	_, err := Load(Sources{Saved: begun, Flags: flags("output", "other", "format", "csv", "overwrite", "true", "state", "s")})
 	for _, want := range []string{
-		`output.path: cannot change when a crawl is resumed, it is "out/records.jsonl": its records go on in the file they are in; leave --output out [flag --output]`,
+		`output.path: cannot change when a crawl is resumed, it is "out/records.jsonl": its records go on in the file they are in, and one that was moved is to be moved back; leave --output out [flag --output]`,
 		`output.format: cannot change when a crawl is resumed, it is jsonl: `,
 		`output.overwrite: cannot change when a crawl is resumed, it is false: `,
 		`state.dir: cannot change when a crawl is resumed, it is "out": the directory is given already; leave --state out [flag --state]`,

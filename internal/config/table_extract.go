@@ -30,6 +30,17 @@ var extractFields = []field{
 	},
 }
 
+// Names are the names of the fields, each once, in the order of their first rules.
+func (e *Extract) Names() []string {
+	var names []string
+	for _, text := range e.Fields {
+		if r, err := pagefields.Parse(text); err == nil && !slices.Contains(names, r.Name) { // Validate has said what is wrong
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 // ParseField reads a rule of [Extract].Fields. The error says what to write, everything
 // that is wrong at once.
 func ParseField(s string) (pagefields.Rule, error) {
@@ -184,12 +195,25 @@ func (l *loader) checkFields() {
 
 // warnExtract tells of what is read and nobody will see.
 func (l *loader) warnExtract() {
-	e := &l.cfg.Extract
-	if l.cfg.Output.Format == "jsonl" || len(e.Fields) == 0 && !e.Metadata && !e.MainText {
+	e, format := &l.cfg.Extract, l.cfg.Output.Format
+	var what []string
+	if len(e.Fields) > 0 && format != "csv" {
+		what = append(what, "fields")
+	}
+	if e.Metadata {
+		what = append(what, "metadata")
+	}
+	if e.MainText {
+		what = append(what, "main text")
+	}
+	if format == "jsonl" || what == nil {
 		return
 	}
-	l.warnings = append(l.warnings, "extract: fields, metadata and main text are not written, since the format "+
-		quote(l.cfg.Output.Format)+" has no place for them; give --format jsonl")
+	list := strings.Join(what, ", ")
+	if i := strings.LastIndex(list, ", "); i >= 0 {
+		list = list[:i] + " and" + list[i+1:]
+	}
+	l.warnings = append(l.warnings, "extract: of pages, "+list+" will not be written, since the format "+quote(format)+" has no place for that; give --format jsonl")
 }
 
 const fieldsHead = `

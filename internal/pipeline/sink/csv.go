@@ -13,8 +13,48 @@ import (
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
 	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id\n"
 
-// csvHeader is a copy of the header line that may be appended to.
-func csvHeader() []byte { return []byte(csvColumns) }
+// fieldColumn is what the column of a field is called: no other column begins like that.
+const fieldColumn = "field_"
+
+// csvHeader is the header line: csvColumns, and behind them one for each of the user's fields.
+func csvHeader(fields []string) []byte {
+	line := []byte(strings.TrimSuffix(csvColumns, "\n"))
+	for _, name := range fields {
+		line = appendCell(append(line, ','), fieldColumn+name)
+	}
+	return append(line, '\n')
+}
+
+// appendFields is appendCSV with a cell behind it for each field. What the page has not is an
+// empty one; a field of all values is an array of JSON, also with one of them, and any other is
+// the value itself.
+func appendFields(dst []byte, r *Record, fields []string) []byte {
+	dst = appendCSV(dst, r)
+	dst = dst[:len(dst)-1]
+	for _, name := range fields {
+		dst = append(dst, ',')
+		for i := range r.Fields {
+			if v := &r.Fields[i]; v.Name == name {
+				dst = v.appendCell(dst)
+				break
+			}
+		}
+	}
+	return append(dst, '\n')
+}
+
+// appendCell appends a field as a cell.
+func (v *Values) appendCell(dst []byte) []byte {
+	switch {
+	case v.List:
+		return appendCell(dst, string(v.appendList(nil)))
+	case len(v.Values) == 0:
+		return dst
+	case v.Number && v.isNumber(v.Values[0]): // with its sign it is no formula
+		return append(dst, v.Values[0]...)
+	}
+	return appendCell(dst, v.Values[0])
+}
 
 // row appends the cells of one line of CSV, RFC 4180 with line feeds.
 type row struct{ buf []byte }

@@ -72,34 +72,41 @@ func appendNamed(dst []byte, n Named) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(appendString(dst, v.Name), ':')
-		if v.List {
-			dst = append(dst, '[')
-		}
-		for j, s := range v.Values {
-			if j > 0 {
-				if !v.List {
-					break
-				}
-				dst = append(dst, ',')
-			}
-			dst = v.append(dst, s)
-		}
 		switch {
 		case v.List:
-			dst = append(dst, ']')
+			dst = v.appendList(dst)
 		case len(v.Values) == 0:
 			dst = append(dst, `""`...)
+		default:
+			dst = v.append(dst, v.Values[0])
 		}
 	}
 	return append(dst, '}')
 }
 
+// appendList appends the values as an array.
+func (v *Values) appendList(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, s := range v.Values {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = v.append(dst, s)
+	}
+	return append(dst, ']')
+}
+
 // append appends one value.
 func (v *Values) append(dst []byte, s string) []byte {
-	if v.Number && s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s)) {
+	if v.Number && v.isNumber(s) {
 		return append(dst, s...)
 	}
 	return appendString(dst, s)
+}
+
+// isNumber reports whether a value is a number as JSON writes it.
+func (*Values) isNumber(s string) bool {
+	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
 }
 
 // named appends values by name, if there are any.

@@ -1,6 +1,8 @@
 package sink
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +16,7 @@ const Stdout = "-"
 // unless cfg says otherwise. Pipes and devices are written to as they are; only from
 // regular files can a partial record be taken back.
 func Open(path string, cfg Config) (*Writer, error) {
-	w, err := New(os.Stdout, cfg.Format)
+	w, err := New(os.Stdout, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -57,11 +59,32 @@ func (w *Writer) attach(f *os.File, cfg Config) error {
 		return nil
 	}
 	w.truncate = f.Truncate
+	if err := sameHeader(f, info.Size(), cfg); err != nil {
+		return err
+	}
 	if w.start, err = prepare(f, info.Size(), cfg); err != nil {
 		return err
 	}
 	if w.start > 0 {
 		w.buf = nil // the header line is there already
+	}
+	return nil
+}
+
+// sameHeader refuses to write behind lines that have other columns.
+func sameHeader(f *os.File, size int64, cfg Config) error {
+	goesOn := cfg.Existing == Append && size > 0 || cfg.Existing == Resume && cfg.Position > 0
+	if cfg.Format != CSV || !goesOn || size < cfg.Position {
+		return nil // or prepare has more to say
+	}
+	header := csvHeader(cfg.Fields)
+	first := make([]byte, len(header))
+	if _, err := f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the header of %s: %w", f.Name(), err)
+	}
+	if !bytes.Equal(first, header) {
+		return fmt.Errorf("%s has other columns than its next lines would have: give the same --field as before, "+
+			"or go on with the program that began it; 'crawl --overwrite' begins anew", f.Name())
 	}
 	return nil
 }

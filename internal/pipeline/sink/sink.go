@@ -24,7 +24,7 @@
 // Whatever a server sent, a line is valid UTF-8, and valid JSON without raw control,
 // line or direction characters, so it can be shown on a terminal.
 //
-// CSV holds the scalar fields under a header line. A text that a spreadsheet would
+// CSV holds the scalar fields under a header line, and the user's fields behind them. A text that a spreadsheet would
 // take for a formula begins with an apostrophe there. The list of URLs has the pages
 // that were fetched with success.
 //
@@ -107,6 +107,9 @@ type Config struct {
 	Position int64
 	// Records is how many records are before Position. It is only passed on, to Mark.
 	Records int64
+	// Fields are the names of Record.Fields that CSV has columns for, in their order. The other
+	// formats have them all in any case.
+	Fields []string
 }
 
 const (
@@ -174,26 +177,44 @@ func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w, 
 // NewCSV writes a header line and one line per record to w. Close flushes and leaves w
 // open.
 func NewCSV(w io.Writer) *Writer {
-	return &Writer{append: appendCSV, out: w, format: CSV, buf: csvHeader()}
+	return newCSV(w, nil)
+}
+
+// newCSV has a column for each of the fields as well.
+func newCSV(w io.Writer, fields []string) *Writer {
+	return &Writer{
+		append: func(dst []byte, r *Record) []byte { return appendFields(dst, r, fields) },
+		out:    w, format: CSV, buf: csvHeader(fields),
+	}
 }
 
 // NewURLs writes the URL of each page that was fetched with success to w. Close
 // flushes and leaves w open.
 func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w, format: URLs} }
 
-// New is the writer of a format to w.
-func New(w io.Writer, f Format) (*Writer, error) {
-	switch f {
+// New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was
+// written there, wherever that is now: the header line is not repeated.
+func New(w io.Writer, cfg Config) (*Writer, error) {
+	made, err := newWriter(w, &cfg)
+	if err == nil && cfg.Existing == Resume && cfg.Position > 0 {
+		made.buf = nil
+	}
+	return made, err
+}
+
+func newWriter(w io.Writer, cfg *Config) (*Writer, error) {
+	switch f := cfg.Format; f {
 	case "", JSONL:
 		return NewJSONL(w), nil
 	case CSV:
-		return NewCSV(w), nil
+		return newCSV(w, cfg.Fields), nil
 	case URLs:
 		return NewURLs(w), nil
 	case WARC:
 		return nil, errors.New("format warc: archives need a directory, and are opened by package warc")
+	default:
+		return nil, fmt.Errorf("format %q: use %s, %s or %s", f, JSONL, CSV, URLs)
 	}
-	return nil, fmt.Errorf("format %q: use %s, %s or %s", f, JSONL, CSV, URLs)
 }
 
 // Write takes r. It fails if this or an earlier write did.

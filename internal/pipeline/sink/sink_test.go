@@ -47,7 +47,7 @@ func TestFormats(t *testing.T) {
 		URLs:  "https://example.com/1\nhttps://example.com/2\n",
 	} {
 		var out bytes.Buffer
-		w, err := New(&out, f)
+		w, err := New(&out, Config{Format: f})
 		require.NoError(t, err)
 		require.NoError(t, w.Write(page(1)))
 		require.NoError(t, w.Write(&Record{URL: "x", Kind: "page", Status: 500}))
@@ -55,7 +55,7 @@ func TestFormats(t *testing.T) {
 		require.NoError(t, w.Close())
 		require.True(t, strings.HasPrefix(out.String(), want), "%s: %s", f, out.String())
 	}
-	_, err := New(io.Discard, "xml")
+	_, err := New(io.Discard, Config{Format: "xml"})
 	require.EqualError(t, err, `format "xml": use jsonl, csv or urls`)
 	_, err = Open(filepath.Join(t.TempDir(), "x"), Config{Format: "xml"})
 	require.ErrorContains(t, err, "use jsonl, csv or urls")
@@ -82,7 +82,7 @@ func TestFullDiskAtEveryByte(t *testing.T) {
 	const records = 3
 	for _, format := range []Format{JSONL, CSV, URLs} {
 		var whole bytes.Buffer
-		w, err := New(&whole, format)
+		w, err := New(&whole, Config{Format: format})
 		require.NoError(t, err)
 		for i := range records {
 			require.NoError(t, w.Write(page(i)))
@@ -313,7 +313,7 @@ func BenchmarkWrite(b *testing.B) {
 			for i := range 160 {
 				r.Links = append(r.Links, fmt.Sprintf("https://docs.example.org/3/library/module%d.html?x=%d", i, i))
 			}
-			w, err := New(io.Discard, f)
+			w, err := New(io.Discard, Config{Format: f})
 			require.NoError(b, err)
 			b.ReportAllocs()
 			for b.Loop() {
