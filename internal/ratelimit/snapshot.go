@@ -49,6 +49,7 @@ type LimiterSnapshot struct {
 type DomainSnapshot struct {
 	Domain           string        `json:"domain"`
 	FillRate         float64       `json:"fill_rate"`         // requests per second
+	CeilingRPS       float64       `json:"ceiling_rps"`       // the most that settings, operator and Crawl-delay let FillRate be
 	Tokens           float64       `json:"tokens"`            // requests that may go at once
 	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last 64 answers; zero before the first
 	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last 64 answers; zero before the first
@@ -224,7 +225,7 @@ func (l *AdaptiveRateLimiter) putIntoWords(d *DomainSnapshot) {
 
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
 	d := DomainSnapshot{
-		Domain: domain, FillRate: s.bucket.rate.rps(),
+		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
 		Tokens:       float64(s.bucket.levelAt(now, s.capacity)) / float64(token),
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
