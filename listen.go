@@ -25,6 +25,9 @@ func (c *Crawler) Pause() error { return running(c.pipe.Pause()) }
 // Resume has a paused crawl go on; of any other it does nothing. See [Crawler.Pause].
 func (c *Crawler) Resume() error { return running(c.pipe.Unpause()) }
 
+// Paused reports whether Pause was called last, and not Resume.
+func (c *Crawler) Paused() bool { return c.pipe.Paused() }
+
 // AddSeed adds a URL to a crawl that runs, as if it had been given to [Crawler.Run]: its
 // area belongs to the scope, and its host may have a private address. One that is known
 // changes nothing. The error is an [ErrSeed], or [ErrNotRunning]; see [Crawler.Pause].

@@ -87,13 +87,13 @@ func (l *listing) stale() {
 
 func rowOf(h *frontier.HostState, b ratelimit.Brief) dashboard.Row {
 	return dashboard.Row{
-		Host: h.Host, State: stateOf(h, b.State), Reason: h.Reason, Queued: h.Queued, InFlight: h.InFlight,
+		Host: h.Host, State: StateOf(h, b.State), Reason: h.Reason, Queued: h.Queued, InFlight: h.InFlight,
 		Pages: h.Pages, Rate: b.FillRate, LatencyMS: b.AvgLatencyMS, Failures: h.Failures,
 	}
 }
 
-// stateOf is a host in one word: what is worst about it.
-func stateOf(h *frontier.HostState, circuit breaker.State) dashboard.State {
+// StateOf is a host in one word: what is worst about it.
+func StateOf(h *frontier.HostState, circuit breaker.State) dashboard.State {
 	switch {
 	case h.Barred:
 		return dashboard.Blocked

@@ -205,7 +205,7 @@ func TestStateOf(t *testing.T) {
 		{frontier.HostState{Queued: 1, Blocked: true}, breaker.Open, dashboard.Failing},
 		{frontier.HostState{Queued: 1, Barred: true}, breaker.Open, dashboard.Blocked},
 	} {
-		require.Equal(t, c.want, stateOf(&c.h, c.s), "%+v", c.h)
+		require.Equal(t, c.want, StateOf(&c.h, c.s), "%+v", c.h)
 	}
 }
 

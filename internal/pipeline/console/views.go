@@ -178,7 +178,7 @@ func describe(v *dashboard.Host, k *Host) {
 	}
 	switch f := k.Frontier; {
 	case f != nil:
-		v.State = stateOf(f, circuit)
+		v.State = StateOf(f, circuit)
 		if f.Reason != "" && f.Queued > 0 {
 			v.Waits = reasonWords(f.Reason)
 		}
