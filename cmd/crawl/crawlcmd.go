@@ -46,6 +46,7 @@ type job struct {
 	archive *witness // of --warc; nil = there is none beside the output
 
 	console *crawl.Console // of --listen; nil = there is none
+	tty     *os.File       // the keyboard, if that is not standard input
 }
 
 // errNoSeeds is for who gave flags and forgot what to crawl.
@@ -74,7 +75,7 @@ func (j *job) run(ctx context.Context) error {
 
 // openLog opens the way to people, as the settings want it.
 func (j *job) openLog() {
-	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress == "tty")
+	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress)
 	j.level.Set(levelOf(j.cfg.Log.Level))
 	j.log = newLoggerAt(j.term, &j.cfg.Log, &j.level)
 }
@@ -192,6 +193,12 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	defer stop()
 	signals := listen()
 	defer signal.Stop(signals)
+	view := j.liveView(c, func() {
+		select {
+		case signals <- os.Interrupt:
+		default: // as many are waiting as a person can send
+		}
+	})
 	var companions sync.WaitGroup
 	companions.Go(func() {
 		heed(beside, signals, j.log, orders{
@@ -199,12 +206,12 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 			grace:  j.cfg.Grace,
 			force:  func(why error) { cancel(why) },
 			tell:   func() error { return j.tellNow(c) },
-			giveUp: func() { os.Exit(exitForced) },
+			giveUp: func() { view.abort(); os.Exit(exitForced) },
 			reload: j.reloader(c),
 		})
 	})
 	if j.cfg.Log.Progress != "none" && !j.cfg.Log.Quiet {
-		companions.Go(func() { progress(beside, j.term, j.log, c.Snapshot) })
+		companions.Go(func() { j.progress(beside, c, view) })
 	}
 	companions.Go(func() {
 		if err := j.stats.run(beside, j.cfg.Stats.Interval); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/text/unicode/bidi"
 	"golang.org/x/text/width"
 )
 
@@ -19,6 +20,27 @@ func clean(s string) string {
 			return r
 		}
 		return unicode.ReplacementChar
+	}, s)
+}
+
+// tame is clean for a place where columns must stay where they are: there also goes what
+// terminals give different widths to, or move to the other side of the line. Marks join the
+// letter before, emoji join each other, and Hebrew or Arabic turns the cells around it.
+func tame(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < 0x300 && strconv.IsPrint(r):
+			return r
+		case !strconv.IsPrint(r), unicode.In(r, unicode.M, unicode.Sk), r >= 0x1100 && r <= 0x11ff, r >= 0xd7b0 && r <= 0xd7ff:
+			return unicode.ReplacementChar // the two ranges are parts of Korean syllables
+		case unicode.In(r, unicode.So) && r >= 0x2190 && r != unicode.ReplacementChar:
+			return unicode.ReplacementChar
+		}
+		switch p, _ := bidi.LookupRune(r); p.Class() {
+		case bidi.R, bidi.AL, bidi.AN:
+			return unicode.ReplacementChar
+		}
+		return r
 	}, s)
 }
 

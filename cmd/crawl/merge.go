@@ -92,7 +92,7 @@ func (o *merging) run(ctx context.Context) error {
 	if err := o.checkOutput(); err != nil {
 		return err
 	}
-	term := newTerminal(o.err, o.env, false)
+	term := newTerminal(o.err, o.env, "auto")
 	if term.live() && !o.quiet {
 		o.cfg.Progress = mergeProgress(term)
 		defer term.clear()

@@ -14,60 +14,46 @@ import (
 const (
 	// A person reads a line that changes twice a second; more only flickers.
 	statusEvery = 500 * time.Millisecond
-	// A log must not be mostly progress.
-	progressLogEvery = 10 * time.Second
-	// paceSamples of the status line are what its rate is taken over: at a page a
-	// second, half a second has one page or none, and five seconds have five.
-	paceSamples = 10
 	// A snapshot looks at every host, and the crawl waits meanwhile: with a million
 	// hosts it is taken so much more seldom that it costs a twentieth of the time.
 	snapshotShare = 20
 )
 
-// progress shows how a crawl is doing until ctx ends: a status line on a terminal, a
-// log line now and then elsewhere.
-func progress(ctx context.Context, t *terminal, log *slog.Logger, snapshot func() crawl.Snapshot) {
+// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line,
+// or a log line now and then where there is no terminal.
+func (j *job) progress(ctx context.Context, c *crawl.Crawler, view *live) {
+	if j.tty != nil {
+		defer func() { _ = j.tty.Close() }() // it was only read
+	}
+	if view != nil && view.run(ctx) {
+		return
+	}
+	progress(ctx, j.term, j.log, steered{snapshot: c.Snapshot, paused: c.Paused, halted: c.Halted()}, j.cfg.Stats.Interval)
+}
+
+// progress shows it in lines; every is the time between two of a log.
+func progress(ctx context.Context, t *terminal, log *slog.Logger, c steered, every time.Duration) {
 	clk := clock.System()
-	var p pace
+	var p past
 	if !t.live() {
-		for clock.Sleep(ctx, clk, progressLogEvery) == nil {
-			s := snapshot()
-			logProgress(log, &s, p.since(&s, 1))
+		for clock.Sleep(ctx, clk, every) == nil {
+			began := clk.Now()
+			s := c.snapshot()
+			p.note(&s)
+			logProgress(log, c, &p, &s)
+			every = max(every, snapshotShare*clk.Since(began))
 		}
 		return
 	}
 	defer t.clear()
 	for every := statusEvery; clock.Sleep(ctx, clk, every) == nil; {
 		began := clk.Now()
-		s := snapshot()
+		s := c.snapshot()
 		every = max(statusEvery, snapshotShare*clk.Since(began))
-		t.show(statusParts(&s, p.since(&s, paceSamples))...)
+		p.note(&s)
+		perSecond, _ := p.pace()
+		t.show(statusParts(&s, perSecond)...)
 	}
-}
-
-// pace is a short history of pages fetched.
-type pace struct {
-	samples []sample // oldest first
-}
-
-type sample struct {
-	elapsed float64 // seconds
-	pages   int64
-}
-
-// since adds s and returns the pages per second since up to n snapshots before, or
-// since the beginning while there are fewer.
-func (p *pace) since(s *crawl.Snapshot, n int) float64 {
-	p.samples = append(p.samples, sample{s.ElapsedSeconds, s.Pages})
-	from := sample{}
-	if len(p.samples) > n {
-		p.samples = p.samples[len(p.samples)-n-1:]
-		from = p.samples[0]
-	}
-	if dt := s.ElapsedSeconds - from.elapsed; dt > 0 {
-		return float64(s.Pages-from.pages) / dt
-	}
-	return 0
 }
 
 // statusParts are the parts of the status line, the most telling first: a narrow
@@ -99,11 +85,19 @@ func limitOf(s *crawl.Snapshot, host string) *ratelimit.DomainSnapshot {
 	return nil
 }
 
-// logProgress has the same as the status line, in fields that can be searched.
-func logProgress(log *slog.Logger, s *crawl.Snapshot, perSecond float64) {
+// logProgress has the same as the live view, in fields that can be searched. They are
+// always all there, in this order.
+func logProgress(log *slog.Logger, c steered, p *past, s *crawl.Snapshot) {
+	perSecond, bytes := p.pace()
+	var refused int64
+	for _, t := range refusedAs(s) {
+		refused += t.n
+	}
 	log.Info("progress",
-		slog.String("elapsed", seconds(s.ElapsedSeconds)), slog.Int64("pages", s.Pages),
+		slog.String("state", c.state()), slog.String("elapsed", seconds(s.ElapsedSeconds)), slog.Int64("pages", s.Pages),
 		slog.String("pages_per_second", fmt.Sprintf("%.1f", perSecond)),
 		slog.Int64("queued", s.Frontier.Queued), slog.Int64("active", s.Frontier.Leased),
-		slog.Int64("errors", s.Errors), slog.Int64("retries", s.Retries), slog.Int64("bytes", s.Bytes))
+		slog.Int64("errors", s.Errors), slog.Int64("refused", refused), slog.Int64("retries", s.Retries),
+		slog.Int64("bytes", s.Bytes), slog.String("bytes_per_second", fmt.Sprintf("%.0f", bytes)),
+		slog.Int64("hosts", s.Frontier.Hosts), slog.Int("open_circuits", s.Limiter.Open))
 }

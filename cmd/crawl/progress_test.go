@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"strings"
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,11 +17,14 @@ import (
 )
 
 // ticking is a crawl of three pages a second that began when the bubble did.
-func ticking() func() crawl.Snapshot {
+func ticking() steered {
 	began := time.Now()
-	return func() crawl.Snapshot {
-		elapsed := time.Since(began).Seconds()
-		return crawl.Snapshot{ElapsedSeconds: elapsed, Pages: int64(3 * elapsed), Bytes: 2048}
+	return steered{
+		snapshot: func() crawl.Snapshot {
+			elapsed := time.Since(began).Seconds()
+			return crawl.Snapshot{Time: time.Now(), ElapsedSeconds: elapsed, Pages: int64(3 * elapsed), Bytes: int64(2048 * elapsed)}
+		},
+		paused: func() bool { return false },
 	}
 }
 
@@ -31,25 +34,31 @@ func TestStatusLine(t *testing.T) {
 		term, b := screen(80)
 		ctx, cancel := context.WithTimeout(t.Context(), 1700*time.Millisecond)
 		defer cancel()
-		progress(ctx, term, slog.New(slog.DiscardHandler), ticking())
-		require.Equal(t, clearLine+"0.5s  1 page  2.0/s  0 queued  0 active  2.0 KiB"+
+		progress(ctx, term, slog.New(slog.DiscardHandler), ticking(), time.Second)
+		require.Equal(t, clearLine+"0.5s  1 page  2.0/s  0 queued  0 active  1.0 KiB"+
 			clearLine+"1s  3 pages  3.0/s  0 queued  0 active  2.0 KiB"+
-			clearLine+"1s  4 pages  2.7/s  0 queued  0 active  2.0 KiB"+
+			clearLine+"1s  4 pages  2.7/s  0 queued  0 active  3.0 KiB"+
 			clearLine, b.String())
 	})
 }
 
-// A log is not mostly progress.
+// A log has a line every --stats-interval, and each line has the same fields in the same
+// order, whatever they are: scripts read them.
 func TestProgressInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		term := newTerminal(&b, nil, false)
-		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+		term := newTerminal(&b, []string{"TERM=dumb"}, "auto")
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
-		progress(ctx, term, newLogger(term, &config.Log{Level: "info"}), ticking())
-		lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-		require.Len(t, lines, 2)
-		require.Contains(t, lines[1], "Z progress  elapsed=20s pages=60 pages_per_second=3.0 queued=0")
+		halted, began := make(chan struct{}), time.Now()
+		c := steered{paused: func() bool { return time.Since(began) > 15*time.Second }, halted: halted, snapshot: func() crawl.Snapshot {
+			s := *busy()
+			s.Time = time.Now()
+			return s
+		}}
+		time.AfterFunc(25*time.Second, func() { close(halted) })
+		progress(ctx, term, newLogger(term, &config.Log{Level: "info"}), c, 10*time.Second)
+		golden(t, "progress.golden", regexp.MustCompile(`(?m)^\S+`).ReplaceAllString(b.String(), "TIME"))
 	})
 }
 
@@ -60,27 +69,13 @@ func TestSlowSnapshots(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		taken := 0
-		progress(ctx, term, slog.New(slog.DiscardHandler), func() crawl.Snapshot {
+		progress(ctx, term, slog.New(slog.DiscardHandler), steered{snapshot: func() crawl.Snapshot {
 			taken++
 			time.Sleep(100 * time.Millisecond)
 			return crawl.Snapshot{}
-		})
+		}}, time.Second)
 		require.Equal(t, 29, taken, "one in 2.1s after the first")
 	})
-}
-
-// The rate is that of the last five seconds, not of a half: at a page a second half of
-// them have none.
-func TestPace(t *testing.T) {
-	var p pace
-	var got float64
-	for i := 1; i <= 40; i++ {
-		s := crawl.Snapshot{ElapsedSeconds: float64(i) / 2, Pages: int64(i / 2)}
-		got = p.since(&s, paceSamples)
-	}
-	require.InDelta(t, 1, got, 0.001)
-	require.Len(t, p.samples, paceSamples+1)
-	require.Zero(t, new(pace).since(&crawl.Snapshot{}, 1), "at the very start there is no rate")
 }
 
 func TestStatusParts(t *testing.T) {

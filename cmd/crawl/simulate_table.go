@@ -31,7 +31,7 @@ const announced = 50
 func (o *simulation) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	clk := clock.System()
 	began := clk.Now()
-	term := newTerminal(o.err, o.env, false)
+	term := newTerminal(o.err, o.env, "auto")
 	total := len(scs) * len(cfgs) * o.seeds
 	if total >= announced {
 		say(o.err, "%s; Ctrl-C ends them and shows what is done\n", plural(total, "run"))

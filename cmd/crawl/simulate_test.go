@@ -121,7 +121,7 @@ func TestTableOfWhatIsDone(t *testing.T) {
 // One line twice a second at most, whoever calls.
 func TestRunsAreShownNowAndThen(t *testing.T) {
 	var b bytes.Buffer
-	term := newTerminal(&b, nil, true)
+	term := newTerminal(&b, nil, "tty")
 	clk := clocktest.NewFake(time.Unix(0, 0))
 	show := showRuns(term, clk)
 	show(1, 2000)
@@ -130,7 +130,7 @@ func TestRunsAreShownNowAndThen(t *testing.T) {
 	show(1200, 2000)
 	show(1201, 2000)
 	require.Equal(t, clearLine+"simulating  1,200 of 2,000 runs", b.String())
-	require.Nil(t, showRuns(newTerminal(&b, nil, false), clk), "nobody to show it to")
+	require.Nil(t, showRuns(newTerminal(&b, nil, "auto"), clk), "nobody to show it to")
 }
 
 // second is one second of a made-up run.

@@ -20,6 +20,7 @@ type terminal struct {
 
 	mu     sync.Mutex // guards what follows
 	status string
+	log    *backlog // where lines go while the live view has the screen; nil otherwise
 }
 
 // clearLine returns to the left margin and erases to the right (ECMA-48 CR and EL).
@@ -29,11 +30,12 @@ const clearLine = "\r\x1b[K"
 // laid out for: the width that every screen has.
 const usualWidth = 80
 
-// newTerminal wraps w. force draws a status line even when w is no terminal.
-func newTerminal(w io.Writer, env []string, force bool) *terminal {
+// newTerminal wraps w. The display is a word of --progress: tty draws a status line even when
+// w is no terminal, plain not even if it is one.
+func newTerminal(w io.Writer, env []string, display string) *terminal {
 	t := &terminal{w: w}
 	// A dumb terminal would print the erase sequence instead of obeying it.
-	if isTerminal(w) && lookup(env, "TERM") != "dumb" || force {
+	if isTerminal(w) && lookup(env, "TERM") != "dumb" && display != "plain" || display == "tty" {
 		t.width = func() int { return widthOf(w) }
 	}
 	return t
@@ -66,12 +68,57 @@ func (t *terminal) columns() int {
 	return widthOf(t.w)
 }
 
-// Write prints whole lines above the status line.
+// Write prints whole lines above the status line, or gives them to the live view.
 func (t *terminal) Write(p []byte) (int, error) {
+	if t.keep(p) {
+		return len(p), nil
+	}
 	if err := t.above(t.w, []byte(clean(string(p)))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// keep gives lines to the live view, if that has the screen.
+func (t *terminal) keep(p []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log == nil {
+		return false
+	}
+	t.log.add(clean(string(p)))
+	return true
+}
+
+// lend has lines kept until back, for a view that has the whole screen.
+func (t *terminal) lend() {
+	t.clear()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.log = new(backlog)
+}
+
+// kept are the last n lines since lend, the oldest first.
+func (t *terminal) kept(n int) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log == nil {
+		return nil
+	}
+	return t.log.last(n)
+}
+
+// back ends lend, and prints what was kept meanwhile: it is to be found on the screen
+// afterwards, as it is without the view.
+func (t *terminal) back() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.log == nil {
+		return
+	}
+	text := t.log.String()
+	t.log = nil
+	_, _ = io.WriteString(t.w, text) // a screen that is gone has nobody before it
 }
 
 // above writes p to w while the status line is away.

@@ -68,14 +68,14 @@ func TestStatusFits(t *testing.T) {
 
 func TestNoStatusLine(t *testing.T) {
 	var b bytes.Buffer
-	term := newTerminal(&b, []string{"TERM=xterm"}, false)
+	term := newTerminal(&b, []string{"TERM=xterm"}, "auto")
 	term.show("1s")
 	term.clear()
 	require.False(t, term.live())
 	require.Empty(t, b.String(), "a file has no status line")
 	require.Equal(t, usualWidth, term.columns())
-	require.True(t, newTerminal(&b, nil, true).live(), "unless it is asked for")
-	require.Equal(t, io.Writer(&b), newTerminal(&b, nil, true).beside(&b), "a file is on no screen")
+	require.True(t, newTerminal(&b, nil, "tty").live(), "unless it is asked for")
+	require.Equal(t, io.Writer(&b), newTerminal(&b, nil, "tty").beside(&b), "a file is on no screen")
 }
 
 // Records on the same screen go above the status line, unchanged.

@@ -441,7 +441,7 @@ type Log struct {
 	Level string `yaml:"level"`
 	// Format is text or json (default text). Empty is refused.
 	Format string `yaml:"format"`
-	// Progress is auto, tty or none (default auto). Empty is refused.
+	// Progress is auto, tty, plain or none (default auto). Empty is refused.
 	Progress string `yaml:"progress"`
 	// Quiet leaves out progress and summary and moves Level to error unless that was
 	// written as well (default false). False: they are shown.

@@ -84,7 +84,7 @@ var outFields = []field{
 	// Often enough to watch a crawl by, and 8640 lines a day.
 	{
 		path: "stats.interval", kind: kindDuration, def: "10s", min: "100ms", max: "24h", flag: "stats-interval",
-		doc: "time between two lines of it",
+		doc: "time between two lines of it, and of progress in a log",
 	},
 	// On the loopback address unless an address says otherwise: whoever reaches it steers.
 	{
@@ -108,8 +108,8 @@ var outFields = []field{
 		doc: "how messages are written",
 	},
 	{
-		path: "log.progress", kind: kindChoice, def: "auto", enum: []string{"auto", "tty", "none"}, flag: "progress",
-		doc: "progress display; auto = on a terminal only",
+		path: "log.progress", kind: kindChoice, def: "auto", enum: []string{"auto", "tty", "plain", "none"}, flag: "progress",
+		doc: "progress display; auto = a live view on a terminal, plain lines elsewhere; tty = one line that changes",
 	},
 	// These two move level and progress, see settleLog.
 	{

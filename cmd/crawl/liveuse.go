@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// liveView is the live view of a crawl; nil where a person would rather have something else:
+// no terminal, no wish for it, or a terminal on which lines are to be read as they come.
+func (j *job) liveView(c *crawl.Crawler, interrupt func()) *live {
+	out, ok := j.err.(*os.File)
+	switch {
+	case !ok || !isTerminal(out) || !j.term.live() || lookup(j.env, "TERM") == "":
+		return nil
+	case j.cfg.Log.Progress != "auto" || j.cfg.Log.Quiet || j.cfg.Log.Format != "text":
+		return nil
+	case j.level.Level() < slog.LevelInfo: // who asks for every step wants to read them
+		return nil
+	case j.linesShown():
+		return nil
+	}
+	in, shared := j.keyboard()
+	if shared {
+		return nil
+	}
+	l := &live{
+		term: j.term, log: j.log, env: j.env, out: out, names: j.names, title: j.title(),
+		crawl: steered{
+			snapshot: c.Snapshot, paused: c.Paused, pause: c.Pause, resume: c.Resume,
+			halted: c.Halted(), interrupt: interrupt,
+		},
+	}
+	if in != nil { // a nil file would be an input
+		l.in = in
+	}
+	return l
+}
+
+// linesShown reports whether records, snapshots or events may be on the same screen: on
+// standard output, unless that is a file, for behind a pipe there may be a pager; or beside
+// the messages.
+func (j *job) linesShown() bool {
+	if j.cfg.Output.Events == sink.Stdout {
+		return true
+	}
+	if j.cfg.Output.Path != sink.Stdout && j.cfg.Stats.Path != sink.Stdout {
+		return false
+	}
+	f, ok := j.streams.out.(*os.File)
+	if !ok {
+		return true
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	null, err := os.Stat(os.DevNull)
+	return !info.Mode().IsRegular() && (err != nil || !os.SameFile(info, null))
+}
+
+// keyboard is where keys come from: standard input, or the terminal itself if that is
+// something else; nil if there is none. It is shared if seeds are typed there.
+func (j *job) keyboard() (in *os.File, shared bool) {
+	f, ok := j.streams.in.(*os.File)
+	if ok && isTerminal(f) {
+		return f, j.cfg.Seeds.File == sink.Stdout
+	}
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return nil, false
+	}
+	j.tty = tty
+	return tty, false
+}
+
+// title is what is crawled, as the head of the view has it.
+func (j *job) title() string {
+	switch {
+	case j.names != nil:
+		return "crawl demo"
+	case j.resumed:
+		return "crawl resume " + j.state.Dir()
+	case len(j.seeds) == 0:
+		return "crawl " + j.cfg.Seeds.File
+	case len(j.seeds) == 1:
+		return "crawl " + j.seeds[0]
+	}
+	return fmt.Sprintf("crawl %s and %d more", j.seeds[0], len(j.seeds)-1)
+}
