@@ -44,7 +44,9 @@
 // # What is forgotten
 //
 // The digests of payloads are remembered up to a bound, those not met for longest are
-// forgotten. A resumed crawl knows those of the file that it goes on with. What is
+// forgotten. A resumed crawl knows those of the file that it goes on with, and by their
+// indexes those of the files before, as far as they are there; what a revisit has to say of
+// one is read from its record. What is
 // forgotten is stored again in full, which costs room and loses nothing.
 //
 // A Writer must not be used by two goroutines at once, but for Sync.

@@ -24,7 +24,10 @@ const (
 const maxHops = 1000
 
 // original is the response that has a payload.
-type original struct{ uri, date, id string }
+type original struct {
+	uri, date, id string
+	at            *place // of the record that has date and ID; nil: they are known
+}
 
 // memory knows which response has a payload. Beyond its bound it forgets the one that was
 // not met for longest; that payload is then stored once more.
@@ -40,8 +43,16 @@ func newMemory(size int) (m memory, err error) {
 }
 
 func (m memory) find(d [sha1.Size]byte) (o original, ok bool) {
-	if m.lru != nil {
-		o, ok = m.lru.Get(d)
+	if m.lru == nil {
+		return o, false
+	}
+	if o, ok = m.lru.Get(d); !ok || o.at == nil {
+		return o, ok
+	}
+	if o, ok = o.at.read(d); ok {
+		m.lru.Add(d, o)
+	} else {
+		m.lru.Remove(d)
 	}
 	return o, ok
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// revisitMime is the media type of a revisit in an index.
+const revisitMime = "warc/revisit"
+
 // entry is a line of an index.
 type entry struct {
 	URL      string `json:"url"`
@@ -32,7 +35,7 @@ func line(kind, uri, date, digest string, head []byte, offset, length int64, fil
 	}
 	e.Status, e.Mime = statusAndMime(head)
 	if kind == typeRevisit {
-		e.Mime = "warc/revisit"
+		e.Mime = revisitMime
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

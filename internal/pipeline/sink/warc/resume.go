@@ -2,7 +2,6 @@ package warc
 
 import (
 	"bufio"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +40,7 @@ func (w *Writer) resume(files []*file) error {
 	f := files[at]
 	w.start, w.size = start, w.cfg.Position-start
 	w.now = f
+	w.recallEarlier(files[:at])
 	info, err := os.Stat(f.path(w.dir))
 	if err != nil {
 		return err
@@ -141,21 +141,6 @@ func readHead(block io.Reader) (head []byte) {
 			return head // what is wrong with the record, Finish tells
 		}
 	}
-}
-
-// recall knows the payload of a response again, as the run did that wrote it.
-func (w *Writer) recall(rec *Record) {
-	if rec.Get("WARC-Type") != typeResponse || rec.Get("WARC-Truncated") != "" {
-		return
-	}
-	text, ok := strings.CutPrefix(rec.Get("WARC-Payload-Digest"), "sha1:")
-	raw, err := base32.StdEncoding.DecodeString(text)
-	digest := sum()
-	if !ok || err != nil || len(raw) != len(digest) || string(raw) == string(digest[:]) { // of nothing
-		return
-	}
-	copy(digest[:], raw)
-	w.known.add(digest, original{uri: rec.Get("WARC-Target-URI"), date: rec.Get("WARC-Date"), id: rec.Get("WARC-Record-ID")})
 }
 
 // reopen goes on with a file that ends where it should, or cuts it there. One that was

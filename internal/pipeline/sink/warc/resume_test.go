@@ -5,8 +5,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -220,4 +222,98 @@ func TestResumeKnowsPayloads(t *testing.T) {
 	require.Equal(t, "iRqmRqmRqmVqmRqmRqm", kinds(all))
 	require.Equal(t, all[0].Get("WARC-Record-ID"), all[12].Get("WARC-Warcinfo-ID"), "it is the same file")
 	require.Equal(t, all[1].Get("WARC-Record-ID"), all[10].Get("WARC-Refers-To"))
+}
+
+// A resumed Writer knows the payloads of all its files that are there, up to the bound, and
+// refers to them as the run did that wrote them.
+func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
+	for name, tc := range map[string]struct {
+		remember int
+		change   func(t *testing.T, dir string, first *file)
+		want     string // of bodies d to a once more: R is stored, V refers
+	}{
+		"all":              {0, nil, "VVVV"},
+		"the last two":     {2, nil, "VVRR"},
+		"none":             {-1, nil, "RRRR"},
+		"one moved away":   {0, func(t *testing.T, dir string, f *file) { require.NoError(t, f.remove(dir)) }, "VVVR"},
+		"one without data": {0, func(t *testing.T, dir string, f *file) { require.NoError(t, os.Remove(f.path(dir))) }, "VVVR"},
+		"one damaged": {0, func(t *testing.T, dir string, f *file) {
+			require.NoError(t, os.WriteFile(f.path(dir), []byte("this is no archive, but something else"), 0o600))
+		}, "VVVR"},
+		"an odd index": {0, func(t *testing.T, dir string, f *file) {
+			text, err := os.ReadFile(f.index(dir))
+			require.NoError(t, err)
+			odd := "\n{\nx {\"digest\":\"A\"}\n" + strings.ReplaceAll(string(text), `"offset":"`, `"offset":"-`) + strings.ReplaceAll(string(text), `"offset":"`, `"offset":"9`)
+			require.NoError(t, os.WriteFile(f.index(dir), []byte(odd), 0o600))
+		}, "VVVR"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			bodies := []string{"a", "b", "c", "d"}
+			cfg := Config{MaxSize: 1, Remember: tc.remember}
+			w := open(t, dir, cfg)
+			for i, body := range bodies {
+				r := answered("http://a.test/"+body, body)
+				r.FetchedAt = noon.Add(time.Duration(i) * 1234 * time.Millisecond)
+				require.NoError(t, w.Write(r))
+				require.NoError(t, w.Flush())
+			}
+			mark := w.Mark()
+			require.NoError(t, w.abandon()) // with the last file open
+			firsts := map[string]readRecord{}
+			files, err := list(dir, DefaultPrefix)
+			require.NoError(t, err)
+			require.Len(t, files, len(bodies))
+			for _, f := range files {
+				r := requireRecords(t, f.path(dir))[1]
+				firsts[r.Get("WARC-Target-URI")] = r
+			}
+			if tc.change != nil {
+				tc.change(t, dir, files[0])
+			}
+
+			cfg.Existing, cfg.Position, cfg.Records = sink.Resume, mark.Bytes, mark.Records
+			w = open(t, dir, cfg)
+			for _, body := range slices.Backward(bodies) {
+				require.NoError(t, w.Write(answered("http://b.test/"+body, body)))
+			}
+			require.NoError(t, w.Close())
+			files, err = list(dir, DefaultPrefix)
+			require.NoError(t, err)
+			var got string
+			for _, f := range files[len(files)-len(bodies):] {
+				r := requireRecords(t, f.path(dir))[1]
+				if r.Get("WARC-Type") == typeResponse {
+					got += "R"
+					continue
+				}
+				got += "V"
+				first := firsts[r.Get("WARC-Refers-To-Target-URI")]
+				require.Equal(t, first.Get("WARC-Payload-Digest"), r.Get("WARC-Payload-Digest"))
+				require.Equal(t, first.Get("WARC-Record-ID"), r.Get("WARC-Refers-To"))
+				require.Equal(t, first.Get("WARC-Date"), r.Get("WARC-Refers-To-Date"))
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+// Half an answer is nobody's whole, by the index either.
+func TestResumeDoesNotReferToHalfAnAnswer(t *testing.T) {
+	dir := t.TempDir()
+	w := open(t, dir, Config{MaxSize: 1})
+	cut := answered("http://a.test/cut", "half")
+	cut.Exchange.Truncated = "length"
+	for _, r := range []*sink.Record{cut, answered("http://a.test/other", "other")} {
+		require.NoError(t, w.Write(r))
+	}
+	require.NoError(t, w.Flush())
+	mark := w.Mark()
+	require.NoError(t, w.abandon())
+	w = open(t, dir, Config{MaxSize: 1, Existing: sink.Resume, Position: mark.Bytes, Records: mark.Records})
+	require.NoError(t, w.Write(answered("http://a.test/whole", "half")))
+	require.NoError(t, w.Close())
+	files, err := list(dir, DefaultPrefix)
+	require.NoError(t, err)
+	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }
