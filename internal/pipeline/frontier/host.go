@@ -27,6 +27,7 @@ type host struct {
 	parked   bool
 	idle     bool  // is in Frontier.idle
 	barred   bool  // nothing is to be asked of it
+	leaving  bool  // it is to be given back
 	parted   bool  // it was given back, or lost: it is another process's
 	lease    int64 // by which it is this process's, of a shared store
 	place    int32 // on the roll

@@ -203,7 +203,11 @@ func (f *Frontier) Revise(now time.Time) {
 // NotNow, Return, Add, Wake, Unbar or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
-	f.rouse(now)
+	if f.fleet != nil {
+		f.partLeaving(now)
+	} else {
+		f.rouse(now)
+	}
 	l, wake := f.next(now)
 	switch {
 	case l != nil:
@@ -342,6 +346,9 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	l.seq = h.seq
 	h.out = append(h.out, l)
 	h.open++
+	if f.fleet != nil {
+		f.fleet.busy++
+	}
 	h.handed.Add(1)
 	f.handed.Add(1)
 	h.why, h.reason = ratelimit.LimitNone, ""
@@ -363,6 +370,9 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 	}
 	l.freed = true
 	l.Started()
+	if f.fleet != nil {
+		f.fleet.busy--
+	}
 	f.held = time.Time{} // there may be room again
 	h := l.host
 	h.free(l)

@@ -40,9 +40,9 @@ const (
 	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
 	// lingerFor is how long a host without URLs stays, since more may be found.
 	lingerFor = 2 * time.Second
-	// overdueFrom is by how much a host that waits for a slot is late before another process
-	// may have it.
-	overdueFrom = 100 * time.Millisecond
+	// yieldEvery is how often it is looked which hosts others may have: what was given then is
+	// being worked on when it is looked again.
+	yieldEvery = time.Second
 	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with
 	// the host.
 	sharedMax = 256
@@ -58,6 +58,10 @@ type fleet struct {
 	found    bool     // a URL was put since hosts were asked for last
 	complete bool     // no process had any URL left when that was asked last, and none was put since
 	dry      []parted // hosts without URLs, the first to go first
+	busy     int      // slots that are held
+	leaving  []*host  // hosts to be given back when the last of their leases has ended
+	surplus  int      // hosts that may be given to others yet
+	yielded  time.Time
 }
 
 type parted struct {
@@ -90,7 +94,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 		f.partDry(now, now.Add(lingerFor)) // others may have something to do
 		f.makePlace(now)
 	}
-	room := min(f.cfg.MaxHosts-len(f.hosts), 2*f.cfg.Slots)
+	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
 	if !v.rousing && room > 0 && !now.Before(fl.next) {
 		v.rousing, fl.found = true, false
 		v.Rouse(room)
@@ -206,25 +210,58 @@ func (f *Frontier) hear(now time.Time, n News) {
 	f.yield(now, n.Wanted)
 }
 
-// yield gives half of those hosts to others that wait for a slot here, and so are asked less
-// than they may be.
+// yield lets others have some of those hosts if more wait for a slot here than have one: half
+// of what waits, so that two processes come to have about as much to do.
 func (f *Frontier) yield(now time.Time, names []string) {
+	fl := f.fleet
 	if len(names) == 0 || f.held.After(now) {
 		return
 	}
-	var late []*host
+	if !now.Before(fl.yielded.Add(yieldEvery)) {
+		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+1)/2
+	}
 	for _, name := range names {
+		if fl.surplus == 0 {
+			return
+		}
 		h := f.hosts[name]
-		if h == nil || h.blind || h.barred || h == f.called || h.open > 0 || len(h.out) > 0 || h.over != nil && h.over.loading || h.queued() == 0 {
+		if h == nil || h.blind || h.barred || h.leaving || h == f.called || h.queued() == 0 {
 			continue
 		}
-		if h.parked || h.index >= 0 && !h.at.After(now.Add(-overdueFrom)) {
-			late = append(late, h)
+		fl.surplus--
+		h.leaving = true
+		fl.leaving = append(fl.leaving, h)
+	}
+}
+
+// waitsForSlot is how many hosts could be asked now and are not, for want of a slot.
+func (f *Frontier) waitsForSlot(now time.Time) (n int) {
+	n = f.waiting[laneNew] + f.waiting[laneSlow] - len(f.fleet.leaving)
+	if 8*f.fleet.busy < 7*f.cfg.Slots {
+		return max(n, 0)
+	}
+	for _, h := range f.due {
+		if len(h.out) == 0 && !h.at.After(now) {
+			n++
 		}
 	}
-	for _, h := range late[:(len(late)+1)/2] {
-		f.part(h, now)
+	return max(n, 0)
+}
+
+// partLeaving gives hosts back of which nothing is under way any more.
+func (f *Frontier) partLeaving(now time.Time) {
+	stay := f.fleet.leaving[:0]
+	for _, h := range f.fleet.leaving {
+		switch {
+		case h.parted:
+		case h.open > 0 || len(h.out) > 0 || h.over != nil && h.over.loading:
+			stay = append(stay, h)
+		default:
+			f.part(h, now)
+		}
 	}
+	clear(f.fleet.leaving[len(stay):])
+	f.fleet.leaving = stay
 }
 
 // makePlace gives hosts back that refuse to be asked for long, for others to have their places.
@@ -324,10 +361,16 @@ func (f *Frontier) learned(h *host) {
 	}
 }
 
-// outOfLease reports whether a host that has come up must not be asked, as its lease is
-// about to end, and has it looked at again soon.
+// outOfLease reports whether a host that has come up must not be asked, because it is to be
+// given back, or as its lease is about to end, and has it looked at again soon.
 func (f *Frontier) outOfLease(h *host, now time.Time) bool {
-	if f.fleet == nil || h.blind || now.Before(f.fleet.Until(h.name)) {
+	if f.fleet == nil || h.blind {
+		return false
+	}
+	if h.leaving {
+		return true // it is given back when the last of its leases has ended
+	}
+	if now.Before(f.fleet.Until(h.name)) {
 		return false
 	}
 	h.why, h.reason = ratelimit.LimitNone, leaseOver
