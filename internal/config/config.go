@@ -70,6 +70,8 @@ type Config struct {
 	Frontier Frontier `yaml:"frontier"`
 	// Stats is what it tells programs as it runs.
 	Stats Stats `yaml:"stats"`
+	// Fleet is which crawl of several processes it is a part of.
+	Fleet Fleet `yaml:"fleet"`
 	// Listen is where it can be seen and steered while it runs.
 	Listen Listen `yaml:"listen"`
 	// Traces is what it tells a collector of OpenTelemetry.
@@ -407,6 +409,28 @@ type Stats struct {
 	Path string `yaml:"path"`
 	// Interval is the time between two lines (default 10s). Zero is refused.
 	Interval time.Duration `yaml:"interval"`
+}
+
+// Fleet says which crawl of several processes this is a part of.
+type Fleet struct {
+	// Redis is the URL of a Redis or Valkey, redis://, rediss:// or unix://, in which ${NAME}
+	// is a variable of the environment (default ""). Empty: one process, and no Redis.
+	Redis string `yaml:"redis"`
+	// Job is the name of the crawl in it, 1 to 64 letters, digits, dots, hyphens and
+	// underscores (default ""). Empty is refused with Redis.
+	Job string `yaml:"job"`
+	// Worker is the name of this process, which stands for {worker} in names of files
+	// (default ""). Empty: those of the machine and the process.
+	Worker string `yaml:"worker"`
+	// Lease is how long a process that is not heard of keeps its hosts, 1s to 10m (default
+	// 15s). Zero is refused.
+	Lease time.Duration `yaml:"lease"`
+	// Partitions is in how many parts a new job is stored, 1 to 1024 (default 64). Zero is
+	// refused.
+	Partitions int `yaml:"partitions"`
+	// GiveUp is how long to try again while Redis does not answer, 1s to 24h (default 15m).
+	// Zero is refused.
+	GiveUp time.Duration `yaml:"give_up"`
 }
 
 // Listen says where the crawl answers over HTTP: health, state, metrics, events and orders.

@@ -104,7 +104,7 @@ func (f *field) noun() string {
 // fields is the table of everything but the rules for hosts, in the order in which
 // the configuration is printed.
 func fields() []field {
-	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, bytesFields, againFields, accessFields, extractFields, outFields, warcFields, traceFields)
+	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, bytesFields, againFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
 }
 
 // find returns the row of a path, or nil.

@@ -171,6 +171,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 17, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
 		Traces:   Traces{Sample: 1},
+		Fleet:    Fleet{Lease: 15 * time.Second, Partitions: 64, GiveUp: 15 * time.Minute},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
 	}, c)
 	require.True(t, c.RateLimit.Enabled())

@@ -202,6 +202,7 @@ func (l *loader) checkRest() {
 		}
 	}
 	l.checkListen()
+	l.checkFleet()
 	l.checkAccess()
 	l.checkArchives()
 	// Two writers of one stream cut into each other's lines.
