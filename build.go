@@ -66,6 +66,9 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		Sitemaps: pipeline.Sitemaps(s.Sitemaps),
 	}
 	c.chain.shape(&pc)
+	if c.fleet != nil {
+		c.fleet.join(&pc)
+	}
 	if c.state != nil {
 		if err := c.state.join(&pc, *s); err != nil {
 			return pc, err

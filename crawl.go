@@ -77,6 +77,9 @@ type Config struct {
 	// over if New does not fail. Nil: New makes a state if the settings name a directory
 	// (state.dir), and without one the crawl ends with the process.
 	Kept *State
+	// Join has [New] fail with [ErrNoJob] unless the job of the settings (fleet.job) is there
+	// already: for a process that brings no seeds. False makes one that is not.
+	Join bool
 	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
 	Version string
 	// Log receives what a person may want to know. Nil means nobody does.
@@ -101,6 +104,7 @@ type Crawler struct {
 	began   atomic.Bool
 	pages   chan *Page      // for Pages; nil otherwise; set before anything is started
 	state   *State          // nil: the crawl is not kept
+	fleet   *fleet          // nil: this process is alone
 	owed    <-chan struct{} // a host has ordered to wait, and that is to be kept
 	stopped atomic.Bool
 	id      *identity
@@ -129,7 +133,7 @@ func New(cfg Config) (*Crawler, error) {
 	if cfg.Listen.Addr != "" {
 		c.meter.Start() // before the first request, which may come before whoever looks
 	}
-	if c.state == nil && cfg.State.Dir != "" {
+	if c.state == nil && cfg.State.Dir != "" { // which validation keeps apart from a fleet
 		var err error
 		c.state, err = NewState(StateConfig{
 			Dir: cfg.State.Dir, Overwrite: cfg.Output.Overwrite, Version: cfg.Version, Log: cfg.Log,
@@ -142,17 +146,23 @@ func New(cfg Config) (*Crawler, error) {
 	if err != nil && c.state != nil && c.state != cfg.Kept {
 		err = errors.Join(err, c.state.Close())
 	}
+	if err != nil && c.fleet != nil {
+		_ = c.fleet.store.Close() // the first error says what matters
+	}
 	if err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Close gives up the state of a Crawler whose Run was not called. After that, and without
-// a state, it does nothing.
+// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After
+// that, and without either, it does nothing.
 func (c *Crawler) Close() error {
-	if c.state == nil || c.began.Swap(true) {
+	if c.state == nil && c.fleet == nil || c.began.Swap(true) {
 		return nil
+	}
+	if c.fleet != nil {
+		return c.fleet.end(nil)
 	}
 	return c.state.Close()
 }
@@ -183,6 +193,9 @@ func (c *Crawler) build() (err error) {
 		return err
 	}
 	if c.scope, err = scope.New(sc); err != nil {
+		return err
+	}
+	if err := c.joinFleet(); err != nil {
 		return err
 	}
 	pc, err := c.pipelineConfig()

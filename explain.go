@@ -84,6 +84,7 @@ type ExplainConfig struct {
 // Explanation with an Error. The error is about the settings or the seeds, or that of ctx.
 func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explanation, error) {
 	cfg.State.Dir, cfg.Kept, cfg.Sinks, cfg.RateLimit.Remember = "", nil, nil, ""
+	cfg.Fleet = config.Default().Fleet // to explain is not to join
 	c, err := New(cfg.Config)
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func (c *Crawler) seal() error {
 // answeredBefore reports whether an earlier run found a seed to crawl from, or whether there
 // was nothing to ask for.
 func (c *Crawler) answeredBefore() bool {
-	return c.state != nil && (c.state.pages > 0 || c.state.resumed && c.state.store.Left().Queued == 0)
+	return c.fleet != nil && c.fleet.answered() || c.state != nil && (c.state.pages > 0 || c.state.resumed && c.state.store.Left().Queued == 0)
 }
 
 // Checkpoint waits until all that was written so far is on the disk, with the state of the

@@ -135,6 +135,10 @@ func (c *Crawler) run(ctx context.Context, first []canonical.URL, later iter.Seq
 	defer c.client.Close()
 	c.tracer.Start()
 	defer c.tracer.Close()
+	if c.fleet != nil {
+		c.admitSeeds(first)
+		return c.runShared(ctx, func() error { return c.crawl(ctx, chainSeeds(first, later)) })
+	}
 	if c.state == nil {
 		c.admitSeeds(first)
 		return c.crawl(ctx, chainSeeds(first, later))

@@ -29,6 +29,7 @@ type job struct {
 
 	reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
 
+	join      bool         // a job of several processes, without seeds
 	fleeting  bool         // it cannot be kept, whatever the settings say
 	state     *crawl.State // nil = the crawl is not kept
 	resumed   bool         // the state is that of a crawl to go on with
@@ -156,8 +157,11 @@ func sameFile(a, b string) bool {
 func (j *job) crawl(ctx context.Context) error {
 	sinks, archives := j.destinations()
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state,
+		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state, Join: j.join,
 	})
+	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
+		return errors.Join(ioError(err), j.abandon())
+	}
 	if err != nil {
 		return errors.Join(usage(err), j.abandon())
 	}

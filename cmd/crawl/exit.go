@@ -86,6 +86,9 @@ func code(err error) int {
 	if _, ok := errors.AsType[*crawl.StateError](err); ok {
 		return exitIO
 	}
+	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
+		return exitIO
+	}
 	switch {
 	case errors.Is(err, crawl.ErrUnreachable):
 		return exitUnreachable

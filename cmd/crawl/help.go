@@ -17,6 +17,7 @@ const (
 	groupPolite   = "Politeness"
 	groupFetch    = "Fetching"
 	groupOutput   = "Output"
+	groupFleet    = "Several processes"
 	groupMessages = "Messages and settings"
 	groupOwn      = "Flags" // of a verb
 )
@@ -27,7 +28,7 @@ const groupKey = "treadlight_group"
 // groups is the order of the help. A verb's own flags come first: they are why its help
 // is read.
 func groups() []string {
-	return []string{groupOwn, groupSeeds, groupPolite, groupFetch, groupOutput, groupMessages}
+	return []string{groupOwn, groupSeeds, groupPolite, groupFetch, groupOutput, groupFleet, groupMessages}
 }
 
 // groupOf is where the flag of a setting belongs. A setting that is added to a section
@@ -41,6 +42,8 @@ func groupOf(path string) string {
 		return groupFetch
 	case "extract", "output", "warc", "state", "stats", "listen", "traces":
 		return groupOutput
+	case "fleet":
+		return groupFleet
 	case "log":
 		return groupMessages
 	}

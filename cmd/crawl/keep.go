@@ -22,11 +22,15 @@ import (
 // layOut puts the records of a crawl whose output is a directory into a file there, and its
 // state beside them unless that has another place.
 func layOut(cfg *config.Config) error {
+	settleWorker(cfg)
 	dir := cfg.Output.Path
 	info, err := os.Stat(dir)
 	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC)
 	if dir == sink.Stdout || !isDir {
 		return nil
+	}
+	if cfg.Fleet.Shared() {
+		return layOutShared(cfg, dir)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
 		return ioError(fmt.Errorf("open --output: %w", err))
@@ -79,11 +83,17 @@ func (j *job) openSink() (*witness, error) {
 	}
 	w := &witness{name: recordsName(j.state, o.Path)}
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names()}
-	if o.Overwrite {
-		cfg.Existing = sink.Overwrite
-	}
 	var behind int64
 	var err error
+	if j.cfg.Fleet.Shared() && strings.Contains(filepath.Base(o.Path), j.cfg.Fleet.Worker) {
+		var own sink.Config
+		if own, behind, err = goingOn(o.Path); own.Existing == sink.Resume {
+			cfg.Existing, cfg.Position = own.Existing, own.Position
+		}
+	}
+	if o.Overwrite {
+		cfg.Existing, cfg.Position, behind, err = sink.Overwrite, 0, 0, nil
+	}
 	if j.resumed && !j.again { // another round has a file of its own
 		cfg.Existing = sink.Resume
 		cfg.Position, cfg.Records, behind, err = j.committed(w.name)

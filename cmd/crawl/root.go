@@ -75,7 +75,7 @@ func rootCommand(s streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), hostsCommand(s), testsiteCommand(s),
+		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), testsiteCommand(s),
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
@@ -94,14 +94,16 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 	}
 	loaded, err := settings.load(s.env)
 	switch {
-	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || loaded.Config.Seeds.File == ""):
+	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || loaded.Config.Seeds.File == "" && !loaded.Config.Fleet.Shared()):
 		return cmd.Help()
 	case err != nil:
 		return err
-	case len(args) == 0 && loaded.Config.Seeds.File == "":
+	}
+	seedless := len(args) == 0 && loaded.Config.Seeds.File == ""
+	if seedless && !loaded.Config.Fleet.Shared() {
 		return usage(errNoSeeds)
 	}
-	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args}
+	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, join: seedless}
 	if settings.fileIn(s.env) != "" {
 		j.reread = func() (*config.Loaded, error) { return settings.loadAgain(s.env) }
 	}

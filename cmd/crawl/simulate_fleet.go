@@ -86,8 +86,16 @@ func (o *fleetModel) run() error {
 
 func fleetColumns(all []fleet.Result) []column {
 	t := []column{
-		{title: "processes"}, {title: "pages/s"}, {title: "busy"}, {title: "50%"}, {title: "90%"}, {title: "99%"}, {title: "all"},
-		{title: "commands/s"}, {title: "memory"}, {title: "line/process"},
+		{title: "processes"},
+		{title: "pages/s"},
+		{title: "busy"},
+		{title: "50%"},
+		{title: "90%"},
+		{title: "99%"},
+		{title: "all"},
+		{title: "commands/s"},
+		{title: "memory"},
+		{title: "line/process"},
 	}
 	for _, r := range all {
 		for i, cell := range []string{

@@ -65,8 +65,17 @@ func (c Config) withDefaults() (Config, error) {
 		v *float64
 		d float64
 	}{
-		{&c.Capacity, 1000}, {&c.Exponent, 1}, {&c.Pages, 1e9}, {&c.MaxPerHost, math.MaxFloat64}, {&c.Known, 5},
-		{&c.SeenBytes, 9}, {&c.QueuedBytes, 337}, {&c.HostBytes, 300}, {&c.Commands, 0.5}, {&c.PerSecond, 50_000}, {&c.PageBytes, 25_000},
+		{&c.Capacity, 1000},
+		{&c.Exponent, 1},
+		{&c.Pages, 1e9},
+		{&c.MaxPerHost, math.MaxFloat64},
+		{&c.Known, 5},
+		{&c.SeenBytes, 9},
+		{&c.QueuedBytes, 337},
+		{&c.HostBytes, 300},
+		{&c.Commands, 0.5},
+		{&c.PerSecond, 50_000},
+		{&c.PageBytes, 25_000},
 	} {
 		*f.v = cmp.Or(*f.v, f.d)
 		if !(*f.v > 0) || math.IsInf(*f.v, 0) {

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+)
+
+// fleetOrder is `crawl fleet` with its flags.
+type fleetOrder struct {
+	streams
+	redis, job  string
+	yes, asJSON bool
+}
+
+// fleetActions are what can be done, and what is said when it is.
+var fleetActions = map[string]redis.Control{"pause": redis.Paused, "resume": redis.Running, "drain": redis.Draining}
+
+// fleetPatience is how long an operator waits for a Redis that does not answer.
+const fleetPatience = 30 * time.Second
+
+// fleetCommand is for operators of a crawl that several processes share.
+func fleetCommand(s streams) *cobra.Command {
+	o := fleetOrder{streams: s}
+	words := []string{"status", "pause", "resume", "drain", "purge"}
+	cmd := &cobra.Command{
+		Use:   "fleet status|pause|resume|drain|purge --job NAME [flags]",
+		Short: "See and steer a crawl that several processes share",
+		Long: `Fleet tells how a crawl goes that several processes share (--redis, --job), and
+tells all of them what to do. They hear of it within a third of their lease, 5
+seconds by default.
+
+  status  how far it is, which processes take part, what they have agreed on
+  pause   nothing further is asked for, until resume or drain
+  resume  it goes on
+  drain   all processes finish what is under way, and end; the job stays, and
+          'resume' lets processes begin again
+  purge   forget the job, with all its URLs; its processes end with an error`,
+		Example: `  export CRAWL_FLEET_REDIS=redis://127.0.0.1:6379
+  crawl fleet status --job news
+  crawl fleet status --job news --json | jq .queued
+  crawl fleet drain --job news
+  crawl fleet purge --job news --yes`,
+		DisableFlagsInUseLine: true,
+		ValidArgs:             words,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(words, args[0]) {
+				return usage(fmt.Errorf("fleet needs one of %s", oneOf(words)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false // the order is by importance
+	f.StringVar(&o.job, "job", "", "`name` of the crawl; empty = CRAWL_FLEET_JOB")
+	f.StringVar(&o.redis, "redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
+	f.BoolVar(&o.asJSON, "json", false, "write the status as JSON")
+	f.BoolVar(&o.yes, "yes", false, "purge without this is refused")
+	return cmd
+}
+
+func (o *fleetOrder) run(ctx context.Context, action string) error {
+	if o.redis == "" {
+		o.redis = lookup(o.env, "CRAWL_FLEET_REDIS")
+	}
+	if o.job == "" {
+		o.job = lookup(o.env, "CRAWL_FLEET_JOB")
+	}
+	switch {
+	case o.redis == "":
+		return usage(errors.New("no Redis: give --redis URL, or CRAWL_FLEET_REDIS"))
+	case o.job == "":
+		return usage(errors.New("no job: give --job NAME, or CRAWL_FLEET_JOB"))
+	case action == "purge" && !o.yes:
+		return usage(fmt.Errorf("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.job))
+	}
+	opt, err := config.ParseRedis(o.redis, func(name string) (string, bool) {
+		v := lookup(o.env, name)
+		return v, v != ""
+	})
+	if err != nil {
+		return usage(fmt.Errorf("--redis: %w", err))
+	}
+	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+	defer cancel()
+	fail := func(err error) error { return ioError(fmt.Errorf("the job %s: %w", o.job, err)) }
+	fleet, err := redis.Dial(ctx, opt, o.job)
+	if errors.Is(err, redis.ErrNoJob) {
+		return ioError(fmt.Errorf("there is no job %s in that Redis", o.job))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	defer fleet.Close()
+	switch action {
+	case "status":
+		st, err := fleet.Status(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		if o.asJSON {
+			return outputError(writeJSON(o.out, st))
+		}
+		return outputError(writeFleet(o.out, &st, widthOf(o.out)))
+	case "purge":
+		keys, err := fleet.Purge(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		_, err = fmt.Fprintf(o.out, "%s: %s removed\n", o.job, plural(keys, "key"))
+		return outputError(err)
+	}
+	if err := fleet.SetControl(ctx, fleetActions[action]); err != nil {
+		return fail(err)
+	}
+	_, err = fmt.Fprintf(o.out, "%s: %s\n", o.job, fleetActions[action])
+	return outputError(err)
+}
+
+// writeFleet is a status for people.
+func writeFleet(w io.Writer, s *redis.Status, columns int) error {
+	var b strings.Builder
+	state := string(s.Control)
+	if s.Complete {
+		state = "complete"
+	}
+	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, state, seconds(s.Now.Sub(s.Created).Seconds()))
+	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", count(s.Known), count(s.Done), count(s.Queued))
+	if s.Refused > 0 {
+		fmt.Fprintf(&b, ", %s beyond the bound of their host", count(s.Refused))
+	}
+	fmt.Fprintf(&b, "\n  hosts: %s owned, %s ready, %s waiting", count(s.Owned), count(s.Ready), count(s.Waiting))
+	if s.Reclaimed > 0 {
+		fmt.Fprintf(&b, ", %s taken back from processes that had died", count(s.Reclaimed))
+	}
+	fmt.Fprintf(&b, "\n  memory: %s", size(s.MemoryBytes))
+	if s.MemoryLimit > 0 {
+		fmt.Fprintf(&b, " of %s", size(s.MemoryLimit))
+	}
+	b.WriteString("\n")
+	if len(s.Workers) > 0 {
+		b.WriteString("\n")
+		layout(&b, workerColumns(s), columns)
+	}
+	_, err := io.WriteString(w, clean(b.String()))
+	return err
+}
+
+func workerColumns(s *redis.Status) []column {
+	t := []column{
+		{title: "process", left: true},
+		{title: "hosts"},
+		{title: "done"},
+		{title: "found", keep: 3},
+		{title: "dropped", dull: "0", keep: 2},
+		{title: "hosts lost", dull: "0", keep: 1},
+		{title: "lease", left: true},
+	}
+	for i := range s.Workers {
+		p := &s.Workers[i]
+		lease := "ended"
+		if p.Alive {
+			lease = "for " + seconds(p.Until.Sub(s.Now).Seconds())
+		}
+		for c, cell := range []string{p.Name, count(p.Hosts), count(p.Done), count(p.Added), count(p.Dropped), count(p.Lost), lease} {
+			t[c].cells = append(t[c].cells, cell)
+		}
+	}
+	return t
+}

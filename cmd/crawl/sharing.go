@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// What is particular to a process of a crawl that several share: what it is called, and where
+// it writes, since each writes files of its own.
+
+// settleWorker gives this process a name, and files their names.
+func settleWorker(cfg *config.Config) {
+	if !cfg.Fleet.Shared() {
+		return
+	}
+	if cfg.Fleet.Worker == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			name = "unknown"
+		}
+		cfg.Fleet.Worker = fmt.Sprintf("%.50s-%d", fileWord(name), os.Getpid())
+	}
+	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
+		*path = config.OfWorker(*path, cfg.Fleet.Worker)
+	}
+}
+
+// fileWord is a text as a name that jobs and files take.
+func fileWord(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
+			return r
+		}
+		return '-'
+	}, s)
+}
+
+// layOutShared is layOut for one of several processes: in a directory each has files of its
+// own, and there is no state. A path without {worker} in it is taken as it is, so that two
+// processes on one file system do not share a file by accident but by name.
+func layOutShared(cfg *config.Config, dir string) error {
+	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
+	if cfg.Output.Format == string(sink.WARC) {
+		cfg.Output.Path = filepath.Join(dir, cfg.Fleet.Worker)
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+		return ioError(fmt.Errorf("open --output: %w", err))
+	}
+	cfg.Output.Path = filepath.Join(dir, "records-"+cfg.Fleet.Worker+endings[cfg.Output.Format])
+	return nil
+}
+
+// goingOn is how a file of records is opened by a process whose name it has: it goes on behind
+// the last whole record, since the process before it may have been killed. What was behind
+// that is fetched again by whoever has the host now.
+func goingOn(path string) (cfg sink.Config, cut int64, err error) {
+	f, err := os.Open(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return sink.Config{}, 0, nil
+	case err != nil:
+		return sink.Config{}, 0, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return sink.Config{}, 0, err
+	}
+	head := make([]byte, min(info.Size(), peekBytes))
+	if _, err := io.ReadFull(f, head); err != nil {
+		return sink.Config{}, 0, err
+	}
+	if kind := kindOf(head); !strings.HasPrefix(kind, "it has the records") && !strings.HasPrefix(kind, "it is a list of URLs") {
+		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another --worker or --output", path)
+	}
+	whole, err := lastLine(f, info.Size())
+	if err != nil {
+		return sink.Config{}, 0, err
+	}
+	return sink.Config{Existing: sink.Resume, Position: whole}, info.Size() - whole, nil
+}
+
+// lastLine is where the last whole line of a file ends.
+func lastLine(f io.ReaderAt, size int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		part := buf[:min(end, int64(len(buf)))]
+		start := end - int64(len(part))
+		if _, err := f.ReadAt(part, start); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		end = start
+	}
+	return 0, nil
+}

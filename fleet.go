@@ -1,0 +1,211 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// fleetEngine is what processes of one job must have in common that no setting says: how URLs
+// are spelled, and what is told of them. It changes whenever two versions of this module would
+// not take the same URLs for the same.
+const fleetEngine = "1"
+
+// FleetError is trouble with a crawl of several processes or with its Redis.
+type FleetError struct {
+	Job string
+	Err error // says what is wrong; [ErrNoJob] if there is no such job
+}
+
+// Error names the job and the trouble.
+func (e *FleetError) Error() string {
+	if terms, ok := errors.AsType[*redis.TermsError](e.Err); ok {
+		return fleetTerms(terms)
+	}
+	if errors.Is(e.Err, redis.ErrNoJob) {
+		return fmt.Sprintf("there is no job %s: begin it by giving URLs, or see --job and --redis", e.Job)
+	}
+	return fmt.Sprintf("the job %s: %v", e.Job, e.Err)
+}
+
+// Unwrap is the trouble.
+func (e *FleetError) Unwrap() error { return e.Err }
+
+// ErrNoJob is what a [FleetError] is if the job to join is not there.
+var ErrNoJob = redis.ErrNoJob
+
+// fleetTerms names each setting of which the job has another value, and how to have the same.
+func fleetTerms(e *redis.TermsError) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the job %s is crawled with other settings:", e.Job)
+	for _, d := range e.Diffs {
+		if d.Term == "engine" {
+			fmt.Fprintf(&b, "\n  engine: %s there, %s here: run the version of crawl that made the job", d.Job, d.Here)
+			continue
+		}
+		fmt.Fprintf(&b, "\n  %s: %s there, %s here", d.Term, orNothing(d.Job), orNothing(d.Here))
+	}
+	return b.String() + "\ngive the same settings, or name another job by --job"
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// fleet is this process's part in a crawl of several.
+type fleet struct {
+	job     string
+	store   *redis.Store
+	control chan redis.Control // the newest; room for one
+	log     *slog.Logger
+}
+
+// joinFleet makes the job of the settings, or joins it. The scope hears of its seeds.
+func (c *Crawler) joinFleet() error {
+	f := &c.cfg.Fleet
+	if !f.Shared() {
+		return nil
+	}
+	fail := func(err error) error { return &FleetError{f.Job, err} }
+	o, err := config.ParseRedis(f.Redis, os.LookupEnv)
+	if err != nil {
+		return fail(fmt.Errorf("fleet.redis: %w", err))
+	}
+	j := &fleet{job: f.Job, control: make(chan redis.Control, 1), log: c.cfg.Log}
+	if j.log == nil {
+		j.log = slog.New(slog.DiscardHandler)
+	}
+	terms := c.cfg.Terms()
+	terms["engine"] = fleetEngine
+	rc := redis.Config{
+		Redis: o, Job: f.Job, Worker: f.Worker, Terms: terms, Partitions: f.Partitions, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
+		Lease: f.Lease, GiveUp: f.GiveUp, OnSeed: c.hearSeed, OnControl: j.hear, Log: j.log, Clock: c.clk,
+	}
+	if c.cfg.Join {
+		rc.Mode = redis.Join
+	}
+	if c.cfg.RateLimit.Enabled() {
+		rc.Remember, rc.Recall = c.limiter.MemoryOf, func(m ratelimit.HostMemory) { c.limiter.Adopt(m) }
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
+	defer cancel()
+	if j.store, err = redis.Open(ctx, rc); err != nil {
+		return fail(err)
+	}
+	c.fleet = j
+	return nil
+}
+
+// fleetPatience is how long a process waits for a Redis when it begins: whoever has typed a
+// wrong address wants to know.
+const fleetPatience = 10 * time.Second
+
+// hearSeed lets in what the seed of another process lets in.
+func (c *Crawler) hearSeed(url string, hops uint8) {
+	u, err := canonical.Parse(url)
+	if err != nil {
+		return // it was one where it came from
+	}
+	if hops == 0 {
+		c.name(u)
+	}
+	c.scope.AddSeed(u)
+}
+
+// hear keeps the newest order until it is carried out.
+func (f *fleet) hear(control redis.Control) {
+	for {
+		select {
+		case f.control <- control:
+			return
+		case <-f.control:
+		}
+	}
+}
+
+// obey carries out what operators say to all processes of the job, until ctx ends.
+func (c *Crawler) obey(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case control := <-c.fleet.control:
+			switch control {
+			case redis.Draining:
+				c.fleet.log.Info("the job is being drained: what is under way is finished")
+				c.Stop()
+			case redis.Paused:
+				c.fleet.log.Info("the job is paused: nothing further is asked for")
+				c.insist(ctx, c.pipe.Pause)
+			case redis.Running:
+				c.fleet.log.Info("the job goes on")
+				c.insist(ctx, c.pipe.Unpause)
+			}
+		}
+	}
+}
+
+// insist gives an order that a pipeline takes only once it runs.
+func (c *Crawler) insist(ctx context.Context, order func() bool) {
+	for !order() {
+		select {
+		case <-c.pipe.Halted():
+			return
+		default:
+		}
+		if clock.Sleep(ctx, c.clk, 10*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// runShared is run for a crawl of several processes.
+func (c *Crawler) runShared(ctx context.Context, crawl func() error) error {
+	beside, stop := context.WithCancel(ctx)
+	var companion sync.WaitGroup
+	companion.Go(func() { c.obey(beside) })
+	err := crawl()
+	stop()
+	companion.Wait()
+	return c.fleet.end(err)
+}
+
+// end gives everything back at the end of a run that had this error. Of two the first counts.
+func (f *fleet) end(err error) error {
+	failed := f.store.Err()
+	closed := f.store.Close()
+	switch {
+	case failed != nil:
+		return &FleetError{f.job, failed}
+	case err == nil && closed != nil:
+		return &FleetError{f.job, closed}
+	}
+	return err
+}
+
+// join has the pipeline work on the job.
+func (f *fleet) join(pc *pipeline.Config) {
+	pc.State, pc.Key, pc.Job = f.store, f.store.Key(), f.job
+}
+
+// answered reports whether others may have reached a seed, or there was none for us.
+func (f *fleet) answered() bool {
+	return f.store.Left().Known > 0 || f.store.Statistics().Done == 0
+}
+
+var _ pipeline.State = (*redis.Store)(nil)
