@@ -179,7 +179,7 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 			return time.Time{}
 		}
 		l, wake := d.frontier.Next(now)
-		if l == nil && len(d.suspects) > 0 {
+		if l == nil && len(d.suspects) > 0 && !wake.Equal(now) { // else others are about to come up
 			d.judgeAll(now)
 			l, wake = d.frontier.Next(now)
 		}

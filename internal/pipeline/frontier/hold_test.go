@@ -81,6 +81,51 @@ func TestRevise(t *testing.T) {
 	require.Equal(t, "c.test", next(t, f, at(time.Hour)).Host())
 }
 
+// However many hosts there are, each look at them after Revise is short, and asks for the next at
+// once; none is left out, and until then nobody says that all of them refuse.
+func TestReviseInPieces(t *testing.T) {
+	p := &jointly{why: ratelimit.LimitRetryAfter}
+	f := open(t, Config{Pacer: p, Slots: 10_000})
+	const hosts = 5*revised + 7
+	for i := range hosts {
+		add(t, f, start, fmt.Sprintf("http://h%d.test/", i))
+	}
+	p.free = at(24 * time.Hour)
+	wantNone(t, f, start, at(24*time.Hour))
+	require.True(t, f.Blocked(start).Whole)
+	f.Revise(start) // and the pacer says the same
+	for n := range 5 {
+		require.False(t, f.Blocked(start).Whole)
+		l, wake := f.Next(start)
+		require.Nil(t, l)
+		require.Equal(t, n < 4, wake.Equal(start), n)
+	}
+	require.True(t, f.Blocked(start).Whole)
+
+	f.Revise(start)
+	p.free = start
+	asked := map[string]bool{}
+	for range hosts {
+		l := next(t, f, start)
+		asked[l.Host()] = true
+		f.Freed(start, l, time.Millisecond)
+		f.Done(start, l)
+		add(t, f, start, fmt.Sprintf("http://new%d.test/", len(asked)))
+		asked[next(t, f, start).Host()] = true
+		if len(asked) >= hosts {
+			break
+		}
+	}
+	for l, wake := f.Next(start); l != nil || wake.Equal(start); l, wake = f.Next(start) {
+		if l != nil {
+			asked[l.Host()] = true
+		}
+	}
+	for i := range hosts {
+		require.True(t, asked[fmt.Sprintf("h%d.test", i)], i)
+	}
+}
+
 // A limit of one host holds no other up.
 func TestAHostsOwnLimitHoldsNobodyElse(t *testing.T) {
 	for _, why := range []ratelimit.Limit{ratelimit.LimitCap, ratelimit.LimitQuota, ratelimit.LimitShared, ratelimit.LimitLearned} {

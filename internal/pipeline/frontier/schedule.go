@@ -30,6 +30,7 @@ type Frontier struct {
 	waiting  [laneSlow + 1]int     // how many of them still wait
 	called   *host                 // the parked host whose turn it is, until it comes up; nil for none
 	lastLane lane                  // of the last one called
+	revising int                   // hosts, from the first on the roll, that Revise has not come to
 	slowOut  int                   // slots held by hosts of the new and slow lanes
 	quick    int                   // quick hosts that have work queued or out
 
@@ -183,19 +184,33 @@ func (f *Frontier) Wake(now time.Time, name string) {
 	}
 }
 
+// revised is how many hosts are looked at again in one go: half a millisecond, with what the
+// pacer takes for each.
+const revised = 64
+
 // Revise has all hosts that wait for the pacer looked at again, because it may say
-// otherwise now. It costs time in proportion to the hosts with work.
+// otherwise now. Among a hundred thousand that takes a second, so that Next does it piece by
+// piece, and asks to be called again at once until it is done.
 func (f *Frontier) Revise(now time.Time) {
 	f.held = time.Time{}
 	if f.vault != nil {
 		f.vault.resting = newResting()
 	}
-	for _, h := range f.due {
-		if h.reason == "" && h.at.After(now) {
+	f.revising = len(f.roll.hosts)
+	f.reviseSome(now)
+}
+
+// reviseSome goes on with it, from the end of the roll to its beginning: whoever takes the
+// place of a host that goes has been looked at, or comes up later.
+func (f *Frontier) reviseSome(now time.Time) {
+	f.revising = min(f.revising, len(f.roll.hosts))
+	for n := 0; n < revised && f.revising > 0; n++ {
+		f.revising--
+		if h := f.roll.hosts[f.revising]; h.index >= 0 && h.reason == "" && h.at.After(now) {
 			h.at = now
+			heap.Fix(&f.due, int(h.index))
 		}
 	}
-	heap.Init(&f.due)
 }
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and
@@ -208,6 +223,7 @@ func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	} else {
 		f.rouse(now)
 	}
+	f.reviseSome(now)
 	l, wake := f.next(now)
 	switch {
 	case l != nil:
@@ -215,6 +231,9 @@ func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 		wake = f.sweep(now, wake)
 	default:
 		wake = f.sooner(wake)
+	}
+	if l == nil && f.revising > 0 {
+		wake = now
 	}
 	return l, wake
 }

@@ -47,6 +47,9 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 	if v := f.vault; v != nil && (v.loads > 0 || v.rousing) {
 		return Blockage{} // others are about to come up
 	}
+	if f.revising > 0 {
+		return Blockage{} // what they wait for may be over
+	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
 	for _, h := range f.due {
 		if !h.at.After(now) || !h.blocked() {
