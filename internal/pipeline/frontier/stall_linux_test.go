@@ -40,6 +40,13 @@ func BenchmarkTurns(b *testing.B) {
 	}
 	now := start
 	var walk *Walk
+	lease := func() {
+		now = now.Add(time.Millisecond)
+		if l, _ := f.Next(now); l != nil {
+			f.Freed(now, l, time.Millisecond)
+			f.Return(now, l, true)
+		}
+	}
 	for _, piece := range []struct {
 		name string
 		do   func()
@@ -54,15 +61,12 @@ func BenchmarkTurns(b *testing.B) {
 				walk = nil
 			}
 		}},
-		{"lease", func() {
-			now = now.Add(time.Millisecond)
-			if l, _ := f.Next(now); l != nil {
-				f.Freed(now, l, time.Millisecond)
-				f.Return(now, l, true)
-			}
-		}},
+		{"lease", lease},
 		{"blocked", func() { f.Blocked(now) }},
-		{"revise", func() { f.Revise(now) }},
+		{"revise", func() {
+			f.Revise(now)
+			lease() // which goes on with it
+		}},
 	} {
 		b.Run(piece.name, func(b *testing.B) {
 			runtime.LockOSThread()
