@@ -58,6 +58,11 @@ const (
 	// outageRest is how long after an outage the next pause without a refusal is taken
 	// for a limit that does not say so.
 	outageRest = 10 * time.Minute
+	// longerBy is the share of a refusal's length by which the wait for its end may exceed it.
+	longerBy = 4
+	// trialCost is what a refused trial takes from the budget: half of a refusal, since one
+	// that had to be made is not for a rise to answer for alone.
+	trialCost = 0.5
 	// costly is a loss worth a rest.
 	costly = 500 * time.Millisecond
 )
@@ -161,6 +166,9 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.refusedTill = now.Add(o.RetryAfter)
 	s.block = s.block || o.Forbidden
 	s.explicit = s.explicit || s.block || refused(o)
+	if refused(o) {
+		s.pay(trialCost)
+	}
 	if s.block {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
@@ -170,10 +178,11 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 }
 
 // longestWait bounds the wait for the next trial. An outage may end at any moment; who says
-// for minutes that it refuses counts over as long, and an eighth more is soon enough.
+// for minutes that it refuses counts over as long, and a quarter more is soon enough: of a
+// window of ten minutes that costs ten trials, and four per cent of an hour at the worst.
 func (s *steer) longestWait(now clock.Instant) time.Duration {
 	if s.explicit {
-		return max(s.cfg.Breaker.OpenFor, now.Sub(s.at)/8)
+		return max(s.cfg.Breaker.OpenFor, now.Sub(s.at)/longerBy)
 	}
 	return s.cfg.Breaker.OpenFor
 }

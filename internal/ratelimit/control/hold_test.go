@@ -355,8 +355,24 @@ func TestRecallOfAHeldHost(t *testing.T) {
 	}
 }
 
+// A pause that takes many trials to end leaves less to risk than one that takes none.
+func TestRefusedTrialsArePaid(t *testing.T) {
+	r := cruisingAt(t, 10)
+	r.credit = creditMax
+	r.ask(reply{status: 429})
+	left := r.credit
+	for range 4 {
+		r.now = r.till
+		r.ask(reply{status: 429})
+	}
+	require.InDelta(t, left-4*trialCost, r.credit, 0.1)
+	r.now = r.till
+	r.ask(reply{err: errDown})
+	require.InDelta(t, left-4*trialCost, r.credit, 0.1, "a failure says nothing of the rate")
+}
+
 // However often refusals and failures come, the waits of a hold are bounded by its order,
-// by the configuration and by an eighth of how long it has lasted.
+// by the configuration and by a quarter of how long it has lasted.
 func TestHoldsAreBounded(t *testing.T) {
 	rapid.Check(t, func(tt *rapid.T) {
 		r := cruisingAt(t, rapid.Float64Range(0.2, 200).Draw(tt, "ceiling"))
@@ -364,7 +380,7 @@ func TestHoldsAreBounded(t *testing.T) {
 			a := rapid.SampledFrom([]reply{{}, {status: 429}, {status: 503}, {status: 500}, {status: 429, order: 30 * time.Second}}).Draw(tt, "answer")
 			r.ask(a)
 			p := r.Plan(r.now)
-			if most := max(a.order, r.refusedTill.Sub(r.now), r.cfg.Breaker.OpenFor, r.now.Sub(r.at)/8); r.mode == held && r.till.Sub(r.now) > most {
+			if most := max(a.order, r.refusedTill.Sub(r.now), r.cfg.Breaker.OpenFor, r.now.Sub(r.at)/longerBy); r.mode == held && r.till.Sub(r.now) > most {
 				tt.Fatalf("held for %v, want at most %v", r.till.Sub(r.now), most)
 			}
 			r.now = max(r.now, p.NotBefore)

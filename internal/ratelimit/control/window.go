@@ -54,6 +54,10 @@ func (w *window) noteOrder(order time.Duration) {
 // wrote into a configuration is the window, or nothing.
 func (s *steer) firstWindow(pause time.Duration) float64 {
 	w := pause
+	if s.order == 0 {
+		// It ended between the last trial and now, the later the longer the wait was.
+		w = duration(math.Sqrt(seconds(pause) * seconds(max(s.refusedTill.Sub(s.at), pause/2))))
+	}
 	if !isRound(s.order) {
 		w += s.sentAt.Sub(s.startAt)
 	}
