@@ -55,6 +55,7 @@ type fleet struct {
 	Shared
 	next     time.Time // no question for hosts before
 	pause    time.Duration
+	idle     bool     // nothing was left here when hosts were last to be asked for
 	found    bool     // a URL was put since hosts were asked for last
 	complete bool     // no process had any URL left when that was asked last, and none was put since
 	dry      []parted // hosts without URLs, the first to go first
@@ -94,6 +95,12 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 		f.partDry(now, now.Add(lingerFor)) // others may have something to do
 		f.makePlace(now)
 	}
+	c := f.counts.load()
+	idle := c.Queued+c.Leased == 0
+	if idle && !fl.idle { // it may be the end
+		fl.next, fl.pause = now, 0
+	}
+	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
 	if !v.rousing && room > 0 && !now.Before(fl.next) {
 		v.rousing, fl.found = true, false
