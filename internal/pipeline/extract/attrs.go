@@ -1,7 +1,5 @@
 package extract
 
-import "bytes"
-
 // attrs holds the attributes of one start tag that can matter: the first of each name.
 type attrs struct {
 	has  uint64 // a bit for each that the tag has
@@ -87,11 +85,11 @@ func value(s []byte, i int) (val []byte, next int) {
 	// ends within the tag, and what follows is lost to browsers as well.
 	if q := s[i]; q == '"' || q == '\'' {
 		i++
-		n := bytes.IndexByte(s[i:], q)
-		if n < 0 {
+		end := near(s, i, q)
+		if end < 0 {
 			return nil, len(s)
 		}
-		return s[i : i+n], i + n + 1
+		return s[i:end], end + 1
 	}
 	end := endOf(s, i, endsValue)
 	return s[i:end], end

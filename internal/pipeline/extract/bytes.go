@@ -9,6 +9,7 @@ const (
 	endsName              // ends the name of a tag
 	endsKey               // ends the name of an attribute
 	endsValue             // ends a value without quotes
+	mark                  // begins markup that is no start tag
 )
 
 var kinds = func() (t [256]uint8) {
@@ -22,6 +23,7 @@ var kinds = func() (t [256]uint8) {
 	set(">", endsName|endsKey|endsValue)
 	set("/", endsName|endsKey)
 	set("=", endsKey)
+	set("/!?", mark)
 	set(lowers+uppers, letter)
 	set("0123456789", digit|hexDigit)
 	set("abcdefABCDEF", hexDigit)

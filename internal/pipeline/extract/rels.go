@@ -198,12 +198,11 @@ func meaningOf(rel string) (m relMeaning) {
 // isPageType keeps feeds, search descriptions and the like out, which share rel with
 // pages. It is given the type in lower case.
 func isPageType(mediaType string) bool {
-	switch f := formOf(mediaType, nil); {
-	case mediaType == "", f == html, f == xhtml, f == plain:
+	switch mediaType = essence(mediaType); mediaType {
+	case "", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown":
 		return true
 	}
-	mediaType = essence(mediaType)
-	return mediaType == "application/pdf" || mediaType == "text/markdown"
+	return false
 }
 
 // isFeedType knows the types that feeds are linked with.

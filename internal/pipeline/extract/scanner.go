@@ -80,7 +80,7 @@ func (s *scanner) next() token {
 		return chars
 	}
 	for look := s.at; ; look = s.at {
-		lt := s.markupFrom(look)
+		lt := s.find(look)
 		if s.withText && lt > s.at { // the markup is found again by the next call
 			s.say(s.at, lt, lt)
 			return chars
@@ -94,18 +94,26 @@ func (s *scanner) next() token {
 	}
 }
 
+// find is where the next markup stands that is to be read.
+func (s *scanner) find(i int) int {
+	if s.withText || s.every {
+		return s.markupFrom(i)
+	}
+	return skim(s.body, i)
+}
+
 // markupFrom is where the next "<" stands that begins something other than text, or
 // the end of the page.
 func (s *scanner) markupFrom(i int) int {
 	for i < len(s.body) {
-		n := bytes.IndexByte(s.body[i:], '<')
-		if n < 0 || i+n+1 >= len(s.body) {
+		lt := near(s.body, i, '<')
+		if lt < 0 || lt+1 >= len(s.body) {
 			break
 		}
-		i += n + 1
-		if c := s.body[i]; kinds[c]&letter != 0 || c == '/' || c == '!' || c == '?' {
-			return i - 1
+		if kinds[s.body[lt+1]]&(letter|mark) != 0 {
+			return lt
 		}
+		i = lt + 1
 	}
 	return len(s.body)
 }
