@@ -35,58 +35,88 @@ const (
 // buffer is a body's bytes on their way through the pool.
 type buffer struct{ b []byte }
 
-// buffers keeps buffers that are free. It is no sync.Pool: that one forgets everything at
-// each second collection, and with the heap of a crawl those come many times a second.
+// sizes is how many sizes of buffers there are: powers of two from firstRead to maxPooled.
+const sizes = 6
+
+// buffers keeps buffers that are free, by their sizes: among those of one stack the small
+// ones would be in the way of the large ones, and one would be made where another lies idle.
+// It is no sync.Pool: that one forgets everything at each second collection, and with the
+// heap of a crawl those come many times a second.
 type buffers struct {
 	mu   sync.Mutex // guards what follows
-	free []*buffer
+	free [sizes][]*buffer
 	held int // bytes in free
+}
+
+// sizeOf is the smallest size that has room for n bytes, or the largest there is.
+func sizeOf(n int) (size int) {
+	for size < sizes-1 && firstRead<<size < n {
+		size++
+	}
+	return size
 }
 
 // get returns an empty buffer with room for about size bytes; size is the server's
 // claim, so it is believed only as far as the pool goes.
 func (p *buffers) get(size int64) *buffer {
-	buf := p.take()
-	if want := int(min(size, maxPooled)); cap(buf.b) < max(want, 1) {
-		// A power of two, so that the next page that is a little longer fits.
-		room := firstRead
-		for room < want {
-			room *= 2
-		}
-		buf.b = make([]byte, 0, room)
+	want := sizeOf(int(max(min(size, maxPooled), 0)))
+	if buf := p.take(want); buf != nil {
+		return buf
 	}
-	return buf
+	// A power of two, so that the next page that is a little longer fits.
+	return &buffer{make([]byte, 0, firstRead<<want)}
 }
 
-func (p *buffers) take() *buffer {
+// take is a free buffer of that size or a larger one, or nil.
+func (p *buffers) take(size int) *buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := len(p.free) - 1
-	if n < 0 {
-		return new(buffer)
+	for ; size < sizes; size++ {
+		if len(p.free[size]) > 0 {
+			return p.popLocked(size)
+		}
 	}
-	buf := p.free[n]
-	p.free[n], p.free = nil, p.free[:n]
+	return nil
+}
+
+func (p *buffers) popLocked(size int) *buffer {
+	free := p.free[size]
+	n := len(free) - 1
+	buf := free[n]
+	free[n], p.free[size] = nil, free[:n]
 	p.held -= cap(buf.b)
 	return buf
 }
 
+// put takes a buffer back. Where there is no room for it, larger ones make way: they are
+// what is seldom needed.
 func (p *buffers) put(buf *buffer) {
 	buf.b = buf.b[:0]
+	size := sizeOf(cap(buf.b))
+	if cap(buf.b) != firstRead<<size {
+		return // it was made for one page
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if size := cap(buf.b); size <= maxPooled && p.held+size <= maxHeld {
-		p.free = append(p.free, buf)
-		p.held += size
+	for largest := sizes - 1; largest > size && p.held+cap(buf.b) > maxHeld; {
+		if len(p.free[largest]) == 0 {
+			largest--
+			continue
+		}
+		p.popLocked(largest)
+	}
+	if p.held+cap(buf.b) <= maxHeld {
+		p.free[size] = append(p.free[size], buf)
+		p.held += cap(buf.b)
 	}
 }
 
 // fill appends what r holds to the buffer, up to bound bytes, and reports whether there
 // was more. It asks for one byte beyond the bound, which is how it knows.
-func (buf *buffer) fill(r io.Reader, bound int64) (more bool, err error) {
+func (p *buffers) fill(buf *buffer, r io.Reader, bound int64) (more bool, err error) {
 	for empty := 0; empty < maxEmptyReads; {
 		if len(buf.b) == cap(buf.b) {
-			buf.grow(bound)
+			p.grow(buf, bound)
 		}
 		room := min(int64(cap(buf.b)), bound+1)
 		n, err := r.Read(buf.b[len(buf.b):room])
@@ -109,11 +139,18 @@ func (buf *buffer) fill(r io.Reader, bound int64) (more bool, err error) {
 }
 
 // grow doubles the buffer, but never beyond what bound can need.
-func (buf *buffer) grow(bound int64) {
-	size := min(max(2*int64(cap(buf.b)), firstRead), bound+1)
-	next := make([]byte, len(buf.b), size)
-	copy(next, buf.b)
-	buf.b = next
+func (p *buffers) grow(buf *buffer, bound int64) {
+	size := min(2*int64(cap(buf.b)), bound+1)
+	if size > maxPooled {
+		next := make([]byte, len(buf.b), size)
+		copy(next, buf.b)
+		buf.b = next
+		return
+	}
+	next := p.get(size)
+	next.b = append(next.b, buf.b...)
+	buf.b, next.b = next.b, buf.b
+	p.put(next)
 }
 
 // wire reads the encoded body: it counts, keeps the error that came from the network
@@ -209,7 +246,7 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 		r = &measured{r: r, wire: w, max: c.cfg.MaxRatio}
 	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
-	more, err := res.buf.fill(r, bound)
+	more, err := c.buffers.fill(res.buf, r, bound)
 	res.Body = res.buf.b
 	switch {
 	case more:

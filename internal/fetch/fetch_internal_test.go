@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/url"
@@ -94,12 +95,37 @@ func TestBuffersAreKeptWithinABound(t *testing.T) {
 	require.Equal(t, maxPooled, cap(p.get(1<<40).b), "a claim is not believed")
 
 	p.put(&buffer{make([]byte, 0, maxPooled+1)})
-	require.Empty(t, p.free)
+	p.put(&buffer{make([]byte, 0, firstRead-1)})
+	require.Zero(t, p.held, "made for one page")
 	for range 2 * maxHeld / maxPooled {
 		p.put(&buffer{make([]byte, 0, maxPooled)})
 	}
 	require.Equal(t, maxHeld, p.held)
-	require.Len(t, p.free, maxHeld/maxPooled)
+	require.Len(t, p.free[sizes-1], maxHeld/maxPooled)
+
+	small := p.get(0)
+	require.Equal(t, maxPooled, cap(small.b), "what is there serves")
+	p.put(small)
+	p.put(&buffer{make([]byte, 0, firstRead)})
+	require.Len(t, p.free[sizes-1], maxHeld/maxPooled-1, "a large one makes way")
+	require.Equal(t, maxHeld-maxPooled+firstRead, p.held)
+	require.Equal(t, firstRead, cap(p.get(1).b), "and is not taken where a small one will do")
+}
+
+func TestBufferGrowsThroughThePool(t *testing.T) {
+	var p buffers
+	p.put(&buffer{make([]byte, 0, 2*firstRead)})
+	page := bytes.Repeat([]byte("0123456789"), maxPooled/5)
+	buf := p.get(-1)
+	require.Equal(t, 2*firstRead, cap(buf.b))
+	more, err := p.fill(buf, bytes.NewReader(page), int64(len(page)))
+	require.NoError(t, err)
+	require.False(t, more)
+	require.Equal(t, page, buf.b)
+	require.Len(t, p.free[sizeOf(2*firstRead)], 1, "what was outgrown is there for others")
+	more, err = p.fill(p.get(0), bytes.NewReader(page), 5*firstRead)
+	require.NoError(t, err)
+	require.True(t, more)
 }
 
 // FuzzParseURL: what is accepted reaches the wire as it was spelled.
