@@ -48,23 +48,28 @@ func (p *Pipeline) process(ctx context.Context) error {
 		}
 	}}
 	for f := range p.fetched {
-		r, err := &result{rec: f.aside, aside: true}, error(nil)
-		if f.aside == nil {
-			from := p.tracedFrom(f.trip)
-			r, err = w.page(ctx, f)
-			if f.trip != nil && r != nil {
-				r.trip = f.trip
-				r.trip.parsed(from, p.cfg.Clock.Now())
-			}
-		}
-		if err == nil {
-			err = w.send(r)
-		}
-		if err != nil {
+		if err := w.pass(ctx, f); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pass makes a result of what was fetched and sends it on.
+func (w *processor) pass(ctx context.Context, f *fetched) error {
+	if f.aside != nil {
+		return w.send(&result{rec: f.aside, aside: true})
+	}
+	from := w.p.tracedFrom(f.trip)
+	r, err := w.page(ctx, f)
+	if err != nil {
+		return err
+	}
+	if f.trip != nil {
+		r.trip = f.trip
+		r.trip.parsed(from, w.p.cfg.Clock.Now())
+	}
+	return w.send(r)
 }
 
 // page turns what was fetched into a record and the links to follow.
