@@ -43,10 +43,12 @@ func skipSpace(s []byte, i int) int {
 
 // endOf is the next byte from i of that kind, or the end of s.
 func endOf(s []byte, i int, kind uint8) int {
-	for i < len(s) && kinds[s[i]]&kind == 0 {
-		i++
+	for n, c := range s[i:] { // there are no bounds to check
+		if kinds[c]&kind != 0 {
+			return i + n
+		}
 	}
-	return i
+	return len(s)
 }
 
 // lower is c in lower case if it is an ASCII letter; names in HTML know no others.

@@ -39,7 +39,8 @@ func skim(s []byte, i int) int {
 // Attributes shorter than least do not matter.
 func passOver(s []byte, i, least int) int {
 	name := i
-	i = wordEnd(s, i)
+	// No name goes on behind that, but one of a tag may hold an equals sign, which is met below.
+	i = endOf(s, i, endsKey)
 	if tagShapes.has(s[name:i]) {
 		return -1
 	}
@@ -54,7 +55,7 @@ func passOver(s []byte, i, least int) int {
 			return -1
 		}
 		key := i
-		i = wordEnd(s, i)
+		i = endOf(s, i, endsKey)
 		if i-key >= least && attrShapes.has(s[key:i]) {
 			return -1
 		}
@@ -100,15 +101,4 @@ func near(s []byte, i int, c byte) int {
 		return -1
 	}
 	return i + n
-}
-
-// wordEnd is where the name at i ends, of a tag or an attribute. No name goes on behind it, but
-// that of a tag may have an equals sign in it; whoever meets one leaves the tag to others.
-func wordEnd(s []byte, i int) int {
-	for n, c := range s[i:] { // no bounds to check
-		if kinds[c]&endsKey != 0 {
-			return i + n
-		}
-	}
-	return len(s)
 }
