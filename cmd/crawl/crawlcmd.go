@@ -314,6 +314,10 @@ func (j *job) report(snap *crawl.Snapshot, events string) error {
 	if snap.State == pipeline.EndFailed {
 		r.archive = ""
 	}
+	r.closer, r.kept = j.closer(&r), ""
+	if j.state != nil && r.goOn == "" && snap.State != pipeline.EndNone {
+		r.kept = j.state.Dir()
+	}
 	if j.names != nil {
 		r.names = j.names()
 	}

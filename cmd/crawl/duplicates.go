@@ -18,7 +18,7 @@ func writeDuplicates(b *strings.Builder, t *neardup.Totals) {
 	}
 	counts := map[string]int64{"exact": t.Exact, "near": t.Near}
 	maps.DeleteFunc(counts, func(_ string, n int64) bool { return n == 0 })
-	writeCounts(b, "pages that repeat others", counts)
+	writeCounts(b, "repeated pages", counts)
 	for _, c := range t.Clusters[:min(len(t.Clusters), reportClusters)] {
 		fmt.Fprintf(b, "    %s: %s\n", plural(c.Exact+c.Near, "repetition"), c.URL)
 	}

@@ -17,10 +17,10 @@ func TestWriteDuplicates(t *testing.T) {
 	}{
 		"nobody looked":  {nil, ""},
 		"none was found": {&neardup.Totals{}, ""},
-		"one kind":       {&neardup.Totals{Near: 2, Clusters: clusters[1:2]}, "  pages that repeat others: 2 (2 near)\n    2 repetitions: http://b.test/\n"},
+		"one kind":       {&neardup.Totals{Near: 2, Clusters: clusters[1:2]}, "  repeated pages: 2 (2 near)\n    2 repetitions: http://b.test/\n"},
 		"the largest": {
 			&neardup.Totals{Exact: 4, Near: 7, Clusters: clusters},
-			"  pages that repeat others: 11 (7 near, 4 exact)\n    7 repetitions: http://a.test/\n    2 repetitions: http://b.test/\n    1 repetition: http://c.test/\n",
+			"  repeated pages: 11 (7 near, 4 exact)\n    7 repetitions: http://a.test/\n    2 repetitions: http://b.test/\n    1 repetition: http://c.test/\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

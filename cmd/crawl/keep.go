@@ -187,6 +187,21 @@ func (j *job) goOn(end pipeline.End, reason string) string {
 	return command
 }
 
+// closer is the command that tells more of a crawl than its end does; empty if there is
+// nothing that it could read. One that goes on is told of by what asked for it.
+func (j *job) closer(r *report) string {
+	format := sink.Format(j.cfg.Output.Format)
+	switch {
+	case r.snap.State == pipeline.EndNone || r.snap.Pages == 0:
+		return ""
+	case j.state != nil:
+		return "crawl report " + shellWord(j.state.Dir())
+	case r.records != "" && (format == sink.JSONL || format == sink.CSV):
+		return "crawl report " + shellWord(r.records)
+	}
+	return ""
+}
+
 // shellWord is a word as a shell takes it.
 func shellWord(s string) string {
 	plain := func(r rune) bool {

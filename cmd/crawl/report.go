@@ -34,6 +34,8 @@ type report struct {
 	inAll   int64             // records in that file; zero = not known
 	before  int64             // pages of earlier runs
 	goOn    string            // the command that goes on with the crawl; empty = not told
+	closer  string            // the command that tells more of it; empty = not told
+	kept    string            // where its state is, if that is not said otherwise
 }
 
 // write tells totals, what went wrong, for each host what limits it and why it is idle,
@@ -41,11 +43,51 @@ type report struct {
 func (r *report) write(w io.Writer) error {
 	var totals, b strings.Builder
 	r.writeTotals(&totals)
-	r.wrapLines(&b, totals.String())
+	r.alignFacts(&b, totals.String())
 	r.writeHosts(&b)
 	r.writeTrouble(&b)
 	_, err := io.WriteString(w, clean(b.String()))
 	return err
+}
+
+// longestFact is the longest name of a fact that others are moved to the right for.
+const longestFact = 20
+
+// copied are the facts that are commands, and stay whole.
+var copied = []string{"resume with", "look closer with"}
+
+// alignFacts is wrapLines for a headline and facts below it, a name and what there is to say
+// each: that begins in one column, unless the screen is too narrow for two.
+func (r *report) alignFacts(b *strings.Builder, text string) {
+	const indent, gap = "  ", ": "
+	margin := 0
+	fact := func(line string) (name, value string, ok bool) {
+		if r.columns < usualWidth*3/4 || !strings.HasPrefix(line, indent) || strings.HasPrefix(line, indent+" ") {
+			return "", "", false
+		}
+		name, value, ok = strings.Cut(strings.TrimSpace(line), gap)
+		return name, value, ok && len(name) <= longestFact
+	}
+	for line := range strings.Lines(text) {
+		if name, _, ok := fact(line); ok {
+			margin = max(margin, len(indent+name+gap))
+		}
+	}
+	for line := range strings.Lines(text) {
+		name, value, ok := fact(line)
+		if !ok {
+			r.wrapLines(b, line)
+			continue
+		}
+		parts := []string{value}
+		if !slices.Contains(copied, name) {
+			parts = wrap(value, r.columns-margin)
+		}
+		fmt.Fprintf(b, "%-*s%s\n", margin, indent+name+gap, parts[0])
+		for _, part := range parts[1:] {
+			fmt.Fprintf(b, "%*s%s\n", margin, "", part)
+		}
+	}
 }
 
 // wrapLines breaks lines that are too long, and shows where they go on.
@@ -79,8 +121,11 @@ func (r *report) writeTotals(b *strings.Builder) {
 	if r.goOn != "" {
 		fmt.Fprintf(b, "  resume with: %s\n", r.goOn)
 	}
+	if r.closer != "" {
+		fmt.Fprintf(b, "  look closer with: %s\n", r.closer)
+	}
 	if r.before > 0 {
-		fmt.Fprintf(b, "  visited by earlier runs: %s\n", plural(r.before, "page"))
+		fmt.Fprintf(b, "  earlier runs: %s\n", plural(r.before, "page"))
 	}
 	if r.records != "" {
 		fmt.Fprintf(b, "  records: %s in %s", count(s.Records), r.records)
@@ -92,6 +137,9 @@ func (r *report) writeTotals(b *strings.Builder) {
 	if r.archive != "" {
 		fmt.Fprintf(b, "  archives: %s\n", r.archive)
 	}
+	if r.kept != "" {
+		fmt.Fprintf(b, "  state: %s\n", r.kept)
+	}
 	r.writeRound(b)
 	if r.events != "" {
 		fmt.Fprintf(b, "  events: %s\n", r.events)
@@ -100,22 +148,22 @@ func (r *report) writeTotals(b *strings.Builder) {
 	writeCounts(b, "requests", s.Outcomes)
 	writeCounts(b, "links not followed", s.OutOfScope)
 	writeCounts(b, "links dropped", s.Dropped)
-	writeCounts(b, "links that lead nowhere, and were followed", s.Suspected)
+	writeCounts(b, "links suspected", s.Suspected) // they lead nowhere, and were followed
 	if s.Trapped > 0 {
-		fmt.Fprintf(b, "  left, as those like them had nothing new: %s\n", plural(s.Trapped, "URL"))
+		fmt.Fprintf(b, "  left unvisited: %s, as those like them had nothing new\n", plural(s.Trapped, "URL"))
 	}
 	writeDuplicates(b, s.Duplicates)
 	if s.Unruled > 0 {
-		fmt.Fprintf(b, "  given up for want of robots.txt: %s\n", plural(s.Unruled, "URL"))
+		fmt.Fprintf(b, "  given up: %s, for want of robots.txt\n", plural(s.Unruled, "URL"))
 	}
 	if s.OfURL > 0 {
-		fmt.Fprintf(b, "  refused while others of the host were served: %s\n", plural(s.OfURL, "request"))
+		fmt.Fprintf(b, "  refused alone: %s, while others of the host were served\n", plural(s.OfURL, "request"))
 	}
 	if s.Refused > 0 {
-		fmt.Fprintf(b, "  kept back by robots.txt: %s\n", plural(s.Refused, "URL"))
+		fmt.Fprintf(b, "  kept back: %s, by robots.txt\n", plural(s.Refused, "URL"))
 	}
 	if s.Unindexed > 0 {
-		fmt.Fprintf(b, "  left out of the records, as they ask: %s\n", plural(s.Unindexed, "page"))
+		fmt.Fprintf(b, "  left out: %s of the records, as they ask\n", plural(s.Unindexed, "page"))
 	}
 	if s.Frontier.Hosts > 1 {
 		fmt.Fprintf(b, "  hosts: %s%s\n", count(s.Frontier.Hosts), circuits(&s.Limiter))
