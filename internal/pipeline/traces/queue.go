@@ -23,6 +23,7 @@ type queue struct {
 	next     sdk.SpanProcessor // set by Start
 	log      *slog.Logger
 	endpoint string
+	room     int64 // spans; tests have less
 	waiting  atomic.Int64
 	dropped  atomic.Int64
 	exported prometheus.Counter
@@ -37,7 +38,7 @@ var _ sdk.SpanProcessor = (*queue)(nil)
 
 func newQueue(c *client, log *slog.Logger) *queue {
 	q := &queue{
-		log: log, endpoint: c.shown,
+		log: log, endpoint: c.shown, room: room,
 		exported: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "treadlight_trace_exported_spans_total", Help: "Spans that were sent to the collector in batches that it has accepted.",
 		}),
@@ -56,7 +57,7 @@ func (*queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
 // OnEnd takes a span if there is room. It never waits.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
-	if q.waiting.Add(1) > room {
+	if q.waiting.Add(1) > q.room {
 		q.waiting.Add(-1)
 		q.drop(lostFull, 1)
 		q.mu.Lock()
