@@ -147,9 +147,10 @@
 //
 // A rule for the second refusal of a window that slides bought nothing and is gone. With a
 // failed trial that cost nothing of the budget, a wait for the next of up to an eighth of the
-// pause so far, and the whole pause for the first window, S22e was refused r0.64 for r0.26
-// (and used 93 for 92), S22h r0.72 for r0.60 (78 for 82), S22i r3.2 for r1.9 (82 for 81) and
-// S16d used 94 for 95; S16b r0.53 for r0.69 (95 for 97).
+// pause so far, and the whole pause for the first window, S22e was used 93 % for 95, S22h 78
+// for 83 (refused r0.72 for r0.63), S22i 82 for 80 (r3.2 for r2.1), S16b 95 for 97 (r0.53 for
+// r0.69) and S16d 94 for 95. A trial that costs half a refusal brings S22e to r0.26, but takes
+// from hosts that share a limit what they need to find it: 67 % used for 84.
 //
 // # What is out of reach
 //
@@ -159,7 +160,7 @@
 // with q = 5/4, and with q = 2 four, which may cost another six minutes. A host of 120 in ten
 // minutes (S22i) admits some 580 in the rest of the hour: four refusals alone are 0.7 %, ten are 1.7 %. And the
 // search spends the first window in seconds, so the clairvoyant too, who searches nothing but
-// takes it in the first minute, uses 85 % of the hour; steer uses 81 and 82.
+// takes it in the first minute, uses 85 % of the hour; steer uses 80 and 83.
 //
 // A block that every request renews (S15) costs its length at each meeting, so it is met
 // seldom, and the first guess at it is the mean of the search's last two seconds. That of the

@@ -60,9 +60,9 @@ const (
 	outageRest = 10 * time.Minute
 	// longerBy is the share of a refusal's length by which the wait for its end may exceed it.
 	longerBy = 4
-	// trialCost is what a refused trial takes from the budget: half of a refusal, since one
+	// trialCost is what a refused trial takes from the budget: a part of a refusal, since one
 	// that had to be made is not for a rise to answer for alone.
-	trialCost = 0.5
+	trialCost = 0.25
 	// costly is a loss worth a rest.
 	costly = 500 * time.Millisecond
 )
