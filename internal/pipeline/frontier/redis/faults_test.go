@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,7 +25,7 @@ func TestScriptFlush(t *testing.T) {
 	r.cfg.Lease = 10 * time.Minute
 	w.begin()
 	w.begin()
-	w.workers[0].add(0)
+	w.seed()
 	w.run(func(step int) {
 		if step%20 == 0 {
 			server.Do(t, "SCRIPT", "FLUSH")
@@ -136,8 +137,8 @@ func TestServerLosesAll(t *testing.T) {
 // its bound; then it goes on, and nothing is lost.
 func TestServerStandsStill(t *testing.T) {
 	server := redistest.Redis.Start(t)
-	r := realTime(rigOn(t, server.Addr))
-	r.cfg.Lease, r.cfg.MaxPending = 600*time.Millisecond, 4
+	r := rigOn(t, server.Addr)
+	r.cfg.MaxPending = 4
 	a := r.open()
 	put(t, a, "http://a.test/1", "http://a.test/2")
 	rouse(t, a, 1)
@@ -147,26 +148,30 @@ func TestServerStandsStill(t *testing.T) {
 	defer func() { server.Signal(t, syscall.SIGCONT) }()
 	put(t, a, "http://b.test/1", "http://b.test/2", "http://b.test/3", "http://b.test/4", "http://b.test/5")
 	require.NotNil(t, a.Room(), "the crawl is to wait")
-	select {
-	case <-held.Done():
-	case <-time.After(redistest.Patience):
-		t.Fatal("it is asked for ever")
-	}
+	r.clk.Advance(r.cfg.Lease*3/4 - time.Millisecond)
+	require.NoError(t, held.Err())
+	require.Eventually(t, func() bool {
+		r.clk.Advance(time.Millisecond)
+		return held.Err() != nil
+	}, redistest.Patience, time.Millisecond)
 	require.Zero(t, a.Until("a.test"))
 	a.Done(got.Items[0].ID, frontier.Visit{}) // too late
 	server.Signal(t, syscall.SIGCONT)
-	require.Eventually(t, a.Ready, redistest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool {
+		r.clk.Advance(time.Millisecond) // for a trip that is repeated
+		return a.Ready()
+	}, redistest.Patience, time.Millisecond)
 	var hosts []string
 	require.Eventually(t, func() bool {
+		r.clk.Advance(time.Second)
 		hosts = append(hosts, names(rouse(t, a, 9))...)
-		return len(hosts) >= 2
+		return slices.Contains(hosts, "a.test") && slices.Contains(hosts, "b.test")
 	}, redistest.Patience, 10*time.Millisecond)
-	require.ElementsMatch(t, []string{"a.test", "b.test"}, hosts)
 	require.NoError(t, a.Err())
 	st := status(t, r)
 	require.EqualValues(t, 7, st.Known)
 	require.Zero(t, st.Done)
-	require.EqualValues(t, 1, st.Reclaimed)
+	require.GreaterOrEqual(t, st.Reclaimed, int64(1))
 }
 
 // After GiveUp without an answer the store fails, and says what to do.
@@ -191,7 +196,7 @@ func TestCluster(t *testing.T) {
 	w := newWorld(r, 120)
 	w.begin()
 	w.begin()
-	w.workers[0].add(0)
+	w.seed()
 	w.run(func(step int) {
 		if step == 30 {
 			for _, m := range masters {

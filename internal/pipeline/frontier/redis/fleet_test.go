@@ -35,8 +35,8 @@ type worker struct {
 }
 
 // ReadyAt implements [frontier.Pacer].
-func (w *worker) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
-	return w.free[host].Add(time.Duration(ahead) * 10 * time.Millisecond), ratelimit.LimitLearned
+func (wk *worker) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
+	return wk.free[host].Add(time.Duration(ahead) * 10 * time.Millisecond), ratelimit.LimitLearned
 }
 
 func (w *world) begin() *worker {
@@ -59,6 +59,12 @@ func (wk *worker) add(n int) {
 	require.NoError(wk.w.t, err)
 	it := frontier.Item{URL: u, Depth: 1}
 	wk.front.Add(wk.w.clk.Now(), it, wk.front.Fingerprint(&it))
+}
+
+// seed adds the first page. A job without any is complete.
+func (w *world) seed() {
+	w.workers[0].add(0)
+	flush(w.t, w.workers[0].store)
 }
 
 // step does what there is to do for a process now, and reports whether that was anything.
@@ -144,15 +150,15 @@ func newWorld(r *rig, pages int) *world {
 
 // Whoever works on it, each URL is visited once, and no host by two.
 func TestFleet(t *testing.T) {
-	for _, n := range []int{1, 2, 4} {
+	for n, program := range map[int]redistest.Program{1: redistest.Redis, 2: redistest.Valkey, 4: redistest.Redis} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			r := newRig(t)
+			r := rigOn(t, program.Shared(t).Addr)
 			r.cfg.Partitions, r.cfg.Lease = 3, 10*time.Minute // no lease ends because the computer is slow
 			w := newWorld(r, 300)
 			for range n {
 				w.begin()
 			}
-			w.workers[0].add(0)
+			w.seed()
 			w.run(nil)
 			for u, n := range w.visits {
 				require.Equal(t, 1, n, u)
@@ -183,8 +189,7 @@ func TestFleetOfMortals(t *testing.T) {
 	for range 3 {
 		w.begin()
 	}
-	w.workers[0].add(0)
-	flush(t, w.workers[0].store)
+	w.seed()
 	deaths := 0
 	w.run(func(step int) {
 		if step%40 == 39 && deaths < 6 && len(w.visits) < w.pages {

@@ -66,14 +66,12 @@ func (s *lawful) close() {
 }
 
 func TestLaw(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, program redistest.Program) {
-		addr := program.Shared(t).Addr
-		jobs := 0
-		frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend {
-			jobs++
-			s := &lawful{t: t, addr: addr, job: fmt.Sprintf("law-%d", jobs)}
-			t.Cleanup(s.close)
-			return s
-		})
+	addr := redistest.Redis.Shared(t).Addr
+	jobs := 0
+	frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend {
+		jobs++
+		s := &lawful{t: t, addr: addr, job: fmt.Sprintf("law-%d", jobs)}
+		t.Cleanup(s.close)
+		return s
 	})
 }
