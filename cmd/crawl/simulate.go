@@ -50,6 +50,7 @@ func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
 		Long:                  simulateLong,
 		Example:               simulateExamples,
 		DisableFlagsInUseLine: true,
+		Args:                  cobra.ArbitraryArgs, // names of scenarios, beside the command below it
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return reg.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
