@@ -31,6 +31,10 @@ PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace tmu
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
+# Tests that take a sample under the race detector, and where they are; see internal/racetest.
+WHOLE    := TestRealisticLimiters TestRealisticLimitersTellRudeness TestThresholds TestStrangers TestSameSeedSameResult TestClairvoyantReachesTheBound TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds
+WHOLE_IN := . ./internal/ratelimit ./internal/ratelimit/simulate ./internal/pipeline/sitemap
+space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
 .PHONY: help build test race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
@@ -51,6 +55,7 @@ release: ## archives for every platform with checksums into dist/, the same for 
 
 test: servers readers bin/gotestsum ## run every test under the race detector, in random order, with real servers
 	$(SUM) $(RACE) -timeout 15m $(PKGS)
+	$(SUM) -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
 	cd bench && $(SUM) $(RACE) -timeout 5m ./...
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/racetest"
 )
 
 // realistic is the scenario of that name, with so many pages per address. They are short:
@@ -73,7 +74,11 @@ func TestRealisticLimiters(t *testing.T) {
 		cfg := crawl.DefaultConfig()
 		cfg.RateLimit.MaxRPS = 100
 		cfg.Sitemaps.Enabled = false // the site counts every request
-		s, c, out := inMemory(t, realistic(t, 1500), cfg)
+		pages, few := 1500, racetest.Sample(t)
+		if few {
+			pages = 150 // of which the first minute, the search, is all
+		}
+		s, c, out := inMemory(t, realistic(t, pages), cfg)
 		require.NoError(t, c.Run(t.Context(), s.URLs()...))
 		byURL(t, out.list)
 		r := s.Report()
@@ -92,6 +97,9 @@ func TestRealisticLimiters(t *testing.T) {
 			want, ok := wantedFigures[kind]
 			require.True(t, ok, "no figures for %s", kind)
 			require.EqualValues(t, h.URLs, h.Distinct, "%s: pages had", h.Name)
+			if few {
+				continue
+			}
 			require.Greater(t, h.UsedShare, want.used, "%s: used share", h.Name)
 			require.LessOrEqual(t, h.RefusedPer1000, want.refused, "%s: refused of 1000", h.Name)
 		}
@@ -104,6 +112,9 @@ func TestRealisticLimitersTellRudeness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := unpaced()
 		cfg.MaxTime = 5 * time.Second
+		if racetest.Sample(t) {
+			cfg.MaxTime = time.Second
+		}
 		cfg.RateLimit.RetryMaxAttempts = 1
 		s, c, _ := inMemory(t, realistic(t, 300), cfg)
 		require.NoError(t, c.Run(t.Context(), s.URLs()...))
@@ -125,11 +136,11 @@ func TestRealisticLimitersTellRudeness(t *testing.T) {
 func TestRealisticLimitersOnSockets(t *testing.T) {
 	t.Parallel() // it mostly waits
 	bucket := testsite.Limiter{Kind: "token-bucket", Rate: 60, Burst: 20}
-	// What arrives within half a second of a refusal counts as sent before it, as the
-	// machine may be busy.
-	s := serveSite(t, testsite.Config{Base: "127.0.26.1", Seed: 5, Grace: 500 * time.Millisecond, Hosts: []testsite.Host{
-		{Name: "shared", Count: 3, OneAddress: true, Pages: 60, Limits: []testsite.Limiter{bucket}, Refusal: testsite.Refusal{RetryAfter: "seconds"}},
-		{Name: "told", Pages: 150, Limits: []testsite.Limiter{{Kind: "fixed-window", Requests: 60, Window: time.Second}}, Refusal: testsite.Refusal{RetryAfter: "asctime", Headers: "ietf"}},
+	// What arrives within two seconds of a refusal counts as sent before it, as the machine
+	// may be busy, and a refusal asks for more than that.
+	s := serveSite(t, testsite.Config{Base: "127.0.26.1", Seed: 5, Grace: 2 * time.Second, Hosts: []testsite.Host{
+		{Name: "shared", Count: 3, OneAddress: true, Pages: 60, Limits: []testsite.Limiter{bucket}, Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 4 * time.Second}},
+		{Name: "told", Pages: 150, Limits: []testsite.Limiter{{Kind: "fixed-window", Requests: 60, Window: time.Second}}, Refusal: testsite.Refusal{RetryAfter: "asctime", Wait: 4 * time.Second, Headers: "ietf"}},
 		{Name: "paced", Pages: 150, Limits: []testsite.Limiter{{Kind: "leaky-bucket", Rate: 60, Burst: 20, Delay: true}}},
 		{Name: "banning", Pages: 150, Limits: []testsite.Limiter{bucket}, Ban: testsite.Ban{After: 50, For: time.Minute, Mode: "drop"}},
 	}})

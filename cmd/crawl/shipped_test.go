@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/racetest"
 )
 
 // suite is all the tests of this package, which clear away what they have built.
@@ -43,7 +45,7 @@ var build = sync.OnceValues(func() (program string, err error) {
 // where more instants differ. Without it the command under test is that already.
 func shipped(t *testing.T, trial int) string {
 	t.Helper()
-	if !raceEnabled || trial%5 == 0 {
+	if !racetest.Enabled || trial%5 == 0 {
 		return ""
 	}
 	program, err := build()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/racetest"
 )
 
 // leaky is nginx's limit_req: a refusal leaves the state as it is.
@@ -186,6 +187,16 @@ func (b *block) run(t tester, d, from time.Duration) (perSecond, refused float64
 	return float64(b.count[0]) / (d - from).Seconds(), float64(b.count[1]) / float64(all)
 }
 
+// worlds is how many seeds a test plays through: under the race detector one, as each is
+// a goroutine alone with tens of thousands of requests.
+func worlds(t *testing.T) uint64 {
+	t.Helper()
+	if racetest.Sample(t) {
+		return 1
+	}
+	return 3
+}
+
 // Twenty hosts behind one limit of 20 requests per second are found to be limited as
 // one within two minutes, and from then on are refused a fraction of what they are
 // when each is on its own, at the same throughput.
@@ -201,7 +212,7 @@ func TestCommonLimitIsFoundAndPacedAsOne(t *testing.T) {
 		perSecond, refused = b.run(t, 10*time.Minute, 2*time.Minute)
 		return b, perSecond, refused
 	}
-	for seed := range uint64(3) {
+	for seed := range worlds(t) {
 		_, alone, refusedAlone := play(false, seed)
 		b, together, refused := play(true, seed)
 		t.Logf("alone %.2f/s, refused %.4f; together %.2f/s, refused %.4f", alone, refusedAlone, together, refused)
@@ -223,7 +234,7 @@ func TestCommonLimitIsFoundAndPacedAsOne(t *testing.T) {
 // Equal limits of their own are met by all hosts at the same instants. They are not
 // taken for one, and the experiment that tells costs next to nothing.
 func TestLimitsOfTheirOwnAreNotMerged(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range worlds(t) {
 		b := newBlock(t, 20, seed, nil)
 		own := make([]*leaky, 20)
 		for i := range own {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
@@ -68,15 +69,15 @@ func used(t *testing.T, sc *Scenario, r Result) float64 {
 // Of hosts that nobody tuned for, most are used nearly as fast as they allow and hardly
 // any is annoyed.
 func TestStrangers(t *testing.T) {
-	n := max(strangers, flags.random)
-	if raceEnabled {
+	n, few := max(strangers, flags.random), racetest.Sample(t)
+	if few {
 		n = 8 // enough to show a race, too few to say anything of the quantiles
 	}
 	var scs []Scenario
 	for seed := range n {
 		sc := Random(uint64(seed) + 1)
 		sc.Duration = sc.Length()
-		if raceEnabled {
+		if few {
 			sc.Duration = MinDuration
 		} else if n == strangers {
 			sc.Duration = max(min(sc.Duration, time.Duration(mostRequests/sc.Capacity(0)*1e9)), 5*time.Minute)
@@ -90,13 +91,13 @@ func TestStrangers(t *testing.T) {
 		r := row.Runs[0][0]
 		require.Zero(t, r.InsideRetryAfter, row.Scenario.Doc)
 		require.Less(t, r.RetriesPerFailure, mostRetries, row.Scenario.Doc)
-		if !raceEnabled { // what can be had takes a dozen runs more
+		if !few { // what can be had takes a dozen runs more
 			usedUp = append(usedUp, used(t, &row.Scenario, r))
 		}
 		ofAll = append(ofAll, 100*r.Steady.Utilisation())
 		refused = append(refused, 100*r.Steady.RefusedShare())
 	}
-	if raceEnabled {
+	if few {
 		return
 	}
 	t.Logf("used of what can be had: median %.1f, tenth %.1f; of the capacity: median %.1f, tenth %.1f; refused: ninth tenth %.2f, %% of %d hosts",

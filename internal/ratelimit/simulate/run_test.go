@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
@@ -201,7 +202,7 @@ func TestOffersHoldRequestsBack(t *testing.T) {
 
 func TestSameSeedSameResult(t *testing.T) {
 	scs := append(Scenarios(), Random(1), Random(2), Random(3))
-	if raceEnabled {
+	if racetest.Sample(t) {
 		var err error
 		scs, err = NewRegistry().Select(raced()...)
 		require.NoError(t, err)

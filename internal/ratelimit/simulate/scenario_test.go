@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/racetest"
 )
 
 func TestScenariosAreWhole(t *testing.T) {
@@ -76,7 +78,7 @@ func TestClairvoyantReachesTheBound(t *testing.T) {
 	}
 	refused := map[string]float64{"S17a": 0.05, "S17b": 0.05, "S17c": 0.05, "S17d": 0.05, "S18a": 0.13, "S18d": 0.06, "S18g": 0.06, "S18i": 0.06, "S22k": 0.01}
 	scs := Scenarios()
-	if raceEnabled {
+	if racetest.Sample(t) {
 		var err error
 		scs, err = NewRegistry().Select(raced()...)
 		require.NoError(t, err)

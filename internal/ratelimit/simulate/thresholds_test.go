@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -53,7 +54,7 @@ func raced() []string {
 func runs(t *testing.T) map[string][]Result {
 	t.Helper()
 	scs := Scenarios()
-	if raceEnabled {
+	if racetest.Sample(t) {
 		var err error
 		scs, err = NewRegistry().Select(raced()...)
 		require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestThresholds(t *testing.T) {
 	for _, want := range table {
 		rs, ok := results[want.name]
 		if !ok {
-			require.True(t, raceEnabled, want.name)
+			require.True(t, racetest.Enabled, want.name)
 			continue
 		}
 		t.Run(want.name, func(t *testing.T) {

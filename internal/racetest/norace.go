@@ -1,0 +1,6 @@
+//go:build !race
+
+package racetest
+
+// Enabled is true where the race detector watches.
+const Enabled = false
