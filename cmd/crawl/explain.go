@@ -38,7 +38,7 @@ const explainExamples = `  crawl explain https://example.com/a/../b?utm_source=x
   crawl explain --config site.yaml --offline --json example.com
   crawl explain --robots-file robots.txt https://example.com/private/
   crawl explain --control :9090 example.com    as a crawl with --listen :9090
-  crawl explain --state site --offline https://example.com/lost    what became of it in site`
+  crawl explain --state site --offline example.com/lost    what became of it`
 
 // explainCommand answers "what would it do with this URL, and why".
 func explainCommand(s streams) *cobra.Command {
