@@ -259,10 +259,11 @@ func TestMannersOnSockets(t *testing.T) {
 	t.Parallel() // it mostly waits
 	quick := testsite.Latency{Typical: 5 * time.Millisecond}
 	// On a busy machine a request can take a while from its permit to the host, so what
-	// arrives within half a second of a refusal counts as sent before it.
-	s := serveSite(t, testsite.Config{Base: "127.0.25.1", Seed: 5, Grace: 500 * time.Millisecond, Hosts: []testsite.Host{
+	// arrives within two seconds of a refusal counts as sent before it, and a refusal asks
+	// for more than that.
+	s := serveSite(t, testsite.Config{Base: "127.0.25.1", Seed: 5, Grace: 2 * time.Second, Hosts: []testsite.Host{
 		{Name: "silent", Pages: 300, Latency: quick, Limit: testsite.Limit{Rate: 50, Burst: 10}},
-		{Name: "told", Pages: 300, Latency: quick, Limit: testsite.Limit{Rate: 50, Burst: 10}, Refusal: testsite.Refusal{RetryAfter: "seconds"}},
+		{Name: "told", Pages: 300, Latency: quick, Limit: testsite.Limit{Rate: 50, Burst: 10}, Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 4 * time.Second}},
 		{Name: "flaky", Pages: 150, Latency: quick, Flaky: testsite.Flaky{Probability: 0.1, Kinds: []string{"502", "503", "reset"}}},
 		{Name: "rules", Pages: 100, Private: 20, Latency: quick, Robots: testsite.Robots{Disallow: []string{"/private/"}}},
 	}})

@@ -217,8 +217,9 @@ func TestHostilePagesOnSockets(t *testing.T) {
 	cfg := unpaced()
 	cfg.Fetch.MaxBody = 256 << 10
 	cfg.Sitemaps.Enabled = false
-	cfg.Fetch.ConnectTimeout, cfg.Fetch.HeaderTimeout = 2*time.Second, 2*time.Second
-	cfg.Fetch.BodyTimeout, cfg.Fetch.Timeout = 2*time.Second, 10*time.Second
+	// What hangs is waited for so long, and a machine with much else to do may hang too.
+	cfg.Fetch.ConnectTimeout, cfg.Fetch.HeaderTimeout = 4*time.Second, 4*time.Second
+	cfg.Fetch.BodyTimeout, cfg.Fetch.Timeout = 4*time.Second, 12*time.Second
 	cfg.RateLimit.RetryMaxAttempts = 1
 	cfg.Concurrency = 16
 	stop := heapPeak()

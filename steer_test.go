@@ -76,10 +76,14 @@ func TestCeilingOrder(t *testing.T) {
 	require.ErrorIs(t, s.crawler.SetCeiling(host, 1), crawl.ErrNotRunning)
 	s.run(t)
 	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 2}`)
-	time.Sleep(100 * time.Millisecond) // for what is under way to end
-	before := s.asked()
-	time.Sleep(2 * time.Second)
-	require.LessOrEqual(t, s.asked()-before, int64(6), "at 2 a second, where 100 were allowed")
+	var before int64
+	require.Eventually(t, func() bool { // what was under way has to end first
+		before = s.asked()
+		begun := time.Now()
+		time.Sleep(2 * time.Second)
+		return float64(s.asked()-before) <= 1+2*time.Since(begun).Seconds()
+	}, time.Minute, time.Millisecond, "2 a second are allowed, where it were 100")
+	require.Eventually(t, func() bool { return s.asked() > before }, time.Minute, time.Millisecond, "nor is it none")
 	h := s.look(t)
 	require.InDelta(t, 2, h.Limiter.OperatorRPS, 1e-9)
 	require.Equal(t, "set while the crawl runs: at most 2/s", h.Limiter.Reason)

@@ -200,15 +200,18 @@ func emptyMembers(v *victim) bool {
 	return v.say("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n") && v.forever(string(pack("gzip", 0, 0)))
 }
 
-// bomb answers with BombSize zeros. Each is packed once per server: brotli takes a while.
-func (v *victim) bomb(coding string) bool { return v.body(coding, v.h.bombs[coding]()) }
+// bomb answers with BombSize zeros.
+func (v *victim) bomb(coding string) bool { return v.body(coding, bombs[coding]()) }
+
+// bombs are packed once, by coding: brotli takes a while.
+var bombs = newBombs()
 
 func newBombs() map[string]func() []byte {
-	bombs := make(map[string]func() []byte)
+	packed := make(map[string]func() []byte)
 	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
-		bombs[coding] = sync.OnceValue(func() []byte { return pack(coding, BombSize, 0) })
+		packed[coding] = sync.OnceValue(func() []byte { return pack(coding, BombSize, 0) })
 	}
-	return bombs
+	return packed
 }
 
 // pack codes size bytes: zeros if step is zero, otherwise a pattern that hardly packs.

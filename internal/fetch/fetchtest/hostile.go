@@ -16,8 +16,7 @@ import (
 type HostileServer struct {
 	listener net.Listener // nil when only pipes are served
 	running  sync.WaitGroup
-	bombs    map[string]func() []byte // by coding
-	over     context.Context          // ends with the test, and every slow behaviour with it
+	over     context.Context // ends with the test, and every slow behaviour with it
 	stop     context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
@@ -32,6 +31,9 @@ func Hostile(t testing.TB) *HostileServer {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("fetchtest: listen: %v", err)
+	}
+	for _, pack := range bombs {
+		pack() // now, and not while a client loses its patience
 	}
 	h := HostilePipes(t)
 	h.listener = l
@@ -51,7 +53,7 @@ func Hostile(t testing.TB) *HostileServer {
 // dialled through its DialContext reaches it. It ends with t.
 func HostilePipes(t testing.TB) *HostileServer {
 	t.Helper()
-	h := &HostileServer{conns: make(map[net.Conn]struct{}), seen: make(map[Behavior]int), bombs: newBombs()}
+	h := &HostileServer{conns: make(map[net.Conn]struct{}), seen: make(map[Behavior]int)}
 	h.over, h.stop = context.WithCancel(context.Background())
 	t.Cleanup(h.close)
 	return h
