@@ -24,8 +24,8 @@ func againCommand(s streams) *cobra.Command {
 		Use:   "again DIR [flags]",
 		Short: "Visit the pages of a crawl that is done again: what has changed?",
 		Long: `Again begins a new round of a crawl that has a state (--state DIR, or --output
-DIR/) and has come to its end. Every URL that it knows is asked for once more, robots.txt
-first, and what is found on the way is followed as usual. Servers are asked by
+DIR/) and has come to its end. Every URL that it knows is asked for once more,
+robots.txt first, and what is found on the way is followed. Servers are asked by
 what they call the version that is known (ETag, Last-Modified): a page that has
 not changed is answered with 304 and costs a header. 'change' in each record
 says whether a page is new, changed, unchanged or gone, also where a server
