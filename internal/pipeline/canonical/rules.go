@@ -67,6 +67,9 @@ func NewRules(words, drop []string) (*Rules, error) {
 // CheckRule says what is wrong with a word for [NewRules].
 func CheckRule(word string) error {
 	if names := RuleNames(); !slices.Contains(names, word) {
+		if strings.ContainsAny(word, ", ") { // a list where one is wanted
+			return fmt.Errorf("%q is not one rule: give each by itself, of %s", word, strings.Join(names, ", "))
+		}
 		return fmt.Errorf("%q is no rule: use %s", word, strings.Join(names, ", "))
 	}
 	return nil

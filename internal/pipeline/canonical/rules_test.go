@@ -98,6 +98,7 @@ func TestRuleMistakes(t *testing.T) {
 	}{
 		{[]string{"sorted"}, nil, `"sorted" is no rule: use sessions, slashes, tracking, empty-query, index, sort`},
 		{[]string{"drop"}, nil, `"drop" is no rule`},
+		{[]string{"tracking,index"}, nil, `"tracking,index" is not one rule: give each by itself, of sessions, slashes, tracking, empty-query, index, sort`},
 		{nil, []string{"**"}, "would drop every parameter"},
 		{nil, []string{""}, "would drop every parameter"},
 		{nil, []string{"a=b"}, `"a=b" is no name of a parameter`},
