@@ -67,6 +67,10 @@ type Host struct {
 	// Private is how many linked pages lie under /private/, for robots.txt to
 	// disallow, 0 to one million. Zero means none.
 	Private int `yaml:"private,omitempty"`
+	// Listed is how many pages nothing links to, named by the host's sitemap alone: an index
+	// at /sitemap.xml, which robots.txt names, and its parts, every other compressed. 0 to one
+	// million. Zero means none, and no sitemap.
+	Listed int `yaml:"listed,omitempty"`
 
 	// Latency is the time an answer takes. Zero means none.
 	Latency Latency `yaml:"latency,omitempty"`

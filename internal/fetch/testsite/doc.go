@@ -27,7 +27,8 @@
 // Everything else is served after the host's latency, which may grow with the load. The
 // page "/" leads to every other page: page i links to its children in a tree, then to
 // random pages, then to media, redirects, missing pages and pages under /private/, each
-// of which is linked from one page.
+// of which is linked from one page. Listed pages are named by the host's sitemap and nothing
+// else: an index that robots.txt names, and parts, every other of which is compressed.
 //
 // # Limits
 //

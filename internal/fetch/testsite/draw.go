@@ -20,6 +20,7 @@ const (
 	streamLatency
 	streamFlaky
 	streamLoad
+	streamListed
 )
 
 // newDraw is the stream of the n-th thing of a kind on a host. The two rounds in

@@ -91,11 +91,15 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
 		return h.generated(w, r, "text/html; charset=utf-8", h.appendPage, t.n)
 	case kindPrivate:
 		return h.generated(w, r, "text/html; charset=utf-8", h.appendPrivate, t.n)
+	case kindListed:
+		return h.generated(w, r, "text/html; charset=utf-8", h.appendListed, t.n)
+	case kindSitemap:
+		return h.sitemap(w, r, t.n)
 	case kindMedia:
 		return h.generated(w, r, mediaKinds[t.n%len(mediaKinds)].contentType, h.appendMedia, t.n)
 	case kindRobots:
-		if h.cfg.Robots.exists() {
-			return h.send(w, r, http.StatusOK, "text/plain; charset=utf-8", h.robots, 0)
+		if h.cfg.Robots.exists() || h.cfg.Listed > 0 {
+			return h.send(w, r, http.StatusOK, "text/plain; charset=utf-8", h.robotsFile(), 0)
 		}
 	case kindRedirect:
 		status, location := h.redirect(t.n)

@@ -43,7 +43,7 @@ func newHost(s *Site, index int, p place, addr netip.Addr) *host {
 		robots:  []byte(cfg.Robots.text()),
 		script:  script{steps: cfg.Script},
 		outages: cfg.Outages,
-		rec:     newRecord(cfg.Pages + cfg.Media + cfg.Private),
+		rec:     newRecord(cfg.Pages + cfg.Media + cfg.Private + cfg.Listed),
 	}
 	h.urls = h.expected()
 	return h
@@ -59,7 +59,9 @@ const (
 	kindPrivate
 	kindRedirect
 	kindRobots
-	kindMethod // neither GET nor HEAD
+	kindListed  // a page that the sitemap alone names
+	kindSitemap // the index, and its parts from 1 on
+	kindMethod  // neither GET nor HEAD
 )
 
 // target is one thing on a host.
@@ -70,13 +72,15 @@ type target struct {
 }
 
 // slot is the bit of a target that has content. Pages come first, then media, then
-// private pages.
+// private pages, then those that are listed.
 func (h *host) slot(t target) int {
 	switch t.kind {
 	case kindMedia:
 		return h.cfg.Pages + t.n
 	case kindPrivate:
 		return h.cfg.Pages + h.cfg.Media + t.n
+	case kindListed:
+		return h.cfg.Pages + h.cfg.Media + h.cfg.Private + t.n
 	}
 	return t.n
 }
@@ -104,6 +108,10 @@ func (h *host) find(path string) target {
 		return target{kind: kindPage}
 	case "/robots.txt":
 		return target{kind: kindRobots}
+	case indexPath:
+		if h.cfg.Listed > 0 {
+			return target{kind: kindSitemap}
+		}
 	}
 	dir, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch dir {
@@ -120,6 +128,11 @@ func (h *host) find(path string) target {
 		return numbered(kindRedirect, name, 0, h.cfg.Redirects)
 	case "private":
 		return numbered(kindPrivate, name, 0, h.cfg.Private)
+	case "s":
+		return numbered(kindListed, name, 0, h.cfg.Listed)
+	case "sitemaps":
+		base, _, _ := strings.Cut(name, ".")
+		return h.findPart(path, base)
 	}
 	return target{}
 }
@@ -144,14 +157,14 @@ func (h *host) disallowed(path string) bool {
 // every path, once at New: Disallow may name any prefix, such as /p/1, which is also
 // one of /p/10.
 func (h *host) expected() int {
-	total := h.cfg.Pages + h.cfg.Media + h.cfg.Private
+	total := h.cfg.Pages + h.cfg.Media + h.cfg.Private + h.cfg.Listed
 	if len(h.cfg.Robots.Disallow) == 0 {
 		return total
 	}
 	for _, group := range []struct {
 		count int
 		path  func(int) string
-	}{{h.cfg.Pages, pagePath}, {h.cfg.Media, mediaPath}, {h.cfg.Private, privatePath}} {
+	}{{h.cfg.Pages, pagePath}, {h.cfg.Media, mediaPath}, {h.cfg.Private, privatePath}, {h.cfg.Listed, listedPath}} {
 		for n := range group.count {
 			if h.disallowed(group.path(n)) {
 				total--
@@ -202,7 +215,9 @@ func (h *host) finish(t target, v verdict, e ending) {
 		h.rec.robotsAnswer(h.site.now(), e.status)
 	}
 	if e.content {
-		h.rec.serve(h.slot(t))
+		if h.rec.serve(h.slot(t)) && t.kind == kindListed {
+			h.rec.listed++
+		}
 	}
 }
 

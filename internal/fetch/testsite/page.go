@@ -181,7 +181,15 @@ func (h *host) appendMedia(b []byte, n int) []byte {
 // appendPrivate writes a page that leads nowhere but home: what lies behind a page
 // that must not be fetched must not be needed to reach anything else.
 func (h *host) appendPrivate(b []byte, n int) []byte {
-	d := newDraw(h.seed, streamPrivate, n)
+	return h.appendLeaf(b, streamPrivate, n)
+}
+
+// appendListed writes a page that nothing but the sitemap leads to.
+func (h *host) appendListed(b []byte, n int) []byte { return h.appendLeaf(b, streamListed, n) }
+
+// appendLeaf writes a page that leads nowhere but home.
+func (h *host) appendLeaf(b []byte, stream, n int) []byte {
+	d := newDraw(h.seed, stream, n)
 	b = h.appendHead(b, &d, n)
 	b = appendText(b, &d, h.cfg.Size.sample(&d))
 	b = append(b, "</p>\n<ul>\n"...)

@@ -30,6 +30,7 @@ hosts:
     redirects: 2
     missing: 3
     private: 4
+    listed: 5
     latency: {typical: 20ms, dist: lognormal, spread: 0.4, body: 1s, fast_root: true}
     one_address: true
     limit: {rate: 5, burst: 2, requests: 60, window: 1m, concurrent: 9}
@@ -54,7 +55,7 @@ func TestParseEverything(t *testing.T) {
 	require.NoError(t, err)
 	want := Config{Seed: 7, Base: "127.0.9.1", Port: 8080, Grace: 20 * ms, Hosts: []Host{{
 		Name: "all", Count: 2, Pages: 51, Fanout: 5, CrossLinks: 3, HostLinks: 1, Size: Size{Min: 100, Max: 200},
-		Media: 1, Redirects: 2, Missing: 3, Private: 4,
+		Media: 1, Redirects: 2, Missing: 3, Private: 4, Listed: 5,
 		Latency:    Latency{Typical: 20 * ms, Dist: distLognormal, Spread: 0.4, Body: time.Second, FastRoot: true},
 		Limit:      Limit{Rate: 5, Burst: 2, Requests: 60, Window: time.Minute, Concurrent: 9},
 		OneAddress: true,

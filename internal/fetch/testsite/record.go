@@ -41,6 +41,7 @@ type record struct {
 
 	served     []uint64 // a bit per URL that has content
 	distinct   int64
+	listed     int64 // of distinct, those that the sitemap alone names
 	duplicates int64
 }
 
@@ -124,15 +125,16 @@ func (r *record) robotsAnswer(now clock.Instant, status int) {
 	}
 }
 
-// serve notes that the URL of bit slot was served in full.
-func (r *record) serve(slot int) {
+// serve notes that the URL of bit slot was served in full, and reports whether for the first time.
+func (r *record) serve(slot int) bool {
 	word, bit := &r.served[slot/64], uint64(1)<<(slot%64)
 	if *word&bit != 0 {
 		r.duplicates++
-		return
+		return false
 	}
 	*word |= bit
 	r.distinct++
+	return true
 }
 
 // rate is the mean number of arrivals per second between the first and the last.

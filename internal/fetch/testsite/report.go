@@ -53,6 +53,10 @@ type HostReport struct {
 	URLs       int   `json:"urls"`       // with content, and not disallowed
 	Distinct   int64 `json:"distinct"`   // URLs with content served in full by GET
 	Duplicates int64 `json:"duplicates"` // times one was served in full again
+	// Listed are the pages of URLs that nothing but the sitemap leads to, disallowed ones
+	// included, and ListedServed those of Distinct.
+	Listed       int   `json:"listed,omitempty"`
+	ListedServed int64 `json:"listed_served,omitempty"`
 
 	Robots           int64 `json:"robots"`            // requests for robots.txt
 	BeforeRobots     int64 `json:"before_robots"`     // page requests before the first answer to one
@@ -103,6 +107,7 @@ func (h *host) report() HostReport {
 	hr.Unavailable, hr.Banned, hr.RefusedPer1000 = r.unavailable, r.banned, per1000(r.refusals, r.requests)
 	hr.MinGap, hr.Rate, hr.Peak, hr.MaxOpen = r.minGap, r.rate(), int(r.peak.peak), r.maxOpen
 	hr.Distinct, hr.Duplicates = r.distinct, r.duplicates
+	hr.Listed, hr.ListedServed = h.cfg.Listed, r.listed
 	hr.Robots, hr.BeforeRobots = r.robots, r.beforeRobots
 	hr.RobotsViolations, hr.DelayViolations = r.violations, r.delayViolations
 	return hr
@@ -127,6 +132,8 @@ func (t *HostReport) add(h *HostReport) {
 	t.URLs += h.URLs
 	t.Distinct += h.Distinct
 	t.Duplicates += h.Duplicates
+	t.Listed += h.Listed
+	t.ListedServed += h.ListedServed
 	t.Robots += h.Robots
 	t.BeforeRobots += h.BeforeRobots
 	t.RobotsViolations += h.RobotsViolations
@@ -176,6 +183,10 @@ func (r *Report) WriteTable(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "inside: arrived while a Retry-After ran; in flight: the same, within %v of the refusal, so probably sent before it was read\n"+
 		"pages: served / there to be served; twice: served again; violations: of disallow and of crawl-delay; seed %d, %v\n",
 		r.Grace, r.Seed, r.Elapsed.Round(time.Millisecond))
+	if t := &r.Total; t.Listed > 0 {
+		_, e := fmt.Fprintf(w, "found by sitemap alone: %d of %d pages\n", t.ListedServed, t.Listed)
+		err = errors.Join(err, e)
+	}
 	return errors.Join(err, r.writeUsage(w))
 }
 

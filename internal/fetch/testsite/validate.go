@@ -130,6 +130,7 @@ func (h *Host) validate(path string) error {
 		within(path+".redirects", h.Redirects, 0, maxItems),
 		within(path+".missing", h.Missing, 0, maxItems),
 		within(path+".private", h.Private, 0, maxItems),
+		within(path+".listed", h.Listed, 0, maxItems),
 		h.Size.validate(path+".size"),
 		h.Latency.validate(path+".latency"),
 		h.checkAddress(path),

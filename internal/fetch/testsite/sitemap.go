@@ -1,0 +1,94 @@
+package testsite
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strconv"
+)
+
+// A host with listed pages has a sitemap that names them: an index, which robots.txt names, and
+// its parts, every other of which is compressed. Nothing else leads to those pages.
+
+// indexPath is where the index is.
+const indexPath = "/sitemap.xml"
+
+// partURLs is how many pages a part names, so that a few thousand of them make several parts.
+const partURLs = 1000
+
+// parts is how many there are.
+func (h *host) parts() int { return (h.cfg.Listed + partURLs - 1) / partURLs }
+
+// partPath is the one spelling of a part.
+func partPath(n int) string {
+	if n%2 == 1 {
+		return "/sitemaps/" + strconv.Itoa(n) + ".xml.gz"
+	}
+	return "/sitemaps/" + strconv.Itoa(n) + ".xml"
+}
+
+func listedPath(n int) string { return "/s/" + strconv.Itoa(n) }
+
+// robotsFile is robots.txt with the line that names the index, which has the host's address.
+func (h *host) robotsFile() []byte {
+	if h.cfg.Listed == 0 {
+		return h.robots
+	}
+	text := append([]byte(nil), h.robots...)
+	if len(text) == 0 {
+		text = append(text, "User-agent: *\nAllow: /\n"...)
+	}
+	if text[len(text)-1] != '\n' {
+		text = append(text, '\n')
+	}
+	return append(text, "Sitemap: "+h.site.URL(h.index)+indexPath+"\n"...)
+}
+
+const sitemapHead = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+
+const sitemapSpace = ` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n"
+
+// sitemap answers for the index, number 0, and the parts from 1 on.
+func (h *host) sitemap(w http.ResponseWriter, r *http.Request, n int) ending {
+	body := []byte(sitemapHead)
+	origin := h.site.URL(h.index)
+	add := func(element, path string) {
+		body = append(body, "<"+element+"><loc>"+origin+path+"</loc></"+element+">\n"...)
+	}
+	if n == 0 {
+		body = append(body, "<sitemapindex"+sitemapSpace...)
+		for part := range h.parts() {
+			add("sitemap", partPath(part))
+		}
+		return h.send(w, r, http.StatusOK, "application/xml", append(body, "</sitemapindex>\n"...), 0)
+	}
+	n--
+	body = append(body, "<urlset"+sitemapSpace...)
+	for page := n * partURLs; page < min((n+1)*partURLs, h.cfg.Listed); page++ {
+		add("url", listedPath(page))
+	}
+	body = append(body, "</urlset>\n"...)
+	if n%2 == 0 {
+		return h.send(w, r, http.StatusOK, "application/xml", body, 0)
+	}
+	return h.send(w, r, http.StatusOK, "application/gzip", compressed(body), 0)
+}
+
+// compressed is a file that was compressed by who made it, not by the server on its way.
+func compressed(body []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(body) // a buffer takes everything
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// findPart is the part that a name below /sitemaps/ means.
+func (h *host) findPart(path, base string) target {
+	t := numbered(kindSitemap, base, 0, h.parts())
+	if t.kind != kindSitemap || path != partPath(t.n) {
+		return target{}
+	}
+	t.n++
+	return t
+}
