@@ -49,6 +49,16 @@
 // The order of a host's URLs is that of their ranks and then that in which they were found,
 // wherever they lie: a URL of a better rank than the last one in memory takes its place.
 //
+// # When several processes share a store
+//
+// A [Shared] store has the hosts by turns in the frontiers of several processes. Each asks for
+// hosts when it has slots to spare and nothing to lease, and is the only one to pace those
+// that it has. It gives a host back that has had no URL for two seconds; one that refuses
+// to be asked for long, if others want its place; and half of those that wait for a slot, if
+// another process has slots to spare. A host that is lost is gone at once, and of its leases
+// nothing comes back: the next to have it asks for their URLs again. [Frontier.Over] tells the end of
+// the work of all, which is not that of this one's.
+//
 // # Who may call what
 //
 // [Frontier] is not safe for concurrent use: one goroutine owns it, and adds, leases

@@ -34,8 +34,8 @@
 // repeats a fetch and loses no URL.
 //
 // The invariant: every URL that was added and is not done is in one queue or handed out by
-// one host. Both are counted and never uncounted, so the crawl is complete when the URLs
-// done, read over all partitions, are as many as the URLs added, read after that: then there
+// one host. URLs added and URLs done are counted and never uncounted, so the crawl is complete
+// when the URLs done, read over all partitions, are as many as the URLs added, read after that: then there
 // was an instant at which nothing was left, and nobody to add more.
 //
 // # What is stored
@@ -79,8 +79,28 @@
 // is refused when the job is joined. Counters that are gone end the store: the job was
 // purged, or the server has lost it.
 //
+// # What is not kept
+//
+// What became of a URL is in the records of the process that visited it, and nowhere here;
+// nor are the positions of its sinks. A process that dies may have written the record of a
+// URL that another asks for again: records have the same id then, and crawl merge keeps one.
+// robots.txt is asked for by each holder of a host. A process that has no URLs ends when the
+// whole job is complete; one that joins a job before its first URL is stored finds it so.
+//
+// # Figures (2026)
+//
+// Of 100,000 URLs of 60 bytes and 500 hosts a queued URL took 65 to 69 bytes of the server's
+// memory, and one that is done 18, of which 9.2 are its fingerprint. A crawl of 10,000 pages
+// of 200 hosts by one process took 0.6 to 1 scripts for a page, and by two 1.0 to 1.3. On a
+// machine of two processors, shared with other work, where a page took 200 ms and each process
+// had 64 slots, two took 19.5 to 22.4 s for what one did in 35.3 to 38.0, and the same
+// crawl without Redis took 35.3.
+//
+// A process with idle slots asks all partitions for hosts, at first after 50 ms and then every
+// two seconds as long as there are none: 32 scripts a second with 64 partitions.
+//
 // # Who may call
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Rouse, Rest, Give and
-// Learned. Everything else is safe to call from anywhere.
+// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Rouse, Rest, Give,
+// Learned and Commit. Everything else is safe to call from anywhere.
 package redis

@@ -330,7 +330,7 @@ func (s *Store) Held(host string) context.Context {
 // Answers is where answers come, in the order of their questions, and news.
 func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
 
-// Commit has what was told be sent soon. The positions are not kept: see the package.
+// Commit does nothing: what was told is sent in its order, soon, and positions are not kept.
 func (s *Store) Commit([]sink.Position) {}
 
 // Ready reports whether the store takes more in. It is advice, and no call is refused.
