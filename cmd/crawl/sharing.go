@@ -28,6 +28,10 @@ func settleWorker(cfg *config.Config) {
 		}
 		cfg.Fleet.Worker = fmt.Sprintf("%.50s-%d", fileWord(name), os.Getpid())
 	}
+	// Archives of two processes in one directory would be one series.
+	if cfg.WARC.Dir != "" && !config.HasWorker(cfg.WARC.Dir) && filepath.Base(cfg.WARC.Dir) != cfg.Fleet.Worker {
+		cfg.WARC.Dir = filepath.Join(cfg.WARC.Dir, cfg.Fleet.Worker)
+	}
 	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
 		*path = config.OfWorker(*path, cfg.Fleet.Worker)
 	}

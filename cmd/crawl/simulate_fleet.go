@@ -48,7 +48,7 @@ for what the model leaves out and where its figures are from.`,
 	f.Float64Var(&o.cfg.MaxPerHost, "max-per-host", 0, "pages taken of one host at most; 0 = all")
 	f.Float64Var(&o.cfg.Exponent, "exponent", 1, "of the power law of pages per host")
 	f.Float64Var(&o.cfg.Known, "known", 5, "URLs known for each page that is visited")
-	f.Float64Var(&o.cfg.QueuedBytes, "queued-bytes", 337, "bytes that Redis takes for a URL that is queued")
+	f.Float64Var(&o.cfg.QueuedBytes, "queued-bytes", 75, "bytes that Redis takes for a URL that is queued")
 	f.Float64Var(&o.cfg.Commands, "commands", 0.5, "commands of Redis for each page")
 	f.Float64Var(&o.cfg.PageBytes, "page-bytes", 25_000, "bytes of a page on the line")
 	f.Uint64Var(&o.cfg.Seed, "seed", 1, "what rates and the order of hosts are drawn from")

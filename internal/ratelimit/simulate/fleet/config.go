@@ -33,7 +33,7 @@ type Config struct {
 	// Known is how many URLs are known for each page that is visited, at the end. Zero means 5.
 	Known float64
 	// SeenBytes and QueuedBytes are the memory that Redis takes for each URL known, and for each
-	// that is queued beside that. Zero means 9 and 337, as measured.
+	// that is queued beside that. Zero means 9 and 75, as measured with URLs of 64 characters.
 	SeenBytes, QueuedBytes float64
 	// HostBytes is what it takes for a host. Zero means 300.
 	HostBytes float64
@@ -71,7 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.MaxPerHost, math.MaxFloat64},
 		{&c.Known, 5},
 		{&c.SeenBytes, 9},
-		{&c.QueuedBytes, 337},
+		{&c.QueuedBytes, 75},
 		{&c.HostBytes, 300},
 		{&c.Commands, 0.5},
 		{&c.PerSecond, 50_000},

@@ -66,7 +66,7 @@ func TestLaws(t *testing.T) {
 	capped := run(t, fleet.Config{Hosts: 1000, Pages: 1e6, MaxPerHost: 500})
 	require.Less(t, capped.Longest, whole.Longest/10)
 	require.LessOrEqual(t, capped.Pages, 500e3)
-	require.InDelta(t, 1e6*5*9+4e6*337+1000*300, whole.Memory, 1e5)
+	require.InDelta(t, 1e6*5*9+4e6*75+1000*300, whole.Memory, 1e5)
 }
 
 func TestConfig(t *testing.T) {
