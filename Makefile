@@ -145,12 +145,14 @@ servers: ## install the real servers and sites the tests use (Debian, Ubuntu)
 		apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dir::Etc::SourceList=$$sources"; \
 		extra=; [ -e /usr/sbin/sendmail ] || extra=msmtp-mta; \
 		command -v npm >/dev/null || extra="$$extra nodejs npm"; \
-		$$apt update && servers="$(SERVERS)" && { \
+		{ $$apt update || { sleep 10; $$apt update; }; } && servers="$(SERVERS)" && { \
 			apt-cache -o Dir::Etc::SourceList=$$sources show valkey-server >/dev/null 2>&1 || { \
 				servers="$(filter-out valkey-server,$(SERVERS))"; \
 				echo "No repository of this system has Valkey; the tests that need it will be skipped."; \
 			}; \
-		} && $$apt install -y --no-remove --no-install-recommends $$servers $$extra >/dev/null; \
+		} && install="$$apt install -y --no-remove --no-install-recommends $$servers $$extra" && { \
+			$$install >/dev/null || { echo "Once more, as the package mirror may have been busy."; sleep 10; $$install >/dev/null; }; \
+		}; \
 	else \
 		echo "Real servers are missing; the tests that need them will be skipped. To run them too:"; \
 		echo "    sudo apt-get install --no-install-recommends $(SERVERS) nodejs npm"; \
