@@ -108,6 +108,14 @@ func (c *Crawler) joinFleet() error {
 		return fail(err)
 	}
 	c.fleet = j
+	for path, set := range map[string]bool{
+		"ratelimit.global_rps": c.cfg.RateLimit.GlobalRPS > 0, "ratelimit.ip_rps": c.cfg.RateLimit.IPRPS > 0, "ratelimit.site_rps": c.cfg.RateLimit.SiteRPS > 0,
+		"ratelimit.global_concurrency": c.cfg.RateLimit.GlobalConcurrency > 0, "ratelimit.global_bytes": c.cfg.RateLimit.GlobalBytes > 0,
+	} {
+		if set {
+			j.log.Warn("this setting bounds this process, and not the job: divide it by the number of processes", slog.String("setting", path))
+		}
+	}
 	return nil
 }
 
