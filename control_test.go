@@ -91,11 +91,11 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, availabl
 // table of the long form.
 type bar struct{ used, refused float64 }
 
-// usual is the bar of every server that has none of its own. A quiet machine clears ten
-// times as much; where forty programs want its two processors, latencies are its own, and
-// the crawl slows down for them. What a quiet one reaches TestRealisticLimiters holds in
-// virtual time.
-var usual = bar{used: 0.03, refused: 0.1}
+// usual is the bar of every server that has none of its own. It tells a crawl that goes on
+// from one that hangs, and no more: where many programs want two processors, latencies are
+// the machine's own, and the crawl slows down for them. How much is used is in the table of
+// the long form, and held in virtual time by TestRealisticLimiters.
+var usual = bar{used: 0.05, refused: 0.1}
 
 // bars are the others.
 var bars = map[string]bar{
