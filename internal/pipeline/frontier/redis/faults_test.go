@@ -348,16 +348,24 @@ func TestControl(t *testing.T) {
 	require.Equal(t, Draining, late, "before Open has returned")
 }
 
-// A store that is closed while the server is away does not keep its process.
+// A store that is closed while the server is away does not keep its process, whether it has
+// begun to send or not.
 func TestCloseWithoutServer(t *testing.T) {
-	server := redistest.Redis.Start(t)
-	r := realTime(rigOn(t, server.Addr))
-	r.cfg.Lease = minLease
-	a := r.open()
-	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
-	server.Stop()
-	err := a.Close()
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.True(t, strings.HasPrefix(err.Error(), "job "+r.cfg.Job), err)
+	for _, begun := range []bool{false, true} {
+		server := redistest.Redis.Start(t)
+		r := realTime(rigOn(t, server.Addr))
+		r.cfg.Lease = minLease
+		a := r.open()
+		put(t, a, "http://a.test/1")
+		rouse(t, a, 1)
+		server.Stop()
+		if begun {
+			put(t, a, "http://a.test/2")
+			a.Commit(nil)
+			require.Eventually(t, func() bool { return a.link.retries.Load() > 0 }, redistest.Patience, time.Millisecond)
+		}
+		err := a.Close()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.True(t, strings.HasPrefix(err.Error(), "job "+r.cfg.Job), err)
+	}
 }

@@ -407,15 +407,22 @@ func (s *Store) Statistics() Statistics {
 	}
 }
 
-// Close sends what was told, gives all hosts back at once, and ends what the store runs. It
-// takes no longer than a lease if the server does not answer: the sessions have ended then.
+// Close sends what was told, gives all hosts back at once, and ends what the store runs. If
+// the server does not answer it takes no longer than a lease: the sessions have ended then.
 // The frontier must not call any more. The error is that of Err, if there is one. Further
 // calls return the same.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
 	s.inbox.close()
-	<-s.inbox.ended() // the writer sends what it has, or sees that it cannot
+	patience := s.cfg.Clock.NewTimer(s.cfg.Lease)
+	defer patience.Stop()
+	select {
+	case <-s.inbox.ended(): // the writer has sent what it had, or seen that it cannot
+	case <-patience.C(): // it may be at a batch that was told before
+		s.fail(fmt.Errorf("redis: %w: the server did not answer for %v; what was told last is not stored, and others fetch it again", context.DeadlineExceeded, s.cfg.Lease))
+		<-s.inbox.ended()
+	}
 	s.end()
 	s.work.Wait()
 	s.link.Close()
