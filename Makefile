@@ -15,7 +15,7 @@ WARCIO   := warcio@2.4.11
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Tells each package as it ends, and at the end what failed, with all that it said.
 RUNNER   := gotest.tools/gotestsum@v1.13.0
-SUM      := $(CURDIR)/bin/gotestsum --format pkgname --format-hide-empty-pkg --
+SUM      := $(CURDIR)/bin/gotestsum --format pkgname --format-hide-empty-pkg
 # SQLite is C translated into Go, whose memory the race detector has no part in: to watch
 # each of its steps makes it many times as slow, and so is left out. That must not be done to
 # a package that uses generic functions of others, such as the C library beside it: the
@@ -54,12 +54,13 @@ release: ## archives for every platform with checksums into dist/, the same for 
 	GO="$(GO)" sh deploy/release.sh dist
 
 test: servers readers bin/gotestsum ## run every test under the race detector, in random order, with real servers
-	$(SUM) $(RACE) -timeout 15m $(PKGS)
-	$(SUM) -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
-	cd bench && $(SUM) $(RACE) -timeout 5m ./...
+	$(SUM) --jsonfile $(CURDIR)/bin/tests.json -- $(RACE) -timeout 15m $(PKGS)
+	@echo "Of the suites and cases of the standards:"; sed -nE 's#.*"Package":"[^"]*/crawl/internal/([^"]*)","Test":"([^"]*)","Output":" *[a-z0-9_]+_test.go:[0-9]+: ([^"]*[0-9] of [0-9][^"]*|skipped [0-9][^"]*)\\n".*#    \1 \2: \3#p' bin/tests.json | sort -u
+	$(SUM) -- -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
+	cd bench && $(SUM) -- $(RACE) -timeout 5m ./...
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing
-	$(SUM) $(RACE) -count=2 -timeout 30m $(PKGS)
+	$(SUM) -- $(RACE) -count=2 -timeout 30m $(PKGS)
 
 lint: ## run the linters
 	GOFLAGS= $(GO) run $(LINTER) run $(PKGS)
