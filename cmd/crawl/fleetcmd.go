@@ -98,6 +98,7 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 	if err != nil {
 		return usage(fmt.Errorf("--redis: %w", err))
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
 	fail := func(err error) error { return ioError(fmt.Errorf("the job %s: %w", o.job, err)) }
@@ -120,7 +121,7 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 		}
 		return outputError(writeFleet(o.out, &st, widthOf(o.out)))
 	case "purge":
-		keys, err := fleet.Purge(ctx)
+		keys, err := fleet.Purge(whole) // of a large job it takes minutes
 		if err != nil {
 			return fail(err)
 		}

@@ -18,6 +18,7 @@ type hostRow struct {
 	host    frontier.HostState
 	limiter *ratelimit.DomainSnapshot // nil if it is not among those used last
 	state   dashboard.State
+	partial bool // the frontier was not asked: pages and queue are not known
 }
 
 // rows are the hosts of the snapshot: those with the longest queues, and those that were
@@ -26,20 +27,20 @@ func (p *picture) rows() []hostRow {
 	s := p.snap
 	rows := make([]hostRow, 0, len(s.Hosts)+len(s.Limiter.Top))
 	listed := make(map[string]bool, len(s.Hosts))
-	add := func(h frontier.HostState, d *ratelimit.DomainSnapshot) {
+	add := func(h frontier.HostState, d *ratelimit.DomainSnapshot, partial bool) {
 		circuit := breaker.Closed
 		if d != nil {
 			circuit = d.State
 		}
-		rows = append(rows, hostRow{h, d, console.StateOf(&h, circuit)})
+		rows = append(rows, hostRow{h, d, console.StateOf(&h, circuit), partial})
 	}
 	for i := range s.Hosts {
 		listed[s.Hosts[i].Host] = true
-		add(s.Hosts[i], limitOf(s, s.Hosts[i].Host))
+		add(s.Hosts[i], limitOf(s, s.Hosts[i].Host), false)
 	}
 	for i := range s.Limiter.Top {
 		if d := &s.Limiter.Top[i]; !listed[d.Domain] {
-			add(frontier.HostState{Host: d.Domain, InFlight: d.InFlight}, d)
+			add(frontier.HostState{Host: d.Domain, InFlight: d.InFlight}, d, len(s.Hosts) < int(s.Frontier.Hosts))
 		}
 	}
 	return rows
@@ -169,8 +170,15 @@ func (p *picture) columns(rows []hostRow, screen int) []column {
 		if screen < narrow {
 			reason = cut(reason, max(3*screen/10, leastProse))
 		}
+		state, pages, queued := string(r.state), count(r.host.Pages), count(r.host.Queued)
+		if r.partial {
+			pages, queued = unknown, unknown
+			if r.state == dashboard.Idle {
+				state = unknown
+			}
+		}
 		for c, cell := range []string{
-			cut(tame(p.name(r)), longest), string(r.state), count(r.host.Pages), count(r.host.Queued), count(r.host.InFlight),
+			cut(tame(p.name(r)), longest), state, pages, queued, count(r.host.InFlight),
 			rate, most, trend, reason,
 		} {
 			t[c].cells = append(t[c].cells, cell)

@@ -42,7 +42,7 @@ type instant struct {
 // trail is the way of one host.
 type trail struct {
 	rates []float64 // allowed per second, the oldest first
-	asked []int     // URLs in all, as many as rates
+	asked []int     // URLs in all, as many as rates; -1 where that is not known
 	at    time.Time // of the last
 }
 
@@ -64,7 +64,11 @@ func (p *past) note(s *crawl.Snapshot) {
 	}
 	for i := range s.Limiter.Top {
 		d := &s.Limiter.Top[i]
-		p.step(d.Domain, s.Time, d.FillRate, asked[d.Domain])
+		n, ok := asked[d.Domain]
+		if !ok && int(s.Frontier.Hosts) > len(s.Hosts) {
+			n = -1 // it is not among those that the snapshot has
+		}
+		p.step(d.Domain, s.Time, d.FillRate, n)
 	}
 	for name, t := range p.trails {
 		if s.Time.Sub(t.at) > trailRoom*trailEvery {
@@ -148,7 +152,11 @@ func (p *past) busy(host string) int {
 		return -1
 	}
 	from := max(len(t.asked)-1-int(paceTime/trailEvery), 0)
-	return t.asked[len(t.asked)-1] - t.asked[from]
+	first, last := t.asked[from], t.asked[len(t.asked)-1]
+	if first < 0 || last < 0 {
+		return -1
+	}
+	return last - first
 }
 
 // sparks are the heights of a sparkline, the lowest first.

@@ -38,7 +38,12 @@ func redisURL(s string) error {
 	if strings.Contains(s, redacted) {
 		return errPrinted
 	}
-	_, err := ParseRedis(s, func(string) (string, bool) { return "x", true })
+	x := func(string) (string, bool) { return "x", true }
+	if access.Expands(s) { // a variable may be the port, or all of it
+		_, err := access.Expand(s, x)
+		return err
+	}
+	_, err := ParseRedis(s, x)
 	return err
 }
 

@@ -20,7 +20,7 @@ func forbidden(f *fetched) bool {
 // must come to an end too.
 func (p *Pipeline) mayMeanLater(l *frontier.Lease, locked bool) bool {
 	switch {
-	case l.Forbids == frontier.ForbidsAll:
+	case l.Forbids == frontier.ForbidsAll && !(locked && l.Met):
 		return false
 	case locked:
 		return l.Returns < freePasses

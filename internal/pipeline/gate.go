@@ -44,6 +44,11 @@ func refuse(class, reason string) frontier.Verdict {
 	return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: class, Reason: reason}}
 }
 
+// forsaken has a robots.txt asked for anew whose request was given up before it was made.
+func (g *gate) forsaken(origin string, now time.Time) {
+	g.cache.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
+}
+
 // answer takes in what came of asking for an origin's robots.txt, and is what is known then.
 func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result

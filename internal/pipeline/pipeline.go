@@ -117,7 +117,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
-		fc.Gate = p.gate
+		fc.Gate, fc.Forsaken = p.gate, p.gate.forsaken
 	}
 	if p.traps.Judge != nil {
 		fc.Gate = &trapGate{fc.Gate, p.traps}

@@ -3,6 +3,8 @@ package frontier
 import (
 	"math"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // A 403 says "never" of one page and "later" of the next: firewalls and modules give it to
@@ -79,5 +81,7 @@ func (f *Frontier) Forbade(l *Lease) {
 // Forbidden queues the URL of a lease again that met a 403, not before an instant. No try is
 // spent, and other URLs of the host go first.
 func (f *Frontier) Forbidden(now time.Time, l *Lease, notBefore time.Time) {
-	f.refusedAgain(l.host, f.again(now, l), false, now, notBefore)
+	it := f.again(now, l)
+	l.host.record().trouble = outcome.ClientError
+	f.refusedAgain(l.host, it, false, now, notBefore)
 }

@@ -63,6 +63,9 @@ type Lease struct {
 	// ends with [Frontier.Blame].
 	Suspect bool
 	Forbids Forbids // what the host meant by a 403 before the URL was leased
+	// Met says that pages of the host were visited before this process had it: that it has
+	// served nothing here does not mean that it forbids all.
+	Met bool
 	// Guest says that the host may be another process's, of a shared store: it is a robots.txt
 	// that has moved there.
 	Guest bool
@@ -142,6 +145,9 @@ type Config struct {
 	Pacer Pacer
 	// Gate is asked before a URL is leased. Nil lets every URL pass.
 	Gate Gate
+	// Forsaken, if set, is told of an origin whose robots.txt was asked for and is asked for no
+	// more, as its host went to another process of a shared store: nobody else would end the wait.
+	Forsaken func(origin string, now time.Time)
 	// Slots is how many leases may be out at a time over all hosts; it only shapes
 	// how they are shared, the owner keeps the count. Zero means 64.
 	Slots int

@@ -32,6 +32,7 @@ type host struct {
 	lease    int64 // by which it is this process's, of a shared store
 	place    int32 // on the roll
 	blind    bool  // URLs of it may lie dormant in the store: it is here for a robots.txt alone
+	met      bool  // pages of it were visited before this process had it
 
 	queue    ladder
 	over     *overflow // nil for a host all of whose URLs are in memory

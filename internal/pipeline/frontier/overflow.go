@@ -257,6 +257,7 @@ func (f *Frontier) roused(now time.Time, a *Answer) error {
 			h = f.adopt(left.Name)
 		}
 		h.blind, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
+		h.met = left.Pages > left.Queued-left.Asides
 		h.over = &overflow{left: left.Queued, asides: left.Asides, bound: firstPlace}
 		v.resting.remove(left.Name)
 		v.dormant -= int64(left.Queued)

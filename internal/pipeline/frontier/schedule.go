@@ -139,6 +139,7 @@ func (f *Frontier) queue(it *Item, n int) {
 // enqueue queues an item that may not be leased before an instant.
 func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if h.parted {
+		f.forsake(&it, now)
 		return // it is asked again by who has the host next
 	}
 	if it.since > 0 {
@@ -313,7 +314,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	l := &Lease{Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item, l.Cause = robotsItem(it, now), it.URL
 	} else {

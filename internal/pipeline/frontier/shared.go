@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"container/heap"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -136,6 +137,7 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 			h = f.adopt(left.Name)
 		}
 		h.blind, h.known, h.lease = false, int32(left.Pages), left.Lease
+		h.met = left.Pages > left.Queued
 		f.expect(h, left.Queued)
 		f.offer(h, now, now)
 	}
@@ -194,7 +196,7 @@ func (f *Frontier) hear(now time.Time, n News) {
 	}
 	for _, name := range n.Lost {
 		if h := f.hosts[name]; h != nil && !h.blind {
-			f.leave(h)
+			f.leave(h, now)
 		}
 	}
 	for _, left := range n.Grown {
@@ -319,16 +321,16 @@ func (f *Frontier) partDry(now, till time.Time) {
 func (f *Frontier) part(h *host, now time.Time) {
 	at, _ := f.cfg.Pacer.ReadyAt(h.name, 0, 0)
 	at = maxTime(maxTime(at, h.keptTil), now)
-	if h.index >= 0 && h.blocked() {
+	if h.index >= 0 && !h.barred && h.blocked() {
 		at = maxTime(at, h.at)
 	}
-	f.leave(h)
+	f.leave(h, now)
 	f.fleet.Give(h.name, at)
 }
 
 // leave moves a host out of memory with all its URLs. Of leases that are out nothing comes
 // back: whoever has the host next asks for those URLs again.
-func (f *Frontier) leave(h *host) {
+func (f *Frontier) leave(h *host, now time.Time) {
 	if h.index >= 0 {
 		heap.Remove(&f.due, int(h.index))
 	}
@@ -359,6 +361,20 @@ func (f *Frontier) leave(h *host) {
 	}
 	f.drop(h)
 	h.parted = true
+	for i := range away {
+		f.forsake(&away[i].Item, now)
+	}
+}
+
+// forsake gives a robots.txt up that cannot be asked for any more, and has whoever waits for it
+// ask anew.
+func (f *Frontier) forsake(it *Item, now time.Time) {
+	if it.Kind != Robots || f.cfg.Forsaken == nil {
+		return
+	}
+	f.cfg.Forsaken(it.Origin, now)
+	_, host, _ := strings.Cut(it.Origin, "://")
+	f.Wake(now, host)
 }
 
 // learned has the shared store note what the limiter knows of a host that has failed or refused.

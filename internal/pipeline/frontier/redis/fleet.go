@@ -243,9 +243,9 @@ func (f *Fleet) memory(ctx context.Context, s *Status) error {
 // Purge deletes all that is stored of the job, and returns how many keys that were. The
 // processes that are still at it end with [ErrNoJob].
 func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
-	// The job goes first: nobody joins what is half gone, and then the counters, so that nothing
-	// is written any more.
-	first := []string{jobKey(f.job.name, "job")}
+	// The counters go first: without them nothing is written any more, and nobody joins. The job
+	// itself goes last, so that a purge that was interrupted can be repeated.
+	var first []string
 	for p := range f.job.partitions {
 		first = append(first, counters(f.job.name, p))
 	}
@@ -256,7 +256,7 @@ func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 		}
 		keys += n
 	}
-	for _, pattern := range []string{"crawl:{" + f.job.name + "}:*", "crawl:{" + f.job.name + "/*}:*"} {
+	for _, pattern := range []string{"crawl:{" + f.job.name + "/*}:*", "crawl:{" + f.job.name + "}:*"} {
 		for _, node := range f.client.Nodes() {
 			n, err := f.purge(ctx, node, pattern)
 			keys += n

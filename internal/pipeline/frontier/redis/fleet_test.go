@@ -184,7 +184,7 @@ func (w *world) isWhole() {
 // Processes die at any instant and others come: every URL is visited all the same.
 func TestFleetOfMortals(t *testing.T) {
 	r := newRig(t)
-	r.cfg.Partitions, r.cfg.Lease = 3, time.Second
+	r.cfg.Partitions, r.cfg.Lease = 3, 10*time.Second
 	w := newWorld(r, 250)
 	for range 3 {
 		w.begin()
