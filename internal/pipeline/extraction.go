@@ -150,7 +150,7 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
 		ev.withheld = f.withheld
 	case forbidden(f) && p.mayMeanLater(l, locked):
-		ev.fate, ev.notBefore = fateForbidden, now.Add(urlPause<<min(l.Returns, 8))
+		ev.fate, ev.notBefore = fateForbidden, now.Add(forbiddenPause<<min(l.Returns, 8))
 	case f.withheld == nil && f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
 		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
 	default:

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -8,6 +10,10 @@ import (
 // proofs is how many 403 of a URL, with pauses between them, are the last word on it as
 // long as it is not known what its host means by one.
 const proofs = 3
+
+// forbiddenPause is the least time between the first two 403 of a URL, in which a host that
+// counts seconds has begun another; it doubles with each.
+const forbiddenPause = time.Second
 
 // forbidden reports a 403 for a URL of the frontier. That of a robots.txt means that there
 // are no rules (RFC 9309, section 2.3.1.3).
@@ -20,7 +26,7 @@ func forbidden(f *fetched) bool {
 // must come to an end too.
 func (p *Pipeline) mayMeanLater(l *frontier.Lease, locked bool) bool {
 	switch {
-	case l.Forbids == frontier.ForbidsAll && !(locked && l.Met):
+	case l.Forbids == frontier.ForbidsAll && (!locked || !l.Met):
 		return false
 	case locked:
 		return l.Returns < freePasses

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -119,5 +120,22 @@ func TestNoPageIsLostToA403(t *testing.T) {
 				t.Logf("%d refused, %v", site.refused, time.Since(began).Round(time.Second))
 			})
 		})
+	}
+}
+
+// A host that locks out whoever comes back has served others before: that it has served
+// nothing since does not mean that it never will.
+func TestForbiddenWhereHostsWereMet(t *testing.T) {
+	p := &Pipeline{}
+	for _, tc := range []struct{ locked, met, later bool }{
+		{true, true, true},
+		{true, false, false},
+		{false, true, false},
+		{false, false, false},
+	} {
+		l := &frontier.Lease{Forbids: frontier.ForbidsAll, Met: tc.met}
+		require.Equal(t, tc.later, p.mayMeanLater(l, tc.locked), tc)
+		l.Returns = freePasses
+		require.False(t, p.mayMeanLater(l, tc.locked), "it comes to an end")
 	}
 }
