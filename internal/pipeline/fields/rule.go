@@ -55,9 +55,6 @@ var typeNames = []string{"text", "html", "number", "url"}
 // String is the type as rules write it.
 func (t Type) String() string { return typeNames[t] }
 
-// TypeNames lists the types as rules write them.
-func TypeNames() []string { return slices.Clone(typeNames) }
-
 // ParseType reads a type. Empty is text.
 func ParseType(s string) (Type, error) {
 	if s == "" {
