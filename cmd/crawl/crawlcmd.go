@@ -321,7 +321,7 @@ func (j *job) report(snap *crawl.Snapshot, events string) error {
 	if j.names != nil {
 		r.names = j.names()
 	}
-	if err := r.write(j.term); err != nil {
+	if err := r.write(j.term); err != nil && !j.term.gone(err) {
 		return ioError(fmt.Errorf("write the report: %w", err))
 	}
 	return nil

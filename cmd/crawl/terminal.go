@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -17,6 +19,7 @@ import (
 type terminal struct {
 	w     io.Writer
 	width func() int // columns; nil when there is nobody to draw a status line for
+	tty   bool       // w is a terminal
 
 	mu     sync.Mutex // guards what follows
 	status string
@@ -33,9 +36,9 @@ const usualWidth = 80
 // newTerminal wraps w. The display is a word of --progress: tty draws a status line even when
 // w is no terminal, plain not even if it is one.
 func newTerminal(w io.Writer, env []string, display string) *terminal {
-	t := &terminal{w: w}
+	t := &terminal{w: w, tty: isTerminal(w)}
 	// A dumb terminal would print the erase sequence instead of obeying it.
-	if isTerminal(w) && lookup(env, "TERM") != "dumb" && display != "plain" || display == "tty" {
+	if t.tty && lookup(env, "TERM") != "dumb" && display != "plain" || display == "tty" {
 		t.width = func() int { return widthOf(w) }
 	}
 	return t
@@ -56,6 +59,10 @@ func widthOf(w any) int {
 	}
 	return usualWidth
 }
+
+// gone reports whether a write has failed because the terminal was closed (tty_write of a
+// line that has hung up says EIO): nobody is left to be told.
+func (t *terminal) gone(err error) bool { return t.tty && errors.Is(err, syscall.EIO) }
 
 // live reports whether there is a status line.
 func (t *terminal) live() bool { return t.width != nil }

@@ -256,7 +256,7 @@ func TestTerminalIsClosed(t *testing.T) {
 		code, _ = os.ReadFile(filepath.Join(dir, "code"))
 		require.True(t, time.Now().Before(end), "the crawl has not ended")
 	}
-	require.Equal(t, "3\n", string(code), "the report could be shown to nobody")
+	require.Equal(t, "11\n", string(code), "it was asked to stop, and that nobody reads the report is no trouble")
 	said, err := exec.CommandContext(t.Context(), "crawl", "resume", out, "--max-pages", "1").CombinedOutput()
 	require.Contains(t, string(said), "limit (max_pages 1 reached)", err)
 }
