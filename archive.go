@@ -30,6 +30,10 @@ type ArchiveConfig struct {
 	// Resume is how far the archives were that a crawl goes on with: its [State.Position].
 	// What they have behind that is cut off. Nil begins new ones.
 	Resume *Position
+	// GoOn writes behind what is there, for a process that restarts and knows no Position:
+	// what follows the last whole exchange is cut off. False, or with Resume or
+	// output.overwrite: it does not.
+	GoOn bool
 }
 
 // OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each:
@@ -50,6 +54,8 @@ func OpenArchive(cfg ArchiveConfig) (Durable, error) {
 		wc.Existing, wc.Position, wc.Records = sink.Resume, cfg.Resume.Bytes, cfg.Resume.Records
 	case cfg.Settings.Output.Overwrite:
 		wc.Existing = sink.Overwrite
+	case cfg.GoOn:
+		wc.Existing = sink.Append
 	}
 	w, err := warc.Open(cfg.Dir, wc)
 	if err != nil { // a nil Writer would be a Durable that is not nil

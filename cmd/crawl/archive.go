@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -24,12 +26,26 @@ func (j *job) openArchive(dir string) (*witness, error) {
 		}
 	}
 	var err error
-	w.Durable, err = crawl.OpenArchive(cfg)
+	if j.cfg.Fleet.Shared() { // the directory is named after this process
+		if err = os.MkdirAll(dir, 0o777); err == nil { // less what the user's mask forbids
+			w.lock, err = lockOwn(dir, j.cfg.Fleet.Worker)
+		}
+		cfg.GoOn = true
+	}
+	if err == nil {
+		w.Durable, err = crawl.OpenArchive(cfg)
+	}
+	if err != nil {
+		_ = w.Close() // nothing was written
+	}
 	switch {
 	case err != nil && unknown:
 		return nil, ioError(fmt.Errorf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir()))
 	case err != nil:
 		return nil, ioError(fmt.Errorf("open the archives: %w", err))
+	}
+	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
+		j.log.Info("what stood behind the last exchange that is whole was cut off", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))
 	}
 	return w, nil
 }

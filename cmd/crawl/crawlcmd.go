@@ -30,6 +30,7 @@ type job struct {
 	reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
 
 	join      bool         // a job of several processes, without seeds
+	own       bool         // of several processes, and the records are in a file named after this one
 	fleeting  bool         // it cannot be kept, whatever the settings say
 	state     *crawl.State // nil = the crawl is not kept
 	resumed   bool         // the state is that of a crawl to go on with
@@ -107,7 +108,9 @@ func (j *job) open() (err error) {
 		}
 	}()
 	if !j.resumed { // or it has been done
+		given := j.cfg.Output.Path
 		err = layOut(j.cfg)
+		j.own = j.cfg.Fleet.Shared() && j.cfg.Output.Path != given
 	}
 	if err != nil {
 		return err

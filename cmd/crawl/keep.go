@@ -85,7 +85,15 @@ func (j *job) openSink() (*witness, error) {
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names()}
 	var behind int64
 	var err error
-	if j.cfg.Fleet.Shared() && strings.Contains(filepath.Base(o.Path), j.cfg.Fleet.Worker) {
+	if j.own {
+		if w.lock, err = lockOwn(o.Path, j.cfg.Fleet.Worker); err != nil {
+			return nil, ioError(fmt.Errorf("open --output: %w", err))
+		}
+		defer func() {
+			if w.Durable == nil {
+				_ = w.Close() // nothing was written
+			}
+		}()
 		var own sink.Config
 		if own, behind, err = goingOn(o.Path); own.Existing == sink.Resume {
 			cfg.Existing, cfg.Position = own.Existing, own.Position
@@ -103,7 +111,12 @@ func (j *job) openSink() (*witness, error) {
 	case o.Path == sink.Stdout:
 		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg)
 	default:
-		w.Durable, err = sink.Open(o.Path, cfg)
+		var file *sink.Writer
+		if file, err = sink.Open(o.Path, cfg); err == nil { // a nil Writer would be a Durable that is not nil
+			w.Durable = file
+		} else if j.cfg.Fleet.Shared() && !j.own {
+			err = fmt.Errorf("%w; with {worker} in its name a process goes on in the file of its own", err)
+		}
 	}
 	if err != nil {
 		return nil, ioError(fmt.Errorf("open --output: %w", err))

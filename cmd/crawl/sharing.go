@@ -63,6 +63,26 @@ func layOutShared(cfg *config.Config, dir string) error {
 	return nil
 }
 
+// lockOwn has this process be alone with its file or directory, which it makes if need be,
+// until it is closed or the process ends, whatever ends it. Two under one name would cut off
+// what the other is about to write. Where there are no locks it does nothing.
+func lockOwn(path, worker string) (io.Closer, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !lockFile(f) {
+		_ = f.Close() // nothing was written
+		return nil, fmt.Errorf("another process called %s is writing %s: give each a --worker name of its own, or wait until that one has ended", worker, path)
+	}
+	return f, nil
+}
+
 // goingOn is how a file of records is opened by a process whose name it has: it goes on behind
 // the last whole record, since the process before it may have been killed. What was behind
 // that is fetched again by whoever has the host now.
@@ -83,12 +103,13 @@ func goingOn(path string) (cfg sink.Config, cut int64, err error) {
 	if _, err := io.ReadFull(f, head); err != nil {
 		return sink.Config{}, 0, err
 	}
-	if kind := kindOf(head); !strings.HasPrefix(kind, "it has the records") && !strings.HasPrefix(kind, "it is a list of URLs") {
-		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another --worker or --output", path)
-	}
 	whole, err := lastLine(f, info.Size())
 	if err != nil {
 		return sink.Config{}, 0, err
+	}
+	first := whole == 0 && bytes.HasPrefix(head, []byte(`{"url":`)) // a record that was cut off
+	if kind := kindOf(head); !first && !strings.HasPrefix(kind, "it has the records") && !strings.HasPrefix(kind, "it is a list of URLs") {
+		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another --worker or --output", path)
 	}
 	return sink.Config{Existing: sink.Resume, Position: whole}, info.Size() - whole, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,4 +52,37 @@ func TestGoingOn(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("dear diary\n"), 0o600))
 	_, _, err = goingOn(path)
 	require.ErrorContains(t, err, "is not the records of a crawl")
+}
+
+// A file is gone on with if it was named after the process, not if its name looks like it;
+// and only one process at a time has it.
+func TestOwnFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z"}` + "\n"
+	begin := func(output string) (*job, error) {
+		cfg := config.Default()
+		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Worker = "redis://127.0.0.1:1", "j", "2"
+		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Quiet = output, "arch", true
+		j := &job{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, cfg: &cfg}
+		j.openLog()
+		return j, j.open()
+	}
+	require.NoError(t, os.WriteFile("pages-2021.jsonl", []byte(record), 0o600))
+	_, err := begin("pages-2021.jsonl")
+	require.ErrorContains(t, err, "exists and is not empty")
+	require.ErrorContains(t, err, "with {worker} in its name")
+
+	for range 2 {
+		require.NoError(t, os.WriteFile("pages-2.jsonl", []byte(record+record[:9]), 0o600))
+		j, err := begin("pages-{worker}.jsonl")
+		require.NoError(t, err)
+		_, err = begin("pages-{worker}.jsonl")
+		require.ErrorContains(t, err, "another process called 2 is writing pages-2.jsonl: give each a --worker name of its own")
+		_, err = begin("others-{worker}.jsonl")
+		require.ErrorContains(t, err, "another process called 2 is writing arch/2")
+		require.NoError(t, j.abandon())
+		text, err := os.ReadFile("pages-2.jsonl")
+		require.NoError(t, err)
+		require.Equal(t, record, string(text))
+	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -13,6 +15,19 @@ type witness struct {
 	sink.Durable
 	name string // under which the state knows the destination
 	seen []string
+	lock io.Closer // on the destination; nil = it needs none
+}
+
+// Close closes the destination, and then lets others have it.
+func (w *witness) Close() (err error) {
+	if w.Durable != nil {
+		err = w.Durable.Close()
+	}
+	if w.lock != nil {
+		err = errors.Join(err, w.lock.Close())
+		w.lock = nil
+	}
+	return err
 }
 
 // Mark is how far the destination is, under the state's name for it.

@@ -39,7 +39,8 @@
 // them; it lies between two exchanges. Only whole exchanges are handed to a file, and what
 // the system takes of one only in part is cut off. After a crash, files are whole but for
 // the end of the last one; Resume cuts the series back to the position, however many files
-// have been begun behind it.
+// have been begun behind it, and Append to the end of the last whole exchange, for who has
+// kept no position.
 //
 // # What is forgotten
 //

@@ -54,7 +54,8 @@ type Config struct {
 	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to
 	// robots, but for the metadata that says so. False: they are archived with it.
 	ObeyNoArchive bool
-	// Existing is what to do with files of this prefix. Zero refuses them; Append is refused.
+	// Existing is what to do with files of this prefix. Zero refuses them. Append goes on
+	// behind the last exchange that is whole, and cuts off what a crash has left behind it.
 	Existing sink.Existing
 	// Position is where Resume goes on, in bytes of all files: what Writer.Mark told. Zero
 	// is the beginning of the series.
@@ -93,8 +94,6 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("warc: Prefix: %w", err)
 	case c.MaxSize < 0:
 		return c, fmt.Errorf("warc: MaxSize is %d: give it a number of bytes", c.MaxSize)
-	case c.Existing == sink.Append:
-		return c, errors.New("warc: Existing is Append: a series has no end to write behind; give another directory or prefix")
 	}
 	return c, nil
 }
@@ -109,6 +108,7 @@ type Writer struct {
 	buf     bytes.Buffer // whole exchanges that are not in the file yet
 	pending int64        // exchanges in buf
 	records int64        // exchanges in the files
+	cut     int64        // bytes that Append cut off
 	start   int64        // bytes of the series before the current file
 	size    int64        // of the current file
 	serial  int          // of it, or of the next one if there is none
@@ -146,6 +146,8 @@ func Open(dir string, cfg Config) (*Writer, error) {
 		return nil, err
 	case cfg.Existing == sink.Resume:
 		err = w.resume(files)
+	case cfg.Existing == sink.Append:
+		err = w.goOn(files)
 	case cfg.Existing == sink.Overwrite:
 		err = w.drop(files)
 	case len(files) > 0:
