@@ -94,7 +94,7 @@ func (c *Crawler) joinFleet() error {
 	terms["engine"] = fleetEngine
 	rc := redis.Config{
 		Redis: o, Job: f.Job, Worker: f.Worker, Terms: terms, Partitions: f.Partitions, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
-		Lease: f.Lease, GiveUp: f.GiveUp, OnSeed: c.hearSeed, OnControl: j.hear, Log: j.log, Clock: c.clk,
+		Lease: f.Lease, GiveUp: f.GiveUp, Seeding: !c.cfg.Join, OnSeed: c.hearSeed, OnControl: j.hear, Log: j.log, Clock: c.clk,
 	}
 	if c.cfg.Join {
 		rc.Mode = redis.Join
@@ -108,6 +108,9 @@ func (c *Crawler) joinFleet() error {
 		return fail(err)
 	}
 	c.fleet = j
+	if left := j.store.Left(); left.Known > 0 && left.Queued == 0 {
+		j.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it", slog.String("job", f.Job), slog.Int64("done", left.Known))
+	}
 	for path, set := range map[string]bool{
 		"ratelimit.global_rps": c.cfg.RateLimit.GlobalRPS > 0, "ratelimit.ip_rps": c.cfg.RateLimit.IPRPS > 0, "ratelimit.site_rps": c.cfg.RateLimit.SiteRPS > 0,
 		"ratelimit.global_concurrency": c.cfg.RateLimit.GlobalConcurrency > 0, "ratelimit.global_bytes": c.cfg.RateLimit.GlobalBytes > 0,
@@ -122,6 +125,35 @@ func (c *Crawler) joinFleet() error {
 // fleetPatience is how long a process waits for a Redis when it begins: whoever has typed a
 // wrong address wants to know.
 const fleetPatience = 10 * time.Second
+
+// ErrJobComplete is what a [FleetError] is if the job to join has nothing left to do.
+var ErrJobComplete = redis.ErrComplete
+
+// AwaitJob waits until the job of the settings (fleet.job) has URLs to visit: for a process
+// that brings no seeds, with [Config.Join], and may be begun before the one that does. It
+// tells log, which may be nil, what it waits for. The error is that of ctx, or a
+// [*FleetError]: [ErrJobComplete], or trouble with the Redis.
+func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
+	f := &settings.Fleet
+	o, err := config.ParseRedis(f.Redis, os.LookupEnv)
+	if err != nil {
+		return &FleetError{f.Job, fmt.Errorf("fleet.redis: %w", err)}
+	}
+	wait := func(there bool) {
+		what := "the job does not exist yet: waiting until a process brings it URLs"
+		if there {
+			what = "the job has no URLs yet: waiting until a process brings some"
+		}
+		if log != nil {
+			log.Info(what, slog.String("job", f.Job)) //nolint:sloglint // one of two constants
+		}
+	}
+	err = redis.Await(ctx, o, f.Job, f.GiveUp, clock.System(), wait)
+	if err != nil && ctx.Err() == nil {
+		err = &FleetError{f.Job, err}
+	}
+	return err
+}
 
 // hearSeed lets in what the seed of another process lets in.
 func (c *Crawler) hearSeed(url string, hops uint8) {

@@ -65,7 +65,10 @@ func (j *job) run(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 	j.openLog()
-	err := j.open()
+	err := j.await(ctx)
+	if err == nil {
+		err = j.open()
+	}
 	if err == nil {
 		for _, w := range j.warnings {
 			j.log.Warn(w) //nolint:sloglint // the configuration's warnings are sentences with their fix

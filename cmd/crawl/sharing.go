@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 
+	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
@@ -35,6 +40,38 @@ func settleWorker(cfg *config.Config) {
 	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
 		*path = config.OfWorker(*path, cfg.Fleet.Worker)
 	}
+}
+
+// await waits until there is something to do, for a process that was given no URLs. A job
+// that is complete has nothing, which is no failure.
+func (j *job) await(ctx context.Context) error {
+	if !j.join {
+		return nil
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	signals := listen()
+	defer signal.Stop(signals)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	defer stop()
+	beside.Go(func() {
+		heed(waiting, signals, j.log, orders{
+			stop: stop, force: func(error) {}, giveUp: func() {},
+			tell: func() error { j.log.Info("still waiting", slog.String("job", j.cfg.Fleet.Job)); return nil },
+		})
+	})
+	err := crawl.AwaitJob(waiting, j.cfg, j.log)
+	switch {
+	case errors.Is(err, crawl.ErrJobComplete):
+		j.log.Info("the job is complete: there is nothing left to do. Give URLs that are new to it to go on, or have 'crawl fleet purge' forget it", slog.String("job", j.cfg.Fleet.Job))
+		return &exitError{code: exitDone}
+	case waiting.Err() != nil:
+		return &exitError{code: exitInterrupted}
+	case err != nil:
+		return ioError(err)
+	}
+	return nil
 }
 
 // fileWord is a text as a name that jobs and files take.

@@ -72,6 +72,12 @@ type holder interface {
 	Held(host string) context.Context
 }
 
+// seeded is a State of several processes, any of which may bring seeds.
+type seeded interface {
+	// Seeded says that this one brings no more of them.
+	Seeded()
+}
+
 // Page is a visited URL as handlers see it: the record, and what is too big for it.
 type Page struct {
 	sink.Record

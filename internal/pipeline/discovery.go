@@ -108,6 +108,9 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.works()
 		if !ok {
 			d.seeds = nil
+			if s, ok := d.p.cfg.State.(seeded); ok {
+				s.Seeded()
+			}
 			return nil
 		}
 		d.seed(u)

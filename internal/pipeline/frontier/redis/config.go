@@ -90,6 +90,9 @@ type Config struct {
 	GiveUp time.Duration
 	// MaxPending is how many calls may wait to be sent until Room says so. Zero means 20,000.
 	MaxPending int
+	// Seeding says that this process brings seeds. Until Seeded is called, or it dies, no other
+	// finds the job complete. False means it brings none.
+	Seeding bool
 	// KnownFPs is how many fingerprints of URLs are remembered here to spare the trip, 8
 	// bytes each, rounded up to a power of two. Zero means 1,048,576.
 	KnownFPs int

@@ -85,7 +85,8 @@
 // nor are the positions of its sinks. A process that dies may have written the record of a
 // URL that another asks for again: records have the same id then, and crawl merge keeps one.
 // robots.txt is asked for by each holder of a host. A process that has no URLs ends when the
-// whole job is complete; one that joins a job before its first URL is stored finds it so.
+// whole job is complete, and while another brings seeds ([Config.Seeding]) it is not; one that
+// brings none is to begin when there are URLs ([Await]).
 //
 // # Figures (2026)
 //

@@ -26,6 +26,7 @@ type WorkerInfo struct {
 	Done    int64  `json:"done"`    // URLs that it has visited
 	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
+	Seeding bool   `json:"seeding"` // it brings seeds yet
 }
 
 // Worker is a process of a job.
@@ -158,11 +159,10 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 // look fills in what is no counter.
 func (f *Fleet) look(ctx context.Context, s *Status) error {
 	c := f.client
-	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
-	if err != nil || len(clock) != 2 {
-		return fmt.Errorf("TIME: %w", err)
+	var err error
+	if s.Workers, s.Now, err = workersOf(ctx, c, s.Job, nil); err != nil {
+		return err
 	}
-	s.Now = time.Unix(clock[0], clock[1]*1000).UTC()
 	now := decimal(s.Now.UnixMilli())
 	for p := range s.Partitions {
 		at := root(s.Job, p)
@@ -190,33 +190,41 @@ func (f *Fleet) look(ctx context.Context, s *Status) error {
 	if s.Seeds, err = c.Do(ctx, c.B().Zcard().Key(jobKey(s.Job, "seeds")).Build()).ToInt64(); err != nil {
 		return err
 	}
-	if err := f.workers(ctx, s); err != nil {
-		return err
-	}
 	return f.memory(ctx, s)
 }
 
-func (f *Fleet) workers(ctx context.Context, s *Status) error {
-	c := f.client
-	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(s.Job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
-	if err != nil {
-		return err
+// workersOf are the processes of a job that were heard of lately, by their names, and the
+// server's time, or that of a test.
+func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
+	var now time.Time
+	if test != nil {
+		now = time.UnixMilli(test()).UTC()
+	} else {
+		clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
+		if err != nil || len(clock) != 2 {
+			return nil, now, fmt.Errorf("TIME: %w", err)
+		}
+		now = time.Unix(clock[0], clock[1]*1000).UTC()
 	}
-	infos, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(s.Job, "info")).Build()).AsStrMap()
+	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
 	if err != nil {
-		return err
+		return nil, now, err
 	}
-	s.Workers = make([]Worker, 0, len(ids))
+	infos, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(job, "info")).Build()).AsStrMap()
+	if err != nil {
+		return nil, now, err
+	}
+	workers := make([]Worker, 0, len(ids))
 	for _, id := range ids {
 		w := Worker{ID: id.Member, Until: time.UnixMilli(int64(id.Score)).UTC()}
-		w.Alive = w.Until.After(s.Now)
+		w.Alive = w.Until.After(now)
 		_ = json.Unmarshal([]byte(infos[id.Member]), &w.WorkerInfo) // of another version: what is there of it
-		s.Workers = append(s.Workers, w)
+		workers = append(workers, w)
 	}
-	slices.SortFunc(s.Workers, func(a, b Worker) int {
+	slices.SortFunc(workers, func(a, b Worker) int {
 		return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID)
 	})
-	return nil
+	return workers, now, nil
 }
 
 func (f *Fleet) memory(ctx context.Context, s *Status) error {

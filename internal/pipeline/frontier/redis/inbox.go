@@ -11,6 +11,7 @@ const (
 	opSpent
 	opDone
 	opLearned
+	opSeeded
 	opGive
 	opLoad
 	opRouse

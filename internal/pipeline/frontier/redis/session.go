@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,7 +57,7 @@ func (s *Store) acquire(ctx context.Context, n int) error {
 			if err != nil && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			a.Complete = err == nil && t.added == t.done // or it is asked again soon
+			a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) // or it is asked again soon
 		}
 	}
 	return s.answer(ctx, a)
@@ -172,7 +173,7 @@ func (s *Store) memory(host string) string {
 func (s *Store) keep() {
 	period := s.cfg.Lease / 3
 	for wait := period; ; {
-		if clock.Sleep(s.life, s.cfg.Clock, wait) != nil {
+		if !s.restFor(wait) {
 			return
 		}
 		s.noteUsed()
@@ -187,6 +188,33 @@ func (s *Store) keep() {
 			wait = period / 4
 		}
 	}
+}
+
+// restFor waits, or until there is something to tell; false at the end of the store.
+func (s *Store) restFor(wait time.Duration) bool {
+	timer := s.cfg.Clock.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-s.stir:
+	case <-s.life.Done():
+	}
+	return s.life.Err() == nil
+}
+
+// beatSoon has the others hear at once what has changed.
+func (s *Store) beatSoon() {
+	select {
+	case s.stir <- struct{}{}:
+	default:
+	}
+}
+
+// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be
+// read it takes the worst.
+func (s *Store) othersSeed(ctx context.Context) bool {
+	workers, _, err := workersOf(ctx, s.link.Client, s.job.name, s.cfg.now)
+	return err != nil || slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding && w.ID != s.worker })
 }
 
 // renew has all sessions last for another lease. One that the server has ended is lost.
@@ -375,6 +403,7 @@ func (s *Store) hello(ttl time.Duration) *call {
 	c := &s.counts
 	info, err := json.Marshal(WorkerInfo{
 		Name: s.cfg.Worker, Hosts: hosts, Added: c.added.Load(), Done: c.done.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
+		Seeding: s.seeding.Load(),
 	})
 	if err != nil { // numbers and a name always have a form
 		info = nil

@@ -53,8 +53,11 @@ type Store struct {
 	end    context.CancelFunc
 	work   sync.WaitGroup
 	wake   chan struct{} // holds one, for the watch: a session has begun
+	stir   chan struct{} // holds one, for keep: there is something to tell the others
 	close  func() error
 	counts counts
+
+	seeding atomic.Bool // seeds of this process may come yet
 
 	request int64        // of acquire and load; the writer's alone
 	hints   map[int]bool // partitions in which a host may be ready; the writer's alone
@@ -139,10 +142,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36),
 		known: newKnown(cfg.KnownFPs), inbox: inbox{wake: make(chan struct{}, 1)},
 		answers: make(chan frontier.Answer, answersRoom), room: make(chan struct{}, 1),
-		failed: make(chan struct{}), wake: make(chan struct{}, 1),
+		failed: make(chan struct{}), wake: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held),
 		control: Running,
 	}
+	s.seeding.Store(cfg.Seeding)
 	s.link = link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.close = sync.OnceValue(s.shut)
@@ -235,6 +239,13 @@ func (s *Store) holder(id int64) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.handed[id]
+}
+
+// Seeded says that this process brings no more seeds than it has put.
+func (s *Store) Seeded() {
+	if s.seeding.Load() {
+		s.tell(op{kind: opSeeded})
+	}
 }
 
 // Load asks for the next URLs of a host of ours, which come by Answers; the place is of no

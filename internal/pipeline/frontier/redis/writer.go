@@ -87,6 +87,9 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 		switch ops[0].kind {
 		case opPut:
 			err = s.put(ctx, ops[:n])
+		case opSeeded:
+			s.seeding.Store(false)
+			s.beatSoon()
 		case opSpent, opDone, opLearned:
 			err = s.finish(ctx, ops[:n])
 		case opGive:
@@ -108,7 +111,7 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 }
 
 // phase is when calls of a kind are sent. Those of one phase keep their order.
-var phase = [...]uint8{opPut: 0, opSpent: 1, opDone: 1, opLearned: 1, opGive: 2, opLoad: 3, opRouse: 4}
+var phase = [...]uint8{opPut: 0, opSpent: 1, opDone: 1, opLearned: 1, opSeeded: 2, opGive: 3, opLoad: 4, opRouse: 5}
 
 // sent makes room for more calls.
 func (s *Store) sent(n int) {
