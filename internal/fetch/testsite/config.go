@@ -2,6 +2,7 @@ package testsite
 
 import (
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -28,6 +29,9 @@ type Config struct {
 	// Listen opens the listener of one host; the port in its address may be 0. Nil
 	// means TCP.
 	Listen func(address string) (net.Listener, error) `yaml:"-"`
+	// Arrived is called with each request before it is decided, by many goroutines at a
+	// time; it must not keep the request. Nil means that nobody is told.
+	Arrived func(host int, r *http.Request) `yaml:"-"`
 }
 
 // Host is one host: what it holds and how it behaves. The zero Host has 100 pages

@@ -40,6 +40,9 @@ const bodyPieces = 8
 // panics with [http.ErrAbortHandler], as net/http expects of a handler that gives up.
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := h.route(r)
+	if tell := h.site.cfg.Arrived; tell != nil {
+		tell(h.index, r)
+	}
 	v := h.arrive(t)
 	e := h.answer(w, r, t, v)
 	h.finish(t, v, e)
@@ -51,6 +54,8 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer does what was decided and says how it went. It touches no state of the
 // host, so it may take as long as the verdict says.
 func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, v verdict) ending {
+	// Of one clock with the dates in other fields, which may be a model's.
+	w.Header().Set("Date", h.site.epoch.Add(time.Duration(h.site.now())).UTC().Format(http.TimeFormat))
 	h.cfg.Refusal.setQuota(w.Header(), v.quota)
 	switch v.act {
 	case actReset:
