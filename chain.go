@@ -109,7 +109,7 @@ func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
 
 // wish is the Retry-After of an answer; a malformed one asks for nothing.
 func wish(res *http.Response, clk clock.Clock) time.Duration {
-	d, _ := header.RetryAfter(res.Header.Get("Retry-After"), clk.Now(), 0)
+	d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0)
 	return d
 }
 

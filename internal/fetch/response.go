@@ -90,10 +90,8 @@ func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 		Location: strings.TrimSpace(h.Header.Get("Location")),
 	}
 	r.ContentType, r.Charset = contentType(h.Header.Get("Content-Type"))
-	if v := h.Header.Get("Retry-After"); v != "" {
-		r.RetryAfter, _ = header.RetryAfter(v, now, 0) // a malformed one asks for nothing
-	}
-	r.Quota, _ = header.Parse(h.Header, now) // nor does a malformed quota say anything
+	r.RetryAfter, _ = header.RetryAfterOf(h.Header, now, 0) // a malformed one asks for nothing
+	r.Quota, _ = header.Parse(h.Header, now)                // nor does a malformed quota say anything
 	return r
 }
 

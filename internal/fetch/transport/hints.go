@@ -91,10 +91,8 @@ func newHintReader(config string, limit time.Duration, clk clock.Clock) (hintRea
 // read is what res says. Most answers say nothing, and cost a few lookups.
 func (r hintReader) read(req *http.Request, res *http.Response) Hint {
 	hint := Hint{Status: res.StatusCode, At: r.clk.Now()}
-	if v := res.Header.Get("Retry-After"); v != "" {
-		hint.RetryAfter, _ = header.RetryAfter(v, hint.At, r.limit) // a malformed one asks for nothing
-	}
-	hint.Quota, _ = header.Parse(res.Header, hint.At) // nor does a malformed quota say anything
+	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // a malformed one asks for nothing
+	hint.Quota, _ = header.Parse(res.Header, hint.At)                      // nor does a malformed quota say anything
 	if r.limit > 0 {
 		hint.Quota.Reset = min(hint.Quota.Reset, r.limit)
 	}

@@ -38,7 +38,7 @@ func retryAfter(clk clock.Clock) func(*http.Response, error) time.Duration {
 		if err != nil || res == nil {
 			return rejectedFor(err)
 		}
-		d, _ := header.RetryAfter(res.Header.Get("Retry-After"), clk.Now(), 0) // a malformed one asks for nothing
+		d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0) // a malformed one asks for nothing
 		return d
 	}
 }

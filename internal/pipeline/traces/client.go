@@ -128,7 +128,7 @@ func (c *client) send(ctx context.Context, body []byte) error {
 	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusServiceUnavailable,
 		res.StatusCode == http.StatusBadGateway, res.StatusCode == http.StatusGatewayTimeout:
 		wait := pause
-		if d, ok := header.RetryAfter(res.Header.Get("Retry-After"), c.cfg.Clock.Now(), maxPause); ok {
+		if d, ok := header.RetryAfterOf(res.Header, c.cfg.Clock.Now(), maxPause); ok {
 			wait = d
 		}
 		return &laterError{res.Status, wait}

@@ -8,7 +8,7 @@
 // [Parse] asks all but Retry-After and returns the tightest quota.
 //
 // A header that is malformed is as good as absent: it is ignored as a whole, never
-// half believed. Every function is pure and safe for concurrent use; instants are
+// half believed. Dates are taken by the clock of who sent them ([Written]). Every function is pure and safe for concurrent use; instants are
 // passed in.
 package header
 
@@ -58,6 +58,37 @@ func Parse(h http.Header, now time.Time) (Quota, bool) {
 		return q, true
 	}
 	return ParseLegacy(h, now)
+}
+
+// Written is when an answer received at now was written, by the clock of who wrote it: dates
+// in its other fields are of that clock, and a wait from one to the other is right however
+// wrong ours is. It is now where the Date is of this second, which is all that a Date can
+// tell; else that Date and the Age with it; and now if there is no Date.
+func Written(h http.Header, now time.Time) time.Time {
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return now
+	}
+	if age := strings.Trim(h.Get("Age"), " \t"); isDigits(age) {
+		date = date.Add(min(wholeSeconds(age), longestAge))
+	}
+	if d := now.Sub(date); d >= 0 && d < time.Second {
+		return now
+	}
+	return date
+}
+
+// longestAge bounds what an answer may say of how long it has lain in caches.
+const longestAge = 366 * 24 * time.Hour
+
+// RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: see
+// [RetryAfter]. The answer's own Date says when the delay begins, if there is one.
+func RetryAfterOf(h http.Header, now time.Time, limit time.Duration) (d time.Duration, ok bool) {
+	v := h.Get("Retry-After")
+	if v == "" {
+		return 0, false
+	}
+	return RetryAfter(v, Written(h, now), limit)
 }
 
 // RetryAfter is the delay that a Retry-After value asks for at now: a number of

@@ -55,7 +55,7 @@ func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool)
 		return Quota{}, false
 	}
 	if reset != "" {
-		if q.Reset, ok = parseReset(reset, now); !ok {
+		if q.Reset, ok = parseReset(reset, Written(h, now)); !ok {
 			return Quota{}, false
 		}
 	}
