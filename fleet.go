@@ -21,7 +21,7 @@ import (
 // fleetEngine is what processes of one job must have in common that no setting says: how URLs
 // are spelled, and what is told of them. It changes whenever two versions of this module would
 // not take the same URLs for the same.
-const fleetEngine = "1"
+const fleetEngine = "2"
 
 // FleetError is trouble with a crawl of several processes or with its Redis.
 type FleetError struct {

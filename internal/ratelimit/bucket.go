@@ -24,6 +24,9 @@ func rateOf(rps float64) rate { return rate(math.Round(rps * float64(perSecond))
 // rateEvery is the pace of one request in d, rounded down and at least the slowest.
 func rateEvery(d time.Duration) rate { return max(1, rate(token/int64(d))) }
 
+// interval is the time of one request.
+func (r rate) interval() time.Duration { return time.Duration(token / int64(max(r, 1))) }
+
 func (r rate) rps() float64 { return float64(r) / float64(perSecond) }
 
 // bucket is a token bucket that fills continuously and loses nothing to rounding:

@@ -17,11 +17,12 @@ func TestAdopt(t *testing.T) {
 	clk := clocktest.NewFake(start)
 	c.Clock = clk
 	a, b := &rig{mustNew(t, c), t, clk}, &rig{mustNew(t, c), t, clk}
-	_, ok := a.MemoryOf(host)
+	_, _, ok := a.MemoryOf(host)
 	require.False(t, ok, "of a host that was never asked")
 	a.request(host, Feedback{StatusCode: http.StatusOK, Latency: 10 * time.Millisecond})
-	m, ok := a.MemoryOf(host)
+	m, gap, ok := a.MemoryOf(host)
 	require.True(t, ok)
+	require.Equal(t, time.Duration(float64(time.Second)/a.see(host).FillRate).Round(time.Millisecond), gap.Round(time.Millisecond))
 	require.Equal(t, a.remembered()[host], m)
 
 	require.True(t, b.Adopt(m))
@@ -31,7 +32,7 @@ func TestAdopt(t *testing.T) {
 
 	clk.Advance(time.Minute)
 	b.request(host, Feedback{StatusCode: http.StatusTooManyRequests, RetryAfter: 5 * time.Minute, Latency: time.Millisecond})
-	back, ok := b.MemoryOf(host)
+	back, _, ok := b.MemoryOf(host)
 	require.True(t, ok)
 	require.True(t, a.Adopt(back), "though it knows the host")
 	want, _ := b.ReadyAt(host, 0, 0)

@@ -254,28 +254,47 @@ func (l *AdaptiveRateLimiter) inter(domain string, t tombstone) bool {
 	return true
 }
 
-// MemoryOf is what is known of one domain, as Remember yields it. ok is false if that is
-// nothing.
-func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, ok bool) {
+// MemoryOf is what is known of one domain for who has it next: what Remember yields, and if
+// that is nothing, when it was last asked. gap is the least time between two of its requests
+// at the pace of now, Crawl-delay included. ok is false if it was not asked, or so long ago
+// that it is forgotten.
+func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Duration, ok bool) {
 	domain = Domain(domain)
 	id := l.identify(domain)
 	sh := l.shardOf(id)
 	sh.mu.RLock()
 	s := sh.index.get(id)
-	t, owes := sh.tombs.Peek(domain)
+	t, known := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
+	if known {
+		gap = t.gap()
+	}
 	if s != nil {
 		s.mu.Lock()
-		t, owes = s.tombstoneLocked(l.now())
+		t, _ = s.tombstoneLocked(l.now())
+		gap, _ = s.spacingLocked()
+		gap = max(gap, s.bucket.rate.interval())
 		s.mu.Unlock()
 	}
-	if !owes {
-		return HostMemory{}, false
+	if t.lastGrant == never || s == nil && !known {
+		return HostMemory{}, 0, false
 	}
-	if m, ok = l.unearth(domain, t); !ok || m.Validate() != nil {
-		return HostMemory{}, false
+	if m, ok = l.unearth(domain, t); !ok {
+		m = HostMemory{Domain: domain, LastUsed: l.moment().time(t.lastGrant)}
 	}
-	return m, true
+	if m.Validate() != nil {
+		return HostMemory{}, 0, false
+	}
+	return m, gap, true
+}
+
+// gap is the least time between two requests at the pace that is remembered.
+func (t *tombstone) gap() time.Duration {
+	gap := t.crawlDelay
+	if t.memory.Rate > 0 {
+		gap = max(gap, rateOf(float64(t.memory.Rate)).interval())
+	}
+	return gap
 }
 
 // Adopt takes up what another limiter knew of a domain that is this one's to pace from now

@@ -112,11 +112,7 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 		return nothing // refused at once: of this rate as much is known as before
 	}
 	s.noteBulge()
-	cut := searchCut
-	if s.block {
-		cut = blockCut
-	}
-	s.ceil = cut * min(s.admittedIn(2*time.Second)/2, s.failRate)
+	s.ceil = s.searched()
 	s.provisional = !s.block
 	s.climbs = s.provisional
 	if quota {
@@ -127,6 +123,15 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	}
 	s.ceil = s.bounded(s.ceil)
 	return guessed
+}
+
+// searched is the guess at the ceiling that a search ends in, but for what its pause says.
+func (s *steer) searched() float64 {
+	cut := searchCut
+	if s.block {
+		cut = blockCut
+	}
+	return cut * min(s.admittedIn(2*time.Second)/2, s.failRate)
 }
 
 // noteBulge keeps what the search was given. A window that slides gives it back a window

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -34,6 +35,7 @@ type hold struct {
 	down        bool          // the failure was one that a limit does not give
 	soft        bool          // the host's 403 has meant later, not never
 	opened      bool          // the number in flight was what was refused, not the rate
+	foreign     bool          // it began with somebody else, and its event says nothing of our requests
 }
 
 const (
@@ -190,6 +192,10 @@ func (s *steer) longestWait(now clock.Instant) time.Duration {
 // resume is the end of a hold: its trial was answered.
 func (s *steer) resume(now clock.Instant) {
 	s.trialAt = 0
+	if s.foreign {
+		s.takeOver(now)
+		return
+	}
 	pause := now.Sub(s.at)
 	if s.wasOutage(now, pause) {
 		if s.from == searching {
@@ -225,6 +231,21 @@ func (s *steer) resume(now clock.Instant) {
 	}
 	s.backTo(now, pause)
 	s.event = s.event.next(now, s.evidence(quota), 0, s.rate, 0)
+}
+
+// takeOver is the end of a hold that was somebody else's. Of the refusal that it began with
+// nothing is known, so there is nothing to measure: the rate is what it would have been without,
+// and half of it for each trial that failed since.
+func (s *steer) takeOver(now clock.Instant) {
+	s.foreign = false
+	s.beginCycle(now, false)
+	m := ramping
+	if math.IsInf(s.ceil, 1) {
+		m = searching
+	}
+	s.enter(now, m)
+	s.rate = s.bounded(s.failRate / float64(int(1)<<min(max(s.tries, 1)-1, 4)))
+	s.event = s.event.next(now, CauseRecovered, 0, s.rate, 0)
 }
 
 // wasOutage tells an outage from a limit that refuses without saying so: it comes out

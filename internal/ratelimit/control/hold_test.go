@@ -355,6 +355,51 @@ func TestRecallOfAHeldHost(t *testing.T) {
 	}
 }
 
+// A hold that was another's teaches nothing of our rates: its end leads to where the memory
+// would have led without it, and to half of that for each trial that failed.
+func TestEndOfAHoldOfAnother(t *testing.T) {
+	for _, tc := range []struct {
+		rate   float32
+		failed int
+		want   float64
+	}{
+		{0, 0, stranger.Start}, {0, 2, stranger.Start / 4}, {97, 0, 97.0 / 4}, {97, 1, 97.0 / 8},
+	} {
+		h := stranger
+		h.Memory = Memory{Rate: tc.rate, Held: clock.Instant(10 * time.Second)}
+		r := newRig(t, h)
+		for range tc.failed {
+			r.now = r.till
+			r.ask(reply{status: 503, order: time.Second})
+		}
+		r.now = r.till
+		r.ask(reply{})
+		require.InEpsilon(t, tc.want, r.rate, 0.01, "%+v", tc)
+		require.InDelta(t, tc.rate, r.Memory(r.now).Rate, 0.01, "%+v", tc)
+		require.Equal(t, tc.rate == 0, r.mode == searching, "%+v", tc)
+	}
+}
+
+// What a search has found out is known while its pause lasts, not only when it is over.
+func TestMemoryWithinTheFirstPause(t *testing.T) {
+	r := newRig(t, stranger)
+	for range 50 {
+		r.drive(r.now.Add(100*time.Millisecond), willing)
+	}
+	require.Equal(t, searching, r.mode)
+	require.Zero(t, r.Memory(r.now), "it may be anything yet")
+	r.ask(reply{status: 429})
+	within := r.Memory(r.now)
+	require.Equal(t, r.till, within.Held)
+	r.now = r.till
+	r.ask(reply{})
+	require.InEpsilon(t, r.Memory(r.now).Rate, within.Rate, 0.01)
+
+	early := newRig(t, stranger)
+	early.ask(reply{status: 429, order: 5 * time.Second})
+	require.Zero(t, early.Memory(early.now).Rate, "refused at once: nothing is known of the rate")
+}
+
 // A pause that takes many trials to end leaves less to risk than one that takes none.
 func TestRefusedTrialsArePaid(t *testing.T) {
 	r := cruisingAt(t, 10)

@@ -67,7 +67,7 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 	}
 	if m.Held != 0 {
 		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
-		s.mode, s.from, s.till, s.tries = held, s.mode, m.Held, 1
+		s.mode, s.from, s.till, s.tries, s.foreign = held, s.mode, m.Held, 1, true
 		s.at, s.sentAt, s.failRate, s.wait = now, now, s.rate, min(time.Second, s.cfg.Breaker.OpenFor)
 	}
 }
@@ -260,8 +260,11 @@ func (s *steer) tick(now clock.Instant) {
 // Memory implements [Strategy].
 func (s *steer) Memory(now clock.Instant) Memory {
 	var m Memory
-	if !math.IsInf(s.ceil, 1) {
+	switch {
+	case !math.IsInf(s.ceil, 1):
 		m.Rate, m.Pause = float32(s.cruise()), s.lag
+	case s.mode == held && s.explicit && s.cycle > 0: // what the end of the pause will make of it
+		m.Rate, m.Pause = float32(min(s.ceilMax, (1-margin)*s.bounded(s.searched()))), s.lag
 	}
 	if s.mode == held {
 		m.Held = max(s.till, now)

@@ -96,9 +96,9 @@ type Config struct {
 	// KnownFPs is how many fingerprints of URLs are remembered here to spare the trip, 8
 	// bytes each, rounded up to a power of two. Zero means 1,048,576.
 	KnownFPs int
-	// Remember, if set, tells what the limiter knows of a host, for its next holder. It
-	// may be called from any goroutine.
-	Remember func(host string) (ratelimit.HostMemory, bool)
+	// Remember, if set, tells what the limiter knows of a host, for its next holder, and the
+	// least time between two requests at its pace. It may be called from any goroutine.
+	Remember func(host string) (m ratelimit.HostMemory, gap time.Duration, ok bool)
 	// Recall, if set, is called with what the holder before knew of a host, before the
 	// frontier hears of the host. It may be called from any goroutine.
 	Recall func(ratelimit.HostMemory)

@@ -18,11 +18,12 @@
 // asked for by the one that needs it, once.
 //
 // A host goes to its next holder with the URLs that were handed out and not done, and with
-// what is known of it ([ratelimit.HostMemory]): the rate that was learned, and until when it
-// is not to be asked. It is given back when it has had no URL for a while, when others want
-// one that waits for a slot here, and when the store is closed. When a process dies, its
-// hosts come back when its sessions end, and then wait for the pause that their last known
-// rate demands: at-least-once fetches, and never a burst.
+// what is known of it ([ratelimit.HostMemory]): the rate that was learned, the gap between two
+// requests, and until when it is not to be asked. Its holder tells that whenever the host has
+// refused, and of one that was asked before each renewal. A host is given back when it has had
+// no URL for a while, when others want one that waits for a slot here, and when the store is
+// closed. When a process dies, its hosts come back when its sessions end, and then wait for
+// the last known gap: at-least-once fetches, and never a burst.
 //
 // # The way of a URL
 //

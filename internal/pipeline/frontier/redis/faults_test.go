@@ -283,9 +283,9 @@ func TestScriptsAreIdempotent(t *testing.T) {
 		{scriptAdd, a.args(h.session, "c.test", "77", "3", encode("c.test", it), "a.test", "78", "0", encode("a.test", it))},
 		{scriptAcquire, a.args(h.session, "12000", "9", "1001", "1")},
 		{scriptLoad, a.args(h.session, "a.test", token, "1", "1002")},
-		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4", "d", "a.test", token, seq, "")},
+		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4 5", "d", "a.test", token, seq, "")},
 		{scriptRenew, a.args(h.session, "12000")},
-		{scriptRelease, a.args(h.session, "0", "a.test", token, "1500", "2 0 0 0 0")},
+		{scriptRelease, a.args(h.session, "0", "a.test", token, "1500", "2 0 0 0 0 500")},
 		{scriptRelease, a.args(h.session, "1")},
 	} {
 		var replies [2]string

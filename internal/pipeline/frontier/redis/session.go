@@ -152,7 +152,7 @@ func (s *Store) memory(host string) string {
 	if s.cfg.Remember == nil {
 		return ""
 	}
-	m, ok := s.cfg.Remember(host)
+	m, gap, ok := s.cfg.Remember(host)
 	if !ok || math.IsNaN(float64(m.Rate)) || math.IsInf(float64(m.Rate), 0) {
 		return ""
 	}
@@ -161,12 +161,20 @@ func (s *Store) memory(host string) string {
 		if t.IsZero() {
 			return "0"
 		}
-		return decimal(max(1, (t.Sub(now) + time.Millisecond - 1).Milliseconds()))
+		return wholeMs(max(1, t.Sub(now)))
 	}
 	return strings.Join([]string{
-		strconv.FormatFloat(float64(m.Rate), 'g', -1, 32), decimal((m.Pause + time.Millisecond - 1).Milliseconds()),
-		decimal(max(0, now.Sub(m.LastUsed).Milliseconds())), left(m.RetryUntil), left(m.HeldUntil),
+		strconv.FormatFloat(float64(m.Rate), 'g', -1, 32), wholeMs(m.Pause), decimal(max(0, now.Sub(m.LastUsed).Milliseconds())),
+		left(m.RetryUntil), left(m.HeldUntil), wholeMs(min(gap, longestGap)),
 	}, " ")
+}
+
+// longestGap bounds for how long a host may stay unasked because it is asked seldom.
+const longestGap = time.Hour
+
+// wholeMs is a span in milliseconds, and not less.
+func wholeMs(d time.Duration) string {
+	return decimal(d.Milliseconds() + min(1, int64(d%time.Millisecond)))
 }
 
 // keep renews the sessions and has the process be heard of, until the store is closed.

@@ -70,11 +70,11 @@ func TestDeath(t *testing.T) {
 	r := newRig(t)
 	var recalled []ratelimit.HostMemory
 	a := r.open(func(c *Config) {
-		c.Remember = func(host string) (ratelimit.HostMemory, bool) {
+		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
 			return ratelimit.HostMemory{
 				Domain: host, LastUsed: r.clk.Now().Add(-time.Second), Learned: ratelimit.Learned{Rate: 0.5, Pause: 3 * time.Second},
 				HeldUntil: noon.Add(-time.Hour),
-			}, true
+			}, 2 * time.Second, true
 		}
 	})
 	b := r.open(func(c *Config) { c.Recall = func(m ratelimit.HostMemory) { recalled = append(recalled, m) } })
@@ -110,8 +110,8 @@ func TestDeath(t *testing.T) {
 func TestDeathInARetryAfter(t *testing.T) {
 	r := newRig(t)
 	a := r.open(func(c *Config) {
-		c.Remember = func(host string) (ratelimit.HostMemory, bool) {
-			return ratelimit.HostMemory{Domain: host, LastUsed: r.clk.Now(), RetryUntil: noon.Add(time.Minute)}, true
+		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
+			return ratelimit.HostMemory{Domain: host, LastUsed: r.clk.Now(), RetryUntil: noon.Add(time.Minute)}, 0, true
 		}
 	})
 	b := r.open()
@@ -125,6 +125,42 @@ func TestDeathInARetryAfter(t *testing.T) {
 	require.Empty(t, rouse(t, b, 1).Hosts)
 	r.clk.Advance(time.Millisecond)
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+}
+
+// Of a host that has never refused no rate is known, and yet its pace is kept by the next
+// holder, however the one before went.
+func TestGapWithoutARate(t *testing.T) {
+	for name, end := range map[string]func(*Store){
+		"closed": func(s *Store) { _ = s.Close() },
+		"died":   die,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a := r.open(func(c *Config) {
+				c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
+					return ratelimit.HostMemory{Domain: host, LastUsed: r.clk.Now()}, 1500*time.Millisecond + 1, true
+				}
+			})
+			b := r.open()
+			put(t, a, "http://a.test/1")
+			rouse(t, a, 1)
+			a.Learned("a.test")
+			flush(t, a)
+			wait := rouse(t, b, 1).Next
+			require.Equal(t, r.cfg.Lease+time.Millisecond, wait, "when the session of a ends, if it does")
+			end(a)
+			if name == "died" {
+				r.clk.Advance(wait)
+			}
+			none := rouse(t, b, 1)
+			require.Empty(t, none.Hosts)
+			require.InDelta(t, 1501*time.Millisecond, none.Next, float64(2*time.Millisecond))
+			r.clk.Advance(none.Next - time.Millisecond)
+			require.Empty(t, rouse(t, b, 1).Hosts)
+			r.clk.Advance(time.Millisecond)
+			require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+		})
+	}
 }
 
 // A host that is given back is not asked before it might have been here.

@@ -4,7 +4,7 @@
 -- ARGV[3] is the session, [4] its time to live, [5] how many hosts at most, [6] the number of
 -- the request, by which a repeated one gets what the first got, and [7] whether a session
 -- that gets none wants others to give some. The reply: the hosts, each with its token, URLs
--- queued and known, and what is remembered; how long until the next is due (-1: none
+-- queued and known, and what is remembered; how long until the next is due, or may come back (-1: none
 -- waits); and the sessions there are.
 local session, ttl, n, request, hungry = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local sessions, ready, own = root .. 'w', root .. 'ready', root .. 'o:' .. session
@@ -16,10 +16,8 @@ if ended[1] and ended[1] ~= session then
   for i = 1, math.min(#left, 64) do
     if left[i] ~= '#' then
       -- It may have been asked until its lease ended, and at what pace is remembered.
-      local rate = string.match(call('HGET', root .. 'h:' .. left[i], 'm') or '', '^(%S+)')
-      local gap = 1000
-      if rate and tonumber(rate) > 0 then gap = 1000 / tonumber(rate) end
-      give(left[i], expiry + gap)
+      local gap = select(6, words(call('HGET', root .. 'h:' .. left[i], 'm') or ''))
+      give(left[i], expiry + tonumber(gap or '1000'))
       call('HINCRBY', counters, 'reclaimed', 1)
     end
     call('HDEL', theirs, left[i])
@@ -65,4 +63,10 @@ if #granted == 0 and hungry == '1' and others > 0 then
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
+-- The hosts of a session that ends come back then, if nobody renews it.
+local ends = call('ZRANGE', sessions, 0, 1, 'WITHSCORES')
+for i = 1, #ends, 2 do
+  local left = tonumber(ends[i + 1]) - now + 1
+  if ends[i] ~= session and left > 0 and (wait < 0 or left < wait) then wait = left end
+end
 return { granted, wait, others }

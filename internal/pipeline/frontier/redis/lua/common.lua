@@ -51,23 +51,29 @@ local function place(list, rank)
   return rank, true
 end
 
--- remember stores what the limiter of a holder knows, given in milliseconds from now: the
--- rate, the pause, since when the host was not asked, and for how long it must not be, by a
--- Retry-After and by a hold. An order to wait is never shortened by one who knows less.
+-- What is remembered of a host are six words: the rate and the pause, which are the limiters'
+-- own, when it was last asked, until when it must not be, by a Retry-After and by a hold, and
+-- the gap between two requests.
+local function words(text)
+  return string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+end
+
+-- remember stores what the limiter of a holder knows, its times given in milliseconds from
+-- now. An order to wait is never shortened by one who knows less.
 local function remember(h, text)
   if text == '' then return end
-  local rate, pause, used, retry, held = string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local rate, pause, used, retry, held, gap = words(text)
   local old = call('HGET', h, 'm')
   local till = tonumber(retry) > 0 and now + tonumber(retry) or 0
-  if old then till = math.max(till, tonumber(string.match(old, '^%S+ %S+ %S+ (%S+)'))) end
+  if old then till = math.max(till, tonumber((select(4, words(old))))) end
   local hold = tonumber(held) > 0 and now + tonumber(held) or 0
-  call('HSET', h, 'm', table.concat({ rate, pause, string.format('%d', now - tonumber(used)), string.format('%d', till), string.format('%d', hold) }, ' '))
+  call('HSET', h, 'm', table.concat({ rate, pause, string.format('%d', now - tonumber(used)), string.format('%d', till), string.format('%d', hold), gap }, ' '))
 end
 
 -- recall is what remember stored, in milliseconds from now.
 local function recall(text)
   if not text then return '' end
-  local rate, pause, used, retry, held = string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  local rate, pause, used, retry, held = words(text)
   -- A hold that is over still says that the next request is a trial.
   local function left(at, least)
     if tonumber(at) == 0 then return '0' end
@@ -77,13 +83,11 @@ local function recall(text)
 end
 
 -- obliged is the first instant at which the host may be asked by the next holder, as far as
--- the one before has told; gap is for one that told nothing more.
+-- the one before has told.
 local function obliged(text, at)
   if not text then return at end
-  local rate, _, used, retry, held = string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
-  rate = tonumber(rate)
-  if rate > 0 then at = math.max(at, tonumber(used) + 1000 / rate) end
-  return math.max(at, tonumber(retry), tonumber(held))
+  local _, _, used, retry, held, gap = words(text)
+  return math.max(at, tonumber(used) + tonumber(gap), tonumber(retry), tonumber(held))
 end
 
 -- give returns a host to those that wait, not before an instant, with the URLs that were
