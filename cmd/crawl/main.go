@@ -45,6 +45,7 @@ func main() {
 	// Package net/http remarks there on servers that send more than they announced, and
 	// has no other place for it; the records say what became of the pages.
 	log.SetOutput(io.Discard)
+	giveRoom(os.LookupEnv)
 	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr, os.Environ()}))
 }
 
