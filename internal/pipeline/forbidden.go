@@ -12,7 +12,8 @@ import (
 const proofs = 3
 
 // forbiddenPause is the least time between the first two 403 of a URL, in which a host that
-// counts seconds has begun another; it doubles with each.
+// counts seconds has begun another; it doubles with each. A host that serves many others in a
+// row meanwhile shows that it does not, and is not waited for.
 const forbiddenPause = time.Second
 
 // forbidden reports a 403 for a URL of the frontier. That of a robots.txt means that there

@@ -48,12 +48,13 @@ func TestPrivatePagesAreFinal(t *testing.T) {
 		for _, strategy := range []string{control.NameSteer, control.NameAIMD} {
 			t.Run(fmt.Sprintf("%s/%d", strategy, private), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
 					site := forbidding(200, private, nil)
 					w, p := site.crawl(t, strategy, nil)
 					requireEnd(t, p, EndDone)
 					requireStatuses(t, w, 201, private)
 					require.LessOrEqual(t, site.refused, refused)
-					t.Logf("%d private pages: %d times 403", private, site.refused)
+					t.Logf("%d private pages: %d times 403, %v", private, site.refused, time.Since(began).Round(time.Second))
 				})
 			})
 		}

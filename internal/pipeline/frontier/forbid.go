@@ -31,10 +31,19 @@ const (
 	neverAfter = 4
 	// calmAfter is how many willing answers in a row are calm.
 	calmAfter = 3
+	// hurryAfter is how many show that the host does not count what it is asked, or has begun
+	// to count anew: then there is no pause to wait for.
+	hurryAfter = 100
 )
 
 // calm reports whether the host was willing of late.
 func (h *host) calm() bool { return h.bad != nil && h.bad.willing >= calmAfter }
+
+// due reports whether the first of those that met a "not now" may be asked for again. The pause
+// after a 403 is for hosts that count seconds.
+func (b *bad) due(now time.Time) bool {
+	return b.shy.isDue(now) || len(b.shy) > 0 && b.shy[0].Forbidden > 0 && b.willing >= hurryAfter
+}
 
 // fit reports whether it is the moment to ask again for a URL that was refused while there
 // are others. What met a 403 waits for a calm, in which another one says something. But who is
@@ -78,8 +87,8 @@ func (f *Frontier) Forbade(l *Lease) {
 	b.willing = 0
 }
 
-// Forbidden queues the URL of a lease again that met a 403, not before an instant. No try is
-// spent, and other URLs of the host go first.
+// Forbidden queues the URL of a lease again that met a 403, not before an instant, or until the
+// host has served many others in a row. No try is spent, and other URLs of the host go first.
 func (f *Frontier) Forbidden(now time.Time, l *Lease, notBefore time.Time) {
 	it := f.again(now, l)
 	l.host.record().trouble = outcome.ClientError

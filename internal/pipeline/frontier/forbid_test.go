@@ -11,11 +11,11 @@ import (
 )
 
 // forbade ends a lease with a 403 that may mean later.
-func forbade(f *Frontier, l *Lease) {
+func forbade(f *Frontier, l *Lease, pause time.Duration) {
 	f.Freed(start, l, time.Millisecond)
 	f.Outcome(l, outcome.ClientError, false)
 	f.Forbade(l)
-	f.Forbidden(start, l, start)
+	f.Forbidden(start, l, start.Add(pause))
 }
 
 // page leases the next URL and checks which it is.
@@ -40,7 +40,7 @@ func forbidden(t *testing.T, pages int) *Frontier {
 	for _, path := range []string{"/x", "/y"} {
 		l := page(t, f, path)
 		require.Equal(t, ForbidsUnknown, l.Forbids)
-		forbade(f, l)
+		forbade(f, l, 0)
 	}
 	return f
 }
@@ -71,7 +71,7 @@ func TestForbiddenForGood(t *testing.T) {
 		}
 		again++
 		require.Equal(t, ForbidsUnknown, l.Forbids)
-		forbade(f, l)
+		forbade(f, l, 0)
 	}
 	l := next(t, f, start)
 	require.Equal(t, ForbidsUnknown, l.Forbids, "right after a 403 it may be another's rate")
@@ -95,11 +95,33 @@ func TestForbiddenWithoutCalm(t *testing.T) {
 			scouts, last = scouts+1, i
 		}
 		if l.Forbidden > 0 || i%2 == 0 {
-			forbade(f, l)
+			forbade(f, l, 0)
 		} else {
 			end(f, start, l)
 		}
 		require.Zero(t, l.host.bad.again)
 	}
 	require.Greater(t, scouts, 2)
+}
+
+// Who has served a hundred in a row does not count seconds: nothing is gained by waiting for
+// one to be over. Each pause is cut short by a hundred of its own.
+func TestForbiddenIsAskedForAmongOthers(t *testing.T) {
+	f := open(t, Config{StrikeAfter: 3})
+	add(t, f, start, "http://a.test/", "http://a.test/x")
+	for i := range 2*hurryAfter + 1 {
+		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
+	}
+	end(f, start, page(t, f, "/"))
+	for i := range 2 {
+		forbade(f, page(t, f, "/x"), time.Hour)
+		for j := range hurryAfter {
+			end(f, start, page(t, f, fmt.Sprintf("/%d", i*hurryAfter+j)))
+		}
+	}
+	forbade(f, page(t, f, "/x"), time.Hour)
+	end(f, start, page(t, f, fmt.Sprintf("/%d", 2*hurryAfter)))
+	l, wake := f.Next(start)
+	require.Nil(t, l)
+	require.Equal(t, start.Add(time.Hour), wake)
 }

@@ -63,7 +63,7 @@ type bad struct {
 	refusals    int32         // URLs that ever met a "not now"
 	failures    int32         // requests in a row that failed
 	trouble     outcome.Class // of the last of them
-	willing     uint8         // answers in a row that were given willingly; calmAfter at most
+	willing     uint8         // answers in a row that were given willingly; hurryAfter at most
 	scouted     uint32        // Lease.seq of the latest that had met a 403 before
 	again       uint8         // times a URL met another 403 later; neverAfter at most
 	lifted      bool          // a URL that had met a 403 was served later
@@ -116,7 +116,7 @@ func (h *host) note(l *Lease, served bool) {
 	h.served++
 	if h.bad != nil {
 		h.bad.failures = 0
-		h.bad.willing = min(h.bad.willing+1, calmAfter)
+		h.bad.willing = min(h.bad.willing+1, hurryAfter)
 	}
 	h.servedAt = max(h.servedAt, l.seq)
 	if !h.failing() {
@@ -173,7 +173,7 @@ const (
 // "not now" goes when the host has served Config.StrikeAfter others since, or has no
 // others: so the trial after a pause is another URL than the one that brought it.
 func (h *host) next(now time.Time) from {
-	later, shy := h.later.isDue(now), h.shy() > 0 && h.bad.shy.isDue(now) && h.bad.suspect == nil
+	later, shy := h.later.isDue(now), h.bad != nil && h.bad.due(now) && h.bad.suspect == nil
 	switch fresh := h.queue.len() > 0; {
 	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
 		return fromLater
