@@ -236,9 +236,11 @@ func TestNewWindowRejects(t *testing.T) {
 }
 
 // Against a list of all events: whatever the steps, the ring agrees with counting
-// those in the last n buckets.
+// those in the last n buckets, through all its forms.
 func FuzzWindow(f *testing.F) {
 	f.Add([]byte{0, 1, 40, 2, 250, 3, 255, 0}, uint8(3), uint8(20))
+	f.Add([]byte{0, 0, 0, 128, 0, 64, 30, 129, 0, 192, 60, 0, 60, 64}, uint8(3), uint8(20))
+	f.Add([]byte{0, 1, 1, 128, 60, 0, 60, 64, 0, 65, 1, 0}, uint8(4), uint8(20))
 	f.Fuzz(func(t *testing.T, steps []byte, n, width uint8) {
 		if n == 0 || width == 0 {
 			return
@@ -256,8 +258,20 @@ func FuzzWindow(f *testing.F) {
 		for i := 0; i+1 < len(steps); i += 2 {
 			now += clock.Instant(steps[i])
 			k := estimate.Kind(steps[i+1] % 4)
-			w.Add(now, k)
-			events = append(events, event{int64(now) / int64(width), k})
+			times := 1
+			if steps[i+1]&128 != 0 {
+				times = 200
+			}
+			if len(events)+times > math.MaxUint16 {
+				return // a bucket may be full
+			}
+			for range times {
+				w.Add(now, k)
+				events = append(events, event{int64(now) / int64(width), k})
+			}
+			if steps[i+1]&64 != 0 {
+				w.Trim(now)
+			}
 			var want estimate.Counts
 			for _, e := range events {
 				if e.bucket <= int64(now)/int64(width)-int64(n) {

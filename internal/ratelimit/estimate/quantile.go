@@ -28,8 +28,8 @@ type Quantile struct {
 	next uint8 // the oldest sample, once the ring is full
 }
 
-// Add records d; a negative d counts as 0. It allocates on the first and on the
-// 17th sample and never again.
+// Add records d; a negative d counts as 0. It allocates on the first, the 17th and the
+// 33rd sample and never again.
 func (q *Quantile) Add(d time.Duration) {
 	if len(q.ring) < samples {
 		q.grow()
@@ -40,15 +40,11 @@ func (q *Quantile) Add(d time.Duration) {
 	q.next = (q.next + 1) % samples
 }
 
-// grow makes room for one more sample in one of two sizes; append alone would
-// reallocate three times on the way.
+// grow makes room for one more sample. The sizes are exact: append alone would begin
+// smaller, and double from there.
 func (q *Quantile) grow() {
-	size := firstSamples
-	if len(q.ring) >= firstSamples {
-		size = samples
-	}
-	if cap(q.ring) < size {
-		q.ring = append(make([]uint16, 0, size), q.ring...)
+	if len(q.ring) == cap(q.ring) {
+		q.ring = append(make([]uint16, 0, max(firstSamples, 2*len(q.ring))), q.ring...)
 	}
 }
 

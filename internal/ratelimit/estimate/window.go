@@ -36,19 +36,23 @@ func (c Counts) ErrorRate() float64 {
 	return float64(c.Errors()) / float64(c.Total)
 }
 
-// bucket counts in 16 bits: 65,535 events say as much about the share of errors as
-// any more would, so a full bucket stops counting and its share stays true.
-type bucket struct{ total, serverErrors, throttled, network uint16 }
-
 // Window counts events over a sliding span cut into buckets. Bucket borders lie at
 // whole multiples of the bucket's width since the epoch; the view is the bucket
 // that holds now and those before it, so an event is forgotten between span-width
 // and span after it happened, at a border. It is not safe for concurrent use.
+//
+// A bucket counts up to 65,535 events: they say as much about the share of errors as
+// any more would, so a full one stops counting and its share stays true.
 type Window struct {
-	width   time.Duration
-	newest  int64    // number of the latest bucket
-	buckets []bucket // bucket b is at b mod len; nil while nothing is in view
-	n       int32
+	shape  *shape // of this window and its copies
+	newest int64  // number of the latest bucket
+	counts counts // nil while nothing is in view
+}
+
+// shape is what does not change.
+type shape struct {
+	width time.Duration
+	n     int // buckets
 }
 
 // NewWindow returns an empty window over span, in buckets of width. The span must
@@ -57,66 +61,72 @@ func NewWindow(span, width time.Duration) (Window, error) {
 	if width <= 0 || span < width || span%width != 0 || span/width > maxBuckets {
 		return Window{}, fmt.Errorf("window of %v in buckets of %v: want 1 to %d whole buckets", span, width, maxBuckets)
 	}
-	return Window{width: width, n: int32(span / width)}, nil
+	return Window{shape: &shape{width: width, n: int(span / width)}}, nil
 }
 
 // Add counts an event at now. A now before that of an earlier call counts in the
-// latest bucket. It allocates only when nothing was in view and [Window.Trim] or
-// [Window.Reset] was called.
+// latest bucket. It allocates only when nothing was in view and [Window.Trim] was called,
+// and for the first error and the first bucket of more than 255 events after that.
 func (w *Window) Add(now clock.Instant, k Kind) {
-	if w.buckets == nil {
-		w.buckets = make([]bucket, w.n)
+	n := w.shape.n
+	if w.counts == nil {
+		w.counts = make(counts, n)
 	}
 	w.advance(now)
-	b := &w.buckets[modulo(w.newest, int64(w.n))]
-	if b.total == math.MaxUint16 {
+	i := modulo(w.newest, n)
+	total := w.counts.at(n, Success, i)
+	if total == math.MaxUint16 {
 		return
 	}
-	b.total++
-	switch k {
-	case ServerError:
-		b.serverErrors++
-	case Throttled:
-		b.throttled++
-	case Network:
-		b.network++
-	case Success:
+	errs, wide := w.counts.form(n)
+	if k != Success && !errs || total == math.MaxUint8 && !wide {
+		w.counts = w.counts.as(n, errs || k != Success, wide || total == math.MaxUint8)
+	}
+	w.counts.increment(n, Success, i)
+	if k != Success {
+		w.counts.increment(n, k, i)
 	}
 }
 
 // Sum is what is in view at now.
 func (w *Window) Sum(now clock.Instant) Counts {
 	w.advance(now)
-	var c Counts
-	for _, b := range w.buckets {
-		c.Total += int(b.total)
-		c.ServerErrors += int(b.serverErrors)
-		c.Throttled += int(b.throttled)
-		c.Network += int(b.network)
+	n := w.shape.n
+	return Counts{
+		Total: w.counts.sum(n, Success), ServerErrors: w.counts.sum(n, ServerError),
+		Throttled: w.counts.sum(n, Throttled), Network: w.counts.sum(n, Network),
 	}
-	return c
 }
 
 // Reset forgets all events.
-func (w *Window) Reset() { clear(w.buckets) }
+func (w *Window) Reset() { clear(w.counts) }
 
-// Trim gives the buckets' memory back if nothing is in view at now. What the window
+// Trim gives the memory back that what is in view at now does not need. What the window
 // counts stays the same.
 func (w *Window) Trim(now clock.Instant) {
-	if w.Sum(now).Total == 0 {
-		w.buckets = nil
+	c := w.Sum(now)
+	if c.Total == 0 {
+		w.counts = nil
+		return
+	}
+	n := w.shape.n
+	errs, wide := w.counts.form(n)
+	if needed := w.counts.most(n) > math.MaxUint8; errs && c.Errors() == 0 || wide && !needed {
+		w.counts = w.counts.as(n, c.Errors() > 0, needed)
 	}
 }
 
 // advance makes the bucket that holds now the newest and empties those that the
 // view has left behind: at most all of them, however long the idle time was.
 func (w *Window) advance(now clock.Instant) {
-	b := floorDiv(int64(now), int64(w.width))
+	b := floorDiv(int64(now), int64(w.shape.width))
 	if b <= w.newest {
 		return
 	}
-	for i := max(w.newest+1, b-int64(len(w.buckets))+1); i <= b; i++ {
-		w.buckets[modulo(i, int64(w.n))] = bucket{}
+	if n := w.shape.n; w.counts != nil {
+		for i := max(w.newest+1, b-int64(n)+1); i <= b; i++ {
+			w.counts.empty(n, modulo(i, n))
+		}
 	}
 	w.newest = b
 }
@@ -130,4 +140,4 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-func modulo(a, n int64) int64 { return ((a % n) + n) % n }
+func modulo(a int64, n int) int { return int(((a % int64(n)) + int64(n)) % int64(n)) }
