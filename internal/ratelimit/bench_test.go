@@ -9,11 +9,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unsafe"
 
 	xtime "golang.org/x/time/rate"
 
-	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -238,57 +236,4 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: ReadyAt allocates %v times, want 0", strategy, n)
 		}
 	}
-}
-
-// TestStateFitsItsSizeClass: one more word in state costs each domain 32 bytes.
-func TestStateFitsItsSizeClass(t *testing.T) {
-	if got := unsafe.Sizeof(state{}); got > 288 {
-		t.Errorf("a state takes %d bytes, want no more than the size class of 288", got)
-	}
-}
-
-// TestBytesPerDomain measures what an idle domain costs with all that belongs to it:
-// key, map and list entries, state, strategy, latency ring, error window. The bars
-// leave a tenth over what was measured.
-func TestBytesPerDomain(t *testing.T) {
-	bytesPerDomain(t, control.NameAIMD, 800, 672)
-	bytesPerDomain(t, control.NameSteer, 1840, 1720)
-}
-
-func bytesPerDomain(t *testing.T, strategy string, mostUsed, mostIdle float64) {
-	t.Helper()
-	const n = 20_000
-	names := domains(n)
-	c := DefaultConfig()
-	c.Strategy = strategy
-	c.Clock = clocktest.NewFake(start)
-	l := mustNew(t, c)
-	before := heapInUse()
-	for _, name := range names {
-		p, err := l.Acquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Feedback(name, ok(time.Millisecond))
-		p.Release()
-	}
-	used := float64(heapInUse()-before) / n
-	l.cfg.Clock.(*clocktest.Fake).Advance(time.Minute)
-	l.sweep() // nothing is old enough to go, but the error windows are empty by now
-	idle := float64(heapInUse()-before) / n
-	t.Logf("%s: %.0f bytes per domain just used, %.0f idle", strategy, used, idle)
-	if used > mostUsed || idle > mostIdle {
-		t.Errorf("%s: %.0f bytes per domain just used, %.0f idle, want at most %.0f and %.0f", strategy, used, idle, mostUsed, mostIdle)
-	}
-	runtime.KeepAlive(names)
-	runtime.KeepAlive(l)
-}
-
-// heapInUse is what is reachable after a collection.
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }

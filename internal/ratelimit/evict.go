@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"time"
@@ -19,9 +18,9 @@ import (
 // lock for writing, but by a mark on the state. Whoever evicts starts at the oldest
 // and gives those that carry the mark a second chance at the other end.
 type shard struct {
-	mu      sync.RWMutex                     // guards what follows
-	index   index                            // of states; read without the lock
-	states  *simplelru.LRU[*state, struct{}] // in the order of their use, roughly
+	mu      sync.RWMutex // guards what follows
+	index   index        // of states; read without the lock
+	states  order        // in the order of their use, roughly
 	tombs   *simplelru.LRU[string, tombstone]
 	cap     int      // of states; exceeded only while all are active
 	granted uint64   // by states that are gone
@@ -49,10 +48,6 @@ func (l *AdaptiveRateLimiter) makeShards() (err error) {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.cap = (l.cfg.MaxDomains + n - 1) / n
-		// No bound of its own: it would evict the active too.
-		if sh.states, err = simplelru.NewLRU[*state, struct{}](math.MaxInt, nil); err != nil {
-			return fmt.Errorf("ratelimit: %w", err)
-		}
 		if sh.tombs, err = simplelru.NewLRU[string, tombstone](l.tombsPerShard(), nil); err != nil {
 			return fmt.Errorf("ratelimit: %w", err)
 		}
@@ -98,7 +93,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	s.pinCaps()
 	l.joinSite(s, now)
 	sh.index.put(id.tag, s)
-	sh.states.Add(s, struct{}{})
+	sh.states.add(s)
 	return s
 }
 
@@ -107,16 +102,16 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 // out at once is better served than broken.
 func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 	// Two turns: the first may only take marks away.
-	for tries := 2 * sh.states.Len(); sh.states.Len() >= sh.cap; tries-- {
+	for tries := 2 * sh.states.n; sh.states.n >= sh.cap; tries-- {
 		if tries == 0 {
 			l.overCap.Add(1)
 			return
 		}
-		s, _, _ := sh.states.GetOldest()
+		s := sh.states.oldest
 		s.mu.Lock()
 		if s.activeLocked() || s.touched {
 			s.touched = false
-			sh.states.Get(s) // moves it to the other end
+			sh.states.renew()
 		} else {
 			l.buryLocked(sh, s, now)
 		}
@@ -132,9 +127,9 @@ func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant)
 	s.dead = true
 	s.unpinCaps()
 	l.shared.part(now, s)
-	sh.states.Remove(s)
+	sh.states.remove(s)
 	sh.index.remove(l.tagOf(s.domain), s)
-	sh.granted += s.granted
+	sh.granted += uint64(s.granted)
 	l.evicted.Add(1)
 	if t, owes := s.tombstoneLocked(now); owes {
 		sh.tombs.Add(s.domain, t)
@@ -192,7 +187,7 @@ func (l *AdaptiveRateLimiter) sweep() {
 		sh := &l.shards[i]
 		sh.mu.Lock()
 		now := l.now()
-		for _, s := range sh.states.Keys() {
+		for _, s := range sh.states.list() {
 			s.mu.Lock()
 			switch {
 			case s.activeLocked():

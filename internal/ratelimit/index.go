@@ -98,10 +98,11 @@ func (t *table) put(tag uint64, s *state) {
 	t.slots[i].tag.Store(tag)
 }
 
-// rebuild copies the live states to a table with room for as many again.
+// rebuild copies the live states to a table that they fill to a half at most: it lasts
+// until as many as are half of them are added, and has 21 to 64 bytes for each.
 func (x *index) rebuild(old *table) *table {
 	size := 16
-	for size < 3*(x.live+1) {
+	for size < 2*(x.live+1) {
 		size *= 2
 	}
 	t := &table{slots: make([]slot, size)}

@@ -67,6 +67,7 @@ type AdaptiveRateLimiter struct {
 	retries      atomic.Uint64
 	overReleased atomic.Uint64
 	evicted      atomic.Uint64
+	granted      atomic.Uint64 // what the states' counters, of 32 bits, have lost
 	overCap      atomic.Uint64
 }
 

@@ -161,7 +161,7 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombstone] {
 	return func(yield func(string, tombstone) bool) {
 		sh.mu.RLock()
-		states, domains, tombs := sh.states.Keys(), sh.tombs.Keys(), sh.tombs.Values()
+		states, domains, tombs := sh.states.list(), sh.tombs.Keys(), sh.tombs.Values()
 		sh.mu.RUnlock()
 		for _, s := range states {
 			s.mu.Lock()

@@ -128,7 +128,7 @@ func (laid *laidRules) counts(hosts []HostRule) error {
 // obey gives every state of a shard its new rules.
 func (l *AdaptiveRateLimiter) obey(sh *shard) {
 	sh.mu.RLock()
-	states := sh.states.Keys()
+	states := sh.states.list()
 	sh.mu.RUnlock()
 	for _, s := range states {
 		l.obeyOne(s)

@@ -77,7 +77,7 @@ type DomainSnapshot struct {
 // number of domains: about a third of a microsecond each, once they are cold.
 func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	snap := LimiterSnapshot{
-		Enabled: l.cfg.Enabled, Requests: l.ungoverned.Load(), Throttled: l.throttled.Load(),
+		Enabled: l.cfg.Enabled, Requests: l.ungoverned.Load() + l.granted.Load(), Throttled: l.throttled.Load(),
 		Denied: l.denied.Load(), Retries: l.retries.Load(), OverReleased: l.overReleased.Load(),
 		Evicted: l.evicted.Load(), OverCap: l.overCap.Load(),
 	}
@@ -138,7 +138,7 @@ func fetchAhead(states []*state) {
 }
 
 func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {
-	snap.Requests += s.granted
+	snap.Requests += uint64(s.granted)
 	snap.InFlight += int(s.inFlight)
 	snap.Waiting += s.waitingLocked()
 	switch s.stateLocked(now) {

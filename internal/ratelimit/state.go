@@ -38,6 +38,7 @@ type state struct {
 	heard      uint16        // the latest of the strategy's events, the end of its number
 	inFlight   int32         // permits granted and not released
 	inCap      int32         // bound on inFlight; zero for none
+	granted    uint32        // permits, modulo 2^32
 	bucket     bucket
 	capacity   int64         // of the bucket: the user's, and what the strategy needs to catch up
 	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
@@ -46,16 +47,16 @@ type state struct {
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
 	crawlDelay time.Duration // of robots.txt, capped; zero for none
-	granted    uint64
-	line       *line  // nil while nobody waits
-	site, addr *group // that the domain belongs to; nil for none
+	line       *line         // nil while nobody waits
+	site, addr *group        // that the domain belongs to; nil for none
 	strategy   control.Strategy
 
-	domain  string
-	latency estimate.EWMA // of answers, in nanoseconds; the target until there is one
-	window  estimate.Window
-	tail    estimate.Quantile // latencies of the last answers
-	journal *journal          // of events; nil before the first
+	domain       string
+	newer, older *state        // in the shard's order, guarded by its lock
+	latency      estimate.EWMA // of answers, in nanoseconds; the target until there is one
+	window       estimate.Window
+	tail         estimate.Quantile // latencies of the last answers
+	journal      *journal          // of events; nil before the first
 }
 
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
@@ -279,7 +280,9 @@ func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
 	s.bucket.take()
 	s.lastGrant = now
 	s.inFlight++
-	s.granted++
+	if s.granted++; s.granted == 0 {
+		s.rules.l.granted.Add(1 << 32)
+	}
 	trial := s.strategy.Sent(now, int(s.inFlight))
 	if trial == 0 && t.trial == 0 {
 		return s
