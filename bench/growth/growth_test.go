@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/bench/process"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 // siteVar makes the test the server of a site.
@@ -127,7 +128,7 @@ func wide(hosts int64) site {
 // on with that state: once in peace, and once after a kill in the middle.
 func TestKnown(t *testing.T) {
 	c := program(t)
-	g := newTable("hosts", "what", "visited", "known", "CPU s", "CPU µs per new URL", "wall s", "first request after s", "peak MB", "state B/URL", "seen B/URL")
+	g := newTable("hosts", "what", "visited", "known", "CPU s", "CPU µs per new URL", "wall s", "first request after s", "peak MB", "state B/URL", "seen B/URL", "written B per new URL")
 	for _, h := range numbers(t, *hosts) {
 		t.Run(strconv.FormatInt(h, 10), func(t *testing.T) {
 			k := &known{crawler: c, served: start(t, wide(h)), dir: t.TempDir(), table: g}
@@ -203,14 +204,27 @@ func (k *known) add(t *testing.T, what string, u process.Usage, first time.Durat
 	t.Helper()
 	now := look(t, filepath.Join(k.dir, "out"))
 	require.Equal(t, visited, now.visited, "visited")
-	require.Equal(t, visited*fan+1, now.known, "known")
+	require.Equal(t, visited*fan+1, now.known, "known; pages that led to fewer: %s", k.short(t))
 	require.Equal(t, now.known-visited, now.queued, "queued")
 	all, different := records(t, filepath.Join(k.dir, "out", "records.jsonl"))
 	require.Equal(t, []int{int(visited), int(visited)}, []int{all, different}, "records")
 	found := now.known - k.had.known
 	k.table.add(k.Hosts, what, visited, now.known, u.CPU.Seconds(), float64(u.CPU.Microseconds())/float64(found), u.Wall.Seconds(),
-		first.Seconds(), mega(u.Peak), share(now.database+now.seen, now.known), share(now.seen, now.known))
+		first.Seconds(), mega(u.Peak), share(now.database+now.seen, now.known), share(now.seen, now.known), share(u.Written, found))
 	k.had = now
+}
+
+// short tells which pages have not all of their links in the state.
+func (k *known) short(t *testing.T) string {
+	t.Helper()
+	db, err := sqlitedb.Open(filepath.Join(k.dir, "out", "state.db"), sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	list, err := db.QueryText(fmt.Sprintf(`SELECT group_concat(u.url || ': ' || f.n || ' links, ' || v.status || ', ' || v.bytes || ' bytes, ' || coalesce(v.class, 'whole'), '; ')
+		FROM visits v JOIN urls u ON u.id = v.url LEFT JOIN (SELECT referrer, count(*) AS n FROM urls GROUP BY referrer) f ON f.referrer = u.id
+		WHERE coalesce(f.n, 0) <> %d`, fan))
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	return list
 }
 
 // TestWaiting looks at a crawl all of whose hosts have it wait.

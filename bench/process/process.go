@@ -30,6 +30,9 @@ type Usage struct {
 	CPU  time.Duration // user and system
 	Wall time.Duration
 	Peak int64 // bytes of resident memory, all together
+	// Written is the bytes that it had the disk write, as far as the last look saw. A page of
+	// a file that is changed again before the disk has taken it counts once.
+	Written int64
 }
 
 // look is how often the tree is looked at. The shortest crawl in a benchmark takes a third
@@ -65,7 +68,7 @@ type Process struct {
 	over  func() error // of the context
 	leave func() bool  // has the end of the context go unnoticed
 	done  chan struct{}
-	peak  chan int64
+	seen  chan seen
 }
 
 // Run runs a program to its end: see [Start] and [Process.Wait].
@@ -86,13 +89,13 @@ func Start(ctx context.Context, cmd *exec.Cmd) (*Process, error) {
 	}
 	cmd.Stderr = said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p := &Process{cmd: cmd, said: said, clk: clock.System(), over: ctx.Err, done: make(chan struct{}), peak: make(chan int64)}
+	p := &Process{cmd: cmd, said: said, clk: clock.System(), over: ctx.Err, done: make(chan struct{}), seen: make(chan seen)}
 	p.begun = p.clk.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, said.Close())
 	}
 	p.leave = context.AfterFunc(ctx, p.Kill)
-	go func() { p.peak <- p.watch() }()
+	go func() { p.seen <- p.watch() }()
 	return p, nil
 }
 
@@ -110,7 +113,8 @@ func (p *Process) Wait(fine ...int) (Usage, error) {
 	state := p.cmd.ProcessState
 	u := Usage{Wall: p.clk.Now().Sub(p.begun), CPU: state.UserTime() + state.SystemTime()}
 	close(p.done)
-	u.Peak = <-p.peak
+	saw := <-p.seen
+	u.Peak, u.Written = saw.peak, saw.written
 	left := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) == nil
 	p.leave()
 	text, readErr := os.ReadFile(p.said.Name())
@@ -129,22 +133,27 @@ func (p *Process) Wait(fine ...int) (Usage, error) {
 	return u, nil
 }
 
-// watch returns the peak of the tree's memory, once the program has ended.
-func (p *Process) watch() (peak int64) {
+// seen is what looks at a tree have found.
+type seen struct{ peak, written int64 }
+
+// watch returns what it has seen once the program has ended.
+func (p *Process) watch() (s seen) {
 	root := p.cmd.Process.Pid
 	for {
-		var together int64
+		var together, written int64
 		for _, pid := range tree(root) {
 			now, most := resident(pid)
 			together += now
-			peak = max(peak, most)
+			written += fields(pid, "io", "write_bytes")[0]
+			s.peak = max(s.peak, most)
 		}
-		peak = max(peak, together)
+		s.peak = max(s.peak, together)
+		s.written = max(s.written, written) // of those that were waited for, who waited has it
 		timer := p.clk.NewTimer(look)
 		select {
 		case <-p.done:
 			timer.Stop()
-			return peak
+			return s
 		case <-timer.C():
 		}
 	}
@@ -171,19 +180,21 @@ func tree(root int) []int {
 // if it has ended. The mark begins anew with the program, unlike that of the rusage,
 // which remembers who started it.
 func resident(pid int) (now, most int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // gone: zeros
+	v := fields(pid, "status", "VmRSS", "VmHWM")
+	return v[0] << 10, v[1] << 10
+}
+
+// fields reads numbers of a file of a process in /proc, by their names; zeros if it has ended.
+func fields(pid int, file string, names ...string) []int64 {
+	v := make([]int64, len(names))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)) // gone: zeros
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
-		n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		switch {
-		case err != nil:
-		case name == "VmRSS":
-			now = n << 10
-		case name == "VmHWM":
-			most = n << 10
+		if i := slices.Index(names, name); i >= 0 {
+			v[i], _ = strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
 		}
 	}
-	return now, most
+	return v
 }
 
 // tickLength is the unit of times in /proc, which Linux has had at a hundredth of a second

@@ -26,7 +26,7 @@ func kept(t *testing.T, sinks string) string {
 		INSERT INTO hosts (id, name, known) VALUES (1, 'a.test', 3);
 		INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url) VALUES
 			(1, 1, 1, 0, 0, 1, 0, 5, 'http://a.test/'), (2, 1, 2, 1, 0, 0, 1, 5, 'http://a.test/b'), (3, 1, 3, 1, 0, 0, 1, 5, 'http://a.test/c');
-		INSERT INTO queue (host, rank, url, attempts, returns, strikes) VALUES (1, 3, 3, 0, 0, 0);
+		INSERT INTO places (host, rank, url, attempts, returns, strikes) VALUES (1, 3, 3, 0, 0, 0);
 		INSERT INTO visits (url, at, status, class, bytes, retries, round, change, digest) VALUES
 			(1, 10, 200, NULL, 5, 0, 1, NULL, x'01'), (2, 20, 200, NULL, 5, 0, 1, NULL, x'02'),
 			(1, 2030, 200, NULL, 6, 0, 2, 'changed', x'03'), (2, 2040, 404, NULL, 7, 1, 2, 'gone', NULL), (3, 2050, 0, 'robots', 0, 0, 2, NULL, NULL);

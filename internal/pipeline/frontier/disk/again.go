@@ -34,7 +34,7 @@ func (s *Store) Again(ctx context.Context, a Again) error { return s.await(ctx, 
 const tellingVisit = `class IS NULL AND status BETWEEN 200 AND 399 OR status IN (404, 410)`
 
 // The last visit is the one with the largest id. Whether it had a status is in its lowest bit.
-const dueQuery = `INSERT OR IGNORE INTO queue (host, rank, url, attempts, returns, strikes, visit)
+const dueQuery = `INSERT OR IGNORE INTO places (host, rank, url, attempts, returns, strikes, visit)
 	SELECT u.host, u.rank, u.id, 0, 0, 0, v.telling
 	FROM (SELECT url, max(id * 2 + (status > 0)) %% 2 AS answered, max(at) AS at, max(iif(` + tellingVisit + `, id, NULL)) AS telling
 		FROM visits GROUP BY url) v CROSS JOIN urls u ON u.id = v.url
@@ -73,6 +73,9 @@ func (w *writer) beginRound(a *Again) error {
 	since := int64(math.MaxInt64)
 	if !a.Since.IsZero() {
 		since = a.Since.UnixMilli()
+	}
+	if err := w.f.db.Exec(placeQuery); err != nil {
+		return err
 	}
 	if err := w.f.db.Exec(fmt.Sprintf(dueQuery, since)); err != nil {
 		return err

@@ -158,7 +158,7 @@ func TestAgainIsAtomic(t *testing.T) {
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, s.Again(t.Context(), Again{}), ErrClosed)
 
-	edit(t, s.path, `CREATE TRIGGER full BEFORE INSERT ON rounds BEGIN SELECT raise(ABORT, 'the disk is full'); END; DELETE FROM queue`)
+	edit(t, s.path, `CREATE TRIGGER full BEFORE INSERT ON rounds BEGIN SELECT raise(ABORT, 'the disk is full'); END; DELETE FROM places`)
 	s = openState(t, dir, Config{})
 	require.ErrorContains(t, s.Again(t.Context(), Again{Meta: map[string]string{"settings": "other"}}), "begin a round: ")
 	require.ErrorContains(t, s.Err(), "the disk is full")
@@ -175,7 +175,7 @@ func TestAgainWithOddRows(t *testing.T) {
 	s := visited(t, t.TempDir(), Config{}, frontier.Visit{Status: 200, Digest: digest(1)}, frontier.Visit{Status: 200})
 	again(t, s, Again{})
 	require.NoError(t, s.Close())
-	edit(t, s.path, `UPDATE visits SET digest = x'0102' WHERE url = 1; UPDATE queue SET visit = 99 WHERE url = 2`)
+	edit(t, s.path, `UPDATE visits SET digest = x'0102' WHERE url = 1; UPDATE places SET visit = 99 WHERE url = 2`)
 	s = openState(t, filepath.Dir(s.path), Config{})
 	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
 }
@@ -188,7 +188,7 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.NoError(t, err)
 	edit(t, filepath.Join(dir, databaseName), string(script))
 	s := openState(t, dir, Config{Mode: Resume})
-	require.EqualValues(t, 4, ask(t, s, `PRAGMA user_version`))
+	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
 	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
 	require.Equal(t, 1, s.Round())
 	require.EqualValues(t, 1795345122000, ask(t, s, `SELECT began FROM rounds`))
@@ -213,6 +213,55 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.Equal(t, 404, got["/missing"].Status)
 	require.Nil(t, got["/private/x"])
 	require.Equal(t, digest(7), got["/d.html"].Digest)
+}
+
+// What a round has refused is none of the pages of its host, whatever it was refused for; what
+// is no page was never counted.
+func TestMigrationKeepsRefusals(t *testing.T) {
+	script, err := os.ReadFile("testdata/schema2.sql")
+	require.NoError(t, err)
+	for sql, want := range map[string]int{
+		``: 1, // by robots.txt
+		// As robots.txt of the host could not be had.
+		`UPDATE visits SET status = 0, class = 'timeout' WHERE url IN (3, 4); UPDATE hosts SET refused = 3`:                                       3,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5`:                                                                                           0,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 0`:                                                             0,
+		`INSERT INTO rounds VALUES (2, 1, 1); UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 1`:                        1,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE visits SET class = 'trap', status = 0 WHERE url = 6; UPDATE hosts SET refused = 2`: 1,
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, databaseName)
+		edit(t, path, string(script))
+		edit(t, path, version3+"PRAGMA user_version = 3;"+sql)
+		s := openState(t, dir, Config{Mode: Resume})
+		s.Rouse(1)
+		hosts := answer(t, s).Hosts
+		require.Len(t, hosts, 1)
+		pages := 7 - int(ask(t, s, `SELECT count(*) FROM urls WHERE kind IS NOT NULL`))
+		require.Equal(t, pages-want, hosts[0].Pages, sql)
+		require.NoError(t, s.Close())
+	}
+}
+
+// A state of the schema before queue was a view has all that is queued, and what it says of
+// each.
+func TestMigrationFromVersion4(t *testing.T) {
+	script, err := os.ReadFile("testdata/schema2.sql")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseName)
+	edit(t, path, string(script))
+	edit(t, path, version3+version4+`PRAGMA user_version = 4; UPDATE queue SET attempts = 2, returns = 3, strikes = 1, visit = 4 WHERE url = 7;
+		INSERT INTO queue VALUES (1, 0, 3, 0, 0, 0, NULL)`)
+	s := openState(t, dir, Config{Mode: Resume})
+	const rows = `SELECT group_concat(host || ' ' || rank || ' ' || url || ' ' || attempts || ' ' || returns || ' ' || strikes || ' ' || coalesce(visit, '-'), ', ') FROM `
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"queue"))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
+	put(s, testItem(t, 8, "http://a.test/8"), false)
+	flush(t, s)
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4, 2 0 8 0 0 0 -", askText(t, s, rows+"queue"))
+	require.EqualValues(t, 3, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"places"))
 }
 
 // BenchmarkAgain begins a round over b.N URLs that have been visited.

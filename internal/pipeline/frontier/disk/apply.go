@@ -42,7 +42,7 @@ func (w *writer) apply(o *op) error {
 	return nil
 }
 
-// put adds a row to urls and one to queue. The host's own row is written once for the
+// put adds a row to urls, and leaves that of places for later. The host's own row is written once for the
 // transaction, with its count.
 func (w *writer) put(o *op) error {
 	h, err := w.hosts.named(o.host)
@@ -64,14 +64,12 @@ func (w *writer) put(o *op) error {
 	if err := w.putURL(h, o); err != nil {
 		return err
 	}
-	q := w.f.putQueue
-	q.Int(1, h.id)
-	q.Int(2, int64(o.rank))
-	q.Int(3, o.id)
-	q.Int(4, int64(o.attempts))
-	q.Int(5, int64(o.returns))
-	q.Int(6, int64(o.strikes))
-	return q.Run()
+	// A host has an ID that is not of so many bits if a person gave it one.
+	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 && h.id == int64(uint32(h.id)) {
+		w.unplaced.add(unplacedRow{id: o.id, host: uint32(h.id), rank: o.rank, aside: o.of != frontier.Page})
+		return nil
+	}
+	return w.putPlace(h.id, o.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
 }
 
 // putURL adds the row that never changes.
@@ -126,6 +124,9 @@ func (w *writer) place(id int64) (p place, found bool, err error) {
 	if p, found := w.places[id]; found {
 		return p, true, nil
 	}
+	if r := w.unplaced.find(id); r != nil {
+		return place{host: int64(r.host), rank: r.rank, aside: r.aside}, true, nil
+	}
 	f := w.f.find
 	f.Int(1, id)
 	if found, err = f.Step(); !found {
@@ -148,6 +149,10 @@ func (w *writer) finish(o *op) error {
 	}
 	w.counts.Queued--
 	w.counts.Done++
+	if r := w.unplaced.find(o.id); r != nil {
+		r.gone = true
+		return w.putVisit(o.id, o.visit, int64(p.attempts))
+	}
 	w.f.unqueue.Int(1, p.host)
 	w.f.unqueue.Int(2, int64(p.rank))
 	w.f.unqueue.Int(3, o.id)
@@ -165,6 +170,10 @@ func (w *writer) spend(o *op) error {
 	}
 	p.attempts = o.attempts
 	w.keepPlace(o.id, p)
+	if r := w.unplaced.find(o.id); r != nil {
+		r.gone = true
+		return w.putPlace(p.host, p.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
+	}
 	s := w.f.spent
 	s.Int(1, int64(o.attempts))
 	s.Int(2, int64(o.returns))
@@ -196,6 +205,9 @@ func (w *writer) load(o *op) error {
 	if h == nil {
 		w.answer(a)
 		return nil
+	}
+	if err := w.placeHost(h.id); err != nil {
+		return err
 	}
 	q := w.f.load
 	q.Int(1, h.id)
@@ -233,7 +245,7 @@ func (w *writer) load(o *op) error {
 func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: row %d of urls: %w: mend it, or delete its row in queue", w.f.db.Path(), it.ID, err)
+			err = fmt.Errorf("%s: row %d of urls: %w: mend it, or delete its row in places", w.f.db.Path(), it.ID, err)
 		}
 	}()
 	var outside bool
@@ -326,6 +338,9 @@ func (w *writer) rouse(o *op) error {
 		}
 		h.dormant = 0
 		w.hosts.touch(h)
+		if err := w.placeHost(h.id); err != nil {
+			return err
+		}
 		left, err := w.left(h.id, r)
 		if err != nil {
 			return err

@@ -26,6 +26,13 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// wchar is how many bytes this process has written.
+func wchar() (n int64) {
+	text, _ := os.ReadFile("/proc/self/io")
+	_, _ = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", new(int64), &n)
+	return n
+}
+
 // benchItem is the i-th of URLs of 85 bytes of 20,000 hosts. Of neighbours, as of the links
 // of a page, four in five are of one host.
 func benchItem(b *testing.B, i int) *frontier.Item {
@@ -42,6 +49,7 @@ func benchItem(b *testing.B, i int) *frontier.Item {
 func benchStep(b *testing.B, s *Store, name string, n int, f func(i int)) {
 	b.Helper()
 	before, begun := cpu(), time.Now()
+	written := wchar()
 	for i := range n {
 		for !s.Ready() {
 			select {
@@ -56,6 +64,7 @@ func benchStep(b *testing.B, s *Store, name string, n int, f func(i int)) {
 		}
 	}
 	flush(b, s)
+	b.ReportMetric(float64(wchar()-written)/float64(n), name+"-write-B")
 	b.ReportMetric(float64((cpu()-before).Microseconds())/float64(n), name+"-cpu-µs")
 	b.ReportMetric(float64(n)/time.Since(begun).Seconds()/1000, name+"-k/s")
 }
@@ -131,16 +140,20 @@ func benchStore(b *testing.B, visit func(*frontier.Item) frontier.Visit) {
 	reportSize(b, dir)
 	var load, done time.Duration
 	finished := 0
+	var doneW int64
 	for first := 0; first < benchHosts; first += benchActive {
 		before := cpu()
 		heads := loadHeads(b, s, first)
 		load += cpu() - before
 		before = cpu()
+		w := wchar()
 		finished += visitInTurn(b, s, heads, visit)
 		done += cpu() - before
+		doneW += wchar() - w
 	}
 	b.ReportMetric(float64(load.Nanoseconds())/1e3/float64(finished), "load-cpu-µs")
 	b.ReportMetric(float64(done.Nanoseconds())/1e3/float64(finished), "done-cpu-µs")
+	b.ReportMetric(float64(doneW)/float64(finished), "done-write-B")
 	reportSize(b, dir)
 	b.ReportMetric(0, "ns/op")
 }

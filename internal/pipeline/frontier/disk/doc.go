@@ -46,13 +46,15 @@
 //	hosts   id, name, known (URLs ever), refused (of them, by robots.txt or a budget),
 //	        dormant (its place among hosts without room in memory)
 //	urls    id, host, rank, depth, hops, seed, referrer (an id), queued_at, url, kind
-//	queue   host, rank, url (an id), attempts, returns, strikes, visit (an id): for each URL
-//	        that is queued
+//	places  host, rank, url (an id), attempts, returns, strikes, visit (an id): for URLs that
+//	        are queued, but for those found lately
+//	placed  url (an id), visit (an id): one row; queued URLs behind it may have none in places
 //	visits  id, url (an id), at, status, class, bytes, retries, round, change, etag, modified,
 //	        digest: for each that is not, once in each round
 //	rounds  round, began, due
 //	rates   host, used, rate, pause_ns, retry_until, held_until
 //	sinks   path, format, bytes, records
+//	queue   a view: like places, with a row for each URL that is queued
 //	latest  a view: the last visit of each URL
 //	pages   a view: each URL with its host, referrer, state and last visit
 //	broken  a view: last visits without an answer, or with a status of 400 and above
@@ -68,6 +70,16 @@
 // the last of its visits that says what was there, and what that knows of the version is
 // read with the URL ([frontier.Item.Before]). There is no other index of visits by URL: a
 // round begins with one pass over all of them, which is cheaper than to keep one.
+//
+// # Places
+//
+// The rows of places stand in the order in which each host is visited, and links lead to
+// hosts in no order at all. So a URL that is found gets no row there yet, as urls says all of
+// it, and stays among those in memory that have none (unplaced.go): until its host is asked
+// for, or so many have none that writing them sorted has a page of the database take many at
+// once. One that is visited before never gets any. The invariant: a URL behind placed.url is
+// queued if it has a row in places or no visit behind placed.visit; any other, if it has a row
+// in places.
 //
 // # Who may call
 //

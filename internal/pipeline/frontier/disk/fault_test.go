@@ -79,7 +79,7 @@ func TestNewerVersion(t *testing.T) {
 	path := filepath.Join(dir, databaseName)
 	edit(t, path, `PRAGMA user_version = 99; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`)
 	_, err := Open(dir, Config{Program: "crawl 1.0"})
-	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 4: use the former, or name another directory")
+	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 5: use the former, or name another directory")
 	edit(t, path, `DROP TABLE meta`)
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, "version 99")
@@ -147,11 +147,11 @@ func TestDamagedRows(t *testing.T) {
 		`UPDATE urls SET url = 'mailto:x' WHERE id = 2`:             "row 2 of urls: ",
 		`UPDATE urls SET url = 'HTTP://a.test/2' WHERE id = 2`:      "row 2 of urls: its URL is not canonical",
 		`UPDATE urls SET depth = 1 << 40 WHERE id = 2`:              "row 2 of urls: a figure is out of range",
-		`UPDATE queue SET attempts = -1 WHERE url = 2`:              "row 2 of urls: a figure is out of range",
+		`UPDATE places SET attempts = -1 WHERE url = 2`:             "row 2 of urls: a figure is out of range",
 		`UPDATE urls SET kind = 'feed' WHERE id = 2`:                `row 2 of urls: its kind is "feed"`,
 		`DELETE FROM urls WHERE id = 2`:                             "row 2 of urls: ",
 		`UPDATE meta SET value = 'x' WHERE key = 'fingerprint_key'`: "fingerprint_key in meta",
-		`DROP TABLE queue`: "no such table: queue",
+		`DROP TABLE places`:                                         "no such table: places",
 	} {
 		dir := closedState(t, 3)
 		edit(t, filepath.Join(dir, databaseName), script)
@@ -202,7 +202,7 @@ func TestIndexIsDerived(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(db.Exec(`DELETE FROM urls WHERE id > 50; DELETE FROM queue WHERE url > 50`), db.Close())
+			return errors.Join(db.Exec(`DELETE FROM urls WHERE id > 50; DELETE FROM places WHERE url > 50`), db.Close())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

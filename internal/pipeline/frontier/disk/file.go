@@ -18,7 +18,7 @@ type file struct {
 	ids []identity // of the files it consists of
 
 	begin, commit, rollback                                    *sqlitedb.Stmt
-	putURL, putQueue                                           *sqlitedb.Stmt
+	putURL, putPlace, putPlaced                                *sqlitedb.Stmt
 	find, unqueue, visit, spent                                *sqlitedb.Stmt
 	load, urlOf                                                *sqlitedb.Stmt
 	hostByName, countQueue, countAsides                        *sqlitedb.Stmt

@@ -132,14 +132,14 @@ func (hs *hosts) write() error {
 // were found: their places are below zero, and zero is none.
 const layDownQuery = `UPDATE hosts SET dormant = id +
 	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
-	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM queue WHERE host = hosts.id)`
+	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`
 
 // restore reads the figures, and lays the hosts down.
 func (hs *hosts) restore() (c Counts, err error) {
 	if err := transact(hs.f.db, func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
 		return c, err
 	}
-	err = each(hs.f.db, `SELECT total(known), (SELECT count(*) FROM queue), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
+	err = each(hs.f.db, `SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
 		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
 		c.Done = c.Known - c.Queued
 		hs.last, hs.dormant = s.ColumnInt(3), max(0, s.ColumnInt(4))

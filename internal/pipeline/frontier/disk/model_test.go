@@ -85,7 +85,7 @@ type machine struct {
 var modelHosts = []string{"a.test", "b.test", "c.test", "d.test:8080"}
 
 // modelConfig has nothing happen because of the time, and runs and rebuilds of the index.
-var modelConfig = Config{Linger: time.Hour, MaxPending: 40, MemtableFPs: 8}
+var modelConfig = Config{Linger: time.Hour, MaxPending: 40, MemtableFPs: 8, Unplaced: 5}
 
 func (m *machine) open(dir string) {
 	s, err := Open(dir, modelConfig)
@@ -214,6 +214,8 @@ func (m *machine) commit() {
 func (m *machine) flush() {
 	require.NoError(m.t, m.s.Flush(m.tb.Context()))
 	m.sealed = m.sealed[len(m.sealed)-1:]
+	require.EqualValues(m.t, len(m.sealed[0].queued), ask(m.tb, m.s, `SELECT count(*) FROM queue`))
+	require.EqualValues(m.t, len(m.sealed[0].queued), ask(m.tb, m.s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
 }
 
 // close ends the process in order: all batches that have ended are there.

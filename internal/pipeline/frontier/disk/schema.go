@@ -15,7 +15,7 @@ type step func(*sqlitedb.DB) error
 // steps are all there are: the i-th leads from version i to version i+1, and a new file
 // has version 0. Who changes the schema adds one, and changes none.
 func steps() []step {
-	return []step{script(version1), script(version2), script(version3), script(version4)}
+	return []step{script(version1), script(version2), script(version3), script(version4), script(version5)}
 }
 
 // script is a step that needs nothing but SQL.
@@ -171,18 +171,50 @@ WHERE v.change IS NOT NULL;
 
 // A visit says itself whether it is one: whatever refuses URLs, those are no pages visited.
 // What is no page does not count for the budget of a host, and what the round before refused
-// does not take the place of others.
+// does not take the place of others. The count of a host has more than its visits show: those
+// that were refused as robots.txt could not be had look like failures.
 const version4 = `
 ALTER TABLE hosts ADD COLUMN returned INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX urls_aside ON urls (host) WHERE kind IS NOT NULL;
 
 ALTER TABLE visits ADD COLUMN refused INTEGER;
 UPDATE visits SET refused = 1 WHERE status = 0 AND class IN ('robots', 'host_pages', 'trap', 'excluded', 'not_included');
-UPDATE hosts SET refused = 0 WHERE refused > 0;
-UPDATE hosts SET refused = r.n
+UPDATE hosts SET refused = max(0, refused - r.n)
 FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
-	WHERE v.refused = 1 AND u.kind IS NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS r
+	WHERE v.refused = 1 AND u.kind IS NOT NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS r
 WHERE r.host = hosts.id;
+`
+
+// URLs that were never asked for need no row of their own to be known as queued: see
+// unplaced.go. Whoever reads finds all that are in queue, as before.
+const version5 = `
+DROP VIEW pages;
+ALTER TABLE queue RENAME TO places;
+
+CREATE TABLE placed (
+	url   INTEGER NOT NULL,
+	visit INTEGER NOT NULL
+) STRICT;
+INSERT INTO placed SELECT (SELECT coalesce(max(id), 0) FROM urls), (SELECT coalesce(max(id), 0) FROM visits);
+
+CREATE VIEW queue AS SELECT host, rank, url, attempts, returns, strikes, visit FROM places
+UNION ALL SELECT u.host, u.rank, u.id, 0, 0, 0, NULL FROM urls u
+WHERE u.id > (SELECT url FROM placed)
+AND NOT EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
+AND u.id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed));
+
+-- A URL that was never visited is queued, whatever else there is of it.
+CREATE VIEW pages AS SELECT
+	u.id, u.url, h.name AS host, coalesce(u.kind, 'page') AS kind,
+	iif(v.url IS NULL OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id), 'queued', 'done') AS state,
+	u.depth, u.hops, u.seed, r.url AS referrer,
+	datetime(u.queued_at / 1000, 'unixepoch') AS queued_at,
+	datetime(v.at / 1000, 'unixepoch') AS visited_at,
+	v.status, v.class, v.bytes, v.retries, v.round, v.change, v.etag,
+	datetime(v.modified / 1000, 'unixepoch') AS modified, lower(hex(v.digest)) AS digest
+FROM urls u JOIN hosts h ON h.id = u.host
+LEFT JOIN latest v ON v.url = u.id
+LEFT JOIN urls r ON r.id = u.referrer;
 `
 
 // migrate brings the file to the newest version, or says why it cannot. It stays at the

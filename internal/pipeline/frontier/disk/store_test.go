@@ -30,6 +30,16 @@ func ask(t testing.TB, s *Store, query string) int64 {
 	return v
 }
 
+func askText(t testing.TB, s *Store, query string) string {
+	t.Helper()
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	v, err := db.QueryText(query)
+	require.NoError(t, err)
+	return v
+}
+
 // edit has another process change the database.
 func edit(t testing.TB, path, script string) {
 	t.Helper()

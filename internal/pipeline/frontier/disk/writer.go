@@ -23,6 +23,8 @@ type writer struct {
 	hosts  hosts
 	places map[int64]place // of URLs that were loaded and are not done
 
+	unplaced unplaced
+
 	round     int64 // under way
 	within    bool  // a transaction has begun
 	ahead     bool
@@ -45,6 +47,9 @@ func newWriter(s *Store, f *file) *writer {
 // restore reads the figures, which are kept in memory from then on: to count the rows of
 // a table takes as long as to read it.
 func (w *writer) restore() (err error) {
+	if err := transact(w.f.db, func() error { return w.f.db.Exec(placeQuery) }); err != nil {
+		return err
+	}
 	if w.counts, err = w.hosts.restore(); err != nil {
 		return err
 	}
@@ -56,6 +61,7 @@ func (w *writer) restore() (err error) {
 	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
 		return err
 	}
+	w.unplaced = newUnplaced()
 	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, int(w.round))
 	w.publish()
 	return nil
@@ -146,6 +152,9 @@ func (w *writer) applyAll(ops []op) error {
 		}
 	}
 	w.ops += len(ops)
+	if err := w.placeSurplus(); err != nil {
+		return err
+	}
 	if w.s.pending.Add(-int64(len(ops))) < int64(w.s.cfg.MaxPending) {
 		select {
 		case w.s.room <- struct{}{}:
@@ -215,6 +224,9 @@ func (w *writer) commit() error {
 	}
 	if !w.within {
 		return nil
+	}
+	if err := w.placeSome(); err != nil {
+		return err
 	}
 	if err := w.hosts.write(); err != nil {
 		return err
@@ -290,7 +302,8 @@ func (w *writer) end() error {
 	failed := w.s.Err()
 	if w.within { // it is ahead, or has failed
 		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
-		w.within, w.ahead, w.hosts = false, false, newHosts(w.f)
+		// Rows of places that are wanted are for the next process to write, in any case.
+		w.within, w.ahead, w.hosts, w.unplaced = false, false, newHosts(w.f), newUnplaced()
 		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
 	}
 	var err error

@@ -1,0 +1,197 @@
+package disk
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A row of places stands with those of its host, and the links of a page are of many hosts:
+// to write each at once has a page of the database written for each of them, twice, once in
+// the log. A row of urls, which is only ever appended, says the same of a URL that was never
+// asked for. So rows of places are written when somebody asks for a host, or by the hundred
+// thousand, sorted; and not at all if the URL is visited before. Which URLs may lack theirs
+// is known from the one row of placed, so that the next process finds them (placeQuery),
+// whether this one was closed or killed, and whoever reads the view called queue.
+
+const (
+	// Of Config.Unplaced, a commit writes one in placesShare beside those that are asked for:
+	// about 50 ms of work, for which a crawl need not wait.
+	placesShare = 16
+	// mostUnplaced times Config.Unplaced is how many there are at most: then all are written,
+	// whatever that takes.
+	mostUnplaced = 2
+)
+
+// unplaced are the queued URLs without a row in places.
+type unplaced struct {
+	rows []unplacedRow    // in the order of their IDs
+	last map[uint32]int32 // the index of the newest of each host, by the host's ID
+
+	// Of those that are being written, which are the first of rows:
+	upTo  int     // of rows
+	order []int32 // sorted by place; empty if none are
+	next  int     // of order
+	visit int64   // the last visit there was when that began
+}
+
+// unplacedRow is one of them, in 24 bytes.
+type unplacedRow struct {
+	id     int64
+	host   uint32
+	rank   int32
+	before int32 // the index of the one of the same host before it; -1 for none
+	aside  bool  // it is no page
+	gone   bool  // it has its row, or needs none any more
+}
+
+func newUnplaced() unplaced { return unplaced{last: make(map[uint32]int32)} }
+
+// add takes a URL in, whose ID is larger than all before: the fingerprint index sees to that.
+func (u *unplaced) add(r unplacedRow) {
+	r.before = -1
+	if i, found := u.last[r.host]; found {
+		r.before = i
+	}
+	u.last[r.host] = int32(len(u.rows))
+	u.rows = append(u.rows, r)
+}
+
+// find is the URL of an ID, nil if it is not here.
+func (u *unplaced) find(id int64) *unplacedRow {
+	i, found := slices.BinarySearchFunc(u.rows, id, func(r unplacedRow, id int64) int { return cmp.Compare(r.id, id) })
+	if !found || u.rows[i].gone {
+		return nil
+	}
+	return &u.rows[i]
+}
+
+// take is what a host has, in the order of its queue. None of it is here any more.
+func (u *unplaced) take(host uint32) (rows []unplacedRow) {
+	i, found := u.last[host]
+	if !found {
+		return nil
+	}
+	delete(u.last, host)
+	for ; i >= 0; i = u.rows[i].before {
+		if r := &u.rows[i]; !r.gone {
+			rows = append(rows, *r)
+			r.gone = true
+		}
+	}
+	slices.SortFunc(rows, byPlace)
+	return rows
+}
+
+func byPlace(a, b unplacedRow) int {
+	return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id))
+}
+
+// begin has all that are here now written, by and by.
+func (u *unplaced) begin(visit int64) {
+	u.upTo, u.next, u.visit = len(u.rows), 0, visit
+	for i := range u.rows {
+		if !u.rows[i].gone {
+			u.order = append(u.order, int32(i))
+		}
+	}
+	slices.SortFunc(u.order, func(a, b int32) int { return byPlace(u.rows[a], u.rows[b]) })
+}
+
+// end forgets those that were written, and keeps what came since.
+func (u *unplaced) end() {
+	since := u.rows[u.upTo:]
+	u.rows = u.rows[:0]
+	clear(u.last)
+	for _, r := range since { // each moves towards the beginning
+		if !r.gone {
+			u.add(r)
+		}
+	}
+	u.order, u.next = u.order[:0], 0
+}
+
+// placeHost writes the rows of a host, for a question about it.
+func (w *writer) placeHost(id int64) error {
+	if id != int64(uint32(id)) {
+		return nil // it has none: see put
+	}
+	for _, r := range w.unplaced.take(uint32(id)) {
+		if err := w.putPlace(id, r.rank, r.id, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putPlace writes a row of places.
+func (w *writer) putPlace(host int64, rank int32, url, attempts, returns, strikes int64) error {
+	q := w.f.putPlace
+	q.Int(1, host)
+	q.Int(2, int64(rank))
+	q.Int(3, url)
+	q.Int(4, attempts)
+	q.Int(5, returns)
+	q.Int(6, strikes)
+	return q.Run()
+}
+
+// placeSome writes rows once there are many, as many as a commit may take time for.
+func (w *writer) placeSome() error {
+	if len(w.unplaced.order) == 0 && len(w.unplaced.rows) < w.s.cfg.Unplaced {
+		return nil
+	}
+	return w.placeNext(max(1, w.s.cfg.Unplaced/placesShare))
+}
+
+// placeSurplus writes all rows once there are so many that they were put faster than commits
+// came.
+func (w *writer) placeSurplus() error {
+	if len(w.unplaced.rows) < mostUnplaced*w.s.cfg.Unplaced {
+		return nil
+	}
+	for len(w.unplaced.rows) > 0 {
+		if err := w.placeNext(len(w.unplaced.rows)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeNext writes up to n rows of those that are being written, and begins with those there
+// are if none is.
+func (w *writer) placeNext(n int) error {
+	u := &w.unplaced
+	if len(u.order) == 0 {
+		visit, err := w.f.db.QueryInt(`SELECT max(id) FROM visits`)
+		if err != nil {
+			return err
+		}
+		u.begin(visit)
+	}
+	for ; n > 0 && u.next < len(u.order); u.next++ {
+		r := &u.rows[u.order[u.next]]
+		if r.gone {
+			continue
+		}
+		if err := w.putPlace(int64(r.host), r.rank, r.id, 0, 0, 0); err != nil {
+			return err
+		}
+		r.gone = true
+		n--
+	}
+	if u.next < len(u.order) {
+		return nil
+	}
+	p := w.f.putPlaced
+	p.Int(1, u.rows[u.upTo-1].id)
+	p.Int(2, u.visit)
+	u.end()
+	return p.Run()
+}
+
+// placeQuery writes the rows that earlier processes have left, and whatever this one has: see
+// the view called queue.
+const placeQuery = `INSERT OR IGNORE INTO places SELECT host, rank, id, 0, 0, 0, NULL FROM urls
+	WHERE id > (SELECT url FROM placed) AND id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed))
+	ORDER BY host, rank, id;
+	UPDATE placed SET url = (SELECT coalesce(max(id), 0) FROM urls), visit = (SELECT coalesce(max(id), 0) FROM visits)`
