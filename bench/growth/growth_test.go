@@ -119,7 +119,8 @@ func whole(t *testing.T, c crawler, n int64, where string) (u process.Usage, k k
 // fan is how many new links a page has on the site that is known and not visited.
 const fan = 1000
 
-// wide is that site. Its end is six links away from its beginning, where no crawl comes.
+// wide is that site. Its end is six links away from its beginning: who comes there is led all
+// over it, to pages that no other leads to either, as there are so many.
 func wide(hosts int64) site {
 	return site{Pages: 1 << 62, Links: fan + nav, Fan: fan, Hosts: hosts, Run: *run}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/bits"
 	"net"
 	"net/http"
 	"os"
@@ -71,7 +72,8 @@ func (s *site) links(page int64, each func(int64)) {
 	// Knuth's multiplicative hash: all over the site, and the same every time.
 	for x := uint64(page + 1); n < s.Links; n++ {
 		x = x*6364136223846793005 + 1442695040888963407
-		each(int64((x >> 33) % uint64(s.Pages)))
+		to, _ := bits.Mul64(x, uint64(s.Pages))
+		each(int64(to))
 	}
 }
 
