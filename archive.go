@@ -98,7 +98,7 @@ func hostname() string {
 
 // unarchived are the sections of the settings that say nothing of what was crawled: names of
 // files here, and how people are told.
-var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log"}
+var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log", "fleet"}
 
 // archiveInfo is what each file tells of who wrote it, in the names of the standard, and of
 // the settings in a name of ours.

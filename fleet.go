@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
@@ -82,9 +81,9 @@ func (c *Crawler) joinFleet() error {
 		return nil
 	}
 	fail := func(err error) error { return &FleetError{f.Job, err} }
-	o, err := config.ParseRedis(f.Redis, os.LookupEnv)
+	o, err := f.Client(os.LookupEnv)
 	if err != nil {
-		return fail(fmt.Errorf("fleet.redis: %w", err))
+		return fail(err)
 	}
 	j := &fleet{job: f.Job, control: make(chan redis.Control, 1), log: c.cfg.Log}
 	if j.log == nil {
@@ -135,9 +134,9 @@ var ErrJobComplete = redis.ErrComplete
 // [*FleetError]: [ErrJobComplete], or trouble with the Redis.
 func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 	f := &settings.Fleet
-	o, err := config.ParseRedis(f.Redis, os.LookupEnv)
+	o, err := f.Client(os.LookupEnv)
 	if err != nil {
-		return &FleetError{f.Job, fmt.Errorf("fleet.redis: %w", err)}
+		return &FleetError{f.Job, err}
 	}
 	wait := func(there bool) {
 		what := "the job does not exist yet: waiting until a process brings it URLs"

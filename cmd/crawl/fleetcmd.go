@@ -21,8 +21,10 @@ import (
 // fleetOrder is `crawl fleet` with its flags.
 type fleetOrder struct {
 	streams
-	redis, job  string
-	yes, asJSON bool
+	redis, job   string
+	caFile       string
+	passwordFile string
+	yes, asJSON  bool
 }
 
 // fleetActions are what can be done, and what is said when it is.
@@ -71,17 +73,20 @@ seconds by default.
 	f.SortFlags = false // the order is by importance
 	f.StringVar(&o.job, "job", "", "`name` of the crawl; empty = CRAWL_FLEET_JOB")
 	f.StringVar(&o.redis, "redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
+	f.StringVar(&o.caFile, "redis-ca-file", "", "PEM `file` of authorities for its TLS; empty = CRAWL_FLEET_CA_FILE")
+	f.StringVar(&o.passwordFile, "redis-passfile", "", "`file` with its password; empty = CRAWL_FLEET_PASSWORD_FILE")
 	f.BoolVar(&o.asJSON, "json", false, "write the status as JSON")
 	f.BoolVar(&o.yes, "yes", false, "purge without this is refused")
 	return cmd
 }
 
 func (o *fleetOrder) run(ctx context.Context, action string) error {
-	if o.redis == "" {
-		o.redis = lookup(o.env, "CRAWL_FLEET_REDIS")
-	}
-	if o.job == "" {
-		o.job = lookup(o.env, "CRAWL_FLEET_JOB")
+	for flag, name := range map[*string]string{
+		&o.redis: "CRAWL_FLEET_REDIS", &o.job: "CRAWL_FLEET_JOB", &o.caFile: "CRAWL_FLEET_CA_FILE", &o.passwordFile: "CRAWL_FLEET_PASSWORD_FILE",
+	} {
+		if *flag == "" {
+			*flag = lookup(o.env, name)
+		}
 	}
 	switch {
 	case o.redis == "":
@@ -91,12 +96,13 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 	case action == "purge" && !o.yes:
 		return usage(fmt.Errorf("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.job))
 	}
-	opt, err := config.ParseRedis(o.redis, func(name string) (string, bool) {
+	at := config.Fleet{Redis: o.redis, CAFile: o.caFile, PasswordFile: o.passwordFile}
+	opt, err := at.Client(func(name string) (string, bool) {
 		v := lookup(o.env, name)
 		return v, v != ""
 	})
 	if err != nil {
-		return usage(fmt.Errorf("--redis: %w", err))
+		return usage(err)
 	}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)

@@ -416,6 +416,12 @@ type Fleet struct {
 	// Redis is the URL of a Redis or Valkey, redis://, rediss:// or unix://, in which ${NAME}
 	// is a variable of the environment (default ""). Empty: one process, and no Redis.
 	Redis string `yaml:"redis"`
+	// CAFile is a PEM file of authorities beside the system's that vouch for it, if Redis
+	// begins with rediss (default ""). Empty: none.
+	CAFile string `yaml:"ca_file"`
+	// PasswordFile is a file with the password for it and nothing else, in place of one in
+	// Redis (default ""). Empty: none.
+	PasswordFile string `yaml:"password_file"`
 	// Job is the name of the crawl in it, 1 to 64 letters, digits, dots, hyphens and
 	// underscores (default ""). Empty is refused with Redis.
 	Job string `yaml:"job"`

@@ -5,7 +5,15 @@ var fleetFields = []field{
 	{
 		path: "fleet.redis", kind: kindText, flag: "redis",
 		doc: "URL of the Redis or Valkey of a crawl that several processes share, ${NAME} in it for a variable of the environment; empty = one process", example: "rediss://crawl:${REDIS_PASSWORD}@redis.example.com:6380",
-		check: redisURL, redact: redactProxy,
+		check: redisURL, redact: redactRedis,
+	},
+	{
+		path: "fleet.ca_file", kind: kindText, flag: "redis-ca-file",
+		doc: "PEM `file` of authorities, beside the system's, that vouch for that Redis with TLS; empty = none", example: "/etc/ssl/redis-ca.pem",
+	},
+	{
+		path: "fleet.password_file", kind: kindText, flag: "redis-passfile",
+		doc: "`file` with the password of that Redis and nothing else; empty = the one in its URL, if any", example: "/run/secrets/redis",
 	},
 	{
 		path: "fleet.job", kind: kindText, flag: "job",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +120,7 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (*job, error) {
 func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(name, "job")).Build()).AsStrMap()
 	if err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+		return nil, fmt.Errorf("redis: %w", said(err))
 	}
 	j, err := readJob(name, fields)
 	if err != nil {
@@ -186,7 +187,7 @@ func inspect(ctx context.Context, c rueidis.Client) error {
 	for _, node := range c.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 		if err != nil {
-			return fmt.Errorf("redis: %w", err)
+			return fmt.Errorf("redis: %w", said(err))
 		}
 		if err := judge(info); err != nil {
 			return err
@@ -213,6 +214,10 @@ func judge(info string) error {
 		if fields["redis_version"] != "" && slices.Compare(version, leastVersion) < 0 {
 			return fmt.Errorf("redis: the server is version %s: want 7.0 or later, or Valkey", fields["redis_version"])
 		}
+	}
+	if fields["role"] == "slave" && fields["cluster_enabled"] == "0" && fields["slave_read_only"] != "0" {
+		return fmt.Errorf("redis: the server is a replica of %s, from which one can only read: give the address of its master, or that of a Sentinel with ?master_set=NAME",
+			net.JoinHostPort(fields["master_host"], fields["master_port"]))
 	}
 	if policy := fields["maxmemory_policy"]; policy != "" && policy != "noeviction" && fields["maxmemory"] != "0" {
 		return fmt.Errorf("redis: the server's maxmemory-policy is %s, by which it would drop parts of the job: set it to noeviction", policy)

@@ -54,6 +54,9 @@ func (l *link) run(ctx context.Context, calls []*call) error {
 			return nil
 		}
 		if ctx.Err() != nil {
+			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("redis: %w: %w", ctx.Err(), explain(err, false))
+			}
 			return ctx.Err()
 		}
 		if err == nil { // scripts were not known
@@ -164,7 +167,7 @@ func verdict(script, text string) error {
 	case strings.HasPrefix(text, "OOM"):
 		return errMemory
 	}
-	return fmt.Errorf("redis: %s: %s", script, text)
+	return fmt.Errorf("redis: %s: %w", script, said(errors.New(text)))
 }
 
 // one runs a script and returns its reply.

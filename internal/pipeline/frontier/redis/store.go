@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -165,7 +166,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("redis: connect to %v: %w: see that the server is there, and its address and password", o.InitAddress, err)
+		return nil, fmt.Errorf("redis: connect to %s: %w", strings.Join(o.InitAddress, ", "), explain(err, o.TLSConfig != nil))
 	}
 	return client, nil
 }
