@@ -54,6 +54,8 @@ const (
 	// steadyFor is how long the same rate must have gone well to be nearly right: even a
 	// large burst allowance is used up by then.
 	steadyFor = 20 * time.Second
+	// steady is how much of that rate is taken.
+	steady = 0.97
 	// noBurst is more than a host admits beyond its rate that allows for none: a request
 	// that came early, and one that jitter brought.
 	noBurst = 2
@@ -149,10 +151,16 @@ const (
 	doubtful = 0.25
 	// blockCut is smaller than the search's: a block is never searched from above.
 	blockCut = 0.95
+	// blameless is how long a rate must have gone well not to be what a block is for.
+	blameless = time.Minute
 )
 
-// judgeBlock stays under the rate that was blocked: nothing else is known of it.
+// judgeBlock stays under the rate that was blocked: nothing else is known of it. A block
+// at a rate that had gone well for a while, and had not risen, is not that rate's doing.
 func (s *steer) judgeBlock() finding {
+	if s.from == cruising && s.ceil <= s.resumeCeil && s.sentAt.Sub(s.resumeAt) > blameless {
+		return measured
+	}
 	s.ceil, s.provisional = blockCut*s.failRate, false
 	if s.from == probing {
 		s.ceil = min(s.ceil, s.probeCeil)
@@ -187,7 +195,7 @@ func (s *steer) judgeGrown() finding {
 func (s *steer) judgeCycle() finding {
 	est := s.cycleRate()
 	if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > steadyFor {
-		est = max(est, 0.95*s.failRate)
+		est = max(est, steady*s.failRate)
 	}
 	least := 0.5 * s.ceil
 	s.ceil, s.provisional = min(max(est, least), 0.985*s.failRate), est < least

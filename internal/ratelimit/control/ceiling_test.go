@@ -142,6 +142,33 @@ func TestBlockedRate(t *testing.T) {
 	require.InDelta(t, 15, r.ceil, 1e-9)
 }
 
+// A block out of the blue is not the rate's doing; one after a rise, or soon after the last
+// pause, is taken for it.
+func TestBlockAtASteadyRate(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		rose  float64
+		after time.Duration
+		want  float64
+	}{
+		{"went well for long", 1, blameless + time.Second, 100},
+		{"had risen", 1.05, blameless + time.Second, blockCut * (1 - margin) * 105},
+		{"not for long", 1, blameless - time.Second, blockCut * (1 - margin) * 100},
+	} {
+		r := cruisingAt(t, 100)
+		r.ceil *= tc.rose
+		r.rate = r.cruise()
+		r.pass(tc.after)
+		for range forbidRun {
+			r.hear(r.send(), reply{status: 403})
+		}
+		require.Equal(t, held, r.mode, tc.name)
+		r.now = r.till
+		r.ask(reply{})
+		require.InDelta(t, tc.want, r.ceil, 1e-9, tc.name)
+	}
+}
+
 // The first guess is what was admitted in the last two seconds, and not more than the
 // rate that was refused. Of a host that refuses its first request nothing is known.
 func TestFirstGuess(t *testing.T) {

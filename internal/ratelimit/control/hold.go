@@ -44,6 +44,9 @@ const (
 	// rest is how many times a pause's loss is spent without any upward move: at most
 	// about 3 % of the time is then lost to pauses of our own making.
 	rest = 30
+	// breather is for how many windows of a quota no upward move follows a refusal that cost
+	// little: it came near the window's end, and the next one's may not.
+	breather = 2
 	// mostPeace bounds the doubling of rest where each upward move is refused: at 16
 	// halves a pause of a minute is risked every four hours.
 	mostPeace = 16
@@ -226,6 +229,9 @@ func (s *steer) resume(now clock.Instant) {
 		}
 		s.quietTill = now.Add(times * lost)
 	}
+	if s.lag > 0 && s.from != searching {
+		s.quietTill = max(s.quietTill, now.Add(breather*s.lag))
+	}
 	if !s.explicit && !s.dense && s.tries == 0 {
 		s.startTest(now, before)
 	}
@@ -249,8 +255,8 @@ func (s *steer) takeOver(now clock.Instant) {
 }
 
 // wasOutage tells an outage from a limit that refuses without saying so: it comes out
-// of the blue, at a rate that had gone well, and is not the second within minutes. In the
-// search no rate has gone well for long, and only what no limit answers is an outage.
+// of the blue, at a rate that had gone well or with what no limit answers, and is not the
+// second within minutes. In the search no rate has gone well for long.
 func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 	if s.explicit || pause < mere {
 		return false
@@ -260,7 +266,7 @@ func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 	if s.from == draining {
 		return s.down // of a queue that is known
 	}
-	return first && s.down && s.from == searching || first && s.from == cruising && s.settled && !s.climbs
+	return first && (s.down && (s.from == searching || s.from == cruising) || s.from == cruising && s.settled && !s.climbs)
 }
 
 // lostIn is the time a pause cost: not more than the host had not yet got in answers.

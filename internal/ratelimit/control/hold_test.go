@@ -113,6 +113,37 @@ func TestOutageTeachesNothing(t *testing.T) {
 	require.InDelta(t, 50, r.ceil, 1e-9)
 }
 
+// What no limit answers is an outage too where the rate has not gone well for long.
+func TestOutageOfAnUnsettledHost(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		as   reply
+		want bool
+	}{
+		{"as no limit answers", reply{status: 500}, true},
+		{"as a limit may", reply{status: 503}, false},
+	} {
+		r := cruisingAt(t, 50)
+		r.settled = false
+		r.hit(r.now, &Observation{SentAt: r.now, Class: outcome.Of(tc.as.status, nil)}, CauseFailures)
+		r.pass(time.Minute)
+		require.Equal(t, tc.want, r.wasOutage(r.now, time.Minute), tc.name)
+	}
+}
+
+// Where a refusal has meant a pause, one that cost nothing buys some peace too.
+func TestBreather(t *testing.T) {
+	r := cruisingAt(t, 20)
+	r.refuse(reply{status: 429})
+	require.LessOrEqual(t, r.quietTill, r.now, "of a bucket there is nothing to wait for")
+	r.window.lag = time.Minute
+	for range 2 * minCycle {
+		r.ask(reply{})
+	}
+	r.refuse(reply{status: 429})
+	require.Equal(t, r.now.Add(2*time.Minute), r.quietTill)
+}
+
 // After a long pause the rate comes back by doubling, and from the lower the more trials
 // failed.
 func TestRamp(t *testing.T) {

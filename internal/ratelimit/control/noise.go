@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
@@ -33,6 +34,9 @@ const (
 	// where requests are so few that waiting for more would be rude.
 	failN   = 3
 	slowest = 5 // requests per second
+	// many requests per second end an experiment so soon that it is let run: what it finds
+	// says more than a few failures of a hundred, which would lower the rate again and again.
+	many = 20
 	// fewFailures is a host whose every failure is news: it has had none in as many as
 	// hushed answers.
 	fewFailures = 0.001
@@ -90,6 +94,9 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	}
 	if u < fewFailures && (s.mode == probing || n.answers >= hushed) {
 		need = 1
+	}
+	if n.testing && s.rate > many && float64(n.failing+1) <= overloaded*testMost {
+		need = math.Inf(1)
 	}
 	if float64(n.recent()) >= need || float64(n.consecutive) >= 3+20*u {
 		s.pay(float64(n.recent()))

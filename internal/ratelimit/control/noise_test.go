@@ -154,6 +154,33 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
+// Where answers are many a few failures do not end an experiment before its time, but too
+// many for any page do.
+func TestExperimentRunsToItsEnd(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		rate     float64
+		failures int
+		held     bool
+	}{
+		{"many answers, a few fail", 100, int(overloaded * testMost), false},
+		{"many answers, too many fail", 100, int(overloaded*testMost) + 1, true},
+		{"few answers", many / 2, failN, true},
+	} {
+		r := cruisingAt(t, tc.rate)
+		r.failRate = tc.rate
+		r.startTest(r.now, r.belief)
+		r.Plan(r.now)
+		for range tc.failures {
+			for range 3 { // else they are a run
+				r.ask(reply{latency: time.Millisecond})
+			}
+			r.ask(reply{status: 503, latency: time.Millisecond})
+		}
+		require.Equal(t, tc.held, r.mode == held, tc.name)
+	}
+}
+
 // An event in the search that was noise lets the search go on, and not from below.
 func TestSearchGoesOnAfterNoise(t *testing.T) {
 	r := newRig(t, stranger)

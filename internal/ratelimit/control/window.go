@@ -30,6 +30,9 @@ const (
 	// aBitMore is what the same window admits at one time more than at another: what was
 	// in flight, and the share of the window before in one that slides.
 	aBitMore = 1.15
+	// toldTwice makes the margin a third of what it is elsewhere: the length of a window that
+	// was ordered twice is known for sure, and what it admitted was counted.
+	toldTwice = 1.02
 	// ordinaryBurst is the allowance that most buckets stay below: 5 to 20 is common.
 	ordinaryBurst = 25
 )
@@ -89,7 +92,7 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		if first || !s.sameOrder {
 			s.admitted = in
 		}
-		s.ceil = min(s.windowRate(now, pause, first), 0.97*s.failRate)
+		s.ceil = min(s.windowRate(now, pause, first), s.failRate)
 		s.provisional = s.order > 0 && (first || s.sameOrder && in > aBitMore*s.admitted && s.ceil < doubtful*s.failRate)
 		s.climbs = s.provisional
 	}
@@ -100,7 +103,10 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 // nothing of the window's length, that is the span of the best mean which ends now,
 // the pause included: no window admits more.
 func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) float64 {
-	if s.order > 0 && (s.sameOrder || first) {
+	switch {
+	case s.order > 0 && s.sameOrder && !first:
+		return toldTwice * s.admitted / seconds(pause)
+	case s.order > 0 && (s.sameOrder || first):
 		return s.admitted / seconds(pause)
 	}
 	best := 0.0

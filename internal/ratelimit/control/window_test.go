@@ -102,7 +102,7 @@ func TestSameOrderIsNoWindowIfMoreIsAdmitted(t *testing.T) {
 		require.LessOrEqual(t, r.ceil, 20.0, tc.name)
 		require.Positive(t, r.ceil, tc.name)
 		if !tc.windowless {
-			require.InDelta(t, tc.admitted/10, r.ceil, 0.01, tc.name)
+			require.InDelta(t, toldTwice*tc.admitted/10, r.ceil, 0.01, tc.name)
 		}
 	}
 }
