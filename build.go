@@ -74,7 +74,13 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 			return pc, err
 		}
 	}
-	return pc, compileInto(&pc, s)
+	if err := compileInto(&pc, s); err != nil {
+		return pc, err
+	}
+	if c.fleet != nil {
+		pc.Budgets = nil // the job counts for them
+	}
+	return pc, nil
 }
 
 // compileInto makes of texts in the settings what the pipeline works by. The error names

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/telemetry"
 	"github.com/treadlight/crawl/internal/pipeline/traces"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 )
 
 // Settings is everything a configuration file can set; `crawl config --reference`
@@ -102,10 +103,11 @@ type Crawler struct {
 	meter   *telemetry.Meter
 	tracer  *traces.Exporter // nil: nothing is traced
 	began   atomic.Bool
-	pages   chan *Page      // for Pages; nil otherwise; set before anything is started
-	state   *State          // nil: the crawl is not kept
-	fleet   *fleet          // nil: this process is alone
-	owed    <-chan struct{} // a host has ordered to wait, and that is to be kept
+	pages   chan *Page         // for Pages; nil otherwise; set before anything is started
+	state   *State             // nil: the crawl is not kept
+	fleet   *fleet             // nil: this process is alone
+	tokens  *tokens.Repository // of budgets that processes share; nil: there are none
+	owed    <-chan struct{}    // a host has ordered to wait, and that is to be kept
 	stopped atomic.Bool
 	id      *identity
 	trust   trust
@@ -150,6 +152,7 @@ func New(cfg Config) (*Crawler, error) {
 		_ = c.fleet.store.Close() // the first error says what matters
 	}
 	if err != nil {
+		c.closeTokens()
 		return nil, err
 	}
 	return c, nil
@@ -162,6 +165,7 @@ func (c *Crawler) Close() error {
 		return nil
 	}
 	if c.fleet != nil {
+		defer c.closeTokens()
 		return c.fleet.end(nil)
 	}
 	return c.state.Close()
@@ -175,6 +179,9 @@ func (c *Crawler) build() (err error) {
 	if c.state != nil || cfg.RateLimit.Remember != "" {
 		owed := make(chan struct{}, 1)
 		c.owed, lc.OnEvent = owed, watched(owed, cfg.OnEvent)
+	}
+	if err = c.shareRates(&lc); err != nil {
+		return err
 	}
 	if c.limiter, err = ratelimit.New(lc); err != nil {
 		return err

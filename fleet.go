@@ -18,7 +18,7 @@ import (
 )
 
 // fleetEngine is what processes of one job must have in common that no setting says: how URLs
-// are spelled, and what is told of them. It changes whenever two versions of this module would
+// are spelled, what is told of them, and how budgets are shared. It changes whenever two versions of this module would
 // not take the same URLs for the same.
 const fleetEngine = "2"
 
@@ -101,6 +101,9 @@ func (c *Crawler) joinFleet() error {
 	if c.cfg.RateLimit.Enabled() {
 		rc.Remember, rc.Recall = c.limiter.MemoryOf, func(m ratelimit.HostMemory) { c.limiter.Adopt(m) }
 	}
+	if err := c.shareEnds(&rc); err != nil {
+		return fail(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
 	defer cancel()
 	if j.store, err = redis.Open(ctx, rc); err != nil {
@@ -109,14 +112,6 @@ func (c *Crawler) joinFleet() error {
 	c.fleet = j
 	if left := j.store.Left(); left.Known > 0 && left.Queued == 0 {
 		j.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it", slog.String("job", f.Job), slog.Int64("done", left.Known))
-	}
-	for path, set := range map[string]bool{
-		"ratelimit.global_rps": c.cfg.RateLimit.GlobalRPS > 0, "ratelimit.ip_rps": c.cfg.RateLimit.IPRPS > 0, "ratelimit.site_rps": c.cfg.RateLimit.SiteRPS > 0,
-		"ratelimit.global_concurrency": c.cfg.RateLimit.GlobalConcurrency > 0, "ratelimit.global_bytes": c.cfg.RateLimit.GlobalBytes > 0,
-	} {
-		if set {
-			j.log.Warn("this setting bounds this process, and not the job: divide it by the number of processes", slog.String("setting", path))
-		}
 	}
 	return nil
 }
@@ -218,10 +213,20 @@ func (c *Crawler) runShared(ctx context.Context, crawl func() error) error {
 	beside, stop := context.WithCancel(ctx)
 	var companion sync.WaitGroup
 	companion.Go(func() { c.obey(beside) })
+	companion.Go(func() { c.shareSlots(beside) })
 	err := crawl()
 	stop()
 	companion.Wait()
-	return c.fleet.end(err)
+	err = c.fleet.end(err)
+	c.closeTokens()
+	return err
+}
+
+// closeTokens gives back the connections by which rates are shared.
+func (c *Crawler) closeTokens() {
+	if c.tokens != nil {
+		_ = c.tokens.Close() // which has no error
+	}
 }
 
 // end gives everything back at the end of a run that had this error. Of two the first counts.
@@ -239,7 +244,7 @@ func (f *fleet) end(err error) error {
 
 // join has the pipeline work on the job.
 func (f *fleet) join(pc *pipeline.Config) {
-	pc.State, pc.Key, pc.Job = f.store, f.store.Key(), f.job
+	pc.State, pc.Key, pc.Job, pc.Elapsed = f.store, f.store.Key(), f.job, f.store.Elapsed()
 }
 
 // answered reports whether others may have reached a seed, or there was none for us.
@@ -247,4 +252,7 @@ func (f *fleet) answered() bool {
 	return f.store.Left().Known > 0 || f.store.Statistics().Done == 0
 }
 
-var _ pipeline.State = (*redis.Store)(nil)
+var (
+	_ pipeline.State     = (*redis.Store)(nil)
+	_ pipeline.Allowance = (*redis.Store)(nil)
+)

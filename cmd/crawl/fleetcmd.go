@@ -162,12 +162,30 @@ func writeFleet(w io.Writer, s *redis.Status, columns int) error {
 		fmt.Fprintf(&b, " of %s", size(s.MemoryLimit))
 	}
 	b.WriteString("\n")
+	for i := range s.Budgets {
+		fmt.Fprintf(&b, "  %s\n", budgetLine(&s.Budgets[i]))
+	}
 	if len(s.Workers) > 0 {
 		b.WriteString("\n")
 		layout(&b, workerColumns(s), columns)
 	}
 	_, err := io.WriteString(w, clean(b.String()))
 	return err
+}
+
+// budgetLine is a budget of the job and what is used of it.
+func budgetLine(b *redis.Budget) string {
+	switch b.Name {
+	case "max_pages":
+		return fmt.Sprintf("%s: %s of %s", b.Name, count(int64(b.Used)), b.Plan)
+	case "max_time":
+		return fmt.Sprintf("%s: %s of %s", b.Name, seconds(b.Used), b.Plan)
+	case "ratelimit.global_bytes":
+		return fmt.Sprintf("%s: %s a second of %s", b.Name, size(int64(b.Used)), b.Plan)
+	case "ratelimit.global_rps":
+		return fmt.Sprintf("%s: %.1f a second of %s", b.Name, b.Used, b.Plan)
+	}
+	return fmt.Sprintf("%s: %.0f of %s", b.Name, b.Used, b.Plan)
 }
 
 func workerColumns(s *redis.Status) []column {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -192,9 +194,6 @@ func (l *loader) checkFleet() {
 	if c.State.Dir != "" {
 		l.report("state.dir", l.origins["state.dir"], "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", quote(c.State.Dir), l.place("fleet.redis"))
 	}
-	if c.MaxPages != 0 {
-		l.report("max_pages", l.origins["max_pages"], "counts the pages of one process, and fleet.redis%s has several; leave it out, and bound hosts by --max-pages-per-host", l.place("fleet.redis"))
-	}
 	for _, b := range c.Scope.Budgets {
 		if strings.Contains(strings.SplitN(b, " ", 2)[0], "/crawl") {
 			l.report("scope.budgets", l.origins["scope.budgets"], "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", quote(b), l.place("fleet.redis"))
@@ -203,19 +202,29 @@ func (l *loader) checkFleet() {
 }
 
 // termPrefixes begin the settings on which the processes of a job have to agree: what is in the
-// frontier depends on them. How fast and with what name each asks, and what it writes, may
+// frontier depends on them, and budgets are of the job. How fast and with what name each asks, and what it writes, may
 // change from process to process, as an operator does who restarts one after another.
 var termPrefixes = []string{"scope.", "traps.", "sitemaps.", "depth", "max_pages_per_host", "robots.enabled", "robots.follow_nofollow", "fetch.max_redirects", "frontier.order"}
+
+// budgetPaths are settings that bound all processes of a job together, and are terms where
+// they are set.
+var budgetPaths = []string{
+	"max_pages", "max_time", "ratelimit.global_rps", "ratelimit.ip_rps", "ratelimit.site_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes",
+}
 
 // Terms are the settings on which the processes of a job have to agree, by their paths. What is
 // empty is left out.
 func (c Config) Terms() map[string]string {
 	terms := make(map[string]string)
 	for _, f := range fields() {
-		if f.noStruct || !hasPrefix(f.path, termPrefixes) {
+		budget := slices.Contains(budgetPaths, f.path)
+		if f.noStruct || !budget && !hasPrefix(f.path, termPrefixes) {
 			continue
 		}
 		v := get(&c, f.path)
+		if budget && reflect.ValueOf(v).IsZero() {
+			continue
+		}
 		text := ""
 		if items, ok := v.([]string); ok {
 			text = strings.Join(items, ", ")

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,7 +24,6 @@ func TestFleet(t *testing.T) {
 		"is no name: use 1 to 64":                                 {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=a b"},
 		"\"..\" is no name":                                       {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_FLEET_WORKER=.."},
 		"and a crawl of several processes is kept in fleet.redis": {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_STATE_DIR=s"},
-		"max_pages: counts the pages of one process":              {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_MAX_PAGES=5"},
 		"counts the URLs of one process, and fleet.redis":         {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_SCOPE_BUDGETS=5/crawl x"},
 	} {
 		err := env(vars...)
@@ -48,6 +48,15 @@ func TestTerms(t *testing.T) {
 	require.Equal(t, "x, y", terms["scope.exclude"])
 	delete(terms, "scope.exclude")
 	require.Equal(t, a.Terms(), terms, "how fast, under what name and where to is each process's own")
+
+	for _, path := range budgetPaths {
+		require.NotContains(t, terms, path, "no bound is no term")
+	}
+	b.MaxPages, b.MaxTime, b.RateLimit.GlobalRPS, b.RateLimit.IPRPS, b.RateLimit.SiteRPS = 7, time.Hour, 2.5, 3, 4
+	b.RateLimit.GlobalConcurrency, b.RateLimit.GlobalBytes = 5, 1<<20
+	for i, want := range []string{"7", "1h", "2.5", "3", "4", "5", "1MiB"} {
+		require.Equal(t, want, b.Terms()[budgetPaths[i]], "what bounds all of them is agreed on")
+	}
 }
 
 // Whatever characters a secret has, it is taken as it is, from a variable or a file, and no

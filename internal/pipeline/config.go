@@ -66,6 +66,15 @@ type State interface {
 	Left() frontier.Left
 }
 
+// Allowance is a State whose pages are counted for all who work on the crawl.
+type Allowance interface {
+	// Pages is how many pages may be leased in all now that so many are, and whether there
+	// will be no more.
+	Pages(leased int) (most int, last bool)
+	// More receives when Pages may say otherwise than before.
+	More() <-chan struct{}
+}
+
 // holder is a State that hosts may be taken from, with whatever is under way there.
 type holder interface {
 	// Held ends when a host is not this process's any more.
@@ -152,7 +161,10 @@ type Config struct {
 	PerHost int
 	// Processors is the number of goroutines that parse. Zero means one per CPU in use.
 	Processors int
-	// MaxPages ends the crawl after that many pages. Zero means no bound.
+	// Elapsed is how long the crawl went on before; it counts for MaxTime.
+	Elapsed time.Duration
+	// MaxPages ends the crawl after that many pages. Zero means no bound. If State is an
+	// [Allowance] they are those of all who work on the crawl.
 	MaxPages int
 	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
 	MaxPagesPerHost int

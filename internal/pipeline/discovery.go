@@ -32,6 +32,9 @@ type discovery struct {
 	out      int                  // leases whose worker has not reported back
 	pages    int                  // pages leased and not come back
 
+	allowance Allowance // of pages; nil: they are this crawl's alone
+	more      <-chan struct{}
+
 	guesses guesses // where sitemaps usually are
 
 	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
@@ -52,8 +55,12 @@ type discovery struct {
 func (d *discovery) run(ctx context.Context) error {
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
+	if a, ok := d.p.cfg.State.(Allowance); ok && d.p.cfg.MaxPages > 0 {
+		d.allowance, d.more = a, a.More()
+		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
+	}
 	if d.p.cfg.MaxTime > 0 {
-		d.deadline = clk.Now().Add(d.p.cfg.MaxTime)
+		d.deadline = clk.Now().Add(max(0, d.p.cfg.MaxTime-d.p.cfg.Elapsed))
 	}
 	select {
 	case <-d.p.stop: // before it began
@@ -130,6 +137,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 			return fmt.Errorf("the state of the crawl is damaged: %w", err)
 		}
 	case <-room:
+	case <-d.more:
 	case <-failed:
 		return fmt.Errorf("keep the state of the crawl: %w", d.p.cfg.State.Err())
 	case <-ctx.Done():
@@ -174,8 +182,8 @@ func (d *discovery) drain() {
 // bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
 	for !d.stopping && !d.paused && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
-		if d.p.cfg.MaxPages > 0 && d.pages >= d.p.cfg.MaxPages {
-			if d.out > 0 {
+		if reached, last := d.enough(); reached {
+			if d.out > 0 || !last {
 				return d.deadline // what is out may come back unfetched
 			}
 			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.p.cfg.MaxPages))
@@ -192,6 +200,18 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 		d.lease(l, now)
 	}
 	return d.deadline
+}
+
+// enough reports whether as many pages are leased as may be, and whether that is the last word.
+func (d *discovery) enough() (reached, last bool) {
+	if d.p.cfg.MaxPages == 0 {
+		return false, false
+	}
+	if d.allowance == nil {
+		return d.pages >= d.p.cfg.MaxPages, true
+	}
+	most, last := d.allowance.Pages(d.pages)
+	return d.pages >= most, last
 }
 
 func (d *discovery) lease(l *frontier.Lease, now time.Time) {

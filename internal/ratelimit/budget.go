@@ -42,6 +42,7 @@ type budget struct {
 	group      *group      // whose budget it is; nil for the one of all domains
 	caps       *globalCaps // of the one of all domains; nil for none
 	unpaced    bool        // only its caps bound it
+	feed       *feed       // where its tokens come from if processes share it; nil: it is this one's alone
 }
 
 // place is a waiter's place in the line of a budget.
@@ -68,6 +69,8 @@ type shared struct {
 
 	bound atomic.Int32 // groups of addresses whose budget holds
 	live  atomic.Int32 // groups that listen to the answers of their members
+
+	feeding feeding // of budgets that processes share
 
 	news  groupNews   // of groups
 	fresh atomic.Bool // some of it is untold
@@ -96,10 +99,19 @@ func capacityAt(r rate) int64 {
 	return max(token, int64(min(r, 100*maxCapacity*perSecond))*(token/int64(100*perSecond)))
 }
 
+// capacityAt is what the budget holds at a rate. What processes share comes in leases, none
+// of which is to be lost because it was not here when this bucket was full.
+func (b *budget) capacityAt(r rate) int64 {
+	if b.feed == nil {
+		return capacityAt(r)
+	}
+	return max(capacityAt(r), min(b.feed.most, maxCapacity)*token)
+}
+
 // setRate changes the pace from now on. The tokens accrued so far stay.
 func (b *budget) setRate(now clock.Instant, r rate) {
 	b.advance(now)
-	b.bucket.rate, b.capacity = r, capacityAt(r)
+	b.bucket.rate, b.capacity = r, b.capacityAt(r)
 	b.bucket.level = min(b.bucket.level, b.capacity)
 }
 
@@ -141,6 +153,9 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 	if b.trying && now < b.from {
 		at = min(at, now.Add(lookAgain))
 	}
+	if b.feed != nil {
+		at = max(at, b.feed.when(now, int64(n)))
+	}
 	if b.caps != nil {
 		if t, limit := b.caps.when(now, n); t > at {
 			return t, limit
@@ -152,6 +167,9 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 // open reports whether a token can be spent now by whom nobody is before.
 func (b *budget) open(now clock.Instant) bool {
 	if b.n > 0 || !b.unpaced && b.bucket.level < token || b.from > now {
+		return false
+	}
+	if b.feed != nil && b.feed.left(now) < 1 {
 		return false
 	}
 	if b.caps == nil {
@@ -203,11 +221,11 @@ func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
 			return ticket{}, false
 		}
 	}
-	return takeLocked(sh, now), true
+	return h.takeLocked(sh, now), true
 }
 
 // takeLocked takes a token of each budget, all of which have one.
-func takeLocked(sh *shares, now clock.Instant) (t ticket) {
+func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	for _, b := range sh {
 		if b == nil {
 			continue
@@ -215,9 +233,13 @@ func takeLocked(sh *shares, now clock.Instant) (t ticket) {
 		if !b.unpaced {
 			b.bucket.take()
 		}
+		if b.feed != nil {
+			b.feed.spend(now, 1)
+		}
 		if b.caps != nil {
 			b.caps.take()
 		}
+		b.want(h, now)
 		b.promised = max(b.promised-1, 0)
 		if b.group != nil && b.group.merge != nil {
 			t = ticket{b.group, b.group.sent(max(now, b.bucket.at))}
@@ -241,6 +263,9 @@ func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
 		if !b.unpaced {
 			b.bucket.level = min(b.bucket.level+token, b.capacity)
 		}
+		if b.feed != nil {
+			b.feed.unspend(now)
+		}
 		if b.caps != nil {
 			b.caps.release()
 		}
@@ -262,7 +287,7 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 	}
 	at = now
 	for sl := range scopeGlobal {
-		at, why = sh[sl].turn(w, now, at, why)
+		at, why = sh[sl].turn(h, w, now, at, why)
 	}
 	if at > now {
 		// Not yet in the line of all: those behind w may be ready.
@@ -270,20 +295,21 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 		return at, why, ticket{}
 	}
 	h.moveLocked(w, scopeGlobal, sh[scopeGlobal])
-	if at, why = sh[scopeGlobal].turn(w, now, at, why); at > now {
+	if at, why = sh[scopeGlobal].turn(h, w, now, at, why); at > now {
 		return at, why, ticket{}
 	}
 	h.leaveLocked(w)
-	return now, LimitNone, takeLocked(sh, now)
+	return now, LimitNone, h.takeLocked(sh, now)
 }
 
 // turn is when w may come again as far as this budget is concerned, if that is later
 // than at.
-func (b *budget) turn(w *waiter, now, at clock.Instant, why Limit) (clock.Instant, Limit) {
+func (b *budget) turn(h *shared, w *waiter, now, at clock.Instant, why Limit) (clock.Instant, Limit) {
 	if b == nil {
 		return at, why
 	}
 	b.review(now)
+	b.want(h, now)
 	t, limit := b.earliest(now, 1)
 	switch {
 	case limit == LimitGlobalConcurrency && t > now:
@@ -319,6 +345,18 @@ func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant,
 		}
 	}
 	return at, why
+}
+
+// wait asks for the tokens of budgets that processes share, for a domain that was told to
+// wait for them.
+func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
+	switch why {
+	case LimitGlobal, LimitShared, LimitGlobalBytes:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.want(sh, now)
+	default: // it would not go even so
+	}
 }
 
 // promise remembers that a domain with these budgets was told it may go.

@@ -20,6 +20,8 @@ type globalCaps struct {
 	burst       int64                // of bytes
 	out         int64                // requests out
 	size        estimate.EWMA        // bytes that an answer takes
+	feed        *feed                // of bytes, if processes share them; nil if not
+	slots       *slots               // of requests out, if processes share them; nil if not
 }
 
 // sizeWeight is the share of an answer in the expected size of the next: pages differ by
@@ -56,6 +58,18 @@ func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit
 			at, why = now.Add(min(d, longest)), LimitGlobalBytes
 		}
 	}
+	if g.feed != nil {
+		if t := g.feed.when(now, min(g.worth(n), g.feed.most)); t > at {
+			at, why = t, LimitGlobalBytes
+		}
+	}
+	if g.slots != nil && !g.slots.room(now, g.out, int64(n)) {
+		again := lookAgain
+		if g.slots.room(now, g.out, 1) {
+			again = soon
+		}
+		at, why = max(at, now.Add(again)), LimitGlobalConcurrency
+	}
 	if g.concurrency != nil && g.concurrency.Wait(int64(n)) > 0 {
 		again := lookAgain
 		if g.concurrency.Wait(1) == 0 {
@@ -80,6 +94,9 @@ func (g *globalCaps) take() {
 		g.concurrency.TryAcquire() // there was room for one, and the lock is held
 	}
 	g.out++
+	if g.slots != nil {
+		g.slots.peak = max(g.slots.peak, g.out)
+	}
 }
 
 // release counts the end of a request.
@@ -113,6 +130,11 @@ func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
 	b.caps.bytes.Charge(n)
+	if f := b.caps.feed; f != nil {
+		now := l.now()
+		f.spend(now, n)
+		l.shared.ask(f, now, 1)
+	}
 	if b.caps.size == 0 {
 		b.caps.size = estimate.EWMA(n) // an average that begins at nothing would trust the first hundred
 	}

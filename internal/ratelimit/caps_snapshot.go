@@ -20,6 +20,8 @@ type CapSnapshot struct {
 	PerMS    float64      `json:"per_ms,omitempty"`     // the span; zero for what is out at a time
 	Left     int64        `json:"left"`                 // permits that are there now; below zero is a debt
 	NextInMS float64      `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
+
+	among string // whom it holds for beside this process, in words
 }
 
 // snapshotOf puts a limiter's figures together. A wait of [classic.Never] is that for a
@@ -71,11 +73,21 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 	defer l.shared.mu.Unlock()
 	if c := b.caps.concurrency; c != nil {
 		spec := classic.Spec{Kind: classic.KindConcurrency, Permits: int64(l.cfg.GlobalConcurrency)}
-		all = append(all, snapshotOf(LimitGlobalConcurrency, spec, c.Statistics().Available, classic.Never))
+		cap := snapshotOf(LimitGlobalConcurrency, spec, c.Statistics().Available, classic.Never)
+		if s := b.caps.slots; s != nil {
+			cap.Left, cap.among = s.shareAt(l.now())-b.caps.out, s.everywhere(l.now())
+		}
+		all = append(all, cap)
 	}
 	if c := b.caps.bytes; c != nil {
 		spec := classic.Spec{Kind: classic.KindTokenBucket, Permits: l.cfg.GlobalBytes, Per: time.Second}
-		all = append(all, snapshotOf(LimitGlobalBytes, spec, c.Statistics().Available, c.Wait(1)))
+		cap := snapshotOf(LimitGlobalBytes, spec, c.Statistics().Available, c.Wait(1))
+		if f := b.caps.feed; f != nil {
+			now := l.now()
+			cap.Left, cap.among = f.left(now), f.everywhere()
+			cap.NextInMS = millis(max(f.when(now, 1).Sub(now), c.Wait(1)))
+		}
+		all = append(all, cap)
 	}
 	return all
 }
@@ -134,9 +146,9 @@ func (c *CapSnapshot) reason() string {
 	}
 	switch c.Limit {
 	case LimitGlobalConcurrency:
-		return fmt.Sprintf("all hosts together: at most %d requests out at a time, %s", c.Permits, next)
+		return fmt.Sprintf("all hosts together%s: at most %d requests out at a time, %s", c.among, c.Permits, next)
 	case LimitGlobalBytes:
-		return fmt.Sprintf("all hosts together: at most %d bytes per second, %s", c.Permits, c.debt())
+		return fmt.Sprintf("all hosts together%s: at most %d bytes per second, %s", c.among, c.Permits, c.debt())
 	case LimitQuota:
 		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
 	}

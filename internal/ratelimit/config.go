@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
@@ -63,6 +64,15 @@ type Config struct {
 
 	GlobalConcurrency int   // requests of all domains that are out at a time; zero means no such bound
 	GlobalBytes       int64 // bytes per second of all answers, as told by ChargeBytes, up to 2^50; zero means no such bound
+
+	// Fleet, if set, has GlobalRPS, IPRPS, SiteRPS and GlobalBytes hold for all processes that
+	// share it, together, and GlobalConcurrency in the shares that [AdaptiveRateLimiter.ShareSlots]
+	// tells. Tokens are charged to it ahead, while [AdaptiveRateLimiter.Run] runs: without that
+	// nothing is granted. The processes must have the same figures. Nil: they are this
+	// limiter's alone.
+	Fleet admission.Repository
+	// FleetName is what those have in common who share the budgets: keys begin with it.
+	FleetName string
 
 	// Hosts are exceptions; the first that matches a domain is its rule. Nil means none.
 	Hosts []HostRule

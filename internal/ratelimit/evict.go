@@ -174,6 +174,11 @@ func (t tombstone) revive(r *rules, now clock.Instant) *state {
 // DomainStateTTL/2 and evicts what has not been used for DomainStateTTL. A limiter
 // works without it, within MaxDomains.
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
+	if l.cfg.Fleet != nil {
+		var fed sync.WaitGroup
+		fed.Go(func() { l.feed(ctx) })
+		defer fed.Wait()
+	}
 	for {
 		if err := clock.Sleep(ctx, l.cfg.Clock, l.cfg.DomainStateTTL/2); err != nil {
 			return err

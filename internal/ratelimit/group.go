@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -94,6 +95,16 @@ func (l *AdaptiveRateLimiter) makeShared() error {
 	if h.global, err = l.cfg.newGlobal(); err != nil {
 		return fmt.Errorf("ratelimit: GlobalConcurrency, GlobalBytes: %w", err)
 	}
+	h.feeding.bell = make(chan struct{}, 1)
+	if b := h.global; b != nil && l.cfg.Fleet != nil {
+		if !b.unpaced {
+			b.feed = l.newFeed(b, "global", "global", l.cfg.GlobalRPS)
+			b.capacity = b.capacityAt(b.bucket.rate)
+		}
+		if b.caps != nil {
+			b.caps.share(l, b)
+		}
+	}
 	h.groups = make(map[groupKey]*group)
 	h.idle, err = simplelru.NewLRU[*group, struct{}](l.cfg.MaxTombstones, nil)
 	if err != nil {
@@ -175,6 +186,11 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	g := &group{l: l, key: key, cap: rateOf(rps), clearUntil: never}
 	g.budget = *newBudget(max(g.cap, 1), sl)
 	g.bucket.at, g.group = now, g
+	if g.cap > 0 {
+		plan, _, _ := strings.Cut(key.String(), ":")
+		g.feed = l.newFeed(&g.budget, plan, key.String(), rps)
+		g.capacity = g.capacityAt(g.cap)
+	}
 	g.bind(g.cap > 0)
 	return g
 }
@@ -185,6 +201,9 @@ func (g *group) settle(now clock.Instant) {
 	g.advance(now)
 	if g.cap > 0 && g.bucket.level >= token {
 		g.bucket.take()
+		if g.feed != nil {
+			g.feed.spend(now, 1)
+		}
 	}
 }
 
@@ -345,7 +364,7 @@ func (g *group) describe(now clock.Instant) *GroupSnapshot {
 	case g.watch != nil && g.watch.trial != nil:
 		d.Reason = fmt.Sprintf("%s: %d hosts at %.4g/s together while it is tried whether they are limited as one", d.Name, d.Hosts, d.Rate)
 	default:
-		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together", d.Name, d.Rate, d.Hosts)
+		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together%s", d.Name, d.Rate, d.Hosts, g.feed.everywhere())
 	}
 	return d
 }

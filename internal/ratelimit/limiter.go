@@ -231,6 +231,9 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	if why == LimitNone {
 		sh := s.sharesLocked()
 		l.shared.promise(&sh, now)
+	} else if l.cfg.Fleet != nil {
+		sh := s.sharesLocked()
+		l.shared.wait(&sh, now, why)
 	}
 	s.mu.Unlock()
 	if why == LimitNone {

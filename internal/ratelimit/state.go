@@ -270,6 +270,9 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 		at, why = t, limit
 	}
 	if at > deadline {
+		if l.cfg.Fleet != nil {
+			l.shared.wait(&sh, now, why) // the next one may be in time
+		}
 		return nil, &WaitError{Domain: domain, Wait: at.Sub(now), Limit: why}
 	}
 	return s.waitLocked(ctx, &waiter{domain: domain, wake: make(chan struct{}, 1), deadline: deadline}, now)

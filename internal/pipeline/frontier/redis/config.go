@@ -79,6 +79,16 @@ type Config struct {
 	// MaxPagesPerHost bounds the URLs accepted of one host, in a job that is made. Zero
 	// means no bound.
 	MaxPagesPerHost int
+	// MaxPages bounds the pages that all processes of the job ask for, together; see
+	// [Store.Pages]. Zero means no bound.
+	MaxPages int64
+	// Budget, if set, tells of which budget of its host a URL is, from 1, and how many URLs
+	// a host has of it. Zero is of none. It must be the same for all processes, and may be
+	// called from any goroutine.
+	Budget func(url string) (budget, most int)
+	// Use, if set, tells what this process uses of what the job has, by names, for
+	// [Status]. It is called by a goroutine of the store.
+	Use func() map[string]float64
 	// Lease is how long a process that is not heard of keeps its hosts, 300 ms to 10 minutes.
 	// Zero means 15 s.
 	Lease time.Duration
@@ -127,6 +137,7 @@ func (c *Config) settle() error {
 		{"Mode", int64(c.Mode), 0, int64(numModes) - 1},
 		{"Partitions", int64(c.Partitions), 0, maxPartitions},
 		{"MaxPagesPerHost", int64(c.MaxPagesPerHost), 0, 1 << 31},
+		{"MaxPages", c.MaxPages, 0, 1 << 50},
 		{"Linger", int64(c.Linger), 0, int64(time.Minute)},
 		{"GiveUp", int64(c.GiveUp), 0, int64(24 * time.Hour)},
 		{"MaxPending", int64(c.MaxPending), 0, 1 << 24},

@@ -49,7 +49,7 @@
 //	w            ZSET    sessions, by when they end
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these
 //	i:<session>  SET     its hosts that have got URLs from others
-//	h:<host>     HASH    t (token), o (session), r (ranks), k (known), m (what is remembered), nb (not before), lo, ls (last load)
+//	h:<host>     HASH    t (token), o (session), r (ranks), k (known), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets)
 //	q:<host>:<r> LIST    its queued URLs of rank r
 //	x:<host>     HASH    its URLs that are handed out
 //	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset
@@ -60,9 +60,22 @@
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
+//	crawl:{job}:drawn    HASH  pages drawn by all, and of each process the number of its last request
+//	crawl:{job}:slots    HASH  what each may have out at a time, until when, and could use
 //
 // Times are milliseconds of the server's clock, and what clients tell and are told are
 // spans. A URL is stored without what its key and its referrer tell already.
+//
+// # What processes share
+//
+// The pages of a job ([Config.MaxPages]) are drawn by its processes some at a time: a 64th of
+// what is left and one, 256 at most, when half of that is used. What is drawn counts as used until it is
+// given back, so that their sum never exceeds the plan; one that is killed takes what it had drawn with
+// it, three halves of that at most, beside the pages that were under way. Requests that are
+// out at a time are divided by shares that end ([Store.Slots]). How many URLs of a host match
+// a pattern ([Config.Budget]) is counted with the host, by the script that adds them: one that is
+// known counts once, whoever has found it and whosever the host is. The time of a job begins
+// when it is made, by the server's clock ([Store.Elapsed]). Rates are no matter of this package.
 //
 // # Trips that are repeated
 //

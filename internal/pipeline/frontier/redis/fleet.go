@@ -27,6 +27,8 @@ type WorkerInfo struct {
 	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
 	Seeding bool   `json:"seeding"` // it brings seeds yet
+	// Use is what it uses of what the job has, by the names of [Budget].
+	Use map[string]float64 `json:"use,omitempty"`
 }
 
 // Worker is a process of a job.
@@ -57,6 +59,7 @@ type Status struct {
 	Owned      int64             `json:"owned"`     // hosts that belong to a process
 	Workers    []Worker          `json:"workers"`   // by their names
 	Seeds      int64             `json:"seeds"`
+	Budgets    []Budget          `json:"budgets"` // of the terms, what the processes share
 	// MemoryBytes is what the servers' masters use for everything they hold, and MemoryLimit
 	// what they may; zero: all there is.
 	MemoryBytes int64 `json:"memory_bytes"`
@@ -190,21 +193,30 @@ func (f *Fleet) look(ctx context.Context, s *Status) error {
 	if s.Seeds, err = c.Do(ctx, c.B().Zcard().Key(jobKey(s.Job, "seeds")).Build()).ToInt64(); err != nil {
 		return err
 	}
+	if err := f.budgets(ctx, s); err != nil {
+		return err
+	}
 	return f.memory(ctx, s)
+}
+
+// serverTime is the time by a server's clock, or that of a test.
+func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.Time, error) {
+	if test != nil {
+		return time.UnixMilli(test()).UTC(), nil
+	}
+	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
+	if err != nil || len(clock) != 2 {
+		return time.Time{}, fmt.Errorf("TIME: %w", err)
+	}
+	return time.Unix(clock[0], clock[1]*1000).UTC(), nil
 }
 
 // workersOf are the processes of a job that were heard of lately, by their names, and the
 // server's time, or that of a test.
 func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
-	var now time.Time
-	if test != nil {
-		now = time.UnixMilli(test()).UTC()
-	} else {
-		clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
-		if err != nil || len(clock) != 2 {
-			return nil, now, fmt.Errorf("TIME: %w", err)
-		}
-		now = time.Unix(clock[0], clock[1]*1000).UTC()
+	now, err := serverTime(ctx, c, test)
+	if err != nil {
+		return nil, now, err
 	}
 	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
 	if err != nil {

@@ -28,6 +28,8 @@ type op struct {
 	n    int64  // opPut: rank; opGive: milliseconds; opLoad, opRouse: how many
 	text string // an item, or what was learned
 	seed string // opPut: the URL of a seed
+
+	budget string // opPut: as the script takes it
 }
 
 // inbox is what the writer has been told and has not taken yet.

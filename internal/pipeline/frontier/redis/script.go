@@ -35,6 +35,10 @@ var (
 	luaHello string
 	//go:embed lua/seeds.lua
 	luaSeeds string
+	//go:embed lua/draw.lua
+	luaDraw string
+	//go:embed lua/slots.lua
+	luaSlots string
 )
 
 // script is a text that servers run, and what they call it.
@@ -57,4 +61,6 @@ var (
 	scriptJob   = newScript("job", needsMemory+luaJob)
 	scriptHello = newScript("hello", gives+luaHello)
 	scriptSeeds = newScript("seeds", needsMemory+luaSeeds)
+	scriptDraw  = newScript("draw", gives+luaDraw)
+	scriptSlots = newScript("slots", gives+luaSlots)
 )

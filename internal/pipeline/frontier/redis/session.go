@@ -399,6 +399,9 @@ func (s *Store) leave(ctx context.Context) error {
 		}
 		rest = more
 	}
+	if err := s.giveBudgets(ctx); err != nil {
+		return fmt.Errorf("give back what was drawn: %w", err)
+	}
 	_, err := s.link.one(ctx, s.hello(0))
 	return err
 }
@@ -409,7 +412,12 @@ func (s *Store) hello(ttl time.Duration) *call {
 	hosts := len(s.hosts)
 	s.mu.Unlock()
 	c := &s.counts
+	var use map[string]float64
+	if s.cfg.Use != nil && ttl > 0 {
+		use = s.cfg.Use()
+	}
 	info, err := json.Marshal(WorkerInfo{
+		Use:  use,
 		Name: s.cfg.Worker, Hosts: hosts, Added: c.added.Load(), Done: c.done.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
 		Seeding: s.seeding.Load(),
 	})

@@ -71,6 +71,10 @@ type Store struct {
 	told     bool // that there are news is among the answers
 	lastSeed int64
 	control  Control
+
+	pages   *allowance    // nil: the job has no bound of them
+	slotted atomic.Bool   // it has asked for slots
+	elapsed time.Duration // of the job, when the store was opened
 }
 
 // part is a partition, and the session that this process has in it.
@@ -156,6 +160,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
+	if cfg.MaxPages > 0 {
+		s.pages = newAllowance(cfg.MaxPages)
+		s.work.Go(s.draw)
+	}
 	s.work.Go(s.write)
 	s.work.Go(s.keep)
 	s.work.Go(s.watch)
@@ -187,6 +195,9 @@ func (s *Store) join(ctx context.Context) (err error) {
 		return err
 	}
 	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
+	if err := s.measure(ctx); err != nil {
+		return err
+	}
 	return s.beat(ctx)
 }
 
@@ -206,11 +217,27 @@ func (s *Store) Known(fp uint64) bool { return s.known.has(fp) }
 // Put has the job decide about a URL: one that is new is queued, whosever its host is.
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.known.add(fp)
-	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank)}
+	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank), budget: s.budgetOf(it)}
 	if it.Seed {
 		o.seed, o.hops = it.URL.String(), it.Hops
 	}
 	s.tell(o)
+}
+
+// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and
+// counts even so.
+func (s *Store) budgetOf(it *frontier.Item) string {
+	if s.cfg.Budget == nil || it.Kind != frontier.Page {
+		return ""
+	}
+	budget, most := s.cfg.Budget(it.URL.String())
+	switch {
+	case budget == 0:
+		return ""
+	case it.Seed:
+		most = 0
+	}
+	return strconv.Itoa(budget) + ":" + strconv.Itoa(most)
 }
 
 // Spent stores the tries of a URL that was loaded.

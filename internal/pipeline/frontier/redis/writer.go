@@ -174,7 +174,7 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
 		}
 		p := s.parts[s.job.partitionOf(o.host)]
-		b.add(p, s.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.text)
+		b.add(p, s.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.budget, o.text)
 	}
 	if len(seeds.args) > 0 {
 		// One that the server has no memory for is a seed of this process alone.

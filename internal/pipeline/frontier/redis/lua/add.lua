@@ -2,8 +2,9 @@
 -- is passed over.
 --
 -- ARGV[3] is the session of who adds; then for each URL its host, its fingerprint (decimal, 63 bits),
--- its rank and its item. The reply: how many were new and how many were refused by the
--- bound of their host; the positions of those refused; then the hosts of the session that got some, each
+-- its rank, its budget and its item. A budget is a number and a bound of the URLs that its host
+-- has of it, zero for one that counts without a bound; empty for none. The reply: how many were new and how many were refused by
+-- a bound of their host; the positions of those refused; then the hosts of the session that got some, each
 -- with how many; and whether a host is ready that was not.
 local session = ARGV[3]
 local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
@@ -47,22 +48,34 @@ local function find(name)
   local s = hosts[name]
   if not s then
     local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'm')
-    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), memory = f[5], added = 0, changed = false }
+    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), memory = f[5], added = 0, changed = false, budgets = {} }
     hosts[name], order[#order + 1] = s, name
   end
   return s
 end
 
 local added, refused, isReady = 0, {}, 0
-for i = 4, #ARGV, 4 do
-  local name, fp, rank, item = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+for i = 4, #ARGV, 5 do
+  local name, fp, rank, item = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   local s, b = find(name), bucketOf(fp)
-  if max > 0 and s.known >= max and call('SISMEMBER', b, fp) == 0 then
-    refused[#refused + 1] = (i - 4) / 4
+  local budget, most = string.match(ARGV[i + 3], '^(%d+):(%d+)$')
+  local spent = false
+  if budget then
+    budget = 'b' .. budget
+    if not s.budgets[budget] then s.budgets[budget] = tonumber(call('HGET', root .. 'h:' .. name, budget) or '0') end
+    spent = tonumber(most) > 0 and s.budgets[budget] >= tonumber(most)
+  end
+  if (spent or max > 0 and s.known >= max) and call('SISMEMBER', b, fp) == 0 then
+    refused[#refused + 1] = (i - 4) / 5
   elseif call('SADD', b, fp) == 1 then
     count, seq, added = count + 1, seq + 1, added + 1
     local used, changed = place(s.ranks, rank)
     call('RPUSH', queue(name, used), string.format('%d', seq) .. ' ' .. item)
+    if budget then
+      s.budgets[budget] = s.budgets[budget] + 1
+      call('HSET', root .. 'h:' .. name, budget, s.budgets[budget])
+      if s.budgets[budget] == 1 then call('HSET', counters, 'counts', 1) end
+    end
     s.added, s.known, s.changed = s.added + 1, s.known + 1, s.changed or changed
     grow()
   end

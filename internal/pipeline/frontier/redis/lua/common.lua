@@ -115,7 +115,8 @@ local function give(host, notBefore)
     return
   end
   call('HSET', h, 'r', '', 'nb', string.format('%d', notBefore))
-  if call('HGET', counters, 'max') == '0' then call('PEXPIRE', h, day + notBefore - now) end
+  local bounds = call('HMGET', counters, 'max', 'counts') -- what counts for a bound is kept
+  if bounds[1] == '0' and not bounds[2] then call('PEXPIRE', h, day + notBefore - now) end
 end
 
 -- news are what a session is told with every reply: whether others want hosts of it, and
