@@ -101,7 +101,10 @@ func (c *Crawler) shareSlots(ctx context.Context) {
 					slog.String("setting", "ratelimit.global_concurrency"), slog.Int("plan", plan))
 			}
 		}
-		period := min(slotsEvery, c.cfg.Fleet.Lease/3)
+		period := slotsEvery
+		if lease := c.cfg.Fleet.Lease; lease > 0 {
+			period = min(period, lease/3)
+		}
 		if share == 0 || share < want {
 			period /= 4
 		}
