@@ -2,13 +2,11 @@ package crawl
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
@@ -29,12 +27,12 @@ func (c *Crawler) shareRates(lc *ratelimit.Config) error {
 	if !f.Shared() || !lc.Enabled || lc.GlobalRPS == 0 && lc.IPRPS == 0 && lc.SiteRPS == 0 && lc.GlobalConcurrency == 0 && lc.GlobalBytes == 0 {
 		return nil
 	}
-	o, err := config.ParseRedis(f.Redis, os.LookupEnv)
+	o, err := f.Client(os.LookupEnv)
 	if err == nil {
 		c.tokens, err = tokens.New(tokens.Config{Redis: o, Deadline: tokenPatience, Clock: c.clk})
 	}
 	if err != nil {
-		return &FleetError{f.Job, fmt.Errorf("fleet.redis: %w", err)}
+		return &FleetError{f.Job, err}
 	}
 	lc.Fleet, lc.FleetName = c.tokens, "crawl/"+f.Job
 	return nil
