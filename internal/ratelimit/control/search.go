@@ -71,8 +71,8 @@ const (
 	// peakHalfLife is how fast what a host used to give is forgotten.
 	peakHalfLife = 20 * time.Minute
 
-	// The budget of refusals: three in a thousand answers, and one in half an hour for hosts
-	// that give few; more while a host gives less than it did.
+	// The budget of refusals: three in a thousand answers, and one in a quarter of an hour
+	// for hosts that give few; more while a host gives less than it did.
 	creditStart = 5
 	creditMax   = 10
 	creditMin   = -4
@@ -81,7 +81,7 @@ const (
 	creditRegain     = -2
 	perAnswer        = 0.003
 	perAnswerRecover = 0.01
-	perSecond        = 1.0 / 1800
+	perSecond        = 1.0 / 900
 	perSecondRecover = 1.0 / 30
 )
 

@@ -241,7 +241,7 @@ func TestCredit(t *testing.T) {
 	r.credit = 0
 	r.ask(reply{})
 	require.InDelta(t, perAnswer+perSecond*seconds(usualLatency), r.credit, 1e-9)
-	r.earn(r.now.Add(30 * time.Minute))
+	r.earn(r.now.Add(15 * time.Minute))
 	require.InDelta(t, 1+perAnswer+perSecond*seconds(usualLatency), r.credit, 1e-9)
 	r.earn(r.now.Add(100 * time.Hour))
 	require.InDelta(t, creditMax, r.credit, 1e-9)
