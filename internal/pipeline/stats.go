@@ -29,7 +29,7 @@ type stats struct {
 	records    atomic.Int64
 	visited    atomic.Int64 // records of URLs to which the host answered
 	pages      atomic.Int64 // records with a 2xx status
-	errors     atomic.Int64 // records with an error
+	errors     atomic.Int64 // records with an error, but for URLs that were not to be fetched
 	bytes      atomic.Int64
 	out        [scope.NumCodes]atomic.Int64
 	dropped    [frontier.HostPages + 1]atomic.Int64
@@ -52,7 +52,9 @@ func (s *stats) request(f *fetched) {
 	}
 }
 
-func (s *stats) record(rec *sink.Record) {
+// record counts a record. That a URL was not to be fetched is no error, and is counted where
+// that was found.
+func (s *stats) record(rec *sink.Record, refused bool) {
 	s.records.Add(1)
 	s.bytes.Add(rec.Bytes)
 	if rec.Status != 0 {
@@ -63,7 +65,7 @@ func (s *stats) record(rec *sink.Record) {
 	if rec.Status/100 == 2 && rec.Kind != frontier.Sitemap.String() && !unwanted {
 		s.pages.Add(1)
 	}
-	if rec.Error != nil && !unwanted {
+	if rec.Error != nil && !unwanted && !refused {
 		s.errors.Add(1)
 	}
 	if i := slices.Index(changeNames[:], frontier.Change(rec.Change)); i >= 0 {
@@ -90,7 +92,7 @@ type Snapshot struct {
 
 	Records   int64 `json:"records"`    // written
 	Pages     int64 `json:"pages"`      // pages with a 2xx status
-	Errors    int64 `json:"errors"`     // records with an error
+	Errors    int64 `json:"errors"`     // records with an error, but for URLs that were not to be fetched
 	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
 	Retries   int64 `json:"retries"`    // fetches to be repeated

@@ -15,7 +15,7 @@ func crawlRows() []row {
 		gauge("treadlight_crawl_elapsed_seconds", "Time since the crawl began, until it ended.", func(s *state) float64 { return s.ElapsedSeconds }),
 		counter("treadlight_records_total", "Records written.", func(s *state) float64 { return float64(s.Records) }),
 		counter("treadlight_pages_total", "Records of pages: those with a 2xx status.", func(s *state) float64 { return float64(s.Pages) }),
-		counter("treadlight_record_errors_total", "Records with an error.", func(s *state) float64 { return float64(s.Errors) }),
+		counter("treadlight_record_errors_total", "Records with an error, but for URLs that were not to be fetched.", func(s *state) float64 { return float64(s.Errors) }),
 		counters("treadlight_requests_total", "outcome", "Requests made, robots.txt and retries included, by what they told of the host.",
 			func(s *state) map[string]int64 { return s.Outcomes }),
 		counter("treadlight_answers_total", "Requests that a host answered with a status.", func(s *state) float64 { return float64(s.Answered) }),

@@ -144,10 +144,39 @@ func TestRoll(t *testing.T) {
 	require.Len(t, top, 5)
 	for i := range top {
 		require.Equal(t, all[i].Queued, top[i].Queued)
-		require.Equal(t, all[i].Pages, top[i].Pages)
+		require.Equal(t, all[i].TakenSeconds, top[i].TakenSeconds)
 	}
 	require.Empty(t, f.Hosts(now, 0))
 	require.Empty(t, f.Hosts(now, -1))
+}
+
+// When nothing is queued any more, the host that took the longest comes first, however few
+// pages it had, and however long others wait for nothing.
+func TestHostsByTimeTaken(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://early.test/", "http://slow.test/", "http://quick.test/0")
+	early, slow := next(t, f, start), next(t, f, start)
+	end(f, at(time.Second), early)
+	for i := range 5 {
+		end(f, at(time.Duration(i+3)*time.Second), next(t, f, at(time.Duration(i+2)*time.Second)))
+		add(t, f, at(time.Duration(i+3)*time.Second), fmt.Sprintf("http://quick.test/%d", i+1))
+	}
+	end(f, at(6*time.Second), slow)
+	list := func(limit int) (s []string) {
+		for _, h := range f.Hosts(at(time.Hour), limit) {
+			s = append(s, fmt.Sprintf("%s %g", h.Host, h.TakenSeconds))
+		}
+		return s
+	}
+	require.Equal(t, []string{"quick.test 5", "slow.test 6", "early.test 1"}, list(9), "one has work")
+	end(f, at(time.Minute), next(t, f, at(59*time.Second)))
+	require.Equal(t, []string{"quick.test 58", "slow.test 6", "early.test 1"}, list(9))
+	require.Equal(t, []string{"quick.test 58"}, list(1))
+	add(t, f, at(time.Hour), "http://late.test/")
+	late := next(t, f, at(time.Hour))
+	require.Equal(t, "late.test 0", list(9)[3], "it has just begun")
+	end(f, at(2*time.Hour), late)
+	require.Equal(t, "late.test 3600", list(9)[0])
 }
 
 // BenchmarkHosts is what a snapshot asks of the frontier, and so how long nothing else

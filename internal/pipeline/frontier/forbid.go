@@ -90,7 +90,15 @@ func (f *Frontier) Forbade(l *Lease) {
 // Forbidden queues the URL of a lease again that met a 403, not before an instant, or until the
 // host has served many others in a row. No try is spent, and other URLs of the host go first.
 func (f *Frontier) Forbidden(now time.Time, l *Lease, notBefore time.Time) {
+	h := l.host
+	b := h.record()
+	trial, failedAt := b.suspect, h.failedAt
 	it := f.again(now, l)
-	l.host.record().trouble = outcome.ClientError
-	f.refusedAgain(l.host, it, false, now, notBefore)
+	b.trouble = outcome.ClientError
+	// A 403 of which nobody knows what it means is no witness against the host: what is sent
+	// next will be. Where it means later, or the host refuses altogether, it is one.
+	if trial != nil && trial.failedAt == failedAt && l.Forbidden > 0 && h.forbids() != ForbidsForNow {
+		trial.failedAt = h.failedAt
+	}
+	f.refusedAgain(h, it, false, now, notBefore)
 }

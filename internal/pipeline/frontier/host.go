@@ -42,6 +42,8 @@ type host struct {
 	slots    int32     // how many leases it may have out
 	open     int32     // its leases not yet acknowledged
 	known    int32     // pages ever accepted, for MaxPagesPerHost
+	first    uint32    // when its first slot was taken, by Frontier.tenths
+	latest   uint32    // and when the latest was freed
 	returned int32     // of them, those that the round before refused: they are beyond it
 	asked    int32     // pages leased, retries not counted
 	served   int32     // pages answered willingly, whatever they were

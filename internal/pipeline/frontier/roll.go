@@ -2,20 +2,34 @@ package frontier
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
 
-// roll lists the hosts in memory, and how much each has to do. A host is several cold cache
+// roll lists the hosts in memory, how much each has to do, and how long it took so far. A host is several cold cache
 // lines; the numbers lie in one piece, so that to find the busiest among a hundred thousand
 // hosts takes a tenth of a millisecond and nobody who waits for the frontier notices.
 type roll struct {
 	hosts []*host  // in no order
-	work  []uint64 // of each: the URLs queued, and in the lower half the pages asked for
+	work  []uint64 // of each: the URLs queued, and in the lower half the time taken
 }
 
 // workOf is what the roll has of a host.
-func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(uint32(h.asked)) }
+func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(h.taken()) }
+
+// tenths is the time since the first lease of all, in tenths of a second: no crawl takes the
+// thirteen years that it has room for.
+func (f *Frontier) tenths(now time.Time) uint32 {
+	if f.since.IsZero() {
+		f.since = now
+	}
+	return uint32(min(max(0, now.Sub(f.since)/(100*time.Millisecond)), math.MaxUint32))
+}
+
+// taken is how long a host took, from its first request to the end of its latest, in tenths of
+// a second.
+func (h *host) taken() uint32 { return max(h.latest, h.first) - h.first }
 
 func (r *roll) add(h *host) {
 	h.place = int32(len(r.hosts))
@@ -60,8 +74,9 @@ func (r *roll) top(limit int) []ranked {
 	return top
 }
 
-// Hosts lists up to limit hosts: those with the most queued first, then those with the
-// most pages. It looks at those hosts alone, and at a number for each of the others.
+// Hosts lists up to limit hosts: those with the most queued first, then those that took the
+// longest, which are what held up a crawl that is over. It looks at those hosts alone, and at a
+// number for each of the others.
 func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	top := f.roll.top(limit)
 	states := make([]HostState, len(top))
@@ -69,7 +84,7 @@ func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 		states[i] = f.describe(f.roll.hosts[top[i].place], now)
 	}
 	slices.SortStableFunc(states, func(a, b HostState) int {
-		return cmp.Or(cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Host, b.Host))
+		return cmp.Or(cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.TakenSeconds, a.TakenSeconds), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Host, b.Host))
 	})
 	return states
 }

@@ -18,6 +18,7 @@ type Frontier struct {
 	vault  *vault              // nil if there is none
 	fleet  *fleet              // nil if the vault is not shared
 	last   int64               // the largest ID given
+	since  time.Time           // of the first lease; zero before
 	bytes  int                 // of the URLs queued in memory
 	hosts  map[string]*host    // at most MaxHosts
 	barred map[string]struct{} // hosts of which nothing is to be asked: at most maxBarred
@@ -364,6 +365,9 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	h := l.host
 	h.seq++
 	l.seq = h.seq
+	if h.seq == 1 {
+		h.first = f.tenths(now)
+	}
 	h.out = append(h.out, l)
 	h.open++
 	if f.fleet != nil {
@@ -396,6 +400,7 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 	f.held = time.Time{} // there may be room again
 	h := l.host
 	h.free(l)
+	h.latest = f.tenths(now)
 	if h.lane != laneQuick {
 		f.slowOut--
 	}

@@ -8,17 +8,20 @@ import (
 
 // HostState is one host of the frontier and why it is not being asked.
 type HostState struct {
-	Host      string    `json:"host"`
-	Queued    int       `json:"queued"`
-	InFlight  int       `json:"in_flight"`
-	Pages     int       `json:"pages"`              // pages leased so far
-	ServiceMS float64   `json:"service_ms"`         // smoothed time a request holds its slot
-	Reason    string    `json:"reason,omitempty"`   // what it waits for; empty when it waits for nothing
-	Until     time.Time `json:"until,omitzero"`     // when it is looked at again; zero when that depends on an event
-	Failures  int       `json:"failures,omitempty"` // requests in a row that failed
-	Trouble   string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
-	Blocked   bool      `json:"blocked"`            // the host itself said "not now", or is down
-	Barred    bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
+	Host      string  `json:"host"`
+	Queued    int     `json:"queued"`
+	InFlight  int     `json:"in_flight"`
+	Pages     int     `json:"pages"`      // pages leased so far
+	ServiceMS float64 `json:"service_ms"` // smoothed time a request holds its slot
+	// TakenSeconds is the time from its first request to the end of the latest, in tenths of a
+	// second, since the host is in memory.
+	TakenSeconds float64   `json:"taken_seconds"`
+	Reason       string    `json:"reason,omitempty"`   // what it waits for; empty when it waits for nothing
+	Until        time.Time `json:"until,omitzero"`     // when it is looked at again; zero when that depends on an event
+	Failures     int       `json:"failures,omitempty"` // requests in a row that failed
+	Trouble      string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
+	Blocked      bool      `json:"blocked"`            // the host itself said "not now", or is down
+	Barred       bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
 }
 
 // Blocking reports whether a limit is a refusal of the host, not its pace. A quota that is
@@ -96,6 +99,7 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 	w := HostState{
 		Host: h.name, Queued: h.queued(), InFlight: len(h.out),
 		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,
+		TakenSeconds: float64(h.taken()) / 10,
 	}
 	if b := h.bad; b != nil && b.failures > 0 {
 		w.Failures, w.Trouble = int(b.failures), b.trouble.String()

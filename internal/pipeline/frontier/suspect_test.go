@@ -85,6 +85,51 @@ func TestBlameOfHost(t *testing.T) {
 	require.Equal(t, BlameHost, f.Blame(bad), "there is nobody to compare with")
 }
 
+// A 403 beside a suspect says nothing of it, unless the host is known to mean later by it, or
+// refuses altogether.
+func TestBlameBesideA403(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(f *Frontier, bad *Lease)
+		locked bool // the host refuses altogether
+		now    Blame
+		next   Blame // once the next one is served
+	}{
+		"the first":        {now: BlameOpen, next: BlameURL},
+		"of a locked host": {locked: true, now: BlameHost, next: BlameHost},
+		"that means later": {before: func(_ *Frontier, bad *Lease) { bad.host.record().lifted = true }, now: BlameHost, next: BlameHost},
+		"that means never": {before: func(_ *Frontier, bad *Lease) { bad.host.record().again = neverAfter }, now: BlameOpen, next: BlameURL},
+		"behind a failure": {before: func(f *Frontier, _ *Lease) {
+			l, _ := f.Next(start)
+			f.Freed(start, l, time.Millisecond)
+			f.NotNow(start, l, at(time.Hour))
+		}, now: BlameHost, next: BlameHost},
+		"ahead of a failure": {now: BlameOpen, next: BlameURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, bad := suspected(t, 9)
+			if tc.before != nil {
+				tc.before(f, bad)
+			}
+			l := next(t, f, start)
+			f.Freed(start, l, time.Millisecond)
+			if !tc.locked {
+				f.Forbade(l)
+			}
+			f.Forbidden(start, l, at(time.Minute))
+			require.Equal(t, tc.now, f.Blame(bad))
+			if name == "ahead of a failure" {
+				l := next(t, f, start)
+				f.Freed(start, l, time.Millisecond)
+				f.NotNow(start, l, at(time.Hour))
+				require.Equal(t, BlameHost, f.Blame(bad))
+				return
+			}
+			end(f, start, next(t, f, start))
+			require.Equal(t, tc.next, f.Blame(bad))
+		})
+	}
+}
+
 // Of the URLs that a host refuses one at a time is a suspect, and where it refuses several
 // the second refusal of each is the host's.
 func TestOneSuspectAtATime(t *testing.T) {
