@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
 // field is one row of the table: all there is to know about a setting but its Go type.
@@ -102,10 +103,10 @@ func (f *field) noun() string {
 }
 
 // fields is the table of everything but the rules for hosts, in the order in which
-// the configuration is printed.
-func fields() []field {
+// the configuration is printed. It is one table for all who ask, and none may change it.
+var fields = sync.OnceValue(func() []field {
 	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, bytesFields, againFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
-}
+})
 
 // find returns the row of a path, or nil.
 func find(rows []field, path string) *field {

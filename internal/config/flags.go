@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Flag describes a command line flag, so that a program can declare all of them in one
@@ -39,8 +40,11 @@ type FlagValue struct {
 const negation = "no-"
 
 // Flags lists the flags in the order of the settings. A switch that is on by default
-// is shown as --no-NAME, and every switch has its opposite.
-func Flags() []Flag {
+// is shown as --no-NAME, and every switch has its opposite. The list is the same for all
+// callers, who must not change it.
+func Flags() []Flag { return flagList() }
+
+var flagList = sync.OnceValue(func() []Flag {
 	var all []Flag
 	for _, f := range fields() {
 		if f.flag != "" {
@@ -48,7 +52,7 @@ func Flags() []Flag {
 		}
 	}
 	return all
-}
+})
 
 // flags lists a row's flag, its other spellings and, for a switch, its opposite. Of a
 // switch and its opposite the one that changes the default is shown.

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -153,13 +154,13 @@ func redisURL(s string) error {
 }
 
 var (
-	jobForm    = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	jobForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
 	errJob     = errors.New("is no name: use 1 to 64 letters, digits, dots, hyphens and underscores")
 	fileMarker = "{worker}"
 )
 
 func jobName(s string) error {
-	if s != "" && !jobForm.MatchString(s) {
+	if s != "" && !jobForm().MatchString(s) {
 		return fmt.Errorf("%s %w", quote(s), errJob)
 	}
 	return nil

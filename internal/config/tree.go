@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,12 +24,27 @@ func at(root any, path string) reflect.Value {
 
 // child finds a field by its tag and not by its name, because the tag is what files say.
 func child(v reflect.Value, path, name string) reflect.Value {
-	for f, value := range v.Fields() {
-		if f.Tag.Get("yaml") == name {
-			return value
-		}
+	i, ok := places(v.Type())[name]
+	if !ok {
+		panic(fmt.Sprintf("config: no field %q for %q", name, path))
 	}
-	panic(fmt.Sprintf("config: no field %q for %q", name, path))
+	return v.Field(i)
+}
+
+// byType is a map[string]int for each type of struct in the tree. To start takes a thousand paths.
+var byType sync.Map
+
+// places says where the fields of a struct are, by their tags.
+func places(of reflect.Type) map[string]int {
+	if known, ok := byType.Load(of); ok {
+		return known.(map[string]int)
+	}
+	all := make(map[string]int, of.NumField())
+	for i := range of.NumField() {
+		all[of.Field(i).Tag.Get("yaml")] = i
+	}
+	byType.Store(of, all)
+	return all
 }
 
 // get reads the value of a path, widened to the type its kind is parsed into.

@@ -23,6 +23,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const (
@@ -95,8 +96,8 @@ const (
 const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE or NAME=xpath:EXPRESSION`
 
 var (
-	nameForm = regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`)
-	attrForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_:.-]*$`)
+	nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`) })
+	attrForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_:.-]*$`) })
 )
 
 // Parse reads a rule in a line:
@@ -133,7 +134,7 @@ func Parse(s string) (Rule, error) {
 		return r, fmt.Errorf("%q begins with neither %s nor %s; %s", found, cssPrefix, xpathPrefix, shape)
 	}
 	r.CSS = strings.TrimSpace(rest)
-	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm.MatchString(r.CSS[at+1:]) {
+	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm().MatchString(r.CSS[at+1:]) {
 		r.CSS, r.Attr = strings.TrimSpace(r.CSS[:at]), r.CSS[at+1:]
 	}
 	return r, nil
@@ -185,10 +186,10 @@ func (r Rule) Check() error {
 
 // checkParts reports what is wrong with the parts but for the selector and the pattern.
 func (r *Rule) checkParts() (errs []error) {
-	if len(r.Name) > maxName || !nameForm.MatchString(r.Name) {
+	if len(r.Name) > maxName || !nameForm().MatchString(r.Name) {
 		errs = append(errs, problem("name", `%q is no name of a field; give up to %d letters, digits, "_" and "-", a letter first`, r.Name, maxName))
 	}
-	if r.Attr != "" && !attrForm.MatchString(r.Attr) {
+	if r.Attr != "" && !attrForm().MatchString(r.Attr) {
 		errs = append(errs, problem("attr", "%q is no name of an attribute; give one such as content or href", r.Attr))
 	}
 	if r.Attr != "" && r.XPath != "" {

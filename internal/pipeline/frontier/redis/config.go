@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -125,7 +126,7 @@ type Config struct {
 	now func() int64 // milliseconds, in place of the server's, for tests; nil for none
 }
 
-var jobName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var jobName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
 
 // settle fills the defaults in, or returns what is wrong.
 func (c *Config) settle() error {
@@ -184,7 +185,7 @@ func settleAddress(o *rueidis.ClientOption, job string) error {
 	if len(o.InitAddress) == 0 {
 		return errors.New("redis: Redis.InitAddress is empty: give the address of a server, or of some of a cluster")
 	}
-	if !jobName.MatchString(job) {
+	if !jobName().MatchString(job) {
 		return fmt.Errorf("redis: Job = %q: want 1 to 64 letters, digits, dots, hyphens and underscores", job)
 	}
 	o.InitAddress = slices.Clone(o.InitAddress)

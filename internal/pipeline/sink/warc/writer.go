@@ -66,11 +66,11 @@ type Config struct {
 	Clock clock.Clock
 }
 
-var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+var prefixForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
 
 // CheckPrefix reports a prefix that the names of files cannot begin with.
 func CheckPrefix(s string) error {
-	if !prefixForm.MatchString(s) || s[0] == '-' || s[0] == '.' {
+	if !prefixForm().MatchString(s) || s[0] == '-' || s[0] == '.' {
 		return fmt.Errorf("%.80q cannot begin the name of a file; give up to 64 letters, digits and . _ -, a letter or digit first", s)
 	}
 	return nil
