@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/console"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -70,6 +71,8 @@ func orNothing(s string) string {
 type fleet struct {
 	job     string
 	store   *redis.Store
+	lease   time.Duration
+	clk     clock.Clock
 	control chan redis.Control // the newest; room for one
 	log     *slog.Logger
 }
@@ -85,7 +88,7 @@ func (c *Crawler) joinFleet() error {
 	if err != nil {
 		return fail(err)
 	}
-	j := &fleet{job: f.Job, control: make(chan redis.Control, 1), log: c.cfg.Log}
+	j := &fleet{job: f.Job, lease: f.Lease, clk: c.clk, control: make(chan redis.Control, 1), log: c.cfg.Log}
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
@@ -245,6 +248,19 @@ func (f *fleet) end(err error) error {
 // join has the pipeline work on the job.
 func (f *fleet) join(pc *pipeline.Config) {
 	pc.State, pc.Key, pc.Job, pc.Elapsed = f.store, f.store.Key(), f.job, f.store.Elapsed()
+}
+
+// figures are those of a console. It asks nothing of Redis.
+func (f *fleet) figures() console.Fleet {
+	st, whole := f.store.Statistics(), f.store.Whole()
+	control, silent := f.store.Standing()
+	return console.Fleet{
+		Job: f.job, Worker: st.Worker, State: string(control), Hosts: st.Hosts, Loaded: st.Loaded, Pending: st.Pending,
+		SilentSeconds: silent.Seconds(), LeaseSeconds: f.lease.Seconds(), TripSeconds: st.LastTrip.Seconds(),
+		Commands: st.Commands, Repeated: st.Retries, Acquired: st.Acquired, Given: st.Given, Lost: st.Lost, Dropped: st.Dropped, Full: st.Full,
+		AgeSeconds: f.clk.Since(whole.At).Seconds(), Known: whole.Known, Done: whole.Done, Queued: whole.Queued, Leased: whole.Leased,
+		Processes: whole.Processes,
+	}
 }
 
 // answered reports whether others may have reached a seed, or there was none for us.

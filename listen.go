@@ -165,6 +165,9 @@ func (l *Console) over(c *Crawler) console.Crawl {
 	if c.state != nil {
 		steer.Checkpoint, steer.Kept = c.Checkpoint, c.kept
 	}
+	if c.fleet != nil {
+		steer.Fleet = c.fleet.figures
+	}
 	steer.Collectors = append(c.meter.Collectors(), c.tracer.Collectors()...)
 	steer.EachHost, steer.Recent = c.eachHost, c.pipe.Recent
 	return steer

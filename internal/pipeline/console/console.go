@@ -52,6 +52,8 @@ type Crawl struct {
 	EachHost func(see func(frontier.HostState, ratelimit.Brief))
 	// Kept is how the state on the disk stands. It may be nil: there is none.
 	Kept func() Kept
+	// Fleet is the part of this process in a crawl of several. It may be nil: it is alone.
+	Fleet func() Fleet
 	// Collectors are what is measured of the crawl beside its snapshot. Nil: nothing is.
 	Collectors []prometheus.Collector
 	// Recent is what the crawl has dealt with last. It may be nil: that is not shown.
@@ -120,7 +122,8 @@ type Console struct {
 // state is a snapshot with what it does not say itself.
 type state struct {
 	pipeline.Snapshot
-	Paused bool `json:"paused"`
+	Paused bool   `json:"paused"`
+	Fleet  *Fleet `json:"fleet,omitempty"` // nil: it is alone
 }
 
 const (
@@ -199,7 +202,11 @@ func (c *Console) look() state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if begun := c.cfg.Clock.Now(); !begun.Before(c.next) {
-		c.last = state{c.crawl.Snapshot(), c.crawl.Paused()}
+		c.last = state{Snapshot: c.crawl.Snapshot(), Paused: c.crawl.Paused()}
+		if c.crawl.Fleet != nil {
+			f := c.crawl.Fleet()
+			c.last.Fleet = &f
+		}
 		end := c.cfg.Clock.Now()
 		c.next = end.Add(max(sharedFor, sharedTimes*end.Sub(begun)))
 	}

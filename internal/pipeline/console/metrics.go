@@ -54,6 +54,11 @@ func newMetrics(c *Console) (*metrics, error) {
 			return nil, err
 		}
 	}
+	if c.crawl.Fleet != nil {
+		if err := registry.Register(fleetInfo(c.crawl.Fleet())); err != nil {
+			return nil, err
+		}
+	}
 	for _, each := range c.crawl.Collectors {
 		if err := registry.Register(each); err != nil {
 			return nil, err
@@ -82,6 +87,9 @@ type collector struct {
 func newCollector(console *Console) *collector {
 	crawl := &console.crawl
 	c := &collector{look: console.look, rows: slices.Concat(crawlRows(), limiterRows(), controlRows(crawl))}
+	if crawl.Fleet != nil {
+		c.rows = append(c.rows, fleetRows()...)
+	}
 	if crawl.Kept != nil {
 		c.rows = append(c.rows, keptRows(crawl.Kept)...)
 	}

@@ -38,6 +38,9 @@ func full(t *testing.T) *rig {
 	require.NoError(t, err)
 	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) {
 		c.Kept = func() Kept { return Kept{Pending: 1, Limit: 2, Failed: true} }
+		c.Fleet = func() Fleet {
+			return Fleet{Job: "news", Worker: "w1", State: "cut_off", Hosts: 3, SilentSeconds: 12, LeaseSeconds: 15, Full: true, Dropped: 7, Queued: 40, Processes: 2}
+		}
 		c.Collectors = append(meter.Collectors(), tracer.Collectors()...)
 	})
 	one := map[string]int64{"x": 1}
@@ -131,4 +134,23 @@ func TestMetricsOfAState(t *testing.T) {
 	none := newRig(t, "8080", "", nil).ask("GET", "/metrics", "").Body.String()
 	require.False(t, slices.ContainsFunc(families(t, full(t).ask("GET", "/metrics", "").Body.String()), func(f family) bool { return f.kind == "untyped" }))
 	require.NotContains(t, none, "treadlight_state_")
+}
+
+// Of a crawl of several processes it can be seen how this one and the whole stand.
+func TestMetricsOfAFleet(t *testing.T) {
+	g := full(t)
+	for name, want := range map[string]string{
+		`treadlight_fleet_info{fleet="news",worker="w1"}`: "1", `treadlight_fleet_state{state="cut_off"}`: "1", `treadlight_fleet_state{state="running"}`: "0",
+		"treadlight_fleet_owned_hosts": "3", "treadlight_fleet_silence_seconds": "12", "treadlight_fleet_redis_full": "1",
+		"treadlight_fleet_refused_urls_total": "7", "treadlight_fleet_queued_urls": "40", "treadlight_fleet_processes": "2",
+	} {
+		require.Equal(t, want, g.value(t, name), name)
+	}
+	require.Contains(t, g.ask("GET", "/api/snapshot", "").Body.String(), `"fleet":{"job":"news","worker":"w1","state":"cut_off"`)
+	page := g.ask("GET", "/", "").Body.String()
+	require.Contains(t, page, "w1 in news is cut off and has 3 hosts. All 2 processes together: 40 URLs queued")
+	require.Contains(t, page, "Redis was last heard 12 s ago. Redis has no memory left: 7 URLs were dropped.")
+	alone := newRig(t, "8080", "", nil)
+	require.NotContains(t, alone.ask("GET", "/metrics", "").Body.String(), "treadlight_fleet_")
+	require.NotContains(t, alone.ask("GET", "/api/snapshot", "").Body.String(), `"fleet"`)
 }

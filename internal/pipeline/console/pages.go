@@ -30,6 +30,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v.Outcomes = outcomesOf(s.Outcomes)
 	v.Waits = waitsOf(rows)
 	v.Working = workingOf(&s)
+	v.Fleet = s.Fleet.sentence()
 	if c.crawl.Recent != nil {
 		seen := c.crawl.Recent()
 		v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)

@@ -36,7 +36,7 @@ func full(text string) (Overview, Host) {
 	table.Hosts, table.Matching, table.Page, table.Pages, table.Rows = 500, 120, 2, 3, []Row{row}
 	counts := []Count{{text, 7, text, 1}}
 	changed := Changed{[]Order{{text, text}}, []Order{{text, text}}, 7, []string{text}, []string{text}}
-	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, changed, table, []Record{record}, []Record{record}}
+	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, text, changed, table, []Record{record}, []Record{record}}
 	h := Host{
 		Frame: frame, Host: text, Known: true, State: Failing, Reason: text, Waits: text, MaxRPS: text,
 		Figures: o.Figures, Charts: o.Charts, Events: []Event{{noon, Cut, text, text, 4, 2, text}},

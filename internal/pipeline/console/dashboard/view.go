@@ -53,6 +53,7 @@ type Overview struct {
 	Outcomes []Count // requests by class
 	Waits    []Count // hosts with work by what they wait for
 	Working  string  // what the workers do, as a sentence
+	Fleet    string  // of a crawl of several processes, in sentences; empty: it is alone
 	Changed  Changed
 	Table    Table
 	Errors   []Record // the newest first

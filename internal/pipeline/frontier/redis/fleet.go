@@ -26,6 +26,7 @@ type WorkerInfo struct {
 	Done    int64  `json:"done"`    // URLs that it has visited
 	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
+	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
 	Seeding bool   `json:"seeding"` // it brings seeds yet
 	// Use is what it uses of what the job has, by the names of [Budget].
 	Use map[string]float64 `json:"use,omitempty"`

@@ -189,6 +189,9 @@ func (s *Store) keep() {
 		if err == nil {
 			err = s.beat(s.life)
 		}
+		if err == nil {
+			s.survey(s.life)
+		}
 		wait = period
 		if errors.Is(err, ErrNoJob) {
 			s.fail(err)
@@ -409,7 +412,7 @@ func (s *Store) leave(ctx context.Context) error {
 // hello is the call by which this process is heard of for a while.
 func (s *Store) hello(ttl time.Duration) *call {
 	s.mu.Lock()
-	hosts := len(s.hosts)
+	hosts, loaded := len(s.hosts), len(s.handed)
 	s.mu.Unlock()
 	c := &s.counts
 	var use map[string]float64
@@ -419,7 +422,7 @@ func (s *Store) hello(ttl time.Duration) *call {
 	info, err := json.Marshal(WorkerInfo{
 		Use:  use,
 		Name: s.cfg.Worker, Hosts: hosts, Added: c.added.Load(), Done: c.done.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
-		Seeding: s.seeding.Load(),
+		Loaded: loaded, Seeding: s.seeding.Load(),
 	})
 	if err != nil { // numbers and a name always have a form
 		info = nil
@@ -444,11 +447,13 @@ func (s *Store) beat(ctx context.Context) error {
 		return errors.New("redis: hello: the reply cannot be read")
 	}
 	s.counts.heartbeats.Add(1)
-	if control := Control(text(c.reply[0])); control != s.control {
-		s.control = control
-		if s.cfg.OnControl != nil {
-			s.cfg.OnControl(control)
-		}
+	control := Control(text(c.reply[0]))
+	s.mu.Lock()
+	changed := control != s.control
+	s.control, s.heardAt = control, s.cfg.Clock.Now()
+	s.mu.Unlock()
+	if changed && s.cfg.OnControl != nil {
+		s.cfg.OnControl(control)
 	}
 	return s.hearSeeds(ctx, number(c.reply[1]))
 }

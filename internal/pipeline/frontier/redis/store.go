@@ -71,6 +71,9 @@ type Store struct {
 	told     bool // that there are news is among the answers
 	lastSeed int64
 	control  Control
+	heardAt  time.Time // when the server answered a heartbeat last
+	looked   time.Time // when somebody wanted to know of the whole job; zero: never
+	whole    Whole
 
 	pages   *allowance    // nil: the job has no bound of them
 	slotted atomic.Bool   // it has asked for slots
@@ -195,6 +198,7 @@ func (s *Store) join(ctx context.Context) (err error) {
 		return err
 	}
 	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
+	s.whole = Whole{At: s.cfg.Clock.Now(), Known: t.added, Done: t.done, Queued: max(0, t.added-t.done)}
 	if err := s.measure(ctx); err != nil {
 		return err
 	}
