@@ -47,7 +47,7 @@ func TestAccess(t *testing.T) {
 		secure := redistest.NewTLS(t)
 		srv := p.Start(t, secure.Args...)
 		for _, user := range [][]string{
-			{"least", "~crawl:*", "+@read", "+@write", "+@scripting", "+@connection", "+info", "+time"}, // as Least says
+			{"least", "~crawl:*", "~rate_limiter:*", "+@read", "+@write", "+@scripting", "+@connection", "+info", "+time"}, // as Least says
 			{"noscript", "~*", "+@all", "-@scripting"}, {"nokeys", "~other:*", "+@all"}, {"noinfo", "~*", "+@all", "-info"}, {"notime", "~*", "+@all", "-time"},
 		} {
 			srv.Do(t, append([]string{"ACL", "SETUSER", user[0], "on", ">hunter2"}, user[1:]...)...)
@@ -73,10 +73,10 @@ func TestAccess(t *testing.T) {
 			{"redis://:hunter3@" + locked.Addr, nil, "does not know that user with that password"},
 			{"redis://joe:hunter2@" + locked.Addr, nil, "does not know that user with that password"},
 			{"redis://off:hunter2@" + srv.Addr, nil, "or the user is off"},
-			{"redis://noscript:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* +@read"},
-			{"redis://nokeys:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* +@read"},
-			{"redis://noinfo:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* +@read"},
-			{"redis://notime:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* +@read"},
+			{"redis://noscript:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* ~rate_limiter:* +@read"},
+			{"redis://nokeys:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* ~rate_limiter:* +@read"},
+			{"redis://noinfo:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* ~rate_limiter:* +@read"},
+			{"redis://notime:hunter2@" + srv.Addr, nil, "ACL SETUSER it ~crawl:* ~rate_limiter:* +@read"},
 			{"rediss://" + secure.Addr, nil, "give the file of the authority that vouches for the server"},
 			{"redis://" + secure.Addr, nil, "if it wants TLS, let the URL begin with rediss://"},
 			{"rediss://" + srv.Addr, roots, "speaks TLS at that port"},

@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// Least is what a user of the server (ACL) must be allowed, on the keys crawl:*.
-const Least = "~crawl:* +@read +@write +@scripting +@connection +info +time"
+// Least is what a user of the server (ACL) must be allowed: on the keys of jobs, and on those of
+// rates that a job has as a whole.
+const Least = "~crawl:* ~rate_limiter:* +@read +@write +@scripting +@connection +info +time"
 
 // hints are what helps against what a server says.
 var hints = []struct{ text, hint string }{
