@@ -173,6 +173,7 @@ func TestBlockAtASteadyRate(t *testing.T) {
 // rate that was refused. Of a host that refuses its first request nothing is known.
 func TestFirstGuess(t *testing.T) {
 	r := newRig(t, stranger)
+	r.meetTrouble()
 	r.from, r.failRate, r.cycle = searching, 20, 30
 	for i := range 30 {
 		r.add(clock.Instant(time.Duration(i) * time.Second / 15))
@@ -183,6 +184,7 @@ func TestFirstGuess(t *testing.T) {
 	require.True(t, r.provisional && r.climbs)
 
 	r = newRig(t, stranger)
+	r.meetTrouble()
 	r.from, r.failRate = searching, 1
 	require.Equal(t, nothing, r.judgeSearch(0, false))
 	require.InDelta(t, 0.5, r.ceil, 1e-9)

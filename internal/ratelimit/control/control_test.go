@@ -144,5 +144,7 @@ func TestSameHistorySamePlan(t *testing.T) {
 
 // A host's strategy fits into the allocator's class of a KiB, whatever ideas it has.
 func TestSteerIsSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(steer{}), uintptr(1024))
+	// With the word that the runtime adds these are the size classes of 576 and 288.
+	require.LessOrEqual(t, unsafe.Sizeof(steer{}), uintptr(568))
+	require.LessOrEqual(t, unsafe.Sizeof(trouble{}), uintptr(288))
 }

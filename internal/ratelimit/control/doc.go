@@ -69,7 +69,8 @@
 // # What always holds
 //
 //   - A call depends on its arguments and the earlier ones alone: no clock is read, no
-//     randomness is used and nothing waits. Plan, Sent and Observe allocate nothing.
+//     randomness is used and nothing waits. Plan, Sent and Observe allocate nothing
+//     but what is needed from a host's first event on, or its first word of a quota (trouble.go).
 //   - In a hold one request at most goes out: the trial. That nothing goes out while an
 //     order to wait runs is seen to by the owner too, whatever a plan says.
 //   - What was sent before a hold began is a part of it: it neither lowers the rate again
@@ -80,7 +81,7 @@
 //   - A pause is judged once and in one place, and a ceiling that is guessed is marked as
 //     such until a cycle measured it.
 //   - What says nothing of the host, such as a caller who gave up, teaches nothing.
-//   - A strategy has a fixed size: hosts are many, and most are seen but briefly.
+//   - A strategy is bounded in size: hosts are many, and most are seen but briefly.
 //
 // A strategy is not safe for concurrent use; its owner calls it under the host's lock.
 //
@@ -99,7 +100,8 @@
 //	quota.go     the host's own word
 //	flight.go    requests in flight: Little's law, hosts that bound connections, and
 //	             what a sender makes up for whose machine was late
-//	history.go   what was admitted when, over 25 minutes, in 192 bytes
+//	history.go   what was admitted when, over 25 minutes, in 96 bytes or 192
+//	trouble.go   what only hosts need that have had an event
 //	explain.go   the plan's reason in words
 //	guard.go     the classic circuit breaker, around the laws that follow
 //	aimd.go      a step up per prompt answer, down by a factor at overload

@@ -112,7 +112,7 @@ func TestExplainSteer(t *testing.T) {
 		}},
 		{"500/s: as fast as is allowed, and nothing was refused at it", func(s *steer) { s.mode, s.rate, s.ceil = cruising, 500, 600 }},
 		{"the host says that 40 more requests may come within 12s", func(s *steer) {
-			s.rate, s.quota = 20, quota{left: 40, reset: now.Add(12 * time.Second)}
+			s.rate, s.quota = 20, &quota{left: 40, reset: now.Add(12 * time.Second)}
 		}},
 		{"paused after a refusal at 20.1/s: one trial in 1.2s", func(s *steer) {
 			s.mode, s.explicit, s.failRate, s.till = held, true, 20.1, now.Add(1200*time.Millisecond)
@@ -129,6 +129,7 @@ func TestExplainSteer(t *testing.T) {
 		}},
 	} {
 		s := begin(t, NameSteer, stranger).(*steer)
+		s.meetTrouble()
 		tc.set(s)
 		require.Equal(t, tc.want, s.Explain(now))
 	}

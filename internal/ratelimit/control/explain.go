@@ -12,7 +12,7 @@ import (
 // on, in the order in which a reader asks. The host's own word comes before all that was
 // worked out.
 func (s *steer) Explain(now clock.Instant) string {
-	rate, q := perSec(s.rate), &s.quota
+	rate, q := perSec(s.rate), s.quota
 	switch {
 	case s.mode == held:
 		return s.explainHold(now)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -11,13 +12,17 @@ import (
 // whatever the window.
 //
 // It keeps four rings of equal length whose slots are 1, 4, 16 and 64 seconds wide: a
-// window is measured to a few hundredths of itself in 192 bytes, where one ring of
-// seconds would take 3,072. After a pause of ten minutes it still knows what was admitted
+// window is measured to a few hundredths of itself in 96 bytes, where one ring of
+// seconds would take 1,536. A host that gets so far as to fill a slot's byte, which takes
+// more than four requests a second, has a second one for each slot from then on. After a pause of ten minutes it still knows what was admitted
 // in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
 type history struct {
-	newest int64 // the latest second counted
-	slots  [4][slotsPerRing]uint16
+	newest int64  // the latest second counted
+	slots  rings  // the counts' low bytes
+	high   *rings // their high bytes; nil while those are zero
 }
+
+type rings [4][slotsPerRing]uint8
 
 const (
 	slotsPerRing = 24
@@ -36,10 +41,31 @@ func (h *history) add(at clock.Instant) {
 		if h.newest/width(r)-n >= slotsPerRing {
 			continue // an answer so late that its second has left this ring
 		}
-		if slot := &h.slots[r][n%slotsPerRing]; *slot < 1<<16-1 {
-			*slot++
-		}
+		h.count(r, n%slotsPerRing)
 	}
+}
+
+// count adds one to a slot, unless that is full.
+func (h *history) count(ring int, n int64) {
+	if slot := &h.slots[ring][n]; *slot < math.MaxUint8 {
+		*slot++
+		return
+	}
+	if h.high == nil {
+		h.high = new(rings)
+	}
+	if high := &h.high[ring][n]; *high < math.MaxUint8 {
+		*high++
+		h.slots[ring][n] = 0
+	}
+}
+
+// counted is the count in a slot.
+func (h *history) counted(ring int, n int64) float64 {
+	if h.high == nil {
+		return float64(h.slots[ring][n])
+	}
+	return float64(int(h.high[ring][n])<<8 + int(h.slots[ring][n]))
 }
 
 // advance empties the slots that come into view.
@@ -51,6 +77,9 @@ func (h *history) advance(sec int64) {
 		from, to := h.newest/width(r), sec/width(r)
 		for n := max(from+1, to-slotsPerRing+1); n <= to; n++ {
 			h.slots[r][n%slotsPerRing] = 0
+			if h.high != nil {
+				h.high[r][n%slotsPerRing] = 0
+			}
 		}
 	}
 	h.newest = sec
@@ -72,7 +101,7 @@ func (h *history) between(from, to clock.Instant) float64 {
 	for at := max(from/w*w, oldest); at < to && int64(at/w) <= h.newest/width(ring); at += w {
 		// The last slot counts whole: spans end where sending stopped for a while.
 		part := at + w - max(from, at)
-		sum += float64(h.slots[ring][int64(at/w)%slotsPerRing]) * min(1, float64(part)/float64(w))
+		sum += h.counted(ring, int64(at/w)%slotsPerRing) * min(1, float64(part)/float64(w))
 	}
 	return sum
 }

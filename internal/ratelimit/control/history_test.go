@@ -135,3 +135,18 @@ func TestWindowsAreMeasured(t *testing.T) {
 		require.InEpsilon(t, rps*seconds(span), got, 0.04, span)
 	}
 }
+
+// A slot counts on beyond its byte, up to what two hold, and is empty when it comes again.
+func TestHistoryCountsInTwoBytes(t *testing.T) {
+	var h history
+	for n := 1; n <= 70_000; n++ {
+		h.add(at(5))
+		if n == 255 || n == 256 || n == 600 || n == 65_535 {
+			require.InDelta(t, n, h.between(at(5), at(6)), 0)
+		}
+		require.Equal(t, n > math.MaxUint8, h.high != nil)
+	}
+	require.InDelta(t, math.MaxUint16, h.between(at(5), at(6)), 0, "it is full")
+	h.add(at(5 + slotsPerRing))
+	require.InDelta(t, 1, h.between(at(5+slotsPerRing), at(6+slotsPerRing)), 0)
+}

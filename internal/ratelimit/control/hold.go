@@ -81,6 +81,7 @@ func (s *steer) spacing(n float64) time.Duration { return duration(n / s.failRat
 
 // failed takes in a refusal or a failure.
 func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
+	s.meetTrouble()
 	switch {
 	case trial:
 		s.trialFailed(now, o)
@@ -160,7 +161,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 // pause holds for as long as the wait and the order say.
 func (s *steer) pause(now clock.Instant, order time.Duration, cause Cause) {
 	s.till = now.Add(max(s.wait, order))
-	s.event = s.event.next(now, cause, s.rate, 0, s.till.Sub(now))
+	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
 // trialFailed waits longer. A block is never asked sooner than the last one took to
@@ -207,7 +208,7 @@ func (s *steer) resume(now clock.Instant) {
 		} else {
 			s.backTo(now, pause)
 		}
-		s.event = s.event.next(now, CauseRecovered, 0, s.rate, 0)
+		s.note(now, CauseRecovered, 0, s.rate, 0)
 		return // nothing was learned of the ceiling
 	}
 	before, quota, lost := s.believed(s.from), s.isQuota(), s.lostIn(now, pause)
@@ -236,7 +237,7 @@ func (s *steer) resume(now clock.Instant) {
 		s.startTest(now, before)
 	}
 	s.backTo(now, pause)
-	s.event = s.event.next(now, s.evidence(quota), 0, s.rate, 0)
+	s.note(now, s.evidence(quota), 0, s.rate, 0)
 }
 
 // takeOver is the end of a hold that was somebody else's. Of the refusal that it began with
@@ -251,7 +252,7 @@ func (s *steer) takeOver(now clock.Instant) {
 	}
 	s.enter(now, m)
 	s.rate = s.bounded(s.failRate / float64(int(1)<<min(max(s.tries, 1)-1, 4)))
-	s.event = s.event.next(now, CauseRecovered, 0, s.rate, 0)
+	s.note(now, CauseRecovered, 0, s.rate, 0)
 }
 
 // wasOutage tells an outage from a limit that refuses without saying so: it comes out

@@ -14,12 +14,16 @@ import (
 // experiment: failures that stay at the lower rate had nothing to do with it.
 type noise struct {
 	ring        [2]uint64 // the last 100 outcomes, a bit each; one is a failure
-	filled      uint8
 	consecutive uint16
-	answers     float64 // tested in experiments
-	failures    float64 // of them
+	filled      uint8
+	testing     bool // an experiment goes on
+}
 
-	testing  bool
+// experiment is the present one, if there is one, and what was found in all.
+type experiment struct {
+	answers  float64 // tested in experiments
+	failures float64 // of them
+
 	slower   float64 // share of cruise, while testing
 	tested   int32   // answers in this experiment
 	failing  int32   // failures among them
@@ -56,7 +60,7 @@ const (
 )
 
 // usual is the share of failures that has nothing to do with the rate.
-func (n *noise) usual() float64 { return min(worstNoise, n.failures/(n.answers+20)) }
+func (e *experiment) usual() float64 { return min(worstNoise, e.failures/(e.answers+20)) }
 
 func (n *noise) shift(bad uint64) {
 	n.ring[1] = (n.ring[1]<<1 | n.ring[0]>>63) & (1<<(ringSize-64) - 1)
@@ -68,9 +72,9 @@ func (n *noise) recent() int { return bits.OnesCount64(n.ring[0]) + bits.OnesCou
 
 func (n *noise) clear() { n.ring, n.filled = [2]uint64{}, 0 }
 
-func (n *noise) factor() float64 {
-	if n.testing {
-		return n.slower
+func (s *steer) factor() float64 {
+	if s.testing {
+		return s.slower
 	}
 	return 1
 }
@@ -87,15 +91,15 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	if n.consecutive < 1<<16-1 {
 		n.consecutive++
 	}
-	u := n.usual()
+	u := s.usual()
 	need := failN + 3*u*float64(n.filled)
 	if s.rate < slowest {
 		need--
 	}
-	if u < fewFailures && (s.mode == probing || n.answers >= hushed) {
+	if u < fewFailures && (s.mode == probing || s.experiment.answers >= hushed) {
 		need = 1
 	}
-	if n.testing && s.rate > many && float64(n.failing+1) <= overloaded*testMost {
+	if n.testing && s.rate > many && float64(s.failing+1) <= overloaded*testMost {
 		need = math.Inf(1)
 	}
 	if float64(n.recent()) >= need || float64(n.consecutive) >= 3+20*u {
@@ -120,28 +124,29 @@ func (n *noise) testOne(s *steer, now clock.Instant, bad int32) {
 	if !n.testing {
 		return
 	}
-	n.tested++
-	n.failing += bad
-	if n.tested < testMost && (n.tested < testLeast || now < n.testAt.Add(testTime)) {
+	e := &s.experiment
+	e.tested++
+	e.failing += bad
+	if e.tested < testMost && (e.tested < testLeast || now < e.testAt.Add(testTime)) {
 		return
 	}
 	n.testing = false
-	if float64(n.failing) > overloaded*float64(n.tested) {
+	if float64(e.failing) > overloaded*float64(e.tested) {
 		return // it fails at any rate: the lower ceiling stays
 	}
-	n.answers += float64(n.tested)
-	n.failures += float64(n.failing)
-	if n.answers > remembered {
-		n.answers, n.failures = n.answers/2, n.failures/2
+	e.answers += float64(e.tested)
+	e.failures += float64(e.failing)
+	if e.answers > remembered {
+		e.answers, e.failures = e.answers/2, e.failures/2
 	}
-	if n.failing == 0 {
+	if e.failing == 0 {
 		return // it was overload, and the lower ceiling is right
 	}
 	from := s.rate
-	s.belief = n.untested
+	s.belief = e.untested
 	if s.search {
 		s.enter(now, searching)
-		s.rate = s.bounded(testGain * n.testRate)
+		s.rate = s.bounded(testGain * e.testRate)
 	}
-	s.event = s.event.next(now, CauseNoise, from, s.cruise(), 0)
+	s.note(now, CauseNoise, from, s.cruise(), 0)
 }

@@ -99,8 +99,8 @@ func (r *rig) lately() {
 	r.ask(reply{})
 }
 
-// experiment feeds answers at the lower rate, every nth of which fails, to the end.
-func (r *rig) experiment(nth int) {
+// tryLower feeds answers at the lower rate, every nth of which fails, to the end.
+func (r *rig) tryLower(nth int) {
 	r.t.Helper()
 	require.True(r.t, r.testing)
 	for i := 1; r.testing; i++ {
@@ -141,7 +141,7 @@ func TestExperiment(t *testing.T) {
 				r.noise.testOne(r.steer, r.now, 1)
 			}
 		} else {
-			r.experiment(tc.nth)
+			r.tryLower(tc.nth)
 		}
 		want := lower
 		if tc.restored {
@@ -219,7 +219,7 @@ func TestExperimentTakesItsTime(t *testing.T) {
 
 // What a host usually fails is learned from the experiments, is bounded, and can change.
 func TestUsualFailures(t *testing.T) {
-	var n noise
+	var n experiment
 	require.Zero(t, n.usual())
 	n.answers, n.failures = 980, 20
 	require.InDelta(t, 0.02, n.usual(), 1e-9)
@@ -234,7 +234,7 @@ func TestUsualFailures(t *testing.T) {
 			r.noise.testOne(r.steer, r.now, int32((i+1)%50/49)) // one of fifty
 		}
 	}
-	require.LessOrEqual(t, r.noise.answers, float64(remembered))
+	require.LessOrEqual(t, r.experiment.answers, float64(remembered))
 	require.InDelta(t, 0.02, r.usual(), 0.001)
 	// More than the usual is needed for an event now.
 	for range ringSize / 25 {
@@ -249,7 +249,7 @@ func TestUsualFailures(t *testing.T) {
 // Of a host that has shown to have no failures at all, each is news.
 func TestHushedHost(t *testing.T) {
 	r := cruisingAt(t, 20)
-	r.noise.answers = hushed
+	r.experiment.answers = hushed
 	r.ask(failure)
 	require.Equal(t, held, r.mode)
 	r = probing1(t, 20)

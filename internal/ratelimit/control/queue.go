@@ -18,19 +18,22 @@ type queue struct {
 	mu, variance float64 // of the logarithms of undisturbed latencies
 	mean         float64 // of undisturbed latencies, in seconds
 	answers      int32   // in mu and variance
-
-	windowAt     clock.Instant
 	windowN      int32
+	windowAt     clock.Instant
 	windowSum    float64
 	windowSquare float64
 	windowPlain  float64
 	bad          uint8 // windows in a row
+	*drainage          // the latest; nil before the first
+}
 
-	before  float64 // mean of logarithms that began the draining
-	drains  uint8
-	deeper  bool
+// drainage is the slow time in which a host's queue empties.
+type drainage struct {
+	before  float64 // mean of logarithms that began it
 	drained clock.Instant
 	undrain belief // what was believed before
+	drains  uint8
+	deeper  bool
 }
 
 const (
@@ -142,7 +145,7 @@ func (q *queue) learn(m, v, plain float64) {
 // drain lowers the ceiling to what the host got done and slows down, so that its
 // queue empties.
 func (q *queue) drain(s *steer, now clock.Instant, m float64) {
-	q.undrain = s.believed(s.mode)
+	q.drainage = &drainage{undrain: s.believed(s.mode)}
 	done := float64(q.windowN-1) / max(seconds(now.Sub(q.windowAt)), 0.001)
 	ceil := 0.98 * min(s.rate, done)
 	if s.mode == probing {
@@ -154,11 +157,11 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	s.proven = s.ceil
 	s.verdict(provenBefore)
 	s.stopTest()
-	q.before, q.drains, q.deeper, q.bad = m, 0, false, 0
+	q.before, q.bad = m, 0
 	s.enter(now, draining)
 	s.rate = s.bounded(0.7 * s.ceil)
 	q.drained = now.Add(q.drainTime())
-	s.event = s.event.next(now, CauseLatency, from, s.rate, 0)
+	s.note(now, CauseLatency, from, s.rate, 0)
 }
 
 func (q *queue) drainTime() time.Duration {
@@ -191,7 +194,7 @@ func (q *queue) drainOn(s *steer, now clock.Instant, m, plain float64) {
 		} else {
 			s.sailOut(now)
 		}
-		s.event = s.event.next(now, CauseRebased, from, s.rate, 0)
+		s.note(now, CauseRebased, from, s.rate, 0)
 		return
 	}
 	s.rate = s.bounded(0.7 * s.ceil)

@@ -26,10 +26,14 @@ const slides = 3
 // rounding is more than what whole seconds and the way of an answer do to a reset.
 const rounding = 2 * time.Second
 
-// active reports whether the host's own word sets the pace.
-func (q *quota) active(now clock.Instant) bool { return now < q.reset }
+// active reports whether the host's own word sets the pace. A nil quota never does.
+func (q *quota) active(now clock.Instant) bool { return q != nil && now < q.reset }
 
-func (q *quota) send() { q.left-- }
+func (q *quota) send() {
+	if q != nil {
+		q.left--
+	}
+}
 
 // observe takes in what an answer says. What is in flight may not be counted yet.
 func (q *quota) observe(now clock.Instant, o *Observation) {

@@ -44,6 +44,13 @@ const usualLatency = 100 * time.Millisecond
 
 func newRig(t *testing.T, h Host) *rig {
 	t.Helper()
+	before := calm
+	t.Cleanup(func() {
+		if calm != before {
+			t.Error("calm was written, which is of all hosts: meetTrouble goes before")
+			calm = before
+		}
+	})
 	return &rig{steer: begin(t, NameSteer, h).(*steer), t: t, w: newWindow(t), host: h, last: never}
 }
 
@@ -52,6 +59,7 @@ func cruisingAt(t *testing.T, ceil float64) *rig {
 	t.Helper()
 	r := newRig(t, stranger)
 	r.now = clock.Instant(time.Hour)
+	r.meetTrouble()
 	r.belief, r.proven = belief{ceil: ceil}, ceil
 	r.prevAt, r.resumeAt, r.resumeCeil, r.creditAt = r.now, r.now, ceil, r.now
 	r.lastSent, r.probeDue = r.now, forever

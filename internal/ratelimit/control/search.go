@@ -182,7 +182,9 @@ func (s *steer) sail(now clock.Instant) {
 	}
 	if !s.settled {
 		s.settled, s.creepAt = true, now
-		s.wait, s.short = 0, 0
+		if s.short = 0; s.wait > 0 {
+			s.wait = 0
+		}
 		s.calmAt = now.Add(s.lagged(time.Minute))
 		if !s.provisional {
 			s.notePeak(now)
@@ -269,7 +271,7 @@ func (s *steer) probe(now clock.Instant) {
 	if proven && s.rate >= top {
 		s.ceil, s.provisional, s.grown = s.rate/(1-margin), true, true
 		s.probeWait = probeWaitMin
-		s.event = s.event.next(now, CauseProbed, s.probeCeil, s.rate, 0)
+		s.note(now, CauseProbed, s.probeCeil, s.rate, 0)
 		s.sailOut(now)
 		return
 	}

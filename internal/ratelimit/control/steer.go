@@ -29,18 +29,15 @@ type steer struct {
 	rate           float64
 	modeAt         clock.Instant // since when the mode lasts
 	stepAt         clock.Instant // of the last step of growth, ramp or probe
-	event          Event
 
 	ceiling
-	window
-	bucket
 	rise
-	hold
 	noise
 	queue
-	quota
 	history
 	flight
+	*trouble // calm, until there is some
+	*quota   // nil for a host that told of none
 }
 
 func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
@@ -48,7 +45,7 @@ func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
 	s.ceiling = ceiling{belief: belief{ceil: math.Inf(1), provisional: true}, prevAt: now}
 	s.rise = rise{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
 	s.startAt, s.lastSent, s.starvedAt = now, now, never
-	s.hold = hold{sentAt: never, at: never, failedAt: never, forbidAt: never}
+	s.trouble = &calm
 	s.recall(now, h.Memory)
 	return s
 }
@@ -60,13 +57,16 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 		s.ceil = s.bounded(float64(m.Rate)) / (1 - margin)
 		// What has changed since is found by a second search from there.
 		s.proven, s.provisional, s.climbs = s.ceil, true, true
-		s.lag = min(max(m.Pause, 0), longestWindow)
+		if m.Pause > 0 {
+			s.meetTrouble()
+			s.lag = min(m.Pause, longestWindow)
+		}
 		s.peak = s.ceil
 		s.enter(now, ramping)
 		s.rate = s.bounded(s.cruise() / 4)
 	}
 	if m.Held != 0 {
-		s.event = s.event.next(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
+		s.note(now, CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.mode, s.from, s.till, s.tries, s.foreign = held, s.mode, m.Held, 1, true
 		s.at, s.sentAt, s.failRate, s.wait = now, now, s.rate, min(time.Second, s.cfg.Breaker.OpenFor)
 	}
@@ -201,6 +201,9 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 		o.Window.Add(now, KindOf(o.Class))
 	}
 	s.tick(now)
+	if s.quota == nil && !o.Quota.IsZero() {
+		s.quota = new(quota)
+	}
 	s.quota.observe(now, &o)
 	s.earn(now)
 	switch {
@@ -225,8 +228,14 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 			s.probed++
 		}
 	}
-	s.consecutive, s.forbidden = 0, 0
-	s.soft = s.soft || o.Lifted
+	s.consecutive = 0
+	if s.forbidden > 0 {
+		s.forbidden = 0
+	}
+	if o.Lifted && !s.soft {
+		s.meetTrouble()
+		s.soft = true
+	}
 	s.time(o)
 	if trial {
 		s.resume(now)

@@ -39,6 +39,7 @@ func TestQuotaIsFound(t *testing.T) {
 			t.Parallel()
 			rps := float64(tc.n) / seconds(tc.span)
 			r := newRig(t, stranger)
+			r.meetTrouble()
 			host := windows(tc.n, tc.span, tc.order)
 			r.watch(10*time.Minute, host)
 			require.Positive(t, r.lag, "no pause was taken for a quota's")
@@ -159,6 +160,7 @@ func TestFirstWindow(t *testing.T) {
 		{30 * time.Second, 30 * time.Second},
 	} {
 		r := newRig(t, stranger)
+		r.meetTrouble()
 		for i := range 120 {
 			r.history.add(clock.Instant(time.Duration(i) * 100 * time.Millisecond))
 		}
