@@ -101,9 +101,9 @@ func (c *Crawler) shareSlots(ctx context.Context) {
 		}
 		period := slotsEvery
 		if lease := c.cfg.Fleet.Lease; lease > 0 {
-			period = min(period, lease/3)
+			period = min(period, lease/4) // so that what is out is cut off before the share ends
 		}
-		if share == 0 || share < want {
+		if share < max(1, want) {
 			period /= 4
 		}
 		if clock.Sleep(ctx, c.clk, period) != nil {

@@ -19,13 +19,13 @@ type Config struct {
 	// Depth is how many links a page may be away from a seed (default -1). Zero
 	// fetches seeds only, -1 follows links without bound.
 	Depth int `yaml:"depth"`
-	// MaxPages ends the crawl after that many pages, those of earlier runs included if it
-	// is resumed (default 0). Zero: no limit.
+	// MaxPages ends the crawl after that many pages, those of all processes of a fleet
+	// included, and those of earlier runs if it is resumed (default 0). Zero: no limit.
 	MaxPages int64 `yaml:"max_pages"`
 	// MaxPagesPerHost bounds the pages of one host (default 0). Zero: no limit.
 	MaxPagesPerHost int64 `yaml:"max_pages_per_host"`
-	// MaxTime ends the crawl, or each of its runs if it is resumed, after that long
-	// (default 0). Zero: no limit.
+	// MaxTime ends the crawl, or each of its runs if it is resumed, after that long; that
+	// of a fleet so long after its job was made (default 0). Zero: no limit.
 	MaxTime time.Duration `yaml:"max_time"`
 	// Grace is how long a crawl that was sent SIGTERM may go on with what is under way
 	// (default 30s). Zero: as long as that takes.

@@ -27,7 +27,7 @@ var crawlFields = []field{
 	{
 		path: "max_pages", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000000",
 		zero: "no limit", flag: "max-pages",
-		doc: "end the crawl after that many pages, those of earlier runs included; 0 = no limit", example: "10000",
+		doc: "end the crawl after that many pages, those of earlier runs and of all processes of a fleet included; 0 = no limit", example: "10000",
 	},
 	{
 		path: "max_pages_per_host", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000",
@@ -38,7 +38,7 @@ var crawlFields = []field{
 	{
 		path: "max_time", kind: kindDuration, def: "0", min: "1s", max: "8760h",
 		zero: "no limit", flag: "max-time",
-		doc: "end the crawl, or this run of it, after that long; 0 = no limit", example: "2h",
+		doc: "end the crawl, or this run of it, after that long; of a fleet, since its job was made; 0 = no limit", example: "2h",
 	},
 	// As long as a fetch may take by default, which is also what service managers wait
 	// before they kill: Kubernetes 30 s, systemd 90 s.

@@ -44,6 +44,16 @@
 // ReadyAt knows them all, so a scheduler has nobody wait for a cap either. A quota that is
 // used up is [LimitQuota], which a scheduler treats as a host that refuses: it may last a day.
 //
+// # What processes share
+//
+// With a Config.Fleet the budgets of all domains, of addresses and of registrable domains are those of several
+// processes: their tokens are charged to a key of an [admission.Repository], some at a
+// time and ahead of their use, by the goroutines of [AdaptiveRateLimiter.Run]. No grant waits for a trip; one that
+// has no token waits as for any other budget, under the same name. In any span W all processes together
+// grant at most rate × (W + 1/2 s) and what a quarter of a second brings, or one; so do bytes, and
+// what has come beyond them is owed. Of requests that are out each process has a share
+// ([AdaptiveRateLimiter.ShareSlots]). What is learned of an address is each process's own.
+//
 // # The life of a state
 //
 // It is made by the first call for its domain, at Config.InitialRPS. It is evicted
@@ -84,7 +94,7 @@
 // # What it does not do
 //
 // It sends nothing, reads no header ([header] does) and retries nothing; it has no
-// goroutine but the one in which its owner calls Run; and it keeps nothing on disk
+// goroutine but the one in which its owner calls Run, and those of that; and it keeps nothing on disk
 // ([memory] does).
 //
 // [classic]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/classic

@@ -132,7 +132,8 @@ func (s *Store) giveBudgets(ctx context.Context) error {
 // Slots asks for a share of what all processes of the job may have out at a time, which is
 // plan, for one that has so many out and could use so many. The share lasts until an
 // instant; after that others may have it, and by then what is out has been cut off, as hosts
-// of which no session is left are. Shares never add up to more than the plan, so one who comes
+// of which no session is left are; in a cluster of which the job's own node is gone alone it is
+// finished. Shares never add up to more than the plan, so one who comes
 // waits until others have asked again.
 func (s *Store) Slots(ctx context.Context, plan, out, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)

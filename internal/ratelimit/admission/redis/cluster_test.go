@@ -33,6 +33,7 @@ func testCluster(t *testing.T, program program) {
 	t.Run("one slot per decision", c.oneSlot)
 	t.Run("exact", c.exact)
 	t.Run("scripts flushed", c.flushed)
+	t.Run("limiters", func(t *testing.T) { testLimiters(t, masters[0], masters[2].Addr) })
 	t.Run("failover", c.failover)
 	t.Run("a node is down", c.nodeDown)
 }
