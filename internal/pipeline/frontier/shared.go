@@ -103,6 +103,9 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
+	if f.othersAhead() {
+		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
+	}
 	if !v.rousing && room > 0 && !now.Before(fl.next) {
 		v.rousing, fl.found = true, false
 		v.Rouse(room)
@@ -115,7 +118,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	if !v.rousing && room > 0 {
 		earlier(maxTime(fl.next, now.Add(time.Millisecond)))
 	}
-	if room <= 0 {
+	if len(f.hosts) >= f.cfg.MaxHosts {
 		earlier(maxTime(f.vault.resting.next, now.Add(time.Millisecond)))
 	}
 	if len(fl.dry) > 0 {
@@ -143,6 +146,9 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 	}
 	if len(a.Hosts) > 0 {
 		fl.pause, fl.next, fl.complete = 0, now, false
+		if !a.More {
+			fl.pause, fl.next = sweepFirst, now.Add(sweepFirst)
+		}
 		return
 	}
 	fl.complete = a.Complete && !fl.found // the answer may not know of it

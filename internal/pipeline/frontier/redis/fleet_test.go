@@ -144,6 +144,47 @@ func (w *world) run(every func(step int)) {
 	}
 }
 
+// A process takes no more hosts than it has slots for, though some of those are kept free for
+// hosts that it knows to be quick: others may have slots for the rest.
+func TestNoMoreHostsThanSlots(t *testing.T) {
+	const slots, all = 4, 60
+	r := newRig(t)
+	s := r.open()
+	for i := range all {
+		put(t, s, fmt.Sprintf("http://h%d.test/", i))
+	}
+	flush(t, s)
+	f, err := frontier.New(frontier.Config{
+		Pacer: &worker{w: &world{rig: r}}, Store: s, Left: s.Left(), Key: s.Key(), Slots: slots, PerHost: 1, MaxHosts: all, Resident: all,
+	})
+	require.NoError(t, err)
+	leased := 0
+	for deadline := time.Now().Add(redistest.Patience); leased < slots/2; {
+		require.True(t, time.Now().Before(deadline), "no host is leased")
+		if l, _ := f.Next(r.clk.Now()); l != nil {
+			l.Started()
+			leased++
+		}
+		takeAll(t, f, s, r.clk.Now())
+	}
+	for range 40 {
+		r.clk.Advance(50 * time.Millisecond)
+		l, _ := f.Next(r.clk.Now())
+		require.Nil(t, l, "half of the slots are for hosts that have answered")
+		flush(t, s)
+		takeAll(t, f, s, r.clk.Now())
+	}
+	require.LessOrEqual(t, s.Statistics().Hosts, 2*slots)
+}
+
+// takeAll has a frontier take in what has been answered.
+func takeAll(t *testing.T, f *frontier.Frontier, s *Store, now time.Time) {
+	t.Helper()
+	for len(s.Answers()) > 0 {
+		require.NoError(t, f.Take(now, <-s.Answers()))
+	}
+}
+
 func newWorld(r *rig, pages int) *world {
 	return &world{rig: r, rand: rand.New(rand.NewPCG(1, 2)), pages: pages, hosts: 12, visits: map[string]int{}}
 }

@@ -60,6 +60,7 @@ func (s *Store) acquire(ctx context.Context, n int) error {
 			a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) // or it is asked again soon
 		}
 	}
+	a.More = len(s.hints) > 0
 	return s.answer(ctx, a)
 }
 
@@ -87,7 +88,11 @@ func (s *Store) ask(ctx context.Context, parts []*part, n int, a *frontier.Answe
 		if wait := time.Duration(number(c.reply[1])) * time.Millisecond; wait > 0 && (a.Next == 0 || wait < a.Next) {
 			a.Next = wait
 		}
+		before := len(a.Hosts)
 		s.granted(parts[i], sessions[i], sent, list(c.reply[0]), a)
+		if len(a.Hosts)-before >= quota {
+			s.hints[parts[i].index] = true // there may be more
+		}
 	}
 	return nil
 }

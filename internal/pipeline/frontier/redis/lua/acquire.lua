@@ -59,7 +59,8 @@ end
 
 local others = call('ZCARD', sessions) - (call('ZSCORE', sessions, session) and 1 or 0)
 if #granted == 0 and hungry == '1' and others > 0 then
-  call('HSET', counters, 'want', string.format('%d', now + ttl))
+  -- Who still wants some asks again by then.
+  call('HSET', counters, 'want', string.format('%d', now + math.min(ttl, 5000)))
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
