@@ -22,7 +22,10 @@ import (
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(suite{m}, map[string]func(){"crawl": main})
+	testscript.Main(suite{m}, map[string]func(){"crawl": func() {
+		wrongClock()
+		main()
+	}})
 }
 
 // TestScript drives the real binary: each file of testdata/script is a terminal session.

@@ -64,7 +64,16 @@ type Timer interface {
 }
 
 // System is the computer's clock.
-func System() Clock { return system{} }
+func System() Clock { return computers }
+
+var computers Clock = system{}
+
+// SetSystemForTest has System be another clock, so that a process can be given a wrong one. It
+// must be called before anything else runs, and back undoes it.
+func SetSystemForTest(c Clock) (back func()) {
+	computers = c
+	return func() { computers = system{} }
+}
 
 type system struct{}
 

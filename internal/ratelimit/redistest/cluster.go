@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"net"
 	"slices"
 	"strconv"
@@ -12,10 +13,11 @@ import (
 )
 
 // Cluster starts three masters, each with a third of the slots, and a replica of the
-// first.
-func (p Program) Cluster(t testing.TB) (masters []*Server, replica *Server) {
+// first; more are arguments of all.
+func (p Program) Cluster(t testing.TB, more ...string) (masters []*Server, replica *Server) {
 	t.Helper()
 	args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}
+	args = append(args, more...)
 	for range 3 {
 		masters = append(masters, p.Start(t, args...))
 	}
@@ -47,9 +49,15 @@ func (p Program) Cluster(t testing.TB) (masters []*Server, replica *Server) {
 func Eventually(t testing.TB, s *Server, args []string, want string) {
 	t.Helper()
 	var reply string
+	c := Client(t, s.Addr)
+	defer c.Close()
 	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if reply, _ = s.Do(t, args...).ToString(); strings.Contains(reply, want) {
+		var err error // of a server that is not ready yet, perhaps
+		if reply, err = c.Do(context.Background(), c.B().Arbitrary(args...).Build()).ToString(); strings.Contains(reply, want) {
 			return
+		}
+		if err != nil {
+			reply = err.Error()
 		}
 	}
 	t.Fatalf("%v of %s never has %q:\n%s", args, s.Addr, want, reply)

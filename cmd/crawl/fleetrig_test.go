@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/pipeline/merge"
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+)
+
+const (
+	fleetLease   = time.Second
+	fleetMaxRate = 20
+)
+
+// clockEnv says by how much the clock of a process that a test starts is wrong.
+const clockEnv = "TEST_WRONG_CLOCK"
+
+// wrongClock gives this process the clock that the test which started it wants it to have.
+func wrongClock() {
+	if by, err := time.ParseDuration(os.Getenv(clockEnv)); err == nil {
+		clock.SetSystemForTest(clocktest.Wrong(by))
+	}
+}
+
+// clocks are by how much those of processes are wrong, in the order in which they start.
+var clocks = []time.Duration{0, 7 * time.Minute, -5 * time.Minute, 26 * time.Hour}
+
+// fleetTest is a site, a Redis, and the processes that crawl the one by the other.
+type fleetTest struct {
+	t       *testing.T
+	site    *testsite.Site
+	redis   *redistest.Server
+	servers []*redistest.Server // it, or the masters of a cluster
+	dir     string
+	args    []string
+	names   atomic.Int32
+	procs   []*fleetProcess
+	log     requestLog
+}
+
+type fleetProcess struct {
+	cmd   *exec.Cmd
+	name  string
+	agent string // what it calls itself before hosts: the name, and which process of that name
+	err   bytes.Buffer
+	done  chan error
+}
+
+// newFleet has hosts that refuse what comes too fast, half of them until a date, and a Redis
+// of its own unless there are servers. No host is to be asked for two things at once.
+func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest {
+	t.Helper()
+	pages := 40
+	if long() {
+		pages = 600 // or all is done while one process is cut off
+	}
+	cfg := testsite.Uniform(hosts/2, pages, 2*time.Millisecond)
+	cfg.Hosts[0].Limit = testsite.Limit{Rate: 12, Burst: 4}
+	cfg.Hosts[0].Refusal.RetryAfter = "seconds"
+	cfg.Hosts = append(cfg.Hosts, cfg.Hosts[0])
+	cfg.Hosts[1].Name, cfg.Hosts[1].Count, cfg.Hosts[1].Refusal.RetryAfter = "dated", hosts-hosts/2, "http-date"
+	if len(servers) == 0 {
+		servers = append(servers, redistest.Redis.Start(t, fsync...))
+	}
+	f := &fleetTest{t: t, dir: t.TempDir(), redis: servers[0], servers: servers}
+	cfg.Arrived = f.log.note
+	f.serve(cfg)
+	f.args = append([]string{
+		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "--lease", fleetLease.String(), "-o", f.dir + "/", "-q",
+		"--contact", "a@b.test", "--rate", "10", "--max-rate", fmt.Sprint(fleetMaxRate), "--per-host-max", "1", "--no-sitemaps", "--retries", "10",
+	}, f.site.URLs()...)
+	return f
+}
+
+// serve starts the site, and has everything end with the test.
+func (f *fleetTest) serve(cfg testsite.Config) {
+	f.t.Helper()
+	var err error
+	f.site, err = testsite.New(cfg)
+	require.NoError(f.t, err)
+	require.NoError(f.t, f.site.Listen())
+	serving, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- f.site.Run(serving) }()
+	f.t.Cleanup(func() { stop(); require.NoError(f.t, <-over) })
+	f.t.Cleanup(func() {
+		for _, p := range f.procs {
+			_ = p.cmd.Process.Kill() // of one that has ended, nothing
+			<-p.done
+		}
+	})
+}
+
+// start starts one more process, under a name of its own or that of one that is no more, and
+// with a clock of its own.
+func (f *fleetTest) start(name string) *fleetProcess {
+	f.t.Helper()
+	if name == "" {
+		name = fmt.Sprintf("w%d", f.names.Add(1))
+	}
+	n := len(f.procs)
+	p := &fleetProcess{name: name, agent: fmt.Sprintf("%s/%d", name, n), done: make(chan error, 1)}
+	p.cmd = exec.Command("crawl", append([]string{"--worker", name, "-U", p.agent}, f.args...)...)
+	p.cmd.Stderr = &p.err
+	p.cmd.Env = append(os.Environ(), "GORACE="+race, clockEnv+"="+clocks[n%len(clocks)].String())
+	require.NoError(f.t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait(); close(p.done) }()
+	f.procs = append(f.procs, p)
+	return p
+}
+
+// kill ends a process as a failure of power does.
+func (f *fleetTest) kill(p *fleetProcess) {
+	require.NoError(f.t, p.cmd.Process.Kill())
+	<-p.done // what ended it
+}
+
+// finish waits until all of some processes have ended well.
+func (f *fleetTest) finish(procs ...*fleetProcess) {
+	f.t.Helper()
+	for _, p := range procs {
+		select {
+		case err := <-p.done:
+			require.NoError(f.t, err, "%s: %s", p.name, &p.err)
+		case <-time.After(3 * redistest.Patience):
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+			<-p.done
+			f.t.Fatalf("%s does not end:\n%s", p.name, &p.err)
+		}
+	}
+}
+
+// served waits until the site has served so many pages.
+func (f *fleetTest) served(n int64) {
+	f.t.Helper()
+	for deadline := time.Now().Add(redistest.Patience); f.site.Report().Total.Distinct < n; time.Sleep(10 * time.Millisecond) {
+		require.True(f.t, time.Now().Before(deadline), "%d pages are never served", n)
+	}
+}
+
+// calm waits until no host has refused for a moment, or that does not come. What a host
+// ordered in the last trip before a death, nobody knows after it.
+func (f *fleetTest) calm() {
+	const moment, most = 250 * time.Millisecond, 3 * time.Second
+	begun, since, last := time.Now(), time.Now(), int64(-1)
+	for time.Since(since) < moment && time.Since(begun) < most {
+		if n := f.site.Report().Total.Refusals; n != last {
+			since, last = time.Now(), n
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// owner is the number of a process that has hosts, any of them.
+func (f *fleetTest) owner(procs []*fleetProcess) int {
+	agent := f.log.anyOwner()
+	return max(0, slices.IndexFunc(procs, func(p *fleetProcess) bool { return p.agent == agent }))
+}
+
+// status is what operators are told.
+func (f *fleetTest) status() (s redis.Status) {
+	f.t.Helper()
+	out, err := exec.Command("crawl", "fleet", "status", "--job", "e2e", "--redis", "redis://"+f.redis.Addr, "--json").Output()
+	require.NoError(f.t, err)
+	require.NoError(f.t, json.Unmarshal(out, &s))
+	return s
+}
+
+// require holds the whole against what was promised: every URL of the site is there once in
+// the merged records, and no host was asked for two things at once, nor while it had ordered
+// to wait.
+func (f *fleetTest) require() {
+	f.t.Helper()
+	files, err := merge.Files([]string{f.dir})
+	require.NoError(f.t, err)
+	m, err := merge.Prepare(f.t.Context(), files, merge.Config{})
+	require.NoError(f.t, err)
+	var out bytes.Buffer
+	require.NoError(f.t, m.Write(f.t.Context(), &out))
+	seen, ids := make(map[string]bool), make(map[string]bool)
+	for line := range strings.Lines(out.String()) {
+		var r struct {
+			URL, ID string
+			Status  int
+		}
+		require.NoError(f.t, json.Unmarshal([]byte(line), &r))
+		require.Equal(f.t, 200, r.Status, r.URL)
+		require.False(f.t, seen[r.URL], "%s is there twice", r.URL)
+		require.Len(f.t, r.ID, 32)
+		require.False(f.t, ids[r.ID])
+		seen[r.URL], ids[r.ID] = true, true
+	}
+	report := f.site.Report()
+	require.Len(f.t, seen, report.Total.URLs, "every URL is there")
+	require.Zero(f.t, report.Total.InsideRetryAfter, "requests while a host had ordered to wait")
+	for _, h := range report.Hosts {
+		require.LessOrEqual(f.t, h.MaxOpen, 1, "%s was asked for two things at once", h.Name)
+	}
+	s := f.status()
+	require.True(f.t, s.Complete)
+	require.Zero(f.t, s.Queued)
+	all := f.log.handovers()
+	f.t.Logf("%d records for %d URLs, %d pages served again, %d refusals; Redis holds %d bytes; hosts changed hands with gaps of %s",
+		m.Report().Read, len(seen), report.Total.Duplicates, report.Total.Refusals, s.MemoryBytes, spread(gaps(all)))
+}
