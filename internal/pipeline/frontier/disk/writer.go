@@ -35,6 +35,7 @@ type writer struct {
 	orders    []*order                 // to be carried out by the next commit
 
 	indexErr error // that was told
+	longLog  bool  // likewise
 
 	timer clock.Timer      // nil until it is needed
 	due   <-chan time.Time // nil while nothing waits
@@ -284,10 +285,29 @@ func (w *writer) checkpoint(limit int64) error {
 	w.f.db.SetBusyTimeout(checkpointWait)
 	whole, err := w.f.db.Checkpoint()
 	w.f.db.SetBusyTimeout(writeWait)
-	if !whole && err == nil && limit > 0 {
-		w.s.cfg.Log.Debug("log not emptied: another process reads the database", "path", w.f.db.Path(), "bytes", info.Size())
+	if err == nil {
+		w.tellOfReaders(whole, info.Size())
 	}
 	return err
+}
+
+// longLog times Config.WALBytes is a log of which people are told. A query of some seconds
+// does not bring it there; a shell that was left open in the middle of one does, and then it
+// grows until the disk is full.
+const longLog = 8
+
+// tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when
+// it has gone.
+func (w *writer) tellOfReaders(emptied bool, size int64) {
+	switch long := size > longLog*w.s.cfg.WALBytes; {
+	case emptied && w.longLog:
+		w.s.cfg.Log.Info("the log of the state is short again", "path", w.f.db.Path())
+		w.longLog = false
+	case !emptied && long && !w.longLog:
+		w.s.cfg.Log.Warn("another process has been reading the state for long, and its log grows: end the query, or close that shell",
+			"path", w.f.db.Path(), "log_bytes", size)
+		w.longLog = true
+	}
 }
 
 // writeWait is how long a transaction waits for another process that writes, which a
