@@ -11,7 +11,9 @@ import (
 // the server is cut off before its lease ends.
 func TestWhole(t *testing.T) {
 	r := newRig(t)
-	a, b := r.open(), r.open(func(c *Config) { c.Worker = "w2" })
+	r.cfg.Lease = time.Minute // so that nothing but this test has a heartbeat
+	a := r.open()
+	r.open(func(c *Config) { c.Worker = "w2" })
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://b.test/")
 	flush(t, a)
 	rouse(t, a, 9)
@@ -19,27 +21,26 @@ func TestWhole(t *testing.T) {
 	control, silent := a.Standing()
 	require.Equal(t, Running, control)
 	require.Zero(t, silent)
-	period := r.cfg.Lease / 3
-	beats := func() int64 { return a.Statistics().Heartbeats + b.Statistics().Heartbeats }
-	advance := func() {
-		t.Helper()
-		want := beats() + 2
-		r.clk.BlockUntil(2) // both are between two beats
-		r.clk.Advance(period)
-		require.Eventually(t, func() bool { return beats() >= want }, time.Minute, time.Millisecond)
-	}
-	advance()
-	advance()
-	require.Zero(t, a.Whole().Known, "nobody has looked, so nothing was read") // and now it is wanted
-	advance()
-	advance()
-	require.Eventually(t, func() bool { return a.Whole().Known == 3 }, time.Minute, time.Millisecond)
-	w := a.Whole()
-	require.Equal(t, Whole{At: w.At, Known: 3, Queued: 3, Leased: 1, Processes: 2}, w)
+
+	r.clk.Advance(wholeEvery)
+	require.NoError(t, a.beat(t.Context()))
+	a.survey(t.Context())
+	require.Zero(t, a.Whole().Known, "nobody had looked, so nothing was read")
+	a.survey(t.Context())
+	want := Whole{At: r.clk.Now(), Known: 3, Queued: 3, Leased: 1, Processes: 2}
+	require.Equal(t, want, a.Whole())
+	put(t, a, "http://b.test/2")
+	flush(t, a)
+	r.clk.Advance(wholeEvery - time.Second)
+	a.survey(t.Context())
+	require.Equal(t, want, a.Whole(), "it is not read that often")
 
 	die(a)
-	r.clk.Advance(r.cfg.Lease)
+	r.clk.Advance(45*time.Second - wholeEvery)
+	control, _ = a.Standing()
+	require.Equal(t, Running, control)
+	r.clk.Advance(wholeEvery)
 	control, silent = a.Standing()
 	require.Equal(t, CutOff, control)
-	require.GreaterOrEqual(t, silent, r.cfg.Lease)
+	require.Equal(t, 49*time.Second, silent)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
-// A process is killed after every byte of its last file, and comes back without knowing how
+// A process is killed in the middle of its last file, and comes back without knowing how
 // far it was: what was whole stays, what was not is gone, and what it writes then is there.
-func TestGoOnBehindAnyByte(t *testing.T) {
+func TestGoOnBehindWhatIsCut(t *testing.T) {
 	whole := t.TempDir()
 	w := open(t, whole, Config{MaxSize: 2500})
 	for i := range 4 {
@@ -36,7 +36,14 @@ func TestGoOnBehindAnyByte(t *testing.T) {
 	require.Positive(t, before, "there is a file before it")
 
 	dir := filepath.Join(t.TempDir(), "w1")
-	for cut := 0; cut <= len(text); cut += 1 + cut%7 { // all remainders, in a seventh of the time
+	cuts := []int{0, 1, len(text)} // each costs some writes to a disk
+	for _, end := range ends {
+		cuts = append(cuts, int(end)-1, min(int(end)+1, len(text)))
+	}
+	for cut := 100; cut < len(text); cut += 1 + len(text)/8 {
+		cuts = append(cuts, cut)
+	}
+	for _, cut := range cuts {
 		require.NoError(t, os.RemoveAll(dir))
 		require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
 		require.NoError(t, os.Truncate(filepath.Join(dir, last), int64(cut)))
