@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ type CapSnapshot struct {
 	Left     int64        `json:"left"`                 // permits that are there now; below zero is a debt
 	NextInMS float64      `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
 
-	among string // whom it holds for beside this process, in words
+	among string // whom it holds for, in words; empty: all domains of this process
 }
 
 // snapshotOf puts a limiter's figures together. A wait of [classic.Never] is that for a
@@ -75,7 +76,7 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 		spec := classic.Spec{Kind: classic.KindConcurrency, Permits: int64(l.cfg.GlobalConcurrency)}
 		cap := snapshotOf(LimitGlobalConcurrency, spec, c.Statistics().Available, classic.Never)
 		if s := b.caps.slots; s != nil {
-			cap.Left, cap.among = s.shareAt(l.now())-b.caps.out, s.everywhere(l.now())
+			cap.Left, cap.among = s.shareAt(l.now())-b.caps.out, s.whose(l.now())
 		}
 		all = append(all, cap)
 	}
@@ -84,7 +85,7 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 		cap := snapshotOf(LimitGlobalBytes, spec, c.Statistics().Available, c.Wait(1))
 		if f := b.caps.feed; f != nil {
 			now := l.now()
-			cap.Left, cap.among = f.left(now), f.everywhere()
+			cap.Left, cap.among = f.left(now), f.whose()
 			cap.NextInMS = millis(max(f.when(now, 1).Sub(now), c.Wait(1)))
 		}
 		all = append(all, cap)
@@ -146,9 +147,9 @@ func (c *CapSnapshot) reason() string {
 	}
 	switch c.Limit {
 	case LimitGlobalConcurrency:
-		return fmt.Sprintf("all hosts together%s: at most %d requests out at a time, %s", c.among, c.Permits, next)
+		return fmt.Sprintf("%s: at most %d requests out at a time, %s", cmp.Or(c.among, allHosts), c.Permits, next)
 	case LimitGlobalBytes:
-		return fmt.Sprintf("all hosts together%s: at most %d bytes per second, %s", c.among, c.Permits, c.debt())
+		return fmt.Sprintf("%s: at most %d bytes per second, %s", cmp.Or(c.among, allHosts), c.Permits, c.debt())
 	case LimitQuota:
 		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
 	}

@@ -185,27 +185,28 @@ func (f *feed) landed(now, sent clock.Instant, n int64, wait time.Duration, err 
 
 // What reasons say of a budget that processes share.
 const (
-	inAll      = " in all processes"
+	allHosts   = "all hosts together"
+	wholeFleet = "the whole fleet"
 	unanswered = " (whoever keeps the count does not answer)"
 )
 
-// everywhere says whom the budget is for; nothing if it is this process's own.
-func (f *feed) everywhere() string {
+// whose says whom a budget of all domains is for.
+func (f *feed) whose() string {
 	switch {
 	case f == nil:
-		return ""
+		return allHosts
 	case f.failed:
-		return inAll + unanswered
+		return wholeFleet + unanswered
 	}
-	return inAll
+	return wholeFleet
 }
 
-// everywhere says whom the rate of all domains is for.
-func (l *AdaptiveRateLimiter) everywhere() string {
+// whose says whom the rate of all domains is for.
+func (l *AdaptiveRateLimiter) whose() string {
 	if l.cfg.Fleet == nil {
-		return ""
+		return allHosts
 	}
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
-	return l.shared.global.feed.everywhere()
+	return l.shared.global.feed.whose()
 }

@@ -364,7 +364,10 @@ func (g *group) describe(now clock.Instant) *GroupSnapshot {
 	case g.watch != nil && g.watch.trial != nil:
 		d.Reason = fmt.Sprintf("%s: %d hosts at %.4g/s together while it is tried whether they are limited as one", d.Name, d.Hosts, d.Rate)
 	default:
-		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together%s", d.Name, d.Rate, d.Hosts, g.feed.everywhere())
+		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together", d.Name, d.Rate, d.Hosts)
+		if g.feed != nil {
+			d.Reason += ", and for those of " + g.feed.whose()
+		}
 	}
 	return d
 }

@@ -34,12 +34,12 @@ func (s *slots) shareAt(now clock.Instant) int64 {
 	return s.share
 }
 
-// everywhere says whom the cap is for.
-func (s *slots) everywhere(now clock.Instant) string {
+// whose says whom the cap is for.
+func (s *slots) whose(now clock.Instant) string {
 	if now >= s.until {
-		return inAll + unanswered
+		return wholeFleet + unanswered
 	}
-	return fmt.Sprintf("%s, of which this has %d", inAll, s.share)
+	return fmt.Sprintf("%s, of which this process has %d", wholeFleet, s.share)
 }
 
 // share has the caps hold for several processes.

@@ -296,7 +296,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		}
 		return fmt.Sprintf("%s, next try in %v", s.strategy.Explain(now), wait)
 	case LimitGlobal:
-		return fmt.Sprintf("all hosts together%s: at most %.4g/s", s.rules.l.everywhere(), s.rules.l.cfg.GlobalRPS)
+		return fmt.Sprintf("%s: at most %.4g/s", s.rules.l.whose(), s.rules.l.cfg.GlobalRPS)
 	case LimitCap, LimitQuota:
 		return s.capReasonLocked(why)
 	case LimitGlobalConcurrency, LimitGlobalBytes:
