@@ -60,6 +60,9 @@ const (
 	blockWaitMax = time.Hour
 	// mere is a pause too short for anything to have changed in it.
 	mere = 2 * time.Second
+	// restful is the shortest order after which a host is as good as new. A shorter one is
+	// often the rest of a window that slides, and the next refusal comes at once.
+	restful = 5 * time.Second
 	// outageRest is how long after an outage the next pause without a refusal is taken
 	// for a limit that does not say so.
 	outageRest = 10 * time.Minute
@@ -289,10 +292,17 @@ func (s *steer) evidence(quota bool) Cause {
 	return CauseMeasured
 }
 
-// backTo goes back to cruise: at once after a mere pause, by doubling after a long
-// one, and from the lower the more trials failed.
+// rested reports a pause that the host ordered, for longer than a bucket needs for some
+// tokens, and kept to: it gives again what it gave, and to come back slowly wastes it. At
+// a slow host a ramp is but a request or two, and what they tell is worth more.
+func (s *steer) rested() bool {
+	return s.explicit && !s.block && s.tries == 0 && s.order >= restful && s.failRate >= slowest
+}
+
+// backTo goes back to cruise: at once after a mere pause and after one that the host had
+// its rest in, by doubling after a long one, and from the lower the more trials failed.
 func (s *steer) backTo(now clock.Instant, pause time.Duration) {
-	if pause < mere {
+	if pause < mere || s.rested() {
 		s.sailOut(now)
 		return
 	}

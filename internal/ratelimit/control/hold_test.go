@@ -172,6 +172,33 @@ func TestRamp(t *testing.T) {
 	}
 }
 
+// After an order that was long and kept to, cruise begins at once; after any other long
+// pause it does not.
+func TestNoRampAfterARest(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ceil  float64
+		order time.Duration
+		fails bool // the first trial
+		want  mode
+	}{
+		{"a long order", 20, restful, false, cruising},
+		{"a short one", 20, restful - time.Second, false, ramping},
+		{"refused after it", 20, restful, true, ramping},
+		{"a slow host", slowest, restful, false, ramping},
+	} {
+		r := cruisingAt(t, tc.ceil)
+		r.ask(reply{status: 429, order: tc.order})
+		if tc.fails {
+			r.now = r.till
+			r.ask(reply{status: 429, order: tc.order})
+		}
+		r.now = r.till
+		r.ask(reply{})
+		require.Equal(t, tc.want, r.mode, tc.name)
+	}
+}
+
 // A block renews itself with each request: it gets few trials, and none sooner than the
 // last one that failed.
 func TestRenewedBlockSeesFewTrials(t *testing.T) {
