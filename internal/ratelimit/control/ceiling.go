@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -151,14 +152,18 @@ const (
 	doubtful = 0.25
 	// blockCut is smaller than the search's: a block is never searched from above.
 	blockCut = 0.95
-	// blameless is how long a rate must have gone well not to be what a block is for.
-	blameless = time.Minute
+	// blameless is how long a rate must have gone well not to be what a block is for, the
+	// first time; then half as long again each time, up to mostSpared times. A limit that
+	// counts over minutes blocks a rate that is too high as late each time.
+	blameless  = time.Minute
+	mostSpared = 16
 )
 
 // judgeBlock stays under the rate that was blocked: nothing else is known of it. A block
 // at a rate that had gone well for a while, and had not risen, is not that rate's doing.
 func (s *steer) judgeBlock() finding {
-	if s.from == cruising && s.ceil <= s.resumeCeil && s.sentAt.Sub(s.resumeAt) > blameless {
+	if s.from == cruising && s.ceil <= s.resumeCeil && s.sentAt.Sub(s.resumeAt) > s.spare() {
+		s.spared = min(s.spared+1, mostSpared)
 		return measured
 	}
 	s.ceil, s.provisional = blockCut*s.failRate, false
@@ -166,6 +171,11 @@ func (s *steer) judgeBlock() finding {
 		s.ceil = min(s.ceil, s.probeCeil)
 	}
 	return measured
+}
+
+// spare is how long the rate must have gone well for the next block not to be its doing.
+func (h *hold) spare() time.Duration {
+	return time.Duration(float64(blameless) * math.Pow(1.5, float64(h.spared)))
 }
 
 // judgeGrown is the judgement on a cycle in which the limit may have risen: its mean

@@ -169,6 +169,38 @@ func TestBlockAtASteadyRate(t *testing.T) {
 	}
 }
 
+// A block that comes again as soon is the rate's doing after all: a limit that counts over
+// minutes would never be met from below else.
+func TestBlockAtASteadyRateAgain(t *testing.T) {
+	r := cruisingAt(t, 100)
+	for _, tc := range []struct {
+		after  time.Duration
+		spared uint8
+	}{{61 * time.Second, 1}, {61 * time.Second, 1}, {91 * time.Second, 2}, {91 * time.Second, 2}, {136 * time.Second, 3}} {
+		r.pass(r.resumeAt.Add(tc.after).Sub(r.now))
+		before, rate := r.ceil, r.cruise()
+		spared := r.spared < tc.spared
+		for range forbidRun {
+			r.hear(r.send(), reply{status: 403})
+		}
+		require.Equal(t, held, r.mode)
+		r.now = r.till
+		r.ask(reply{})
+		require.Equal(t, tc.spared, r.spared, "after %v", tc.after)
+		if spared {
+			require.InDelta(t, before, r.ceil, 1e-9)
+		} else {
+			require.InDelta(t, blockCut*rate, r.ceil, 1e-9)
+		}
+		for r.mode == ramping {
+			r.pass(time.Second)
+			r.Plan(r.now)
+		}
+	}
+	r.spared = mostSpared
+	require.InDelta(t, 11, r.spare().Hours(), 1, "more than that and a block is nobody's doing for days")
+}
+
 // The first guess is what was admitted in the last two seconds, and not more than the
 // rate that was refused. Of a host that refuses its first request nothing is known.
 func TestFirstGuess(t *testing.T) {

@@ -28,6 +28,7 @@ type hold struct {
 	peace       uint8         // times a pause bought, in halves; doubles with each
 	tries       uint8         // failed trials of this hold
 	forbidden   uint8         // 403s in a row
+	spared      uint8         // blocks that were not taken for the rate's doing
 	from        mode          // at the event
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other

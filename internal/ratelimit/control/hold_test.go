@@ -199,6 +199,34 @@ func TestNoRampAfterARest(t *testing.T) {
 	}
 }
 
+// A limit that counts over minutes and blocks whoever goes beyond it is met from below in
+// the end, though a rate that is too high goes well for long between two blocks.
+func TestBlockOfALongWindow(t *testing.T) {
+	const rps, span, block = 2, 2 * time.Minute, time.Minute
+	r := newRig(t, stranger)
+	var begun, till clock.Instant
+	count, blocks := 0, 0
+	host := func(at clock.Instant) reply {
+		if at >= begun.Add(span) {
+			begun, count = at, 0
+		}
+		if at >= till {
+			if count++; count <= rps*int(span.Seconds()) {
+				return reply{}
+			}
+			begun, count = at, 0
+			blocks++
+		}
+		till = at.Add(block)
+		return reply{status: 403}
+	}
+	r.watch(2*time.Hour, host)
+	met := blocks
+	c := r.watch(2*time.Hour, host)
+	require.LessOrEqual(t, blocks, met+2, "blocks in the third and the fourth hour")
+	require.Greater(t, c.admittedPer(2*time.Hour), 0.9*rps)
+}
+
 // A block renews itself with each request: it gets few trials, and none sooner than the
 // last one that failed.
 func TestRenewedBlockSeesFewTrials(t *testing.T) {

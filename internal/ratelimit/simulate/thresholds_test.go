@@ -187,7 +187,7 @@ func thresholds() []measured {
 		{name: "S7", used: 96.6, refused: 0.028, reaction: 2000 * time.Millisecond, recovery: 14000 * time.Millisecond, most: 16},
 		{name: "S7b", used: 95.9, refused: 0.028, reaction: 1000 * time.Millisecond, recovery: 20000 * time.Millisecond, most: 16},
 		{name: "S7c", used: 96.5, refused: 0.029, reaction: 2000 * time.Millisecond, recovery: 15000 * time.Millisecond, most: 16},
-		{name: "S7d", used: 70.7, refused: 0.012, reaction: 1000 * time.Millisecond, recovery: Never, most: 16},
+		{name: "S7d", used: 68.4, refused: 0.012, reaction: 1000 * time.Millisecond, recovery: Never, most: 16},
 		{name: "S11a", used: 99.9, refused: 0.273, most: 4},
 		{name: "S11b", used: 75.0, refused: 0.048, bans: 2, most: 4},
 		{name: "S13a", used: 99.2, refused: 0.126, most: 4},
