@@ -63,19 +63,26 @@ func Parse(h http.Header, now time.Time) (Quota, bool) {
 // Written is when an answer received at now was written, by the clock of who wrote it: dates
 // in its other fields are of that clock, and a wait from one to the other is right however
 // wrong ours is. It is now where the Date is of this second, which is all that a Date can
-// tell; else that Date and the Age with it; and now if there is no Date.
+// tell, whatever the Age: some caches write the Date anew. Else it is that Date and the Age
+// with it; and now if there is no Date.
 func Written(h http.Header, now time.Time) time.Time {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return now
 	}
-	if age := strings.Trim(h.Get("Age"), " \t"); isDigits(age) {
+	if age := strings.Trim(h.Get("Age"), " \t"); isDigits(age) && !ofSecond(date, now) {
 		date = date.Add(min(wholeSeconds(age), longestAge))
 	}
-	if d := now.Sub(date); d >= 0 && d < time.Second {
+	if ofSecond(date, now) {
 		return now
 	}
 	return date
+}
+
+// ofSecond reports whether now lies in the second that a Date names.
+func ofSecond(date, now time.Time) bool {
+	d := now.Sub(date)
+	return d >= 0 && d < time.Second
 }
 
 // longestAge bounds what an answer may say of how long it has lain in caches.
