@@ -1,8 +1,11 @@
 package ratelimit
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -38,4 +41,78 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whatever comes at once (grants, answers, evictions, sweeps, new rules, looks, hosts that
+// come from elsewhere), the order and the index have the same states, and none that is dead.
+func TestOrderBesideUse(t *testing.T) {
+	c := DefaultConfig()
+	c.Shards, c.MaxDomains, c.MaxTombstones, c.DomainStateTTL = 1, 8, 8, time.Millisecond
+	c.MaxRPS, c.InitialRPS = 1000, 1000
+	l := mustNew(t, c)
+	names := domains(32)
+	answers := []Feedback{ok(time.Millisecond), status(429), status(503), {StatusCode: 429, RetryAfter: time.Millisecond}}
+	var users, others sync.WaitGroup
+	done := make(chan struct{})
+	for _, look := range []func(i int){
+		func(int) { l.Snapshot() },
+		func(int) { l.sweep() },
+		func(i int) {
+			laws := rulesOf(c)
+			laws.MinDelay = time.Duration(i % 2)
+			if err := l.SetRules(laws); err != nil {
+				t.Error(err)
+			}
+		},
+		func(int) {
+			for m := range l.Remember() {
+				l.Adopt(m)
+			}
+		},
+		func(i int) { l.MemoryOf(names[i%len(names)]) },
+	} {
+		others.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+					look(i)
+				}
+			}
+		})
+	}
+	for worker := range 4 {
+		users.Go(func() {
+			for i := range 300 {
+				domain := names[(i*7+worker)%len(names)]
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				p, err := l.Acquire(ctx, domain)
+				cancel()
+				if err != nil {
+					continue // it is to wait, or its circuit is open
+				}
+				l.Feedback(domain, answers[i%len(answers)])
+				p.Release()
+			}
+		})
+	}
+	users.Wait()
+	close(done)
+	others.Wait()
+	sh := &l.shards[0]
+	list := sh.states.list()
+	require.Len(t, list, sh.index.live)
+	require.Len(t, sh.index.appendAll(nil), sh.index.live)
+	for i, s := range list {
+		require.False(t, s.dead)
+		require.Same(t, s, sh.index.get(l.identify(s.domain)))
+		require.Same(t, list[(i+1)%len(list)], s.newer)
+		require.Same(t, s, s.newer.older)
+	}
+	l.cfg.DomainStateTTL = 0
+	l.sweep()
+	require.Zero(t, sh.states.n)
+	require.Nil(t, sh.states.oldest)
+	require.Empty(t, sh.index.appendAll(nil))
 }
