@@ -195,12 +195,18 @@ func (l *loader) checkFleet() {
 	if c.State.Dir != "" {
 		l.report("state.dir", l.origins["state.dir"], "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", quote(c.State.Dir), l.place("fleet.redis"))
 	}
+	if c.RateLimit.GlobalBytes > mostSharedBytes {
+		l.report("ratelimit.global_bytes", l.origins["ratelimit.global_bytes"], "is more than the 1,000,000,000 bytes a second that fleet.redis%s can count for all processes; lower it, or leave it out", l.place("fleet.redis"))
+	}
 	for _, b := range c.Scope.Budgets {
 		if strings.Contains(strings.SplitN(b, " ", 2)[0], "/crawl") {
 			l.report("scope.budgets", l.origins["scope.budgets"], "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", quote(b), l.place("fleet.redis"))
 		}
 	}
 }
+
+// mostSharedBytes per second are as much as processes can share: an admission plan is no faster.
+const mostSharedBytes = 1_000_000_000
 
 // termPrefixes begin the settings on which the processes of a job have to agree: what is in the
 // frontier depends on them, and budgets are of the job. How fast and with what name each asks, and what it writes, may

@@ -24,6 +24,7 @@ func TestFleet(t *testing.T) {
 		"is no name: use 1 to 64":                                 {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=a b"},
 		"\"..\" is no name":                                       {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_FLEET_WORKER=.."},
 		"and a crawl of several processes is kept in fleet.redis": {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_STATE_DIR=s"},
+		"is more than the 1,000,000,000 bytes a second":           {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_RATELIMIT_GLOBAL_BYTES=1GiB"},
 		"counts the URLs of one process, and fleet.redis":         {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_SCOPE_BUDGETS=5/crawl x"},
 	} {
 		err := env(vars...)

@@ -68,8 +68,8 @@ type Config struct {
 	// Fleet, if set, has GlobalRPS, IPRPS, SiteRPS and GlobalBytes hold for all processes that
 	// share it, together, and GlobalConcurrency in the shares that [AdaptiveRateLimiter.ShareSlots]
 	// tells. Tokens are charged to it ahead, while [AdaptiveRateLimiter.Run] runs: without that
-	// nothing is granted. The processes must have the same figures. Nil: they are this
-	// limiter's alone.
+	// nothing is granted. The processes must have the same figures; of bytes a billion a
+	// second is the most that is shared. Nil: they are this limiter's alone.
 	Fleet admission.Repository
 	// FleetName is what those have in common who share the budgets: keys begin with it.
 	FleetName string
