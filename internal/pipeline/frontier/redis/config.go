@@ -47,6 +47,10 @@ const (
 	// defaultGiveUp outlasts a failover, a restart and an operator's lunch.
 	defaultGiveUp = 15 * time.Minute
 
+	// closeLeast is what Close waits for a server at least: a restart takes that long, and
+	// whoever stops a process gives it more, as systemd and Kubernetes do.
+	closeLeast = 10 * time.Second
+
 	// defaultMaxPending is about 8 MB of URLs of usual length.
 	defaultMaxPending = 20_000
 

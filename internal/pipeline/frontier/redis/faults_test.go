@@ -353,7 +353,7 @@ func TestControl(t *testing.T) {
 func TestCloseWithoutServer(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		server := redistest.Redis.Start(t)
-		r := realTime(rigOn(t, server.Addr))
+		r := rigOn(t, server.Addr)
 		r.cfg.Lease = minLease
 		a := r.open()
 		put(t, a, "http://a.test/1")
@@ -361,11 +361,44 @@ func TestCloseWithoutServer(t *testing.T) {
 		server.Stop()
 		if begun {
 			put(t, a, "http://a.test/2")
-			a.Commit(nil)
-			require.Eventually(t, func() bool { return a.link.retries.Load() > 0 }, redistest.Patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				r.clk.Advance(time.Millisecond)
+				return a.link.retries.Load() > 0
+			}, redistest.Patience, time.Millisecond)
 		}
-		err := a.Close()
+		closing, closed := r.clk.Now(), make(chan error, 1)
+		go func() { closed <- a.Close() }()
+		require.Eventually(t, func() bool {
+			r.clk.Advance(100 * time.Millisecond)
+			return len(closed) > 0
+		}, redistest.Patience, time.Millisecond)
+		require.GreaterOrEqual(t, r.clk.Since(closing), closeLeast)
+		err := <-closed
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.True(t, strings.HasPrefix(err.Error(), "job "+r.cfg.Job), err)
 	}
+}
+
+// A server that comes back when the lease is over, but not the patience, is told all the same
+// what was found.
+func TestCloseAwaitsServer(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	r := rigOn(t, server.Addr)
+	r.cfg.Lease = minLease
+	a := r.open()
+	put(t, a, "http://a.test/1")
+	rouse(t, a, 1)
+	server.Signal(t, syscall.SIGSTOP)
+	put(t, a, "http://b.test/1")
+	closed := make(chan error, 1)
+	go func() { closed <- a.Close() }()
+	require.Eventually(t, func() bool { // its patience has begun
+		a.inbox.mu.Lock()
+		defer a.inbox.mu.Unlock()
+		return a.inbox.closed
+	}, redistest.Patience, time.Millisecond)
+	r.clk.Advance(closeLeast - time.Millisecond)
+	server.Signal(t, syscall.SIGCONT)
+	require.NoError(t, <-closed)
+	require.EqualValues(t, 2, status(t, r).Known)
 }

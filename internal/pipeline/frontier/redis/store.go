@@ -451,19 +451,24 @@ func (s *Store) Statistics() Statistics {
 }
 
 // Close sends what was told, gives all hosts back at once, and ends what the store runs. If
-// the server does not answer it takes no longer than a lease: the sessions have ended then.
+// the server does not answer it takes a lease, and 10 s at least: the sessions have ended then.
 // The frontier must not call any more. The error is that of Err, if there is one. Further
 // calls return the same.
 func (s *Store) Close() error { return s.close() }
 
+// patience is how long Close waits for the server. Short leases are no reason to be short of
+// it: what was found is stored without a lease, and a process that ends has no other time to
+// wait for a server that is slow, or comes back.
+func (s *Store) patience() time.Duration { return max(s.cfg.Lease, closeLeast) }
+
 func (s *Store) shut() error {
-	s.inbox.close()
-	patience := s.cfg.Clock.NewTimer(s.cfg.Lease)
+	patience := s.cfg.Clock.NewTimer(s.patience())
 	defer patience.Stop()
+	s.inbox.close()
 	select {
 	case <-s.inbox.ended(): // the writer has sent what it had, or seen that it cannot
 	case <-patience.C(): // it may be at a batch that was told before
-		s.fail(fmt.Errorf("redis: %w: the server did not answer for %v; what was told last is not stored, and others fetch it again", context.DeadlineExceeded, s.cfg.Lease))
+		s.fail(fmt.Errorf("redis: %w: the server has not taken within %v what it was told last; that is not stored, and others fetch it again", context.DeadlineExceeded, s.patience()))
 		<-s.inbox.ended()
 	}
 	s.end()

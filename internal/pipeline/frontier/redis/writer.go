@@ -53,8 +53,8 @@ func (s *Store) write() {
 			due = timer.C()
 		}
 		ctx, cancel := s.life, context.CancelFunc(func() {})
-		if closed { // others have the hosts after that anyway
-			ctx, cancel = context.WithTimeout(s.life, s.cfg.Lease)
+		if closed {
+			ctx, cancel = context.WithTimeout(s.life, s.patience())
 		}
 		err := s.send(ctx, ops)
 		if err == nil && closed {
