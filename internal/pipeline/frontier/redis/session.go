@@ -152,15 +152,21 @@ func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool
 }
 
 // memory is what the limiter knows of a host, in spans from now; empty if that is nothing.
-// No span ends earlier than it should.
-func (s *Store) memory(host string) string {
+// No span ends earlier than it should: the limiter tells when it let a request go, which
+// reaches its host later, but not after it was over.
+func (s *Store) memory(h *held) string {
 	if s.cfg.Remember == nil {
 		return ""
 	}
-	m, gap, ok := s.cfg.Remember(host)
+	m, gap, ok := s.cfg.Remember(h.name)
 	if !ok || math.IsNaN(float64(m.Rate)) || math.IsInf(float64(m.Rate), 0) {
 		return ""
 	}
+	s.mu.Lock()
+	if h.last.After(m.LastUsed) {
+		m.LastUsed = h.last
+	}
+	s.mu.Unlock()
 	now := s.cfg.Clock.Now()
 	left := func(t time.Time) string {
 		if t.IsZero() {
@@ -286,7 +292,7 @@ func (s *Store) noteUsed() {
 	}
 	s.mu.Unlock()
 	for _, h := range used {
-		if text := s.memory(h.name); text != "" {
+		if text := s.memory(h); text != "" {
 			s.tell(op{kind: opLearned, held: h, text: text})
 		}
 	}
@@ -382,7 +388,7 @@ func (s *Store) leave(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for i := range ops {
-		ops[i].text = s.memory(ops[i].held.name)
+		ops[i].text = s.memory(ops[i].held)
 	}
 	if err := s.give(ctx, ops); err != nil {
 		return fmt.Errorf("give the hosts back: %w", err)

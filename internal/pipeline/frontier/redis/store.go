@@ -100,6 +100,7 @@ type held struct {
 	token   int64
 	ids     map[int64]struct{} // of its URLs that were loaded
 	used    bool               // since what is known of it was stored
+	last    time.Time          // when a request to it was over; zero: none was
 }
 
 // counts are the counters of [Statistics].
@@ -246,7 +247,13 @@ func (s *Store) budgetOf(it *frontier.Item) string {
 
 // Spent stores the tries of a URL that was loaded.
 func (s *Store) Spent(it *frontier.Item) {
-	if h := s.holder(it.ID); h != nil {
+	s.mu.Lock()
+	h := s.handed[it.ID]
+	if h != nil {
+		h.used, h.last = true, s.cfg.Clock.Now()
+	}
+	s.mu.Unlock()
+	if h != nil {
 		s.tell(op{kind: opSpent, held: h, id: it.ID, text: encode(h.name, it)})
 	}
 }
@@ -258,19 +265,12 @@ func (s *Store) Done(id int64, _ frontier.Visit) {
 	if h != nil {
 		delete(s.handed, id)
 		delete(h.ids, id)
-		h.used = true
+		h.used, h.last = true, s.cfg.Clock.Now()
 	}
 	s.mu.Unlock()
 	if h != nil {
 		s.tell(op{kind: opDone, held: h, id: id})
 	}
-}
-
-// holder is the host of a URL that was loaded; nil if it is not ours any more.
-func (s *Store) holder(id int64) *held {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handed[id]
 }
 
 // Seeded says that this process brings no more seeds than it has put.
@@ -303,14 +303,14 @@ func (s *Store) Give(host string, notBefore time.Time) {
 	if h != nil {
 		s.counts.given.Add(1)
 		wait := max(0, notBefore.Sub(s.cfg.Clock.Now()))
-		s.tell(op{kind: opGive, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(host)})
+		s.tell(op{kind: opGive, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(h)})
 	}
 }
 
 // Learned stores what the limiter knows of a host.
 func (s *Store) Learned(host string) {
 	if h := s.find(host); h != nil {
-		if text := s.memory(host); text != "" {
+		if text := s.memory(h); text != "" {
 			s.tell(op{kind: opLearned, held: h, text: text})
 		}
 	}

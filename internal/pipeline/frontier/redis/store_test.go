@@ -101,7 +101,7 @@ func TestDeath(t *testing.T) {
 	require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
 	require.Len(t, recalled, 1)
 	require.Equal(t, ratelimit.Learned{Rate: 0.5, Pause: 3 * time.Second}, recalled[0].Learned)
-	require.Equal(t, noon.Add(-time.Second).UnixMilli(), recalled[0].LastUsed.UnixMilli())
+	require.Equal(t, noon.UnixMilli(), recalled[0].LastUsed.UnixMilli(), "when the last request was over")
 	require.False(t, recalled[0].HeldUntil.IsZero(), "the trial is still due")
 	require.NoError(t, recalled[0].Validate())
 }
@@ -125,6 +125,35 @@ func TestDeathInARetryAfter(t *testing.T) {
 	require.Empty(t, rouse(t, b, 1).Hosts)
 	r.clk.Advance(time.Millisecond)
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+}
+
+// The gap to the next holder is counted from the end of a request, as it may have reached its
+// host long after it was let go.
+func TestGapFromTheEndOfARequest(t *testing.T) {
+	r := newRig(t)
+	a := r.open(func(c *Config) {
+		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
+			return ratelimit.HostMemory{Domain: host, LastUsed: noon}, time.Second, true
+		}
+	})
+	b := r.open()
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	for _, over := range []func(it *frontier.Item){
+		func(it *frontier.Item) { a.Done(it.ID, frontier.Visit{}) },
+		a.Spent,
+	} {
+		require.Len(t, rouse(t, a, 1).Hosts, 1)
+		_, got := load(t, a, "a.test", 1)
+		r.clk.Advance(3 * time.Second) // until it is answered
+		over(&got.Items[0])
+		r.clk.Advance(400 * time.Millisecond)
+		a.Rest("a.test")
+		flush(t, a)
+		none := rouse(t, b, 1)
+		require.Empty(t, none.Hosts)
+		require.Equal(t, 600*time.Millisecond, none.Next)
+		r.clk.Advance(none.Next)
+	}
 }
 
 // Of a host that has never refused no rate is known, and yet its pace is kept by the next
