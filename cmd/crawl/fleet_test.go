@@ -76,13 +76,11 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 		at(0.4) // one is cut off for longer than its lease
 		f.calm()
 		i = f.owner(procs)
-		_ = procs[i].cmd.Process.Signal(syscall.SIGSTOP)
 		cut := 1500 * time.Millisecond
 		if rounds > 1 {
 			cut = 10 * time.Second
 		}
-		time.Sleep(cut)
-		_ = procs[i].cmd.Process.Signal(syscall.SIGCONT)
+		f.freeze(procs[i], cut)
 
 		at(0.6) // Redis, or a part of it, is away for a moment
 		server := f.servers[len(f.servers)-1]
@@ -104,7 +102,7 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 	}
 	f.finish(procs...)
 	f.require()
-	t.Logf("hosts of the dead were asked again after %s, with a lease of %v", spread(recovered), fleetLease)
+	t.Logf("hosts of the dead were asked again after %s, with a lease of %v", spread(recovered), fleetLease())
 	left, err := filepath.Glob(filepath.Join(f.dir, "records-w*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, left, len(procs), "each process has its file, and goes on in it")

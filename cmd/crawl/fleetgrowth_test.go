@@ -37,7 +37,7 @@ func TestFleetGrowth(t *testing.T) {
 func measureGrowth(t *testing.T, n int) time.Duration {
 	const pages, slots = 16, 16
 	server := redistest.Redis.Start(t)
-	f := &fleetTest{t: t, dir: t.TempDir(), redis: server}
+	f := &fleetTest{t: t, dir: t.TempDir(), redis: server, apart: func(int) time.Duration { return time.Second / 5 }}
 	cfg := testsite.Uniform(*fleetHosts, pages, 200*time.Millisecond)
 	cfg.Arrived = f.log.note
 	f.serve(cfg)
@@ -56,6 +56,7 @@ func measureGrowth(t *testing.T, n int) time.Duration {
 	total := int64(*fleetHosts * pages)
 	require.Equal(t, total, f.site.Report().Total.Distinct)
 	require.Zero(t, f.site.Report().Total.Duplicates)
+	f.courteous(f.log.handovers())
 	var steady []string
 	for i, share := range f.log.pace(begun) {
 		steady = append(steady, fmt.Sprintf("%ds %d", i, share))

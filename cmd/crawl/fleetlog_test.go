@@ -13,7 +13,10 @@ import (
 type arrival struct {
 	at   time.Time
 	from string // the process, by its User-Agent
+	path string
 }
+
+func (a arrival) robots() bool { return a.path == "/robots.txt" }
 
 // requestLog has all requests of a crawl, in the order in which each host got them.
 type requestLog struct {
@@ -27,7 +30,7 @@ func (a *requestLog) note(host int, r *http.Request) {
 	if a.hosts == nil {
 		a.hosts = make(map[int][]arrival)
 	}
-	a.hosts[host] = append(a.hosts[host], arrival{time.Now(), r.UserAgent()})
+	a.hosts[host] = append(a.hosts[host], arrival{time.Now(), r.UserAgent(), r.URL.Path})
 }
 
 // anyOwner is who was the last to ask a host, any of those that were asked a moment ago.
@@ -35,7 +38,7 @@ func (a *requestLog) anyOwner() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, list := range a.hosts { // in any order
-		if last := list[len(list)-1]; time.Since(last.at) < fleetLease {
+		if last := list[len(list)-1]; time.Since(last.at) < fleetLease() {
 			return last.from
 		}
 	}
@@ -46,7 +49,8 @@ func (a *requestLog) anyOwner() string {
 type handover struct {
 	host     int
 	from, to string
-	gap      time.Duration // between the last request of the one and the first of the other
+	at       time.Time     // of the first request of the other
+	gap      time.Duration // between the last request of the one and that
 	before   float64       // requests per second of the one in its last seconds
 	after    float64       // of the other in its first
 }
@@ -64,7 +68,7 @@ func (a *requestLog) handovers() (all []handover) {
 			if last.from == first.from {
 				continue
 			}
-			h := handover{host: host, from: last.from, to: first.from, gap: first.at.Sub(last.at)}
+			h := handover{host: host, from: last.from, to: first.from, at: first.at, gap: first.at.Sub(last.at)}
 			for j := i - 1; j >= 0 && list[j].from == last.from && last.at.Sub(list[j].at) < rateOver; j-- {
 				h.before++
 			}
@@ -76,6 +80,35 @@ func (a *requestLog) handovers() (all []handover) {
 		}
 	}
 	return all
+}
+
+// around is what a host was asked just before and after an instant, for who looks for a cause.
+func (a *requestLog) around(host int, at time.Time) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var b strings.Builder
+	for _, r := range a.hosts[host] {
+		if since := r.at.Sub(at); since.Abs() < 2*time.Second {
+			fmt.Fprintf(&b, "\n%v %s %s", since.Round(time.Millisecond), r.from, r.path)
+		}
+	}
+	return b.String()
+}
+
+// jitter is by how much pages that one process asked of a host came closer together than
+// the host is to be asked, at most: what is lost on the way and won back by the next.
+func (a *requestLog) jitter(apart func(host int) time.Duration) (most time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for host, list := range a.hosts {
+		for i := 1; i < len(list); i++ {
+			last, next := list[i-1], list[i]
+			if last.from == next.from && !last.robots() && !next.robots() {
+				most = max(most, apart(host)-next.at.Sub(last.at))
+			}
+		}
+	}
+	return most
 }
 
 // recoveries are how long after the death of a process each of its hosts was asked by another.

@@ -25,9 +25,18 @@ import (
 )
 
 const (
-	fleetLease   = time.Second
 	fleetMaxRate = 20
+	fleetDelay   = 250 * time.Millisecond // that the slow hosts ask for
 )
+
+// fleetLease is short, so that troubles are over soon. The long form has 2,000 pages a second to
+// serve and ask for on the same cores, and a lease of one would often end for want of a turn.
+func fleetLease() time.Duration {
+	if long() {
+		return 3 * time.Second
+	}
+	return time.Second
+}
 
 // clockEnv says by how much the clock of a process that a test starts is wrong.
 const clockEnv = "TEST_WRONG_CLOCK"
@@ -53,6 +62,21 @@ type fleetTest struct {
 	names   atomic.Int32
 	procs   []*fleetProcess
 	log     requestLog
+	apart   func(host int) time.Duration // between two requests to a host, at least
+	thaws   []thaw
+}
+
+// thaw is that a process that had stood still went on.
+type thaw struct {
+	agent string
+	at    time.Time
+}
+
+// of reports whether a request was the first after a handover from or to the process that has
+// just gone on.
+func (w thaw) of(h handover) bool {
+	since := h.at.Sub(w.at)
+	return (h.from == w.agent || h.to == w.agent) && since >= 0 && since < 100*time.Millisecond
 }
 
 type fleetProcess struct {
@@ -63,8 +87,9 @@ type fleetProcess struct {
 	done  chan error
 }
 
-// newFleet has hosts that refuse what comes too fast, half of them until a date, and a Redis
-// of its own unless there are servers. No host is to be asked for two things at once.
+// newFleet has hosts that refuse what comes too fast, half of them until a date, some that have
+// a Crawl-delay, and a Redis of its own unless there are servers. No host is to be asked for two
+// things at once.
 func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest {
 	t.Helper()
 	pages := 40
@@ -76,14 +101,22 @@ func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest 
 	cfg.Hosts[0].Refusal.RetryAfter = "seconds"
 	cfg.Hosts = append(cfg.Hosts, cfg.Hosts[0])
 	cfg.Hosts[1].Name, cfg.Hosts[1].Count, cfg.Hosts[1].Refusal.RetryAfter = "dated", hosts-hosts/2, "http-date"
+	slow := testsite.Uniform(1+hosts/12, pages/2, 2*time.Millisecond).Hosts[0]
+	slow.Name, slow.Robots.CrawlDelay = "slow", fleetDelay
+	cfg.Hosts = append(cfg.Hosts, slow)
 	if len(servers) == 0 {
 		servers = append(servers, redistest.Redis.Start(t, fsync...))
 	}
-	f := &fleetTest{t: t, dir: t.TempDir(), redis: servers[0], servers: servers}
+	f := &fleetTest{t: t, dir: t.TempDir(), redis: servers[0], servers: servers, apart: func(host int) time.Duration {
+		if host >= hosts {
+			return fleetDelay
+		}
+		return time.Second / fleetMaxRate
+	}}
 	cfg.Arrived = f.log.note
 	f.serve(cfg)
 	f.args = append([]string{
-		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "--lease", fleetLease.String(), "-o", f.dir + "/", "-q",
+		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "--lease", fleetLease().String(), "-o", f.dir + "/", "-q",
 		"--contact", "a@b.test", "--rate", "10", "--max-rate", fmt.Sprint(fleetMaxRate), "--per-host-max", "1", "--no-sitemaps", "--retries", "10",
 	}, f.site.URLs()...)
 	return f
@@ -142,7 +175,7 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 		case <-time.After(3 * redistest.Patience):
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 			<-p.done
-			f.t.Fatalf("%s does not end:\n%s", p.name, &p.err)
+			f.t.Fatalf("%s does not end, and %s:\n%s", p.name, f.unserved(), &p.err)
 		}
 	}
 }
@@ -151,8 +184,19 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 func (f *fleetTest) served(n int64) {
 	f.t.Helper()
 	for deadline := time.Now().Add(redistest.Patience); f.site.Report().Total.Distinct < n; time.Sleep(10 * time.Millisecond) {
-		require.True(f.t, time.Now().Before(deadline), "%d pages are never served", n)
+		require.True(f.t, time.Now().Before(deadline), "%d pages are never served: %d are", n, f.site.Report().Total.Distinct)
 	}
+}
+
+// unserved is which hosts have pages that were never asked for, for who looks for a cause.
+func (f *fleetTest) unserved() string {
+	var b strings.Builder
+	for _, h := range f.site.Report().Hosts {
+		if h.Distinct < int64(h.URLs) {
+			fmt.Fprintf(&b, "%s has served %d of %d pages, with %d refusals; ", h.Name, h.Distinct, h.URLs, h.Refusals)
+		}
+	}
+	return b.String()
 }
 
 // calm waits until no host has refused for a moment, or that does not come. What a host
@@ -172,6 +216,35 @@ func (f *fleetTest) calm() {
 func (f *fleetTest) owner(procs []*fleetProcess) int {
 	agent := f.log.anyOwner()
 	return max(0, slices.IndexFunc(procs, func(p *fleetProcess) bool { return p.agent == agent }))
+}
+
+// freeze has a process stand still for a while: to the others it is cut off.
+func (f *fleetTest) freeze(p *fleetProcess, span time.Duration) {
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(span)
+	f.thaws = append(f.thaws, thaw{p.agent, time.Now()})
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// courteous requires that the next process to ask a host leaves as much time as the host is
+// owed, by the instants at which its requests arrived. Less is let pass as far as one process
+// alone comes closer than that, as the machine has other work, and 20 ms. A process that stood still
+// between its decision and the request cannot know that it did: what it sends as it goes on is left out.
+func (f *fleetTest) courteous(all []handover) {
+	f.t.Helper()
+	tolerance := 20*time.Millisecond + max(0, f.log.jitter(f.apart))
+	spare := time.Hour
+	for _, h := range all {
+		if slices.ContainsFunc(f.thaws, func(w thaw) bool { return w.of(h) }) {
+			continue
+		}
+		early := f.apart(h.host) - h.gap
+		require.LessOrEqual(f.t, early, tolerance, "host %d was asked by %s %v after %s:%s", h.host, h.to, h.gap, h.from, f.log.around(h.host, h.at))
+		spare = min(spare, -early)
+	}
+	if len(all) > 0 {
+		f.t.Logf("of %d handovers the soonest left %v more than the host is owed; %v less would be let pass", len(all), spare, tolerance)
+	}
 }
 
 // status is what operators are told.
@@ -217,6 +290,7 @@ func (f *fleetTest) require() {
 	require.True(f.t, s.Complete)
 	require.Zero(f.t, s.Queued)
 	all := f.log.handovers()
+	f.courteous(all)
 	f.t.Logf("%d records for %d URLs, %d pages served again, %d refusals; Redis holds %d bytes; hosts changed hands with gaps of %s",
 		m.Report().Read, len(seen), report.Total.Duplicates, report.Total.Refusals, s.MemoryBytes, spread(gaps(all)))
 }
