@@ -46,7 +46,7 @@ const dueQuery = `INSERT OR IGNORE INTO places (host, rank, url, attempts, retur
 var returnQuery = fmt.Sprintf(`UPDATE hosts SET returned = refused, refused = 0 WHERE refused > 0 OR returned > 0;
 	UPDATE hosts SET returned = max(0, returned - left.n)
 	FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
-		WHERE v.class = '%s' AND v.refused = 1 AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS left
+		WHERE v.class = '%s' AND v.refused = 1 AND u.kind IS NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS left
 	WHERE left.host = hosts.id`, frontier.HostPages)
 
 // beginRounds carries out the orders to begin rounds.

@@ -264,6 +264,21 @@ func TestMigrationFromVersion4(t *testing.T) {
 	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"places"))
 }
 
+// What is no page takes nothing from the pages that come again.
+func TestReturnedAreThePages(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	aside := testItem(t, 2, "http://a.test/sitemap.xml")
+	aside.Kind = frontier.Sitemap
+	put(s, testItem(t, 1, "http://a.test/"), false)
+	put(s, aside, false)
+	s.Done(1, frontier.Visit{Class: "robots", Refused: true})
+	s.Done(2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
+	flush(t, s)
+	again(t, s, Again{})
+	s.Rouse(1)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Asides: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
+}
+
 // BenchmarkAgain begins a round over b.N URLs that have been visited.
 func BenchmarkAgain(b *testing.B) {
 	s := openState(b, b.TempDir(), Config{})
