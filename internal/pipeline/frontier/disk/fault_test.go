@@ -154,6 +154,7 @@ func TestDamagedRows(t *testing.T) {
 		`DROP TABLE places`:                                         "no such table: places",
 	} {
 		dir := closedState(t, 3)
+		require.NoError(t, openState(t, dir, Config{}).Close()) // which writes the rows of places
 		edit(t, filepath.Join(dir, databaseName), script)
 		s, err := Open(dir, Config{})
 		if err == nil {
@@ -286,6 +287,26 @@ func TestIndexDamagedWhileRunning(t *testing.T) {
 		}
 	}
 	require.NoError(t, s.Err())
+}
+
+// So is one of which that is found out by a merge, and told to who adds to it.
+func TestIndexDamagedWhenAddedTo(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{MemtableFPs: 16, Linger: time.Hour})
+	putMany(t, s, 1, 50)
+	flush(t, s)
+	require.Eventually(t, func() bool { return s.index.Mark() == 48 }, time.Minute, time.Millisecond)
+	put(s, testItem(t, 51, "http://a.test/51"), false) // which is not committed
+	known := func(id int64) uint64 {
+		return testItem(t, id, fmt.Sprintf("http://a.test/%d", id)).URL.Fingerprint(s.Key())
+	}
+	require.NoError(t, spoilRuns(filepath.Dir(s.path), garbage(3000)))
+	_, err := s.index.Has(known(1))
+	require.ErrorIs(t, err, seen.ErrDamaged)
+	put(s, testItem(t, 52, "http://a.test/52"), false)
+	require.NoError(t, s.Err())
+	for id := int64(1); id <= 53; id++ {
+		require.Equal(t, id <= 52, s.Known(known(id)), id)
+	}
 }
 
 // More URLs than the index holds in memory make it wait for their commit, and are an error

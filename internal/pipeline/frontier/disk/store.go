@@ -129,7 +129,8 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 }
 
 // learn adds a fingerprint to the index. If there is no room, that is because too many URLs
-// are not committed, which those of batches that have ended can be at once.
+// are not committed, which those of batches that have ended can be at once. If the index was
+// found damaged since Known was asked, as by a merge, it is built anew, with this one.
 func (s *Store) learn(fp uint64, id int64) error {
 	s.remember(fp, id)
 	err := s.index.Add(fp, id)
@@ -137,6 +138,9 @@ func (s *Store) learn(fp uint64, id int64) error {
 		if err = s.Flush(context.Background()); err == nil {
 			err = s.index.Add(fp, id)
 		}
+	}
+	if errors.Is(err, seen.ErrDamaged) {
+		err = s.rebuild()
 	}
 	return err
 }
