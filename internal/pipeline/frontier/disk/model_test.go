@@ -107,6 +107,7 @@ func (m *machine) put() {
 	require.False(m.t, m.s.Known(fp))
 	dormant := rapid.Bool().Draw(m.t, "dormant")
 	m.s.Put(host, &it, fp, dormant)
+	require.NoError(m.t, m.s.Err())
 	require.True(m.t, m.s.Known(fp))
 	m.now.urls[it.ID], m.now.queued[it.ID] = it, true
 	m.offered = append(m.offered, it)

@@ -201,12 +201,13 @@ CREATE VIEW queue AS SELECT host, rank, url, attempts, returns, strikes, visit F
 UNION ALL SELECT u.host, u.rank, u.id, 0, 0, 0, NULL FROM urls u
 WHERE u.id > (SELECT url FROM placed)
 AND NOT EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
-AND u.id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed));
+AND u.id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed) AND url > (SELECT url FROM placed));
 
--- A URL that was never visited is queued, whatever else there is of it.
+-- A URL behind the mark has no visit before the other, so that any says that it is done.
 CREATE VIEW pages AS SELECT
 	u.id, u.url, h.name AS host, coalesce(u.kind, 'page') AS kind,
-	iif(v.url IS NULL OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id), 'queued', 'done') AS state,
+	iif(v.url IS NULL AND u.id > (SELECT url FROM placed)
+		OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id), 'queued', 'done') AS state,
 	u.depth, u.hops, u.seed, r.url AS referrer,
 	datetime(u.queued_at / 1000, 'unixepoch') AS queued_at,
 	datetime(v.at / 1000, 'unixepoch') AS visited_at,

@@ -66,6 +66,7 @@ func TestConfigErrors(t *testing.T) {
 		"MaxPending = 15": {MaxPending: 15},
 		"CacheBytes = -1": {CacheBytes: -1},
 		"WALBytes = -1":   {WALBytes: -1},
+		"Unplaced = -1":   {Unplaced: -1},
 		"MaxRates = -1":   {MaxRates: -1},
 		"MaxWait = -1ns":  {MaxWait: -1},
 		"MemtableFPs":     {MemtableFPs: -1},

@@ -190,8 +190,10 @@ func (w *writer) placeNext(n int) error {
 }
 
 // placeQuery writes the rows that earlier processes have left, and whatever this one has: see
-// the view called queue.
+// the view called queue. Of the visits behind the mark there may be as many as there are URLs,
+// of which few are of URLs behind the other: only those are kept while it looks.
 const placeQuery = `INSERT OR IGNORE INTO places SELECT host, rank, id, 0, 0, 0, NULL FROM urls
-	WHERE id > (SELECT url FROM placed) AND id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed))
+	WHERE id > (SELECT url FROM placed)
+	AND id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed) AND url > (SELECT url FROM placed))
 	ORDER BY host, rank, id;
 	UPDATE placed SET url = (SELECT coalesce(max(id), 0) FROM urls), visit = (SELECT coalesce(max(id), 0) FROM visits)`

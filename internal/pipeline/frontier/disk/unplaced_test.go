@@ -80,6 +80,29 @@ func TestUnplaced(t *testing.T) {
 	}
 }
 
+// A URL whose row a person has deleted is not queued any more, to anybody.
+func TestPlaceDeleted(t *testing.T) {
+	dir := closedState(t, 2)
+	require.NoError(t, openState(t, dir, Config{}).Close()) // which writes the rows
+	edit(t, filepath.Join(dir, databaseName), `DELETE FROM places WHERE url = 1`)
+	for range 2 {
+		s := openState(t, dir, Config{})
+		require.EqualValues(t, 1, s.Left().Queued)
+		for _, query := range []string{`SELECT group_concat(url) FROM queue`, `SELECT group_concat(id) FROM pages WHERE state = 'queued'`} {
+			require.Equal(t, "2", askText(t, s, query), query)
+		}
+		v, err := Look(dir)
+		require.NoError(t, err)
+		for id, queued := range map[int]bool{1: false, 2: true} {
+			p, err := v.Page(fmt.Sprintf("http://a.test/%d", id))
+			require.NoError(t, err)
+			require.Equal(t, queued, p.Queued, id)
+		}
+		require.NoError(t, v.Close())
+		require.NoError(t, s.Close())
+	}
+}
+
 // Rows are written a share at a time, all of them if URLs come faster than that, and what
 // comes meanwhile is left for later; whatever instant a kill comes at, nothing is lost.
 func TestRowsArePlacedByAndBy(t *testing.T) {

@@ -85,7 +85,7 @@ func (v *View) Page(url string) (*Page, error) {
 	}
 	p := new(Page)
 	err = each(v.db, `SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
-		NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
+		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
 		FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.id = ?`, func(q *sqlitedb.Stmt) error {
 		p.Kind, p.Depth, p.Seed, p.Referrer = q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0, q.ColumnText(3)
 		p.QueuedAt, p.Queued = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0
