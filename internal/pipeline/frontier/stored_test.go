@@ -21,6 +21,13 @@ func TestLaw(t *testing.T) {
 	})
 }
 
+func TestBound(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { frontiertest.Bound(t, nil) })
+	t.Run("store", func(t *testing.T) {
+		frontiertest.Bound(t, func(*rapid.T, int) frontiertest.Backend { return frontiertest.NewNaive() })
+	})
+}
+
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // always is a pacer that lets every host be asked at once.

@@ -1,7 +1,9 @@
 package disk_test
 
 import (
+	"flag"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,15 +62,27 @@ func (s *lawful) close() {
 	}
 }
 
-func TestLaw(t *testing.T) {
-	frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend {
-		dir, err := os.MkdirTemp("", "law") // t.TempDir would keep them all until the end
-		require.NoError(t, err)
-		s := &lawful{t: t, dir: dir}
-		t.Cleanup(func() {
-			s.close()
-			require.NoError(t, os.RemoveAll(dir))
-		})
-		return s
+func newLawful(t *rapid.T) frontiertest.Backend {
+	dir, err := os.MkdirTemp("", "law") // t.TempDir would keep them all until the end
+	require.NoError(t, err)
+	s := &lawful{t: t, dir: dir}
+	t.Cleanup(func() {
+		s.close()
+		require.NoError(t, os.RemoveAll(dir))
 	})
+	return s
+}
+
+func TestLaw(t *testing.T) { frontiertest.Law(t, newLawful) }
+
+// To open a state and to close it takes longer than what happens in between, and the random
+// steps are those of the other frontiers: a few of them are for what is particular to this one.
+func TestBound(t *testing.T) {
+	checks := flag.Lookup("rapid.checks").Value
+	all := checks.String()
+	n, err := strconv.Atoi(all)
+	require.NoError(t, err)
+	require.NoError(t, checks.Set(strconv.Itoa(max(1, n/10))))
+	defer func() { require.NoError(t, checks.Set(all)) }()
+	frontiertest.Bound(t, func(t *rapid.T, _ int) frontiertest.Backend { return newLawful(t) })
 }

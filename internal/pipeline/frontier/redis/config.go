@@ -81,8 +81,9 @@ type Config struct {
 	Partitions int
 	// Key is that of the fingerprints of a job that is made. Zero means one drawn at random.
 	Key uint64
-	// MaxPagesPerHost bounds the URLs accepted of one host, in a job that is made. Zero
-	// means no bound.
+	// MaxPagesPerHost bounds the pages of one host, in a job that is made: those that are
+	// queued or visited, but for those that were refused when their turn came. Sitemaps do not
+	// count. Zero means no bound.
 	MaxPagesPerHost int
 	// MaxPages bounds the pages that all processes of the job ask for, together; see
 	// [Store.Pages]. Zero means no bound.
@@ -94,6 +95,11 @@ type Config struct {
 	// Use, if set, tells what this process uses of what the job has, by names, for
 	// [Status]. It is called by a goroutine of the store.
 	Use func() map[string]float64
+	// Sync, if set, has the disk take what was written to the sinks. It is called by a goroutine
+	// of the store before the job is told that URLs are done, each tenth of a second and when
+	// others may depend on that; its error is the store's. Zero means that after a power cut
+	// records may be missing of URLs that the job has as done.
+	Sync func() error
 	// Lease is how long a process that is not heard of keeps its hosts, 300 ms to 10 minutes.
 	// Zero means 15 s.
 	Lease time.Duration

@@ -49,7 +49,8 @@
 //	w            ZSET    sessions, by when they end
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these
 //	i:<session>  SET     its hosts that have got URLs from others
-//	h:<host>     HASH    t (token), o (session), r (ranks), k (known), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets)
+//	a:<process>  STRING  the number of the last call by which it added URLs
+//	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets)
 //	q:<host>:<r> LIST    its queued URLs of rank r
 //	x:<host>     HASH    its URLs that are handed out
 //	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset
@@ -93,10 +94,18 @@
 // is refused when the job is joined. Counters that are gone end the store: the job was
 // purged, or the server has lost it.
 //
+// A server may lose the last moments only: a replica takes over that had not heard all, or one
+// comes back from an append-only file that is written each second. What was added by then is
+// added again when it is found again, as each process sees by the number of its last call that
+// the partition has forgotten, and empties its cache, within a third of a lease; what was done
+// is fetched again. A page that nobody finds again is lost, a seed among them: with appendfsync always no
+// restart costs any, and a failover always may, as replicas are told later.
+//
 // # What is not kept
 //
 // What became of a URL is in the records of the process that visited it, and nowhere here;
-// nor are the positions of its sinks. A process that dies may have written the record of a
+// nor are the positions of its sinks. That a URL is done is told after its record is on the disk
+// ([Config.Sync]): a machine that loses its power has written all that nobody fetches again. A process that dies may have written the record of a
 // URL that another asks for again: records have the same id then, and crawl merge keeps one.
 // robots.txt is asked for by each holder of a host. A process that has no URLs ends when the
 // whole job is complete, and while another brings seeds ([Config.Seeding]) it is not; one that

@@ -267,10 +267,10 @@ func TestSeenSet(t *testing.T) {
 func TestScriptsAreIdempotent(t *testing.T) {
 	r := newRig(t)
 	server := redistest.Redis.Shared(t)
-	a := r.open()
+	a := r.open(func(c *Config) { c.MaxPagesPerHost = 9 })
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://b.test/1")
 	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 1)
+	_, got := load(t, a, "a.test", 2)
 	flush(t, a)
 	h := a.find("a.test")
 	seq := decimal(a.seq(got.Items[0].ID))
@@ -280,10 +280,11 @@ func TestScriptsAreIdempotent(t *testing.T) {
 		script *script
 		args   []string
 	}{
-		{scriptAdd, a.args(h.session, "c.test", "77", "3", "1:9", encode("c.test", it), "a.test", "78", "0", "", encode("a.test", it))},
+		{scriptAdd, a.args(h.session, a.worker, "1000", "c.test", "77", "3", "1:9", encode("c.test", it), "a.test", "78", "0", "", encode("a.test", it))},
 		{scriptAcquire, a.args(h.session, "12000", "9", "1001", "1")},
 		{scriptLoad, a.args(h.session, "a.test", token, "1", "1002")},
 		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4 5", "d", "a.test", token, seq, "")},
+		{scriptDone, a.args(h.session, "r", "a.test", token, decimal(a.seq(got.Items[1].ID)), "")},
 		{scriptRenew, a.args(h.session, "12000")},
 		{scriptRelease, a.args(h.session, "0", "a.test", token, "1500", "2 0 0 0 0 500")},
 		{scriptRelease, a.args(h.session, "1")},

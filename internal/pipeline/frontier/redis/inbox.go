@@ -29,7 +29,8 @@ type op struct {
 	text string // an item, or what was learned
 	seed string // opPut: the URL of a seed
 
-	budget string // opPut: as the script takes it
+	budget  string // opPut: as the script takes it
+	refused bool   // opDone: it was not to be fetched
 }
 
 // inbox is what the writer has been told and has not taken yet.

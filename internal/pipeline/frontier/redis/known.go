@@ -21,5 +21,12 @@ func (k *known) has(fp uint64) bool { return fp != 0 && k.at(fp).Load() == fp }
 
 func (k *known) add(fp uint64) { k.at(fp).Store(fp) }
 
-// forget takes a fingerprint out whose URL was refused.
+// forget takes a fingerprint out whose URL is not in the store.
 func (k *known) forget(fp uint64) { k.at(fp).CompareAndSwap(fp, 0) }
+
+// clear takes all out.
+func (k *known) clear() {
+	for i := range k.slots {
+		k.slots[i].Store(0)
+	}
+}

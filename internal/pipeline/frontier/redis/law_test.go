@@ -19,6 +19,7 @@ type lawful struct {
 	t    *rapid.T
 	addr string
 	job  string
+	most int // pages of a host; zero: no bound
 	open int // questions not yet answered
 }
 
@@ -52,7 +53,7 @@ func (s *lawful) Reopen() frontier.Left {
 	s.close()
 	var err error
 	s.Store, err = Open(s.t.Context(), Config{
-		Redis: rueidis.ClientOption{InitAddress: []string{s.addr}}, Job: s.job, Key: frontiertest.Key, Partitions: 1, KnownFPs: 64,
+		Redis: rueidis.ClientOption{InitAddress: []string{s.addr}}, Job: s.job, Key: frontiertest.Key, Partitions: 1, KnownFPs: 64, MaxPagesPerHost: s.most,
 	})
 	require.NoError(s.t, err)
 	s.open = 0
@@ -65,13 +66,21 @@ func (s *lawful) close() {
 	}
 }
 
-func TestLaw(t *testing.T) {
+// newLawful makes a job of its own on the common server for each check.
+func newLawful(t *testing.T) func(t *rapid.T, most int) frontiertest.Backend {
 	addr := redistest.Redis.Shared(t).Addr
 	jobs := 0
-	frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend {
+	return func(t *rapid.T, most int) frontiertest.Backend {
 		jobs++
-		s := &lawful{t: t, addr: addr, job: fmt.Sprintf("law-%d", jobs)}
+		s := &lawful{t: t, addr: addr, job: fmt.Sprintf("law-%d", jobs), most: most}
 		t.Cleanup(s.close)
 		return s
-	})
+	}
 }
+
+func TestLaw(t *testing.T) {
+	backend := newLawful(t)
+	frontiertest.Law(t, func(t *rapid.T) frontiertest.Backend { return backend(t, 0) })
+}
+
+func TestBound(t *testing.T) { frontiertest.Bound(t, newLawful(t)) }

@@ -201,6 +201,7 @@ func (s *Store) keep() {
 			err = s.beat(s.life)
 		}
 		if err == nil {
+			s.checkMarks(s.life)
 			s.survey(s.life)
 		}
 		wait = period
@@ -415,6 +416,9 @@ func (s *Store) leave(ctx context.Context) error {
 	}
 	if err := s.giveBudgets(ctx); err != nil {
 		return fmt.Errorf("give back what was drawn: %w", err)
+	}
+	if err := s.dropMarks(ctx); err != nil {
+		return fmt.Errorf("leave the job: %w", err)
 	}
 	_, err := s.link.one(ctx, s.hello(0))
 	return err

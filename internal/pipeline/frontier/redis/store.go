@@ -60,13 +60,15 @@ type Store struct {
 
 	seeding atomic.Bool // seeds of this process may come yet
 
-	request int64        // of acquire and load; the writer's alone
-	hints   map[int]bool // partitions in which a host may be ready; the writer's alone
+	request   int64        // of scripts that want a number; the writer's alone
+	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
+	unsettled unsettled
 
 	mu       sync.Mutex // guards what follows
 	parts    []*part
 	hosts    map[string]*held
 	handed   map[int64]*held // URLs that were loaded, by their IDs
+	turned   turned
 	news     frontier.News
 	told     bool // that there are news is among the answers
 	lastSeed int64
@@ -88,6 +90,8 @@ type part struct {
 	session string
 	until   time.Time // by our clock; zero: there is none
 	hosts   map[string]*held
+	acked   int64           // the number of this process that the partition has; zero: none yet
+	ackedAt time.Time       // when that was acknowledged
 	ctx     context.Context // ends with the session
 	cancel  context.CancelCauseFunc
 }
@@ -105,8 +109,8 @@ type held struct {
 
 // counts are the counters of [Statistics].
 type counts struct {
-	added, duplicates, refused, dropped, done, stale, lost, given, acquired, oom, heartbeats atomic.Int64
-	rtt                                                                                      atomic.Int64
+	added, duplicates, refused, dropped, done, stale, lost, given, acquired, oom, heartbeats, setbacks, syncs atomic.Int64
+	rtt                                                                                                       atomic.Int64
 }
 
 // Statistics is what a Store has counted since it was opened.
@@ -132,6 +136,8 @@ type Statistics struct {
 	LastTrip   time.Duration `json:"last_trip"`  // how long the last batch took
 	Full       bool          `json:"full"`       // the server has no memory left for new URLs
 	Heartbeats int64         `json:"heartbeats"` // answered
+	Setbacks   int64         `json:"setbacks"`   // times the server had lost what it had acknowledged
+	Syncs      int64         `json:"syncs"`      // of the sinks
 }
 
 var _ frontier.Shared = (*Store)(nil)
@@ -153,6 +159,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		answers: make(chan frontier.Answer, answersRoom), room: make(chan struct{}, 1),
 		failed: make(chan struct{}), wake: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held),
+		turned:  turned{hosts: make(map[string][]uint64)},
 		control: Running,
 	}
 	s.seeding.Store(cfg.Seeding)
@@ -258,8 +265,8 @@ func (s *Store) Spent(it *frontier.Item) {
 	}
 }
 
-// Done stores that a URL that was loaded is not queued any more.
-func (s *Store) Done(id int64, _ frontier.Visit) {
+// Done stores that a URL that was loaded is not queued any more, and whether it was refused.
+func (s *Store) Done(id int64, v frontier.Visit) {
 	s.mu.Lock()
 	h := s.handed[id]
 	if h != nil {
@@ -269,7 +276,7 @@ func (s *Store) Done(id int64, _ frontier.Visit) {
 	}
 	s.mu.Unlock()
 	if h != nil {
-		s.tell(op{kind: opDone, held: h, id: id})
+		s.tell(op{kind: opDone, held: h, id: id, refused: v.Refused})
 	}
 }
 
@@ -331,6 +338,7 @@ func (s *Store) dropLocked(h *held) {
 	if s.hosts[h.name] == h {
 		delete(s.hosts, h.name)
 		delete(h.part.hosts, h.name)
+		s.readmitLocked(h.name)
 	}
 }
 
@@ -373,7 +381,8 @@ func (s *Store) Held(host string) context.Context {
 // Answers is where answers come, in the order of their questions, and news.
 func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
 
-// Commit does nothing: what was told is sent in its order, soon, and positions are not kept.
+// Commit does nothing: what was told is sent in its order, soon, what is done after
+// [Config.Sync]; and positions are not kept.
 func (s *Store) Commit([]sink.Position) {}
 
 // Ready reports whether the store takes more in. It is advice, and no call is refused.
@@ -447,6 +456,7 @@ func (s *Store) Statistics() Statistics {
 		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Done: c.done.Load(), Stale: c.stale.Load(),
 		Lost: c.lost.Load(), Given: c.given.Load(), Acquired: c.acquired.Load(), Hosts: hosts, Loaded: loaded,
 		Pending: s.pending.Load(), LastTrip: time.Duration(c.rtt.Load()), Full: c.oom.Load() > 0, Heartbeats: c.heartbeats.Load(),
+		Setbacks: c.setbacks.Load(), Syncs: c.syncs.Load(),
 	}
 }
 

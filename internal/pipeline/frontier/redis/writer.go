@@ -29,6 +29,7 @@ func (s *Store) tell(o op) {
 // write sends what was told until the store is closed or fails.
 func (s *Store) write() {
 	defer close(s.inbox.ended())
+	defer s.unsettled.stop()
 	var timer clock.Timer
 	var due <-chan time.Time
 	for {
@@ -39,6 +40,8 @@ func (s *Store) write() {
 		case <-s.inbox.wake:
 		case <-due:
 			timeIsUp, due = true, nil
+		case <-s.unsettled.due:
+			s.unsettled.due, s.unsettled.over = nil, true
 		}
 		ops, later, closed := s.inbox.take(timeIsUp)
 		switch {
@@ -56,7 +59,10 @@ func (s *Store) write() {
 		if closed {
 			ctx, cancel = context.WithTimeout(s.life, s.patience())
 		}
-		err := s.send(ctx, ops)
+		ops, err := s.settle(ops, closed)
+		if err == nil {
+			err = s.send(ctx, ops)
+		}
 		if err == nil && closed {
 			err = s.leave(ctx)
 		}
@@ -168,7 +174,12 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 // put adds URLs, the seeds among them to those of the job before.
 func (s *Store) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{jobKey(s.job.name, "seeds")}}
-	b := newBatch(scriptAdd, addMost, s.argsOf)
+	var numbers []int64 // of the calls
+	b := newBatch(scriptAdd, addMost, func(session string) []string {
+		s.request++
+		numbers = append(numbers, s.request)
+		return s.args(session, s.worker, decimal(s.request))
+	})
 	for _, o := range ops {
 		if o.seed != "" {
 			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
@@ -185,7 +196,7 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
 	}
-	full := false
+	full, lost := false, 0
 	for i, c := range b.calls {
 		switch {
 		case errors.Is(c.err, errMemory):
@@ -197,10 +208,13 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 		case c.err != nil:
 			return c.err
 		default:
-			s.added(c, b.ops[i])
+			if s.added(c, b.ops[i], numbers[i]) {
+				lost++
+			}
 		}
 	}
 	s.setFull(full)
+	s.noteLost(lost)
 	return nil
 }
 
@@ -217,23 +231,26 @@ func (s *Store) setFull(full bool) {
 	}
 }
 
-// added takes in what became of URLs that were offered.
-func (s *Store) added(c *call, ops []op) {
-	if len(c.reply) < 4 {
-		return
+// added takes in what became of URLs that were offered by a call of that number, and reports
+// whether the partition has lost what was added before.
+func (s *Store) added(c *call, ops []op, serial int64) (lost bool) {
+	if len(c.reply) < 5 {
+		return false
 	}
-	fresh, refused := number(c.reply[0]), list(c.reply[1])
+	fresh, refused := number(c.reply[0]), refusedOf(ops, list(c.reply[1]))
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
 	s.counts.duplicates.Add(int64(len(ops)) - fresh - int64(len(refused)))
+	s.turnAway(refused)
 	p := s.job.partitionOf(ops[0].host)
+	lost = s.acknowledged(s.parts[p], number(c.reply[4]), serial)
 	ready := number(c.reply[3]) == 1
 	if ready {
 		s.hints[p] = true
 	}
 	grown := list(c.reply[2])
 	if !ready && len(grown) == 0 {
-		return
+		return lost
 	}
 	s.announce(func(n *frontier.News) {
 		n.Ready = n.Ready || ready
@@ -241,6 +258,7 @@ func (s *Store) added(c *call, ops []op) {
 			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
 		}
 	})
+	return lost
 }
 
 // announce adds to the news and lets it be known that there are some.
@@ -294,6 +312,9 @@ func (s *Store) finish(ctx context.Context, ops []op) error {
 	for _, o := range ops {
 		h := o.held
 		what := map[kind]string{opDone: "d", opSpent: "s", opLearned: "m"}[o.kind]
+		if o.refused {
+			what = "r"
+		}
 		b.add(h.part, h.session, o, what, h.name, decimal(h.token), decimal(s.seq(o.id)), o.text)
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
@@ -310,6 +331,7 @@ func (s *Store) finish(ctx context.Context, ops []op) error {
 		s.stale(c.reply[1], b.ops[i])
 		s.heard(b.ops[i][0].held.part, list(c.reply[2]))
 	}
+	s.readmit(ops)
 	return nil
 }
 

@@ -1,12 +1,15 @@
 -- add queues URLs that no process has added before. It may be repeated: a URL that is known
 -- is passed over.
 --
--- ARGV[3] is the session of who adds; then for each URL its host, its fingerprint (decimal, 63 bits),
--- its rank, its budget and its item. A budget is a number and a bound of the URLs that its host
--- has of it, zero for one that counts without a bound; empty for none. The reply: how many were new and how many were refused by
--- a bound of their host; the positions of those refused; then the hosts of the session that got some, each
--- with how many; and whether a host is ready that was not.
-local session = ARGV[3]
+-- ARGV[3] is the session of who adds, [4] the process and [5] the number of its call; then for
+-- each URL its host, its fingerprint (decimal, 63 bits), its rank, its budget and its item. A
+-- budget is a number and a bound of the URLs that its host has of it, zero for one that counts
+-- without a bound; empty for none. The reply: how many were new; the positions of those that a
+-- bound of their host has refused; then the hosts of the session that got some, each with how
+-- many; whether a host is ready that was not; and the number of the process's call before, which
+-- is lower than that was if this server never heard of it.
+local session, mark = ARGV[3], root .. 'a:' .. ARGV[4]
+local before = tonumber(call('GET', mark) or '0')
 local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
 local seq, count, level, split, max = tonumber(c[1]), tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
@@ -47,26 +50,26 @@ local hosts, order = {}, {}
 local function find(name)
   local s = hosts[name]
   if not s then
-    local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'm')
-    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), memory = f[5], added = 0, changed = false, budgets = {} }
+    local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'p')
+    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), pages = tonumber(f[5] or '0'), added = 0, changed = false, budgets = {} }
     hosts[name], order[#order + 1] = s, name
   end
   return s
 end
 
 local added, refused, isReady = 0, {}, 0
-for i = 4, #ARGV, 5 do
+for i = 6, #ARGV, 5 do
   local name, fp, rank, item = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   local s, b = find(name), bucketOf(fp)
   local budget, most = string.match(ARGV[i + 3], '^(%d+):(%d+)$')
-  local spent = false
+  local page, spent = max > 0 and isPage(item), false
   if budget then
     budget = 'b' .. budget
     if not s.budgets[budget] then s.budgets[budget] = tonumber(call('HGET', root .. 'h:' .. name, budget) or '0') end
     spent = tonumber(most) > 0 and s.budgets[budget] >= tonumber(most)
   end
-  if (spent or max > 0 and s.known >= max) and call('SISMEMBER', b, fp) == 0 then
-    refused[#refused + 1] = (i - 4) / 5
+  if (spent or page and s.pages >= max) and call('SISMEMBER', b, fp) == 0 then
+    refused[#refused + 1] = (i - 6) / 5
   elseif call('SADD', b, fp) == 1 then
     count, seq, added = count + 1, seq + 1, added + 1
     local used, changed = place(s.ranks, rank)
@@ -77,6 +80,7 @@ for i = 4, #ARGV, 5 do
       if s.budgets[budget] == 1 then call('HSET', counters, 'counts', 1) end
     end
     s.added, s.known, s.changed = s.added + 1, s.known + 1, s.changed or changed
+    if page then s.pages = s.pages + 1 end
     grow()
   end
 end
@@ -86,6 +90,7 @@ for _, name in ipairs(order) do
   local s, h = hosts[name], root .. 'h:' .. name
   if s.added > 0 then
     call('HSET', h, 'k', s.known)
+    if max > 0 then call('HSET', h, 'p', s.pages) end
     call('PERSIST', h)
     if s.changed then call('HSET', h, 'r', table.concat(s.ranks, ',')) end
     if not s.owner then
@@ -103,4 +108,5 @@ if added > 0 then
   call('HINCRBY', counters, 'added', added)
 end
 if #refused > 0 then call('HINCRBY', counters, 'refused', #refused) end
-return { added, refused, grown, isReady }
+call('SET', mark, string.format('%d', math.max(before, tonumber(ARGV[5]))), 'PX', day)
+return { added, refused, grown, isReady, before }

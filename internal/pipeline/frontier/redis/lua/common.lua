@@ -51,6 +51,10 @@ local function place(list, rank)
   return rank, true
 end
 
+-- isPage reports whether an item is a page, as what is none does not count for the bound of a
+-- host: its kind is in two bits of its second byte, and zero is a page.
+local function isPage(item) return math.floor(string.byte(item, 2) / 4) % 4 == 0 end
+
 -- What is remembered of a host are six words: the rate and the pause, which are the limiters'
 -- own, when it was last asked, until when it must not be, by a Retry-After and by a hold, and
 -- the gap between two requests.

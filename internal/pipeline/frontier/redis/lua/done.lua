@@ -1,9 +1,9 @@
 -- done takes in what became of URLs that were handed out, and what was learned of hosts. It
 -- may be repeated.
 --
--- ARGV[3] is the session; then for each what (d: is done, s: has spent a try, m: was
--- learned), its host, the token, the number of the URL in the partition, and the item or
--- what was learned. The reply: how many were done, the hosts whose token is stale, and the
+-- ARGV[3] is the session; then for each what (d: is done, r: is done and was not to be fetched,
+-- s: has spent a try, m: was learned), its host, the token, the number of the URL in the
+-- partition, and the item or what was learned. The reply: how many were done, the hosts whose token is stale, and the
 -- news.
 local session, valid, stale, done = ARGV[3], {}, {}, 0
 for i = 4, #ARGV, 5 do
@@ -18,6 +18,13 @@ for i = 4, #ARGV, 5 do
   if valid[id] then
     if what == 'd' then
       done = done + call('HDEL', x, seq)
+    elseif what == 'r' then
+      local item = call('HGET', x, seq)
+      done = done + call('HDEL', x, seq)
+      -- The host has room for another page, if there is a bound: else nothing is counted.
+      if item and isPage(string.match(item, '^%S+ %S+ (.*)$')) and tonumber(call('HGET', h, 'p') or '0') > 0 then
+        call('HINCRBY', h, 'p', -1)
+      end
     elseif what == 's' then
       local item = call('HGET', x, seq)
       if item then call('HSET', x, seq, string.match(item, '^%S+ ') .. seq .. ' ' .. text) end
