@@ -101,6 +101,9 @@ func (c *Crawler) joinFleet() error {
 	if c.cfg.Join {
 		rc.Mode = redis.Join
 	}
+	if d := durablesOf(c.cfg.Sinks, c.cfg.Archives); len(d) > 0 {
+		rc.Sync = d.sync
+	}
 	if c.cfg.RateLimit.Enabled() {
 		rc.Remember, rc.Recall = c.limiter.MemoryOf, func(m ratelimit.HostMemory) { c.limiter.Adopt(m) }
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"log/slog"
-	"slices"
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
@@ -15,13 +14,8 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	if err := s.beginRound(settings); err != nil {
 		return err
 	}
-	pc.State, pc.Key, pc.Pages, s.sinks = s.store, s.store.Key(), int(s.pages), nil
+	pc.State, pc.Key, pc.Pages, s.sinks = s.store, s.store.Key(), int(s.pages), durablesOf(pc.Sinks, pc.Archives)
 	pc.Round, pc.Unconditional = s.store.Round(), !settings.Fetch.Conditional
-	for _, sink := range slices.Concat(pc.Sinks, pc.Archives) {
-		if d, ok := sink.(Durable); ok {
-			s.sinks = append(s.sinks, d)
-		}
-	}
 	return nil
 }
 

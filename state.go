@@ -65,8 +65,8 @@ type State struct {
 	pages    int64    // of this round
 	next     *round   // that is to begin; nil: none
 
-	sinks  []Durable // set before the first batch
-	begun  bool      // there is something in it
+	sinks  durables // set before the first batch
+	begun  bool     // there is something in it
 	closed bool
 }
 
@@ -305,14 +305,7 @@ func (s *State) restore(sc *scope.Scope, name func(canonical.URL)) error {
 }
 
 // sync puts the sinks on their disks.
-func (s *State) sync() error {
-	for _, d := range s.sinks {
-		if err := d.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", d.Mark().Path, err)
-		}
-	}
-	return nil
-}
+func (s *State) sync() error { return s.sinks.sync() }
 
 // end closes the state at the end of a run that had this error. Of two the first counts.
 func (s *State) end(err error) error {
