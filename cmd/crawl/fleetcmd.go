@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
 )
@@ -44,7 +45,8 @@ func fleetCommand(s streams) *cobra.Command {
 tells all of them what to do. They hear of it within a third of their lease, 5
 seconds by default.
 
-  status  how far it is, which processes take part, what they have agreed on
+  status  how far it is, which processes take part, and what is used of the budgets
+          that they share: of rates what they were over the last 15 seconds
   pause   nothing further is asked for, until resume or drain
   resume  it goes on
   drain   all processes finish what is under way, and end; the job stays, and
@@ -107,8 +109,12 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
-	fail := func(err error) error { return ioError(fmt.Errorf("the job %s: %w", o.job, err)) }
-	fleet, err := redis.Dial(ctx, opt, o.job)
+	fail := func(err error) error { return ioError(&crawl.FleetError{Job: o.job, Err: err}) }
+	dial := redis.Dial
+	if action == "purge" {
+		dial = redis.DialToPurge
+	}
+	fleet, err := dial(ctx, opt, o.job)
 	if errors.Is(err, redis.ErrNoJob) {
 		return ioError(fmt.Errorf("there is no job %s in that Redis", o.job))
 	}

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,14 +70,27 @@ type Status struct {
 
 // Dial connects to a job. The error is [ErrNoJob] if there is none.
 func Dial(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
-	if err := settleAddress(&o, job); err != nil {
+	return dialJob(ctx, o, job, false)
+}
+
+// DialToPurge is Dial for a job of which what is stored may not be readable, and that is
+// good for nothing but Purge then.
+func DialToPurge(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
+	return dialJob(ctx, o, job, true)
+}
+
+func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged bool) (*Fleet, error) {
+	if err := settleAddress(&o, name); err != nil {
 		return nil, err
 	}
 	client, err := dial(o)
 	if err != nil {
 		return nil, err
 	}
-	j, err := findJob(ctx, client, job)
+	j, err := findJob(ctx, client, name)
+	if damaged && errors.Is(err, errDamaged) {
+		j, err = &job{name: name, partitions: maxPartitions}, nil
+	}
 	if err != nil {
 		client.Close()
 		return nil, err

@@ -54,6 +54,9 @@ func (j *job) partitionOf(host string) int {
 
 const termPrefix = "term:"
 
+// errDamaged is that what is stored of a job is not what a process has stored there.
+var errDamaged = errors.New("is damaged: purge the job")
+
 // readJob reads what is stored of a job.
 func readJob(name string, fields map[string]string) (*job, error) {
 	if fields["id"] == "" {
@@ -65,7 +68,7 @@ func readJob(name string, fields map[string]string) (*job, error) {
 	most, err3 := strconv.Atoi(fields["max"])
 	created, err4 := strconv.ParseInt(fields["created"], 10, 64)
 	if err := errors.Join(err1, err2, err3, err4); err != nil || partitions < 1 || partitions > maxPartitions {
-		return nil, fmt.Errorf("redis: %s is damaged: purge the job", jobKey(name, "job"))
+		return nil, fmt.Errorf("redis: %s %w", jobKey(name, "job"), errDamaged)
 	}
 	j.key, j.partitions, j.max, j.created = key, partitions, most, time.UnixMilli(created).UTC()
 	for field, value := range fields {
@@ -119,6 +122,9 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (*job, error) {
 // findJob reads a job that is there.
 func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(name, "job")).Build()).AsStrMap()
+	if answered, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(answered.Error(), "WRONGTYPE") {
+		return nil, fmt.Errorf("redis: %s %w", jobKey(name, "job"), errDamaged)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", said(err))
 	}

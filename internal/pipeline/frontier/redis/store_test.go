@@ -530,3 +530,34 @@ func TestPurge(t *testing.T) {
 	require.True(t, errors.Is(a.Close(), ErrNoJob))
 	require.Equal(t, []string{"a.test"}, names(rouse(t, other, 1)))
 }
+
+// A job of which what is stored cannot be read says so, and can be purged as well.
+func TestPurgeOfWhatIsDamaged(t *testing.T) {
+	srv := redistest.Redis.Shared(t)
+	for _, damage := range []func(key string){
+		func(key string) { srv.Do(t, "HSET", key, "partitions", "many") },
+		func(key string) { srv.Do(t, "SET", key, "x") },
+	} {
+		r := rigOn(t, srv.Addr)
+		s := r.open()
+		put(t, s, "http://a.test/1")
+		flush(t, s)
+		require.NoError(t, s.Close())
+		damage(jobKey(r.cfg.Job, "job"))
+		_, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
+		require.ErrorContains(t, err, "purge the job")
+		_, err = Open(t.Context(), r.cfg)
+		require.ErrorContains(t, err, "purge the job")
+		f, err := DialToPurge(t.Context(), r.cfg.Redis, r.cfg.Job)
+		require.NoError(t, err)
+		keys, err := f.Purge(t.Context())
+		require.NoError(t, err)
+		require.Greater(t, keys, int64(4))
+		_, err = f.Purge(t.Context())
+		require.NoError(t, err)
+		f.Close()
+		_, err = DialToPurge(t.Context(), r.cfg.Redis, r.cfg.Job)
+		require.ErrorIs(t, err, ErrNoJob)
+		require.NoError(t, r.open().Close())
+	}
+}
