@@ -37,7 +37,7 @@ func (e *FleetError) Error() string {
 	if errors.Is(e.Err, redis.ErrNoJob) {
 		return fmt.Sprintf("there is no job %s: begin it by giving URLs, or see --job and --redis", e.Job)
 	}
-	return fmt.Sprintf("the job %s: %v", e.Job, e.Err)
+	return fmt.Sprintf("the job %s: %s", e.Job, strings.TrimPrefix(e.Err.Error(), "job "+e.Job+": "))
 }
 
 // Unwrap is the trouble.
@@ -112,6 +112,9 @@ func (c *Crawler) joinFleet() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
 	defer cancel()
+	if err = c.askForTokens(ctx); err != nil {
+		return fail(err)
+	}
 	if j.store, err = redis.Open(ctx, rc); err != nil {
 		return fail(err)
 	}

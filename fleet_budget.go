@@ -38,6 +38,17 @@ func (c *Crawler) shareRates(lc *ratelimit.Config) error {
 	return nil
 }
 
+// askForTokens asks a server whether it lets us count rates: one that does not would have
+// nothing be asked for, ever. Whether it is there at all is no question of ours.
+func (c *Crawler) askForTokens(ctx context.Context) error {
+	if c.tokens == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
+	defer cancel()
+	return redis.Verdict(c.tokens.Ping(ctx))
+}
+
 // shareEnds has the job keep count of what bounds all of its processes.
 func (c *Crawler) shareEnds(rc *redis.Config) error {
 	rc.MaxPages, rc.Use = c.cfg.MaxPages, useOf(c.limiter, c.clk)
@@ -56,27 +67,57 @@ func (c *Crawler) shareEnds(rc *redis.Config) error {
 	return nil
 }
 
-// useOf tells what a limiter uses of budgets that processes share: of rates what it was since it
-// was told before. It is not safe for concurrent use.
+// useOver is over how long the rates are taken that a process tells of. A budget lets three
+// quarters of a second's worth go at once, which in a shorter span would be most of it.
+const useOver = 15 * time.Second
+
+// rates are how fast budgets are used, by what had been used of them at instants. It is not
+// safe for concurrent use.
+type rates struct {
+	marks []mark // the oldest first, and no two closer than a second
+}
+
+// mark is what had been used of budgets at an instant, by names.
+type mark struct {
+	at   time.Time
+	used map[string]int64
+}
+
+// over is what was used a second over the last useOver, or since the first call.
+func (r *rates) over(now time.Time, used map[string]int64) map[string]float64 {
+	if len(r.marks) == 0 || now.Sub(r.marks[len(r.marks)-1].at) >= time.Second {
+		r.marks = append(r.marks, mark{now, used})
+	}
+	for len(r.marks) > 1 && now.Sub(r.marks[1].at) >= useOver {
+		r.marks = r.marks[1:]
+	}
+	since := &r.marks[0]
+	span := max(now.Sub(since.at), time.Second).Seconds() // what goes at once is no rate
+	all := make(map[string]float64, len(used))
+	for name, n := range used {
+		all[name] = float64(n-since.used[name]) / span
+	}
+	return all
+}
+
+// useOf tells what a limiter uses of budgets that processes share, by their settings. It is not
+// safe for concurrent use.
 func useOf(l *ratelimit.AdaptiveRateLimiter, clk clock.Clock) func() map[string]float64 {
-	before, at := map[string]int64{}, clk.Now()
+	var speed rates
 	return func() map[string]float64 {
 		uses := l.BudgetUses()
 		if uses == nil {
 			return nil
 		}
-		now := clk.Now()
-		all := make(map[string]float64, len(uses))
+		used := make(map[string]int64, len(uses))
 		for _, u := range uses {
-			name := "ratelimit." + u.Name
-			if name == "ratelimit.global_concurrency" {
-				all[name] = float64(u.Used)
-			} else if span := now.Sub(at).Seconds(); span > 0 {
-				all[name] = float64(u.Used-before[u.Name]) / span
-			}
-			before[u.Name] = u.Used
+			used["ratelimit."+u.Name] = u.Used
 		}
-		at = now
+		all := speed.over(clk.Now(), used)
+		const flight = "ratelimit.global_concurrency"
+		if n, ok := used[flight]; ok {
+			all[flight] = float64(n) // what is out is out now
+		}
 		return all
 	}
 }
@@ -87,17 +128,30 @@ func (c *Crawler) shareSlots(ctx context.Context) {
 	if plan == 0 || c.tokens == nil {
 		return
 	}
-	told := false
+	told, failed := false, false
+	setting := slog.String("setting", "ratelimit.global_concurrency")
 	for {
-		out, want := c.limiter.Slots()
-		share, until, err := c.fleet.store.Slots(ctx, plan, out, max(1, min(want, c.cfg.Concurrency)))
-		if err == nil {
+		held, want := c.limiter.Slots()
+		want = min(want, c.cfg.Concurrency)
+		if c.fleet.store.Statistics().Hosts > 0 {
+			want = max(want, 1) // for the next one, which may be due soon
+		}
+		share, until, err := c.fleet.store.Slots(ctx, plan, held, want)
+		switch {
+		case err == nil:
 			c.limiter.ShareSlots(share, until)
-			if share == 0 && !told {
+			if failed {
+				c.fleet.log.Info("Redis answers for this setting again", setting)
+			}
+			if failed = false; share == 0 && want > 0 && !told {
 				told = true
 				c.fleet.log.Info("all that may be out at a time is with other processes: nothing is asked for until they let go of some",
-					slog.String("setting", "ratelimit.global_concurrency"), slog.Int("plan", plan))
+					setting, slog.Int("plan", plan))
 			}
+		case ctx.Err() == nil && !failed:
+			failed = true
+			c.fleet.log.Warn("Redis does not say what this process may have out at a time: nothing is begun when what it said last has run out",
+				setting, slog.Any("error", err))
 		}
 		period := slotsEvery
 		if lease := c.cfg.Fleet.Lease; lease > 0 {

@@ -280,10 +280,10 @@ func TestShareSlots(t *testing.T) {
 		_, err = try()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, "the whole fleet, of which this process has 2: at most 8 requests out at a time, nothing left", l.see("a.test").Reason)
-		out, want := l.Slots()
-		require.Equal(t, []int{2, 4}, []int{out, want}, "it could use more")
-		out, want = l.Slots()
-		require.Equal(t, []int{2, 2}, []int{out, want})
+		held, want := l.Slots()
+		require.Equal(t, []int{2, 4}, []int{held, want}, "it could use more")
+		held, want = l.Slots()
+		require.Equal(t, []int{2, 2}, []int{held, want})
 
 		waits := make(chan error)
 		go func() {
@@ -298,6 +298,8 @@ func TestShareSlots(t *testing.T) {
 		_, err = try()
 		require.ErrorIs(t, err, context.DeadlineExceeded, "two are out, and one may be")
 		l.ShareSlots(8, time.Now().Add(time.Minute))
+		held, _ = l.Slots()
+		require.Equal(t, 8, held, "so many may be out the next moment")
 		time.Sleep(time.Minute)
 		_, err = try()
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the share has ended")
@@ -313,6 +315,6 @@ func TestNoFleetNoFeeds(t *testing.T) {
 	require.Nil(t, r.slots())
 	require.Nil(t, r.BudgetUses())
 	r.ShareSlots(1, start)
-	out, want := r.Slots()
-	require.Zero(t, out+want)
+	held, want := r.Slots()
+	require.Zero(t, held+want)
 }

@@ -67,9 +67,10 @@ func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 	l.shared.global.nudge()
 }
 
-// Slots is how many requests are out, and how many could be used at once, by what was used
-// since it was asked before. Without a share of Config.GlobalConcurrency both are zero.
-func (l *AdaptiveRateLimiter) Slots() (out, want int) {
+// Slots is how many requests may be out until ShareSlots is called, which are more than its
+// share if so many are out yet, and how many could be used at once, by what was used since it
+// was asked before. Without a share of Config.GlobalConcurrency both are zero.
+func (l *AdaptiveRateLimiter) Slots() (held, want int) {
 	s := l.slots()
 	if s == nil {
 		return 0, 0
@@ -82,7 +83,7 @@ func (l *AdaptiveRateLimiter) Slots() (out, want int) {
 		n = max(2*n, s.share+1)
 	}
 	s.peak, s.short = caps.out, false
-	return int(caps.out), int(min(n, int64(l.cfg.GlobalConcurrency)))
+	return int(max(caps.out, s.shareAt(l.now()))), int(min(n, int64(l.cfg.GlobalConcurrency)))
 }
 
 // slots are those of the budget of all domains; nil if processes share none.

@@ -130,15 +130,17 @@ func (s *Store) giveBudgets(ctx context.Context) error {
 }
 
 // Slots asks for a share of what all processes of the job may have out at a time, which is
-// plan, for one that has so many out and could use so many. The share lasts until an
+// plan, for one that may have so many out until it hears the answer and could use so many
+// after it. The share lasts until an
 // instant; after that others may have it, and by then what is out has been cut off, as hosts
 // of which no session is left are; in a cluster of which the job's own node is gone alone it is
-// finished. Shares never add up to more than the plan, so one who comes
-// waits until others have asked again.
-func (s *Store) Slots(ctx context.Context, plan, out, want int) (share int, until time.Time, err error) {
+// finished. What processes may have out never adds up to more than the plan, so one who comes
+// waits until others have been told to have less, and have said that they heard it. With less
+// than one for each that could use one they have them by turns.
+func (s *Store) Slots(ctx context.Context, plan, held, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)
 	sent := s.cfg.Clock.Now()
-	c := s.slotsCall(plan, out, want)
+	c := s.slotsCall(plan, held, want)
 	missing, err := s.link.try(ctx, []*call{c})
 	if err == nil && len(missing) > 0 { // the script was not known
 		_, err = s.link.try(ctx, missing)
@@ -152,9 +154,9 @@ func (s *Store) Slots(ctx context.Context, plan, out, want int) (share int, unti
 	return int(number(c.reply[0])), sent.Add(s.cfg.Lease - s.margin()), nil
 }
 
-func (s *Store) slotsCall(plan, out, want int) *call {
+func (s *Store) slotsCall(plan, held, want int) *call {
 	return &call{script: scriptSlots, keys: []string{jobKey(s.job.name, "job"), jobKey(s.job.name, "slots")}, args: s.args(
-		s.worker, decimal(s.cfg.Lease.Milliseconds()), decimal(int64(plan)), decimal(int64(out)), decimal(int64(want)))}
+		s.worker, decimal(s.cfg.Lease.Milliseconds()), decimal(int64(plan)), decimal(int64(held)), decimal(int64(want)))}
 }
 
 // Elapsed is how long ago the job was begun, by the server's clock, when the store was opened.

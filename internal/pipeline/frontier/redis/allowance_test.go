@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -114,98 +113,6 @@ func TestDrawIsIdempotent(t *testing.T) {
 		got, left := draw("2", "90", "10")
 		require.Equal(t, []int64{80, 0}, []int64{got, left})
 	}
-}
-
-// Whatever processes ask for, come and go, the shares that hold never add up to more than
-// the plan; when they have all asked again, each that can use so much has an equal part, and
-// nothing that somebody could use is left over.
-func TestSlots(t *testing.T) {
-	r := newRig(t)
-	const plan, lease = 20, 12 * time.Second
-	type process struct {
-		share, out, want int
-		until            time.Time
-	}
-	procs := map[string]*process{}
-	store := r.open()
-	ask := func(name string, p *process) {
-		reply, err := store.link.one(t.Context(), &call{
-			script: scriptSlots, keys: []string{jobKey(r.cfg.Job, "job"), jobKey(r.cfg.Job, "slots")},
-			args: store.args(name, decimal(lease.Milliseconds()), decimal(plan), decimal(int64(p.out)), decimal(int64(p.want))),
-		})
-		require.NoError(t, err)
-		p.share, p.until = int(number(reply[0])), r.clk.Now().Add(lease)
-	}
-	sum := func() (n int) {
-		for _, p := range procs {
-			if r.clk.Now().Before(p.until) {
-				n += p.share
-			}
-		}
-		return n
-	}
-	rnd := rand.New(rand.NewPCG(1, 2))
-	for range 600 {
-		name := fmt.Sprint(rnd.IntN(5))
-		p := procs[name]
-		if p == nil {
-			p = &process{}
-			procs[name] = p
-		}
-		p.want = rnd.IntN(plan + 1)
-		if !r.clk.Now().Before(p.until) {
-			p.out = 0 // cut off
-		} else {
-			p.out = rnd.IntN(p.share + 1)
-		}
-		ask(name, p)
-		require.LessOrEqual(t, sum(), plan)
-		require.GreaterOrEqual(t, p.share, p.out)
-		if rnd.IntN(4) == 0 {
-			r.clk.Advance(time.Duration(rnd.IntN(8)) * time.Second)
-		}
-		if rnd.IntN(20) == 0 {
-			delete(procs, name) // killed: its share ends by itself
-			r.clk.Advance(lease)
-		}
-	}
-	r.clk.Advance(lease)
-	clear(procs)
-	for name, want := range map[string]int{"a": 20, "b": 20, "c": 2, "d": 0} {
-		procs[name] = &process{want: want}
-	}
-	for range 3 {
-		for name, p := range procs {
-			ask(name, p)
-		}
-	}
-	require.Equal(t, 2, procs["c"].share)
-	require.Zero(t, procs["d"].share)
-	require.Equal(t, plan, sum(), "what c and d leave is others'")
-	require.GreaterOrEqual(t, min(procs["a"].share, procs["b"].share), plan/4)
-}
-
-// A share is told with the instant up to which it holds, and given back at the end.
-func TestSlotsOfStores(t *testing.T) {
-	r := newRig(t)
-	a, b := r.open(), r.open()
-	share, until, err := a.Slots(t.Context(), 6, 0, 6)
-	require.NoError(t, err)
-	require.Equal(t, 6, share)
-	require.Equal(t, r.clk.Now().Add(9*time.Second), until)
-	share, _, err = b.Slots(t.Context(), 6, 0, 6)
-	require.NoError(t, err)
-	require.Zero(t, share, "a has all of it yet")
-	share, _, err = a.Slots(t.Context(), 6, 4, 6)
-	require.NoError(t, err)
-	require.Equal(t, 4, share, "what is out cannot be let go")
-	share, _, err = b.Slots(t.Context(), 6, 0, 6)
-	require.NoError(t, err)
-	require.Equal(t, 2, share)
-	require.NoError(t, a.Close())
-	share, _, err = b.Slots(t.Context(), 6, 2, 6)
-	require.NoError(t, err)
-	require.Equal(t, 6, share)
 }
 
 // A budget of a host counts the URLs that whoever has found, once each, and goes with it.

@@ -62,7 +62,7 @@
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
 //	crawl:{job}:drawn    HASH  pages drawn by all, and of each process the number of its last request
-//	crawl:{job}:slots    HASH  what each may have out at a time, until when, and could use
+//	crawl:{job}:slots    HASH  what is booked of each that may be out, until when, what it could use, its share and since when
 //
 // Times are milliseconds of the server's clock, and what clients tell and are told are
 // spans. A URL is stored without what its key and its referrer tell already.

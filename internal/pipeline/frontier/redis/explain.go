@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/redis/rueidis"
 )
 
 // Least is what a user of the server (ACL) must be allowed: on the keys of jobs, and on those of
@@ -24,6 +26,7 @@ var hints = []struct{ text, hint string }{
 	{"can't run this command", "the user may not do all that a crawl does: ACL SETUSER it " + Least},
 	{"unknown command 'SENTINEL'", "that is no Sentinel: give the address of one, usually with port 26379, or leave out master_set"},
 	{"No such master", "the Sentinels know no master of the name in master_set"},
+	{"WRONGTYPE", "something else has a key of the job: purge the job, or name another"},
 	{"DB index is out of range", "leave out the number behind the address"},
 	{"unknown message type", "what answers there is no Redis: see that address and port are right"},
 	{"DENIED Redis is running in protected mode", "the server takes nobody from outside: set a password, or protected-mode no"},
@@ -40,6 +43,16 @@ func said(err error) error {
 		}
 	}
 	return err
+}
+
+// Verdict is an error that a server has answered with and stays by, with what helps against it;
+// nil if err is none, as when no server was reached.
+func Verdict(err error) error {
+	var answered *rueidis.RedisError
+	if !errors.As(err, &answered) || passing(answered.Error()) {
+		return nil
+	}
+	return said(err)
 }
 
 // explain is said for an error of which even the connection may be the reason.

@@ -64,7 +64,7 @@ func (l *link) run(ctx context.Context, calls []*call) error {
 			continue
 		}
 		if l.clk.Since(begun) >= l.giveUp {
-			return fmt.Errorf("redis: not answered within %v: %w: see that the server is there, and go on with the job", l.giveUp, err)
+			return fmt.Errorf("redis: not answered within %v: %w: see that the server is there, and begin again by the same command: the job goes on", l.giveUp, err)
 		}
 		l.retries.Add(int64(len(missing)))
 		if err := clock.Sleep(ctx, l.clk, pause); err != nil {
