@@ -4,29 +4,81 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
+
+// allBarred is why a crawl ended that had nothing else left.
+const allBarred = "only hosts are left that the operator has blocked"
 
 // blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before
 // the first of them may be asked again by its own order.
 func (d *discovery) blocked(now time.Time) (ended bool) {
 	b := d.frontier.Blocked(now)
-	if !b.Whole {
-		d.blockedSince = time.Time{}
+	if b.Unsure {
+		return false // it is as it was
+	}
+	if !b.Whole && !b.Idle {
+		d.blockedSince, d.idleness = time.Time{}, frontier.Idleness{}
 		return false
 	}
 	if d.blockedSince.IsZero() {
 		d.blockedSince = now
+	}
+	if d.jury != nil {
+		return d.obey(&b, now)
 	}
 	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
 	if b.Barred {
 		return d.onlyBarred(now, limit)
 	}
 	if now.After(limit) || b.Ordered && b.Until.After(limit) {
-		d.halt(EndBlocked, fmt.Sprintf("%sthe first may be asked again at %s", d.trouble(now), moment(now, b.Until)))
+		d.halt(EndBlocked, d.refusal(&b, now))
 		return true
 	}
 	d.warnBlocked(now, b.Until)
 	return false
+}
+
+// refusal says which hosts refuse, and until when.
+func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
+	if b.Barred {
+		return allBarred
+	}
+	return fmt.Sprintf("%sthe first may be asked again at %s", d.trouble(now), moment(now, b.Until))
+}
+
+// obey ends a crawl of several processes when all of them have only hosts that refuse, or
+// nothing. Until then it waits for what others may find.
+func (d *discovery) obey(b *frontier.Blockage, now time.Time) (ended bool) {
+	d.idleness = frontier.Idleness{Blockage: *b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
+	if verdict := d.jury.Verdict(); verdict != "" {
+		d.halt(EndBlocked, verdict)
+		return true
+	}
+	if b.Whole {
+		d.idleness.Reason = d.refusal(b, now)
+		until := b.Until
+		if b.Barred {
+			until = d.blockedSince.Add(d.p.cfg.MaxBlocked)
+		}
+		d.warnBlocked(now, until)
+	}
+	return false
+}
+
+// testify tells the jury whether there is something to do here.
+func (d *discovery) testify() {
+	if d.jury == nil {
+		return
+	}
+	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || d.frontier.Counts().Leased > 0 {
+		d.idleness = frontier.Idleness{}
+	}
+	if d.idleness != d.told {
+		d.told = d.idleness
+		d.jury.Idles(d.told)
+	}
 }
 
 // trouble says of the host with the most URLs left what its last answers were; nothing if
@@ -60,7 +112,7 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 // none of them was unblocked for so long.
 func (d *discovery) onlyBarred(now, limit time.Time) (ended bool) {
 	if !now.Before(limit) {
-		d.halt(EndBlocked, "only hosts are left that the operator has blocked")
+		d.halt(EndBlocked, allBarred)
 		return true
 	}
 	d.barredTil = limit

@@ -87,6 +87,16 @@ type seeded interface {
 	Seeded()
 }
 
+// jury is a State of several processes, which are blocked all or none.
+type jury interface {
+	// Idles says how far this one has nothing to do.
+	Idles(frontier.Idleness)
+	// Verdict is why only blocked hosts remain to all of them; empty: some others do.
+	Verdict() string
+	// Judged receives when Verdict may say otherwise than before.
+	Judged() <-chan struct{}
+}
+
 // Page is a visited URL as handlers see it: the record, and what is too big for it.
 type Page struct {
 	sink.Record

@@ -35,6 +35,11 @@ type discovery struct {
 	allowance Allowance // of pages; nil: they are this crawl's alone
 	more      <-chan struct{}
 
+	jury     jury // of all who work on the crawl; nil: there is nobody else
+	judged   <-chan struct{}
+	idleness frontier.Idleness // as it is known last
+	told     frontier.Idleness // of it, to the jury
+
 	guesses guesses // where sitemaps usually are
 
 	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
@@ -59,6 +64,9 @@ func (d *discovery) run(ctx context.Context) error {
 		d.allowance, d.more = a, a.More()
 		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
 	}
+	if j, ok := d.p.cfg.State.(jury); ok {
+		d.jury, d.judged = j, j.Judged()
+	}
 	if d.p.cfg.MaxTime > 0 {
 		d.deadline = clk.Now().Add(max(0, d.p.cfg.MaxTime-d.p.cfg.Elapsed))
 	}
@@ -70,6 +78,7 @@ func (d *discovery) run(ctx context.Context) error {
 	for {
 		now := clk.Now()
 		wake := d.dispatch(now)
+		d.testify()
 		d.commit(nil) // of what failures cost, which no acknowledgement ends
 		if d.over(now) {
 			return nil
@@ -138,6 +147,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		}
 	case <-room:
 	case <-d.more:
+	case <-d.judged:
 	case <-failed:
 		return fmt.Errorf("keep the state of the crawl: %w", d.p.cfg.State.Err())
 	case <-ctx.Done():

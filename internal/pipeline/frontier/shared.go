@@ -56,13 +56,15 @@ type fleet struct {
 	Shared
 	next     time.Time // no question for hosts before
 	pause    time.Duration
-	idle     bool     // nothing was left here when hosts were last to be asked for
-	found    bool     // a URL was put since hosts were asked for last
-	complete bool     // no process had any URL left when that was asked last, and none was put since
-	dry      []parted // hosts without URLs, the first to go first
-	busy     int      // slots that are held
-	leaving  []*host  // hosts to be given back when the last of their leases has ended
-	surplus  int      // hosts that may be given to others yet
+	idle     bool      // nothing was left here when hosts were last to be asked for
+	found    bool      // a URL was put since hosts were asked for last
+	complete bool      // no process had any URL left when that was asked last, and none was put since
+	none     bool      // no host was to be had when that was asked last, and no URL was put since
+	due      time.Time // when a host comes up that no process had then; zero: none was known
+	dry      []parted  // hosts without URLs, the first to go first
+	busy     int       // slots that are held
+	leaving  []*host   // hosts to be given back when the last of their leases has ended
+	surplus  int       // hosts that may be given to others yet
 	yielded  time.Time
 }
 
@@ -81,7 +83,7 @@ func (f *Frontier) Over() bool {
 // put has the shared store decide about a URL.
 func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
-	f.fleet.complete, f.fleet.found = false, true
+	f.fleet.complete, f.fleet.none, f.fleet.found = false, false, true
 	f.counts.known.Add(1)
 	f.vault.Put(nameOf(it.URL), it, fp, true)
 	return Queued
@@ -145,18 +147,29 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 		f.offer(h, now, now)
 	}
 	if len(a.Hosts) > 0 {
-		fl.pause, fl.next, fl.complete = 0, now, false
+		fl.pause, fl.next, fl.complete, fl.none = 0, now, false, false
 		if !a.More {
 			fl.pause, fl.next = sweepFirst, now.Add(sweepFirst)
 		}
 		return
 	}
-	fl.complete = a.Complete && !fl.found // the answer may not know of it
+	fl.complete, fl.none = a.Complete && !fl.found, !fl.found // the answer may not know of it
+	fl.due = time.Time{}
+	if a.Due > 0 {
+		fl.due = now.Add(a.Due)
+	}
 	fl.pause = min(max(2*fl.pause, sweepFirst), sweepMost)
 	fl.next = now.Add(fl.pause)
 	if at := now.Add(a.Next); a.Next > 0 && at.Before(fl.next) {
 		fl.next = at
 	}
+}
+
+// soonMore reports whether hosts may be there that this process has not asked for yet, though
+// it has room for them.
+func (f *Frontier) soonMore(now time.Time) bool {
+	fl := f.fleet
+	return len(f.hosts) < f.cfg.MaxHosts && (!fl.none || !fl.due.IsZero() && !fl.due.After(now))
 }
 
 // expect notes how many URLs of a host are in the store.
@@ -198,7 +211,7 @@ func (f *Frontier) arrived(now time.Time, a *Answer) {
 // hear takes in what the shared store tells.
 func (f *Frontier) hear(now time.Time, n News) {
 	if n.Ready {
-		f.fleet.next, f.fleet.pause = now, 0
+		f.fleet.next, f.fleet.pause, f.fleet.none = now, 0, false
 	}
 	for _, name := range n.Lost {
 		if h := f.hosts[name]; h != nil && !h.blind {

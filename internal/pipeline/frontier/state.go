@@ -42,16 +42,34 @@ type Blockage struct {
 	// Barred is whether all of them are barred, so that none of them refuses anything. Until
 	// has no meaning then.
 	Barred bool
+
+	// Of a [Shared] store alone:
+
+	Idle   bool // no host of this process has work, and there was none to be had
+	Unsure bool // hosts or URLs may be on their way, so that nothing else is known
 }
+
+// Idleness is how far a process of a [Shared] store has nothing to do, for all of them to know
+// when the job has come to its end. Zero: it works, or may do so at once.
+type Idleness struct {
+	Blockage               // Whole or Idle, and never Unsure
+	Since    time.Time     // when it was served a page last, or came to have nothing to do after that
+	Patience time.Duration // for how long hosts may refuse before they are given up
+	Reason   string        // which hosts refuse, for people; of one that is Whole
+}
+
+// Still reports whether the process has nothing to do.
+func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 
 // Blocked reports whether every host with work refuses to be asked. It has a meaning
 // only while nothing is leased, and costs time in proportion to the hosts with work.
 func (f *Frontier) Blocked(now time.Time) Blockage {
-	if v := f.vault; v != nil && (v.loads > 0 || v.rousing) {
-		return Blockage{} // others are about to come up
+	unsure := Blockage{Unsure: f.fleet != nil}
+	if v := f.vault; v != nil && (v.loads > 0 || v.rousing && f.fleet == nil) {
+		return unsure // others are about to come up
 	}
 	if f.revising > 0 {
-		return Blockage{} // what they wait for may be over
+		return unsure // what they wait for may be over
 	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
 	for _, h := range f.due {
@@ -60,10 +78,18 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && h.ordered()
 	}
+	if f.fleet != nil && f.soonMore(now) {
+		return unsure
+	}
 	if !b.Whole {
+		c := f.counts.load()
+		b.Idle = f.fleet != nil && c.Queued+c.Leased == 0
 		return b
 	}
 	b.Until = f.due[0].at
+	if f.fleet != nil && !f.fleet.due.IsZero() && f.fleet.due.Before(b.Until) {
+		b.Until = f.fleet.due
+	}
 	if v := f.vault; v != nil && v.dormant > 0 {
 		r := &v.resting
 		if v.dormant > r.queued && len(r.hosts) < maxResting {

@@ -98,6 +98,7 @@ type Answer struct {
 	Left     int           // URLs that the store has behind the last of Items, in place of More
 	Complete bool          // no process has a URL left; without Hosts
 	Next     time.Duration // until the next host is due that no process has; zero: none is known
+	Due      time.Duration // of Next, if no process had the host and was to be heard of; zero: none is known
 	// News, if set, tells what is new by then, and this is no answer.
 	News func() News
 }

@@ -57,10 +57,11 @@
 //
 // Of the job as a whole there are, in a slot of their own:
 //
-//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, and its terms
+//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), and its terms
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
+//	crawl:{job}:idle     HASH  of those who have nothing to do, why and since when
 //	crawl:{job}:drawn    HASH  pages drawn by all, and of each process the number of its last request
 //	crawl:{job}:slots    HASH  what is booked of each that may be out, until when, what it could use, its share and since when
 //
@@ -77,6 +78,17 @@
 // a pattern ([Config.Budget]) is counted with the host, by the script that adds them: one that is
 // known counts once, whoever has found it and whosever the host is. The time of a job begins
 // when it is made, by the server's clock ([Store.Elapsed]). Rates are no matter of this package.
+//
+// # When only blocked hosts remain
+//
+// A process whose hosts all refuse to be asked may get others yet, from what another finds or
+// leaves. So each tells with its heartbeats whether it works, has no URL, or only hosts that
+// refuse ([Store.Idles]). When nobody works, and has not for a lease and the patience of whoever
+// has most, the script of the next heartbeat notes why as the verdict on the job
+// ([Store.Verdict]); it does not wait for the patience to end if the hosts have ordered to be
+// left alone for longer. A process that dies, or leaves, begins that time anew: its hosts come
+// to the others. Whoever works takes a verdict back, and one that has something to do when it
+// hears of one goes on.
 //
 // # Trips that are repeated
 //

@@ -29,6 +29,9 @@ type WorkerInfo struct {
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
 	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
 	Seeding bool   `json:"seeding"` // it brings seeds yet
+	// State is whether it is working; idle, without a URL; or blocked: all of its hosts refuse
+	// to be asked. Empty of a version that tells nothing.
+	State string `json:"state,omitempty"`
 	// Use is what it uses of what the job has, by the names of [Budget].
 	Use map[string]float64 `json:"use,omitempty"`
 }

@@ -82,11 +82,14 @@ func (s *Store) ask(ctx context.Context, parts []*part, n int, a *frontier.Answe
 		if c.err != nil {
 			return c.err
 		}
-		if len(c.reply) < 3 {
+		if len(c.reply) < 4 {
 			return errors.New("redis: acquire: a reply cannot be read")
 		}
 		if wait := time.Duration(number(c.reply[1])) * time.Millisecond; wait > 0 && (a.Next == 0 || wait < a.Next) {
 			a.Next = wait
+		}
+		if due := time.Duration(number(c.reply[3])) * time.Millisecond; due > 0 && (a.Due == 0 || due < a.Due) {
+			a.Due = due
 		}
 		before := len(a.Hosts)
 		s.granted(parts[i], sessions[i], sent, list(c.reply[0]), a)
@@ -388,8 +391,9 @@ func (s *Store) leave(ctx context.Context) error {
 		ops = append(ops, op{kind: opGive, held: h})
 	}
 	s.mu.Unlock()
+	wait := s.untilHeard()
 	for i := range ops {
-		ops[i].text = s.memory(ops[i].held)
+		ops[i].text, ops[i].n = s.memory(ops[i].held), wait.Milliseconds()
 	}
 	if err := s.give(ctx, ops); err != nil {
 		return fmt.Errorf("give the hosts back: %w", err)
@@ -427,7 +431,8 @@ func (s *Store) leave(ctx context.Context) error {
 // hello is the call by which this process is heard of for a while.
 func (s *Store) hello(ttl time.Duration) *call {
 	s.mu.Lock()
-	hosts, loaded := len(s.hosts), len(s.handed)
+	hosts, loaded, idleness := len(s.hosts), len(s.handed), s.idleness
+	s.idleTold = ttl > 0 && idleness.Still()
 	s.mu.Unlock()
 	c := &s.counts
 	var use map[string]float64
@@ -437,15 +442,17 @@ func (s *Store) hello(ttl time.Duration) *call {
 	info, err := json.Marshal(WorkerInfo{
 		Use:  use,
 		Name: s.cfg.Worker, Hosts: hosts, Added: c.added.Load(), Done: c.done.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
-		Loaded: loaded, Seeding: s.seeding.Load(),
+		Loaded: loaded, Seeding: s.seeding.Load(), State: stateOf(&idleness),
 	})
 	if err != nil { // numbers and a name always have a form
 		info = nil
 	}
 	name := s.job.name
-	return &call{script: scriptHello, keys: []string{jobKey(name, "job"), jobKey(name, "workers"), jobKey(name, "info"), jobKey(name, "seeds")}, args: []string{
-		timeArg(s.cfg.now), s.job.id, s.worker, decimal(ttl.Milliseconds()), string(info),
-	}}
+	return &call{
+		script: scriptHello,
+		keys:   []string{jobKey(name, "job"), jobKey(name, "workers"), jobKey(name, "info"), jobKey(name, "seeds"), jobKey(name, "idle")},
+		args:   append([]string{timeArg(s.cfg.now), s.job.id, s.worker, decimal(ttl.Milliseconds()), string(info)}, s.idleArgs(&idleness)...),
+	}
 }
 
 // beat has the process be heard of, and hears what the job is to do and which seeds there are.
@@ -458,9 +465,10 @@ func (s *Store) beat(ctx context.Context) error {
 	if err = errors.Join(err, c.err); err != nil {
 		return err
 	}
-	if len(c.reply) < 2 {
+	if len(c.reply) < 3 {
 		return errors.New("redis: hello: the reply cannot be read")
 	}
+	s.judge(text(c.reply[2]))
 	s.counts.heartbeats.Add(1)
 	control := Control(text(c.reply[0]))
 	s.mu.Lock()

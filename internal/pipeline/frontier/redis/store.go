@@ -76,7 +76,11 @@ type Store struct {
 	heardAt  time.Time // when the server answered a heartbeat last
 	looked   time.Time // when somebody wanted to know of the whole job; zero: never
 	whole    Whole
+	idleness frontier.Idleness // as the frontier told last
+	idleTold bool              // the others were told that there is nothing to do here
+	verdict  string            // why the job is at its end; empty: it is not
 
+	judged  chan struct{} // holds one: the verdict may be another
 	pages   *allowance    // nil: the job has no bound of them
 	slotted atomic.Bool   // it has asked for slots
 	elapsed time.Duration // of the job, when the store was opened
@@ -157,7 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36),
 		known: newKnown(cfg.KnownFPs), inbox: inbox{wake: make(chan struct{}, 1)},
 		answers: make(chan frontier.Answer, answersRoom), room: make(chan struct{}, 1),
-		failed: make(chan struct{}), wake: make(chan struct{}, 1), stir: make(chan struct{}, 1),
+		failed: make(chan struct{}), wake: make(chan struct{}, 1), stir: make(chan struct{}, 1), judged: make(chan struct{}, 1),
 		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held),
 		turned:  turned{hosts: make(map[string][]uint64)},
 		control: Running,

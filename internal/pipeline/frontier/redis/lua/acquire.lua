@@ -5,7 +5,7 @@
 -- the request, by which a repeated one gets what the first got, and [7] whether a session
 -- that gets none wants others to give some. The reply: the hosts, each with its token, URLs
 -- queued and known, and what is remembered; how long until the next is due, or may come back (-1: none
--- waits); and the sessions there are.
+-- waits); the sessions there are; and how long until the first is due that nobody has (-1: none waits).
 local session, ttl, n, request, hungry = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
 local sessions, ready, own = root .. 'w', root .. 'ready', root .. 'o:' .. session
 
@@ -64,10 +64,11 @@ if #granted == 0 and hungry == '1' and others > 0 then
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
+local due = wait
 -- The hosts of a session that ends come back then, if nobody renews it.
 local ends = call('ZRANGE', sessions, 0, 1, 'WITHSCORES')
 for i = 1, #ends, 2 do
   local left = tonumber(ends[i + 1]) - now + 1
   if ends[i] ~= session and left > 0 and (wait < 0 or left < wait) then wait = left end
 end
-return { granted, wait, others }
+return { granted, wait, others, due }

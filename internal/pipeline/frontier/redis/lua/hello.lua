@@ -1,7 +1,11 @@
 -- hello notes that a process is there, or with no time to live that it has gone. KEYS are
--- the job, its workers and what they tell; ARGV the time (0: the server's), the job's id, the
--- id of the process, its time to live in milliseconds, and what it tells. The reply: the job's control, and
--- the number of the last seed.
+-- the job, its workers, what they tell, the seeds, and who of them has nothing to do; ARGV the
+-- time (0: the server's), the job's id, the id of the process, its time to live in milliseconds,
+-- and what it tells. Then what it is at: w (it works), i (it has no URL), b (all its hosts
+-- refuse) or x (operators have blocked them all); for how long; until when the first refuses;
+-- 1 if hosts have ordered that; for how long they may; and why, for people. Spans are in
+-- milliseconds. The reply: the job's control, the number of the last seed, and why the job is at
+-- its end with only blocked hosts left (empty: it is not).
 local now = tonumber(ARGV[1])
 if now == 0 then
   local t = redis.call('TIME')
@@ -14,11 +18,56 @@ if tonumber(ARGV[4]) > 0 then
 else
   redis.call('ZREM', KEYS[2], ARGV[3])
   redis.call('HDEL', KEYS[3], ARGV[3])
+  -- The hosts that it had are there for others.
+  redis.call('HSET', KEYS[1], 'parted', string.format('%d', now))
+end
+local job, idle, kind = KEYS[1], KEYS[5], ARGV[6]
+if tonumber(ARGV[4]) > 0 and kind ~= 'w' then
+  redis.call('HSET', idle, ARGV[3], string.format('%s %d %d %s %d %s', kind, now - tonumber(ARGV[7]), now + tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[11]))
+else
+  redis.call('HDEL', idle, ARGV[3])
+  if kind == 'w' and tonumber(ARGV[4]) > 0 then redis.call('HDEL', job, 'blocked') end
 end
 -- Who has not been heard of for an hour is forgotten.
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - 3600000, 'LIMIT', 0, 100)) do
   redis.call('ZREM', KEYS[2], id)
   redis.call('HDEL', KEYS[3], id)
+  redis.call('HDEL', idle, id)
+end
+
+-- blocked is why only blocked hosts remain; nothing if somebody works, or may come to. What
+-- one process has left or told is heard by the others within a lease, and hosts that nobody
+-- has are asked for every two seconds: so long all of them must have had nothing to do.
+local function blocked()
+  local since = tonumber(redis.call('HGET', job, 'parted') or '0')
+  local patience, ordered, first, why, barred = 0, true, nil, nil, nil
+  local all = redis.call('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local till = tonumber(all[i + 1])
+    if till <= now then -- it has died, and its hosts come back
+      since = math.max(since, till)
+    else
+      local line = redis.call('HGET', idle, all[i])
+      if not line then return nil end
+      local at, from, expiry, order, most, text = string.match(line, '^(%S) (%d+) (%d+) (%d) (%d+) (.*)$')
+      since, patience = math.max(since, tonumber(from)), math.max(patience, tonumber(most))
+      if at == 'x' then barred = text end
+      if at == 'b' then
+        ordered = ordered and order == '1'
+        if not first or tonumber(expiry) < first then first, why = tonumber(expiry), text end
+      end
+    end
+  end
+  local long = first and ordered and first > since + patience
+  if (first or barred) and now >= since + math.max(tonumber(ARGV[4]), 3000) and (long or now >= since + patience) then
+    return why or barred
+  end
+end
+
+local why = redis.call('HGET', job, 'blocked')
+if not why and kind ~= 'w' and tonumber(ARGV[4]) > 0 then
+  why = blocked()
+  if why then redis.call('HSET', job, 'blocked', why) end
 end
 local last = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')
-return { redis.call('HGET', KEYS[1], 'control') or 'running', last[2] or '0' }
+return { redis.call('HGET', KEYS[1], 'control') or 'running', last[2] or '0', why or '' }
