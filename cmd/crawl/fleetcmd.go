@@ -45,8 +45,8 @@ func fleetCommand(s streams) *cobra.Command {
 tells all of them what to do. They hear of it within a third of their lease, 5
 seconds by default.
 
-  status  how far it is, which processes take part, and what is used of the budgets
-          that they share: of rates what they were over the last 15 seconds
+  status  how far it is, which processes take part, and what is used of their
+          budgets: of rates what they were over the last 15 seconds
   pause   nothing further is asked for, until resume or drain
   resume  it goes on
   drain   all processes finish what is under way, and end; the job stays, and
