@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // How large it is to grow. The defaults are for `make test`: they show that every run comes
 // to its end and is counted.
 var (
-	pages   = flag.String("growth.pages", "100,1000", "pages of the sites that are crawled whole, by comma")
+	pages   = flag.String("growth.pages", "100,3000", "pages of the sites that are crawled whole, by comma; of a thousand and more a crawl looks for traps")
 	rounds  = flag.Int("growth.rounds", 1, "how often each of them is")
 	visits  = flag.Int64("growth.visits", 20, "pages visited of a site that is not, with 1,000 new links each")
 	hosts   = flag.String("growth.hosts", "1,50", "over how many hosts that site is spread, by comma")

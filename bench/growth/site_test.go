@@ -69,15 +69,28 @@ func (s *site) links(page int64, each func(int64)) {
 			n++
 		}
 	}
-	// Knuth's multiplicative hash: all over the site, and the same every time.
 	for x := uint64(page + 1); n < s.Links; n++ {
-		x = x*6364136223846793005 + 1442695040888963407
+		x = scatter(x)
 		to, _ := bits.Mul64(x, uint64(s.Pages))
 		each(int64(to))
 	}
 }
 
-const filler = "<p>What is said here is of no consequence, but it takes its room as text on a page does.</p>\n"
+// filler is of no consequence, but takes its room as text on a page does. In it are words that no
+// other page has: where all say the same there is a trap, which a crawl leaves.
+const filler = " is what is said here, and who reads it has read it for the first time.</p>\n"
+
+// word appends one of thirteen letters, another for each number.
+func word(b []byte, number uint64) []byte {
+	for range 13 {
+		b = append(b, 'a'+byte(number&31)%26)
+		number >>= 5
+	}
+	return b
+}
+
+// scatter is Knuth's multiplicative hash: all over the place, and the same every time.
+func scatter(x uint64) uint64 { return x*6364136223846793005 + 1442695040888963407 }
 
 // page appends what is served.
 func (s *site) page(b []byte, page int64, port int) []byte {
@@ -87,8 +100,9 @@ func (s *site) page(b []byte, page int64, port int) []byte {
 		b = s.url(b, to, port)
 		b = append(b, "\">a page</a></p>\n"...)
 	})
-	for len(b) < s.Size {
-		b = append(b, filler...)
+	for x := uint64(page); len(b) < s.Size; {
+		x = scatter(x)
+		b = append(word(append(b, "<p>"...), x), filler...)
 	}
 	return append(b, "</body></html>\n"...)
 }
