@@ -8,8 +8,8 @@
 // [Parse] asks all but Retry-After and returns the tightest quota.
 //
 // A header that is malformed is as good as absent: it is ignored as a whole, never
-// half believed. Dates are taken by the clock of who sent them ([Written]). Every function is pure and safe for concurrent use; instants are
-// passed in.
+// half believed. Dates are taken by the clock of who sent them ([Written]). Every function
+// is pure and safe for concurrent use; instants are passed in.
 package header
 
 import (
