@@ -89,7 +89,7 @@ func (s *steer) judge(now clock.Instant) finding {
 
 // weigh asks each idea in turn what the pause means; the first that knows has it.
 func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
-	quota := s.isQuota()
+	quota := s.isQuota(pause)
 	if s.from == searching {
 		return s.judgeSearch(pause, quota)
 	}
@@ -254,5 +254,6 @@ func (s *steer) beginCycle(now clock.Instant, carry bool) {
 	}
 	s.idle += pause
 	s.cycle += s.next
+	s.noteFull(now)
 	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
 }

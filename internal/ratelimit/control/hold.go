@@ -184,7 +184,12 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	} else {
 		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.longestWait(now))
 	}
+	wait := s.wait
+	if end := s.began().Add(duration(float64(s.within))); s.order == 0 && !s.block && s.fullAgain(1) && end > now {
+		s.wait = end.Sub(now) // when the same window was over
+	}
 	s.pause(now, o.RetryAfter, CauseTrial)
+	s.wait = wait
 }
 
 // longestWait bounds the wait for the next trial. An outage may end at any moment; who says
@@ -215,7 +220,7 @@ func (s *steer) resume(now clock.Instant) {
 		s.note(now, CauseRecovered, 0, s.rate, 0)
 		return // nothing was learned of the ceiling
 	}
-	before, quota, lost := s.believed(s.from), s.isQuota(), s.lostIn(now, pause)
+	before, quota, lost := s.believed(s.from), s.isQuota(pause), s.lostIn(now, pause)
 	carry := s.judge(now) == nothing
 	if s.block {
 		s.blockGap = s.wait

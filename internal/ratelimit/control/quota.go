@@ -94,7 +94,7 @@ func (q *quota) apply(now clock.Instant, p *Plan) {
 		switch {
 		case q.left < 1:
 			p.Rate = min(p.Rate, q.pace/2) // nearly used up: let some of it come back
-		case q.left > max(3, float64(q.limit)/20):
+		case q.left > max(3, float64(q.limit)/40):
 			p.Rate = min(p.Rate, 1.1*q.pace) // the window is shorter than whole seconds tell
 		default:
 			p.Rate = min(p.Rate, q.pace)

@@ -147,7 +147,7 @@ func TestSlidingQuota(t *testing.T) {
 	for _, tc := range []struct {
 		remaining int64
 		rate      float64
-	}{{50, 1.1 * pace}, {4, pace}, {0, pace / 2}} {
+	}{{50, 1.1 * pace}, {4, 1.1 * pace}, {3, pace}, {0, pace / 2}} {
 		q.told(now, tc.remaining, window, 1)
 		p := Plan{Rate: 50}
 		q.apply(now, &p)

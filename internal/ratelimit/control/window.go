@@ -11,10 +11,13 @@ import (
 // once that is used up, refuses until the span is over. Its ceiling is what one window
 // admitted; a mean between two refusals would be of the wrong span.
 type window struct {
-	admitted   float64       // in one window, at the first refusal
 	lag        time.Duration // longest pause of a quota; zero if there was none
 	lastOrder  time.Duration // the last long Retry-After
-	sameOrder  bool          // and it was the one before too
+	admitted   float32       // in one window, at the first refusal
+	beyond     float32       // seconds: a window that nobody names is longer, as of the last resume
+	within     float32       // and shorter, in seconds
+	full       uint16        // what it admitted; zero if there was none
+	sameOrder  bool          // and lastOrder was the one before too
 	windowless bool          // that order is no window: more is admitted in as long
 }
 
@@ -39,8 +42,12 @@ const (
 
 // isQuota reports whether the host went on refusing, or said it would, for longer
 // than a bucket needs to have a token again.
-func (s *steer) isQuota() bool {
-	return !s.block && s.resumed >= minCycle && s.refusedTill.Sub(s.at) > max(time.Second, s.spacing(3))
+func (s *steer) isQuota(pause time.Duration) bool {
+	refused := s.refusedTill.Sub(s.at)
+	if s.tries > 0 && s.fullAgain(0) {
+		refused = pause // as last time, and so it was not asked in between
+	}
+	return !s.block && s.resumed >= minCycle && refused > max(time.Second, s.spacing(3))
 }
 
 // noteOrder compares a Retry-After with the last one.
@@ -64,9 +71,10 @@ func (s *steer) firstWindow(pause time.Duration) float64 {
 	if !isRound(s.order) {
 		w += s.sentAt.Sub(s.startAt)
 	}
-	s.admitted = s.admittedIn(w)
+	in := s.admittedIn(w)
+	s.admitted = float32(in)
 	s.lag = max(s.lag, pause)
-	return s.admitted / seconds(w)
+	return in / seconds(w)
 }
 
 // judgeQuota takes what one window admitted. If the same order comes though more was
@@ -79,21 +87,21 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		return guessed // the host would have admitted more than it was asked for
 	}
 	first := s.admitted == 0
-	in := s.admittedIn(pause)
-	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < aBitMore*s.admitted
+	in, known := s.admittedIn(pause), float64(s.admitted)
+	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < aBitMore*known
 	switch {
 	case s.windowless && !again:
 		s.takeBucket(surelyLess)
-	case s.sameOrder && in > tooMany*s.admitted:
+	case s.sameOrder && in > tooMany*known:
 		s.windowless = true
 		s.takeBucket(probablyLess)
 	default:
 		s.windowless = false
 		if first || !s.sameOrder {
-			s.admitted = in
+			s.admitted = float32(in)
 		}
 		s.ceil = min(s.windowRate(now, pause, first), s.failRate)
-		s.provisional = s.order > 0 && (first || s.sameOrder && in > aBitMore*s.admitted && s.ceil < doubtful*s.failRate)
+		s.provisional = s.order > 0 && (first || s.sameOrder && in > aBitMore*float64(s.admitted) && s.ceil < doubtful*s.failRate)
 		s.climbs = s.provisional
 	}
 	return measured
@@ -105,20 +113,54 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) float64 {
 	switch {
 	case s.order > 0 && s.sameOrder && !first:
-		return toldTwice * s.admitted / seconds(pause)
+		return toldTwice * float64(s.admitted) / seconds(pause)
 	case s.order > 0 && (s.sameOrder || first):
-		return s.admitted / seconds(pause)
+		return float64(s.admitted) / seconds(pause)
 	}
-	best := 0.0
+	best, shortest := 0.0, pause
 	if s.order == 0 {
-		// The window began at the last resume, and ended between the last trial and now.
-		least, most := seconds(s.refusedTill.Sub(s.resumeAt)), seconds(now.Sub(s.resumeAt))
-		best = float64(s.resumed) / math.Sqrt(max(least, 0.001)*most)
+		least, most := s.windowSpan(now)
+		best = float64(s.resumed) / math.Sqrt(float64(least)*float64(most))
+		if s.fullAgain(0) {
+			shortest = max(shortest, duration(float64(least)))
+		}
 	}
-	for w := pause + time.Second; w <= min(longestWindow, time.Duration(now)); w += time.Second {
+	for w := shortest + time.Second; w <= min(longestWindow, time.Duration(now)); w += time.Second {
 		best = max(best, s.history.between(now.Add(-w), now)/seconds(w))
 	}
 	return best
+}
+
+// noteFull keeps what a window admitted and the time in which that was, when nobody said how
+// long it is: who admits as much again counts, and over no longer than that.
+func (s *steer) noteFull(now clock.Instant) {
+	if s.tries == 0 || s.order > 0 || s.block || s.resumed < minCycle || s.resumed > math.MaxUint16 {
+		s.full = 0
+		return
+	}
+	s.beyond, s.within = s.windowSpan(now)
+	s.full = uint16(s.resumed)
+}
+
+// windowSpan is between what the window's length must be, in seconds: it began at the last
+// resume, and ended between the last trial and now. What admitted as much before is the same
+// window.
+func (s *steer) windowSpan(now clock.Instant) (least, most float32) {
+	least, most = float32(seconds(s.refusedTill.Sub(s.began()))), float32(seconds(now.Sub(s.began())))
+	if s.fullAgain(0) && s.within > least {
+		least, most = max(least, s.beyond), min(most, s.within)
+	}
+	return max(least, 0.001), max(most, 0.001)
+}
+
+// began is when a window that begins with a request did, once the last one was over.
+func (s *steer) began() clock.Instant { return max(s.resumeAt, s.startAt) }
+
+// fullAgain reports whether as much was admitted since the last resume as before it, when
+// so many answers of now are still to be counted.
+func (s *steer) fullAgain(more int) bool {
+	n, full := s.resumed+more, int(s.full)
+	return full > 0 && max(n-full, full-n) <= max(1, full/50)
 }
 
 // admittedIn is what was admitted in so long before the refusal.

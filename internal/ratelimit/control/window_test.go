@@ -96,7 +96,7 @@ func TestSameOrderIsNoWindowIfMoreIsAdmitted(t *testing.T) {
 			r.history.add(r.now.Add(-time.Duration(i) * 10 * time.Second / time.Duration(tc.now)))
 		}
 		r.sentAt, r.failRate, r.order, r.sameOrder = r.now, 20, 10*time.Second, true
-		r.window.admitted, r.window.lag = tc.admitted, 10*time.Second
+		r.window.admitted, r.window.lag = float32(tc.admitted), 10*time.Second
 		r.pass(10 * time.Second)
 		require.Equal(t, measured, r.judgeQuota(r.now, 10*time.Second), tc.name)
 		require.Equal(t, tc.windowless, r.windowless, tc.name)
@@ -178,4 +178,65 @@ func TestBareWindowRate(t *testing.T) {
 	r.resumeAt, r.refusedTill = r.now, r.now.Add(10*time.Second)
 	r.pass(11 * time.Second)
 	require.InDelta(t, 100/math.Sqrt(10*11), r.windowRate(r.now, time.Second, false), 1e-9)
+}
+
+// opened is a host whose window begins with the first request after the last one's end. It
+// refuses the rest of it without a word.
+func opened(n int, span time.Duration) func(at clock.Instant) reply {
+	begin, used := never, 0
+	return func(at clock.Instant) reply {
+		if at >= begin.Add(span) {
+			begin, used = at, 0
+		}
+		if used++; used <= n {
+			return reply{}
+		}
+		return reply{status: 503}
+	}
+}
+
+// A window that admits as much as the one before is the same window: its length is known from
+// both, and its end is waited for instead of asked after.
+func TestWindowMetAgain(t *testing.T) {
+	const n, span = 199, 11 * time.Second
+	rps := n / seconds(span)
+	r := newRig(t, stranger)
+	r.meetTrouble()
+	host := opened(n, span)
+	require.Greater(t, r.watch(time.Minute, host).admittedPer(time.Minute), 0.9*rps)
+	c := r.watch(3*time.Minute, host)
+	require.Greater(t, c.admittedPer(3*time.Minute), 0.93*rps)
+	require.Less(t, c.refusedShare(), 0.005)
+	require.InEpsilon(t, rps, c.ceil, 0.04)
+}
+
+// What is known of a window that nobody names, after pauses that ended in it.
+func TestWindowSpan(t *testing.T) {
+	for _, tc := range []struct {
+		name              string
+		first, then       int           // admitted
+		asked, over       time.Duration // after the second's begin: the last trial that failed, and the other
+		least, most, full float64
+	}{
+		{"as much again", 100, 100, 9 * time.Second, 16 * time.Second, 10, 12, 100},
+		{"one more", 100, 101, 11 * time.Second, 16 * time.Second, 11, 12, 101},
+		{"as much, and sooner", 100, 100, 8 * time.Second, 11 * time.Second, 10, 11, 100},
+		{"as much, in more than it was", 100, 100, 13 * time.Second, 16 * time.Second, 13, 16, 100},
+		{"another count", 100, 60, 4 * time.Second, 6 * time.Second, 4, 6, 60},
+		{"too few to tell", 100, minCycle - 1, 4 * time.Second, 6 * time.Second, 10, 12, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cruisingAt(t, 20)
+			r.tries = 1
+			r.resumed, r.refusedTill = tc.first, r.now.Add(10*time.Second)
+			r.pass(12 * time.Second)
+			r.beginCycle(r.now, false)
+			r.resumed, r.refusedTill = tc.then, r.now.Add(tc.asked)
+			r.pass(tc.over)
+			r.noteFull(r.now)
+			require.InDelta(t, tc.least, r.beyond, 1e-3)
+			require.InDelta(t, tc.most, r.within, 1e-3)
+			require.EqualValues(t, tc.full, r.full)
+		})
+	}
 }
