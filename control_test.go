@@ -1,12 +1,17 @@
 package crawl_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
@@ -19,6 +24,7 @@ import (
 //	go test -v -run TestControl -control.time 240s -timeout 30m . | grep '|'
 var (
 	controlTime     = flag.Duration("control.time", 30*time.Second, "how long TestControl crawls each server")
+	controlTrace    = flag.String("control.trace", "", "directory for what changed the rate in TestControl and why, a file of JSON lines for each server, and for the servers' logs; empty means none")
 	controlStrategy = flag.String("control.strategy", "", "how the rate moves in TestControl; empty means the default")
 )
 
@@ -32,7 +38,7 @@ const searching = time.Minute
 func TestControl(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if *controlTime > searching {
-		t.Log("| server | its rule | available/s | first minute: used % / refused % (refused, blocks, inside) | after it |")
+		t.Log("| server | its rule | possible/s | first minute: used/s, % of possible / refused % (refused, blocks, inside) | after it |")
 	}
 	var beside sync.WaitGroup
 	var alone []realserver.Kind
@@ -54,14 +60,24 @@ func TestControl(t *testing.T) {
 func control(t *testing.T, k realserver.Kind) {
 	t.Run(k.Name, func(t *testing.T) {
 		server := k.Start(t)
-		crawlFor(t, *controlTime, server, k.Available)
+		most := k.Available
+		var beside sync.WaitGroup
+		if *controlTime > searching {
+			beside.Go(func() { most = possible(t, k, *controlTime) })
+		}
+		crawlFor(t, *controlTime, server, k.Name, k.Available)
 		server.Stop()
-		judge(t, k, server.Hits())
+		hits := server.Hits()
+		if *controlTrace != "" {
+			writeHits(t, filepath.Join(*controlTrace, k.Name+".log"), hits)
+		}
+		beside.Wait()
+		judge(t, k, hits, most)
 	})
 }
 
 // crawlFor crawls a server for that long with more to ask for than it will answer.
-func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, available float64) {
+func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, name string, available float64) {
 	t.Helper()
 	cfg := crawl.DefaultConfig()
 	if d < searching {
@@ -73,6 +89,13 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, availabl
 	}
 	cfg.Robots.Enabled = false
 	cfg.MaxTime = d
+	if *controlTrace != "" {
+		f, err := os.Create(filepath.Join(*controlTrace, name+".jsonl"))
+		require.NoError(t, err)
+		defer f.Close()
+		lines := json.NewEncoder(f)
+		cfg.OnEvent = func(e crawl.Event) { assert.NoError(t, lines.Encode(e)) } // of one host: one at a time
+	}
 	c, err := crawl.New(cfg)
 	require.NoError(t, err)
 	plenty := 1000 + 2*int(available*d.Seconds()) // twice what can be had; bursts come on top
@@ -84,6 +107,16 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, availabl
 		}
 	}))
 	require.GreaterOrEqual(t, c.Snapshot().ElapsedSeconds, d.Seconds(), "there was not enough to ask for")
+}
+
+// writeHits writes a line for each request: seconds since the first, and the status.
+func writeHits(t *testing.T, path string, hits []realserver.Hit) {
+	t.Helper()
+	var b strings.Builder
+	for _, h := range hits {
+		fmt.Fprintf(&b, "%.4f %d\n", h.At.Sub(hits[0].At).Seconds(), h.Status)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
 }
 
 // bar is what a crawl of a server has to clear, however short: it tells a strategy that
@@ -109,15 +142,17 @@ var bars = map[string]bar{
 	"flask-limiter": {used: 0.004, refused: 0.1},
 }
 
-func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit) {
+// judge logs the figures of a crawl and holds it to the bar. The most that can be had is what
+// the clairvoyant found, or what the rule says of a crawl too short for it.
+func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit, most float64) {
 	t.Helper()
 	require.NotEmpty(t, hits)
 	begin := hits[0].At
 	end := begin.Add(*controlTime)
 	mid := begin.Add(min(searching, *controlTime))
-	row := fmt.Sprintf("| %s | %s | %.3g | %s |", k.Name, k.Rule, k.Available, figures(realserver.Measure(hits, begin, mid, k.Available)))
+	row := fmt.Sprintf("| %s | %s | %.4g | %s |", k.Name, k.Rule, most, figures(realserver.Measure(hits, begin, mid, most), most))
 	if mid.Before(end) {
-		row += " " + figures(realserver.Measure(hits, mid, end, k.Available)) + " |"
+		row += " " + figures(realserver.Measure(hits, mid, end, most), most) + " |"
 	}
 	t.Log(row)
 
@@ -135,7 +170,8 @@ func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit) {
 	require.GreaterOrEqual(t, all.Used, want.used, "used of what was available")
 }
 
-// figures is a cell of the table: used % / refused % (refused, blocks, inside a Retry-After).
-func figures(f realserver.Figures) string {
-	return fmt.Sprintf("%.1f / %.2f (%d, %d, %d)", 100*f.Used, 100*f.RefusedShare(), f.Refused, f.Blocks, f.Inside)
+// figures is a cell of the table: used/s, % of what is possible / refused % (refused, blocks,
+// inside a Retry-After).
+func figures(f realserver.Figures, most float64) string {
+	return fmt.Sprintf("%.4g, %.1f / %.2f (%d, %d, %d)", f.Used*most, 100*f.Used, 100*f.RefusedShare(), f.Refused, f.Blocks, f.Inside)
 }
