@@ -88,25 +88,10 @@ func (o *siteOptions) saveReport(site *testsite.Site) error {
 	}
 	r := site.Report()
 	write := func(w io.Writer) error { return encodeReport(w, &r) }
-	var err error
-	if info, statErr := os.Stat(o.reportTo); statErr == nil && !info.Mode().IsRegular() {
-		err = writeThrough(o.reportTo, write) // a pipe or a device is not to be replaced by a file
-	} else {
-		err = atomicfile.Replace(o.reportTo, write)
-	}
-	if err != nil {
+	if err := atomicfile.Replace(o.reportTo, write); err != nil {
 		return ioError(fmt.Errorf("write --report %s: %w", o.reportTo, cause(err)))
 	}
 	return nil
-}
-
-// writeThrough writes into what is there.
-func writeThrough(path string, content func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(content(f), f.Close())
 }
 
 func encodeReport(w io.Writer, r *testsite.Report) error {

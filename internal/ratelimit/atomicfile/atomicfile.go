@@ -15,9 +15,15 @@ import (
 // replaced and not the link. If it fails the old file stays and nothing else is left; only
 // a kill in the middle leaves a file whose name ends in .tmp. Of two calls at a time for
 // one path the later rename counts.
+//
+// What is there and is no file, a device or a pipe, is written to and never replaced: to
+// put a file in the place of /dev/null would break the machine.
 func Replace(path string, content func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return writeTo(path, content)
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
 	if err != nil {
@@ -44,6 +50,15 @@ func Replace(path string, content func(io.Writer) error) (err error) {
 	}
 	SyncDir(filepath.Dir(path))
 	return nil
+}
+
+// writeTo writes to what is no file.
+func writeTo(path string, content func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(content(f), f.Close())
 }
 
 // SyncDir makes the names in a directory outlast a power failure: a file that was made or

@@ -2,7 +2,9 @@ package atomicfile_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,6 +42,36 @@ func TestReplaceKeepsThePermissionsAndTheLink(t *testing.T) {
 	info, err = os.Lstat(link)
 	require.NoError(t, err)
 	require.NotZero(t, info.Mode()&os.ModeSymlink, "the link is still one")
+}
+
+// As root a rename would put a file in the place of /dev/null.
+func TestReplaceWritesToWhatIsNoFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	// A socket cannot be opened, which is an error like any other, and it is still there.
+	require.Error(t, atomicfile.Replace(path, text("one")))
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSocket)
+	names, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	name := fmt.Sprintf("/dev/fd/%d", w.Fd())
+	if _, err := os.Stat(name); err != nil {
+		w.Close()
+		t.Skip("no names of open files here: ", err)
+	}
+	require.NoError(t, atomicfile.Replace(name, text("one")))
+	require.NoError(t, w.Close())
+	got, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "one", string(got))
 }
 
 func TestReplaceThatFailsLeavesTheOldFileAndNothingElse(t *testing.T) {
