@@ -58,10 +58,16 @@
 // their own. [Admit] is the other side: it limits who may come in to an http.Handler, with
 // counts in memory, in a SQLite file or in Redis.
 //
+// What they are made of has packages of its own, for programs of any kind: limit has the six
+// limiters of caps, resilience the policies (binder those of a JSON document), transport
+// puts both around an http.RoundTripper, and adaptive is the engine that learns.
+//
 // # The house
 //
 //	room                 what lives there
 //	crawl (this one)     the public face; wires the rooms together
+//	limit, resilience,   what of the rooms below is of use to other programs, under public
+//	transport, adaptive  names
 //	cmd/crawl            flags, terminal, exit codes
 //	internal/config      defaults < file < environment < flags, as one tree
 //	internal/pipeline    the four stages; canonical, scope, frontier (and what it is kept in:
