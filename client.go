@@ -16,7 +16,12 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 	"github.com/treadlight/crawl/internal/fetch/transport"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/resilience"
 )
+
+// ErrCircuitOpen is the error of requests of a [PoliteClient] to a host whose circuit is open:
+// it failed or refused so often that it is left alone for a while. It says until when.
+var ErrCircuitOpen = ratelimit.ErrCircuitOpen
 
 // ErrClientClosed is the error of requests made through a [PoliteClient] that is closed,
 // and of those that were under way when it was.
@@ -67,6 +72,21 @@ type ClientConfig struct {
 	// section, or of an error. It may read res, which is nil beside an error, and must not
 	// return it. Nil is an error if the document has the section.
 	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
+
+	// Limit, if set, has a limiter of the program's own beside what is learned (of package
+	// limit; the type is that of the public package transport): each try takes
+	// a permit of it before its turn at the host, and has it until the end of the body. The
+	// limiter stays its owner's to close; one may bound several clients. Nil means none.
+	Limit *transport.Policy
+	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its
+	// name, where others can share it and health checks ask for it (ListenConfig.Ready, or
+	// its Handler). A file that changes its settings is refused then. Nil has it be the
+	// client's alone. The circuits of single hosts are in the [PoliteClient.Snapshot].
+	Circuits *resilience.Breakers
+	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and
+	// close, what a bulkhead refuses, hedges and fallbacks. It stays its owner's to close.
+	// Nil means that nobody is told.
+	Hub *resilience.Hub
 
 	// Timeout bounds a request from its beginning to the end of its body: redirects,
 	// retries, and the waits for its turn among them. Zero leaves that to the request's
@@ -217,9 +237,19 @@ func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.Ro
 	if err != nil {
 		return nil, err
 	}
+	pace := polite
+	if cfg.Limit != nil {
+		limit, err := transport.RateLimit(*cfg.Limit)
+		if err != nil {
+			return nil, fmt.Errorf("limit: %w", err)
+		}
+		// Outside the engine, which would take a wait for the permit for a slow host.
+		pace = func(next http.RoundTripper) http.RoundTripper { return limit(polite(next)) }
+	}
 	live := binder.LiveConfig{Source: cfg.source(), OnReload: cfg.onReload()}
 	c.policy, err = binder.NewLiveChain(c.closing, live, base, binder.HTTPOptions{
-		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: polite, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
+		Deps:     binder.Deps{Breakers: cfg.Circuits, Hub: cfg.Hub},
+		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: pace, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.sourceName(), err)

@@ -22,7 +22,9 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
-	"github.com/treadlight/crawl/internal/fetch/transport"
+	"github.com/treadlight/crawl/limit"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
 )
 
 // hidden is a server that admits so many requests per second and tells nobody: what comes
@@ -299,6 +301,66 @@ func (c *closeNote) Close() error {
 	return nil
 }
 
+// What a program brings of its own: a limiter, a registry of circuits, and a listener.
+func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota, err := limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 3, Per: time.Hour})
+		require.NoError(t, err)
+		defer quota.Close()
+		circuits, err := resilience.NewBreakers(resilience.BreakersConfig{})
+		require.NoError(t, err)
+		hub := &resilience.Hub{}
+		var heard []string
+		resilience.Subscribe(hub, func(resilience.RetryEvent) { heard = append(heard, "retry") })
+		resilience.Subscribe(hub, func(e resilience.CircuitEvent) { heard = append(heard, "circuit "+e.To.String()) })
+		var rejected int
+		c, _ := politeClient(t, crawl.ClientConfig{
+			MaxRPS:     100,
+			Resilience: []byte(`{"Retry": {"MaxRetries": 1}, "CircuitBreaker": {"CircuitName": "api", "FailureThreshold": 2}}`),
+			Limit: &transport.Policy{
+				Limiter: quota, AcquireTimeout: transport.NowOrNever, OnRejected: func(*http.Request, error) { rejected++ },
+			},
+			Circuits: circuits, Hub: hub,
+		}, map[string]http.Handler{
+			"bad.test":  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }),
+			"good.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }),
+		})
+		require.Equal(t, "page", fetchText(t, c, "http://good.test/"))
+
+		res, err := c.Get("http://bad.test/") // both tries fail, which opens the circuit
+		require.NoError(t, err)
+		require.Equal(t, 2, transport.Attempts(res))
+		require.NoError(t, res.Body.Close())
+		require.False(t, circuits.Healthy())
+		_, err = c.Get("http://good.test/")
+		require.ErrorIs(t, err, resilience.ErrOpen)
+
+		api, ok := circuits.Lookup("api")
+		require.True(t, ok)
+		api.Reset()
+		_, err = c.Get("http://good.test/") // three tries have taken the three permits
+		require.ErrorIs(t, err, limit.ErrLimited)
+		require.Equal(t, 1, rejected)
+		require.NoError(t, hub.Close())
+		require.Equal(t, []string{"retry", "circuit open", "circuit closed"}, heard)
+	})
+}
+
+// The circuit of a host is open to whoever branches on it.
+func TestClientTellsOpenCircuits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := politeClient(t, crawl.ClientConfig{Strategy: "aimd", MaxRPS: 100, Resilience: []byte("{}")},
+			map[string]http.Handler{"bad.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })})
+		for range 5 {
+			res, err := c.Get("http://bad.test/")
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+		}
+		_, err := c.Get("http://bad.test/")
+		require.ErrorIs(t, err, crawl.ErrCircuitOpen)
+	})
+}
+
 func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := politeClient(t, crawl.ClientConfig{Timeout: 3 * time.Second}, map[string]http.Handler{
@@ -325,6 +387,7 @@ func TestClientRefuses(t *testing.T) {
 		"ClientConfig.AllowPrivate is set beside a Transport, which it cannot change: remove one of them":                    {Transport: http.NewFileTransport(http.Dir(".")), AllowPrivate: true},
 		"ClientConfig: ratelimit: MaxRPS = -1: want 1e-6 to 1e6 requests per second":                                         {MaxRPS: -1},
 		"ClientConfig: Resilience: Timeout.Seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [line 1]": {Resilience: []byte(`{"Timeout": {"Seconds": 0}}`)},
+		"ClientConfig: limit: transport: Policy.Limiter is nil: give a limiter or leave RateLimit out":                       {Limit: &transport.Policy{}},
 		"ClientConfig: Resilience: the document is empty; write {} for no policy at all":                                     {Resilience: []byte{}},
 	} {
 		_, err := crawl.Client(cfg)
