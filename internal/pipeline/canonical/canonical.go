@@ -171,6 +171,11 @@ func (u *URL) UnmarshalText(text []byte) error {
 	return err
 }
 
+// Restore is the URL of which s is the String, at a tenth of what Parse takes. It does not look
+// whether s is one: of any other string the parts are wrong, or it panics. So s is what this
+// process was told by String, and nothing that was stored outside of it.
+func Restore(s string) URL { return view(s) }
+
 // view finds the parts of a string that is canonical already.
 func view(s string) URL {
 	host := len("http://")
