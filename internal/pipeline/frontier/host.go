@@ -44,7 +44,7 @@ type host struct {
 	known    int32     // pages ever accepted, for MaxPagesPerHost
 	first    uint32    // when its first slot was taken, by Frontier.tenths
 	latest   uint32    // and when the latest was freed
-	returned int32     // of them, those that the round before refused: they are beyond it
+	returned int32     // HostLeft.Returned: those that are refused again leave known, and not this
 	asked    int32     // pages leased, retries not counted
 	served   int32     // pages answered willingly, whatever they were
 	seq      uint32    // leases with a slot so far

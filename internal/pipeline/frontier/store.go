@@ -110,8 +110,10 @@ type HostLeft struct {
 	Asides int // of them, those that are no pages
 	Pages  int // visited or queued, but for those that were refused
 	// Returned are pages that were refused in the round before and are queued again. They
-	// count in Pages until they are refused again, and are no reason to leave out others: if
-	// they are not refused now, the round visits that many beyond the budget.
+	// count in Pages until they are refused again, and are no reason to leave out others: which
+	// they are is not known, so that URLs found while the host was dormant may take the places of
+	// those that were refused again, or go beside those that were not. Of either the round visits
+	// that many beyond the budget at most. Zero in a first round.
 	Returned int
 	Lease    int64 // by which the host is ours, of a [Shared] store
 }

@@ -239,13 +239,18 @@ func (w *writer) load(o *op) error {
 	return nil
 }
 
+// rowError is of a row that a person is to mend, or to delete from places.
+type rowError struct{ error }
+
+func (e *rowError) Unwrap() error { return e.error }
+
 // item is a row of the load query. One that nobody here can have written is an error and
 // not passed over: its URL would be lost without a word, and the crawl would end with it in
 // the queue. Its reason names the row, so that a person can mend it.
 func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: row %d of urls: %w: mend it, or delete its row in places", w.f.db.Path(), it.ID, err)
+			err = &rowError{fmt.Errorf("%s: row %d of urls: %w: mend it, or delete its row in places", w.f.db.Path(), it.ID, err)}
 		}
 	}()
 	var outside bool

@@ -167,6 +167,24 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
+// What is said to help helps at once: the row of places is there, though nobody had asked for
+// the host before.
+func TestDamagedRowCanBeDeleted(t *testing.T) {
+	dir := t.TempDir()
+	s := openState(t, dir, Config{})
+	putMany(t, s, 1, 3)
+	flush(t, s)
+	require.Zero(t, ask(t, s, `SELECT count(*) FROM places`))
+	edit(t, s.path, `UPDATE urls SET url = 'mailto:x' WHERE id = 2`)
+	s.Load("a.test", frontier.Place{Rank: -1}, 10)
+	wantFailed(t, s)
+	require.ErrorContains(t, s.Err(), "row 2 of urls: ")
+	require.ErrorContains(t, s.Err(), "delete its row in places")
+	require.ErrorIs(t, s.Close(), s.Err())
+	edit(t, s.path, `DELETE FROM places WHERE url = 2`)
+	require.Len(t, loadAll(t, openState(t, dir, Config{}), "a.test"), 2)
+}
+
 // What is written to a file that has lost its name would be lost.
 func TestDeletedWhileRunning(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{

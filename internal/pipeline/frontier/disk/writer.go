@@ -326,6 +326,9 @@ func (w *writer) end() error {
 		w.within, w.ahead, w.hosts, w.unplaced = false, false, newHosts(w.f), newUnplaced()
 		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
 	}
+	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
+		_ = transact(w.f.db, func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
+	}
 	var err error
 	if failed == nil {
 		err = w.settle() // the orders that waited for a batch to end
