@@ -1,0 +1,121 @@
+package frontier
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Fingerprint is the identity of a URL in this frontier.
+func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
+
+// Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that
+// the frontier's goroutine need not spend).
+func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
+	if f.Known(fp) {
+		return Seen
+	}
+	if f.fleet != nil {
+		return f.put(now, &it, fp)
+	}
+	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
+		return Full
+	}
+	name := nameOf(it.URL)
+	h := f.host(name)
+	if h == nil && f.vault == nil {
+		return HostsFull
+	}
+	if h != nil && it.Kind == Page && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
+		f.review(h, now)
+		return HostPages
+	}
+	f.last++
+	it.ID, it.Queued = f.last, now
+	f.counts.known.Add(1)
+	f.counts.queued.Add(1)
+	switch {
+	case h == nil:
+		f.lodge(name, &it, fp)
+		return Queued
+	case f.vault != nil:
+		f.vault.Put(name, &it, fp, false)
+	default:
+		f.seen.add(fp)
+	}
+	if it.Kind == Page {
+		h.known++
+	}
+	f.admit(h, &it)
+	f.offer(h, now, now)
+	return Queued
+}
+
+// Known reports whether a URL of that fingerprint has been accepted.
+func (f *Frontier) Known(fp uint64) bool {
+	if f.vault != nil {
+		return f.vault.Known(fp)
+	}
+	return f.seen.has(fp)
+}
+
+// AddRobots queues a robots.txt request ahead of everything else of its host, and
+// without asking whether it has been seen: it is how a redirect of robots.txt is followed.
+func (f *Frontier) AddRobots(now time.Time, it Item) bool {
+	h := f.robotsHost(nameOf(it.URL))
+	if h == nil {
+		return false
+	}
+	it.Kind, it.Queued = Robots, now
+	f.enqueue(h, it, now, now)
+	return true
+}
+
+// queue counts an item that joins (1) or leaves (-1) a queue in memory.
+func (f *Frontier) queue(it *Item, n int) {
+	f.counts.queued.Add(int64(n))
+	f.bytes += n * len(it.URL.String())
+}
+
+// enqueue queues an item that may not be leased before an instant.
+func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
+	if h.parted {
+		f.forsake(&it, now)
+		return // it is asked again by who has the host next
+	}
+	if it.since > 0 {
+		heap.Push(&h.bad.shy, delayed{it, notBefore})
+	} else {
+		heap.Push(&h.later, delayed{it, notBefore})
+	}
+	f.queue(&it, 1)
+	f.offer(h, now, notBefore)
+}
+
+// offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
+// stay out until a slot is freed, parked ones until their lane has a slot.
+func (f *Frontier) offer(h *host, now, at time.Time) {
+	if h.parted {
+		return
+	}
+	f.settle(h, now)
+	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
+		return
+	}
+	if h.barred {
+		at = now.Add(barredFor)
+		h.why, h.reason = ratelimit.LimitNone, byOperator
+	}
+	if h.index >= 0 {
+		if at.Before(h.at) {
+			h.at = at
+			heap.Fix(&f.due, int(h.index))
+		}
+		return
+	}
+	h.at = at
+	f.order++
+	h.order = f.order
+	heap.Push(&f.due, h)
+}
