@@ -336,6 +336,9 @@ func (d *discovery) commit(positions []sink.Position) {
 // add takes in links, found on the page of from; nil: they are seeds.
 func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 	for i := range links {
+		d.frontier.Expect(links[i].fp)
+	}
+	for i := range links {
 		link := &links[i]
 		if link.item.Kind == frontier.Sitemap {
 			d.addSitemap(link, now)

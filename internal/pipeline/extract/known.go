@@ -25,6 +25,7 @@ type known struct {
 	used  int
 	key   uint64           // that the fingerprints are under
 	rules *canonical.Rules // that the URLs are spelled by
+	read  uint64           // by expect, for it to be no idle reading
 }
 
 // target is a URL and its fingerprint. A zero hash is none.
@@ -43,6 +44,10 @@ func (k *known) reset(key uint64, rules *canonical.Rules) {
 
 // at is the place for a hash.
 func (k *known) at(hash uint64) *target { return &k.slots[hash&uint64(len(k.slots)-1)] }
+
+// expect brings the place for a hash near. The places are more than the nearest caches hold, and
+// those of all references of a page come in the time of one if nothing is done between them.
+func (k *known) expect(hash uint64) { k.read ^= k.at(hash).hash }
 
 // put remembers a target.
 func (k *known) put(t target) {

@@ -167,6 +167,9 @@ func (e *Extractor) finish() {
 	d.UnavailableAfter = e.directives.unavailableAfter
 	e.inDirectory()
 	for i := range e.pending {
+		e.known.expect(e.pending[i].hash ^ e.dir)
+	}
+	for i := range e.pending {
 		p := &e.pending[i]
 		to, ok := e.target(p)
 		if !ok {

@@ -7,7 +7,16 @@ package frontier
 type seenSet struct {
 	slots []uint64 // a power of two of them; zero marks an empty one
 	n     int
-	zero  bool // whether the fingerprint zero is in the set
+	zero  bool   // whether the fingerprint zero is in the set
+	read  uint64 // by expect, for it to be no idle reading
+}
+
+// expect brings the slot of fp near. A large set is in no cache, and each look at it waits for
+// the memory; a processor waits for many slots at a time if nothing is to be done between them.
+func (s *seenSet) expect(fp uint64) {
+	if len(s.slots) > 0 {
+		s.read ^= s.slots[fp&uint64(len(s.slots)-1)]
+	}
 }
 
 // add puts fp into the set and reports whether it is new.
