@@ -51,6 +51,10 @@ type feed struct {
 	again  clock.Instant
 	failed bool  // the last question was not answered
 	used   int64 // since it was made
+	told   int64 // of that, by ScopeUses
+
+	active *[]*feed // those of scopes of which something was used since ScopeUses; nil: it is of none
+	listed bool     // it is among them
 }
 
 // lease is tokens that were charged together.
@@ -90,6 +94,10 @@ func (f *feed) left(now clock.Instant) int64 {
 // spend uses n tokens, and owes those that are not there.
 func (f *feed) spend(now clock.Instant, n int64) {
 	f.used += n
+	if f.active != nil && !f.listed && len(*f.active) < maxActive {
+		f.listed = true
+		*f.active = append(*f.active, f)
+	}
 	for i := range f.leases {
 		if ls := &f.leases[i]; now < ls.until {
 			k := min(n, ls.left)

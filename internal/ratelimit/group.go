@@ -188,7 +188,9 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	g.bucket.at, g.group = now, g
 	if g.cap > 0 {
 		plan, _, _ := strings.Cut(key.String(), ":")
-		g.feed = l.newFeed(&g.budget, plan, key.String(), rps)
+		if g.feed = l.newFeed(&g.budget, plan, key.String(), rps); g.feed != nil {
+			g.feed.active = &l.shared.active
+		}
 		g.capacity = g.capacityAt(g.cap)
 	}
 	g.bind(g.cap > 0)

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"runtime/pprof"
 	"strconv"
@@ -199,6 +200,9 @@ func testForeignKey(t *testing.T, program program) {
 	for range 50 {
 		_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
 		require.ErrorContains(t, err, "WRONGTYPE")
+		foreign, ok := errors.AsType[*redis.ForeignKeyError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, redis.StoreKey("p", "ann"), foreign.Key, "who reads it knows what to delete")
 	}
 	require.True(t, take(t, r, "bob", 1, p).Allowed)
 	require.Zero(t, r.Statistics().Failures)

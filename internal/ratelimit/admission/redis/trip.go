@@ -109,8 +109,39 @@ func noVerdict(err, ended error, early bool) bool {
 	case errors.Is(err, errBusy), errors.Is(ended, context.Canceled), ended != nil && early:
 		return true
 	}
+	_, foreign := errors.AsType[*ForeignKeyError](err)
+	return foreign
+}
+
+// ForeignKeyError is that a key by which something is counted is that of something else. Until
+// it is deleted nothing that is counted by it is decided.
+type ForeignKeyError struct {
+	Key string // one of those of the question
+	err error
+}
+
+// Error names the key.
+func (e *ForeignKeyError) Error() string {
+	return fmt.Sprintf("the key %s is another's, by its type: delete it: %v", e.Key, e.err)
+}
+
+// Unwrap is what the server said.
+func (e *ForeignKeyError) Unwrap() error { return e.err }
+
+// foreign finds out which key of a question is another's, if that is what a server has said.
+// The script reads them in their order, and so says it of the first.
+func (r *Repository) foreign(ctx context.Context, c *client, g *gate, q question, err error) error {
 	var answered *rueidis.RedisError
-	return errors.As(err, &answered) && strings.Contains(answered.Error(), "WRONGTYPE") // where, depends on the version
+	if !errors.As(err, &answered) || !strings.Contains(answered.Error(), "WRONGTYPE") { // where, depends on the version
+		return err
+	}
+	for _, key := range q.keys {
+		kind, asked := r.do(ctx, c, g, c.B().Type().Key(key).Build()).ToString()
+		if asked == nil && kind != "hash" && kind != "none" {
+			return &ForeignKeyError{key, err}
+		}
+	}
+	return &ForeignKeyError{q.keys[0], err}
 }
 
 // scriptName is what the servers call the script.
@@ -132,7 +163,7 @@ func (r *Repository) run(ctx context.Context, g *gate, q question) (answer, erro
 		reply, err = r.do(ctx, c, g, c.B().Eval().Script(script).Numkeys(int64(len(q.keys))).Key(q.keys...).Arg(q.arg).Build()).ToString()
 	}
 	if err != nil {
-		return answer{}, err
+		return answer{}, r.foreign(ctx, c, g, q, err)
 	}
 	return decode(reply, q.plans)
 }
