@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -74,6 +76,8 @@ type fleet struct {
 	lease   time.Duration
 	clk     clock.Clock
 	control chan redis.Control // the newest; room for one
+	bounds  chan redis.Bounds  // that operators have set, the newest; room for one
+	pipe    atomic.Pointer[pipeline.Pipeline]
 	log     *slog.Logger
 }
 
@@ -88,7 +92,7 @@ func (c *Crawler) joinFleet() error {
 	if err != nil {
 		return fail(err)
 	}
-	j := &fleet{job: f.Job, lease: f.Lease, clk: c.clk, control: make(chan redis.Control, 1), log: c.cfg.Log}
+	j := &fleet{job: f.Job, lease: f.Lease, clk: c.clk, control: make(chan redis.Control, 1), bounds: make(chan redis.Bounds, 1), log: c.cfg.Log}
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
@@ -96,7 +100,8 @@ func (c *Crawler) joinFleet() error {
 	terms["engine"] = fleetEngine
 	rc := redis.Config{
 		Redis: o, Job: f.Job, Worker: f.Worker, Terms: terms, Partitions: f.Partitions, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
-		Lease: f.Lease, GiveUp: f.GiveUp, Seeding: !c.cfg.Join, OnSeed: c.hearSeed, OnControl: j.hear, Log: j.log, Clock: c.clk,
+		Lease: f.Lease, GiveUp: f.GiveUp, Seeding: !c.cfg.Join, OnSeed: c.hearSeed, OnControl: func(control redis.Control) { hear(j.control, control) },
+		OnBounds: func(b redis.Bounds) { hear(j.bounds, b) }, Leased: j.leased, Log: j.log, Clock: c.clk,
 	}
 	if c.cfg.Join {
 		rc.Mode = redis.Join
@@ -119,6 +124,11 @@ func (c *Crawler) joinFleet() error {
 		return fail(err)
 	}
 	c.fleet = j
+	select {
+	case b := <-j.bounds: // that were set before we came
+		c.adoptBounds(b)
+	default:
+	}
 	if left := j.store.Left(); left.Known > 0 && left.Queued == 0 {
 		j.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it", slog.String("job", f.Job), slog.Int64("done", left.Known))
 	}
@@ -171,14 +181,53 @@ func (c *Crawler) hearSeed(url string, hops uint8) {
 }
 
 // hear keeps the newest order until it is carried out.
-func (f *fleet) hear(control redis.Control) {
+func hear[T any](orders chan T, order T) {
 	for {
 		select {
-		case f.control <- control:
+		case orders <- order:
 			return
-		case <-f.control:
+		case <-orders:
 		}
 	}
+}
+
+// leased is how many URLs are being asked for.
+func (f *fleet) leased() int {
+	if p := f.pipe.Load(); p != nil {
+		return p.Leased()
+	}
+	return 0
+}
+
+// adoptBounds takes the bounds of the job for those of this process.
+func (c *Crawler) adoptBounds(b redis.Bounds) {
+	tell := func(setting, here, there string) {
+		if here != there {
+			c.fleet.log.Info("the job has another bound, by 'crawl fleet set', than this process was given: that of the job holds",
+				slog.String("setting", setting), slog.String("job", there), slog.String("here", here))
+		}
+	}
+	if b.Pages != nil {
+		tell("max_pages", strconv.FormatInt(c.cfg.MaxPages, 10), strconv.FormatInt(*b.Pages, 10))
+		c.cfg.MaxPages = *b.Pages
+	}
+	if b.Time != nil {
+		tell("max_time", c.cfg.MaxTime.String(), b.Time.String())
+		c.cfg.MaxTime = *b.Time
+	}
+}
+
+// rebound has the crawl go on by bounds that an operator has set.
+func (c *Crawler) rebound(ctx context.Context, b redis.Bounds) {
+	pages, span := c.cfg.MaxPages, c.cfg.MaxTime
+	if b.Pages != nil {
+		pages = *b.Pages
+	}
+	if b.Time != nil {
+		span = *b.Time
+	}
+	c.fleet.log.Info("an operator has set bounds of the job; zero is none", slog.Int64("max_pages", pages), slog.Duration("max_time", span))
+	c.insist(ctx, func() bool { return c.pipe.SetBounds(int(pages), span) })
 }
 
 // obey carries out what operators say to all processes of the job, until ctx ends.
@@ -187,6 +236,8 @@ func (c *Crawler) obey(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case b := <-c.fleet.bounds:
+			c.rebound(ctx, b)
 		case control := <-c.fleet.control:
 			switch control {
 			case redis.Draining:
@@ -219,6 +270,7 @@ func (c *Crawler) insist(ctx context.Context, order func() bool) {
 
 // runShared is run for a crawl of several processes.
 func (c *Crawler) runShared(ctx context.Context, crawl func() error) error {
+	c.fleet.pipe.Store(c.pipe)
 	beside, stop := context.WithCancel(ctx)
 	var companion sync.WaitGroup
 	companion.Go(func() { c.obey(beside) })

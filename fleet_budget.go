@@ -1,14 +1,20 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 )
 
@@ -34,8 +40,45 @@ func (c *Crawler) shareRates(lc *ratelimit.Config) error {
 	if err != nil {
 		return &FleetError{f.Job, err}
 	}
-	lc.Fleet, lc.FleetName = c.tokens, "crawl/"+f.Job
+	log := c.cfg.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	lc.Fleet, lc.FleetName = &tellingTokens{Repository: c.tokens, log: log, clk: c.clk}, "crawl/"+f.Job
 	return nil
+}
+
+// foreignEvery is how often a key is told of that something else has put in the place of ours.
+const foreignEvery = time.Minute
+
+// tellingTokens says which key has it that nothing is counted, if that is what is wrong: who has
+// no tokens asks for nothing, and nobody would know why.
+type tellingTokens struct {
+	admission.Repository
+	log *slog.Logger
+	clk clock.Clock
+
+	mu   sync.Mutex // guards what follows
+	told time.Time
+}
+
+// Take implements [admission.Repository].
+func (t *tellingTokens) Take(ctx context.Context, key string, plans []admission.Plan, n int64) (admission.Result, error) {
+	res, err := t.Repository.Take(ctx, key, plans, n)
+	if foreign, ok := errors.AsType[*tokens.ForeignKeyError](err); ok {
+		t.mu.Lock()
+		now := t.clk.Now()
+		due := t.told.IsZero() || now.Sub(t.told) >= foreignEvery
+		if due {
+			t.told = now
+		}
+		t.mu.Unlock()
+		if due {
+			t.log.Error("a key of Redis by which a rate is counted is none of ours, and nothing that is bound by it is asked for: delete it, and the crawl goes on",
+				slog.String("key", foreign.Key), slog.String("fix", "redis-cli DEL '"+foreign.Key+"'"))
+		}
+	}
+	return res, err
 }
 
 // askForTokens asks a server whether it lets us count rates: one that does not would have
@@ -51,7 +94,7 @@ func (c *Crawler) askForTokens(ctx context.Context) error {
 
 // shareEnds has the job keep count of what bounds all of its processes.
 func (c *Crawler) shareEnds(rc *redis.Config) error {
-	rc.MaxPages, rc.Use = c.cfg.MaxPages, useOf(c.limiter, c.clk)
+	rc.MaxPages, rc.Use, rc.Busiest = c.cfg.MaxPages, useOf(c.limiter, c.clk), busiestOf(c.limiter, c.clk)
 	list, err := budgets(&c.cfg.Settings)
 	if err != nil || len(list) == 0 {
 		return err
@@ -119,6 +162,60 @@ func useOf(l *ratelimit.AdaptiveRateLimiter, clk clock.Clock) func() map[string]
 			all[flight] = float64(n) // what is out is out now
 		}
 		return all
+	}
+}
+
+// busiestScopes is how many scopes of each budget a process tells of.
+const busiestScopes = 8
+
+// scopeMark is what was used of scopes since the mark before.
+type scopeMark struct {
+	from, at time.Time
+	used     []ratelimit.ScopeUse
+}
+
+// busiestOf tells where a limiter uses most of the budgets that each scope has, by their settings,
+// over the last useOver. It is not safe for concurrent use.
+func busiestOf(l *ratelimit.AdaptiveRateLimiter, clk clock.Clock) func() map[string]map[string]float64 {
+	var marks []scopeMark
+	last := clk.Now()
+	return func() map[string]map[string]float64 {
+		now := clk.Now()
+		if now.Sub(last) >= time.Second || len(marks) == 0 {
+			marks = append(marks, scopeMark{last, now, l.ScopeUses(busiestScopes)})
+			last = now
+		}
+		for len(marks) > 1 && now.Sub(marks[0].at) >= useOver {
+			marks = marks[1:]
+		}
+		var all map[string]map[string]float64
+		span := max(last.Sub(marks[0].from), time.Second).Seconds()
+		for _, m := range marks {
+			for _, u := range m.used {
+				name := "ratelimit." + u.Name
+				if all == nil {
+					all = make(map[string]map[string]float64)
+				}
+				if all[name] == nil {
+					all[name] = make(map[string]float64)
+				}
+				all[name][u.Scope] += float64(u.Used) / span
+			}
+		}
+		for _, scopes := range all {
+			keepBusiest(scopes, busiestScopes)
+		}
+		return all
+	}
+}
+
+// keepBusiest keeps the n scopes with the highest rates.
+func keepBusiest(scopes map[string]float64, n int) {
+	names := slices.SortedFunc(maps.Keys(scopes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(scopes[b], scopes[a]), cmp.Compare(a, b))
+	})
+	for _, name := range names[min(n, len(names)):] {
+		delete(scopes, name)
 	}
 }
 

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -26,6 +25,9 @@ type fleetOrder struct {
 	caFile       string
 	passwordFile string
 	yes, asJSON  bool
+	maxPages     int64
+	maxTime      time.Duration
+	bounds       redis.Bounds // of those that were given
 }
 
 // fleetActions are what can be done, and what is said when it is.
@@ -37,25 +39,31 @@ const fleetPatience = 30 * time.Second
 // fleetCommand is for operators of a crawl that several processes share.
 func fleetCommand(s streams) *cobra.Command {
 	o := fleetOrder{streams: s}
-	words := []string{"status", "pause", "resume", "drain", "purge"}
+	words := []string{"status", "pause", "resume", "drain", "set", "purge"}
 	cmd := &cobra.Command{
-		Use:   "fleet status|pause|resume|drain|purge --job NAME [flags]",
+		Use:   "fleet status|pause|resume|drain|set|purge --job NAME [flags]",
 		Short: "See and steer a crawl that several processes share",
 		Long: `Fleet tells how a crawl goes that several processes share (--redis, --job), and
 tells all of them what to do. They hear of it within a third of their lease, 5
 seconds by default.
 
-  status  how far it is, which processes take part, and what is used of their
-          budgets: of rates what they were over the last 15 seconds
+  status  how far it is, which processes take part and what each is doing, and
+          what is used of their budgets: of rates what they were over the last
+          15 seconds, of ip_rps and site_rps where most is used
   pause   nothing further is asked for, until resume or drain
   resume  it goes on
   drain   all processes finish what is under way, and end; the job stays, and
           'resume' lets processes begin again
+  set     another --max-pages or --max-time of the job, which counts from its
+          beginning, or 0 for none; it holds for those that join later too,
+          whatever they are given. A job that has ended by one goes on when
+          its processes are begun again
   purge   forget the job, with all its URLs; its processes end with an error`,
 		Example: `  export CRAWL_FLEET_REDIS=redis://127.0.0.1:6379
   crawl fleet status --job news
   crawl fleet status --job news --json | jq .queued
   crawl fleet drain --job news
+  crawl fleet set --job news --max-pages 5000
   crawl fleet purge --job news --yes`,
 		DisableFlagsInUseLine: true,
 		ValidArgs:             words,
@@ -66,6 +74,9 @@ seconds by default.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.readBounds(cmd, args[0]); err != nil {
+				return usage(err)
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return o.run(ctx, args[0])
@@ -78,6 +89,8 @@ seconds by default.
 	f.StringVar(&o.caFile, "redis-ca-file", "", "PEM `file` of authorities for its TLS; empty = CRAWL_FLEET_CA_FILE")
 	f.StringVar(&o.passwordFile, "redis-passfile", "", "`file` with its password; empty = CRAWL_FLEET_PASSWORD_FILE")
 	f.BoolVar(&o.asJSON, "json", false, "write the status as JSON")
+	f.Int64Var(&o.maxPages, "max-pages", 0, "of set: pages of all processes together, `N`; 0 = no bound")
+	f.DurationVar(&o.maxTime, "max-time", 0, "of set: `time` since the job was begun, such as 90m; 0 = no bound")
 	f.BoolVar(&o.yes, "yes", false, "purge without this is refused")
 	return cmd
 }
@@ -132,6 +145,8 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 			return outputError(writeJSON(o.out, st))
 		}
 		return outputError(writeFleet(o.out, &st, widthOf(o.out)))
+	case "set":
+		return o.set(ctx, fleet)
 	case "purge":
 		keys, err := fleet.Purge(whole) // of a large job it takes minutes
 		if err != nil {
@@ -147,72 +162,63 @@ func (o *fleetOrder) run(ctx context.Context, action string) error {
 	return outputError(err)
 }
 
-// writeFleet is a status for people.
-func writeFleet(w io.Writer, s *redis.Status, columns int) error {
-	var b strings.Builder
-	state := string(s.Control)
-	if s.Complete {
-		state = "complete"
+// readBounds takes the flags of set.
+func (o *fleetOrder) readBounds(cmd *cobra.Command, action string) error {
+	if cmd.Flags().Changed("max-pages") {
+		o.bounds.Pages = &o.maxPages
 	}
-	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, state, seconds(s.Now.Sub(s.Created).Seconds()))
-	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", count(s.Known), count(s.Done), count(s.Queued))
-	if s.Refused > 0 {
-		fmt.Fprintf(&b, ", %s beyond the bound of their host", count(s.Refused))
+	if cmd.Flags().Changed("max-time") {
+		o.bounds.Time = &o.maxTime
 	}
-	fmt.Fprintf(&b, "\n  hosts: %s owned, %s ready, %s waiting", count(s.Owned), count(s.Ready), count(s.Waiting))
-	if s.Reclaimed > 0 {
-		fmt.Fprintf(&b, ", %s taken back from processes that had died", count(s.Reclaimed))
+	given := o.bounds != redis.Bounds{}
+	switch {
+	case action == "set" && !given:
+		return errors.New("set needs what to set: --max-pages N, --max-time TIME, or both")
+	case action != "set" && given:
+		return fmt.Errorf("--max-pages and --max-time are for 'fleet set', and not for 'fleet %s'", action)
+	case o.maxPages < 0 || o.maxPages > mostPages:
+		return fmt.Errorf("--max-pages %d: give 0 for no bound, or 1 to %d", o.maxPages, int64(mostPages))
+	case o.maxTime < 0 || o.maxTime > 0 && o.maxTime < time.Second || o.maxTime > longestTime:
+		return fmt.Errorf("--max-time %v: give 0 for no bound, or 1s to %v", o.maxTime, longestTime)
 	}
-	fmt.Fprintf(&b, "\n  memory: %s", size(s.MemoryBytes))
-	if s.MemoryLimit > 0 {
-		fmt.Fprintf(&b, " of %s", size(s.MemoryLimit))
-	}
-	b.WriteString("\n")
-	for i := range s.Budgets {
-		fmt.Fprintf(&b, "  %s\n", budgetLine(&s.Budgets[i]))
-	}
-	if len(s.Workers) > 0 {
-		b.WriteString("\n")
-		layout(&b, workerColumns(s), columns)
-	}
-	_, err := io.WriteString(w, clean(b.String()))
-	return err
+	return nil
 }
 
-// budgetLine is a budget of the job and what is used of it.
-func budgetLine(b *redis.Budget) string {
-	switch b.Name {
-	case "max_pages":
-		return fmt.Sprintf("%s: %s of %s", b.Name, count(int64(b.Used)), b.Plan)
-	case "max_time":
-		return fmt.Sprintf("%s: %s of %s", b.Name, seconds(b.Used), b.Plan)
-	case "ratelimit.global_bytes":
-		return fmt.Sprintf("%s: %s a second of %s", b.Name, size(int64(b.Used)), b.Plan)
-	case "ratelimit.global_rps":
-		return fmt.Sprintf("%s: %.1f a second of %s", b.Name, b.Used, b.Plan)
+// mostPages and longestTime are what the settings of the same names have at most.
+const (
+	mostPages   = 1_000_000_000_000
+	longestTime = 8760 * time.Hour
+)
+
+// set changes bounds of the job, and says what follows of it.
+func (o *fleetOrder) set(ctx context.Context, fleet *redis.Fleet) error {
+	before, err := fleet.Set(ctx, o.bounds)
+	if errors.Is(err, redis.ErrUncounted) {
+		return usage(fmt.Errorf("--max-pages: the job %s %w", o.job, errUncounted))
 	}
-	return fmt.Sprintf("%s: %.0f of %s", b.Name, b.Used, b.Plan)
+	if err != nil {
+		return ioError(&crawl.FleetError{Job: o.job, Err: err})
+	}
+	st, err := fleet.Status(ctx)
+	if err != nil {
+		return ioError(&crawl.FleetError{Job: o.job, Err: err})
+	}
+	for _, term := range slices.Sorted(maps.Keys(before)) {
+		say(o.out, "%s: %s is %s, was %s\n", o.job, term, bound(st.Terms[term]), bound(before[term]))
+	}
+	if advice := advice(&st); st.Ended != "" && advice != "" {
+		say(o.out, "%s\n", advice)
+	}
+	return nil
 }
 
-func workerColumns(s *redis.Status) []column {
-	t := []column{
-		{title: "process", left: true},
-		{title: "hosts"},
-		{title: "done"},
-		{title: "found", keep: 3},
-		{title: "dropped", dull: "0", keep: 2},
-		{title: "hosts lost", dull: "0", keep: 1},
-		{title: "lease", left: true},
+// errUncounted is why a bound of pages cannot be set.
+var errUncounted = errors.New("was begun without max_pages, and its processes do not count their pages: 'crawl fleet drain' it, set the bound, and begin them again")
+
+// bound is the value of one for people.
+func bound(value string) string {
+	if value == "" || value == "0" {
+		return "none"
 	}
-	for i := range s.Workers {
-		p := &s.Workers[i]
-		lease := "ended"
-		if p.Alive {
-			lease = "for " + seconds(p.Until.Sub(s.Now).Seconds())
-		}
-		for c, cell := range []string{p.Name, count(p.Hosts), count(p.Done), count(p.Added), count(p.Dropped), count(p.Lost), lease} {
-			t[c].cells = append(t[c].cells, cell)
-		}
-	}
-	return t
+	return value
 }

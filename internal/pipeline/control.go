@@ -1,6 +1,10 @@
 package pipeline
 
-import "github.com/treadlight/crawl/internal/pipeline/canonical"
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+)
 
 // Pause ends the leasing of URLs until Unpause; what is under way is finished. MaxTime runs
 // on. It may be called at any time, from any goroutine but those that call a hook of the
@@ -32,3 +36,20 @@ func (p *Pipeline) order(do func(*discovery)) (done bool) {
 		return false
 	}
 }
+
+// SetBounds replaces MaxPages and MaxTime of a crawl that runs; zero means no bound. Of pages
+// that an [Allowance] counts it changes what is said alone, as that has them. See Pause.
+func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
+	return p.order(func(d *discovery) { d.bound(maxPages, maxTime) })
+}
+
+// bound has the crawl end after so many pages, or so long; zero means that it does not.
+func (d *discovery) bound(maxPages int, maxTime time.Duration) {
+	d.maxPages, d.maxTime, d.deadline = maxPages, maxTime, time.Time{}
+	if maxTime > 0 {
+		d.deadline = d.began.Add(maxTime)
+	}
+}
+
+// Leased is how many URLs are in the hands of workers. It is quick, and may be called at any time.
+func (p *Pipeline) Leased() int { return int(p.frontier.Counts().Leased) }

@@ -48,7 +48,10 @@ type discovery struct {
 	paused   bool
 	unruled  string // the first origin given up for want of its robots.txt, and why
 
-	deadline     time.Time // from MaxTime; zero means none
+	maxPages     int
+	maxTime      time.Duration
+	began        time.Time // so that Elapsed lies before the run; what maxTime counts from
+	deadline     time.Time // from maxTime; zero means none
 	blockedSince time.Time // since when no page was served and all hosts refuse; zero: they do not
 	barredTil    time.Time // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time // until when the last warning said that they do
@@ -60,6 +63,7 @@ type discovery struct {
 func (d *discovery) run(ctx context.Context) error {
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
+	d.began = clk.Now().Add(-d.p.cfg.Elapsed)
 	if a, ok := d.p.cfg.State.(Allowance); ok && d.p.cfg.MaxPages > 0 {
 		d.allowance, d.more = a, a.More()
 		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
@@ -67,9 +71,7 @@ func (d *discovery) run(ctx context.Context) error {
 	if j, ok := d.p.cfg.State.(jury); ok {
 		d.jury, d.judged = j, j.Judged()
 	}
-	if d.p.cfg.MaxTime > 0 {
-		d.deadline = clk.Now().Add(max(0, d.p.cfg.MaxTime-d.p.cfg.Elapsed))
-	}
+	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
 	case <-d.p.stop: // before it began
 		d.halt(EndInterrupted, askedToStop)
@@ -196,7 +198,7 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 			if d.out > 0 || !last {
 				return d.deadline // what is out may come back unfetched
 			}
-			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.p.cfg.MaxPages))
+			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.maxPages))
 			return time.Time{}
 		}
 		l, wake := d.frontier.Next(now)
@@ -214,11 +216,8 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 
 // enough reports whether as many pages are leased as may be, and whether that is the last word.
 func (d *discovery) enough() (reached, last bool) {
-	if d.p.cfg.MaxPages == 0 {
-		return false, false
-	}
 	if d.allowance == nil {
-		return d.pages >= d.p.cfg.MaxPages, true
+		return d.maxPages > 0 && d.pages >= d.maxPages, true
 	}
 	most, last := d.allowance.Pages(d.pages)
 	return d.pages >= most, last
@@ -289,7 +288,7 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 // over reports whether nothing is left to do or to wait for.
 func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
-		d.halt(EndLimit, fmt.Sprintf("max_time %v reached", d.p.cfg.MaxTime))
+		d.halt(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
 	}
 	if d.out > 0 || len(d.outbox) > 0 {
 		return false

@@ -23,7 +23,10 @@ type allowance struct {
 	bell chan struct{} // holds one: more are wanted
 	more chan struct{} // holds one: there is news
 
+	trip sync.Mutex // held while pages are drawn or given back; taken before mu
+
 	mu      sync.Mutex // guards what follows
+	leaving bool       // nothing more is drawn, and what is left is given back
 	drawn   int64
 	used    int64
 	left    int64 // of the job, as far as is known
@@ -78,7 +81,7 @@ func (s *Store) draw() {
 		if !wanted {
 			continue
 		}
-		if err := s.drawPages(s.life, n, 0); err != nil {
+		if err := s.drawPages(s.life, n); err != nil {
 			if s.life.Err() == nil {
 				s.fail(err)
 			}
@@ -88,9 +91,29 @@ func (s *Store) draw() {
 	}
 }
 
-func (s *Store) drawPages(ctx context.Context, n, back int64) error {
-	a := s.pages
+// reopen has more be drawn though nothing was left: the job may have more now.
+func (a *allowance) reopen() {
 	a.mu.Lock()
+	a.spent = false
+	a.mu.Unlock()
+	signal(a.bell)
+	signal(a.more)
+}
+
+// drawPages draws n pages, or once the process leaves gives back what it has not used.
+func (s *Store) drawPages(ctx context.Context, n int64) error {
+	back := int64(0)
+	a := s.pages
+	a.trip.Lock()
+	defer a.trip.Unlock()
+	a.mu.Lock()
+	if a.leaving {
+		n, back = 0, a.drawn-a.used
+	}
+	if n <= 0 && back <= 0 {
+		a.mu.Unlock()
+		return nil
+	}
 	a.request++
 	request := a.request
 	a.mu.Unlock()
@@ -114,12 +137,10 @@ func (s *Store) drawPages(ctx context.Context, n, back int64) error {
 func (s *Store) giveBudgets(ctx context.Context) error {
 	if s.pages != nil {
 		s.pages.mu.Lock()
-		back := s.pages.drawn - s.pages.used
+		s.pages.leaving = true
 		s.pages.mu.Unlock()
-		if back > 0 {
-			if err := s.drawPages(ctx, 0, back); err != nil {
-				return err
-			}
+		if err := s.drawPages(ctx, 0); err != nil {
+			return err
 		}
 	}
 	if s.slotted.Load() {

@@ -127,6 +127,16 @@ type Config struct {
 	// are there when the store is opened by Open itself, later ones within a third of Lease,
 	// by a goroutine of the store.
 	OnSeed func(url string, hops uint8)
+	// OnBounds, if set, is called when an operator has changed bounds of the job (see
+	// [Fleet.Set]): by Open if that was before, else within a third of Lease by a goroutine of
+	// the store.
+	OnBounds func(Bounds)
+	// Leased, if set, is how many URLs are being asked for, for [Status]. It is called by Open and
+	// by goroutines of the store.
+	Leased func() int
+	// Busiest, if set, tells by the names of budgets what this process uses of those that are of
+	// each scope, such as an address, in the scopes of which it uses most. It is called as Use is.
+	Busiest func() map[string]map[string]float64
 	// OnControl, if set, is called when the job's control is another than Running, by Open
 	// or a goroutine of the store, and whenever it changes.
 	OnControl func(Control)

@@ -57,12 +57,12 @@
 //
 // Of the job as a whole there are, in a slot of their own:
 //
-//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), and its terms
+//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), its terms, which of them operators have set since, and how often (changes)
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
 //	crawl:{job}:idle     HASH  of those who have nothing to do, why and since when
-//	crawl:{job}:drawn    HASH  pages drawn by all, and of each process the number of its last request
+//	crawl:{job}:drawn    HASH  pages drawn by all, and of each process that is there the number of its last request
 //	crawl:{job}:slots    HASH  what is booked of each that may be out, until when, what it could use, its share and since when
 //
 // Times are milliseconds of the server's clock, and what clients tell and are told are
@@ -73,7 +73,8 @@
 // The pages of a job ([Config.MaxPages]) are drawn by its processes some at a time: a 64th of
 // what is left and one, 256 at most, when half of that is used. What is drawn counts as used until it is
 // given back, so that their sum never exceeds the plan; one that is killed takes what it had drawn with
-// it, three halves of that at most, beside the pages that were under way. Requests that are
+// it, three halves of that at most, beside the pages that were under way. The bound is the job's own:
+// [Fleet.Set] changes it, and processes hear of that with a heartbeat. Requests that are
 // out at a time are divided by shares that end ([Store.Slots]). How many URLs of a host match
 // a pattern ([Config.Budget]) is counted with the host, by the script that adds them: one that is
 // known counts once, whoever has found it and whosever the host is. The time of a job begins

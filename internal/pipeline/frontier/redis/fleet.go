@@ -34,6 +34,11 @@ type WorkerInfo struct {
 	State string `json:"state,omitempty"`
 	// Use is what it uses of what the job has, by the names of [Budget].
 	Use map[string]float64 `json:"use,omitempty"`
+	// Busiest is what it uses of budgets of each scope where it uses most, by the names of the
+	// budgets and the scopes.
+	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
+	// Leased is how many URLs it is asking for.
+	Leased int `json:"leased"`
 }
 
 // Worker is a process of a job.
@@ -43,13 +48,19 @@ type Worker struct {
 	Alive bool `json:"alive"` // its lease has not ended
 	// Until is when its lease ends, or has ended, by the server's clock.
 	Until time.Time `json:"until"`
+	// Doing is what it is at, for people: see [Doing].
+	Doing Doing `json:"doing"`
 }
 
 // Status is how far a job is. The figures of partitions are of slightly different moments.
 type Status struct {
-	Job        string            `json:"job"`
-	Control    Control           `json:"control"`
-	Complete   bool              `json:"complete"` // nothing is left to do: exact, unlike Queued
+	Job      string  `json:"job"`
+	Control  Control `json:"control"`
+	Complete bool    `json:"complete"` // nothing is left to do: exact, unlike Queued
+	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
+	Ended Ended `json:"ended,omitempty"`
+	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
+	Blocked    string            `json:"blocked,omitempty"`
 	Created    time.Time         `json:"created"`
 	Now        time.Time         `json:"now"` // by the server's clock
 	Partitions int               `json:"partitions"`
@@ -169,7 +180,8 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	}
 	s := Status{
 		Job: j.name, Control: j.control, Complete: t.added == t.done, Created: j.created, Partitions: j.partitions, Terms: j.terms,
-		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+		Blocked: j.blocked,
+		Known:   t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
 	}
 	if err := f.look(ctx, &s); err != nil {
 		return s, fmt.Errorf("redis: %w", err)
@@ -214,6 +226,7 @@ func (f *Fleet) look(ctx context.Context, s *Status) error {
 	if err := f.budgets(ctx, s); err != nil {
 		return err
 	}
+	s.judge()
 	return f.memory(ctx, s)
 }
 

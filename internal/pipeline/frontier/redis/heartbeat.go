@@ -16,11 +16,21 @@ func (s *Store) hello(ttl time.Duration) *call {
 	s.mu.Unlock()
 	c := &s.counts
 	var use map[string]float64
-	if s.cfg.Use != nil && ttl > 0 {
-		use = s.cfg.Use()
+	var busiest map[string]map[string]float64
+	var leased int
+	if ttl > 0 {
+		if s.cfg.Use != nil {
+			use = s.cfg.Use()
+		}
+		if s.cfg.Busiest != nil {
+			busiest = s.cfg.Busiest()
+		}
+		if s.cfg.Leased != nil {
+			leased = s.cfg.Leased()
+		}
 	}
 	info, err := json.Marshal(WorkerInfo{
-		Use:  use,
+		Use: use, Busiest: busiest, Leased: leased,
 		Name: s.cfg.Worker, Hosts: hosts, Added: c.added.Load(), Done: c.done.Load(), Dropped: c.dropped.Load(), Lost: c.lost.Load(),
 		Loaded: loaded, Seeding: s.seeding.Load(), State: stateOf(&idleness),
 	})
@@ -30,7 +40,7 @@ func (s *Store) hello(ttl time.Duration) *call {
 	name := s.job.name
 	return &call{
 		script: scriptHello,
-		keys:   []string{jobKey(name, "job"), jobKey(name, "workers"), jobKey(name, "info"), jobKey(name, "seeds"), jobKey(name, "idle")},
+		keys:   []string{jobKey(name, "job"), jobKey(name, "workers"), jobKey(name, "info"), jobKey(name, "seeds"), jobKey(name, "idle"), jobKey(name, "drawn")},
 		args:   append([]string{timeArg(s.cfg.now), s.job.id, s.worker, decimal(ttl.Milliseconds()), string(info)}, s.idleArgs(&idleness)...),
 	}
 }
@@ -45,7 +55,7 @@ func (s *Store) beat(ctx context.Context) error {
 	if err = errors.Join(err, c.err); err != nil {
 		return err
 	}
-	if len(c.reply) < 3 {
+	if len(c.reply) < 4 {
 		return errors.New("redis: hello: the reply cannot be read")
 	}
 	s.judge(text(c.reply[2]))
@@ -57,6 +67,9 @@ func (s *Store) beat(ctx context.Context) error {
 	s.mu.Unlock()
 	if changed && s.cfg.OnControl != nil {
 		s.cfg.OnControl(control)
+	}
+	if err := s.hearBounds(ctx, number(c.reply[3])); err != nil {
+		return err
 	}
 	return s.hearSeeds(ctx, number(c.reply[1]))
 }

@@ -35,7 +35,9 @@ type job struct {
 	created    time.Time
 	control    Control
 	terms      map[string]string
-	whole      bool // its partitions have been made
+	set        map[string]bool // terms that an operator has set since
+	blocked    string          // the verdict; empty: there is none
+	whole      bool            // its partitions have been made
 }
 
 func jobKey(job, what string) string { return "crawl:{" + job + "}:" + what }
@@ -52,7 +54,10 @@ func (j *job) partitionOf(host string) int {
 	return int(xxhash.Sum64String(host) % uint64(j.partitions))
 }
 
-const termPrefix = "term:"
+const (
+	termPrefix = "term:"
+	setPrefix  = "set:" // begins what marks a term as one that an operator has set
+)
 
 // errDamaged is that what is stored of a job is not what a process has stored there.
 var errDamaged = errors.New("is damaged: purge the job")
@@ -62,7 +67,7 @@ func readJob(name string, fields map[string]string) (*job, error) {
 	if fields["id"] == "" {
 		return nil, ErrNoJob
 	}
-	j := &job{name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, whole: fields["ready"] == "1"}
+	j := &job{name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, set: map[string]bool{}, blocked: fields["blocked"], whole: fields["ready"] == "1"}
 	key, err1 := strconv.ParseUint(fields["key"], 10, 64)
 	partitions, err2 := strconv.Atoi(fields["partitions"])
 	most, err3 := strconv.Atoi(fields["max"])
@@ -74,6 +79,9 @@ func readJob(name string, fields map[string]string) (*job, error) {
 	for field, value := range fields {
 		if term, ok := strings.CutPrefix(field, termPrefix); ok {
 			j.terms[term] = value
+		}
+		if term, ok := strings.CutPrefix(field, setPrefix); ok {
+			j.set[term] = true
 		}
 	}
 	return j, nil
@@ -139,7 +147,8 @@ func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 // maker was ended in the middle are made by the next; of one that was whole none may be
 // missing.
 func agree(ctx context.Context, l *link, j *job, cfg *Config) error {
-	if diffs := differences(j.terms, cfg.Terms); len(diffs) > 0 {
+	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d Diff) bool { return j.set[d.Term] })
+	if len(diffs) > 0 {
 		return &TermsError{cfg.Job, diffs}
 	}
 	if j.whole {

@@ -39,6 +39,8 @@ var (
 	luaDraw string
 	//go:embed lua/slots.lua
 	luaSlots string
+	//go:embed lua/set.lua
+	luaSet string
 )
 
 // script is a text that servers run, and what they call it.
@@ -63,4 +65,5 @@ var (
 	scriptSeeds = newScript("seeds", needsMemory+luaSeeds)
 	scriptDraw  = newScript("draw", gives+luaDraw)
 	scriptSlots = newScript("slots", gives+luaSlots)
+	scriptSet   = newScript("set", gives+luaSet)
 )

@@ -72,6 +72,8 @@ type Store struct {
 	news     frontier.News
 	told     bool // that there are news is among the answers
 	lastSeed int64
+	changes  int64  // of bounds, that were heard of; the heartbeat's alone
+	bounds   Bounds // that operators have set; the heartbeat's alone
 	control  Control
 	heardAt  time.Time // when the server answered a heartbeat last
 	looked   time.Time // when somebody wanted to know of the whole job; zero: never
@@ -142,8 +144,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
-	if cfg.MaxPages > 0 {
-		s.pages = newAllowance(cfg.MaxPages)
+	if plan := s.plan(); plan > 0 {
+		s.pages = newAllowance(plan)
 		s.work.Go(s.draw)
 	}
 	s.work.Go(s.write)

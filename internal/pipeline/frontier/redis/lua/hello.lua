@@ -1,23 +1,30 @@
 -- hello notes that a process is there, or with no time to live that it has gone. KEYS are
--- the job, its workers, what they tell, the seeds, and who of them has nothing to do; ARGV the
+-- the job, its workers, what they tell, the seeds, who of them has nothing to do, and what they
+-- have drawn; ARGV the
 -- time (0: the server's), the job's id, the id of the process, its time to live in milliseconds,
 -- and what it tells. Then what it is at: w (it works), i (it has no URL), b (all its hosts
 -- refuse) or x (operators have blocked them all); for how long; until when the first refuses;
 -- 1 if hosts have ordered that; for how long they may; and why, for people. Spans are in
--- milliseconds. The reply: the job's control, the number of the last seed, and why the job is at
--- its end with only blocked hosts left (empty: it is not).
+-- milliseconds. The reply: the job's control, the number of the last seed, why the job is at
+-- its end with only blocked hosts left (empty: it is not), and how often its bounds were changed.
 local now = tonumber(ARGV[1])
 if now == 0 then
   local t = redis.call('TIME')
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 if redis.call('HGET', KEYS[1], 'id') ~= ARGV[2] then return redis.error_reply('NOJOB the job is gone') end
+-- What a process drew last is noted for it to ask again, and so for as long as it is there.
+local function forget(id)
+  redis.call('ZREM', KEYS[2], id)
+  redis.call('HDEL', KEYS[3], id)
+  redis.call('HDEL', KEYS[5], id)
+  redis.call('HDEL', KEYS[6], 'max_pages/' .. id)
+end
 if tonumber(ARGV[4]) > 0 then
   redis.call('ZADD', KEYS[2], now + tonumber(ARGV[4]), ARGV[3])
   redis.call('HSET', KEYS[3], ARGV[3], ARGV[5])
 else
-  redis.call('ZREM', KEYS[2], ARGV[3])
-  redis.call('HDEL', KEYS[3], ARGV[3])
+  forget(ARGV[3])
   -- The hosts that it had are there for others.
   redis.call('HSET', KEYS[1], 'parted', string.format('%d', now))
 end
@@ -30,9 +37,7 @@ else
 end
 -- Who has not been heard of for an hour is forgotten.
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now - 3600000, 'LIMIT', 0, 100)) do
-  redis.call('ZREM', KEYS[2], id)
-  redis.call('HDEL', KEYS[3], id)
-  redis.call('HDEL', idle, id)
+  forget(id)
 end
 
 -- blocked is why only blocked hosts remain; nothing if somebody works, or may come to. What
@@ -70,4 +75,4 @@ if not why and kind ~= 'w' and tonumber(ARGV[4]) > 0 then
   if why then redis.call('HSET', job, 'blocked', why) end
 end
 local last = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')
-return { redis.call('HGET', KEYS[1], 'control') or 'running', last[2] or '0', why or '' }
+return { redis.call('HGET', KEYS[1], 'control') or 'running', last[2] or '0', why or '', redis.call('HGET', job, 'changes') or '0' }

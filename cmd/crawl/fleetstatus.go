@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+)
+
+// writeFleet is a status for people.
+func writeFleet(w io.Writer, s *redis.Status, columns int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, standing(s), seconds(s.Now.Sub(s.Created).Seconds()))
+	if text := advice(s); text != "" {
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
+	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", count(s.Known), count(s.Done), count(s.Queued))
+	if s.Refused > 0 {
+		fmt.Fprintf(&b, ", %s beyond the bound of their host", count(s.Refused))
+	}
+	fmt.Fprintf(&b, "\n  hosts: %s owned, %s ready, %s waiting", count(s.Owned), count(s.Ready), count(s.Waiting))
+	if s.Reclaimed > 0 {
+		fmt.Fprintf(&b, ", %s taken back from processes that had died", count(s.Reclaimed))
+	}
+	fmt.Fprintf(&b, "\n  memory: %s", size(s.MemoryBytes))
+	if s.MemoryLimit > 0 {
+		fmt.Fprintf(&b, " of %s", size(s.MemoryLimit))
+	}
+	b.WriteString("\n")
+	for i := range s.Budgets {
+		fmt.Fprintf(&b, "  %s\n", budgetLine(&s.Budgets[i]))
+	}
+	if len(s.Workers) > 0 {
+		b.WriteString("\n")
+		layout(&b, workerColumns(s), columns)
+	}
+	_, err := io.WriteString(w, clean(b.String()))
+	return err
+}
+
+// standing is how the job stands, in a few words.
+func standing(s *redis.Status) string {
+	switch s.Ended {
+	case redis.EndedComplete:
+		return "complete"
+	case redis.EndedPages, redis.EndedTime:
+		return "ended: " + string(s.Ended)
+	case redis.EndedDrained:
+		return "drained"
+	case redis.EndedBlocked:
+		return "ended: only blocked hosts remain"
+	case redis.EndedAlone:
+		return string(s.Control) + ", but no process is at it"
+	}
+	for i := range s.Budgets {
+		if s.Budgets[i].UsedUp() {
+			return "ending: " + s.Budgets[i].Name
+		}
+	}
+	return string(s.Control)
+}
+
+// advice is what to do about a job that has come to an end before all was visited; empty:
+// nothing.
+func advice(s *redis.Status) string {
+	switch s.Ended {
+	case redis.EndedPages:
+		return "to go on: crawl fleet set --job " + s.Job + " --max-pages N, and begin its processes again"
+	case redis.EndedTime:
+		return "to go on: crawl fleet set --job " + s.Job + " --max-time TIME, and begin its processes again"
+	case redis.EndedDrained:
+		return "to go on: crawl fleet resume --job " + s.Job + ", and begin its processes again"
+	case redis.EndedBlocked:
+		return s.Blocked + "; to try them once more begin its processes again"
+	case redis.EndedAlone:
+		return "to go on: begin its processes again, by the same commands"
+	}
+	return ""
+}
+
+// budgetLine is a budget of the job and what is used of it.
+func budgetLine(b *redis.Budget) string {
+	switch b.Name {
+	case "max_pages":
+		return fmt.Sprintf("%s: %s of %s", b.Name, count(int64(b.Used)), b.Plan)
+	case "max_time":
+		return fmt.Sprintf("%s: %s of %s", b.Name, seconds(b.Used), b.Plan)
+	case "ratelimit.global_bytes":
+		return fmt.Sprintf("%s: %s a second of %s", b.Name, size(int64(b.Used)), b.Plan)
+	case "ratelimit.global_rps":
+		return fmt.Sprintf("%s: %.1f a second of %s", b.Name, b.Used, b.Plan)
+	case "ratelimit.ip_rps", "ratelimit.site_rps":
+		if b.Scope == "" {
+			return fmt.Sprintf("%s: nothing of %s a second each", b.Name, b.Plan)
+		}
+		return fmt.Sprintf("%s: %.1f a second of %s at %s, the busiest", b.Name, b.Used, b.Plan, b.Scope)
+	}
+	return fmt.Sprintf("%s: %.0f of %s", b.Name, b.Used, b.Plan)
+}
+
+func workerColumns(s *redis.Status) []column {
+	t := []column{
+		{title: "process", left: true},
+		{title: "state", left: true},
+		{title: "hosts"},
+		{title: "done"},
+		{title: "found", keep: 3},
+		{title: "dropped", dull: "0", keep: 2},
+		{title: "hosts lost", dull: "0", keep: 1},
+		{title: "lease", left: true},
+	}
+	for i := range s.Workers {
+		p := &s.Workers[i]
+		lease := "ended"
+		if p.Alive {
+			lease = "for " + seconds(p.Until.Sub(s.Now).Seconds())
+		}
+		for c, cell := range []string{p.Name, string(p.Doing), count(p.Hosts), count(p.Done), count(p.Added), count(p.Dropped), count(p.Lost), lease} {
+			t[c].cells = append(t[c].cells, cell)
+		}
+	}
+	return t
+}
