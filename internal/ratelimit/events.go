@@ -26,53 +26,6 @@ type Event struct {
 	Hosts []string `json:"hosts,omitempty"`
 }
 
-// keptEvents is how many events of a domain are kept: the last few pauses with what
-// ended them, in 256 bytes.
-const keptEvents = 8
-
-// journal is the last events of one domain. Most domains never have one, and the slice
-// grows by doubling: one event takes 80 bytes and all that are kept 304.
-type journal struct {
-	events  []control.Event // once there are keptEvents, a ring
-	n       uint32          // ever noted
-	told    uint32          // of them, to OnEvent
-	telling bool            // someone tells, and will tell what comes meanwhile
-}
-
-// note adds an event, the ninth in place of the first.
-func (j *journal) note(e control.Event) {
-	if len(j.events) < keptEvents {
-		j.events = append(j.events, e)
-	} else {
-		j.events[j.n%keptEvents] = e
-	}
-	j.n++
-}
-
-// since appends to list the events kept of those noted after the first seen, in order.
-func (j *journal) since(seen uint32, list []control.Event) []control.Event {
-	if j == nil {
-		return list
-	}
-	for i := max(seen, j.n-uint32(len(j.events))); i < j.n; i++ {
-		list = append(list, j.events[i%keptEvents])
-	}
-	return list
-}
-
-// latest is the newest event of a cause, or none.
-func (j *journal) latest(c control.Cause) (e control.Event, ok bool) {
-	if j == nil {
-		return e, false
-	}
-	for i := j.n; i > j.n-uint32(len(j.events)); i-- {
-		if e = j.events[(i-1)%keptEvents]; e.Cause == c {
-			return e, true
-		}
-	}
-	return control.Event{}, false
-}
-
 func (s *state) noteLocked(e control.Event) {
 	if s.journal == nil {
 		s.journal = new(journal)
@@ -149,8 +102,8 @@ func (s *state) tell(l *AdaptiveRateLimiter) {
 	for {
 		var list [keptEvents]control.Event
 		s.mu.Lock()
-		news := s.journal.since(s.journal.told, list[:0])
-		s.journal.told, s.news = s.journal.n, false
+		news := s.journal.last(int(s.journal.untold), list[:0])
+		s.journal.untold, s.news = 0, false
 		s.journal.telling = len(news) > 0
 		s.mu.Unlock()
 		if len(news) == 0 {

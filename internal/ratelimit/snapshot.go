@@ -230,7 +230,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
-		lastActive: s.lastActive, recent: s.journal.since(0, nil),
+		lastActive: s.lastActive, recent: s.journal.last(keptEvents, nil),
 	}
 	d.Group, d.Caps = s.groupLocked(now), s.describeCapsLocked()
 	at, why := s.readyLocked(now, 0, 0)
