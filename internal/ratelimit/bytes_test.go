@@ -85,8 +85,8 @@ func TestBytesPerDomain(t *testing.T) {
 	names := domains(300)
 	for _, c := range careers {
 		for strategy, bar := range map[string]map[string][2]float64{
-			control.NameAIMD:  {"once": {600, 580}, "asked": {620, 600}, "refused": {930, 860}},
-			control.NameSteer: {"once": {1024, 1024}, "asked": {1024, 1024}, "refused": {1870, 1800}},
+			control.NameAIMD:  {"once": {600, 580}, "asked": {620, 600}, "refused": {845, 775}},
+			control.NameSteer: {"once": {1024, 1024}, "asked": {1024, 1024}, "refused": {1520, 1450}},
 		} {
 			l, used, idle := bytesPerDomain(t, strategy, c, names)
 			t.Logf("%s, %s: %.0f bytes per domain just used, %.0f idle", strategy, c.name, used, idle)

@@ -15,7 +15,7 @@ import (
 func rising(t *testing.T, rps, allowance, growth float64) *rig {
 	t.Helper()
 	r := newRig(t, stranger)
-	r.meetTrouble()
+	r.meetAll()
 	host := tokens(rps, allowance+1, refusal)
 	at, rate := clock.Instant(2*time.Minute), rps/2
 	for host(at).status == 0 {
@@ -70,7 +70,7 @@ func TestTakeBucket(t *testing.T) {
 // Nothing that was admitted needs no bucket.
 func TestNeedsOfNothing(t *testing.T) {
 	r := newRig(t, stranger)
-	r.meetTrouble()
+	r.meetAll()
 	require.Zero(t, r.needs())
 	r.sentAt = clock.Instant(time.Minute)
 	require.Zero(t, r.needs())

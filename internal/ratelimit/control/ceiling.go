@@ -16,19 +16,25 @@ import (
 // went up and down in between.
 type ceiling struct {
 	belief
-	bulge  float64 // mean rate of the search, until a cycle measured the ceiling; zero then
-	proven float64 // the last ceiling that was measured, or stood for a quiet minute
-
-	prevAt clock.Instant // when the last refused request was sent: the cycle's begin
-	cycle  int           // admitted in this cycle
-	idle   time.Duration // of this cycle, in which a limiter may have saved up nothing
-
-	resumeAt   clock.Instant // end of the last pause
-	resumed    int           // admitted since
-	resumeCeil float64       // the ceiling then
-	grown      bool          // the limit may have risen in this cycle, or we were starved
-	short      uint8         // halvings of the rate from which the next ramp begins
+	proven  float64       // the last ceiling that was measured, or stood for a quiet minute
+	prevAt  clock.Instant // when the last refused request was sent: the cycle's begin
+	cycle   int32         // admitted in this cycle
+	resumed int32         // admitted since the last pause
+	grown   bool          // the limit may have risen in this cycle, or we were starved
+	short   uint8         // halvings of the rate from which the next ramp begins
 }
+
+// aftermath is what a pause leaves behind that a later one is judged by.
+type aftermath struct {
+	resumeAt   clock.Instant // end of the last pause
+	resumeCeil float64       // the ceiling then
+	idle       time.Duration // of this cycle, in which a limiter may have saved up nothing
+	bulge      float64       // mean rate of the search, until a cycle measured the ceiling; zero then
+}
+
+// plus adds counts of answers. A host that was not refused for billions of them is at its
+// rate, and a count that stops there says so too.
+func plus(a, b int32) int32 { return int32(min(int64(a)+int64(b), math.MaxInt32-1)) }
 
 // belief is what an experiment puts aside, to take it up again if it shows nothing.
 type belief struct {
@@ -216,7 +222,7 @@ func (s *steer) judgeCycle() finding {
 // One more than was admitted, over the time it took, is more than the host sustains, be
 // it a bucket. What the search was given on the mean is then worth a second look.
 func (s *steer) judgeShort() finding {
-	most := float64(s.cycle+s.next+1) / s.cycleSpan()
+	most := float64(plus(s.cycle, s.next)+1) / s.cycleSpan()
 	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
 		s.ceil, s.provisional = most, true
 		s.regains = s.bulge > 2*most
@@ -253,7 +259,7 @@ func (s *steer) beginCycle(now clock.Instant, carry bool) {
 		s.prevAt, s.cycle, s.idle = s.sentAt, 0, 0
 	}
 	s.idle += pause
-	s.cycle += s.next
+	s.cycle = plus(s.cycle, s.next)
 	s.noteFull(now)
 	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
 }

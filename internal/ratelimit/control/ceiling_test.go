@@ -71,7 +71,7 @@ func TestCycleIsBounded(t *testing.T) {
 	} {
 		r := cruisingAt(t, 10)
 		r.failRate, r.from = 10, cruising
-		r.cycle, r.prevAt, r.sentAt = tc.admitted, 0, clock.Instant(tc.span)
+		r.cycle, r.prevAt, r.sentAt = int32(tc.admitted), 0, clock.Instant(tc.span)
 		require.Equal(t, measured, r.judgeCycle(), tc.name)
 		require.InDelta(t, tc.want, r.ceil, 1e-9, tc.name)
 		require.Equal(t, tc.name == "far below", r.provisional, "half of a fall is a guess")
@@ -124,7 +124,7 @@ func TestGrownCycle(t *testing.T) {
 		{"a guess is tried just under what failed", true, 0, 0.95 * 15, guessed},
 	} {
 		r := cruisingAt(t, 10)
-		r.failRate, r.provisional, r.probed = 15, tc.provisional, tc.probed
+		r.failRate, r.provisional, r.probed = 15, tc.provisional, int32(tc.probed)
 		r.probeAt, r.sentAt = 0, clock.Instant(10*time.Second)
 		require.Equal(t, tc.find, r.judgeGrown(), tc.name)
 		require.InDelta(t, tc.want, r.ceil, 1e-9, tc.name)
@@ -205,7 +205,7 @@ func TestBlockAtASteadyRateAgain(t *testing.T) {
 // rate that was refused. Of a host that refuses its first request nothing is known.
 func TestFirstGuess(t *testing.T) {
 	r := newRig(t, stranger)
-	r.meetTrouble()
+	r.meetAll()
 	r.from, r.failRate, r.cycle = searching, 20, 30
 	for i := range 30 {
 		r.add(clock.Instant(time.Duration(i) * time.Second / 15))
@@ -216,7 +216,7 @@ func TestFirstGuess(t *testing.T) {
 	require.True(t, r.provisional && r.climbs)
 
 	r = newRig(t, stranger)
-	r.meetTrouble()
+	r.meetAll()
 	r.from, r.failRate = searching, 1
 	require.Equal(t, nothing, r.judgeSearch(0, false))
 	require.InDelta(t, 0.5, r.ceil, 1e-9)

@@ -21,10 +21,11 @@ type hold struct {
 	forbidAt    clock.Instant // when the first of a run of 403 was sent
 	order       time.Duration // the Retry-After of the event; zero for none
 	wait        time.Duration // least pause; grows with failed trials
+	lag         time.Duration // longest pause of a quota; zero if there was none
 	blockGap    time.Duration // the pause that outlasted the last block
 	failRate    float64       // the rate at the event
 	trials      uint32        // ever
-	next        int           // admitted of what was sent after the refused one
+	next        int32         // admitted of what was sent after the refused one
 	peace       uint8         // times a pause bought, in halves; doubles with each
 	tries       uint8         // failed trials of this hold
 	forbidden   uint8         // 403s in a row
@@ -150,7 +151,9 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
 	s.stopTest()
 	s.noise.clear()
-	if s.noteOrder(o.RetryAfter); o.RetryAfter >= longOrder {
+	if o.RetryAfter >= longOrder {
+		s.meetWindow()
+		s.noteOrder(o.RetryAfter)
 		s.bucket.explain(s.needs(), s.from == searching)
 	}
 	s.wait = max(min(s.wait, s.cfg.Breaker.OpenFor), duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))

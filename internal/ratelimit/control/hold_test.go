@@ -136,7 +136,7 @@ func TestBreather(t *testing.T) {
 	r := cruisingAt(t, 20)
 	r.refuse(reply{status: 429})
 	require.LessOrEqual(t, r.quietTill, r.now, "of a bucket there is nothing to wait for")
-	r.window.lag = time.Minute
+	r.lag = time.Minute
 	for range 2 * minCycle {
 		r.ask(reply{})
 	}

@@ -112,6 +112,7 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 
 // startTest lowers the rate to see whether the failures go away.
 func (s *steer) startTest(now clock.Instant, before belief) {
+	s.meetExperiment()
 	s.testing, s.slower = true, min(0.9, testGain*s.failRate/s.cruise())
 	s.tested, s.failing, s.testAt = 0, 0, now
 	s.untested, s.testRate = before, s.failRate
@@ -124,7 +125,7 @@ func (n *noise) testOne(s *steer, now clock.Instant, bad int32) {
 	if !n.testing {
 		return
 	}
-	e := &s.experiment
+	e := s.experiment
 	e.tested++
 	e.failing += bad
 	if e.tested < testMost && (e.tested < testLeast || now < e.testAt.Add(testTime)) {

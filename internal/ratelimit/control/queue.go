@@ -17,14 +17,13 @@ type queue struct {
 	leastLatency float64 // seconds
 	mu, variance float64 // of the logarithms of undisturbed latencies
 	mean         float64 // of undisturbed latencies, in seconds
-	answers      int32   // in mu and variance
-	windowN      int32
 	windowAt     clock.Instant
 	windowSum    float64
 	windowSquare float64
 	windowPlain  float64
+	windowN      int32
+	answers      uint8 // in mu and variance
 	bad          uint8 // windows in a row
-	*drainage          // the latest; nil before the first
 }
 
 // drainage is the slow time in which a host's queue empties.
@@ -139,13 +138,14 @@ func (q *queue) learn(m, v, plain float64) {
 	q.mu += weight * (m - q.mu)
 	q.variance += weight * (v - q.variance)
 	q.mean += weight * (plain - q.mean)
-	q.answers = min(q.answers+q.windowN, plainAnswers)
+	q.answers = uint8(min(int32(q.answers)+q.windowN, plainAnswers))
 }
 
 // drain lowers the ceiling to what the host got done and slows down, so that its
 // queue empties.
 func (q *queue) drain(s *steer, now clock.Instant, m float64) {
-	q.drainage = &drainage{undrain: s.believed(s.mode)}
+	s.meetTrouble()
+	s.drainage = &drainage{undrain: s.believed(s.mode)}
 	done := float64(q.windowN-1) / max(seconds(now.Sub(q.windowAt)), 0.001)
 	ceil := 0.98 * min(s.rate, done)
 	if s.mode == probing {
@@ -157,10 +157,10 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	s.proven = s.ceil
 	s.verdict(provenBefore)
 	s.stopTest()
-	q.before, q.bad = m, 0
+	s.before, q.bad = m, 0
 	s.enter(now, draining)
 	s.rate = s.bounded(0.7 * s.ceil)
-	q.drained = now.Add(q.drainTime())
+	s.drained = now.Add(q.drainTime())
 	s.note(now, CauseLatency, from, s.rate, 0)
 }
 
@@ -171,24 +171,24 @@ func (q *queue) drainTime() time.Duration {
 // drainOn goes lower while that helps. What does not get better at half the rate has
 // nothing to do with it: the host is slower now, and that is the new usual.
 func (q *queue) drainOn(s *steer, now clock.Instant, m, plain float64) {
-	if now < q.drained {
+	if now < s.drained {
 		return
 	}
-	q.drained = now.Add(q.drainTime())
-	better := m < q.before-0.1
+	s.drained = now.Add(q.drainTime())
+	better := m < s.before-0.1
 	switch {
-	case better && q.drains < 5:
-		q.drains++
-		q.before = m
+	case better && s.drains < 5:
+		s.drains++
+		s.before = m
 		s.ceil *= 0.9
-	case !better && !q.deeper:
-		q.deeper = true
+	case !better && !s.deeper:
+		s.deeper = true
 		s.rate = s.bounded(0.7 * s.rate)
 		return
 	default:
 		q.mu, q.mean, q.bad = m, plain, 0
 		from := s.rate
-		s.belief = q.undrain
+		s.belief = s.undrain
 		if s.search {
 			s.enter(now, searching)
 		} else {

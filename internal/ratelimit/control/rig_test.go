@@ -44,11 +44,11 @@ const usualLatency = 100 * time.Millisecond
 
 func newRig(t *testing.T, h Host) *rig {
 	t.Helper()
-	before := calm
+	troubled, counted, tested := calm, noWindow, noExperiment
 	t.Cleanup(func() {
-		if calm != before {
-			t.Error("calm was written, which is of all hosts: meetTrouble goes before")
-			calm = before
+		if calm != troubled || noWindow != counted || noExperiment != tested {
+			t.Error("what is of all hosts was written: meetTrouble, meetWindow and meetExperiment go before")
+			calm, noWindow, noExperiment = troubled, counted, tested
 		}
 	})
 	return &rig{steer: begin(t, NameSteer, h).(*steer), t: t, w: newWindow(t), host: h, last: never}
@@ -59,7 +59,7 @@ func cruisingAt(t *testing.T, ceil float64) *rig {
 	t.Helper()
 	r := newRig(t, stranger)
 	r.now = clock.Instant(time.Hour)
-	r.meetTrouble()
+	r.meetAll()
 	r.belief, r.proven = belief{ceil: ceil}, ceil
 	r.prevAt, r.resumeAt, r.resumeCeil, r.creditAt = r.now, r.now, ceil, r.now
 	r.lastSent, r.probeDue = r.now, forever
@@ -67,6 +67,13 @@ func cruisingAt(t *testing.T, ceil float64) *rig {
 	r.enter(r.now, cruising)
 	r.rate, r.settled = r.cruise(), true
 	return r
+}
+
+// meetAll lets a test write what a host has of its own from some event on.
+func (r *rig) meetAll() {
+	r.meetTrouble()
+	r.meetWindow()
+	r.meetExperiment()
 }
 
 func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }

@@ -23,15 +23,15 @@ type rise struct {
 	probeWait time.Duration
 	probeAt   clock.Instant // begin of the latest probe
 	probeCeil float64       // the ceiling then
-	probed    int           // admitted of what was sent since
 	gain      float64
 
 	peak   float64 // the highest ceiling of late
 	peakAt clock.Instant
 
-	settled bool // the cruise has gone well for a while
-	open    bool // the probe has had no verdict
-	regains bool // the climb is to what the search was given, no further
+	probed  int32 // admitted of what was sent since the latest probe began
+	settled bool  // the cruise has gone well for a while
+	open    bool  // the probe has had no verdict
+	regains bool  // the climb is to what the search was given, no further
 }
 
 const (

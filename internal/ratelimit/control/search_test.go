@@ -158,7 +158,7 @@ func TestProbeGrowsQuickly(t *testing.T) {
 		r.Plan(r.now)
 		require.InDelta(t, cruise*1.5, r.rate, 1e-9, "not proven yet")
 	}
-	r.probed = int(20*seconds(r.now.Sub(r.probeAt))) + probeVolume + 40
+	r.probed = int32(20*seconds(r.now.Sub(r.probeAt))) + probeVolume + 40
 	for range 5 {
 		r.pass(r.step())
 		r.used()

@@ -218,14 +218,14 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	s.history.add(o.SentAt)
 	s.doors.passed(o.InFlight)
-	s.resumed++
+	s.resumed = plus(s.resumed, 1)
 	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)
 	if s.mode == held && o.SentAt > s.sentAt {
-		s.next++
+		s.next = plus(s.next, 1)
 	} else {
-		s.cycle++
+		s.cycle = plus(s.cycle, 1)
 		if o.SentAt >= s.probeAt {
-			s.probed++
+			s.probed = plus(s.probed, 1)
 		}
 	}
 	s.consecutive = 0

@@ -11,7 +11,7 @@ import (
 // once that is used up, refuses until the span is over. Its ceiling is what one window
 // admitted; a mean between two refusals would be of the wrong span.
 type window struct {
-	lag        time.Duration // longest pause of a quota; zero if there was none
+	bucket
 	lastOrder  time.Duration // the last long Retry-After
 	admitted   float32       // in one window, at the first refusal
 	beyond     float32       // seconds: a window that nobody names is longer, as of the last resume
@@ -71,6 +71,7 @@ func (s *steer) firstWindow(pause time.Duration) float64 {
 	if !isRound(s.order) {
 		w += s.sentAt.Sub(s.startAt)
 	}
+	s.meetWindow()
 	in := s.admittedIn(w)
 	s.admitted = float32(in)
 	s.lag = max(s.lag, pause)
@@ -86,6 +87,7 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		s.ceil, s.provisional = min(s.ceil, 0.97*s.failRate), true
 		return guessed // the host would have admitted more than it was asked for
 	}
+	s.meetWindow()
 	first := s.admitted == 0
 	in, known := s.admittedIn(pause), float64(s.admitted)
 	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < aBitMore*known
@@ -135,9 +137,12 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) f
 // long it is: who admits as much again counts, and over no longer than that.
 func (s *steer) noteFull(now clock.Instant) {
 	if s.tries == 0 || s.order > 0 || s.block || s.resumed < minCycle || s.resumed > math.MaxUint16 {
-		s.full = 0
+		if s.window != &noWindow {
+			s.full = 0
+		}
 		return
 	}
+	s.meetWindow()
 	s.beyond, s.within = s.windowSpan(now)
 	s.full = uint16(s.resumed)
 }
@@ -159,7 +164,7 @@ func (s *steer) began() clock.Instant { return max(s.resumeAt, s.startAt) }
 // fullAgain reports whether as much was admitted since the last resume as before it, when
 // so many answers of now are still to be counted.
 func (s *steer) fullAgain(more int) bool {
-	n, full := s.resumed+more, int(s.full)
+	n, full := int(s.resumed)+more, int(s.full)
 	return full > 0 && max(n-full, full-n) <= max(1, full/50)
 }
 

@@ -39,7 +39,7 @@ func TestQuotaIsFound(t *testing.T) {
 			t.Parallel()
 			rps := float64(tc.n) / seconds(tc.span)
 			r := newRig(t, stranger)
-			r.meetTrouble()
+			r.meetAll()
 			host := windows(tc.n, tc.span, tc.order)
 			r.watch(10*time.Minute, host)
 			require.Positive(t, r.lag, "no pause was taken for a quota's")
@@ -91,12 +91,12 @@ func TestSameOrderIsNoWindowIfMoreIsAdmitted(t *testing.T) {
 		{"too many", 100, int(tooMany*100) + 10, true},
 	} {
 		r := cruisingAt(t, 20)
-		r.ceiling.resumeAt = r.now.Add(-time.Minute)
+		r.resumeAt = r.now.Add(-time.Minute)
 		for i := range tc.now {
 			r.history.add(r.now.Add(-time.Duration(i) * 10 * time.Second / time.Duration(tc.now)))
 		}
 		r.sentAt, r.failRate, r.order, r.sameOrder = r.now, 20, 10*time.Second, true
-		r.window.admitted, r.window.lag = float32(tc.admitted), 10*time.Second
+		r.window.admitted, r.lag = float32(tc.admitted), 10*time.Second
 		r.pass(10 * time.Second)
 		require.Equal(t, measured, r.judgeQuota(r.now, 10*time.Second), tc.name)
 		require.Equal(t, tc.windowless, r.windowless, tc.name)
@@ -160,7 +160,7 @@ func TestFirstWindow(t *testing.T) {
 		{30 * time.Second, 30 * time.Second},
 	} {
 		r := newRig(t, stranger)
-		r.meetTrouble()
+		r.meetAll()
 		for i := range 120 {
 			r.history.add(clock.Instant(time.Duration(i) * 100 * time.Millisecond))
 		}
@@ -214,7 +214,7 @@ func TestWindowMetAgain(t *testing.T) {
 func TestWindowSpan(t *testing.T) {
 	for _, tc := range []struct {
 		name              string
-		first, then       int           // admitted
+		first, then       int32         // admitted
 		asked, over       time.Duration // after the second's begin: the last trial that failed, and the other
 		least, most, full float64
 	}{
