@@ -169,7 +169,7 @@ func (j *job) crawl(ctx context.Context) error {
 		return errors.Join(ioError(err), j.abandon())
 	}
 	if err != nil {
-		return errors.Join(usage(err), j.abandon())
+		return errors.Join(wrongSettings(err), j.abandon())
 	}
 	j.tellRound()
 	j.stats.snapshot = c.Snapshot

@@ -42,7 +42,7 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
 	// What the demo crawls, and as whom, is its own business.
 	settings := addFlags(cmd, func(f config.Flag) bool {
 		g := groupOf(f.Path)
-		return g != groupSeeds && g != groupFetch && f.Path != "state.dir"
+		return g != groupSeeds && g != groupFetch && g != groupAccess && f.Path != "state.dir"
 	})
 	for _, ours := range demoFlags(length) {
 		if f := cmd.Flags().Lookup(ours.Name); f != nil {

@@ -118,7 +118,7 @@ func (x *explanation) run(ctx context.Context, settings *settings, kept bool, ar
 	case errors.Is(err, context.Canceled):
 		return &exitError{code: exitInterrupted, err: errors.New("interrupted")}
 	case err != nil:
-		return usage(err)
+		return wrongSettings(err)
 	}
 	return x.print(ctx, all, loaded.Config.Listen.Token)
 }

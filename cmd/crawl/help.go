@@ -16,6 +16,7 @@ const (
 	groupSeeds    = "Seeds and scope"
 	groupPolite   = "Politeness"
 	groupFetch    = "Fetching"
+	groupAccess   = "Access and network"
 	groupOutput   = "Output"
 	groupFleet    = "Several processes"
 	groupMessages = "Messages and settings"
@@ -28,7 +29,7 @@ const groupKey = "treadlight_group"
 // groups is the order of the help. A verb's own flags come first: they are why its help
 // is read.
 func groups() []string {
-	return []string{groupOwn, groupSeeds, groupPolite, groupFetch, groupOutput, groupFleet, groupMessages}
+	return []string{groupOwn, groupSeeds, groupPolite, groupFetch, groupAccess, groupOutput, groupFleet, groupMessages}
 }
 
 // groupOf is where the flag of a setting belongs. A setting that is added to a section
@@ -40,6 +41,8 @@ func groupOf(path string) string {
 		return groupPolite
 	case "fetch":
 		return groupFetch
+	case "access":
+		return groupAccess
 	case "extract", "output", "warc", "state", "stats", "listen", "traces":
 		return groupOutput
 	case "fleet":

@@ -56,6 +56,10 @@ func openSeeds(path string, stdin io.Reader, log *slog.Logger) (*seedSource, err
 		if err != nil {
 			return nil, ioError(fmt.Errorf("open --input-file: %w", err))
 		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			_ = f.Close()
+			return nil, ioError(fmt.Errorf("open --input-file: %s is a directory: give a file with one URL per line", path))
+		}
 		s.r, s.file = f, f
 	}
 	return s, nil

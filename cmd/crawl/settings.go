@@ -87,13 +87,19 @@ func (s *settings) fileIn(env []string) string {
 // another person to mend it.
 func load(from config.Sources) (*config.Loaded, error) {
 	loaded, err := config.Load(from)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil, ioError(err)
-	}
 	if err != nil {
-		return nil, usage(err)
+		return nil, wrongSettings(err)
 	}
 	return loaded, nil
+}
+
+// wrongSettings is the end of a command whose settings are wrong, or name a file that
+// cannot be read.
+func wrongSettings(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return ioError(err)
+	}
+	return usage(err)
 }
 
 // lookup is the last value of a variable, as for a process.
@@ -140,14 +146,24 @@ func (v *flagValue) Type() string {
 // placeholder says what to write for a value where the type alone does not.
 func placeholder(f config.Flag) string {
 	switch f.Path {
-	case "output.path", "output.events", "ratelimit.remember", "seeds.file", "stats.path":
+	case "output.path", "output.events", "ratelimit.remember", "seeds.file", "stats.path",
+		"access.netrc", "access.cookie_file", "access.cert", "access.key", "access.ca_file",
+		"fleet.ca_file", "fleet.password_file":
 		return "file"
-	case "state.dir":
+	case "state.dir", "warc.dir":
 		return "dir"
-	case "listen.addr":
+	case "listen.addr", "access.dns_server", "access.resolve":
 		return "addr"
-	case "traces.endpoint":
+	case "traces.endpoint", "access.proxy", "fleet.redis":
 		return "url"
+	case "access.auth":
+		return "login"
+	case "scope.canonical":
+		return "word"
+	case "scope.drop_params", "fleet.job", "fleet.worker":
+		return "name"
+	case "fetch.accept_types":
+		return "type"
 	case "scope.include", "scope.exclude":
 		return "regexp"
 	case "scope.scores":

@@ -43,6 +43,9 @@ It takes every flag of 'crawl' beside its own.`,
 		if err != nil {
 			return err
 		}
+		for _, w := range loaded.Warnings { // comments of the YAML would be lost in a pipe
+			fmt.Fprintln(s.err, "crawl: warning:", w)
+		}
 		if asJSON {
 			return outputError(loaded.WriteJSON(s.out))
 		}

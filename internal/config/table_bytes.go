@@ -30,9 +30,13 @@ func mediaPattern(s string) error {
 	return err
 }
 
-// warnBodies tells of bodies that nobody will see.
+// warnBodies tells of bodies and texts that nobody will see.
 func (l *loader) warnBodies() {
-	if o := &l.cfg.Output; o.Body == "store" && o.Format != "jsonl" {
+	o := &l.cfg.Output
+	if o.Text && o.Format != "jsonl" {
+		l.warnings = append(l.warnings, "output.text: the texts are not written, since the format "+quote(o.Format)+" has no place for them; give --format jsonl")
+	}
+	if o.Body == "store" && o.Format != "jsonl" {
 		l.warnings = append(l.warnings, "output.body: the bodies are not written, since the format "+quote(o.Format)+" has no place for them; give --format jsonl")
 	}
 }

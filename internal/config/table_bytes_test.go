@@ -29,5 +29,8 @@ func TestBodiesWithoutAPlace(t *testing.T) {
 		l, err = Load(Sources{Flags: flags("format", format)})
 		require.NoError(t, err)
 		require.NotContains(t, strings.Join(l.Warnings, "\n"), "bodies")
+		l, err = Load(Sources{Flags: flags("text", "true", "format", format)})
+		require.NoError(t, err)
+		require.Equal(t, told, strings.Contains(strings.Join(l.Warnings, "\n"), "the texts are not written"), format)
 	}
 }

@@ -9,11 +9,11 @@ var fleetFields = []field{
 	},
 	{
 		path: "fleet.ca_file", kind: kindText, flag: "redis-ca-file",
-		doc: "PEM `file` of authorities, beside the system's, that vouch for that Redis with TLS; empty = none", example: "/etc/ssl/redis-ca.pem",
+		doc: "PEM file of authorities, beside the system's, that vouch for that Redis with TLS; empty = none", example: "/etc/ssl/redis-ca.pem",
 	},
 	{
 		path: "fleet.password_file", kind: kindText, flag: "redis-passfile",
-		doc: "`file` with the password of that Redis and nothing else; empty = the one in its URL, if any", example: "/run/secrets/redis",
+		doc: "file with the password of that Redis and nothing else; empty = the one in its URL, if any", example: "/run/secrets/redis",
 	},
 	{
 		path: "fleet.job", kind: kindText, flag: "job",
