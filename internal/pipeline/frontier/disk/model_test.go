@@ -2,12 +2,15 @@ package disk
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,14 +232,35 @@ func (m *machine) close() {
 
 // kill ends the process as SIGKILL does: what is in the files is what there is.
 func (m *machine) kill() {
-	m.s.Load("never.test", frontier.Place{}, 1) // while the writer waits it writes nothing
+	m.s.Load("never.test", frontier.Place{}, 1) // for the writer to have come to the end of what it was told
 	answer(m.tb, m.s)
 	m.dirs++
 	dir := filepath.Join(m.root, strconv.Itoa(m.dirs))
-	require.NoError(m.t, os.CopyFS(dir, os.DirFS(m.dir)))
+	copyLive(m.t, dir, m.dir)
 	require.NoError(m.t, m.s.Close())
 	m.open(dir)
 	m.compare()
+}
+
+// copyLive copies a directory in which the writer and the index may be at work: a commit is
+// appended to the log, which is copied after the database that it belongs to, and a run of the
+// index has its name when it is whole. One that has another name by now, or none, was not there.
+func copyLive(t require.TestingT, to, from string) {
+	require.NoError(t, filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		require.NoError(t, err)
+		return os.WriteFile(target, b, 0o600)
+	}))
 }
 
 // compare finds the state to be that of the end of some batch, and takes that for its own.

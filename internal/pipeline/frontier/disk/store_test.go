@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -312,6 +313,30 @@ func TestLogIsBounded(t *testing.T) {
 	require.Zero(t, size())
 	require.NoError(t, s.Close())
 	require.NoFileExists(t, s.path+"-wal")
+}
+
+// Until then nothing is moved, however many commits there are: SQLite's own habit is to do it at
+// a thousand pages.
+func TestShortLogIsLeft(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{MaxPending: leastPending})
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	before := size(s.path)
+	var id int64
+	for id < 1600 {
+		for range 2 * leastPending {
+			id++
+			put(s, testItem(t, id, fmt.Sprintf("http://a.test/%s/%d", strings.Repeat("x", canonical.MaxLength-100), id)), false)
+		}
+		s.Commit(nil)
+		s.Load("a.test", frontier.Place{Rank: math.MaxInt32}, 1) // each answer knows of what was told
+		answer(t, s)
+	}
+	require.Greater(t, size(s.path+"-wal"), int64(10<<20))
+	require.Equal(t, before, size(s.path))
 }
 
 // A process that reads for long keeps the log from being emptied, and nothing else.
