@@ -44,7 +44,7 @@ It takes every flag of 'crawl' beside its own.`,
 			return err
 		}
 		for _, w := range loaded.Warnings { // comments of the YAML would be lost in a pipe
-			fmt.Fprintln(s.err, "crawl: warning:", w)
+			_, _ = fmt.Fprintln(s.err, "crawl: warning:", w)
 		}
 		if asJSON {
 			return outputError(loaded.WriteJSON(s.out))
