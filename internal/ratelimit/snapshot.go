@@ -190,7 +190,9 @@ func (u *lastUsed) describe() []DomainSnapshot {
 	for _, each := range slices.Backward(u.list) {
 		s := each.state
 		s.mu.Lock()
-		all = append(all, s.describeLocked(s.domain, s.nowLocked()))
+		now := s.nowLocked()
+		s.reviewLocked(now)
+		all = append(all, s.describeLocked(s.domain, now))
 		s.mu.Unlock()
 	}
 	slices.SortFunc(all, byUse)
@@ -208,7 +210,9 @@ func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bo
 	domain = Domain(domain)
 	s, known := l.peek(domain)
 	s.mu.Lock()
-	d = s.describeLocked(domain, s.nowLocked())
+	now := s.nowLocked()
+	s.reviewLocked(now) // what was planned may be over: the rate is told with its reason
+	d = s.describeLocked(domain, now)
 	s.mu.Unlock()
 	l.putIntoWords(&d)
 	return d, known

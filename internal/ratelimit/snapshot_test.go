@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 func TestSnapshotOfOneDomain(t *testing.T) {
@@ -107,4 +110,19 @@ func TestSnapshotsStream(t *testing.T) {
 			break
 		}
 	})
+}
+
+// A plan that has run out is made anew before it is told, or the rate would be that of a
+// quota which is over, and the reason that of now.
+func TestRateIsToldWithItsReason(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Strategy, c.InitialRPS, c.MaxRPS = control.NameSteer, 10, 10 })
+	r.request(host, Feedback{StatusCode: 200, Latency: time.Millisecond, Quota: header.Quota{Limit: 60, Remaining: 20, Reset: 10 * time.Second}})
+	d := r.see(host)
+	require.InDelta(t, 2, d.FillRate, 0.2)
+	require.Contains(t, d.Reason, "the host says that 20 more requests may come within 10s")
+	r.to(11 * time.Second)
+	d = r.see(host)
+	require.InDelta(t, 10, d.FillRate, 0.5)
+	require.Equal(t, d.FillRate, r.Snapshot().Top[0].FillRate)
+	require.NotContains(t, d.Reason, "the host says")
 }

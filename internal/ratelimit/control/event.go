@@ -30,6 +30,8 @@ const (
 	CauseNoise           // the failures had nothing to do with the rate
 	CauseDoors           // as many in flight were refused again and again, at whatever rate
 	CauseRebased         // slower answers had nothing to do with the rate
+	CauseEstimated       // the ceiling is a guess, of too little to measure it
+	CauseBlocked         // a block ended, of which nobody knows the limit
 
 	// No strategy gives these: its owner does, so that one list tells all that happened
 	// to a host, and in order.
@@ -44,7 +46,7 @@ const (
 
 var causeNames = [numCauses]string{
 	"none", "refused", "failures", "forbidden", "latency", "trial_failed", "recovered", "measured",
-	"quota", "searched", "probed", "noise", "connections", "rebased", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
+	"quota", "searched", "probed", "noise", "connections", "rebased", "estimated", "blocked", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
 }
 
 // String is the name that events and snapshots carry.
@@ -73,7 +75,7 @@ func (c *Cause) UnmarshalText(text []byte) error {
 // event from the next. It takes 32 bytes, since its owner keeps some of each host.
 type Event struct {
 	At       clock.Instant
-	From, To float32       // requests per second before and after; To is zero while held
+	From, To float32       // requests per second before and after, of a way back up at its begin and its end; To is zero while held
 	Hold     time.Duration // nothing but a trial goes out for this long; of CauseCrawlDelay, the delay; zero if none
 	Number   uint32
 	Cause    Cause
@@ -133,6 +135,8 @@ var leads = [numCauses]string{
 	CauseProbed:    "a faster rate was not refused",
 	CauseNoise:     "failures go on at a lower rate, so they do not depend on it",
 	CauseRebased:   "answers stay slow at a lower rate, so they do not depend on it",
+	CauseEstimated: "the ceiling is estimated, and the next refusal tells more",
+	CauseBlocked:   "the block is over",
 	CauseRevived:   "known from before",
 	CauseMerged:    "hosts at one address are limited as one, and paced together",
 	CauseParted:    "hosts at one address are paced one by one again",

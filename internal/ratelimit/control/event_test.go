@@ -110,6 +110,12 @@ func TestExplainSteer(t *testing.T) {
 		{"0.970/s: just under the ceiling of 1.00/s, what one window of a quota admitted whose refusals last 1m0s; measured 5s ago", func(s *steer) {
 			s.mode, s.rate, s.ceil, s.lag, s.event = cruising, 0.97, 1, time.Minute, Event{Cause: CauseQuota, At: since(5 * time.Second)}
 		}},
+		{"4.85/s: just under the ceiling of 5.00/s, estimated 2s ago", func(s *steer) {
+			s.mode, s.rate, s.ceil, s.event = cruising, 4.85, 5, Event{Cause: CauseEstimated, At: since(2 * time.Second)}
+		}},
+		{"4.85/s: just under the ceiling of 5.00/s, after a block that ended 2s ago", func(s *steer) {
+			s.mode, s.rate, s.ceil, s.event = cruising, 4.85, 5, Event{Cause: CauseBlocked, At: since(2 * time.Second)}
+		}},
 		{"500/s: as fast as is allowed, and nothing was refused at it", func(s *steer) { s.mode, s.rate, s.ceil = cruising, 500, 600 }},
 		{"the host says that 40 more requests may come within 12s", func(s *steer) {
 			s.rate, s.quota = 20, &quota{left: 40, reset: now.Add(12 * time.Second)}
@@ -133,4 +139,41 @@ func TestExplainSteer(t *testing.T) {
 		tc.set(s)
 		require.Equal(t, tc.want, s.Explain(now))
 	}
+}
+
+// What the end of a pause is told to rest on: a measurement is between two refusals.
+func TestEvidence(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		found finding
+		quota bool
+		set   func(s *steer)
+		want  Cause
+	}{
+		{"two refusals", measured, false, func(*steer) {}, CauseMeasured},
+		{"the first refusal", measured, false, func(s *steer) { s.prevAt = s.startAt }, CauseEstimated},
+		{"a fall that is believed step by step", measured, false, func(s *steer) { s.provisional = true }, CauseEstimated},
+		{"a cycle too short", nothing, false, func(*steer) {}, CauseEstimated},
+		{"a limit that rose", guessed, false, func(*steer) {}, CauseEstimated},
+		{"a bound in flight", measured, false, func(s *steer) { s.opened = true }, CauseEstimated},
+		{"a block", measured, false, func(s *steer) { s.block = true }, CauseBlocked},
+		{"a window", measured, true, func(s *steer) { s.provisional = true }, CauseQuota},
+		{"the search", guessed, true, func(s *steer) { s.from = searching }, CauseSearched},
+	} {
+		r := cruisingAt(t, 20)
+		r.from = cruising
+		tc.set(r.steer)
+		require.Equal(t, tc.want, r.evidence(tc.found, tc.quota), tc.name)
+	}
+}
+
+// After a long pause the rate goes back up by steps, and the event tells both ends.
+func TestEndOfPauseTellsTheWay(t *testing.T) {
+	r := cruisingAt(t, 20)
+	r.noteEnd(r.now, CauseBlocked)
+	require.Equal(t, "the block is over: on at 19.4/s", r.event.Text())
+	r.enter(r.now, ramping)
+	r.rate = r.cruise() / 4
+	r.noteEnd(r.now, CauseBlocked)
+	require.Equal(t, "the block is over: up from 4.85/s to 19.4/s", r.event.Text())
 }

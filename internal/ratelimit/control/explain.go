@@ -71,6 +71,10 @@ func (s *steer) rests(now clock.Instant) string {
 		what = "raised when a faster rate was not refused,"
 	case CauseLatency:
 		what = "lowered when answers began to queue"
+	case CauseEstimated:
+		what = "estimated"
+	case CauseBlocked:
+		what = "after a block that ended"
 	case CauseRecovered:
 		what = "as before an outage that ended"
 	case CauseNoise:

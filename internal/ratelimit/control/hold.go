@@ -220,15 +220,16 @@ func (s *steer) resume(now clock.Instant) {
 		} else {
 			s.backTo(now, pause)
 		}
-		s.note(now, CauseRecovered, 0, s.rate, 0)
+		s.noteEnd(now, CauseRecovered)
 		return // nothing was learned of the ceiling
 	}
 	before, quota, lost := s.believed(s.from), s.isQuota(pause), s.lostIn(now, pause)
-	carry := s.judge(now) == nothing
+	found := s.judge(now)
+	why := s.evidence(found, quota)
 	if s.block {
 		s.blockGap = s.wait
 	}
-	s.beginCycle(now, carry)
+	s.beginCycle(now, found == nothing)
 	if s.opened {
 		s.opened, s.provisional, s.climbs = false, true, true // the rate may be anything yet
 	}
@@ -249,7 +250,7 @@ func (s *steer) resume(now clock.Instant) {
 		s.startTest(now, before)
 	}
 	s.backTo(now, pause)
-	s.note(now, s.evidence(quota), 0, s.rate, 0)
+	s.noteEnd(now, why)
 }
 
 // takeOver is the end of a hold that was somebody else's. Of the refusal that it began with
@@ -264,7 +265,7 @@ func (s *steer) takeOver(now clock.Instant) {
 	}
 	s.enter(now, m)
 	s.rate = s.bounded(s.failRate / float64(int(1)<<min(max(s.tries, 1)-1, 4)))
-	s.note(now, CauseRecovered, 0, s.rate, 0)
+	s.noteEnd(now, CauseRecovered)
 }
 
 // wasOutage tells an outage from a limit that refuses without saying so: it comes out
@@ -290,15 +291,30 @@ func (s *steer) lostIn(now clock.Instant, pause time.Duration) time.Duration {
 	return min(pause, now.Sub(s.resumeAt)-duration(float64(s.resumed)/s.ceil))
 }
 
-// evidence is what the new ceiling rests on.
-func (s *steer) evidence(quota bool) Cause {
+// evidence is what the new ceiling rests on. A measurement is between two refusals: from
+// the first request to the first refusal a burst allowance was used up too.
+func (s *steer) evidence(found finding, quota bool) Cause {
 	switch {
 	case s.from == searching:
 		return CauseSearched
 	case quota:
 		return CauseQuota
+	case s.block:
+		return CauseBlocked
+	case found != measured || s.provisional || s.opened || s.prevAt == s.startAt:
+		return CauseEstimated
 	}
 	return CauseMeasured
+}
+
+// noteEnd notes the end of a pause: the rate from then on or, where that is but the begin
+// of a way back up, both ends of it.
+func (s *steer) noteEnd(now clock.Instant, c Cause) {
+	if s.mode == ramping {
+		s.note(now, c, s.rate, s.cruise(), 0)
+		return
+	}
+	s.note(now, c, 0, s.rate, 0)
 }
 
 // rested reports a pause that the host ordered, for longer than a bucket needs for some
