@@ -115,7 +115,10 @@
 // 67 scenarios of then (2 seeds) and 64 random limiters were run again. Of the limiters: what is
 // used of what can be had, median and tenth percentile, and the ninth tenth of refusals, in
 // percent; with every part 93.5, 80.6 and 0.50. Of the scenarios: used, or refused with an r,
-// where it changes most. Measured in November 2026.
+// where it changes most. Measured in November 2026. What is switched off by which text stands in
+// simulate/ablation_test.go, and the table is measured anew, some minutes a part, by
+//
+//	go test ./internal/ratelimit/simulate -run TestAblation -ablation . -v -timeout 0
 //
 //	without                          median tenth refused  scenarios
 //	the mean of a cycle                94.2  80.6  0.70    S18b r.44 to r1.88, S1d r.24 to r1.45
