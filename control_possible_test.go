@@ -1,6 +1,7 @@
 package crawl_test
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -84,7 +85,7 @@ func (c *clairvoyant) ask(t *testing.T, rate float64, d time.Duration, once bool
 	var out sync.WaitGroup
 	_, before := c.told()
 	gap := time.Duration(float64(time.Second) / rate)
-	slots := make(chan struct{}, coming)
+	slots := make(chan struct{}, min(coming, cmp.Or(c.kind.InFlight, coming)))
 	end := time.Now().Add(d)
 	for next := time.Now(); next.Before(end); {
 		till, now := c.told()
@@ -97,6 +98,7 @@ func (c *clairvoyant) ask(t *testing.T, rate float64, d time.Duration, once bool
 		time.Sleep(time.Until(next))
 		next = later(next, time.Now().Add(-time.Millisecond)).Add(gap) // as much as the crawl's pacing makes up
 		slots <- struct{}{}
+		next = later(next, time.Now()) // of one that had to wait for a place
 		url := c.server.Page(c.asked)
 		c.asked++
 		asked++

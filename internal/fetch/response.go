@@ -44,6 +44,9 @@ type Response struct {
 	// Quota is the tightest quota that the header speaks of, its Reset counted from the
 	// arrival of the header. Zero if it speaks of none.
 	Quota header.Quota
+	// Second is the second of the host's clock in which the answer was written, see
+	// [header.Second]. Zero if it does not say.
+	Second uint8
 
 	// SentAt is when a connection was ready and the request went out.
 	SentAt time.Time
@@ -92,6 +95,7 @@ func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 	r.ContentType, r.Charset = contentType(h.Header.Get("Content-Type"))
 	r.RetryAfter, _ = header.RetryAfterOf(h.Header, now, 0) // a malformed one asks for nothing
 	r.Quota, _ = header.Parse(h.Header, now)                // nor does a malformed quota say anything
+	r.Second = header.Second(h.Header)
 	return r
 }
 

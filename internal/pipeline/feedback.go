@@ -98,7 +98,7 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 		fb.Latency = p.cfg.Clock.Since(f.sent)
 	}
 	if resp := f.resp; resp != nil {
-		fb.StatusCode = resp.Status
+		fb.StatusCode, fb.Second = resp.Status, resp.Second
 		if !resp.SentAt.IsZero() {
 			fb.SentAt = resp.SentAt // a connection may have had to be made first
 		}

@@ -236,6 +236,19 @@ func TestFeedbackWithoutAnswer(t *testing.T) {
 	}
 }
 
+// The limiter hears in which second of its own clock the host answered.
+func TestFeedbackHasTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := fetchtest.Serve(t, map[string]http.Handler{"a.test": answer(200, 0, "Date: Sun, 06 Nov 1994 08:49:37 GMT")})
+		w := newWorldOn(t, fetch.Config{DialContext: network.DialContext})
+		w.Robots = nil
+		p, r := recorded(t, w)
+		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+		require.Len(t, r.raw, 1)
+		require.EqualValues(t, 38, r.raw[0].Second)
+	})
+}
+
 // Making a connection is no sign of a slow host, also when the header alone is reported.
 func TestFeedbackLatencyIsTheHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,7 @@ type Feedback struct {
 	RetryAfter time.Duration // the server's order to wait, from now on; zero or less if none; a 2xx orders nothing
 	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
+	Second     uint8         // of the server's clock, as [header.Second] has it; zero if not known
 	Retry      bool          // it was a further try of a request that had failed; only counted
 	Lifted     bool          // the same URL met a 403 before: this host's mean later, not never
 	OfURL      bool          // its refusal was the URL's alone, others being served meanwhile: no verdict on the domain; RetryAfter holds all the same

@@ -370,7 +370,7 @@ func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{
 		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil, Lifted: fb.Lifted,
-		Latency: fb.Latency, Target: s.targetLocked(), RetryAfter: fb.RetryAfter, Quota: fb.Quota, InFlight: int(s.inFlight),
+		Latency: fb.Latency, Target: s.targetLocked(), RetryAfter: fb.RetryAfter, Quota: fb.Quota, Second: fb.Second, InFlight: int(s.inFlight),
 		Floor: s.rules.floor.rps(), Ceiling: s.ceilingLocked().rps(), Window: &s.window,
 	})
 	if class.Answered() {

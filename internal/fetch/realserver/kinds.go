@@ -17,6 +17,8 @@ type Kind struct {
 	Why string
 	// AtOnce is how many requests a rested server admits before time has to pass.
 	AtOnce int
+	// InFlight is how many requests it takes at a time; zero means any number.
+	InFlight int
 	// Status is what a refused request gets.
 	Status int
 	// RetryAfter is whether a refusal carries one.
@@ -64,7 +66,7 @@ func Kinds() []Kind {
 			recipe: nginxLimit("200r/s", "burst=20 nodelay", ""),
 		},
 		{
-			Name: "nginx-conn", Rule: "limit_conn 4, each answer takes 200 ms: 503", Nominal: 20, Available: 20, AtOnce: 4, Status: 503,
+			Name: "nginx-conn", Rule: "limit_conn 4, each answer takes 200 ms: 503", Nominal: 20, Available: 20, AtOnce: 4, InFlight: 4, Status: 503,
 			recipe: nginxConcurrency(),
 		},
 		{

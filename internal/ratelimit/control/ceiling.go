@@ -122,6 +122,9 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	}
 	s.noteBulge()
 	s.ceil = s.searched()
+	if s.block {
+		s.ceil = max(s.ceil, float64(s.inSecond))
+	}
 	s.provisional = !s.block
 	s.climbs = s.provisional
 	if quota {

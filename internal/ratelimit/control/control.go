@@ -64,6 +64,7 @@ type Observation struct {
 	Target         time.Duration // the latency that is expected of this host, without this answer
 	RetryAfter     time.Duration // capped; zero if the server did not say
 	Quota          header.Quota  // zero if the server did not say
+	Second         uint8         // of the host's clock, the same in all answers of one; zero for not known
 	InFlight       int           // permits in use, this request's included
 	Floor, Ceiling float64       // what the rate may be at present, in requests per second
 	Window         *estimate.Window

@@ -30,6 +30,7 @@ type hold struct {
 	tries       uint8         // failed trials of this hold
 	forbidden   uint8         // 403s in a row
 	spared      uint8         // blocks that were not taken for the rate's doing
+	inSecond    uint16        // admitted in the second of the first of them, if it may be that which is counted
 	from        mode          // at the event
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other
@@ -122,7 +123,7 @@ func refused(o *Observation) bool { return o.RetryAfter > 0 || o.Class == outcom
 // it is a failure that may be the rate's, and two are a block if there was one before.
 func (s *steer) forbid(now clock.Instant, o *Observation) {
 	if s.forbidden++; s.forbidden == 1 {
-		s.forbidAt = o.SentAt
+		s.forbidAt, s.inSecond = o.SentAt, s.tally.most(o.Second)
 	}
 	run := uint8(forbidRun)
 	if s.soft && s.blockGap > 0 {
@@ -237,6 +238,9 @@ func (s *steer) resume(now clock.Instant) {
 	rough := s.climbs || s.from == searching && s.order == 0
 	if (quota && !rough || s.block) && lost > costly {
 		s.peace = min(2*max(s.peace, 1), mostPeace)
+		if s.block && s.from == searching && s.inSecond > 0 {
+			s.peace = mostPeace // it was counted to the request: there is little to be found above
+		}
 		times := rest * time.Duration(s.peace) / 2
 		if s.order == 0 && !s.block && s.peace == 2 {
 			times /= 3 // the first window that nobody named is measured roughly: look again sooner
@@ -246,7 +250,7 @@ func (s *steer) resume(now clock.Instant) {
 	if s.lag > 0 && s.from != searching {
 		s.quietTill = max(s.quietTill, now.Add(breather*s.lag))
 	}
-	if !s.explicit && !s.dense && s.tries == 0 {
+	if known := s.explicit || s.dense || s.from == probing && s.telling(); !known && s.tries == 0 {
 		s.startTest(now, before)
 	}
 	s.backTo(now, pause)

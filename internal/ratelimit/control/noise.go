@@ -62,6 +62,9 @@ const (
 // usual is the share of failures that has nothing to do with the rate.
 func (e *experiment) usual() float64 { return min(worstNoise, e.failures/(e.answers+20)) }
 
+// telling reports a host whose experiments have shown that it fails for the rate alone.
+func (e *experiment) telling() bool { return e.usual() < fewFailures && e.answers >= hushed }
+
 func (n *noise) shift(bad uint64) {
 	n.ring[1] = (n.ring[1]<<1 | n.ring[0]>>63) & (1<<(ringSize-64) - 1)
 	n.ring[0] = n.ring[0]<<1 | bad
@@ -96,7 +99,7 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	if s.rate < slowest {
 		need--
 	}
-	if u < fewFailures && (s.mode == probing || s.experiment.answers >= hushed) {
+	if u < fewFailures && (s.mode == probing || s.telling()) {
 		need = 1
 	}
 	if n.testing && s.rate > many && float64(s.failing+1) <= overloaded*testMost {

@@ -277,3 +277,35 @@ func TestRingLaw(t *testing.T) {
 		}
 	})
 }
+
+// Where experiments have shown that a host fails for the rate alone, a probe's failure is
+// believed: the rate is not lowered once more to see.
+func TestTellingFailureOfAProbe(t *testing.T) {
+	for _, tc := range []struct {
+		answers, failures float64 // of experiments so far
+		from              mode
+		tests             bool
+	}{
+		{hushed, 0, probing, false},
+		{hushed - 1, 0, probing, true},
+		{hushed, 1, probing, true}, // some of its pages are broken
+		{hushed, 0, cruising, true},
+	} {
+		r := cruisingAt(t, 20)
+		r.experiment.answers, r.experiment.failures = tc.answers, tc.failures
+		r.enter(r.now, tc.from)
+		for range 6 { // as many as it takes
+			if r.mode != held {
+				r.ask(reply{status: 503})
+			}
+			if r.mode != held {
+				r.ask(reply{}) // or it would be an outage
+			}
+		}
+		require.Equal(t, held, r.mode)
+		r.now = r.till
+		r.ask(reply{})
+		require.NotEqual(t, held, r.mode)
+		require.Equal(t, tc.tests, r.testing, "%+v", tc)
+	}
+}

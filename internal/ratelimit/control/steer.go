@@ -26,6 +26,7 @@ type steer struct {
 	cfg            *Config
 	floor, ceilMax float64 // of the rate, as the owner bounds it
 	mode           mode
+	tally          tally
 	rate           float64
 	modeAt         clock.Instant // since when the mode lasts
 	stepAt         clock.Instant // of the last step of growth, ramp or probe
@@ -217,6 +218,7 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 // succeeded takes in an answer that the host gave willingly.
 func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	s.history.add(o.SentAt)
+	s.tally.add(o.Second)
 	s.doors.passed(o.InFlight)
 	s.resumed = plus(s.resumed, 1)
 	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)

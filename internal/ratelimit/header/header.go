@@ -85,6 +85,23 @@ func ofSecond(date, now time.Time) bool {
 	return d >= 0 && d < time.Second
 }
 
+// Second is the second of the minute, from 1 to 61, in which an answer was written by the
+// clock of who wrote it: those of one second have the same. It is zero where the Date is not
+// of the form that RFC 9110 section 5.6.7 asks for, and of an answer from a cache, which
+// speaks of the past.
+func Second(h http.Header) uint8 {
+	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
+	date, age := h["Date"], h["Age"]
+	if len(date) != 1 || len(date[0]) != len(form) || len(age) > 0 && strings.Trim(age[0], "0 \t") != "" {
+		return 0
+	}
+	d := date[0]
+	if d[22] != ':' || !isDigits(d[23:25]) || d[23] > '6' || d[25:] != " GMT" {
+		return 0
+	}
+	return min((d[23]-'0')*10+d[24]-'0', 60) + 1
+}
+
 // longestAge bounds what an answer may say of how long it has lain in caches.
 const longestAge = 366 * 24 * time.Hour
 

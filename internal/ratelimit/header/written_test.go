@@ -62,3 +62,53 @@ func TestRetryAfterOf(t *testing.T) {
 		t.Errorf("two dates ten thousand years apart: %v, %v", d, ok)
 	}
 }
+
+// The second of an answer is that of its Date, if that is in the form it has to have.
+func TestSecond(t *testing.T) {
+	for _, tc := range []struct {
+		date, age string
+		want      uint8
+	}{
+		{"Sun, 06 Nov 1994 08:49:37 GMT", "", 38},
+		{"Sun, 06 Nov 1994 08:49:00 GMT", "", 1},
+		{"Sat, 31 Dec 2016 23:59:60 GMT", "", 61}, // a leap second
+		{"Sun, 06 Nov 1994 08:49:37 GMT", "0", 38},
+		{"Sun, 06 Nov 1994 08:49:37 GMT", "12", 0}, // of a cache
+		{"Sunday, 06-Nov-94 08:49:37 GMT", "", 0},
+		{"Sun Nov  6 08:49:37 1994", "", 0},
+		{"Sun, 06 Nov 1994 08:49:37 CET", "", 0},
+		{"Sun, 06 Nov 1994 08:49:7x GMT", "", 0},
+		{"Sun, 06 Nov 1994 08:49:99 GMT", "", 0},
+		{"Sun, 06 Nov 1994 08 49 37 GMT", "", 0},
+		{"", "", 0},
+	} {
+		h := http.Header{}
+		if tc.date != "" {
+			h.Set("Date", tc.date)
+		}
+		if tc.age != "" {
+			h.Set("Age", tc.age)
+		}
+		if got := header.Second(h); got != tc.want {
+			t.Errorf("Second of %q, age %q = %d, want %d", tc.date, tc.age, got, tc.want)
+		}
+	}
+	two := http.Header{"Date": {"Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT"}}
+	if got := header.Second(two); got != 0 {
+		t.Errorf("Second of two dates = %d, want 0", got)
+	}
+}
+
+// Whatever a Date says, its second is none or that of a minute, and a date that is one has it.
+func FuzzSecond(f *testing.F) {
+	f.Add("Sun, 06 Nov 1994 08:49:37 GMT")
+	f.Fuzz(func(t *testing.T, date string) {
+		got := header.Second(http.Header{"Date": {date}})
+		if got > 61 {
+			t.Fatalf("the second of %q is %d", date, got)
+		}
+		if at, err := time.Parse(http.TimeFormat, date); err == nil && at.Format(http.TimeFormat) == date && int(got) != at.Second()+1 {
+			t.Fatalf("the second of %q is %d, want %d", date, got, at.Second()+1)
+		}
+	})
+}

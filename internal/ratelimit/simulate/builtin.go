@@ -238,6 +238,8 @@ func nearHosts() []Scenario {
 	}
 	return []Scenario{
 		nearHost("S13a", "near nginx 20/s, burst 5, 429", 20, nginx(20, 5, tooMany)),
+		nearHost("S13b", "near nginx 20/s, burst 5, 503", 20, nginx(20, 5, unavailable)),
+		nearHost("S13c", "near nginx 2/s, burst 5, 429", 2, nginx(2, 5, tooMany)),
 		haproxy("S14a", "near haproxy 200 in 10 s, refused count, Retry-After 10", 200, 10*time.Second),
 		long(haproxy("S14b", "near haproxy 120 in 60 s, refused count, Retry-After 60", 120, time.Minute)),
 		haproxy("S14c", "near haproxy 200 in 1 s, refused count, Retry-After 1", 200, time.Second),

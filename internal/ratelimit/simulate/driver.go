@@ -17,6 +17,7 @@ type request struct {
 	sentAt clock.Instant
 	url    url
 	answer Answer
+	second uint8 // of the server's clock, when it came
 }
 
 // url is what a URL has been through. Its address matters to nobody here.
@@ -216,6 +217,7 @@ var errTimeout = fmt.Errorf("simulated: no answer in time: %w", context.Deadline
 func (d *driver) arrive(e event) {
 	r := &d.slots[e.slot]
 	r.answer = d.server.Serve(e.at)
+	r.second = uint8(e.at/clock.Instant(time.Second)%60) + 1
 	// Beyond the timeout the delay does not matter, and forever must not overflow.
 	done := e.at.Add(min(r.answer.Delay, 2*d.Scenario.Timeout))
 	done = done.Add(d.way.delay(done))
@@ -236,7 +238,7 @@ func (d *driver) receive(slot int32) {
 	fb := &d.fb
 	*fb = ratelimit.Feedback{
 		StatusCode: r.answer.Status, Err: r.answer.Err, Latency: now.Sub(r.sentAt), RetryAfter: r.answer.RetryAfter,
-		SentAt: epoch().Add(time.Duration(r.sentAt)), Quota: r.answer.Quota, Retry: r.url.tries > 1,
+		SentAt: epoch().Add(time.Duration(r.sentAt)), Quota: r.answer.Quota, Second: r.second, Retry: r.url.tries > 1,
 	}
 	d.client.learn(now, fb)
 	r.permit.Release()

@@ -154,10 +154,10 @@ func TestFeedbackIsWhole(t *testing.T) {
 	}.Run()
 	require.NoError(t, err)
 	require.Equal(t, ratelimit.Feedback{
-		StatusCode: unavailable, Latency: 250 * ms, RetryAfter: 3 * time.Second, SentAt: epoch(), Quota: quota,
+		StatusCode: unavailable, Latency: 250 * ms, RetryAfter: 3 * time.Second, SentAt: epoch(), Quota: quota, Second: 1,
 	}, got[0])
 	require.Equal(t, ratelimit.Feedback{
-		StatusCode: http.StatusOK, Latency: 200 * ms, SentAt: epoch().Add(3250 * ms), Retry: true,
+		StatusCode: http.StatusOK, Latency: 200 * ms, SentAt: epoch().Add(3250 * ms), Second: 4, Retry: true,
 	}, got[1], "the same URL, as soon as the order allows")
 }
 

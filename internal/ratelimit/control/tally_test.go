@@ -1,0 +1,72 @@
+package control
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+func TestTally(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		seconds []uint8 // of the answers
+		refused uint8   // of the first refusal
+		want    uint16
+	}{
+		{"nothing is known", nil, 1, 0},
+		{"no answer is dated", []uint8{0, 0, 0}, 0, 0},
+		{"the refusal is not", []uint8{7, 7}, 0, 0},
+		{"more than in the second before", []uint8{7, 7, 8, 8, 8}, 8, 3},
+		{"as many", []uint8{7, 7, 8, 8}, 8, 2},
+		{"fewer: it counts in another way", []uint8{7, 7, 7, 8, 8}, 8, 0},
+		{"refused at once in a new second", []uint8{7, 7, 7}, 8, 0},
+		{"answers without a date between", []uint8{7, 8, 0, 8}, 8, 2},
+		{"the minute is over", []uint8{60, 1, 1}, 1, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var c tally
+			for _, s := range tc.seconds {
+				c.add(s)
+			}
+			require.Equal(t, tc.want, c.most(tc.refused))
+		})
+	}
+	c := tally{dated: 7, now: math.MaxUint16}
+	c.add(7)
+	require.EqualValues(t, math.MaxUint16, c.most(7))
+}
+
+// Who locks out by whole seconds is asked for nearly what it admits in one from the first
+// block on, and for no more in a quarter of an hour.
+func TestBlockBySeconds(t *testing.T) {
+	const n, block = 20, 10 * time.Second
+	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond} {
+		var until clock.Instant
+		current, used, blocks := int64(-1), 0, 0
+		host := func(at clock.Instant) reply {
+			second := int64(at.Add(phase)) / int64(time.Second)
+			r := reply{second: uint8(second%60) + 1, latency: time.Millisecond}
+			if second != current {
+				current, used = second, 0
+			}
+			if used++; used > n || at < until {
+				if at >= until {
+					blocks++
+				}
+				until, r.status = at.Add(block), 403
+			}
+			return r
+		}
+		r := newRig(t, stranger)
+		r.meetTrouble()
+		r.watch(time.Minute, host)
+		require.Equal(t, 1, blocks, "phase %v", phase)
+		c := r.watch(15*time.Minute, host)
+		require.Equal(t, 1, blocks, "phase %v", phase)
+		require.Greater(t, c.admittedPer(15*time.Minute), 0.95*n, "phase %v", phase)
+	}
+}
