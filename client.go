@@ -74,9 +74,9 @@ type ClientConfig struct {
 	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 
 	// Limit, if set, has a limiter of the program's own beside what is learned (of package
-	// limit; the type is that of the public package transport): each try takes
-	// a permit of it before its turn at the host, and has it until the end of the body. The
-	// limiter stays its owner's to close; one may bound several clients. Nil means none.
+	// limit; the type is that of the public package transport): each try takes a permit of
+	// it before its turn at the host, and has it until the end of the body. The limiter
+	// stays its owner's to close; one may bound several clients. Nil means none.
 	Limit *transport.Policy
 	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its
 	// name, where others can share it and health checks ask for it (ListenConfig.Ready, or
@@ -84,7 +84,7 @@ type ClientConfig struct {
 	// client's alone. The circuits of single hosts are in the [PoliteClient.Snapshot].
 	Circuits *resilience.Breakers
 	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and
-	// close, what a bulkhead refuses, hedges and fallbacks. It stays its owner's to close.
+	// close, what a bulkhead or Limit refuses, hedges and fallbacks. It stays its owner's to close.
 	// Nil means that nobody is told.
 	Hub *resilience.Hub
 
@@ -239,7 +239,11 @@ func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.Ro
 	}
 	pace := polite
 	if cfg.Limit != nil {
-		limit, err := transport.RateLimit(*cfg.Limit)
+		policy := *cfg.Limit
+		if policy.Hub == nil {
+			policy.Hub = cfg.Hub
+		}
+		limit, err := transport.RateLimit(policy)
 		if err != nil {
 			return nil, fmt.Errorf("limit: %w", err)
 		}

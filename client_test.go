@@ -313,6 +313,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 		var heard []string
 		resilience.Subscribe(hub, func(resilience.RetryEvent) { heard = append(heard, "retry") })
 		resilience.Subscribe(hub, func(e resilience.CircuitEvent) { heard = append(heard, "circuit "+e.To.String()) })
+		resilience.Subscribe(hub, func(resilience.RateLimitedEvent) { heard = append(heard, "limited") })
 		var rejected int
 		c, _ := politeClient(t, crawl.ClientConfig{
 			MaxRPS:     100,
@@ -342,7 +343,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 		require.ErrorIs(t, err, limit.ErrLimited)
 		require.Equal(t, 1, rejected)
 		require.NoError(t, hub.Close())
-		require.Equal(t, []string{"retry", "circuit open", "circuit closed"}, heard)
+		require.Equal(t, []string{"retry", "circuit open", "circuit closed", "limited"}, heard)
 	})
 }
 

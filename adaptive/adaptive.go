@@ -104,6 +104,9 @@ type RateLimiter = ratelimit.RateLimiter
 // Rules are the part of a Config that may change while requests are under way.
 type Rules = ratelimit.Rules
 
+// ScopeUse is how much of a scope's budget that processes share this one has used.
+type ScopeUse = ratelimit.ScopeUse
+
 // WaitError is the answer to a caller whose context ends before its turn comes; it is given
 // at once instead of after a wait in vain.
 type WaitError = ratelimit.WaitError
