@@ -135,9 +135,10 @@ func (c *Crawler) joinFleet() error {
 	return nil
 }
 
-// fleetPatience is how long a process waits for a Redis when it begins: whoever has typed a
-// wrong address wants to know.
-const fleetPatience = 10 * time.Second
+// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a
+// replica to take the place of a node: that takes some seconds more than the 15 of its usual
+// cluster-node-timeout. A server that is not there is known of at once.
+const fleetPatience = 30 * time.Second
 
 // ErrJobComplete is what a [FleetError] is if the job to join has nothing left to do.
 var ErrJobComplete = redis.ErrComplete

@@ -14,6 +14,10 @@ import (
 // awaitEvery is how often somebody who waits for a job looks for it, with two commands.
 const awaitEvery = time.Second
 
+// healsWithin is how long a replica may take to come to the place of a node: some seconds more
+// than a cluster-node-timeout, of which 15 s are usual.
+const healsWithin = 30 * time.Second
+
 // ErrComplete is that a job has nothing left to do.
 var ErrComplete = errors.New("all of its URLs are done")
 
@@ -31,6 +35,7 @@ func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.
 	}
 	defer client.Close()
 	var answered time.Time
+	begun := clk.Now()
 	said := ""
 	for {
 		now := clk.Now()
@@ -40,6 +45,7 @@ func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.
 			return ctx.Err()
 		case err == nil:
 			answered = now
+		case answered.IsZero() && client.Mode() == rueidis.ClientModeCluster && heals(err) && now.Sub(begun) < healsWithin:
 		case answered.IsZero():
 			return err
 		case now.Sub(answered) >= giveUp:

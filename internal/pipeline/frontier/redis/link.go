@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -149,6 +151,15 @@ func passing(text string) bool {
 		}
 	}
 	return false
+}
+
+// heals reports whether an error may pass when a replica has taken the place of a node.
+func heals(err error) bool {
+	if answered, ok := errors.AsType[*rueidis.RedisError](err); ok {
+		return passing(answered.Error())
+	}
+	_, broken := errors.AsType[net.Error](err)
+	return broken || errors.Is(err, io.EOF)
 }
 
 // Errors that callers tell apart.

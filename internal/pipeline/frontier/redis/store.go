@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -139,7 +140,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s.link = link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.close = sync.OnceValue(s.shut)
-	if err := s.join(ctx); err != nil {
+	if err := s.joinSoon(ctx); err != nil {
 		s.end()
 		client.Close()
 		return nil, err
@@ -163,6 +164,21 @@ func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
+// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a
+// replica may be about to take its place. A single server that does not answer is an error at once,
+// as its address may be wrong.
+func (s *Store) joinSoon(ctx context.Context) error {
+	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
+		err := s.join(ctx)
+		if err == nil || s.link.Mode() != rueidis.ClientModeCluster || !heals(err) {
+			return err
+		}
+		if clock.Sleep(ctx, s.cfg.Clock, pause) != nil {
+			return err
+		}
+	}
+}
+
 // join reads what the job is, and lets it be known that this process is there.
 func (s *Store) join(ctx context.Context) (err error) {
 	if err := inspect(ctx, s.link.Client); err != nil {
@@ -171,6 +187,7 @@ func (s *Store) join(ctx context.Context) (err error) {
 	if s.job, err = makeJob(ctx, &s.link, &s.cfg); err != nil {
 		return err
 	}
+	s.parts = nil
 	for p := range s.job.partitions {
 		s.parts = append(s.parts, &part{index: p, key: counters(s.job.name, p), hosts: make(map[string]*held)})
 	}
