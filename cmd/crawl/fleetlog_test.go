@@ -175,3 +175,18 @@ func (a *requestLog) ends() (first, last time.Time) {
 	}
 	return first, last
 }
+
+// byProcess is how many pages each process was served, by its name.
+func (a *requestLog) byProcess() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := make(map[string]int)
+	for _, list := range a.hosts {
+		for _, r := range list {
+			if !r.robots() {
+				n[r.from]++
+			}
+		}
+	}
+	return n
+}

@@ -33,6 +33,8 @@ type News struct {
 	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
 	Lost   []string   // hosts that are not ours any more, all their URLs with them
 	Wanted []string   // hosts of ours that others would take
+	// Poorest is how many hosts that one of the others has which has fewest; of those who want some.
+	Poorest int
 }
 
 const (
@@ -44,6 +46,15 @@ const (
 	// yieldEvery is how often it is looked which hosts others may have: what was given then is
 	// being worked on when it is looked again.
 	yieldEvery = time.Second
+	// evenEvery is how often hosts are given to others only because those have fewer. It
+	// outlasts what was heard of them before they got some.
+	evenEvery = 10 * time.Second
+	// evenFrom is how many times as many hosts one has to have as another to give some: each that
+	// goes costs a robots.txt more, and two that have about as many are to keep what they have.
+	evenFrom = 3
+	// evenLeast is how many URLs a host must have left to be given away so: of fewer the next has
+	// hardly found its pace when they are done.
+	evenLeast = 16
 	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with
 	// the host.
 	sharedMax = 256
@@ -64,8 +75,10 @@ type fleet struct {
 	dry      []parted  // hosts without URLs, the first to go first
 	busy     int       // slots that are held
 	leaving  []*host   // hosts to be given back when the last of their leases has ended
-	surplus  int       // hosts that may be given to others yet
+	surplus  int       // hosts that may be given to others yet, as they wait for a slot here
 	yielded  time.Time
+	excess   int // hosts that may be given to others yet, as those have fewer
+	evened   time.Time
 }
 
 type parted struct {
@@ -235,12 +248,15 @@ func (f *Frontier) hear(now time.Time, n News) {
 		}
 		f.offer(h, now, now)
 	}
-	f.yield(now, n.Wanted)
+	f.yield(now, n.Wanted, n.Poorest)
 }
 
 // yield lets others have some of those hosts if more wait for a slot here than have one: half
-// of what waits, so that two processes come to have about as much to do.
-func (f *Frontier) yield(now time.Time, names []string) {
+// of what waits, so that two processes come to have about as much to do. And if another that has
+// nothing to do has far fewer hosts, though this one keeps up with its own: half of what it
+// has more, seldom, so that the hosts of a crawl that only its hosts' paces bind are not all with
+// one process.
+func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	fl := f.fleet
 	if len(names) == 0 || f.held.After(now) {
 		return
@@ -248,18 +264,33 @@ func (f *Frontier) yield(now time.Time, names []string) {
 	if !now.Before(fl.yielded.Add(yieldEvery)) {
 		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+1)/2
 	}
+	if has := f.hasHosts(); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
+		fl.evened, fl.excess = now, (has-poorest)/2
+	}
 	for _, name := range names {
-		if fl.surplus == 0 {
+		if fl.surplus == 0 && fl.excess == 0 {
 			return
 		}
 		h := f.hosts[name]
 		if h == nil || h.blind || h.barred || h.leaving || h == f.called || h.queued() == 0 {
 			continue
 		}
-		fl.surplus--
+		switch {
+		case fl.surplus > 0:
+			fl.surplus--
+		case h.queued() < evenLeast:
+			continue
+		default:
+			fl.excess--
+		}
 		h.leaving = true
 		fl.leaving = append(fl.leaving, h)
 	}
+}
+
+// hasHosts is how many hosts this process has and keeps.
+func (f *Frontier) hasHosts() int {
+	return max(0, len(f.hosts)-len(f.fleet.dry)-len(f.fleet.leaving))
 }
 
 // waitsForSlot is how many hosts could be asked now and are not, for want of a slot.

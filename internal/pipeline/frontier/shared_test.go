@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,4 +31,40 @@ func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 		}
 		require.Equal(t, []string{"http://a.test"}, forsaken)
 	}
+}
+
+// A process that keeps up with its hosts gives some to one that has far fewer and nothing to do,
+// seldom, and only such as have much left. One that has about as many gets none.
+func TestYieldEvens(t *testing.T) {
+	many := func(hosts, urls int) (*Frontier, []string) {
+		f := open(t, Config{Slots: 64})
+		var names []string
+		for h := range hosts {
+			name := fmt.Sprintf("h%d.test", h)
+			names = append(names, name)
+			for i := range urls {
+				add(t, f, start, fmt.Sprintf("http://%s/%d", name, i))
+			}
+		}
+		f.fleet = &fleet{}
+		return f, names
+	}
+	given := func(f *Frontier, at time.Duration, names []string, poorest int) int {
+		before := len(f.fleet.leaving)
+		f.yield(start.Add(at), names, poorest)
+		return len(f.fleet.leaving) - before
+	}
+	f, names := many(12, evenLeast)
+	require.Zero(t, given(f, 0, names, 4), "it has a third")
+	require.Equal(t, 4, given(f, 0, names, 3), "half of what there is more")
+	require.Zero(t, given(f, evenEvery-1, names, 0), "they may not have told yet that they got some")
+	require.Equal(t, 4, given(f, evenEvery, names, 0))
+	require.Equal(t, 2, given(f, 2*evenEvery, names, 0))
+	require.Zero(t, given(f, 3*evenEvery, names, 0), "of two none goes")
+
+	f, names = many(12, evenLeast-1)
+	require.Zero(t, given(f, 0, names, 0), "they are done soon")
+	f, names = many(12, evenLeast)
+	f.waiting[laneNew] = 6
+	require.Equal(t, 3+6, given(f, 0, names, 0), "beside half of those that wait for a slot")
 }

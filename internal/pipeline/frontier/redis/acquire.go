@@ -48,11 +48,14 @@ func (s *Store) ask(ctx context.Context, parts []*part, n int, a *frontier.Answe
 	quota := max(1, (n+len(parts)-1)/len(parts))
 	s.request++
 	sent := s.cfg.Clock.Now()
+	s.mu.Lock()
+	has := strconv.Itoa(len(s.hosts))
+	s.mu.Unlock()
 	calls, sessions := make([]*call, len(parts)), make([]string, len(parts))
 	for i, p := range parts {
 		sessions[i] = s.begin(p)
 		calls[i] = &call{script: scriptAcquire, keys: []string{p.key}, args: s.args(
-			sessions[i], decimal(s.cfg.Lease.Milliseconds()), strconv.Itoa(quota), decimal(s.request), "1")}
+			sessions[i], decimal(s.cfg.Lease.Milliseconds()), strconv.Itoa(quota), decimal(s.request), has)}
 	}
 	if err := s.link.run(ctx, calls); err != nil {
 		return err

@@ -22,7 +22,8 @@
 // requests, counted from the end of the last, and until when it is not to be asked. Its holder
 // tells that whenever the host has refused, and of one that was asked before each renewal. A host
 // is given back when it has had no URL for a while, when others want one that waits for a slot
-// here, and when the store is closed. When a process dies, its hosts come back when its sessions end, and then wait for
+// here, when one that has nothing to do has far fewer, and when the store is closed. When a process
+// dies, its hosts come back when its sessions end, and then wait for
 // the last known gap: at-least-once fetches, and never a burst.
 //
 // # The way of a URL
@@ -44,7 +45,7 @@
 // All keys of a partition p of a job begin with crawl:{job/p}: and so lie in one slot; a
 // script touches one partition.
 //
-//	n            HASH    v (the job's id), seq, tok, added, done, refused, reclaimed, count, level, split, max, want
+//	n            HASH    v (the job's id), seq, tok, added, done, refused, reclaimed, count, level, split, max, want, wants
 //	ready        ZSET    hosts with URLs that belong to nobody, by when they may be asked
 //	w            ZSET    sessions, by when they end
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these

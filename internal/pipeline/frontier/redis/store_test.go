@@ -315,15 +315,29 @@ func TestWanted(t *testing.T) {
 	put(t, a, "http://a.test/1", "http://b.test/1")
 	require.Len(t, rouse(t, a, 2).Hosts, 2)
 	require.Empty(t, rouse(t, b, 1).Hosts)
+	poorest := -1
 	wanted := func() []string {
 		a.Load("a.test", frontier.Place{}, 1)
 		_, news := next(t, a) // news stand before the answer with which they came
 		if len(news) == 0 {
 			return nil
 		}
+		poorest = news[0].Poorest
 		return news[0].Wanted
 	}
 	require.ElementsMatch(t, []string{"a.test", "b.test"}, wanted())
+	require.Zero(t, poorest)
+	c := r.open()
+	put(t, c, "http://c.test/1")
+	require.Equal(t, []string{"c.test"}, names(rouse(t, c, 1)))
+	require.Empty(t, rouse(t, c, 1).Hosts)
+	require.NotEmpty(t, wanted())
+	require.Zero(t, poorest, "of two it is who has fewer")
+	r.clk.Advance(6 * time.Second)
+	require.Empty(t, wanted(), "nobody has said so again")
+	require.Empty(t, rouse(t, c, 1).Hosts)
+	require.NotEmpty(t, wanted())
+	require.Equal(t, 1, poorest)
 	a.Rest("b.test")
 	flush(t, a)
 	require.Empty(t, wanted())

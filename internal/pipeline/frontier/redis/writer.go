@@ -290,12 +290,16 @@ func (s *Store) heard(p *part, reply []message) {
 	if len(reply) < 2 {
 		return
 	}
-	want, inbox := number(reply[0]) == 1, list(reply[1])
+	wants, inbox := int(number(reply[0])), list(reply[1])
+	want := wants > 0
 	if !want && len(inbox) == 0 {
 		return
 	}
 	s.announce(func(n *frontier.News) {
 		if want {
+			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
+				n.Poorest = wants - 1
+			}
 			for name := range p.hosts {
 				n.Wanted = append(n.Wanted, name)
 			}

@@ -2,11 +2,11 @@
 -- that has ended without giving them back.
 --
 -- ARGV[3] is the session, [4] its time to live, [5] how many hosts at most, [6] the number of
--- the request, by which a repeated one gets what the first got, and [7] whether a session
--- that gets none wants others to give some. The reply: the hosts, each with its token, URLs
+-- the request, by which a repeated one gets what the first got, and [7] how many hosts the process
+-- has in all, for others to know whether to give some if it gets none. The reply: the hosts, each with its token, URLs
 -- queued and known, and what is remembered; how long until the next is due, or may come back (-1: none
 -- waits); the sessions there are; and how long until the first is due that nobody has (-1: none waits).
-local session, ttl, n, request, hungry = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local session, ttl, n, request, has = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local sessions, ready, own = root .. 'w', root .. 'ready', root .. 'o:' .. session
 
 local ended = call('ZRANGEBYSCORE', sessions, '-inf', '(' .. string.format('%d', now), 'WITHSCORES', 'LIMIT', 0, 1)
@@ -58,9 +58,11 @@ else
 end
 
 local others = call('ZCARD', sessions) - (call('ZSCORE', sessions, session) and 1 or 0)
-if #granted == 0 and hungry == '1' and others > 0 then
-  -- Who still wants some asks again by then.
-  call('HSET', counters, 'want', string.format('%d', now + math.min(ttl, 5000)))
+if #granted == 0 and others > 0 then
+  -- Who still wants some asks again by then. Of several it is told what the poorest has.
+  local before = call('HMGET', counters, 'want', 'wants')
+  if tonumber(before[1] or '0') > now then has = math.min(has, tonumber(before[2] or '0')) end
+  call('HSET', counters, 'want', string.format('%d', now + math.min(ttl, 5000)), 'wants', has)
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end

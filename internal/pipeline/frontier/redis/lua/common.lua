@@ -123,9 +123,10 @@ local function give(host, notBefore)
   if bounds[1] == '0' and not bounds[2] then call('PEXPIRE', h, day + notBefore - now) end
 end
 
--- news are what a session is told with every reply: whether others want hosts of it, and
--- which of its hosts have got URLs from others.
+-- news are what a session is told with every reply: whether others want hosts of it (0: no; else
+-- how many whoever has fewest of them has, and one), and which of its hosts have got URLs from others.
 local function news(session)
-  local inbox, want = root .. 'i:' .. session, tonumber(call('HGET', counters, 'want') or '0')
-  return { want > now and 1 or 0, call('SPOP', inbox, 256) }
+  local inbox, want = root .. 'i:' .. session, call('HMGET', counters, 'want', 'wants')
+  local wanted = tonumber(want[1] or '0') > now
+  return { wanted and 1 + tonumber(want[2] or '0') or 0, call('SPOP', inbox, 256) }
 end

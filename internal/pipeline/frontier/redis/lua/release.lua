@@ -17,7 +17,7 @@ for i = 5, #ARGV, 4 do
     given = given + 1
   end
 end
-if given > 0 then call('HDEL', counters, 'want') end
+if given > 0 then call('HDEL', counters, 'want', 'wants') end
 if ends == '1' then
   local left = call('HKEYS', own)
   for i = 1, math.min(#left, 256) do
