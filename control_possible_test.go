@@ -46,8 +46,8 @@ type clairvoyant struct {
 // possible is the most requests per second that a client can have of a server of the kind,
 // to a few thousandths, if it has four minutes to find it. If it bore none that was tried, that
 // is zero. What counts is what was admitted: on a busy machine, fewer than were meant to go out.
-func possible(t *testing.T, k realserver.Kind, within time.Duration) float64 {
-	c := &clairvoyant{kind: k, server: k.Start(t), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: coming}}}
+func possible(t *testing.T, k realserver.Kind, server *realserver.Server, within time.Duration) float64 {
+	c := &clairvoyant{kind: k, server: server, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: coming}}}
 	defer c.server.Stop()
 	defer c.client.CloseIdleConnections()
 	end := time.Now().Add(within)
