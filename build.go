@@ -60,7 +60,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts, Resident: s.Frontier.Resident,
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
-		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.handle, Meter: c.meter,
+		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, Meter: c.meter,
 		OmitLinks: !s.Output.Links, OmitDigest: !s.Output.Digest || s.Output.Body == "omit", StoreBody: s.Output.Body == "store",
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
 		Sitemaps: pipeline.Sitemaps(s.Sitemaps),

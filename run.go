@@ -91,7 +91,10 @@ func (c *Crawler) begin(pages chan *Page) error {
 	if c.began.Swap(true) {
 		return errors.New("Run was called before: build a new Crawler for another crawl")
 	}
-	c.pages = pages
+	if pages != nil {
+		c.pages = pages
+		c.pipe.Handle(c.handle)
+	}
 	return nil
 }
 
@@ -238,17 +241,15 @@ func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*Page, e
 	}
 }
 
-// handle passes a page to whoever asked for pages.
+// handle passes a page to who ranges over Pages, and to OnPage.
 func (c *Crawler) handle(ctx context.Context, page *Page) error {
-	if c.pages != nil {
-		own := *page
-		own.Body = bytes.Clone(page.Body)
-		own.Links, own.Resources = slices.Clone(page.Links), slices.Clone(page.Resources)
-		select {
-		case c.pages <- &own:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	own := *page
+	own.Body = bytes.Clone(page.Body)
+	own.Links, own.Resources = slices.Clone(page.Links), slices.Clone(page.Resources)
+	select {
+	case c.pages <- &own:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	if c.cfg.OnPage != nil {
 		return c.cfg.OnPage(ctx, page)

@@ -221,6 +221,9 @@ func watched(g *errgroup.Group, run func() error) {
 	})
 }
 
+// Handle sets [Config.Handle]. It must not be called once Run was.
+func (p *Pipeline) Handle(page func(context.Context, *Page) error) { p.cfg.Handle = page }
+
 // Stop ends the leasing of URLs; what is under way is finished and recorded. It may be
 // called at any time, from any goroutine, and more than once.
 func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
