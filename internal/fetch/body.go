@@ -112,11 +112,12 @@ func (p *buffers) put(buf *buffer) {
 }
 
 // fill appends what r holds to the buffer, up to bound bytes, and reports whether there
-// was more. It asks for one byte beyond the bound, which is how it knows.
-func (p *buffers) fill(buf *buffer, r io.Reader, bound int64) (more bool, err error) {
+// was more. It asks for one byte beyond the bound, which is how it knows. The length is the
+// server's claim, or less than zero if there is none.
+func (p *buffers) fill(buf *buffer, r io.Reader, length, bound int64) (more bool, err error) {
 	for empty := 0; empty < maxEmptyReads; {
 		if len(buf.b) == cap(buf.b) {
-			p.grow(buf, bound)
+			p.grow(buf, length, bound)
 		}
 		room := min(int64(cap(buf.b)), bound+1)
 		n, err := r.Read(buf.b[len(buf.b):room])
@@ -138,9 +139,13 @@ func (p *buffers) fill(buf *buffer, r io.Reader, bound int64) (more bool, err er
 	return false, io.ErrNoProgress
 }
 
-// grow doubles the buffer, but never beyond what bound can need.
-func (p *buffers) grow(buf *buffer, bound int64) {
+// grow doubles the buffer, but never beyond what bound can need; nor, where it is made for
+// this page alone, beyond what is announced.
+func (p *buffers) grow(buf *buffer, length, bound int64) {
 	size := min(2*int64(cap(buf.b)), bound+1)
+	if exact := length + 1; size > maxPooled && exact > int64(len(buf.b)) {
+		size = min(size, exact)
+	}
 	if size > maxPooled {
 		next := make([]byte, len(buf.b), size)
 		copy(next, buf.b)
@@ -246,7 +251,7 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 		r = &measured{r: r, wire: w, max: c.cfg.MaxRatio}
 	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
-	more, err := c.buffers.fill(res.buf, r, bound)
+	more, err := c.buffers.fill(res.buf, r, length, bound)
 	res.Body = res.buf.b
 	switch {
 	case more:

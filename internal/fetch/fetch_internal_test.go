@@ -118,14 +118,30 @@ func TestBufferGrowsThroughThePool(t *testing.T) {
 	page := bytes.Repeat([]byte("0123456789"), maxPooled/5)
 	buf := p.get(-1)
 	require.Equal(t, 2*firstRead, cap(buf.b))
-	more, err := p.fill(buf, bytes.NewReader(page), int64(len(page)))
+	more, err := p.fill(buf, bytes.NewReader(page), -1, int64(len(page)))
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Equal(t, page, buf.b)
 	require.Len(t, p.free[sizeOf(2*firstRead)], 1, "what was outgrown is there for others")
-	more, err = p.fill(p.get(0), bytes.NewReader(page), 5*firstRead)
+	more, err = p.fill(p.get(0), bytes.NewReader(page), -1, 5*firstRead)
 	require.NoError(t, err)
 	require.True(t, more)
+
+	page = page[:3*maxPooled/2]
+	for _, test := range []struct{ length, want int }{
+		{-1, 2 * maxPooled}, // not announced
+		{len(page), len(page) + 1},
+		{len(page) - 1, 2 * len(page)}, // it lied, or was decoded
+		{maxPooled / 2, 2 * maxPooled},
+		{1 << 40, 2 * maxPooled}, // a claim is worth what has come
+	} {
+		buf := p.get(int64(test.length))
+		more, err := p.fill(buf, bytes.NewReader(page), int64(test.length), 8*maxPooled)
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, page, buf.b)
+		require.Equal(t, test.want, cap(buf.b), "announced as %d", test.length)
+	}
 }
 
 // FuzzParseURL: what is accepted reaches the wire as it was spelled.
