@@ -34,6 +34,7 @@ type processor struct {
 	tree      treeReader
 	passed    passedLinks
 	reader    neardup.Reader
+	follows   []found             // of the page, until it is known how many there are
 	send      func(*result) error // to Output; it fails when the crawl is given up
 }
 
@@ -201,6 +202,17 @@ func (w *processor) content(r *result, f *fetched) {
 	if !w.p.cfg.OmitLinks {
 		w.list(rec)
 	}
+	w.followAll(r, l)
+}
+
+// maxFollows bounds what a worker keeps of memory for links, at 1 MB: few pages have as many
+// that are new.
+const maxFollows = 1 << 12
+
+// followAll follows the links of a page. They are gathered in memory that serves again, and
+// copied when it is known how many there are.
+func (w *processor) followAll(r *result, l *frontier.Lease) {
+	r.links = w.follows[:0]
 	all := w.p.refuses()
 	for i := range w.found.Links {
 		link := &w.found.Links[i]
@@ -211,10 +223,16 @@ func (w *processor) content(r *result, f *fetched) {
 		if !all && w.passed.covers(t) {
 			continue
 		}
-		it := frontier.Item{URL: link.URL, Referrer: rec.URL, FoundOn: l.ID, Depth: t.depth}
+		it := frontier.Item{URL: link.URL, Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}
 		if w.follow(r, it, t.fp, link.Kind == extract.Resource).In {
 			w.passed.put(t)
 		}
+	}
+	gathered := r.links
+	r.links = append([]found(nil), gathered...)
+	if w.follows = nil; cap(gathered) <= maxFollows {
+		clear(gathered)
+		w.follows = gathered
 	}
 }
 
