@@ -79,6 +79,9 @@ func field(s []byte) string {
 	if len(s) == 0 {
 		return ""
 	}
+	if collapsed(s) {
+		return string(s)
+	}
 	var room [256]byte // for most
 	t := textBuffer{buf: room[:0]}
 	// More than what is kept cannot matter, but for white space.
@@ -92,4 +95,20 @@ func field(s []byte) string {
 		end--
 	}
 	return out[:end]
+}
+
+// collapsed reports whether [field] would leave s as it is: most titles are of words in ASCII
+// with a space between them.
+func collapsed(s []byte) bool {
+	if len(s) > maxField {
+		return false
+	}
+	before := byte(' ')
+	for _, c := range s {
+		if c >= utf8.RuneSelf || c < ' ' || c == ' ' && before == ' ' {
+			return false
+		}
+		before = c
+	}
+	return before != ' '
 }

@@ -78,3 +78,15 @@ func TestIndex(t *testing.T) {
 	_, at = x.find(0x10001)
 	require.Equal(t, -1, at)
 }
+
+func TestFieldIsWhatTheTextIs(t *testing.T) {
+	for _, s := range []string{
+		"", " ", "a", " a", "a ", "a b", "a  b", "a\tb", "a \nb", "a\x00b", "a\x7fb", "é", "a\xffb", "\u00a0a", "<&>",
+		strings.Repeat("a", maxField), strings.Repeat("a", maxField+1), strings.Repeat("a b", maxField),
+	} {
+		var b textBuffer
+		b.add([]byte(s))
+		want := b.string()
+		require.Equal(t, want[:min(len(want), maxField)], field([]byte(s)), "%.20q", s)
+	}
+}
