@@ -58,7 +58,7 @@ var outFields = []field{
 	// Both bounds are there to stop a trap of endless URLs before memory does.
 	{
 		path: "frontier.max_urls", kind: kindInt, unit: "URLs", def: "10000000", min: "1", max: "1000000000",
-		doc: "URLs known at most; about 8 bytes each for those visited, 150 for those queued",
+		doc: "URLs known at most; without a state 11 to 21 bytes each, and for those queued 150 and their length at most",
 	},
 	{
 		path: "frontier.max_hosts", kind: kindInt, unit: "hosts", def: "1000000", min: "1", max: "100000000",

@@ -28,6 +28,10 @@
 //
 // # What does not fit in memory
 //
+// In a long queue of a host some hundred URLs at each end are as they are used, and those between
+// them packed: two or three dozen bytes each, where neighbours are links of one page, and nothing
+// for the garbage collector to follow.
+//
 // Without a [Store] everything is in memory and ends with the process. With one every URL
 // lies there as well, and memory holds the heads of queues: of each host the URLs that go
 // first, as many as [Config.Resident] allows. When half of them are gone the host asks the

@@ -156,9 +156,10 @@ type Config struct {
 	// InFlight, if set, is asked once for each host how many leases it may have out within
 	// PerHost; zero and a nil InFlight mean as many as that.
 	InFlight func(host string) int
-	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 8 bytes
-	// each for the fingerprint, and about 150 and their length while queued. The lengths in
-	// memory are bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
+	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
+	// bytes each for the fingerprint, and while queued about 150 and their length; of those
+	// beyond 256 of one host, half of their length or less. The lengths in memory are bounded
+	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
 	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
 	// all that is known, and links to others are dropped; with one the others lie dormant
@@ -172,7 +173,7 @@ type Config struct {
 	// Left is what Store has left of an earlier crawl. All hosts of it are dormant there.
 	Left Left
 	// Resident is how many queued URLs are in memory at least before others lie in the
-	// Store alone, about 150 bytes and their length each. Beside it each host may have
+	// Store alone, about 150 bytes and their length each at most. Beside it each host may have
 	// headMin, whatever their number. Without a Store it has no meaning. Zero means 131,072.
 	Resident int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
