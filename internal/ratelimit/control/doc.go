@@ -151,6 +151,8 @@
 //
 //	windows that nobody names          94.0  78.5  0.53    S16e 98.5 to 93.2; but S16d 96.2 to 97.3
 //	the margin of an order told twice  94.0  78.5  0.53    S14b 95.5 to 93.6, S14d 95.6 to 93.7
+//	a trial at a quarter's cost        93.8  77.8  0.50    S22c 95.9 to 90.8; but S18a r.91 to r.31
+//	waits of a quarter more            94.0  77.8  0.53    S22i r2.1 to r5.8, S22h r.5 to r1.3
 //
 // Of sliding logs, S22, which came later: a history that forgot within nine minutes used 9 to
 // 51 % of a log of ten minutes for 86 to 88, of an hour and forty minutes of which ten went to
