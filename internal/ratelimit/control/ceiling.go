@@ -61,13 +61,19 @@ const (
 	// steadyFor is how long the same rate must have gone well to be nearly right: even a
 	// large burst allowance is used up by then.
 	steadyFor = 20 * time.Second
-	// steady is how much of that rate is taken.
-	steady = 0.97
+	// steady is how much of that rate is taken, and steadier the most of any: so much of one
+	// that differs by less than sameRate from what the ceiling was measured as before.
+	steady   = 0.97
+	steadier = 0.985
+	sameRate = 0.02
 	// noBurst is more than a host admits beyond its rate that allows for none: a request
 	// that came early, and one that jitter brought.
 	noBurst = 2
 	// mostShort bounds the halvings of short cycles: a 256th is slow enough for anyone.
 	mostShort = 8
+	// shortCut is what a short cycle takes of the rate that was refused, for each halving of
+	// the ramp: a twentieth at first, a fifth in the end.
+	shortCut = 0.025
 )
 
 // finding is what a pause ended in.
@@ -214,32 +220,42 @@ func (s *steer) judgeGrown() finding {
 func (s *steer) judgeCycle() finding {
 	est := s.cycleRate()
 	if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > steadyFor {
-		est = max(est, steady*s.failRate)
+		est = max(est, s.nearly()*s.failRate)
 	}
 	least := 0.5 * s.ceil
-	s.ceil, s.provisional = min(max(est, least), 0.985*s.failRate), est < least
+	s.ceil, s.provisional = min(max(est, least), steadier*s.failRate), est < least
 	return measured
+}
+
+// nearly is how much of a steady rate that was refused is taken: more of it where it is no news.
+func (s *steer) nearly() float64 {
+	if math.Abs(steady*s.failRate/s.proven-1) < sameRate {
+		return steadier
+	}
+	return steady
 }
 
 // judgeShort is the judgement on a cycle with too few answers to measure anything.
 // One more than was admitted, over the time it took, is more than the host sustains, be
-// it a bucket. What the search was given on the mean is then worth a second look.
+// it a bucket. What the search was given on the mean is then worth a second look. Where
+// even that says nothing the rate was too high by an unknown amount: by more than the last
+// cut, if there was one. A quota's cycles are short because its window is used up: there a
+// longer pause helps.
 func (s *steer) judgeShort() finding {
 	most := float64(plus(s.cycle, s.next)+1) / s.cycleSpan()
 	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
 		s.ceil, s.provisional = most, true
 		s.regains = s.bulge > 2*most
 		s.climbs = s.regains
+		return nothing
+	}
+	s.short = min(s.short+2, mostShort)
+	if s.lag > 0 {
+		s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
 	} else {
-		s.startLower()
+		s.ceil, s.provisional = min(s.ceil, (1-shortCut*float64(s.short))*s.failRate), true
 	}
 	return nothing
-}
-
-// startLower makes the next pause longer and its end gentler.
-func (s *steer) startLower() {
-	s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
-	s.short = min(s.short+2, mostShort)
 }
 
 // cycleRate is what a bucket sustained since the last refusal.

@@ -78,20 +78,52 @@ func TestCycleIsBounded(t *testing.T) {
 	}
 }
 
-// Too few answers measure nothing: the next pause is longer and its end gentler.
-func TestShortCycleStartsLower(t *testing.T) {
+// Too few answers measure nothing, so the rate is cut: by more each time, as far as a fifth,
+// and its next beginning is gentler. Where a quota is known the pause grows instead.
+func TestShortCyclesCutDeeper(t *testing.T) {
 	r := cruisingAt(t, 10)
 	r.refuse(refusal)
-	wait, short, before := r.wait, r.short, r.prevAt
-	r.refuse(refusal)
-	require.Equal(t, 2*wait, r.wait)
-	require.Equal(t, short+2, r.short)
-	require.Equal(t, before, r.prevAt, "the cycle goes on")
-	for range 20 {
-		r.startLower()
+	r.short, r.prevAt, r.idle = 0, r.sentAt, 0
+	for i, cut := range []float64{0.05, 0.1, 0.15, 0.2, 0.2} {
+		r.cycle, r.failRate = 1, r.cruise()
+		r.sentAt = r.prevAt.Add(time.Millisecond)
+		require.Equal(t, nothing, r.judgeShort(), "the cycle goes on")
+		require.InEpsilon(t, (1-cut)*r.failRate, r.ceil, 1e-9)
+		require.True(t, r.provisional)
+		require.Equal(t, uint8(min(2*(i+1), mostShort)), r.short)
 	}
-	require.Equal(t, r.cfg.Breaker.OpenFor, r.wait)
-	require.Equal(t, uint8(mostShort), r.short)
+	r.meetTrouble()
+	r.lag, r.failRate = time.Minute, r.cruise()
+	before, wait := r.ceil, r.wait
+	r.judgeShort()
+	require.InDelta(t, before, r.ceil, 0, "its window was used up")
+	require.Equal(t, 2*wait, r.wait)
+}
+
+// What a ramp leaves unused a full bucket does not give later, so the mean is of the rest.
+func TestRampCountsAsIdle(t *testing.T) {
+	r := cruisingAt(t, 10)
+	r.refuse(refusal)
+	r.enter(r.now, ramping)
+	r.rate, r.idle = r.cruise()/4, 0
+	for range 8 {
+		r.now = r.now.Add(r.step() / 4)
+		r.tick(r.now)
+	}
+	require.Equal(t, cruising, r.mode)
+	require.InEpsilon(t, 1.25*seconds(r.step()), seconds(r.idle), 0.01, "three quarters of a step and half of one")
+}
+
+// A steady rate that is refused as before is the limit, and more of it is taken.
+func TestSameRateRefusedTwiceIsTakenNearly(t *testing.T) {
+	for _, tc := range []struct{ before, share float64 }{
+		{20, steady}, {10.4, steady}, {10.1, steadier}, {9.9, steadier}, {5, steady},
+	} {
+		r := cruisingAt(t, 10)
+		r.refuse(refusal)
+		r.failRate, r.proven = 10, steady*tc.before
+		require.InDelta(t, tc.share, r.nearly(), 0, "%v", tc.before)
+	}
 }
 
 // One more than was admitted in a long time is more than the host sustains.

@@ -339,10 +339,12 @@ func (s *steer) backTo(now clock.Instant, pause time.Duration) {
 	s.rate = s.bounded(s.cruise() / float64(int(1)<<(min(max(s.tries, 1), 4)+s.short)))
 }
 
-// ramp doubles the rate with each step until it is cruise.
+// ramp doubles the rate with each step until it is cruise. What it leaves unused a bucket
+// that is full cannot give later: so much of the cycle is idle.
 func (s *steer) ramp(now clock.Instant) {
-	for now >= s.stepAt.Add(s.step()) {
-		s.stepAt = s.stepAt.Add(s.step())
+	for step := s.step(); now >= s.stepAt.Add(step); {
+		s.stepAt = s.stepAt.Add(step)
+		s.idle += time.Duration(max(0, 1-s.rate/s.cruise()) * float64(step))
 		s.rate = min(s.cruise(), 2*s.rate)
 	}
 	if s.rate >= s.cruise() {
