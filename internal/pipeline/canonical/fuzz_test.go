@@ -14,6 +14,9 @@ func checkURL(t *testing.T, u URL) {
 	if err != nil || again != u {
 		t.Fatalf("Parse(%q) = %q, %v: not the spelling of itself", s, again, err)
 	}
+	if Restore(s) != u {
+		t.Fatalf("Restore(%q) is another URL", s)
+	}
 	if u.Host() == "" || u.Hostname() == "" || u.Path() == "" || u.Path()[0] != '/' || u.Origin()+u.Path() != s {
 		t.Fatalf("%q: host %q, path %q", s, u.Host(), u.Path())
 	}

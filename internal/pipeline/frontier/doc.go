@@ -28,9 +28,9 @@
 //
 // # What does not fit in memory
 //
-// In a long queue of a host some hundred URLs at each end are as they are used, and those between
-// them packed: two or three dozen bytes each, where neighbours are links of one page, and nothing
-// for the garbage collector to follow.
+// In a long queue, which is that of a host and a rank, some hundred URLs at each end are as they are
+// used, and those between them packed: two or three dozen bytes each, where neighbours are links of
+// one page, and nothing for the garbage collector to follow.
 //
 // Without a [Store] everything is in memory and ends with the process. With one every URL
 // lies there as well, and memory holds the heads of queues: of each host the URLs that go

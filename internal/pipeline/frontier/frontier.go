@@ -158,7 +158,7 @@ type Config struct {
 	InFlight func(host string) int
 	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
 	// bytes each for the fingerprint, and while queued about 150 and their length; of those
-	// beyond 256 of one host, half of their length or less. The lengths in memory are bounded
+	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded
 	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
 	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are

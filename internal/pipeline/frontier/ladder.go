@@ -112,7 +112,7 @@ func (q *fifo) pop() Item {
 		// A drained queue gives its memory back: most hosts are never busy again.
 		q.items, q.head = nil, 0
 	case q.head > blockLen && 2*q.head > len(q.items):
-		q.items = append(make([]Item, 0, q.len()+blockLen), q.items[q.head:]...)
+		q.items = append(make([]Item, 0, len(q.items)-q.head+blockLen), q.items[q.head:]...) // and not for those that are packed
 		q.head = 0
 	}
 	return it

@@ -17,7 +17,7 @@ const blockLen = 64
 // coding, as in Witten, Moffat and Bell, Managing Gigabytes, 1999).
 type block struct {
 	data  []byte
-	since time.Time // Queued is coded by its distance from that
+	since time.Time // Queued of the first; of each other it is coded by its distance from the one before
 	odd   []Item    // those that are no such links, in their order; nil for none
 }
 
@@ -35,17 +35,17 @@ func pack(items []Item) block {
 	b := block{since: items[0].Queued}
 	data := make([]byte, 0, 1<<12)
 	var was Item
-	var at time.Duration // of was.Queued behind since
+	at := b.since // was.Queued as unpack has it
 	for i := range items {
 		it := &items[i]
-		queued := it.Queued.Sub(b.since)
-		if it.URL.IsZero() || it.Origin != "" || it.Before != nil || !b.since.Add(queued).Equal(it.Queued) {
+		later := it.Queued.Sub(at) // which ends at 292 years
+		if it.URL.IsZero() || it.Origin != "" || it.Before != nil || !at.Add(later).Equal(it.Queued) {
 			data = append(data, flagOdd)
 			b.odd = append(b.odd, *it)
 			continue
 		}
-		data = appendItem(data, it, &was, int64(queued-at))
-		was, at = *it, queued
+		data = appendItem(data, it, &was, int64(later))
+		was, at = *it, at.Add(later)
 	}
 	b.data = append(make([]byte, 0, len(data)), data...) // and not one byte more
 	return b
