@@ -46,7 +46,7 @@ func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
 // bound has the crawl end after so many pages, or so long; zero means that it does not.
 func (d *discovery) bound(maxPages int, maxTime time.Duration) {
 	d.maxPages, d.maxTime, d.deadline = maxPages, maxTime, time.Time{}
-	if maxTime > 0 {
+	if maxTime > 0 && !d.stopping { // a crawl that stops would come to it again and again until it has ended
 		d.deadline = d.began.Add(maxTime)
 	}
 }

@@ -84,3 +84,15 @@ func TestPausedCrawlsEnd(t *testing.T) {
 		})
 	}
 }
+
+// Bounds that are set while what is under way is finished wake nobody: the end has been chosen,
+// and an instant in the past would be waited for over and over.
+func TestBoundsOfACrawlThatStops(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	d := &discovery{began: began}
+	d.bound(3, time.Minute)
+	require.Equal(t, began.Add(time.Minute), d.deadline)
+	d.stopping = true
+	d.bound(3, time.Second)
+	require.Zero(t, d.deadline)
+}
