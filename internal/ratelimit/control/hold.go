@@ -342,7 +342,8 @@ func (s *steer) backTo(now clock.Instant, pause time.Duration) {
 // ramp doubles the rate with each step until it is cruise. What it leaves unused a bucket
 // that is full cannot give later: so much of the cycle is idle.
 func (s *steer) ramp(now clock.Instant) {
-	for step := s.step(); now >= s.stepAt.Add(step); {
+	s.meetTrouble() // a host that is remembered begins with a ramp, and needs none before
+	for step := s.step(); s.rate < s.cruise() && now >= s.stepAt.Add(step); {
 		s.stepAt = s.stepAt.Add(step)
 		s.idle += time.Duration(max(0, 1-s.rate/s.cruise()) * float64(step))
 		s.rate = min(s.cruise(), 2*s.rate)

@@ -408,19 +408,23 @@ func (r *rig) outage() bool {
 
 // Of what an earlier crawl knew the rate is believed, and approached from a quarter.
 func TestRecall(t *testing.T) {
-	h := stranger
-	h.Memory = Memory{Rate: 97, Pause: time.Minute}
-	r := newRig(t, h)
-	require.InDelta(t, 97/4.0, r.Plan(0).Rate, 1e-3)
-	for r.mode == ramping {
-		r.drive(r.now.Add(100*time.Millisecond), willing)
+	for _, pause := range []time.Duration{0, time.Minute} {
+		h := stranger
+		h.Memory = Memory{Rate: 97, Pause: pause}
+		r := newRig(t, h)
+		require.InDelta(t, 97/4.0, r.Plan(0).Rate, 1e-3)
+		for r.mode == ramping {
+			r.drive(r.now.Add(100*time.Millisecond), willing)
+		}
+		require.Equal(t, cruising, r.mode)
+		require.InEpsilon(t, 97, r.rate, 0.01)
+		require.InEpsilon(t, 1.25*seconds(r.step()), seconds(r.idle), 0.01, "of its ramp")
+		require.Zero(t, calm.idle, "and of no other host's")
+		m := r.Memory(r.now)
+		require.InEpsilon(t, 97, m.Rate, 0.01)
+		require.Equal(t, pause, m.Pause)
+		require.Zero(t, m.Held)
 	}
-	require.Equal(t, cruising, r.mode)
-	require.InEpsilon(t, 97, r.rate, 0.01)
-	m := r.Memory(r.now)
-	require.InEpsilon(t, 97, m.Rate, 0.01)
-	require.Equal(t, time.Minute, m.Pause)
-	require.Zero(t, m.Held)
 	require.Zero(t, newRig(t, stranger).Memory(0), "nothing is known of a stranger")
 }
 
