@@ -88,9 +88,10 @@ func (f *flight) busy(now clock.Instant, rate float64) bool {
 type doors struct {
 	most  uint16        // requests in flight that went well; zero for not known
 	seen  uint16        // in flight at the last refusal
-	well  uint16        // the most in flight at an answer since
 	since uint16        // willing answers since
-	times uint8         // refusals in a row with as many in flight, and never as many well
+	well  uint16        // of them, those with as many in flight as were refused
+	times uint8         // refusals in a row with as many in flight, and seldom as many well
+	raced bool          // the latest had one fewer
 	until clock.Instant // then it is asked anew
 }
 
@@ -98,6 +99,8 @@ const (
 	// sameDoors refusals with the same number in flight are no accident: a limit on the
 	// rate meets whatever number there happens to be.
 	sameDoors = 3
+	// perRace of the answers may be one that came while one too many was on its way.
+	perRace = 16
 	// fewestDoors keeps near hosts out, where one or two are in flight whatever the rate.
 	fewestDoors = 3
 	// doorsFor is how long the bound holds: to learn it again costs three refusals.
@@ -111,10 +114,16 @@ func (d *doors) refused(now clock.Instant, inFlight int) (learned bool) {
 	if d.since < n {
 		return false // of the same moment as the last
 	}
-	if n != d.seen || d.well >= n {
+	// An answer may come while the one too many is on its way, either of them first: one fewer
+	// is then in flight, or as many went well.
+	raced := n+1 == d.seen && !d.raced
+	if n != d.seen && !raced || d.well > 1+d.since/perRace {
 		d.seen, d.times = n, 0
 	}
-	d.well, d.since = 0, 0
+	d.well, d.since, d.raced = 0, 0, raced && n != d.seen
+	if d.raced {
+		return false
+	}
 	d.times = min(d.times+1, sameDoors)
 	switch {
 	case n < fewestDoors:
@@ -131,7 +140,9 @@ func (d *doors) refused(now clock.Instant, inFlight int) (learned bool) {
 // passed notes how many were in flight at a willing answer.
 func (d *doors) passed(inFlight int) {
 	d.since = min(d.since+1, math.MaxUint16-1)
-	d.well = max(d.well, uint16(min(max(inFlight, 0), math.MaxUint16)))
+	if inFlight >= int(d.seen) {
+		d.well = min(d.well+1, math.MaxUint16-1)
+	}
 }
 
 // bound is the most requests that may be in flight, zero for any number.

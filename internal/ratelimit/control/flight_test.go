@@ -93,27 +93,33 @@ func (d *doors) feed(n, inFlight int) {
 	}
 }
 
-// Refusals with the same number in flight, and never that many well, are a bound on
+// Refusals with the same number in flight, and seldom that many well, are a bound on
 // connections; it is asked anew after a while.
 func TestDoors(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		inFlight [sameDoors]int // at the refusals
-		well     int            // in flight at answers in between
-		answers  int            // in between
-		want     int            // the bound
+		inFlight []int // at the refusals
+		answers  int   // in between, most with fewer in flight than were refused
+		well     int   // of them, those with as many
+		want     int   // the bound
 	}{
-		{"the same", [sameDoors]int{9, 9, 9}, 8, 50, 8},
-		{"it varies", [sameDoors]int{9, 10, 9}, 8, 50, 0},
-		{"as many went well", [sameDoors]int{9, 9, 9}, 9, 50, 0},
-		{"one moment", [sameDoors]int{9, 9, 9}, 8, 8, 0},
-		{"a near host", [sameDoors]int{2, 2, 2}, 1, 50, 0},
+		{"the same", []int{9, 9, 9}, 50, 0, 8},
+		{"it varies", []int{9, 10, 9, 10}, 50, 0, 0},
+		{"as many went well", []int{9, 9, 9}, 50, 50, 0},
+		{"as many went well too often", []int{9, 9, 9}, 50, 5, 0},
+		{"one moment", []int{9, 9, 9}, 8, 0, 0},
+		{"a near host", []int{2, 2, 2}, 50, 0, 0},
+		{"an answer came before a refusal", []int{9, 8, 9, 9}, 50, 0, 8},
+		{"answers came before the next was on its way", []int{9, 9, 9}, 50, 4, 8},
+		{"the first was not the bound's", []int{9, 8, 8, 8, 8}, 50, 0, 7},
+		{"one fewer again and again", []int{9, 8, 8, 9, 8, 8}, 50, 0, 0},
 	} {
 		var d doors
 		learned := false
 		for _, n := range tc.inFlight {
 			require.False(t, learned, tc.name)
-			d.feed(tc.answers, tc.well)
+			d.feed(tc.answers-tc.well, tc.inFlight[0]-2)
+			d.feed(tc.well, tc.inFlight[0])
 			learned = d.refused(0, n)
 		}
 		require.Equal(t, tc.want > 0, learned, tc.name)
