@@ -128,9 +128,7 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	}
 	s.noteBulge()
 	s.ceil = s.searched()
-	if s.block {
-		s.ceil = max(s.ceil, float64(s.inSecond))
-	}
+	s.takeSecond()
 	s.provisional = !s.block
 	s.climbs = s.provisional
 	if quota {
@@ -141,6 +139,18 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	}
 	s.ceil = s.bounded(s.ceil)
 	return guessed
+}
+
+// takeSecond takes what the host's own second had admitted for the ceiling, if it may be that.
+// A clock that stands still counts for minutes, and those of several machines that answer in
+// turn a request at a time: neither is near the rate that was blocked.
+func (s *steer) takeSecond() {
+	n := float64(s.inSecond)
+	if !s.block || n < s.ceil/2 || n > 1.5*s.failRate+1 {
+		s.inSecond = 0
+		return
+	}
+	s.ceil = max(s.ceil, n)
 }
 
 // searched is the guess at the ceiling that a search ends in, but for what its pause says.

@@ -40,33 +40,60 @@ func TestTally(t *testing.T) {
 	require.EqualValues(t, math.MaxUint16, c.most(7))
 }
 
+// evasive is a host that locks out for a while, by each request anew, who asks for more than n
+// times in a second of its clock. dated is the second that an answer has.
+func evasive(n int, block, phase time.Duration, dated func(second int64) uint8) (host func(clock.Instant) reply, blocks *int) {
+	var until clock.Instant
+	current, used := int64(-1), 0
+	blocks = new(int)
+	return func(at clock.Instant) reply {
+		second := int64(at.Add(phase)) / int64(time.Second)
+		r := reply{second: dated(second), latency: time.Millisecond}
+		if second != current {
+			current, used = second, 0
+		}
+		if used++; used > n || at < until {
+			if at >= until {
+				*blocks++
+			}
+			until, r.status = at.Add(block), 403
+		}
+		return r
+	}, blocks
+}
+
 // Who locks out by whole seconds is asked for nearly what it admits in one from the first
 // block on, and for no more in a quarter of an hour.
 func TestBlockBySeconds(t *testing.T) {
-	const n, block = 20, 10 * time.Second
+	const n = 20
 	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond} {
-		var until clock.Instant
-		current, used, blocks := int64(-1), 0, 0
-		host := func(at clock.Instant) reply {
-			second := int64(at.Add(phase)) / int64(time.Second)
-			r := reply{second: uint8(second%60) + 1, latency: time.Millisecond}
-			if second != current {
-				current, used = second, 0
-			}
-			if used++; used > n || at < until {
-				if at >= until {
-					blocks++
-				}
-				until, r.status = at.Add(block), 403
-			}
-			return r
-		}
+		host, blocks := evasive(n, 10*time.Second, phase, func(second int64) uint8 { return uint8(second%60) + 1 })
 		r := newRig(t, stranger)
-		r.meetTrouble()
 		r.watch(time.Minute, host)
-		require.Equal(t, 1, blocks, "phase %v", phase)
+		require.Equal(t, 1, *blocks, "phase %v", phase)
 		c := r.watch(15*time.Minute, host)
-		require.Equal(t, 1, blocks, "phase %v", phase)
+		require.Equal(t, 1, *blocks, "phase %v", phase)
 		require.Greater(t, c.admittedPer(15*time.Minute), 0.95*n, "phase %v", phase)
+	}
+}
+
+// A clock that stands still, or those of several machines that answer in turn, teach no more
+// than answers without a date.
+func TestBlockByAnOddClock(t *testing.T) {
+	answers := 0
+	course := func(dated func(int64) uint8) (blocks int, rate float64) {
+		host, n := evasive(20, 10*time.Second, 0, dated)
+		r := newRig(t, stranger)
+		rate = r.watch(5*time.Minute, host).admittedPer(5 * time.Minute)
+		return *n, rate
+	}
+	blocks, rate := course(func(int64) uint8 { return 0 })
+	for name, dated := range map[string]func(int64) uint8{
+		"it stands still":         func(int64) uint8 { return 7 },
+		"two that answer in turn": func(int64) uint8 { answers++; return uint8(answers%2) + 1 },
+	} {
+		b, got := course(dated)
+		require.Equal(t, blocks, b, name)
+		require.InDelta(t, rate, got, 1e-9, name)
 	}
 }
