@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 func rulesOf(c Config) Rules {
@@ -130,4 +131,60 @@ func TestSetRulesUnderConcurrency(t *testing.T) {
 		wg.Wait()
 		require.InDelta(t, 149, l.laid.Load().base.ceiling.rps(), 0.1)
 	})
+}
+
+// crawl asks a domain that answers willingly whenever it may be asked, for so long.
+func (r *rig) crawl(domain string, d time.Duration) {
+	r.t.Helper()
+	for end := r.clk.Now().Add(d); ; {
+		now := r.clk.Now()
+		at, _ := r.ReadyAt(domain, 0, 0)
+		if at = later(at, now); !at.Before(end) {
+			r.clk.Advance(max(0, end.Sub(now)))
+			return
+		}
+		r.clk.Advance(at.Sub(now))
+		if p, ok := r.grant(domain); ok {
+			r.clk.Advance(time.Millisecond)
+			r.Feedback(domain, Feedback{StatusCode: 200, Latency: time.Millisecond})
+			p.Release()
+		}
+	}
+}
+
+// What only the user or robots.txt bounded is no knowledge of the host: it is not remembered,
+// and once the bound is higher the search goes on to it.
+func TestRaisedBoundIsSearchedFor(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		lower, raise func(r *rig, laws Rules) error
+	}{
+		{
+			"rules",
+			func(r *rig, laws Rules) error { laws.MaxRPS = 3; return r.SetRules(laws) },
+			func(r *rig, laws Rules) error { return r.SetRules(laws) },
+		},
+		{
+			"the operator",
+			func(r *rig, _ Rules) error { return r.SetCeiling(host, 3) },
+			func(r *rig, _ Rules) error { return r.SetCeiling(host, 0) },
+		},
+		{
+			"Crawl-delay",
+			func(r *rig, _ Rules) error { r.SetCrawlDelay(host, time.Second); return nil },
+			func(r *rig, _ Rules) error { r.SetCrawlDelay(host, 0); return nil },
+		},
+	} {
+		r := newRig(t, func(c *Config) { c.Strategy, c.MaxRPS = control.NameSteer, 300 })
+		laws := rulesOf(r.cfg)
+		require.NoError(t, tc.lower(r, laws), tc.name)
+		r.crawl(host, 2*time.Minute)
+		require.LessOrEqual(t, r.see(host).FillRate, 3.0, tc.name)
+		require.Zero(t, r.remembered()[host].Rate, tc.name)
+		require.NoError(t, tc.raise(r, laws), tc.name)
+		r.crawl(host, time.Second)
+		require.Less(t, r.see(host).FillRate, 10.0, tc.name)
+		r.crawl(host, 15*time.Second)
+		require.Greater(t, r.see(host).FillRate, 250.0, tc.name)
+	}
 }

@@ -42,6 +42,7 @@ type belief struct {
 	provisional bool    // guessed: the next cycle measures it
 	climbs      bool    // guessed so roughly that a second search is worth its refusal
 	search      bool    // not even guessed
+	ours        bool    // the owner's bound, at which nothing was refused: no knowledge of the host
 }
 
 // believed is the present belief. The mode decides whether it is more than a guess.
@@ -102,6 +103,7 @@ func (s *steer) judge(now clock.Instant) finding {
 // weigh asks each idea in turn what the pause means; the first that knows has it.
 func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 	quota := s.isQuota(pause)
+	s.ours = false
 	if s.from == searching {
 		return s.judgeSearch(pause, quota)
 	}
@@ -165,7 +167,7 @@ func (s *steer) searched() float64 {
 // noteBulge keeps what the search was given. A window that slides gives it back a window
 // later, as slowly as the search began: cycles are short then, and say nothing of the limit.
 func (s *steer) noteBulge() {
-	if span := s.sentAt.Sub(s.startAt); s.cycle >= minCycle && !s.block {
+	if span := s.sentAt.Sub(s.startAt); s.cycle >= minCycle && !s.block && span > 0 {
 		s.bulge = s.admittedIn(span) / seconds(span)
 	}
 }

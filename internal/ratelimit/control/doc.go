@@ -37,7 +37,8 @@
 //
 //   - searching: nothing is known, and the rate grows by 65 % per step (a second, or two
 //     round trips), only while it is used. A refusal, failures or a run of 403 → held.
-//     Answers begin to queue → draining. The most that is allowed is reached → cruising.
+//     Answers begin to queue → draining. The most that the owner allows is reached →
+//     cruising there, which is no knowledge of the host: the search goes on once it is more.
 //   - held: nothing goes out for as long as the host ordered, and for a least pause. Then
 //     a trial does. It fails → held for longer, up to Config.Breaker.OpenFor; up to a
 //     quarter of the pause so far if the host refuses in words, and to an hour if it is a

@@ -21,7 +21,7 @@ func (s *steer) Explain(now clock.Instant) string {
 			max(math.Floor(q.left), 0), pauseOf(q.reset.Sub(now)))
 	case math.IsInf(s.ceil, 1):
 		return rate + ": " + s.pastCeiling()
-	case s.mode == cruising && !s.testing && s.cruise() >= s.ceilMax:
+	case s.mode == cruising && !s.testing && s.ceil >= s.top():
 		return rate + ": as fast as is allowed, and nothing was refused at it"
 	}
 	return fmt.Sprintf("%s: %s of %s%s", rate, s.doing(), perSec(s.ceil), s.rests(now))

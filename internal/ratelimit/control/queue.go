@@ -153,7 +153,7 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	}
 	from := s.rate
 	provenBefore := s.proven
-	s.ceil, s.provisional, s.climbs = s.bounded(ceil), false, false
+	s.ceil, s.provisional, s.climbs, s.ours = s.bounded(ceil), false, false, false
 	s.proven = s.ceil
 	s.verdict(provenBefore)
 	s.stopTest()

@@ -129,9 +129,16 @@ func (s *steer) grow(now clock.Instant) {
 	}
 	s.rate *= math.Exp(growth * dt / seconds(s.step()))
 	if s.rate >= s.ceilMax {
-		s.ceil = s.ceilMax / (1 - margin)
+		s.ceil, s.ours = s.top(), true
 		s.sailOut(now)
 	}
+}
+
+// seek takes the search up again that the owner's bound had ended, now that it is higher.
+func (s *steer) seek(now clock.Instant) {
+	s.belief = belief{ceil: math.Inf(1), provisional: true}
+	s.startAt = now // what came before was no search
+	s.enter(now, searching)
 }
 
 // climb raises a ceiling that is only guessed: a second, slower search. The next
@@ -139,7 +146,7 @@ func (s *steer) grow(now clock.Instant) {
 func (s *steer) climb(now clock.Instant) {
 	dt := min(seconds(now.Sub(s.stepAt)), 10)
 	s.stepAt = now
-	after, most := climbAfter, s.ceilMax/(1-margin)
+	after, most := climbAfter, s.top()
 	if s.regains {
 		after, most = min(climbAfter, 5*s.lag), min(most, s.bulge)
 	}
@@ -170,8 +177,13 @@ func (s *steer) lagged(least time.Duration) time.Duration {
 	return max(least, min(longestLag, s.lag))
 }
 
-// sail cruises: it creeps upward, and now and then begins a probe.
+// sail cruises: it creeps upward, and now and then begins a probe. Where only the owner's bound
+// ended the search and is higher now, that goes on.
 func (s *steer) sail(now clock.Instant) {
+	if s.ours && !s.testing && s.ceil < s.top() {
+		s.seek(now)
+		return
+	}
 	s.rate = s.cruise() * s.factor()
 	settleFor := settle
 	if s.at != never {
@@ -202,7 +214,7 @@ func (s *steer) sail(now clock.Instant) {
 			s.crawlUp(now, dt)
 		}
 	}
-	if now >= s.probeDue && !s.climbs && s.cruise() < s.ceilMax && s.mayRise(now) && !s.quota.active(now) {
+	if now >= s.probeDue && !s.climbs && s.ceil < s.top() && s.mayRise(now) && !s.quota.active(now) {
 		s.beginProbe(now)
 	}
 }
@@ -218,7 +230,7 @@ func (s *steer) crawlUp(now clock.Instant, dt float64) {
 	tau := max(30, seconds(s.lag))
 	quiet := seconds(now.Sub(max(s.at, s.quietTill, s.modeAt.Add(-time.Hour))))
 	by := creep * 30 / tau * (1 + quiet/tau)
-	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.ceilMax/(1-margin))
+	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.top())
 	s.grown = s.grown || s.ceil > 1.1*s.resumeCeil
 	s.rate = s.cruise()
 }

@@ -56,6 +56,9 @@ func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
 func (s *steer) recall(now clock.Instant, m Memory) {
 	if m.Rate > 0 {
 		s.ceil = s.bounded(float64(m.Rate)) / (1 - margin)
+		if m.Rate >= float32(s.ceilMax) { // as it would be if that had been the bound before
+			s.ceil, s.ours = s.top(), true
+		}
 		// What has changed since is found by a second search from there.
 		s.proven, s.provisional, s.climbs = s.ceil, true, true
 		if m.Pause > 0 {
@@ -76,12 +79,30 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 // cruise is the rate at which the ceiling is not touched.
 func (s *steer) cruise() float64 { return min(s.ceilMax, (1-margin)*s.ceil) }
 
+// top is the ceiling whose cruise is all that the owner allows: a higher one changes nothing.
+func (s *steer) top() float64 { return s.ceilMax / (1 - margin) }
+
 // step is the least time in which the effect of a change of rate shows.
 func (s *steer) step() time.Duration {
 	return max(time.Second, duration(2*s.srtt))
 }
 
 func (s *steer) bounded(r float64) float64 { return min(max(r, s.floor), s.ceilMax) }
+
+// allow takes in what the owner allows from now on. Of a ceiling above that nobody would
+// notice that it has fallen, so it is forgotten, and the bound is in its place; one that
+// was at the bound may be anything beyond it.
+func (s *steer) allow(floor, most float64) {
+	raised, atBound := most > s.ceilMax, s.ceil >= s.top()
+	s.floor, s.ceilMax = min(floor, most), most
+	switch top := s.top(); {
+	case math.IsInf(s.ceil, 1):
+	case s.ceil > top:
+		s.ceil, s.proven, s.ours = top, min(s.proven, top), true
+	case raised && atBound && !s.ours && s.mode != held:
+		s.provisional, s.climbs = true, true
+	}
+}
 
 func (s *steer) enter(now clock.Instant, m mode) {
 	s.mode, s.modeAt, s.stepAt = m, now, now
@@ -190,7 +211,7 @@ func (s *steer) Lost(now clock.Instant, trial uint32) {
 
 // Observe implements [Strategy].
 func (s *steer) Observe(now clock.Instant, o Observation) {
-	s.floor, s.ceilMax = min(o.Floor, o.Ceiling), o.Ceiling
+	s.allow(o.Floor, o.Ceiling)
 	trial := s.mode == held && s.trialAt != 0 && o.SentAt >= s.trialAt
 	if !speaks(o.Class) { // an order that came with it is the owner's to keep
 		if trial {
@@ -268,11 +289,12 @@ func (s *steer) tick(now clock.Instant) {
 	}
 }
 
-// Memory implements [Strategy].
+// Memory implements [Strategy]. Of a host that only the owner's bound held there is nothing
+// to tell: with another bound it would be wrong.
 func (s *steer) Memory(now clock.Instant) Memory {
 	var m Memory
 	switch {
-	case !math.IsInf(s.ceil, 1):
+	case !math.IsInf(s.ceil, 1) && !s.ours:
 		m.Rate, m.Pause = float32(s.cruise()), s.lag
 	case s.mode == held && s.explicit && s.cycle > 0: // what the end of the pause will make of it
 		m.Rate, m.Pause = float32(min(s.ceilMax, (1-margin)*s.bounded(s.searched()))), s.lag

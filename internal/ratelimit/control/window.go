@@ -69,7 +69,7 @@ func (s *steer) firstWindow(pause time.Duration) float64 {
 		w = duration(math.Sqrt(seconds(pause) * seconds(max(s.refusedTill.Sub(s.at), pause/2))))
 	}
 	if !isRound(s.order) {
-		w += s.sentAt.Sub(s.startAt)
+		w += max(0, s.sentAt.Sub(s.startAt))
 	}
 	s.meetWindow()
 	in := s.admittedIn(w)
