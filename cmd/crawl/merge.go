@@ -146,16 +146,7 @@ func (o *merging) checkOutput() error {
 
 // replace writes the whole file or nothing, so that it may be one of those that are read.
 func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
-	fresh := false
-	if _, err := os.Stat(o.out); errors.Is(err, fs.ErrNotExist) {
-		fresh = true
-	}
-	err := atomicfile.Replace(o.out, func(w io.Writer) error {
-		if f, ok := w.(*os.File); ok && fresh { // records are no secret, as those of a crawl
-			if err := f.Chmod(0o644); err != nil {
-				return err
-			}
-		}
+	err := atomicfile.Replace(o.out, 0o666, func(w io.Writer) error {
 		packed, err := packedAs(w, o.out)
 		if err != nil {
 			return err

@@ -38,7 +38,7 @@ func (o *simulation) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs 
 			return outputError(err)
 		}
 	}
-	if err := atomicfile.Replace(o.plot, chart.Write); err != nil {
+	if err := atomicfile.Replace(o.plot, 0o666, chart.Write); err != nil {
 		return ioError(fmt.Errorf("write --plot: %w", err))
 	}
 	return nil

@@ -126,7 +126,7 @@ func save(path string, plans []Plan, tree map[string]any) error {
 	if err := write(&text, tree); err != nil {
 		return fmt.Errorf("save %s: %w", path, err)
 	}
-	err = atomicfile.Replace(path, func(w io.Writer) error {
+	err = atomicfile.Replace(path, 0o600, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

@@ -5,27 +5,34 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 )
 
 // Replace puts what content writes in the place of the file at path, with its permissions,
-// or those of the owner alone if there was none. Behind a symbolic link the file is
-// replaced and not the link. If it fails the old file stays and nothing else is left; only
-// a kill in the middle leaves a file whose name ends in .tmp. Of two calls at a time for
-// one path the later rename counts.
+// or if there was none with those of perm that the user's mask allows, as os.WriteFile does.
+// Behind a symbolic link the file is replaced and not the link. If it fails the old file stays
+// and nothing else is left; only a kill in the middle leaves a file whose name ends in .tmp.
+// Of two calls at a time for one path the later rename counts.
 //
 // What is there and is no file, a device or a pipe, is written to and never replaced: to
 // put a file in the place of /dev/null would break the machine.
-func Replace(path string, content func(io.Writer) error) (err error) {
+func Replace(path string, perm fs.FileMode, content func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	old, missing := os.Stat(path)
+	if missing == nil && !old.Mode().IsRegular() {
 		return writeTo(path, content)
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // of mode 0600
+	if missing == nil {
+		perm = old.Mode().Perm()
+	}
+	tmp, err := create(path, perm)
 	if err != nil {
 		return err
 	}
@@ -34,8 +41,8 @@ func Replace(path string, content func(io.Writer) error) (err error) {
 			_, _ = tmp.Close(), os.Remove(tmp.Name()) // there is nothing more to be done about it
 		}
 	}()
-	if info, err := os.Stat(path); err == nil {
-		if err := tmp.Chmod(info.Mode().Perm()); err != nil {
+	if missing == nil { // the old file may have had what the mask forbids new ones
+		if err := tmp.Chmod(perm); err != nil {
 			return err
 		}
 	}
@@ -50,6 +57,20 @@ func Replace(path string, content func(io.Writer) error) (err error) {
 	}
 	SyncDir(filepath.Dir(path))
 	return nil
+}
+
+// triesMax is how many names are tried for a temporary file, as many as os.CreateTemp tries.
+const triesMax = 10_000
+
+// create is os.CreateTemp beside path, but for the permissions: those are always 0600 there,
+// and the mask of the user cannot be asked for without changing it.
+func create(path string, perm fs.FileMode) (*os.File, error) {
+	for try := 0; ; try++ {
+		f, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) || try >= triesMax {
+			return f, err
+		}
+	}
 }
 
 // writeTo writes to what is no file.

@@ -121,7 +121,7 @@ func (f *File) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 
 // replace is [atomicfile.Replace] with the file's name in its errors.
 func replace(path string, content func(io.Writer) error) error {
-	if err := atomicfile.Replace(path, content); err != nil {
+	if err := atomicfile.Replace(path, 0o600, content); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
