@@ -168,7 +168,7 @@ func (d *decoder) decodeSlice(n *yaml.Node, v reflect.Value, path string) {
 
 // mismatch says what was found where, and what would have been right.
 func mismatch(n *yaml.Node, t reflect.Type, path string) error {
-	got := strconv.Quote(n.Value)
+	got := quote(n.Value)
 	switch n.Kind {
 	case yaml.MappingNode:
 		got = "a mapping"
@@ -179,6 +179,18 @@ func mismatch(n *yaml.Node, t reflect.Type, path string) error {
 		path = "the site file"
 	}
 	return fmt.Errorf("%s: line %d: %s will not do; write %s", path, n.Line, got, wanted(t))
+}
+
+// quoteMax is how much of a value is shown: of one that is longer the beginning tells which
+// it is. A file that is no YAML is one value, as long as the file.
+const quoteMax = 60
+
+// quote is the beginning of a value, on one line.
+func quote(s string) string {
+	if len(s) <= quoteMax {
+		return strconv.Quote(s)
+	}
+	return strconv.Quote(strings.ToValidUTF8(s[:quoteMax], "")) + "…"
 }
 
 // wanted describes a type to somebody who writes YAML and not Go.
