@@ -96,7 +96,7 @@ func load(from config.Sources) (*config.Loaded, error) {
 // wrongSettings is the end of a command whose settings are wrong, or name a file that
 // cannot be read.
 func wrongSettings(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if _, unread := errors.AsType[*fs.PathError](err); unread {
 		return ioError(err)
 	}
 	return usage(err)

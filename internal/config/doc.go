@@ -31,9 +31,9 @@
 // neighbour still at its default moves just far enough: --rate 20 alone lifts the
 // largest rate to 20, --max-rate 0.5 alone starts at 0.5. Two written values that
 // contradict each other are an error naming both, wherever they were written. In the
-// same way --verbose and --quiet move the log level and the progress display, and a
-// rule for a host takes what it leaves out from ratelimit. A value that moved has
-// the origin "follows PATH".
+// same way --verbose and --quiet move the log level and the progress display, --body and
+// --no-digest each other, and a rule for a host takes what it leaves out from ratelimit. A
+// value that moved has the origin "follows PATH".
 //
 // # Why ratelimit.enabled is not a field
 //

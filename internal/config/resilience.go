@@ -25,8 +25,11 @@ func (f *fileWalk) policies(e entry) {
 	m, err := binder.LoadNode(resiliencePath, policyNode(e.value))
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
 		for _, p := range ps {
-			f.report(p.Path, f.origin(p.Line), "%s", p.Text)
+			if refusedPolicies[policyOf(p.Path)] == "" {
+				f.report(p.Path, f.origin(p.Line), "%s", p.Text)
+			}
 		}
+		f.refusePolicies(e.value)
 		return
 	}
 	f.cfg.Resilience = nil
@@ -37,6 +40,35 @@ func (f *fileWalk) policies(e entry) {
 	}
 	f.cfg.Resilience = m
 	f.policyOrigins(resiliencePath, e.value)
+}
+
+// refusedPolicies is why a crawl has not what a client may have.
+var refusedPolicies = map[string]string{
+	"hedging":  "is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it)",
+	"fallback": "is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it)",
+}
+
+// policyOf is the policy that a path within the section is of.
+func policyOf(path string) string {
+	for name := range strings.SplitSeq(path, ".") {
+		if name = snake(name); name != resiliencePath {
+			return name
+		}
+	}
+	return ""
+}
+
+// refusePolicies reports them in a section with mistakes, of which there is no model for
+// checkPolicies to look at.
+func (f *fileWalk) refusePolicies(n node) {
+	for _, e := range n.keys {
+		switch name := snake(e.key); {
+		case name == resiliencePath: // the optional name around all
+			f.refusePolicies(e.value)
+		case refusedPolicies[name] != "":
+			f.report(join(resiliencePath, name), f.origin(e.line), "%s", refusedPolicies[name])
+		}
+	}
 }
 
 // policyNode is a part of a file in the terms of package binder. The text of a scalar is
@@ -157,12 +189,10 @@ func (l *loader) checkPolicies() {
 	if m == nil {
 		return
 	}
-	const client = "remove it (crawl.Client can have it)"
-	if path := resiliencePath + ".hedging"; m.Hedging != nil {
-		l.report(path, l.groups[path], "is not for a crawl, which has one request at a time under way for a URL; %s", client)
-	}
-	if path := resiliencePath + ".fallback"; m.Fallback != nil {
-		l.report(path, l.groups[path], "is not for a crawl, whose records are of what hosts have answered and of nothing made up; %s", client)
+	for name, there := range map[string]bool{"hedging": m.Hedging != nil, "fallback": m.Fallback != nil} {
+		if path := join(resiliencePath, name); there {
+			l.report(path, l.groups[path], "%s", refusedPolicies[name])
+		}
 	}
 	if m.CircuitBreaker == nil {
 		return

@@ -91,6 +91,14 @@ func TestWrongPolicies(t *testing.T) {
 			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:3]",
 			"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it) [file crawl.yaml:2]",
 		}},
+		{"resilience: {hedging: {hedge_after_ms: 0}, timeout: {seconds: 0}}", []string{
+			"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it) [file crawl.yaml:1]",
+			"resilience.timeout.seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [file crawl.yaml:1]",
+		}},
+		{"Resilience:\n  Resilience:\n    Fallback: {StatusCode: []}\n    Timeout: {Seconds: 0}", []string{
+			"resilience.Resilience.Timeout.Seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [file crawl.yaml:4]",
+			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:3]",
+		}},
 		{"resilience: {circuit_breaker: {success_threshold: 1001}}", []string{
 			"resilience.circuit_breaker.success_threshold: 1001 is above 1000; give a whole number of requests between 1 and 1000 [file crawl.yaml:1]",
 		}},

@@ -7,6 +7,7 @@ import "reflect"
 func (l *loader) settle() {
 	// Rules for hosts come last: they take over what has settled above.
 	l.settleLog()
+	l.settleBodies()
 	l.settleFamily()
 	l.settlePolicies()
 	for _, chain := range ordered {
@@ -92,6 +93,30 @@ func (l *loader) settleLog() {
 		l.follow("log.level", "error", "log.quiet")
 		l.follow("log.progress", "none", "log.quiet")
 	}
+}
+
+// settleBodies gives output.body and output.digest one mind about the digest, that of the
+// stronger layer. Of the same layer both stay, and validate reports them.
+func (l *loader) settleBodies() {
+	out := &l.cfg.Output
+	if !out.twoMinds() || l.bad[bodyPath] || l.bad[digestPath] {
+		return
+	}
+	body := "omit"
+	if out.Digest {
+		body = "hash"
+	}
+	l.follow(bodyPath, body, digestPath)
+	if out.twoMinds() {
+		l.follow(digestPath, !out.Digest, bodyPath)
+	}
+}
+
+const bodyPath, digestPath = "output.body", "output.digest"
+
+// twoMinds reports whether Body and Digest contradict each other: store goes with both.
+func (o *Output) twoMinds() bool {
+	return o.Body == "hash" && !o.Digest || o.Body == "omit" && o.Digest
 }
 
 // follow sets a value on behalf of another one, if that was written in a stronger

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,4 +34,50 @@ func TestBodiesWithoutAPlace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, told, strings.Contains(strings.Join(l.Warnings, "\n"), "the texts are not written"), format)
 	}
+}
+
+// --body and --no-digest are about one thing: of two layers the stronger one counts, and what
+// one layer says twice, and differently, is a mistake.
+func TestDigestHasOneMind(t *testing.T) {
+	printed := func(src Sources) string {
+		t.Helper()
+		l := mustLoad(t, src)
+		var b strings.Builder
+		require.NoError(t, l.WriteYAML(&b))
+		again, err := Load(yamlFile(b.String()))
+		require.NoError(t, err, "what is printed loads again")
+		require.Equal(t, l.Config.Output, again.Config.Output)
+		return fmt.Sprint(l.Config.Output.Body, " ", l.Config.Output.Digest)
+	}
+	for _, c := range []struct {
+		file  string
+		flags []FlagValue
+		want  string
+	}{
+		{"", nil, "hash true"},
+		{"", flags("digest", "false"), "omit false"},
+		{"", flags("body", "omit"), "omit false"},
+		{"", flags("body", "omit", "digest", "false"), "omit false"},
+		{"", flags("body", "hash", "digest", "true"), "hash true"},
+		{"", flags("body", "store", "digest", "false"), "store false"},
+		{"output: {body: hash}", flags("digest", "false"), "omit false"},
+		{"output: {body: omit}", flags("digest", "true"), "hash true"},
+		{"output: {digest: false}", flags("body", "hash"), "hash true"},
+		{"output: {digest: true}", flags("body", "omit"), "omit false"},
+	} {
+		src := yamlFile(c.file)
+		src.Flags = c.flags
+		require.Equal(t, c.want, printed(src), "%s %v", c.file, c.flags)
+	}
+	require.Equal(t, []string{"output.digest: false contradicts output.body, which is hash [flag --body]; give one of the two [flag --digest]"},
+		problems(t, Sources{Flags: flags("body", "hash", "digest", "false")}))
+	require.Equal(t, []string{"output.digest: true contradicts output.body, which is omit [file crawl.yaml:1]; give one of the two [file crawl.yaml:1]"},
+		problems(t, yamlFile("output: {digest: true, body: omit}")))
+
+	// A program may leave the digest out by either, and such a crawl can be resumed.
+	saved := Default()
+	saved.Output.Digest = false
+	require.NoError(t, saved.Validate())
+	require.False(t, mustLoad(t, Sources{Saved: &saved}).Config.Output.Digest)
+	require.True(t, mustLoad(t, Sources{Saved: &saved, Flags: flags("body", "hash")}).Config.Output.Digest)
 }

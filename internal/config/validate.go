@@ -194,6 +194,10 @@ func (l *loader) checkRest() {
 		l.report("log.verbose", l.origins["log.verbose"], "contradicts log.quiet, which is true too%s; give one of --quiet and --verbose",
 			l.place("log.quiet"))
 	}
+	// One that a program or an earlier run has set may stand: without a digest, hash is omit.
+	if o := l.origins[digestPath]; c.Output.twoMinds() && o.rank() > (Origin{Source: fromState}).rank() && o.rank() == l.origins[bodyPath].rank() {
+		l.report(digestPath, o, "%t contradicts %s, which is %s%s; give one of the two", c.Output.Digest, bodyPath, c.Output.Body, l.place(bodyPath))
+	}
 	// It is replaced again and again, with all that another would have written into it.
 	for _, path := range []string{"output.path", "output.events", "stats.path", "seeds.file"} {
 		if r := c.RateLimit.Remember; r != "" && r != "-" && r == get(c, path) {
