@@ -66,6 +66,11 @@ func groupOfFlag(f *pflag.Flag) string {
 	return groupOwn
 }
 
+// showHelp prints the manual of a command, in lines that w has room for.
+func showHelp(w io.Writer, cmd *cobra.Command) error {
+	return outputError(help(w, cmd, helpColumns(w)))
+}
+
 // help writes the manual of a command to w, lines no longer than columns.
 func help(w io.Writer, cmd *cobra.Command, columns int) error {
 	var b strings.Builder
@@ -210,7 +215,7 @@ func helpCommand(s streams) *cobra.Command {
 				return usage(fmt.Errorf("there is no command %q%s", strings.Join(args, " "), meant(nearestCommand(cmd.Root(), args[0]))))
 			}
 			about.InitDefaultHelpFlag()
-			return outputError(help(s.out, about, helpColumns(s.out)))
+			return showHelp(s.out, about)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

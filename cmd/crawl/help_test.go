@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
@@ -45,4 +47,17 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	root.InitDefaultHelpCmd()
 	each(root)
 	require.Greater(t, seen, 10)
+}
+
+// What cannot be shown is a failure, whoever prints it.
+func TestHelpOnAFullDisk(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
+	for _, args := range [][]string{
+		nil, {"--help"}, {"--version"}, {"version"}, {"help"}, {"help", "config"}, {"config", "-h"}, {"fleet", "--help"}, {"completion", "bash"},
+	} {
+		var said bytes.Buffer
+		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &said})
+		require.Equal(t, exitIO, code, "%q", args)
+		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+"\n", said.String(), "%q", args)
+	}
 }

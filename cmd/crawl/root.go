@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
 	cmd.SetErr(s.err)
-	err := cmd.ExecuteContext(ctx)
+	var unshown error // of the help that a flag asks for, which cobra has no error for
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { unshown = showHelp(s.out, cmd) })
+	err := cmp.Or(cmd.ExecuteContext(ctx), unshown)
 	if e, ok := errors.AsType[*exitError](err); err != nil && (!ok || e.err != nil) {
 		complain(s.err, err) // an end that is no failure carries only a code
 	}
@@ -60,7 +63,6 @@ func rootCommand(s streams) *cobra.Command {
 		Long:    rootLong,
 		Example: rootExamples,
 		Args:    cobra.ArbitraryArgs,
-		Version: versionText(),
 		// Errors are told in one place, in our own words.
 		SilenceErrors: true, SilenceUsage: true,
 		DisableFlagsInUseLine: true,
@@ -68,10 +70,14 @@ func rootCommand(s streams) *cobra.Command {
 	}
 	settings := addFlags(root, func(config.Flag) bool { return true })
 	settings.addConfigFlag(root)
-	root.RunE = func(cmd *cobra.Command, args []string) error { return crawlFrom(cmd, s, settings, args) }
+	var asVersion bool // a flag of our own, as cobra's has another exit code for a full disk
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if asVersion {
+			return showVersion(s.out)
+		}
+		return crawlFrom(cmd, s, settings, args)
+	}
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _ = help(s.out, cmd, helpColumns(s.out)) })
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
@@ -79,7 +85,7 @@ func rootCommand(s streams) *cobra.Command {
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
-	root.Flags().Bool("version", false, "print the version")
+	root.Flags().BoolVar(&asVersion, "version", false, "print the version")
 	for _, name := range []string{"config", "help", "version"} {
 		setGroup(root.Flags().Lookup(name), groupMessages)
 	}
@@ -95,7 +101,7 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 	loaded, err := settings.load(s.env)
 	switch {
 	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || loaded.Config.Seeds.File == "" && !loaded.Config.Fleet.Shared()):
-		return cmd.Help()
+		return showHelp(cmd.OutOrStdout(), cmd)
 	case err != nil:
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -104,10 +105,15 @@ func versionCommand(s streams) *cobra.Command {
 		Args:                  noArgs,
 		ValidArgsFunction:     cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(s.out, versionText())
-			return outputError(err)
+			return showVersion(s.out)
 		},
 	}
+}
+
+// showVersion prints the version.
+func showVersion(w io.Writer) error {
+	_, err := fmt.Fprintln(w, versionText())
+	return outputError(err)
 }
 
 // versionText is what a bug report needs.
