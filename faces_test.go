@@ -30,7 +30,9 @@ func TestPublicPackagesHaveAllOfTheirRooms(t *testing.T) {
 		}},
 		{"transport", "internal/fetch/transport", nil},
 		{"adaptive", "internal/ratelimit", []string{
-			"AdaptiveRateLimiter", // adaptive.Limiter
+			"AdaptiveRateLimiter",   // adaptive.Limiter
+			"Brief",                 // Limiter.Inspect tells more
+			"BudgetUse", "ScopeUse", // of budgets that processes of a crawl share
 		}},
 	} {
 		t.Run(tc.face, func(t *testing.T) {

@@ -23,12 +23,6 @@ func New(cfg Config) (*Limiter, error) {
 	return ratelimit.New(cfg)
 }
 
-// Brief is what a table shows of a domain.
-type Brief = ratelimit.Brief
-
-// BudgetUse is a budget that processes share, as far as this one has used it.
-type BudgetUse = ratelimit.BudgetUse
-
 // CapSnapshot is one of the user's hard limits and how it stands.
 type CapSnapshot = ratelimit.CapSnapshot
 
@@ -103,9 +97,6 @@ type RateLimiter = ratelimit.RateLimiter
 
 // Rules are the part of a Config that may change while requests are under way.
 type Rules = ratelimit.Rules
-
-// ScopeUse is how much of a scope's budget that processes share this one has used.
-type ScopeUse = ratelimit.ScopeUse
 
 // WaitError is the answer to a caller whose context ends before its turn comes; it is given
 // at once instead of after a wait in vain.

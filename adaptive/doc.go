@@ -12,7 +12,10 @@
 // Everything is safe for concurrent use. Programs test what they build of it in a bubble of
 // testing/synctest, in which it goes by the bubble's time; Config.Clock stays nil.
 //
-// The types are those of [internal/ratelimit], where each method is described.
+// The types are aliases of those of [internal/ratelimit].
+// Fields, with units, ranges and what zero means, and methods are told there:
+//
+//	go doc github.com/treadlight/crawl/internal/ratelimit.Config
 //
 // [internal/ratelimit]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit
 package adaptive

@@ -9,15 +9,17 @@
 // see crawl.Client.
 //
 // Callers are served in the order of arrival, by one timer for the first of them; while
-// anyone waits TryAcquire is false. A refusal is a [Error] with the exact time at
+// anyone waits TryAcquire is false. A refusal is an [Error] with the exact time at
 // which the same call could succeed. Everything is safe for concurrent use; nothing starts a
 // goroutine or is shared between processes (crawl.Admit does that).
 //
 // Programs test what they build of it in a bubble of testing/synctest, in which the
 // limiters go by its time.
 //
-// The types are those of [internal/ratelimit/classic], where a table compares them and each
-// method is described.
+// The types are aliases of those of [internal/ratelimit/classic], where a table compares them.
+// Fields, with units, ranges and what zero means, and methods are told there:
+//
+//	go doc github.com/treadlight/crawl/internal/ratelimit/classic.WindowConfig
 //
 // [internal/ratelimit/classic]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/classic
 package limit

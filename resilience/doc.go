@@ -16,7 +16,10 @@
 // Everything is safe for concurrent use. Programs test what they build of it in a bubble of
 // testing/synctest, in which the policies go by its time; fields for a clock stay nil.
 //
-// The types are those of [internal/fetch/resilience], where each method is described.
+// The types are aliases of those of [internal/fetch/resilience].
+// Fields, with units, ranges and what zero means, and methods are told there:
+//
+//	go doc github.com/treadlight/crawl/internal/fetch/resilience.RetryConfig
 //
 // [internal/fetch/resilience]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/resilience
 package resilience

@@ -13,7 +13,10 @@
 // [Repeatable]: its method is safe, or it has an Idempotency-Key or a context of
 // [WithIdempotent].
 //
-// The types are those of [internal/fetch/transport], where each is described.
+// The types are aliases of those of [internal/fetch/transport].
+// Fields, with units, ranges and what zero means, and methods are told there:
+//
+//	go doc github.com/treadlight/crawl/internal/fetch/transport.ClientConfig
 //
 // [internal/fetch/transport]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/transport
 package transport

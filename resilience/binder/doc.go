@@ -19,7 +19,10 @@
 // again whenever the document of a [Source], such as a [File], is another one. What no
 // document can say, as what a fallback returns, is in [Options] and [HTTPOptions].
 //
-// The types are those of [internal/fetch/resilience/binder], where each is described.
+// The types are aliases of those of [internal/fetch/resilience/binder].
+// Fields, with units, ranges and what zero means, and methods are told there:
+//
+//	go doc github.com/treadlight/crawl/internal/fetch/resilience/binder.HTTPOptions
 //
 // [internal/fetch/resilience/binder]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/resilience/binder
 package binder
