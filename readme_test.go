@@ -21,6 +21,15 @@ func TestManualNamesEveryField(t *testing.T) {
 	}
 }
 
+// manualFiles are the README and the pages beside it.
+func manualFiles(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob("docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, docs)
+	return append(docs, "README.md")
+}
+
 var (
 	mdLink  = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
@@ -29,9 +38,7 @@ var (
 
 // What the manual refers to is there.
 func TestManualsLinksLeadSomewhere(t *testing.T) {
-	docs, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
-	for _, name := range append(docs, "README.md") {
+	for _, name := range manualFiles(t) {
 		text, err := os.ReadFile(name)
 		require.NoError(t, err)
 		for _, m := range mdLink.FindAllStringSubmatch(string(text), -1) {
