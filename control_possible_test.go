@@ -45,7 +45,8 @@ type clairvoyant struct {
 
 // possible is the most requests per second that a client can have of a server of the kind,
 // to a few thousandths, if it has four minutes to find it. If it bore none that was tried, that
-// is zero. What counts is what was admitted: on a busy machine, fewer than were meant to go out.
+// is zero. What counts is what was admitted: on a busy machine, fewer than were meant to go out;
+// and no more than the rule gives for ever, which a queue takes for as long as is judged.
 func possible(t *testing.T, k realserver.Kind, server *realserver.Server, within time.Duration) float64 {
 	c := &clairvoyant{kind: k, server: server, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: coming}}}
 	defer c.server.Stop()
@@ -64,7 +65,7 @@ func possible(t *testing.T, k realserver.Kind, server *realserver.Server, within
 			r = 0.93 * hi
 		}
 	}
-	return most
+	return min(most, k.Available)
 }
 
 // bears reports whether the server bears to be asked at that rate by who has used up

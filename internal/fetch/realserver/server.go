@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
@@ -210,18 +211,38 @@ func directory(tb testing.TB) string {
 	return dir
 }
 
-// place chooses a free port. Nobody else is told, so it is likely to stay free.
+// place chooses a free port. Other programs are not told, so it is likely to stay free.
 func (s *Server) place() (place, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddr()
 	if err != nil {
 		return place{}, err
 	}
-	addr := ln.Addr().String()
 	host, port, _ := strings.Cut(addr, ":")
 	return place{
 		Dir: s.dir, Addr: addr, Host: host, Port: port, Page: page,
 		Root: filepath.Join(s.dir, "root"), Log: filepath.Join(s.dir, logName),
-	}, ln.Close()
+	}, nil
+}
+
+// given is the addresses that were chosen: a few for each server of a test's run.
+var given sync.Map
+
+// freeAddr never chooses an address twice. Of two servers that start side by side with one
+// address, the second would end at once and not be missed, since the first answers there.
+func freeAddr() (string, error) {
+	for {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		addr := ln.Addr().String()
+		if err := ln.Close(); err != nil {
+			return "", err
+		}
+		if _, taken := given.LoadOrStore(addr, true); !taken {
+			return addr, nil
+		}
+	}
 }
 
 func (s *Server) write(files map[string]string, at place) error {
