@@ -264,9 +264,11 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	if !now.Before(fl.yielded.Add(yieldEvery)) {
 		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+1)/2
 	}
-	if has := f.hasHosts(); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
-		fl.evened, fl.excess = now, (has-poorest)/2
+	has := f.hasHosts()
+	if !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
+		fl.evened, fl.excess = now, has
 	}
+	fl.excess = min(fl.excess, max(0, has-poorest)/2) // what was not given then may be too much by now
 	for _, name := range names {
 		if fl.surplus == 0 && fl.excess == 0 {
 			return
@@ -278,8 +280,8 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 		switch {
 		case fl.surplus > 0:
 			fl.surplus--
-		case h.queued() < evenLeast:
-			continue
+		case h.queued() < evenLeast || h.index >= 0 && h.blocked() && h.at.After(now.Add(evenEvery)):
+			continue // the next has hardly found its pace when it is done, or nothing to ask of it
 		default:
 			fl.excess--
 		}

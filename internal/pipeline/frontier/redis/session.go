@@ -30,10 +30,14 @@ func (s *Store) begin(p *part) string {
 	return p.session
 }
 
+// firstBeat is when a process is heard of again after it has come, with the hosts that it has got
+// by then.
+const firstBeat = time.Second
+
 // keep renews the sessions and has the process be heard of, until the store is closed.
 func (s *Store) keep() {
 	period := s.cfg.Lease / 3
-	for wait := period; ; {
+	for wait := min(period, firstBeat); ; {
 		if !s.restFor(wait) {
 			return
 		}

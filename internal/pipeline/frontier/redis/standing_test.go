@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
 )
 
 // Each process is at what its last word and the job's order make of it.
@@ -70,4 +72,24 @@ func TestStatusTellsTheBusiest(t *testing.T) {
 	require.Equal(t, Crawling, st.Workers[0].Doing)
 	require.True(t, st.Complete)
 	require.WithinDuration(t, st.Now, st.Workers[0].Until, time.Minute)
+}
+
+// A process that has come is heard of again as soon as it has hosts, and not only when its lease
+// is renewed.
+func TestFirstBeat(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Lease = time.Minute
+	s := r.open()
+	put(t, s, "http://a.test/")
+	require.Len(t, rouse(t, s, 1).Hosts, 1)
+	doing := func() Worker {
+		st, err := r.dial().Status(t.Context())
+		require.NoError(t, err)
+		return st.Workers[0]
+	}
+	require.Zero(t, doing().Hosts)
+	r.clk.BlockUntil(2) // of the heartbeat, and of the lease
+	r.clk.Advance(firstBeat)
+	require.Eventually(t, func() bool { return doing().Hosts == 1 }, redistest.Patience, time.Millisecond)
+	require.EqualValues(t, 2, s.Statistics().Heartbeats)
 }
