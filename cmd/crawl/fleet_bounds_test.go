@@ -71,7 +71,7 @@ func TestFleetSetWhileItCrawls(t *testing.T) {
 	f.served(3)
 	out, err := exec.Command("crawl", "fleet", "set", "--max-pages", "5", "--job", "e2e", "--redis", "redis://"+f.redis.Addr).CombinedOutput()
 	require.ErrorContains(t, err, "exit status 2")
-	require.Contains(t, string(out), "--max-pages: the job e2e was begun without max_pages")
+	require.Contains(t, string(out), "--max-pages: the job e2e has no max_pages")
 	f.fleet("set", "--max-time", "2s")
 	require.ErrorContains(t, <-p.done, "exit status 10", &p.err)
 	require.Contains(t, f.fleet("status"), "e2e: ended: max_time, begun ")
@@ -133,5 +133,11 @@ w3       lost             7     12      0  ended
 			require.Contains(t, lines[1], "  URLs:")
 		}
 	}
+	lines := strings.Split(status(func(s *redis.Status) {
+		s.Unread, s.Partitions, s.Away = 21, 64, []string{"192.0.2.7:6379"}
+	}), "\n")
+	require.Equal(t, "  the master 192.0.2.7:6379 of the cluster is away: 21 of 64 partitions are not in these figures", lines[1])
+	lines = strings.Split(status(func(s *redis.Status) { s.Ended, s.Unvisited = redis.EndedComplete, "http://a.test: why" }), "\n")
+	require.Equal(t, "  nothing could be asked for: http://a.test: why", lines[1])
 	require.Contains(t, status(func(s *redis.Status) { s.Budgets = []redis.Budget{{Name: "max_pages", Plan: "100", Used: 100}} }), "news: ending: max_pages, ")
 }

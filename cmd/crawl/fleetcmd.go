@@ -49,7 +49,8 @@ seconds by default.
 
   status  how far it is, which processes take part and what each is doing, and
           what is used of their budgets: of rates what they were over the last
-          15 seconds, of ip_rps and site_rps where most is used
+          15 seconds, of ip_rps and site_rps where most is used. A master
+          of a cluster that is away is named, and what others have is told
   pause   nothing further is asked for, until resume or drain
   resume  it goes on
   drain   all processes finish what is under way, and end; the job stays, and
@@ -209,11 +210,16 @@ func (o *fleetOrder) set(ctx context.Context, fleet *redis.Fleet) error {
 	if advice := advice(&st); st.Ended != "" && advice != "" {
 		say(o.out, "%s\n", advice)
 	}
+	for i := range st.Budgets {
+		if _, set := before[st.Budgets[i].Name]; set && st.Ended == "" && st.Budgets[i].UsedUp() {
+			say(o.out, "%s: so its processes end\n", budgetLine(&st.Budgets[i]))
+		}
+	}
 	return nil
 }
 
 // errUncounted is why a bound of pages cannot be set.
-var errUncounted = errors.New("was begun without max_pages, and its processes do not count their pages: 'crawl fleet drain' it, set the bound, and begin them again")
+var errUncounted = errors.New("has no max_pages, so that its processes may not count their pages: 'crawl fleet drain' it, set the bound, and begin them again")
 
 // bound is the value of one for people.
 func bound(value string) string {

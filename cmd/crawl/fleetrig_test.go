@@ -133,12 +133,15 @@ func (f *fleetTest) serve(cfg testsite.Config) {
 	over := make(chan error, 1)
 	go func() { over <- f.site.Run(serving) }()
 	f.t.Cleanup(func() { stop(); require.NoError(f.t, <-over) })
-	f.t.Cleanup(func() {
-		for _, p := range f.procs {
-			_ = p.cmd.Process.Kill() // of one that has ended, nothing
-			<-p.done
-		}
-	})
+	f.t.Cleanup(f.reap)
+}
+
+// reap ends the processes that are there yet.
+func (f *fleetTest) reap() {
+	for _, p := range f.procs {
+		_ = p.cmd.Process.Kill() // of one that has ended, nothing
+		<-p.done
+	}
 }
 
 // start starts one more process, under a name of its own or that of one that is no more, and

@@ -15,6 +15,9 @@ func writeFleet(w io.Writer, s *redis.Status, columns int) error {
 	if text := advice(s); text != "" {
 		fmt.Fprintf(&b, "  %s\n", text)
 	}
+	if s.Unread > 0 {
+		fmt.Fprintf(&b, "  %s: %d of %d partitions are not in these figures\n", whoIsAway(s.Away), s.Unread, s.Partitions)
+	}
 	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", count(s.Known), count(s.Done), count(s.Queued))
 	if s.Refused > 0 {
 		fmt.Fprintf(&b, ", %s beyond the bound of their host", count(s.Refused))
@@ -37,6 +40,17 @@ func writeFleet(w io.Writer, s *redis.Status, columns int) error {
 	}
 	_, err := io.WriteString(w, clean(b.String()))
 	return err
+}
+
+// whoIsAway says which masters of a cluster are.
+func whoIsAway(masters []string) string {
+	switch len(masters) {
+	case 0:
+		return "a part of the cluster does not answer"
+	case 1:
+		return "the master " + masters[0] + " of the cluster is away"
+	}
+	return "the masters " + strings.Join(masters, ", ") + " of the cluster are away"
 }
 
 // standing is how the job stands, in a few words.
@@ -65,6 +79,10 @@ func standing(s *redis.Status) string {
 // nothing.
 func advice(s *redis.Status) string {
 	switch s.Ended {
+	case redis.EndedComplete:
+		if s.Unvisited != "" {
+			return "nothing could be asked for: " + s.Unvisited
+		}
 	case redis.EndedPages:
 		return "to go on: crawl fleet set --job " + s.Job + " --max-pages N, and begin its processes again"
 	case redis.EndedTime:

@@ -95,6 +95,15 @@ type jury interface {
 	Verdict() string
 	// Judged receives when Verdict may say otherwise than before.
 	Judged() <-chan struct{}
+	// Visited says that a host has answered to a URL that is no robots.txt. The others know of it
+	// before that URL counts as done.
+	Visited()
+	// Unruled says that a URL is given up as its robots.txt cannot be had, and why. The others
+	// know of it before that URL counts as done.
+	Unruled(reason string)
+	// Unvisited is why no URL could be asked for by anybody, as of when the crawl was found to be
+	// over; empty: one could, or there was none.
+	Unvisited() string
 }
 
 // Page is a visited URL as handlers see it: the record, and what is too big for it.

@@ -39,6 +39,7 @@ type discovery struct {
 	judged   <-chan struct{}
 	idleness frontier.Idleness // as it is known last
 	told     frontier.Idleness // of it, to the jury
+	visited  bool              // the jury knows that a URL was
 
 	guesses guesses // where sitemaps usually are
 
@@ -255,6 +256,9 @@ func (d *discovery) refused(l *frontier.Lease) {
 		if s.unruled.Add(1) == 1 {
 			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
 		}
+		if d.jury != nil && s.answered.Load() > 0 {
+			d.jury.Unruled(d.unruled)
+		}
 	}
 }
 
@@ -297,10 +301,24 @@ func (d *discovery) over(now time.Time) bool {
 	if c.Leased > 0 || d.paused && !d.stopping || !d.stopping && (d.seeds != nil || !d.frontier.Over()) {
 		return false
 	}
-	if d.unruled != "" && d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0 {
-		d.halt(EndUnruled, d.unruled)
+	if reason := d.unvisited(); reason != "" {
+		d.halt(EndUnruled, reason)
 	}
 	return true
+}
+
+// unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if
+// something could, or nobody was there to refuse.
+func (d *discovery) unvisited() string {
+	switch {
+	case d.stopping:
+		return ""
+	case d.jury != nil:
+		return d.jury.Unvisited()
+	case d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0:
+		return d.unruled
+	}
+	return ""
 }
 
 // halt ends the leasing; the first reason stands.
@@ -360,6 +378,10 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 
 func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
+	if d.jury != nil && !d.visited && d.p.stats.visited.Load() > 0 {
+		d.visited = true
+		d.jury.Visited()
+	}
 	for i := range w.acks {
 		d.add(w.acks[i].lease, w.acks[i].links, now)
 		if w.acks[i].absent {

@@ -36,7 +36,7 @@ func (s *Store) acquire(ctx context.Context, n int) error {
 			if err != nil && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) // or it is asked again soon
+			a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) && s.hearUnvisited(ctx) == nil // or it is asked again soon
 		}
 	}
 	a.More = len(s.hints) > 0

@@ -31,6 +31,7 @@ type allowance struct {
 	used    int64
 	left    int64 // of the job, as far as is known
 	spent   bool  // nothing was left when it was drawn last
+	opened  int   // how often the bound was heard to be another
 	request int64
 }
 
@@ -95,6 +96,7 @@ func (s *Store) draw() {
 func (a *allowance) reopen() {
 	a.mu.Lock()
 	a.spent = false
+	a.opened++
 	a.mu.Unlock()
 	signal(a.bell)
 	signal(a.more)
@@ -115,7 +117,7 @@ func (s *Store) drawPages(ctx context.Context, n int64) error {
 		return nil
 	}
 	a.request++
-	request := a.request
+	request, opened := a.request, a.opened
 	a.mu.Unlock()
 	reply, err := s.link.one(ctx, &call{script: scriptDraw, keys: []string{jobKey(s.job.name, "job"), jobKey(s.job.name, "drawn")}, args: s.args(
 		s.worker, decimal(request), maxPages, decimal(s.cfg.MaxPages), decimal(n), decimal(back))})
@@ -127,9 +129,15 @@ func (s *Store) drawPages(ctx context.Context, n int64) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.drawn, a.left = a.drawn+number(reply[0])-back, number(reply[1])
-	a.spent = a.left == 0 && number(reply[0]) < n
+	a.drewLocked(number(reply[0]), n, back, number(reply[1]), opened)
 	return nil
+}
+
+// drewLocked takes in what was granted of n pages that were asked for, and how many are left. A
+// reply that was under way when the bound was heard to be another may not know of that.
+func (a *allowance) drewLocked(granted, n, back, left int64, opened int) {
+	a.drawn, a.left = a.drawn+granted-back, left
+	a.spent = left == 0 && granted < n && opened == a.opened
 }
 
 // giveBudgets gives back what was drawn and not used, and this process's share of what may be

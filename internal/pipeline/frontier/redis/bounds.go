@@ -24,7 +24,7 @@ type Bounds struct {
 }
 
 // ErrUncounted is that a bound of pages is wanted of processes that do not count them.
-var ErrUncounted = errors.New("its processes do not count their pages, as it was begun without max_pages: drain the job, set it, and begin them again")
+var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
 
 // bounds are those that operators have set. What cannot be read was not stored by us, and is
 // left out.
@@ -100,7 +100,7 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	}
 	t, err := tallyOf(ctx, f.client, f.job)
 	if err != nil {
-		return nil, err
+		return nil, f.explain(ctx, err)
 	}
 	args := []string{"0", f.job.id, decimal(t.done)}
 	terms := slices.Sorted(maps.Keys(values))

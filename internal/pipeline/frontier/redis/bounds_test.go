@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,6 +101,59 @@ func TestSetPagesOfAJobWithout(t *testing.T) {
 	require.NoError(t, err)
 	_, err = gone.Set(t.Context(), pages(2))
 	require.ErrorIs(t, err, ErrNoJob)
+}
+
+// A bound below what is used ends the job, and is raised again; two that are set at once are
+// both heard of, and one of them holds.
+func TestSetBelowWhatIsUsed(t *testing.T) {
+	r := realTime(newRig(t))
+	r.cfg.Lease = time.Second
+	a := r.open(func(c *Config) { c.MaxPages, c.Terms = 1000, map[string]string{maxPages: "1000"} })
+	used, _ := use(t, a, 0, 30)
+	f := r.dial()
+	_, err := f.Set(t.Context(), pages(10))
+	require.NoError(t, err)
+	var last bool
+	for !last { // what it has drawn is its own
+		used, last = use(t, a, used, 1)
+	}
+	require.LessOrEqual(t, used, 30+3*(1000/drawPart+1)/2)
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, st.Budgets[0].Used, 30.0)
+	require.True(t, st.Budgets[0].UsedUp())
+
+	var both sync.WaitGroup
+	var errs [2]error
+	for i, n := range []int64{2000, 3000} {
+		another := r.dial()
+		both.Go(func() { _, errs[i] = another.Set(t.Context(), pages(n)) })
+	}
+	both.Wait()
+	require.NoError(t, errors.Join(errs[:]...))
+	st, err = f.Status(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, []string{"2000", "3000"}, st.Terms[maxPages])
+	now, last := used, true
+	for deadline := time.Now().Add(redistest.Patience); last && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		now, last = use(t, a, used, 1)
+	}
+	require.Equal(t, used+1, now, "it goes on")
+}
+
+// A reply that is under way when the bound is heard to be another does not end the crawl by the
+// old one.
+func TestRaisedWhileDrawing(t *testing.T) {
+	a := newAllowance(5)
+	a.drewLocked(0, 3, 0, 0, a.opened)
+	require.True(t, a.spent)
+	sent := a.opened
+	a.reopen()
+	require.False(t, a.spent)
+	a.drewLocked(0, 3, 0, 0, sent)
+	require.False(t, a.spent)
+	a.drewLocked(0, 3, 0, 0, a.opened)
+	require.True(t, a.spent, "asked anew, there are no more")
 }
 
 // What settings call a span, and back.

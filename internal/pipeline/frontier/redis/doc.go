@@ -58,7 +58,7 @@
 //
 // Of the job as a whole there are, in a slot of their own:
 //
-//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), its terms, which of them operators have set since, and how often (changes)
+//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), visited (1 if a URL was), unruled (why one could not be asked for), its terms, which of them operators have set since, and how often (changes)
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
@@ -91,6 +91,10 @@
 // left alone for longer. A process that dies, or leaves, begins that time anew: its hosts come
 // to the others. Whoever works takes a verdict back, and one that has something to do when it
 // hears of one goes on.
+//
+// That nothing could be asked for, as of no host robots.txt can be had, is known at the end of a
+// job: each process notes with the job when it has visited a URL or given one up so, before that
+// URL counts as done, and who finds the job complete reads it then ([Store.Unvisited]).
 //
 // # Trips that are repeated
 //

@@ -226,6 +226,63 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
+	masterAway(t, masters)
+}
+
+// masterAway stops a master that nobody takes the place of: of a job whose own keys are with
+// another, operators are told all but what was with it; of others, which master it is.
+func masterAway(t *testing.T, masters []*redistest.Server) {
+	r := realTime(rigOn(t, masters[0].Addr))
+	r.cfg.Partitions = 12
+	jobAt := func(master int64) string {
+		for i := 0; ; i++ {
+			name := fmt.Sprintf("away-%d", i)
+			slot, err := masters[0].Do(t, "CLUSTER", "KEYSLOT", jobKey(name, "job")).ToInt64()
+			require.NoError(t, err)
+			if slot/(16384/3+1) == master {
+				return name
+			}
+		}
+	}
+	dead, gone := masters[1], jobAt(1)
+	r.cfg.Job = jobAt(2)
+	s := r.open()
+	for i := range 40 {
+		put(t, s, fmt.Sprintf("http://h%d.test/", i))
+	}
+	require.NoError(t, s.Close())
+	f := r.dial()
+	whole, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, whole.Unread)
+	require.EqualValues(t, 40, whole.Known)
+
+	dead.Stop()
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{dead.Addr}, st.Away)
+	require.Positive(t, st.Unread)
+	require.Less(t, st.Unread, 12)
+	require.Positive(t, st.Known)
+	require.Less(t, st.Known, whole.Known)
+	require.False(t, st.Complete)
+	_, err = Dial(t.Context(), r.cfg.Redis, gone)
+	require.ErrorContains(t, err, "of the cluster the master "+dead.Addr+" is away")
+}
+
+// Whoever is left tells which masters have slots and are away: by what those say of them, or as
+// they do not answer.
+func TestAwayOf(t *testing.T) {
+	const nodes = `07c3 127.0.0.1:1@11,a.test myself,master - 0 1 1 connected 0-5460
+67ed 127.0.0.1:2@12 master - 0 1 2 connected 5461-10922
+292f 127.0.0.1:3@13 master,fail - 1 1 3 connected 10923-16383
+6ec2 127.0.0.1:4@14 slave,fail 67ed 0 1 3 connected
+824f 127.0.0.1:5@15 master,fail? - 0 1 0 disconnected
+e7d1 :0@0 master,noaddr - 0 1 4 disconnected
+`
+	require.Equal(t, []string{"127.0.0.1:3"}, awayOf(nodes, nil))
+	require.Equal(t, []string{"127.0.0.1:2", "127.0.0.1:3"}, awayOf(nodes, map[string]bool{"127.0.0.1:2": true, "127.0.0.1:4": true}))
+	require.Empty(t, awayOf("", map[string]bool{"127.0.0.1:2": true}))
 }
 
 // The set of fingerprints grows by cutting buckets in two, finds all of them, and none of

@@ -60,7 +60,10 @@ type Status struct {
 	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
 	Ended Ended `json:"ended,omitempty"`
 	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
-	Blocked    string            `json:"blocked,omitempty"`
+	Blocked string `json:"blocked,omitempty"`
+	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty
+	// as soon as one was.
+	Unvisited  string            `json:"unvisited,omitempty"`
 	Created    time.Time         `json:"created"`
 	Now        time.Time         `json:"now"` // by the server's clock
 	Partitions int               `json:"partitions"`
@@ -80,6 +83,10 @@ type Status struct {
 	// what they may; zero: all there is.
 	MemoryBytes int64 `json:"memory_bytes"`
 	MemoryLimit int64 `json:"memory_limit"`
+	// Unread is how many partitions cannot be read, and are in none of the figures, as their
+	// masters of the cluster do not answer; and Away are those masters, as far as others know.
+	Unread int      `json:"unread,omitempty"`
+	Away   []string `json:"away,omitempty"`
 }
 
 // Dial connects to a job. The error is [ErrNoJob] if there is none.
@@ -105,11 +112,13 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 	if damaged && errors.Is(err, errDamaged) {
 		j, err = &job{name: name, partitions: maxPartitions}, nil
 	}
+	f := &Fleet{client, j}
 	if err != nil {
+		err = f.explain(ctx, err)
 		client.Close()
 		return nil, err
 	}
-	return &Fleet{client, j}, nil
+	return f, nil
 }
 
 // Close gives the connections back.
@@ -134,63 +143,32 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	return nil
 }
 
-// tally are the figures of all partitions of a job.
-type tally struct{ added, done, refused, reclaimed int64 }
-
-// tallyOf reads them, all that are done before any that was added: when the two are equal
-// there was an instant at which they were (Mattern, 1987, of four counters).
-func tallyOf(ctx context.Context, c rueidis.Client, j *job) (t tally, err error) {
-	read := func(field string) (sum int64, err error) {
-		var list rueidis.Commands
-		for p := range j.partitions {
-			list = append(list, c.B().Hmget().Key(counters(j.name, p)).Field("v", field).Build())
-		}
-		for _, res := range c.DoMulti(ctx, list...) {
-			values, err := res.AsStrSlice()
-			if err != nil {
-				return 0, fmt.Errorf("redis: %w", err)
-			}
-			if len(values) != 2 || values[0] != j.id {
-				return 0, fmt.Errorf("redis: %w", ErrNoJob)
-			}
-			sum += parse(values[1])
-		}
-		return sum, nil
-	}
-	for _, f := range []struct {
-		name string
-		sum  *int64
-	}{{"done", &t.done}, {"refused", &t.refused}, {"reclaimed", &t.reclaimed}, {"added", &t.added}} {
-		if *f.sum, err = read(f.name); err != nil {
-			return t, err
-		}
-	}
-	return t, nil
-}
-
 // Status reads how far the job is: some commands for each partition.
 func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	j, err := findJob(ctx, f.client, f.job.name)
 	if err != nil {
-		return Status{}, err
+		return Status{}, f.explain(ctx, err)
 	}
-	t, err := tallyOf(ctx, f.client, j)
+	t, unread, err := tallyServed(ctx, f.client, j, f.unserved)
 	if err != nil {
 		return Status{}, err
 	}
 	s := Status{
-		Job: j.name, Control: j.control, Complete: t.added == t.done, Created: j.created, Partitions: j.partitions, Terms: j.terms,
-		Blocked: j.blocked,
-		Known:   t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+		Job: j.name, Control: j.control, Complete: t.added == t.done && len(unread) == 0, Unread: len(unread), Created: j.created, Partitions: j.partitions, Terms: j.terms,
+		Blocked: j.blocked, Unvisited: j.unvisited(),
+		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
 	}
-	if err := f.look(ctx, &s); err != nil {
-		return s, fmt.Errorf("redis: %w", err)
+	if s.Unread > 0 {
+		s.Away = f.away(ctx)
+	}
+	if err := f.look(ctx, &s, unread); err != nil {
+		return s, f.explain(ctx, fmt.Errorf("redis: %w", err))
 	}
 	return s, nil
 }
 
-// look fills in what is no counter.
-func (f *Fleet) look(ctx context.Context, s *Status) error {
+// look fills in what is no counter, but for partitions that cannot be read.
+func (f *Fleet) look(ctx context.Context, s *Status, unread map[int]bool) error {
 	c := f.client
 	var err error
 	if s.Workers, s.Now, err = workersOf(ctx, c, s.Job, nil); err != nil {
@@ -198,6 +176,9 @@ func (f *Fleet) look(ctx context.Context, s *Status) error {
 	}
 	now := decimal(s.Now.UnixMilli())
 	for p := range s.Partitions {
+		if unread[p] {
+			continue
+		}
 		at := root(s.Job, p)
 		waits, err := c.Do(ctx, c.B().Zcard().Key(at+"ready").Build()).ToInt64()
 		if err != nil {
@@ -273,6 +254,9 @@ func workersOf(ctx context.Context, c rueidis.Client, job string, test func() in
 func (f *Fleet) memory(ctx context.Context, s *Status) error {
 	for _, node := range f.client.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+		if err != nil && f.unserved(err) {
+			continue // a replica is enough not to be there
+		}
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,8 @@ import "sync"
 type kind uint8
 
 const (
-	opPut kind = iota
+	opNote kind = iota
+	opPut
 	opSpent
 	opDone
 	opLearned
@@ -26,7 +27,7 @@ type op struct {
 	id   int64
 	fp   uint64
 	n    int64  // opPut: rank; opGive: milliseconds; opLoad, opRouse: how many
-	text string // an item, or what was learned
+	text string // an item, what was learned, or opNote: why
 	seed string // opPut: the URL of a seed
 
 	budget  string // opPut: as the script takes it

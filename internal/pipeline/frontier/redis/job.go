@@ -38,6 +38,8 @@ type job struct {
 	set        map[string]bool // terms that an operator has set since
 	blocked    string          // the verdict; empty: there is none
 	whole      bool            // its partitions have been made
+	visited    bool            // a host has answered to one of its URLs
+	unruled    string          // why one could not be asked for, the first; empty: there was none
 }
 
 func jobKey(job, what string) string { return "crawl:{" + job + "}:" + what }
@@ -67,7 +69,10 @@ func readJob(name string, fields map[string]string) (*job, error) {
 	if fields["id"] == "" {
 		return nil, ErrNoJob
 	}
-	j := &job{name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, set: map[string]bool{}, blocked: fields["blocked"], whole: fields["ready"] == "1"}
+	j := &job{
+		name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, set: map[string]bool{}, blocked: fields["blocked"], whole: fields["ready"] == "1",
+		visited: fields["visited"] == "1", unruled: fields["unruled"],
+	}
 	key, err1 := strconv.ParseUint(fields["key"], 10, 64)
 	partitions, err2 := strconv.Atoi(fields["partitions"])
 	most, err3 := strconv.Atoi(fields["max"])

@@ -159,7 +159,7 @@ func heals(err error) bool {
 		return passing(answered.Error())
 	}
 	_, broken := errors.AsType[net.Error](err)
-	return broken || errors.Is(err, io.EOF)
+	return broken || errors.Is(err, io.EOF) || errors.Is(err, rueidis.ErrNoSlot)
 }
 
 // Errors that callers tell apart.

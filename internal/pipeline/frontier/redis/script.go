@@ -41,6 +41,8 @@ var (
 	luaSlots string
 	//go:embed lua/set.lua
 	luaSet string
+	//go:embed lua/note.lua
+	luaNote string
 )
 
 // script is a text that servers run, and what they call it.
@@ -66,4 +68,5 @@ var (
 	scriptDraw  = newScript("draw", gives+luaDraw)
 	scriptSlots = newScript("slots", gives+luaSlots)
 	scriptSet   = newScript("set", gives+luaSet)
+	scriptNote  = newScript("note", gives+luaNote)
 )

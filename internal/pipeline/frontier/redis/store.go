@@ -60,6 +60,7 @@ type Store struct {
 	counts counts
 
 	seeding atomic.Bool // seeds of this process may come yet
+	unruled atomic.Bool // why a URL could not be asked for was told
 
 	request   int64        // of scripts that want a number; the writer's alone
 	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
@@ -82,6 +83,8 @@ type Store struct {
 	idleness frontier.Idleness // as the frontier told last
 	idleTold bool              // the others were told that there is nothing to do here
 	verdict  string            // why the job is at its end; empty: it is not
+
+	unvisited string // why nothing could be asked for, as of when the job was found complete
 
 	judged  chan struct{} // holds one: the verdict may be another
 	pages   *allowance    // nil: the job has no bound of them

@@ -76,7 +76,7 @@ func (s *Store) write() {
 	}
 }
 
-// send sends a batch: first the URLs that were found, then what became of others, then
+// send sends a batch: first what all are to know, and the URLs that were found, then what became of others, then
 // hosts that are given back, and last the questions.
 func (s *Store) send(ctx context.Context, ops []op) error {
 	if len(ops) == 0 {
@@ -91,6 +91,8 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 		}
 		var err error
 		switch ops[0].kind {
+		case opNote:
+			err = s.note(ctx, ops[:n])
 		case opPut:
 			err = s.put(ctx, ops[:n])
 		case opSeeded:
@@ -117,7 +119,7 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 }
 
 // phase is when calls of a kind are sent. Those of one phase keep their order.
-var phase = [...]uint8{opPut: 0, opSpent: 1, opDone: 1, opLearned: 1, opSeeded: 2, opGive: 3, opLoad: 4, opRouse: 5}
+var phase = [...]uint8{opNote: 0, opPut: 1, opSpent: 2, opDone: 2, opLearned: 2, opSeeded: 3, opGive: 4, opLoad: 5, opRouse: 6}
 
 // sent makes room for more calls.
 func (s *Store) sent(n int) {

@@ -1,0 +1,7 @@
+-- note notes of a job whether a URL was visited, and why one could not be asked for. KEYS[1] is the
+-- job; ARGV the time, the job's id, 1 if one was visited, and the reason; empty: there is none. The
+-- first reason stays.
+if redis.call('HGET', KEYS[1], 'id') ~= ARGV[2] then return redis.error_reply('NOJOB the job is gone') end
+if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'visited', '1') end
+if ARGV[4] ~= '' then redis.call('HSETNX', KEYS[1], 'unruled', ARGV[4]) end
+return {}
