@@ -197,6 +197,9 @@ func readable(r *Record) *Record {
 		f.SetString(valid(f.String()))
 	}
 	out.Links, out.Resources = validAll(r.Links), validAll(r.Resources)
+	if len(r.BodyBase64) == 0 {
+		out.BodyBase64 = nil // which is not written either
+	}
 	out.Directives, out.NofollowLinks, out.Alternates = validAll(r.Directives), validAll(r.NofollowLinks), nil
 	for _, a := range r.Alternates {
 		out.Alternates = append(out.Alternates, Alternate{valid(a.Href), valid(a.HrefLang), valid(a.Type)})
