@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // A host goes from one limiter to another and back: what the other has learned counts, and
@@ -62,4 +63,29 @@ func TestAdoptOfOneThatIsAsked(t *testing.T) {
 	require.Equal(t, LimitRetryAfter, why)
 	require.WithinDuration(t, until, at, time.Millisecond)
 	permit.Release()
+}
+
+// A host that was evicted is handed over no sooner than the user's rules allow, though nothing
+// was learned of it.
+func TestGapOfAnEvictedHost(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		want   time.Duration
+	}{
+		{"a rate", func(c *Config) { c.InitialRPS, c.MaxRPS = 2, 2 }, 500 * time.Millisecond},
+		{"a delay", func(c *Config) { c.MinDelay = 3 * time.Second }, 3 * time.Second},
+	} {
+		r := newRig(t, func(c *Config) {
+			small(1)(c)
+			c.Strategy = control.NameSteer
+			tc.change(c)
+		})
+		r.request(host, ok(time.Millisecond))
+		r.request("b.test", ok(time.Millisecond))
+		require.False(t, r.kept(host), tc.name)
+		_, gap, known := r.MemoryOf(host)
+		require.True(t, known, tc.name)
+		require.Equal(t, tc.want, gap, tc.name)
+	}
 }

@@ -267,7 +267,8 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	t, known := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
 	if known {
-		gap = t.gap()
+		r := l.rulesFor(domain) // which hold whatever is remembered
+		gap = max(t.gap(), r.minDelay, r.ceiling.interval())
 	}
 	if s != nil {
 		s.mu.Lock()
