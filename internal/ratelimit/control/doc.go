@@ -133,7 +133,6 @@
 //	the experiment: noise or limit     94.1  80.4  0.66    S9a 99 to 18, S9b 94 to 7
 //	the latency guard                  92.9  80.4  0.50    S4a p95 0.5 s to 9 s, S6c 94 to 70
 //	Little's law                       93.5  83.0  0.50    S6c 94 to 76
-//	the bound on connections           94.1  80.6  0.50    S19 98 to 89
 //	probes                             93.1  80.6  0.52    S6a 97 to 74, S6b 98 to 77
 //	the creep                          92.2  75.2  0.44    S17c 85 to 70, S14c 92 to 82
 //	the climb                          94.2  73.6  0.54    S9b 94 to 77, S5c 94 to 79
@@ -145,7 +144,6 @@
 //	the way back to a known peak       93.1  80.6  0.50    S6b 98 to 63
 //	outages told from limits           93.3  83.0  0.50    S7 96 to 81
 //	blocks (403)                       93.5  80.6  0.50    S15a to S15c 72..89 to r100
-//	the ramp after a long pause        94.2  85.7  0.49    S18d 90 to 74; but S11b 74 to 86
 //
 // The rows are older than the rules of late November, with which every part came to 94.0, 78.5
 // and 0.53 by the command above, over 78 scenarios. Of those rules it has been asked of:
@@ -154,6 +152,16 @@
 //	the margin of an order told twice  94.0  78.5  0.53    S14b 95.5 to 93.6, S14d 95.6 to 93.7
 //	a trial at a quarter's cost        93.8  77.8  0.50    S22c 95.9 to 90.8; but S18a r.91 to r.31
 //	waits of a quarter more            94.0  77.8  0.53    S22i r2.1 to r5.8, S22h r.5 to r1.3
+//
+// and since a ramp counts as idle, with which every part comes to 94.0, 78.5 and 0.65:
+//
+//	the ramp after a long pause        94.0  77.8  0.53    S22k 95 to 82, S18a 97 to 93; but S18a r.59 to r.31
+//	no ramp after a long order         93.8  77.8  0.65    S5c 95 to 94
+//	the bound on connections           94.0  78.5  0.65    S19 99.6 to 89.8 (r.01 to r.17)
+//
+// Of 200 random limiters, by TestStrangers with -args -random 200, the median is 94.2 % of
+// the capacity, or 94.4 of what can be had of those that give less to whoever asks; the tenth
+// percentiles are 77.8 and 82.8, and the ninth tenth of refusals is 0.55.
 //
 // Of sliding logs, S22, which came later: a history that forgot within nine minutes used 9 to
 // 51 % of a log of ten minutes for 86 to 88, of an hour and forty minutes of which ten went to
@@ -198,6 +206,11 @@
 // length, and its end is waited for. S16e, which is Debian's mod_qos, 93 to 98.5 %, and its
 // first four minutes 84 to 99; S16d refused r0.09 to r0.06. A told window that slides is used
 // but for a fortieth instead of a twentieth, S21c 94.5 to 97.
+//
+// Of bounds on connections: that one refusal in between may be seen with one request fewer in
+// flight, and a sixteenth of the answers with as many as were refused, since an answer and the
+// request too many pass each other. S19 98.5 to 99.6 %, and over twelve seeds of four minutes
+// the worst 91 to 99.5; at 5 ms from the host 79 to 97 in the mean, at 20 ms 74 to 85.
 //
 // Of blocks that count by whole seconds, as mod_evasive does, what the host's own second had
 // admitted: S15a 89 to 97 %, S15b 86 to 97, S15c 72 to 76 and S15d 95.5 to 97.5, with 10 blocks
