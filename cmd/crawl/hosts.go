@@ -22,7 +22,8 @@ func hostsCommand(s streams) *cobra.Command {
 		Long: `Hosts shows what 'crawl --remember FILE' keeps for the next crawl: for each host
 the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
 and what is still to be waited for. The host asked last comes first; what is a
-day old is not believed any more and not shown.`,
+day old is not believed any more and not shown. A host that nothing but your own
+maximum held, --max-rate or a rule, is not there: nothing was learned of it.`,
 		Example: `  crawl --remember hosts.jsonl -o p.jsonl https://example.com/
   crawl hosts hosts.jsonl    what the next crawl with this file begins with`,
 		DisableFlagsInUseLine: true,
@@ -42,7 +43,7 @@ day old is not believed any more and not shown.`,
 			}
 			var b strings.Builder
 			if len(known) == 0 {
-				b.WriteString("nothing that is less than a day old\n")
+				b.WriteString("nothing that was learned within a day\n")
 			} else {
 				layout(&b, knownColumns(known, clock.System().Now()), widthOf(s.out))
 			}
