@@ -217,6 +217,13 @@ func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.
 		return time.UnixMilli(test()).UTC(), nil
 	}
 	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
+	if err != nil && c.Mode() == rueidis.ClientModeCluster && heals(err) {
+		for _, node := range c.Nodes() { // any will do, and that one is away
+			if clock, err = node.Do(ctx, node.B().Time().Build()).AsIntSlice(); err == nil {
+				break
+			}
+		}
+	}
 	if err != nil || len(clock) != 2 {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
