@@ -71,6 +71,17 @@ func TestLoweredBound(t *testing.T) {
 	r.drive(r.now.Add(time.Second), willing)
 	require.Equal(t, searching, r.mode)
 	require.Less(t, r.rate, 10.0)
+
+	r = cruisingAt(t, 100)
+	r.at = r.now.Add(-time.Minute)
+	r.host.Ceiling = 80
+	r.ask(reply{})
+	require.Zero(t, r.Memory(r.now))
+	r.host.Ceiling = 500
+	r.drive(r.now.Add(5*time.Second), willing)
+	require.Equal(t, cruising, r.mode, "it has refused before, so there is a limit")
+	require.True(t, r.climbs)
+	require.Less(t, r.rate, 150.0)
 }
 
 // What is remembered at the bound or above it was the bound's doing, for all anybody knows.

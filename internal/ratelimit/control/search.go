@@ -134,8 +134,13 @@ func (s *steer) grow(now clock.Instant) {
 	}
 }
 
-// seek takes the search up again that the owner's bound had ended, now that it is higher.
+// seek takes the search up again that the owner's bound had ended, now that it is higher. A
+// host that has refused before has a limit somewhere, and is climbed.
 func (s *steer) seek(now clock.Instant) {
+	if s.at != never {
+		s.ours, s.provisional, s.climbs = false, true, true
+		return
+	}
 	s.belief = belief{ceil: math.Inf(1), provisional: true}
 	s.startAt = now // what came before was no search
 	s.enter(now, searching)
