@@ -222,9 +222,9 @@ func (o *merging) tell(r merge.Report) error {
 		say(o.err, "crawl: passed over as they are no records: %s\n", plural(r.Damaged, "line"))
 	}
 	if !o.quiet {
-		what, again := "record", "of URLs that others count for"
+		what, again := "record", "more of the same URLs"
 		if r.Format == merge.CDXJ {
-			what, again = "line", "that were there before"
+			what, again = "line", "that came twice"
 		}
 		to := cmp.Or(strings.TrimPrefix(o.out, sink.Stdout), "standard output")
 		say(o.err, "%s of %s in %s; %s %s left out\n", plural(r.Written, what), plural(int64(r.Files), "file"), clean(to),

@@ -233,13 +233,28 @@ func (t *reportText) hosts() {
 		{title: "p95 ms", dull: "0"},
 		{title: "p99 ms", dull: "0", keep: 2},
 		{title: "waited", dull: "0.0s"},
-		{title: "limited by", left: true, dull: ""},
+	}
+	title, limits := "Hosts, the slowest first", false
+	for _, h := range x.Listed {
+		if seconds(h.Waited) != "0.0s" {
+			title = "Hosts, the slowest first; 'waited' is for the rate limiter"
+		}
+		limits = limits || h.Reason != ""
+	}
+	if limits { // known from --stats alone
+		g = append(g, column{title: "limited by", left: true})
 	}
 	for _, h := range x.Listed {
-		g.row("  "+cut(h.Host, longestHost(t.columns)), count(h.Pages), count(h.Failed), size(h.Bytes),
-			count(int64(h.Latency.P50)), count(int64(h.Latency.P95)), count(int64(h.Latency.P99)), seconds(h.Waited), h.Reason)
+		cells := []string{
+			"  " + cut(h.Host, longestHost(t.columns)), count(h.Pages), count(h.Failed), size(h.Bytes),
+			count(int64(h.Latency.P50)), count(int64(h.Latency.P95)), count(int64(h.Latency.P99)), seconds(h.Waited),
+		}
+		if limits {
+			cells = append(cells, h.Reason)
+		}
+		g.row(cells...)
 	}
-	t.table("Hosts, the slowest first; 'waited' is for the rate limiter", g)
+	t.table(title, g)
 	t.more(int64(x.Total - len(x.Listed)))
 }
 
