@@ -2,12 +2,15 @@ package crawl
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"net/http"
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/pipeline/console"
 )
 
 // NewOver is New with connections made by dial, so that a crawl fits into a bubble. The
@@ -44,4 +47,15 @@ func Chained(cfg Config) (page, robots bool, err error) {
 	}
 	fc := c.fetchConfig()
 	return fc.Chain != nil, fc.Repeating != nil, nil
+}
+
+// Metrics is what the console of a crawl shows at /metrics, without its socket, so that it fits
+// into a bubble.
+func Metrics(c *Crawler) (http.Handler, error) {
+	a, err := console.ParseAddress("8080")
+	if err != nil {
+		return nil, err
+	}
+	c.meter.Start()
+	return console.New(console.Config{Address: a, Clock: c.clk, Log: slog.New(slog.DiscardHandler)}, new(Console).over(c))
 }

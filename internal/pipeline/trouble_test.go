@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -124,4 +126,40 @@ func TestRobotsThatCannotBeHad(t *testing.T) {
 			})
 		})
 	}
+}
+
+// lateCircuit refuses every third permit, as a circuit does that opens when a worker has its
+// URL already.
+type lateCircuit struct {
+	Limiter
+	asked, refused atomic.Int64
+}
+
+func (l *lateCircuit) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
+	if l.asked.Add(1)%3 == 0 {
+		l.refused.Add(1)
+		return nil, ratelimit.ErrCircuitOpen
+	}
+	return l.Limiter.Acquire(ctx, domain)
+}
+
+// What a worker gives back unasked is counted, spends no try, and is asked for later.
+func TestLeasesThatAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": site(404, 200, 10, 20)})
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		w.Retries = 0
+		w.build(t)
+		late := &lateCircuit{Limiter: w.Limiter}
+		w.Limiter = late
+		p, err := New(w.Config)
+		require.NoError(t, err)
+		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+		requireEnd(t, p, EndDone)
+		for u, rec := range w.out.byURL(t) {
+			require.Nil(t, rec.Error, u)
+		}
+		require.Positive(t, late.refused.Load())
+		require.Equal(t, late.refused.Load(), p.Snapshot().Returned)
+	})
 }

@@ -129,6 +129,7 @@ func TestSlowReader(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, seen, streamQueue)
 		require.GreaterOrEqual(t, lost, 50)
+		require.Equal(t, fmt.Sprint(lost), s.value(t, "treadlight_console_lost_events_total"))
 		require.NoError(t, res.Body.Close())
 
 		lines, res = s.listen(t, "Last-Event-ID: 300")
