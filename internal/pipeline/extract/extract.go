@@ -223,6 +223,7 @@ type Extractor struct {
 	lastDirectives directives
 	decoded        []byte       // a body that was not UTF-8
 	seed           maphash.Seed // so that no page can choose references that collide
+	dirSeed        maphash.Seed // of page.dir: a reference may be the very name of a directory
 	hasSeed        bool
 }
 
@@ -333,7 +334,7 @@ func (e *Extractor) read(f form, d *Document) {
 // learn the seed from the links we follow.
 func (e *Extractor) begin() {
 	if !e.hasSeed {
-		e.seed, e.hasSeed = maphash.MakeSeed(), true
+		e.seed, e.dirSeed, e.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
 	}
 	if e.source == nil {
 		e.source = &e.scanner

@@ -84,7 +84,7 @@ func (e *Extractor) target(p *pending) (target, bool) {
 		return target{url: u, fp: u.Fingerprint(e.opts.Key)}, ok
 	}
 	hash := p.hash ^ e.dir
-	if t := e.known.at(hash); t.hash == hash {
+	if t := e.known.at(hash); t.hash == hash && hash != 0 {
 		return *t, true
 	}
 	u, ok := e.resolve(ref)
@@ -95,5 +95,7 @@ func (e *Extractor) target(p *pending) (target, bool) {
 	return t, ok
 }
 
-// inDirectory notes what references are relative to.
-func (e *Extractor) inDirectory() { e.dir = maphash.String(e.seed, e.base.Dir()) }
+// inDirectory notes what references are relative to. The hash is under a seed of its own, or a
+// link to the directory by its whole name would cancel it out, and two pages that link to each
+// other's directories would take one link for the other.
+func (e *Extractor) inDirectory() { e.dir = maphash.String(e.dirSeed, e.base.Dir()) }

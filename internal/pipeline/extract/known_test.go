@@ -13,6 +13,7 @@ import (
 // with new ones, which must find the same.
 func TestKnown(t *testing.T) {
 	refs := []string{
+		"https://a.example/", "https://a.example/d/", "http://a.example/d/", "https://b.example/d/",
 		"", "?", "?q", "#f", "x", "./x", "../x", "/x", "//h.example/x", "http://h.example/x", "https:x", "https:?q", "https:", "http:/x", "x?y=http://z", "mailto:x", "http://[", " x ", "x\ty", "é",
 	}
 	bases := []string{"https://a.example/", "https://a.example/p", "https://a.example/p?q/r", "https://a.example/d/p", "http://a.example/d/p", "https://b.example/d/p"}
@@ -37,6 +38,20 @@ func TestKnown(t *testing.T) {
 		for _, l := range got.Links {
 			require.Equal(t, l.URL.Fingerprint(opts.Key), l.Fingerprint)
 		}
+	}
+}
+
+// A link by the whole name of the directory that the page lies in is a link like any other, and
+// so are those of two pages to each other's directories.
+func TestLinksToDirectories(t *testing.T) {
+	var e Extractor
+	var r Result
+	const one, two = "https://a.example/one/", "https://a.example/two/"
+	for _, page := range []string{one, two, one} {
+		require.NoError(t, e.Page(mustParse(t, page+"p"), "text/html", "", []byte("<a href="+one+"><a href="+two+">"), Options{}, &r))
+		require.Len(t, r.Links, 2)
+		require.Equal(t, one, r.Links[0].URL.String(), page)
+		require.Equal(t, two, r.Links[1].URL.String(), page)
 	}
 }
 
