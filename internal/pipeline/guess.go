@@ -1,10 +1,8 @@
 package pipeline
 
 import (
-	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
 
@@ -13,8 +11,8 @@ import (
 // the link promises, and has its record whatever it is. The first answer was read as no page,
 // and is gone by the time somebody links to it.
 
-// asPage tells the fingerprint of a URL that was asked for as a sitemap from that of the page.
-const asPage = 0x9e3779b97f4a7c15
+// Of a crawl of several processes the store of all of them knows what was looked for, and which
+// links there are to it.
 
 // maxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
 // that is not is not followed: it has no record, as if nobody had linked to it.
@@ -39,12 +37,9 @@ func (g guesses) of(fp uint64) *guess {
 	return one
 }
 
-// usual reports whether a sitemap is looked for there.
-func usual(u canonical.URL) bool { return strings.EqualFold(u.Path(), usualSitemap) }
-
 // linked takes in a link to a page whose URL is known. It may be known as a sitemap.
 func (d *discovery) linked(link *found, now time.Time) {
-	if !usual(link.item.URL) || link.item.Kind != frontier.Page || !d.p.cfg.Sitemaps.Enabled {
+	if !frontier.IsUsual(link.item.URL) || link.item.Kind != frontier.Page || !d.p.cfg.Sitemaps.Enabled {
 		return
 	}
 	g := d.guesses.of(link.fp)
@@ -52,13 +47,19 @@ func (d *discovery) linked(link *found, now time.Time) {
 		return
 	}
 	again := *link
-	again.fp ^= asPage
+	again.fp = frontier.AsPage(link.fp)
 	g.link = &again
-	d.promised(g, now)
+	if !d.frontier.Linked(now, link.item, link.fp) {
+		d.promised(g, now)
+	}
 }
 
-// noSitemap takes in that there is none at the usual place of a host.
+// noSitemap takes in that there is none at the usual place of a host. A shared store hears of it
+// with the end of the lease.
 func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
+	if d.jury != nil {
+		return
+	}
 	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil {
 		g.absent = true
 		d.promised(g, now)

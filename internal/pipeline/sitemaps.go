@@ -44,8 +44,6 @@ const (
 	// wait until no page is queued, so that a site with thousands of sitemaps is not asked
 	// for hours before the first page is, and its URLs come as they are needed.
 	earlySitemaps = 16
-	// usualSitemap is where a sitemap is looked for that nobody has told of.
-	usualSitemap = "/sitemap.xml"
 	// reasonSitemaps is the reason of sitemaps that are dropped for Sitemaps.Max.
 	reasonSitemaps = "sitemaps"
 )
@@ -107,7 +105,7 @@ func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) 
 		return
 	}
 	if len(e.Sitemaps) == 0 {
-		if u, err := root.Resolve(usualSitemap); err == nil && e.Rules.Check(u.Path()).Allowed {
+		if u, err := root.Resolve(frontier.UsualSitemap); err == nil && e.Rules.Check(u.Path()).Allowed {
 			d.offerSitemap(frontier.Item{URL: u, Depth: l.Depth}, now)
 		}
 		return
@@ -131,7 +129,7 @@ func (d *discovery) unannounced(seed canonical.URL, now time.Time) {
 	if d.p.gate != nil || !d.p.cfg.Sitemaps.Enabled {
 		return
 	}
-	if u, err := seed.Resolve(usualSitemap); err == nil {
+	if u, err := seed.Resolve(frontier.UsualSitemap); err == nil {
 		d.offerSitemap(frontier.Item{URL: u}, now)
 	}
 }

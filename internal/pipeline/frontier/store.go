@@ -33,6 +33,8 @@ type Visit struct {
 	// Refused says that the URL was not to be fetched, and so counts neither as a page visited
 	// nor for the budget of its host. The frontier sets it.
 	Refused bool
+	// Absent says that a sitemap was looked for where one usually is, and that there is none.
+	Absent bool
 	// ETag and LastModified are what the server calls this version of the page, for a later
 	// round to ask whether it is still that one. Zero: it does not say.
 	ETag         string

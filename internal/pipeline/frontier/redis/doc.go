@@ -51,7 +51,7 @@
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these
 //	i:<session>  SET     its hosts that have got URLs from others
 //	a:<process>  STRING  the number of the last call by which it added URLs
-//	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets)
+//	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets), g (1 if no sitemap is where one usually is), gl (a link to there)
 //	q:<host>:<r> LIST    its queued URLs of rank r
 //	x:<host>     HASH    its URLs that are handed out
 //	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset

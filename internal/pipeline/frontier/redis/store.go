@@ -223,6 +223,9 @@ func (s *Store) Known(fp uint64) bool { return s.known.has(fp) }
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.known.add(fp)
 	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank), budget: s.budgetOf(it)}
+	if it.Kind == frontier.Page && !it.Seed && frontier.IsUsual(it.URL) {
+		o.also = frontier.AsPage(fp)
+	}
 	if it.Seed {
 		o.seed, o.hops = it.URL.String(), it.Hops
 	}
@@ -269,6 +272,9 @@ func (s *Store) Done(id int64, v frontier.Visit) {
 	}
 	s.mu.Unlock()
 	if h != nil {
+		if v.Absent { // before it is done: a page may be found by it
+			s.tell(op{kind: opPut, host: h.name, none: true})
+		}
 		s.tell(op{kind: opDone, held: h, id: id, refused: v.Refused})
 	}
 }

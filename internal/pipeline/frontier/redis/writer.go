@@ -187,7 +187,7 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
 		}
 		p := s.parts[s.job.partitionOf(o.host)]
-		b.add(p, s.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.budget, o.text)
+		b.add(p, s.sessionOf(p), o, o.host, o.fingerprint(), decimal(o.n), o.budget, o.text)
 	}
 	if len(seeds.args) > 0 {
 		// One that the server has no memory for is a seed of this process alone.
@@ -218,6 +218,18 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 	s.setFull(full)
 	s.noteLost(lost)
 	return nil
+}
+
+// fingerprint is that of a URL, as the script takes it.
+func (o *op) fingerprint() string {
+	text := strconv.FormatUint(o.fp&fpMask, 10)
+	switch {
+	case o.none:
+		return "!"
+	case o.also != 0:
+		return text + "/" + strconv.FormatUint(o.also&fpMask, 10)
+	}
+	return text
 }
 
 // setFull tells once when the server begins to refuse new URLs, and when it takes them again.

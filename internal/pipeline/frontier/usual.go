@@ -1,0 +1,31 @@
+package frontier
+
+import (
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
+)
+
+// UsualSitemap is where a sitemap is looked for that nobody has told of.
+const UsualSitemap = "/sitemap.xml"
+
+// asPage tells the fingerprint of a URL that was asked for as a sitemap from that of the page.
+const asPage = 0x9e3779b97f4a7c15
+
+// IsUsual reports whether a sitemap is looked for there.
+func IsUsual(u canonical.URL) bool { return strings.EqualFold(u.Path(), UsualSitemap) }
+
+// AsPage is the fingerprint under which a page is known at whose URL, of that fingerprint, a
+// sitemap was looked for.
+func AsPage(fp uint64) uint64 { return fp ^ asPage }
+
+// Linked tells a [Shared] store of a link to a page whose URL this process knows already, and
+// reports whether there is such a store: another process may have looked for a sitemap there, and
+// have found none.
+func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {
+	if f.fleet != nil {
+		f.put(now, &it, fp)
+	}
+	return f.fleet != nil
+}
