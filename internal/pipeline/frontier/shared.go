@@ -264,11 +264,9 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	if !now.Before(fl.yielded.Add(yieldEvery)) {
 		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+1)/2
 	}
-	has := f.hasHosts()
-	if !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
-		fl.evened, fl.excess = now, has
+	if has := f.hasHosts(); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
+		fl.evened, fl.excess = now, (has-poorest)/2
 	}
-	fl.excess = min(fl.excess, max(0, has-poorest)/2) // what was not given then may be too much by now
 	for _, name := range names {
 		if fl.surplus == 0 && fl.excess == 0 {
 			return

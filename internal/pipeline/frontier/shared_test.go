@@ -63,11 +63,6 @@ func TestYieldEvens(t *testing.T) {
 	require.Equal(t, 2, given(f, 2*evenEvery, names, 0))
 	require.Zero(t, given(f, 3*evenEvery, names, 0), "of two none goes")
 
-	f, names = many(24, evenLeast)
-	require.Equal(t, 5, given(f, 0, names[:5], 0), "of those that others would take")
-	require.Equal(t, 4, given(f, yieldEvery, names[5:], 11), "not more than half of what there is more by now")
-	require.Zero(t, given(f, 2*yieldEvery, names[5:], 15))
-
 	f, names = many(12, evenLeast)
 	for _, name := range names[:10] {
 		h := f.hosts[name]
