@@ -204,7 +204,7 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 
 // NewTimeout is the policy for Layers.TotalTimeout and Layers.AttemptTimeout.
 func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeout[*http.Response], error) {
-	return transport.NewTimeout(cfg)
+	return transport.NewTimeout(cfg) //nolint:bodyclose // what it makes is no response
 }
 
 // OverloadVerdict is the Classifier of NewBreaker: a resilience.Failure is a sign of a host

@@ -79,6 +79,7 @@ type fleet struct {
 	yielded  time.Time
 	excess   int // hosts that may be given to others yet, as those have fewer
 	evened   time.Time
+	spared   time.Time // no host is asked for before: those that were given are for others
 }
 
 type parted struct {
@@ -114,14 +115,15 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	c := f.counts.load()
 	idle := c.Queued+c.Leased == 0
 	if idle && !fl.idle { // it may be the end
-		fl.next, fl.pause = now, 0
+		fl.next, fl.pause, fl.spared = now, 0, time.Time{}
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
 	if f.othersAhead() {
 		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
 	}
-	if !v.rousing && room > 0 && !now.Before(fl.next) {
+	next := maxTime(fl.next, fl.spared)
+	if !v.rousing && room > 0 && !now.Before(next) {
 		v.rousing, fl.found = true, false
 		v.Rouse(room)
 	}
@@ -131,7 +133,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 		}
 	}
 	if !v.rousing && room > 0 {
-		earlier(maxTime(fl.next, now.Add(time.Millisecond)))
+		earlier(maxTime(maxTime(fl.next, fl.spared), now.Add(time.Millisecond)))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
 		earlier(maxTime(f.vault.resting.next, now.Add(time.Millisecond)))
@@ -282,6 +284,7 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 			continue // the next has hardly found its pace when it is done, or nothing to ask of it
 		default:
 			fl.excess--
+			fl.spared = now.Add(2 * sweepMost) // others ask by then
 		}
 		h.leaving = true
 		fl.leaving = append(fl.leaving, h)
