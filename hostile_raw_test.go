@@ -172,6 +172,13 @@ func (h *rawHost) count(path string) int {
 	return n
 }
 
+// bytes is how much was sent in answer to requests for a path.
+func (h *rawHost) bytes(path string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent[path]
+}
+
 // say writes an answer with a length and reports that the connection goes on.
 func say(c io.Writer, status, header, body string) bool {
 	_, err := fmt.Fprintf(c, "HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s", status, header, len(body), body)
