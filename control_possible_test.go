@@ -88,7 +88,7 @@ func (c *clairvoyant) ask(t *testing.T, rate float64, d time.Duration, once bool
 	gap := time.Duration(float64(time.Second) / rate)
 	slots := make(chan struct{}, min(coming, cmp.Or(c.kind.InFlight, coming)))
 	end := time.Now().Add(d)
-	for next := time.Now(); next.Before(end); {
+	for next := time.Now(); next.Before(end) && ctx.Err() == nil; { // blocks that are renewed might go on for ever
 		till, now := c.told()
 		if once && now > before {
 			break
