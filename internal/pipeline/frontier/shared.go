@@ -33,7 +33,7 @@ type News struct {
 	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
 	Lost   []string   // hosts that are not ours any more, all their URLs with them
 	Wanted []string   // hosts of ours that others would take
-	// Poorest is how many hosts that one of the others has which has fewest; of those who want some.
+	// Poorest is the fewest hosts that a process has which wants some of Wanted.
 	Poorest int
 }
 
@@ -133,7 +133,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 		}
 	}
 	if !v.rousing && room > 0 {
-		earlier(maxTime(maxTime(fl.next, fl.spared), now.Add(time.Millisecond)))
+		earlier(maxTime(next, now.Add(time.Millisecond)))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
 		earlier(maxTime(f.vault.resting.next, now.Add(time.Millisecond)))
