@@ -23,6 +23,10 @@ const (
 	// startUp is how long after a member's first refusal its refusals prove nothing: at
 	// the start all search at the same time.
 	startUp = 10 * time.Second
+	// together is how far apart the refusals of two members may be and still be one
+	// coincidence. Where the limit is common the pause after the one's refusal is what the
+	// others get, so that they are refused a little later and seldom at once.
+	together = 5 * time.Second
 	// coincidences needed before a trial: two happen by chance too often.
 	coincidences = 3
 	// watchFor is how long a group is watched after its latest refusal: longer than any
@@ -163,7 +167,7 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 		w.other = w.last
 	}
 	w.last = sighting{s, now}
-	span := max(time.Second, 2*latency)
+	span := max(together, 2*latency)
 	o, ok := w.notes[w.other.by]
 	if !ok || now.Sub(o.at) > span || now.Sub(w.metAt) <= span || now.Sub(n.first) < startUp || now.Sub(o.first) < startUp {
 		return
