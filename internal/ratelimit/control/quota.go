@@ -12,11 +12,13 @@ import (
 type quota struct {
 	left    float64 // requests that may still be sent; meaningless after reset
 	reset   clock.Instant
-	said    int64   // requests left, in the last answer
-	limit   int64   // of the quota that was told of
-	pace    float64 // of a window that slides, in requests per second; zero for one that ends
-	longest int32   // of the resets that were told, in milliseconds
-	moved   uint8   // times the reset moved on before it was reached, or was not the whole window's
+	said    int64         // requests left, in the last answer
+	limit   int64         // of the quota that was told of
+	pace    float64       // of a window that slides, in requests per second; zero for one that ends
+	since   clock.Instant // such a window has had that pace
+	longest int32         // of the resets that were told, in milliseconds
+	moved   uint8         // times the reset moved on before it was reached, or was not the whole window's
+	exact   bool          // pace is of a length that was told, not of a reset
 }
 
 // slides is how often a reset must have moved on for the window to be one that slides:
@@ -25,6 +27,16 @@ const slides = 3
 
 // rounding is more than what whole seconds and the way of an answer do to a reset.
 const rounding = 2 * time.Second
+
+const (
+	// leastSpare requests of a window that slides are left unused, or one in spareOf: the pace
+	// falls with what is left below that. Who uses up the last is told to wait for the reset,
+	// and that may be as long as the window.
+	leastSpare = 2
+	spareOf    = 60
+	// mostMore bounds how much faster than its pace such a window may be asked.
+	mostMore = 1.25
+)
 
 // active reports whether the host's own word sets the pace. A nil quota never does.
 func (q *quota) active(now clock.Instant) bool { return q != nil && now < q.reset }
@@ -45,13 +57,12 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
 		q.pace, q.moved, q.longest = 0, 0, 0
 	case !q.active(now):
-		q.over(o)
+		q.over(now, o)
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
 		// The end moves on before it is reached: the window slides, and gives back all the
 		// time what spreading the rest would wait for.
 		if q.moved = min(q.moved+1, slides); q.moved == slides {
-			// Rounding only ever adds to a reset, so the shortest is the window.
-			q.pace = max(q.pace, (1-margin)*float64(o.Quota.Limit)/seconds(o.Quota.Reset))
+			q.slide(now, o)
 		}
 	case o.Quota.Remaining <= q.said+int64(o.InFlight) && q.pace == 0:
 		// The same window, if answers may overtake each other: whole seconds are rounded up
@@ -65,7 +76,7 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 
 // over is told of the first answer after a reset. If the quota is not whole then, the
 // reset was that of a single request, and the window gives back one by one what it took.
-func (q *quota) over(o *Observation) {
+func (q *quota) over(now clock.Instant, o *Observation) {
 	if o.SentAt < q.reset {
 		return // it was counted before
 	}
@@ -73,9 +84,36 @@ func (q *quota) over(o *Observation) {
 	if q.moved = min(q.moved+1, slides); o.Quota.Remaining >= whole-whole/10 {
 		q.pace, q.moved = 0, 0
 	} else if q.moved == slides {
-		// It was the whole window's when that was empty.
-		q.pace = (1 - margin) * float64(o.Quota.Limit) * 1000 / float64(max(q.longest, 1))
+		q.slide(now, o)
 	}
+}
+
+// slide takes the window for one that slides. If its length is not told, that is the longest
+// reset, which was told when the window was empty.
+func (q *quota) slide(now clock.Instant, o *Observation) {
+	w := o.Quota.Window
+	if q.exact = w > 0; !q.exact {
+		w = max(o.Quota.Reset, q.longestReset())
+	}
+	if q.pace == 0 {
+		q.since = now
+	}
+	q.pace = (1 - margin) * float64(o.Quota.Limit) / seconds(w)
+}
+
+// longestReset is the longest reset that was told.
+func (q *quota) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
+
+// sliding is the rate for a window that slides. While much is left of it, that is more than
+// the pace by as much as whole seconds may have made the window longer; but only once it was
+// asked at the pace for as long, since until then there is always much left.
+func (q *quota) sliding(now clock.Instant) float64 {
+	most := 1.0
+	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
+		most = min(seconds(w)/max(seconds(w-time.Second), 0.001), mostMore)
+	}
+	spare := max(leastSpare, float64(q.limit)/spareOf)
+	return q.pace * min(max(q.left, 0.5)/spare, most)
 }
 
 // binds reports whether a plan at that rate has to be lowered.
@@ -91,14 +129,7 @@ func (q *quota) apply(now clock.Instant, p *Plan) {
 		return
 	}
 	if q.pace > 0 {
-		switch {
-		case q.left < 1:
-			p.Rate = min(p.Rate, q.pace/2) // nearly used up: let some of it come back
-		case q.left > max(3, float64(q.limit)/40):
-			p.Rate = min(p.Rate, 1.1*q.pace) // the window is shorter than whole seconds tell
-		default:
-			p.Rate = min(p.Rate, q.pace)
-		}
+		p.Rate = min(p.Rate, q.sliding(now))
 		return
 	}
 	if q.left < 1+q.kept() {

@@ -144,14 +144,26 @@ func TestSlidingQuota(t *testing.T) {
 		now = now.Add(rounding + time.Second)
 	}
 	require.InDelta(t, pace, q.pace, 1e-9)
+	since := q.since
 	for _, tc := range []struct {
+		after     time.Duration // since the pace is known
 		remaining int64
+		told      bool // the window's length
 		rate      float64
-	}{{50, 1.1 * pace}, {4, 1.1 * pace}, {3, pace}, {0, pace / 2}} {
-		q.told(now, tc.remaining, window, 1)
+	}{
+		{0, 50, false, pace},
+		{window, 50, false, pace * 10 / 9}, // a second shorter than it was told to be
+		{window, 50, true, pace},
+		{window, 2, false, pace},
+		{window, 1, false, pace / 2},
+		{window, 0, false, pace / 4},
+	} {
+		q.exact = tc.told
+		now = since.Add(tc.after)
+		q.said, q.left, q.reset = tc.remaining, float64(tc.remaining), now.Add(window)
 		p := Plan{Rate: 50}
 		q.apply(now, &p)
-		require.InDelta(t, tc.rate, p.Rate, 1e-9)
+		require.InDelta(t, tc.rate, p.Rate, 1e-9, "%+v", tc)
 		require.Zero(t, p.NotBefore)
 		require.True(t, q.binds(now, 50))
 		require.False(t, q.binds(now, tc.rate/2))

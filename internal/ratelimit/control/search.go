@@ -155,7 +155,7 @@ func (s *steer) climb(now clock.Instant) {
 	if s.regains {
 		after, most = min(climbAfter, 5*s.lag), min(most, s.bulge)
 	}
-	if !s.mayRise(now) || s.quota.active(now) || s.lag > 0 && now < s.at.Add(after) {
+	if !s.mayRise(now) || s.quota.binds(now, s.rate) || s.lag > 0 && now < s.at.Add(after) {
 		return
 	}
 	growth := climbing / seconds(s.step())
@@ -219,7 +219,7 @@ func (s *steer) sail(now clock.Instant) {
 			s.crawlUp(now, dt)
 		}
 	}
-	if now >= s.probeDue && !s.climbs && s.ceil < s.top() && s.mayRise(now) && !s.quota.active(now) {
+	if now >= s.probeDue && !s.climbs && s.ceil < s.top() && s.mayRise(now) && !s.quota.binds(now, s.rate) {
 		s.beginProbe(now)
 	}
 }

@@ -46,7 +46,7 @@ func ablations() []ablation {
 		{"the mean of a cycle", "ceiling.go", [][2]string{{"est := s.cycleRate()", "est := 0.9 * s.failRate"}}},
 		{"windows of refusals", "window.go", [][2]string{first("func (s *steer) isQuota(pause time.Duration) bool", "return false")}},
 		{"told quotas", "quota.go", [][2]string{{"return q != nil && now < q.reset", "return false"}}},
-		{"told windows that slide", "quota.go", [][2]string{{"	if q.pace > 0 {\n		switch", "	if q.pace > math.MaxFloat64 {\n		switch"}}},
+		{"told windows that slide", "quota.go", [][2]string{{"	if q.pace > 0 {\n", "	if q.pace > math.MaxFloat64 {\n"}}},
 		{"windows that nobody names", "window.go", [][2]string{first("func (s *steer) fullAgain(more int) bool", "return false")}},
 		{"a margin told twice", "window.go", [][2]string{{"toldTwice = 1.02", "toldTwice = 1"}}},
 		{"buckets behind long orders", "window.go", [][2]string{{"case s.sameOrder && in > tooMany*known:", "case false:"}}},

@@ -314,5 +314,15 @@ func modules() []Scenario {
 			s.quota = true
 			return s
 		}),
+		farHost("S21d", "sliding counter 100 in 10 s, quota headers, Retry-After date, 429", 10, func(*rand.Rand) Server {
+			return &counter{approximate: approximate{
+				max: 100, window: 10 * time.Second, status: tooMany, order: order{form: wholeDate},
+			}, quota: true}
+		}),
+		long(farHost("S21e", "Flask-Limiter, 600 in any 60 s, quota headers, 429", 10, func(*rand.Rand) Server {
+			s := newSliding(600, time.Minute, tooMany, order{form: exact})
+			s.quota = true
+			return s
+		})),
 	}
 }

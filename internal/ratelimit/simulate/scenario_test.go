@@ -24,7 +24,7 @@ func TestScenariosAreWhole(t *testing.T) {
 		require.NoError(t, sc.validate())
 		require.Positive(t, sc.Capacity(0), sc.Name)
 	}
-	require.Len(t, seen, 80)
+	require.Len(t, seen, 82)
 }
 
 func TestFind(t *testing.T) {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -217,3 +218,47 @@ func (s *approximate) Next(now clock.Instant) clock.Instant {
 	}
 	return min(end, now.Add(seconds(over/c.prev*c.window.Seconds())))
 }
+
+// counter is the sliding-window counter of API gateways: as [approximate], but what it
+// refuses does not count. If it tells its quota, that is whole again a window from now at the
+// latest, and the answer says no more, even if nothing is left; a refusal says when the next
+// request is admitted.
+type counter struct {
+	approximate
+	quota bool // tell what is left in each answer
+}
+
+// free is when the next request is admitted.
+func (s *counter) free(now clock.Instant) clock.Instant {
+	c := *s
+	c.roll(now)
+	room := c.max - c.cur - 1
+	if room < 0 {
+		now, c.prev, room = c.start.Add(c.window), c.cur, c.max-1
+		c.start = now
+	}
+	if c.prev <= room {
+		return now
+	}
+	return max(now, c.start.Add(seconds((1-room/c.prev)*c.window.Seconds())))
+}
+
+func (s *counter) Serve(now clock.Instant) Answer {
+	s.roll(now)
+	a := admitted()
+	if free := s.free(now); free > now {
+		a = Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))}
+	} else {
+		s.cur++
+	}
+	if s.quota {
+		left := max(0, math.Floor(s.max-s.estimate(now)))
+		a.Quota = header.Quota{Limit: int64(s.max), Remaining: int64(left), Reset: s.window, Window: s.window}
+		if a.Refused {
+			a.Quota.Reset = ceil(s.free(now).Sub(now), time.Second)
+		}
+	}
+	return a
+}
+
+func (s *counter) Next(now clock.Instant) clock.Instant { return s.free(now) }
