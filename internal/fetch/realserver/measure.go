@@ -1,12 +1,16 @@
 package realserver
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Figures is how a client fared at a server over a span of time.
 type Figures struct {
 	// Requests is how many arrived.
 	Requests int
-	// Refused is how many of them got another status than 2xx.
+	// Refused is how many of them got another status than 2xx and 404: a page that does not
+	// exist, such as a sitemap that was looked for, was let through to where it might be.
 	Refused int
 	// Blocks is how often the door was shut: an admitted request was followed by
 	// nothing but refusals, or silence after a refusal, for blockSpan or longer.
@@ -55,7 +59,7 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 				f.Inside++
 			}
 		}
-		if h.Status/100 == 2 {
+		if h.Status/100 == 2 || h.Status == http.StatusNotFound {
 			if in && !shut.IsZero() && h.At.Sub(shut) >= blockSpan {
 				f.Blocks++
 			}

@@ -39,6 +39,12 @@ func TestMeasure(t *testing.T) {
 			realserver.Figures{Requests: 5, Used: 0.5},
 		},
 		{
+			"a page that does not exist is let through",
+			[]realserver.Hit{hit(0, 404), hit(2000, 200), hit(4000, 429)},
+			0, 4,
+			realserver.Figures{Requests: 2, Used: 0.5},
+		},
+		{
 			"the span is half open",
 			[]realserver.Hit{hit(0, 200), hit(5000, 200), hit(10000, 200)},
 			5, 10,
