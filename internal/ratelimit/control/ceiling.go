@@ -147,12 +147,10 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 // A clock that stands still counts for minutes, and those of several machines that answer in
 // turn a request at a time: neither is near the rate that was blocked.
 func (s *steer) takeSecond() {
-	n := float64(s.inSecond)
-	if !s.block || n < s.ceil/2 || n > 1.5*s.failRate+1 {
-		s.inSecond = 0
-		return
+	n := s.tally.most(s.forbidIn)
+	if s.inSecond = 0; s.block && float64(n) >= s.ceil/2 && float64(n) <= 1.5*s.failRate+1 {
+		s.ceil, s.inSecond = float64(n), n
 	}
-	s.ceil = max(s.ceil, n)
 }
 
 // searched is the guess at the ceiling that a search ends in, but for what its pause says.

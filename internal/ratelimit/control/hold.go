@@ -30,7 +30,8 @@ type hold struct {
 	tries       uint8         // failed trials of this hold
 	forbidden   uint8         // 403s in a row
 	spared      uint8         // blocks that were not taken for the rate's doing
-	inSecond    uint16        // admitted in the second of the first of them, if it may be that which is counted
+	forbidIn    uint8         // of the host's clock, in which the first of them was; zero for not known
+	inSecond    uint16        // admitted in it, if it may be that which is counted
 	from        mode          // at the event
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other
@@ -57,8 +58,9 @@ const (
 	forbidRun = 5
 	softRun   = 2
 	// blockWaitMin is a little more than the ten seconds for which the most common block
-	// lasts. Each request renews it, so that asking sooner costs as much again.
-	blockWaitMin = 11 * time.Second
+	// lasts. Each request renews it, so that asking sooner costs as much again; half a second
+	// is more than the ways of two requests to a host differ by.
+	blockWaitMin = 10500 * time.Millisecond
 	// blockWaitMax bounds the waits for the end of a block.
 	blockWaitMax = time.Hour
 	// mere is a pause too short for anything to have changed in it.
@@ -123,7 +125,7 @@ func refused(o *Observation) bool { return o.RetryAfter > 0 || o.Class == outcom
 // it is a failure that may be the rate's, and two are a block if there was one before.
 func (s *steer) forbid(now clock.Instant, o *Observation) {
 	if s.forbidden++; s.forbidden == 1 {
-		s.forbidAt, s.inSecond = o.SentAt, s.tally.most(o.Second)
+		s.forbidAt, s.forbidIn = o.SentAt, o.Second
 	}
 	run := uint8(forbidRun)
 	if s.soft && s.blockGap > 0 {
@@ -321,11 +323,15 @@ func (s *steer) noteEnd(now clock.Instant, c Cause) {
 	s.note(now, c, 0, s.rate, 0)
 }
 
-// rested reports a pause that the host ordered, for longer than a bucket needs for some
-// tokens, and kept to: it gives again what it gave, and to come back slowly wastes it. At
-// a slow host a ramp is but a request or two, and what they tell is worth more.
+// rested reports a pause after which the host gives again what it gave, so that to come back
+// slowly wastes it: one that it ordered, for longer than a bucket needs for some tokens, and
+// kept to, or a block whose count is known. At a slow host a ramp is but a request or two, and
+// what they tell is worth more.
 func (s *steer) rested() bool {
-	return s.explicit && !s.block && s.tries == 0 && s.order >= restful && s.failRate >= slowest
+	if s.block {
+		return s.inSecond > 0
+	}
+	return s.explicit && s.tries == 0 && s.order >= restful && s.failRate >= slowest
 }
 
 // backTo goes back to cruise: at once after a mere pause and after one that the host had

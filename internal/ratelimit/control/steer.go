@@ -239,7 +239,6 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 // succeeded takes in an answer that the host gave willingly.
 func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	s.history.add(o.SentAt)
-	s.tally.add(o.Second)
 	s.doors.passed(o.InFlight)
 	s.resumed = plus(s.resumed, 1)
 	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)
@@ -252,7 +251,7 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 		}
 	}
 	s.consecutive = 0
-	if s.forbidden > 0 {
+	if s.forbidden > 0 && o.SentAt > s.forbidAt {
 		s.forbidden = 0
 	}
 	if o.Lifted && !s.soft {
@@ -264,6 +263,7 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 		s.resume(now)
 		return
 	}
+	s.tally.add(o.Second)
 	if s.mode == held || o.SentAt <= s.at {
 		return // of the time before the refusal: counted, and no news
 	}

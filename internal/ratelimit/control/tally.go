@@ -1,5 +1,7 @@
 package control
 
+import "math"
+
 // tally counts what a host admitted in the present second of its own clock. Who locks out
 // for a while often counts by whole seconds of the clock, since that takes one number; and
 // nearly everyone dates their answers. So where a lockout begins in a second in which more was
@@ -19,11 +21,16 @@ func (c *tally) add(second uint8) {
 	if second == 0 {
 		return
 	}
-	if second != c.dated {
+	count := &c.now
+	switch {
+	case second == c.dated:
+	case c.dated > 0 && second%60+1 == c.dated:
+		count = &c.last // it was longer on its way than the first of the present second
+	default:
 		c.dated, c.last, c.now = second, c.now, 0
 	}
-	if c.now++; c.now == 0 {
-		c.now-- // more than anybody locks out for
+	if *count < math.MaxUint16 {
+		*count++ // beyond is more than anybody locks out for
 	}
 }
 

@@ -26,6 +26,10 @@ func TestTally(t *testing.T) {
 		{"refused at once in a new second", []uint8{7, 7, 7}, 8, 0},
 		{"answers without a date between", []uint8{7, 8, 0, 8}, 8, 2},
 		{"the minute is over", []uint8{60, 1, 1}, 1, 2},
+		{"one of the second before comes late", []uint8{7, 8, 8, 7, 8}, 8, 3},
+		{"and makes it the larger", []uint8{7, 7, 8, 8, 7}, 8, 0},
+		{"late over the minute", []uint8{60, 1, 60, 1}, 1, 2},
+		{"the first of all is of the minute's last second", []uint8{59, 59}, 59, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var c tally
@@ -63,17 +67,27 @@ func evasive(n int, block, phase time.Duration, dated func(second int64) uint8) 
 }
 
 // Who locks out by whole seconds is asked for nearly what it admits in one from the first
-// block on, and for no more in a quarter of an hour.
+// block on, and for no more in a quarter of an hour. At a distant host pages come in another
+// order than they were asked for, and after the 403 of requests that were sent later.
 func TestBlockBySeconds(t *testing.T) {
 	const n = 20
-	for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond} {
-		host, blocks := evasive(n, 10*time.Second, phase, func(second int64) uint8 { return uint8(second%60) + 1 })
-		r := newRig(t, stranger)
-		r.watch(time.Minute, host)
-		require.Equal(t, 1, *blocks, "phase %v", phase)
-		c := r.watch(15*time.Minute, host)
-		require.Equal(t, 1, *blocks, "phase %v", phase)
-		require.Greater(t, c.admittedPer(15*time.Minute), 0.95*n, "phase %v", phase)
+	for name, page := range map[string]time.Duration{"near": time.Millisecond, "far": 0} {
+		for _, phase := range []time.Duration{0, 300 * time.Millisecond, 700 * time.Millisecond} {
+			evades, blocks := evasive(n, 10*time.Second, phase, func(second int64) uint8 { return uint8(second%60) + 1 })
+			host := func(at clock.Instant) reply {
+				r := evades(at)
+				if r.status == 0 {
+					r.latency = page // of its own each, if that is zero
+				}
+				return r
+			}
+			r := newRig(t, stranger)
+			r.watch(time.Minute, host)
+			require.Equal(t, 1, *blocks, "%s, phase %v", name, phase)
+			c := r.watch(15*time.Minute, host)
+			require.Equal(t, 1, *blocks, "%s, phase %v", name, phase)
+			require.Greater(t, c.admittedPer(15*time.Minute), 0.95*n, "%s, phase %v", name, phase)
+		}
 	}
 }
 
@@ -91,6 +105,7 @@ func TestBlockByAnOddClock(t *testing.T) {
 	for name, dated := range map[string]func(int64) uint8{
 		"it stands still":         func(int64) uint8 { return 7 },
 		"two that answer in turn": func(int64) uint8 { answers++; return uint8(answers%2) + 1 },
+		"two a second apart":      func(s int64) uint8 { answers++; return uint8((s+int64(answers%2))%60) + 1 },
 	} {
 		b, got := course(dated)
 		require.Equal(t, blocks, b, name)
