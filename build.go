@@ -52,7 +52,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		Limiter: c.limiter, Fetcher: c.client, Scope: c.scope, Sinks: c.cfg.Sinks, Archives: c.cfg.Archives,
 		Extract: extract.Options{
 			Text: s.Output.Text, Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
-			Agent: strings.ToLower(config.Product),
+			MaxLinks: s.Scope.MaxLinks, Agent: strings.ToLower(config.Product),
 		},
 		Concurrency: s.Concurrency, PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),

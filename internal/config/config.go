@@ -118,6 +118,9 @@ type Scope struct {
 	// Forms follows forms that are sent by GET, with the values they begin with (default
 	// false). False: no form.
 	Forms bool `yaml:"forms"`
+	// MaxLinks bounds the links that are taken from one page, 1 to 10,000,000 (default 10000).
+	// Those behind are dropped, counted and told. Zero is refused.
+	MaxLinks int `yaml:"max_links"`
 }
 
 // Traps says what is done about URLs that lead nowhere.

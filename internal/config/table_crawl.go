@@ -107,6 +107,13 @@ var crawlFields = []field{
 		path: "scope.forms", kind: kindBool, def: "false", flag: "forms",
 		doc: "follow forms sent by GET, with the values they begin with",
 	},
+	// Above what pages written for people hold. Lists of all files of a large directory have
+	// more, and so have traps; whoever raises it has that many in memory for each page that is
+	// being read.
+	{
+		path: "scope.max_links", kind: kindInt, unit: "links", def: "10000", min: "1", max: "10000000",
+		doc: "links taken from one page at most; those behind are dropped",
+	},
 	// RFC 9309 is what a crawler owes; leaving it needs the user's word.
 	{
 		path: "robots.enabled", kind: kindBool, def: "true", flag: "robots",

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -194,6 +195,7 @@ func (w *processor) content(r *result, f *fetched) {
 		}
 		return
 	}
+	w.overLinks(rec.URL)
 	w.describe(rec)
 	w.tree.read(rec, l.URL, &w.found, f.resp.Body)
 	w.examine(r, f)
@@ -203,6 +205,20 @@ func (w *processor) content(r *result, f *fetched) {
 		w.list(rec)
 	}
 	w.followAll(r, l)
+}
+
+// reasonPageLinks is the reason of links that are dropped as their page has too many.
+const reasonPageLinks = "page_links"
+
+// overLinks counts the links of a page that were too many to be taken, and says so the first
+// time. They are known to nobody then: another page may lead there.
+func (w *processor) overLinks(page string) {
+	n := int64(w.found.DroppedLinks)
+	if n > 0 && w.p.stats.overLinks.Add(n) == n {
+		w.p.cfg.Log.Warn("links are being dropped",
+			slog.String("reason", reasonPageLinks), slog.String("first_page", page), slog.Int64("links", n),
+			slog.String("fix", "raise scope.max_links"))
+	}
 }
 
 // maxFollows bounds what a worker keeps of memory for links, at 1 MB: few pages have as many

@@ -34,6 +34,7 @@ type stats struct {
 	out        [scope.NumCodes]atomic.Int64
 	dropped    [frontier.HostPages + 1]atomic.Int64
 	overBudget atomic.Int64 // links dropped for a budget
+	overLinks  atomic.Int64 // links dropped as their page has too many
 	trapped    [trap.NumReasons]atomic.Int64
 	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
 	nofollow   atomic.Int64 // links not followed because their page says so
@@ -169,6 +170,9 @@ func (s *stats) into(to *Snapshot) {
 	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
 	if n := s.overBudget.Load(); n > 0 {
 		to.Dropped[reasonBudget] = n
+	}
+	if n := s.overLinks.Load(); n > 0 {
+		to.Dropped[reasonPageLinks] = n
 	}
 	if n := s.nofollow.Load(); n > 0 {
 		to.OutOfScope[reasonNofollow] = n

@@ -69,9 +69,9 @@ import (
 // traps go beyond it.
 const defaultMaxLinks = 10_000
 
-// maxLinkBytes bounds the links of one page, written out. Ten thousand links of two
-// hundred bytes fit; a long base with short references under it can make a small page
-// many megabytes of links.
+// maxLinkBytes bounds the links of one page, written out, and grows with Options.MaxLinks.
+// Ten thousand links of two hundred bytes fit; a long base with short references under it
+// can make a small page many megabytes of links.
 const maxLinkBytes = 2 << 20
 
 // maxKept is the memory an Extractor keeps from page to page, in bytes per buffer. Few
@@ -88,7 +88,8 @@ type Options struct {
 	Text bool
 	// Resources asks for images, scripts, styles and media too. False leaves them out.
 	Resources bool
-	// MaxLinks bounds the links of one page. Zero, and anything below, is 10,000.
+	// MaxLinks bounds the links of one page, and with 209 bytes for each what they are
+	// together, which is 2 MiB at least. Zero, and anything below, is 10,000.
 	MaxLinks int
 	// Rules are applied to every link. Nil applies none.
 	Rules *canonical.Rules

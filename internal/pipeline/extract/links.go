@@ -210,7 +210,7 @@ func (e *Extractor) count(err error) {
 func (e *Extractor) keep(l Link) {
 	slot, old := e.byURL.find(l.Fingerprint)
 	if old < 0 {
-		if e.linkBytes += len(l.URL.String()); e.linkBytes > maxLinkBytes {
+		if e.linkBytes += len(l.URL.String()); e.linkBytes > max(maxLinkBytes, e.opts.MaxLinks*(maxLinkBytes/defaultMaxLinks)) {
 			e.dst.DroppedLinks++
 			return
 		}

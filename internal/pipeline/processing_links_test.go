@@ -1,0 +1,41 @@
+package pipeline
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+)
+
+// What a page has too many of is counted, and said once with what to change, rather than lost
+// without a word.
+func TestPagesWithTooManyLinks(t *testing.T) {
+	for _, tc := range []struct {
+		max, pages int
+		dropped    int64
+	}{{4, 5, 5 * 3}, {7, 8, 0}} { // each page has seven
+		synctest.Test(t, func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{
+				"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(7)) }),
+			})
+			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+			w.Extract.MaxLinks = tc.max
+			var log bytes.Buffer
+			w.Log = slog.New(slog.NewTextHandler(&log, nil))
+			p, err := w.crawl(t, "http://a.test/")
+			require.NoError(t, err)
+			requireEnd(t, p, EndDone)
+			require.Len(t, w.out.byURL(t), tc.pages)
+			require.Equal(t, tc.dropped, p.Snapshot().Dropped["page_links"])
+			said := strings.Count(log.String(), `msg="links are being dropped" reason=page_links first_page=http://a.test/ links=3 fix="raise scope.max_links"`)
+			require.Equal(t, tc.dropped > 0, said == 1, log.String())
+		})
+	}
+}
