@@ -84,6 +84,9 @@ func (st *state) crawl() (*Crawl, error) {
 	if err != nil {
 		return nil, err
 	}
+	if version == 0 {
+		return nil, errors.New("it is no state of a crawl: name another directory, or the file of the records")
+	}
 	if version < schema {
 		return nil, fmt.Errorf("the state has version %d, of an older program: 'crawl resume' brings it up to date, or name the file of the records", version)
 	}

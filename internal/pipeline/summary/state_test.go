@@ -99,6 +99,17 @@ func TestDirectoriesWithoutState(t *testing.T) {
 	require.ErrorContains(t, err, "state.db")
 }
 
+// A database of another program is not taken for one of an older version.
+func TestForeignState(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec("CREATE TABLE t (x)"))
+	require.NoError(t, db.Close())
+	_, err = Read(t.Context(), dir, Config{})
+	require.ErrorContains(t, err, "state.db: it is no state of a crawl: name another directory")
+}
+
 func TestOldState(t *testing.T) {
 	dir := kept(t, "PRAGMA user_version = 2;")
 	_, err := Read(t.Context(), dir, Config{})

@@ -22,8 +22,8 @@ const defaultBusyTimeout = 5 * time.Second
 
 // Config says how a file is used.
 type Config struct {
-	// ReadOnly refuses all writing through this connection, and to make the file. Zero
-	// allows both.
+	// ReadOnly refuses all writing through this connection, and to make the file or change
+	// its mode. Zero allows them.
 	ReadOnly bool
 	// Durable has each commit wait until the disk has it. Zero means that a power cut may
 	// cost the commits since the last checkpoint, and damages nothing; a process that is
@@ -53,9 +53,10 @@ type DB struct {
 	stmts []*Stmt
 }
 
-// Open opens a file in WAL mode, or makes it, readable for its owner only; its directory
-// must be there. Once it is open, one that it made is there also after a power cut. A file
-// that is no database is refused, and left as it is. Its error may be [IsBusy].
+// Open opens a file in WAL mode, or in the one it has if it is only read, or makes it, readable
+// for its owner only; its directory must be there. Once it is open, one that it made is there
+// also after a power cut. A file that is no database is refused, and left as it is. Its error
+// may be [IsBusy].
 func Open(path string, cfg Config) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -112,7 +113,7 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	if err := d.useWAL(); err != nil {
+	if err := d.begin(cfg.ReadOnly); err != nil {
 		return err
 	}
 	pragmas := "PRAGMA synchronous = NORMAL;"
@@ -131,6 +132,15 @@ func (d *DB) setUp(cfg Config) error {
 // SetBusyTimeout is [Config.BusyTimeout] from now on.
 func (d *DB) SetBusyTimeout(wait time.Duration) {
 	codes.Xsqlite3_busy_timeout(d.tls, d.db, int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
+}
+
+// begin is the first look at the file. Whoever only reads leaves the mode as it is, which
+// stands in the file.
+func (d *DB) begin(readOnly bool) error {
+	if readOnly {
+		return d.Exec("SELECT 1 FROM sqlite_schema")
+	}
+	return d.useWAL()
 }
 
 // useWAL has writers append to a log: then a commit is one write, and a reader, say a

@@ -182,6 +182,24 @@ func TestReadOnly(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// A file of another program has the mode that it wants, and keeps it from those who only look.
+func TestReadOnlyLeavesTheMode(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, sqlitedb.Config{})
+	require.NoError(t, db.Exec(`CREATE TABLE t (i); PRAGMA journal_mode = DELETE`))
+	require.NoError(t, db.Close())
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	reader := open(t, path, sqlitedb.Config{ReadOnly: true})
+	n, err := reader.QueryInt(`SELECT count(*) FROM sqlite_schema`)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
+	require.NoError(t, reader.Close())
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
 // A lock of another connection is waited for, as long as is said.
 func TestBusy(t *testing.T) {
 	path := newPath(t)

@@ -38,6 +38,12 @@ func (e *Error) Unwrap() error {
 	return e.Errno
 }
 
+// Damage is the error of a file whose content cannot be, although SQLite has read it: what
+// says what was found there. It is [IsDamage].
+func Damage(path, what string) error {
+	return &Error{Path: path, Code: codes.SQLITE_CORRUPT, Message: what}
+}
+
 // fix is what a person can do about it.
 func (e *Error) fix() string {
 	if e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT {

@@ -58,6 +58,7 @@ func TestForeignFiles(t *testing.T) {
 		{"directory", func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, "it cannot be opened"},
 		{"other program", sql(`CREATE TABLE meta (x)`), "it is a database of another program: name another directory"},
 		{"other mark", sql(`PRAGMA application_id = 1; CREATE TABLE t (x)`), "it is a database of another program"},
+		{"without a log", sql(`CREATE TABLE t (x); PRAGMA journal_mode = DELETE`), "it is a database of another program"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -67,9 +68,13 @@ func TestForeignFiles(t *testing.T) {
 			_, err := Open(dir, Config{})
 			require.ErrorContains(t, err, tc.want)
 			require.ErrorContains(t, err, path)
-			if after, _ := os.ReadFile(path); !bytes.HasPrefix(before, []byte("SQLite")) {
-				require.Equal(t, before, after)
+			if bytes.HasPrefix(before, []byte("SQLite")) {
+				_, err = Open(dir, Config{Mode: Create})
+				require.ErrorContains(t, err, tc.want, "nor is it a crawl to go on with")
+				require.ErrorContains(t, Remove(dir), tc.want)
 			}
+			after, _ := os.ReadFile(path)
+			require.Equal(t, before, after)
 		})
 	}
 }
@@ -117,10 +122,11 @@ func TestDamage(t *testing.T) {
 		damage func(whole []byte) []byte
 		want   string
 	}{
-		"end missing":  {func(b []byte) []byte { return b[:len(b)-4096] }, "bytes of"},
-		"most missing": {func(b []byte) []byte { return b[:5000] }, "it has 5000 bytes of"},
-		"head only":    {func(b []byte) []byte { return b[:600] }, "it has 600 bytes of"},
-		"rows":         {func(b []byte) []byte { return append(b[:20*4096:20*4096], garbage(len(b)-20*4096)...) }, "it is damaged: restore it from a copy"},
+		"end missing":    {func(b []byte) []byte { return b[:len(b)-4096] }, "bytes of"},
+		"most missing":   {func(b []byte) []byte { return b[:5000] }, "it has 5000 bytes of"},
+		"head only":      {func(b []byte) []byte { return b[:600] }, "it has 600 bytes of"},
+		"rows":           {func(b []byte) []byte { return append(b[:20*4096:20*4096], garbage(len(b)-20*4096)...) }, "it is damaged: restore it from a copy"},
+		"pages mixed up": {swapped("http://a.test/1000", "http://a.test/4000"), "it is damaged: restore it from a copy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := closedState(t, 5000)
@@ -137,6 +143,19 @@ func TestDamage(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 			require.ErrorContains(t, err, path)
 		})
+	}
+}
+
+// swapped has the pages that hold two texts stand in each other's place.
+func swapped(one, other string) func([]byte) []byte {
+	return func(b []byte) []byte {
+		const size = 4096
+		b = slices.Clone(b)
+		i, j := bytes.Index(b, []byte(one))/size*size, bytes.Index(b, []byte(other))/size*size
+		was := slices.Clone(b[i : i+size])
+		copy(b[i:i+size], b[j:j+size])
+		copy(b[j:j+size], was)
+		return b
 	}
 }
 

@@ -28,7 +28,7 @@ type file struct {
 
 // openFile opens the database, makes or migrates its tables, and prepares the statements.
 func openFile(path string, cfg *Config, steps []step) (*file, error) {
-	if err := checkLength(path); err != nil {
+	if err := checkHead(path); err != nil {
 		return nil, err
 	}
 	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cfg.CacheBytes})
@@ -152,19 +152,20 @@ func (f *file) present() error {
 }
 
 // The head of an SQLite file, by its format: the size of its pages, where 1 stands for
-// 65536, and how many there are.
+// 65536, how many there are, whose it is, and behind it how many cells the first page has.
 const (
-	headSize    = 100
+	headSize    = 105
 	pageSizeAt  = 16
 	pageCountAt = 28
+	ownerAt     = 68
+	cellsAt     = 103
 )
 
-// checkLength refuses a database whose end is missing, which SQLite finds out only when it
-// comes there. While there is a log, pages may stand in that and nowhere else.
-func checkLength(path string) error {
-	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
-		return nil
-	}
+// checkHead refuses what must not be opened, as far as the first bytes tell: the database of
+// another program, which opening would change, and one whose end is missing, which SQLite
+// finds out only when it comes there. While there is a log, pages may stand in that and
+// nowhere else.
+func checkHead(path string) error {
 	r, err := os.Open(path)
 	if err != nil {
 		return nil //nolint:nilerr // SQLite makes it, or says why it cannot be opened
@@ -175,15 +176,29 @@ func checkLength(path string) error {
 		return err
 	}
 	head := make([]byte, headSize)
-	if _, err := io.ReadFull(r, head); err != nil {
+	if _, err := io.ReadFull(r, head); err != nil || string(head[:6]) != "SQLite" {
 		return nil //nolint:nilerr // SQLite says what it thinks of so little
+	}
+	// Ours get their tables and their mark in one transaction.
+	if id := binary.BigEndian.Uint32(head[ownerAt:]); id != applicationID && (id != 0 || binary.BigEndian.Uint16(head[cellsAt:]) > 0) {
+		return foreign(path)
+	}
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return nil
 	}
 	page := int64(binary.BigEndian.Uint16(head[pageSizeAt:]))
 	if page == 1 {
 		page = 1 << 16
 	}
-	if want := page * int64(binary.BigEndian.Uint32(head[pageCountAt:])); string(head[:6]) == "SQLite" && info.Size() < want {
+	if want := page * int64(binary.BigEndian.Uint32(head[pageCountAt:])); info.Size() < want {
 		return fmt.Errorf("%s: it has %d bytes of %d: restore it from a copy, with its -wal, or begin anew", path, info.Size(), want)
 	}
 	return nil
 }
+
+// foreign is the error about a database of which nothing is ours.
+func foreign(path string) error {
+	return fmt.Errorf("%s: %w", path, errForeign)
+}
+
+var errForeign = errors.New("it is a database of another program: name another directory")

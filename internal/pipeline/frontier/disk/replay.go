@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -22,9 +23,20 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 	if mark == 0 && last > int64(s.cfg.MaxPending) {
 		s.cfg.Log.Info("building the fingerprint index from the database", "path", s.path, "urls", last)
 	}
-	return each(db, `SELECT id, url FROM urls WHERE id > ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
-		return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), q.ColumnInt(0))
-	}, mark)
+	return s.indexRows(db, mark, last)
+}
+
+// indexRows adds the URLs after one row up to another to the fingerprint index. Where pages of the
+// table have been mixed up, its rows come in another order than that of their IDs.
+func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
+	return each(db, `SELECT id, url FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+		id := q.ColumnInt(0)
+		if id <= after || id > last {
+			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, after))
+		}
+		after = id
+		return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), id)
+	}, after, last)
 }
 
 // fingerprintOf is [canonical.URL.Fingerprint] of a URL that is canonical, as those in the
@@ -70,9 +82,7 @@ func (s *Store) rebuild() error {
 	last, err := db.QueryInt(`SELECT max(id) FROM urls`)
 	s.index.Committed(last)
 	if err == nil {
-		err = each(db, `SELECT id, url FROM urls WHERE id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
-			return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), q.ColumnInt(0))
-		}, last)
+		err = s.indexRows(db, 0, last)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err

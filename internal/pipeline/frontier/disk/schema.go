@@ -254,7 +254,7 @@ func checkOwner(db *sqlitedb.DB) (version int, err error) {
 		return 0, err
 	}
 	if id != applicationID && (id != 0 || tables > 0) {
-		return 0, fmt.Errorf("%s: it is a database of another program: name another directory", db.Path())
+		return 0, foreign(db.Path())
 	}
 	v, err := db.QueryInt("PRAGMA user_version")
 	return int(v), err
