@@ -61,7 +61,8 @@ func TestHeedsGrace(t *testing.T) {
 		want  []string
 	}{
 		{"in time", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, 29 * time.Second, []string{"stop"}},
-		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "late"}},
+		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, 39 * time.Second, []string{"stop", "late"}},
+		{"hung", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "late", "give up"}},
 		{"without", 0, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop"}},
 		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, 2 * echo, time.Hour, []string{"stop"}},
 		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force"}},

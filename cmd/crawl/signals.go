@@ -20,12 +20,18 @@ var (
 // a second one does is said when that is over, so that nobody who answers it is ignored.
 const echo = 50 * time.Millisecond
 
+// lastWords is for how long a crawl that SIGTERM has made give up what is under way may write
+// what it has. Beyond that it hangs, in a pipe that nobody reads or on a disk that does not
+// answer, and whoever sent the signal is not there to send a third. A state takes no harm: it
+// is left as by a kill.
+const lastWords = 10 * time.Second
+
 // orders are what signals ask of a crawl.
 type orders struct {
 	stop   func()        // finish what is under way and end
 	grace  time.Duration // after which SIGTERM gives it up; zero = never
 	force  func(error)   // give up what is under way
-	giveUp func()        // end the process
+	giveUp func()        // end the process at once
 	tell   func() error  // say how it goes
 	reload func()        // read the configuration again; nil = there is no file to read
 }
@@ -47,11 +53,11 @@ func listen() chan os.Signal {
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
 // gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
 // SIGHUP reloads if there is what to reload and the terminal is not gone. Nobody may be
-// there to follow a SIGTERM up: after a while it does so itself. A second interrupt that
-// comes at once is the echo of the first, and nothing.
+// there to follow a SIGTERM up: after a while it does so itself, and after lastWords once
+// more. A second interrupt that comes at once is the echo of the first, and nothing.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
 	attached := terminalThere()
-	var late, settled <-chan time.Time // from the first interrupt
+	var late, settled, hung <-chan time.Time // from the first interrupt, and from its second by itself
 	for interrupts := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -64,7 +70,12 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 			if interrupts++; interrupts == 2 {
 				log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
 				o.force(errLate)
+				hung = time.After(lastWords)
 			}
+		case <-hung:
+			hung = nil
+			log.Warn("ending at once: what is written does not go through, as in a pipe that nobody reads")
+			o.giveUp()
 		case sig := <-signals:
 			if sig == tellSignal {
 				if err := o.tell(); err != nil {
