@@ -72,6 +72,7 @@ func (d *discovery) run(ctx context.Context) error {
 	if j, ok := d.p.cfg.State.(jury); ok {
 		d.jury, d.judged = j, j.Judged()
 	}
+	d.recall()
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
 	case <-d.p.stop: // before it began

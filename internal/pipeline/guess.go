@@ -3,6 +3,7 @@ package pipeline
 import (
 	"time"
 
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
 
@@ -12,7 +13,7 @@ import (
 // and is gone by the time somebody links to it.
 
 // Of a crawl of several processes the store of all of them knows what was looked for, and which
-// links there are to it.
+// links there are to it; a state keeps both for a crawl that is resumed.
 
 // maxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
 // that is not is not followed: it has no record, as if nobody had linked to it.
@@ -49,6 +50,7 @@ func (d *discovery) linked(link *found, now time.Time) {
 	again := *link
 	again.fp = frontier.AsPage(link.fp)
 	g.link = &again
+	d.keepGuess(link.item.URL, g)
 	if !d.frontier.Linked(now, link.item, link.fp) {
 		d.promised(g, now)
 	}
@@ -57,11 +59,12 @@ func (d *discovery) linked(link *found, now time.Time) {
 // noSitemap takes in that there is none at the usual place of a host. A shared store hears of it
 // with the end of the lease.
 func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
-	if d.jury != nil {
+	if d.jury != nil || !frontier.IsUsual(l.URL) {
 		return
 	}
-	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil {
+	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil && !g.absent {
 		g.absent = true
+		d.keepGuess(l.URL, g)
 		d.promised(g, now)
 	}
 }
@@ -70,5 +73,48 @@ func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
 func (d *discovery) promised(g *guess, now time.Time) {
 	if g.absent && g.link != nil {
 		d.add(nil, []found{*g.link}, now)
+	}
+}
+
+// guesser is a State that keeps guesses.
+type guesser interface {
+	// Guess keeps one, as part of the batch, in place of what was kept of its URL.
+	Guess(g frontier.Guess)
+	// Guesses are those that were kept when the state was opened.
+	Guesses() []frontier.Guess
+}
+
+// keepGuess has the state keep a guess.
+func (d *discovery) keepGuess(u canonical.URL, g *guess) {
+	s, ok := d.p.cfg.State.(guesser)
+	if !ok {
+		return
+	}
+	kept := frontier.Guess{URL: u, Absent: g.absent}
+	if g.link != nil {
+		it := g.link.item
+		kept.Link = &it
+	}
+	s.Guess(kept)
+}
+
+// recall takes in the guesses that the state has kept. A link to where there is no sitemap was
+// followed in the batch by which the second of both was known.
+func (d *discovery) recall() {
+	s, ok := d.p.cfg.State.(guesser)
+	if !ok {
+		return
+	}
+	for _, kept := range s.Guesses() {
+		fp := kept.URL.Fingerprint(d.p.cfg.Key)
+		g := d.guesses.of(fp)
+		if g == nil {
+			return
+		}
+		g.absent = kept.Absent
+		if it := kept.Link; it != nil {
+			it.Rank = d.p.cfg.Rank(it.URL, it.Depth)
+			g.link = &found{*it, frontier.AsPage(fp), d.p.budgets.of(it.URL.String())}
+		}
 	}
 }

@@ -70,6 +70,10 @@ func (j *journal) Done(id int64, v frontier.Visit) {
 	j.tell(func(s *frontiertest.Naive) { s.Done(id, v) })
 }
 
+func (j *journal) Guess(g frontier.Guess) {
+	j.tell(func(s *frontiertest.Naive) { s.Guess(g) })
+}
+
 func (j *journal) Load(host string, behind frontier.Place, n int) {
 	j.Naive.Load(host, behind, n)
 	j.answer()
@@ -193,7 +197,7 @@ func crashWorld(t *testing.T, seed uint64) {
 	var flaky sync.Map
 	for i := range nh {
 		hosts[fmt.Sprintf("h%d.test", i)] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/robots.txt" {
+			if r.URL.Path == "/robots.txt" || r.URL.Path == "/sitemap.xml" {
 				http.NotFound(rw, r)
 				return
 			}
@@ -201,7 +205,7 @@ func crashWorld(t *testing.T, seed uint64) {
 				rw.WriteHeader(http.StatusBadGateway) // the first time
 				return
 			}
-			html(rw, links(perHost)+fmt.Sprintf("<a href=http://h%d.test/>", (i+1)%nh))
+			html(rw, links(perHost)+fmt.Sprintf("<a href=http://h%d.test/><a href=/sitemap.xml>", (i+1)%nh))
 		})
 	}
 	net := fetchtest.Serve(t, hosts)
@@ -211,6 +215,7 @@ func crashWorld(t *testing.T, seed uint64) {
 		require.Less(t, run, 2000, "it never ends")
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
 		w.State, w.Sinks = state, []sink.Sink{out}
+		w.Sitemaps = Sitemaps{Enabled: true} // of which there are none: the links to there are broken
 		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), resident, most
 		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
 		for i := range nh { // what a resumed crawl knows from its settings
@@ -228,7 +233,7 @@ func crashWorld(t *testing.T, seed uint64) {
 		synctest.Wait()
 		if err == nil {
 			requireEnd(t, p, EndDone)
-			require.Len(t, out.byURL(t), nh*(perHost+1))
+			require.Len(t, out.byURL(t), nh*(perHost+2))
 			for _, u := range state.URLs {
 				require.True(t, u.Done, u.URL)
 			}

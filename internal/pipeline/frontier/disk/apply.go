@@ -23,6 +23,8 @@ func (w *writer) apply(o *op) error {
 		return w.spend(o)
 	case opMeta:
 		return w.f.putMetaRow(o.host, o.text)
+	case opGuess:
+		return w.f.putGuessRow(o)
 	case opSeal:
 		w.ahead = false
 		for _, p := range o.positions {

@@ -54,6 +54,8 @@
 //	rounds  round, began, due
 //	rates   host, used, rate, pause_ns, retry_until, held_until
 //	sinks   path, format, bytes, records
+//	guesses url, absent, referrer (an id), depth, hops: for places where a sitemap was looked for
+//	        in vain, or that a page links to
 //	queue   a view: like places, with a row for each URL that is queued
 //	latest  a view: the last visit of each URL
 //	pages   a view: each URL with its host, referrer, state and last visit
@@ -83,7 +85,7 @@
 //
 // # Who may call
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Load and Rouse, and Commit
+// The goroutine of the frontier calls Known, Put, Spent, Done, Guess, Load and Rouse, and Commit
 // and SetMeta, which end and change the batch that these are of. Everything else is safe
 // to call from anywhere. [Store.Close] comes when the frontier has ended.
 //

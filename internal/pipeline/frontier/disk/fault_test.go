@@ -84,7 +84,7 @@ func TestNewerVersion(t *testing.T) {
 	path := filepath.Join(dir, databaseName)
 	edit(t, path, `PRAGMA user_version = 99; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`)
 	_, err := Open(dir, Config{Program: "crawl 1.0"})
-	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 5: use the former, or name another directory")
+	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 6: use the former, or name another directory")
 	edit(t, path, `DROP TABLE meta`)
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, "version 99")

@@ -24,6 +24,7 @@ type file struct {
 	hostByName, countQueue, countAsides                        *sqlitedb.Stmt
 	putHost, addRefused, dormant                               *sqlitedb.Stmt
 	putMeta, putSink, putRate, agedRates, countRates, dropRate *sqlitedb.Stmt
+	putGuess                                                   *sqlitedb.Stmt
 }
 
 // openFile opens the database, makes or migrates its tables, and prepares the statements.

@@ -39,6 +39,8 @@ func (f *file) queries() []query {
 		{&f.addRefused, `UPDATE hosts SET refused = refused + ? WHERE id = ?`},
 		{&f.dormant, `SELECT ` + hostColumns + ` FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
+		{&f.putGuess, `INSERT INTO guesses (url, absent, referrer, depth, hops) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (url) DO UPDATE SET absent = excluded.absent, referrer = excluded.referrer, depth = excluded.depth, hops = excluded.hops`},
 		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},
 		{&f.putRate, putRateQuery},

@@ -16,6 +16,7 @@ const (
 	opDone
 	opSpent
 	opMeta
+	opGuess
 	opSeal  // ends a batch
 	opLoad  // from here on: questions, which belong to no batch
 	opRouse // likewise
@@ -27,13 +28,13 @@ const (
 type op struct {
 	kind kind
 	of   frontier.Kind // opPut
-	flag bool          // opPut: dormant
-	n    int           // opLoad, opRouse: how many
+	flag bool          // opPut: dormant; opGuess: there is no sitemap
+	n    int           // opLoad, opRouse: how many; opGuess: 1 if there is a link
 	id   int64
 	at   int64  // milliseconds: opPut: queued
-	from int64  // opPut: the ID of the referrer
+	from int64  // opPut, opGuess: the ID of the referrer
 	host string // opMeta: the key
-	text string // opPut: the URL; opMeta: the value
+	text string // opPut, opGuess: the URL; opMeta: the value
 
 	rank, depth             int32
 	hops, attempts, strikes uint8

@@ -29,13 +29,17 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 // indexRows adds the URLs after one row up to another to the fingerprint index. Where pages of the
 // table have been mixed up, its rows come in another order than that of their IDs.
 func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
-	return each(db, `SELECT id, url FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+	return each(db, `SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
 		id := q.ColumnInt(0)
 		if id <= after || id > last {
 			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, after))
 		}
 		after = id
-		return s.index.Add(fingerprintOf(q.ColumnBytes(1), s.key), id)
+		fp, err := s.fingerprintAs(q.ColumnBytes(1), q.ColumnIsNull(2))
+		if err != nil {
+			return err
+		}
+		return s.index.Add(fp, id)
 	}, after, last)
 }
 

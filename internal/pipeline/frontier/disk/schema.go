@@ -15,7 +15,7 @@ type step func(*sqlitedb.DB) error
 // steps are all there are: the i-th leads from version i to version i+1, and a new file
 // has version 0. Who changes the schema adds one, and changes none.
 func steps() []step {
-	return []step{script(version1), script(version2), script(version3), script(version4), script(version5)}
+	return []step{script(version1), script(version2), script(version3), script(version4), script(version5), script(version6)}
 }
 
 // script is a step that needs nothing but SQL.
@@ -216,6 +216,19 @@ CREATE VIEW pages AS SELECT
 FROM urls u JOIN hosts h ON h.id = u.host
 LEFT JOIN latest v ON v.url = u.id
 LEFT JOIN urls r ON r.id = u.referrer;
+`
+
+// Where a sitemap was looked for in vain, a link to there is one to a page, whichever comes
+// first and however often the crawl is resumed in between. There is a row for an origin at most,
+// and for most none. Who is resumed with a state of before finds none of what that knew.
+const version6 = `
+CREATE TABLE guesses (
+	url      TEXT    PRIMARY KEY,
+	absent   INTEGER NOT NULL,
+	referrer INTEGER,
+	depth    INTEGER,
+	hops     INTEGER
+) STRICT, WITHOUT ROWID;
 `
 
 // migrate brings the file to the newest version, or says why it cannot. It stays at the

@@ -54,6 +54,7 @@ type Store struct {
 	meta      map[string]string
 	positions map[string]sink.Position
 	left      frontier.Left
+	guesses   []frontier.Guess
 	round     int
 
 	// The goroutine of the frontier alone uses these.
@@ -90,10 +91,10 @@ func (s *Store) Round() int {
 }
 
 // found notes what is there to begin with.
-func (s *Store) found(left frontier.Left, round int) {
+func (s *Store) found(left frontier.Left, guesses []frontier.Guess, round int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left, s.round = left, round
+	s.left, s.guesses, s.round = left, guesses, round
 }
 
 // Known reports whether a URL of that fingerprint was ever put.

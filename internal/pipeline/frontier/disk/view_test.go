@@ -58,5 +58,5 @@ func TestView(t *testing.T) {
 	}
 	edit(t, s.path, `PRAGMA user_version = 2`)
 	_, err = Look(dir)
-	require.ErrorContains(t, err, "version 2 and this program reads 5")
+	require.ErrorContains(t, err, "version 2 and this program reads 6")
 }

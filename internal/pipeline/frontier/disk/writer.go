@@ -62,8 +62,12 @@ func (w *writer) restore() (err error) {
 	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
 		return err
 	}
+	guesses, err := readGuesses(w.f.db)
+	if err != nil {
+		return err
+	}
 	w.unplaced = newUnplaced()
-	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, int(w.round))
+	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round))
 	w.publish()
 	return nil
 }

@@ -2,6 +2,7 @@ package frontiertest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
@@ -15,6 +16,7 @@ type Naive struct {
 	seen    map[uint64]bool
 	dormant []string // hosts, as they came
 	answers []frontier.Answer
+	guesses map[string]frontier.Guess // by their URLs
 }
 
 // NaiveURL is what a [Naive] has of a URL.
@@ -31,7 +33,7 @@ var _ Backend = (*Naive)(nil)
 
 // NewNaive returns an empty store.
 func NewNaive() *Naive {
-	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool)}
+	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool), guesses: make(map[string]frontier.Guess)}
 }
 
 // Known implements [frontier.Store].
@@ -57,6 +59,12 @@ func (s *Naive) Done(id int64, v frontier.Visit) {
 	}
 	u.Done, u.Refused, u.Visit = true, v.Refused, v
 }
+
+// Guess keeps one, in place of what was kept of its URL.
+func (s *Naive) Guess(g frontier.Guess) { s.guesses[g.URL.String()] = g }
+
+// Guesses are those that are kept, in no order.
+func (s *Naive) Guesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
 
 // Again begins a new round: all URLs are queued again, with what is known of them. Unlike a
 // store on disk it knows only the last visit, whether or not that says anything.
