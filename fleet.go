@@ -322,10 +322,9 @@ func (f *fleet) figures() console.Fleet {
 	}
 }
 
-// answered reports whether others may have reached a seed, or there was none for us.
-func (f *fleet) answered() bool {
-	return f.store.Left().Known > 0 || f.store.Statistics().Done == 0
-}
+// answered reports whether a host has answered to any process of the job: that none has is so of all
+// of them or of none.
+func (f *fleet) answered() bool { return !f.store.Unanswered() }
 
 var (
 	_ pipeline.State     = (*redis.Store)(nil)

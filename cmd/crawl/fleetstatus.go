@@ -83,6 +83,9 @@ func advice(s *redis.Status) string {
 		if s.Unvisited != "" {
 			return "nothing could be asked for: " + s.Unvisited
 		}
+		if s.Unanswered && s.Done > 0 {
+			return "no seed could be reached"
+		}
 	case redis.EndedPages:
 		return "to go on: crawl fleet set --job " + s.Job + " --max-pages N, and begin its processes again"
 	case redis.EndedTime:

@@ -95,6 +95,9 @@ type jury interface {
 	Verdict() string
 	// Judged receives when Verdict may say otherwise than before.
 	Judged() <-chan struct{}
+	// Answered says that a host has answered to a request, of robots.txt too. The others know of it
+	// before a URL of that host counts as done.
+	Answered()
 	// Visited says that a host has answered to a URL that is no robots.txt. The others know of it
 	// before that URL counts as done.
 	Visited()

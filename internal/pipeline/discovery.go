@@ -39,6 +39,7 @@ type discovery struct {
 	judged   <-chan struct{}
 	idleness frontier.Idleness // as it is known last
 	told     frontier.Idleness // of it, to the jury
+	answered bool              // the jury knows that a host has
 	visited  bool              // the jury knows that a URL was
 
 	guesses guesses // where sitemaps usually are
@@ -379,6 +380,10 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 
 func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
+	if d.jury != nil && !d.answered && d.p.stats.answered.Load() > 0 {
+		d.answered = true
+		d.jury.Answered()
+	}
 	if d.jury != nil && !d.visited && d.p.stats.visited.Load() > 0 {
 		d.visited = true
 		d.jury.Visited()

@@ -58,7 +58,7 @@
 //
 // Of the job as a whole there are, in a slot of their own:
 //
-//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), visited (1 if a URL was), unruled (why one could not be asked for), its terms, which of them operators have set since, and how often (changes)
+//	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), answered (1 if a host has, to any request), visited (1 if a URL was), unruled (why one could not be asked for), its terms, which of them operators have set since, and how often (changes)
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself

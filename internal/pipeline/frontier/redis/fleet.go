@@ -61,6 +61,8 @@ type Status struct {
 	Ended Ended `json:"ended,omitempty"`
 	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
 	Blocked string `json:"blocked,omitempty"`
+	// Unanswered is whether no host has answered to any request so far.
+	Unanswered bool `json:"unanswered,omitempty"`
 	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty
 	// as soon as one was.
 	Unvisited  string            `json:"unvisited,omitempty"`
@@ -155,7 +157,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	}
 	s := Status{
 		Job: j.name, Control: j.control, Complete: t.added == t.done && len(unread) == 0, Unread: len(unread), Created: j.created, Partitions: j.partitions, Terms: j.terms,
-		Blocked: j.blocked, Unvisited: j.unvisited(),
+		Blocked: j.blocked, Unanswered: !j.answered, Unvisited: j.unvisited(),
 		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
 	}
 	if s.Unread > 0 {

@@ -38,6 +38,7 @@ type job struct {
 	set        map[string]bool // terms that an operator has set since
 	blocked    string          // the verdict; empty: there is none
 	whole      bool            // its partitions have been made
+	answered   bool            // a host has answered to a request
 	visited    bool            // a host has answered to one of its URLs
 	unruled    string          // why one could not be asked for, the first; empty: there was none
 }
@@ -71,7 +72,7 @@ func readJob(name string, fields map[string]string) (*job, error) {
 	}
 	j := &job{
 		name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, set: map[string]bool{}, blocked: fields["blocked"], whole: fields["ready"] == "1",
-		visited: fields["visited"] == "1", unruled: fields["unruled"],
+		answered: fields["answered"] == "1" || fields["visited"] == "1", visited: fields["visited"] == "1", unruled: fields["unruled"],
 	}
 	key, err1 := strconv.ParseUint(fields["key"], 10, 64)
 	partitions, err2 := strconv.Atoi(fields["partitions"])

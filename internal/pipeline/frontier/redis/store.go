@@ -84,7 +84,8 @@ type Store struct {
 	idleTold bool              // the others were told that there is nothing to do here
 	verdict  string            // why the job is at its end; empty: it is not
 
-	unvisited string // why nothing could be asked for, as of when the job was found complete
+	unvisited  string // why nothing could be asked for, as of when the job was found complete
+	unanswered bool   // no host has answered, likewise
 
 	judged  chan struct{} // holds one: the verdict may be another
 	pages   *allowance    // nil: the job has no bound of them

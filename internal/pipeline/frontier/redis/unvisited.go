@@ -8,10 +8,20 @@ import (
 // That nothing could be asked for, as no robots.txt can be had, is said of the whole job: one
 // process may have all the hosts of which that is so, and another those that answer. What each
 // finds is noted with the job before the URL of which it was found counts as done; so whoever
-// finds the job complete reads there what was true of all of it.
+// finds the job complete reads there what was true of all of it. So it is with whether any host has answered at all.
+
+// What an opNote tells beside a reason.
+const (
+	noteVisited  = 1
+	noteAnswered = 2
+)
+
+// Answered notes with the job that a host has answered to a request, if only to one for its
+// robots.txt. It is quick.
+func (s *Store) Answered() { s.tell(op{kind: opNote, n: noteAnswered}) }
 
 // Visited notes with the job that a host has answered to a URL. It is quick.
-func (s *Store) Visited() { s.tell(op{kind: opNote, n: 1}) }
+func (s *Store) Visited() { s.tell(op{kind: opNote, n: noteVisited}) }
 
 // Unruled notes with the job that a URL was given up as its robots.txt cannot be had, and why.
 // The first reason of all processes stays. It is quick.
@@ -31,17 +41,28 @@ func (s *Store) Unvisited() string {
 	return s.unvisited
 }
 
+// Unanswered is whether no process was answered by any host, as of when this one has found the
+// job complete; false before.
+func (s *Store) Unanswered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unanswered
+}
+
 // note stores what all are to know.
 func (s *Store) note(ctx context.Context, ops []op) error {
-	visited, reason := "0", ""
+	visited, answered, reason := "0", "0", ""
 	for _, o := range ops {
-		if o.n == 1 {
+		switch {
+		case o.n == noteVisited:
 			visited = "1"
-		} else if reason == "" {
+		case o.n == noteAnswered:
+			answered = "1"
+		case reason == "":
 			reason = o.text
 		}
 	}
-	_, err := s.link.one(ctx, &call{script: scriptNote, keys: []string{jobKey(s.job.name, "job")}, args: s.args(visited, reason)})
+	_, err := s.link.one(ctx, &call{script: scriptNote, keys: []string{jobKey(s.job.name, "job")}, args: s.args(visited, reason, answered)})
 	return err
 }
 
@@ -53,7 +74,7 @@ func (s *Store) hearUnvisited(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.unvisited = j.unvisited()
+	s.unvisited, s.unanswered = j.unvisited(), !j.answered
 	return nil
 }
 

@@ -66,3 +66,40 @@ func TestNotedBeforeDone(t *testing.T) {
 	require.Equal(t, opNote, ops[0].kind, "whatever was told first")
 	require.Equal(t, opDone, ops[1].kind)
 }
+
+// Whether any host has answered is the same to all processes of a job, and to those that come later.
+func TestUnanswered(t *testing.T) {
+	for name, c := range map[string]struct {
+		note func(*Store)
+		want bool
+	}{
+		"nobody was": {func(*Store) {}, true},
+		"one was":    {(*Store).Answered, false},
+		"to a URL":   {(*Store).Visited, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a, b := r.open(), r.open()
+			put(t, a, "http://a.test/1", "http://b.test/1")
+			flush(t, a)
+			for i, s := range []*Store{a, b} {
+				hosts := names(rouse(t, s, 1))
+				require.Len(t, hosts, 1)
+				_, got := load(t, s, hosts[0], 9)
+				if i == 0 {
+					c.note(s)
+				}
+				s.Done(got.Items[0].ID, frontier.Visit{})
+				flush(t, s)
+			}
+			for _, s := range []*Store{a, b, r.open()} {
+				require.False(t, s.Unanswered(), "it has not looked yet")
+				require.True(t, rouse(t, s, 1).Complete)
+				require.Equal(t, c.want, s.Unanswered())
+			}
+			st, err := r.dial().Status(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.want, st.Unanswered)
+		})
+	}
+}
