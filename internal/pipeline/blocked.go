@@ -75,6 +75,9 @@ func (d *discovery) testify() {
 	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || d.frontier.Counts().Leased > 0 {
 		d.idleness = frontier.Idleness{}
 	}
+	if c := d.frontier.Counts(); d.stuck.Whole && !d.paused && d.seeds == nil && c.Queued+c.Leased > 0 {
+		d.idleness = d.stuck // whatever is being tried
+	}
 	if d.idleness != d.told {
 		d.told = d.idleness
 		d.jury.Idles(d.told)

@@ -52,13 +52,14 @@ type discovery struct {
 
 	maxPages     int
 	maxTime      time.Duration
-	began        time.Time // so that Elapsed lies before the run; what maxTime counts from
-	deadline     time.Time // from maxTime; zero means none
-	blockedSince time.Time // since when no page was served and all hosts refuse; zero: they do not
-	barredTil    time.Time // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
-	blockedTil   time.Time // until when the last warning said that they do
-	keptSince    time.Time // since when the Fetcher's queues have let nothing pass; zero: they do
-	busySince    time.Time // since when it has not looked for what arrives; zero if nobody measures
+	began        time.Time         // so that Elapsed lies before the run; what maxTime counts from
+	deadline     time.Time         // from maxTime; zero means none
+	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
+	barredTil    time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
+	blockedTil   time.Time         // until when the last warning said that they do
+	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
+	stuck        frontier.Idleness // of that, for the jury; zero: it is not for so long yet
+	busySince    time.Time         // since when it has not looked for what arrives; zero if nobody measures
 }
 
 // run leases URLs until the crawl is over, and closes the leases channel.
@@ -415,7 +416,7 @@ func (d *discovery) event(ev event) {
 		d.blockedSince = time.Time{}
 	}
 	if ev.class != outcome.Unknown {
-		d.keptSince = time.Time{}
+		d.sent()
 	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again

@@ -200,6 +200,8 @@ const keptMin = time.Minute
 
 // keep puts a URL back for which there was no place in a queue of the Fetcher. Queues that
 // let nothing pass while nothing is under way will not get better: that is no crawl to wait for.
+// Where several processes work on it, those of the others may: then this one has nothing to do,
+// tries on, and lets others have its hosts.
 func (d *discovery) keep(ev event, now time.Time) {
 	d.frontier.Keep(now, ev.lease)
 	if d.keptSince.IsZero() {
@@ -212,7 +214,23 @@ func (d *discovery) keep(ev event, now time.Time) {
 		}
 	}
 	limit := max(d.p.cfg.MaxBlocked, keptMin)
-	if d.p.asking.Load() == 0 && now.Sub(d.keptSince) >= limit {
-		d.halt(EndBlocked, fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err))
+	if d.p.asking.Load() > 0 || now.Sub(d.keptSince) < limit {
+		return
+	}
+	reason := fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err)
+	if d.jury == nil {
+		d.halt(EndBlocked, reason)
+		return
+	}
+	if verdict := d.jury.Verdict(); verdict != "" {
+		d.halt(EndBlocked, verdict)
+		return
+	}
+	if !d.stuck.Whole {
+		d.stuck = frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit, Reason: reason}
+		d.p.cfg.Log.Warn("no request can be sent: the hosts of this process are for others to ask", slog.Duration("since", limit), slog.Any("error", ev.err))
 	}
 }
+
+// sent says that a request was made, so that queues let something pass.
+func (d *discovery) sent() { d.keptSince, d.stuck = time.Time{}, frontier.Idleness{} }

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
+	"github.com/treadlight/crawl/internal/pipeline/frontier"
 )
 
 // fullQueue is a Fetcher whose queue has no place while it says so, after a wait.
@@ -67,6 +68,66 @@ func TestAQueueThatIsFullForEver(t *testing.T) {
 			require.EqualValues(t, 4, s.Frontier.Queued, "two pages and two robots.txt are left")
 			require.InDelta(t, wait.Seconds()*float64(q.n.Load()), s.Workers.WaitSeconds, 20)
 			require.Zero(t, s.Workers.BusySeconds)
+		})
+	}
+}
+
+// judging is a State of several processes, of which this is one.
+type judging struct {
+	*journal
+	told    []frontier.Idleness
+	verdict string
+	judged  chan struct{}
+}
+
+func (j *judging) Idles(i frontier.Idleness) { j.told = append(j.told, i) }
+func (j *judging) Verdict() string           { return j.verdict }
+func (j *judging) Judged() <-chan struct{}   { return j.judged }
+func (j *judging) Answered()                 {}
+func (j *judging) Visited()                  {}
+func (j *judging) Unruled(string)            {}
+func (j *judging) Unvisited() string         { return "" }
+
+// A process whose queues let nothing pass says so to the others and tries on; the crawl ends by what
+// is so of all of them, or goes on when a request can be sent.
+func TestAQueueThatIsFullInOneProcess(t *testing.T) {
+	const limit = 5 * time.Minute
+	for name, tc := range map[string]struct{ verdict, opens time.Duration }{
+		"no process has anything to do": {verdict: 20 * time.Minute},
+		"it opens":                      {opens: 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begun := time.Now()
+				w, q := queuedWorld(t, func() bool { return tc.opens == 0 || time.Since(begun) < tc.opens }, 0)
+				j := &judging{journal: newJournal(1), judged: make(chan struct{}, 1)}
+				w.State = j
+				p := w.build(t)
+				var stuck int
+				time.AfterFunc(limit+10*time.Second, func() { stuck = len(j.told) })
+				if tc.verdict > 0 {
+					time.AfterFunc(tc.verdict, func() { j.verdict = "so it is everywhere" })
+				}
+				require.NoError(t, w.run(t.Context(), t, p, "http://a.test/", "http://b.test/"))
+				require.Positive(t, stuck)
+				last := j.told[stuck-1]
+				require.True(t, last.Still())
+				require.Equal(t, limit, last.Patience)
+				require.WithinDuration(t, begun, last.Since, time.Second)
+				require.Contains(t, last.Reason, "no request could be sent for 5m0s: policy http://")
+				require.Less(t, q.n.Load(), int64(1000))
+				if tc.verdict > 0 {
+					require.Len(t, j.told, stuck, "what is being tried is nothing new")
+					requireEnd(t, p, EndBlocked)
+					_, reason := p.End()
+					require.Equal(t, "so it is everywhere", reason)
+					require.InDelta(t, tc.verdict.Seconds(), time.Since(begun).Seconds(), 15)
+					return
+				}
+				requireEnd(t, p, EndDone)
+				require.False(t, j.told[stuck].Still(), "it works again")
+				require.Len(t, w.out.byURL(t), 42)
+			})
 		})
 	}
 }

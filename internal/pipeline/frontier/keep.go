@@ -23,6 +23,7 @@ func (f *Frontier) Keep(now time.Time, l *Lease) {
 	if !h.keptTil.After(now) { // several that were refused together are one
 		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
 		h.kept = min(h.kept, keepDouble) + 1
+		f.keeping = true
 	}
 	f.enqueue(h, l.Item, now, h.keptTil)
 }

@@ -33,6 +33,7 @@ type Frontier struct {
 	revising int                   // hosts, from the first on the roll, that Revise has not come to
 	slowOut  int                   // slots held by hosts of the new and slow lanes
 	quick    int                   // quick hosts that have work queued or out
+	keeping  bool                  // hosts may rest as there was no place for a request
 
 	held   time.Time // no host may be asked before; in the past if that is not so
 	heldBy ratelimit.Limit

@@ -119,8 +119,8 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
-	if f.othersAhead() {
-		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
+	if f.othersAhead() || len(f.due) > 0 && f.waitsForPlace(now) == len(f.due) {
+		room = 0 // hosts wait for a slot here, or for a place, and so would those that come: others may have them
 	}
 	next := maxTime(fl.next, fl.spared)
 	if !v.rousing && room > 0 && !now.Before(next) {
@@ -253,7 +253,8 @@ func (f *Frontier) hear(now time.Time, n News) {
 	f.yield(now, n.Wanted, n.Poorest)
 }
 
-// yield lets others have some of those hosts if more wait for a slot here than have one: half
+// yield lets others have some of those hosts if more wait for a slot here than have one, or for a
+// place in a queue of ours: half
 // of what waits, so that two processes come to have about as much to do. And if another that has
 // nothing to do has far fewer hosts, though this one keeps up with its own: half of what it
 // has more, seldom, so that the hosts of a crawl that only its hosts' paces bind are not all with
@@ -264,7 +265,7 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 		return
 	}
 	if !now.Before(fl.yielded.Add(yieldEvery)) {
-		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+1)/2
+		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+f.waitsForPlace(now)+1)/2
 	}
 	if has := f.hasHosts(); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
 		fl.evened, fl.excess = now, (has-poorest)/2
@@ -308,6 +309,20 @@ func (f *Frontier) waitsForSlot(now time.Time) (n int) {
 		}
 	}
 	return max(n, 0)
+}
+
+// waitsForPlace is how many hosts rest as there was no place for a request to them.
+func (f *Frontier) waitsForPlace(now time.Time) (n int) {
+	if !f.keeping {
+		return 0
+	}
+	for _, h := range f.due {
+		if h.keptTil.After(now) && !h.leaving {
+			n++
+		}
+	}
+	f.keeping = n > 0
+	return n
 }
 
 // partLeaving gives hosts back of which nothing is under way any more.

@@ -81,3 +81,24 @@ func TestYieldEvens(t *testing.T) {
 	f.waiting[laneNew] = 6
 	require.Equal(t, 3+6, given(f, 0, names, 0), "beside half of those that wait for a slot")
 }
+
+// Hosts for whose requests there is no place here are for others, who may have one, and no more
+// are asked for as long as that is so of all.
+func TestYieldWhatFindsNoPlace(t *testing.T) {
+	f := open(t, Config{Slots: 64})
+	var names []string
+	for h := range 8 {
+		names = append(names, fmt.Sprintf("h%d.test", h))
+		add(t, f, start, "http://"+names[h]+"/1")
+	}
+	for range names {
+		l := next(t, f, start)
+		f.Freed(start, l, 0)
+		f.Keep(start, l)
+	}
+	f.fleet = &fleet{}
+	f.yield(start, names, 7)
+	require.Len(t, f.fleet.leaving, 4)
+	require.Equal(t, 4, f.waitsForPlace(start))
+	require.Zero(t, f.waitsForPlace(start.Add(keepFirst)))
+}
