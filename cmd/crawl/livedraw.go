@@ -224,8 +224,15 @@ func tallies(s *crawl.Snapshot, wanted func(outcome.Class) bool) []tally {
 	var list []tally
 	for _, name := range slices.Sorted(maps.Keys(s.Outcomes)) {
 		var c outcome.Class
-		if c.UnmarshalText([]byte(name)) == nil && wanted(c) && s.Outcomes[name] > 0 {
-			list = append(list, tally{c, s.Outcomes[name]})
+		if c.UnmarshalText([]byte(name)) != nil || !wanted(c) {
+			continue
+		}
+		n := s.Outcomes[name]
+		if c == outcome.ClientError {
+			n -= s.Helpers[name] // that there is no sitemap, or no robots.txt, is nothing wrong
+		}
+		if n > 0 {
+			list = append(list, tally{c, n})
 		}
 	}
 	slices.SortStableFunc(list, func(x, y tally) int { return cmp.Compare(y.n, x.n) })

@@ -144,8 +144,7 @@ func (r *report) writeTotals(b *strings.Builder) {
 	if r.events != "" {
 		fmt.Fprintf(b, "  events: %s\n", r.events)
 	}
-	// robots.txt counts among the requests, and its 404 is a client_error.
-	writeCounts(b, "requests", s.Outcomes)
+	writeRequests(b, s)
 	writeCounts(b, "links not followed", s.OutOfScope)
 	writeCounts(b, "links dropped", s.Dropped)
 	writeCounts(b, "links suspected", s.Suspected) // they lead nowhere, and were followed
@@ -198,20 +197,49 @@ func retries(n int64) string {
 	return count(n) + " retries"
 }
 
+// writeRequests is how many requests there were and what became of them. Those for what is no page
+// are apart: most hosts have no sitemap where one is looked for, and many no robots.txt, and a
+// client_error there is nothing that is wrong with a page.
+func writeRequests(b *strings.Builder, s *crawl.Snapshot) {
+	if len(s.Helpers) == 0 {
+		writeCounts(b, "requests", s.Outcomes)
+		return
+	}
+	pages := make(map[string]int64, len(s.Outcomes))
+	for class, all := range s.Outcomes {
+		if n := all - s.Helpers[class]; n > 0 {
+			pages[class] = n
+		}
+	}
+	n, of := tallied(pages)
+	helpers, ofHelpers := tallied(s.Helpers)
+	title := "requests"
+	if n > 0 {
+		fmt.Fprintf(b, "  %s: %s for pages (%s)\n", title, count(n), of)
+		title = "besides"
+	}
+	fmt.Fprintf(b, "  %s: %s for robots.txt and sitemaps (%s)\n", title, count(helpers), ofHelpers)
+}
+
 // writeCounts is a total and what it is made of, the most first.
 func writeCounts(b *strings.Builder, title string, counts map[string]int64) {
 	if len(counts) == 0 {
 		return
 	}
+	total, of := tallied(counts)
+	fmt.Fprintf(b, "  %s: %s (%s)\n", title, count(total), of)
+}
+
+// tallied is the sum of counts, and what it is made of, the most first.
+func tallied(counts map[string]int64) (total int64, of string) {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
 	})
-	var total int64
 	for i, name := range names {
 		total += counts[name]
 		names[i] = fmt.Sprintf("%s %s", count(counts[name]), name)
 	}
-	fmt.Fprintf(b, "  %s: %s (%s)\n", title, count(total), strings.Join(names, ", "))
+	return total, strings.Join(names, ", ")
 }
 
 // writeHosts joins what the frontier and the limiter know of each host.

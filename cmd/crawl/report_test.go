@@ -51,6 +51,7 @@ func busy() *crawl.Snapshot {
 		Time: noon, ElapsedSeconds: 3725, State: pipeline.EndNone,
 		Records: 1560, Pages: 1547, Errors: 13, Retries: 1, Refused: 2, Bytes: 123456789,
 		Outcomes:   map[string]int64{"ok": 1547, "throttled": 3, "unavailable": 9, "client_error": 12},
+		Helpers:    map[string]int64{"ok": 2, "client_error": 5},
 		OutOfScope: map[string]int64{"other_host": 4321, "depth": 1},
 		Frontier:   frontier.Counts{Queued: 814, Leased: 3, Hosts: 4},
 		Hosts:      []frontier.HostState{asked, down, fine, closed},
@@ -105,6 +106,27 @@ func TestReportOfManyHosts(t *testing.T) {
 	r := report{snap: s, columns: 80, names: map[string]string{"host-1.example": "the second"}}
 	require.NoError(t, r.write(&b))
 	golden(t, "report-many.golden", b.String())
+}
+
+// What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page.
+func TestRequestsOfPagesAndOfHelpers(t *testing.T) {
+	for want, s := range map[string]crawl.Snapshot{
+		"":                                       {},
+		"  requests: 3 (2 ok, 1 client_error)\n": {Outcomes: map[string]int64{"ok": 2, "client_error": 1}}, // of an older program
+		"  requests: 4 for pages (3 ok, 1 client_error)\n  besides: 2 for robots.txt and sitemaps (2 client_error)\n": {
+			Outcomes: map[string]int64{"ok": 3, "client_error": 3}, Helpers: map[string]int64{"client_error": 2},
+		},
+		"  requests: 2 for robots.txt and sitemaps (1 network, 1 ok)\n": {
+			Outcomes: map[string]int64{"ok": 1, "network": 1}, Helpers: map[string]int64{"ok": 1, "network": 1},
+		},
+		"  requests: 7 for robots.txt and sitemaps (7 ok)\n": {Helpers: map[string]int64{"ok": 7}}, // of an edited file
+	} {
+		var b strings.Builder
+		writeRequests(&b, &s)
+		require.Equal(t, want, b.String())
+	}
+	absent := crawl.Snapshot{Outcomes: map[string]int64{"client_error": 2, "network": 1}, Helpers: map[string]int64{"client_error": 2, "network": 1}}
+	require.Equal(t, []string{"1 network"}, inWords(failedAs(&absent)))
 }
 
 // Neither totals nor table are wider than a usual screen.

@@ -20,6 +20,7 @@ type stats struct {
 	requests   atomic.Int64 // answered or failed, robots.txt included
 	answered   atomic.Int64 // requests to which a host answered with a status
 	classes    [outcome.Canceled + 1]atomic.Int64
+	helpers    [outcome.Canceled + 1]atomic.Int64 // of classes, those for robots.txt and sitemaps
 	wireBytes  atomic.Int64
 	retries    atomic.Int64
 	ofURL      atomic.Int64 // refusals of one URL while others were served
@@ -47,6 +48,9 @@ type stats struct {
 func (s *stats) request(f *fetched) {
 	s.requests.Add(1)
 	s.classes[f.class].Add(1)
+	if f.lease.Kind != frontier.Page {
+		s.helpers[f.class].Add(1)
+	}
 	if f.resp != nil {
 		s.answered.Add(1)
 		s.wireBytes.Add(f.resp.WireBytes)
@@ -106,6 +110,7 @@ type Snapshot struct {
 	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
+	Helpers    map[string]int64 `json:"helpers,omitempty"`      // of Outcomes, requests for robots.txt and sitemaps
 	OutOfScope map[string]int64 `json:"out_of_scope,omitempty"` // links by reason
 	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links there was no room for, or no budget, or that lead nowhere
 	Suspected  map[string]int64 `json:"suspected,omitempty"`    // links that lead nowhere and were followed, as traps are only reported
@@ -165,6 +170,7 @@ func (s *stats) into(to *Snapshot) {
 	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
 	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
 	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
+	to.Helpers = counted(s.helpers[:], func(i int) string { return outcome.Class(i).String() })
 	to.Changes = counted(s.changes[:], func(i int) string { return string(changeNames[i]) })
 	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
 	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
