@@ -77,6 +77,20 @@ func TestFleetSetWhileItCrawls(t *testing.T) {
 	require.Contains(t, f.fleet("status"), "e2e: ended: max_time, begun ")
 }
 
+// A flag that would have no effect is refused, and nothing is done.
+func TestFleetFlagsOfAnother(t *testing.T) {
+	for said, args := range map[string][]string{
+		"--json is for 'fleet status', and not for 'fleet set'":                      {"set", "--max-pages", "5", "--json"},
+		"--json is for 'fleet status', and not for 'fleet drain'":                    {"drain", "--json"},
+		"--yes is for 'fleet purge', and not for 'fleet set', which asks nothing":    {"set", "--max-pages", "5", "--yes"},
+		"--yes is for 'fleet purge', and not for 'fleet status', which asks nothing": {"status", "--yes"},
+	} {
+		out, err := exec.Command("crawl", append([]string{"fleet", "--job", "e2e", "--redis", "redis://127.0.0.1:1"}, args...)...).CombinedOutput()
+		require.ErrorContains(t, err, "exit status 2")
+		require.Contains(t, string(out), said)
+	}
+}
+
 // What operators read is true of each kind of job, and says what to do next.
 func TestWriteFleet(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

@@ -75,7 +75,7 @@ seconds by default.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.readBounds(cmd, args[0]); err != nil {
+			if err := errors.Join(o.readBounds(cmd, args[0]), o.misplaced(args[0])); err != nil {
 				return usage(err)
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -89,10 +89,10 @@ seconds by default.
 	f.StringVar(&o.redis, "redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
 	f.StringVar(&o.caFile, "redis-ca-file", "", "PEM `file` of authorities for its TLS; empty = CRAWL_FLEET_CA_FILE")
 	f.StringVar(&o.passwordFile, "redis-passfile", "", "`file` with its password; empty = CRAWL_FLEET_PASSWORD_FILE")
-	f.BoolVar(&o.asJSON, "json", false, "write the status as JSON")
+	f.BoolVar(&o.asJSON, "json", false, "of status: write it as JSON")
 	f.Int64Var(&o.maxPages, "max-pages", 0, "of set: pages of all processes together, `N`; 0 = no bound")
 	f.DurationVar(&o.maxTime, "max-time", 0, "of set: `time` since the job was begun, such as 90m; 0 = no bound")
-	f.BoolVar(&o.yes, "yes", false, "purge without this is refused")
+	f.BoolVar(&o.yes, "yes", false, "of purge: without this it is refused")
 	return cmd
 }
 
@@ -181,6 +181,17 @@ func (o *fleetOrder) readBounds(cmd *cobra.Command, action string) error {
 		return fmt.Errorf("--max-pages %d: give 0 for no bound, or 1 to %d", o.maxPages, int64(mostPages))
 	case o.maxTime < 0 || o.maxTime > 0 && o.maxTime < time.Second || o.maxTime > longestTime:
 		return fmt.Errorf("--max-time %v: give 0 for no bound, or 1s to %v", o.maxTime, longestTime)
+	}
+	return nil
+}
+
+// misplaced refuses flags that would have no effect.
+func (o *fleetOrder) misplaced(action string) error {
+	switch {
+	case o.asJSON && action != "status":
+		return fmt.Errorf("--json is for 'fleet status', and not for 'fleet %s'", action)
+	case o.yes && action != "purge":
+		return fmt.Errorf("--yes is for 'fleet purge', and not for 'fleet %s', which asks nothing", action)
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ type State interface {
 
 // Allowance is a State whose pages are counted for all who work on the crawl.
 type Allowance interface {
+	// Counted is whether they are. If not, no other method is called.
+	Counted() bool
 	// Pages is how many pages may be leased in all now that so many are, and whether there
 	// will be no more.
 	Pages(leased int) (most int, last bool)

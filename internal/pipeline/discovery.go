@@ -67,7 +67,7 @@ func (d *discovery) run(ctx context.Context) error {
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
 	d.began = clk.Now().Add(-d.p.cfg.Elapsed)
-	if a, ok := d.p.cfg.State.(Allowance); ok && d.p.cfg.MaxPages > 0 {
+	if a, ok := d.p.cfg.State.(Allowance); ok && a.Counted() {
 		d.allowance, d.more = a, a.More()
 		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
 	}

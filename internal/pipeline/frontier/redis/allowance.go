@@ -42,6 +42,10 @@ func newAllowance(plan int64) *allowance {
 // part is how many pages are drawn at a time.
 func (a *allowance) part() int64 { return min(a.left/drawPart+1, drawMost) }
 
+// Counted is whether the pages of the job are counted for all processes, as they are bounded, or were
+// and may be again. Pages and More are for a job of which they are.
+func (s *Store) Counted() bool { return s.pages != nil }
+
 // Pages is how many pages this process may have asked for in all, now that it has asked for
 // so many, and whether there will be no more: those of the job are used up. While there
 // may be, More receives when it says otherwise.

@@ -85,7 +85,7 @@ func spanText(d time.Duration) string {
 
 // Set changes bounds of the job, and returns what they were by their terms; empty: there was
 // none. Processes hear of it within a third of their leases. The error is [ErrUncounted] for a
-// bound of pages where there was none, while a process is there; of what was done before every
+// bound of pages where there never was one, while a process is there; of what was done before every
 // URL counts as a page then.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}

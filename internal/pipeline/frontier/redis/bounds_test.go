@@ -63,6 +63,17 @@ func TestSetPages(t *testing.T) {
 		st, err := f.Status(t.Context())
 		require.NoError(t, err)
 		require.Empty(t, st.Budgets)
+
+		c := r.open(bounded) // that comes while there is none
+		require.True(t, c.Counted())
+		used, last = use(t, c, 0, 300)
+		require.False(t, last)
+		require.Equal(t, 300, used)
+		_, err = f.Set(t.Context(), pages(60))
+		require.NoError(t, err, "all of them have counted")
+		for bound := (<-joined).Pages; *bound != 60; bound = (<-joined).Pages {
+		}
+		require.Eventually(t, func() bool { _, last := c.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond, "what they have used is more")
 	})
 }
 
@@ -101,6 +112,29 @@ func TestSetPagesOfAJobWithout(t *testing.T) {
 	require.NoError(t, err)
 	_, err = gone.Set(t.Context(), pages(2))
 	require.ErrorIs(t, err, ErrNoJob)
+}
+
+// That there is no bound where there was none changes nothing while processes are there that do not
+// count their pages; when they are not, those that come do.
+func TestSetNoPagesOfAJobWithout(t *testing.T) {
+	r := realTime(newRig(t))
+	s, f := r.open(), r.dial()
+	require.False(t, s.Counted())
+	before, err := f.Set(t.Context(), pages(0))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{maxPages: ""}, before)
+	_, err = f.Set(t.Context(), pages(7))
+	require.ErrorIs(t, err, ErrUncounted)
+	require.NoError(t, s.Close())
+	_, err = f.Set(t.Context(), pages(0))
+	require.NoError(t, err)
+	s = r.open()
+	require.True(t, s.Counted())
+	used, last := use(t, s, 0, 5)
+	require.False(t, last)
+	_, err = f.Set(t.Context(), pages(7))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, last := s.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond)
 }
 
 // A bound below what is used ends the job, and is raised again; two that are set at once are

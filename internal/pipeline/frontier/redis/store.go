@@ -149,7 +149,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
-	if plan := s.plan(); plan > 0 {
+	if plan := s.plan(); plan > 0 || s.bounds.Pages != nil { // or the job may be bounded later
 		s.pages = newAllowance(plan)
 		s.work.Go(s.draw)
 	}
