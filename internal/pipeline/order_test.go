@@ -33,6 +33,8 @@ func TestOrderOfAHost(t *testing.T) {
 		"breadth": {OrderBreadth, nil, []string{"/", "/a", "/b", "/aa", "/ab", "/ba", "/bb", "/aaa"}},
 		"depth":   {OrderDepth, nil, []string{"/", "/a", "/aa", "/aaa", "/aab", "/ab", "/aba", "/abb"}},
 		"scores":  {OrderBreadth, []Score{{regexp.MustCompile(`/b`), 5}, {regexp.MustCompile(`b$`), -5}}, []string{"/", "/b", "/ba", "/bb", "/baa", "/bab", "/bba", "/bbb"}},
+		// Points decide before depth, and of equals the one found first goes, whatever it was found on.
+		"depth and scores": {OrderDepth, []Score{{regexp.MustCompile(`b$`), 1}}, []string{"/", "/b", "/bb", "/bbb", "/bba", "/ba", "/bab", "/baa"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

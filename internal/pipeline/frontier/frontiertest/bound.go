@@ -23,7 +23,7 @@ import (
 func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		b := &bound{T: t, pacer: newPacer(), now: begin, most: rapid.IntRange(1, 6).Draw(t, "most"), done: map[string]bool{}, visited: map[string]int{}}
+		b := &bound{run: run{T: t, pacer: newPacer(), now: begin}, most: rapid.IntRange(1, 6).Draw(t, "most"), done: map[string]bool{}, visited: map[string]int{}}
 		b.cfg = frontier.Config{Key: Key, Pacer: b.pacer, Slots: 4, PerHost: 2, Gate: refusing{}, MaxPagesPerHost: b.most}
 		asleep := false
 		if backend != nil {
@@ -44,7 +44,7 @@ func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 			for _, u := range b.web() {
 				b.find(u)
 			}
-			b.drain()
+			b.drain(func() { b.visit(0) }, b.leased)
 		}
 		for h := range boundHosts {
 			host := boundHost(h)
@@ -78,26 +78,10 @@ func (refusing) Check(it *frontier.Item, _ time.Time) frontier.Verdict {
 
 // bound is one run of a frontier whose hosts have a bound.
 type bound struct {
-	*rapid.T
-	f       *frontier.Frontier
-	pacer   *pacer
-	store   Backend // nil for none
-	shared  bool
-	cfg     frontier.Config
-	now     time.Time
+	run
 	most    int
-	out     []*frontier.Lease
 	done    map[string]bool
 	visited map[string]int // pages, by their hosts
-}
-
-func (b *bound) begin() {
-	if b.store != nil {
-		b.cfg.Left = b.store.Reopen()
-	}
-	f, err := frontier.New(b.cfg)
-	require.NoError(b, err)
-	b.f, b.out = f, nil
 }
 
 // web is all that there is to find, in an order of its own each time.
@@ -164,38 +148,4 @@ func (b *bound) visit(i int) {
 	require.False(b, b.done[l.URL.String()], "%s is done twice", l.URL)
 	b.done[l.URL.String()] = true
 	b.f.Done(b.now, l)
-}
-
-func (b *bound) answer() bool {
-	if b.store == nil {
-		return false
-	}
-	a, ok := b.store.Answer()
-	if ok {
-		require.NoError(b, b.f.Take(b.now, a))
-	}
-	return ok
-}
-
-// drain visits all that is queued.
-func (b *bound) drain() {
-	for i := 0; ; i++ {
-		for len(b.out) > 0 {
-			b.visit(0)
-		}
-		if b.f.Over() {
-			return
-		}
-		if i > 3000 {
-			b.Fatalf("the frontier does not drain: %+v, waits %+v", b.f.Counts(), b.f.Hosts(b.now, 9))
-		}
-		l, wake := b.f.Next(b.now)
-		switch {
-		case l != nil:
-			b.leased(l)
-		case b.answer():
-		case wake.After(b.now):
-			b.now = wake
-		}
-	}
 }

@@ -36,7 +36,7 @@ const Key = 7
 func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
-		l := &law{T: t, pacer: newPacer(), now: begin, added: map[string]*added{}}
+		l := &law{run: run{T: t, pacer: newPacer(), now: begin}, added: map[string]*added{}}
 		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2, StrikeAfter: 2}
 		if backend != nil {
 			l.store = backend(t)
@@ -49,7 +49,7 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 		for range rapid.IntRange(0, 400).Draw(t, "steps") {
 			l.step(rapid.IntRange(0, 8).Draw(t, "what"))
 		}
-		l.drain()
+		l.drain(func() { l.step(2) }, l.leased)
 		for u, a := range l.added {
 			require.Equal(t, 1, a.done, "how often %s was done", u)
 		}
@@ -58,15 +58,8 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 
 // law is one run of a frontier under random steps.
 type law struct {
-	*rapid.T
-	f      *frontier.Frontier
-	pacer  *pacer
-	store  Backend // nil for none
-	shared bool
-	cfg    frontier.Config
-	now    time.Time
-	out    []*frontier.Lease
-	added  map[string]*added
+	run
+	added map[string]*added
 }
 
 // added is what is known of a URL that was added.
@@ -79,13 +72,10 @@ type added struct {
 }
 
 func (l *law) begin() {
+	l.run.begin()
 	if l.store != nil {
-		l.cfg.Left = l.store.Reopen()
 		require.EqualValues(l, len(l.added), l.cfg.Left.Known)
 	}
-	f, err := frontier.New(l.cfg)
-	require.NoError(l, err)
-	l.f, l.out = f, nil
 	for _, a := range l.added {
 		a.asked = false
 	}
@@ -163,6 +153,9 @@ func (l *law) link(it frontier.Item) {
 // leased takes a lease in hand. The first time it must be of the URL that goes first of
 // those of its host that were not asked for yet, wherever they are.
 func (l *law) leased(lease *frontier.Lease) {
+	if !l.shared {
+		require.EqualValues(l, len(l.added), l.f.Counts().Known)
+	}
 	l.pacer.take(lease, l.now)
 	l.out = append(l.out, lease)
 	a := l.added[lease.URL.String()]
@@ -204,43 +197,6 @@ func (l *law) fail() {
 		l.f.NotNow(l.now, lease, later)
 	default:
 		l.f.Return(l.now, lease, rapid.Bool().Draw(l.T, "asked"))
-	}
-}
-
-func (l *law) answer() bool {
-	if l.store == nil {
-		return false
-	}
-	a, ok := l.store.Answer()
-	if ok {
-		require.NoError(l, l.f.Take(l.now, a))
-	}
-	return ok
-}
-
-func (l *law) drain() {
-	for i := 0; ; i++ {
-		for len(l.out) > 0 {
-			l.step(2)
-		}
-		c := l.f.Counts()
-		if !l.shared {
-			require.EqualValues(l, len(l.added), c.Known)
-		}
-		if l.f.Over() {
-			return
-		}
-		if i > 3000 {
-			l.Fatalf("the frontier does not drain: %+v, waits %+v", c, l.f.Hosts(l.now, 9))
-		}
-		lease, wake := l.f.Next(l.now)
-		switch {
-		case lease != nil:
-			l.leased(lease)
-		case l.answer():
-		case wake.After(l.now):
-			l.now = wake
-		}
 	}
 }
 
