@@ -177,7 +177,11 @@ func (s *steer) admittedIn(span time.Duration) float64 {
 // it the window or not. An order that is worked out is the rest of a window, and seldom
 // round.
 func isRound(order time.Duration) bool {
-	switch order.Round(100*time.Millisecond) / time.Second {
+	tenths := order.Round(100 * time.Millisecond)
+	if tenths%time.Second != 0 {
+		return false
+	}
+	switch tenths / time.Second {
 	case 1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 900, 1800, 3600:
 		return true
 	}

@@ -144,7 +144,7 @@ func TestRoundOrders(t *testing.T) {
 		require.True(t, isRound(d), d)
 		require.True(t, isRound(d+30*time.Millisecond), "%v and the way back", d)
 	}
-	for _, d := range []time.Duration{0, 7 * time.Second, 47 * time.Second, 61 * time.Second, 59 * time.Second} {
+	for _, d := range []time.Duration{0, 2870 * time.Millisecond, 7 * time.Second, 47 * time.Second, 61 * time.Second, 59 * time.Second} {
 		require.False(t, isRound(d), d)
 	}
 }

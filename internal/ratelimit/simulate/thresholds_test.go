@@ -229,7 +229,7 @@ func thresholds() []measured {
 		{name: "S21c", used: 97.0, refused: 0.000, most: 5},
 		{name: "S21d", used: 96.0, refused: 0.000, most: 1},
 		{name: "S21e", used: 96.7, refused: 0.018, most: 3},
-		{name: "S22a", used: 87.1, refused: 0.154, most: 5},
+		{name: "S22a", used: 95.2, refused: 0.243, most: 5},
 		{name: "S22b", used: 96.6, refused: 0.368, most: 4},
 		{name: "S22c", used: 96.1, refused: 0.068, most: 29},
 		{name: "S22d", used: 97.2, refused: 0.060, most: 30},
