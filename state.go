@@ -112,8 +112,8 @@ var errFile = fmt.Errorf("%w: it is a file", disk.ErrMissing)
 var errDone = fmt.Errorf("%w, and is done", disk.ErrExists)
 
 // look reports on a state that stands in the way of a new one: whether its crawl is done.
-// One that a process had just made when it was killed is removed: there is nothing in it to
-// go on with.
+// One that a process had just made when it was killed is removed, and one that never had a
+// URL, as when its file of seeds was empty: there is nothing in it to go on with.
 func look(cfg *StateConfig) (removed, done bool) {
 	s := &State{dir: cfg.Dir, resumed: true}
 	if s.open(cfg, disk.Resume) != nil {
@@ -122,6 +122,9 @@ func look(cfg *StateConfig) (removed, done bool) {
 	s.begun = s.store.Meta(metaSettings) != ""
 	s.all = s.store.Meta(metaAllSeeds) == yes
 	done = s.begun && s.Done()
+	if done && s.store.Counts().Known == 0 {
+		s.begun, done = false, false
+	}
 	return s.Close() == nil && !s.begun, done
 }
 
