@@ -5,7 +5,8 @@
 //
 //	state.db    an SQLite database, the only authority, which users may query
 //	seen/       fingerprints of the URLs it has (package seen), made anew when damaged
-//	lock        keeps a second process away; that it is there means nothing
+//	lock        keeps a second process away; that it is there means nothing, and who has it
+//	            ends when it is gone
 //
 // # Batches
 //

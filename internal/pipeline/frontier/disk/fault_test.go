@@ -210,6 +210,7 @@ func TestDeletedWhileRunning(t *testing.T) {
 		"deleted":     os.Remove,
 		"log deleted": func(path string) error { return os.Remove(path + "-wal") },
 		"moved":       func(path string) error { return os.Rename(path, path+"2") },
+		"unlocked":    func(path string) error { return os.Remove(filepath.Join(filepath.Dir(path), lockName)) },
 		"replaced": func(path string) error {
 			return errors.Join(os.Rename(path, path+"2"), os.WriteFile(path, []byte("x"), 0o600))
 		},

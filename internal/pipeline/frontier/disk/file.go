@@ -15,7 +15,7 @@ import (
 // file is the database with the statements of the writer.
 type file struct {
 	db  *sqlitedb.DB
-	ids []identity // of the files it consists of
+	ids []identity // of the files it consists of, and of the lock
 
 	begin, commit, rollback                                    *sqlitedb.Stmt
 	putURL, putPlace, putPlaced                                *sqlitedb.Stmt
@@ -68,6 +68,10 @@ func (f *file) setUp(cfg *Config, steps []step) error {
 		if err != nil {
 			return err
 		}
+		f.ids = append(f.ids, id)
+	}
+	// Some systems have no locks, and no such file.
+	if id, err := identify(filepath.Join(filepath.Dir(f.db.Path()), lockName)); err == nil {
 		f.ids = append(f.ids, id)
 	}
 	return nil
@@ -141,13 +145,19 @@ func identify(path string) (identity, error) {
 }
 
 // present checks that the files have their names still: what is written to one that was
-// deleted or replaced would be lost when the process ends, and nothing else would tell.
+// deleted or replaced would be lost when the process ends, and nothing else would tell. Without
+// the lock another process may have begun to write to the same, and whoever was first ends.
 func (f *file) present() error {
 	for _, id := range f.ids {
 		info, err := os.Stat(id.path)
-		if err != nil || !os.SameFile(info, id.info) {
-			return fmt.Errorf("%s: it was deleted, moved or replaced while it was in use: put it back, or begin anew", id.path)
+		if err == nil && os.SameFile(info, id.info) {
+			continue
 		}
+		fix := "put it back, or begin anew"
+		if filepath.Base(id.path) == lockName {
+			fix = "see that no other process has the crawl now"
+		}
+		return fmt.Errorf("%s: it was deleted, moved or replaced while it was in use: %s", id.path, fix)
 	}
 	return nil
 }
