@@ -252,7 +252,7 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	}
 	s.consecutive = 0
 	if s.forbidden > 0 && o.SentAt > s.forbidAt {
-		s.forbidden = 0
+		s.forbidden = 0 // what was asked for before the first 403 does not end the run
 	}
 	if o.Lifted && !s.soft {
 		s.meetTrouble()
@@ -263,7 +263,7 @@ func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 		s.resume(now)
 		return
 	}
-	s.tally.add(o.Second)
+	s.tally.add(o.Second) // not a trial's, which would take the place of the second that was blocked
 	if s.mode == held || o.SentAt <= s.at {
 		return // of the time before the refusal: counted, and no news
 	}
