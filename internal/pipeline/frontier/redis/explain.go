@@ -17,13 +17,21 @@ import (
 // rates that a job has as a whole.
 const Least = "~crawl:* ~rate_limiter:* +@read +@write +@scripting +@connection +info +time"
 
+// LeastInCluster is what it must be allowed besides at each node of a cluster: to see who has which
+// keys, and who is away.
+const LeastInCluster = "+cluster|slots +cluster|nodes"
+
+// allow is how a user is allowed all that.
+const allow = "ACL SETUSER it " + Least + " (in a cluster at each node, and with " + LeastInCluster + ")"
+
 // hints are what helps against what a server says.
 var hints = []struct{ text, hint string }{
 	{"NOAUTH", "the server wants a password: put ${NAME} of a variable that has it into the URL, as in redis://:${REDIS_PASSWORD}@HOST, or give a file with it"},
 	{"WRONGPASS", "the server does not know that user with that password, or the user is off"},
-	{"NOPERM", "the user may not do all that a crawl does: ACL SETUSER it " + Least},
-	{"has no permissions", "the user may not do all that a crawl does: ACL SETUSER it " + Least}, // of a script, Valkey
-	{"can't run this command", "the user may not do all that a crawl does: ACL SETUSER it " + Least},
+	{"NOPERM", "the user may not do all that a crawl does: " + allow},
+	{"has no permissions", "the user may not do all that a crawl does: " + allow}, // of a script, Valkey
+	{"can't run this command", "the user may not do all that a crawl does: " + allow},
+	{"MOVED", "the server is one of a cluster, and the user may not ask who has which keys: " + allow},
 	{"unknown command 'SENTINEL'", "that is no Sentinel: give the address of one, usually with port 26379, or leave out master_set"},
 	{"No such master", "the Sentinels know no master of the name in master_set"},
 	{"WRONGTYPE", "something else has a key of the job: purge the job, or name another"},

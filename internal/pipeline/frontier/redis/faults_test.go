@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -190,8 +191,23 @@ func TestGiveUp(t *testing.T) {
 
 // In a cluster each script stays in one slot, whichever master that is at.
 func TestCluster(t *testing.T) {
-	masters, _ := redistest.Redis.Cluster(t)
+	masters, replica := redistest.Redis.Cluster(t)
 	r := rigOn(t, masters[0].Addr)
+	for _, s := range append(slices.Clone(masters), replica) {
+		s.Do(t, append([]string{"ACL", "SETUSER", "least", "on", ">hunter2"}, strings.Fields(Least+" "+LeastInCluster)...)...)
+		s.Do(t, append([]string{"ACL", "SETUSER", "less", "on", ">hunter2"}, strings.Fields(Least)...)...)
+	}
+	// By itself such a user knows of one node, and is told so where others have the keys.
+	r.cfg.Redis.Username, r.cfg.Redis.Password = "less", "hunter2"
+	for i := range 2 {
+		cfg := r.cfg
+		cfg.Job = jobAt(t, masters, int64(1+i))
+		_, err := Open(t.Context(), cfg)
+		require.ErrorContains(t, err, "(in a cluster at each node, and with +cluster|slots +cluster|nodes)")
+		_, err = Dial(t.Context(), cfg.Redis, cfg.Job)
+		require.ErrorContains(t, err, "and with +cluster|slots")
+	}
+	r.cfg.Redis.Username = "least"
 	r.cfg.Partitions, r.cfg.Lease = 16, 10*time.Minute
 	w := newWorld(r, 120)
 	w.begin()
@@ -226,26 +242,29 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
-	masterAway(t, masters)
+	masterAway(t, masters, r.cfg.Redis)
+}
+
+// jobAt is the name of a job whose own keys are with a master.
+func jobAt(t *testing.T, masters []*redistest.Server, master int64) string {
+	t.Helper()
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("away-%d", i)
+		slot, err := masters[0].Do(t, "CLUSTER", "KEYSLOT", jobKey(name, "job")).ToInt64()
+		require.NoError(t, err)
+		if slot/(16384/3+1) == master {
+			return name
+		}
+	}
 }
 
 // masterAway stops a master that nobody takes the place of: of a job whose own keys are with
 // another, operators are told all but what was with it; of others, which master it is.
-func masterAway(t *testing.T, masters []*redistest.Server) {
+func masterAway(t *testing.T, masters []*redistest.Server, user rueidis.ClientOption) {
 	r := realTime(rigOn(t, masters[0].Addr))
-	r.cfg.Partitions = 12
-	jobAt := func(master int64) string {
-		for i := 0; ; i++ {
-			name := fmt.Sprintf("away-%d", i)
-			slot, err := masters[0].Do(t, "CLUSTER", "KEYSLOT", jobKey(name, "job")).ToInt64()
-			require.NoError(t, err)
-			if slot/(16384/3+1) == master {
-				return name
-			}
-		}
-	}
-	dead, gone := masters[1], jobAt(1)
-	r.cfg.Job = jobAt(2)
+	r.cfg.Partitions, r.cfg.Redis = 12, user
+	dead, gone := masters[1], jobAt(t, masters, 1)
+	r.cfg.Job = jobAt(t, masters, 2)
 	s := r.open()
 	for i := range 40 {
 		put(t, s, fmt.Sprintf("http://h%d.test/", i))

@@ -86,7 +86,7 @@ func (l *link) try(parent context.Context, calls []*call) (missing []*call, fail
 		cancel()
 		l.trips.Add(1)
 		for i, res := range results {
-			if err := calls[i].take(res); err != nil {
+			if err := l.final(calls[i], calls[i].take(res)); err != nil {
 				failed = err
 			}
 			if calls[i].text && !calls[i].done {
@@ -102,6 +102,17 @@ func (l *link) try(parent context.Context, calls []*call) (missing []*call, fail
 		l.heard(failed)
 	}
 	return missing, failed
+}
+
+// final ends a call that was sent to the wrong node of a cluster, as the client was not told of the
+// others: it will never be. Any other error, by which a call is to be sent again, it returns.
+func (l *link) final(c *call, err error) error {
+	answered, ok := rueidis.IsRedisErr(err)
+	if !ok || !strings.HasPrefix(answered.Error(), "MOVED") || l.Mode() == rueidis.ClientModeCluster {
+		return err
+	}
+	c.err, c.done = verdict(c.script.name, answered.Error()), true
+	return nil
 }
 
 func (l *link) commandsOf(calls []*call) rueidis.Commands {
