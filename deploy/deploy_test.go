@@ -3,6 +3,7 @@ package deploy_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,11 +156,62 @@ func TestPromtool(t *testing.T) {
 	if err != nil {
 		realserver.Need(t, "promtool, of the Debian package prometheus")
 	}
+	shown := filepath.Join(t.TempDir(), "dashboard.yml")
+	require.NoError(t, os.WriteFile(shown, dashboardRules(t), 0o600))
 	for _, args := range [][]string{
+		{"check", "rules", shown},
 		{"check", "config", filepath.Join("prometheus", "prometheus.yml")},
 		{"test", "rules", filepath.Join("prometheus", "alerts_test.yml")},
 	} {
 		out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput()
 		require.NoError(t, err, "promtool %v: %s", args, out)
 	}
+}
+
+// variable is one that Grafana puts a value in the place of: a span within brackets, or a pattern.
+var variable = regexp.MustCompile(`\$(__rate_interval|__interval|__range|job|instance)\b`)
+
+// dashboardRules are the expressions of the dashboard as rules, for promtool to read.
+func dashboardRules(t *testing.T) []byte {
+	t.Helper()
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	text, err := os.ReadFile(filepath.Join("grafana", "treadlight.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &dashboard))
+	type rule struct{ Record, Expr string }
+	var rules []rule
+	for _, p := range dashboard.Panels {
+		for _, each := range p.Targets {
+			expr := variable.ReplaceAllStringFunc(each.Expr, func(name string) string {
+				if strings.HasPrefix(name, "$__") {
+					return "5m"
+				}
+				return ".*"
+			})
+			require.NotContains(t, expr, "$", "a variable that nobody knows")
+			rules = append(rules, rule{fmt.Sprintf("shown:%d", len(rules)), expr})
+		}
+	}
+	out, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	require.NoError(t, err)
+	return out
+}
+
+// The service is one that systemd takes, whatever is installed where it is checked.
+func TestUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not here")
+	}
+	unit, err := os.ReadFile(filepath.Join("systemd", "crawl@.service"))
+	require.NoError(t, err)
+	// An instance of it, as a template cannot be; its manual is not installed here.
+	path := filepath.Join(t.TempDir(), "crawl@site.service")
+	unit = regexp.MustCompile("(?m)^Documentation=.*$").ReplaceAll(unit, nil)
+	require.NoError(t, os.WriteFile(path, unit, 0o600))
+	// Its status is also of the units that this one wants, whatever they are here.
+	out, _ := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
+	require.NotContains(t, string(out), "crawl@site")
 }
