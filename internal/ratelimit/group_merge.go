@@ -44,9 +44,8 @@ const (
 // unite merges the members after a trial that was passed.
 func (g *group) unite(now clock.Instant) {
 	w := g.watch
-	all := mergeShare * w.admitted(now, g.l.cfg.StatsWindow)
 	top := g.ceiling()
-	start := min(max(all, g.l.base().floor.rps()), top)
+	start := min(max(mergeShare*w.trial.all, g.l.base().floor.rps()), top)
 	g.merge = &merge{
 		strategy: g.l.strategy(&g.l.control, now, control.Host{
 			Start: start, Floor: g.l.base().floor.rps(), Ceiling: top, Memory: control.Memory{Rate: float32(start)},
@@ -57,7 +56,7 @@ func (g *group) unite(now clock.Instant) {
 	g.trials = 0
 	g.setWatch(nil)
 	g.replan(now)
-	g.noteMerged(now, all/mergeShare, start, w.notes)
+	g.noteMerged(now, w.trial.all, start, w.notes)
 }
 
 // ceiling is the most the members may get together: the user's cap, or the ceilings

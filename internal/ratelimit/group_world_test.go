@@ -231,6 +231,40 @@ func TestCommonLimitIsFoundAndPacedAsOne(t *testing.T) {
 	}
 }
 
+// The experiment keeps under what was admitted before: the favoured go at twice their old
+// rate and, though nothing refuses them, no faster. Otherwise the common limit would refuse
+// them in the end, and be taken for limits of their own.
+func TestTrialKeepsUnderTheCommonLimit(t *testing.T) {
+	b := newBlock(t, 50, 1, nil)
+	common := &leaky{rate: 25, burst: 50}
+	b.limitOf = func(int) *leaky { return common }
+	b.tell()
+	g := b.lockedGroup(b.hosts[0].name)
+	at, step := time.Duration(0), time.Second/4
+	for ; g.watch == nil || g.watch.trial == nil; at += step {
+		require.Less(t, at, time.Minute, "the question is raised")
+		b.run(t, at, 0)
+	}
+	for _, f := range g.watch.trial.favoured {
+		s := b.lock(f.state.domain)
+		s.bucket.rate = 10 * f.rate // a probe of its own
+		s.favourLocked()
+		require.Equal(t, f.rate, s.bucket.rate)
+		s.mu.Unlock()
+	}
+	begun := at
+	for ; g.merge == nil; at += step {
+		require.NotNil(t, g.watch)
+		require.NotNil(t, g.watch.trial, "no trial without a verdict")
+		for _, f := range g.watch.trial.favoured {
+			require.LessOrEqual(t, f.state.bucket.rate, f.rate)
+		}
+		_, refused := b.run(t, at, begun+time.Second)
+		require.False(t, refused > 0, "%v after the trial's begin", at-begun)
+	}
+	require.Less(t, at-begun, 30*time.Second)
+}
+
 // Equal limits of their own are met by all hosts at the same instants. They are not
 // taken for one, and the experiment that tells costs next to nothing.
 func TestLimitsOfTheirOwnAreNotMerged(t *testing.T) {

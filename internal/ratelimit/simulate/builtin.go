@@ -11,7 +11,7 @@ import (
 // Scenarios returns the built-in scenarios, which cover the limiters in use, the
 // ways in which hosts fail, and what misleads a controller. Each call makes new ones.
 func Scenarios() []Scenario {
-	return slices.Concat(limits(), loads(), troubles(), nearHosts(), slowHosts(), busyClients(), modules(), slidingLogs())
+	return slices.Concat(limits(), loads(), troubles(), nearHosts(), slowHosts(), busyClients(), modules(), slidingLogs(), sharedAddresses())
 }
 
 const (

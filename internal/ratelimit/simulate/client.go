@@ -1,13 +1,15 @@
 package simulate
 
 import (
+	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// client paces the requests of a run. The driver calls it at the present.
+// client paces the requests to a host of a run. The driver calls it at the present.
 type client interface {
 	// ready is when it is worth asking for a grant: now or later.
 	ready(now clock.Instant) clock.Instant
@@ -19,17 +21,29 @@ type client interface {
 	inspect() ratelimit.DomainSnapshot
 }
 
-// host is the only domain of a run.
+// host is the first domain of a run, and mostly the only one.
 const host = "host.test"
 
-// engine is the real thing.
+// hostName is the name of a run's i-th domain.
+func hostName(i int) string {
+	if i == 0 {
+		return host
+	}
+	return fmt.Sprintf("host%d.test", i+1)
+}
+
+// address is where all hosts of a run are, if there are several.
+var address = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+
+// engine is the real thing, which all hosts of a run have in common.
 type engine struct {
+	host    string
 	limiter *ratelimit.AdaptiveRateLimiter
 	ctx     *impatient
 }
 
 func (e *engine) ready(now clock.Instant) clock.Instant {
-	at, why := e.limiter.ReadyAt(host, 0, 0)
+	at, why := e.limiter.ReadyAt(e.host, 0, 0)
 	if why == ratelimit.LimitNone {
 		return now
 	}
@@ -38,14 +52,14 @@ func (e *engine) ready(now clock.Instant) clock.Instant {
 
 func (e *engine) acquire(clock.Instant) (ratelimit.Permit, bool) {
 	e.ctx.waiting = false
-	p, err := e.limiter.Acquire(e.ctx, host)
+	p, err := e.limiter.Acquire(e.ctx, e.host)
 	return p, err == nil
 }
 
-func (e *engine) learn(_ clock.Instant, fb *ratelimit.Feedback) { e.limiter.Feedback(host, *fb) }
+func (e *engine) learn(_ clock.Instant, fb *ratelimit.Feedback) { e.limiter.Feedback(e.host, *fb) }
 
 func (e *engine) inspect() ratelimit.DomainSnapshot {
-	d, _ := e.limiter.Inspect(host)
+	d, _ := e.limiter.Inspect(e.host)
 	return d
 }
 

@@ -32,7 +32,7 @@ func TestDeniedForecastsAreAskedAgain(t *testing.T) {
 	sc := Scenario{Duration: 2 * time.Minute, MaxInFlight: 1, Timeout: time.Second, Capacity: flat(1), Link: Link{RTT: time.Second}}
 	c := &fickle{denials: 3}
 	d := &driver{
-		Simulation: Simulation{Scenario: sc}, end: at(time.Second), client: c, server: &pages{rnd: source()},
+		Simulation: Simulation{Scenario: sc}, end: at(time.Second), sites: []*site{{client: c, server: &pages{rnd: source()}}},
 		way: way{Link: sc.Link, rnd: source()}, meter: newMeter(&sc, 1),
 	}
 	require.NoError(t, d.run(t.Context()))

@@ -4,11 +4,11 @@
 //
 // # Nouns
 //
-// A [Scenario] is a host: a [Server] that decides about each request, a [Link] over
-// which requests and answers travel, an [Offer] of URLs to fetch, and the capacity
-// that a perfect client would use. A [Registry] has the built-in ones, to choose from
-// by name, and takes others in: a Scenario of one's own is a literal. [Random] draws
-// one that nobody has tuned for.
+// A [Scenario] is a host, or several at one address: a [Server] that decides about each
+// request, of all hosts or of each, a [Link] over which requests and answers travel, an
+// [Offer] of URLs to fetch, and the capacity that a perfect client would use. A
+// [Registry] has the built-in ones, to choose from by name, and takes others in: a
+// Scenario of one's own is a literal. [Random] draws one that nobody has tuned for.
 //
 // A [Simulation] is one run of a scenario under one configuration of the engine and
 // its [Result] is what came of it. A [Comparison] makes many, on all processors, and
@@ -19,7 +19,8 @@
 // One goroutine keeps a heap of events: a request reaches the server, an answer
 // reaches the client. In between the driver does what the frontier does: with a URL
 // at hand it asks ReadyAt, acquires if that is now, and looks again at the time it
-// was told or at the next answer, whichever comes first. So the whole engine is at
+// was told or at the next answer, whichever comes first; of several hosts that may be
+// asked the one goes first whose last request is the oldest. So the whole engine is at
 // work, bucket, breaker, obligations and strategy, and nothing of it is imitated.
 // The engine's clock is the run's. It moves only between events, and no timer of it
 // fires: a request is acquired only when it need not wait.
@@ -46,6 +47,6 @@
 // # What it does not do
 //
 // It opens no connection and transfers no body, so a fast strategy here may still be
-// slow over TCP. It models one host; hosts that share a limiter or a scheduler are
-// for tests with the real pipeline.
+// slow over TCP. The hosts of a run are at one address; addresses that share a limiter,
+// and hosts that share a scheduler, are for tests with the real pipeline.
 package simulate

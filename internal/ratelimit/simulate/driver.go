@@ -17,6 +17,7 @@ type request struct {
 	sentAt clock.Instant
 	url    url
 	answer Answer
+	site   int32
 	second uint8 // of the server's clock, when it came
 }
 
@@ -38,28 +39,39 @@ const (
 	balk = time.Millisecond
 )
 
+// site is one of the hosts of a run, with its URLs.
+type site struct {
+	client     client
+	server     Server
+	lookAt     clock.Instant // when to ask for a grant next, unless an answer comes first
+	again      ring[url]     // to be tried again
+	taken      int           // URLs tried so far
+	turn       int           // of its last request, among all
+	granted    int           // after the first minute
+	retryUntil clock.Instant // end of the latest order to wait
+}
+
 // driver runs one simulation.
 type driver struct {
 	Simulation
 	clock  virtual
 	end    clock.Instant
-	server Server
-	client client
+	sites  []*site
 	way    way
 	stalls stalls
 	meter  *meter
 
 	events   events
-	lookAt   clock.Instant // when to ask for a grant next, unless an answer comes first
+	lookAt   clock.Instant // when to ask for a grant of any site next, unless an answer comes first
 	slots    []request
 	free     []int32 // slots not in use
 	inFlight int
-	again    ring[url] // to be tried again
-	taken    int       // URLs tried so far
-	seconds  int       // told of
+	turns    int // requests sent so far
+	seconds  int // told of
 	fb       ratelimit.Feedback
 	rps      float64       // the planned rate as of rpsAt
 	rpsAt    clock.Instant // zero for not asked yet
+	merged   time.Duration // when the hosts were first paced as one; Never
 }
 
 // run goes from event to event until the end, or until ctx ends.
@@ -116,7 +128,7 @@ func (d *driver) passSeconds(to clock.Instant) {
 	}
 	for ; clock.Instant(d.seconds+1)*clock.Instant(time.Second) <= to; d.seconds++ {
 		d.clock.now = clock.Instant(d.seconds+1) * clock.Instant(time.Second)
-		d.OnSecond(d.meter.second(d.seconds, d.client.inspect()))
+		d.OnSecond(d.meter.second(d.seconds, d.inspect()))
 	}
 }
 
@@ -130,9 +142,18 @@ func (d *driver) tell(fb *ratelimit.Feedback) {
 		return
 	}
 	if now := d.clock.now; d.rpsAt == 0 || now >= d.rpsAt.Add(planFresh) {
-		d.rps, d.rpsAt = d.client.inspect().FillRate, now
+		d.rps, d.rpsAt = d.inspect().FillRate, now
 	}
 	d.OnEvent(Event{At: time.Duration(d.clock.now), Feedback: fb, RPS: d.rps})
+}
+
+// inspect is what is planned of the first host, and of all where they are paced as one.
+func (d *driver) inspect() ratelimit.DomainSnapshot {
+	plan := d.sites[0].client.inspect()
+	if g := plan.Group; g != nil && g.Learned {
+		plan.FillRate, plan.Reason = g.Rate, g.Reason
+	}
+	return plan
 }
 
 // look sends what may be sent now and finds out when to look again.
@@ -140,53 +161,75 @@ func (d *driver) look() {
 	now := d.clock.now
 	d.lookAt = forever
 	for d.inFlight < d.Scenario.MaxInFlight {
-		// The backlog comes first: an engine that is not asked learns nothing of time.
-		if at := d.backlog(); at > now {
-			d.lookAt = at
-			return
-		}
-		if at := d.client.ready(now); at > now {
-			d.lookAt = at
-			return
-		}
-		permit, ok := d.client.acquire(now)
-		if !ok {
-			if d.lookAt = d.client.ready(now); d.lookAt == now {
-				d.lookAt = now.Add(balk)
+		i := d.due(now)
+		s := d.sites[i]
+		if s.lookAt > now {
+			for _, s := range d.sites {
+				d.lookAt = min(d.lookAt, s.lookAt)
 			}
 			return
 		}
-		d.send(permit)
+		// The backlog comes first: an engine that is not asked learns nothing of time.
+		if s.lookAt = s.backlog(now, &d.Scenario.Offer); s.lookAt > now {
+			continue
+		}
+		if s.lookAt = s.client.ready(now); s.lookAt > now {
+			continue
+		}
+		permit, ok := s.client.acquire(now)
+		if !ok {
+			if s.lookAt = s.client.ready(now); s.lookAt <= now {
+				s.lookAt = now.Add(balk)
+			}
+			continue
+		}
+		d.send(i, permit)
 	}
 }
 
+// due is the site that is to be asked for and was served longest ago, or any if there is none.
+func (d *driver) due(now clock.Instant) int {
+	best := 0
+	for i, s := range d.sites {
+		if b := d.sites[best]; s.lookAt <= now && (b.lookAt > now || s.turn < b.turn) {
+			best = i
+		}
+	}
+	return best
+}
+
 // backlog is when there is a URL to fetch: now or later.
-func (d *driver) backlog() clock.Instant {
-	now := d.clock.now
-	if d.again.n > 0 && d.again.first().due <= now {
+func (s *site) backlog(now clock.Instant, offer *Offer) clock.Instant {
+	if s.again.n > 0 && s.again.first().due <= now {
 		return now
 	}
-	at := d.Scenario.Offer.next(now, d.taken)
-	if d.again.n > 0 {
-		at = min(at, d.again.first().due)
+	at := offer.next(now, s.taken)
+	if s.again.n > 0 {
+		at = min(at, s.again.first().due)
 	}
 	return at
 }
 
-// send puts the next URL on its way: one that waits for another try goes first.
-func (d *driver) send(permit ratelimit.Permit) {
+// send puts the site's next URL on its way: one that waits for another try goes first.
+func (d *driver) send(i int, permit ratelimit.Permit) {
 	now := d.clock.now
+	s := d.sites[i]
 	var u url
-	if d.again.n > 0 && d.again.first().due <= now {
-		u = d.again.pop()
+	if s.again.n > 0 && s.again.first().due <= now {
+		u = s.again.pop()
 	} else {
-		d.taken++
+		s.taken++
 	}
 	u.tries++
+	d.turns++
+	s.turn = d.turns
+	if now >= clock.Instant(time.Minute) {
+		s.granted++
+	}
 	slot := d.slot()
-	d.slots[slot] = request{permit: permit, sentAt: now, url: u}
+	d.slots[slot] = request{permit: permit, sentAt: now, url: u, site: int32(i)}
 	d.inFlight++
-	d.meter.sent(now)
+	d.meter.sent(now, now < s.retryUntil)
 	d.tell(nil)
 	d.events.push(now.Add(d.way.delay(now)), arrival, slot)
 }
@@ -216,7 +259,7 @@ var errTimeout = fmt.Errorf("simulated: no answer in time: %w", context.Deadline
 // arrive has the server decide and sends its answer back.
 func (d *driver) arrive(e event) {
 	r := &d.slots[e.slot]
-	r.answer = d.server.Serve(e.at)
+	r.answer = d.sites[r.site].server.Serve(e.at)
 	r.second = uint8(e.at/clock.Instant(time.Second)%60) + 1
 	// Beyond the timeout the delay does not matter, and forever must not overflow.
 	done := e.at.Add(min(r.answer.Delay, 2*d.Scenario.Timeout))
@@ -234,13 +277,16 @@ func (d *driver) arrive(e event) {
 // receive gives the answer to the client and the URL back, if it is worth it.
 func (d *driver) receive(slot int32) {
 	r := d.slots[slot]
+	s := d.sites[r.site]
 	now := d.clock.now
 	fb := &d.fb
 	*fb = ratelimit.Feedback{
 		StatusCode: r.answer.Status, Err: r.answer.Err, Latency: now.Sub(r.sentAt), RetryAfter: r.answer.RetryAfter,
 		SentAt: epoch().Add(time.Duration(r.sentAt)), Quota: r.answer.Quota, Second: r.second, Retry: r.url.tries > 1,
 	}
-	d.client.learn(now, fb)
+	s.client.learn(now, fb)
+	s.lookAt = now
+	s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
 	r.permit.Release()
 	d.slots[slot].permit = nil // or a free slot would keep a probe alive
 	d.free = append(d.free, slot)
@@ -255,7 +301,7 @@ func (d *driver) receive(slot int32) {
 	d.meter.answered(now, fb, r.url, back)
 	if back {
 		r.url.due = now.Add(retryDelay)
-		d.again.push(r.url)
+		s.again.push(r.url)
 	}
 }
 

@@ -66,6 +66,9 @@ type Result struct {
 	InsideRetryAfter  int           // requests sent before the end of a Retry-After known to the client
 	MaxIn100ms        int           // requests sent within any 100 ms
 	OutageRate        float64       // requests sent per minute of outage, without the first second of each
+
+	Merged   time.Duration // until several hosts were first paced as one; zero for one host; Never
+	Evenness float64       // of what several hosts were granted after the first minute: Jain's index, 1 if all got as much and 1/n if one had it all; zero for one host
 }
 
 // String is the result on a line, for people.
@@ -100,9 +103,8 @@ type meter struct {
 	latency histogram
 
 	found       Result // but for what follows from the rest at the end
-	retryUntil  clock.Instant
-	failedURLs  int // that failed at least once
-	failRetries int // of them
+	failedURLs  int    // that failed at least once
+	failRetries int    // of them
 }
 
 func newMeter(sc *Scenario, ceiling float64) *meter {
@@ -122,9 +124,10 @@ func (m *meter) second(i int, plan ratelimit.DomainSnapshot) Second {
 	}
 }
 
-func (m *meter) sent(now clock.Instant) {
+// sent counts a grant, and whether it is inside a Retry-After.
+func (m *meter) sent(now clock.Instant, inside bool) {
 	m.granted[now/clock.Instant(time.Second)]++
-	if now < m.retryUntil {
+	if inside {
 		m.found.InsideRetryAfter++
 	}
 	for m.cap100.n > 0 && m.cap100.first() <= now.Add(-100*time.Millisecond) {
@@ -153,9 +156,6 @@ func (m *meter) decided(at clock.Instant, a *Answer) {
 }
 
 func (m *meter) answered(now clock.Instant, fb *ratelimit.Feedback, u url, back bool) {
-	if fb.RetryAfter > 0 {
-		m.retryUntil = max(m.retryUntil, now.Add(fb.RetryAfter))
-	}
 	m.found.MaxTries = max(m.found.MaxTries, int(u.tries))
 	ok := fb.Err == nil && fb.StatusCode/100 == 2
 	if ok && now >= clock.Instant(time.Minute) {
@@ -188,6 +188,17 @@ func (m *meter) result(s *Simulation) Result {
 	m.changes(&r)
 	r.OutageRate = m.outageRate()
 	return r
+}
+
+// evenness is Jain's index of what the sites were granted: the square of the mean over the
+// mean of the squares (Jain, Chiu and Hawe, "A quantitative measure of fairness", 1984).
+func evenness(sites []*site) float64 {
+	var sum, squares float64
+	for _, s := range sites {
+		sum += float64(s.granted)
+		squares += float64(s.granted) * float64(s.granted)
+	}
+	return share(sum*sum, squares*float64(len(sites)))
 }
 
 // width is the seconds over which a capacity can be told from its neighbours: five,

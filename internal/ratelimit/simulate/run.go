@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // Simulation is one run: a scenario under a configuration.
@@ -65,36 +67,110 @@ func (s Simulation) RunContext(ctx context.Context) (Result, error) {
 	s.Config = cfg
 	d := &driver{
 		Simulation: s, end: clock.Instant(s.Scenario.Duration),
-		server: s.Scenario.New(s.Scenario.random(s.Seed, "server")),
 		way:    way{Link: s.Scenario.Link, rnd: s.Scenario.random(s.Seed, "link")},
 		stalls: stalls{Stalls: s.Scenario.Stalls, rnd: s.Scenario.random(s.Seed, "stalls")},
 	}
 	var err error
-	if d.client, err = s.client(&d.clock); err != nil {
+	if s.Scenario.Hosts > 1 {
+		d.merged = Never
+		d.Config.OnEvent = d.watchGroups(cfg.OnEvent)
+	}
+	if d.sites, err = d.Simulation.sites(&d.clock); err != nil {
 		return Result{}, err
 	}
-	d.meter = newMeter(&s.Scenario, cfg.MaxRPS)
+	d.meter = newMeter(&s.Scenario, cfg.MaxRPS*float64(s.Scenario.Hosts))
 	if err := d.run(ctx); err != nil {
 		return Result{}, err
 	}
-	return d.meter.result(&s), nil
+	r := d.meter.result(&s)
+	if s.Scenario.Hosts > 1 {
+		r.Merged, r.Evenness = d.merged, evenness(d.sites)
+	}
+	return r, nil
 }
 
-func (s *Simulation) client(clk *virtual) (client, error) {
+// watchGroups notes when the hosts are paced as one and passes each event on.
+func (d *driver) watchGroups(next func(ratelimit.Event)) func(ratelimit.Event) {
+	return func(e ratelimit.Event) {
+		if e.Cause == control.CauseMerged {
+			d.merged = min(d.merged, time.Duration(d.clock.now))
+		}
+		if next != nil {
+			next(e)
+		}
+	}
+}
+
+// server makes the server that the i-th host has or shares, and an equal one each time.
+func (s *Simulation) server(i int) Server {
+	part := "server"
+	if i > 0 {
+		part += strconv.Itoa(i)
+	}
+	return s.Scenario.New(s.Scenario.random(s.Seed, part))
+}
+
+// sites makes the hosts of the run and their clients.
+func (s *Simulation) sites(clk *virtual) ([]*site, error) {
+	sites := make([]*site, s.Scenario.Hosts)
+	client, err := s.clients(clk)
+	if err != nil {
+		return nil, err
+	}
+	shared := s.Scenario.Hosts - s.Scenario.Apart
+	for i := range sites {
+		sites[i] = &site{lookAt: clock.Instant(i) * clock.Instant(s.Scenario.Joins)}
+		switch {
+		case i == 0 || i >= shared:
+			sites[i].server = s.server(i)
+		default:
+			sites[i].server = sites[0].server
+		}
+		sites[i].client = client(i)
+	}
+	return sites, nil
+}
+
+// clients returns what makes the clients of the run, one after the other.
+func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	cfg := s.Config
 	if cfg.Strategy == Clairvoyant {
 		if cfg.MaxRPS <= 0 {
 			return nil, fmt.Errorf("simulate: Config.MaxRPS = %v: want requests per second, such as 2000", cfg.MaxRPS)
 		}
-		return &clairvoyant{
-			model: s.Scenario.New(s.Scenario.random(s.Seed, "server")), // an equal one
-			lead:  s.Scenario.Link.RTT / 2, guard: s.Scenario.Link.guard(), gap: seconds(1 / cfg.MaxRPS),
-		}, nil
+		return s.clairvoyants(), nil
 	}
 	cfg.Clock = clk
 	l, err := ratelimit.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &engine{limiter: l, ctx: newImpatient(clk)}, nil
+	return func(i int) client {
+		e := &engine{host: hostName(i), limiter: l, ctx: newImpatient(clk)}
+		if s.Scenario.Hosts > 1 {
+			l.SetAddress(e.host, address)
+		}
+		return e
+	}, nil
+}
+
+// clairvoyants know the servers: those who share one are a single client.
+func (s *Simulation) clairvoyants() func(i int) client {
+	sc := &s.Scenario
+	shared := sc.Hosts - sc.Apart
+	var common *clairvoyant
+	return func(i int) client {
+		if i > 0 && i < shared {
+			return common
+		}
+		c := &clairvoyant{
+			model: s.server(i), // an equal one
+			lead:  sc.Link.RTT / 2, guard: sc.Link.guard(), gap: seconds(1 / s.Config.MaxRPS),
+		}
+		if i == 0 {
+			c.gap /= time.Duration(max(1, shared))
+			common = c
+		}
+		return c
+	}
 }

@@ -331,8 +331,9 @@ func TestImpatienceEndsAWait(t *testing.T) {
 func TestEngineDeniesWhatIsNotDue(t *testing.T) {
 	v := &virtual{}
 	s := Simulation{Scenario: Scenarios()[0], Config: Config(aimd)}
-	c, err := s.client(v)
+	clients, err := s.clients(v)
 	require.NoError(t, err)
+	c := clients(0)
 	p, ok := c.acquire(0)
 	require.True(t, ok)
 	p.Release()

@@ -9,7 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Scenario is a host and the way to it. A Scenario is a value: it may be copied and
+// Scenario is a host, or several at one address, and the way there. A Scenario is a value: it may be copied and
 // run any number of times at once, if its funcs may.
 type Scenario struct {
 	Name     string        // short, such as "S1a"; zero means it cannot be found by one
@@ -18,16 +18,24 @@ type Scenario struct {
 	// MaxRPS is the client's ceiling, its owner's politeness; zero means the
 	// configuration's.
 	MaxRPS      float64
-	MaxInFlight int           // requests at once; zero means 4096
+	MaxInFlight int           // requests at once, of all hosts; zero means 4096
 	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
 	Link        Link          // zero means no distance
 	Stalls      Stalls        // zero means that the client's machine is always quick
-	Offer       Offer         // zero means all URLs are there at once
-	// Capacity is the requests per second that the host admits for good at t. Zero
+	Offer       Offer         // of each host; zero means all URLs are there at once
+	// Hosts is how many domains there are at the address, up to 1000; zero means one. They
+	// are asked in turn.
+	Hosts int
+	// Apart is how many of them, the last ones, have a server each, equal to the one that
+	// the others share; zero means that there is one for all.
+	Apart int
+	// Joins is how long after a host the next is first asked; zero means that all are asked
+	// from the begin on.
+	Joins time.Duration
+	// Capacity is the requests per second that the hosts together admit for good at t. Zero
 	// from one whole second to another is an outage. It must be set.
 	Capacity func(t time.Duration) float64
-	// New makes the server of a run, whose randomness must all come from rnd. It must
-	// be set.
+	// New makes a server of a run, whose randomness must all come from rnd. It must be set.
 	New func(rnd *rand.Rand) Server
 }
 
@@ -38,6 +46,8 @@ const (
 	MinDuration = time.Minute + time.Second
 	// MaxDuration keeps a run's record, some 50 bytes a second, within a few MB.
 	MaxDuration = 24 * time.Hour
+	// maxHosts keeps the choice of who is next, which looks at all, quick.
+	maxHosts = 1000
 )
 
 func (sc *Scenario) setDefaults() {
@@ -46,6 +56,9 @@ func (sc *Scenario) setDefaults() {
 	}
 	if sc.MaxInFlight == 0 {
 		sc.MaxInFlight = 4096 // more than anything but a queue that grows without bound
+	}
+	if sc.Hosts == 0 {
+		sc.Hosts = 1
 	}
 	if sc.Timeout == 0 {
 		sc.Timeout = 10 * time.Second
@@ -70,6 +83,8 @@ func (sc *Scenario) validate() error {
 		return fmt.Errorf("simulate: scenario %q: Duration = %v: want %v to %v", sc.Name, sc.Duration, MinDuration, MaxDuration)
 	case sc.MaxRPS < 0 || sc.MaxInFlight < 1 || sc.Timeout <= 0:
 		return fmt.Errorf("simulate: scenario %q: MaxRPS = %v, MaxInFlight = %v, Timeout = %v: want none below zero", sc.Name, sc.MaxRPS, sc.MaxInFlight, sc.Timeout)
+	case sc.Hosts < 1 || sc.Hosts > maxHosts || sc.Apart < 0 || sc.Apart > sc.Hosts || sc.Joins < 0:
+		return fmt.Errorf("simulate: scenario %q: Hosts = %d, Apart = %d, Joins = %v: want up to %d hosts, none of it below zero, and no more apart than there are", sc.Name, sc.Hosts, sc.Apart, sc.Joins, maxHosts)
 	case sc.Link.RTT < 0 || sc.Link.Jitter < 0:
 		return fmt.Errorf("simulate: scenario %q: Link.RTT = %v, Jitter = %v: want none below zero", sc.Name, sc.Link.RTT, sc.Link.Jitter)
 	case sc.Stalls.Gap < 0 || sc.Stalls.Longest < 0 || sc.Stalls.Longest > 0 && sc.Stalls.Gap == 0:

@@ -27,6 +27,8 @@ type measured struct {
 	recovery      time.Duration // the longer one; Never if 90 % of it is not reached again
 	bans          int           // of both
 	most          int           // sent within 100 ms, the larger one
+	merged        time.Duration // the longer one until several hosts were paced as one; zero for one host; Never
+	even          float64       // how even several hosts' shares were, the lower one; zero for one host
 }
 
 // What a run may fall short of the table. A change of the strategy that is worth its
@@ -38,6 +40,8 @@ const (
 	p95Factor     = 1.25
 	dynamicSlack  = 10 * time.Second
 	mostSlack     = 2
+	mergedSlack   = 30 * time.Second
+	evenSlack     = 0.05
 	// mostRetries is the retries per URL that failed once: the fourth failure gives up.
 	mostRetries = 3.0
 	// leastSuccess is the percentage of all that is sent which must be what was asked for.
@@ -77,6 +81,10 @@ func measure(name string, rs []Result) measured {
 		m.reaction, m.recovery = max(m.reaction, r.Reaction), max(m.recovery, r.Recovery)
 		m.bans += r.Bans
 		m.most = max(m.most, r.MaxIn100ms)
+		m.merged = max(m.merged, r.Merged)
+		if r.Evenness > 0 && (m.even == 0 || r.Evenness < m.even) {
+			m.even = r.Evenness
+		}
 		if strings.HasPrefix(name, "S4") {
 			m.p95 = max(m.p95, r.P95)
 		}
@@ -91,7 +99,7 @@ func (m measured) String() string {
 	for _, f := range []struct {
 		name string
 		d    time.Duration
-	}{{"p95", m.p95}, {"reaction", m.reaction}, {"recovery", m.recovery}} {
+	}{{"p95", m.p95}, {"reaction", m.reaction}, {"recovery", m.recovery}, {"merged", m.merged}} {
 		switch f.d {
 		case 0:
 		case Never:
@@ -103,7 +111,11 @@ func (m measured) String() string {
 	if m.bans > 0 {
 		fmt.Fprintf(&b, ", bans: %d", m.bans)
 	}
-	fmt.Fprintf(&b, ", most: %d},", m.most)
+	fmt.Fprintf(&b, ", most: %d", m.most)
+	if m.even > 0 {
+		fmt.Fprintf(&b, ", even: %.2f", m.even)
+	}
+	b.WriteString("},")
 	return b.String()
 }
 
@@ -116,6 +128,10 @@ func TestThresholds(t *testing.T) {
 		}
 		return
 	}
+	apart := map[string]bool{}
+	for _, sc := range Scenarios() {
+		apart[sc.Name] = sc.Apart > 0 && sc.Apart == sc.Hosts
+	}
 	table := thresholds()
 	require.Len(t, table, len(Scenarios()), "a row for every scenario")
 	for _, want := range table {
@@ -126,6 +142,9 @@ func TestThresholds(t *testing.T) {
 		}
 		t.Run(want.name, func(t *testing.T) {
 			want.hold(t, measure(want.name, rs))
+			if apart[want.name] {
+				require.Equal(t, Never, measure(want.name, rs).merged, "hosts with a limit each are not taken for one")
+			}
 			for _, r := range rs {
 				decent(t, r)
 			}
@@ -143,6 +162,8 @@ func (m measured) hold(t *testing.T, now measured) {
 	require.LessOrEqual(t, now.recovery-dynamicSlack, m.recovery, "recovery")
 	require.LessOrEqual(t, now.bans, m.bans, "bans")
 	require.LessOrEqual(t, now.most, m.most+mostSlack, "requests in 100 ms")
+	require.LessOrEqual(t, now.merged-mergedSlack, m.merged, "until the hosts are paced as one")
+	require.GreaterOrEqual(t, now.even, m.even-evenSlack, "evenness")
 }
 
 // decent checks what holds of every run.
@@ -240,5 +261,18 @@ func thresholds() []measured {
 		{name: "S22i", used: 81.2, refused: 2.044, most: 6},
 		{name: "S22j", used: 82.3, refused: 0.034, most: 30},
 		{name: "S22k", used: 95.0, refused: 0.225, most: 5},
+		{name: "S23a", used: 100.0, refused: 0.309, merged: 29740 * time.Millisecond, most: 5, even: 1.00},
+		{name: "S23b", used: 99.6, refused: 0.340, merged: 197845 * time.Millisecond, most: 4, even: 1.00},
+		{name: "S23c", used: 100.0, refused: 0.149, merged: 18539 * time.Millisecond, most: 20, even: 1.00},
+		{name: "S23d", used: 99.7, refused: 0.069, merged: 21727 * time.Millisecond, most: 100, even: 1.00},
+		{name: "S23e", used: 99.6, refused: 0.167, merged: 73840 * time.Millisecond, most: 5, even: 0.99},
+		{name: "S23f", used: 99.9, refused: 0.409, merged: Never, most: 7, even: 0.54},
+		{name: "S23g", used: 94.4, refused: 0.358, merged: 160365 * time.Millisecond, most: 8, even: 1.00},
+		{name: "S23h", used: 97.1, refused: 0.226, merged: Never, most: 31, even: 1.00},
+		{name: "S23i", used: 99.8, refused: 0.352, merged: Never, most: 37, even: 1.00},
+		{name: "S23j", used: 96.8, refused: 0.298, merged: Never, most: 25, even: 1.00},
+		{name: "S23k", used: 95.7, refused: 0.043, merged: Never, most: 148, even: 1.00},
+		{name: "S23l", used: 99.4, refused: 0.290, merged: Never, most: 7, even: 1.00},
+		{name: "S23m", used: 98.0, refused: 0.000, merged: Never, most: 11, even: 1.00},
 	}
 }
