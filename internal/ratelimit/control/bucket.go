@@ -18,7 +18,6 @@ import (
 type bucket struct {
 	searched  [allowances]float32 // the function as of the end of the search
 	sustained float32             // the latest crossing; zero for none
-	agrees    bool                // with the one before
 }
 
 const (
@@ -32,7 +31,6 @@ const (
 	// refused: by less as long as a window of another length explains it as well.
 	probablyLess = 0.6
 	surelyLess   = 0.9
-	agreedLess   = 0.3
 )
 
 // allowance is the burst allowance of a place in the function.
@@ -45,9 +43,7 @@ func (b *bucket) explain(needs [allowances]float32, search bool) {
 		*b = bucket{searched: needs}
 		return
 	}
-	was := b.sustained
 	b.sustained = b.crossing(needs)
-	b.agrees = b.sustained > 0.6*was && b.sustained < 1.5*was
 }
 
 // crossing is where the function of the search and that of now have the same rate.
@@ -78,11 +74,7 @@ func (s *steer) needs() (rates [allowances]float32) {
 	return rates
 }
 
-// takeBucket takes the bucket's rate for the ceiling. Two crossings that agree are
-// believed, however far down that is.
+// takeBucket takes the bucket's rate for the ceiling.
 func (s *steer) takeBucket(least float64) {
-	if s.agrees {
-		least = agreedLess
-	}
 	s.ceil, s.provisional = min(max(float64(s.sustained), least*s.failRate), 0.97*s.failRate), false
 }

@@ -21,7 +21,7 @@ type ceiling struct {
 	cycle   int32         // admitted in this cycle
 	resumed int32         // admitted since the last pause
 	grown   bool          // the limit may have risen in this cycle, or we were starved
-	short   uint8         // halvings of the rate from which the next ramp begins
+	short   uint8         // short cycles since a cruise went well
 }
 
 // aftermath is what a pause leaves behind that a later one is judged by.
@@ -70,11 +70,10 @@ const (
 	// noBurst is more than a host admits beyond its rate that allows for none: a request
 	// that came early, and one that jitter brought.
 	noBurst = 2
-	// mostShort bounds the halvings of short cycles: a 256th is slow enough for anyone.
-	mostShort = 8
-	// shortCut is what a short cycle takes of the rate that was refused, for each halving of
-	// the ramp: a twentieth at first, a fifth in the end.
-	shortCut = 0.025
+	// shortCut is what the first of several short cycles takes of the rate that was refused;
+	// the next takes twice as much, and so on to mostShort times as much.
+	shortCut  = 0.05
+	mostShort = 4
 )
 
 // finding is what a pause ended in.
@@ -259,10 +258,10 @@ func (s *steer) judgeShort() finding {
 		s.climbs = s.regains
 		return nothing
 	}
-	s.short = min(s.short+2, mostShort)
 	if s.lag > 0 {
 		s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
 	} else {
+		s.short = min(s.short+1, mostShort)
 		s.ceil, s.provisional = min(s.ceil, (1-shortCut*float64(s.short))*s.failRate), true
 	}
 	return nothing

@@ -78,8 +78,8 @@ func TestCycleIsBounded(t *testing.T) {
 	}
 }
 
-// Too few answers measure nothing, so the rate is cut: by more each time, as far as a fifth,
-// and its next beginning is gentler. Where a quota is known the pause grows instead.
+// Too few answers measure nothing, so the rate is cut: by more each time, as far as a fifth.
+// Where a quota is known the pause grows instead.
 func TestShortCyclesCutDeeper(t *testing.T) {
 	r := cruisingAt(t, 10)
 	r.refuse(refusal)
@@ -90,7 +90,7 @@ func TestShortCyclesCutDeeper(t *testing.T) {
 		require.Equal(t, nothing, r.judgeShort(), "the cycle goes on")
 		require.InEpsilon(t, (1-cut)*r.failRate, r.ceil, 1e-9)
 		require.True(t, r.provisional)
-		require.Equal(t, uint8(min(2*(i+1), mostShort)), r.short)
+		require.Equal(t, uint8(min(i+1, mostShort)), r.short)
 	}
 	r.meetTrouble()
 	r.lag, r.failRate = time.Minute, r.cruise()

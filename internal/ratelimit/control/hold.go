@@ -342,7 +342,7 @@ func (s *steer) backTo(now clock.Instant, pause time.Duration) {
 		return
 	}
 	s.enter(now, ramping)
-	s.rate = s.bounded(s.cruise() / float64(int(1)<<(min(max(s.tries, 1), 4)+s.short)))
+	s.rate = s.bounded(s.cruise() / float64(int(1)<<min(max(s.tries, 1), 4)))
 }
 
 // ramp doubles the rate with each step until it is cruise. What it leaves unused a bucket

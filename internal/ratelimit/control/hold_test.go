@@ -144,16 +144,27 @@ func TestBreather(t *testing.T) {
 	require.Equal(t, r.now.Add(2*time.Minute), r.quietTill)
 }
 
+// What follows a trial comes no closer to it than to any other request at the new rate: the
+// tokens of its way there and back are not those of the rate that was refused.
+func TestTrialIsNotFollowedAtTheRefusedRate(t *testing.T) {
+	r := cruisingAt(t, 50)
+	r.hit(r.now, &Observation{SentAt: r.now, Class: outcome.Throttled}, CauseRefused)
+	refused := r.rate
+	r.now = r.till
+	require.InDelta(t, refused, r.Plan(r.now).Rate, 1e-9, "until the trial goes out")
+	r.Sent(r.now, 1)
+	require.InDelta(t, refused/2, r.Plan(r.now).Rate, 1e-9, "while it is out")
+}
+
 // After a long pause the rate comes back by doubling, and from the lower the more trials
 // failed.
 func TestRamp(t *testing.T) {
 	for _, tc := range []struct {
 		tries uint8
-		short uint8
 		share float64
-	}{{0, 0, 2}, {1, 0, 2}, {2, 0, 4}, {4, 0, 16}, {100, 0, 16}, {1, 2, 8}} {
+	}{{0, 2}, {1, 2}, {2, 4}, {4, 16}, {100, 16}} {
 		r := cruisingAt(t, 50)
-		r.tries, r.short = tc.tries, tc.short
+		r.tries = tc.tries
 		r.backTo(r.now, mere)
 		require.Equal(t, ramping, r.mode)
 		rate := r.cruise() / tc.share

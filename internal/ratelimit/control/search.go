@@ -46,8 +46,6 @@ const (
 	// climbPerOrder is the growth in as long as the host has ordered to wait: slow enough to
 	// tell a window of that length from one that is shorter.
 	climbPerOrder = 2
-	// climbAfter is how long after a quota's refusal the next is risked: one a minute.
-	climbAfter = 50 * time.Second
 
 	// settle is how long a cruise must have gone well to rest on, and longestLag the
 	// longest of a quota's pauses that is waited for before.
@@ -117,7 +115,7 @@ func (s *steer) mayRise(now clock.Instant) bool {
 	if s.regains {
 		least, till = creditRegain, never
 	}
-	return s.credit >= least && now >= till && !s.testing && s.busy(now, s.rate) && !s.crowded(now)
+	return s.credit >= least && now >= till && !s.testing && s.busy(now, s.rate)
 }
 
 // grow raises the rate of a host nothing is known of.
@@ -151,11 +149,11 @@ func (s *steer) seek(now clock.Instant) {
 func (s *steer) climb(now clock.Instant) {
 	dt := min(seconds(now.Sub(s.stepAt)), 10)
 	s.stepAt = now
-	after, most := climbAfter, s.top()
+	most := s.top()
 	if s.regains {
-		after, most = min(climbAfter, 5*s.lag), min(most, s.bulge)
+		most = min(most, s.bulge)
 	}
-	if !s.mayRise(now) || s.quota.binds(now, s.rate) || s.lag > 0 && now < s.at.Add(after) {
+	if !s.mayRise(now) || s.quota.binds(now, s.rate) {
 		return
 	}
 	growth := climbing / seconds(s.step())

@@ -99,7 +99,6 @@ func TestClimb(t *testing.T) {
 		{"while failures are tested", func(r *rig) { r.testing = true }, 10},
 		{"while the host says its quota", func(r *rig) { r.quota = &quota{reset: forever} }, 10},
 		{"while nobody uses the rate", func(r *rig) { r.flight.sent = [busySpan]uint16{} }, 10},
-		{"soon after a quota's pause", func(r *rig) { r.lag, r.at = time.Second, r.now }, 10},
 		{"at the owner's ceiling", func(r *rig) { r.ceilMax = 9 }, 9 / (1 - margin)},
 	} {
 		r := cruisingAt(t, 10)

@@ -140,6 +140,7 @@ func (s *steer) Plan(now clock.Instant) Plan {
 	switch {
 	case s.trialAt != 0:
 		p.State, p.NotBefore = breaker.HalfOpen, s.trialAt.Add(trialLost)
+		p.Rate /= 2 // the next request is not to follow the trial as closely as those that were refused
 	case now < s.till:
 		p.State, p.NotBefore = breaker.Open, s.till
 	default:
@@ -164,13 +165,6 @@ func (s *steer) inFlightBound(now clock.Instant) int {
 		n = min(n, d)
 	}
 	return n
-}
-
-// crowded reports that the bound on connections is what limits: a higher rate would
-// send no more, and be too much when the bound is asked anew.
-func (s *steer) crowded(now clock.Instant) bool {
-	d := s.doors.bound(now)
-	return d > 0 && s.rate*s.queue.mean >= float64(d)
 }
 
 // Sent implements [Strategy].
