@@ -176,6 +176,11 @@
 // r0.69) and S16d 94 for 95. A trial that costs half a refusal brings S22e to r0.26, but takes
 // from hosts that share a limit what they need to find it: 67 % used for 84. So does a budget
 // that earns half as much by time, which brings S18a from r0.91 to r0.61: 62 % for 84.
+// Since refusals within five seconds of each other raise the question whether hosts share a limit,
+// and not only those within one, those five hosts are paced as one after some twenty seconds
+// and used 98 %, and as much with a trial that costs half a refusal. A short cycle's cut and a
+// ramp's idle time, which came later, had left them 62 %: their shares were uneven, and never
+// were three pairs refused within a second.
 //
 // Rules that came later in November 2026, a change each, over two to twelve seeds: the closer
 // margin under a window that was ordered twice, S14a 94 to 96, S14b and S14d 94 to 95.5. More
