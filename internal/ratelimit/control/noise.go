@@ -16,7 +16,8 @@ type noise struct {
 	ring        [2]uint64 // the last 100 outcomes, a bit each; one is a failure
 	consecutive uint16
 	filled      uint8
-	testing     bool // an experiment goes on
+	paid        uint8 // refusals, from the budget for the failures of the latest event
+	testing     bool  // an experiment goes on
 }
 
 // experiment is the present one, if there is one, and what was found in all.
@@ -106,7 +107,8 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 		need = math.Inf(1)
 	}
 	if float64(n.recent()) >= need || float64(n.consecutive) >= 3+20*u {
-		s.pay(float64(n.recent()))
+		n.paid = uint8(n.recent())
+		s.pay(float64(n.paid))
 		s.hit(now, o, CauseFailures)
 		return
 	}
@@ -148,6 +150,7 @@ func (n *noise) testOne(s *steer, now clock.Instant, bad int32) {
 	}
 	from := s.rate
 	s.belief = e.untested
+	s.credit = min(s.credit+float64(n.paid), creditMax) // they were none
 	if s.search {
 		s.enter(now, searching)
 		s.rate = s.bounded(testGain * e.testRate)

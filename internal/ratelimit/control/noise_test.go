@@ -309,3 +309,21 @@ func TestTellingFailureOfAProbe(t *testing.T) {
 		require.Equal(t, tc.tests, r.testing, "%+v", tc)
 	}
 }
+
+// What the budget paid for failures that turn out to be noise it gets back, and no more.
+func TestNoiseCostsNoBudget(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		failing int32
+		want    float64
+	}{{"noise", 1, 4}, {"overload", 0, 1}, {"worse", testMost, 1}} {
+		r := cruisingAt(t, 10)
+		r.meetTrouble()
+		r.startTest(r.now, r.believed(cruising))
+		r.paid, r.credit = 3, 1
+		r.tested, r.failing = testMost-1, tc.failing
+		r.noise.testOne(r.steer, r.now, 0)
+		require.False(t, r.testing, tc.name)
+		require.InDelta(t, tc.want, r.credit, 1e-9, tc.name)
+	}
+}
