@@ -62,7 +62,7 @@ func (m moves) crawl(t *testing.T, cfg crawl.Config, dial dialer, orders func(*c
 	var looking sync.WaitGroup
 	over := make(chan struct{})
 	looking.Go(func() {
-		pause, looks := 250*time.Millisecond, 0
+		pause, looks := 500*time.Millisecond, 0
 		for {
 			select {
 			case <-over:
@@ -70,7 +70,7 @@ func (m moves) crawl(t *testing.T, cfg crawl.Config, dial dialer, orders func(*c
 			case <-time.After(pause):
 				m.look(t, metrics)
 			}
-			if looks++; looks > 140 {
+			if looks++; looks > 70 {
 				pause = 10 * time.Second // what takes long is the waiting for what is given up
 			}
 		}
