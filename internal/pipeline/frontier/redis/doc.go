@@ -45,7 +45,7 @@
 // All keys of a partition p of a job begin with crawl:{job/p}: and so lie in one slot; a
 // script touches one partition.
 //
-//	n            HASH    v (the job's id), seq, tok, added, done, refused, reclaimed, count, level, split, max, want, wants
+//	n            HASH    v (the job's id), seq, tok, added, done, refused, reclaimed, count, level, split, max, want, wants, poor
 //	ready        ZSET    hosts with URLs that belong to nobody, by when they may be asked
 //	w            ZSET    sessions, by when they end
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these

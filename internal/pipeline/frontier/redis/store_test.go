@@ -333,6 +333,12 @@ func TestWanted(t *testing.T) {
 	require.Empty(t, rouse(t, c, 1).Hosts)
 	require.NotEmpty(t, wanted())
 	require.Zero(t, poorest, "of two it is who has fewer")
+	for _, has := range []int{0, 1} { // who had none has not said so for long, though the other still asks
+		r.clk.Advance(2600 * time.Millisecond)
+		require.Empty(t, rouse(t, c, 1).Hosts)
+		require.NotEmpty(t, wanted())
+		require.Equal(t, has, poorest)
+	}
 	r.clk.Advance(6 * time.Second)
 	require.Empty(t, wanted(), "nobody has said so again")
 	require.Empty(t, rouse(t, c, 1).Hosts)

@@ -59,10 +59,12 @@ end
 
 local others = call('ZCARD', sessions) - (call('ZSCORE', sessions, session) and 1 or 0)
 if #granted == 0 and others > 0 then
-  -- Who still wants some asks again by then. Of several it is told what the poorest has.
-  local before = call('HMGET', counters, 'want', 'wants')
-  if tonumber(before[1] or '0') > now then has = math.min(has, tonumber(before[2] or '0')) end
-  call('HSET', counters, 'want', string.format('%d', now + math.min(ttl, 5000)), 'wants', has)
+  -- Who still wants some asks again by then. Of several it is told what the poorest has, for as long
+  -- after it has said so: or what one had at first would be told of it as long as anybody asks.
+  local before, span = call('HMGET', counters, 'wants', 'poor'), math.min(ttl, 5000)
+  local least, poor = tonumber(before[1] or has), tonumber(before[2] or '0')
+  if poor > now and least < has then has = least else poor = now + span end
+  call('HSET', counters, 'want', string.format('%d', now + span), 'wants', has, 'poor', string.format('%d', poor))
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
