@@ -24,7 +24,8 @@ import (
 const simulateLong = `Simulate runs the strategies that pace a host against model servers, with the
 real engine and in virtual time: fifteen minutes at a host take a fraction of a
 second, and the same command gives the same numbers. The servers limit in the
-ways that are in use, queue up, fail, change their minds and lock out.
+ways that are in use, queue up, fail, change their minds and lock out. In S23
+several hosts at one address share a limit, or have one each.
 
 It prints a table of how much of what each host would have admitted was used,
 and how much was refused. A PATTERN chooses scenarios by name, as in 'S1*';

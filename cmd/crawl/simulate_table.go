@@ -19,6 +19,7 @@ admitted (and --max-rate allows), those that were; and of the requests that were
 sent, those that its limiter refused. "1st min" is the first minute, the search;
 "then" is all that follows it; a narrow screen shows only that. Over all seeds.
   +N  percent of the requests failed   xN  lockouts per run   @N  p95, seconds
+Hosts at one address (S23) are counted together.
 Clairvoyant is no strategy. It knows the server: what it reaches can be reached.
 `
 
@@ -188,11 +189,12 @@ type scenarioJSON struct {
 	Name     string  `json:"name"`             // for PATTERN
 	Doc      string  `json:"doc"`              // the host in a line
 	Duration float64 `json:"duration_seconds"` // of a run; --duration may have set it
+	Hosts    int     `json:"hosts"`            // at one address; all figures are of all of them together
 }
 
 // describeScenario takes what can be told: a scenario is funcs beside that.
 func describeScenario(sc *simulate.Scenario) scenarioJSON {
-	return scenarioJSON{sc.Name, sc.Doc, sc.Length().Seconds()}
+	return scenarioJSON{sc.Name, sc.Doc, sc.Length().Seconds(), max(1, sc.Hosts)}
 }
 
 // resultJSON is a run: what simulate.Result says, its durations in seconds and null
@@ -213,6 +215,8 @@ type resultJSON struct {
 	InsideRetryAfter  int      `json:"inside_retry_after"`         // requests; more than none is a bug
 	MaxIn100ms        int      `json:"max_in_100ms"`               // requests: how even the pace was
 	OutageRate        float64  `json:"requests_per_minute_of_outage"`
+	Merged            *float64 `json:"paced_as_one_seconds"` // until several hosts were, for the first time; null for one host too
+	Evenness          *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
 }
 
 // spanJSON counts the requests that reached the host in a part of a run. The shares
@@ -229,12 +233,16 @@ type spanJSON struct {
 
 // describeResult gives a result its names and units.
 func describeResult(r *simulate.Result) resultJSON {
-	return resultJSON{
+	d := resultJSON{
 		Strategy: r.Strategy, Seed: r.Seed, First: describeSpan(r.First), Steady: describeSpan(r.Steady),
 		TimeTo90: orNull(r.TimeTo90), Reaction: orNull(r.Reaction), Recovery: orNull(r.Recovery),
 		P95: r.P95.Seconds(), Bans: r.Bans, MaxTries: r.MaxTries, RetriesPerFailure: r.RetriesPerFailure,
 		GivenUp: r.GivenUp, InsideRetryAfter: r.InsideRetryAfter, MaxIn100ms: r.MaxIn100ms, OutageRate: r.OutageRate,
 	}
+	if r.Merged > 0 { // of several hosts
+		d.Merged, d.Evenness = orNull(r.Merged), &r.Evenness
+	}
+	return d
 }
 
 // describeSpan adds the shares.

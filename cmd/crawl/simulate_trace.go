@@ -19,7 +19,8 @@ const traceLegend = `
 A line sums up the time since the line above it: admitted/s is the mean, refused
 and failed are counts. The rest is as at its end: host/s is what the host would
 admit (and --max-rate allows), rate/s what is planned, the reason what holds the
-next request back or sets the pace.
+next request back or sets the pace. Of several hosts at one address all figures are
+of all together; circuit and reason are the first one's.
 `
 
 const (

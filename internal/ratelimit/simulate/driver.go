@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -147,13 +148,32 @@ func (d *driver) tell(fb *ratelimit.Feedback) {
 	d.OnEvent(Event{At: time.Duration(d.clock.now), Feedback: fb, RPS: d.rps})
 }
 
-// inspect is what is planned of the first host, and of all where they are paced as one.
+// inspect is the first host's plan, at the rate that is planned for all that were asked yet.
+// Those that are held to a common rate get that together at most.
 func (d *driver) inspect() ratelimit.DomainSnapshot {
-	plan := d.sites[0].client.inspect()
-	if g := plan.Group; g != nil && g.Learned {
-		plan.FillRate, plan.Reason = g.Rate, g.Reason
+	first := d.sites[0].client.inspect()
+	var free, held float64
+	common := math.Inf(1)
+	for i, s := range d.sites {
+		plan := first
+		if i > 0 {
+			if s.turn == 0 {
+				continue
+			}
+			plan = s.client.inspect()
+		}
+		if plan.Group == nil { // a favourite of the experiment is not held either
+			free += plan.FillRate
+			continue
+		}
+		held += plan.FillRate
+		common = plan.Group.Rate
 	}
-	return plan
+	first.FillRate = free + min(held, common)
+	if g := first.Group; g != nil && g.Learned {
+		first.Reason = g.Reason
+	}
+	return first
 }
 
 // look sends what may be sent now and finds out when to look again.

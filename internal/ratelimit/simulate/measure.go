@@ -73,10 +73,14 @@ type Result struct {
 
 // String is the result on a line, for people.
 func (r Result) String() string {
-	return fmt.Sprintf("first minute %s/%s, then %s/%s, failed %s %%; to 90 %% %s, reaction %s, recovery %s; p95 %v; bans %d, tries %d, given up %d, %.2f retries per failure, %d inside Retry-After, %d in 100 ms, %.0f/min in outages",
+	text := fmt.Sprintf("first minute %s/%s, then %s/%s, failed %s %%; to 90 %% %s, reaction %s, recovery %s; p95 %v; bans %d, tries %d, given up %d, %.2f retries per failure, %d inside Retry-After, %d in 100 ms, %.0f/min in outages",
 		percent(r.First.Utilisation()), percent(r.First.RefusedShare()), percent(r.Steady.Utilisation()), percent(r.Steady.RefusedShare()), percent(r.Steady.FailedShare()),
 		orNever(r.TimeTo90), orNever(r.Reaction), orNever(r.Recovery), r.P95.Round(100*time.Microsecond),
 		r.Bans, r.MaxTries, r.GivenUp, r.RetriesPerFailure, r.InsideRetryAfter, r.MaxIn100ms, r.OutageRate)
+	if r.Merged > 0 {
+		text += fmt.Sprintf("; hosts paced as one after %s, evenness %.2f", orNever(r.Merged.Round(100*time.Millisecond)), r.Evenness)
+	}
+	return text
 }
 
 func orNever(d time.Duration) string {
@@ -107,12 +111,13 @@ type meter struct {
 	failRetries int    // of them
 }
 
+// newMeter makes the meter of a client that asks no host for more than ceiling per second.
 func newMeter(sc *Scenario, ceiling float64) *meter {
 	n := int((sc.Duration + time.Second - 1) / time.Second)
 	m := &meter{seconds: make([]Span, n), granted: make([]int32, n)}
 	for i := range m.seconds {
 		// The middle speaks for a second, so that steps on whole seconds fall right.
-		m.seconds[i].Capacity = min(ceiling, sc.Capacity(time.Duration(i)*time.Second+time.Second/2))
+		m.seconds[i].Capacity = sc.admits(ceiling, time.Duration(i)*time.Second+time.Second/2)
 	}
 	return m
 }

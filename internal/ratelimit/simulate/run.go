@@ -78,7 +78,7 @@ func (s Simulation) RunContext(ctx context.Context) (Result, error) {
 	if d.sites, err = d.Simulation.sites(&d.clock); err != nil {
 		return Result{}, err
 	}
-	d.meter = newMeter(&s.Scenario, cfg.MaxRPS*float64(s.Scenario.Hosts))
+	d.meter = newMeter(&s.Scenario, cfg.MaxRPS)
 	if err := d.run(ctx); err != nil {
 		return Result{}, err
 	}

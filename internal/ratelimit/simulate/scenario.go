@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Scenario is a host, or several at one address, and the way there. A Scenario is a value: it may be copied and
-// run any number of times at once, if its funcs may.
+// Scenario is a host, or several at one address, and the way there. A Scenario is a value:
+// it may be copied and run any number of times at once, if its funcs may.
 type Scenario struct {
 	Name     string        // short, such as "S1a"; zero means it cannot be found by one
 	Doc      string        // one line: what the host is; zero means nothing is printed
@@ -63,6 +63,16 @@ func (sc *Scenario) setDefaults() {
 	if sc.Timeout == 0 {
 		sc.Timeout = 10 * time.Second
 	}
+}
+
+// admits is the part of the capacity at t that can be had if no host is asked for more than
+// ceiling per second. Servers are equal, so each has an equal part of the capacity.
+func (sc *Scenario) admits(ceiling float64, t time.Duration) float64 {
+	apart := float64(sc.Apart)
+	shared := float64(max(1, sc.Hosts)) - apart
+	servers := apart + min(1, shared)
+	each := sc.Capacity(t) / servers
+	return apart*min(ceiling, each) + min(shared*ceiling, each)
 }
 
 // Length is how long a run takes: Duration, or what zero means.

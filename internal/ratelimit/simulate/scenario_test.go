@@ -136,6 +136,11 @@ func TestTextOfTable(t *testing.T) {
 func TestTextOfResult(t *testing.T) {
 	r := Result{TimeTo90: 9 * time.Second, Recovery: Never, P95: 410 * ms}
 	require.Contains(t, r.String(), "to 90 % 9s, reaction 0s, recovery never; p95 410ms;")
+	require.NotContains(t, r.String(), "evenness", "of one host")
+	r.Merged, r.Evenness = Never, 0.5
+	require.Contains(t, r.String(), "; hosts paced as one after never, evenness 0.50")
+	r.Merged = 29743 * ms
+	require.Contains(t, r.String(), "; hosts paced as one after 29.7s, ")
 }
 
 func TestCompareNamesWhatFailed(t *testing.T) {

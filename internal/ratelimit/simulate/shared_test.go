@@ -3,8 +3,11 @@ package simulate
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // Hosts that share a server share what it admits, and those apart have as much each.
@@ -20,6 +23,40 @@ func TestHostsShareAServerOrHaveTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, tc.want, r.First.Utilisation(), 0.02, "%d apart", tc.apart)
 		require.Equal(t, Never, r.Merged)
+	}
+}
+
+// A ceiling is each host's, and what counts is what they can be asked for under it.
+func TestCeilingIsEachHosts(t *testing.T) {
+	for _, tc := range []struct {
+		hosts, apart  int
+		ceiling, want float64
+	}{{0, 0, 50, 10}, {1, 0, 4, 4}, {1, 1, 4, 4}, {5, 0, 1, 5}, {5, 0, 4, 10}, {5, 5, 1, 5}, {5, 5, 4, 10}, {5, 1, 2, 7}, {5, 1, 1, 5}} {
+		sc := Scenario{Hosts: tc.hosts, Apart: tc.apart, Capacity: flat(10)}
+		require.InDelta(t, tc.want, sc.admits(tc.ceiling, 0), 1e-9, "%+v", tc)
+	}
+}
+
+// What is told of several hosts is of all of them: what is planned for each of those that
+// were asked, and the common rate once they have one. Who watches changes nothing.
+func TestWatchingSeveralHosts(t *testing.T) {
+	found, err := Find(Scenarios(), "S23a")
+	require.NoError(t, err)
+	sc := found[0]
+	sc.Duration = 2 * time.Minute
+	want, err := Run(sc, Config(control.NameSteer), 1)
+	require.NoError(t, err)
+	var seconds []Second
+	got, err := Simulation{
+		Scenario: sc, Config: Config(control.NameSteer), Seed: 1, OnSecond: func(s Second) { seconds = append(seconds, s) },
+	}.Run()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Less(t, got.Merged, time.Minute)
+	require.InDelta(t, 5, seconds[0].Plan.FillRate, 4, "one host after the other is met at 1/s")
+	for _, s := range seconds[90:] {
+		require.InDelta(t, 10, s.Plan.FillRate, 3)
+		require.Contains(t, s.Plan.Reason, "5 hosts are limited as one")
 	}
 }
 
