@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/treadlight/crawl"
 )
@@ -156,7 +156,10 @@ type seedLine struct {
 	failed error // why there are no more lines
 }
 
-var errLongSeed = errors.New("the line is longer than 64 KiB")
+var (
+	errLongSeed   = errors.New("the line is longer than 64 KiB")
+	errMarkedSeed = errors.New("a byte order mark within the line: begin a new line there, as two files seem to have been put together")
+)
 
 // read sends the lines that may hold a seed, and closes the channel after the last.
 func (s *seedSource) read(lines chan<- seedLine) {
@@ -170,7 +173,7 @@ func (s *seedSource) read(lines chan<- seedLine) {
 			_, err = r.ReadSlice('\n')
 		}
 		if line.err == nil {
-			line.text = seedText(text, n)
+			line.text, line.err = seedText(text)
 		}
 		if (line.text != "" || line.err != nil) && !s.send(lines, line) {
 			return
@@ -194,16 +197,19 @@ func (s *seedSource) send(lines chan<- seedLine, line seedLine) bool {
 	}
 }
 
+const byteOrderMark = '\ufeff'
+
 // seedText is what a line says: nothing if it is empty or begins with #. Editors of
 // other systems put a byte order mark in front of the first line and a carriage return
-// behind each.
-func seedText(line []byte, number int) string {
-	if number == 1 {
-		line = bytes.TrimPrefix(line, []byte("\ufeff"))
+// behind each. Of files that were put together the mark may be in front of any line; one
+// within a line says that a file before ended without a line break, and two URLs are one.
+func seedText(line []byte) (string, error) {
+	text := strings.TrimFunc(string(line), func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark })
+	switch {
+	case strings.ContainsRune(text, byteOrderMark):
+		return "", errMarkedSeed
+	case strings.HasPrefix(text, "#"):
+		return "", nil
 	}
-	text := strings.TrimSpace(string(line))
-	if strings.HasPrefix(text, "#") {
-		return ""
-	}
-	return text
+	return text, nil
 }

@@ -39,6 +39,17 @@ func TestSeedLines(t *testing.T) {
 	require.NoError(t, s.failed)
 }
 
+// Files that were put together have a byte order mark in front of any line, and within one if
+// what came before it did not end: that is not taken for one URL.
+func TestSeedFilesPutTogether(t *testing.T) {
+	s, log := source(strings.NewReader("\ufeffa.test\n\ufeff# more\n \ufeff b.test\nc.test/x\ufeffhttp://d.test/\n# end\ufeffe.test\nf.test\ufeff"))
+	require.Equal(t, []string{"a.test", "b.test", "f.test"}, collect(s))
+	require.Equal(t, 2, s.bad)
+	for _, at := range []string{"list:4", "list:5"} {
+		require.Contains(t, log.String(), "at="+at+` error="a byte order mark within the line: begin a new line there`)
+	}
+}
+
 // A line that is as long as may be is a seed.
 func TestLongestSeed(t *testing.T) {
 	line := "http://a.test/" + strings.Repeat("x", 2000)
