@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 )
 
 // ErrDamaged is what Has returns when a run is not what was written. What the index says is
@@ -109,6 +110,9 @@ func open(d folder, cfg Config) (*Index, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
+		if errors.Is(err, syscall.ENOTDIR) {
+			err = fmt.Errorf("%w: move it away, and the index is made anew", err)
+		}
 		return nil, fmt.Errorf("seen: %w", err)
 	}
 	x := &Index{cfg: cfg, d: d, wake: make(chan struct{}, 1)}

@@ -29,6 +29,8 @@ func TestConfigNamesTheFieldThatIsWrong(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := Open(filepath.Join(file, "seen"), Config{})
 	require.ErrorContains(t, err, file)
+	_, err = Open(file, Config{})
+	require.ErrorContains(t, err, file+": not a directory: move it away")
 }
 
 // TestASetThatGrows goes through memtables, runs and merges, and the set is exact after each.
