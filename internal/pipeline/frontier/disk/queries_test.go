@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -90,4 +91,34 @@ FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 0
 		}), want.query)
 		require.Equal(t, want.rows, got, want.query)
 	}
+}
+
+// The manual has a row for each table, which names each column, and the version of all this.
+func TestManualNamesEveryColumn(t *testing.T) {
+	s := openState(t, t.TempDir(), ratesConfig())
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	text, err := os.ReadFile("../../../../docs/state.md")
+	require.NoError(t, err)
+	require.Contains(t, string(text), fmt.Sprintf("is the version of all this, %d at present", len(steps())))
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+		rows[row[1]] = row[2]
+	}
+	tables := 0
+	require.NoError(t, each(db, `SELECT t.name, group_concat(c.name, ' ') FROM sqlite_schema t, pragma_table_info(t.name) c
+		WHERE t.type = 'table' GROUP BY t.name`, func(q *sqlitedb.Stmt) error {
+		tables++
+		row := rows[q.ColumnText(0)]
+		require.NotEmpty(t, row, "docs/state.md has no row for %s", q.ColumnText(0))
+		if q.ColumnText(0) == "meta" {
+			return nil // a key and a value, as it says
+		}
+		for column := range strings.FieldsSeq(q.ColumnText(1)) {
+			require.Contains(t, row, "`"+column+"`", "docs/state.md does not name a column of %s", q.ColumnText(0))
+		}
+		return nil
+	}))
+	require.Len(t, rows, tables, "docs/state.md names a table that is not there")
 }
