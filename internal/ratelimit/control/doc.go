@@ -113,16 +113,19 @@
 //
 // # What each part buys
 //
-// Each part was switched off alone, or put back to what one would do without it, and all
-// 67 scenarios of then (2 seeds) and 64 random limiters were run again. Of the limiters: what is
-// used of what can be had, median and tenth percentile, and the ninth tenth of refusals, in
-// percent; with every part 93.5, 80.6 and 0.50. Of the scenarios: used, or refused with an r,
-// where it changes most. Measured in November 2026. What is switched off by which text stands in
-// simulate/ablation_test.go, and the table is measured anew, some minutes a part, by
+// Each part was switched off alone, or put back to what one would do without it, by the text in
+// simulate/ablation_test.go, and every scenario (2 seeds) and 64 random limiters were run again,
+// which takes some minutes a part:
 //
 //	go test ./internal/ratelimit/simulate -run TestAblation -ablation . -v -timeout 0
 //
+// Of the limiters it is what is used of what can be had, median and tenth percentile, and the
+// ninth tenth of refusals; of the scenarios what is used, or refused with an r, where it changes
+// most. All in percent, measured in November 2026. Rules that came in between moved the whole:
+// a row is to be compared with the nearest "no part" above it.
+//
 //	without                          median tenth refused  scenarios
+//	no part, 67 scenarios              93.5  80.6  0.50
 //	the mean of a cycle                94.2  80.6  0.70    S18b r.44 to r1.88, S1d r.24 to r1.45
 //	windows of refusals                93.5  61.9  1.90    S5c 94 to 55, S3b 98 to 61, S16b r.5 to r6
 //	told quotas                        93.3  80.6  0.68    S2d 100 to 97
@@ -144,17 +147,12 @@
 //	the way back to a known peak       93.1  80.6  0.50    S6b 98 to 63
 //	outages told from limits           93.3  83.0  0.50    S7 96 to 81
 //	blocks (403)                       93.5  80.6  0.50    S15a to S15c 72..89 to r100
-//
-// The rows are older than the rules of late November, with which every part came to 94.0, 78.5
-// and 0.53 by the command above, over 78 scenarios. Of those rules it has been asked of:
-//
+//	no part, 78 scenarios              94.0  78.5  0.53
 //	windows that nobody names          94.0  78.5  0.53    S16e 98.5 to 93.2; but S16d 96.2 to 97.3
 //	the margin of an order told twice  94.0  78.5  0.53    S14b 95.5 to 93.6, S14d 95.6 to 93.7
 //	a trial at a quarter's cost        93.8  77.8  0.50    S22c 95.9 to 90.8; but S18a r.91 to r.31
 //	waits of a quarter more            94.0  77.8  0.53    S22i r2.1 to r5.8, S22h r.5 to r1.3
-//
-// and since a ramp counts as idle, with which every part comes to 94.0, 78.5 and 0.65:
-//
+//	no part, since ramps are idle time 94.0  78.5  0.65
 //	the ramp after a long pause        94.0  77.8  0.53    S22k 95 to 82, S18a 97 to 93; but S18a r.59 to r.31
 //	no ramp after a long order         93.8  77.8  0.65    S5c 95 to 94
 //	the bound on connections           94.0  78.5  0.65    S19 99.6 to 89.8 (r.01 to r.17)
@@ -163,110 +161,117 @@
 // the capacity, or 94.4 of what can be had of those that give less to whoever asks; the tenth
 // percentiles are 77.8 and 82.8, and the ninth tenth of refusals is 0.55.
 //
-// Of sliding logs, S22, which came later: a history that forgot within nine minutes used 9 to
-// 51 % of a log of ten minutes for 86 to 88, of an hour and forty minutes of which ten went to
-// the search. Without the climb to what the search was given, and the longer proof of a
-// probe, the first minute of S22c and S22d used 31 and 34 % for 66 and 70; with the climb
-// and the short proof S22c was caught in one bulge after another, 77 % for 95.
+// # What rules bought one by one
 //
-// A rule for the second refusal of a window that slides bought nothing and is gone. With a
-// failed trial that cost nothing of the budget, a wait for the next of up to an eighth of the
-// pause so far, and the whole pause for the first window, S22e was used 93 % for 95, S22h 78
-// for 83 (refused r0.72 for r0.63), S22i 82 for 80 (r3.2 for r2.1), S16b 95 for 97 (r0.53 for
-// r0.69) and S16d 94 for 95. A trial that costs half a refusal brings S22e to r0.26, but takes
-// from hosts that share a limit what they need to find it: 67 % used for 84. So does a budget
-// that earns half as much by time, which brings S18a from r0.91 to r0.61: 62 % for 84.
-// Since refusals within five seconds of each other raise the question whether hosts share a limit,
-// and not only those within one, those five hosts are paced as one after some twenty seconds
-// and used 98 %, and as much with a trial that costs half a refusal. A short cycle's cut and a
-// ramp's idle time, which came later, had left them 62 %: their shares were uneven, and never
-// were three pairs refused within a second.
+// A change each, over two to sixteen seeds: used in percent before and since, refused with an r.
 //
-// Rules that came later in November 2026, a change each, over two to twelve seeds: the closer
-// margin under a window that was ordered twice, S14a 94 to 96, S14b and S14d 94 to 95.5. More
-// of a steady rate believed (97 % for 95 %), half a point to a point at nearly all limiters.
-// Two windows of peace after each refusal of a quota, S2c 95 to 97, S16b r0.69 to r0.48, S22e
-// r0.62 to r0.51. Blocks that came out of the blue, S7d 65 to 68. Experiments that run to
-// their end where answers are many, S9a 83 to 97, where two runs of twelve had stuck at 7 %;
-// at slower hosts S6b went to r0.95 from r0.64. Longer ones bought nothing: with 80 answers
-// for 50 S9b fell to 79 %. No ramp after a long order, the tenth percentile of random
-// limiters 81.0 to 85.7; but with none after an order of three seconds S22k 95 to 82, and none at slow hosts
-// S18d 90 to 74.
+// The ceiling, and the way back to it:
 //
-// What a ramp leaves unused counts as idle, S11b 72 to 85.5 %, as its mean is no longer of the
-// ramp; but S18b 99 to 97 (refused r0.41 to r0.59) and S18c 99 to 97.5 (r0.02 to r0.29: two
-// refusals, and one, of 340 requests). A short cycle, of which nothing can be measured,
-// cuts the rate where no quota is known, by 5 to 20 %, instead of a longer pause: with both,
-// over twelve seeds, S18g 84 to 94, S18d 89 to 94 (r0.64 to r0.74), S18i 90 to 94 and S18a 94
-// to 97 (r0.91 to r0.59), and the worst seed of the four 63.5 to 90. Where a quota is known
-// the cut brings S22a 89 to 94.5, but a log of 3947 in 67 s 80 to 54; without the longer pause
-// there S22a is 94.5 too, but one of 5638 in 71 s 84.5 to 73. A steady rate that is refused as
-// before is taken but for 1.5 % instead of 3, half a point at S1c, S3a, S6a, S13a and S16c.
-// What did not help: a creep as slow as probes are rare, S14c 92.6 to 93.4, but S16c 97 to 93
-// and S20b 88.6 to 84.8. Peace after every order that was kept to, doubled each time, S14c 93
-// to 95.4, but S22a 94 to 90 and S5 100 to 98; not doubled S14c gains nothing, and a log of
-// 24705 in 25 s falls from 90 to 62.
+//   - Of a steady rate that is refused 97 % is taken for 95, half a point to a point at nearly all
+//     limiters; of one that is refused as before 98.5, half a point at S1c, S3a, S6a, S13a and S16c.
+//   - What a ramp leaves unused counts as idle, as its mean is no longer of the ramp: S11b 72 to
+//     85.5, but S18b 99 to 97 (r0.41 to r0.59) and S18c 99 to 97.5 (r0.02 to r0.29: two refusals,
+//     and one, of 340 requests).
+//   - A short cycle, of which nothing can be measured, cuts the rate where no quota is known, by
+//     5 to 20 %, instead of a longer pause. With idle ramps, over twelve seeds: S18g 84 to 94, S18d
+//     89 to 94 (r0.64 to r0.74), S18i 90 to 94, S18a 94 to 97 (r0.91 to r0.59), and the worst seed
+//     of the four 63.5 to 90.
+//   - No ramp after a long order: the tenth percentile of random limiters 81.0 to 85.7.
+//   - While a trial is out tokens come at half the rate that was refused. The next request came as
+//     close to it as those, and a host without a burst allowance refused it too: over sixteen seeds
+//     S17a 86 to 92; but S18a 97 to 95, and S18f r0.11 to r0.37, two refusals of 870.
 //
-// While a trial is out tokens come at half the rate that was refused: the next request came as
-// close to it as those, and a host without a burst allowance refused it too. Over sixteen seeds
-// S17a 86 to 92 %; S18a 97 to 95, and S18f r0.11 to r0.37, two refusals of 870.
+// Windows:
 //
-// Failures that an experiment finds to be noise are given back to the budget, as they were no
-// refusals: over sixteen seeds S9b 90 to 95 %, of which one had stuck at 6 %, for want of any.
+//   - The closer margin under one that was ordered twice: S14a 94 to 96, S14b and S14d 94 to 95.5.
+//   - Two windows of peace after each refusal of a quota: S2c 95 to 97, S16b r0.69 to r0.48, S22e
+//     r0.62 to r0.51.
+//   - A history of 25 minutes: of a log of ten, in an hour and forty minutes of which ten went to the
+//     search, 86 to 88 are used; with a history that forgot within nine minutes it was 9 to 51.
+//   - The climb to what the search was given, and the longer proof of a probe: without both, the
+//     first minutes of S22c and S22d were 31 and 34 for 66 and 70; with the climb and the short
+//     proof S22c was caught in one bulge after another, 77 for 95.
+//   - Two windows that nobody names and that admitted as many are one, each bounding the other's
+//     length, and its end is waited for: S16e, which is Debian's mod_qos, 93 to 98.5, its first four
+//     minutes 84 to 99; S16d r0.09 to r0.06.
+//   - An order of 2.87 seconds was taken for a round one, as if it were of 2; it is worked out, of a
+//     window that began with the search. Over twelve seeds S22a 89 to 95, the worst 82 to 94, its
+//     first minute 70 to 84; a log of 100 in ten seconds that says when by a date, over 160 seconds
+//     with the search, 73 to 88 (r0.8 to r0.3), the worst 54 to 87.
 //
-// Gone, since they bought nothing in four seeds of each scenario and 64 random limiters (used
-// 88.4 % in the mean with them and 88.7 without, refused r0.277 and r0.268): fifty seconds
-// without a climb after a refusal of a quota, which took 5 to 13 % of the first minute from long
-// orders; a ramp that began the lower the more cycles were short; belief in two crossings of a
-// bucket that agree, however low; no rise while the bound on connections is reached.
+// Told windows that slide:
 //
-// Of windows that nobody names: two that admitted as many are one, each bounding the other's
-// length, and its end is waited for. S16e, which is Debian's mod_qos, 93 to 98.5 %, and its
-// first four minutes 84 to 99; S16d refused r0.09 to r0.06.
+//   - The pace falls with what is left once that is less than a sixtieth, where it was halved when
+//     nothing was: a host may tell who uses up the last to wait for a whole window. S21d 95 to 96,
+//     its first minute 73 to 92; a counter of 100 in ten seconds at testsite, the search included,
+//     58 to 89.5.
+//   - No more than the pace in the first window, nor where the window's length is told: a counter
+//     of 50 in a minute 54 to 94, of 600 73 to 97.
+//   - A rate that was refused before the quota was understood is climbed where the quota does not
+//     set the pace: S21e 69 to 97.
 //
-// An order of 2.87 seconds was taken for a round one, as if it were of 2. It is worked out, of
-// a window that began with the search: over twelve seeds S22a 89 to 95 %, the worst 82 to 94,
-// its first minute 70 to 84; a log of 100 in ten seconds that says when by a date, over 160
-// seconds with the search, 73 to 88 (refused r0.8 to r0.3), the worst 54 to 87.
-// What did not help: no order below three seconds for a window, a log that orders just two 80
-// to 80 %, but a counter that always does 83 to 38. No first order that is worked out for one
-// after the search either, a log of 300 in 30 seconds 89 to 95.6, but one of 5638 in 71 s 86 to
-// 82. Refusals before anything is measured at a quarter's cost, a log of 100 in ten seconds that
-// orders nothing 85 to 88, but nothing in the table.
+// Noise, and bounds on connections:
 //
-// Of told windows that slide: the pace falls with what is left once that is less than a
-// sixtieth, where it was halved when nothing was. A host may tell who uses up the last to wait
-// for a whole window: S21d 95 to 96 %, its first minute 73 to 92, and a counter of 100 in ten
-// seconds at testsite, the search included, 58 to 89.5. No more than the pace in the first
-// window, nor where the window's length is told: a counter of 50 in a minute 54 to 94, of 600
-// 73 to 97. And a rate that was refused before the quota was understood is climbed where the
-// quota does not set the pace, S21e 69 to 97.
+//   - Experiments run to their end where answers are many: S9a 83 to 97, where two runs of twelve
+//     had stuck at 7; at slower hosts S6b went from r0.64 to r0.95.
+//   - Failures that an experiment finds to be noise are given back to the budget, as they were no
+//     refusals: over sixteen seeds S9b 90 to 95, of which one had stuck at 6, for want of any.
+//   - No experiment after a probe of a host that three hundred answers to experiments have shown
+//     to fail for its rate alone: S13b 95 to 97 (r0.25 to r0.17), S20c 77.5 to 79.
+//   - One refusal in between may be seen with one request fewer in flight than the bound, and a
+//     sixteenth of the answers with as many as were refused, since an answer and the request too
+//     many pass each other: S19 98.5 to 99.6, over twelve seeds of four minutes the worst 91 to 99.5;
+//     at 5 ms from the host 79 to 97 in the mean, at 20 ms 74 to 85. Side by side at nginx's own
+//     limit_conn on a busy machine, four minutes: 63 to 84 in the first, 57 to 88 then, with 4
+//     refusals for 23.
 //
-// Of bounds on connections: that one refusal in between may be seen with one request fewer in
-// flight, and a sixteenth of the answers with as many as were refused, since an answer and the
-// request too many pass each other. S19 98.5 to 99.6 %, and over twelve seeds of four minutes
-// the worst 91 to 99.5; at 5 ms from the host 79 to 97 in the mean, at 20 ms 74 to 85. Side by
-// side at nginx's own limit_conn on a busy machine, four minutes: 63 to 84 % in the first, 57 to
-// 88 then, with 4 refusals for 23.
+// Blocks:
 //
-// Of blocks that count by whole seconds, as mod_evasive does, what the host's own second had
-// admitted: S15a 89 to 97 %, S15b 86 to 97, S15c 72 to 76 and S15d 95.5 to 97.5, with 10 blocks
-// for 16 in two runs each of a quarter of an hour. Of ten that admit 3 to 200 in a second, near
-// and 60 ms away, six runs each: to take the count though the mean before it was higher brings
-// the near ones from 66 blocks to 60, the fewest there can be. Answers that arrive in another
-// order, late pages that end no run of 403 among them, bring the far ones from 68 to 60 and
-// after the first minute from 92 to 97 %. With no ramp to a rate that was counted, and half a
-// second less of waiting, their first minutes are 73 and 72 % for 70 and 66; S15c 76 to 78 and
-// S7d 69.5 to 74. At a mod_evasive of 20, on a busy machine, the first minute was 54 % with two
-// blocks before, and 75 and 74 % with one then.
+//   - Out of the blue, at a rate that has gone well, one is spared: S7d 65 to 68. Each time, S7d
+//     was used 71, but who blocks for a minute after 240 requests in two was asked at 3.4 times that
+//     rate for ever, with 23 blocks an hour; spared seldomer each time, it has 32 in the first hour,
+//     13 in the second and none in the third.
+//   - Of those that count by whole seconds, as mod_evasive does, what the host's own second had
+//     admitted is the ceiling: S15a 89 to 97, S15b 86 to 97, S15c 72 to 76, S15d 95.5 to 97.5, with
+//     10 blocks for 16 in two runs each of a quarter of an hour.
+//   - Of ten such that admit 3 to 200 in a second, near and 60 ms away, six runs each: that the
+//     count is taken though the mean before it was higher brings the near ones from 66 blocks to 60,
+//     the fewest there can be. That late answers count for the second before and late pages end no
+//     run of 403 brings the far ones from 68 to 60, and after the first minute from 92 to 97.
+//   - No ramp to a rate that was counted, and half a second less of waiting: their first minutes
+//     70 and 66 to 73 and 72, S15c 76 to 78, S7d 69.5 to 74. At a mod_evasive of 20, on a busy
+//     machine, all of this brought the first minute from 54 with two blocks to 75 and 74 with one.
 //
-// No experiment after a probe of a host that three hundred answers to experiments have shown to
-// fail for its rate alone: S13b 95 to 97 %, refused r0.25 to r0.17, S20c 77.5 to 79.
+// # What was tried and is not here
 //
-// A block at a rate that has gone well is spared seldomer each time. When it was spared each
-// time, S7d was used 71 %, but who blocks for a minute after 240 requests in two was asked
-// at 3.4 times that rate for ever, with 23 blocks an hour; so it has 32 in the first hour, 13
-// in the second and none in the third.
+//   - Four rules that bought nothing in four seeds of each scenario and 64 random limiters (88.4
+//     with them and 88.7 without, r0.277 and r0.268): fifty seconds without a climb after a refusal
+//     of a quota, which took 5 to 13 of the first minute from long orders; a ramp that began the
+//     lower the more cycles were short; belief in two crossings of a bucket that agree, however low;
+//     no rise while the bound on connections is reached.
+//   - A rule for the second refusal of a window that slides: nothing.
+//   - A failed trial that costs nothing of the budget, a wait for the next of up to an eighth of the
+//     pause so far, and the whole pause for the first window: S22e 95 to 93, S22h 83 to 78 (r0.63 to
+//     r0.72), S22i 80 to 82 (r2.1 to r3.2), S16b 97 to 95 (r0.69 to r0.53), S16d 95 to 94.
+//   - A trial that costs half a refusal: S22e to r0.26, but it took from five hosts that share a
+//     limit what they need to find it, 84 to 67. A budget that earns half as much by time: S18a
+//     r0.91 to r0.61, but those five 84 to 62. So they were left by idle ramps and the cut of short
+//     cycles, as their shares were uneven and never three pairs refused within a second. Since
+//     refusals within five seconds of each other raise the question, they are paced as one after
+//     some twenty seconds and use 98, also with a trial that costs half.
+//   - The cut of a short cycle where a quota is known: S22a 89 to 94.5, but a log of 3947 in 67 s 80
+//     to 54; no longer pause there either: S22a 94.5 too, but one of 5638 in 71 s 84.5 to 73.
+//   - No ramp after an order of three seconds: S22k 95 to 82. None at slow hosts: S18d 90 to 74.
+//   - A creep as slow as probes are rare: S14c 92.6 to 93.4, but S16c 97 to 93, S20b 88.6 to 84.8.
+//   - Peace after every order that was kept to, doubled each time: S14c 93 to 95.4, but S22a 94 to
+//     90, S5 100 to 98; not doubled S14c gains nothing, and a log of 24705 in 25 s falls from 90 to 62.
+//   - No order below three seconds for a window: a log that orders just two 80 to 80, but a counter
+//     that always does 83 to 38.
+//   - No first order that is worked out for one after the search: a log of 300 in 30 seconds 89 to
+//     95.6, but one of 5638 in 71 s 86 to 82.
+//   - Refusals before anything is measured at a quarter's cost: a log of 100 in ten seconds that
+//     orders nothing 85 to 88, but nothing in the table.
+//   - Longer experiments, 80 answers for 50: S9b down to 79.
 //
 // # What is out of reach
 //
