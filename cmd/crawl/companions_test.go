@@ -98,6 +98,34 @@ func TestHeedsGrace(t *testing.T) {
 	}
 }
 
+// unread is a log in a pipe that nobody reads.
+type unread struct{ gone chan struct{} }
+
+func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
+
+// Signals are heeded though what is said of them goes nowhere.
+func TestHeedsThoughTheLogHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), orders{
+				grace: 30 * time.Second, stop: func() { done = append(done, "stop") },
+				force:  func(error) { done = append(done, "force") },
+				giveUp: func() { done = append(done, "give up") },
+			})
+		}()
+		signals <- syscall.SIGTERM
+		time.Sleep(time.Minute)
+		cancel()
+		<-ended
+		require.Equal(t, []string{"stop", "force", "give up"}, done)
+		close(gone)
+	})
+}
+
 func TestWitness(t *testing.T) {
 	var b bytes.Buffer
 	w := &witness{Durable: sink.NewJSONL(&b)}

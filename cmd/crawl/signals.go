@@ -56,6 +56,8 @@ func listen() chan os.Signal {
 // there to follow a SIGTERM up: after a while it does so itself, and after lastWords once
 // more. A second interrupt that comes at once is the echo of the first, and nothing.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
+	say, quiet := aside()
+	defer quiet()
 	attached := terminalThere()
 	var late, settled, hung <-chan time.Time // from the first interrupt, and from its second by itself
 	for interrupts := 0; ; {
@@ -64,17 +66,22 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 			return
 		case <-settled:
 			settled = nil
-			log.Info("stopping: finishing what is under way; interrupt again to give it up")
+			say(func() { log.Info("stopping: finishing what is under way; interrupt again to give it up") })
 		case <-late:
 			late = nil
 			if interrupts++; interrupts == 2 {
-				log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
+				say(func() {
+					log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
+				})
 				o.force(errLate)
 				hung = time.After(lastWords)
 			}
 		case <-hung:
 			hung = nil
-			log.Warn("ending at once: what is written does not go through, as in a pipe that nobody reads")
+			say(func() {
+				log.Warn("ending at once: what is written does not go through, as in a pipe that nobody reads")
+			})
+			time.Sleep(echo) // to have it said
 			o.giveUp()
 		case sig := <-signals:
 			if sig == tellSignal {
@@ -97,18 +104,47 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				}
 			}
 			interrupts++
-			o.interrupt(interrupts, log)
+			if interrupts == 2 {
+				say(func() { log.Info("giving up what is under way; interrupt again to end at once") })
+			}
+			o.interrupt(interrupts)
 		}
 	}
 }
 
+// aside is for what is said while signals are heeded: the log may go to the very pipe that nobody
+// reads, and signals are heeded all the same. What would not be heard for all that waits before it is
+// not said. quiet waits a moment for the rest.
+func aside() (say func(func()), quiet func()) {
+	lines, said := make(chan func(), 8), make(chan struct{})
+	go func() {
+		defer close(said)
+		for line := range lines {
+			line()
+		}
+	}()
+	say = func(line func()) {
+		select {
+		case lines <- line:
+		default:
+		}
+	}
+	quiet = func() {
+		close(lines)
+		select {
+		case <-said:
+		case <-time.After(echo):
+		}
+	}
+	return say, quiet
+}
+
 // interrupt obeys the n-th interrupt.
-func (o *orders) interrupt(n int, log *slog.Logger) {
+func (o *orders) interrupt(n int) {
 	switch n {
 	case 1:
 		o.stop()
 	case 2:
-		log.Info("giving up what is under way; interrupt again to end at once")
 		o.force(errForced)
 	default:
 		o.giveUp()
