@@ -45,20 +45,45 @@ func (s *Store) hello(ttl time.Duration) *call {
 	}
 }
 
-// beat has the process be heard of, and hears what the job is to do and which seeds there are.
-func (s *Store) beat(ctx context.Context) error {
+// greet says that the process is there, and takes in the verdict; nil if it has left. There is one
+// at a time: what is answered later would be undone by what was answered before and came behind it,
+// and a greeting under way could bring a process back that has left.
+func (s *Store) greet(ctx context.Context) (*call, error) {
+	s.beating.Lock()
+	defer s.beating.Unlock()
+	if s.parted {
+		return nil, nil
+	}
 	c := s.hello(s.cfg.Lease)
 	missing, err := s.link.try(ctx, []*call{c})
 	if err == nil && len(missing) > 0 {
 		_, err = s.link.try(ctx, missing)
 	}
 	if err = errors.Join(err, c.err); err != nil {
-		return err
+		return nil, err
 	}
 	if len(c.reply) < 4 {
-		return errors.New("redis: hello: the reply cannot be read")
+		return nil, errors.New("redis: hello: the reply cannot be read")
 	}
 	s.judge(text(c.reply[2]))
+	return c, nil
+}
+
+// takeLeave says that the process has gone, after which it is heard of no more.
+func (s *Store) takeLeave(ctx context.Context) error {
+	s.beating.Lock()
+	defer s.beating.Unlock()
+	s.parted = true
+	_, err := s.link.one(ctx, s.hello(0))
+	return err
+}
+
+// beat has the process be heard of, and hears what the job is to do and which seeds there are.
+func (s *Store) beat(ctx context.Context) error {
+	c, err := s.greet(ctx)
+	if c == nil || err != nil {
+		return err
+	}
 	s.counts.heartbeats.Add(1)
 	control := Control(text(c.reply[0]))
 	s.mu.Lock()

@@ -267,6 +267,5 @@ func (s *Store) leave(ctx context.Context) error {
 	if err := s.dropMarks(ctx); err != nil {
 		return fmt.Errorf("leave the job: %w", err)
 	}
-	_, err := s.link.one(ctx, s.hello(0))
-	return err
+	return s.takeLeave(ctx)
 }

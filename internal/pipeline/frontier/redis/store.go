@@ -66,6 +66,9 @@ type Store struct {
 	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
 	unsettled unsettled
 
+	beating sync.Mutex // held while this process is heard of; taken before mu
+	parted  bool       // the others were told that it has gone; guarded by beating
+
 	mu       sync.Mutex // guards what follows
 	parts    []*part
 	hosts    map[string]*held

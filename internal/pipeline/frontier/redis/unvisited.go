@@ -8,7 +8,8 @@ import (
 // That nothing could be asked for, as no robots.txt can be had, is said of the whole job: one
 // process may have all the hosts of which that is so, and another those that answer. What each
 // finds is noted with the job before the URL of which it was found counts as done; so whoever
-// finds the job complete reads there what was true of all of it. So it is with whether any host has answered at all.
+// finds the job complete reads there what was true of all of it. So it is with whether any host
+// has answered at all.
 
 // What an opNote tells beside a reason.
 const (
