@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -75,18 +76,43 @@ func TestAQueueThatIsFullForEver(t *testing.T) {
 // judging is a State of several processes, of which this is one.
 type judging struct {
 	*journal
+	judged chan struct{}
+
+	mu      sync.Mutex // guards what follows
 	told    []frontier.Idleness
 	verdict string
-	judged  chan struct{}
 }
 
-func (j *judging) Idles(i frontier.Idleness) { j.told = append(j.told, i) }
-func (j *judging) Verdict() string           { return j.verdict }
-func (j *judging) Judged() <-chan struct{}   { return j.judged }
-func (j *judging) Answered()                 {}
-func (j *judging) Visited()                  {}
-func (j *judging) Unruled(string)            {}
-func (j *judging) Unvisited() string         { return "" }
+func (j *judging) Idles(i frontier.Idleness) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.told = append(j.told, i)
+}
+
+func (j *judging) Verdict() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.verdict
+}
+
+// heard is how much it was told so far.
+func (j *judging) heard() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.told)
+}
+
+func (j *judging) say(verdict string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.verdict = verdict
+}
+
+func (j *judging) Judged() <-chan struct{} { return j.judged }
+func (j *judging) Answered()               {}
+func (j *judging) Visited()                {}
+func (j *judging) Unruled(string)          {}
+func (j *judging) Unvisited() string       { return "" }
 
 // A process whose queues let nothing pass says so to the others and tries on; the crawl ends by what
 // is so of all of them, or goes on when a request can be sent.
@@ -103,12 +129,13 @@ func TestAQueueThatIsFullInOneProcess(t *testing.T) {
 				j := &judging{journal: newJournal(1), judged: make(chan struct{}, 1)}
 				w.State = j
 				p := w.build(t)
-				var stuck int
-				time.AfterFunc(limit+10*time.Second, func() { stuck = len(j.told) })
+				told := make(chan int, 1)
+				time.AfterFunc(limit+10*time.Second, func() { told <- j.heard() })
 				if tc.verdict > 0 {
-					time.AfterFunc(tc.verdict, func() { j.verdict = "so it is everywhere" })
+					time.AfterFunc(tc.verdict, func() { j.say("so it is everywhere") })
 				}
 				require.NoError(t, w.run(t.Context(), t, p, "http://a.test/", "http://b.test/"))
+				stuck := <-told
 				require.Positive(t, stuck)
 				last := j.told[stuck-1]
 				require.True(t, last.Still())
