@@ -79,6 +79,23 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
+// One that another program is using may have nothing but its log so far.
+func TestForeignLog(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseName)
+	db, err := sqlitedb.Open(path, sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec(`CREATE TABLE t (x); INSERT INTO t VALUES (7)`))
+	require.NoError(t, checkHead(path), "its file tells nothing")
+	require.ErrorContains(t, Remove(dir), "it is a database of another program: name another directory")
+	_, err = Open(dir, Config{})
+	require.ErrorContains(t, err, "it is a database of another program")
+	n, err := db.QueryInt(`SELECT x FROM t`)
+	require.NoError(t, err)
+	require.EqualValues(t, 7, n)
+	require.NoError(t, db.Close())
+}
+
 func TestNewerVersion(t *testing.T) {
 	dir := closedState(t, 1)
 	path := filepath.Join(dir, databaseName)

@@ -22,7 +22,7 @@ func Remove(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkHead(path); errors.Is(err, errForeign) {
+	if err := checkOthers(path); err != nil {
 		return errors.Join(err, unlock())
 	}
 	var errs []error
@@ -33,4 +33,21 @@ func Remove(dir string) error {
 	}
 	errs = append(errs, os.RemoveAll(filepath.Join(dir, seenName)), unlock())
 	return errors.Join(errs...)
+}
+
+// checkOthers refuses the database of another program, also one that has all it has in its log yet.
+// What cannot be read is nobody's.
+func checkOthers(path string) error {
+	err := checkHead(path)
+	if log, none := os.Stat(path + "-wal"); err == nil && none == nil && log.Size() > 0 {
+		var db *sqlitedb.DB
+		if db, err = sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true}); err == nil {
+			_, err = checkOwner(db)
+			err = errors.Join(err, db.Close())
+		}
+	}
+	if errors.Is(err, errForeign) {
+		return err
+	}
+	return nil
 }
