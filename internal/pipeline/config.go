@@ -77,6 +77,13 @@ type Allowance interface {
 	More() <-chan struct{}
 }
 
+// owned is a State that is this process's alone, unless somebody takes it.
+type owned interface {
+	// Owned is why nothing more may be written, as another process may write it by now. Then the
+	// State has failed too.
+	Owned() error
+}
+
 // holder is a State that hosts may be taken from, with whatever is under way there.
 type holder interface {
 	// Held ends when a host is not this process's any more.

@@ -22,9 +22,16 @@ const ackLinks = 1 << 14
 const resultsRoom = 16
 
 // output writes records until Processing and Discovery have no more. Records that are
-// there together are flushed, and acknowledged, together.
+// there together are flushed, and acknowledged, together. None is begun once the state is another's:
+// who has it cuts the files back to where it knows of, and goes on there.
 func (p *Pipeline) output(ctx context.Context) error {
+	state, _ := p.cfg.State.(owned)
 	for r := range p.results {
+		if state != nil {
+			if err := state.Owned(); err != nil {
+				return fmt.Errorf("keep the state of the crawl: %w", err)
+			}
+		}
 		begun := p.measureFrom()
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0

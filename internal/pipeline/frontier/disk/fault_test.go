@@ -232,16 +232,24 @@ func TestDeletedWhileRunning(t *testing.T) {
 			return errors.Join(os.Rename(path, path+"2"), os.WriteFile(path, []byte("x"), 0o600))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		test := func(t *testing.T, asked bool) {
 			s := openState(t, t.TempDir(), Config{})
 			putMany(t, s, 1, 1)
 			flush(t, s)
+			require.NoError(t, s.Owned())
 			require.NoError(t, spoil(s.path))
-			putMany(t, s, 2, 1)
+			if asked { // before anything is written
+				require.ErrorContains(t, s.Owned(), "it was deleted, moved or replaced while it was in use")
+			} else {
+				putMany(t, s, 2, 1)
+			}
 			wantFailed(t, s)
 			require.ErrorContains(t, s.Err(), "it was deleted, moved or replaced while it was in use")
-			require.Error(t, s.Close())
-		})
+			require.ErrorIs(t, s.Owned(), s.Err())
+			require.ErrorIs(t, s.Close(), s.Err())
+		}
+		t.Run(name, func(t *testing.T) { test(t, false) })
+		t.Run(name+", asked", func(t *testing.T) { test(t, true) })
 	}
 }
 

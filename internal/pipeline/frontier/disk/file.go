@@ -147,8 +147,8 @@ func identify(path string) (identity, error) {
 // present checks that the files have their names still: what is written to one that was
 // deleted or replaced would be lost when the process ends, and nothing else would tell. Without
 // the lock another process may have begun to write to the same, and whoever was first ends.
-func (f *file) present() error {
-	for _, id := range f.ids {
+func present(ids []identity) error {
+	for _, id := range ids {
 		info, err := os.Stat(id.path)
 		if err == nil && os.SameFile(info, id.info) {
 			continue

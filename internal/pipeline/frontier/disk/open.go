@@ -96,6 +96,7 @@ func (s *Store) start(dir string, steps []step) error {
 	if err != nil {
 		return errors.Join(err, f.close())
 	}
+	s.ids = f.ids
 	go w.run()
 	return nil
 }

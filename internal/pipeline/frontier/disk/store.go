@@ -33,6 +33,7 @@ type Store struct {
 	cfg    Config
 	path   string // of the database
 	key    uint64
+	ids    []identity // of its files and its lock
 	unlock func() error
 
 	in       inbox
@@ -250,6 +251,20 @@ func (s *Store) Err() error {
 	default:
 		return nil
 	}
+}
+
+// Owned is nil as long as the state is this process's alone. Where its files or its lock have lost
+// their names another may write by now what is written here: then the store fails, as it would with
+// the next commit, and the error is that of Err. It takes some microseconds, and is safe to call
+// from any goroutine.
+func (s *Store) Owned() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if err := present(s.ids); err != nil {
+		s.fail(err)
+	}
+	return s.Err()
 }
 
 // fail ends the work of the store. Only the first reason counts.

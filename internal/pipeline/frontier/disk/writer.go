@@ -239,7 +239,7 @@ func (w *writer) commit() error {
 	if err := w.writePositions(); err != nil {
 		return err
 	}
-	if err := w.f.present(); err != nil {
+	if err := present(w.f.ids); err != nil {
 		return err
 	}
 	if err := w.f.commit.Run(); err != nil {
