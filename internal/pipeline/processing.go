@@ -9,14 +9,17 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
+	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/neardup"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/pipeline/trap"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -195,7 +198,7 @@ func (w *processor) content(r *result, f *fetched) {
 		}
 		return
 	}
-	w.overLinks(rec.URL)
+	w.lost(rec.URL)
 	w.describe(rec)
 	w.tree.read(rec, l.URL, &w.found, f.resp.Body)
 	w.examine(r, f)
@@ -210,14 +213,23 @@ func (w *processor) content(r *result, f *fetched) {
 // reasonPageLinks is the reason of links that are dropped as their page has too many.
 const reasonPageLinks = "page_links"
 
-// overLinks counts the links of a page that were too many to be taken, and says so the first
-// time. They are known to nobody then: another page may lead there.
-func (w *processor) overLinks(page string) {
-	n := int64(w.found.DroppedLinks)
-	if n > 0 && w.p.stats.overLinks.Add(n) == n {
+// lost counts the links of a page that were not taken: those that are too many, which are known
+// to nobody then, as another page may lead there; and those longer than any URL may be.
+func (w *processor) lost(page string) {
+	s := &w.p.stats
+	w.lose(&s.overLinks, w.found.DroppedLinks, page, reasonPageLinks, "raise scope.max_links")
+	w.lose(&s.overLong, w.found.LongLinks, page, trap.URLLength.String(), noLonger)
+}
+
+// noLonger is what to do about links that are too long whatever the settings.
+var noLonger = fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength)
+
+// lose counts links of a page that were dropped, and says so the first time.
+func (w *processor) lose(count *atomic.Int64, links int, page, reason, fix string) {
+	n := int64(links)
+	if n > 0 && count.Add(n) == n {
 		w.p.cfg.Log.Warn("links are being dropped",
-			slog.String("reason", reasonPageLinks), slog.String("first_page", page), slog.Int64("links", n),
-			slog.String("fix", "raise scope.max_links"))
+			slog.String("reason", reason), slog.String("first_page", page), slog.Int64("links", n), slog.String("fix", fix))
 	}
 }
 

@@ -36,6 +36,7 @@ type stats struct {
 	dropped    [frontier.HostPages + 1]atomic.Int64
 	overBudget atomic.Int64 // links dropped for a budget
 	overLinks  atomic.Int64 // links dropped as their page has too many
+	overLong   atomic.Int64 // links dropped as no URL may be so long
 	trapped    [trap.NumReasons]atomic.Int64
 	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
 	nofollow   atomic.Int64 // links not followed because their page says so
@@ -193,9 +194,12 @@ func (s *stats) traps(to *Snapshot, report bool) {
 	m := counted(s.trapped[:], func(i int) string { return trap.Reason(i).String() })
 	if report {
 		to.Suspected = m
-		return
+	} else {
+		maps.Copy(to.Dropped, m)
 	}
-	maps.Copy(to.Dropped, m)
+	if n := s.overLong.Load(); n > 0 { // whatever is done about traps
+		to.Dropped[trap.URLLength.String()] += n
+	}
 }
 
 // counted names the counters that are not zero.

@@ -19,7 +19,7 @@
 //
 // Refused are other schemes ([ErrScheme], so that mailto: and javascript: can be
 // told from mistakes), credentials, names that DNS cannot hold, and anything longer
-// than [MaxLength]. Neither sorting of parameters nor removal of tracking
+// than [MaxLength] ([ErrLong]). Neither sorting of parameters nor removal of tracking
 // parameters happens here: both can merge resources that differ.
 //
 // # Why not only a library
@@ -48,6 +48,9 @@ const MaxLength = 8 << 10
 // something other than http or https, such as mailto:, javascript: or data:.
 var ErrScheme = errors.New("scheme is not http or https")
 
+// ErrLong says that a reference, or the URL it stands for, is longer than [MaxLength].
+var ErrLong = fmt.Errorf("longer than %d bytes", MaxLength)
+
 // What else can be wrong. Callers treat all of these alike, so they have no names
 // outside of this package.
 var (
@@ -58,7 +61,6 @@ var (
 	errHost     = errors.New("not a valid host or port")
 	errLabel    = errors.New("host name has an empty label")
 	errLongHost = errors.New("host name is longer than 253 bytes")
-	errLong     = fmt.Errorf("longer than %d bytes", MaxLength)
 )
 
 // URL is one resource. The zero URL is none: IsZero is true and every part is

@@ -126,7 +126,7 @@ func TestLongestURL(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, longest, u.String())
 	_, err = Parse(longest + "a")
-	require.ErrorIs(t, err, errLong)
+	require.ErrorIs(t, err, ErrLong)
 }
 
 func TestOtherSchemes(t *testing.T) {

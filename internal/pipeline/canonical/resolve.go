@@ -26,7 +26,7 @@ func resolve[T text](base URL, ref T) (URL, error) {
 		return URL{}, err
 	}
 	if len(out) > MaxLength {
-		return URL{}, errLong
+		return URL{}, ErrLong
 	}
 	return view(asString(out, ref)), nil
 }
@@ -157,7 +157,7 @@ func appendAbsolute[T text](dst []byte, base URL, scheme string, rest T) ([]byte
 // directory they are relative to, whose path begins at root.
 func appendTail[T text](dst []byte, root int, ref T) ([]byte, error) {
 	if len(ref) > MaxLength { // do not even escape it
-		return nil, errLong
+		return nil, ErrLong
 	}
 	q := index(ref, '?')
 	if q > 0 {

@@ -43,7 +43,7 @@ func byLibrary(base URL, ref string) (string, error) {
 		out += "?" + normalEscapes(query)
 	}
 	if len(out) > MaxLength {
-		return "", errLong
+		return "", ErrLong
 	}
 	return out, nil
 }

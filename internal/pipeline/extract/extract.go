@@ -188,9 +188,10 @@ type Result struct {
 	// Charset is the encoding that the page was read in, by its WHATWG name.
 	Charset string
 	// BadLinks counts references that are no URL, SkippedSchemes those to mailto:,
-	// javascript: and the like, DroppedLinks those beyond MaxLinks. A reference
-	// repeated counts once, unless it was dropped or is longer than any URL.
-	BadLinks, SkippedSchemes, DroppedLinks int
+	// javascript: and the like, LongLinks those longer than [canonical.MaxLength] and
+	// DroppedLinks those beyond MaxLinks. A reference repeated counts once, unless it was
+	// dropped or is longer than any URL.
+	BadLinks, SkippedSchemes, LongLinks, DroppedLinks int
 }
 
 // Reset empties r and keeps its memory for the next page.

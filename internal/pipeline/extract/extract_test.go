@@ -141,7 +141,20 @@ func TestCounts(t *testing.T) {
 	require.Empty(t, r.Links)
 	require.Equal(t, 3, r.SkippedSchemes)
 	require.Equal(t, 2, r.BadLinks)
-	require.Zero(t, r.DroppedLinks)
+	require.Zero(t, r.DroppedLinks+r.LongLinks)
+}
+
+// What is longer than any URL is counted as that, whether it is written so or becomes so; a page's
+// relations are no second links.
+func TestLongLinks(t *testing.T) {
+	long, fits := strings.Repeat("a", canonical.MaxLength+1), strings.Repeat("a", canonical.MaxLength-len("https://example.com/"))
+	r := read(t, `<link rel=next href="`+long+`"><link rel=next href="/`+fits+`b">
+		<a href="/`+long+`">1</a><a href="/`+fits+`b">2</a><a href="?`+strings.Repeat("ü", 2000)+`">3</a>
+		<a href="/b/..`+strings.Repeat("/b/..", 2000)+`">4</a><a href="/`+strings.Repeat("c\n", 5000)+`">5</a>
+		<a href="/`+fits+`">6</a>`, Options{})
+	require.Len(t, r.Links, 1, "the last")
+	require.Equal(t, 6, r.LongLinks)
+	require.Zero(t, r.BadLinks+r.SkippedSchemes+r.DroppedLinks)
 }
 
 func TestMaxLinks(t *testing.T) {

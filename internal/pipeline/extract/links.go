@@ -81,7 +81,7 @@ func (e *Extractor) put(now pending, ref []byte) int {
 	}
 	if len(ref) > canonical.MaxLength { // it can be no link: do not carry it around
 		_, err := e.doc.ResolveBytes(ref)
-		e.count(err)
+		e.count(cmp.Or(err, canonical.ErrLong))
 		return -1
 	}
 	now.hash = maphash.Bytes(e.seed, ref)
@@ -195,11 +195,13 @@ func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
 	return e.opts.Rules.Apply(u), err == nil
 }
 
-// count tells links to other schemes, which are fine, from mistakes.
+// count tells links to other schemes, which are fine, and those that are too long from mistakes.
 func (e *Extractor) count(err error) {
 	switch {
 	case errors.Is(err, canonical.ErrScheme):
 		e.dst.SkippedSchemes++
+	case errors.Is(err, canonical.ErrLong):
+		e.dst.LongLinks++
 	case err != nil:
 		e.dst.BadLinks++
 	}

@@ -127,7 +127,7 @@ func (e *Extractor) relation(l *linked, rel relMeaning, mediaType string) {
 // no URL has been counted there.
 func (e *Extractor) relate() {
 	d := e.dst
-	bad, skipped := d.BadLinks, d.SkippedSchemes
+	bad, skipped, long := d.BadLinks, d.SkippedSchemes, d.LongLinks
 	for i := range e.relations {
 		r := &e.relations[i]
 		to, ok := e.target(&r.of)
@@ -145,7 +145,7 @@ func (e *Extractor) relate() {
 			d.Alternates = append(d.Alternates, Alternate{url, r.hrefLang, r.typ})
 		}
 	}
-	d.BadLinks, d.SkippedSchemes = bad, skipped
+	d.BadLinks, d.SkippedSchemes, d.LongLinks = bad, skipped, long
 }
 
 // meaning is meaningOf, remembered: a page repeats a few.
