@@ -105,12 +105,12 @@ func (q *quota) slide(now clock.Instant, o *Observation) {
 func (q *quota) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
 
 // sliding is the rate for a window that slides. While much is left of it, that is more than
-// the pace by as much as whole seconds may have made the window longer; but only once it was
-// asked at the pace for as long, since until then there is always much left.
+// the pace by as much as rounding may have made the longest reset longer than the window; but
+// only once it was asked at the pace for as long, since until then there is always much left.
 func (q *quota) sliding(now clock.Instant) float64 {
 	most := 1.0
 	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
-		most = min(seconds(w)/max(seconds(w-time.Second), 0.001), mostMore)
+		most = min(seconds(w)/max(seconds(w-rounding), 0.001), mostMore)
 	}
 	spare := max(leastSpare, float64(q.limit)/spareOf)
 	return q.pace * min(max(q.left, 0.5)/spare, most)
