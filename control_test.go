@@ -64,6 +64,7 @@ func control(t *testing.T, k realserver.Kind) {
 		server := k.Start(t)
 		most := k.Available
 		var beside sync.WaitGroup
+		defer beside.Wait() // also if the crawl fails
 		if *controlTime > searching {
 			own := k.Start(t)
 			beside.Go(func() { most = possible(t, k, own, *controlTime) })
@@ -93,6 +94,7 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, name str
 	cfg.Robots.Enabled = false
 	cfg.MaxTime = d
 	if *controlTrace != "" {
+		require.NoError(t, os.MkdirAll(*controlTrace, 0o755))
 		f, err := os.Create(filepath.Join(*controlTrace, name+".jsonl"))
 		require.NoError(t, err)
 		defer f.Close()
