@@ -152,7 +152,7 @@ func TestSlidingQuota(t *testing.T) {
 		rate      float64
 	}{
 		{0, 50, false, pace},
-		{window, 50, false, pace * 10 / 8}, // two seconds shorter than it was told to be, once
+		{window, 50, false, pace * mostMore}, // shorter than it was told to be
 		{window, 50, true, pace},
 		{window, 2, false, pace},
 		{window, 1, false, pace / 2},
