@@ -75,8 +75,12 @@ func (d *discovery) testify() {
 	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || d.frontier.Counts().Leased > 0 {
 		d.idleness = frontier.Idleness{}
 	}
-	if c := d.frontier.Counts(); d.stuck.Whole && !d.paused && d.seeds == nil && c.Queued+c.Leased > 0 {
-		d.idleness = d.stuck // whatever is being tried
+	if c := d.frontier.Counts(); d.stuck.Whole && !d.paused && d.seeds == nil {
+		if c.Queued+c.Leased > 0 {
+			d.idleness = d.stuck // whatever is being tried
+		} else if d.idleness == d.stuck {
+			d.idleness = frontier.Idleness{} // others have its hosts; whether there are more is not known yet
+		}
 	}
 	if d.idleness != d.told {
 		d.told = d.idleness

@@ -159,6 +159,17 @@ func TestAQueueThatIsFullInOneProcess(t *testing.T) {
 	}
 }
 
+// That no request can be sent is not said of hosts that others have by now.
+func TestWhoHasNoHostsIsNotStuck(t *testing.T) {
+	f, err := frontier.New(frontier.Config{Pacer: struct{ frontier.Pacer }{}, Slots: 1})
+	require.NoError(t, err)
+	j := &judging{}
+	stuck := frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: time.Now(), Reason: "no place"}
+	d := &discovery{p: &Pipeline{}, frontier: f, jury: j, stuck: stuck, idleness: stuck, told: stuck}
+	d.testify()
+	require.Equal(t, []frontier.Idleness{{}}, j.told)
+}
+
 // One that is full for a while, though that is longer than a host may refuse, is waited for.
 func TestAQueueThatIsFullForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,9 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 	if took > 0 {
 		h.held(took)
 		h.kept = 0
+		if f.fleet != nil {
+			f.fleet.jammed = time.Time{}
+		}
 	}
 	f.offer(h, now, now)
 }

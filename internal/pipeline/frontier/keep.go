@@ -19,6 +19,9 @@ const (
 // host rests a while: without a permit spent, nothing else would slow it down.
 func (f *Frontier) Keep(now time.Time, l *Lease) {
 	f.finish(now, l)
+	if f.fleet != nil {
+		f.fleet.jammed = now.Add(jammedFor)
+	}
 	h := l.host
 	if !h.keptTil.After(now) { // several that were refused together are one
 		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))

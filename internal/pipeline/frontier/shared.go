@@ -41,6 +41,9 @@ const (
 	// sweepFirst and sweepMost are how long to wait until the store is asked for hosts
 	// again when there were none. The pause doubles in between, and ends when there is news.
 	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
+	// jammedFor is how long none is asked for after there was no place for a request: whoever gives
+	// one has it asked by nobody until it comes back.
+	jammedFor = 30 * time.Second
 	// lingerFor is how long a host without URLs stays, since more may be found.
 	lingerFor = 2 * time.Second
 	// yieldEvery is how often it is looked which hosts others may have: what was given then is
@@ -80,6 +83,7 @@ type fleet struct {
 	excess   int // hosts that may be given to others yet, as those have fewer
 	evened   time.Time
 	spared   time.Time // no host is asked for before: those that were given are for others
+	jammed   time.Time // nor before this, as there is no place for a request; zero: one was made since
 }
 
 type parted struct {
@@ -119,10 +123,13 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
-	if f.othersAhead() || len(f.due) > 0 && f.waitsForPlace(now) == len(f.due) {
-		room = 0 // hosts wait for a slot here, or for a place, and so would those that come: others may have them
+	if f.othersAhead() {
+		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
 	}
 	next := maxTime(fl.next, fl.spared)
+	if !fl.jammed.IsZero() {
+		room, next = min(room, 1), maxTime(next, fl.jammed) // with one it is seen whether there is place again
+	}
 	if !v.rousing && room > 0 && !now.Before(next) {
 		v.rousing, fl.found = true, false
 		v.Rouse(room)

@@ -82,8 +82,7 @@ func TestYieldEvens(t *testing.T) {
 	require.Equal(t, 3+6, given(f, 0, names, 0), "beside half of those that wait for a slot")
 }
 
-// Hosts for whose requests there is no place here are for others, who may have one, and no more
-// are asked for as long as that is so of all.
+// Hosts for whose requests there is no place here are for others, who may have one.
 func TestYieldWhatFindsNoPlace(t *testing.T) {
 	f := open(t, Config{Slots: 64})
 	var names []string
@@ -101,4 +100,37 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 	require.Len(t, f.fleet.leaving, 4)
 	require.Equal(t, 4, f.waitsForPlace(start))
 	require.Zero(t, f.waitsForPlace(start.Add(keepFirst)))
+}
+
+// asking is a shared store that is asked for hosts and has none.
+type asking struct {
+	Shared
+	rooms []int
+}
+
+func (s *asking) Rouse(n int)            { s.rooms = append(s.rooms, n) }
+func (s *asking) Until(string) time.Time { return start.Add(time.Hour) }
+
+// A process that can send nothing does not have others give it hosts again and again: after a while it
+// asks for one, and for as many as it can have once a request was made.
+func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
+	f := open(t, Config{Slots: 64})
+	add(t, f, start, "http://a.test/1", "http://a.test/2")
+	s := &asking{}
+	f.fleet, f.vault = &fleet{Shared: s}, &vault{Store: s}
+	asked := func(after time.Duration) []int {
+		s.rooms, f.vault.rousing = nil, false
+		f.sweep(start.Add(after), time.Time{})
+		return s.rooms
+	}
+	require.Equal(t, []int{64}, asked(0))
+	l := next(t, f, start)
+	f.Freed(start, l, 0)
+	f.Keep(start, l)
+	require.Empty(t, asked(time.Second))
+	require.Empty(t, asked(jammedFor-1))
+	require.Equal(t, []int{1}, asked(jammedFor))
+	l = next(t, f, start.Add(time.Minute))
+	f.Freed(start.Add(time.Minute), l, time.Millisecond)
+	require.Equal(t, []int{64}, asked(time.Minute))
 }
