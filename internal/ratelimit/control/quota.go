@@ -16,8 +16,10 @@ type quota struct {
 	limit   int64         // of the quota that was told of
 	pace    float64       // of a window that slides, in requests per second; zero for one that ends
 	since   clock.Instant // such a window has had that pace
+	due     clock.Instant // what is sent from then on finds the quota whole, unless its window slides
+	askedAt clock.Instant // of the request whose answer was the last word
 	longest int32         // of the resets that were told, in milliseconds
-	moved   uint8         // times the reset moved on before it was reached, or was not the whole window's
+	moved   uint8         // times the reset moved on before it was reached, or did not make the quota whole
 	exact   bool          // pace is of a length that was told, not of a reset
 }
 
@@ -34,10 +36,9 @@ const (
 	// and that may be as long as the window.
 	leastSpare = 2
 	spareOf    = 60
-	// mostMore bounds how much faster than its pace such a window may be asked. Whole seconds,
-	// clocks and the way of an answer make a reset longer by up to two seconds and more, and
-	// the longest of hundreds is as long as that.
-	mostMore = 1.5
+	// mostMore bounds how much faster than its pace such a window may be asked: one of a second
+	// may be told to be of two.
+	mostMore = 2
 )
 
 // active reports whether the host's own word sets the pace. A nil quota never does.
@@ -51,37 +52,37 @@ func (q *quota) send() {
 
 // observe takes in what an answer says. What is in flight may not be counted yet.
 func (q *quota) observe(now clock.Instant, o *Observation) {
-	if o.Quota.IsZero() || o.Quota.Reset <= 0 {
-		return
+	if o.Quota.IsZero() || o.Quota.Reset <= 0 || o.SentAt < q.askedAt {
+		return // it says nothing, or was overtaken by what says more
 	}
 	reset := now.Add(o.Quota.Reset)
 	switch {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
-		q.pace, q.moved, q.longest = 0, 0, 0
-	case !q.active(now):
-		q.over(now, o)
+		q.pace, q.moved, q.longest, q.due = 0, 0, 0, 0
+	case o.SentAt >= q.due || q.pace == 0 && o.Quota.Remaining > q.said+int64(o.InFlight):
+		// The window is over, or more is left again than answers in another order explain.
+		q.renewed(now, o)
+		q.due = 0
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
 		// The end moves on before it is reached: the window slides, and gives back all the
 		// time what spreading the rest would wait for.
 		if q.moved = min(q.moved+1, slides); q.moved == slides {
 			q.slide(now, o)
 		}
-	case o.Quota.Remaining <= q.said+int64(o.InFlight) && q.pace == 0:
-		// The same window, if answers may overtake each other: whole seconds are rounded up
-		// each time.
-		reset = min(reset, q.reset)
+	case q.active(now) && q.pace == 0:
+		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
+	}
+	if o.SentAt >= q.due || now < q.due { // or it was on its way at the reset, and has no say on that
+		q.due = reset
 	}
 	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
-	q.reset, q.said, q.limit = reset, o.Quota.Remaining, o.Quota.Limit
+	q.reset, q.said, q.limit, q.askedAt = reset, o.Quota.Remaining, o.Quota.Limit, o.SentAt
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
 }
 
-// over is told of the first answer after a reset. If the quota is not whole then, the
-// reset was that of a single request, and the window gives back one by one what it took.
-func (q *quota) over(now clock.Instant, o *Observation) {
-	if o.SentAt < q.reset {
-		return // it was counted before
-	}
+// renewed is told of the first answer of what should be a new window. If the quota is not whole
+// then, the window gives back one by one what it took.
+func (q *quota) renewed(now clock.Instant, o *Observation) {
 	whole := o.Quota.Limit - int64(o.InFlight)
 	if q.moved = min(q.moved+1, slides); o.Quota.Remaining >= whole-whole/10 {
 		q.pace, q.moved = 0, 0
@@ -106,12 +107,16 @@ func (q *quota) slide(now clock.Instant, o *Observation) {
 // longestReset is the longest reset that was told.
 func (q *quota) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
 
-// sliding is the rate for a window that slides. What is left of it sets that, once it was
-// asked at its pace for as long as it is; until then there is always much left.
+// sliding is the rate for a window that slides. While much is left of it, that is more than
+// the pace by as much as whole seconds may have made the window longer; but only once it was
+// asked at the pace for as long, since until then there is always much left.
 func (q *quota) sliding(now clock.Instant) float64 {
 	most := 1.0
-	if !q.exact && now >= q.since.Add(q.longestReset()) {
+	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
 		most = mostMore
+		if w > 2*time.Second {
+			most = seconds(w) / seconds(w-time.Second)
+		}
 	}
 	spare := max(leastSpare, float64(q.limit)/spareOf)
 	return q.pace * min(max(q.left, 0.5)/spare, most)

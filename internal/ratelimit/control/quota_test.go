@@ -1,6 +1,8 @@
 package control
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,7 +154,7 @@ func TestSlidingQuota(t *testing.T) {
 		rate      float64
 	}{
 		{0, 50, false, pace},
-		{window, 50, false, pace * mostMore}, // shorter than it was told to be
+		{window, 50, false, pace * 10 / 9}, // a second shorter than it was told to be
 		{window, 50, true, pace},
 		{window, 2, false, pace},
 		{window, 1, false, pace / 2},
@@ -189,6 +191,63 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 	require.InDelta(t, (1-margin)*limit/seconds(window), q.pace, 1e-9)
 	q.told(now, limit-2, window, 1)
 	require.Zero(t, q.pace)
+}
+
+// A window of a second that slides is told by whole seconds, so that its end is never seen to
+// move on, and there may be no moment at which nothing is in flight. What tells are requests
+// that are sent after a reset, or that find more left than before: the quota is not whole.
+func TestShortQuotaSlides(t *testing.T) {
+	const latency, window = 200 * time.Millisecond, time.Second
+	for name, remaining := range map[string]func(i int64) int64{
+		"it stays about full":       func(i int64) int64 { return 30 - i%3 },
+		"it is given back in leaps": func(i int64) int64 { return 10 + i%7*10 },
+	} {
+		var q quota
+		now := clock.Instant(0)
+		for i := range int64(40) {
+			q.observe(now, &Observation{
+				SentAt: now.Add(-latency), InFlight: 4,
+				Quota: header.Quota{Limit: 100, Remaining: remaining(i), Reset: window},
+			})
+			now = now.Add(100 * time.Millisecond)
+		}
+		require.InDelta(t, (1-margin)*100, q.pace, 1e-9, name)
+	}
+}
+
+// One that begins anew each second is whole then, to who sends that much later, though answers
+// arrive in another order, of requests that were on their way at the reset too.
+func TestShortQuotaEnds(t *testing.T) {
+	for _, overtaken := range []time.Duration{0, 30 * time.Millisecond, 250 * time.Millisecond} {
+		var q quota
+		var c counter
+		c.max, c.span = 20, time.Second
+		type answer struct {
+			at, sent clock.Instant
+			quota    header.Quota
+		}
+		var answers []answer
+		for i := range 180 {
+			sent := clock.Instant(i) * clock.Instant(55*time.Millisecond)
+			said, _ := c.count(sent)
+			at := sent.Add(200 * time.Millisecond)
+			if i%5 == 0 {
+				at = at.Add(overtaken)
+			}
+			answers = append(answers, answer{at, sent, said})
+		}
+		slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
+		for _, a := range answers {
+			q.observe(a.at, &Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota})
+			require.Zero(t, q.pace, "at %v, overtaken by %v", a.at, overtaken)
+		}
+	}
+}
+
+// A window too short to be told in milliseconds is asked at its pace all the same.
+func TestQuotaOfAnInstant(t *testing.T) {
+	q := quota{pace: 10, left: 50, limit: 100, reset: forever}
+	require.InDelta(t, mostMore*10, q.sliding(1), 1e-9, "of a window of less than a millisecond")
 }
 
 // Whatever an answer says, no more goes out before the reset than it said were left.

@@ -218,7 +218,7 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 	}
 	s.tick(now)
 	if s.quota == nil && !o.Quota.IsZero() {
-		s.quota = new(quota)
+		s.quota = &quota{askedAt: never}
 	}
 	s.quota.observe(now, &o)
 	s.earn(now)
@@ -290,7 +290,7 @@ func (s *steer) Memory(now clock.Instant) Memory {
 	switch {
 	case !math.IsInf(s.ceil, 1) && !s.ours:
 		m.Rate, m.Pause = float32(s.cruise()), s.lag
-	case s.mode == held && s.explicit && s.cycle > 0: // what the end of the pause will make of it
+	case s.mode == held && s.explicit && s.cycle > 0: // about what the end of the pause will make of it
 		m.Rate, m.Pause = float32(min(s.ceilMax, (1-margin)*s.bounded(s.searched()))), s.lag
 	}
 	if s.mode == held {

@@ -324,5 +324,15 @@ func modules() []Scenario {
 			s.quota = true
 			return s
 		})),
+		farHost("S21f", "sliding counter 20 in 2 s, quota headers, Retry-After date, 429", 10, func(*rand.Rand) Server {
+			return &counter{approximate: approximate{
+				max: 20, window: 2 * time.Second, status: tooMany, order: order{form: wholeDate},
+			}, quota: true}
+		}),
+		farHost("S21g", "Flask-Limiter, 200 in any 1 s, quota headers, 429", 200, func(*rand.Rand) Server {
+			s := newSliding(200, time.Second, tooMany, order{form: exact})
+			s.quota = true
+			return s
+		}),
 	}
 }

@@ -250,6 +250,8 @@ func thresholds() []measured {
 		{name: "S21c", used: 97.0, refused: 0.000, most: 5},
 		{name: "S21d", used: 96.0, refused: 0.000, most: 1},
 		{name: "S21e", used: 96.7, refused: 0.018, most: 3},
+		{name: "S21f", used: 82.5, refused: 0.000, most: 2},
+		{name: "S21g", used: 83.0, refused: 0.000, most: 20},
 		{name: "S22a", used: 95.2, refused: 0.243, most: 5},
 		{name: "S22b", used: 96.6, refused: 0.368, most: 4},
 		{name: "S22c", used: 96.1, refused: 0.068, most: 29},
