@@ -167,7 +167,11 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	}
 	if gap := now.Sub(n.at); !known || gap > trialShort {
 		// A refusal soon after another is that of a trial, at no rate of its own.
-		n.rate, n.gap, n.top = s.bucket.rate, gap, s.topLocked()
+		rate := s.bucket.rate
+		if s.notBefore > now {
+			rate = max(rate, n.rate) // a trial's: half of what was refused before it
+		}
+		n.rate, n.gap, n.top = rate, gap, s.topLocked()
 	}
 	n.at = now
 	w.notes[s] = n

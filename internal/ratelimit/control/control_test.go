@@ -68,10 +68,14 @@ func drawObservation(t *rapid.T, now clock.Instant, w *estimate.Window) Observat
 	}
 	if rapid.IntRange(0, 3).Draw(t, "quota") == 0 {
 		o.Quota = header.Quota{
-			Remaining: rapid.Int64Range(0, 1e6).Draw(t, "remaining"),
+			Limit:     rapid.SampledFrom([]int64{0, 1, 20, 600, math.MaxInt64}).Draw(t, "limit"),
+			Remaining: rapid.SampledFrom([]int64{0, 1, 10, 599, math.MaxInt64}).Draw(t, "remaining"),
 			Reset:     time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "reset")),
+			Window:    rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second, time.Hour}).Draw(t, "window"),
 		}
 	}
+	o.Second = rapid.Uint8Range(0, 61).Draw(t, "second")
+	o.Lifted = o.Class.Answered() && rapid.IntRange(0, 9).Draw(t, "lifted") == 0
 	return o
 }
 

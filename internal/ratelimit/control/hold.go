@@ -148,7 +148,9 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.from, s.failRate = s.mode, s.rate
 	s.at, s.sentAt, s.order = now, o.SentAt, o.RetryAfter
 	s.refusedTill = now.Add(o.RetryAfter)
-	s.block = cause == CauseForbidden
+	if s.block = cause == CauseForbidden; !s.block {
+		s.forbidIn = 0 // a 403 to a trial tells of no second that was full
+	}
 	s.explicit = cause == CauseRefused || cause == CauseDoors || s.block
 	s.dense = s.consecutive >= 3
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable

@@ -4,7 +4,7 @@ import "math"
 
 // tally counts what a host admitted in the present second of its own clock. Who locks out
 // for a while often counts by whole seconds of the clock, since that takes one number; and
-// nearly everyone dates their answers. So where a lockout begins in a second in which more was
+// nearly everyone dates their answers. So where a lockout begins in a second in which no less was
 // admitted than in the whole one before it, that is what the host admits in one: to the
 // request, where the rate that was refused is as good as a third above or below.
 //
@@ -13,7 +13,7 @@ import "math"
 type tally struct {
 	dated uint8  // the second that is counted; zero for none yet
 	now   uint16 // admitted in it
-	last  uint16 // in the one before
+	last  uint16 // in the latest one before with an answer
 }
 
 // add counts an answer of that second.
