@@ -33,7 +33,7 @@ type group struct {
 	watch      *watch        // for signs of one limit; nil while there are none
 	merge      *merge        // the members are paced as one; nil if they are not
 	clearUntil clock.Instant // no further trial: the last one found nothing
-	trials     uint8         // in a row that found nothing
+	trials     uint8         // that found nothing, or what did not last
 }
 
 // groupKey is what the members have in common: one of the two.

@@ -58,9 +58,13 @@ func (g *group) noteMerged(now clock.Instant, admitted, to float64, refused map[
 }
 
 // noteParted notes that the members go their own ways again: because one was refused
-// alone, or because the common rate has long bounded nobody, when by is nil.
-func (g *group) noteParted(now clock.Instant, by *state) {
+// alone, if by is not nil; because they got less together than before, if that is not zero;
+// or because the common rate has long bounded nobody.
+func (g *group) noteParted(now clock.Instant, by *state, before float64) {
 	n := groupNote{at: now, cause: control.CauseParted, from: g.bucket.rate}
+	if before > 0 {
+		n.to = rateOf(before)
+	}
 	if by != nil {
 		n.hosts = []string{by.domain}
 	}
@@ -123,7 +127,10 @@ func (n *groupNote) text() string {
 			n.members, n.to.rps(), someOf(n.hosts))
 	}
 	why := "the common rate has long bounded nobody"
-	if len(n.hosts) > 0 {
+	switch {
+	case n.to > 0:
+		why = fmt.Sprintf("together they got less than the %.3g/s that they had got each for itself", n.to.rps())
+	case len(n.hosts) > 0:
 		why = n.hosts[0] + " was refused again and again while the others were served"
 	}
 	return fmt.Sprintf("%d hosts at this address are paced one by one again: %s", n.members, why)

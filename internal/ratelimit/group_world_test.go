@@ -307,6 +307,35 @@ func TestMergedHostsPartWhenOneRefusesAlone(t *testing.T) {
 	require.Zero(t, b.Snapshot().Merged)
 }
 
+// Hosts that get less together than they had got each for itself are let go their own ways,
+// soon after they were merged: one of them does not share the limit of the others.
+func TestMergeThatCostsIsUndone(t *testing.T) {
+	b := newBlock(t, 20, 1, nil)
+	common, own := &leaky{rate: 20, burst: 10}, &leaky{rate: 10, burst: 10}
+	b.limitOf = func(int) *leaky { return common }
+	b.tell()
+	b.run(t, 40*time.Second, 0)
+	g := b.lockedGroup(b.hosts[0].name)
+	require.NotNil(t, g.merge)
+	judged := b.timeOf(g.merge.since.Add(judgeAfter)).Sub(start)
+	common.rate = 10
+	b.limitOf = func(i int) *leaky {
+		if i == 0 {
+			return own
+		}
+		return common
+	}
+	b.run(t, judged-time.Second, 0)
+	require.Equal(t, 1, b.Snapshot().Merged)
+	b.run(t, judged+5*time.Second, 0)
+	require.Zero(t, b.Snapshot().Merged)
+	events := b.Snapshot().GroupEvents
+	require.Regexp(t, `^20 hosts at this address are paced one by one again: together they got less than the [\d.]+/s that they had got each for itself$`, events[len(events)-1].Text)
+	require.Greater(t, events[1].ToRPS, 1.2*events[1].FromRPS)
+	perSecond, _ := b.run(t, judged+5*time.Minute, judged+2*time.Minute)
+	require.Greater(t, perSecond, 19.0, "of 20/s")
+}
+
 // lockedGroup is the group of a domain's address.
 func (b *block) lockedGroup(domain string) *group {
 	s := b.lock(domain)
