@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
@@ -256,4 +258,28 @@ func groupsUnderConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 	require.Zero(t, l.Snapshot().Waiting)
+}
+
+// The trial of a host that was paused goes out at half the rate that was refused. The rate
+// that the group's experiment is to exceed is the one before.
+func TestRefusedTrialIsAtNoRateOfItsOwn(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Strategy, c.InitialRPS, c.MaxRPS = control.NameSteer, 10, 100 })
+	for _, domain := range []string{"a.test", "b.test"} {
+		r.SetAddress(domain, addr("192.0.2.1"))
+		r.request(domain, Feedback{StatusCode: 200})
+	}
+	refused := func() rate {
+		p, granted := r.grant("a.test")
+		require.True(t, granted)
+		r.Feedback("a.test", Feedback{StatusCode: 429, SentAt: r.clk.Now()})
+		p.Release()
+		s := r.lock("a.test")
+		defer s.mu.Unlock()
+		return s.addr.watch.notes[s].rate
+	}
+	r.clk.Advance(time.Second)
+	was := refused()
+	require.Positive(t, was)
+	r.clk.Advance(2 * trialShort)
+	require.Equal(t, was, refused())
 }
