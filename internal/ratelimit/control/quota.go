@@ -36,9 +36,11 @@ const (
 	// and that may be as long as the window.
 	leastSpare = 2
 	spareOf    = 60
-	// mostMore bounds how much faster than its pace such a window may be asked: one of a second
-	// may be told to be of two.
-	mostMore = 2
+	// mostMore bounds how much faster than its pace such a window may be asked. Whole seconds,
+	// clocks and the way of an answer make a reset longer by up to two seconds and more, and
+	// the longest of hundreds is as long as that. One of a second may be told as two: shortMore.
+	mostMore  = 1.5
+	shortMore = 2
 )
 
 // active reports whether the host's own word sets the pace. A nil quota never does.
@@ -107,15 +109,13 @@ func (q *quota) slide(now clock.Instant, o *Observation) {
 // longestReset is the longest reset that was told.
 func (q *quota) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
 
-// sliding is the rate for a window that slides. While much is left of it, that is more than
-// the pace by as much as whole seconds may have made the window longer; but only once it was
-// asked at the pace for as long, since until then there is always much left.
+// sliding is the rate for a window that slides. What is left of it sets that, once it was
+// asked at its pace for as long as it is; until then there is always much left.
 func (q *quota) sliding(now clock.Instant) float64 {
 	most := 1.0
 	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
-		most = mostMore
-		if w > 2*time.Second {
-			most = seconds(w) / seconds(w-time.Second)
+		if most = mostMore; w <= 2*time.Second {
+			most = shortMore
 		}
 	}
 	spare := max(leastSpare, float64(q.limit)/spareOf)

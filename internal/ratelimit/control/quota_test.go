@@ -154,7 +154,7 @@ func TestSlidingQuota(t *testing.T) {
 		rate      float64
 	}{
 		{0, 50, false, pace},
-		{window, 50, false, pace * 10 / 9}, // a second shorter than it was told to be
+		{window, 50, false, pace * mostMore}, // shorter than it was told to be
 		{window, 50, true, pace},
 		{window, 2, false, pace},
 		{window, 1, false, pace / 2},
@@ -247,7 +247,7 @@ func TestShortQuotaEnds(t *testing.T) {
 // A window too short to be told in milliseconds is asked at its pace all the same.
 func TestQuotaOfAnInstant(t *testing.T) {
 	q := quota{pace: 10, left: 50, limit: 100, reset: forever}
-	require.InDelta(t, mostMore*10, q.sliding(1), 1e-9, "of a window of less than a millisecond")
+	require.InDelta(t, shortMore*10, q.sliding(1), 1e-9, "of a window of less than a millisecond")
 }
 
 // Whatever an answer says, no more goes out before the reset than it said were left.
