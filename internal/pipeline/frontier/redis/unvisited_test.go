@@ -29,14 +29,8 @@ func TestUnvisited(t *testing.T) {
 			a, b := r.open(), r.open()
 			put(t, a, "http://a.test/1", "http://b.test/1")
 			flush(t, a)
-			for i, s := range []*Store{a, b} {
-				hosts := names(rouse(t, s, 1))
-				require.Len(t, hosts, 1)
-				_, got := load(t, s, hosts[0], 9)
-				[]func(*Store){c.a, c.b}[i](s)
-				s.Done(got.Items[0].ID, frontier.Visit{})
-				flush(t, s)
-			}
+			visitOne(t, a, c.a)
+			visitOne(t, b, c.b)
 			for _, s := range []*Store{a, b, r.open()} {
 				require.Empty(t, s.Unvisited(), "it has not looked yet")
 				require.True(t, rouse(t, s, 1).Complete)
@@ -82,16 +76,8 @@ func TestUnanswered(t *testing.T) {
 			a, b := r.open(), r.open()
 			put(t, a, "http://a.test/1", "http://b.test/1")
 			flush(t, a)
-			for i, s := range []*Store{a, b} {
-				hosts := names(rouse(t, s, 1))
-				require.Len(t, hosts, 1)
-				_, got := load(t, s, hosts[0], 9)
-				if i == 0 {
-					c.note(s)
-				}
-				s.Done(got.Items[0].ID, frontier.Visit{})
-				flush(t, s)
-			}
+			visitOne(t, a, c.note)
+			visitOne(t, b, func(*Store) {})
 			for _, s := range []*Store{a, b, r.open()} {
 				require.False(t, s.Unanswered(), "it has not looked yet")
 				require.True(t, rouse(t, s, 1).Complete)
@@ -102,4 +88,15 @@ func TestUnanswered(t *testing.T) {
 			require.Equal(t, c.want, st.Unanswered)
 		})
 	}
+}
+
+// visitOne has a process take a host and end the visit of its one URL, behind what it notes.
+func visitOne(t *testing.T, s *Store, note func(*Store)) {
+	t.Helper()
+	hosts := names(rouse(t, s, 1))
+	require.Len(t, hosts, 1)
+	_, got := load(t, s, hosts[0], 9)
+	note(s)
+	s.Done(got.Items[0].ID, frontier.Visit{})
+	flush(t, s)
 }
