@@ -138,7 +138,7 @@ func (s *state) heardLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 	case refused && g.hosts > 1:
 		g.suspect(s, now, sentAt, fb.Latency)
 	case admitted && g.watch != nil:
-		g.watch.window.Add(now, estimate.Success)
+		g.watch.window.Add(now, false)
 	}
 	return false
 }

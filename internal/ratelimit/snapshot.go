@@ -51,8 +51,8 @@ type DomainSnapshot struct {
 	FillRate         float64       `json:"fill_rate"`         // requests per second
 	CeilingRPS       float64       `json:"ceiling_rps"`       // the most that settings, operator and Crawl-delay let FillRate be
 	Tokens           float64       `json:"tokens"`            // requests that may go at once
-	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last 64 answers; zero before the first
-	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last 64 answers; zero before the first
+	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last 64 answers, to 3.6 %; zero before the first
+	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last 64 answers, to 3.6 %; zero before the first
 	LatencyTargetMS  float64       `json:"latency_target_ms"` // what is expected of the next answer
 	ErrorRate        float64       `json:"error_rate"`        // in StatsWindow, from 0 to 1
 	State            breaker.State `json:"state"`             // of the breaker
@@ -230,7 +230,7 @@ func (l *AdaptiveRateLimiter) putIntoWords(d *DomainSnapshot) {
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
 	d := DomainSnapshot{
 		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
-		Tokens:       float64(s.bucket.levelAt(now, s.capacity)) / float64(token),
+		Tokens:       float64(s.bucket.levelAt(now, s.capacityLocked())) / float64(token),
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
@@ -280,7 +280,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		}
 		return why
 	case LimitCrawlDelay:
-		return fmt.Sprintf("robots.txt asks for %v between requests", s.crawlDelay)
+		return fmt.Sprintf("robots.txt asks for %v between requests", s.crawlDelayLocked())
 	case LimitRetryAfter:
 		return fmt.Sprintf("the server asked to wait %v more", wait)
 	case LimitRule:

@@ -64,9 +64,9 @@ func (w Window) String() string {
 // lookback counts the results in view of a window. Consecutive windows need none: the
 // machine itself counts the failures in a row.
 type lookback struct {
-	kind   windowKind
-	last   callRing        // byCount
-	recent estimate.Window // byTime
+	kind         windowKind
+	last         callRing        // byCount
+	failed, slow estimate.Window // byTime: all calls, and as its errors those that were that
 
 	span time.Duration
 	bad  clock.Instant // when the latest call failed or was slow; -span if none was
@@ -100,9 +100,10 @@ func newLookback(w Window) (lookback, error) {
 			return t, fmt.Errorf("breaker: Window = %v: want TimeWindow with a span that its buckets divide", w)
 		}
 		var err error
-		if t.recent, err = estimate.NewWindow(w.span, w.span/time.Duration(w.buckets)); err != nil {
+		if t.failed, err = estimate.NewWindow(w.span, w.span/time.Duration(w.buckets)); err != nil {
 			return t, fmt.Errorf("breaker: Window: %w", err)
 		}
+		t.slow = t.failed // empty, as it is
 	}
 	return t, nil
 }
@@ -113,7 +114,8 @@ func (t *lookback) add(now clock.Instant, r callResult) {
 	case byCount:
 		t.last.add(r)
 	case byTime:
-		t.recent.Add(now, resultKinds[r])
+		t.failed.Add(now, r&callFailed != 0)
+		t.slow.Add(now, r&callSlow != 0)
 		if r != 0 {
 			t.bad = now
 		}
@@ -132,15 +134,16 @@ func (t *lookback) sum(now clock.Instant) callSums {
 	case byCount:
 		return t.last.sums
 	case byTime:
-		c := t.recent.Sum(now)
-		return callSums{c.Total, c.ServerErrors + c.Network, c.Throttled + c.Network}
+		c := t.failed.Sum(now)
+		return callSums{c.Total, c.Errors, t.slow.Sum(now).Errors}
 	}
 	return callSums{}
 }
 
 // reset forgets all calls. The ring keeps its memory: what is in it is out of view.
 func (t *lookback) reset() {
-	t.recent.Reset()
+	t.failed.Reset()
+	t.slow.Reset()
 	t.bad = clock.Instant(-t.span)
 	t.last = callRing{calls: t.last.calls}
 }
@@ -153,10 +156,6 @@ const (
 	callFailed callResult = 1 << iota
 	callSlow
 )
-
-// resultKinds borrows the kinds of an estimate.Window for the four results. What the
-// kinds are called there means nothing here.
-var resultKinds = [...]estimate.Kind{0: estimate.Success, callFailed: estimate.ServerError, callSlow: estimate.Throttled, callFailed | callSlow: estimate.Network}
 
 // callRing keeps the last results and their sums, so that none has to be counted again.
 type callRing struct {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -71,7 +70,7 @@ func (g *guarded) judge(now clock.Instant, o *Observation) {
 		g.breaker.Drop(ticket)
 		return
 	}
-	o.Window.Add(now, KindOf(o.Class))
+	o.Window.Add(now, o.Class.Overload())
 	c := o.Window.Sum(now)
 	if !g.breaker.Record(now, ticket, o.Class.Overload(), c.ErrorRate(), c.Total) {
 		return
@@ -93,19 +92,6 @@ func speaks(c outcome.Class) bool {
 		return true
 	}
 	return c.Answered() || c.Overload()
-}
-
-// KindOf is what an error window counts an outcome as.
-func KindOf(class outcome.Class) estimate.Kind {
-	switch class {
-	case outcome.Throttled:
-		return estimate.Throttled
-	case outcome.Unavailable, outcome.Gateway, outcome.ServerError:
-		return estimate.ServerError
-	case outcome.Timeout, outcome.Network, outcome.DNS:
-		return estimate.Network
-	}
-	return estimate.Success
 }
 
 func (g *guarded) Memory(now clock.Instant) Memory {

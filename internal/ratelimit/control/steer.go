@@ -214,7 +214,7 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 		return
 	}
 	if o.RetryAfter == 0 {
-		o.Window.Add(now, KindOf(o.Class))
+		o.Window.Add(now, o.Class.Overload())
 	}
 	s.tick(now)
 	if s.quota == nil && !o.Quota.IsZero() {

@@ -2,7 +2,6 @@ package estimate
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 	"time"
 )
@@ -11,90 +10,100 @@ const (
 	// samples is how many durations are kept: the p95 of 64 rests on its four
 	// largest, so that one slow page does not make it.
 	samples = 64
-	// firstSamples is the ring a host starts with. Most hosts of a broad crawl are
-	// asked for a few pages only and never pay for the whole ring.
-	firstSamples = 16
+	// fewSamples need no memory of their own. Most hosts of a broad crawl are asked for a
+	// few pages only and never pay for the ring.
+	fewSamples = 6
 
-	// mantissa is how many leading bits of a duration are kept below its highest:
-	// 10 bits and the middle of the rest are within 0.05 %.
-	mantissa = 10
+	// leastSample is the shortest duration that is told from none, perOctave how many steps
+	// there are from one to its double: a step is 7.2 %, so a code is within 3.5 %, and the
+	// longest is almost 12 minutes. Of 64 answers no quantile is known as well as that.
+	leastSample = 16 * time.Microsecond
+	perOctave   = 10
 )
 
-// Quantile keeps the last 64 durations in two bytes each, within 0.05 % of their
-// values, and finds a quantile of them when asked. The zero Quantile is empty and
-// ready. It is not safe for concurrent use.
+// Quantile keeps the last 64 durations in a byte each, within 3.6 % of their values from
+// 16 microseconds to 12 minutes, and finds a quantile of them when asked. The zero Quantile
+// is empty and ready. It is not safe for concurrent use.
 type Quantile struct {
-	ring []uint16
+	ring *[samples]uint8 // nil while there are few
+	few  [fewSamples]uint8
+	n    uint8 // samples kept
 	next uint8 // the oldest sample, once the ring is full
 }
 
-// Add records d; a negative d counts as 0. It allocates on the first, the 17th and the
-// 33rd sample and never again.
+// Add records d; what is shorter than eleven microseconds counts as 0, and what is longer than
+// 12 minutes as that. It allocates on the seventh sample and never again.
 func (q *Quantile) Add(d time.Duration) {
-	if len(q.ring) < samples {
-		q.grow()
-		q.ring = append(q.ring, encode(d))
+	switch {
+	case q.n < fewSamples:
+		q.few[q.n] = encode(d)
+		q.n++
+		return
+	case q.ring == nil:
+		q.ring = new([samples]uint8)
+		copy(q.ring[:], q.few[:])
+	}
+	if q.n < samples {
+		q.ring[q.n] = encode(d)
+		q.n++
 		return
 	}
 	q.ring[q.next] = encode(d)
 	q.next = (q.next + 1) % samples
 }
 
-// grow makes room for one more sample. The sizes are exact: append alone would begin
-// smaller, and double from there.
-func (q *Quantile) grow() {
-	if len(q.ring) == cap(q.ring) {
-		q.ring = append(make([]uint16, 0, max(firstSamples, 2*len(q.ring))), q.ring...)
+// kept are the codes, in no order.
+func (q *Quantile) kept() []uint8 {
+	if q.ring == nil {
+		return q.few[:q.n]
 	}
+	return q.ring[:q.n]
 }
 
 // Len is the number of durations kept, at most 64.
-func (q *Quantile) Len() int { return len(q.ring) }
+func (q *Quantile) Len() int { return int(q.n) }
 
 // At is the smallest kept duration that is no less than the share p, in (0, 1], of
 // all kept: At(0.95) is the p95. It is 0 when nothing is kept. It changes nothing
 // and sorts a copy, so that only who asks pays.
 func (q *Quantile) At(p float64) time.Duration {
-	n := len(q.ring)
+	n := q.Len()
 	if n == 0 {
 		return 0
 	}
-	var sorted [samples]uint16
-	copy(sorted[:], q.ring)
-	slices.Sort(sorted[:n])
+	var room [samples]uint8
+	sorted := room[:copy(room[:], q.kept())]
+	slices.Sort(sorted)
 	rank := int(math.Ceil(p * float64(n)))
 	return decode(sorted[min(max(rank, 1), n)-1])
 }
 
 // Mean is the average of the kept durations, 0 when nothing is kept.
 func (q *Quantile) Mean() time.Duration {
-	if len(q.ring) == 0 {
+	if q.n == 0 {
 		return 0
 	}
-	var sum float64 // 64 of the longest durations do not fit an int64
-	for _, code := range q.ring {
-		sum += float64(decode(code))
+	var sum time.Duration
+	for _, code := range q.kept() {
+		sum += decode(code)
 	}
-	return time.Duration(sum / float64(len(q.ring)))
+	return sum / time.Duration(q.n)
 }
 
-// encode keeps the highest bits of d and their position, as a floating-point number
-// does; the code grows with d, so codes sort as durations do. The largest Duration
-// has the code 53*1024+1023, which fits.
-func encode(d time.Duration) uint16 {
-	if d < 0 {
-		return 0
-	}
-	shift := max(bits.Len64(uint64(d))-mantissa-1, 0)
-	return uint16(shift<<mantissa + int(d>>shift))
+// encode counts the steps above the shortest duration; the code grows with d, so codes sort
+// as durations do. None is zero, and the shortest is one.
+func encode(d time.Duration) uint8 {
+	steps := math.Round(perOctave * math.Log2(float64(max(d, 1))/float64(leastSample)))
+	return uint8(min(max(steps+1, 0), math.MaxUint8))
 }
 
-// decode is the middle of the durations that share the code.
-func decode(code uint16) time.Duration {
-	if code < 2<<mantissa {
-		return time.Duration(code)
+// decode is the middle, by ratio, of the durations that share the code.
+func decode(code uint8) time.Duration { return durations[code] }
+
+// durations are those of the codes: a mean of 64 would take longer to work out.
+var durations = func() (all [math.MaxUint8 + 1]time.Duration) {
+	for code := 1; code < len(all); code++ {
+		all[code] = time.Duration(math.Round(float64(leastSample) * math.Exp2(float64(code-1)/perOctave)))
 	}
-	shift := int(code>>mantissa) - 1
-	lead := int64(code) - int64(shift)<<mantissa
-	return time.Duration(lead<<shift + 1<<shift/2)
-}
+	return all
+}()

@@ -8,32 +8,18 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// maxBuckets bounds a window's memory to 8 KiB; a finer one would not be read.
+// maxBuckets bounds a window's memory to 4 KiB; a finer one would not be read.
 const maxBuckets = 1024
 
-// Kind is what a [Window] counts an event as.
-type Kind uint8
-
-// The kinds: an event is no error or one of three sorts of error.
-const (
-	Success Kind = iota
-	ServerError
-	Throttled
-	Network
-)
-
 // Counts are the events in view of a [Window]. Total includes the errors.
-type Counts struct{ Total, ServerErrors, Throttled, Network int }
-
-// Errors is the number of events that were errors.
-func (c Counts) Errors() int { return c.ServerErrors + c.Throttled + c.Network }
+type Counts struct{ Total, Errors int }
 
 // ErrorRate is the share of errors, in [0, 1]; it is 0 when nothing was counted.
 func (c Counts) ErrorRate() float64 {
 	if c.Total == 0 {
 		return 0
 	}
-	return float64(c.Errors()) / float64(c.Total)
+	return float64(c.Errors) / float64(c.Total)
 }
 
 // Window counts events over a sliding span cut into buckets. Bucket borders lie at
@@ -64,27 +50,27 @@ func NewWindow(span, width time.Duration) (Window, error) {
 	return Window{shape: &shape{width: width, n: int(span / width)}}, nil
 }
 
-// Add counts an event at now. A now before that of an earlier call counts in the
-// latest bucket. It allocates only when nothing was in view and [Window.Trim] was called,
-// and for the first error and the first bucket of more than 255 events after that.
-func (w *Window) Add(now clock.Instant, k Kind) {
+// Add counts an event at now, which was an error or not. A now before that of an earlier call
+// counts in the latest bucket. It allocates only when nothing was in view and [Window.Trim] was
+// called, and for the first error and the first bucket of more than 255 events after that.
+func (w *Window) Add(now clock.Instant, failed bool) {
 	n := w.shape.n
 	if w.counts == nil {
 		w.counts = make(counts, n)
 	}
 	w.advance(now)
 	i := modulo(w.newest, n)
-	total := w.counts.at(n, Success, i)
+	total := w.counts.at(n, allEvents, i)
 	if total == math.MaxUint16 {
 		return
 	}
 	errs, wide := w.counts.form(n)
-	if k != Success && !errs || total == math.MaxUint8 && !wide {
-		w.counts = w.counts.as(n, errs || k != Success, wide || total == math.MaxUint8)
+	if failed && !errs || total == math.MaxUint8 && !wide {
+		w.counts = w.counts.as(n, errs || failed, wide || total == math.MaxUint8)
 	}
-	w.counts.increment(n, Success, i)
-	if k != Success {
-		w.counts.increment(n, k, i)
+	w.counts.increment(n, allEvents, i)
+	if failed {
+		w.counts.increment(n, errorEvents, i)
 	}
 }
 
@@ -92,10 +78,7 @@ func (w *Window) Add(now clock.Instant, k Kind) {
 func (w *Window) Sum(now clock.Instant) Counts {
 	w.advance(now)
 	n := w.shape.n
-	return Counts{
-		Total: w.counts.sum(n, Success), ServerErrors: w.counts.sum(n, ServerError),
-		Throttled: w.counts.sum(n, Throttled), Network: w.counts.sum(n, Network),
-	}
+	return Counts{Total: w.counts.sum(n, allEvents), Errors: w.counts.sum(n, errorEvents)}
 }
 
 // Reset forgets all events.
@@ -111,8 +94,8 @@ func (w *Window) Trim(now clock.Instant) {
 	}
 	n := w.shape.n
 	errs, wide := w.counts.form(n)
-	if needed := w.counts.most(n) > math.MaxUint8; errs && c.Errors() == 0 || wide && !needed {
-		w.counts = w.counts.as(n, c.Errors() > 0, needed)
+	if needed := w.counts.most(n) > math.MaxUint8; wide && !needed || errs && !wide && c.Errors == 0 {
+		w.counts = w.counts.as(n, c.Errors > 0, needed)
 	}
 }
 

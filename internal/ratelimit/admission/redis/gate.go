@@ -81,11 +81,7 @@ func (g *gate) drop(t breaker.Ticket) {
 func (g *gate) record(now clock.Instant, t breaker.Ticket, failed bool) (opened bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	kind := estimate.Success
-	if failed {
-		kind = estimate.Network
-	}
-	g.errors.Add(now, kind)
+	g.errors.Add(now, failed)
 	c := g.errors.Sum(now)
 	if !g.breaker.Record(now, t, failed, c.ErrorRate(), c.Total) {
 		return false
