@@ -41,7 +41,7 @@ type bucket struct {
 
 // levelAt is the level at now, which is bucket.at or later. It changes nothing.
 func (b *bucket) levelAt(now clock.Instant, capacity int64) int64 {
-	missing := uint64(capacity - b.level)
+	missing := uint64(max(capacity-b.level, 0)) // a capacity may shrink below the level
 	// 128 bits: a century of nanoseconds at any rate must not wrap around.
 	hi, lo := bits.Mul64(uint64(now-b.at), uint64(b.rate))
 	if hi != 0 || lo >= missing {

@@ -16,8 +16,8 @@ import (
 
 // TestStateFitsItsSizeClass: one more word in state costs each domain 32 bytes.
 func TestStateFitsItsSizeClass(t *testing.T) {
-	if got := unsafe.Sizeof(state{}); got > 288 {
-		t.Errorf("a state takes %d bytes, want no more than the size class of 288", got)
+	if got := unsafe.Sizeof(state{}); got > 256 {
+		t.Errorf("a state takes %d bytes, want no more than the size class of 256", got)
 	}
 }
 

@@ -69,14 +69,14 @@ func (s *state) noteOrderLocked(now, sentAt clock.Instant, fb *Feedback) {
 func (s *state) noteDelayLocked(now clock.Instant, before rate) {
 	s.noteLocked(control.Event{
 		At: now, Cause: control.CauseCrawlDelay, State: s.stateLocked(now),
-		From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: s.crawlDelay,
+		From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: s.crawlDelayLocked(),
 	})
 }
 
 // noteRevivalLocked notes that the domain is back from its tombstone, if that says
 // more than how full the bucket was.
 func (s *state) noteRevivalLocked(now clock.Instant) {
-	if !s.taught && s.crawlDelay == 0 && s.retryUntil <= now {
+	if !s.taught && s.delay == 0 && s.retryUntil <= now {
 		return
 	}
 	s.noteLocked(control.Event{

@@ -139,13 +139,13 @@ func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant)
 // tombstoneLocked is what the state owes, if it owes anything.
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
-	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelay}
+	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelayLocked()}
 	if m := s.strategy.Memory(now); s.taught {
 		t.memory = m
 	}
 	spacing, _ := s.spacingLocked()
 	owes = t.retryUntil > now || t.crawlDelay > 0 || t.memory != (control.Memory{}) ||
-		s.bucket.levelAt(now, s.capacity) < s.capacity || s.lastGrant.Add(spacing) > now
+		s.bucket.levelAt(now, s.capacityLocked()) < s.capacityLocked() || s.lastGrant.Add(spacing) > now
 	return t, owes
 }
 
@@ -159,7 +159,8 @@ func (t tombstone) revive(r *rules, now clock.Instant) *state {
 		t.memory = control.Memory{Held: t.memory.Held}
 	}
 	s := newState(r, now, t.memory)
-	s.retryUntil, s.lastGrant, s.crawlDelay = t.retryUntil, t.lastGrant, t.crawlDelay
+	s.retryUntil, s.lastGrant = t.retryUntil, t.lastGrant
+	s.setCrawlDelayLocked(t.crawlDelay)
 	s.taught = t.memory != (control.Memory{})
 	if t.lastGrant != never {
 		s.bucket.level, s.bucket.at = 0, t.lastGrant

@@ -189,8 +189,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 }
 
 // SetCrawlDelay makes the delay that robots.txt asks for the least time between two
-// grants of the domain, and its inverse a ceiling of the rate. It is capped by
-// Config.MaxCrawlDelay; a d of zero or less ends the obligation.
+// grants of the domain, and its inverse a ceiling of the rate. It is rounded up to the
+// millisecond and capped by Config.MaxCrawlDelay, and by 24 days in any case; a d of zero or
+// less ends the obligation.
 func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	if !l.cfg.Enabled {
 		return
@@ -203,10 +204,10 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	s := l.lock(domain)
 	now := s.nowLocked()
 	before := s.bucket.rate
-	was := s.crawlDelay
-	s.crawlDelay = d
+	was := s.delay
+	s.setCrawlDelayLocked(d)
 	s.replanLocked(now)
-	if d != was {
+	if s.delay != was {
 		s.noteDelayLocked(now, before)
 	}
 	s.rearmLocked(now)

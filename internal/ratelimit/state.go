@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -36,24 +37,24 @@ type state struct {
 	news       bool          // the journal has what OnEvent was not told
 	favoured   bool          // by a trial of its address
 	heard      uint16        // the latest of the strategy's events, the end of its number
+	catchUp    uint16        // the plan's, in milliseconds
 	inFlight   int32         // permits granted and not released
 	inCap      int32         // bound on inFlight; zero for none
 	granted    uint32        // permits, modulo 2^32
 	bucket     bucket
-	capacity   int64         // of the bucket: the user's, and what the strategy needs to catch up
 	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
 	notBefore  clock.Instant // the plan's, as the next two
 	review     clock.Instant
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
-	crawlDelay time.Duration // of robots.txt, capped; zero for none
-	line       *line         // nil while nobody waits
-	site, addr *group        // that the domain belongs to; nil for none
+	delay      int32   // of robots.txt, in milliseconds, as crawlDelayLocked has it
+	latency    float32 // expected of answers, in seconds; the target until there is one
+	line       *line   // nil while nobody waits
+	site, addr *group  // that the domain belongs to; nil for none
 	strategy   control.Strategy
 
 	domain       string
-	newer, older *state        // in the shard's order, guarded by its lock
-	latency      estimate.EWMA // of answers, in nanoseconds; the target until there is one
+	newer, older *state // in the shard's order, guarded by its lock
 	window       estimate.Window
 	tail         estimate.Quantile // latencies of the last answers
 	journal      *journal          // of events; nil before the first
@@ -63,8 +64,8 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
 		rules: r, strategy: l.strategy(&l.control, now, r.host(memory)),
-		window: l.window, latency: estimate.EWMA(l.cfg.LatencyTarget),
-		capacity: r.capacity, bucket: bucket{level: r.capacity, at: now, rate: r.start},
+		window: l.window, latency: float32(l.cfg.LatencyTarget.Seconds()),
+		bucket:     bucket{level: r.capacity, at: now, rate: r.start},
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
 	}
 	s.replanLocked(now)
@@ -80,16 +81,34 @@ func (s *state) nowLocked() clock.Instant {
 
 // ceilingLocked is the fastest that user and robots.txt allow.
 func (s *state) ceilingLocked() rate {
-	if s.crawlDelay > 0 {
-		return min(s.rules.ceiling, rateEvery(s.crawlDelay))
+	if s.delay > 0 {
+		return min(s.rules.ceiling, rateEvery(s.crawlDelayLocked()))
 	}
 	return s.rules.ceiling
+}
+
+// crawlDelayLocked is the least time between two grants that robots.txt asks for, capped;
+// zero for none.
+func (s *state) crawlDelayLocked() time.Duration { return time.Duration(s.delay) * time.Millisecond }
+
+// longestDelay is the longest of them that is kept.
+const longestDelay = math.MaxInt32 * time.Millisecond
+
+// setCrawlDelayLocked keeps one to the millisecond, rounded up.
+func (s *state) setCrawlDelayLocked(d time.Duration) {
+	s.delay = int32((min(d, longestDelay) + time.Millisecond - 1) / time.Millisecond)
+}
+
+// capacityLocked is what the bucket holds: what the user allows, and what the strategy needs
+// to catch up.
+func (s *state) capacityLocked() int64 {
+	return s.rules.capacity + min(int64(s.bucket.rate)*int64(time.Duration(s.catchUp)*time.Millisecond), token)
 }
 
 // replanLocked asks the strategy and puts its plan into effect from now on. The
 // tokens accrued so far stay.
 func (s *state) replanLocked(now clock.Instant) {
-	s.bucket.advance(now, s.capacity)
+	s.bucket.advance(now, s.capacityLocked())
 	p := s.strategy.Plan(now)
 	if uint16(p.Event.Number) != s.heard || p.State != s.gate {
 		s.notePlanLocked(now, &p, s.gate)
@@ -99,11 +118,11 @@ func (s *state) replanLocked(now clock.Instant) {
 	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
 		s.notBefore = never
 	}
-	s.capacity = s.rules.capacity + min(int64(s.bucket.rate)*int64(min(p.CatchUp, time.Second)), token)
-	s.bucket.level = min(s.bucket.level, s.capacity)
+	s.catchUp = uint16(min(p.CatchUp, time.Second) / time.Millisecond)
 	if s.favoured || s.addr != nil && s.rules.l.shared.live.Load() > 0 {
 		s.favourLocked()
 	}
+	s.bucket.level = min(s.bucket.level, s.capacityLocked())
 }
 
 // stateLocked is where the breaker stands: an open one whose time is over is
@@ -126,13 +145,13 @@ func (s *state) reviewLocked(now clock.Instant) {
 		s.replanLocked(now)
 		return
 	}
-	s.bucket.advance(now, s.capacity)
+	s.bucket.advance(now, s.capacityLocked())
 }
 
 // spacingLocked is the least time between two grants, and who asked for it.
 func (s *state) spacingLocked() (time.Duration, Limit) {
-	if s.crawlDelay >= s.rules.minDelay && s.crawlDelay > 0 {
-		return s.crawlDelay, LimitCrawlDelay
+	if d := s.crawlDelayLocked(); d > 0 && d >= s.rules.minDelay {
+		return d, LimitCrawlDelay
 	}
 	return s.rules.minDelay, LimitRule
 }
@@ -158,7 +177,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		}
 	}
 	gate := at // nothing is granted before, so tokens pile up to the capacity
-	if t := s.bucket.when(gate, s.capacity, 1); t > at {
+	if t := s.bucket.when(gate, s.capacityLocked(), 1); t > at {
 		at, why = t, s.paceLocked()
 	}
 	if ahead == 0 {
@@ -167,7 +186,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	if spacing > 0 {
 		at, why = at.Add(min(spacing, longest/time.Duration(ahead))*time.Duration(ahead)), asked
 	}
-	if t := s.bucket.when(gate, s.capacity, ahead+1); t > at {
+	if t := s.bucket.when(gate, s.capacityLocked(), ahead+1); t > at {
 		at, why = t, s.paceLocked()
 	}
 	if s.rules.caps == nil {
@@ -374,7 +393,7 @@ func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb
 		Floor: s.rules.floor.rps(), Ceiling: s.ceilingLocked().rps(), Window: &s.window,
 	})
 	if class.Answered() {
-		s.latency.Add(float64(fb.Latency), latencyWeight)
+		s.latency += latencyWeight * (float32(fb.Latency.Seconds()) - s.latency)
 		s.tail.Add(fb.Latency)
 	}
 }
@@ -383,5 +402,5 @@ func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb
 // never below what the user expects. On a near host the average is a fraction of a
 // millisecond, and twice that is the scheduler's noise, not a queue.
 func (s *state) targetLocked() time.Duration {
-	return max(s.rules.l.cfg.LatencyTarget, time.Duration(s.latency))
+	return max(s.rules.l.cfg.LatencyTarget, time.Duration(float64(s.latency)*float64(time.Second)))
 }
