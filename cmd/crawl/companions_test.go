@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -25,8 +26,15 @@ import (
 // Each interrupt asks for more than the one before, and SIGUSR1 for none of it.
 func TestHeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var done []string
-		note := func(s string) func() { return func() { done = append(done, s) } }
+		note := func(s string) func() {
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				done = append(done, s)
+			}
+		}
 		signals := make(chan os.Signal)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -35,7 +43,7 @@ func TestHeed(t *testing.T) {
 			defer close(ended)
 			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), orders{
 				stop: note("stop"), force: func(error) { note("force")() }, giveUp: note("give up"),
-				tell: func() error { done = append(done, "tell"); return errors.New("disk full") },
+				tell: func() error { note("tell")(); return errors.New("disk full") },
 			})
 		}()
 		for _, s := range []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
@@ -65,7 +73,11 @@ func TestHeedsGrace(t *testing.T) {
 		{"hung", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "late", "give up"}},
 		{"without", 0, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop"}},
 		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, 2 * echo, time.Hour, []string{"stop"}},
-		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force"}},
+		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, lastWords - 1, []string{"stop", "force"}},
+		{"followed up, and hung", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
+		{"followed up without grace", 0, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
+		{"follows a person up", 30 * time.Second, []os.Signal{os.Interrupt, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
+		{"a person is there", 30 * time.Second, []os.Signal{os.Interrupt, os.Interrupt}, 2 * echo, time.Hour, []string{"stop", "force"}},
 		{"twice by timeout(1)", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echo - 1, time.Second, []string{"stop"}},
 		{"its echo and a second", 0, []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echo / 5, time.Second, []string{"stop", "force"}},
 	} {
@@ -123,6 +135,38 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 		<-ended
 		require.Equal(t, []string{"stop", "force", "give up"}, done)
 		close(gone)
+	})
+}
+
+// A report that goes nowhere, or a file that is read from where nothing comes, is waited for when
+// the crawl has ended, and is no reason not to heed signals: who sends SIGTERM once gets rid of it.
+func TestHeedsThoughTheReportHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.DiscardHandler), orders{
+				grace: 30 * time.Second, stop: func() { done = append(done, "stop") },
+				force:  func(error) { done = append(done, "force") },
+				giveUp: func() { done = append(done, "give up"); close(gone) },
+				tell:   func() error { <-gone; return nil },
+			})
+		}()
+		for range 20 { // more than are waited for
+			signals <- syscall.SIGUSR1
+		}
+		signals <- syscall.SIGTERM
+		cancel() // the crawl has ended
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Error("the report is still being written")
+		default:
+		}
+		<-ended
+		require.Equal(t, []string{"stop", "force", "give up"}, done)
 	})
 }
 

@@ -52,12 +52,14 @@ func (j *job) await(ctx context.Context) error {
 	defer stop()
 	signals := listen()
 	defer signal.Stop(signals)
+	// Until it has ended, and not until it is to: it may hang in what it says.
+	over, end := context.WithCancel(context.WithoutCancel(ctx))
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	defer stop()
+	defer end()
 	beside.Go(func() {
-		heed(waiting, signals, j.log, orders{
-			stop: stop, force: func(error) {}, giveUp: func() {},
+		heed(over, signals, j.log, orders{
+			stop: stop, grace: j.cfg.Grace, force: func(error) {}, giveUp: func() { os.Exit(exitForced) },
 			tell: func() error { j.log.Info("still waiting", slog.String("job", j.cfg.Fleet.Job)); return nil },
 		})
 	})

@@ -20,7 +20,7 @@ var (
 // a second one does is said when that is over, so that nobody who answers it is ignored.
 const echo = 50 * time.Millisecond
 
-// lastWords is for how long a crawl that SIGTERM has made give up what is under way may write
+// lastWords is for how long a crawl that was sent a SIGTERM and gives up what is under way may write
 // what it has. Beyond that it hangs, in a pipe that nobody reads or on a disk that does not
 // answer, and whoever sent the signal is not there to send a third. A state takes no harm: it
 // is left as by a kill.
@@ -53,29 +53,33 @@ func listen() chan os.Signal {
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
 // gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
 // SIGHUP reloads if there is what to reload and the terminal is not gone. Nobody may be
-// there to follow a SIGTERM up: after a while it does so itself, and after lastWords once
-// more. A second interrupt that comes at once is the echo of the first, and nothing.
+// there to follow a SIGTERM up: after a while it does so itself, and lastWords after what
+// was under way is given up, by itself or by another signal, once more. A second interrupt
+// that comes at once is the echo of the first, and nothing. What tells or reloads may hang
+// in what it writes to: interrupts are heeded all the same, and until it has ended.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
 	say, quiet := aside()
 	defer quiet()
+	do, done := beside()
+	over, idle := ctx.Done(), (<-chan struct{})(nil)
 	attached := terminalThere()
-	var late, settled, hung <-chan time.Time // from the first interrupt, and from its second by itself
+	var late, settled, hung <-chan time.Time // from the first interrupt, and from the second
+	unattended := false                      // one of them was a SIGTERM
 	for interrupts := 0; ; {
 		select {
-		case <-ctx.Done():
+		case <-over:
+			over, idle = nil, done()
+		case <-idle:
 			return
 		case <-settled:
 			settled = nil
 			say(func() { log.Info("stopping: finishing what is under way; interrupt again to give it up") })
 		case <-late:
-			late = nil
-			if interrupts++; interrupts == 2 {
-				say(func() {
-					log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
-				})
-				o.force(errLate)
-				hung = time.After(lastWords)
-			}
+			late, hung, interrupts = nil, time.After(lastWords), 2
+			say(func() {
+				log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
+			})
+			o.force(errLate)
 		case <-hung:
 			hung = nil
 			say(func() {
@@ -85,26 +89,33 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 			o.giveUp()
 		case sig := <-signals:
 			if sig == tellSignal {
-				if err := o.tell(); err != nil {
-					log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
-				}
+				do(func() {
+					if err := o.tell(); err != nil {
+						log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
+					}
+				})
 				continue
 			}
 			if sig == syscall.SIGHUP && o.reload != nil && terminalThere() == attached {
-				o.reload()
+				do(o.reload)
 				continue
 			}
 			if settled != nil {
 				continue
 			}
-			if interrupts == 0 {
+			interrupts++
+			unattended = unattended || sig == syscall.SIGTERM
+			switch {
+			case interrupts == 1:
 				settled = time.After(echo)
-				if sig == syscall.SIGTERM && o.grace > 0 {
+				if unattended && o.grace > 0 {
 					late = time.After(o.grace)
 				}
-			}
-			interrupts++
-			if interrupts == 2 {
+			case interrupts == 2:
+				late = nil
+				if unattended {
+					hung = time.After(lastWords)
+				}
 				say(func() { log.Info("giving up what is under way; interrupt again to end at once") })
 			}
 			o.interrupt(interrupts)
@@ -113,30 +124,35 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 }
 
 // aside is for what is said while signals are heeded: the log may go to the very pipe that nobody
-// reads, and signals are heeded all the same. What would not be heard for all that waits before it is
-// not said. quiet waits a moment for the rest.
+// reads, and signals are heeded all the same. quiet waits a moment for what was not said yet.
 func aside() (say func(func()), quiet func()) {
-	lines, said := make(chan func(), 8), make(chan struct{})
-	go func() {
-		defer close(said)
-		for line := range lines {
-			line()
-		}
-	}()
-	say = func(line func()) {
-		select {
-		case lines <- line:
-		default:
-		}
-	}
+	say, done := beside()
 	quiet = func() {
-		close(lines)
 		select {
-		case <-said:
+		case <-done():
 		case <-time.After(echo):
 		}
 	}
 	return say, quiet
+}
+
+// beside does one thing after another beside its caller. What comes while eight wait is not done:
+// what they wait for hangs. After done nothing may come; what it returns is closed when all has ended.
+func beside() (do func(func()), done func() <-chan struct{}) {
+	things, ended := make(chan func(), 8), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for thing := range things {
+			thing()
+		}
+	}()
+	do = func(thing func()) {
+		select {
+		case things <- thing:
+		default:
+		}
+	}
+	return do, func() <-chan struct{} { close(things); return ended }
 }
 
 // interrupt obeys the n-th interrupt.
