@@ -15,10 +15,6 @@ import (
 // Of a crawl of several processes the store of all of them knows what was looked for, and which
 // links there are to it; a state keeps both for a crawl that is resumed.
 
-// maxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
-// that is not is not followed: it has no record, as if nobody had linked to it.
-const maxGuesses = 1 << 16
-
 // guesses are the usual places of sitemaps, by their fingerprints; Discovery's alone.
 type guesses map[uint64]*guess
 
@@ -31,7 +27,7 @@ type guess struct {
 // of is the guess of a fingerprint, or nil if there is no room for it.
 func (g guesses) of(fp uint64) *guess {
 	one := g[fp]
-	if one == nil && len(g) < maxGuesses {
+	if one == nil && len(g) < frontier.MaxGuesses {
 		one = new(guess)
 		g[fp] = one
 	}
@@ -80,8 +76,8 @@ func (d *discovery) promised(g *guess, now time.Time) {
 type guesser interface {
 	// Guess keeps one, as part of the batch, in place of what was kept of its URL.
 	Guess(g frontier.Guess)
-	// Guesses are those that were kept when the state was opened.
-	Guesses() []frontier.Guess
+	// TakeGuesses are those that were kept when the state was opened, for who asks first.
+	TakeGuesses() []frontier.Guess
 }
 
 // keepGuess has the state keep a guess.
@@ -105,7 +101,7 @@ func (d *discovery) recall() {
 	if !ok {
 		return
 	}
-	for _, kept := range s.Guesses() {
+	for _, kept := range s.TakeGuesses() {
 		fp := kept.URL.Fingerprint(d.p.cfg.Key)
 		g := d.guesses.of(fp)
 		if g == nil {

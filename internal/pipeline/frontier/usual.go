@@ -28,6 +28,10 @@ func EndsAsUsual(url []byte) bool {
 // sitemap was looked for.
 func AsPage(fp uint64) uint64 { return fp ^ asPage }
 
+// MaxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
+// that is not is not followed: it has no record, as if nobody had linked to it.
+const MaxGuesses = 1 << 16
+
 // Guess is what a crawl knows of a place where a sitemap usually is, and has to know again when it
 // is resumed.
 type Guess struct {

@@ -75,6 +75,7 @@ func TestForeignFiles(t *testing.T) {
 			}
 			after, _ := os.ReadFile(path)
 			require.Equal(t, before, after)
+			require.NoFileExists(t, filepath.Join(dir, lockName))
 		})
 	}
 }
@@ -90,6 +91,7 @@ func TestForeignLog(t *testing.T) {
 	require.ErrorContains(t, Remove(dir), "it is a database of another program: name another directory")
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, "it is a database of another program")
+	require.NoFileExists(t, filepath.Join(dir, lockName))
 	n, err := db.QueryInt(`SELECT x FROM t`)
 	require.NoError(t, err)
 	require.EqualValues(t, 7, n)

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"math"
-	"slices"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
@@ -19,12 +18,14 @@ func (s *Store) Guess(g frontier.Guess) {
 	s.tell(o)
 }
 
-// Guesses are those that were stored when the state was opened, or since Again. It is safe to call
-// from any goroutine.
-func (s *Store) Guesses() []frontier.Guess {
+// TakeGuesses are the first [frontier.MaxGuesses] of those that were stored when the state was opened, or at
+// Again. The store lets go of them: who asks again has none. It is safe to call from any goroutine.
+func (s *Store) TakeGuesses() []frontier.Guess {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.guesses)
+	taken := s.guesses
+	s.guesses = nil
+	return taken
 }
 
 func (f *file) putGuessRow(o *op) error {
@@ -43,10 +44,13 @@ func (f *file) putGuessRow(o *op) error {
 	return q.Run()
 }
 
-// readGuesses reads all of them. A row that somebody has made of what is no such place is as good
+// readGuesses reads the first most of them. A row that somebody has made of what is no such place is as good
 // as none: a link to there is not followed then, and nothing else is lost.
-func readGuesses(db *sqlitedb.DB) (all []frontier.Guess, err error) {
+func readGuesses(db *sqlitedb.DB, most int) (all []frontier.Guess, err error) {
 	return all, each(db, `SELECT g.url, g.absent, g.referrer, g.depth, g.hops, r.url FROM guesses g LEFT JOIN urls r ON r.id = g.referrer`, func(q *sqlitedb.Stmt) error {
+		if len(all) == most {
+			return nil
+		}
 		u, err := canonical.Parse(q.ColumnText(0))
 		if err != nil || !frontier.IsUsual(u) {
 			return nil //nolint:nilerr // see above

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 // What is known of the places of sitemaps is there when a state is opened again, as of the last
@@ -23,7 +25,7 @@ func TestGuesses(t *testing.T) {
 	for _, g := range []frontier.Guess{a, b, seed} {
 		s.Guess(g)
 	}
-	require.Empty(t, s.Guesses(), "of when it was opened")
+	require.Empty(t, s.TakeGuesses(), "of when it was opened")
 	s.Commit(nil)
 	a.Link = &frontier.Item{URL: a.URL, Depth: 1, FoundOn: 1}
 	s.Guess(a) // of a batch that does not end
@@ -31,9 +33,10 @@ func TestGuesses(t *testing.T) {
 
 	s = reopen(t, s)
 	b.Link.Referrer = "http://a.test/"
-	require.ElementsMatch(t, []frontier.Guess{a, b, seed}, s.Guesses())
+	require.ElementsMatch(t, []frontier.Guess{a, b, seed}, s.TakeGuesses())
+	require.Empty(t, s.TakeGuesses(), "they were let go of")
 	again(t, s, Again{})
-	require.Len(t, s.Guesses(), 3)
+	require.Len(t, s.TakeGuesses(), 3)
 	b.Absent = true
 	s.Guess(b)
 	flush(t, s)
@@ -42,7 +45,13 @@ func TestGuesses(t *testing.T) {
 		UPDATE guesses SET depth = -1, hops = 1000 WHERE url LIKE '%b.test%'`)
 	s = openState(t, filepath.Dir(s.path), Config{})
 	b.Link.Depth, b.Link.Hops = 0, 255
-	require.ElementsMatch(t, []frontier.Guess{a, b, seed}, s.Guesses())
+	require.ElementsMatch(t, []frontier.Guess{a, b, seed}, s.TakeGuesses())
+	require.NoError(t, s.Close())
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	some, err := readGuesses(db, 2)
+	require.NoError(t, errors.Join(err, db.Close()))
+	require.Len(t, some, 2)
 }
 
 // A page where a sitemap was looked for has a fingerprint of its own, also when the index is made
@@ -89,10 +98,10 @@ func TestMigrationFromVersion5(t *testing.T) {
 	edit(t, path, version3+version4+version5+`PRAGMA user_version = 5`)
 	s := openState(t, dir, Config{Mode: Resume})
 	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
-	require.Empty(t, s.Guesses())
+	require.Empty(t, s.TakeGuesses())
 	require.EqualValues(t, 1, s.Left().Queued)
 	g := frontier.Guess{URL: testItem(t, 1, "http://a.test/sitemap.xml").URL, Absent: true}
 	s.Guess(g)
 	s.Commit(nil)
-	require.Equal(t, []frontier.Guess{g}, reopen(t, s).Guesses())
+	require.Equal(t, []frontier.Guess{g}, reopen(t, s).TakeGuesses())
 }

@@ -51,7 +51,7 @@ func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
 		return nil, fmt.Errorf("%w: name a directory that can be made", err)
 	}
-	unlock, err := sqlitedb.Lock(filepath.Join(dir, lockName))
+	unlock, giveUp, err := lock(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
 	}
 	s.close = sync.OnceValue(s.shut)
 	if err := s.start(dir, steps); err != nil {
-		return nil, errors.Join(err, unlock())
+		return nil, errors.Join(err, giveUp())
 	}
 	return s, nil
 }

@@ -18,12 +18,12 @@ func Remove(dir string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	unlock, err := sqlitedb.Lock(filepath.Join(dir, lockName))
+	unlock, giveUp, err := lock(dir)
 	if err != nil {
 		return err
 	}
 	if err := checkOthers(path); err != nil {
-		return errors.Join(err, unlock())
+		return errors.Join(err, giveUp())
 	}
 	var errs []error
 	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm", lockName} {
@@ -33,6 +33,18 @@ func Remove(dir string) error {
 	}
 	errs = append(errs, os.RemoveAll(filepath.Join(dir, seenName)), unlock())
 	return errors.Join(errs...)
+}
+
+// lock locks a directory. giveUp is for who has nothing to do there after all: it unlocks it, and takes
+// a lock away that was not there before, as from the directory of another program.
+func lock(dir string) (unlock, giveUp func() error, err error) {
+	path := filepath.Join(dir, lockName)
+	_, none := os.Lstat(path)
+	unlock, err = sqlitedb.Lock(path)
+	if err != nil || !errors.Is(none, fs.ErrNotExist) {
+		return unlock, unlock, err
+	}
+	return unlock, func() error { return errors.Join(os.Remove(path), unlock()) }, nil
 }
 
 // checkOthers refuses the database of another program, also one that has all it has in its log yet.

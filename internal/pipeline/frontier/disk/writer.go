@@ -62,7 +62,7 @@ func (w *writer) restore() (err error) {
 	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
 		return err
 	}
-	guesses, err := readGuesses(w.f.db)
+	guesses, err := readGuesses(w.f.db, frontier.MaxGuesses)
 	if err != nil {
 		return err
 	}

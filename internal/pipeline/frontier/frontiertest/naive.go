@@ -63,8 +63,8 @@ func (s *Naive) Done(id int64, v frontier.Visit) {
 // Guess keeps one, in place of what was kept of its URL.
 func (s *Naive) Guess(g frontier.Guess) { s.guesses[g.URL.String()] = g }
 
-// Guesses are those that are kept, in no order.
-func (s *Naive) Guesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
+// TakeGuesses are those that are kept, in no order.
+func (s *Naive) TakeGuesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
 
 // Again begins a new round: all URLs are queued again, with what is known of them. Unlike a
 // store on disk it knows only the last visit, whether or not that says anything.
