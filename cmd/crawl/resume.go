@@ -23,7 +23,8 @@ cut. What was recorded is not fetched again, and no record is there twice.
 It needs nothing but the directory. The settings of the first run are in there,
 values of headers as they were given, in files for their owner alone; CRAWL_*
 variables are not asked again. Flags that are given now are stronger, and so is
-a file of --config. Records go on where they are.
+a file of --config. -q and -v were for that run alone: say them again. Records
+go on where they are.
 
 --max-pages counts the pages of all runs, --max-time begins anew with each. A
 file of seeds that was not read to its end is read again. A crawl that has

@@ -10,7 +10,7 @@ import (
 
 // A crawl that is resumed goes on with the settings it was begun with, and what the user
 // gives now is stronger. The environment of the first run is part of those settings, so
-// the caller of Load leaves that of the second out.
+// the caller of Load leaves that of the second out. How much a run says is its own.
 
 // Save writes the configuration as a file that [Load] reads back to the same values,
 // credentials as they are: what it is written to must be for its owner alone. Overwrite is
@@ -21,9 +21,25 @@ func (c Config) Save(w io.Writer) error {
 	return y.all(&c)
 }
 
+// plain is what is left without --quiet and --verbose, which were for the first run alone:
+// somebody may be there to read now, or nobody any more. A level or a progress that was given
+// beside them and is the same as what follows from them is taken for that.
+func (l Log) plain() Log {
+	def := Default().Log
+	if l.Verbose && l.Level == verboseLevel || l.Quiet && l.Level == quietLevel {
+		l.Level = def.Level
+	}
+	if l.Quiet && l.Progress == quietProgress {
+		l.Progress = def.Progress
+	}
+	l.Quiet, l.Verbose = false, false
+	return l
+}
+
 // loadSaved begins with the configuration of the crawl that is resumed.
 func (l *loader) loadSaved(src Sources) {
 	l.cfg = *src.Saved
+	l.cfg.Log = l.cfg.Log.plain()
 	o := Origin{Source: fromState, Name: src.SavedIn}
 	for i := range l.rows {
 		f := &l.rows[i]

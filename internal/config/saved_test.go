@@ -74,6 +74,9 @@ func TestSavedGivesWay(t *testing.T) {
 		{"what followed follows again", flags("rate", "20"), flags("rate", "30"), "", func(c *Config) { c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = 30, 30 }},
 		{"down too", flags("max-rate", "0.5"), flags("max-rate", "2"), "", func(c *Config) { c.RateLimit.MaxRPS = 2 }},
 		{"a default moves", nil, flags("rate", "30"), "", func(c *Config) { c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = 30, 30 }},
+		{"quiet for one run", flags("quiet", "true"), nil, "", func(*Config) {}},
+		{"verbose for one run", flags("verbose", "true"), nil, "", func(*Config) {}},
+		{"a level for all", flags("quiet", "true", "log-level", "warn", "progress", "plain"), nil, "", func(c *Config) { c.Log.Level, c.Log.Progress = "warn", "plain" }},
 		{"quiet no more", flags("quiet", "true"), flags("verbose", "true"), "", func(c *Config) { c.Log.Verbose, c.Log.Level = true, "debug" }},
 		{"the strategy", flags("strategy", "off"), nil, "ratelimit: {enabled: true}", func(*Config) {}},
 	} {

@@ -72,6 +72,13 @@ func (l *loader) fill(rule *Host, prefix, key string) {
 	l.origins[prefix+key] = Origin{Source: fromFollows, Name: from}
 }
 
+// What follows from --verbose and from --quiet.
+const (
+	verboseLevel  = "debug"
+	quietLevel    = "error"
+	quietProgress = "none"
+)
+
 // settleLog lets --verbose and --quiet speak for level and progress, and the stronger
 // layer speak where they contradict each other.
 func (l *loader) settleLog() {
@@ -87,11 +94,11 @@ func (l *loader) settleLog() {
 		}
 	}
 	if log.Verbose {
-		l.follow("log.level", "debug", "log.verbose")
+		l.follow("log.level", verboseLevel, "log.verbose")
 	}
 	if log.Quiet {
-		l.follow("log.level", "error", "log.quiet")
-		l.follow("log.progress", "none", "log.quiet")
+		l.follow("log.level", quietLevel, "log.quiet")
+		l.follow("log.progress", quietProgress, "log.quiet")
 	}
 }
 
