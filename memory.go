@@ -34,7 +34,7 @@ const saveRest = 100
 // remembrance keeps what a crawl learns of hosts in the file of ratelimit.remember, and in
 // the state of the crawl. There may be none of the two; all methods do nothing then.
 type remembrance struct {
-	places  []place
+	places  []memory.Place
 	limiter *ratelimit.AdaptiveRateLimiter
 	clk     clock.Clock
 	log     *slog.Logger
@@ -42,19 +42,12 @@ type remembrance struct {
 	failed  bool            // and that was told
 }
 
-// place is where what was learned of hosts is kept.
-type place interface {
-	Path() string
-	Load() ([]ratelimit.HostMemory, memory.Damage, error)
-	Save(context.Context, iter.Seq[ratelimit.HostMemory]) error
-}
-
-// fileRates is the file of ratelimit.remember.
-type fileRates struct{ *memory.File }
+// fileRates is the file or database of ratelimit.remember.
+type fileRates struct{ memory.Place }
 
 // Load is that of the file, its error with the name of the setting.
 func (f fileRates) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
-	hosts, damage, err := f.File.Load()
+	hosts, damage, err := f.Place.Load()
 	return hosts, damage, memoryError(err)
 }
 
@@ -79,11 +72,11 @@ func (r stateRates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemor
 }
 
 // memoryFile is the file that the settings name; nil if they name none, or nothing is paced.
-func memoryFile(r *config.RateLimit) (*memory.File, error) {
+func memoryFile(r *config.RateLimit) (memory.Place, error) {
 	if r.Remember == "" || !r.Enabled() {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	return memory.New(memory.Config{Path: r.Remember, MaxHosts: r.MaxDomains, MaxWait: r.MaxRetryAfter})
+	return memory.At(memory.Config{Path: r.Remember, MaxHosts: r.MaxDomains, MaxWait: r.MaxRetryAfter})
 }
 
 // CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would:

@@ -23,7 +23,8 @@ func hostsCommand(s streams) *cobra.Command {
 the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
 and what is still to be waited for. The host asked last comes first; what is a
 day old is not believed any more and not shown. A host that nothing but your own
-maximum held, --max-rate or a rule, is not there: nothing was learned of it.`,
+maximum held, --max-rate or a rule, is not there: nothing was learned of it. Of a
+database the table 'rates' has the same, for any SQLite shell.`,
 		Example: `  crawl --remember hosts.jsonl -o p.jsonl https://example.com/
   crawl hosts hosts.jsonl    what the next crawl with this file begins with`,
 		DisableFlagsInUseLine: true,
@@ -58,7 +59,7 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, memory.Damage{}, err
 	}
-	file, err := memory.New(memory.Config{Path: path, MaxWait: longestWait})
+	file, err := memory.At(memory.Config{Path: path, MaxWait: longestWait})
 	if err != nil {
 		return nil, memory.Damage{}, err
 	}
@@ -68,7 +69,7 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 // noHosts says of a file that is something else what it is, and what to give instead: the
 // advice of the crawl, to name a file that does not exist yet, is none for who wants to read.
 func noHosts(path string, err error) error {
-	if _, ok := errors.AsType[*memory.FormatError](err); !ok {
+	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
 		return err
 	}
 	kind := kindOfFile(path)

@@ -105,13 +105,13 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 			}
 			interrupts++
 			unattended = unattended || sig == syscall.SIGTERM
-			switch {
-			case interrupts == 1:
+			switch interrupts {
+			case 1:
 				settled = time.After(echo)
 				if unattended && o.grace > 0 {
 					late = time.After(o.grace)
 				}
-			case interrupts == 2:
+			case 2:
 				late = nil
 				if unattended {
 					hung = time.After(lastWords)

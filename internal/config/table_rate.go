@@ -140,7 +140,7 @@ var rateFields = []field{
 	// Not "memory", which is a bound on bytes wherever else it is a flag.
 	{
 		path: "ratelimit.remember", kind: kindText, flag: "remember",
-		doc: "file in which what is learned of hosts is kept for the next crawl; empty = none", example: "hosts.jsonl",
+		doc: "file in which what is learned of hosts is kept for the next crawl, an SQLite database if its name ends in .db or .sqlite; empty = none", example: "hosts.jsonl",
 		check: noStream,
 	},
 	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.

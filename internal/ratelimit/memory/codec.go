@@ -30,7 +30,10 @@ type header struct {
 }
 
 // FormatError says that a file is something else, or of another version of this one.
-type FormatError struct{ reason string }
+type FormatError struct {
+	Version int // of a memory that another version of this program writes; 0 for what is none
+	reason  string
+}
 
 // Error names the fix.
 func (e *FormatError) Error() string { return e.reason }
@@ -98,6 +101,11 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// newerError is about a memory of another version than ours.
+func newerError(v int) error {
+	return &FormatError{v, fmt.Sprintf("it is a memory of hosts of version %d, and this program writes version %d: name another file, or use the program that wrote it", v, version)}
+}
+
 // read adds to the book what a file says that still holds at now. Times that lie
 // further ahead than wait are brought back to it.
 func (b *book) read(r io.Reader, now time.Time, wait time.Duration) (damage Damage, err error) {
@@ -149,10 +157,10 @@ func checkHeader(line []byte, err error) error {
 	}
 	var h header
 	if json.Unmarshal(line, &h) != nil || h.Format != format {
-		return &FormatError{"it is no memory of hosts: name another file, or one that does not exist yet"}
+		return &FormatError{reason: "it is no memory of hosts: name another file, or one that does not exist yet"}
 	}
 	if h.Version != version {
-		return &FormatError{fmt.Sprintf("it is a memory of hosts of version %d, and this program writes version %d: name another file, or use the program that wrote it", h.Version, version)}
+		return newerError(h.Version)
 	}
 	return nil
 }

@@ -1,4 +1,5 @@
-// Package memory keeps what crawls learn of hosts in a file, from one crawl to the next.
+// Package memory keeps what crawls learn of hosts in a file or a database, from one crawl to the
+// next. [At] chooses which of the two; a crawl's own state has the same table ([Table]).
 //
 // # The file
 //
@@ -31,11 +32,20 @@
 // on without: what two writers in the same millisecond can lose is one host's minute,
 // and the next Save of the loser brings it back.
 //
+// # The database
+//
+// It is an SQLite database with one table, rates (see [TableSchema]), to be looked into with any
+// shell while crawls run. A [Database] is open only while it is read or saved, and a save is a
+// transaction of the hosts that this crawl has met: a kill leaves the one before, and writers wait
+// for each other. A row that no limiter has written costs its host; a database that is damaged as a
+// whole, or is another program's, is an error, and is left as it is. Times lose what is less than a
+// millisecond, orders to wait upward.
+//
 // # Bounds and privacy
 //
-// The file has Config.MaxHosts entries at most, those used last; an entry drops out
+// Either has Config.MaxHosts entries at most, those used last; an entry drops out
 // when nothing of it is left after a day. Names of hosts say where somebody has been:
 // a new file is readable by its owner only (0600), an old one keeps its mode.
 //
-// A [File] is safe for concurrent use.
+// A [File] and a [Database] are safe for concurrent use.
 package memory

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
@@ -17,14 +18,15 @@ type file struct {
 	db  *sqlitedb.DB
 	ids []identity // of the files it consists of, and of the lock
 
-	begin, commit, rollback                                    *sqlitedb.Stmt
-	putURL, putPlace, putPlaced                                *sqlitedb.Stmt
-	find, unqueue, visit, spent                                *sqlitedb.Stmt
-	load, urlOf                                                *sqlitedb.Stmt
-	hostByName, countQueue, countAsides                        *sqlitedb.Stmt
-	putHost, addRefused, dormant                               *sqlitedb.Stmt
-	putMeta, putSink, putRate, agedRates, countRates, dropRate *sqlitedb.Stmt
-	putGuess                                                   *sqlitedb.Stmt
+	begin, commit, rollback             *sqlitedb.Stmt
+	putURL, putPlace, putPlaced         *sqlitedb.Stmt
+	find, unqueue, visit, spent         *sqlitedb.Stmt
+	load, urlOf                         *sqlitedb.Stmt
+	hostByName, countQueue, countAsides *sqlitedb.Stmt
+	putHost, addRefused, dormant        *sqlitedb.Stmt
+	putMeta, putSink                    *sqlitedb.Stmt
+	putGuess                            *sqlitedb.Stmt
+	rates                               *memory.Table
 }
 
 // openFile opens the database, makes or migrates its tables, and prepares the statements.
@@ -99,7 +101,8 @@ func (f *file) prepare() (err error) {
 			return err
 		}
 	}
-	return nil
+	f.rates, err = memory.PrepareTable(f.db)
+	return err
 }
 
 func (f *file) putMetaRow(key, value string) error {

@@ -43,9 +43,5 @@ func (f *file) queries() []query {
 			ON CONFLICT (url) DO UPDATE SET absent = excluded.absent, referrer = excluded.referrer, depth = excluded.depth, hops = excluded.hops`},
 		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},
-		{&f.putRate, putRateQuery},
-		{&f.agedRates, agedRatesQuery},
-		{&f.countRates, `SELECT count(*) FROM rates`},
-		{&f.dropRate, `DELETE FROM rates WHERE host IN (SELECT host FROM rates ORDER BY used, host DESC LIMIT ?)`},
 	}
 }

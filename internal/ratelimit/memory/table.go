@@ -1,0 +1,134 @@
+package memory
+
+import (
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// TableSchema makes the table that a [Table] is about. Times are milliseconds since 1970.
+const TableSchema = `CREATE TABLE rates (
+	host        TEXT PRIMARY KEY,
+	used        INTEGER NOT NULL,
+	rate        REAL    NOT NULL,
+	pause_ns    INTEGER NOT NULL,
+	retry_until INTEGER,
+	held_until  INTEGER
+) STRICT, WITHOUT ROWID;
+`
+
+// The newer of two entries of a host counts, and no order to wait is lost.
+const putQuery = `INSERT INTO rates (host, used, rate, pause_ns, retry_until, held_until)
+	VALUES (?, ?, ?, ?, nullif(?, 0), nullif(?, 0)) ON CONFLICT (host) DO UPDATE SET
+	used        = max(used, excluded.used),
+	rate        = iif(excluded.used >= used, excluded.rate, rate),
+	pause_ns    = iif(excluded.used >= used, excluded.pause_ns, pause_ns),
+	held_until  = iif(excluded.used >= used, excluded.held_until, held_until),
+	retry_until = nullif(max(coalesce(retry_until, 0), coalesce(excluded.retry_until, 0)), 0)`
+
+// What is a day old and orders nothing says nothing (ratelimit.HostMemory.At).
+const agedQuery = `DELETE FROM rates WHERE used <= ?1 - 86400000
+	AND coalesce(retry_until, 0) <= ?1 AND coalesce(held_until, 0) <= ?1`
+
+const dropQuery = `DELETE FROM rates WHERE host IN (SELECT host FROM rates ORDER BY used, host DESC LIMIT ?)`
+
+// Table is a memory of hosts as a table of an SQLite database. It is made by [PrepareTable],
+// lives as long as its connection, and is used by one goroutine at a time, as that is.
+type Table struct{ put, aged, count, drop *sqlitedb.Stmt }
+
+// PrepareTable prepares what writes the table, which must be there.
+func PrepareTable(db *sqlitedb.DB) (*Table, error) {
+	t := new(Table)
+	for _, s := range []struct {
+		stmt  **sqlitedb.Stmt
+		query string
+	}{{&t.put, putQuery}, {&t.aged, agedQuery}, {&t.count, `SELECT count(*) FROM rates`}, {&t.drop, dropQuery}} {
+		var err error
+		if *s.stmt, err = db.Prepare(s.query); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Merge writes hosts, the newer of two entries of a host counting, as part of the transaction
+// of its caller. It forgets what says nothing any more, and of more than most hosts those that
+// were used longest ago.
+func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) error {
+	for i := range hosts {
+		if err := t.putRow(&hosts[i]); err != nil {
+			return err
+		}
+	}
+	t.aged.Int(1, now.UnixMilli())
+	if err := t.aged.Run(); err != nil {
+		return err
+	}
+	if _, err := t.count.Step(); err != nil {
+		return err
+	}
+	excess := t.count.ColumnInt(0) - int64(most)
+	t.count.Reset()
+	if excess <= 0 {
+		return nil
+	}
+	t.drop.Int(1, excess)
+	return t.drop.Run()
+}
+
+func (t *Table) putRow(m *ratelimit.HostMemory) error {
+	p := t.put
+	p.Text(1, m.Domain)
+	p.Int(2, m.LastUsed.UnixMilli())
+	p.Float(3, float64(m.Rate))
+	p.Int(4, int64(m.Pause))
+	p.Int(5, millisUp(m.RetryUntil))
+	p.Int(6, millisUp(m.HeldUntil))
+	return p.Run()
+}
+
+// ReadTable reads what is left of the table at now, the latest used host first, with no
+// obligation that ends later than wait from then. Rows that no limiter has written are passed
+// over and reported; the number of the first is its place in that order.
+func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []ratelimit.HostMemory, damage Damage, err error) {
+	q, err := db.Prepare(`SELECT host, used, rate, pause_ns, coalesce(retry_until, 0), coalesce(held_until, 0)
+		FROM rates ORDER BY used DESC, host`)
+	if err != nil {
+		return nil, damage, err
+	}
+	defer q.Reset()
+	for row := 1; ; row++ {
+		found, err := q.Step()
+		if !found {
+			return hosts, damage, err
+		}
+		m := ratelimit.HostMemory{
+			Domain: q.ColumnText(0), LastUsed: time.UnixMilli(q.ColumnInt(1)).UTC(),
+			Learned:    ratelimit.Learned{Rate: float32(q.ColumnFloat(2)), Pause: time.Duration(q.ColumnInt(3))},
+			RetryUntil: timeOf(q.ColumnInt(4)), HeldUntil: timeOf(q.ColumnInt(5)),
+		}
+		if err := m.Validate(); err != nil {
+			damage.note(row, err)
+		} else if m, ok := m.At(now, wait); ok {
+			hosts = append(hosts, m)
+		}
+	}
+}
+
+// millisUp is milliseconds of an order to wait, which must not end earlier than it said; of the
+// zero time, zero.
+func millisUp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Add(time.Millisecond - 1).UnixMilli()
+}
+
+// timeOf is the time of milliseconds since the epoch; of zero, the zero time.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}
