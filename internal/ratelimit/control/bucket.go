@@ -1,6 +1,7 @@
 package control
 
 import (
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -77,4 +78,20 @@ func (s *steer) needs() (rates [allowances]float32) {
 // takeBucket takes the bucket's rate for the ceiling.
 func (s *steer) takeBucket(least float64) {
 	s.ceil, s.provisional = min(max(float64(s.sustained), least*s.failRate), 0.97*s.failRate), false
+}
+
+// agreed is what a bucket sustains that was full when the search came to that rate, and again
+// when the climb did; zero if there is no search to compare with. A rate that grows by the
+// factor e^g per second has asked for (r−R)²/2gr more than R once it is at r, a little above.
+// That is the allowance both times, so the search went beyond R by √(growth/climbing) times as
+// much as the climb. Without an allowance both are refused at the same rate, which is it.
+//
+// Where the bucket was not full again the climb was refused sooner, and this is too low, as
+// the mean of a cycle is where it was: the higher of the two is the ceiling.
+func (s *steer) agreed() float64 {
+	if s.sought == 0 {
+		return 0
+	}
+	further := math.Sqrt(growth / climbing)
+	return min(steady*s.failRate, s.failRate-(float64(s.sought)-s.failRate)/(further-1))
 }

@@ -41,6 +41,33 @@ func TestTwoRefusalsShowTheBucket(t *testing.T) {
 	}
 }
 
+// So do the rates alone, if it was full both times: without an allowance they are the same.
+func TestSearchAndClimbAgree(t *testing.T) {
+	for _, tc := range []struct{ rps, allowance float64 }{
+		{10, 0}, {20, 0}, {20, 1}, {20, 5}, {100, 0}, {100, 20}, {1000, 50},
+	} {
+		r := rising(t, tc.rps, tc.allowance, climbing)
+		require.Zero(t, r.agreed(), "there was no search")
+		r.sought = float32(rising(t, tc.rps, tc.allowance, growth).failRate)
+		require.InEpsilon(t, tc.rps, r.agreed(), 0.11, "%v per second, burst %v", tc.rps, tc.allowance)
+		r.sought = float32(r.failRate / 2)
+		require.InDelta(t, steady*r.failRate, r.agreed(), 0, "what the climb reached was refused")
+	}
+}
+
+// A host without an allowance gave less than it had while the climb was below its rate: the
+// mean of that is not taken for its ceiling.
+func TestNoAllowanceIsFoundByTheClimb(t *testing.T) {
+	r := newRig(t, stranger)
+	host := tokens(20, 1, refusal)
+	for r.proven == 0 {
+		r.drive(r.now.Add(time.Second), host)
+		require.Less(t, r.now, clock.Instant(time.Minute))
+	}
+	require.InEpsilon(t, 20, r.ceil, 0.1)
+	require.Zero(t, r.sought, "it is measured")
+}
+
 // A crossing lowers the rate that was refused by no more than it may.
 func TestTakeBucket(t *testing.T) {
 	for _, tc := range []struct {

@@ -29,7 +29,9 @@ type aftermath struct {
 	resumeAt   clock.Instant // end of the last pause
 	resumeCeil float64       // the ceiling then
 	idle       time.Duration // of this cycle, in which a limiter may have saved up nothing
-	bulge      float64       // mean rate of the search, until a cycle measured the ceiling; zero then
+	// Of the search, until a cycle measured the ceiling; zero then.
+	bulge  float32 // its mean rate
+	sought float32 // the rate that it ended at
 }
 
 // plus adds counts of answers. A host that was not refused for billions of them is at its
@@ -93,7 +95,7 @@ func (s *steer) judge(now clock.Instant) finding {
 		s.proven = s.ceil
 	}
 	if found == measured {
-		s.bulge = 0
+		s.bulge, s.sought = 0, 0
 		s.verdict(proven)
 	}
 	return found
@@ -128,6 +130,7 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 		return nothing // refused at once: of this rate as much is known as before
 	}
 	s.noteBulge()
+	s.sought = float32(s.failRate)
 	s.ceil = s.searched()
 	s.takeSecond()
 	s.provisional = !s.block
@@ -165,7 +168,7 @@ func (s *steer) searched() float64 {
 // later, as slowly as the search began: cycles are short then, and say nothing of the limit.
 func (s *steer) noteBulge() {
 	if span := s.sentAt.Sub(s.startAt); s.cycle >= minCycle && !s.block && span > 0 {
-		s.bulge = s.admittedIn(span) / seconds(span)
+		s.bulge = float32(s.admittedIn(span) / seconds(span))
 	}
 }
 
@@ -224,10 +227,11 @@ func (s *steer) judgeGrown() finding {
 	return measured
 }
 
-// judgeCycle takes the mean of a cycle that is long enough to be one. A fall to less
-// than half is believed step by step: it may have been an accident.
+// judgeCycle takes the mean of a cycle that is long enough to be one, or what the search
+// and the climb after it agree on: a bucket that was full for a while gave less than it had.
+// A fall to less than half is believed step by step: it may have been an accident.
 func (s *steer) judgeCycle() finding {
-	est := s.cycleRate()
+	est := max(s.cycleRate(), s.agreed())
 	if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > steadyFor {
 		est = max(est, s.nearly()*s.failRate)
 	}
@@ -254,7 +258,7 @@ func (s *steer) judgeShort() finding {
 	most := float64(plus(s.cycle, s.next)+1) / s.cycleSpan()
 	if most < 0.9*s.ceil && s.sentAt.Sub(s.prevAt) > 2*s.lag {
 		s.ceil, s.provisional = most, true
-		s.regains = s.bulge > 2*most
+		s.regains = float64(s.bulge) > 2*most
 		s.climbs = s.regains
 		return nothing
 	}

@@ -151,7 +151,7 @@ func (s *steer) climb(now clock.Instant) {
 	s.stepAt = now
 	most := s.top()
 	if s.regains {
-		most = min(most, s.bulge)
+		most = min(most, float64(s.bulge))
 	}
 	if !s.mayRise(now) || s.quota.binds(now, s.rate) {
 		return

@@ -43,7 +43,8 @@ func ablations() []ablation {
 		return [2]string{signature + " {\n", signature + " {\n\tif true { " + do + " }\n"}
 	}
 	return []ablation{
-		{"the mean of a cycle", "ceiling.go", [][2]string{{"est := s.cycleRate()", "est := 0.9 * s.failRate"}}},
+		{"the mean of a cycle", "ceiling.go", [][2]string{{"est := max(s.cycleRate(), s.agreed())", "est := 0.9 * s.failRate"}}},
+		{"what search and climb agree on", "ceiling.go", [][2]string{{"est := max(s.cycleRate(), s.agreed())", "est := s.cycleRate()"}}},
 		{"windows of refusals", "window.go", [][2]string{first("func (s *steer) isQuota(pause time.Duration) bool", "return false")}},
 		{"told quotas", "quota.go", [][2]string{{"return q != nil && now < q.reset", "return false"}}},
 		{"told windows that slide", "quota.go", [][2]string{{"	if q.pace > 0 {\n", "	if q.pace > math.MaxFloat64 {\n"}}},
@@ -70,7 +71,7 @@ func ablations() []ablation {
 		{"the longer proof of a probe", "search.go", [][2]string{{"(rec || extra > probeFor*(top-s.ceil))", "true"}}},
 		{"the creep", "search.go", [][2]string{first("func (s *steer) crawlUp(now clock.Instant, dt float64)", "return")}},
 		{"the climb", "search.go", [][2]string{first("func (s *steer) climb(now clock.Instant)", "return")}},
-		{"the climb to what the search was given", "ceiling.go", [][2]string{{"s.regains = s.bulge > 2*most", "s.regains = false"}}},
+		{"the climb to what the search was given", "ceiling.go", [][2]string{{"s.regains = float64(s.bulge) > 2*most", "s.regains = false"}}},
 		{"what a stalled client makes up", "flight.go", [][2]string{first("func (f *flight) behind(now clock.Instant, rate float64)", "return")}},
 		{"what a late timer makes up", "steer.go", [][2]string{{"CatchUp: catchUp(s.rate), ", ""}}},
 		{"no growth of a rate unused", "flight.go", [][2]string{first("func (f *flight) busy(now clock.Instant, rate float64) bool", "return true")}},
