@@ -48,9 +48,14 @@ type ExplainRobots struct {
 	// Reason names the line that decided, as "robots.txt line 12: Disallow: /private".
 	Reason string `json:"reason"`
 	Line   int    `json:"line,omitempty"` // from 1
-	// CrawlDelayMS is the pause between two requests that it asks for, in milliseconds.
-	CrawlDelayMS float64  `json:"crawl_delay_ms,omitempty"`
-	Sitemaps     []string `json:"sitemaps,omitempty"` // as they are written
+	// CrawlDelayMS is the pause between two requests that it asks for, in milliseconds: that of
+	// Crawl-delay or of Request-rate, whichever is longer.
+	CrawlDelayMS float64 `json:"crawl_delay_ms,omitempty"`
+	// ObeyedMS is how much of CrawlDelayMS the crawl obeys, and Unobeyed why that is less; empty if
+	// it is all of it.
+	ObeyedMS float64  `json:"obeyed_ms,omitempty"`
+	Unobeyed string   `json:"unobeyed,omitempty"`
+	Sitemaps []string `json:"sitemaps,omitempty"` // as they are written
 }
 
 // ExplainPace is what the settings say of the host's pace. Rates are requests per second.
@@ -196,14 +201,32 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (x *explainer) robots(ctx context.Context, u canonical.URL) (ExplainRobots, error) {
 	switch {
 	case x.cfg.Robots != nil:
-		return judge(robots.Result{Kind: robots.Found, File: robots.Parse(x.cfg.Robots)}, u), nil
+		return x.obey(judge(robots.Result{Kind: robots.Found, File: robots.Parse(x.cfg.Robots)}, u)), nil
 	case !x.cfg.Settings.Robots.Enabled:
 		return ExplainRobots{Verdict: "allowed", Reason: "robots.txt is not asked for, as robots.enabled is false"}, nil
 	case x.cfg.Offline:
 		return ExplainRobots{Verdict: "unknown", Reason: "robots.txt was not asked for"}, nil
 	}
 	res, err := x.crawler.askRobots(ctx, u)
-	return judge(res, u), err
+	return x.obey(judge(res, u)), err
+}
+
+// obey fills in what the settings make of a Crawl-delay.
+func (x *explainer) obey(r ExplainRobots) ExplainRobots {
+	s := &x.cfg.Settings
+	longest := s.Robots.MaxCrawlDelay
+	switch {
+	case r.CrawlDelayMS == 0:
+	case !s.RateLimit.Enabled():
+		r.Unobeyed = "ratelimit.strategy is off"
+	case longest == 0:
+		r.Unobeyed = "robots.max_crawl_delay is 0"
+	case r.CrawlDelayMS > milliseconds(longest):
+		r.ObeyedMS, r.Unobeyed = milliseconds(longest), fmt.Sprintf("robots.max_crawl_delay is %v", longest)
+	default:
+		r.ObeyedMS = r.CrawlDelayMS
+	}
+	return r
 }
 
 // askRobots asks for the robots.txt of a URL's origin and follows where that has moved.

@@ -209,8 +209,15 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 		line("scope", "out: %s", p.Scope.Reason)
 	}
 	line("robots.txt", "%s: %s", p.Robots.Verdict, p.Robots.Reason)
-	if p.Robots.CrawlDelayMS > 0 {
-		line("Crawl-delay", "%v between two requests", inMilliseconds(p.Robots.CrawlDelayMS))
+	if asked := inMilliseconds(p.Robots.CrawlDelayMS); asked > 0 {
+		text := fmt.Sprintf("%v between two requests", inMilliseconds(p.Robots.ObeyedMS))
+		switch {
+		case p.Robots.ObeyedMS == 0:
+			text = fmt.Sprintf("not obeyed: robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
+		case p.Robots.Unobeyed != "":
+			text += fmt.Sprintf(": robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
+		}
+		line("Crawl-delay", "%s", text)
 	}
 	for _, s := range p.Robots.Sitemaps {
 		line("sitemap", "%s", s)

@@ -157,6 +157,11 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 		}
 		return t.Merge(kept, now, d.cfg.MaxHosts)
 	})
+	if err == nil {
+		// Or it could not be read where nothing can be written. Another crawl may be at it, and
+		// does so when it has done.
+		_ = db.Exec("PRAGMA journal_mode = DELETE")
+	}
 	return errors.Join(err, db.Close())
 }
 

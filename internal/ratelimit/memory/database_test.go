@@ -182,6 +182,19 @@ func TestDamagedDatabases(t *testing.T) {
 	require.ErrorContains(t, err, "it is no SQLite database: name another file")
 }
 
+// A database at rest can be read where nothing can be written: it does not say that it has a log.
+func TestDatabasesAtRestHaveNoLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "hosts.db")
+	for range 2 {
+		require.NoError(t, newDatabase(t, path).Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1)})))
+		db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
+		require.NoError(t, err)
+		mode, err := db.QueryText("PRAGMA journal_mode")
+		require.NoError(t, errors.Join(err, db.Close()))
+		require.Equal(t, "delete", mode)
+	}
+}
+
 // A kill in the middle of a transaction leaves what was there before.
 func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 	const victim = "MEMORY_TEST_KILLED_WHILE_SAVING"
