@@ -23,8 +23,8 @@ func hostsCommand(s streams) *cobra.Command {
 the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
 and what is still to be waited for. The host asked last comes first; what is a
 day old is not believed any more and not shown. A host that nothing but your own
-maximum held, --max-rate or a rule, is not there: nothing was learned of it. Of a
-database the table 'rates' has the same, for any SQLite shell.`,
+maximum held, --max-rate or a rule, is not there: nothing was learned of it. Of
+a database the table 'rates' has the same, for any SQLite shell.`,
 		Example: `  crawl --remember hosts.jsonl -o p.jsonl https://example.com/
   crawl hosts hosts.jsonl    what the next crawl with this file begins with`,
 		DisableFlagsInUseLine: true,

@@ -82,7 +82,7 @@ func rootCommand(s streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), testsiteCommand(s),
+		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
