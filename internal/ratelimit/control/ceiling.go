@@ -114,6 +114,9 @@ func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 		return s.judgeQuota(now, pause)
 	case s.block:
 		return s.judgeBlock()
+	case s.givesBack():
+		s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
+		return nothing
 	case s.grown:
 		return s.judgeGrown()
 	case s.cycle >= minCycle:

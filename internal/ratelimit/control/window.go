@@ -12,6 +12,7 @@ import (
 // admitted; a mean between two refusals would be of the wrong span.
 type window struct {
 	bucket
+	wholeAt    uint32        // second of the clock; what was sent before met one that gives back: see givesBack
 	lastOrder  time.Duration // the last long Retry-After
 	admitted   float32       // in one window, at the first refusal
 	beyond     float32       // seconds: a window that nobody names is longer, as of the last resume
@@ -41,13 +42,28 @@ const (
 )
 
 // isQuota reports whether the host went on refusing, or said it would, for longer
-// than a bucket needs to have a token again.
+// than a bucket needs to have a token again. That takes some answers since the last pause
+// or, of the first long order, in as long as it is: another limit may have refused just before.
 func (s *steer) isQuota(pause time.Duration) bool {
 	refused := s.refusedTill.Sub(s.at)
 	if s.tries > 0 && s.fullAgain(0) {
 		refused = pause // as last time, and so it was not asked in between
 	}
-	return !s.block && s.resumed >= minCycle && refused > max(time.Second, s.spacing(3))
+	enough := s.resumed >= minCycle || s.admitted == 0 && s.order >= longOrder && s.admittedIn(s.order) >= minCycle
+	return !s.block && !s.givesBack() && enough && refused > max(time.Second, s.spacing(3))
+}
+
+// givesBack reports whether what was refused met a window that still gives back what it took
+// before it was known: as slowly as the search began, so that it says nothing of the limit.
+func (s *steer) givesBack() bool {
+	return s.sentAt < clock.Instant(s.wholeAt)*clock.Instant(time.Second)
+}
+
+// awaitWhole takes in how long a window is that was just found by an order which is worked out.
+func (s *steer) awaitWhole(w time.Duration) {
+	if s.order > 0 && !isRound(s.order) {
+		s.wholeAt = uint32(s.sentAt.Add(min(w, longestWindow)) / clock.Instant(time.Second))
+	}
 }
 
 // noteOrder compares a Retry-After with the last one.
@@ -68,10 +84,11 @@ func (s *steer) firstWindow(pause time.Duration) float64 {
 		// It ended between the last trial and now, the later the longer the wait was.
 		w = duration(math.Sqrt(seconds(pause) * seconds(max(s.refusedTill.Sub(s.at), pause/2))))
 	}
+	s.meetWindow()
 	if !isRound(s.order) {
 		w += max(0, s.sentAt.Sub(s.startAt))
 	}
-	s.meetWindow()
+	s.awaitWhole(w)
 	in := s.admittedIn(w)
 	s.admitted = float32(in)
 	s.lag = max(s.lag, pause)
@@ -102,24 +119,28 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		if first || !s.sameOrder {
 			s.admitted = float32(in)
 		}
-		s.ceil = min(s.windowRate(now, pause, first), s.failRate)
+		rate, w := s.windowRate(now, pause, first)
+		s.ceil = min(rate, s.failRate)
+		if first {
+			s.awaitWhole(w)
+		}
 		s.provisional = s.order > 0 && (first || s.sameOrder && in > aBitMore*float64(s.admitted) && s.ceil < doubtful*s.failRate)
 		s.climbs = s.provisional
 	}
 	return measured
 }
 
-// windowRate is what one window of a quota admitted, per second. If the order says
-// nothing of the window's length, that is the span of the best mean which ends now,
-// the pause included: no window admits more.
-func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) float64 {
+// windowRate is what one window of a quota admitted, per second, and that window. If the order
+// says nothing of its length, or is worked out and so but the rest of it, that is the span of the
+// best mean which ends now, the pause included: no window admits more.
+func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) (best float64, w time.Duration) {
 	switch {
 	case s.order > 0 && s.sameOrder && !first:
-		return toldTwice * float64(s.admitted) / seconds(pause)
-	case s.order > 0 && (s.sameOrder || first):
-		return float64(s.admitted) / seconds(pause)
+		return toldTwice * float64(s.admitted) / seconds(pause), pause
+	case s.order > 0 && (s.sameOrder || first && isRound(s.order)):
+		return float64(s.admitted) / seconds(pause), pause
 	}
-	best, shortest := 0.0, pause
+	shortest := pause
 	if s.order == 0 {
 		least, most := s.windowSpan(now)
 		best = float64(s.resumed) / math.Sqrt(float64(least)*float64(most))
@@ -127,10 +148,12 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) f
 			shortest = max(shortest, duration(float64(least)))
 		}
 	}
-	for w := shortest + time.Second; w <= min(longestWindow, time.Duration(now)); w += time.Second {
-		best = max(best, s.history.between(now.Add(-w), now)/seconds(w))
+	for span := shortest + time.Second; span <= min(longestWindow, time.Duration(now)); span += time.Second {
+		if r := s.history.between(now.Add(-span), now) / seconds(span); r > best {
+			best, w = r, span
+		}
 	}
-	return best
+	return best, w
 }
 
 // noteFull keeps what a window admitted and the time in which that was, when nobody said how

@@ -177,7 +177,73 @@ func TestBareWindowRate(t *testing.T) {
 	r.order, r.resumed = 0, 100
 	r.resumeAt, r.refusedTill = r.now, r.now.Add(10*time.Second)
 	r.pass(11 * time.Second)
-	require.InDelta(t, 100/math.Sqrt(10*11), r.windowRate(r.now, time.Second, false), 1e-9)
+	rate, _ := r.windowRate(r.now, time.Second, false)
+	require.InDelta(t, 100/math.Sqrt(10*11), rate, 1e-9)
+}
+
+// A long order is a window's also if another limit has refused just before, where in as long
+// enough was admitted; but only the first, since the pause after it is in as long as the next.
+func TestFirstLongOrderAfterAnotherLimit(t *testing.T) {
+	const second = clock.Instant(time.Second)
+	for _, tc := range []struct {
+		order    time.Duration
+		resumed  int32
+		admitted float32
+		want     bool
+	}{
+		{order: 4200 * time.Millisecond, want: true},
+		{order: 4200 * time.Millisecond, admitted: 300},
+		{order: 4200 * time.Millisecond, admitted: 300, resumed: minCycle, want: true},
+		{order: 2900 * time.Millisecond},
+		{order: 2900 * time.Millisecond, resumed: minCycle, want: true},
+	} {
+		r := cruisingAt(t, 12)
+		r.meetWindow()
+		for i := range 120 { // twelve a second for ten seconds
+			r.history.add(clock.Instant(i) * second / 12)
+		}
+		r.sentAt, r.at, r.failRate = 10*second, 10*second, 12
+		r.order, r.refusedTill, r.resumed, r.window.admitted = tc.order, r.at.Add(tc.order), tc.resumed, tc.admitted
+		require.Equal(t, tc.want, r.isQuota(tc.order), "%+v", tc)
+	}
+}
+
+// What is left of a window is told by an order that is worked out: after the search it is as
+// long as the best mean says, and until it is whole refusals teach nothing.
+func TestWindowGivesBack(t *testing.T) {
+	const second = clock.Instant(time.Second)
+	for _, tc := range []struct {
+		order time.Duration
+		rate  float64
+		whole clock.Instant // zero for no window that gives back
+	}{
+		{order: 4200 * time.Millisecond, rate: 300.0 / 30, whole: 55 * second},
+		{order: 5 * time.Second, rate: 12.5},
+	} {
+		r := cruisingAt(t, 12.5)
+		r.meetTrouble()
+		r.meetWindow()
+		for i := range 300 { // 25 seconds, and then the rest of thirty
+			r.history.add(clock.Instant(i+1) * second / 12)
+		}
+		r.at, r.sentAt, r.from, r.failRate = 25*second, 25*second, cruising, 12.5
+		r.order, r.resumed, r.refusedTill = tc.order, 50, r.at.Add(tc.order)
+		require.Equal(t, measured, r.weigh(30*second, 5*time.Second))
+		require.InDelta(t, tc.rate, r.ceil, 0.6, tc.order)
+		require.InDelta(t, seconds(time.Duration(tc.whole)), float64(r.wholeAt), 1.1, tc.order)
+		if tc.whole == 0 {
+			continue
+		}
+		before := r.ceil
+		r.at, r.sentAt, r.order, r.cycle, r.wait = tc.whole-2*second, tc.whole-2*second, 0, 50, time.Second
+		require.False(t, r.isQuota(4*time.Second))
+		require.Equal(t, nothing, r.weigh(tc.whole, 4*time.Second))
+		require.Equal(t, before, r.ceil)
+		require.Equal(t, 2*time.Second, r.wait, "asked again the later")
+		r.at, r.sentAt, r.prevAt = tc.whole+2*second, tc.whole+2*second, tc.whole-8*second
+		require.Equal(t, measured, r.weigh(tc.whole+3*second, time.Second))
+		require.NotEqual(t, before, r.ceil)
+	}
 }
 
 // opened is a host whose window begins with the first request after the last one's end. It

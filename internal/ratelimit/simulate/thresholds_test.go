@@ -263,6 +263,7 @@ func thresholds() []measured {
 		{name: "S22i", used: 81.2, refused: 2.044, most: 6},
 		{name: "S22j", used: 82.3, refused: 0.034, most: 30},
 		{name: "S22k", used: 95.0, refused: 0.225, most: 5},
+		{name: "S22l", used: 97.6, refused: 0.237, most: 5},
 		{name: "S23a", used: 100.0, refused: 0.309, merged: 29740 * time.Millisecond, most: 5, even: 1.00},
 		{name: "S23b", used: 99.6, refused: 0.340, merged: 197845 * time.Millisecond, most: 4, even: 1.00},
 		{name: "S23c", used: 100.0, refused: 0.149, merged: 18539 * time.Millisecond, most: 20, even: 1.00},
