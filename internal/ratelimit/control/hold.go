@@ -58,9 +58,9 @@ const (
 	forbidRun = 5
 	softRun   = 2
 	// blockWaitMin is a little more than the ten seconds for which the most common block
-	// lasts. Each request renews it, so that asking sooner costs as much again; half a second
-	// is more than the ways of two requests to a host differ by.
-	blockWaitMin = 10500 * time.Millisecond
+	// lasts. Each request renews it, so that asking sooner costs as much again; but the last
+	// one came before its answer did, and from there on the wait counts.
+	blockWaitMin = 10050 * time.Millisecond
 	// blockWaitMax bounds the waits for the end of a block.
 	blockWaitMax = time.Hour
 	// mere is a pause too short for anything to have changed in it.
@@ -95,6 +95,9 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 		s.trialFailed(now, o)
 	case s.mode == held:
 		s.till = max(s.till, now.Add(o.RetryAfter))
+		if s.block && o.Forbidden {
+			s.till = max(s.till, now.Add(s.wait)) // it renewed the block
+		}
 	case o.SentAt <= s.at:
 		// It was on its way when the last event was noticed, and is a part of it.
 	case s.atDoor(now, o):

@@ -281,6 +281,22 @@ func TestRenewedBlockSeesFewTrials(t *testing.T) {
 	require.Equal(t, r.blockGap, r.till.Sub(r.at))
 }
 
+// What was on its way when the block was noticed has renewed it: the wait is from there on.
+func TestLateBlockedAnswersProlongTheWait(t *testing.T) {
+	r := cruisingAt(t, 20)
+	late, page := r.send(), r.send()
+	for range forbidRun {
+		r.ask(reply{status: 403})
+	}
+	till := r.till
+	r.pass(time.Second)
+	r.hear(late, reply{status: 403})
+	require.Equal(t, till.Add(time.Second), r.till)
+	r.pass(time.Second)
+	r.hear(page, reply{})
+	require.Equal(t, till.Add(time.Second), r.till, "it was answered, so it came before the block")
+}
+
 // A block's waits are bounded too.
 func TestBlocksWaitIsBounded(t *testing.T) {
 	r := cruisingAt(t, 20)
