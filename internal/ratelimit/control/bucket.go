@@ -9,7 +9,8 @@ import (
 
 // bucket is what is known of a bucket whose refusals order a pause that is longer than
 // its next token takes: often the same few seconds or a minute for everyone. A cycle
-// then has a pause in it in which the bucket fills up, and its mean is of no use.
+// then has a pause in it in which the bucket fills up, or what is no bucket does not,
+// and its mean is of little use.
 //
 // What was admitted in any span before a refusal is at most the burst allowance and the
 // rate times the span, and in one span just that: since the bucket was last full. So
@@ -37,14 +38,17 @@ const (
 // allowance is the burst allowance of a place in the function.
 func allowance(i int) float64 { return float64(int(1)<<i - 1) }
 
-// explain takes in a refusal with a long order, while it is fresh: of what lies further
+// explain takes in a refusal with an order, while it is fresh: of what lies further
 // back the history knows less.
 func (b *bucket) explain(needs [allowances]float32, search bool) {
-	if search {
+	if search || b.searched[0] == 0 { // the search ended without an order, or was another crawl's
 		*b = bucket{searched: needs}
 		return
 	}
 	b.sustained = b.crossing(needs)
+	if needs[0] > b.searched[0] {
+		b.searched = needs // the limit has risen since
+	}
 }
 
 // crossing is where the function of the search and that of now have the same rate.
@@ -73,6 +77,16 @@ func (s *steer) needs() (rates [allowances]float32) {
 		}
 	}
 	return rates
+}
+
+// crossed is the rate of the crossing where the refusal came with an order; zero where it did not.
+// Who counts over a second, and orders to wait for one, is a bucket with next to no allowance.
+// What a rise from below left unused is in the mean of its cycle, but not in the crossing.
+func (s *steer) crossed() float64 {
+	if s.order == 0 {
+		return 0
+	}
+	return float64(s.sustained)
 }
 
 // takeBucket takes the bucket's rate for the ceiling.

@@ -68,6 +68,59 @@ func TestNoAllowanceIsFoundByTheClimb(t *testing.T) {
 	require.Zero(t, r.sought, "it is measured")
 }
 
+// What the first refusal with an order showed is what later ones are compared with, until one
+// shows that the limit has risen.
+func TestWhatCrossingsAreMeasuredFrom(t *testing.T) {
+	flat := func(rate float32) (f [allowances]float32) {
+		for i := range f {
+			f[i] = rate - float32(i)
+		}
+		return f
+	}
+	var b bucket
+	b.explain(flat(20), false)
+	require.Zero(t, b.sustained, "one function crosses nothing")
+	require.Equal(t, flat(20), b.searched)
+
+	b.explain(flat(10), false)
+	require.Equal(t, flat(20), b.searched, "it was asked more slowly")
+	b.explain(flat(40), false)
+	require.InDelta(t, 40, b.sustained, 0)
+	require.Equal(t, flat(40), b.searched, "the limit has risen")
+	b.explain(flat(30), true)
+	require.Equal(t, bucket{searched: flat(30)}, b, "another search")
+}
+
+// A cycle that rose from below admitted less than the host would have: where its refusals come
+// with an order their crossing is taken, if it is more than the mean.
+func TestTheCrossingOfACycle(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		order     time.Duration
+		sustained float32
+		want      float64
+	}{
+		{"more than the mean", time.Second, 95, 95},
+		{"less than the mean", time.Second, 70, 80},
+		{"no order", 0, 95, 80},
+		{"no more than nearly what was refused", time.Second, 120, steadier * 100},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cruisingAt(t, 90)
+			r.sentAt, r.failRate, r.order, r.sustained = r.now.Add(10*time.Second), 100, tc.order, tc.sustained
+			r.cycle, r.resumed = 800, 800
+			require.Equal(t, measured, r.judgeCycle())
+			require.InDelta(t, tc.want, r.ceil, 1e-4)
+
+			r = cruisingAt(t, 80)
+			r.sentAt, r.failRate, r.order, r.sustained = r.now.Add(10*time.Second), 100, tc.order, tc.sustained
+			r.probeAt, r.probed = r.now, 830 // more than a burst allowance of none, less than news
+			require.Equal(t, measured, r.judgeGrown())
+			require.InDelta(t, tc.want, r.ceil, 1e-4, "after a probe that found nothing")
+		})
+	}
+}
+
 // A crossing lowers the rate that was refused by no more than it may.
 func TestTakeBucket(t *testing.T) {
 	for _, tc := range []struct {

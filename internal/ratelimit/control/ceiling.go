@@ -220,7 +220,7 @@ func (s *steer) judgeGrown() finding {
 		s.ceil, s.provisional = est, true
 		return guessed
 	}
-	s.ceil = s.proven
+	s.ceil = max(s.proven, min(s.crossed(), steadier*s.failRate))
 	if extra := (s.probedRate() - s.proven) * seconds(s.sentAt.Sub(s.probeAt)); extra < noBurst {
 		// There is no burst allowance to tell of, so a cycle that rose from below has wasted
 		// some of the rate, and what was refused is nearer to it than its mean.
@@ -234,7 +234,7 @@ func (s *steer) judgeGrown() finding {
 // and the climb after it agree on: a bucket that was full for a while gave less than it had.
 // A fall to less than half is believed step by step: it may have been an accident.
 func (s *steer) judgeCycle() finding {
-	est := max(s.cycleRate(), s.agreed())
+	est := max(s.cycleRate(), s.agreed(), s.crossed())
 	if s.resumed >= minCycle && s.sentAt.Sub(s.resumeAt) > steadyFor {
 		est = max(est, s.nearly()*s.failRate)
 	}

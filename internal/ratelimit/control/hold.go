@@ -159,7 +159,7 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
 	s.stopTest()
 	s.noise.clear()
-	if o.RetryAfter >= longOrder {
+	if o.RetryAfter > 0 {
 		s.meetWindow()
 		s.noteOrder(o.RetryAfter)
 		s.bucket.explain(s.needs(), s.from == searching)

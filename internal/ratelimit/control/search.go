@@ -53,6 +53,11 @@ const (
 	longestLag = 300 * time.Second
 	// creep is the slow rise per second at first; each quiet half-minute adds as much.
 	creep = 0.001
+	// Where a refusal came with an order, which is time lost, creep near the rate that was refused,
+	// by nearBy of it, is as slow as if dear times the order were that half-minute: it may be
+	// higher now, but seldom is.
+	nearBy = 0.05
+	dear   = 90
 	// probeGain is the first step of a probe; each further one doubles it. It has proved
 	// more when as many were admitted beyond the ceiling as a burst allowance may hide.
 	probeGain   = 0.03
@@ -231,11 +236,21 @@ func (s *steer) notePeak(now clock.Instant) {
 // crawlUp raises the ceiling a little, the faster the longer it has been quiet.
 func (s *steer) crawlUp(now clock.Instant, dt float64) {
 	tau := max(30, seconds(s.lag))
+	if s.pricedByOrder() && math.Abs(s.ceil/s.failRate-1) < nearBy {
+		tau = max(tau, dear*seconds(s.order))
+	}
 	quiet := seconds(now.Sub(max(s.at, s.quietTill, s.modeAt.Add(-time.Hour))))
 	by := creep * 30 / tau * (1 + quiet/tau)
 	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.top())
 	s.grown = s.grown || s.ceil > 1.1*s.resumeCeil
 	s.rate = s.cruise()
+}
+
+// pricedByOrder reports whether the last refusal's order is the price of each: a long one is a
+// quota's, whose pauses buy peace, and one that is far shorter than the longest pause is but
+// the rest of a window.
+func (s *steer) pricedByOrder() bool {
+	return s.order > 0 && s.order < longOrder && s.lag < 2*s.order
 }
 
 // scheduleProbe sets the time of the next probe, unless one is due sooner. Where a

@@ -125,6 +125,32 @@ func TestCreep(t *testing.T) {
 	require.InDelta(t, 0.02, creeps(time.Hour, 0), 1e-9, "and not faster")
 }
 
+// Near the rate that was refused creep is slower where each refusal costs what it ordered.
+func TestCreepNearARefusalThatOrdered(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		order, lag time.Duration
+		refusedAt  float64
+		want       float64
+	}{
+		{"a second", time.Second, 0, 100, creep / 3},
+		{"two seconds, which are a quota's too", 2 * time.Second, 2200 * time.Millisecond, 100, creep / 6},
+		{"nothing", 0, 0, 100, creep},
+		{"so little that it is not slower", 200 * time.Millisecond, 0, 100, creep},
+		{"a window, whose pause buys peace", longOrder, longOrder, 100, creep},
+		{"the rest of a window", time.Second, time.Minute, 100, creep / 2},
+		{"a second, far below what was refused", time.Second, 0, 106, creep},
+		{"a second, far above it", time.Second, 0, 95, creep},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := cruisingAt(t, 100)
+			r.at, r.order, r.lag, r.failRate = r.now, tc.order, tc.lag, tc.refusedAt
+			r.crawlUp(r.now, 1)
+			require.InEpsilon(t, tc.want, r.ceil/100-1, 1e-6)
+		})
+	}
+}
+
 // probing1 is a rig that has just begun a probe.
 func probing1(t *testing.T, ceil float64) *rig {
 	t.Helper()
