@@ -69,6 +69,7 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 		select {
 		case <-over:
 			over, idle = nil, done()
+			do = func(func()) {} // nothing new is begun any more
 		case <-idle:
 			return
 		case <-settled:
