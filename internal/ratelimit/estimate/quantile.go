@@ -22,7 +22,7 @@ const (
 )
 
 // Quantile keeps the last 64 durations in a byte each, within 3.6 % of their values from
-// 16 microseconds to 12 minutes, and finds a quantile of them when asked. The zero Quantile
+// 16 microseconds to 11.8 minutes, and finds a quantile of them when asked. The zero Quantile
 // is empty and ready. It is not safe for concurrent use.
 type Quantile struct {
 	ring *[samples]uint8 // nil while there are few
@@ -31,8 +31,8 @@ type Quantile struct {
 	next uint8 // the oldest sample, once the ring is full
 }
 
-// Add records d; what is shorter than eleven microseconds counts as 0, and what is longer than
-// 12 minutes as that. It allocates on the seventh sample and never again.
+// Add records d; what is shorter than 15 microseconds counts as 0, and what is longer than
+// 11.8 minutes as that. It allocates on the seventh sample and never again.
 func (q *Quantile) Add(d time.Duration) {
 	switch {
 	case q.n < fewSamples:
