@@ -153,6 +153,9 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) (
 			best, w = r, span
 		}
 	}
+	if best == 0 { // the pause was as long as is looked back
+		return s.admittedIn(pause) / seconds(pause), pause
+	}
 	return best, w
 }
 

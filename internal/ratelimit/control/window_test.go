@@ -246,6 +246,25 @@ func TestWindowGivesBack(t *testing.T) {
 	}
 }
 
+// A pause as long as the history looks back leaves nothing admitted in any span that ends now.
+func TestOrderBeyondTheLongestWindow(t *testing.T) {
+	const second = clock.Instant(time.Second)
+	for _, first := range []bool{true, false} {
+		r := cruisingAt(t, 12)
+		for i := range 300 {
+			r.history.add(clock.Instant(1000*second) + clock.Instant(i)*second/12)
+		}
+		const order = 743 * time.Second
+		r.at, r.sentAt, r.failRate, r.resumed = 1025*second, 1025*second, 12, 300
+		r.order, r.refusedTill = order, r.at.Add(order)
+		if !first {
+			r.admitted, r.lastOrder = 100, 700*time.Second
+		}
+		require.Equal(t, measured, r.judgeQuota(r.refusedTill, order))
+		require.InEpsilon(t, 300/seconds(order), r.ceil, 0.05)
+	}
+}
+
 // opened is a host whose window begins with the first request after the last one's end. It
 // refuses the rest of it without a word.
 func opened(n int, span time.Duration) func(at clock.Instant) reply {
