@@ -57,7 +57,7 @@ func TestQuantileOfOneIsWithinItsError(t *testing.T) {
 	} {
 		var q estimate.Quantile
 		q.Add(d)
-		if got := q.At(0.95); (got-want).Abs() > want/1000 {
+		if got := q.At(0.95); (got - want).Abs() > want/1000 {
 			t.Errorf("At of %v alone = %v, want %v", d, got, want)
 		}
 	}
