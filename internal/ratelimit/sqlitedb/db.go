@@ -202,6 +202,10 @@ func (d *DB) Checkpoint() (whole bool, err error) {
 	return err == nil && busy == 0, err
 }
 
+// Interrupt has the statement that is being stepped, if there is one, end soon with an error. It may be
+// called from any goroutine, but not after Close has begun.
+func (d *DB) Interrupt() { codes.Xsqlite3_interrupt(d.tls, d.db) }
+
 // Close finalizes all statements and gives the file back. The last connection of all to
 // close it moves the log into it. Further calls do nothing.
 func (d *DB) Close() error {

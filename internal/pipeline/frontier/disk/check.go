@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
@@ -37,12 +40,15 @@ var problems = []struct{ what, query string }{
 // rows that contradict each other, of URLs that are none of their host, and of files of records that
 // have lost what the state knows to be there. It reads everything, as of one instant, and changes
 // nothing: some seconds for a million URLs. What it cannot see is a bit that has flipped in a
-// number or in the path of a URL and gives another that could be. If ctx ends first its error is returned.
+// number or in the path of a URL and gives another that could be. If ctx ends first it stops where it
+// is and returns its error.
 func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
 	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
 		return c, err
 	}
 	defer func() { err = errors.Join(err, v.db.Exec("ROLLBACK")) }()
+	settle := v.interruptedBy(ctx)
+	defer func() { err = settle(err) }()
 	for _, step := range []func(func(string)) error{v.checkStructure, v.checkRows, v.checkURLs} {
 		if err = ctx.Err(); err == nil {
 			err = step(problem)
@@ -58,10 +64,39 @@ func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err 
 	return c, err
 }
 
+// interruptAgain is how often an interrupt is repeated: one that comes between two statements is lost.
+const interruptAgain = 10 * time.Millisecond
+
+// interruptedBy has what is read end when ctx does. That is over when the function that it returns is
+// called with the error there was; it returns that of ctx instead if that is what ended it.
+func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
+	on, leave := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		for err := error(nil); err == nil; err = clock.Sleep(on, clock.System(), interruptAgain) {
+			v.db.Interrupt()
+		}
+	})
+	return func(err error) error {
+		leave()
+		if stop() {
+			return err
+		}
+		<-ended // or it might come upon a connection that is closed
+		if err != nil {
+			return ctx.Err()
+		}
+		return nil
+	}
+}
+
 func (v *View) checkStructure(problem func(string)) error {
 	return each(v.db, `PRAGMA integrity_check(20)`, func(q *sqlitedb.Stmt) error {
-		if text := q.ColumnText(0); text != "ok" {
-			problem(text)
+		for text := range strings.Lines(q.ColumnText(0)) { // of a damaged tree several, below a heading
+			if text = strings.TrimSpace(text); text != "ok" && !strings.HasPrefix(text, "*** in database") {
+				problem(text)
+			}
 		}
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
 
 // check is what is wrong with a state, and what was looked at.
@@ -71,6 +72,9 @@ func TestCheckOfDamage(t *testing.T) {
 	require.NotEmpty(t, wrong)
 	require.Contains(t, wrong[0], "urls_seed")
 
+	_, err := Look(path)
+	require.EqualError(t, err, path+" is a file: there is no state of a crawl: name the directory of one")
+
 	v, err := Look(dir)
 	require.NoError(t, err)
 	defer v.Close()
@@ -78,4 +82,21 @@ func TestCheckOfDamage(t *testing.T) {
 	cancel()
 	_, err = v.Check(over, func(string) {})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// An interrupt ends the statement that is under way, and not only what comes after it; what was
+// interrupted can be read again.
+func TestCheckEndsInTheMiddle(t *testing.T) {
+	v, err := Look(closedState(t, 500))
+	require.NoError(t, err)
+	defer v.Close()
+	over, cancel := context.WithCancel(t.Context())
+	settle := v.interruptedBy(over)
+	cancel() // before the statement has begun, or while it goes on without an end
+	err = settle(each(v.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n`,
+		func(*sqlitedb.Stmt) error { return nil }))
+	require.ErrorIs(t, err, context.Canceled)
+	c, err := v.Check(t.Context(), func(problem string) { t.Error(problem) })
+	require.NoError(t, err)
+	require.Positive(t, c.Rows)
 }

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -37,6 +38,9 @@ type Page struct {
 // Look opens a view. The error is [ErrMissing] if there is no state.
 func Look(dir string) (*View, error) {
 	path := filepath.Join(dir, databaseName)
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file: %w", dir, ErrMissing)
+	}
 	if !exists(path) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
 	}
