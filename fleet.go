@@ -48,6 +48,9 @@ func (e *FleetError) Unwrap() error { return e.Err }
 // ErrNoJob is what a [FleetError] is if the job to join is not there.
 var ErrNoJob = redis.ErrNoJob
 
+// flagsOfSet are those by which a job that has a bound may be given another.
+var flagsOfSet = map[string]string{"max_pages": "--max-pages N", "max_time": "--max-time TIME"}
+
 // fleetTerms names each setting of which the job has another value, and how to have the same.
 func fleetTerms(e *redis.TermsError) string {
 	var b strings.Builder
@@ -58,6 +61,9 @@ func fleetTerms(e *redis.TermsError) string {
 			continue
 		}
 		fmt.Fprintf(&b, "\n  %s: %s there, %s here", d.Term, orNothing(d.Job), orNothing(d.Here))
+		if flag := flagsOfSet[d.Term]; flag != "" && d.Job != "" {
+			fmt.Fprintf(&b, "; 'crawl fleet set --job %s %s' changes it for all", e.Job, flag)
+		}
 	}
 	return b.String() + "\ngive the same settings, or name another job by --job"
 }

@@ -58,7 +58,8 @@ seconds by default.
   set     another --max-pages or --max-time of the job, which counts from its
           beginning, or 0 for none; it holds for those that join later too,
           whatever they are given. A job that has ended by one goes on when
-          its processes are begun again
+          its processes are begun again. Rates of the job as a whole, such as
+          --global-rate, stay as they were when it was made
   purge   forget the job, with all its URLs; its processes end with an error`,
 		Example: `  export CRAWL_FLEET_REDIS=redis://127.0.0.1:6379
   crawl fleet status --job news
