@@ -18,7 +18,7 @@ import (
 // before, the more of what was admitted was allowance; the search and the climb rise at
 // such different paces that their functions cross in one point, which is the bucket.
 type bucket struct {
-	searched  [allowances]float32 // the function as of the end of the search
+	needed    [allowances]float32 // the function as of the end of the search
 	sustained float32             // the latest crossing; zero for none
 }
 
@@ -41,27 +41,27 @@ func allowance(i int) float64 { return float64(int(1)<<i - 1) }
 // explain takes in a refusal with an order, while it is fresh: of what lies further
 // back the history knows less.
 func (b *bucket) explain(needs [allowances]float32, search bool) {
-	if search || b.searched[0] == 0 { // the search ended without an order, or was another crawl's
-		*b = bucket{searched: needs}
+	if search || b.needed[0] == 0 { // the search ended without an order, or was another crawl's
+		*b = bucket{needed: needs}
 		return
 	}
 	b.sustained = b.crossing(needs)
-	if needs[0] > b.searched[0] {
-		b.searched = needs // the limit has risen since
+	if needs[0] > b.needed[0] {
+		b.needed = needs // the limit has risen since
 	}
 }
 
 // crossing is where the function of the search and that of now have the same rate.
 func (b *bucket) crossing(now [allowances]float32) float32 {
 	for i, n := range now {
-		over := n - b.searched[i]
+		over := n - b.needed[i]
 		switch {
 		case over < 0:
 			continue
 		case i == 0:
 			return n
 		}
-		under := b.searched[i-1] - now[i-1]
+		under := b.needed[i-1] - now[i-1]
 		return now[i-1] + (n-now[i-1])*under/(under+over)
 	}
 	return now[allowances-1]

@@ -80,15 +80,15 @@ func TestWhatCrossingsAreMeasuredFrom(t *testing.T) {
 	var b bucket
 	b.explain(flat(20), false)
 	require.Zero(t, b.sustained, "one function crosses nothing")
-	require.Equal(t, flat(20), b.searched)
+	require.Equal(t, flat(20), b.needed)
 
 	b.explain(flat(10), false)
-	require.Equal(t, flat(20), b.searched, "it was asked more slowly")
+	require.Equal(t, flat(20), b.needed, "it was asked more slowly")
 	b.explain(flat(40), false)
 	require.InDelta(t, 40, b.sustained, 0)
-	require.Equal(t, flat(40), b.searched, "the limit has risen")
+	require.Equal(t, flat(40), b.needed, "the limit has risen")
 	b.explain(flat(30), true)
-	require.Equal(t, bucket{searched: flat(30)}, b, "another search")
+	require.Equal(t, bucket{needed: flat(30)}, b, "another search")
 }
 
 // A cycle that rose from below admitted less than the host would have: where its refusals come

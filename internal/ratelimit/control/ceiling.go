@@ -17,18 +17,17 @@ import (
 type ceiling struct {
 	belief
 	proven  float64       // the last ceiling that was measured, or stood for a quiet minute
-	prevAt  clock.Instant // when the last refused request was sent: the cycle's begin
+	prevAt  clock.Instant // the cycle's begin: when the last refused request was sent, or of the first cycle the search's
 	cycle   int32         // admitted in this cycle
 	resumed int32         // admitted since the last pause
-	grown   bool          // the limit may have risen in this cycle, or we were starved
-	short   uint8         // short cycles since a cruise went well
 }
 
 // aftermath is what a pause leaves behind that a later one is judged by.
 type aftermath struct {
 	resumeAt   clock.Instant // end of the last pause
-	resumeCeil float64       // the ceiling then
-	idle       time.Duration // of this cycle, in which a limiter may have saved up nothing
+	quietTill  clock.Instant // no upward move before: the price of a pause
+	resumeCeil float32       // the ceiling at resumeAt
+	idle       float32       // seconds of this cycle, in which a limiter may have saved up nothing
 	// Of the search, until a cycle measured the ceiling; zero then.
 	bulge  float32 // its mean rate
 	sought float32 // the rate that it ended at
@@ -112,7 +111,7 @@ func (s *steer) weigh(now clock.Instant, pause time.Duration) finding {
 	switch {
 	case quota:
 		return s.judgeQuota(now, pause)
-	case s.block:
+	case s.blocked:
 		return s.judgeBlock()
 	case s.givesBack():
 		s.wait = min(2*s.wait, s.cfg.Breaker.OpenFor)
@@ -136,7 +135,7 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 	s.sought = float32(s.failRate)
 	s.ceil = s.searched()
 	s.takeSecond()
-	s.provisional = !s.block
+	s.provisional = !s.blocked
 	s.climbs = s.provisional
 	if quota {
 		w := s.firstWindow(pause)
@@ -152,8 +151,11 @@ func (s *steer) judgeSearch(pause time.Duration, quota bool) finding {
 // A clock that stands still counts for minutes, and those of several machines that answer in
 // turn a request at a time: neither is near the rate that was blocked.
 func (s *steer) takeSecond() {
+	if !s.blocked {
+		return
+	}
 	n := s.tally.most(s.forbidIn)
-	if s.inSecond = 0; s.block && float64(n) >= s.ceil/2 && float64(n) <= 1.5*s.failRate+1 {
+	if s.inSecond = 0; float64(n) >= s.ceil/2 && float64(n) <= 1.5*s.failRate+1 {
 		s.ceil, s.inSecond = float64(n), n
 	}
 }
@@ -161,7 +163,7 @@ func (s *steer) takeSecond() {
 // searched is the guess at the ceiling that a search ends in, but for what its pause says.
 func (s *steer) searched() float64 {
 	cut := searchCut
-	if s.block {
+	if s.blocked {
 		cut = blockCut
 	}
 	return cut * min(s.admittedIn(2*time.Second)/2, s.failRate)
@@ -170,7 +172,7 @@ func (s *steer) searched() float64 {
 // noteBulge keeps what the search was given. A window that slides gives it back a window
 // later, as slowly as the search began: cycles are short then, and say nothing of the limit.
 func (s *steer) noteBulge() {
-	if span := s.sentAt.Sub(s.startAt); s.cycle >= minCycle && !s.block && span > 0 {
+	if span := s.sentAt.Sub(s.prevAt); s.cycle >= minCycle && !s.blocked && span > 0 {
 		s.bulge = float32(s.admittedIn(span) / seconds(span))
 	}
 }
@@ -192,20 +194,20 @@ const (
 // judgeBlock stays under the rate that was blocked: nothing else is known of it. A block
 // at a rate that had gone well for a while, and had not risen, is not that rate's doing.
 func (s *steer) judgeBlock() finding {
-	if s.from == cruising && s.ceil <= s.resumeCeil && s.sentAt.Sub(s.resumeAt) > s.spare() {
+	if s.from == cruising && float32(s.ceil) <= s.resumeCeil && s.sentAt.Sub(s.resumeAt) > s.spare() {
 		s.spared = min(s.spared+1, mostSpared)
 		return measured
 	}
 	s.ceil, s.provisional = blockCut*s.failRate, false
 	if s.from == probing {
-		s.ceil = min(s.ceil, s.probeCeil)
+		s.ceil = min(s.ceil, float64(s.probeCeil))
 	}
 	return measured
 }
 
 // spare is how long the rate must have gone well for the next block not to be its doing.
-func (h *hold) spare() time.Duration {
-	return time.Duration(float64(blameless) * math.Pow(1.5, float64(h.spared)))
+func (b *block) spare() time.Duration {
+	return time.Duration(float64(blameless) * math.Pow(1.5, float64(b.spared)))
 }
 
 // judgeGrown is the judgement on a cycle in which the limit may have risen: its mean
@@ -281,20 +283,21 @@ func (s *steer) cycleRate() float64 { return float64(s.cycle) / s.cycleSpan() }
 // saved up counts: nobody knows how much that is, so half, and no more than an ordinary
 // allowance.
 func (s *steer) cycleSpan() float64 {
-	saved := min(seconds(s.idle)/2, ordinaryBurst/s.ceil)
-	return max(seconds(s.sentAt.Sub(s.prevAt)-s.idle)+saved, 0.001)
+	idle := float64(s.idle)
+	saved := min(idle/2, ordinaryBurst/s.ceil)
+	return max(seconds(s.sentAt.Sub(s.prevAt))-idle+saved, 0.001)
 }
 
 // beginCycle starts the cycle after a pause, or carries the last one on.
 func (s *steer) beginCycle(now clock.Instant, carry bool) {
+	s.noteFull(now)
 	pause := now.Sub(s.sentAt)
 	// One request's worth is saved up for sure: there is no bucket without room for one.
 	pause = max(0, pause-s.sentAt.Sub(s.prevAt)/time.Duration(s.cycle+1))
 	if !carry {
-		s.prevAt, s.cycle, s.idle = s.sentAt, 0, 0
+		s.prevAt, s.cycle, s.idle, s.cycled = s.sentAt, 0, 0, true
 	}
-	s.idle += pause
+	s.idle += float32(seconds(pause))
 	s.cycle = plus(s.cycle, s.next)
-	s.noteFull(now)
-	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, s.ceil, false
+	s.resumed, s.resumeAt, s.resumeCeil, s.grown = 0, now, float32(s.ceil), false
 }

@@ -111,7 +111,7 @@ func TestRampCountsAsIdle(t *testing.T) {
 		r.tick(r.now)
 	}
 	require.Equal(t, cruising, r.mode)
-	require.InEpsilon(t, 1.25*seconds(r.step()), seconds(r.idle), 0.01, "three quarters of a step and half of one")
+	require.InEpsilon(t, 1.25*seconds(r.step()), float64(r.idle), 0.01, "three quarters of a step and half of one")
 }
 
 // A steady rate that is refused as before is the limit, and more of it is taken.

@@ -131,11 +131,12 @@ func TestExplainSteer(t *testing.T) {
 			s.mode, s.failRate, s.tries, s.trialAt, s.event = held, 9.8, 3, now, Event{Cause: CauseTrial}
 		}},
 		{"circuit open after a run of 403 at 2.00/s", func(s *steer) {
-			s.mode, s.explicit, s.block, s.failRate, s.till = held, true, true, 2, now.Add(time.Hour)
+			s.mode, s.explicit, s.blocked, s.failRate, s.till = held, true, true, 2, now.Add(time.Hour)
 		}},
 	} {
 		s := begin(t, NameSteer, stranger).(*steer)
 		s.meetTrouble()
+		s.meetWindow()
 		tc.set(s)
 		require.Equal(t, tc.want, s.Explain(now))
 	}
@@ -151,12 +152,12 @@ func TestEvidence(t *testing.T) {
 		want  Cause
 	}{
 		{"two refusals", measured, false, func(*steer) {}, CauseMeasured},
-		{"the first refusal", measured, false, func(s *steer) { s.prevAt = s.startAt }, CauseEstimated},
+		{"the first refusal", measured, false, func(s *steer) { s.cycled = false }, CauseEstimated},
 		{"a fall that is believed step by step", measured, false, func(s *steer) { s.provisional = true }, CauseEstimated},
 		{"a cycle too short", nothing, false, func(*steer) {}, CauseEstimated},
 		{"a limit that rose", guessed, false, func(*steer) {}, CauseEstimated},
 		{"a bound in flight", measured, false, func(s *steer) { s.opened = true }, CauseEstimated},
-		{"a block", measured, false, func(s *steer) { s.block = true }, CauseBlocked},
+		{"a block", measured, false, func(s *steer) { s.blocked = true }, CauseBlocked},
 		{"a window", measured, true, func(s *steer) { s.provisional = true }, CauseQuota},
 		{"the search", guessed, true, func(s *steer) { s.from = searching }, CauseSearched},
 	} {

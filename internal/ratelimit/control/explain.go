@@ -94,7 +94,7 @@ func (s *steer) explainHold(now clock.Instant) string {
 	at := perSec(s.failRate)
 	why := "failures at " + at
 	switch {
-	case s.block:
+	case s.blocked:
 		why = "a run of 403 at " + at
 	case s.explicit:
 		why = "a refusal at " + at

@@ -12,13 +12,10 @@ import (
 // times. A host that slows down so gets few connections, and a fast distant one
 // enough.
 type flight struct {
-	startAt   clock.Instant    // of the first grant
 	lastSent  clock.Instant    // of the latest grant
-	starvedAt clock.Instant    // of the latest that could have gone seconds before
-	second    int32            // the latest second with a grant
+	starvedIn int32            // the second of the latest that could have gone seconds before, counted from one; zero for none
 	sent      [busySpan]uint16 // grants by second
 	missed    float32          // requests that the sender's machine was too late for
-	doors     doors
 }
 
 const (
@@ -56,28 +53,25 @@ func bound(rate, mean float64) int {
 
 // send counts a grant.
 func (f *flight) send(now clock.Instant) {
-	f.turn(now)
-	f.lastSent = now
-	if slot := &f.sent[f.second%busySpan]; *slot < 1<<16-1 {
+	last, sec := secondOf(f.lastSent), secondOf(now)
+	for n := max(last+1, sec-busySpan+1); n <= sec; n++ {
+		f.sent[n%busySpan] = 0
+	}
+	f.lastSent = max(f.lastSent, now)
+	if slot := &f.sent[max(sec, last)%busySpan]; *slot < 1<<16-1 {
 		*slot++
 	}
 }
 
-func (f *flight) turn(now clock.Instant) {
-	sec := int32(now / clock.Instant(time.Second))
-	for n := max(f.second+1, sec-busySpan+1); n <= sec; n++ {
-		f.sent[n%busySpan] = 0
-	}
-	f.second = max(f.second, sec)
-}
+// secondOf is the whole second of an instant.
+func secondOf(i clock.Instant) int64 { return int64(max(i, 0)) / int64(time.Second) }
 
 // busy reports whether the sender uses the rate it has. A rate nobody uses proves
 // nothing, and must not grow.
 func (f *flight) busy(now clock.Instant, rate float64) bool {
-	f.turn(now)
-	n := 0
-	for _, s := range f.sent {
-		n += int(s)
+	n, last := 0, secondOf(f.lastSent)
+	for sec := max(max(last, secondOf(now))-busySpan+1, 0); sec <= last; sec++ {
+		n += int(f.sent[sec%busySpan])
 	}
 	return float64(n) > 0.4*rate*busySpan
 }

@@ -28,7 +28,7 @@ func TestLittlesBound(t *testing.T) {
 func TestBoundBeforeAnythingIsKnown(t *testing.T) {
 	r := newRig(t, stranger)
 	require.Equal(t, 4, r.Plan(0).InFlight)
-	r.rate, r.leastLatency = 100, 0.2
+	r.rate, r.queue.mean = 100, 0.2
 	require.Equal(t, 4+4*20, r.Plan(0).InFlight)
 }
 
@@ -36,7 +36,7 @@ func TestBoundBeforeAnythingIsKnown(t *testing.T) {
 func TestSlowHostGetsFewConnections(t *testing.T) {
 	r := usual(t, 25, 100*time.Millisecond)
 	most := r.Plan(r.now).InFlight
-	require.Equal(t, bound(r.rate, r.queue.mean), most)
+	require.Equal(t, bound(r.rate, float64(r.queue.mean)), most)
 	grants := r.drive(r.now.Add(20*time.Second), func(clock.Instant) reply { return reply{latency: time.Minute} })
 	require.Len(t, grants, most)
 }
@@ -61,7 +61,7 @@ func TestBusy(t *testing.T) {
 		require.Equal(t, tc.want, f.busy(now-1, tc.rate), tc.every)
 		require.False(t, f.busy(now.Add(busySpan*time.Second), tc.rate), "long ago")
 	}
-	f := flight{second: 7}
+	f := flight{lastSent: at(7)}
 	f.sent[7%busySpan] = math.MaxUint16
 	f.send(at(7))
 	require.Equal(t, uint16(math.MaxUint16), f.sent[7%busySpan])

@@ -17,7 +17,8 @@ import (
 // more than four requests a second, has a second one for each slot from then on. After a pause of ten minutes it still knows what was admitted
 // in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
 type history struct {
-	newest int64  // the latest second counted
+	newest int32  // the latest second counted
+	probed int32  // of what was sent since the latest probe began; kept here, where there is room
 	slots  rings  // the counts' low bytes
 	high   *rings // their high bytes; nil while those are zero
 }
@@ -34,11 +35,11 @@ func width(ring int) int64 { return 1 << (coarser * ring) }
 
 // add counts one admitted request sent at the instant.
 func (h *history) add(at clock.Instant) {
-	sec := max(int64(at), 0) / int64(time.Second)
+	sec := secondOf(at)
 	h.advance(sec)
 	for r := range h.slots {
 		n := sec / width(r)
-		if h.newest/width(r)-n >= slotsPerRing {
+		if int64(h.newest)/width(r)-n >= slotsPerRing {
 			continue // an answer so late that its second has left this ring
 		}
 		h.count(r, n%slotsPerRing)
@@ -70,11 +71,11 @@ func (h *history) counted(ring int, n int64) float64 {
 
 // advance empties the slots that come into view.
 func (h *history) advance(sec int64) {
-	if sec <= h.newest {
+	if sec <= int64(h.newest) {
 		return
 	}
 	for r := range h.slots {
-		from, to := h.newest/width(r), sec/width(r)
+		from, to := int64(h.newest)/width(r), sec/width(r)
 		for n := max(from+1, to-slotsPerRing+1); n <= to; n++ {
 			h.slots[r][n%slotsPerRing] = 0
 			if h.high != nil {
@@ -82,7 +83,7 @@ func (h *history) advance(sec int64) {
 			}
 		}
 	}
-	h.newest = sec
+	h.newest = int32(min(sec, math.MaxInt32))
 }
 
 // between is how many were admitted of those sent from the first instant to the
@@ -92,13 +93,13 @@ func (h *history) between(from, to clock.Instant) float64 {
 		return 0
 	}
 	ring := 0
-	for ring < len(h.slots)-1 && int64(from)/int64(time.Second)/width(ring) <= h.newest/width(ring)-slotsPerRing {
+	for ring < len(h.slots)-1 && int64(from)/int64(time.Second)/width(ring) <= int64(h.newest)/width(ring)-slotsPerRing {
 		ring++
 	}
 	w := clock.Instant(width(ring) * int64(time.Second))
-	oldest := clock.Instant(max(h.newest/width(ring)-slotsPerRing+1, 0)) * w
+	oldest := clock.Instant(max(int64(h.newest)/width(ring)-slotsPerRing+1, 0)) * w
 	sum := 0.0
-	for at := max(from/w*w, oldest); at < to && int64(at/w) <= h.newest/width(ring); at += w {
+	for at := max(from/w*w, oldest); at < to && int64(at/w) <= int64(h.newest)/width(ring); at += w {
 		// The last slot counts whole: spans end where sending stopped for a while.
 		part := at + w - max(from, at)
 		sum += h.counted(ring, int64(at/w)%slotsPerRing) * min(1, float64(part)/float64(w))

@@ -46,7 +46,7 @@ func historyLaw(t *rapid.T) {
 		}
 		newest = max(newest, sec)
 	}
-	newest = h.newest
+	newest = int64(h.newest)
 	for ring := range h.slots {
 		w := width(ring)
 		reach := w * (slotsPerRing - 1) // what is surely still there
@@ -111,7 +111,7 @@ func TestHistoryForgets(t *testing.T) {
 		require.InDelta(t, tc.want, h.between(0, at(tc.now)+1), 1e-9, "at %d s", tc.now)
 	}
 	h.add(at(3)) // an answer that is hours late
-	require.Zero(t, h.between(0, at(h.newest)+1))
+	require.Zero(t, h.between(0, at(int64(h.newest))+1))
 }
 
 // A slot holds no more than it can, and does not begin again from zero.

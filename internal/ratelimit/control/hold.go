@@ -17,29 +17,36 @@ type hold struct {
 	till        clock.Instant // no trial before
 	refusedTill clock.Instant // the host has said or shown that it refuses until then
 	trialAt     clock.Instant // when the trial that is out was sent; zero for none
-	failedAt    clock.Instant // when the last outage was over
-	forbidAt    clock.Instant // when the first of a run of 403 was sent
 	order       time.Duration // the Retry-After of the event; zero for none
 	wait        time.Duration // least pause; grows with failed trials
-	lag         time.Duration // longest pause of a quota; zero if there was none
-	blockGap    time.Duration // the pause that outlasted the last block
 	failRate    float64       // the rate at the event
 	trials      uint32        // ever
 	next        int32         // admitted of what was sent after the refused one
 	peace       uint8         // times a pause bought, in halves; doubles with each
 	tries       uint8         // failed trials of this hold
 	forbidden   uint8         // 403s in a row
-	spared      uint8         // blocks that were not taken for the rate's doing
-	forbidIn    uint8         // of the host's clock, in which the first of them was; zero for not known
-	inSecond    uint16        // admitted in it, if it may be that which is counted
 	from        mode          // at the event
 	explicit    bool          // the host said that it refuses
 	dense       bool          // failures followed on each other
-	block       bool          // it was a run of 403
+	blocked     bool          // it was a run of 403
 	down        bool          // the failure was one that a limit does not give
 	soft        bool          // the host's 403 has meant later, not never
 	opened      bool          // the number in flight was what was refused, not the rate
 	foreign     bool          // it began with somebody else, and its event says nothing of our requests
+	// Not of the hold; there is room for them here.
+	short   uint8 // short cycles since a cruise went well
+	cycled  bool  // the cycle began with a refusal
+	regains bool  // the climb is to what the search was given, no further
+	open    bool  // the latest probe has had no verdict
+}
+
+// block is what a run of 403 leaves behind.
+type block struct {
+	forbidAt clock.Instant // when the first of the run was sent
+	blockGap time.Duration // the pause that outlasted the last one
+	inSecond uint16        // admitted in forbidIn, if it may be that which is counted
+	forbidIn uint8         // the second of the host's clock in which the run began; zero for not known
+	spared   uint8         // blocks that were not taken for the rate's doing
 }
 
 const (
@@ -82,7 +89,7 @@ const (
 
 // patient reports a hold that is a mere pause: the host said so, and no trial failed or
 // the host says until when.
-func (s *steer) patient() bool { return s.explicit && !s.block && (s.tries == 0 || s.order > 0) }
+func (s *steer) patient() bool { return s.explicit && !s.blocked && (s.tries == 0 || s.order > 0) }
 
 // spacing is the time in which n requests go out at the rate of the event.
 func (s *steer) spacing(n float64) time.Duration { return duration(n / s.failRate) }
@@ -95,7 +102,7 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 		s.trialFailed(now, o)
 	case s.mode == held:
 		s.till = max(s.till, now.Add(o.RetryAfter))
-		if s.block && o.Forbidden {
+		if s.blocked && o.Forbidden {
 			s.till = max(s.till, now.Add(s.wait)) // it renewed the block
 		}
 	case o.SentAt <= s.at:
@@ -117,6 +124,12 @@ func (s *steer) atDoor(now clock.Instant, o *Observation) bool {
 	if o.Class != outcome.Throttled && o.Class != outcome.Unavailable {
 		return false
 	}
+	if o.InFlight >= fewestDoors {
+		s.meetSeldom()
+	} else if s.seldom == &noSeldom {
+		s.opened = false // with so few in flight it never is
+		return false
+	}
 	s.opened = s.doors.refused(now, o.InFlight)
 	return s.opened
 }
@@ -127,6 +140,7 @@ func refused(o *Observation) bool { return o.RetryAfter > 0 || o.Class == outcom
 // forbid counts a 403. One is a private page, a run is a block. Where one has meant "later",
 // it is a failure that may be the rate's, and two are a block if there was one before.
 func (s *steer) forbid(now clock.Instant, o *Observation) {
+	s.meetSeldom()
 	if s.forbidden++; s.forbidden == 1 {
 		s.forbidAt, s.forbidIn = o.SentAt, o.Second
 	}
@@ -141,7 +155,7 @@ func (s *steer) forbid(now clock.Instant, o *Observation) {
 		return
 	}
 	s.forbidden = 0
-	s.block = true
+	s.blocked = true
 	s.hit(now, o, CauseForbidden)
 	s.sentAt = s.forbidAt
 }
@@ -151,21 +165,21 @@ func (s *steer) hit(now clock.Instant, o *Observation, cause Cause) {
 	s.from, s.failRate = s.mode, s.rate
 	s.at, s.sentAt, s.order = now, o.SentAt, o.RetryAfter
 	s.refusedTill = now.Add(o.RetryAfter)
-	if s.block = cause == CauseForbidden; !s.block {
+	if s.blocked = cause == CauseForbidden; !s.blocked && s.seldom != &noSeldom {
 		s.forbidIn = 0 // a 403 to a trial tells of no second that was full
 	}
-	s.explicit = cause == CauseRefused || cause == CauseDoors || s.block
+	s.explicit = cause == CauseRefused || cause == CauseDoors || s.blocked
 	s.dense = s.consecutive >= 3
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
 	s.stopTest()
-	s.noise.clear()
+	s.clearOutcomes()
 	if o.RetryAfter > 0 {
 		s.meetWindow()
 		s.noteOrder(o.RetryAfter)
 		s.bucket.explain(s.needs(), s.from == searching)
 	}
-	s.wait = max(min(s.wait, s.cfg.Breaker.OpenFor), duration(s.srtt), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
-	if s.block {
+	s.wait = max(min(s.wait, s.cfg.Breaker.OpenFor), duration(float64(s.srtt)), min(time.Second, s.spacing(3)), min(s.spacing(1), s.cfg.Breaker.OpenFor))
+	if s.blocked {
 		s.wait = max(blockWaitMin, s.blockGap)
 	}
 	s.enter(now, held)
@@ -185,18 +199,21 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.trialAt, s.order = 0, o.RetryAfter
 	s.tries = min(s.tries+1, 200)
 	s.refusedTill = now.Add(o.RetryAfter)
-	s.block = s.block || o.Forbidden
-	s.explicit = s.explicit || s.block || refused(o)
+	if o.Forbidden {
+		s.meetSeldom()
+		s.blocked = true
+	}
+	s.explicit = s.explicit || s.blocked || refused(o)
 	if refused(o) {
 		s.pay(trialCost)
 	}
-	if s.block {
+	if s.blocked {
 		s.wait = min(max(blockWaitMin, s.wait*3/2), blockWaitMax)
 	} else {
 		s.wait = min(max(2*s.wait, min(time.Second, s.spacing(3))), s.longestWait(now))
 	}
 	wait := s.wait
-	if end := s.began().Add(duration(float64(s.within))); s.order == 0 && !s.block && s.fullAgain(1) && end > now {
+	if end := s.began().Add(duration(float64(s.within))); s.order == 0 && !s.blocked && s.fullAgain(1) && end > now {
 		s.wait = end.Sub(now) // when the same window was over
 	}
 	s.pause(now, o.RetryAfter, CauseTrial)
@@ -234,7 +251,7 @@ func (s *steer) resume(now clock.Instant) {
 	before, quota, lost := s.believed(s.from), s.isQuota(pause), s.lostIn(now, pause)
 	found := s.judge(now)
 	why := s.evidence(found, quota)
-	if s.block {
+	if s.blocked {
 		s.blockGap = s.wait
 	}
 	s.beginCycle(now, found == nothing)
@@ -243,13 +260,13 @@ func (s *steer) resume(now clock.Instant) {
 	}
 	// The first guess at a quota that does not say how long it refuses is a rough one.
 	rough := s.climbs || s.from == searching && s.order == 0
-	if (quota && !rough || s.block) && lost > costly {
+	if (quota && !rough || s.blocked) && lost > costly {
 		s.peace = min(2*max(s.peace, 1), mostPeace)
-		if s.block && s.from == searching && s.inSecond > 0 {
+		if s.blocked && s.from == searching && s.inSecond > 0 {
 			s.peace = mostPeace // it was counted to the request: there is little to be found above
 		}
 		times := rest * time.Duration(s.peace) / 2
-		if s.order == 0 && !s.block && s.peace == 2 {
+		if s.order == 0 && !s.blocked && s.peace == 2 {
 			times /= 3 // the first window that nobody named is measured roughly: look again sooner
 		}
 		s.quietTill = now.Add(times * lost)
@@ -270,6 +287,7 @@ func (s *steer) resume(now clock.Instant) {
 func (s *steer) takeOver(now clock.Instant) {
 	s.foreign = false
 	s.beginCycle(now, false)
+	s.cycled = false
 	m := ramping
 	if math.IsInf(s.ceil, 1) {
 		m = searching
@@ -287,6 +305,7 @@ func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 		return false
 	}
 	first := s.failedAt == never || s.at.Sub(s.failedAt) > outageRest
+	s.meetSeldom()
 	s.failedAt = now
 	if s.from == draining {
 		return s.down // of a queue that is known
@@ -310,9 +329,9 @@ func (s *steer) evidence(found finding, quota bool) Cause {
 		return CauseSearched
 	case quota:
 		return CauseQuota
-	case s.block:
+	case s.blocked:
 		return CauseBlocked
-	case found != measured || s.provisional || s.opened || s.prevAt == s.startAt:
+	case found != measured || s.provisional || s.opened || !s.cycled:
 		return CauseEstimated
 	}
 	return CauseMeasured
@@ -333,7 +352,7 @@ func (s *steer) noteEnd(now clock.Instant, c Cause) {
 // kept to, or a block whose count is known. At a slow host a ramp is but a request or two, and
 // what they tell is worth more.
 func (s *steer) rested() bool {
-	if s.block {
+	if s.blocked {
 		return s.inSecond > 0
 	}
 	return s.explicit && s.tries == 0 && s.order >= restful && s.failRate >= slowest
@@ -356,7 +375,7 @@ func (s *steer) ramp(now clock.Instant) {
 	s.meetTrouble() // a host that is remembered begins with a ramp, and needs none before
 	for step := s.step(); s.rate < s.cruise() && now >= s.stepAt.Add(step); {
 		s.stepAt = s.stepAt.Add(step)
-		s.idle += time.Duration(max(0, 1-s.rate/s.cruise()) * float64(step))
+		s.idle += float32(max(0, 1-s.rate/s.cruise()) * seconds(step))
 		s.rate = min(s.cruise(), 2*s.rate)
 	}
 	if s.rate >= s.cruise() {

@@ -251,7 +251,7 @@ func TestRenewedBlockSeesFewTrials(t *testing.T) {
 		return reply{}
 	}
 	r.drive(r.now.Add(5*time.Second), block)
-	require.True(t, r.block)
+	require.True(t, r.blocked)
 	begin := r.now
 	trials := r.drive(begin.Add(5*time.Minute), func(at clock.Instant) reply {
 		a := block(at)
@@ -273,7 +273,7 @@ func TestRenewedBlockSeesFewTrials(t *testing.T) {
 	require.GreaterOrEqual(t, r.blockGap, 40*time.Second)
 
 	// The next block is not asked before the last one had ended.
-	r.block, r.forbidden = false, 0
+	r.blocked, r.forbidden = false, 0
 	for range forbidRun {
 		r.ask(reply{status: 403})
 	}
@@ -445,7 +445,7 @@ func TestRecall(t *testing.T) {
 		}
 		require.Equal(t, cruising, r.mode)
 		require.InEpsilon(t, 97, r.rate, 0.01)
-		require.InEpsilon(t, 1.25*seconds(r.step()), seconds(r.idle), 0.01, "of its ramp")
+		require.InEpsilon(t, 1.25*seconds(r.step()), float64(r.idle), 0.01, "of its ramp")
 		require.Zero(t, calm.idle, "and of no other host's")
 		m := r.Memory(r.now)
 		require.InEpsilon(t, 97, m.Rate, 0.01)

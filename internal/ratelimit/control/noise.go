@@ -13,21 +13,21 @@ import (
 // event; and after an event that taught nothing for sure the rate is lowered as an
 // experiment: failures that stay at the lower rate had nothing to do with it.
 type noise struct {
-	ring        [2]uint64 // the last 100 outcomes, a bit each; one is a failure
 	consecutive uint16
-	filled      uint8
-	paid        uint8 // refusals, from the budget for the failures of the latest event
+	filled      uint8 // outcomes that count, of the last ringSize
 	testing     bool  // an experiment goes on
 }
 
 // experiment is the present one, if there is one, and what was found in all.
 type experiment struct {
-	answers  float64 // tested in experiments
-	failures float64 // of them
+	ring     [2]uint64 // the last 100 outcomes, a bit each; one is a failure
+	judged   float64   // answers that were tested in experiments
+	failures float64   // of them
 
 	slower   float64 // share of cruise, while testing
 	tested   int32   // answers in this experiment
 	failing  int32   // failures among them
+	paid     uint8   // refusals, from the budget for the failures of the latest event
 	testAt   clock.Instant
 	testRate float64 // at which the failures began
 	untested belief  // what was believed before
@@ -61,20 +61,31 @@ const (
 )
 
 // usual is the share of failures that has nothing to do with the rate.
-func (e *experiment) usual() float64 { return min(worstNoise, e.failures/(e.answers+20)) }
+func (e *experiment) usual() float64 { return min(worstNoise, e.failures/(e.judged+20)) }
 
 // telling reports a host whose experiments have shown that it fails for the rate alone.
-func (e *experiment) telling() bool { return e.usual() < fewFailures && e.answers >= hushed }
+func (e *experiment) telling() bool { return e.usual() < fewFailures && e.judged >= hushed }
 
-func (n *noise) shift(bad uint64) {
-	n.ring[1] = (n.ring[1]<<1 | n.ring[0]>>63) & (1<<(ringSize-64) - 1)
-	n.ring[0] = n.ring[0]<<1 | bad
-	n.filled = min(n.filled+1, ringSize)
+// countOutcome takes in a willing answer as 0 and a failure as 1. Until the first failure the
+// ring would be all zeros, so there is none.
+func (s *steer) countOutcome(bad uint64) {
+	s.filled = min(s.filled+1, ringSize)
+	if e := s.experiment; e != &noExperiment {
+		e.ring[1] = (e.ring[1]<<1 | e.ring[0]>>63) & (1<<(ringSize-64) - 1)
+		e.ring[0] = e.ring[0]<<1 | bad
+	}
 }
 
-func (n *noise) recent() int { return bits.OnesCount64(n.ring[0]) + bits.OnesCount64(n.ring[1]) }
+// recent is how many of the last outcomes were failures.
+func (e *experiment) recent() int { return bits.OnesCount64(e.ring[0]) + bits.OnesCount64(e.ring[1]) }
 
-func (n *noise) clear() { n.ring, n.filled = [2]uint64{}, 0 }
+// clearOutcomes forgets those before an event.
+func (s *steer) clearOutcomes() {
+	s.filled = 0
+	if s.experiment != &noExperiment {
+		s.ring = [2]uint64{}
+	}
+}
 
 func (s *steer) factor() float64 {
 	if s.testing {
@@ -85,13 +96,14 @@ func (s *steer) factor() float64 {
 
 // pass counts an answer that was given willingly.
 func (n *noise) pass(s *steer, now clock.Instant) {
-	n.shift(0)
+	s.countOutcome(0)
 	n.testOne(s, now, 0)
 }
 
 // fail counts a failure that may be overload or not.
 func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
-	n.shift(1)
+	s.meetExperiment()
+	s.countOutcome(1)
 	if n.consecutive < 1<<16-1 {
 		n.consecutive++
 	}
@@ -106,9 +118,9 @@ func (n *noise) fail(s *steer, now clock.Instant, o *Observation) {
 	if n.testing && s.rate > many && float64(s.failing+1) <= overloaded*testMost {
 		need = math.Inf(1)
 	}
-	if float64(n.recent()) >= need || float64(n.consecutive) >= 3+20*u {
-		n.paid = uint8(n.recent())
-		s.pay(float64(n.paid))
+	if float64(s.recent()) >= need || float64(n.consecutive) >= 3+20*u {
+		s.paid = uint8(s.recent())
+		s.pay(float64(s.paid))
 		s.hit(now, o, CauseFailures)
 		return
 	}
@@ -140,17 +152,17 @@ func (n *noise) testOne(s *steer, now clock.Instant, bad int32) {
 	if float64(e.failing) > overloaded*float64(e.tested) {
 		return // it fails at any rate: the lower ceiling stays
 	}
-	e.answers += float64(e.tested)
+	e.judged += float64(e.tested)
 	e.failures += float64(e.failing)
-	if e.answers > remembered {
-		e.answers, e.failures = e.answers/2, e.failures/2
+	if e.judged > remembered {
+		e.judged, e.failures = e.judged/2, e.failures/2
 	}
 	if e.failing == 0 {
 		return // it was overload, and the lower ceiling is right
 	}
 	from := s.rate
 	s.belief = e.untested
-	s.credit = min(s.credit+float64(n.paid), creditMax) // they were none
+	s.gainCredit(float64(s.paid)) // they were none
 	if s.search {
 		s.enter(now, searching)
 		s.rate = s.bounded(testGain * e.testRate)

@@ -13,15 +13,14 @@ import (
 // with an absolute floor: on a near host a third of a millisecond becomes one by the
 // scheduler's doing, and that is no queue.
 type queue struct {
-	srtt         float64 // smoothed latency in seconds
-	leastLatency float64 // seconds
-	mu, variance float64 // of the logarithms of undisturbed latencies
-	mean         float64 // of undisturbed latencies, in seconds
 	windowAt     clock.Instant
-	windowSum    float64
-	windowSquare float64
-	windowPlain  float64
-	windowN      int32
+	windowSum    float32
+	windowSquare float32
+	windowPlain  float32
+	srtt         float32 // smoothed latency in seconds
+	mu, variance float32 // of the logarithms of undisturbed latencies
+	mean         float32 // of undisturbed latencies, in seconds; the least of all before there are any
+	windowN      uint16
 	answers      uint8 // in mu and variance
 	bad          uint8 // windows in a row
 }
@@ -51,12 +50,14 @@ const (
 
 // time takes in a latency, of whatever answer.
 func (s *steer) time(o *Observation) {
-	l := max(seconds(o.Latency), 1e-6)
+	l := float32(max(seconds(o.Latency), 1e-6))
 	if s.srtt == 0 {
-		s.srtt, s.leastLatency = l, l
+		s.srtt, s.queue.mean = l, l
 	}
 	s.srtt += 0.125 * (l - s.srtt)
-	s.leastLatency = min(s.leastLatency, l)
+	if s.queue.answers == 0 {
+		s.queue.mean = min(s.queue.mean, l)
+	}
 }
 
 // observe takes in the latency of an answer that was given in the ordinary course.
@@ -67,12 +68,12 @@ func (q *queue) observe(s *steer, now clock.Instant, o *Observation) {
 	}
 	ln := math.Log(l)
 	q.windowN++
-	q.windowSum += ln
-	q.windowSquare += ln * ln
-	q.windowPlain += l
+	q.windowSum += float32(ln)
+	q.windowSquare += float32(ln * ln)
+	q.windowPlain += float32(l)
 	age := now.Sub(q.windowAt)
 	first := q.answers == 0 && q.windowN >= 4
-	full := q.windowN >= 16 && age >= time.Second || q.windowN >= 4 && age >= 5*time.Second
+	full := q.windowN >= 16 && age >= time.Second || q.windowN >= 4 && age >= 5*time.Second || q.windowN == math.MaxUint16
 	if !first && !full {
 		return
 	}
@@ -83,15 +84,16 @@ func (q *queue) observe(s *steer, now clock.Instant, o *Observation) {
 // judge compares a full window with what is usual.
 func (q *queue) judge(s *steer, now clock.Instant) {
 	n := float64(q.windowN)
-	m := q.windowSum / n
-	v := max(q.windowSquare/n-m*m, 0)
-	plain := q.windowPlain / n
+	m := float64(q.windowSum) / n
+	v := max(float64(q.windowSquare)/n-m*m, 0)
+	plain := float64(q.windowPlain) / n
 	if q.answers == 0 {
 		q.learn(m, v, plain)
 		return
 	}
-	slow := math.Exp(m)-math.Exp(q.mu) > latencyFloor &&
-		m-q.mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
+	mu := float64(q.mu)
+	slow := math.Exp(m)-math.Exp(mu) > latencyFloor &&
+		m-mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
 	if !slow {
 		q.bad = 0
 		if s.mode == draining {
@@ -120,9 +122,9 @@ func (q *queue) judge(s *steer, now clock.Instant) {
 // than there is.
 func (q *queue) spread() float64 {
 	if q.answers < fewAnswers {
-		return max(q.variance, leastSpread)
+		return max(float64(q.variance), leastSpread)
 	}
-	return q.variance
+	return float64(q.variance)
 }
 
 // learn moves what is usual towards a window.
@@ -131,21 +133,27 @@ func (q *queue) learn(m, v, plain float64) {
 	weight := n / (float64(q.answers) + n)
 	if q.answers >= plainAnswers {
 		weight = 0.02
-		if m < q.mu {
+		if m < float64(q.mu) {
 			weight = 0.1
 		}
 	}
-	q.mu += weight * (m - q.mu)
-	q.variance += weight * (v - q.variance)
-	q.mean += weight * (plain - q.mean)
-	q.answers = uint8(min(int32(q.answers)+q.windowN, plainAnswers))
+	q.mu = towards(q.mu, m, weight)
+	q.variance = towards(q.variance, v, weight)
+	q.mean = towards(q.mean, plain, weight)
+	q.answers = uint8(min(int(q.answers)+int(q.windowN), plainAnswers))
+}
+
+// towards moves a mean by a weight.
+func towards(mean float32, to, weight float64) float32 {
+	return float32(float64(mean) + weight*(to-float64(mean)))
 }
 
 // drain lowers the ceiling to what the host got done and slows down, so that its
 // queue empties.
 func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 	s.meetTrouble()
-	s.drainage = &drainage{undrain: s.believed(s.mode)}
+	s.meetSeldom()
+	s.drainage = drainage{undrain: s.believed(s.mode)}
 	done := float64(q.windowN-1) / max(seconds(now.Sub(q.windowAt)), 0.001)
 	ceil := 0.98 * min(s.rate, done)
 	if s.mode == probing {
@@ -165,7 +173,7 @@ func (q *queue) drain(s *steer, now clock.Instant, m float64) {
 }
 
 func (q *queue) drainTime() time.Duration {
-	return max(3*time.Second, duration(4*q.mean))
+	return max(3*time.Second, duration(4*float64(q.mean)))
 }
 
 // drainOn goes lower while that helps. What does not get better at half the rate has
@@ -186,7 +194,7 @@ func (q *queue) drainOn(s *steer, now clock.Instant, m, plain float64) {
 		s.rate = s.bounded(0.7 * s.rate)
 		return
 	default:
-		q.mu, q.mean, q.bad = m, plain, 0
+		q.mu, q.mean, q.bad = float32(m), float32(plain), 0
 		from := s.rate
 		s.belief = s.undrain
 		if s.search {

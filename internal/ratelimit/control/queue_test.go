@@ -137,7 +137,7 @@ func TestSearchGoesOnAfterRebase(t *testing.T) {
 	r := newRig(t, h)
 	r.drive(clock.Instant(4*time.Second), willing)
 	require.Equal(t, searching, r.mode)
-	r.queue.mu, r.queue.answers = math.Log(0.04), plainAnswers
+	r.queue.mu, r.queue.answers = float32(math.Log(0.04)), plainAnswers
 	slow := func(clock.Instant) reply { return reply{latency: 300 * time.Millisecond} }
 	for r.event.Cause != CauseRebased && r.now < clock.Instant(5*time.Minute) {
 		r.drive(r.now.Add(time.Second), slow)

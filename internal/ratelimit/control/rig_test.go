@@ -45,11 +45,11 @@ const usualLatency = 100 * time.Millisecond
 
 func newRig(t *testing.T, h Host) *rig {
 	t.Helper()
-	troubled, counted, tested := calm, noWindow, noExperiment
+	troubled, counted, tested, seen := calm, noWindow, noExperiment, noSeldom
 	t.Cleanup(func() {
-		if calm != troubled || noWindow != counted || noExperiment != tested {
-			t.Error("what is of all hosts was written: meetTrouble, meetWindow and meetExperiment go before")
-			calm, noWindow, noExperiment = troubled, counted, tested
+		if calm != troubled || noWindow != counted || noExperiment != tested || noSeldom != seen {
+			t.Error("what is of all hosts was written: meetTrouble, meetWindow, meetExperiment and meetSeldom go before")
+			calm, noWindow, noExperiment, noSeldom = troubled, counted, tested, seen
 		}
 	})
 	return &rig{steer: begin(t, NameSteer, h).(*steer), t: t, w: newWindow(t), host: h, last: never}
@@ -62,8 +62,8 @@ func cruisingAt(t *testing.T, ceil float64) *rig {
 	r.now = clock.Instant(time.Hour)
 	r.meetAll()
 	r.belief, r.proven = belief{ceil: ceil}, ceil
-	r.prevAt, r.resumeAt, r.resumeCeil, r.creditAt = r.now, r.now, ceil, r.now
-	r.lastSent, r.probeDue = r.now, forever
+	r.prevAt, r.resumeAt, r.resumeCeil, r.creditAt = r.now, r.now, float32(ceil), r.now
+	r.lastSent, r.probeDue, r.cycled = r.now, forever, true
 	r.notePeak(r.now)
 	r.enter(r.now, cruising)
 	r.rate, r.settled = r.cruise(), true
@@ -75,6 +75,7 @@ func (r *rig) meetAll() {
 	r.meetTrouble()
 	r.meetWindow()
 	r.meetExperiment()
+	r.meetSeldom()
 }
 
 func (r *rig) pass(d time.Duration) { r.now = r.now.Add(d) }

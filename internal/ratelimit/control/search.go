@@ -12,26 +12,22 @@ import (
 // paid from a budget that answers fill, and a pause it costs buys thirty times its
 // length of peace.
 type rise struct {
-	credit   float64 // refusals that may be risked
 	creditAt clock.Instant
+	probeDue clock.Instant
 
-	quietTill clock.Instant // no upward move before: the price of a pause
-	creepAt   clock.Instant
-	calmAt    clock.Instant // when a quiet minute proves the ceiling; zero if it did
+	credit    float32 // refusals that may be risked
+	peak      float32 // the highest ceiling of late
+	peakAt    int32   // the second of it
+	probeWait uint16  // until the next probe, in seconds
+	settled   bool    // the cruise has gone well for a while
+	stood     bool    // and for a quiet minute more, which proves the ceiling
+}
 
-	probeDue  clock.Instant
-	probeWait time.Duration
-	probeAt   clock.Instant // begin of the latest probe
-	probeCeil float64       // the ceiling then
-	gain      float64
-
-	peak   float64 // the highest ceiling of late
-	peakAt clock.Instant
-
-	probed  int32 // admitted of what was sent since the latest probe began
-	settled bool  // the cruise has gone well for a while
-	open    bool  // the probe has had no verdict
-	regains bool  // the climb is to what the search was given, no further
+// lastProbe is the latest probe, or the one that goes on.
+type lastProbe struct {
+	probeAt   clock.Instant // its begin
+	probeCeil float32       // the ceiling then
+	gain      float32       // over cruise
 }
 
 const (
@@ -67,8 +63,8 @@ const (
 	probeFor = 5
 	// A probe that found nothing doubles the wait for the next, from the least to the most;
 	// a host that used to give more is asked again sooner.
-	probeWaitMin = 5 * time.Second
-	probeWaitMax = 240 * time.Second
+	probeWaitMin = uint16(5) // seconds
+	probeWaitMax = uint16(240)
 	recoverWait  = 10 * time.Second
 	recoverGain  = 0.25 // the first step back to what it used to give
 	// peakHalfLife is how fast what a host used to give is forgotten.
@@ -89,7 +85,7 @@ const (
 )
 
 func (s *steer) peakNow(now clock.Instant) float64 {
-	return s.peak * math.Exp2(-float64(now-s.peakAt)/float64(peakHalfLife))
+	return float64(s.peak) * math.Exp2(-float64(secondOf(now)-int64(s.peakAt))/seconds(peakHalfLife))
 }
 
 // recovering reports whether the ceiling is far below what it was of late.
@@ -108,15 +104,19 @@ func (s *steer) earn(now clock.Instant) {
 	if s.recovering(now) {
 		rate = perSecondRecover
 	}
-	s.credit = min(s.credit+rate*seconds(now.Sub(s.creditAt)), creditMax)
+	s.gainCredit(rate * seconds(now.Sub(s.creditAt)))
 	s.creditAt = now
 }
 
-func (s *steer) pay(refusals float64) { s.credit = max(s.credit-refusals, creditMin) }
+func (s *steer) gainCredit(refusals float64) {
+	s.credit = min(s.credit+float32(refusals), creditMax)
+}
+
+func (s *steer) pay(refusals float64) { s.credit = max(s.credit-float32(refusals), creditMin) }
 
 // mayRise reports whether an upward move may be risked.
 func (s *steer) mayRise(now clock.Instant) bool {
-	least, till := 1.0, s.quietTill
+	least, till := float32(1), s.quietTill
 	if s.regains {
 		least, till = creditRegain, never
 	}
@@ -145,7 +145,7 @@ func (s *steer) seek(now clock.Instant) {
 		return
 	}
 	s.belief = belief{ceil: math.Inf(1), provisional: true}
-	s.startAt = now // what came before was no search
+	s.prevAt, s.cycle = now, 0 // what came before was no search
 	s.enter(now, searching)
 }
 
@@ -176,7 +176,7 @@ func (s *steer) climb(now clock.Instant) {
 func (s *steer) sailOut(now clock.Instant) {
 	s.enter(now, cruising)
 	s.rate = s.cruise()
-	s.settled, s.calmAt, s.creepAt = false, 0, now
+	s.settled, s.stood = false, false
 	s.probeDue = forever
 }
 
@@ -201,24 +201,26 @@ func (s *steer) sail(now clock.Instant) {
 		return
 	}
 	if !s.settled {
-		s.settled, s.creepAt = true, now
-		if s.short = 0; s.wait > 0 {
-			s.wait = 0
+		s.settled = true
+		if !s.climbs {
+			s.stepAt = now // what came before was no creep
 		}
-		s.calmAt = now.Add(s.lagged(time.Minute))
+		if s.trouble != &calm {
+			s.short, s.wait = 0, 0
+		}
 		if !s.provisional {
 			s.notePeak(now)
 		}
 		s.scheduleProbe(now)
 	}
-	if s.calmAt != 0 && now >= s.calmAt && s.busy(now, s.rate) {
+	if !s.stood && now >= s.modeAt.Add(settleFor+s.lagged(time.Minute)) && s.busy(now, s.rate) {
 		s.notePeak(now)
-		s.proven, s.calmAt = s.ceil, 0 // a quiet minute proves a ceiling too
+		s.proven, s.stood = s.ceil, true
 	}
-	if now >= s.creepAt.Add(time.Second) {
-		dt := min(seconds(now.Sub(s.creepAt)), 2)
-		s.creepAt = now
-		if s.mayRise(now) && !s.climbs {
+	if !s.climbs && now >= s.stepAt.Add(time.Second) {
+		dt := min(seconds(now.Sub(s.stepAt)), 2)
+		s.stepAt = now
+		if s.mayRise(now) {
 			s.crawlUp(now, dt)
 		}
 	}
@@ -229,7 +231,7 @@ func (s *steer) sail(now clock.Instant) {
 
 func (s *steer) notePeak(now clock.Instant) {
 	if s.ceil >= s.peakNow(now) {
-		s.peak, s.peakAt = s.ceil, now
+		s.peak, s.peakAt = float32(s.ceil), int32(secondOf(now))
 	}
 }
 
@@ -242,7 +244,7 @@ func (s *steer) crawlUp(now clock.Instant, dt float64) {
 	quiet := seconds(now.Sub(max(s.at, s.quietTill, s.modeAt.Add(-time.Hour))))
 	by := creep * 30 / tau * (1 + quiet/tau)
 	s.ceil = min(s.ceil*(1+min(0.02, by*dt)), s.top())
-	s.grown = s.grown || s.ceil > 1.1*s.resumeCeil
+	s.grown = s.grown || s.ceil > 1.1*float64(s.resumeCeil)
 	s.rate = s.cruise()
 }
 
@@ -256,7 +258,7 @@ func (s *steer) pricedByOrder() bool {
 // scheduleProbe sets the time of the next probe, unless one is due sooner. Where a
 // refusal means a pause, only creeping is allowed.
 func (s *steer) scheduleProbe(now clock.Instant) {
-	w := s.probeWait
+	w := time.Duration(s.probeWait) * time.Second
 	if s.lag > 0 || s.quietTill > s.at {
 		w = time.Duration(forever)
 	}
@@ -269,14 +271,15 @@ func (s *steer) scheduleProbe(now clock.Instant) {
 }
 
 func (s *steer) beginProbe(now clock.Instant) {
+	s.meetTrouble()
 	s.gain = probeGain
 	if s.recovering(now) {
 		s.gain = recoverGain
 	}
 	s.open, s.grown = true, true
-	s.probeAt, s.probed, s.probeCeil = now, 0, s.ceil
+	s.probeAt, s.probed, s.probeCeil = now, 0, float32(s.ceil)
 	s.enter(now, probing)
-	s.rate = s.bounded(s.cruise() * (1 + s.gain))
+	s.rate = s.bounded(s.cruise() * (1 + float64(s.gain)))
 }
 
 // probe raises the rate step by step until it is refused, or stands proven.
@@ -291,17 +294,17 @@ func (s *steer) probe(now clock.Instant) {
 		return
 	}
 	rec := s.recovering(now)
-	extra := float64(s.probed) - s.ceil*(seconds(now.Sub(s.probeAt))-s.srtt)
+	extra := float64(s.probed) - s.ceil*(seconds(now.Sub(s.probeAt))-float64(s.srtt))
 	top := 2 * s.ceil
 	if rec {
-		top = max(top, s.ceil*s.peak/s.cruise())
+		top = max(top, s.ceil*float64(s.peak)/s.cruise())
 	}
 	top = min(top, s.ceilMax)
 	proven := extra > probeVolume && (rec || extra > probeFor*(top-s.ceil))
 	if proven && s.rate >= top {
 		s.ceil, s.provisional, s.grown = s.rate/(1-margin), true, true
 		s.probeWait = probeWaitMin
-		s.note(now, CauseProbed, s.probeCeil, s.rate, 0)
+		s.note(now, CauseProbed, float64(s.probeCeil), s.rate, 0)
 		s.sailOut(now)
 		return
 	}
@@ -311,9 +314,9 @@ func (s *steer) probe(now clock.Instant) {
 		if rec {
 			most = max(0.5, min(3, s.peakNow(now)/s.cruise()-1))
 		}
-		s.gain = min(s.gain, most)
+		s.gain = min(s.gain, float32(most))
 	}
-	s.rate = min(top, s.cruise()*(1+s.gain))
+	s.rate = min(top, s.cruise()*(1+float64(s.gain)))
 }
 
 // verdict ends a probe: one that found nothing makes the next wait longer.

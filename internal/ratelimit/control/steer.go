@@ -23,17 +23,19 @@ const (
 // steer finds a host's ceiling and stays just under it. See the package comment for
 // the idea; each part of it has a file.
 type steer struct {
-	cfg            *Config
-	floor, ceilMax float64 // of the rate, as the owner bounds it
-	mode           mode
-	tally          tally
-	rate           float64
-	modeAt         clock.Instant // since when the mode lasts
-	stepAt         clock.Instant // of the last step of growth, ramp or probe
+	cfg     *Config
+	ceilMax float64 // of the rate, as the owner bounds it
+	floor   float32 // likewise
+	mode    mode
+	grown   bool // the limit may have risen in this cycle, or we were starved
+	tally   tally
+	noise
+	rate   float64
+	modeAt clock.Instant // since when the mode lasts
+	stepAt clock.Instant // of the last step of growth, climb, creep, ramp or probe
 
 	ceiling
 	rise
-	noise
 	queue
 	history
 	flight
@@ -42,10 +44,10 @@ type steer struct {
 }
 
 func newSteer(cfg *Config, now clock.Instant, h Host) *steer {
-	s := &steer{cfg: cfg, floor: h.Floor, ceilMax: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
+	s := &steer{cfg: cfg, floor: float32(h.Floor), ceilMax: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
 	s.ceiling = ceiling{belief: belief{ceil: math.Inf(1), provisional: true}, prevAt: now}
-	s.rise = rise{credit: creditStart, creditAt: now, quietTill: never, probeWait: probeWaitMin, peakAt: now}
-	s.startAt, s.lastSent, s.starvedAt = now, now, never
+	s.rise = rise{credit: creditStart, creditAt: now, probeWait: probeWaitMin, peakAt: int32(secondOf(now))}
+	s.lastSent = now
 	s.trouble = &calm
 	s.recall(now, h.Memory)
 	return s
@@ -63,9 +65,10 @@ func (s *steer) recall(now clock.Instant, m Memory) {
 		s.proven, s.provisional, s.climbs = s.ceil, true, true
 		if m.Pause > 0 {
 			s.meetTrouble()
+			s.meetWindow()
 			s.lag = min(m.Pause, longestWindow)
 		}
-		s.peak = s.ceil
+		s.peak = float32(s.ceil)
 		s.enter(now, ramping)
 		s.rate = s.bounded(s.cruise() / 4)
 	}
@@ -84,17 +87,17 @@ func (s *steer) top() float64 { return s.ceilMax / (1 - margin) }
 
 // step is the least time in which the effect of a change of rate shows.
 func (s *steer) step() time.Duration {
-	return max(time.Second, duration(2*s.srtt))
+	return max(time.Second, duration(2*float64(s.srtt)))
 }
 
-func (s *steer) bounded(r float64) float64 { return min(max(r, s.floor), s.ceilMax) }
+func (s *steer) bounded(r float64) float64 { return min(max(r, float64(s.floor)), s.ceilMax) }
 
 // allow takes in what the owner allows from now on. Of a ceiling above that nobody would
 // notice that it has fallen, so it is forgotten, and the bound is in its place; one that
 // was at the bound may be anything beyond it.
 func (s *steer) allow(floor, most float64) {
 	raised, atBound := most > s.ceilMax, s.ceil >= s.top()
-	s.floor, s.ceilMax = min(floor, most), most
+	s.floor, s.ceilMax = float32(min(floor, most)), most
 	switch top := s.top(); {
 	case math.IsInf(s.ceil, 1):
 	case s.ceil > top:
@@ -157,9 +160,9 @@ func (s *steer) Plan(now clock.Instant) Plan {
 
 // inFlightBound is the most requests the host may have at once.
 func (s *steer) inFlightBound(now clock.Instant) int {
-	n := 4 + int(4*s.rate*s.leastLatency)
+	n := 4 + int(4*s.rate*float64(s.queue.mean))
 	if s.queue.answers > 0 {
-		n = bound(s.rate, s.queue.mean)
+		n = bound(s.rate, float64(s.queue.mean))
 	}
 	if d := s.doors.bound(now); d > 0 {
 		n = min(n, d)
@@ -175,7 +178,7 @@ func (s *steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 	s.quota.send()
 	if s.mode != held {
 		if starved {
-			s.grown, s.starvedAt = true, now // what this cycle admits is not the ceiling
+			s.grown, s.starvedIn = true, int32(secondOf(now)+1) // what this cycle admits is not the ceiling
 		}
 		return 0
 	}
@@ -233,9 +236,11 @@ func (s *steer) Observe(now clock.Instant, o Observation) {
 // succeeded takes in an answer that the host gave willingly.
 func (s *steer) succeeded(now clock.Instant, o *Observation, trial bool) {
 	s.history.add(o.SentAt)
-	s.doors.passed(o.InFlight)
+	if s.seldom != &noSeldom {
+		s.doors.passed(o.InFlight)
+	}
 	s.resumed = plus(s.resumed, 1)
-	s.credit = min(s.credit+s.creditPerAnswer(), creditMax)
+	s.gainCredit(s.creditPerAnswer())
 	if s.mode == held && o.SentAt > s.sentAt {
 		s.next = plus(s.next, 1)
 	} else {

@@ -12,6 +12,7 @@ import (
 // admitted; a mean between two refusals would be of the wrong span.
 type window struct {
 	bucket
+	lag        time.Duration // longest pause of a quota; zero if there was none
 	wholeAt    uint32        // second of the clock; what was sent before met one that gives back: see givesBack
 	lastOrder  time.Duration // the last long Retry-After
 	admitted   float32       // in one window, at the first refusal
@@ -50,7 +51,7 @@ func (s *steer) isQuota(pause time.Duration) bool {
 		refused = pause // as last time, and so it was not asked in between
 	}
 	enough := s.resumed >= minCycle || s.admitted == 0 && s.order >= longOrder && s.admittedIn(s.order) >= minCycle
-	return !s.block && !s.givesBack() && enough && refused > max(time.Second, s.spacing(3))
+	return !s.blocked && !s.givesBack() && enough && refused > max(time.Second, s.spacing(3))
 }
 
 // givesBack reports whether what was refused met a window that still gives back what it took
@@ -79,14 +80,14 @@ func (w *window) noteOrder(order time.Duration) {
 // out is the rest of a window that began with the first request; one that somebody
 // wrote into a configuration is the window, or nothing.
 func (s *steer) firstWindow(pause time.Duration) float64 {
+	s.meetWindow()
 	w := pause
 	if s.order == 0 {
 		// It ended between the last trial and now, the later the longer the wait was.
 		w = duration(math.Sqrt(seconds(pause) * seconds(max(s.refusedTill.Sub(s.at), pause/2))))
 	}
-	s.meetWindow()
 	if !isRound(s.order) {
-		w += max(0, s.sentAt.Sub(s.startAt))
+		w += max(0, s.sentAt.Sub(s.prevAt))
 	}
 	s.awaitWhole(w)
 	in := s.admittedIn(w)
@@ -99,12 +100,12 @@ func (s *steer) firstWindow(pause time.Duration) float64 {
 // admitted in as long, it is no window but a habit: the limiter is a bucket, and what
 // it refused is nearly what it sustains.
 func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
+	s.meetWindow()
 	s.lag = max(s.lag, pause)
-	if s.starvedAt > s.sentAt.Add(-pause) {
+	if s.wasStarved(pause) {
 		s.ceil, s.provisional = min(s.ceil, 0.97*s.failRate), true
 		return guessed // the host would have admitted more than it was asked for
 	}
-	s.meetWindow()
 	first := s.admitted == 0
 	in, known := s.admittedIn(pause), float64(s.admitted)
 	again := s.sameOrder && s.sentAt.Sub(s.resumeAt) > pause && in < aBitMore*known
@@ -128,6 +129,11 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 		s.climbs = s.provisional
 	}
 	return measured
+}
+
+// wasStarved reports whether we had nothing to send in the pause's length before the refusal.
+func (s *steer) wasStarved(pause time.Duration) bool {
+	return s.starvedIn > 0 && clock.Instant(s.starvedIn)*clock.Instant(time.Second) > s.sentAt.Add(-pause)
 }
 
 // windowRate is what one window of a quota admitted, per second, and that window. If the order
@@ -162,7 +168,7 @@ func (s *steer) windowRate(now clock.Instant, pause time.Duration, first bool) (
 // noteFull keeps what a window admitted and the time in which that was, when nobody said how
 // long it is: who admits as much again counts, and over no longer than that.
 func (s *steer) noteFull(now clock.Instant) {
-	if s.tries == 0 || s.order > 0 || s.block || s.resumed < minCycle || s.resumed > math.MaxUint16 {
+	if s.tries == 0 || s.order > 0 || s.blocked || s.resumed < minCycle || s.resumed > math.MaxUint16 {
 		if s.window != &noWindow {
 			s.full = 0
 		}
@@ -185,7 +191,7 @@ func (s *steer) windowSpan(now clock.Instant) (least, most float32) {
 }
 
 // began is when a window that begins with a request did, once the last one was over.
-func (s *steer) began() clock.Instant { return max(s.resumeAt, s.startAt) }
+func (s *steer) began() clock.Instant { return max(s.resumeAt, s.prevAt) }
 
 // fullAgain reports whether as much was admitted since the last resume as before it, when
 // so many answers of now are still to be counted.

@@ -54,7 +54,7 @@ func ablations() []ablation {
 		{"a margin told twice", "window.go", [][2]string{{"toldTwice = 1.02", "toldTwice = 1"}}},
 		{"buckets behind long orders", "window.go", [][2]string{{"case s.sameOrder && in > tooMany*known:", "case false:"}}},
 		{"the price of a pause", "search.go", [][2]string{
-			{"least, till := 1.0, s.quietTill", "least, till := 1.0, clock.Instant(never)"},
+			{"least, till := float32(1), s.quietTill", "least, till := float32(1), clock.Instant(never)"},
 			{"s.lag > 0 || s.quietTill > s.at", "false"},
 		}},
 		{"peace after a quota's refusal", "hold.go", [][2]string{{"if s.lag > 0 && s.from != searching {", "if false {"}}},
@@ -65,8 +65,8 @@ func ablations() []ablation {
 		{"experiments that run to their end", "noise.go", [][2]string{{"if n.testing && s.rate > many &&", "if false &&"}}},
 		{"the latency guard", "queue.go", [][2]string{{"slow := math.Exp(m)", "slow := false && math.Exp(m)"}}},
 		{"Little's law", "steer.go", [][2]string{
-			{"n := 4 + int(4*s.rate*s.leastLatency)", "n := math.MaxInt32"},
-			{"n = bound(s.rate, s.queue.mean)", "n = math.MaxInt32"},
+			{"n := 4 + int(4*s.rate*float64(s.queue.mean))", "n := math.MaxInt32"},
+			{"n = bound(s.rate, float64(s.queue.mean))", "n = math.MaxInt32"},
 		}},
 		{"the bound on connections", "hold.go", [][2]string{first("func (s *steer) atDoor(now clock.Instant, o *Observation) bool", "return false")}},
 		{"probes", "search.go", [][2]string{first("func (s *steer) scheduleProbe(now clock.Instant)", "return")}},
@@ -82,8 +82,8 @@ func ablations() []ablation {
 		{"the way back to a known peak", "search.go", [][2]string{{"return s.ceil < 0.7*s.peakNow(now)", "return false"}}},
 		{"outages told from limits", "hold.go", [][2]string{first("func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool", "return false")}},
 		{"blocks (403)", "hold.go", [][2]string{first("func (s *steer) forbid(now clock.Instant, o *Observation)", "return")}},
-		{"blocks out of the blue", "ceiling.go", [][2]string{{"if s.from == cruising && s.ceil <= s.resumeCeil &&", "if false &&"}}},
-		{"a block spared seldomer", "ceiling.go", [][2]string{{"math.Pow(1.5, float64(h.spared))", "math.Pow(1, float64(h.spared))"}}},
+		{"blocks out of the blue", "ceiling.go", [][2]string{{"if s.from == cruising && float32(s.ceil) <= s.resumeCeil &&", "if false &&"}}},
+		{"a block spared seldomer", "ceiling.go", [][2]string{{"math.Pow(1.5, float64(b.spared))", "math.Pow(1, float64(b.spared))"}}},
 		{"the ramp after a long pause", "hold.go", [][2]string{{"if pause < mere || s.rested() {", "if true {"}}},
 		{"no ramp after a long order", "hold.go", [][2]string{{"if pause < mere || s.rested() {", "if pause < mere {"}}},
 	}
