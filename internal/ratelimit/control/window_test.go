@@ -252,7 +252,7 @@ func TestOrderBeyondTheLongestWindow(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		r := cruisingAt(t, 12)
 		for i := range 300 {
-			r.history.add(clock.Instant(1000*second) + clock.Instant(i)*second/12)
+			r.history.add(1000*second + clock.Instant(i)*second/12)
 		}
 		const order = 743 * time.Second
 		r.at, r.sentAt, r.failRate, r.resumed = 1025*second, 1025*second, 12, 300
