@@ -44,7 +44,13 @@ func lock(dir string) (unlock, giveUp func() error, err error) {
 	if err != nil || !errors.Is(none, fs.ErrNotExist) {
 		return unlock, unlock, err
 	}
-	return unlock, func() error { return errors.Join(os.Remove(path), unlock()) }, nil
+	return unlock, func() error {
+		err := os.Remove(path)
+		if errors.Is(err, fs.ErrNotExist) { // where there are no locks
+			err = nil
+		}
+		return errors.Join(err, unlock())
+	}, nil
 }
 
 // checkOthers refuses the database of another program, also one that has all it has in its log yet.
