@@ -42,26 +42,19 @@ func At(cfg Config) (Place, error) {
 	return f, nil
 }
 
-// isDatabase goes by what is in the file, and where there is nothing by its name.
+// isDatabase goes by what is in the file, and where nothing can be read by its name.
 func isDatabase(path string) bool {
 	info, err := os.Stat(path)
+	named := slices.Contains(databaseEndings, strings.ToLower(filepath.Ext(path)))
 	if err != nil || info.Mode().IsRegular() && info.Size() == 0 {
-		return slices.Contains(databaseEndings, strings.ToLower(filepath.Ext(path)))
+		return named
 	}
 	if !info.Mode().IsRegular() { // to open a pipe might never return
 		return false
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }() // it was only read, and SQLite has not opened it yet
-	magic := make([]byte, len(sqliteMagic))
-	_, err = f.Read(magic)
-	return err == nil && string(magic) == sqliteMagic
+	is, err := sqlitedb.IsDatabase(path)
+	return is || err != nil && named
 }
-
-const sqliteMagic = "SQLite format 3\x00"
 
 // Database is a memory of hosts in an SQLite database. It is made by [At].
 type Database struct{ cfg Config }
@@ -143,7 +136,7 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 	if err != nil {
 		return err
 	}
-	err = transact(db, func() error {
+	err = db.Transact(func() error {
 		made, err := d.check(db)
 		if err == nil && !made {
 			err = db.Exec(TableSchema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
@@ -163,19 +156,4 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 		_ = db.Exec("PRAGMA journal_mode = DELETE")
 	}
 	return errors.Join(err, db.Close())
-}
-
-// transact runs f in a transaction that no other writer can come between.
-func transact(db *sqlitedb.DB, f func() error) error {
-	if err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	err := f()
-	if err == nil {
-		err = db.Exec("COMMIT")
-	}
-	if err != nil {
-		_ = db.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
-	}
-	return err
 }

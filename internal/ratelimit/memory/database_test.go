@@ -201,7 +201,7 @@ func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 	if path := os.Getenv(victim); path != "" {
 		_ = newDatabase(t, path).Save(t.Context(), func(func(ratelimit.HostMemory) bool) {})
 		db, _ := sqlitedb.Open(path, sqlitedb.Config{})
-		_ = transact(db, func() error { // never returns
+		_ = db.Transact(func() error { // never returns
 			table, _ := PrepareTable(db)
 			_ = table.Merge([]ratelimit.HostMemory{host("b.test", 0, 1)}, now, 1)
 			self, _ := os.FindProcess(os.Getpid())

@@ -166,6 +166,22 @@ func (d *DB) Exec(script string) error {
 	return d.check(codes.Xsqlite3_exec(d.tls, d.db, text, 0, 0, 0))
 }
 
+// Transact runs f in a transaction that no other writer can come between. Its error is that of f,
+// or of the transaction, and then nothing was changed.
+func (d *DB) Transact(f func() error) error {
+	if err := d.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = d.Exec("COMMIT")
+	}
+	if err != nil {
+		_ = d.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
+	}
+	return err
+}
+
 // QueryInt is the first column of the first row of a query that is needed once; zero if
 // there is no row, or NULL.
 func (d *DB) QueryInt(query string) (v int64, err error) {

@@ -1,6 +1,7 @@
 package sqlitedb_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -214,6 +215,38 @@ func TestBusy(t *testing.T) {
 	go func() { ended <- b.Exec(`INSERT INTO t VALUES (1)`) }()
 	require.NoError(t, a.Exec(`COMMIT`))
 	require.NoError(t, <-ended)
+}
+
+// What SQLite takes for a database is one, also while another connection has it to itself.
+func TestIsDatabase(t *testing.T) {
+	there := newPath(t)
+	db := open(t, there, sqlitedb.Config{})
+	require.NoError(t, db.Exec(`CREATE TABLE t (i); PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE`))
+	file := func(content []byte) string {
+		path := newPath(t)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	for _, tc := range []struct {
+		name, path string
+		want       bool
+		err        string
+	}{
+		{name: "locked", path: there, want: true},
+		{name: "empty", path: file(nil), want: true}, // as SQLite sees it
+		{name: "short", path: file([]byte("hosts\n"))},
+		{name: "text", path: file(bytes.Repeat([]byte("hosts\n"), 1000))},
+		{name: "nothing there", path: newPath(t), err: "unable to open"},
+		{name: "a directory", path: t.TempDir(), err: "unable to open"},
+	} {
+		is, err := sqlitedb.IsDatabase(tc.path)
+		require.Equal(t, tc.want, is, tc.name)
+		if tc.err == "" {
+			require.NoError(t, err, tc.name)
+		} else {
+			require.ErrorContains(t, err, tc.err, tc.name)
+		}
+	}
 }
 
 // A checkpoint empties the log, unless somebody reads what is in it.

@@ -42,6 +42,22 @@ func createPrivate(path string) {
 	}
 }
 
+// IsDatabase reports whether there is a database in the file. SQLite is asked, since to read a
+// file's begin and close it again gives up the locks that this process may hold on it as a
+// database. The error is of a file that cannot be told, as it cannot be opened.
+func IsDatabase(path string) (bool, error) {
+	d, err := Open(path, Config{ReadOnly: true, BusyTimeout: -1})
+	switch {
+	case code(err) == codes.SQLITE_NOTADB:
+		return false, nil
+	case code(err) == codes.SQLITE_CORRUPT, IsBusy(err):
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return true, d.Close()
+}
+
 // settle is for a new file, after SQLite has written its first page. SQLite syncs the
 // directory when it has made the journal of that page, and not when it has deleted it. A
 // journal that is back after a power cut cuts the file down to what it was before: nothing.

@@ -55,7 +55,7 @@ func (w *writer) beginRounds() error {
 		if o.again == nil {
 			continue
 		}
-		if err := transact(w.f.db, func() error { return w.beginRound(o.again) }); err != nil {
+		if err := w.f.db.Transact(func() error { return w.beginRound(o.again) }); err != nil {
 			return fmt.Errorf("begin a round: %w", err)
 		}
 		// What is known of hosts and places is of the round before.

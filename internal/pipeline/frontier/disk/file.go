@@ -62,7 +62,7 @@ func (f *file) setUp(cfg *Config, steps []step) error {
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
-	if err := transact(f.db, func() error { return f.putMetaRow(metaProgram, cfg.Program) }); err != nil {
+	if err := f.db.Transact(func() error { return f.putMetaRow(metaProgram, cfg.Program) }); err != nil {
 		return err // it cannot be written
 	}
 	for _, suffix := range []string{"", "-wal"} { // which is there now

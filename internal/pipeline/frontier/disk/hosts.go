@@ -136,7 +136,7 @@ const layDownQuery = `UPDATE hosts SET dormant = id +
 
 // restore reads the figures, and lays the hosts down.
 func (hs *hosts) restore() (c Counts, err error) {
-	if err := transact(hs.f.db, func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
+	if err := hs.f.db.Transact(func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
 		return c, err
 	}
 	err = each(hs.f.db, `SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {

@@ -136,7 +136,7 @@ func (s *Store) settleKey(f *file) (err error) {
 	now := s.cfg.Clock.Now()
 	own := map[string]string{metaKey: strconv.FormatUint(s.key, 10), metaCreated: now.UTC().Format(time.RFC3339)}
 	maps.Copy(s.meta, own)
-	return transact(f.db, func() error {
+	return f.db.Transact(func() error {
 		for key, value := range own {
 			if err := f.putMetaRow(key, value); err != nil {
 				return err

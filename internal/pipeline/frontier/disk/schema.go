@@ -244,7 +244,7 @@ func migrate(db *sqlitedb.DB, steps []step, program string) error {
 			db.Path(), version, by, program, len(steps))
 	}
 	for ; version < len(steps); version++ {
-		if err := transact(db, func() error {
+		if err := db.Transact(func() error {
 			if err := steps[version](db); err != nil {
 				return fmt.Errorf("migration of the schema to version %d: %w", version+1, err)
 			}
@@ -271,19 +271,4 @@ func checkOwner(db *sqlitedb.DB) (version int, err error) {
 	}
 	v, err := db.QueryInt("PRAGMA user_version")
 	return int(v), err
-}
-
-// transact runs f in a transaction.
-func transact(db *sqlitedb.DB, f func() error) error {
-	if err := db.Exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	err := f()
-	if err == nil {
-		err = db.Exec("COMMIT")
-	}
-	if err != nil {
-		_ = db.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
-	}
-	return err
 }

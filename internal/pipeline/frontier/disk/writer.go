@@ -48,7 +48,7 @@ func newWriter(s *Store, f *file) *writer {
 // restore reads the figures, which are kept in memory from then on: to count the rows of
 // a table takes as long as to read it.
 func (w *writer) restore() (err error) {
-	if err := transact(w.f.db, func() error { return w.f.db.Exec(placeQuery) }); err != nil {
+	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
 		return err
 	}
 	if w.counts, err = w.hosts.restore(); err != nil {
@@ -331,7 +331,7 @@ func (w *writer) end() error {
 		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
 	}
 	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
-		_ = transact(w.f.db, func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
+		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
 	}
 	var err error
 	if failed == nil {
