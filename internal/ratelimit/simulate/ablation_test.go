@@ -46,7 +46,7 @@ func ablations() []ablation {
 		{"the mean of a cycle", "ceiling.go", [][2]string{{"est := max(s.cycleRate(), s.agreed(), s.crossed())", "est := 0.9 * s.failRate"}}},
 		{"what search and climb agree on", "bucket.go", [][2]string{first("func (s *steer) agreed() float64", "return 0")}},
 		{"the crossing of two refusals", "bucket.go", [][2]string{first("func (s *steer) crossed() float64", "return 0")}},
-		{"a slow creep where each refusal is an order", "search.go", [][2]string{first("func (s *steer) pricedByOrder() bool", "return false")}},
+		{"a creep slowed by orders", "search.go", [][2]string{first("func (s *steer) pricedByOrder() bool", "return false")}},
 		{"windows of refusals", "window.go", [][2]string{first("func (s *steer) isQuota(pause time.Duration) bool", "return false")}},
 		{"told quotas", "quota.go", [][2]string{{"return q != nil && now < q.reset", "return false"}}},
 		{"told windows that slide", "quota.go", [][2]string{{"	if q.pace > 0 {\n", "	if q.pace > math.MaxFloat64 {\n"}}},
