@@ -115,6 +115,15 @@ type unread struct{ gone chan struct{} }
 
 func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
 
+// noted are orders that tell what was done, after a grace of 30 seconds by itself.
+func noted(done *[]string) orders {
+	note := func(what string) { *done = append(*done, what) }
+	return orders{
+		grace: 30 * time.Second,
+		stop:  func() { note("stop") }, force: func(error) { note("force") }, giveUp: func() { note("give up") },
+	}
+}
+
 // Signals are heeded though what is said of them goes nowhere.
 func TestHeedsThoughTheLogHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,11 +132,7 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer close(ended)
-			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), orders{
-				grace: 30 * time.Second, stop: func() { done = append(done, "stop") },
-				force:  func(error) { done = append(done, "force") },
-				giveUp: func() { done = append(done, "give up") },
-			})
+			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), noted(&done))
 		}()
 		signals <- syscall.SIGTERM
 		time.Sleep(time.Minute)
@@ -145,14 +150,12 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 		var done []string
 		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
+		o := noted(&done)
+		o.giveUp = func() { done = append(done, "give up"); close(gone) }
+		o.tell = func() error { <-gone; return nil }
 		go func() {
 			defer close(ended)
-			heed(ctx, signals, slog.New(slog.DiscardHandler), orders{
-				grace: 30 * time.Second, stop: func() { done = append(done, "stop") },
-				force:  func(error) { done = append(done, "force") },
-				giveUp: func() { done = append(done, "give up"); close(gone) },
-				tell:   func() error { <-gone; return nil },
-			})
+			heed(ctx, signals, slog.New(slog.DiscardHandler), o)
 		}()
 		for range 20 { // more than are waited for
 			signals <- syscall.SIGUSR1

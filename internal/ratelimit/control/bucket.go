@@ -9,8 +9,8 @@ import (
 
 // bucket is what is known of a bucket whose refusals order a pause that is longer than
 // its next token takes: often the same few seconds or a minute for everyone. A cycle
-// then has a pause in it in which the bucket fills up, or what is no bucket does not,
-// and its mean is of little use.
+// then has a pause in it, in which a bucket fills up and a counter does not, and its mean is
+// of little use.
 //
 // What was admitted in any span before a refusal is at most the burst allowance and the
 // rate times the span, and in one span just that: since the bucket was last full. So

@@ -66,6 +66,9 @@ func (f *flight) send(now clock.Instant) {
 // secondOf is the whole second of an instant.
 func secondOf(i clock.Instant) int64 { return int64(max(i, 0)) / int64(time.Second) }
 
+// beginOf is the instant at which a second begins.
+func beginOf(second int64) clock.Instant { return clock.Instant(second) * clock.Instant(time.Second) }
+
 // busy reports whether the sender uses the rate it has. A rate nobody uses proves
 // nothing, and must not grow.
 func (f *flight) busy(now clock.Instant, rate float64) bool {

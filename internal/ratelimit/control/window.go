@@ -57,13 +57,13 @@ func (s *steer) isQuota(pause time.Duration) bool {
 // givesBack reports whether what was refused met a window that still gives back what it took
 // before it was known: as slowly as the search began, so that it says nothing of the limit.
 func (s *steer) givesBack() bool {
-	return s.sentAt < clock.Instant(s.wholeAt)*clock.Instant(time.Second)
+	return s.sentAt < beginOf(int64(s.wholeAt))
 }
 
 // awaitWhole takes in how long a window is that was just found by an order which is worked out.
 func (s *steer) awaitWhole(w time.Duration) {
 	if s.order > 0 && !isRound(s.order) {
-		s.wholeAt = uint32(s.sentAt.Add(min(w, longestWindow)) / clock.Instant(time.Second))
+		s.wholeAt = uint32(secondOf(s.sentAt.Add(min(w, longestWindow))))
 	}
 }
 
@@ -133,7 +133,7 @@ func (s *steer) judgeQuota(now clock.Instant, pause time.Duration) finding {
 
 // wasStarved reports whether we had nothing to send in the pause's length before the refusal.
 func (s *steer) wasStarved(pause time.Duration) bool {
-	return s.starvedIn > 0 && clock.Instant(s.starvedIn)*clock.Instant(time.Second) > s.sentAt.Add(-pause)
+	return s.starvedIn > 0 && beginOf(int64(s.starvedIn)) > s.sentAt.Add(-pause)
 }
 
 // windowRate is what one window of a quota admitted, per second, and that window. If the order
