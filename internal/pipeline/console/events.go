@@ -119,6 +119,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.streams.leave(q)
+	keepStream(r)
 	// A number that is not yet reached is that of another process.
 	if seen, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
 		last = min(last, seen)

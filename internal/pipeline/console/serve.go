@@ -8,13 +8,12 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 const (
-	// maxConns is how many connections there are at a time; others wait. Each takes some
-	// tens of kilobytes.
+	// maxConns is how many connections without a request there are at a time, and how many
+	// with one, streams apart: one more closes the oldest of them, so that nobody waits for
+	// those who are silent or slow. Each takes some tens of kilobytes.
 	maxConns = 128
 	// maxHeader is the longest header, in bytes: no client of ours sends a tenth of it.
 	maxHeader = 16 << 10
@@ -35,7 +34,9 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends after ctx, with the last answer
 	defer cancel()
 	g := gate{next: c}
+	conns := connections{all: make(map[net.Conn]*connection)}
 	srv := &http.Server{
+		ConnState: conns.note, ConnContext: conns.name,
 		Handler:           &g,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader,
@@ -53,7 +54,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 		<-sampled
 	}()
 	served := make(chan error, 1)
-	go func() { served <- srv.Serve(netutil.LimitListener(l, maxConns)) }()
+	go func() { served <- srv.Serve(l) }()
 	var failed error
 	select {
 	case <-ctx.Done():
@@ -99,4 +100,73 @@ func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true
+}
+
+// connections are those of a server. There are never more than a bound allows, and none has
+// to wait until another one ends.
+type connections struct {
+	mu    sync.Mutex // guards what follows, and what is in all
+	steps uint64
+	all   map[net.Conn]*connection
+}
+
+// connection is one of them.
+type connection struct {
+	busy   bool   // it has a request
+	since  uint64 // when it had it first, or not any more, in steps
+	stream bool   // it is one of maxStreams, and ends by itself
+}
+
+// note is a [http.Server.ConnState]. When one connection too many has no request, or has one,
+// it closes the one for which that has been so for the longest time.
+func (cs *connections) note(c net.Conn, state http.ConnState) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(cs.all, c)
+		return
+	}
+	if state == http.StateNew {
+		cs.all[c] = new(connection)
+	}
+	own := cs.all[c]
+	if own == nil { // it has just been closed to make room
+		return
+	}
+	cs.steps++
+	own.busy, own.since, own.stream = state == http.StateActive, cs.steps, false
+	n, oldest := 0, c
+	for other, is := range cs.all {
+		if is.busy != own.busy || is.stream {
+			continue
+		}
+		if n++; is.since < cs.all[oldest].since {
+			oldest = other
+		}
+	}
+	if n > maxConns {
+		delete(cs.all, oldest)
+		_ = oldest.Close() // its client has not said or taken anything for long
+	}
+}
+
+// connKey is where the context of a request has a function for streams.
+type connKey struct{}
+
+// name is a [http.Server.ConnContext].
+func (cs *connections) name(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, func() {
+		cs.mu.Lock()
+		defer cs.mu.Unlock()
+		if own := cs.all[c]; own != nil {
+			own.stream = true
+		}
+	})
+}
+
+// keepStream has the connection of a request stay open while its client reads.
+func keepStream(r *http.Request) {
+	if keep, ok := r.Context().Value(connKey{}).(func()); ok {
+		keep()
+	}
 }

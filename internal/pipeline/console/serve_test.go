@@ -282,3 +282,52 @@ func TestServeFails(t *testing.T) {
 	g := newRig(t, "8080", "", nil)
 	require.ErrorIs(t, g.Serve(t.Context(), l), net.ErrClosed)
 }
+
+// However many connections are silent, slow to send or slow to read, a probe and the dashboard
+// are answered at once, and the streams that are read go on.
+func TestSlowConnectionsHoldUpNobody(t *testing.T) {
+	const many = 5 * maxConns
+	order := "POST /api/pause HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+	probe := "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	for name, c := range map[string]struct {
+		sends string
+		reads bool
+	}{
+		"silent":                        {"", true},
+		"half a header":                 {probe[:30], true},
+		"silent after a request":        {probe, true},
+		"half a header after a request": {probe + probe[:30], true},
+		"half a body":                   {order, true},
+		"an answer is not read":         {probe, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := serve(t, nil)
+				lines, _ := s.listen(t)
+				begun := time.Now()
+				for range many {
+					conn, err := s.network.DialContext(t.Context(), "tcp", at)
+					require.NoError(t, err)
+					defer conn.Close()
+					go func() { _, _ = io.WriteString(conn, c.sends) }()
+					if c.reads {
+						go func() { _, _ = io.Copy(io.Discard, conn) }()
+					}
+				}
+				for _, path := range []string{"/healthz", "/", "/api/snapshot"} {
+					res, err := s.client.Get("http://" + at + path)
+					require.NoError(t, err)
+					require.NoError(t, res.Body.Close())
+					if !strings.HasPrefix(c.sends, probe) && c.sends != order { // those have used up what an address may ask for
+						require.Equal(t, 200, res.StatusCode, path)
+					}
+				}
+				require.Less(t, time.Since(begun), time.Second)
+				s.Event(ratelimit.Event{Domain: "a.test"})
+				require.Contains(t, next(t, lines), `"host":"a.test"`, "the stream goes on")
+				s.end()
+				require.NoError(t, <-s.ended)
+			})
+		})
+	}
+}
