@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // MaxBytes is how much of a file is read, the least that RFC 9309 section 2.5 allows a
@@ -29,7 +31,7 @@ type group struct {
 // Parse reads the first MaxBytes of a file and skips whatever makes no sense.
 func Parse(body []byte) *File {
 	p := parser{f: new(File)}
-	body = withoutBOM(cut(body))
+	body = textOf(body)
 	for n := 1; len(body) > 0; n++ {
 		var line []byte
 		line, body = nextLine(body)
@@ -38,13 +40,20 @@ func Parse(body []byte) *File {
 	return p.f
 }
 
-// cut drops what is beyond the limit and the line that the limit may have cut in two;
-// with or without the rest, the same lines are left.
-func cut(body []byte) []byte {
-	if len(body) < MaxBytes {
-		return body
+// textOf is the first MaxBytes of a file as UTF-8, without the line that the limit may have
+// cut in two. A file is to be UTF-8, but editors save some in UTF-16, with a byte order mark.
+func textOf(body []byte) []byte {
+	limited := len(body) >= MaxBytes
+	body = body[:min(len(body), MaxBytes)]
+	if bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")) {
+		body, _ = unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(body) // cannot fail: the mark is there
+	} else {
+		body = withoutBOM(body)
 	}
-	return body[:bytes.LastIndexAny(body[:MaxBytes], "\r\n")+1]
+	if limited {
+		body = body[:bytes.LastIndexAny(body, "\r\n")+1]
+	}
+	return body
 }
 
 // withoutBOM drops a byte order mark, also one that has lost its end.
@@ -110,7 +119,9 @@ func (p *parser) agent(value string) {
 		p.inList = true
 	}
 	name := token(value)
-	if strings.HasPrefix(value, "*") {
+	// A star is everybody only if it stands alone: "*WordPress*" means clients by part of
+	// their name, which is not in RFC 9309, and not us.
+	if f := strings.Fields(value); len(f) > 0 && f[0] == "*" {
 		name = "*"
 	}
 	if g := &p.f.groups[len(p.f.groups)-1]; name != "" {

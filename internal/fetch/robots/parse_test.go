@@ -2,9 +2,11 @@ package robots_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
+	codes "unicode/utf16"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,15 @@ import (
 
 // agent is the crawler in all tests.
 const agent = "Treadlight"
+
+// utf16 is text as servers that run on Windows may send it.
+func utf16(order binary.AppendByteOrder, text string) string {
+	var out []byte
+	for _, unit := range codes.Encode([]rune(text)) {
+		out = order.AppendUint16(out, unit)
+	}
+	return string(out)
+}
 
 func rulesOf(file string) *robots.Rules { return robots.Parse([]byte(file)).Agent(agent) }
 
@@ -51,7 +62,18 @@ func TestGroups(t *testing.T) {
 		{"an unknown line does not end a group", "User-agent: treadlight\nAllow: /y\nWhatever: 1\nDisallow: /x", false},
 		{"a blank line does not end a group", "User-agent: treadlight\nAllow: /y\n\nDisallow: /x", false},
 		{"a rule before any group", "Disallow: /\nUser-agent: other\nDisallow: /", true},
-		{"star with a tail", "User-agent: *bot\nDisallow: /", false},
+		{"star and a comment", "User-agent: * (everybody)\nDisallow: /", false},
+		{"star and a tab", "User-agent: *\tall\nDisallow: /", false},
+		{"names ending in bot", "User-agent: *bot\nDisallow: /", true},
+		{"names with WordPress in them", "User-agent: *WordPress*\nDisallow: /", true},
+		{"two stars", "User-agent: **\nDisallow: /", true},
+		{"a path for an agent", "User-agent: */\nDisallow: /", true},
+		{"a pattern does not end everybody's group", "User-agent: *\nUser-agent: *WordPress*\nDisallow: /", false},
+		{"UTF-16, little end first", utf16(binary.LittleEndian, "\ufeffUser-agent: *\r\nDisallow: /\r\n"), false},
+		{"UTF-16, big end first", utf16(binary.BigEndian, "\ufeffUser-agent: *\nDisallow: /"), false},
+		{"UTF-16, cut within a character", utf16(binary.BigEndian, "\ufeffUser-agent: *\nDisallow: /\n") + "\x00", false},
+		{"UTF-16, beyond ASCII", utf16(binary.LittleEndian, "\ufeff# ツ ü\nUser-agent: *\nDisallow: /"), false},
+		{"UTF-16 for somebody else", utf16(binary.LittleEndian, "\ufeffUser-agent: Other\nDisallow: /"), true},
 		{"empty Disallow", "User-agent: *\nDisallow:", true},
 		{"CR line ends", "User-agent: *\rDisallow: /\r", false},
 		{"CR LF line ends", "User-agent: *\r\nDisallow: /\r\n", false},
