@@ -77,6 +77,10 @@ func TestHostileRobots(t *testing.T) {
 			return say(c, "200 OK", "Content-Encoding: gzip\r\n", zipped(t, rules, 16<<20))
 		}, "", "robots", 1},
 		{"gzip claimed", func(c net.Conn) bool { return say(c, "200 OK", "Content-Encoding: gzip\r\n", rules) }, "decode", "decode", 4},
+		{"no coding", func(c net.Conn) bool { return say(c, "200 OK", "Content-Encoding: none, utf-8\r\n", rules) }, "", "robots", 1},
+		{"UTF-16", func(c net.Conn) bool {
+			return say(c, "200 OK", "", "\xff\xfe"+strings.Join(strings.Split(rules, ""), "\x00")+"\x00")
+		}, "", "robots", 1},
 		{"cut", func(c net.Conn) bool {
 			_, _ = io.WriteString(c, ok+"Content-Length: 1000\r\n\r\nUser-agent: *\n")
 			return false

@@ -50,7 +50,7 @@ var hostile = map[fetchtest.Behavior]string{
 	fetchtest.ZstdBomb:       "too_large",
 	fetchtest.DeflateBomb:    "too_large",
 	fetchtest.EmptyMembers:   "too_large",
-	fetchtest.UnknownCoding:  "decode",
+	fetchtest.UnknownCoding:  "",
 	fetchtest.ManyCodings:    "decode",
 	fetchtest.BadStatusLine:  "protocol",
 	fetchtest.NotHTTP:        "protocol",
@@ -99,6 +99,7 @@ func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]cra
 		require.True(t, ok, "%s has no record", b)
 		require.Equal(t, want, class(rec), "%s: %+v", b, rec.Error)
 		require.LessOrEqual(t, rec.Bytes, cfg.Fetch.MaxBody, b)
+		require.Equal(t, b == fetchtest.UnknownCoding, rec.IgnoredCodings == "morse", b)
 		tries := 1
 		if retried[want] {
 			tries += cfg.RateLimit.RetryMaxAttempts

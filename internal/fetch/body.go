@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -216,7 +217,9 @@ func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound
 	if hres.ContentLength != 0 {
 		x.alive()
 	}
-	op, err := c.decodeBody(w, codings(hres.Header), hres.ContentLength, res, bound)
+	list, ignored := codings(hres.Header)
+	res.IgnoredCodings = strings.Join(ignored, ", ")
+	op, err := c.decodeBody(w, list, hres.ContentLength, res, bound)
 	res.WireBytes = w.n
 	if err != nil {
 		err = x.explain(err)

@@ -20,18 +20,24 @@ import (
 // from misconfigured proxies; a stack of them is only ever a bomb.
 const maxCodings = 3
 
-// codings are the content codings of a header in the order in which they were applied.
-func codings(h http.Header) []string {
-	var list []string
+// codings are the content codings of a header in the order in which they were applied, and
+// the names that are none: servers put charsets, media types and "none" there. Browsers
+// ignore those, and so do we.
+func codings(h http.Header) (list, ignored []string) {
 	for _, line := range h["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
-			name = strings.ToLower(strings.TrimSpace(name))
-			if name != "" && name != "identity" {
+			switch name = strings.ToLower(strings.TrimSpace(name)); name {
+			case "", "identity":
+			case "gzip", "x-gzip", "deflate", "br", "zstd",
+				// Of IANA's registry, and not supported: a body in them cannot be read.
+				"compress", "x-compress", "aes128gcm", "dcb", "dcz", "exi", "pack200-gzip":
 				list = append(list, name)
+			default:
+				ignored = append(ignored, name)
 			}
 		}
 	}
-	return list
+	return list, ignored
 }
 
 // decoders keeps decoders for reuse: a fresh one costs tens of kilobytes. None of them
@@ -55,7 +61,7 @@ func (d *decoders) open(src io.Reader, list []string) (io.Reader, []io.Closer, e
 		s := d.stage(name)
 		if s == nil {
 			closeAll(closers)
-			return nil, nil, fmt.Errorf("content coding %.40q is not known", name)
+			return nil, nil, fmt.Errorf("content coding %q is not supported", name)
 		}
 		s.reset(src)
 		src, closers = s, append(closers, s)
@@ -69,7 +75,7 @@ func closeAll(closers []io.Closer) {
 	}
 }
 
-// stage takes a decoder from its pool or makes one; nil if the coding is not known.
+// stage takes a decoder from its pool or makes one; nil if the coding is not supported.
 func (d *decoders) stage(name string) stage {
 	switch name {
 	case "gzip", "x-gzip":

@@ -108,6 +108,13 @@ func TestCodings(t *testing.T) {
 		{"empty zstd body", "zstd", nil, ""},
 		{"empty deflate body", "deflate", nil, ""},
 		{"gzip of nothing", "gzip", coded(t, "gzip", ""), ""},
+		{"none, by name", "none", []byte(text), text},
+		{"a charset", "UTF-8", []byte(text), text},
+		{"a media type", "text/html; charset=utf-8", []byte(text), text},
+		{"a transfer coding", "chunked", []byte(text), text},
+		{"many that are none", "binary, 8bit\nnone, utf-8, x", []byte(text), text},
+		{"one and none", "gzip, none", gz, text},
+		{"none and one", "utf-8\ngzip", gz, text},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
@@ -115,6 +122,16 @@ func TestCodings(t *testing.T) {
 			require.Equal(t, tc.want, string(res.Body))
 			require.False(t, res.Truncated)
 			require.EqualValues(t, len(tc.wire), res.WireBytes)
+			switch tc.name {
+			case "a charset":
+				require.Equal(t, "utf-8", res.IgnoredCodings)
+			case "many that are none":
+				require.Equal(t, "binary, 8bit, none, utf-8, x", res.IgnoredCodings)
+			case "one and none":
+				require.Equal(t, "none", res.IgnoredCodings)
+			case "gzip", "identity", "none":
+				require.Empty(t, res.IgnoredCodings)
+			}
 		})
 	}
 }
@@ -161,7 +178,9 @@ func TestCodingsBeyondTheRules(t *testing.T) {
 		wire               []byte
 	}{
 		{"a dictionary", "zstd", "unknown dictionary", packed(zstd.WithEncoderDictRaw(7, bytes.Repeat([]byte("common words "), 100)))},
-		{"a dictionary agreed on", "dcz", `content coding "dcz" is not known`, []byte("x")},
+		{"a dictionary agreed on", "dcz", `content coding "dcz" is not supported`, []byte("x")},
+		{"LZW", "compress", `content coding "compress" is not supported`, []byte("\x1f\x9dx")},
+		{"LZW, and no coding", "utf-8, x-compress", `content coding "x-compress" is not supported`, []byte("\x1f\x9dx")},
 		{"a wide window", "zstd", "window size exceeded", packed(zstd.WithWindowSize(16 << 20))},
 		{"four codings", "gzip, gzip, gzip, gzip", "4 content codings on top of each other", []byte("x")},
 		{"a name without end", "gzip", "gzip: invalid header", append([]byte("\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"), bytes.Repeat([]byte("x"), 10<<10)...)},

@@ -39,6 +39,9 @@ type Response struct {
 	ContentType string
 	// Charset is the charset parameter in lower case. Empty if there is none.
 	Charset string
+	// IgnoredCodings are the names in Content-Encoding that are no content coding, such as
+	// "none" or "utf-8", in lower case and separated by ", ". Empty if there are none.
+	IgnoredCodings string
 	// RetryAfter is how long the server asked us to wait, uncapped. Zero if it did not.
 	RetryAfter time.Duration
 	// Quota is the tightest quota that the header speaks of, its Reset counted from the

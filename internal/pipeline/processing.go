@@ -110,7 +110,7 @@ func (w *processor) page(ctx context.Context, f *fetched) (*result, error) {
 func (w *processor) answer(r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
-	rec.ContentType, rec.Charset = resp.ContentType, resp.Charset
+	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
 	rec.Exchange = resp.Capture
 	if w.p.cfg.StoreBody {

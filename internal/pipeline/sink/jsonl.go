@@ -95,6 +95,7 @@ func appendJSON(dst []byte, r *Record) []byte {
 func (o *object) content(r *Record) {
 	o.text("content_type", r.ContentType)
 	o.text("charset", r.Charset)
+	o.text("ignored_codings", r.IgnoredCodings)
 	o.number("bytes", r.Bytes)
 	o.number("wire_bytes", r.WireBytes)
 	if r.Truncated {

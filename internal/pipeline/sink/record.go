@@ -34,6 +34,9 @@ type Record struct {
 	// read in, which need not be what the server said.
 	ContentType string `json:"content_type,omitempty"`
 	Charset     string `json:"charset,omitempty"`
+	// IgnoredCodings are the names in Content-Encoding that are no content coding, such as
+	// "none" or "utf-8", separated by ", ": the body was read as if they were not there.
+	IgnoredCodings string `json:"ignored_codings,omitempty"`
 	// Bytes is the size of the body decompressed, WireBytes as it was sent.
 	Bytes     int64 `json:"bytes"`
 	WireBytes int64 `json:"wire_bytes"`
@@ -194,6 +197,7 @@ func Schema() []Field {
 		{"redirect_to", "string", "", false, "the canonical URL that a redirect names"},
 		{"content_type", "string", "", false, "media type without parameters"},
 		{"charset", "string", "", false, "the encoding that the page was read in"},
+		{"ignored_codings", "string", "", false, "names in Content-Encoding that are no content coding, and were ignored: none, utf-8"},
 		{"bytes", "number", "bytes", true, "size of the body, decompressed"},
 		{"wire_bytes", "number", "bytes", true, "size of the body as it was sent"},
 		{"truncated", "boolean", "", false, "true if the body was cut off at the limit"},

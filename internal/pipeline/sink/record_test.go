@@ -26,7 +26,7 @@ func full() *Record {
 	return &Record{
 		URL: "https://example.com/a?b=c", Kind: "page", ID: "0123", Status: 200, Depth: 2, Referrer: "https://example.com/",
 		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
-		ContentType: "text/html", Charset: "utf-8", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
+		ContentType: "text/html", Charset: "utf-8", IgnoredCodings: "none", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
 		Title: `Tee & "Kaffee" <b>`, Lang: "de",
 		Meta:       Meta{"d", "r", "g", "https://example.com/c", "ot", "oy", "oi"},
 		Sitemap:    &Sitemap{"urlset", 3, 1, 2, 4, 5, "line 7: x", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
@@ -45,7 +45,7 @@ func full() *Record {
 func TestJSONGolden(t *testing.T) {
 	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","id":"0123","status":200,"depth":2,"referrer":"https://example.com/",`+
 		`"fetched_at":"2026-11-20T16:39:01.234Z","attempt":1,"redirect_to":"https://example.com/z","content_type":"text/html","charset":"utf-8",`+
-		`"bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
+		`"ignored_codings":"none","bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
 		`"meta":{"description":"d","robots":"r","generator":"g","canonical":"https://example.com/c","og_title":"ot","og_type":"oy","og_image":"oi"},`+
 		`"sitemap":{"format":"urlset","urls":3,"sitemaps":1,"extras":2,"dropped":4,"problems":5,"problem":"line 7: x","last_modified":"2026-01-02T03:04:05.000Z"},`+
 		`"directives":["noindex","max-snippet:20"],"alternates":[{"href":"https://example.com/de","hreflang":"de","type":"text/html"},{"href":"https://example.com/x"}],`+
@@ -237,7 +237,7 @@ func checkLine(t *testing.T, line []byte) {
 func fuzzed(a, b, c string, n int64, flags uint8) *Record {
 	r := &Record{
 		URL: a, Kind: b, Status: int(n % 600), Depth: int(n), Referrer: c, FetchedAt: time.UnixMilli(n % 4e12).UTC(), Attempt: int(flags),
-		RedirectTo: b, ContentType: c, Charset: a, Bytes: n, WireBytes: -n, Truncated: flags&1 != 0, Digest: b, Change: c, Title: a + c, Lang: b,
+		RedirectTo: b, ContentType: c, Charset: a, IgnoredCodings: c, Bytes: n, WireBytes: -n, Truncated: flags&1 != 0, Digest: b, Change: c, Title: a + c, Lang: b,
 		Text: c + b + a, RemoteAddr: b, Proto: c, Timings: Timings{Queue: time.Duration(n), TLS: time.Duration(n / 3), Total: -time.Duration(n)},
 	}
 	r.Timings.Queue %= 1e15 // float64 holds microseconds of 285 years, and no more
