@@ -67,38 +67,6 @@ func statusAndMime(head []byte) (status, mime string) {
 	return status, ""
 }
 
-// surt is the key under which readers look a URL up: lower case, the labels of its host
-// turned around so that those of a domain stand together, without "www", a slash at the
-// end, and the order of its query.
-func surt(uri string) string {
-	rest, ok := strings.CutPrefix(strings.ToLower(uri), "https://")
-	if !ok {
-		rest, ok = strings.CutPrefix(rest, "http://")
-	}
-	if !ok {
-		return strings.ReplaceAll(uri, " ", "%20") // a space would end the key
-	}
-	rest, _, _ = strings.Cut(rest, "#")
-	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
-	host, port := authority, ""
-	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
-		host, port = authority[:i], authority[i:]
-	}
-	labels := strings.Split(host, ".")
-	if digits, ok := strings.CutPrefix(labels[0], "www"); ok && len(labels) > 1 && strings.Trim(digits, "0123456789") == "" {
-		labels = labels[1:]
-	}
-	slices.Reverse(labels)
-	key := strings.Join(labels, ",") + port + ")/" + strings.TrimSuffix(path, "/")
-	if query != "" {
-		args := strings.Split(query, "&")
-		slices.Sort(args)
-		key += "?" + strings.Join(args, "&")
-	}
-	return strings.ReplaceAll(key, " ", "%20")
-}
-
 // writeIndex writes the lines, sorted by their bytes, and has the disk take them. Until the
 // archive has its name a file that is there is of a run that was killed here.
 func writeIndex(path string, lines []string) (err error) {
