@@ -58,6 +58,7 @@ var hostile = map[fetchtest.Behavior]string{
 	fetchtest.TwoLengths:     "protocol",
 	fetchtest.Reset:          "network",
 	fetchtest.CloseSilently:  "network",
+	fetchtest.LowStatus:      "server_error",
 	fetchtest.Upgrade:        "protocol",
 	fetchtest.SecondTime:     "",
 }

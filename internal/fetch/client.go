@@ -190,6 +190,9 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	headed := c.cfg.Clock.Since(x.start)
 	if hres.StatusCode < http.StatusOK {
 		_ = hres.Body.Close() // whatever is spoken there is not HTTP
+		if hres.StatusCode < http.StatusContinue {
+			return nil, x.failure(OpHeader, req.URL, errStatus)
+		}
 		return nil, x.failure(OpHeader, req.URL, errUpgrade)
 	}
 	res := newResponse(req.URL, hres, c.cfg.Clock.Now())

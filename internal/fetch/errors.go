@@ -90,6 +90,7 @@ var (
 	errWireLarge = fmt.Errorf("the encoded body is longer than the decoded one may be: %w", errTooLarge)
 	errRatio     = errors.New("the body decodes to absurdly more than was sent")
 	errUpgrade   = errors.New("switched to another protocol unasked")
+	errStatus    = errors.New("the status code is below 100")
 )
 
 // classify adds to outcome.Of what only the phase shows: which reader failed, and that
@@ -109,6 +110,9 @@ func classify(op Op, err error) outcome.Class {
 	}
 	if op == OpDecode {
 		return outcome.Decode
+	}
+	if errors.Is(err, errStatus) {
+		return outcome.ServerError
 	}
 	class := outcome.Of(0, err)
 	if op == OpTLS && class == outcome.Protocol || op != OpBody && isAlert(err) {

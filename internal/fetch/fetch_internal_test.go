@@ -69,9 +69,20 @@ func TestContentType(t *testing.T) {
 		"text/html; =; x=y;charset = a; z": {"text/html", "a"},
 		"html":                             {"", ""},
 		"html; charset=utf-8":              {"", "utf-8"},
-		"text/html, text/plain":            {"", ""},
+		// Several are several lines, or one with commas: the last that is one counts.
+		"text/html, text/plain":                         {"text/plain", ""},
+		"text/plain\ntext/html":                         {"text/html", ""},
+		"text/html\nnonsense":                           {"text/html", ""},
+		"nonsense\ntext/html; charset=gbk":              {"text/html", "gbk"},
+		"text/html; charset=gbk\n*/*":                   {"text/html", "gbk"},
+		"text/html; charset=gbk\ntext/html":             {"text/html", "gbk"},
+		"text/html; charset=gbk\ntext/html;charset=x":   {"text/html", "x"},
+		"text/plain; charset=gbk\ntext/html":            {"text/html", ""},
+		"text/html; charset=gbk, text/plain, text/html": {"text/html", ""},
+		"text/html; x=\",text/plain\";charset=\"gbk\"":  {"text/html", "gbk"},
+		",\n,text/html,":                                {"text/html", ""},
 	} {
-		media, charset := contentType(in)
+		media, charset := contentType(strings.Split(in, "\n"))
 		require.Equal(t, want, [2]string{media, charset}, in)
 	}
 }

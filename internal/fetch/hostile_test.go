@@ -62,6 +62,7 @@ var verdicts = map[fetchtest.Behavior]verdict{
 	fetchtest.TwoLengths:     {op: fetch.OpHeader, class: outcome.Protocol},
 	fetchtest.Reset:          {op: fetch.OpHeader, class: outcome.Network},
 	fetchtest.CloseSilently:  {op: fetch.OpHeader, class: outcome.Network},
+	fetchtest.LowStatus:      {op: fetch.OpHeader, class: outcome.ServerError},
 	fetchtest.Upgrade:        {op: fetch.OpHeader, class: outcome.Protocol},
 	fetchtest.SecondTime:     {class: outcome.OK, body: "ok"},
 }

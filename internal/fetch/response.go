@@ -95,16 +95,37 @@ func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 		Proto:    h.Proto,
 		Location: strings.TrimSpace(h.Header.Get("Location")),
 	}
-	r.ContentType, r.Charset = contentType(h.Header.Get("Content-Type"))
+	r.ContentType, r.Charset = contentType(h.Header["Content-Type"])
 	r.RetryAfter, _ = header.RetryAfterOf(h.Header, now, 0) // a malformed one asks for nothing
 	r.Quota, _ = header.Parse(h.Header, now)                // nor does a malformed quota say anything
 	r.Second = header.Second(h.Header)
 	return r
 }
 
-// contentType reads a Content-Type as leniently as browsers do: a malformed parameter
-// spoils neither the type nor the parameters beside it.
-func contentType(v string) (media, charset string) {
+// contentType reads the lines of a Content-Type. Of several types the last that is one
+// counts, as the Fetch standard has it: "extract a MIME type".
+func contentType(lines []string) (media, charset string) {
+	for rest := strings.Join(lines, ","); rest != ""; {
+		n, quoted := 0, false
+		for n < len(rest) && (quoted || rest[n] != ',') {
+			quoted = quoted != (rest[n] == '"')
+			n++
+		}
+		m, c := mediaType(rest[:n])
+		rest = rest[min(n+1, len(rest)):]
+		switch {
+		case m == "*/*", m == "" && media != "":
+		case m == media && c == "": // what was said of it before stands
+		default:
+			media, charset = m, c
+		}
+	}
+	return media, charset
+}
+
+// mediaType reads a media type as leniently as browsers do: a malformed parameter spoils
+// neither the type nor the parameters beside it.
+func mediaType(v string) (media, charset string) {
 	media, params, _ := strings.Cut(v, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	if !strings.Contains(media, "/") || strings.ContainsAny(media, " \t,") {

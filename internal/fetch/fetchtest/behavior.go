@@ -58,6 +58,7 @@ const (
 	TwoLengths     Behavior = "/two-lengths"     // two lengths that differ
 	Reset          Behavior = "/reset"           // the connection is reset
 	CloseSilently  Behavior = "/close-silently"  // the connection ends without an answer
+	LowStatus      Behavior = "/low-status"      // a status code below 100
 	Upgrade        Behavior = "/upgrade"         // switches to another protocol unasked
 
 	// SlowHeader and SlowBody move on by a little every SlowPause, for ever. They wait on
@@ -179,6 +180,9 @@ var behaviors = map[Behavior]func(*victim) bool{
 	},
 	Reset:         reset,
 	CloseSilently: func(*victim) bool { return false },
+	LowStatus: func(v *victim) bool {
+		return v.say("HTTP/1.1 099 Odd\r\nContent-Length: 3\r\n\r\nodd")
+	},
 	Upgrade: func(v *victim) bool {
 		return v.say("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: gossip\r\n\r\nhi") && v.wait()
 	},

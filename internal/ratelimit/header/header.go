@@ -106,13 +106,20 @@ func Second(h http.Header) uint8 {
 const longestAge = 366 * 24 * time.Hour
 
 // RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: see
-// [RetryAfter]. The answer's own Date says when the delay begins, if there is one.
+// [RetryAfter]. The answer's own Date says when the delay begins, if there is one. Of several
+// lines the longest delay counts, as who obeys it obeys them all; malformed ones do not.
 func RetryAfterOf(h http.Header, now time.Time, limit time.Duration) (d time.Duration, ok bool) {
-	v := h.Get("Retry-After")
-	if v == "" {
+	lines := h["Retry-After"]
+	if len(lines) == 0 {
 		return 0, false
 	}
-	return RetryAfter(v, Written(h, now), limit)
+	written := Written(h, now)
+	for _, v := range lines {
+		if one, valid := RetryAfter(v, written, limit); valid {
+			d, ok = max(d, one), true
+		}
+	}
+	return d, ok
 }
 
 // RetryAfter is the delay that a Retry-After value asks for at now: a number of

@@ -58,6 +58,22 @@ func TestRetryAfterOf(t *testing.T) {
 	if d, ok := header.RetryAfterOf(headers("Retry-After", "7", "Date", "Sun, 06 Nov 1994 08:49:37 GMT"), now, 0); !ok || d != 7*time.Second {
 		t.Errorf("in seconds: %v, %v; want 7s whatever the date", d, ok)
 	}
+	for _, tc := range []struct {
+		lines []string
+		want  time.Duration
+		ok    bool
+	}{
+		{[]string{"soon", "7"}, 7 * time.Second, true},
+		{[]string{"", "7"}, 7 * time.Second, true},
+		{[]string{"7", "soon"}, 7 * time.Second, true},
+		{[]string{"7", "9", "8"}, 9 * time.Second, true},
+		{[]string{"-1", "Sun, 06 Nov 1994 08:49:37 GMT"}, 0, true},
+		{[]string{"soon", "later"}, 0, false},
+	} {
+		if d, ok := header.RetryAfterOf(http.Header{"Retry-After": tc.lines}, now, 0); d != tc.want || ok != tc.ok {
+			t.Errorf("%q: %v, %v; want %v, %v", tc.lines, d, ok, tc.want, tc.ok)
+		}
+	}
 	if d, ok := header.RetryAfterOf(headers("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT", "Date", "Mon, 01 Jan 0001 00:00:00 GMT"), now, 0); !ok || d <= 0 {
 		t.Errorf("two dates ten thousand years apart: %v, %v", d, ok)
 	}

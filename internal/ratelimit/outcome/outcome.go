@@ -132,14 +132,14 @@ func Of(status int, err error) Class {
 		return Gateway
 	}
 	switch status / 100 {
+	case 1:
+		return Protocol
 	case 2, 3:
 		return OK
 	case 4:
 		return ClientError
-	case 5:
-		return ServerError
 	}
-	return Protocol
+	return ServerError // also what is no status code: RFC 9110 section 15
 }
 
 func ofError(err error) Class {
