@@ -3,6 +3,7 @@ package sitemap
 import (
 	"bytes"
 	"strings"
+	"unicode/utf8"
 )
 
 // lines reads a list of URLs, one in a line. At the first "<" where no URL stands, it is
@@ -27,11 +28,11 @@ func (r *reader) lines() {
 // blanks passes over space and empty lines.
 func (r *reader) blanks() {
 	for {
-		head := r.w.peek(1)
-		if len(head) == 0 || head[0] > ' ' {
+		c, n := utf8.DecodeRune(r.w.peek(utf8.UTFMax))
+		if n == 0 || c > ' ' && !strings.ContainsRune(space, c) {
 			return
 		}
-		r.w.skip(1)
+		r.w.skip(n)
 	}
 }
 

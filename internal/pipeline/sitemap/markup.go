@@ -7,8 +7,10 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
 
-// space is what may surround names and values.
-const space = " \t\r\n\v\f\u00a0"
+// space is what may surround names and values: the white space of Unicode, and two characters
+// without a width that editors leave behind.
+const space = " \t\r\n\v\f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a" +
+	"\u2028\u2029\u202f\u205f\u3000\u200b\ufeff"
 
 // reader is where a reading stands.
 type reader struct {
