@@ -9,6 +9,8 @@ const (
 	// form that sends more is for people to fill in.
 	maxFields = 64
 	maxQuery  = 2 << 10
+	// maxSubmits bounds the buttons of a form, each of which can send all of its fields.
+	maxSubmits = 8
 )
 
 // formState is the form being read, as it would be sent by GET by someone who fills in
@@ -16,10 +18,13 @@ const (
 type formState struct {
 	open   bool
 	asks   bool   // for what nobody should be asked by a program: a password, a file
+	post   bool   // it is not sent by GET, unless a button says so
 	action []byte // as written, without query and fragment
 	query  []byte
 	fields int
-	submit bool // a button was taken: the first, as by the enter key
+	// submits are the buttons that send it: the first, which the enter key presses, and those
+	// that send it elsewhere.
+	submits []submit
 
 	selectName []byte // of the select element being read
 	inSelect   bool
@@ -34,31 +39,53 @@ type formState struct {
 	selected  bool // the option is
 }
 
-// formElement begins a form that is sent by GET. Forms do not nest.
+// submit is a button that sends a form.
+type submit struct {
+	action []byte
+	field  []byte // its own, encoded; empty without a name
+	at     int    // where in the query of the form that belongs
+}
+
+// formElement begins a form. Forms do not nest.
 func (e *Extractor) formElement() {
-	method := e.attr(attrMethod)
-	if !e.opts.Forms || e.template > 0 || e.sent.open || len(method) > 0 && !bytes.EqualFold(trim(method), []byte("get")) {
+	if !e.opts.Forms || e.template > 0 || e.sent.open {
 		return
 	}
-	action, _, _ := bytes.Cut(trim(e.attr(attrAction)), []byte("#"))
+	method := e.attr(attrMethod)
+	e.sent = formState{open: true, post: len(method) > 0 && !is(method, "get"), action: e.actionOf(attrAction)}
+}
+
+// actionOf is where an attribute sends a form, without query and fragment.
+func (e *Extractor) actionOf(a attr) []byte {
+	action, _, _ := bytes.Cut(trim(e.attr(a)), []byte("#"))
 	action, _, _ = bytes.Cut(action, []byte("?"))
 	if len(action) == 0 { // which is the document, not the base
 		action, _, _ = bytes.Cut([]byte(e.doc.String()), []byte("?"))
 	}
-	e.sent = formState{open: true, action: bytes.Clone(action)}
+	return bytes.Clone(action)
 }
 
-// endForm makes a link of the form.
+// endForm makes a link of the form, and one of each further place that it can be sent to.
 func (e *Extractor) endForm() {
 	e.endWords()
 	e.endSelect()
 	f := &e.sent
-	if f.open && !f.asks {
-		ref := f.action
-		if len(f.query) > 0 {
-			ref = append(append(ref, '?'), f.query...)
+	if f.open && len(f.submits) == 0 && !f.post {
+		f.submits = []submit{{action: f.action}}
+	}
+	for _, s := range f.submits {
+		if f.asks || s.action == nil {
+			continue
 		}
-		e.put(pending{tag: "form", attr: "action", kind: Navigation}, ref)
+		ref := append(s.action, '?')
+		ref = append(ref, f.query[:s.at]...)
+		for i, part := range [...][]byte{s.field, f.query[s.at:]} {
+			if len(part) > 0 && ref[len(ref)-1] != '?' && (i == 0 || part[0] != '&') {
+				ref = append(ref, '&')
+			}
+			ref = append(ref, part...)
+		}
+		e.put(pending{tag: "form", attr: "action", kind: Navigation}, bytes.TrimSuffix(ref, []byte("?")))
 	}
 	e.sent = formState{}
 }
@@ -97,7 +124,11 @@ func (e *Extractor) input() {
 		f.asks = true
 	case "submit":
 		e.submitButton()
-	case "image", "reset", "button", "color", "range": // have no value, or one of their own
+	case "image": // which sends coordinates, not its value
+		if _, has := e.source.attr(attrFormAction); has {
+			e.submitButton()
+		}
+	case "reset", "button", "color", "range": // have no value, or one of their own
 	case "checkbox", "radio":
 		if _, checked := e.source.attr(attrChecked); checked {
 			value, has := e.source.attr(attrValue)
@@ -111,12 +142,30 @@ func (e *Extractor) input() {
 	}
 }
 
-// submitButton takes the first button there is.
+// submitButton takes the first button there is, and others with an action of their own. One
+// that sends the form by POST is there for its place alone.
 func (e *Extractor) submitButton() {
-	if f := &e.sent; !f.submit {
-		f.submit = true
-		f.add(e.attr(attrName), e.attr(attrValue))
+	f := &e.sent
+	_, own := e.source.attr(attrFormAction)
+	if len(f.submits) > 0 && !own || len(f.submits) == maxSubmits {
+		return
 	}
+	s := submit{at: len(f.query)}
+	method, has := e.source.attr(attrFormMethod)
+	switch post := has && len(method) > 0 && !is(method, "get"); {
+	case post, !has && f.post:
+	case own:
+		s.action = e.actionOf(attrFormAction)
+	default:
+		s.action = bytes.Clone(f.action)
+	}
+	if !is(e.attr(attrType), "image") {
+		name, value := e.attr(attrName), e.attr(attrValue)
+		if f.asks = f.asks || len(name)+len(value) > maxQuery; !f.asks {
+			s.field = appendField(nil, name, value)
+		}
+	}
+	f.submits = append(f.submits, s)
 }
 
 // option takes an option, whose value may be its text.
@@ -188,8 +237,15 @@ func (f *formState) add(name, value []byte) {
 	if len(f.query) > 0 {
 		f.query = append(f.query, '&')
 	}
-	f.query = appendEncoded(f.query, name)
-	f.query = appendEncoded(append(f.query, '='), value)
+	f.query = appendField(f.query, name, value)
+}
+
+// appendField appends a field, if it has a name.
+func appendField(dst, name, value []byte) []byte {
+	if len(name) == 0 {
+		return dst
+	}
+	return appendEncoded(append(appendEncoded(dst, name), '='), value)
 }
 
 // appendEncoded escapes all of ASCII that does not stand for itself in a form.

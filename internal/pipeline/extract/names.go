@@ -37,6 +37,8 @@ const (
 	attrDynSrc
 	attrAction
 	attrMethod
+	attrFormAction
+	attrFormMethod
 	attrChecked
 	attrSelected
 	attrMultiple
@@ -69,7 +71,7 @@ var attrNames = [numAttrs]string{
 	"href", "xlink:href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type",
 	"name", "property", "content", "http-equiv", "lang", "xml:lang", "shadowrootmode", "as", "hreflang",
 	"style", "srcdoc", "manifest", "code", "archive", "codebase", "value", "valuetype", "lowsrc", "dynsrc",
-	"action", "method", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background",
+	"action", "method", "formaction", "formmethod", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background",
 	"data-href", "data-url", "data-link",
 	"data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster", "data-image",
 	"data-bg", "data-bg-src", "data-background", "data-background-image",
