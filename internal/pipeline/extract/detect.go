@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -12,8 +13,12 @@ import (
 )
 
 const (
-	// declaredWithin is how far into a page the HTML standard has its encoding declared.
+	// declaredWithin is how far into a page the HTML standard has its encoding declared, and
+	// lateWithin how far it is looked for where it is not there: browsers take one in the head
+	// when they meet it. At most maxLate tags are asked about there.
 	declaredWithin = 1 << 10
+	lateWithin     = 64 << 10
+	maxLate        = 64
 	// sample is text that is taken for UTF-8, but for a last character beyond ASCII, which
 	// might be cut.
 	sample = "é."
@@ -38,9 +43,9 @@ type encodings struct {
 }
 
 // of finds a body's encoding as the HTML standard does, §13.2.3.2: byte order mark,
-// then the server's word, then the page's own. A page that says nothing, or claims
-// windows-1252, and is valid UTF-8 throughout, is UTF-8: text in any other encoding is
-// not that by chance. Of others that say nothing it is guessed.
+// then the server's word, then the page's own. A page that says nothing and is valid UTF-8
+// throughout is UTF-8, and so is one beyond ASCII that claims windows-1252: text in any other
+// encoding is not that by chance. Of others that say nothing it is guessed.
 func (x *encodings) of(body []byte, server string) (encoding.Encoding, string) {
 	if hasMark(body) {
 		enc, name, _ := charset.DetermineEncoding(body, "")
@@ -51,6 +56,9 @@ func (x *encodings) of(body []byte, server string) (encoding.Encoding, string) {
 	}
 	head := body[:min(len(body), declaredWithin)]
 	enc, name, declared := x.ofPage(head)
+	if !declared && len(body) > len(head) {
+		enc, name, declared = x.late(body[:min(len(body), lateWithin)])
+	}
 	if !declared {
 		if label := xmlEncoding(head); label != "" {
 			if xml, of := charset.Lookup(label); xml != nil {
@@ -65,7 +73,7 @@ func (x *encodings) of(body []byte, server string) (encoding.Encoding, string) {
 		enc, name = charset.Lookup(chardet.Default)
 	}
 	switch {
-	case name != chardet.Default && declared:
+	case declared && (name != chardet.Default || isASCII(body)):
 		return enc, name
 	case utf8.Valid(body):
 		return encoding.Nop, utf8Name
@@ -127,29 +135,54 @@ func (x *encodings) ofPage(head []byte) (enc encoding.Encoding, name string, dec
 	case len(x.declarations) == 0:
 		return nil, "", false
 	case len(x.declarations) <= maxDeclarations:
-		if x.last == nil || string(x.declarations) != string(x.last) {
-			x.ask()
-		}
+		x.ask()
 		return x.enc, x.name, x.declared
 	}
 	enc, name, _ = charset.DetermineEncoding(head, "") // which looks at the text as well
 	return enc, name, true
 }
 
-// gather collects the meta tags of head that name a charset, or may, in references.
+// gather collects the declarations of head.
 func (x *encodings) gather(head []byte) {
 	x.declarations = x.declarations[:0]
-	s := &x.scanner
-	s.reset(head, false, false)
-	for t := s.next(); t != endOfPage; t = s.next() {
-		if t != startTag || string(s.tag()) != "meta" {
+	for tag := range x.metas(head) {
+		x.declarations = appendASCII(x.declarations, tag)
+	}
+}
+
+// late is the first declaration behind those that ofPage looks at.
+func (x *encodings) late(head []byte) (enc encoding.Encoding, name string, declared bool) {
+	asked := 0
+	for tag, end := range x.metas(head) {
+		if end <= declaredWithin || len(tag) > maxDeclarations {
 			continue
 		}
-		if tag := head[s.nameEnd-len("<meta") : s.at]; namesCharset(tag) {
-			x.declarations = appendASCII(x.declarations, tag)
+		x.declarations = appendASCII(x.declarations[:0], tag)
+		if x.ask(); x.declared {
+			return x.enc, x.name, true
+		}
+		if asked++; asked == maxLate {
+			break
 		}
 	}
-	s.release()
+	return nil, "", false
+}
+
+// metas are the meta tags of head that name a charset, or may, and where each ends.
+func (x *encodings) metas(head []byte) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		s := &x.scanner
+		s.reset(head, false, false)
+		defer s.release()
+		for t := s.next(); t != endOfPage; t = s.next() {
+			if t != startTag || string(s.tag()) != "meta" {
+				continue
+			}
+			if tag := head[s.nameEnd-len("<meta") : s.at]; namesCharset(tag) && !yield(tag, s.at) {
+				return
+			}
+		}
+	}
 }
 
 // appendASCII appends a tag as far as it matters to the library, which would look at other
@@ -175,9 +208,13 @@ func namesCharset(tag []byte) bool {
 	return false
 }
 
-// ask asks the library about the declarations. It says of a page without any what its
-// text looks like, so that two answers on different texts tell that there was none.
+// ask asks the library about the declarations, unless they are the last it was asked about.
+// It says of a page without any what its text looks like, so that two answers on different
+// texts tell that there was none.
 func (x *encodings) ask() {
+	if x.last != nil && string(x.declarations) == string(x.last) {
+		return
+	}
 	x.last = append(x.last[:0:0], x.declarations...)
 	x.last = append(x.last, sample...)
 	_, other, _ := charset.DetermineEncoding(x.last, "")

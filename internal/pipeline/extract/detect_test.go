@@ -135,7 +135,7 @@ func expected(body []byte, server string) string {
 	case ascii == userDefined:
 		ascii = chardet.Default
 	}
-	if ascii == chardet.Default && utf8.Valid(body) {
+	if ascii == chardet.Default && utf8.Valid(body) && !isASCII(body) {
 		return utf8Name
 	}
 	return ascii

@@ -62,6 +62,26 @@ func TestFormCharset(t *testing.T) {
 	require.Equal(t, "\nform.action https://example.com/s?q=%FC%26%231234%3B", listing(&r))
 }
 
+// The query of a link is in the encoding of its page, also where the page is in ASCII and only
+// a character reference is not: URL standard, "percent-encode after encoding".
+func TestQueryCharset(t *testing.T) {
+	for page, want := range map[string]string{
+		"<meta charset=iso-8859-1><a href='/&uuml;?q=&uuml;&amp;w=&#x20ac;&#1234;'>x</a>":               "/%C3%BC?q=%FC&w=%80%26%231234%3B",
+		"<meta charset=iso-8859-1><a href='/?q=\xfc'>x</a>":                                             "/?q=%FC",
+		"<meta charset=iso-8859-1><form action=/s><input name=q value='&uuml;'></form>":                 "/s?q=%FC",
+		"<meta charset=iso-8859-1><a href='/?q=\u00fc'>x</a>":                                           "/?q=%C3%BC", // it is UTF-8
+		"<meta charset=utf-8><a href='/?q=&uuml;'>x</a>":                                                "/?q=%C3%BC",
+		"<a href='/?q=&uuml;'>x</a>":                                                                    "/?q=%C3%BC",
+		"<style>" + strings.Repeat("x", 2000) + "</style><meta charset=koi8-r><a href='/?q=\xcf'>x</a>": "/?q=%CF",
+	} {
+		var e Extractor
+		var r Result
+		require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "", []byte(page), Options{Forms: true}, &r))
+		require.Len(t, r.Links, 1)
+		require.Equal(t, "https://example.com"+want, r.Links[0].URL.String(), page)
+	}
+}
+
 func TestFormsAreBounded(t *testing.T) {
 	form := func(fields, size int) string {
 		var b strings.Builder
