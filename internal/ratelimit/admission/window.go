@@ -11,8 +11,11 @@ import (
 // Windows follow each other from the Unix epoch on, the same for all keys, so that a
 // store may forget a key whose window is over and another process agrees with it. The
 // fixed window admits twice its capacity around the border of two. The sliding one
-// supposes that what was taken in the window before was spread evenly over it, and
-// admits n when previous·(1−elapsed/length) + current + n ≤ capacity.
+// supposes that what was taken in the window before was spread evenly over it. It admits
+// a token while the estimate before it, previous·(1−elapsed/length) + current, is below
+// the capacity, and n as if they were asked for one after another, so that a client that
+// asks as often as the plan allows, evenly, is never denied. The estimate is of the window
+// that ends with the present microsecond: elapsed includes it.
 type Window struct {
 	Start    Micros // of the current window
 	Current  int64  // tokens taken in it
@@ -85,13 +88,13 @@ func (w Window) take(now Micros, p *Plan, n int64, r *Result) Window {
 // fits is the rule of admission, multiplied out: while the products stay below 2⁵³, as
 // those of a hundred thousand a day do, a double makes no error in it.
 func (w Window) fits(elapsed Micros, p *Plan, n int64) bool {
-	return fades(w.Previous, p.Capacity-w.Current-n, elapsed, p.micros())
+	return fades(w.Previous, p.Capacity-w.Current-(n-1), elapsed, p.micros())
 }
 
-// fades reports whether no more than room counts of the previous at elapsed. Of a room
-// below zero that is never so.
+// fades reports whether less than room counts of the previous at elapsed. Of a room that
+// is not above zero that is never so.
 func fades(previous, room int64, elapsed, length Micros) bool {
-	return float64(previous)*float64(length-elapsed) <= float64(room)*float64(length)
+	return float64(previous)*float64(length-elapsed-1) < float64(room)*float64(length)
 }
 
 // until solves the rule for elapsed. In this window what is left of the previous must
@@ -102,7 +105,7 @@ func fades(previous, room int64, elapsed, length Micros) bool {
 func (w Window) until(elapsed Micros, p *Plan, n int64) Micros {
 	length := p.micros()
 	end := startOf(w.Start, length) + length - w.Start
-	if room := p.Capacity - w.Current - n; room >= 0 {
+	if room := p.Capacity - w.Current - (n - 1); room > 0 {
 		if at := fadesAt(w.Previous, room, length); at < end {
 			return max(0, at-elapsed)
 		}
@@ -110,17 +113,20 @@ func (w Window) until(elapsed Micros, p *Plan, n int64) Micros {
 	if p.Kind == KindFixedWindow {
 		return end - elapsed
 	}
-	return end - elapsed + fadesAt(w.Current, p.Capacity-n, length)
+	return end - elapsed + fadesAt(w.Current, p.Capacity-(n-1), length)
 }
 
 // fadesAt is the first microsecond of a window at which [fades] is true of room, which
-// is not negative. It is found with whole numbers; where doubles round, it moves.
+// is above zero. It is found with whole numbers; where doubles round, it moves.
 func fadesAt(previous, room int64, length Micros) Micros {
 	if previous <= room {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(room), uint64(length))
-	q, _ := bits.Div64(hi, lo, uint64(previous)) // below length, as room is below previous
+	q, rest := bits.Div64(hi, lo, uint64(previous)) // below length, as room is below previous
+	if rest > 0 {
+		q++
+	}
 	at := length - Micros(q)
 	for at < length && !fades(previous, room, at, length) {
 		at++
@@ -134,7 +140,7 @@ func fadesAt(previous, room int64, length Micros) Micros {
 // remaining is what Take would give at elapsed.
 func (w Window) remaining(elapsed Micros, p *Plan) int64 {
 	length := float64(p.micros())
-	fading := math.Ceil(float64(w.Previous) * (length - float64(elapsed)) / length)
+	fading := math.Floor(float64(w.Previous) * (length - float64(elapsed) - 1) / length)
 	return max(0, p.Capacity-w.Current-int64(fading))
 }
 

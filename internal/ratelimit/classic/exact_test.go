@@ -107,21 +107,22 @@ func TestExactInstants(t *testing.T) {
 		}},
 		{"sliding window: what is left of the one before counts in full", classic.Spec{Kind: classic.KindSlidingWindow, Permits: 10, Per: s}, []step{
 			{0, 10, true, 0, 0},
-			{0, 1, false, 1100 * ms, 0},
+			{0, 1, false, s, 0},
+			{s - 1, 1, false, 1 * ns, 0},
+			{s, 1, true, 0, 0}, // of the ten, a nanosecond has left the window
 			{s, 1, false, 100 * ms, 0},
 			{1100*ms - 1, 1, false, 1 * ns, 0},
 			{1100 * ms, 1, true, 0, 0},
-			{1100 * ms, 1, false, 100 * ms, 0},
-			{1500 * ms, 5, false, 100 * ms, 4},
+			{1500 * ms, 5, false, 100 * ms, 4}, // 5 of before, 2 of now, and 4 more before the last
 			{1600 * ms, 5, true, 0, 0},
-			{1600 * ms, 10, false, 1400 * ms, 0},
+			{1600 * ms, 10, false, 1257142857 * ns, 0}, // a seventh of 7 is 1
 			{3 * s, 10, true, 0, 0},
 		}},
-		{"sliding window: an admission at max+0.5 is none", classic.Spec{Kind: classic.KindSlidingWindow, Permits: 3, Per: s}, []step{
+		{"sliding window: while the estimate is below the maximum", classic.Spec{Kind: classic.KindSlidingWindow, Permits: 3, Per: s}, []step{
 			{0, 3, true, 0, 0},
-			{1500 * ms, 2, false, 166666667 * ns, 1},
-			{1666666666 * ns, 2, false, 1 * ns, 1},
-			{1666666667 * ns, 2, true, 0, 0},
+			{1333333332 * ns, 2, false, 1 * ns, 1},
+			{1333333333 * ns, 2, true, 0, 0},
+			{1333333333 * ns, 1, false, 333333333 * ns, 0},
 		}},
 		{"sliding log: no window anywhere holds more", classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 3, Per: s}, []step{
 			{900 * ms, 2, true, 0, 1},
@@ -189,5 +190,31 @@ func TestLongRunLosesNothing(t *testing.T) {
 			clk.Advance(10*s - clk.Since(epoch))
 			require.Equal(t, 10*permits, granted+l.Statistics().Available)
 		})
+	}
+}
+
+// A client that asks N times per window, evenly, is never refused by a sliding window of N,
+// wherever in the window it begins. A client that asks twice as often gets N in each window.
+func TestSlidingWindowGrantsAllToSteadyClients(t *testing.T) {
+	for _, permits := range []int64{1, 2, 3, 5, 7, 10, 100} {
+		for _, phase := range []time.Duration{0, 1, s / 7, s / 2, s - 1} {
+			t.Run(fmt.Sprintf("%d from %v", permits, phase), func(t *testing.T) {
+				clk := fakeClock()
+				l, err := classic.New(classic.Spec{Kind: classic.KindSlidingWindow, Permits: permits, Per: s}, classic.WithClock(clk))
+				require.NoError(t, err)
+				for i := range 20*permits + 1 {
+					clk.Advance(phase + time.Duration(i)*s/time.Duration(permits) - clk.Since(epoch))
+					require.Zero(t, l.Wait(1), "request %d", i)
+					require.True(t, l.TryAcquire(), "request %d", i)
+				}
+				clk.Advance(10 * s)
+				before := l.Statistics().Acquired
+				for range 40 * permits {
+					l.TryAcquire()
+					clk.Advance(s / time.Duration(2*permits))
+				}
+				require.GreaterOrEqual(t, l.Statistics().Acquired-before, uint64(20*permits))
+			})
+		}
 	}
 }

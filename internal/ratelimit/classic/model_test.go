@@ -85,15 +85,16 @@ func (m *fixedModel) fits(now clock.Instant, n int64) bool {
 	return n <= m.permits-m.in(int64(now)/int64(m.per))
 }
 
-// slidingModel is previous·(1−elapsed/window) + current + n ≤ permits.
+// slidingModel is previous·(1−elapsed/window) + current + n − 1 < permits, of the window that
+// ends with the nanosecond of now.
 type slidingModel struct{ grants }
 
 func (m *slidingModel) fits(now clock.Instant, n int64) bool {
 	window, elapsed := int64(now)/int64(m.per), int64(now)%int64(m.per)
-	share := fraction(m.in(window-1), m.per-time.Duration(elapsed), int64(m.per))
+	share := fraction(m.in(window-1), m.per-time.Duration(elapsed)-1, int64(m.per))
 	share.Add(share, new(big.Rat).SetInt64(m.in(window)))
-	share.Add(share, new(big.Rat).SetInt64(n))
-	return share.Cmp(new(big.Rat).SetInt64(m.permits)) <= 0
+	share.Add(share, new(big.Rat).SetInt64(n-1))
+	return share.Cmp(new(big.Rat).SetInt64(m.permits)) < 0
 }
 
 // logModel counts the grants less than a window old.

@@ -8,9 +8,14 @@ import (
 )
 
 // SlidingWindow is the sliding-window counter. It counts per window as [FixedWindow]
-// does, and supposes that the permits of the window before were spread evenly over it:
-// it admits n when previous·(1−elapsed/window) + current + n ≤ Permits. It needs no more
-// memory than two numbers, and is wrong by as much as the supposition is.
+// does, and supposes that the permits of the window before were spread evenly over it: it
+// grants a permit while the estimate before it, previous·(1−elapsed/window) + current, is
+// below Permits, and n as if they were asked for one after another. So a client that asks
+// Permits times per window, evenly, is never refused. It needs no more memory than two
+// numbers, and is wrong by as much as the supposition is.
+//
+// The estimate is of the window that ends with the present nanosecond: elapsed includes
+// it. Who comes exactly one window after a burst finds a permit.
 type SlidingWindow struct {
 	core
 	state counter
@@ -67,39 +72,39 @@ func (c *counter) take(now clock.Instant, n int64) bool {
 	return true
 }
 
-// wait solves the admission rule for elapsed. In this window, room = max−current−n must
-// hold what is left of previous; if current alone is too much, the next window begins
-// with it as previous, and what is asked of that one is the same question.
+// wait solves the admission rule for elapsed. In this window what is left of previous must
+// be less than room = max−current−(n−1); if there is no room, the next window begins with
+// current as previous, and what is asked of that one is the same question.
 func (c *counter) wait(now clock.Instant, n int64) time.Duration {
 	c.advance(now)
 	elapsed := now.Sub(c.start)
-	if room := c.max - c.current - n; room >= 0 {
+	if room := c.max - c.current - (n - 1); room > 0 {
 		return max(0, c.fades(c.previous, room)-elapsed)
 	}
-	return addWaits(c.per-elapsed, c.fades(c.current, c.max-n))
+	return addWaits(c.per-elapsed, c.fades(c.current, c.max-(n-1)))
 }
 
-// fades is how far into a window no more than room counts of the one before: the first
-// nanosecond e with previous·(per−e) ≤ room·per.
+// fades is how far into a window less than room, which is above 0, counts of the one
+// before: the first nanosecond e with previous·(per−e−1) < room·per.
 func (c *counter) fades(previous, room int64) time.Duration {
 	if previous <= room {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(room), uint64(c.per))
-	q, _ := bits.Div64(hi, lo, uint64(previous)) // below per, as room is below previous
+	q, rest := bits.Div64(hi, lo, uint64(previous)) // below per, as room is below previous
+	if rest > 0 {
+		q++
+	}
 	return c.per - time.Duration(q)
 }
 
-// available rounds what is left of the previous count up, as the rule does: a permit
-// that is there by half is not there.
+// available rounds what is left of the previous count down, as the rule does: a permit is
+// there while the estimate before it is below max.
 func (c *counter) available(now clock.Instant) int64 {
 	c.advance(now)
-	left := c.per - now.Sub(c.start)
+	left := c.per - now.Sub(c.start) - 1
 	hi, lo := bits.Mul64(uint64(c.previous), uint64(left))
-	fading, rest := bits.Div64(hi, lo, uint64(c.per)) // at most previous, as left is at most per
-	if rest > 0 {
-		fading++
-	}
+	fading, _ := bits.Div64(hi, lo, uint64(c.per)) // below previous, as left is below per
 	return max(0, c.max-c.current-int64(fading))
 }
 

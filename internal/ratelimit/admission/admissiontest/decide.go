@@ -3,6 +3,7 @@ package admissiontest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -46,13 +47,13 @@ func (s *suite) exactInstants() {
 		}},
 		{sliding("sliding", 10, time.Second), []step{
 			{0, 10, true, 0, 0, 2000 * ms},
-			{500 * ms, 1, false, 0, 600 * ms, 1500 * ms}, // a tenth of the window has faded at 1.1 s
-			{1000 * ms, 1, false, 0, 100 * ms, 1000 * ms},
+			{500 * ms, 1, false, 0, 500 * ms, 1500 * ms},
+			{1000 * ms, 1, true, 0, 0, 2000 * ms}, // of the ten, a microsecond has left the window
+			{1000 * ms, 1, false, 0, 100 * ms, 2000 * ms},
 			{1100 * ms, 1, true, 0, 0, 1900 * ms},
-			{1100 * ms, 1, false, 0, 100 * ms, 1900 * ms},
-			{1500 * ms, 5, false, 4, 100 * ms, 1500 * ms}, // 5 of before, 1 of now: 10·0.5 + 1 + 5 > 10
+			{1500 * ms, 5, false, 4, 100 * ms, 1500 * ms}, // 5 of before, 2 of now, and 4 more before the last
 			{1600 * ms, 5, true, 0, 0, 1400 * ms},
-			{2000 * ms, 4, true, 0, 0, 2000 * ms}, // 6 of before
+			{2000 * ms, 4, true, 0, 0, 2000 * ms}, // 7 of before
 			{4000 * ms, 0, true, 10, 0, 0},
 		}},
 	} {
@@ -71,6 +72,23 @@ func (s *suite) exactInstants() {
 			}
 			if got != want {
 				s.Errorf("%s, step %d: Take(%d) at %v =\n %+v, want\n %+v", tc.plan.Name, i, st.n, st.at, got, want)
+			}
+		}
+	}
+}
+
+// steady has a client ask as often as a sliding window allows, evenly and without a look
+// at the answers: it gets all of it, wherever in the window it begins.
+func (s *suite) steady() {
+	for _, capacity := range []int64{1, 2, 3, 5, 10, 100} {
+		for i, phase := range []time.Duration{0, time.Microsecond, 333333 * time.Microsecond, 999999 * time.Microsecond} {
+			p := sliding(fmt.Sprintf("s%d-%d", capacity, i), capacity, time.Second)
+			begin := s.clk.Now().Truncate(time.Second).Add(2*time.Second + phase)
+			for n := range min(100, 4*capacity) + 1 {
+				s.clk.Set(begin.Add(time.Duration(n) * time.Second / time.Duration(capacity)).Truncate(time.Microsecond))
+				if r := s.compare("key", 1, p); !r.Allowed {
+					s.Fatalf("%d/s from %v: request %d = %+v, want it allowed", capacity, phase, n, r)
+				}
 			}
 		}
 	}

@@ -35,6 +35,7 @@ func Run(t *testing.T, open Open, opts Options) {
 		{"steps", (*suite).steps},
 		{"steps of close clocks", (*suite).closeSteps},
 		{"replaced plans", (*suite).replacedSteps},
+		{"a steady client", (*suite).steady},
 		{"all or none", (*suite).allOrNone},
 		{"the tightest plan is told", (*suite).tightest},
 		{"weights", (*suite).weights},

@@ -16,7 +16,7 @@ func (s *suite) littleBack() {
 	}{
 		{bucket("b", 10, 1), 2*time.Second + time.Second},
 		{fixed("f", 10, 10*time.Second), time.Second + 10*time.Second},
-		{sliding("s", 10, 10*time.Second), time.Second + 11*time.Second},
+		{sliding("s", 10, 10*time.Second), time.Second + 10*time.Second},
 	} {
 		key := tc.plan.Name
 		s.clk.Set(start.Truncate(10 * time.Second).Add(time.Second))

@@ -75,14 +75,14 @@ local function fits(p, n)
   if p.kind == 0 then return n <= p.have end
   if n > p.cap then return false end
   if n == 0 then return true end
-  local elapsed, room = math.max(0, now - p.at), p.cap - p.have - n
-  return room >= 0 and p.before * (p.pace - elapsed) <= room * p.pace
+  local elapsed, room = math.max(0, now - p.at), p.cap - p.have - (n - 1)
+  return p.before * (p.pace - elapsed - 1) < room * p.pace
 end
 
 -- Whole tokens that are there. Rounding may make it one too many.
 local function left(p)
   if p.kind == 0 then return math.floor(p.have) end
-  local fading = math.ceil(p.before * (p.pace - math.max(0, now - p.at)) / p.pace)
+  local fading = math.floor(p.before * (p.pace - math.max(0, now - p.at) - 1) / p.pace)
   return p.cap - p.have - fading
 end
 
