@@ -25,8 +25,8 @@ COPY --from=build /crawl /crawl
 USER 65532:65532
 WORKDIR /data
 VOLUME /data
-# SIGTERM, which a container is stopped by, finishes what is under way: give it time with
-# --stop-timeout, and resume the crawl with the directory that it wrote.
+# SIGTERM, which a container is stopped by, finishes what is under way for as long as --grace
+# says: resume the crawl with the directory that it wrote.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/crawl"]
 CMD ["--help"]

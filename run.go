@@ -201,7 +201,9 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 }
 
 // Stop ends a crawl in order: nothing new is begun, what is under way is finished and
-// recorded, and Run returns. It may be called at any time and more than once.
+// recorded, or cancelled when the Grace of the settings is over, and Run returns. It waits
+// for an OnPage that does not heed its context and for a sink that blocks. Stop may be called
+// at any time and more than once.
 func (c *Crawler) Stop() {
 	c.stopped.Store(true)
 	c.pipe.Stop()
@@ -210,6 +212,10 @@ func (c *Crawler) Stop() {
 // Halted is closed when no more seeds are wanted: a limit of the settings was reached,
 // Stop was called, or the crawl is over.
 func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
+
+// Stopping is closed when the crawl is to end within the Grace of the settings, because Stop
+// was called or MaxTime is over. It stays open if the crawl ends before that.
+func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
 
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() Snapshot { return c.pipe.Snapshot() }

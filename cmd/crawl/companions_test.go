@@ -42,7 +42,7 @@ func TestHeed(t *testing.T) {
 		go func() {
 			defer close(ended)
 			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), orders{
-				stop: note("stop"), force: func(error) { note("force")() }, giveUp: note("give up"),
+				stop: note("stop"), force: note("force"), giveUp: note("give up"),
 				tell: func() error { note("tell")(); return errors.New("disk full") },
 			})
 		}()
@@ -57,29 +57,20 @@ func TestHeed(t *testing.T) {
 	})
 }
 
-// Nobody follows a SIGTERM up: when its time is over it does so itself, once, and a person
-// who does comes first.
-func TestHeedsGrace(t *testing.T) {
+// A second signal counts if it is not the echo of the first, whichever the two are.
+func TestHeedsASecondSignal(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		grace time.Duration
-		send  []os.Signal
-		gap   time.Duration // in front of each
-		after time.Duration
-		want  []string
+		name string
+		send []os.Signal
+		gap  time.Duration // in front of each
+		want []string
 	}{
-		{"in time", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, 29 * time.Second, []string{"stop"}},
-		{"late", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, 39 * time.Second, []string{"stop", "late"}},
-		{"hung", 30 * time.Second, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "late", "give up"}},
-		{"without", 0, []os.Signal{syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop"}},
-		{"not for who can press again", 30 * time.Second, []os.Signal{os.Interrupt}, 2 * echo, time.Hour, []string{"stop"}},
-		{"followed up", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, lastWords - 1, []string{"stop", "force"}},
-		{"followed up, and hung", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
-		{"followed up without grace", 0, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
-		{"follows a person up", 30 * time.Second, []os.Signal{os.Interrupt, syscall.SIGTERM}, 2 * echo, time.Hour, []string{"stop", "force", "give up"}},
-		{"a person is there", 30 * time.Second, []os.Signal{os.Interrupt, os.Interrupt}, 2 * echo, time.Hour, []string{"stop", "force"}},
-		{"twice by timeout(1)", 30 * time.Second, []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echo - 1, time.Second, []string{"stop"}},
-		{"its echo and a second", 0, []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echo / 5, time.Second, []string{"stop", "force"}},
+		{"once", []os.Signal{syscall.SIGTERM}, 2 * echo, []string{"stop"}},
+		{"twice", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echo, []string{"stop", "force"}},
+		{"of two kinds", []os.Signal{os.Interrupt, syscall.SIGTERM}, 2 * echo, []string{"stop", "force"}},
+		{"a person is there", []os.Signal{os.Interrupt, os.Interrupt}, 2 * echo, []string{"stop", "force"}},
+		{"twice by timeout(1)", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echo - 1, []string{"stop"}},
+		{"its echo and a second", []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echo / 5, []string{"stop", "force"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -89,22 +80,58 @@ func TestHeedsGrace(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					heed(ctx, signals, slog.New(slog.DiscardHandler), orders{
-						grace: tc.grace, stop: func() { done = append(done, "stop") },
-						force: func(why error) {
-							done = append(done, map[error]string{errForced: "force", errLate: "late"}[why])
-						},
-						giveUp: func() { done = append(done, "give up") },
-					})
+					heed(ctx, signals, slog.New(slog.DiscardHandler), noted(&done))
 				}()
 				for _, s := range tc.send {
 					time.Sleep(tc.gap)
 					signals <- s
 				}
-				time.Sleep(tc.after)
+				time.Sleep(time.Hour)
 				cancel()
 				<-ended
 				require.Equal(t, tc.want, done)
+			})
+		})
+	}
+}
+
+// The process ends when the time is over, once, and a second signal leaves it no more than
+// forcedWithin.
+func TestOvertime(t *testing.T) {
+	const grace = 30 * time.Second
+	for _, tc := range []struct {
+		name   string
+		grace  time.Duration
+		do     func(o *overtime)
+		after  time.Duration // zero: the process is not ended
+		forced bool
+	}{
+		{"nothing happens", grace, func(*overtime) {}, 0, false},
+		{"it ends in time", grace, func(o *overtime) { o.begin(); time.Sleep(grace - 1); o.stop() }, 0, false},
+		{"it does not", grace, (*overtime).begin, grace, false},
+		{"it is told twice", grace, func(o *overtime) { o.begin(); time.Sleep(grace / 2); o.begin() }, grace, false},
+		{"as long as it takes", 0, (*overtime).begin, 0, false},
+		{"a second signal", grace, func(o *overtime) { o.begin(); time.Sleep(time.Second); o.force() }, time.Second + forcedWithin, true},
+		{"a second signal late", grace, func(o *overtime) { o.begin(); time.Sleep(grace - 1); o.force() }, grace - 1 + forcedWithin, true},
+		{"a second signal without grace", 0, func(o *overtime) { o.begin(); o.force() }, forcedWithin, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var after []time.Duration
+				began := time.Now()
+				o := &overtime{grace: tc.grace}
+				o.end = func(forced bool) {
+					after = append(after, time.Since(began))
+					require.Equal(t, tc.forced, forced)
+				}
+				tc.do(o)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if tc.after == 0 {
+					require.Empty(t, after)
+					return
+				}
+				require.Equal(t, []time.Duration{tc.after}, after)
 			})
 		})
 	}
@@ -115,13 +142,10 @@ type unread struct{ gone chan struct{} }
 
 func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
 
-// noted are orders that tell what was done, after a grace of 30 seconds by itself.
+// noted are orders that tell what was done.
 func noted(done *[]string) orders {
-	note := func(what string) { *done = append(*done, what) }
-	return orders{
-		grace: 30 * time.Second,
-		stop:  func() { note("stop") }, force: func(error) { note("force") }, giveUp: func() { note("give up") },
-	}
+	note := func(what string) func() { return func() { *done = append(*done, what) } }
+	return orders{stop: note("stop"), force: note("force"), giveUp: note("give up")}
 }
 
 // Signals are heeded though what is said of them goes nowhere.
@@ -134,8 +158,10 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 			defer close(ended)
 			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), noted(&done))
 		}()
-		signals <- syscall.SIGTERM
-		time.Sleep(time.Minute)
+		for range 3 {
+			signals <- syscall.SIGTERM
+			time.Sleep(time.Minute)
+		}
 		cancel()
 		<-ended
 		require.Equal(t, []string{"stop", "force", "give up"}, done)
@@ -144,7 +170,7 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 }
 
 // A report that goes nowhere, or a file that is read from where nothing comes, is waited for when
-// the crawl has ended, and is no reason not to heed signals: who sends SIGTERM once gets rid of it.
+// the crawl has ended, and is no reason not to heed signals.
 func TestHeedsThoughTheReportHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -169,6 +195,10 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 		case <-ended:
 			t.Error("the report is still being written")
 		default:
+		}
+		for range 2 {
+			time.Sleep(2 * echo)
+			signals <- syscall.SIGTERM
 		}
 		<-ended
 		require.Equal(t, []string{"stop", "force", "give up"}, done)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/treadlight/crawl"
@@ -46,6 +47,9 @@ type job struct {
 	out    *witness      // of --output
 
 	archive *witness // of --warc; nil = there is none beside the output
+
+	overtime *overtime   // of the crawl, once it runs
+	cut      atomic.Bool // the process ends before the crawl has
 
 	console *crawl.Console // of --listen; nil = there is none
 	tty     *os.File       // the keyboard, if that is not standard input
@@ -174,6 +178,7 @@ func (j *job) crawl(ctx context.Context) error {
 	j.tellRound()
 	j.stats.snapshot = c.Snapshot
 	err = j.supervise(ctx, c)
+	defer j.overtime.stop()
 	final := c.Snapshot()
 	if err = j.explain(err, final.State); err == nil {
 		err = j.closeSinks()
@@ -209,12 +214,19 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		default: // as many are waiting as a person can send
 		}
 	})
+	j.overtime = &overtime{grace: j.cfg.Grace, end: func(forced bool) { j.cutOff(c, view, forced) }}
 	var companions sync.WaitGroup
 	companions.Go(func() {
+		select {
+		case <-c.Stopping():
+			j.overtime.begin()
+		case <-beside.Done():
+		}
+	})
+	companions.Go(func() {
 		heed(beside, signals, j.log, orders{
-			stop:   func() { c.Stop(); j.in.stop() },
-			grace:  j.cfg.Grace,
-			force:  func(why error) { cancel(why) },
+			stop:   func() { j.overtime.begin(); c.Stop(); j.in.stop() },
+			force:  func() { j.overtime.force(); cancel(errForced) },
 			tell:   func() error { return j.tellNow(c) },
 			giveUp: func() { view.abort(); os.Exit(exitForced) },
 			reload: j.reloader(c),
@@ -304,7 +316,7 @@ func (j *job) report(snap *crawl.Snapshot, events string) error {
 	r := report{snap: snap, columns: j.term.columns(), events: events, goOn: j.goOn(snap.State, snap.Reason)}
 	if j.resumed {
 		_, r.before = j.state.Left()
-		if snap.State != pipeline.EndNone { // nobody writes any more
+		if snap.State != pipeline.EndNone && !j.cut.Load() { // nobody writes any more
 			r.inAll = j.out.Mark().Records
 		}
 	}

@@ -22,7 +22,7 @@ const (
 	exitIO          = 3  // a file, or the state of the crawl, could not be read or written
 	exitUnreachable = 4  // no seed answered
 	exitLimit       = 10 // max_pages or max_time was reached
-	exitInterrupted = 11 // asked to stop; everything under way was finished
+	exitInterrupted = 11 // asked to stop; what was under way was finished, or stays queued
 	exitForced      = 13 // asked twice; what was under way was given up
 	exitBlocked     = 18 // only hosts that refuse to be asked remain
 )
@@ -109,6 +109,17 @@ func endCode(end pipeline.End) int {
 		return exitInterrupted
 	}
 	return exitDone
+}
+
+// cutCode is the exit code of a crawl that is cut off in this state.
+func cutCode(end pipeline.End, forced bool) int {
+	switch {
+	case forced:
+		return exitForced
+	case end == pipeline.EndLimit:
+		return exitLimit
+	}
+	return exitInterrupted
 }
 
 // message is an error in words for people.

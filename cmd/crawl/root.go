@@ -32,12 +32,11 @@ const rootExamples = `  crawl demo                                    see it at 
 
 const rootEpilogue = exitHelp + `
 
-The first Ctrl-C finishes what is under way, the second gives it up, a third
-ends the crawl at once; SIGTERM does the first, after --grace the second, and
-ten seconds later the third. SIGUSR1 tells how the crawl goes, and puts its
-state on the disk; SIGHUP has it read the file of --config again. Every setting,
-those without a flag too, can stand in a file or in a CRAWL_* variable: see
-'crawl config --reference'.`
+The first Ctrl-C or SIGTERM finishes what is under way, for as long as --grace
+says, the second gives it up, a third ends the crawl at once. SIGUSR1 tells how
+the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
+--config again. Every setting, those without a flag too, can stand in a file or
+in a CRAWL_* variable: see 'crawl config --reference'.`
 
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, s streams) int {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
@@ -57,9 +58,11 @@ func (j *job) await(ctx context.Context) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer end()
+	limit := &overtime{grace: j.cfg.Grace, end: func(forced bool) { os.Exit(cutCode(pipeline.EndInterrupted, forced)) }}
+	defer limit.stop()
 	beside.Go(func() {
 		heed(over, signals, j.log, orders{
-			stop: stop, grace: j.cfg.Grace, force: func(error) {}, giveUp: func() { os.Exit(exitForced) },
+			stop: func() { limit.begin(); stop() }, force: limit.force, giveUp: func() { os.Exit(exitForced) },
 			tell: func() error { j.log.Info("still waiting", slog.String("job", j.cfg.Fleet.Job)); return nil },
 		})
 	})

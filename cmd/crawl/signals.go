@@ -10,30 +10,20 @@ import (
 	"time"
 )
 
-var (
-	errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
-	errLate   = &exitError{exitForced, errors.New("what was under way took longer than --grace allows, and was given up")}
-)
+var errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
 
 // echo is for how long after the first interrupt another is the same once more: timeout(1)
 // and whoever ends a group of processes send a signal to the process and to its group. What
 // a second one does is said when that is over, so that nobody who answers it is ignored.
 const echo = 50 * time.Millisecond
 
-// lastWords is for how long a crawl that was sent a SIGTERM and gives up what is under way may write
-// what it has. Beyond that it hangs, in a pipe that nobody reads or on a disk that does not
-// answer, and whoever sent the signal is not there to send a third. A state takes no harm: it
-// is left as by a kill.
-const lastWords = 10 * time.Second
-
 // orders are what signals ask of a crawl.
 type orders struct {
-	stop   func()        // finish what is under way and end
-	grace  time.Duration // after which SIGTERM gives it up; zero = never
-	force  func(error)   // give up what is under way
-	giveUp func()        // end the process at once
-	tell   func() error  // say how it goes
-	reload func()        // read the configuration again; nil = there is no file to read
+	stop   func()       // finish what is under way and end
+	force  func()       // give up what is under way
+	giveUp func()       // end the process at once
+	tell   func() error // say how it goes
+	reload func()       // read the configuration again; nil = there is no file to read
 }
 
 // listen begins to catch the signals that heed obeys. The channel holds as many as a
@@ -52,9 +42,7 @@ func listen() chan os.Signal {
 
 // heed obeys signals until ctx ends: the first interrupt stops in order, the second
 // gives up what is under way, a third ends the process; SIGUSR1 tells how it goes, and
-// SIGHUP reloads if there is what to reload and the terminal is not gone. Nobody may be
-// there to follow a SIGTERM up: after a while it does so itself, and lastWords after what
-// was under way is given up, by itself or by another signal, once more. A second interrupt
+// SIGHUP reloads if there is what to reload and the terminal is not gone. A second interrupt
 // that comes at once is the echo of the first, and nothing. What tells or reloads may hang
 // in what it writes to: interrupts are heeded all the same, and until it has ended.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o orders) {
@@ -63,8 +51,7 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 	do, done := beside()
 	over, idle := ctx.Done(), (<-chan struct{})(nil)
 	attached := terminalThere()
-	var late, settled, hung <-chan time.Time // from the first interrupt, and from the second
-	unattended := false                      // one of them was a SIGTERM
+	var settled <-chan time.Time // from the first interrupt
 	for interrupts := 0; ; {
 		select {
 		case <-over:
@@ -75,19 +62,6 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 		case <-settled:
 			settled = nil
 			say(func() { log.Info("stopping: finishing what is under way; interrupt again to give it up") })
-		case <-late:
-			late, hung, interrupts = nil, time.After(lastWords), 2
-			say(func() {
-				log.Info("giving up what is under way: it takes longer than --grace allows", slog.Duration("grace", o.grace))
-			})
-			o.force(errLate)
-		case <-hung:
-			hung = nil
-			say(func() {
-				log.Warn("ending at once: what is written does not go through, as in a pipe that nobody reads")
-			})
-			time.Sleep(echo) // to have it said
-			o.giveUp()
 		case sig := <-signals:
 			if sig == tellSignal {
 				do(func() {
@@ -105,18 +79,10 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o ord
 				continue
 			}
 			interrupts++
-			unattended = unattended || sig == syscall.SIGTERM
 			switch interrupts {
 			case 1:
 				settled = time.After(echo)
-				if unattended && o.grace > 0 {
-					late = time.After(o.grace)
-				}
 			case 2:
-				late = nil
-				if unattended {
-					hung = time.After(lastWords)
-				}
 				say(func() { log.Info("giving up what is under way; interrupt again to end at once") })
 			}
 			o.interrupt(interrupts)
@@ -162,7 +128,7 @@ func (o *orders) interrupt(n int) {
 	case 1:
 		o.stop()
 	case 2:
-		o.force(errForced)
+		o.force()
 	default:
 		o.giveUp()
 	}

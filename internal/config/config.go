@@ -27,8 +27,9 @@ type Config struct {
 	// MaxTime ends the crawl, or each of its runs if it is resumed, after that long; that
 	// of a fleet so long after its job was made (default 0). Zero: no limit.
 	MaxTime time.Duration `yaml:"max_time"`
-	// Grace is how long a crawl that was sent SIGTERM may go on with what is under way
-	// (default 30s). Zero: as long as that takes.
+	// Grace is how long a crawl that is to end, because it is asked to stop or MaxTime is
+	// over, may go on with what is under way (default 2s). Requests are cancelled after three
+	// quarters of it; what was not recorded stays queued. Zero: as long as that takes.
 	Grace time.Duration `yaml:"grace"`
 	// MaxBlocked is how long to go on waiting when only blocked hosts remain
 	// (default 5m). Zero stops at once.

@@ -40,12 +40,12 @@ var crawlFields = []field{
 		zero: "no limit", flag: "max-time",
 		doc: "end the crawl, or this run of it, after that long; of a fleet, since its job was made; 0 = no limit", example: "2h",
 	},
-	// As long as a fetch may take by default, which is also what service managers wait
-	// before they kill: Kubernetes 30 s, systemd 90 s.
+	// Most pages under way come within two seconds, and whoever has ended a crawl waits no
+	// longer. What is cut off is visited by the resume.
 	{
-		path: "grace", kind: kindDuration, def: "30s", min: "1s", max: "24h",
+		path: "grace", kind: kindDuration, def: "2s", min: "1s", max: "24h",
 		zero: "as long as it takes", flag: "grace",
-		doc: "after SIGTERM go on that long with what is under way; 0 = as long as it takes",
+		doc: "when --max-time is over or the crawl is asked to stop, go on that long with what is under way; 0 = as long as it takes",
 	},
 	// Five minutes outlast the usual Retry-After of a minute or two; a host that is gone
 	// for longer should not keep the whole crawl.

@@ -208,6 +208,11 @@ type Config struct {
 	Duplicates *neardup.Index
 	// MaxTime ends the crawl after that long. Zero means no bound.
 	MaxTime time.Duration
+	// Grace is how long what is under way may take once MaxTime is over or Stop was called.
+	// After three quarters of it requests are cancelled, the context of handlers ends, and what
+	// is not written yet is dropped: those URLs stay queued. The rest of the time is for what
+	// cannot be interrupted to come to its end. Zero means as long as it takes.
+	Grace time.Duration
 	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them
 	// has given, or promises to give, an answer within this time of the last one.
 	// Zero ends it as soon as only such hosts remain.
@@ -305,6 +310,7 @@ type result struct {
 
 	version   frontier.Visit // ETag, LastModified, Digest and Change alone
 	unindexed bool           // Sinks do not get it, see SkipNoindex
+	dropped   bool           // the lease alone: the page was cut off, and its URL is queued again
 	aside     bool           // it is for Archives alone, and nobody waits for it
 	quiet     bool           // it is for Archives alone, and not worth a record
 	held      int64          // bytes of bodies, see bodies
@@ -314,9 +320,10 @@ type result struct {
 // ack is what Output hands back when a record is written; without a lease, it is of links
 // whose record is yet to come.
 type ack struct {
-	lease  *frontier.Lease
-	links  []found
-	absent bool // it was for a sitemap where one usually is, and there is none
+	lease   *frontier.Lease
+	links   []found
+	absent  bool // it was for a sitemap where one usually is, and there is none
+	dropped bool // its page was cut off: the URL is queued again
 }
 
 // written is the acks of records that were flushed together, and how far the sinks are.

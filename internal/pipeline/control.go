@@ -45,8 +45,12 @@ func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
 
 // bound has the crawl end after so many pages, or so long; zero means that it does not.
 func (d *discovery) bound(maxPages int, maxTime time.Duration) {
-	d.maxPages, d.maxTime, d.deadline = maxPages, maxTime, time.Time{}
-	if maxTime > 0 && !d.stopping { // a crawl that stops would come to it again and again until it has ended
+	d.maxPages, d.maxTime = maxPages, maxTime
+	if d.hurried { // the deadline is that of what is under way
+		return
+	}
+	d.deadline = time.Time{}
+	if maxTime > 0 {
 		d.deadline = d.began.Add(maxTime)
 	}
 }

@@ -92,7 +92,7 @@ func TestBoundsOfACrawlThatStops(t *testing.T) {
 	d := &discovery{began: began}
 	d.bound(3, time.Minute)
 	require.Equal(t, began.Add(time.Minute), d.deadline)
-	d.stopping = true
+	d.hurried, d.deadline = true, time.Time{}
 	d.bound(3, time.Second)
 	require.Zero(t, d.deadline)
 }

@@ -47,13 +47,15 @@ type discovery struct {
 	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
 
 	stopping bool
+	hurried  bool   // it is not to wait for what is under way beyond Grace
+	cut      func() // cancels what workers and handlers have under way
 	paused   bool
 	unruled  string // the first origin given up for want of its robots.txt, and why
 
 	maxPages     int
 	maxTime      time.Duration
 	began        time.Time         // so that Elapsed lies before the run; what maxTime counts from
-	deadline     time.Time         // from maxTime; zero means none
+	deadline     time.Time         // from maxTime, and once it is stopping from Grace; zero means none
 	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
 	barredTil    time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time         // until when the last warning said that they do
@@ -78,7 +80,7 @@ func (d *discovery) run(ctx context.Context) error {
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
 	case <-d.p.stop: // before it began
-		d.halt(EndInterrupted, askedToStop)
+		d.hurry(EndInterrupted, askedToStop)
 	default:
 	}
 	for {
@@ -104,7 +106,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		alarm = t.C()
 	}
 	stop := d.p.stop
-	if d.stopping {
+	if d.hurried {
 		stop = nil // it stays closed, and has been heard
 	}
 	acks, seeds := d.p.acks, d.seeds
@@ -142,7 +144,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	case <-alarm:
 		d.works()
 	case <-stop:
-		d.halt(EndInterrupted, askedToStop)
+		d.hurry(EndInterrupted, askedToStop)
 	case ask := <-d.p.asks:
 		d.works()
 		ask(d)
@@ -295,7 +297,12 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 // over reports whether nothing is left to do or to wait for.
 func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
-		d.halt(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
+		if d.hurried {
+			d.deadline = time.Time{}
+			d.cut()
+		} else {
+			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
+		}
 	}
 	if d.out > 0 || len(d.outbox) > 0 {
 		return false
@@ -333,8 +340,18 @@ func (d *discovery) halt(end End, reason string) {
 	for _, s := range d.suspects {
 		d.blameHost(s, d.p.cfg.Clock.Now()) // nobody will be asked who could clear it
 	}
-	d.seeds, d.deadline = nil, time.Time{}
+	d.seeds = nil
 	d.p.halted(end, reason)
+}
+
+// hurry ends the leasing, and what is under way when its time is over. It is called once.
+func (d *discovery) hurry(end End, reason string) {
+	d.halt(end, reason)
+	d.hurried, d.deadline = true, time.Time{}
+	close(d.p.stopping)
+	if grace := d.p.cfg.Grace; grace > 0 {
+		d.deadline = d.p.cfg.Clock.Now().Add(grace - grace/4)
+	}
 }
 
 func (d *discovery) seed(u canonical.URL) {
@@ -394,8 +411,14 @@ func (d *discovery) acknowledge(w written) {
 		if w.acks[i].absent {
 			d.noSitemap(w.acks[i].lease, now)
 		}
-		if w.acks[i].lease != nil {
-			d.frontier.Done(now, w.acks[i].lease)
+		switch l := w.acks[i].lease; {
+		case w.acks[i].dropped:
+			d.frontier.Return(now, l, false)
+			if l.Kind == frontier.Page && l.Refused == nil {
+				d.pages--
+			}
+		case l != nil:
+			d.frontier.Done(now, l)
 		}
 	}
 	d.commit(w.positions)
@@ -427,6 +450,10 @@ func (d *discovery) event(ev event) {
 	switch ev.fate {
 	case fateProcessed:
 	case fateReturned, fateStale:
+		if d.stopping && ev.lease.Kind == frontier.Robots {
+			d.frontier.Done(now, ev.lease) // it is no URL that is left to visit
+			return
+		}
 		d.frontier.Return(now, ev.lease, ev.fate == fateStale)
 	case fateKept:
 		d.keep(ev, now)

@@ -66,6 +66,11 @@
 //
 // The frontier's count of queued and leased URLs is exact, and a lease counts until
 // Output has acknowledged it. When both are zero, Discovery closes the leases channel
-// and the stages end one after another, left to right. [Pipeline.Stop] stops leasing
-// and lets everything under way finish; ending the context gives up at once.
+// and the stages end one after another, left to right. [Pipeline.Stop] and the end of
+// Config.MaxTime stop leasing and let what is under way finish for most of Config.Grace. Then
+// its context ends: requests are cancelled, handlers are told, and what is neither processed
+// nor written is dropped. The leases of all these go back to the frontier, so that the crawl
+// ends in the usual way, and a resume finds their URLs queued. Two things cannot be
+// interrupted: a page that is being parsed, whose cost is bounded, and a sink that blocks. Run
+// waits for them; a program may end without it. Ending the context of Run gives up at once.
 package pipeline

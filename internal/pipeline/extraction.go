@@ -62,16 +62,19 @@ const (
 	fateRobots                // it was for robots.txt, and here is the answer
 )
 
-// extract is one worker: it fetches what it is leased until there are no more leases.
-func (p *Pipeline) extract(ctx context.Context) error {
+// extract is one worker: it fetches what it is leased until there are no more leases. When
+// work ends what it has under way is cut off.
+func (p *Pipeline) extract(ctx, work context.Context) error {
 	for l := range p.leases {
-		ev, page := p.visit(ctx, l)
+		ev, page := p.visit(work, l)
 		if page != nil {
 			select {
 			case p.fetched <- page:
-			case <-ctx.Done():
+			case <-work.Done():
 				page.resp.Release()
-				return ctx.Err()
+				if page.aside == nil {
+					ev.fate = fateReturned
+				}
 			}
 		}
 		// Told only now, so that a worker still waiting for Processing is not idle.
@@ -126,6 +129,11 @@ func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Co
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, heard: f.resp != nil, class: f.class, served: served(f)}
+	if f.class == outcome.Canceled {
+		ev.fate = fateReturned
+		f.resp.Release()
+		return ev, nil
+	}
 	if f.kept {
 		ev.fate, ev.class, ev.err = fateKept, outcome.Unknown, f.err
 		return ev, nil
@@ -140,8 +148,6 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		return ev, aside
 	}
 	switch {
-	case f.class == outcome.Canceled:
-		ev.fate = fateReturned
 	case again, p.balks(l, f):
 		ev.fate = fateStale
 	case deserted(f) && int(l.Attempt)+1 >= knocks:
@@ -160,9 +166,7 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		}
 		return ev, f
 	}
-	if ev.fate != fateReturned {
-		p.stats.retries.Add(1)
-	}
+	p.stats.retries.Add(1)
 	f.resp.Release()
 	return ev, nil
 }

@@ -23,8 +23,9 @@ const resultsRoom = 16
 
 // output writes records until Processing and Discovery have no more. Records that are
 // there together are flushed, and acknowledged, together. None is begun once the state is another's:
-// who has it cuts the files back to where it knows of, and goes on there.
-func (p *Pipeline) output(ctx context.Context) error {
+// who has it cuts the files back to where it knows of, and goes on there. When work ends what
+// is not written yet is dropped.
+func (p *Pipeline) output(ctx, work context.Context) error {
 	state, _ := p.cfg.State.(owned)
 	for r := range p.results {
 		if state != nil {
@@ -36,11 +37,15 @@ func (p *Pipeline) output(ctx context.Context) error {
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0
 		for n := 1; r != nil; n++ {
+			if work.Err() != nil {
+				p.bodies.release(r)
+				*r = result{lease: r.lease, dropped: r.lease != nil, aside: r.aside}
+			}
 			if err := p.write(r); err != nil {
 				return err
 			}
 			if !r.aside {
-				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet})
+				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped})
 			}
 			links += len(r.links)
 			r = p.moreResults(n, links)
@@ -85,7 +90,7 @@ func (p *Pipeline) moreResults(n, links int) *result {
 
 func (p *Pipeline) write(r *result) error {
 	if r.rec == nil {
-		return nil // links alone
+		return nil // links alone, or a page that was dropped
 	}
 	defer p.bodies.release(r)
 	if p.cfg.Job != "" {

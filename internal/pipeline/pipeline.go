@@ -73,6 +73,7 @@ type Pipeline struct {
 	recent  recent
 
 	stop     chan struct{}
+	stopping chan struct{} // closed when what is under way has no more than Grace
 	stopOnce sync.Once
 	began    atomic.Bool
 	gone     chan struct{} // closed when Discovery has ended
@@ -102,6 +103,7 @@ func New(cfg Config) (*Pipeline, error) {
 		acks:     make(chan written, 1),
 		asks:     make(chan func(*discovery)),
 		stop:     make(chan struct{}),
+		stopping: make(chan struct{}),
 		gone:     make(chan struct{}),
 		halt:     make(chan struct{}),
 		sitemaps: newSitemapTally(),
@@ -133,7 +135,8 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 // Run visits the seeds and all that the scope lets in, and returns when the crawl is
-// over; nothing it started is left then. The sequence of seeds must end when ctx does or
+// over; nothing it started is left then, so that it waits for a handler that does not heed its
+// context and for a sink that blocks, whatever [Config.Grace] says. The sequence of seeds must end when ctx does or
 // [Pipeline.Halted] is closed, whatever it waits for. The error is nil for every End but EndFailed:
 // it is the sink's, the handler's or ctx's.
 func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
@@ -159,6 +162,8 @@ func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error
 // stages runs the four stages until the last one ends.
 func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	g, ctx := errgroup.WithContext(ctx)
+	work, cut := context.WithCancel(ctx)
+	defer cut()
 	feed := make(chan canonical.URL)
 	g.Go(func() error {
 		defer close(feed)
@@ -179,15 +184,15 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer writers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
+		d := &discovery{p: p, frontier: p.frontier, cut: cut, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
 		return d.run(ctx)
 	})
-	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx) })
+	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })
 	var fetchers sync.WaitGroup
-	spawn(g, &fetchers, p.cfg.Concurrency, func() error { return p.extract(ctx) })
+	spawn(g, &fetchers, p.cfg.Concurrency, func() error { return p.extract(ctx, work) })
 	g.Go(func() error { fetchers.Wait(); close(p.fetched); return nil })
 	g.Go(func() error { writers.Wait(); close(p.results); return nil })
-	watched(g, func() error { return p.output(ctx) })
+	watched(g, func() error { return p.output(ctx, work) })
 	return g.Wait()
 }
 
@@ -224,8 +229,9 @@ func watched(g *errgroup.Group, run func() error) {
 // Handle sets [Config.Handle]. It must not be called once Run was.
 func (p *Pipeline) Handle(page func(context.Context, *Page) error) { p.cfg.Handle = page }
 
-// Stop ends the leasing of URLs; what is under way is finished and recorded. It may be
-// called at any time, from any goroutine, and more than once.
+// Stop ends the leasing of URLs; what is under way is finished and recorded within
+// [Config.Grace], and cancelled after it. It may be called at any time, from any goroutine,
+// and more than once.
 func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
 
 // Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have
@@ -239,6 +245,10 @@ func (p *Pipeline) Revise() {
 // Halted is closed when no more URLs are leased, and so no more seeds are wanted: a
 // limit was reached, Stop was called, or the crawl is over.
 func (p *Pipeline) Halted() <-chan struct{} { return p.halt }
+
+// Stopping is closed when the crawl is to end within [Config.Grace]: Stop was called or
+// MaxTime is over. It stays open if the crawl ends before that.
+func (p *Pipeline) Stopping() <-chan struct{} { return p.stopping }
 
 // End is why the crawl ended, and in words; EndNone while it runs.
 func (p *Pipeline) End() (End, string) {

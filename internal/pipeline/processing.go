@@ -42,8 +42,8 @@ type processor struct {
 	send      func(*result) error // to Output; it fails when the crawl is given up
 }
 
-// process parses until Extraction has no more.
-func (p *Pipeline) process(ctx context.Context) error {
+// process parses until Extraction has no more. What comes after the end of work is dropped.
+func (p *Pipeline) process(ctx, work context.Context) error {
 	w := &processor{p: p, tree: p.cfg.Tree.reader(), send: func(r *result) error {
 		select {
 		case p.results <- r:
@@ -53,7 +53,7 @@ func (p *Pipeline) process(ctx context.Context) error {
 		}
 	}}
 	for f := range p.fetched {
-		if err := w.pass(ctx, f); err != nil {
+		if err := w.pass(ctx, work, f); err != nil {
 			return err
 		}
 	}
@@ -61,12 +61,16 @@ func (p *Pipeline) process(ctx context.Context) error {
 }
 
 // pass makes a result of what was fetched and sends it on.
-func (w *processor) pass(ctx context.Context, f *fetched) error {
+func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 	if f.aside != nil {
 		return w.send(&result{rec: f.aside, aside: true})
 	}
+	if work.Err() != nil {
+		f.resp.Release()
+		return w.send(&result{lease: f.lease, dropped: true})
+	}
 	from := w.p.tracedFrom(f.trip)
-	r, err := w.page(ctx, f)
+	r, err := w.page(ctx, work, f)
 	if err != nil {
 		return err
 	}
@@ -78,7 +82,7 @@ func (w *processor) pass(ctx context.Context, f *fetched) error {
 }
 
 // page turns what was fetched into a record and the links to follow.
-func (w *processor) page(ctx context.Context, f *fetched) (*result, error) {
+func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error) {
 	defer f.resp.Release()
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
@@ -100,7 +104,11 @@ func (w *processor) page(ctx context.Context, f *fetched) (*result, error) {
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
 	}
-	if err := w.p.cfg.Handle(ctx, page); err != nil {
+	if err := w.p.cfg.Handle(work, page); err != nil {
+		if work.Err() != nil && ctx.Err() == nil {
+			w.p.bodies.release(r)
+			return &result{lease: f.lease, dropped: true}, nil
+		}
 		return nil, fmt.Errorf("handle %s: %w", r.rec.URL, err)
 	}
 	return r, nil

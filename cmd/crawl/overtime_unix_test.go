@@ -1,0 +1,219 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// busySite has pages that are there at once, and one that takes ten minutes until calm is set.
+type busySite struct {
+	url     string
+	trickle bool // its body comes slowly; false: no answer does
+	calm    atomic.Bool
+	served  atomic.Int32
+	busy    chan struct{} // closed when so many were served that the crawl waits for something
+}
+
+const (
+	busyPages  = 60
+	busyServed = 20 // more than a pipe has room for
+	busyFor    = 10 * time.Minute
+)
+
+func serveBusySite(t *testing.T, trickle bool) *busySite {
+	t.Helper()
+	site := &busySite{trickle: trickle, busy: make(chan struct{})}
+	server := httptest.NewServer(site)
+	t.Cleanup(server.Close)
+	site.url = server.URL
+	return site
+}
+
+func (s *busySite) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	rw.Header().Set("Content-Type", "text/html")
+	if s.served.Add(1) == busyServed {
+		close(s.busy)
+	}
+	switch {
+	case r.URL.Path == "/":
+		_, _ = io.WriteString(rw, "<a href=/busy>")
+		for i := range busyPages {
+			_, _ = fmt.Fprintf(rw, "<a href=/%d>", i)
+		}
+	case r.URL.Path == "/busy" && !s.calm.Load():
+		for end := time.Now().Add(busyFor); time.Now().Before(end); {
+			if s.trickle {
+				_, _ = rw.Write([]byte("x"))
+				_ = http.NewResponseController(rw).Flush()
+			}
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-r.Context().Done():
+				return
+			}
+		}
+	default:
+		_, _ = io.WriteString(rw, strings.Repeat("<p>words", 2000))
+	}
+}
+
+// all is the URL of every page, sorted.
+func (s *busySite) all() []string {
+	urls := []string{s.url + "/", s.url + "/busy"}
+	for i := range busyPages {
+		urls = append(urls, fmt.Sprintf("%s/%d", s.url, i))
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// Whatever a crawl waits for, the end of its time, the first interrupt and the console's stop
+// end it, with their own exit codes, and the resume visits the rest.
+func TestEndsThoughBusy(t *testing.T) {
+	for _, way := range []string{"max-time", "interrupt", "console"} {
+		for _, what := range []string{"no answer", "trickle", "sink"} {
+			t.Run(what+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				endsThoughBusy(t, way, what)
+			})
+		}
+	}
+}
+
+func endsThoughBusy(t *testing.T, way, what string) {
+	site, dir := serveBusySite(t, what == "trickle"), t.TempDir()
+	state, records := filepath.Join(dir, "state"), filepath.Join(dir, "records")
+	args := []string{
+		"--strategy", "off", "--no-robots", "--no-sitemaps", "--progress", "none", "--state", state, "-o", records,
+		"--timeout", "1h", "--concurrency", "4", "--listen", "127.0.0.1:0", "--config", filepath.Join(dir, "config.yaml"),
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("fetch: {header_timeout: 1h, body_timeout: 1h}\n"), 0o600))
+	if what == "sink" { // a pipe that nobody reads, which is full with the second page
+		require.NoError(t, syscall.Mkfifo(records, 0o600))
+		unread, err := os.OpenFile(records, os.O_RDWR, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unread.Close() })
+		args = append(args, "--body", "store")
+	}
+	want := exitInterrupted
+	if way == "max-time" {
+		args, want = append(args, "--max-time", "2s"), exitLimit
+	}
+	c := begin(t, append(args, site.url+"/"))
+	c.until(t, steering)
+	<-site.busy
+	asked := time.Now()
+	switch way {
+	case "max-time":
+		asked = asked.Add(2 * time.Second)
+	case "interrupt":
+		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	case "console":
+		res, err := http.Post(steering.FindStringSubmatch(c.text())[1]+"api/stop", "application/json", strings.NewReader("{}"))
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+	}
+	code := c.wait(t)
+	took := time.Since(asked)
+	require.Equal(t, want, code, "%s", c.text())
+	require.Less(t, took, busyFor/20, "%s", c.text())
+	require.Contains(t, c.text(), "crawl resume "+state)
+	t.Logf("ended %v after it was to", took)
+
+	site.calm.Store(true)
+	rest := []string{"resume", state, "--progress", "none", "--max-time", "0", "--listen", ""}
+	if what != "sink" {
+		c = begin(t, rest)
+		require.Zero(t, c.wait(t), "%s", c.text())
+		text, err := os.ReadFile(records)
+		require.NoError(t, err)
+		require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
+		return
+	}
+	// What is in a pipe cannot be taken back: of what was cut off some may come twice.
+	r, err := os.OpenFile(records, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer func() { _ = r.Close() }()
+	read := make(chan []byte)
+	go func() {
+		var text bytes.Buffer
+		_, _ = io.Copy(&text, r) // until its deadline
+		read <- text.Bytes()
+	}()
+	c = begin(t, rest)
+	require.Zero(t, c.wait(t), "%s", c.text())
+	require.NoError(t, r.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	urls := map[string]bool{}
+	for line := range bytes.Lines(<-read) {
+		for _, u := range startOfRecord.FindAllSubmatch(line, -1) { // one may stand behind one that was cut off
+			urls[string(u[1])] = true
+		}
+	}
+	for _, u := range site.all() {
+		require.True(t, urls[u], "%s is lost", u)
+	}
+}
+
+var startOfRecord = regexp.MustCompile(`\{"url":"([^"]+)"`)
+
+func sorted(urls []string) []string {
+	slices.Sort(urls)
+	return urls
+}
+
+// running is a command in the background.
+type running struct {
+	process
+}
+
+func begin(t *testing.T, args []string) *running {
+	t.Helper()
+	c := &running{process{cmd: exec.Command("crawl", args...), done: make(chan struct{}), changed: make(chan struct{})}}
+	c.out.p, c.err.p = &c.process, &c.process
+	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
+	c.cmd.Env = append(os.Environ(), "GORACE="+race)
+	require.NoError(t, c.cmd.Start())
+	go func() {
+		_ = c.cmd.Wait() // the code says it
+		close(c.done)
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill() // of one that has ended, nothing
+		<-c.done
+	})
+	return c
+}
+
+func (c *running) until(t *testing.T, re *regexp.Regexp) {
+	t.Helper()
+	require.True(t, c.process.until(re), "%s", c.text())
+}
+
+func (c *running) text() string { return c.err.String() }
+
+func (c *running) wait(t *testing.T) (code int) {
+	t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(deadline):
+		require.Fail(t, "it does not end", "%s", c.text())
+	}
+	return c.cmd.ProcessState.ExitCode()
+}

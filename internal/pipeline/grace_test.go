@@ -1,0 +1,203 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline/sink"
+)
+
+// slowSink takes its time for every record.
+type slowSink struct {
+	durableSink
+	pause time.Duration
+}
+
+func (s *slowSink) Write(rec *sink.Record) error {
+	time.Sleep(s.pause)
+	return s.durableSink.Write(rec)
+}
+
+// busyWorld is a crawl in which something takes very long until calm is set: what, is for a
+// case of the test to say, by changing the world or by the page /busy of busy.test.
+type busyWorld struct {
+	*world
+	out   *slowSink
+	calm  atomic.Bool
+	dial  dialFunc
+	serve func(rw http.ResponseWriter, r *http.Request) bool // reports whether it answered; nil: never
+}
+
+// pending blocks until the crawl gives the request up, or the test is over with it.
+func (b *busyWorld) pending(r *http.Request) bool {
+	if !b.calm.Load() {
+		<-r.Context().Done()
+	}
+	return false
+}
+
+const busyPages = 40
+
+func (b *busyWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if b.serve != nil && !b.calm.Load() && b.serve(rw, r) {
+		return
+	}
+	switch r.URL.Path {
+	case "/robots.txt":
+		_, _ = fmt.Fprint(rw, "User-agent: *\nAllow: /\nSitemap: http://"+r.Host+"/list.xml\n")
+	case "/list.xml":
+		_, _ = fmt.Fprintf(rw, "<urlset><url><loc>http://%s/listed</loc></url></urlset>", r.Host)
+	case "/":
+		html(rw, "<a href=/busy>"+links(busyPages))
+	default:
+		html(rw, "x")
+	}
+}
+
+func at(path string, do func(*busyWorld, http.ResponseWriter, *http.Request) bool) func(*busyWorld) {
+	return func(b *busyWorld) {
+		b.serve = func(rw http.ResponseWriter, r *http.Request) bool {
+			return r.Host == "busy.test" && r.URL.Path == path && do(b, rw, r)
+		}
+	}
+}
+
+func never(b *busyWorld, _ http.ResponseWriter, r *http.Request) bool { return b.pending(r) }
+
+// trickle sends a byte every second, for ten minutes.
+func trickle(_ *busyWorld, rw http.ResponseWriter, r *http.Request) bool {
+	for range 600 {
+		if _, err := rw.Write([]byte("x")); err != nil {
+			return true
+		}
+		_ = http.NewResponseController(rw).Flush()
+		select {
+		case <-time.After(time.Second):
+		case <-r.Context().Done():
+		}
+	}
+	return true
+}
+
+// busy are the ways in which something takes long.
+var busy = map[string]func(*busyWorld){
+	"a page that is not answered":       at("/busy", never),
+	"a body that trickles":              at("/busy", trickle),
+	"a robots.txt that is not answered": at("/robots.txt", never),
+	"a robots.txt that trickles":        at("/robots.txt", trickle),
+	"a sitemap that trickles":           at("/list.xml", trickle),
+	"a failure to be repeated in an hour": at("/busy", func(_ *busyWorld, rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusBadGateway)
+		return true
+	}),
+	"a connection that is not made": func(b *busyWorld) {
+		dial := b.dial
+		b.dial = func(ctx context.Context, n, addr string) (net.Conn, error) {
+			if addr == "busy.test:80" && !b.calm.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, n, addr)
+		}
+	},
+	"a handler that waits for its context": func(b *busyWorld) {
+		b.Handle = func(ctx context.Context, _ *Page) error {
+			if b.calm.Load() {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	},
+	"pages that wait for a handler that cannot be interrupted": func(b *busyWorld) {
+		b.Handle = func(context.Context, *Page) error {
+			if !b.calm.Load() {
+				time.Sleep(400 * time.Millisecond)
+			}
+			return nil
+		}
+	},
+	"records that wait for a slow sink": func(b *busyWorld) { b.out.pause = 400 * time.Millisecond },
+	"nothing":                           func(*busyWorld) {},
+}
+
+// A crawl whose time is over, or that is stopped, ends within Grace, whatever it is busy with,
+// and the next run visits what is left and nothing else.
+func TestEndsWithinGrace(t *testing.T) {
+	for name, set := range busy {
+		for _, end := range []string{"max_time", "stop"} {
+			t.Run(name+"/"+end, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { endsWithinGrace(t, set, end) })
+			})
+		}
+	}
+}
+
+func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
+	const grace, after = 2 * time.Second, 2500 * time.Millisecond
+	b := &busyWorld{out: &slowSink{}}
+	network := fetchtest.Serve(t, map[string]http.Handler{"busy.test": b, "other.test": b})
+	state := newJournal(1)
+	b.dial = network.DialContext
+	run := func() *Pipeline {
+		b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
+		b.State, b.Sinks, b.Sitemaps = state, []sink.Sink{b.out}, Sitemaps{Enabled: true}
+		b.Grace, b.Backoff.Base, b.Backoff.Max = grace, time.Hour, time.Hour
+		b.limits.InitialRPS, b.limits.MaxRPS = 15, 15
+		set(b)
+		if b.calm.Load() {
+			b.out.pause = 0
+		}
+		for _, host := range []string{"busy.test", "other.test"} {
+			b.Scope.AddSeed(parse(t, "http://"+host+"/"))
+		}
+		return b.build(t)
+	}
+	p := run()
+	want := EndInterrupted
+	if end == "max_time" {
+		p.cfg.MaxTime, want = after, EndLimit
+	} else {
+		time.AfterFunc(after, p.Stop)
+	}
+	began := time.Now()
+	require.NoError(t, b.run(t.Context(), t, p, "http://busy.test/", "http://other.test/"))
+	took := time.Since(began)
+	require.GreaterOrEqual(t, took, after)
+	require.LessOrEqual(t, took, after+grace)
+	requireEnd(t, p, want)
+	select {
+	case <-p.Stopping():
+	default:
+		t.Error("Stopping is open")
+	}
+	b.client.Close()
+	synctest.Wait()
+	time.Sleep(time.Second) // what was told is durable then
+
+	state, kept := state.reopen()
+	require.Len(t, b.out.records, int(kept), "records of which the state does not know")
+	require.Equal(t, state.left.Queued, p.Snapshot().Frontier.Queued, "the summary counts what is left")
+	first := len(b.out.records)
+	b.calm.Store(true)
+	p = run()
+	p.cfg.MaxTime = 0
+	require.NoError(t, b.run(t.Context(), t, p, "http://busy.test/", "http://other.test/"))
+	requireEnd(t, p, EndDone)
+	require.Len(t, b.out.byURL(t), 2*(busyPages+4), "pages, each once")
+	for _, rec := range b.out.records {
+		require.Equal(t, 200, rec.Status, rec.URL)
+	}
+	t.Logf("ended after %v with %d records, then %d", took, first, len(b.out.records)-first)
+	b.client.Close()
+}
