@@ -56,7 +56,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		},
 		Concurrency: s.Concurrency, PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
-		MaxTime: s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked,
+		MaxTime: s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts, Resident: s.Frontier.Resident,
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},

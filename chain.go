@@ -107,8 +107,11 @@ func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
 	}
 }
 
-// wish is the Retry-After of an answer; a malformed one asks for nothing.
+// wish is the Retry-After of an answer that binds its host; a malformed one asks for nothing.
 func wish(res *http.Response, clk clock.Clock) time.Duration {
+	if outcome.RetryAfter(res.StatusCode) != outcome.WaitsHost {
+		return 0
+	}
 	d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0)
 	return d
 }

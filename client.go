@@ -233,7 +233,7 @@ func (c *ClientConfig) limiter() ratelimit.Config {
 
 // chain puts policies and limiter around base.
 func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.RoundTripper, error) {
-	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.limiter})
+	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.limiter, MaxRetryAfter: cfg.MaxRetryAfter})
 	if err != nil {
 		return nil, err
 	}

@@ -217,6 +217,9 @@ type Config struct {
 	// has given, or promises to give, an answer within this time of the last one.
 	// Zero ends it as soon as only such hosts remain.
 	MaxBlocked time.Duration
+	// MaxRetryAfter is the longest Retry-After of a redirect that its target waits for. Zero
+	// means 1h. Those of hosts are the Limiter's to bound.
+	MaxRetryAfter time.Duration
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory
 	// when there is a State. Zero means its defaults.
 	MaxURLs, MaxHosts, Resident int
@@ -283,6 +286,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.ranked = c.Rank != nil; !c.ranked {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
+	}
+	if c.MaxRetryAfter == 0 {
+		c.MaxRetryAfter = time.Hour
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System()

@@ -54,7 +54,7 @@ func (p *Pipeline) locate(f *fetched) {
 // nothing to wait for.
 func urgent(resp *fetch.Response) bool {
 	usedUp := !resp.Quota.IsZero() && resp.Quota.Remaining == 0
-	return resp.RetryAfter > 0 || usedUp || decided(resp)
+	return usedUp || decided(resp)
 }
 
 // decided reports whether a status has said all there is to say. Every one but that of a
@@ -92,7 +92,10 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 	l := f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
-		RetryAfter: o.retryAfter, Quota: o.quota, Lifted: lifted(f),
+		Quota: o.quota, Lifted: lifted(f),
+	}
+	if p.waits(f) {
+		fb.RetryAfter = o.retryAfter
 	}
 	if f.total == 0 { // it is not over
 		fb.Latency = p.cfg.Clock.Since(f.sent)
@@ -124,6 +127,23 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 // quota that is used up, is the host's.
 func doubtful(resp *fetch.Response) bool {
 	return resp != nil && outcome.Of(resp.Status, nil) == outcome.Throttled && resp.RetryAfter <= 0 && resp.Quota.IsZero()
+}
+
+// waits reports whether the Retry-After of an answer is for its host.
+func (p *Pipeline) waits(f *fetched) bool {
+	if f.resp == nil {
+		return false
+	}
+	waits := outcome.RetryAfter(f.resp.Status)
+	return waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && p.down(f.lease.Host())
+}
+
+// waitOfTarget is for how long the target of a redirect is not to be asked for.
+func (p *Pipeline) waitOfTarget(resp *fetch.Response) time.Duration {
+	if outcome.RetryAfter(resp.Status) != outcome.WaitsTarget {
+		return 0
+	}
+	return min(resp.RetryAfter, p.cfg.MaxRetryAfter)
 }
 
 // classOf is the class of a request: that of the status where it decides, otherwise that

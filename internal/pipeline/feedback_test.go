@@ -159,10 +159,10 @@ var behaviours = []struct {
 		{0, 200, outcome.OK, 0, header.Quota{Limit: 60, Reset: 30 * time.Second}},
 		{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}},
 	}},
-	{"an order, then silent", answer(200, -1, "Retry-After: 9"), []told{
-		{0, 200, outcome.OK, 9 * time.Second, header.Quota{}},
-		{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}},
-	}},
+	{"Retry-After on a page, then silent", answer(200, -1, "Retry-After: 9"), []told{{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}}}},
+	{"Retry-After on a 404", answer(404, 0, "Retry-After: 9"), []told{{status: 404, class: outcome.ClientError}}},
+	{"Retry-After on a redirect", answer(302, 0, "Location: /elsewhere", "Retry-After: 9"), []told{{status: 302, class: outcome.Redirect}}},
+	{"420 with an order", answer(420, 0, "Retry-After: 9"), []told{{status: 420, class: outcome.Throttled, wait: 9 * time.Second}}},
 
 	{"body stalls", answer(200, -1), []told{{bodyTimeout, 200, outcome.Timeout, 0, header.Quota{}}}},
 	{"body breaks off", raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nsome", time.Second), []told{{time.Second, 200, outcome.Network, 0, header.Quota{}}}},

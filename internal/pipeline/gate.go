@@ -114,6 +114,6 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
 		return a
 	}
-	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Depth: l.Depth, Hops: l.Hops + 1}
+	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Depth: l.Depth, Hops: l.Hops + 1, Wait: p.waitOfTarget(f.resp)}
 	return a
 }

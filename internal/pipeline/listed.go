@@ -180,6 +180,7 @@ func (w *processor) moved(r *result, f *fetched, to canonical.URL) {
 	l := f.lease
 	it := frontier.Item{
 		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1,
+		Wait: w.p.waitOfTarget(f.resp),
 	}
 	if leadsToPage(l, to) {
 		r.quiet = guessed(l) // there is none

@@ -167,6 +167,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 	}
 	v := w.follow(r, frontier.Item{
 		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
+		Wait: w.p.waitOfTarget(f.resp),
 	}, to.Fingerprint(w.p.cfg.Key), false)
 	if v.Code == scope.TooManyRedirects {
 		r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}

@@ -165,7 +165,7 @@ func TestAIMDTrajectory(t *testing.T) {
 		{"timeout", Feedback{Err: context.DeadlineExceeded}, 0.5},
 		{"we gave up", Feedback{Err: context.Canceled, Latency: time.Hour}, 1},
 		{"Retry-After on a 429", Feedback{StatusCode: 429, RetryAfter: time.Second}, 0.5},
-		{"Retry-After on a 200 means nothing", Feedback{StatusCode: 200, RetryAfter: time.Second}, 1.1},
+		{"Retry-After on a 200", Feedback{StatusCode: 200, RetryAfter: time.Second}, 0.5},
 		{"Retry-After on a redirect", Feedback{StatusCode: 301, RetryAfter: time.Second}, 0.5},
 		{"nothing", Feedback{}, 1},
 	} {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // world is an engine and a host that does anything, with what must never happen.
@@ -204,7 +203,7 @@ func (w *world) tell(fb Feedback) {
 	now := w.clk.Now()
 	w.Feedback(host, fb)
 	w.look()
-	if fb.RetryAfter > 0 && outcome.Of(fb.StatusCode, fb.Err) != outcome.OK {
+	if fb.RetryAfter > 0 {
 		w.blocked = later(w.blocked, now.Add(fb.RetryAfter))
 	}
 }

@@ -38,7 +38,7 @@ type Feedback struct {
 	StatusCode int           // of the answer; zero if there was none
 	Latency    time.Duration // from sending to the headers; a negative one is zero
 	Err        error         // nil if the answer came in whole; goes before the status
-	RetryAfter time.Duration // the server's order to wait, from now on; zero or less if none; a 2xx orders nothing
+	RetryAfter time.Duration // how long the host is not to be asked, from now on, whatever the status; zero or less for no wait. [outcome.RetryAfter] says for which statuses to set it
 	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
 	Second     uint8         // of the server's clock, as [header.Second] has it; zero if not known
@@ -167,9 +167,6 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 		class = outcome.Canceled // which teaches nothing, and ends a trial without a verdict
 	}
 	fb.Latency = max(fb.Latency, 0)
-	if class == outcome.OK {
-		fb.RetryAfter = 0 // RFC 9110 section 10.2.3 gives it no meaning here, and some send it always
-	}
 	fb.RetryAfter = min(max(fb.RetryAfter, 0), l.cfg.MaxRetryAfter)
 	if fb.Quota.Reset > l.cfg.MaxRetryAfter {
 		fb.Quota.Reset = l.cfg.MaxRetryAfter

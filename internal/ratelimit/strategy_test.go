@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 var errReset = syscall.ECONNRESET
@@ -127,7 +126,7 @@ func anyOrder(t *rapid.T) {
 		}
 		fb := drawFeedback(t, now)
 		r.Feedback(host, fb)
-		if end := now.Add(fb.RetryAfter); end.After(blocked) && outcome.Of(fb.StatusCode, fb.Err) != outcome.OK {
+		if end := now.Add(fb.RetryAfter); end.After(blocked) {
 			blocked = end
 		}
 		d := r.see(host)

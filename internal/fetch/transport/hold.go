@@ -1,10 +1,15 @@
 package transport
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/resilience"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -54,12 +59,12 @@ func (h *holds) learn(hint *Hint) {
 	h.until[hint.Host] = max(h.until[hint.Host], now.AddClamped(d))
 }
 
-// ordered is for how long a hint forbids further requests: until the end of a Retry-After
-// (which orders nothing on a good answer: RFC 9110 section 10.2.3 knows it with 503 and
-// 3xx, and some send it always), and until the reset of a quota that is used up.
+// ordered is for how long a hint forbids further requests to its host: until the end of a
+// Retry-After with a status for which that is so (see [outcome.RetryAfter]; one answer does
+// not show whether a 403 is a block), and until the reset of a quota that is used up.
 func ordered(hint *Hint) time.Duration {
 	d := time.Duration(0)
-	if outcome.Of(hint.Status, nil) != outcome.OK {
+	if outcome.RetryAfter(hint.Status) == outcome.WaitsHost {
 		d = hint.RetryAfter
 	}
 	if !hint.Quota.IsZero() && hint.Quota.Remaining <= 0 {
@@ -80,4 +85,26 @@ func (h *holds) forgetLocked(now clock.Instant) {
 	if len(h.until) >= maxHolds {
 		delete(h.until, next)
 	}
+}
+
+// waitedKey marks the context of a request that has waited for the redirect that led to it.
+type waitedKey struct{}
+
+// waitOfRedirect waits for as long as the redirect that led to req asked for, limit at most, and
+// marks the context so that no layer further in waits again.
+func waitOfRedirect(ctx context.Context, req *http.Request, clk clock.Clock, limit time.Duration) (context.Context, error) {
+	from := req.Response // the redirect, as net/http's Client has it
+	if from == nil || outcome.RetryAfter(from.StatusCode) != outcome.WaitsTarget ||
+		resilience.AttemptFrom(ctx) > 1 || ctx.Value(waitedKey{}) != nil {
+		return ctx, nil
+	}
+	d, ok := header.RetryAfterOf(from.Header, clk.Now(), limit)
+	if !ok || d == 0 {
+		return ctx, nil
+	}
+	if end, ok := ctx.Deadline(); ok && clk.Since(end) > -d {
+		why := fmt.Errorf("the redirect to it asked to wait %v: %w", d, context.DeadlineExceeded)
+		return ctx, &RejectedError{Host: hostOf(req), RetryAfter: d, Err: why}
+	}
+	return context.WithValue(ctx, waitedKey{}, true), clock.Sleep(ctx, clk, d)
 }

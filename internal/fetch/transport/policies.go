@@ -38,6 +38,9 @@ func retryAfter(clk clock.Clock) func(*http.Response, error) time.Duration {
 		if err != nil || res == nil {
 			return rejectedFor(err)
 		}
+		if outcome.RetryAfter(res.StatusCode) == outcome.WaitsNone {
+			return 0
+		}
 		d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0) // a malformed one asks for nothing
 		return d
 	}

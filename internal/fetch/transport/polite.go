@@ -21,6 +21,8 @@ type AdaptiveLimiter interface {
 	Acquire(ctx context.Context, domain string) (ratelimit.Permit, error)
 	Feedback(domain string, fb ratelimit.Feedback)
 	SetAddress(domain string, addr netip.Addr)
+	// ReadyAt is when the domain may be asked next, and what it waits for until then.
+	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
 }
 
 var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
@@ -29,6 +31,9 @@ var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 type PoliteConfig struct {
 	// Limiter learns the rate of every host. Nil is an error.
 	Limiter AdaptiveLimiter
+	// MaxRetryAfter caps the wait for the target of a redirect. Zero means 1h. What hosts ask
+	// for the Limiter caps.
+	MaxRetryAfter time.Duration
 	// Clock measures latencies; it is that of the limiter. Nil means the system clock.
 	Clock clock.Clock
 }
@@ -46,6 +51,10 @@ func Polite(cfg PoliteConfig) (Middleware, error) {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
 	}
 	cfg.Clock = orSystem(cfg.Clock)
+	var err error
+	if cfg.MaxRetryAfter, err = positive("PoliteConfig.MaxRetryAfter", cfg.MaxRetryAfter, defaultMaxRetryAfter); err != nil {
+		return nil, err
+	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		// Without a cap: the engine has its own.
 		return &politeLayer{cfg, hintReader{clk: cfg.Clock}, newHop(next)}
@@ -64,6 +73,11 @@ func (l *politeLayer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
 	host := hostOf(req)
+	ctx, err := waitOfRedirect(ctx, req, l.Clock, l.MaxRetryAfter)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
 	permit, err := l.Limiter.Acquire(ctx, host)
 	if err != nil {
 		closeBody(req)
@@ -163,8 +177,23 @@ func (v *visit) feedback(status int, err error, hint Hint) {
 	if latency == 0 {
 		latency = v.sinceSent() // there was no header
 	}
+	if !v.waits(status) {
+		hint.RetryAfter = 0
+	}
 	v.l.Limiter.Feedback(v.host, ratelimit.Feedback{
 		StatusCode: status, Err: err, Latency: latency, SentAt: v.start.Add(time.Duration(v.conn.Load())),
 		RetryAfter: hint.RetryAfter, Quota: hint.Quota, Retry: v.retry,
 	})
+}
+
+// waits reports whether a Retry-After with this status is for the host.
+func (v *visit) waits(status int) bool {
+	switch outcome.RetryAfter(status) {
+	case outcome.WaitsHost:
+		return true
+	case outcome.WaitsIfBlock:
+		_, why := v.l.Limiter.ReadyAt(v.host, 0, 0)
+		return why == ratelimit.LimitBreaker
+	}
+	return false
 }

@@ -25,7 +25,8 @@ import (
 
 // engine is a limiter that notes what it is told.
 type engine struct {
-	err error // of Acquire
+	err    error // of Acquire
+	blocks bool  // the host refuses altogether
 
 	mu       sync.Mutex
 	acquired []string
@@ -56,6 +57,13 @@ func (e *engine) SetAddress(_ string, addr netip.Addr) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.addrs = append(e.addrs, addr)
+}
+
+func (e *engine) ReadyAt(string, int, int) (time.Time, ratelimit.Limit) {
+	if e.blocks {
+		return time.Time{}, ratelimit.LimitBreaker
+	}
+	return time.Time{}, ratelimit.LimitNone
 }
 
 type permit struct{ e *engine }
@@ -94,6 +102,11 @@ func TestPoliteFeedback(t *testing.T) {
 		"a refusal":               {429, order, nil, []ratelimit.Feedback{{StatusCode: 429, RetryAfter: 30 * time.Second}}, nil},
 		"a refusal that broke":    {503, order, broken, []ratelimit.Feedback{{StatusCode: 503, RetryAfter: 30 * time.Second}}, nil},
 		"a redirect":              {301, nil, nil, []ratelimit.Feedback{{StatusCode: 301}}, nil},
+		"an order of a redirect":  {301, order, nil, []ratelimit.Feedback{{StatusCode: 301}}, nil},
+		"an order on a 404":       {404, order, nil, []ratelimit.Feedback{{StatusCode: 404}}, nil},
+		"an order on a 403":       {403, order, nil, []ratelimit.Feedback{{StatusCode: 403}}, nil},
+		"an order on a 420":       {420, order, nil, []ratelimit.Feedback{{StatusCode: 420, RetryAfter: 30 * time.Second}}, nil},
+		"an order on a 500":       {500, order, nil, []ratelimit.Feedback{{StatusCode: 500, RetryAfter: 30 * time.Second}}, nil},
 		"a page that is not":      {404, nil, broken, []ratelimit.Feedback{{StatusCode: 404}}, nil},
 		"a quota used up":         {200, usedUp, nil, []ratelimit.Feedback{{StatusCode: 200, Quota: quota(0, time.Minute)}}, nil},
 		"the same, broken off": {

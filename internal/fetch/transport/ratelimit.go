@@ -85,7 +85,14 @@ func (l *limitLayer) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
-	if err := l.gate.admit(ctx, req); err != nil {
+	var err error
+	if l.gate.holds != nil {
+		ctx, err = waitOfRedirect(ctx, req, l.gate.Clock, l.gate.reader.limit)
+	}
+	if err == nil {
+		err = l.gate.admit(ctx, req)
+	}
+	if err != nil {
 		closeBody(req)
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/fetch/transport"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
@@ -153,7 +154,11 @@ func TestRateLimitRespectsServers(t *testing.T) {
 		want   time.Duration
 	}{
 		"an order to wait":          {429, http.Header{"Retry-After": {"30"}}, 30 * time.Second},
-		"an order with a redirect":  {301, http.Header{"Retry-After": {"30"}}, 30 * time.Second},
+		"an order with a redirect":  {301, http.Header{"Retry-After": {"30"}}, 0},
+		"one with a 404":            {404, http.Header{"Retry-After": {"30"}}, 0},
+		"one with a 403":            {403, http.Header{"Retry-After": {"30"}}, 0},
+		"one with a 420":            {420, http.Header{"Retry-After": {"30"}}, 30 * time.Second},
+		"one with a 507":            {507, http.Header{"Retry-After": {"30"}}, 30 * time.Second},
 		"one on a good answer":      {200, http.Header{"Retry-After": {"30"}}, 0},
 		"an absurd one":             {503, http.Header{"Retry-After": {"999999999999"}}, time.Minute},
 		"a quota used up":           {200, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"7"}}, 7 * time.Second},
@@ -173,6 +178,63 @@ func TestRateLimitRespectsServers(t *testing.T) {
 				require.Equal(t, tc.want, time.Since(start))
 			})
 		})
+	}
+}
+
+// The target of a redirect waits for what that asked for, once, however many layers know of
+// it, and nothing else does.
+func TestRedirectsOrderTheirTargetsToWait(t *testing.T) {
+	for name, layers := range map[string]func() http.RoundTripper{
+		"the engine": func() http.RoundTripper { return polite(&engine{}, moving(30)) },
+		"a policy": func() http.RoundTripper {
+			return limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true}, moving(30))
+		},
+		"both": func() http.RoundTripper {
+			return limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true}, polite(&engine{}, moving(30)))
+		},
+		"tried again": func() http.RoundTripper {
+			return retrying(t, retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(time.Second)}, polite(&engine{}, moving(28)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &http.Client{Transport: layers()}
+				start := time.Now()
+				res := must(c.Get("http://a.test/from"))
+				require.NoError(t, res.Body.Close())
+				require.Equal(t, http.StatusOK, res.StatusCode)
+				require.Equal(t, 30*time.Second, time.Since(start))
+				res = must(c.Get("http://a.test/other"))
+				require.NoError(t, res.Body.Close())
+				require.Equal(t, 30*time.Second, time.Since(start))
+
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := c.Do(get(t, "http://a.test/from").WithContext(ctx))
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.Equal(t, 30*time.Second, time.Since(start), "at once")
+			})
+		})
+	}
+}
+
+// moving sends /from to /to, which asks for a try after so many seconds, and of less than 30
+// seconds fails twice.
+func moving(seconds int) stub {
+	fails := 0
+	if seconds < 30 {
+		fails = 2
+	}
+	return func(req *http.Request) (*http.Response, error) {
+		switch {
+		case req.URL.Path == "/from":
+			h := http.Header{"Location": {"/to"}, "Retry-After": {strconv.Itoa(seconds)}}
+			return transport.NewResponse(req, http.StatusFound, h, nil), nil
+		case req.URL.Path == "/to" && fails > 0:
+			fails--
+			return transport.NewResponse(req, http.StatusBadGateway, nil, nil), nil
+		}
+		return transport.NewResponse(req, http.StatusOK, nil, nil), nil
 	}
 }
 

@@ -47,6 +47,14 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if it.Kind == Page {
 		h.known++
 	}
+	if it.Wait > 0 {
+		f.counts.queued.Add(-1) // enqueue counts it
+		if f.vault != nil {
+			f.vault.away[it.ID] = struct{}{}
+		}
+		f.enqueue(h, it, now, now.Add(it.Wait))
+		return Queued
+	}
 	f.admit(h, &it)
 	f.offer(h, now, now)
 	return Queued
@@ -72,7 +80,7 @@ func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 		return false
 	}
 	it.Kind, it.Queued = Robots, now
-	f.enqueue(h, it, now, now)
+	f.enqueue(h, it, now, now.Add(it.Wait))
 	return true
 }
 

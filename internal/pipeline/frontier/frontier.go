@@ -41,10 +41,11 @@ type Item struct {
 	Forbidden uint8     // 403s it met, of the further ones those while its host was calm
 	since     int32     // pages its host had served, plus one, at the first "not now" or the last strike
 	Kind      Kind
-	Seed      bool  // given by the user, or where a seed redirected to
-	Rank      int32 // URLs of a host go in the order of their ranks, and then as they were found
-	ID        int64 // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
-	FoundOn   int64 // the ID of the page that linked here; zero for a seed
+	Seed      bool          // given by the user, or where a seed redirected to
+	Wait      time.Duration // for how long after it was added it is not leased; not stored
+	Rank      int32         // URLs of a host go in the order of their ranks, and then as they were found
+	ID        int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	FoundOn   int64         // the ID of the page that linked here; zero for a seed
 	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
 	// round did, or this is the first.
 	Before *Visit

@@ -184,6 +184,8 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		h.why, h.reason = ratelimit.LimitNone, v.Reason
 		if !v.Until.IsZero() {
 			f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
+		} else if len(h.later) > 0 && h.later[0].Kind == Robots {
+			f.offer(h, now, h.later[0].notBefore) // the rules have moved, and are asked for then
 		}
 		return nil
 	}

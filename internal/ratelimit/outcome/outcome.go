@@ -30,8 +30,8 @@ const (
 	Unknown       Class = iota // nothing has happened yet
 	OK                         // 2xx, and 3xx that are no redirects
 	Redirect                   // 301, 302, 303, 307, 308
-	ClientError                // 4xx but 408, 425 and 429: the answer stands
-	Throttled                  // 429: not now
+	ClientError                // 4xx but 408, 420, 425 and 429: the answer stands
+	Throttled                  // 429 and 420: not now
 	Unavailable                // 503: overloaded, or not now
 	Gateway                    // 502, 504: something behind the host failed
 	ServerError                // every other 5xx
@@ -124,7 +124,7 @@ func Of(status int, err error) Class {
 		return Redirect
 	case http.StatusRequestTimeout, http.StatusTooEarly:
 		return Timeout
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, enhanceYourCalm:
 		return Throttled
 	case http.StatusServiceUnavailable:
 		return Unavailable
@@ -215,6 +215,37 @@ type streamError struct {
 // Error names the stream; nobody but errors.As makes a streamError.
 func (e streamError) Error() string {
 	return fmt.Sprintf("stream %d was reset with code %d", e.StreamID, e.Code)
+}
+
+// enhanceYourCalm is the status with which some servers throttle as others do with 429,
+// which is younger. It is registered for nothing else.
+const enhanceYourCalm = 420
+
+// Waits says which requests the Retry-After of a response delays.
+type Waits uint8
+
+// The answers.
+const (
+	WaitsNone    Waits = iota // none: it is recorded and not obeyed
+	WaitsHost                 // all requests to the host
+	WaitsTarget               // the request for the target of a redirect alone
+	WaitsIfBlock              // all requests to the host if it blocks the client, else none
+)
+
+// RetryAfter says which requests the Retry-After of a response with this status delays. RFC
+// 9110 section 10.2.3 defines it for 503 and redirects, RFC 6585 for 429. Servers that fail
+// send it with other 5xx, and those that block a client with 403. With any other status
+// it says nothing about the host: some servers add it to every response, others to a 404.
+func RetryAfter(status int) Waits {
+	switch class := Of(status, nil); {
+	case class == Throttled, status/100 == 5:
+		return WaitsHost
+	case class == Redirect:
+		return WaitsTarget
+	case Forbidden(status):
+		return WaitsIfBlock
+	}
+	return WaitsNone
 }
 
 // Forbidden reports a 403. One is a page that is not for us; a run of them is how a

@@ -46,6 +46,7 @@ func TestOf(t *testing.T) {
 		{404, nil, outcome.ClientError, false, false},
 		{408, nil, outcome.Timeout, true, true},
 		{429, nil, outcome.Throttled, true, true},
+		{420, nil, outcome.Throttled, true, true},
 		{500, nil, outcome.ServerError, false, true},
 		{502, nil, outcome.Gateway, true, true},
 		{503, nil, outcome.Unavailable, true, true},
@@ -125,6 +126,23 @@ func TestDeclined(t *testing.T) {
 		}
 		if want && (c.Transient() || c.Overload()) {
 			t.Errorf("%v is held against the host", c)
+		}
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	for status := range 1000 {
+		want := outcome.WaitsNone
+		switch {
+		case status == 420, status == 429, status/100 == 5:
+			want = outcome.WaitsHost
+		case status == 403:
+			want = outcome.WaitsIfBlock
+		case status == 301, status == 302, status == 303, status == 307, status == 308:
+			want = outcome.WaitsTarget
+		}
+		if got := outcome.RetryAfter(status); got != want {
+			t.Errorf("RetryAfter(%d) = %v, want %v", status, got, want)
 		}
 	}
 }
