@@ -11,7 +11,7 @@ import (
 // tree is what is read out of pages by way of their trees.
 func tree(s *Settings) (pipeline.Tree, error) {
 	e := &s.Extract
-	t := pipeline.Tree{Metadata: e.Metadata, MainText: e.MainText}
+	t := pipeline.Tree{Metadata: e.Metadata, MainText: e.MainText, MaxElements: e.MaxElements}
 	rules := make([]fields.Rule, len(e.Fields))
 	for i, text := range e.Fields {
 		var err error

@@ -34,7 +34,7 @@ func (t *reportText) String() string {
 	t.list("Ask not to be indexed", t.sum.NoIndex)
 	t.list("Ask that no link of them be followed", t.sum.NoFollow)
 	t.list("HTML without a title", t.sum.Untitled)
-	t.list("Cut off at the size limit", t.sum.Truncated)
+	t.list("Not read to the end", t.sum.Truncated)
 	t.list("Not read, for their type or size", t.sum.Filtered)
 	t.maps()
 	for i, left := range t.sum.Left {

@@ -327,6 +327,11 @@ type Extract struct {
 	// MainText writes the text without navigation, asides and footers (default false). False:
 	// left out.
 	MainText bool `yaml:"main_text"`
+	// MaxElements bounds the tree that is built of a page for them, and with it what all reading
+	// of the page may cost (default 100000). Zero is refused.
+	MaxElements int `yaml:"max_elements"`
+	// MaxTime is how long the reading of one page may take (default 2s). Zero is refused.
+	MaxTime time.Duration `yaml:"max_time"`
 }
 
 // Output says where records go and what is in them.

@@ -28,6 +28,17 @@ var extractFields = []field{
 		path: "extract.main_text", kind: kindBool, def: "false", flag: "main-text",
 		doc: "write the main text of each page: that without navigation, asides and footers",
 	},
+	// A third of the specification of HTML on one page, which is among the largest there are.
+	// What a page may cost in steps follows from it.
+	{
+		path: "extract.max_elements", kind: kindInt, unit: "elements", def: "100000", min: "1000", max: "10000000",
+		doc: "elements of a page that are looked at; its record has what was read, and truncated",
+	},
+	// The steps that max_elements allows take about a second.
+	{
+		path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h",
+		doc: "time that reading one page may take, links and all; its record has what was read, and truncated",
+	},
 }
 
 // Names are the names of the fields, each once, in the order of their first rules.

@@ -149,7 +149,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	require.Equal(t, Config{
 		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 2 * time.Second,
 		Scope: Scope{Mode: "host", MaxLinks: 10000},
-		Traps: Traps{Enabled: true, MaxURLLength: 8000, MaxDepth: 32, MaxRepeats: 3, MaxStale: 24, MaxFar: 64, After: 1000}, Duplicates: Duplicates{Find: "off", MaxPages: 1_000_000},
+		Traps: Traps{Enabled: true, MaxURLLength: 8000, MaxDepth: 32, MaxRepeats: 3, MaxStale: 24, MaxFar: 64, After: 1000}, Duplicates: Duplicates{Find: "off", MaxPages: 1_000_000}, Extract: Extract{MaxElements: 100_000, MaxTime: 2 * time.Second},
 		Robots:   Robots{Enabled: true, MaxCrawlDelay: time.Minute},
 		Sitemaps: Sitemaps{Enabled: true, Feeds: true, Max: 1000},
 		RateLimit: RateLimit{

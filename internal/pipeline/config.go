@@ -169,6 +169,9 @@ type Config struct {
 	Extract extract.Options
 	// Tree says what to read out of pages that takes their trees.
 	Tree Tree
+	// PageTime is how long the reading of one page may take, whatever is read of it. Zero means
+	// 2 s.
+	PageTime time.Duration
 	// OmitLinks leaves the links of pages out of records; they are followed all the
 	// same. False writes them.
 	OmitLinks bool

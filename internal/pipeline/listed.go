@@ -81,7 +81,7 @@ func isHTML(mediaType string) bool {
 func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 	resp, rec := f.resp, r.rec
 	sum := sitemap.Read(sitemap.Document{
-		Body: resp.Body, Base: f.lease.URL, Charset: resp.Charset, Truncated: resp.Truncated, List: asked, Rules: w.p.cfg.Rules,
+		Body: resp.Body, Base: f.lease.URL, Charset: resp.Charset, Truncated: resp.Truncated, List: asked, Rules: w.p.cfg.Rules, Budget: w.budget,
 	}, func(e sitemap.Entry) bool {
 		if !asked && !w.p.cfg.OmitLinks && len(rec.Links)+len(rec.Resources) < recordedLinks {
 			if e.Rel == sitemap.Resource {

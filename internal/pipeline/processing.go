@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/pipeline/neardup"
@@ -38,6 +41,7 @@ type processor struct {
 	tree      treeReader
 	passed    passedLinks
 	reader    neardup.Reader
+	budget    *effort.Budget      // of the page that is being read
 	follows   []found             // of the page, until it is known how many there are
 	send      func(*result) error // to Output; it fails when the crawl is given up
 }
@@ -91,7 +95,10 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 		r.rec.Error = &sink.Error{Class: outcome.Of(0, f.err).String(), Message: f.err.Error()}
 	}
 	if f.resp != nil {
-		w.answer(r, f)
+		w.answer(work, r, f)
+		if work.Err() != nil && w.budget.Spent() { // it may not have been read to the end
+			return &result{lease: f.lease, dropped: true}, nil
+		}
 	}
 	w.compare(r, f)
 	if err := w.p.bodies.hold(ctx, r); err != nil {
@@ -114,9 +121,10 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	return r, nil
 }
 
-// answer fills in what the host answered.
-func (w *processor) answer(r *result, f *fetched) {
+// answer fills in what the host answered. The end of work ends the reading.
+func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
+	w.budget = nil
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
@@ -137,8 +145,22 @@ func (w *processor) answer(r *result, f *fetched) {
 	case class == outcome.Redirect:
 		w.redirect(r, f)
 	case class == outcome.OK:
+		w.budget = w.p.effort(work, len(resp.Body))
 		w.content(r, f)
+		rec.Truncated = rec.Truncated || w.budget.Spent()
 	}
+}
+
+// stepsPerElement is what a page may cost for each of the elements that a tree may have:
+// some hundred rules look at all of them.
+const stepsPerElement = 500
+
+// effort is what reading a page of so many bytes may cost. It ends with ctx, so that a crawl
+// that stops need not wait for a page.
+func (p *Pipeline) effort(ctx context.Context, bytes int) *effort.Budget {
+	elements := cmp.Or(p.cfg.Tree.MaxElements, dom.MaxElements)
+	now := p.cfg.Clock.Now
+	return effort.New(ctx, effort.Steps(bytes, stepsPerElement*int64(elements)), now, now().Add(cmp.Or(p.cfg.PageTime, 2*time.Second)))
 }
 
 // redirect makes the target a URL of its own, as deep as the page that sent us there.
@@ -198,7 +220,7 @@ func (w *processor) content(r *result, f *fetched) {
 	}
 	l, rec := f.lease, r.rec
 	opts := w.p.cfg.Extract
-	opts.Key, opts.Rules = w.p.cfg.Key, w.p.cfg.Rules
+	opts.Key, opts.Rules, opts.Budget = w.p.cfg.Key, w.p.cfg.Rules, w.budget
 	if err := w.extractor.Document(&extract.Document{
 		URL: l.URL, MediaType: f.resp.ContentType, Charset: f.resp.Charset, Header: f.resp.Header, Body: f.resp.Body,
 	}, opts, &w.found); err != nil {
@@ -209,7 +231,7 @@ func (w *processor) content(r *result, f *fetched) {
 	}
 	w.lost(rec.URL)
 	w.describe(rec)
-	w.tree.read(rec, l.URL, &w.found, f.resp.Body)
+	w.tree.read(rec, l.URL, &w.found, f.resp.Body, w.budget)
 	w.examine(r, f)
 	w.declared(rec)
 	r.unindexed = w.unindexed(l, f.sent)

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 	"github.com/treadlight/crawl/internal/pipeline/extract"
 	"github.com/treadlight/crawl/internal/pipeline/fields"
 	"github.com/treadlight/crawl/internal/pipeline/metadata"
@@ -21,6 +23,8 @@ type Tree struct {
 	Metadata bool
 	// MainText asks for the text without navigation and the like.
 	MainText bool
+	// MaxElements bounds a tree. Zero means 100,000.
+	MaxElements int
 }
 
 // treeReader is the part of a worker that reads trees.
@@ -33,12 +37,13 @@ func (t Tree) reader() treeReader { return treeReader{t, t.Fields.Extractor()} }
 
 // read puts what the tree of a page has into its record. found is what was read of the
 // page without it.
-func (t *treeReader) read(rec *sink.Record, page canonical.URL, found *extract.Result, body []byte) {
+func (t *treeReader) read(rec *sink.Record, page canonical.URL, found *extract.Result, body []byte, budget *effort.Budget) {
 	wanted := t.fields.Wants(rec.URL)
 	if !found.HTML || !wanted && !t.Metadata && !t.MainText {
 		return
 	}
-	d := dom.Parse(extract.UTF8(body, found.Charset))
+	d := dom.ParseWithin(extract.UTF8(body, found.Charset), cmp.Or(t.MaxElements, dom.MaxElements), budget)
+	rec.Truncated = rec.Truncated || d.Cut
 	if wanted {
 		t.readFields(rec, page, found, d)
 	}

@@ -22,28 +22,29 @@ const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type
 // crawlTrees crawls one page of each kind with what cfg asks for.
 func crawlTrees(t *testing.T, tree Tree) map[string]*sink.Record {
 	t.Helper()
+	return crawlPages(t, map[string]string{
+		"/item": shopPage, "/deep": "<h1>Deep</h1>" + strings.Repeat("<div>", 3000) + "<p class=price>3",
+		"/large": "<h1>Large</h1>" + strings.Repeat("<br>", 100_000), "/plain": "<h1>no markup</h1>",
+		"/legacy": "<meta charset=windows-1251><h1>\xcb\xe0\xec\xef\xe0</h1>",
+	}, tree)
+}
+
+// crawlPages crawls pages of one host by their paths.
+func crawlPages(t *testing.T, pages map[string]string, tree Tree) map[string]*sink.Record {
+	t.Helper()
 	var records map[string]*sink.Record
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch r.URL.Path {
-			case "/legacy":
-				w.Header().Set("Content-Type", "text/html")
-				fmt.Fprint(w, "<meta charset=windows-1251><h1>\xcb\xe0\xec\xef\xe0</h1>")
-			case "/deep":
-				html(w, "<h1>Deep</h1>"+strings.Repeat("<div>", 3000)+"<p class=price>3")
-			case "/plain":
+			w.Header().Set("Content-Type", "text/html")
+			if r.URL.Path == "/plain" {
 				w.Header().Set("Content-Type", "text/plain")
-				fmt.Fprint(w, "<h1>no markup</h1>")
-			case "/large":
-				html(w, "<h1>Large</h1>"+strings.Repeat("<br>", 100_000))
-			default:
-				html(w, shopPage)
 			}
+			fmt.Fprint(w, pages[r.URL.Path])
 		})})
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 		w.Tree = tree
 		var seeds []string
-		for _, path := range []string{"/item", "/legacy", "/deep", "/plain", "/large"} {
+		for path := range pages {
 			seeds = append(seeds, "http://h.test"+path)
 		}
 		w.MaxPages = len(seeds)
@@ -82,7 +83,7 @@ func TestTrees(t *testing.T) {
 	require.Equal(t, "Лампа", all["http://h.test/legacy"].Fields[0].Values[0])
 	require.Equal(t, "[{title [Deep] false false} {price [3] false true}]", fmt.Sprint(all["http://h.test/deep"].Fields))
 	require.Nil(t, all["http://h.test/plain"].Fields)
-	require.Contains(t, all["http://h.test/large"].FieldsError, "only those were looked at")
+	require.Contains(t, all["http://h.test/large"].FieldsError, "only a part of the page was looked at")
 	require.Equal(t, "Large", all["http://h.test/large"].Fields[0].Values[0])
 }
 
@@ -93,5 +94,32 @@ func TestNoTrees(t *testing.T) {
 		require.Nil(t, rec.Properties, u)
 		require.Nil(t, rec.JSONLD, u)
 		require.Empty(t, rec.MainText, u)
+	}
+}
+
+// A page that is made to cost more than others is read as far as it may cost, and its record
+// says so.
+func TestPagesThatCostTooMuch(t *testing.T) {
+	var roots strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&roots, "<html a%d=x><body b%d=x>", i, i)
+	}
+	pages := map[string]string{
+		"/roots":      "<title>Roots</title>" + roots.String() + "<h1>last</h1>",
+		"/formatting": "<title>Formatting</title><h1>first</h1><p>" + strings.Repeat("<b><i class=a>", 200) + strings.Repeat("<p>x", 50_000),
+		"/nested":     "<title>Nested</title><h1>first</h1>" + strings.Repeat("<div>x", 20_000),
+		"/usual":      "<title>Usual</title><h1>first</h1><p>x",
+	}
+	rule, err := fields.Parse("n=xpath:count(//*//*//*//*)")
+	require.NoError(t, err)
+	title, err := fields.Parse("t=css:title")
+	require.NoError(t, err)
+	set, err := fields.New([]fields.Rule{title, rule})
+	require.NoError(t, err)
+	for u, rec := range crawlPages(t, pages, Tree{Fields: set, Metadata: true, MainText: true}) {
+		require.Equal(t, 200, rec.Status, u)
+		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
+		require.NotEmpty(t, rec.Fields, u)
+		require.Equal(t, rec.Title, rec.Fields[0].Values[0], u)
 	}
 }

@@ -8,26 +8,27 @@
 // by lenient.go, which knows the usual omissions of tags but not the standard's repairs,
 // and lets no element be deeper than maxDepth. So every page has a tree.
 //
-// A tree takes about ten times the memory of its page, and selectors may look at each
-// element from each other one. [MaxBytes] and [MaxElements] bound both; what is beyond
-// them is cut off, and Document.Cut says so.
+// A tree takes about ten times the memory of its page. [MaxBytes], the elements that the
+// caller allows and the page's budget bound it; what is beyond them is cut off, and
+// Document.Cut says so. feed.go keeps pages from costing the parser more than that.
 package dom
 
 import (
-	"bytes"
+	"reflect"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 const (
 	// MaxBytes is how much of a page is parsed. Pages written for people have a tenth.
 	MaxBytes = 4 << 20
-	// MaxElements bounds a tree. The specification of HTML on one page, among the largest
-	// there are, has about three times as many; with more, a selector such as "a ~ b"
-	// could take minutes.
+	// MaxElements bounds a tree unless the caller has another bound. The specification of HTML
+	// on one page, among the largest there are, has about three times as many.
 	MaxElements = 100_000
 )
 
@@ -37,23 +38,34 @@ type Document struct {
 	Root *html.Node
 	// Lenient says that the page was nested too deeply for the standard's parser.
 	Lenient bool
-	// Cut says that the page had more than MaxBytes or MaxElements.
+	// Cut says that the tree lacks something of the page: what is beyond MaxBytes, the
+	// elements or the budget, or attributes that no reader would miss.
 	Cut bool
+	// Budget is what all who read the tree share. Nil has no bound.
+	Budget *effort.Budget
 }
 
-// Parse builds the tree of body, which is UTF-8; bytes that are none stay as they are. It
-// takes any input and keeps nothing of it.
-func Parse(body []byte) *Document {
-	d := &Document{}
+// Parse is [ParseWithin] with MaxElements and no budget.
+func Parse(body []byte) *Document { return ParseWithin(body, MaxElements, nil) }
+
+// ParseWithin builds the tree of body, which is UTF-8; bytes that are none stay as they are.
+// It takes any input and keeps nothing of it. The tree has at most so many elements, and what
+// it costs is taken from the budget.
+func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
+	d := &Document{Budget: budget}
 	if len(body) > MaxBytes {
 		body, d.Cut = wholeRunes(body[:MaxBytes]), true
 	}
-	root, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
-	if err != nil { // a reader of bytes has no errors, so it is the depth
-		root, d.Lenient = parseLeniently(body), true
+	in := newFeed(body, elements, budget)
+	root, err := html.ParseWithOptions(in, html.ParseOptionEnableScripting(false), in.option())
+	if err != nil { // a feed has no errors, so it is the depth
+		in = newFeed(body, elements, budget)
+		z := html.NewTokenizer(in)
+		in.watch = watchTokenizer(reflect.ValueOf(z))
+		root, d.Lenient = parseLeniently(z), true
 	}
 	d.Root = root
-	d.Cut = prune(root) || d.Cut
+	d.Cut = prune(root, elements) || in.cut || d.Cut
 	return d
 }
 
@@ -70,14 +82,14 @@ func wholeRunes(b []byte) []byte {
 	return b
 }
 
-// prune takes out the elements beyond MaxElements, in the order of the page.
-func prune(root *html.Node) bool {
+// prune takes out the elements beyond most, in the order of the page.
+func prune(root *html.Node, most int) bool {
 	elements := 0
 	for n := root; n != nil; n = next(n, root) {
 		if n.Type != html.ElementNode {
 			continue
 		}
-		if elements++; elements > MaxElements {
+		if elements++; elements > most {
 			cutAfter(n, root)
 			return true
 		}

@@ -1,7 +1,6 @@
 package dom
 
 import (
-	"bytes"
 	"slices"
 
 	"golang.org/x/net/html"
@@ -25,9 +24,8 @@ type builder struct {
 }
 
 // parseLeniently builds a tree of any page.
-func parseLeniently(page []byte) *html.Node {
+func parseLeniently(z *html.Tokenizer) *html.Node {
 	b := newBuilder()
-	z := html.NewTokenizer(bytes.NewReader(page))
 	for {
 		switch z.Next() {
 		case html.ErrorToken:

@@ -48,16 +48,16 @@ func (s *scanner) attributes(i, atLeast int) int {
 			return i + 1
 		}
 		var key, val []byte
-		key, val, i = nextAttr(s.body, i)
+		key, val, i = NextAttr(s.body, i)
 		if len(key) >= atLeast && attrShapes.has(key) { // the steps are the same without: quotes may hide a ">"
 			s.attrs.put(key, val)
 		}
 	}
 }
 
-// nextAttr reads the attribute at i, where there is neither space nor ">", and returns
+// NextAttr reads the attribute at i, where there is neither space nor ">", and returns
 // where the next one can begin. A slash there is an attribute without a name.
-func nextAttr(s []byte, i int) (key, val []byte, next int) {
+func NextAttr(s []byte, i int) (key, val []byte, next int) {
 	start := i
 	if s[i] == '=' { // in front of a name it belongs to it
 		i++
@@ -110,7 +110,7 @@ func (s *scanner) selfClosing() bool {
 		if i = skipSpace(s.body, i); i >= end {
 			return true
 		}
-		key, val, next := nextAttr(s.body, i)
+		key, val, next := NextAttr(s.body, i)
 		if next == end && len(val) > 0 && s.body[next-1] == '/' {
 			last = key
 			return s.hasBefore(last, i)
@@ -122,7 +122,7 @@ func (s *scanner) selfClosing() bool {
 // hasBefore reports whether the tag has an attribute of that name before i.
 func (s *scanner) hasBefore(name []byte, i int) bool {
 	for at := skipSpace(s.body, s.nameEnd); at < i; {
-		key, _, next := nextAttr(s.body, at)
+		key, _, next := NextAttr(s.body, at)
 		if sameName(key, name) {
 			return true
 		}

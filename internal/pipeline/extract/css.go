@@ -23,7 +23,7 @@ type cssScanner struct {
 // css takes the references of a style sheet or a declaration, each as a resource.
 func (e *Extractor) css(tag, attr string, s []byte) {
 	c := cssScanner{s: s}
-	for ref := c.next(); ref != nil; ref = c.next() {
+	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
 		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
 			e.put(pending{tag: tag, attr: attr, kind: Resource}, ref)
 		}

@@ -63,6 +63,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // defaultMaxLinks is above what pages written for people hold; site maps in HTML and
@@ -103,6 +104,9 @@ type Options struct {
 	// Agent is the name, in lower case, by which pages may speak to this crawler, as in
 	// meta name=treadlight. Empty: by none, only to all robots.
 	Agent string
+	// Budget is what reading the page may cost; when it is spent the rest is left out. Nil has
+	// no bound.
+	Budget *effort.Budget
 	// Key seeds the fingerprints of links. It should be nobody's to guess, so that no
 	// page can hold URLs that are taken for one another. Zero is a key like others.
 	Key uint64
@@ -308,6 +312,7 @@ func (e *Extractor) read(f form, d *Document) {
 	if f == opaque {
 		return
 	}
+	e.opts.Budget.SpendText(len(d.Body))
 	body := e.decode(d.Body, d.Charset)
 	if f == xml {
 		f = xmlForm(body)

@@ -57,7 +57,7 @@ func (e *Extractor) srcset(tag string, a attr) {
 	if e.template > 0 {
 		return
 	}
-	for rest := e.attr(a); len(rest) > 0; {
+	for rest := e.attr(a); len(rest) > 0 && e.opts.Budget.Spend(1); {
 		var ref []byte
 		if ref, rest = nextImage(rest); len(ref) > 0 {
 			e.add(Resource, tag, attrNames[a], ref)
@@ -84,6 +84,7 @@ func (e *Extractor) put(now pending, ref []byte) int {
 		e.count(cmp.Or(err, canonical.ErrLong))
 		return -1
 	}
+	e.opts.Budget.SpendText(len(ref))
 	now.hash = maphash.Bytes(e.seed, ref)
 	slot, old := e.byRef.find(now.hash)
 	if old >= 0 {
@@ -190,6 +191,7 @@ func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
 	if len(ref) == 0 {
 		return e.opts.Rules.Apply(e.base), e.base != e.doc
 	}
+	e.opts.Budget.SpendText(len(ref) + len(e.base.String()))
 	u, err := e.base.ResolveBytes(e.inCharset(ref))
 	e.count(err)
 	return e.opts.Rules.Apply(u), err == nil

@@ -34,19 +34,24 @@ func rawElement(name []byte) string {
 // Without any, the end tag or the end of the page comes next, and there is no token of
 // no text: titles are told by their text alone.
 func (s *scanner) rawText() bool {
-	from, to := s.at, len(s.body)
-	switch s.raw {
-	case "plaintext": // which nothing ends
-	case "script":
-		to = scriptEnd(s.body, from)
-	default:
-		to = rawEnd(s.body, from, s.raw)
-	}
+	from, to := s.at, RawTextEnd(s.body, s.at, s.raw)
 	s.say(from, to, to)
 	s.verbatim = s.raw != "textarea" && s.raw != "title"
 	s.noNUL = true
 	s.raw = ""
 	return to > from
+}
+
+// RawTextEnd is where the end tag of an element stands whose content is raw text and begins
+// at i, or the end of s. The name is in lower case.
+func RawTextEnd(s []byte, i int, name string) int {
+	switch name {
+	case "plaintext": // which nothing ends
+		return len(s)
+	case "script":
+		return scriptEnd(s, i)
+	}
+	return rawEnd(s, i, name)
 }
 
 // rawEnd is where the first end tag of an element stands from i, or the end of s.

@@ -15,10 +15,12 @@ func (e *Extractor) scan(body []byte, isXML bool) {
 	}
 	e.xhtml = isXML
 	for {
-		switch e.source.next() {
-		case endOfPage:
+		at, t := e.scanner.at, e.source.next()
+		if t == endOfPage || !e.opts.Budget.SpendText(e.scanner.at-at) {
 			e.endForm()
 			return
+		}
+		switch t {
 		case startTag:
 			e.start()
 		case endTag:

@@ -204,7 +204,7 @@ func (s *scanner) declaration(i int) (text bool) {
 	rest := s.body[i:]
 	switch {
 	case hasPrefix(rest, comment):
-		s.at = s.commentEnd(i + len(comment))
+		s.at = CommentEnd(s.body, i+len(comment))
 	case s.xhtml && hasPrefix(rest, cdata):
 		from := i + len(cdata)
 		next := through(s.body, from, "]]>")
@@ -221,17 +221,17 @@ func (s *scanner) declaration(i int) (text bool) {
 	return false
 }
 
-// commentEnd is where a comment ends whose text begins at i: behind "-->", "--!>" or,
-// at its very beginning, ">" or "->".
-func (s *scanner) commentEnd(i int) int {
+// CommentEnd is where a comment ends whose text begins at i: behind "-->", "--!>" or,
+// at its very beginning, ">" or "->". Without any of them it is the end of s.
+func CommentEnd(s []byte, i int) int {
 	for end := i; ; {
-		n := bytes.IndexByte(s.body[end:], '>')
+		n := bytes.IndexByte(s[end:], '>')
 		if n < 0 {
-			return len(s.body)
+			return len(s)
 		}
 		end += n + 1
 		// Dashes of the opening do not count, which is why the text is looked at alone.
-		text := s.body[i : end-1]
+		text := s[i : end-1]
 		if len(text) == 0 || string(text) == "-" || hasSuffix(text, "--") || hasSuffix(text, "--!") {
 			return end
 		}

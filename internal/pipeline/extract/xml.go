@@ -45,7 +45,7 @@ func (e *Extractor) styleSheets(body []byte) {
 		attributes, found := bytes.CutPrefix(instruction, []byte("xml-stylesheet"))
 		for at := skipSpace(attributes, 0); found && at < len(attributes); at = skipSpace(attributes, at) {
 			var key, val []byte
-			if key, val, at = nextAttr(attributes, at); string(key) != "href" {
+			if key, val, at = NextAttr(attributes, at); string(key) != "href" {
 				continue
 			}
 			if ref := s.read(val, reading{refs: true, attr: true}); len(ref) > 0 && ref[0] != '#' {

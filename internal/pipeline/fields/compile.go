@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/andybalholm/cascadia"
-	"github.com/antchfx/htmlquery"
 	"github.com/antchfx/xpath"
 	"golang.org/x/net/html"
 
@@ -111,7 +110,7 @@ func compileXPath(s string) (expr *xpath.Expr, err error) {
 		return nil, fmt.Errorf("%q is no XPath expression: %w", s, err)
 	}
 	root := dom.Parse([]byte(`<title>a</title><p id="b" class="c">d<a href="e">f</a>`)).Root
-	if it, ok := expr.Evaluate(htmlquery.CreateXPathNavigator(root)).(*xpath.NodeIterator); ok {
+	if it, ok := expr.Evaluate(navigate(root, nil)).(*xpath.NodeIterator); ok {
 		for it.MoveNext() {
 			continue // what it finds is of no interest, only that it can be asked
 		}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/antchfx/htmlquery"
 	"github.com/antchfx/xpath"
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // Field is what a page has of one name.
@@ -29,10 +29,11 @@ type Field struct {
 
 // page is one page while its fields are gathered.
 type page struct {
-	root *html.Node
-	base canonical.URL
-	left int // bytes that values may still take
-	errs []error
+	root   *html.Node
+	base   canonical.URL
+	budget *effort.Budget
+	left   int // bytes that values may still take
+	errs   []error
 }
 
 // Page gathers the fields of a page, in the order of the rules. url is that of the page,
@@ -42,10 +43,13 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 	if e == nil {
 		return nil, nil
 	}
-	p := &page{root: d.Root, base: base, left: MaxPage}
+	p := &page{root: d.Root, base: base, budget: d.Budget, left: MaxPage}
 	var all []Field
 	for i := range e.rules {
 		c := &e.rules[i]
+		if d.Budget.Spent() {
+			break
+		}
 		if has(all, c.Name) || !c.wants(url.String()) {
 			continue
 		}
@@ -53,11 +57,14 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 			all = append(all, f)
 		}
 	}
-	if d.Cut {
-		p.errs = append(p.errs, fmt.Errorf("the page has more than %d bytes or %d elements, and only those were looked at", dom.MaxBytes, dom.MaxElements))
+	if d.Cut || d.Budget.Spent() {
+		p.errs = append(p.errs, errCut)
 	}
 	return all, errors.Join(p.errs...)
 }
+
+// errCut is for a page of which not all was looked at.
+var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or extract.max_elements, or takes longer than extract.max_time", dom.MaxBytes)
 
 func has(fields []Field, name string) bool {
 	for i := range fields {
@@ -73,7 +80,12 @@ func has(fields []Field, name string) bool {
 func (p *page) field(c *compiled) (f Field) {
 	f = Field{Name: c.Name, All: c.All, Number: c.Type == Number}
 	defer func() {
-		if r := recover(); r != nil {
+		r := recover()
+		if r == nil {
+			return
+		}
+		c.xpath = xpath.MustCompile(c.XPath) // it keeps state, and was interrupted
+		if r != any(errSpent) {
 			p.errs = append(p.errs, fmt.Errorf("%s: %q failed: %v", c.Name, c.XPath, r))
 		}
 	}()
@@ -85,10 +97,10 @@ func (p *page) field(c *compiled) (f Field) {
 		}
 		return f
 	}
-	switch v := c.xpath.Evaluate(htmlquery.CreateXPathNavigator(p.root)).(type) {
+	switch v := c.xpath.Evaluate(navigate(p.root, p.budget)).(type) {
 	case *xpath.NodeIterator:
 		for v.MoveNext() {
-			nav, ok := v.Current().(*htmlquery.NodeNavigator)
+			nav, ok := v.Current().(*navigator)
 			if !ok || !p.add(&f, c, p.found(c, nav)) {
 				break
 			}
@@ -168,7 +180,7 @@ func (p *page) element(c *compiled, n *html.Node) string {
 }
 
 // found is what a rule by XPath takes of what it came to.
-func (p *page) found(c *compiled, nav *htmlquery.NodeNavigator) string {
+func (p *page) found(c *compiled, nav *navigator) string {
 	if nav.NodeType() == xpath.ElementNode || nav.NodeType() == xpath.RootNode {
 		return p.element(c, nav.Current())
 	}

@@ -136,7 +136,7 @@ func TestBounds(t *testing.T) {
 	require.Len(t, got[0].Values, MaxPage/MaxValue)
 
 	_, err = extract(t, strings.Repeat("<br>", dom.MaxElements), "x=css:b")
-	require.ErrorContains(t, err, "only those were looked at")
+	require.ErrorContains(t, err, "only a part of the page was looked at")
 
 	got, err = extract(t, `<a href="/`+strings.Repeat("x", MaxValue)+`">`, "x:url=css:a")
 	if len(got) > 0 {

@@ -13,8 +13,9 @@
 //
 // A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page
 // at [MaxPage] bytes; a tree has the bounds of package dom. What was cut is told by the
-// error of Extractor.Page, beside the fields. Rules are the user's and are trusted to be
-// no trap: an expression may compare every element with every other one.
+// error of Extractor.Page, beside the fields. What rules do on a page is taken from its budget
+// (package effort): an expression may compare every element with every other one, and on
+// some page there are many.
 package fields
 
 import (

@@ -40,8 +40,9 @@ type Record struct {
 	// Bytes is the size of the body decompressed, WireBytes as it was sent.
 	Bytes     int64 `json:"bytes"`
 	WireBytes int64 `json:"wire_bytes"`
-	// Truncated says that the body was cut off at the limit, and that Digest, Links
-	// and Text are of what was read.
+	// Truncated says that not all of the page was read: that the body was cut off at the limit,
+	// and Digest, Links and Text are of what was read, or that the page had more elements or
+	// took longer to read than one may.
 	Truncated bool   `json:"truncated,omitempty"`
 	Digest    string `json:"digest,omitempty"`
 	// Change is "new", "changed", "unchanged" or "gone" in a later round of a crawl: how the
@@ -200,7 +201,7 @@ func Schema() []Field {
 		{"ignored_codings", "string", "", false, "names in Content-Encoding that are no content coding, and were ignored: none, utf-8"},
 		{"bytes", "number", "bytes", true, "size of the body, decompressed"},
 		{"wire_bytes", "number", "bytes", true, "size of the body as it was sent"},
-		{"truncated", "boolean", "", false, "true if the body was cut off at the limit"},
+		{"truncated", "boolean", "", false, "true if not all of the page was read: its body is longer than max_body, or it has more than extract.max_elements or takes longer than extract.max_time; the record has what was read"},
 		{"digest", "string", "", false, `hash of the decompressed body: "sha256:" and 64 hex digits`},
 		{"change", "string", "", false, "against earlier rounds of the crawl: new, changed, unchanged or gone"},
 		{"simhash", "string", "", false, "fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits"},

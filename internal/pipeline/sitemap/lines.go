@@ -9,7 +9,7 @@ import (
 // lines reads a list of URLs, one in a line. At the first "<" where no URL stands, it is
 // markup with something in front, such as the warning of a script.
 func (r *reader) lines() {
-	for !r.stopped {
+	for r.goesOn() {
 		r.blanks()
 		head := r.w.peek(len("https://"))
 		switch {

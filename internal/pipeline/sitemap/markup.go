@@ -20,6 +20,7 @@ type reader struct {
 	sum   Summary
 	w     window
 
+	charged int     // bytes that the budget was charged for
 	stopped bool    // by yield, by a bound, or because it is nothing of ours
 	root    bool    // the root element was seen
 	strict  bool    // nothing without a root of ours is read
@@ -73,7 +74,7 @@ func (r *reader) problem(format string, args ...any) {
 
 // markup reads the document, or what is left of it, as markup.
 func (r *reader) markup() {
-	for !r.stopped {
+	for r.goesOn() {
 		text, ok := r.w.through("<")
 		r.text(text)
 		if !ok {
@@ -87,6 +88,18 @@ func (r *reader) markup() {
 		}
 		r.flush(true)
 	}
+}
+
+// goesOn reports whether to read on, and charges for what was read. A tag is gone over once
+// for each of the attributes that it may have.
+func (r *reader) goesOn() bool {
+	const times = 8
+	read := r.w.used - r.charged
+	r.charged = r.w.used
+	if !r.stopped && !r.doc.Budget.SpendText(times*read) {
+		r.stopped, r.sum.Bound = true, "extract.max_time"
+	}
+	return !r.stopped
 }
 
 // text takes in what stands between tags.

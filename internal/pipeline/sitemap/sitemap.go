@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // The bounds of a document. The first two are those of the Sitemaps protocol.
@@ -93,6 +94,9 @@ type Document struct {
 	Truncated bool
 	// List lets it be a list of URLs without markup. False: text without markup is nothing.
 	List bool
+	// Budget is what reading the document may cost; when it is spent the rest is left out. Nil
+	// has no bound.
+	Budget *effort.Budget
 	// Rules are what is done to URLs beside their canonical form. Nil does nothing.
 	Rules *canonical.Rules
 }

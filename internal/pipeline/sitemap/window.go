@@ -19,6 +19,7 @@ type window struct {
 	all  []byte            // what is at hand, with what was passed
 	src  io.Reader         // the rest of the document; nil if there is none
 	past int               // line ends before all
+	used int               // bytes passed
 	left int64             // bytes that may still be read from src
 	cut  bool              // there was more than that
 	err  error             // why src broke off
@@ -70,7 +71,7 @@ func (w *window) peek(n int) []byte {
 }
 
 // skip passes over n bytes that were peeked at.
-func (w *window) skip(n int) { w.buf = w.buf[n:] }
+func (w *window) skip(n int) { w.buf, w.used = w.buf[n:], w.used+n }
 
 // through passes over all up to delim and over delim, and returns what stood before it. Of
 // more than maxToken bytes it returns none. It is not ok if delim does not come: then all

@@ -1,0 +1,119 @@
+package fields
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
+)
+
+// costly are expressions that compare many elements with many others.
+var costly = []string{
+	"xpath:count(//*//*//*)",
+	"xpath://*//*//*",
+	"xpath://*[.//*[.//*]]",
+	"xpath://*/following::*/preceding::*",
+	"xpath://*/ancestor::*/descendant::*",
+	"xpath://p[last()]/following-sibling::p[position()=last()]",
+	"xpath://*[contains(., 'none')]",
+	"xpath://p[count(preceding-sibling::p) mod 2 = 1]",
+	"xpath://p[. = //p]",
+	"xpath://* | //*//*",
+	"xpath:string-join(//*//*, ',')",
+	"xpath:normalize-space(concat(/, /, /, //*[contains(.,'none')]))",
+	"xpath:reverse(//*//*//*)",
+	"xpath://@*[. = //@*]",
+	"xpath:sum(//*//*)",
+}
+
+// shapes are pages of any size on which they do.
+var shapes = map[string]func(size int) string{
+	"flat": func(size int) string { return strings.Repeat("<p class=a>x", size/12) },
+	"deep": func(size int) string {
+		return strings.Repeat(strings.Repeat("<div>x", 400)+strings.Repeat("</div>", 400), max(1, size/4800))
+	},
+	"lists": func(size int) string { return strings.Repeat("<ul><li>a<li>b<ul><li>c</ul></ul>", size/33) },
+	"text":  func(size int) string { return strings.Repeat("<div>"+strings.Repeat("word ", 50), size/255) },
+	"forms": func(size int) string {
+		return "<form><fieldset disabled><legend>" + strings.Repeat("<input><legend>", size/15)
+	},
+	"blanks": func(size int) string { return strings.Repeat("<p><!-- -->", size/11) },
+}
+
+// costs runs one rule on a page and returns what it took of the page's budget.
+func costs(t *testing.T, page, line string) (used, most int64, spent bool) {
+	t.Helper()
+	r, err := Parse("x:all=" + line)
+	require.NoError(t, err)
+	set, err := New([]Rule{r})
+	require.NoError(t, err, line)
+	most = effort.Steps(len(page), math.MaxInt64)
+	b := effort.New(context.Background(), most, nil, time.Time{})
+	d := dom.Parse([]byte(page))
+	d.Budget = b
+	here := url(t, "http://h.test/")
+	_, err = set.Extractor().Page(here, here, d)
+	if b.Spent() {
+		require.ErrorContains(t, err, "only a part of the page")
+	}
+	return b.Used(), most, b.Spent()
+}
+
+// overshoot is what may be taken beyond the budget: one node's text, and what lies between.
+const overshoot = 10_000
+
+// No rule takes more of a page than the page may cost, which is in proportion to its size.
+func TestRulesCostNoMoreThanThePageMay(t *testing.T) {
+	for name, shape := range shapes {
+		for _, line := range costly {
+			used, most, _ := costs(t, shape(3000), line)
+			require.LessOrEqual(t, used, most+overshoot, "%s, %s", line, name)
+			require.Positive(t, used, line)
+		}
+	}
+	_, _, spent := costs(t, shapes["deep"](30_000), costly[0])
+	require.True(t, spent, "it costs the square")
+	_, _, spent = costs(t, shapes["flat"](30_000), "xpath://p[@class='a']")
+	require.False(t, spent)
+}
+
+// What an expression was doing when the budget was spent is forgotten: the next page has its
+// values.
+func TestAnInterruptedExpressionStartsAnew(t *testing.T) {
+	for _, line := range costly {
+		r, err := Parse("x=" + line)
+		require.NoError(t, err)
+		set, err := New([]Rule{r})
+		require.NoError(t, err)
+		here, e := url(t, "http://h.test/"), set.Extractor()
+		want, err := set.Extractor().Page(here, here, dom.Parse([]byte(shop)))
+		require.NoError(t, err, line)
+		d := dom.Parse([]byte(shapes["deep"](5000)))
+		for steps := int64(1); steps < 100_000; steps *= 7 {
+			d.Budget = effort.New(t.Context(), steps, nil, time.Time{})
+			_, _ = e.Page(here, here, d) // what it finds is of no interest
+			got, err := e.Page(here, here, dom.Parse([]byte(shop)))
+			require.NoError(t, err, line)
+			require.Equal(t, want, got, "%s after %d steps", line, steps)
+		}
+	}
+}
+
+// FuzzCost: a page of any kind costs rules of any kind no more than it may.
+func FuzzCost(f *testing.F) {
+	for _, shape := range shapes {
+		for i := range costly {
+			f.Add([]byte(shape(600)), uint8(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, page []byte, rule uint8) {
+		used, most, _ := costs(t, string(page), costly[int(rule)%len(costly)])
+		require.LessOrEqual(t, used, most+overshoot+int64(len(page)))
+	})
+}
