@@ -54,7 +54,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 			Text: s.Output.Text, Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
 			MaxLinks: s.Scope.MaxLinks, Agent: strings.ToLower(config.Product),
 		},
-		Concurrency: s.Concurrency, PerHost: s.PerHostMax,
+		Concurrency: s.Concurrency, MaxOut: mostOut(s.Concurrency, openFiles()), PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
 		PageTime: s.Extract.MaxTime,
 		MaxTime:  s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
@@ -82,6 +82,16 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		pc.Budgets = nil // the job counts for them
 	}
 	return pc, nil
+}
+
+// mostOut is how many requests may be under way in all, those that wait long for an answer
+// included, where so many files may be open; zero files are no bound.
+func mostOut(concurrency, files int) int {
+	most := 4 * concurrency
+	if files > 0 {
+		most = min(most, files/2)
+	}
+	return max(most, concurrency)
 }
 
 // compileInto makes of texts in the settings what the pipeline works by. The error names

@@ -10,7 +10,9 @@ import (
 // Config is every setting of a crawl. Start from [Default] or [Load]: the zero Config
 // is refused by [Config.Validate], because zero is a meaning of its own in many fields.
 type Config struct {
-	// Concurrency is how many fetches are in flight over all hosts, 1 to 10000
+	// Concurrency is how many fetches are in flight over all hosts, but for those that have
+	// waited for an answer for longer than a second: with these there are at most four times
+	// as many, and half of the files that the process may have open. It is 1 to 10000
 	// (default 64). Zero is refused.
 	Concurrency int `yaml:"concurrency"`
 	// PerHostMax is how many fetches are in flight at one host, 1 to 1000 (default 8).

@@ -9,7 +9,7 @@ var crawlFields = []field{
 	{
 		path: "concurrency", kind: kindInt, unit: "fetches", def: "64", min: "1", max: "10000",
 		flag: "concurrency", short: "c",
-		doc: "fetches in flight over all hosts",
+		doc: "fetches in flight over all hosts; one that has waited a second for its answer does not count, up to four times as many in all",
 	},
 	// About what a browser opens to a host, and enough for a slow host to be asked at
 	// its rate: eight answers of a second each are eight a second.

@@ -189,8 +189,12 @@ type Config struct {
 	// wants all of them.
 	Filter *fetch.Filter
 
-	// Concurrency is the number of fetches under way at a time. Zero means 64.
+	// Concurrency is the number of fetches under way at a time, but for those that have waited
+	// for the first byte of their answer for longer than a second. Zero means 64.
 	Concurrency int
+	// MaxOut is the number of fetches under way in all. Zero means four times Concurrency. With
+	// Queues, and if it is less than Concurrency, it is that.
+	MaxOut int
 	// PerHost is the number of fetches under way at a time for one host. Zero means 8.
 	PerHost int
 	// Processors is the number of goroutines that parse. Zero means one per CPU in use.
@@ -287,6 +291,13 @@ func (c Config) withDefaults() (Config, error) {
 			*f.value = f.def
 		}
 	}
+	if c.MaxOut == 0 {
+		c.MaxOut = 4 * c.Concurrency
+	}
+	if c.Queues { // which bound what is under way by themselves
+		c.MaxOut = c.Concurrency
+	}
+	c.MaxOut = max(c.MaxOut, c.Concurrency)
 	if c.ranked = c.Rank != nil; !c.ranked {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
 	}

@@ -30,6 +30,11 @@ type discovery struct {
 	seeds    <-chan canonical.URL // nil when there are no more
 	outbox   []*result            // refused URLs on their way to Output
 	out      int                  // leases whose worker has not reported back
+	slots    int                  // of them, those that hold one of Concurrency
+	young    []*frontier.Lease    // of them, those leased less than a second ago, oldest first; some have been answered
+	overdue  []*frontier.Lease    // older ones without an answer for which there was no place aside
+	workers  int                  // at most MaxOut
+	hire     func()               // one more worker
 	pages    int                  // pages leased and not come back
 
 	allowance Allowance // of pages; nil: they are this crawl's alone
@@ -85,7 +90,7 @@ func (d *discovery) run(ctx context.Context) error {
 	}
 	for {
 		now := clk.Now()
-		wake := d.dispatch(now)
+		wake := earlier(d.sort(now), d.dispatch(now))
 		d.testify()
 		d.commit(nil) // of what failures cost, which no acknowledgement ends
 		if d.over(now) {
@@ -199,7 +204,7 @@ func (d *discovery) drain() {
 // It returns the instant at which there may be more; zero means that only an event can
 // bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
-	for !d.stopping && !d.paused && d.out < d.p.cfg.Concurrency && len(d.outbox) < outboxFull {
+	for !d.stopping && !d.paused && d.slots < d.p.cfg.Concurrency && d.out < d.p.cfg.MaxOut && len(d.outbox) < outboxFull {
 		if reached, last := d.enough(); reached {
 			if d.out > 0 || !last {
 				return d.deadline // what is out may come back unfetched
@@ -241,6 +246,14 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 		d.pages++
 	}
 	d.out++
+	if !l.Aside() {
+		d.slots++
+	}
+	if d.out > d.workers {
+		d.workers++
+		d.hire()
+	}
+	d.young = append(d.young, l)
 	d.p.cfg.Meter.Leased(l.Late())
 	d.p.leases <- l // never blocks: there is room for every worker
 }
@@ -428,10 +441,13 @@ func (d *discovery) acknowledge(w written) {
 func (d *discovery) event(ev event) {
 	now := d.p.cfg.Clock.Now()
 	d.out--
-	d.frontier.Freed(now, ev.lease, ev.took)
+	if !ev.lease.Aside() {
+		d.slots--
+	}
 	if ev.heard {
 		d.frontier.Heard(ev.lease)
 	}
+	d.frontier.Freed(now, ev.lease, ev.took)
 	if ev.withheld == nil && ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
 		d.frontier.Outcome(ev.lease, ev.class, ev.served)
 	}

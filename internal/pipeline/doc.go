@@ -10,10 +10,12 @@
 //
 // Discovery is one goroutine. It owns the frontier, so nothing in it needs a lock: it
 // takes in seeds and the links that come back with acknowledgements, and leases the
-// URL of the host that may be asked next. It hands out no more leases than there are
-// idle workers, so a lease never waits in a channel while its host's rate changes.
+// URL of the host that may be asked next. It hands out a lease when one of Concurrency slots
+// is free, and a slot is free again when the request has come to its end, or has waited for
+// its first byte for a second: see overdue.go. For each lease there is an idle worker, or one
+// more is begun, so a lease never waits in a channel while its host's rate changes.
 //
-// Extraction is Concurrency workers. A worker takes a permit from the rate limiter,
+// Extraction is as many workers as were needed at once, MaxOut at most. A worker takes a permit from the rate limiter,
 // which is the authority and normally grants at once because the frontier leased by
 // the limiter's own schedule; fetches; and reports what happened. When the host has
 // since said "not now", the lease goes back unused. A failure worth repeating becomes

@@ -95,7 +95,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p := &Pipeline{
 		cfg:      cfg,
-		leases:   make(chan *frontier.Lease, cfg.Concurrency),
+		leases:   make(chan *frontier.Lease, cfg.MaxOut),
 		fetched:  make(chan *fetched, cfg.Processors),
 		results:  make(chan *result, resultsRoom),
 		bodies:   newBodies(),
@@ -113,7 +113,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.traps = newTraps(&cfg)
 	fc := frontier.Config{
-		Pacer: cfg.Limiter, Slots: cfg.Concurrency, PerHost: cfg.PerHost,
+		Pacer: cfg.Limiter, Slots: cfg.Concurrency, Aside: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
 		StrikeAfter: cfg.strikeAfter, Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
 	}
@@ -178,18 +178,20 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		}
 		return nil
 	})
+	var fetchers sync.WaitGroup // and Discovery, which hires them
+	fetchers.Add(1)
+	hire := func() { spawn(g, &fetchers, 1, func() error { return p.extract(ctx, work) }) }
 	var writers sync.WaitGroup // those who send results
 	writers.Add(1)
 	g.Go(func() error {
 		defer writers.Done()
+		defer fetchers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, cut: cut, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
+		d := &discovery{p: p, frontier: p.frontier, hire: hire, cut: cut, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })
-	var fetchers sync.WaitGroup
-	spawn(g, &fetchers, p.cfg.Concurrency, func() error { return p.extract(ctx, work) })
 	g.Go(func() error { fetchers.Wait(); close(p.fetched); return nil })
 	g.Go(func() error { writers.Wait(); close(p.results); return nil })
 	watched(g, func() error { return p.output(ctx, work) })

@@ -158,6 +158,8 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		require.Zero(t, v.of("a.test"))
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
 		p.noteBarred("a.test", false)
+		p.frontier.Freed(time.Now(), l, 0)
+		p.frontier.Return(time.Now(), l, false)
 		_, page = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()

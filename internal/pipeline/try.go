@@ -88,6 +88,7 @@ func (t *try) turnedAway() (event, *fetched) {
 
 // header takes in the header of an answer. The limiter hears of it now if it is urgent.
 func (t *try) header(resp *fetch.Response) {
+	t.f.lease.Answered()
 	if t.f.lease.Kind == frontier.Robots { // no page is sent again
 		t.last, t.headed = resp, t.p.cfg.Clock.Now()
 	}

@@ -112,7 +112,7 @@ func (f *Frontier) offer(h *host, now, at time.Time) {
 		return
 	}
 	f.settle(h, now)
-	if h.queued() == 0 || h.parked || len(h.out) >= int(h.slots) {
+	if h.queued() == 0 || h.parked || h.full() {
 		return
 	}
 	if h.barred {

@@ -81,16 +81,21 @@
 // by the host that comes up first, and then holds for every other. So nobody else is asked
 // until then, or until a slot is freed, and the host keeps its place in front.
 //
-// # Why slow hosts get half the slots
+// # Why slow hosts do not hold up the others
 //
-// A host that answers in five seconds holds a slot 250 times as long as one that
-// answers in 20 milliseconds, so a few such hosts would fill every slot and stop the
-// rest, however polite each is. Hosts that have not answered yet, and hosts that
-// hold a slot for longer than [SlowAfter], therefore share at most half of the
-// slots; the other half stays with hosts known to be quick. When no quick host has
-// work and no new one waits, slow ones may use all of them.
+// A host that answers in five seconds holds a slot 250 times as long as one that answers in 20
+// milliseconds, so a few such hosts would fill every slot and stop the rest, however polite
+// each is. So a request that has waited for its first byte for [SlowAfter] gives its slot back
+// ([Frontier.Overdue]), and the next requests of its host take none until it answers sooner.
+// They hold one of the places of Config.Aside instead. A host that has not answered yet has
+// one lease out, as it may be slow, or dead.
 //
-// Of the shared slots, every second one that is freed goes to a new host while both
-// kinds wait: who has not been asked yet may turn out to be quick, and who is slow is
-// not to wait until the Web has no new hosts left.
+// The places aside are not without number, and a body may come slowly too. Hosts that have not
+// answered yet, hosts that hold a slot for longer than [SlowAfter], and hosts that find no
+// place aside therefore share at most half of the slots; the other half stays with hosts
+// known to be quick. When no quick host has work and no new one waits, slow ones may use all.
+//
+// Of the shared slots and of the places aside, the kinds of hosts that wait for them take one
+// after another in turns: who has not been asked yet may turn out to be quick, and who is slow
+// is not to wait until the Web has no new hosts left.
 package frontier

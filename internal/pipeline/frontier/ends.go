@@ -14,18 +14,18 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 	}
 	l.freed = true
 	l.Started()
-	if f.fleet != nil {
-		f.fleet.busy--
-	}
 	f.held = time.Time{} // there may be room again
 	h := l.host
 	h.free(l)
-	h.latest = f.tenths(now)
-	if h.lane != laneQuick {
-		f.slowOut--
+	if l.aside {
+		f.asideOut--
+	} else {
+		f.giveBack(l)
 	}
+	h.latest = f.tenths(now)
 	if took > 0 {
 		h.held(took)
+		h.late = l.waited
 		h.kept = 0
 		if f.fleet != nil {
 			f.fleet.jammed = time.Time{}
@@ -36,7 +36,10 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 
 // Heard says that the host has answered the request of a lease, whatever the answer. A
 // host that is forgotten and found again has to be heard again.
-func (f *Frontier) Heard(l *Lease) { l.host.heard = true }
+func (f *Frontier) Heard(l *Lease) {
+	l.host.heard = true
+	l.host.proven = l.host.proven || l.Kind != Robots
+}
 
 // Outcome says what became of the request of a lease, and whether it was an answer given
 // willingly. What is neither that nor overload says nothing of the host. It is not called

@@ -8,9 +8,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// SlowAfter is how long a host may hold a slot on average before it counts as slow.
-// A second is far above what a healthy server takes for a page and far below the
-// timeouts that bound a sick one.
+// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how
+// long a request may wait for its first byte before it gives its slot back. A second is far
+// above what a healthy server takes for a page and far below the timeouts that bound a sick
+// one.
 const SlowAfter = time.Second
 
 // Kind says what a URL is fetched for.
@@ -84,6 +85,9 @@ type Lease struct {
 	noted    bool          // what it says of its host is counted
 	freed    bool
 	finished bool
+	aside    bool        // it holds none of Config.Slots
+	waited   bool        // Overdue was called
+	answered atomic.Bool // Answered was called
 }
 
 // Host is the name under which the URL's host is paced.
@@ -106,6 +110,16 @@ func (l *Lease) Started() {
 		l.all.Add(-1)
 	}
 }
+
+// Answered says that the first of the answer is there. It may be called from any goroutine.
+func (l *Lease) Answered() { l.answered.Store(true) }
+
+// Waiting reports whether the request of a lease is under way and has no answer.
+func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
+
+// Aside reports whether a lease holds a place in Config.Aside, and none of Config.Slots. It is
+// for who owns the frontier.
+func (l *Lease) Aside() bool { return l.aside }
 
 // Pacer says when a host may be asked.
 type Pacer interface {
@@ -152,6 +166,9 @@ type Config struct {
 	// Slots is how many leases may be out at a time over all hosts; it only shapes
 	// how they are shared, the owner keeps the count. Zero means 64.
 	Slots int
+	// Aside is how many leases may be out beside those within Slots: of hosts that let a
+	// request wait for longer than SlowAfter. Zero means none.
+	Aside int
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
 	// InFlight, if set, is asked once for each host how many leases it may have out within

@@ -57,11 +57,13 @@ func open(t *testing.T, cfg Config) *Frontier {
 	return f
 }
 
+// add adds URLs of hosts that have answered before.
 func add(t require.TestingT, f *Frontier, now time.Time, urls ...string) (last Added) {
 	for _, s := range urls {
 		it := link(t, s)
 		last = f.Add(now, it, f.Fingerprint(&it))
 	}
+	f.Prove()
 	return last
 }
 

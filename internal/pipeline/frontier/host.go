@@ -22,6 +22,8 @@ type host struct {
 	lane     lane // the one its leases are counted in
 	answered bool // has freed a slot at least once
 	heard    bool // has answered a request with a status
+	proven   bool // and one that was not for robots.txt
+	late     bool // the latest request, or one under way, waited for longer than SlowAfter
 	quick    bool // counted in Frontier.quick
 	refused  bool // its last failure was a "not now", and nothing that came later was served
 	parked   bool
@@ -39,7 +41,8 @@ type host struct {
 	later    laterHeap // retries and returned URLs, by not-before time
 	bad      *bad      // nil for a host that never failed nor refused
 	out      []*Lease  // its leases that hold a slot, oldest first
-	slots    int32     // how many leases it may have out
+	slots    int32     // how many leases it may have out, once it is proven
+	holding  int32     // of those in out, the ones that hold one of Config.Slots
 	open     int32     // its leases not yet acknowledged
 	known    int32     // pages ever accepted, for MaxPagesPerHost
 	first    uint32    // when its first slot was taken, by Frontier.tenths
@@ -135,6 +138,12 @@ func (h *host) free(l *Lease) {
 	if i := slices.Index(h.out, l); i >= 0 {
 		h.out = slices.Delete(h.out, i, i+1)
 	}
+}
+
+// full reports whether the host has as many leases out as it may. One that has not answered
+// yet has one, so that those that are slow or dead cost a slot each.
+func (h *host) full() bool {
+	return len(h.out) >= int(h.slots) || len(h.out) > 0 && !h.proven
 }
 
 // held takes in how long a lease held its slot. The weight of 0.3 forgives a host

@@ -9,6 +9,8 @@ const (
 	laneQuick lane = iota // known to free its slot soon: every slot is open to it
 	laneNew               // has not answered yet
 	laneSlow              // holds a slot for longer than SlowAfter
+	laneLate              // lets a request wait for longer than that
+	numLanes
 )
 
 // laneAt is the lane a host belongs to. A request that has been out for long counts
@@ -17,10 +19,48 @@ func (h *host) laneAt(now time.Time) lane {
 	switch {
 	case !h.answered:
 		return laneNew
-	case h.service > SlowAfter, len(h.out) > 0 && now.Sub(h.out[0].at) > SlowAfter:
+	case h.late:
+		return laneLate
+	case h.service > SlowAfter:
 		return laneSlow
 	}
+	for _, l := range h.out {
+		if !l.aside {
+			if now.Sub(l.at) > SlowAfter {
+				return laneSlow
+			}
+			break // the others are younger
+		}
+	}
 	return laneQuick
+}
+
+// Overdue says that the request of a lease has waited for its first byte for SlowAfter. If
+// there is a place aside it holds no slot any more; it reports whether that is so. It may be
+// called again.
+func (f *Frontier) Overdue(now time.Time, l *Lease) (aside bool) {
+	h := l.host
+	l.waited, h.late = true, true
+	if !l.aside && f.roomAside() && (f.waiting[laneLate] == 0 || !f.lastOverdue) { // else it is their turn
+		f.giveBack(l)
+		l.aside, f.lastOverdue = true, true
+		f.asideOut++
+		f.held = time.Time{} // for all that is known
+	}
+	f.review(h, now)
+	return l.aside
+}
+
+// giveBack takes a slot from a lease.
+func (f *Frontier) giveBack(l *Lease) {
+	h := l.host
+	h.holding--
+	if h.lane != laneQuick {
+		f.slowOut--
+	}
+	if f.fleet != nil {
+		f.fleet.busy--
+	}
 }
 
 // settle keeps the books of a host after its work changed or time has passed: the lane
@@ -34,9 +74,9 @@ func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	if ln := h.laneAt(now); ln != h.lane {
 		switch {
 		case h.lane == laneQuick:
-			f.slowOut += len(h.out)
+			f.slowOut += int(h.holding)
 		case ln == laneQuick:
-			f.slowOut -= len(h.out)
+			f.slowOut -= int(h.holding)
 		}
 		left = h.parked
 		f.leavePark(h) // whichever lane it waited for, it is another now
@@ -75,12 +115,17 @@ func (f *Frontier) laneOpen(ln lane) bool {
 	switch ln {
 	case laneNew:
 		return f.slowOut < half
+	case laneLate:
+		return f.roomAside() || f.waiting[laneNew] == 0 && f.laneOpen(laneSlow)
 	case laneSlow:
 		// New hosts go before slow ones that have taken more than their half.
 		return f.slowOut < half || f.quick == 0 && f.waiting[laneNew] == 0
 	}
 	return true
 }
+
+// roomAside reports whether one more lease may be out that holds no slot.
+func (f *Frontier) roomAside() bool { return f.asideOut < f.cfg.Aside }
 
 func (f *Frontier) park(h *host) {
 	h.parked = true
@@ -96,22 +141,21 @@ func (f *Frontier) leavePark(h *host) {
 	}
 }
 
-// othersAhead reports whether there are hosts that have waited for one of the shared slots
-// before a host that comes up by itself, and would take it from them.
-func (f *Frontier) othersAhead() bool {
-	return f.called != nil || f.waiting[laneNew]+f.waiting[laneSlow] > 0
+// othersAhead reports whether there are hosts that have waited for a slot or a place aside
+// before a host of the lane that comes up by itself, and would take it from them.
+func (f *Frontier) othersAhead(ln lane) bool {
+	if ln == laneLate && f.roomAside() {
+		return f.waiting[ln] > 0 || f.called != nil && f.called.lane == ln
+	}
+	return f.called != nil || f.waiting[laneNew]+f.waiting[laneSlow]+f.waiting[laneLate] > 0
 }
 
 // unpark calls the first of the parked hosts if there is a slot for it: it is put into the
 // schedule, and nobody else takes the slot before it comes up. The lanes take turns, so
-// that neither a stream of new hosts keeps slow ones waiting for ever nor the other way
-// round.
+// that no stream of hosts of one of them keeps the others waiting for ever.
 func (f *Frontier) unpark(now time.Time) {
-	order := [...]lane{laneNew, laneSlow}
-	if f.lastLane == laneNew {
-		order = [...]lane{laneSlow, laneNew}
-	}
-	for _, ln := range order {
+	for i := range numLanes - laneNew {
+		ln := laneNew + (f.lastLane+i)%(numLanes-laneNew) // from the one after the last
 		for f.called == nil && len(f.parked[ln]) > 0 && f.laneOpen(ln) {
 			h := f.parked[ln][0]
 			f.parked[ln][0] = nil

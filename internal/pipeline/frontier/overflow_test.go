@@ -45,6 +45,7 @@ func urlOf(t *testing.T, s string) canonical.URL {
 
 func (s *stored) add(url string, rank int32) frontier.Added {
 	it := frontier.Item{URL: urlOf(s.T, url), Rank: rank}
+	defer s.Prove()
 	return s.Add(noon, it, s.Fingerprint(&it))
 }
 

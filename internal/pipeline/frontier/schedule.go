@@ -26,14 +26,16 @@ type Frontier struct {
 	due    schedule
 	order  uint64
 
-	parked   [laneSlow + 1][]*host // hosts that wait for a slot of their lane, first come first; some have left
-	waiting  [laneSlow + 1]int     // how many of them still wait
-	called   *host                 // the parked host whose turn it is, until it comes up; nil for none
-	lastLane lane                  // of the last one called
-	revising int                   // hosts, from the first on the roll, that Revise has not come to
-	slowOut  int                   // slots held by hosts of the new and slow lanes
-	quick    int                   // quick hosts that have work queued or out
-	keeping  bool                  // hosts may rest as there was no place for a request
+	parked      [numLanes][]*host // hosts that wait for a slot of their lane, first come first; some have left
+	waiting     [numLanes]int     // how many of them still wait
+	called      *host             // the parked host whose turn it is, until it comes up; nil for none
+	lastLane    lane              // of the last one called
+	revising    int               // hosts, from the first on the roll, that Revise has not come to
+	slowOut     int               // slots held by hosts of the other lanes than the quick one
+	asideOut    int               // leases that hold a place aside
+	lastOverdue bool              // the last place went to a lease that had held a slot
+	quick       int               // quick hosts that have work queued or out
+	keeping     bool              // hosts may rest as there was no place for a request
 
 	held   time.Time // no host may be asked before; in the past if that is not so
 	heldBy ratelimit.Limit
@@ -190,7 +192,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		return nil
 	}
 	f.settle(h, now)
-	if !f.laneOpen(h.lane) || h.lane != laneQuick && !called && f.othersAhead() {
+	if !f.laneOpen(h.lane) || h.lane != laneQuick && !called && f.othersAhead(h.lane) {
 		f.park(h)
 		return nil
 	}
@@ -204,7 +206,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	l := &Lease{Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item, l.Cause = robotsItem(it, now), it.URL
 	} else {
@@ -259,15 +261,21 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	}
 	h.out = append(h.out, l)
 	h.open++
-	if f.fleet != nil {
-		f.fleet.busy++
+	if l.aside {
+		f.asideOut++
+		f.lastOverdue = false
+	} else {
+		h.holding++
+		if h.lane != laneQuick {
+			f.slowOut++
+		}
+		if f.fleet != nil {
+			f.fleet.busy++
+		}
 	}
 	h.handed.Add(1)
 	f.handed.Add(1)
 	h.why, h.reason = ratelimit.LimitNone, ""
-	if h.lane != laneQuick {
-		f.slowOut++
-	}
 	if l.Kind != Robots && l.Attempt == 0 && l.Returns == 0 {
 		h.asked++
 	}

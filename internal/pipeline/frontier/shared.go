@@ -123,7 +123,7 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
-	if f.othersAhead() {
+	if f.othersAhead(laneNew) {
 		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
 	}
 	next := maxTime(fl.next, fl.spared)

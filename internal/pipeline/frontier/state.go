@@ -137,6 +137,8 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 	case w.Queued == 0:
 	case h.parked:
 		w.Reason = "slow: waits for one of the slots that slow hosts share"
+	case w.InFlight > 0 && !h.proven:
+		w.Reason = "its first answer is awaited"
 	case w.InFlight >= f.cfg.PerHost:
 		w.Reason = "per_host_max"
 	case w.InFlight >= int(h.slots):
