@@ -1,11 +1,11 @@
 package fetch
 
 import (
+	"bufio"
 	"bytes"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httputil"
 	"slices"
 	"strconv"
 
@@ -164,7 +164,7 @@ func truncation(cut bool, failed *Error) string {
 func unchunked(framed []byte) []byte {
 	body := bytes.NewBuffer(make([]byte, 0, len(framed)))
 	// What breaks off has been said to be broken off; what came before stands.
-	_, _ = io.Copy(body, httputil.NewChunkedReader(bytes.NewReader(framed)))
+	_, _ = io.Copy(body, http1.NewChunked(bufio.NewReader(bytes.NewReader(framed))))
 	return body.Bytes()
 }
 

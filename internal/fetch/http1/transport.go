@@ -144,13 +144,32 @@ func (t *Transport) readFinal(c *conn, r *Request) (*http.Response, error) {
 		if resp := readPlain(in, req); resp != nil {
 			return resp, nil
 		}
+		old := chunkedOld(in)
 		resp, err := http.ReadResponse(in, req)
+		if err == nil && resp.Body != http.NoBody {
+			unchunk(resp, in, old)
+		}
 		if err != nil || resp.StatusCode/100 != 1 || resp.StatusCode == http.StatusSwitchingProtocols {
 			return resp, err
 		}
 		if c.record != nil {
 			c.record.restart(in)
 		}
+	}
+}
+
+// unchunk has a chunked body read by our own reader. An answer of HTTP/1.0 that says it is
+// chunked most often is; its connection does not serve again: RFC 9112 section 6.1.
+func unchunk(resp *http.Response, in *bufio.Reader, old bool) {
+	if old {
+		resp.Close = true
+		if !beginsChunk(in) {
+			return
+		}
+		resp.TransferEncoding, resp.ContentLength = []string{"chunked"}, -1
+	}
+	if slices.Contains(resp.TransferEncoding, "chunked") {
+		resp.Body = &chunkedBody{chunks{in: in}, resp}
 	}
 }
 

@@ -1,0 +1,208 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+const (
+	// maxChunkLine bounds the line that begins a chunk, in bytes. Its extensions are not used.
+	maxChunkLine = 4 << 10
+	// A chunk may have freeOverhead bytes of framing and twice as many as it has data; what is
+	// beyond that may come to maxOverhead over the whole body.
+	freeOverhead = 16
+	maxOverhead  = 16 << 10
+)
+
+var errChunk = errors.New("http1: malformed chunked body")
+
+// NewChunked returns a reader of the data in a chunked body, as far as its last chunk: what
+// follows that, trailers and a blank line, stays in in. It takes what net/http's reader of
+// chunks takes, and blanks in front of an extension, which RFC 9112 section 7.1.1 tells to
+// expect. A body that ends before its last chunk is io.ErrUnexpectedEOF.
+func NewChunked(in *bufio.Reader) io.Reader { return &chunks{in: in} }
+
+type chunks struct {
+	in     *bufio.Reader
+	left   int64 // of the current chunk
+	inside bool  // a chunk has begun, and the line end behind it was not read
+	excess int64 // bytes of framing beyond what is free
+	err    error // once set, for good
+}
+
+func (c *chunks) Read(p []byte) (n int, err error) {
+	for c.err == nil && c.left == 0 {
+		if n, c.err = 0, c.begin(); c.err != nil {
+			return 0, c.err
+		}
+	}
+	if c.err == nil && len(p) > 0 {
+		n, c.err = c.in.Read(p[:min(int64(len(p)), c.left)])
+		c.left -= int64(n)
+		c.err = unexpected(c.err)
+	}
+	return n, c.err
+}
+
+// begin reads the end of a chunk, if there was one, and the line of the next. The error is
+// io.EOF at the last.
+func (c *chunks) begin() error {
+	if c.inside {
+		var end [2]byte
+		if _, err := io.ReadFull(c.in, end[:]); err != nil {
+			return unexpected(err)
+		}
+		if string(end[:]) != "\r\n" {
+			return errChunk
+		}
+	}
+	line, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return unexpected(err)
+	}
+	text, ended := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ended || bytes.IndexByte(text, '\r') >= 0 || len(text) >= maxChunkLine {
+		return errChunk
+	}
+	size, ok := chunkSize(text)
+	if !ok {
+		return errChunk
+	}
+	c.excess = max(c.excess+int64(len(line))-freeOverhead-2*min(size, maxOverhead), 0)
+	if c.excess > maxOverhead {
+		return errors.New("http1: a chunked body has more framing than data")
+	}
+	c.left, c.inside = size, true
+	if size == 0 {
+		return io.EOF
+	}
+	return nil
+}
+
+// chunkSize reads the size in front of the extensions of a chunk's line.
+func chunkSize(line []byte) (n int64, ok bool) {
+	digits, _, _ := bytes.Cut(line, []byte(";"))
+	digits = bytes.TrimRight(digits, " \t")
+	if len(digits) == 0 || len(digits) > 16 {
+		return 0, false
+	}
+	for _, c := range digits {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | int64(c)
+	}
+	return n, n >= 0
+}
+
+// unexpected turns an end where there should be more into what it is.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// chunkedBody is a chunked body with its trailers, which it adds to the answer at its end.
+type chunkedBody struct {
+	chunks
+	resp *http.Response
+}
+
+// Read reads on. Its error is for good.
+func (b *chunkedBody) Read(p []byte) (int, error) {
+	ended := b.err != nil
+	n, err := b.chunks.Read(p)
+	if err == io.EOF && !ended {
+		if failed := b.trailers(); failed != nil {
+			b.err = failed
+		}
+	}
+	return n, b.err
+}
+
+// Close does nothing: the connection is not its own.
+func (b *chunkedBody) Close() error { return nil }
+
+var errTrailers = errors.New("http1: malformed trailers of a chunked body")
+
+// trailers reads what follows the last chunk: most often a blank line alone. All of it has to
+// fit into the buffer, so that it is bounded.
+func (b *chunkedBody) trailers() error {
+	for n := 2; ; n++ {
+		seen, err := b.in.Peek(n)
+		switch {
+		case err != nil:
+			return errTrailers
+		case n == 2 && string(seen) == "\r\n":
+			_, _ = b.in.Discard(n) // it has just been seen
+			return nil
+		case !bytes.HasSuffix(seen, []byte("\r\n\r\n")):
+			continue
+		}
+		fields, err := textproto.NewReader(b.in).ReadMIMEHeader()
+		if err != nil {
+			return errTrailers
+		}
+		if b.resp.Trailer == nil {
+			b.resp.Trailer = make(http.Header, len(fields))
+		}
+		maps.Copy(b.resp.Trailer, http.Header(fields))
+		return nil
+	}
+}
+
+// chunkedOld reports whether an answer of HTTP/1.0 that in is at the beginning of says that
+// its body is chunked. That version has no such thing, and net/http forgets that it was said.
+func chunkedOld(in *bufio.Reader) bool {
+	const version = "HTTP/1.0"
+	if begun, _ := in.Peek(len(version)); string(begun) != version {
+		return false
+	}
+	for from, n := 0, 1; ; n = max(n+1, in.Buffered()) {
+		head, err := in.Peek(n)
+		for {
+			end := bytes.IndexByte(head[from:], '\n')
+			if end < 0 {
+				break
+			}
+			line := string(bytes.TrimRight(head[from:from+end], "\r"))
+			if from += end + 1; line == "" {
+				return false
+			}
+			name, value, _ := strings.Cut(line, ":")
+			if strings.EqualFold(name, "Transfer-Encoding") && strings.EqualFold(strings.Trim(value, " \t"), "chunked") {
+				return true
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+// beginsChunk reports whether in is at a line that begins a chunk.
+func beginsChunk(in *bufio.Reader) bool {
+	for n := 1; n <= 64; n++ {
+		line, err := in.Peek(n)
+		if text, ended := bytes.CutSuffix(line, []byte("\r\n")); ended {
+			_, ok := chunkSize(text)
+			return ok
+		}
+		if err != nil {
+			break
+		}
+	}
+	return false
+}
