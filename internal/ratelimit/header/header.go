@@ -4,7 +4,8 @@
 // others. X-RateLimit-Limit, -Remaining and -Reset ([ParseLegacy]) were never
 // standardised: the reset may be a delta, an epoch in seconds or one in
 // milliseconds, or a date. RateLimit and RateLimit-Policy ([ParseRateLimit], [ParsePolicies])
-// are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10.
+// are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10; that of its seventh
+// draft is read too.
 // [Parse] asks all but Retry-After and returns the tightest quota.
 //
 // A header that is malformed is as good as absent: it is ignored as a whole, never

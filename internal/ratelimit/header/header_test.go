@@ -252,3 +252,24 @@ func FuzzRateLimit(f *testing.F) {
 		}
 	})
 }
+
+// The seventh draft has RateLimit as a dictionary. The examples are among the cases.
+func TestDraft7(t *testing.T) {
+	for value, want := range map[string]header.Quota{
+		"limit=100, remaining=50, reset=5":           {Limit: 100, Remaining: 50, Reset: 5 * time.Second, Window: 10 * time.Second},
+		" remaining=50;x=y ,reset=5 , *new, limit=9": {Limit: 9, Remaining: 50, Reset: 5 * time.Second},
+		"remaining=1, remaining=2":                   {Remaining: 2},
+		"limit=100, reset=5":                         {},
+		"limit=100, remaining=50, reset=5,":          {},
+		"limit=100 remaining=50":                     {},
+		"limit=100, remaining=-1":                    {},
+		"limit=100, remaining=50, reset=soon":        {},
+		"Limit=100, Remaining=50":                    {},
+		"":                                           {},
+	} {
+		q, ok := header.Parse(headers("RateLimit", value, "RateLimit-Policy", "100;w=10"), now)
+		if q != want || ok == want.IsZero() {
+			t.Errorf("%q = %+v, %v; want %+v", value, q, ok, want)
+		}
+	}
+}

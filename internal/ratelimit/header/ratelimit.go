@@ -75,7 +75,7 @@ func ParseRateLimit(lines []string) ([]Remaining, bool) {
 func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	limits, ok := ParseRateLimit(h["Ratelimit"])
 	if !ok {
-		return Quota{}, false
+		return parseDraft7(h)
 	}
 	policies, _ := ParsePolicies(h["Ratelimit-Policy"])
 	found := false
@@ -93,6 +93,21 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 		}
 	}
 	return tightest, found && !tightest.IsZero()
+}
+
+// parseDraft7 reads RateLimit and RateLimit-Policy as the seventh draft had them: one quota,
+// "limit=100, remaining=50, reset=5", and policies such as "100;w=60".
+func parseDraft7(h http.Header) (q Quota, ok bool) {
+	members, ok := parseDictionary(h["Ratelimit"])
+	said := item{params: members}
+	if !ok || !said.integer("remaining", &q.Remaining, true) || !said.integer("limit", &q.Limit, false) ||
+		!said.seconds("reset", &q.Reset) {
+		return Quota{}, false
+	}
+	if q.Limit > 0 {
+		q.Window = parseWindow(strings.Join(h["Ratelimit-Policy"], ", "), q.Limit)
+	}
+	return q, !q.IsZero()
 }
 
 // policyOf is the policy of that name, or one that says nothing.

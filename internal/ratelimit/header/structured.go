@@ -106,6 +106,34 @@ func parseItems(lines []string) ([]item, bool) {
 	return items, true
 }
 
+// parseDictionary reads a dictionary, RFC 9651 section 4.2.2, without the parameters of its
+// members. Lines of the same header are one.
+func parseDictionary(lines []string) (members map[string]any, ok bool) {
+	s := scanner{rest: strings.Join(lines, ", ")}
+	members = map[string]any{}
+	for s.skip(" \t"); s.rest != ""; s.skip(" \t") {
+		if len(members) > 0 && (!s.take(',') || strings.Trim(s.rest, " \t") == "") {
+			return nil, false
+		}
+		s.skip(" \t")
+		if s.rest == "" || !isLower(s.rest[0]) && s.rest[0] != '*' {
+			return nil, false
+		}
+		key := s.while(isKey)
+		var value any = true
+		if s.take('=') {
+			if value, ok = s.bare(); !ok {
+				return nil, false
+			}
+		}
+		if _, ok = s.params(); !ok {
+			return nil, false
+		}
+		members[key] = value
+	}
+	return members, len(members) > 0
+}
+
 // scanner reads from the front of rest. Its methods follow the parsing algorithms of
 // RFC 9651 section 4.2, one each; where one is not ok the whole field is given up,
 // so none bothers to restore what it has taken.
