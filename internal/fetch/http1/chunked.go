@@ -108,7 +108,7 @@ func chunkSize(line []byte) (n int64, ok bool) {
 
 // unexpected turns an end where there should be more into what it is.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -124,7 +124,7 @@ type chunkedBody struct {
 func (b *chunkedBody) Read(p []byte) (int, error) {
 	ended := b.err != nil
 	n, err := b.chunks.Read(p)
-	if err == io.EOF && !ended {
+	if errors.Is(err, io.EOF) && !ended {
 		if failed := b.trailers(); failed != nil {
 			b.err = failed
 		}

@@ -148,7 +148,7 @@ func (e *Extractor) applet() {
 func (e *Extractor) param() {
 	name, value := e.attr(attrName), e.attr(attrValue)
 	known := false
-	for _, n := range [...]string{"movie", "src", "filename", "url", "href", "data"} {
+	for _, n := range [...]string{"movie", "src", "filename", "url", "href", "ref", "data"} {
 		known = known || is(name, n)
 	}
 	if is(e.attr(attrValueType), "ref") || known && likeURL(value) {
