@@ -37,7 +37,7 @@ WHOLE_IN := . ./internal/ratelimit ./internal/ratelimit/simulate ./internal/pipe
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
+.PHONY: help build test conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,10 +54,15 @@ release: ## archives for every platform with checksums into dist/, the same for 
 	GO="$(GO)" sh deploy/release.sh dist
 
 test: servers readers bin/gotestsum ## run every test under the race detector, in random order, with real servers
-	$(SUM) --jsonfile $(CURDIR)/bin/tests.json -- $(RACE) -timeout 15m $(PKGS)
-	@echo "Of the suites and cases of the standards:"; sed -nE 's#.*"Package":"[^"]*/crawl/internal/([^"]*)","Test":"([^"]*)","Output":" *[a-z0-9_]+_test.go:[0-9]+: ([^"]*[0-9] of [0-9][^"]*|skipped [0-9][^"]*)\\n".*#    \1 \2: \3#p' bin/tests.json | sort -u
+	$(SUM) -- $(RACE) -timeout 15m $(PKGS)
 	$(SUM) -- -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
 	cd bench && $(SUM) -- $(RACE) -timeout 5m ./...
+
+# The packages whose tests report to the page, one after another: they all write one file.
+SUITES   := Conform|WHATWG|Hosts|Normalization|PublicSuffixes|HTML5Lib|Labels|Encodings|Google|ContentCodings|Answers|Surt|Maze|PythonReadsIt
+conformance: ## run the suites of the standards, and write docs/conformance.md anew
+	UPDATE=1 $(GO) test -p 1 -count 1 -run '$(SUITES)' $$(grep -rl --include='*_test.go' conformance.Report . | xargs -n1 dirname | sort -u)
+	$(GO) test -count 1 ./internal/conformance
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing
 	$(SUM) -- $(RACE) -count=2 -timeout 30m $(PKGS)

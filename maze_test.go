@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/conformance"
 )
 
 // maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers,
@@ -137,7 +138,9 @@ func TestMaze(t *testing.T) {
 			t.Errorf("a decoy was followed: %s", uri)
 		}
 	}
-	t.Logf("the maze: %d of %d hidden URLs found, %d decoys in it", found, len(want), decoys(t))
+	if !t.Failed() {
+		conformance.Report(t, "maze", conformance.Result{Cases: len(want) + decoys(t), Passed: found + decoys(t)})
+	}
 	require.NotZero(t, snap.OutOfScope["nofollow"], "links that are not followed are counted: %v", snap.OutOfScope)
 	mazeRecords(t, m.origin, got)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/conformance"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -75,7 +77,17 @@ func served(t *testing.T, cfg fetch.Config, coding string, wire []byte) (res *fe
 	return res, err
 }
 
-func TestCodings(t *testing.T) {
+// TestContentCodings runs the cases of all codings there are.
+func TestContentCodings(t *testing.T) {
+	cases := wholeCodings(t) + spoiltCodings(t) + codingsBeyondTheRules(t)
+	if !t.Failed() {
+		conformance.Report(t, "codings", conformance.Result{Cases: cases, Passed: cases})
+	}
+}
+
+// wholeCodings are bodies that can be read, some of them only with leniency. Like the others it
+// returns how many cases it has.
+func wholeCodings(t *testing.T) (cases int) {
 	text := strings.Repeat("the quick brown fox ", 5000)
 	gz := coded(t, "gzip", text)
 	for _, tc := range []struct {
@@ -108,6 +120,14 @@ func TestCodings(t *testing.T) {
 		{"empty zstd body", "zstd", nil, ""},
 		{"empty deflate body", "deflate", nil, ""},
 		{"gzip of nothing", "gzip", coded(t, "gzip", ""), ""},
+		{"three gzip members, one empty", "gzip", slices.Concat(coded(t, "gzip", "a"), coded(t, "gzip", ""), coded(t, "gzip", "b")), "ab"},
+		{"zeros behind gzip", "gzip", append(bytes.Clone(gz), make([]byte, 512)...), text},
+		{"zlib with a wrong checksum", "deflate", spoil(coded(t, "zlib", text), -1), text},
+		{"zlib without its checksum", "deflate", coded(t, "zlib", text)[:len(coded(t, "zlib", text))-4], text},
+		{"zstd without a size", "zstd", streamed(t, text), text},
+		{"zstd with a window of 8 MiB", "zstd", streamed(t, text, zstd.WithWindowSize(8<<20)), text},
+		{"thrice", "gzip, deflate, br", coded(t, "br", string(coded(t, "zlib", string(gz)))), text},
+		{"identity among others", "identity, gzip, identity", gz, text},
 		{"none, by name", "none", []byte(text), text},
 		{"a charset", "UTF-8", []byte(text), text},
 		{"a media type", "text/html; charset=utf-8", []byte(text), text},
@@ -116,6 +136,7 @@ func TestCodings(t *testing.T) {
 		{"one and none", "gzip, none", gz, text},
 		{"none and one", "utf-8\ngzip", gz, text},
 	} {
+		cases++
 		t.Run(tc.name, func(t *testing.T) {
 			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
 			require.NoError(t, err)
@@ -134,9 +155,31 @@ func TestCodings(t *testing.T) {
 			}
 		})
 	}
+	return cases
 }
 
-func TestSpoiltCodings(t *testing.T) {
+// spoil flips the bits of the byte at an index, which counts from the end if it is negative.
+func spoil(b []byte, at int) []byte {
+	b = bytes.Clone(b)
+	b[(at+len(b))%len(b)] ^= 0xff
+	return b
+}
+
+// streamed is zstd as a server that streams has it: the size stands nowhere.
+func streamed(t *testing.T, text string, options ...zstd.EOption) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...)
+	require.NoError(t, err)
+	_, err = io.WriteString(w, text)
+	require.NoError(t, err)
+	require.NoError(t, w.Flush())
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+// spoiltCodings are bodies that are not what their coding says.
+func spoiltCodings(t *testing.T) (cases int) {
 	text := strings.Repeat("the quick brown fox ", 5000)
 	for _, coding := range []string{"gzip", "br", "zstd", "deflate"} {
 		good := coded(t, strings.Replace(coding, "deflate", "zlib", 1), text)
@@ -150,6 +193,7 @@ func TestSpoiltCodings(t *testing.T) {
 			"flipped":       flipped,
 			"something":     []byte("<!DOCTYPE html><html>not coded at all</html>"),
 		} {
+			cases++
 			t.Run(coding+" "+name, func(t *testing.T) {
 				res, err := served(t, fetch.Config{}, coding, wire)
 				e := asError(t, err)
@@ -159,19 +203,24 @@ func TestSpoiltCodings(t *testing.T) {
 			})
 		}
 	}
+	gz := coded(t, "gzip", text)
+	for name, wire := range map[string][]byte{
+		"wrong CRC": spoil(gz, -8), "wrong length": spoil(gz, -1), "no trailer": gz[:len(gz)-8],
+		"a second member cut off": append(bytes.Clone(gz), gz[:20]...), "compress": []byte("\x1f\x9d\x90"),
+	} {
+		cases++
+		t.Run("gzip "+name, func(t *testing.T) {
+			_, err := served(t, fetch.Config{}, "gzip", wire)
+			require.Equal(t, outcome.Decode, asError(t, err).Class(), err)
+		})
+	}
+	return cases
 }
 
-// TestCodingsBeyondTheRules are streams that are whole, and not for us.
-func TestCodingsBeyondTheRules(t *testing.T) {
+// codingsBeyondTheRules are streams that are whole, and not for us.
+func codingsBeyondTheRules(t *testing.T) (cases int) {
 	packed := func(options ...zstd.EOption) []byte {
-		var out bytes.Buffer
-		w, err := zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...)
-		require.NoError(t, err)
-		_, err = io.WriteString(w, strings.Repeat("common words ", 1000))
-		require.NoError(t, err)
-		require.NoError(t, w.Flush())
-		require.NoError(t, w.Close())
-		return out.Bytes()
+		return streamed(t, strings.Repeat("common words ", 1000), options...)
 	}
 	for _, tc := range []struct {
 		name, coding, want string
@@ -185,6 +234,7 @@ func TestCodingsBeyondTheRules(t *testing.T) {
 		{"four codings", "gzip, gzip, gzip, gzip", "4 content codings on top of each other", []byte("x")},
 		{"a name without end", "gzip", "gzip: invalid header", append([]byte("\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\xff"), bytes.Repeat([]byte("x"), 10<<10)...)},
 	} {
+		cases++
 		t.Run(tc.name, func(t *testing.T) {
 			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
 			require.Equal(t, outcome.Decode, asError(t, err).Class())
@@ -192,6 +242,7 @@ func TestCodingsBeyondTheRules(t *testing.T) {
 			require.Empty(t, res.Body)
 		})
 	}
+	return cases
 }
 
 // TestAFrameDoesNotSayHowMuchMemory has a frame of one segment that claims a gibibyte and

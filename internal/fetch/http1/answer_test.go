@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/conformance"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -228,7 +229,8 @@ var stricter = map[string]struct {
 	"1.0 chunks, cut":      {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\npage", "page", "failed"},
 }
 
-// TestAnswersOfTheStandard are those that net/http does not understand.
+// TestAnswersOfTheStandard are those that net/http does not understand. All others pass in
+// TestAnswers, or that fails.
 func TestAnswersOfTheStandard(t *testing.T) {
 	for name, tc := range stricter {
 		for _, step := range []int{1, 7, readSize} {
@@ -237,6 +239,10 @@ func TestAnswersOfTheStandard(t *testing.T) {
 			require.Equal(t, tc.end == "failed", got.InBody, name)
 			require.NotEqual(t, standard(tc.said, step, false), got, "%s: net/http has learned it", name)
 		}
+	}
+	if !t.Failed() {
+		n := len(answers) + len(stricter)
+		conformance.Report(t, "answers", conformance.Result{Cases: n, Passed: n})
 	}
 }
 

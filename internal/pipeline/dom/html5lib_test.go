@@ -3,7 +3,6 @@ package dom
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/conformance"
 )
 
 // treeCase is one of the tree-construction tests of html5lib, as x/net carries them.
@@ -115,24 +116,23 @@ func dump(b *strings.Builder, n *html.Node, level int) {
 
 // TestHTML5Lib runs the tests of the standard's parser on the trees that selectors see.
 func TestHTML5Lib(t *testing.T) {
-	skipped := map[string]int{}
-	passed, run := 0, 0
-	for _, c := range treeCases(t) {
+	all := treeCases(t)
+	result := conformance.Result{Cases: len(all), NotRun: map[string]int{}}
+	for _, c := range all {
 		switch {
 		case c.fragment:
-			skipped["of a fragment: pages are documents"]++
+			result.NotRun["it is of a fragment, and pages are documents"]++
 			continue
 		case c.scripted, strings.Contains(c.file, "/scripted/"):
-			skipped["with scripts on: we run none"]++
+			result.NotRun["it is with scripts on, and we run none"]++
 			continue
 		case strings.Contains(c.data, "<selectedcontent>"):
-			skipped["of selectedcontent, which shows a choice again: x/net has no insertion steps"]++
+			result.NotRun["it is of selectedcontent, which shows a choice again: x/net has no insertion steps"]++
 			continue
 		case c.data == "<math><template><mo><template>":
-			skipped["of a template in MathML in a template: x/net drops the inner one"]++
+			result.NotRun["it is of a template in MathML in a template: x/net drops the inner one"]++
 			continue
 		}
-		run++
 		d := Parse([]byte(c.data))
 		var b strings.Builder
 		dump(&b, d.Root, 0)
@@ -140,14 +140,13 @@ func TestHTML5Lib(t *testing.T) {
 		case d.Lenient || d.Cut:
 			t.Errorf("%s: %q was not parsed by the standard", c.file, c.data)
 		case got == c.document:
-			passed++
+			result.Passed++
 		default:
 			t.Errorf("%s: %q\ngot:\n%s\nwant:\n%s", c.file, c.data, got, c.document)
 		}
 	}
-	require.Greater(t, run, 1000, "the tests are there")
-	t.Logf("html5lib trees: %d of %d passed", passed, run)
-	for _, why := range slices.Sorted(maps.Keys(skipped)) {
-		t.Logf("skipped %d %s", skipped[why], why)
+	if !t.Failed() {
+		require.Greater(t, result.Passed, 1000, "the tests are there")
+		conformance.Report(t, "html5lib-trees", result)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html/charset"
 
+	"github.com/treadlight/crawl/internal/conformance"
 	"github.com/treadlight/crawl/internal/pipeline/chardet"
 )
 
@@ -52,8 +53,10 @@ func TestLabels(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("labels of encodings: %d of %d right", right, labels)
 	require.Equal(t, 3*228, labels, "the standard has 228 labels")
+	if !t.Failed() {
+		conformance.Report(t, "labels", conformance.Result{Cases: labels, Passed: right})
+	}
 }
 
 var repeated = regexp.MustCompile(`(.)\*([0-9]+)\*`)
@@ -85,8 +88,10 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s\ngot %s", line, r.Charset)
 		}
 	}
-	t.Logf("encodings of pages: %d of %d right", right, cases)
 	require.Greater(t, cases, 70)
+	if !t.Failed() {
+		conformance.Report(t, "encodings", conformance.Result{Cases: cases, Passed: right})
+	}
 }
 
 // UTF8 gives the text that the page was read as.

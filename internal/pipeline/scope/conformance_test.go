@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/conformance"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
 
@@ -34,6 +35,7 @@ func TestPublicSuffixes(t *testing.T) {
 			t.Errorf("%s belongs to %s, want %s", fields[0], got, want)
 		}
 	}
-	t.Logf("%d of %d cases", passed, cases)
-	require.NotZero(t, cases)
+	if !t.Failed() {
+		conformance.Report(t, "publicsuffix", conformance.Result{Cases: cases, Passed: passed})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/conformance"
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/sitemap"
 )
@@ -48,7 +49,9 @@ func TestConformance(t *testing.T) {
 			passed++
 		}
 	}
-	t.Logf("%d of %d cases of the Sitemaps protocol, RSS and Atom", passed, all)
+	if !t.Failed() {
+		conformance.Report(t, "sitemaps", conformance.Result{Cases: all, Passed: passed})
+	}
 }
 
 // read is a document as a case has it.

@@ -1,0 +1,62 @@
+package conformance
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The page has every suite of the list, and nothing else.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile(page(t))
+	require.NoError(t, err)
+	parts := parse(string(text))
+	for id, s := range suites {
+		require.NotEmpty(t, parts[s.Title].row, "%s has never been run: `make conformance`", id)
+		require.NotEmpty(t, parts[s.Title].section, id)
+		require.Contains(t, parts[s.Title].section, s.Source)
+	}
+	require.Equal(t, write(parts), string(text), "the page has more than the suites: `make conformance` writes it anew")
+}
+
+// failing notes that a test has failed, and what it said.
+type failing struct {
+	testing.TB
+	failed bool
+}
+
+func (f *failing) Errorf(string, ...any) { f.failed = true }
+
+// A page that says something else fails the test of the suite, and UPDATE mends it.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), nil, 0o600))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "docs"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "pkg"), 0o700))
+	t.Chdir(filepath.Join(dir, "pkg"))
+	t.Setenv("UPDATE", "")
+	report := func(r Result) bool {
+		f := &failing{TB: t}
+		Report(f, "rfc9309", r)
+		return !f.failed
+	}
+	good := Result{Cases: 10, Passed: 7, Differs: map[string]int{"it is so": 1, "it is other": 1}, NotRun: map[string]int{"not ours.": 1}}
+	require.False(t, report(good), "there is no page")
+	t.Setenv("UPDATE", "1")
+	require.True(t, report(good))
+	t.Setenv("UPDATE", "")
+	require.True(t, report(good))
+	for _, r := range []Result{
+		{Cases: 11, Passed: 8, Differs: good.Differs, NotRun: good.NotRun},
+		{Cases: 10, Passed: 10},
+		{Cases: 10, Passed: 7, Differs: map[string]int{"it is so": 2}, NotRun: good.NotRun},
+	} {
+		require.False(t, report(r))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "docs", "conformance.md"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), " | 10 | 7 | 2 | 1 |\n")
+	require.Contains(t, string(text), "- 1 differ: it is so.\n- 1 not run: not ours.\n")
+}
