@@ -62,16 +62,25 @@ type AdmitConfig struct {
 	// Store is where the counts are: "memory"; "sqlite:" and the name of a file, which
 	// outlives the process and may be shared by several of one computer; or a URL that
 	// begins with "redis://" or "rediss://", for any number of processes anywhere. While
-	// SQLite or Redis does not answer, this process goes on by itself. Zero means memory.
+	// SQLite or Redis is out of reach, this process goes on by itself unless OnError is
+	// "closed". Zero means memory.
 	Store string
-	// Processes is how many processes share the Store: while it does not answer, each
-	// lets in its part. Zero means 1.
+	// Processes is how many processes share the Store: while it is out of reach, each lets in
+	// its part of each limit per whole window, and no more, and the Store is charged that when
+	// it is back. Zero means 1: four processes that do not say so let in four times the limit
+	// then, and the Log says so once.
 	Processes int
+	// Deadline is how long a decision of SQLite or Redis may take, once Redis is connected. A
+	// request whose decision is late gets status 503 and a Retry-After, since it may have been
+	// charged; after three in a row the Store counts as out of reach. Zero means 250ms.
+	Deadline time.Duration
 	// Lease is how long tokens may be held here before they are used, up to 10s, which
 	// saves most of the trips to Redis; a bucket then admits up to its rate times Lease
 	// more at once. Zero means that nothing is held.
 	Lease time.Duration
-	// OnError is "open" or "closed": what is decided when nobody knows. Zero means open.
+	// OnError is what happens to requests while the Store is out of reach: "open" has this
+	// process decide by its part of each limit, "closed" answers 503 with Retry-After and the
+	// reason FAIL_CLOSED. Rules may say it for themselves. Zero means open.
 	OnError admission.OnError
 
 	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed. Zero means
@@ -143,12 +152,15 @@ func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string
 // [Admission.Handler] around the service's handler, and call [Admission.Close] when it has
 // ended. Its errors name the field and the fix, or tell where in the file.
 //
-// With SQLite it starts a goroutine that cleans up once an hour, which Close ends.
+// With SQLite it starts a goroutine that cleans up once an hour, and with Redis it begins to
+// connect; Close ends both.
 func Admit(cfg AdmitConfig) (*Admission, error) {
 	if cfg.Processes < 0 {
 		return nil, fmt.Errorf("AdmitConfig.Processes is %d: use 1 or more, or leave it out for 1", cfg.Processes)
 	}
-	cfg.Processes = max(1, cfg.Processes)
+	if cfg.Deadline < 0 {
+		return nil, fmt.Errorf("AdmitConfig.Deadline is %v: use more than 0, or leave it out for %v", cfg.Deadline, admission.DefaultDeadline)
+	}
 	if cfg.Lease != 0 && !isRedis(cfg.Store) {
 		return nil, fmt.Errorf("AdmitConfig.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
 	}
@@ -210,7 +222,7 @@ func isRedis(store string) bool {
 
 // open opens the store, and the one in memory that stands in for it.
 func (a *Admission) open(cfg *AdmitConfig, registry *admission.Registry) error {
-	ac := admission.Config{Registry: registry, OnError: cfg.OnError, Log: cfg.Log}
+	ac := admission.Config{Registry: registry, OnError: cfg.OnError, Log: cfg.Log, Deadline: cfg.Deadline}
 	local, err := memory.New(memory.Config{})
 	if err != nil {
 		return err
@@ -221,9 +233,9 @@ func (a *Admission) open(cfg *AdmitConfig, registry *admission.Registry) error {
 	case cfg.Store == "" || cfg.Store == "memory":
 		ac.Repository = local
 	case isFile:
-		ac.Deadline = fileDeadline
 		ac.Repository, err = a.openSQLite(file, cfg.Log)
 	case isRedis(cfg.Store):
+		ac.Deadline = 0 // it has its own
 		ac.Repository, err = a.openRedis(cfg)
 	default:
 		// The value is not told: it may be a URL with a password and a wrong scheme.
@@ -233,16 +245,24 @@ func (a *Admission) open(cfg *AdmitConfig, registry *admission.Registry) error {
 		return fmt.Errorf("the Store: %w", err)
 	}
 	if ac.Repository != local {
-		ac.Fallback, ac.Share = local, 1/float64(cfg.Processes)
+		ac.Fallback, ac.Share = local, 1/float64(max(1, cfg.Processes))
+		a.warnOfProcesses(cfg.Processes, registry)
 	}
 	a.admitter, err = admission.New(ac)
 	return err
 }
 
-// fileDeadline is how long a decision may wait for a file. Three busy processes have kept
-// each other waiting for a tenth of a second, and a slow disk does; beyond a second the
-// file is as good as away.
-const fileDeadline = time.Second
+// warnOfProcesses says what a limit is worth while the store is out of reach, if nobody has
+// said how many processes share it.
+func (a *Admission) warnOfProcesses(processes int, registry *admission.Registry) {
+	plans := registry.Plans()
+	if processes != 0 || len(plans) == 0 {
+		return
+	}
+	p := &plans[0]
+	a.log.Warn("AdmitConfig.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
+		slog.String("plan", p.Name), slog.Int64("limit", p.Capacity), slog.Int64("granted_by_four_processes", 4*p.Capacity))
+}
 
 func (a *Admission) openSQLite(file string, log *slog.Logger) (admission.Repository, error) {
 	sc := sqlite.Config{Path: file}
@@ -269,11 +289,12 @@ func (a *Admission) openRedis(cfg *AdmitConfig) (admission.Repository, error) {
 	if err != nil {
 		return nil, errors.New("it is no URL of Redis") // what is wrong with it may be the password
 	}
-	store, err := redis.New(redis.Config{Redis: option, Lease: cfg.Lease, Instances: cfg.Processes})
+	store, err := redis.New(redis.Config{Redis: option, Deadline: cfg.Deadline, Lease: cfg.Lease, Instances: cfg.Processes})
 	if err != nil {
 		return nil, err
 	}
 	a.stores = append(a.stores, store)
+	store.Connect()
 	return store, nil
 }
 
@@ -347,8 +368,11 @@ func (a *Admission) Statistics() AdmitStatistics { return a.admitter.Statistics(
 func (a *Admission) Close() error {
 	a.stop()
 	a.beside.Wait()
-	errs := make([]error, 0, 1+len(a.stores))
+	errs := make([]error, 0, 2+len(a.stores))
 	errs = append(errs, a.hub.Close())
+	if a.admitter != nil {
+		errs = append(errs, a.admitter.Close())
+	}
 	for _, s := range a.stores {
 		errs = append(errs, s.Close())
 	}

@@ -5,23 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
-// DefaultDeadline is how long a store may take. A request that waits for its permission
-// is already served late; a store in the same data centre answers in a millisecond or
-// two, so that fifty tell a store that is down from one that is busy.
-const DefaultDeadline = 50 * time.Millisecond
+// DefaultDeadline is how long a store may take. One in the same data centre answers in a
+// millisecond or two, one across an ocean in 150; a request that waits longer than this for
+// its permission is served late.
+const DefaultDeadline = 250 * time.Millisecond
 
-// OnError is what is decided when the store does not answer and no fallback does, as
-// files spell it.
+// OnError is what is decided when the store does not answer, as files spell it.
 type OnError string
 
-// The answers to a store that is down.
+// The answers to a store that is out of reach.
 const (
-	FailOpen   OnError = "open"   // let in, with ReasonFailOpen
-	FailClosed OnError = "closed" // keep out, with ReasonFailClosed
+	// FailOpen has the fallback decide, or, without one, lets in with ReasonFailOpen.
+	FailOpen OnError = "open"
+	// FailClosed keeps out, with ReasonFailClosed: status 503.
+	FailClosed OnError = "closed"
 )
 
 func (o OnError) valid() bool { return o == "" || o == FailOpen || o == FailClosed }
@@ -34,24 +38,29 @@ const failClosedWait = time.Second
 type Config struct {
 	Repository Repository // keeps what keys have used. Zero is an error.
 	Registry   *Registry  // has the plans. Zero is an error.
-	// OnError is what is decided when neither Repository nor Fallback answers. Zero
-	// means FailOpen: a limiter that is down should not take the service with it.
+	// OnError is what is decided when the Repository is out of reach. Zero means FailOpen:
+	// a limiter that is down should not take the service with it.
 	OnError OnError
 	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and
-	// none for a repository with a method Immediate, which never waits.
+	// none for a repository with a method Immediate, which never waits or has a deadline
+	// of its own.
 	Deadline time.Duration
-	// Fallback, if set, decides when Repository does not answer. While that does, what
-	// it lets in is charged to the Fallback too, so that it is warm and nobody has a
-	// full bucket when the store goes down. It should not wait. Zero means none.
+	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed,
+	// and Repository is charged what it granted before it decides again. While Repository
+	// decides, what it lets in is charged to the Fallback too, so that nobody has a full
+	// bucket when the store goes down. It should not wait. Zero means none.
 	Fallback Repository
 	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one
 	// by the number of processes that share the Repository. Zero means 1.
 	Share float64
+	// Clock is for how long the Repository is out of reach and what the Fallback grants
+	// meanwhile; deadlines are the system's. Zero means the system's.
+	Clock clock.Clock
 	// OnDecision, if set, is told every decision, with no lock held, before it is
 	// returned. Zero means nobody is.
 	OnDecision func(Decision)
-	// Log gets a warning when the store stops answering, and a note when it answers
-	// again. Zero means no log.
+	// Log gets a warning when the store goes out of reach, and a note with counts when it
+	// answers again. Zero means no log.
 	Log *slog.Logger
 }
 
@@ -86,21 +95,28 @@ type Statistics struct {
 	Allowed    uint64 `json:"allowed"`     // decisions, whoever decided
 	Denied     uint64 `json:"denied"`      // decisions, whoever decided
 	Failures   uint64 `json:"failures"`    // questions that the store did not answer
-	Fallbacks  uint64 `json:"fallbacks"`   // of these, those that the fallback did
-	FailedOpen uint64 `json:"failed_open"` // of these, those let in because nothing answered
+	Fallbacks  uint64 `json:"fallbacks"`   // decisions of the fallback
+	Timeouts   uint64 `json:"timeouts"`    // decisions to keep out since the store may have charged
+	FailedOpen uint64 `json:"failed_open"` // decisions to let in because nothing answered
 	// FailedClosed is those kept out because nothing answered.
 	FailedClosed uint64 `json:"failed_closed"`
-	Down         bool   `json:"down"` // the store did not answer the last question
+	Down         bool   `json:"down"` // the store, or a part of it, is out of reach
 }
 
 // Admitter looks plans up, asks the repository, and decides when that does not answer.
-// It is safe for concurrent use.
+// It is safe for concurrent use. While the repository is out of reach and there is a
+// fallback it has a goroutine, which Close ends.
 type Admitter struct {
-	cfg    Config // never changes after New
-	combos combos
+	cfg      Config // never changes after New
+	combos   combos
+	part     func(key string) int // of the repository; nil if it has one
+	standbys []standby            // of each part
+	life     context.Context      // ends with Close
+	end      context.CancelFunc
+	beside   sync.WaitGroup
 
-	down                                                 atomic.Bool
-	allowed, denied, failures, fallbacks, opened, closed atomic.Uint64
+	down                                                           atomic.Bool // without a fallback
+	allowed, denied, failures, fallbacks, timeouts, opened, closed atomic.Uint64
 }
 
 // New returns an Admitter. Its errors name the field and the fix. It does not close what
@@ -130,7 +146,19 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Admitter{cfg: cfg, combos: combos{share: cfg.Share}}, nil
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	a := &Admitter{cfg: cfg, combos: combos{share: cfg.Share}, standbys: make([]standby, 1)}
+	if r, ok := cfg.Repository.(interface {
+		Part(key string) (part, of int)
+	}); ok {
+		_, of := r.Part("")
+		a.standbys = make([]standby, of)
+		a.part = func(key string) int { part, _ := r.Part(foldKey(key)); return part }
+	}
+	a.life, a.end = context.WithCancel(context.Background())
+	return a, nil
 }
 
 func fieldError(field string, value any, fix string) error {
@@ -170,28 +198,38 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
 	if len(req.whole) == 0 {
 		*res = Result{Allowed: true}
-	} else if err = a.ask(ctx, req, res); err == nil {
-		a.answered(ctx, req, res)
+		a.tell(req, res, nil)
+		return nil
+	}
+	s := a.partOf(req.Key)
+	if s.away.Load() && a.without(ctx, s, req, res) {
+		a.tell(req, res, nil)
+		return nil
+	}
+	var asked time.Time
+	if a.cfg.Fallback != nil {
+		asked = a.cfg.Clock.Now()
+	}
+	if *res, err = a.take(ctx, foldKey(req.Key), req.whole, req.Tokens); err == nil {
+		a.answered(ctx, s, req, res)
 	} else if over := ctx.Err(); over != nil {
 		*res = Result{}
 		return fmt.Errorf("admission: %w", over) // which says nothing about the store
 	} else {
-		*res = a.unanswered(ctx, req, err)
+		*res = a.unanswered(ctx, s, req, asked, err)
 	}
 	a.tell(req, res, err)
 	return nil
 }
 
-// ask asks the repository within its deadline.
-func (a *Admitter) ask(ctx context.Context, req *Request, res *Result) (err error) {
+// take asks the repository within its deadline.
+func (a *Admitter) take(ctx context.Context, key string, plans []Plan, n int64) (Result, error) {
 	if a.cfg.Deadline == 0 {
-		*res, err = a.cfg.Repository.Take(ctx, foldKey(req.Key), req.whole, req.Tokens)
-		return err
+		return a.cfg.Repository.Take(ctx, key, plans, n)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Deadline)
 	defer cancel()
-	*res, err = a.cfg.Repository.Take(ctx, foldKey(req.Key), req.whole, req.Tokens)
-	return err
+	return a.cfg.Repository.Take(ctx, key, plans, n)
 }
 
 // Remove forgets what key has used under all plans of the registry, at the repository
@@ -200,20 +238,30 @@ func (a *Admitter) Remove(ctx context.Context, key string) error {
 	key = foldKey(key)
 	plans := a.cfg.Registry.Plans()
 	err := a.cfg.Repository.Remove(ctx, key, plans)
-	if a.cfg.Fallback != nil {
-		err = errors.Join(err, a.cfg.Fallback.Remove(ctx, key, plans))
+	if a.cfg.Fallback == nil {
+		return err
 	}
-	return err
+	s := a.partOf(key)
+	s.mu.Lock()
+	for i := range plans {
+		delete(s.owed, owedKey{key, plans[i].Name})
+	}
+	s.mu.Unlock()
+	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, plans))
 }
 
 // Statistics is what was counted so far.
 func (a *Admitter) Statistics() Statistics {
-	return Statistics{
+	s := Statistics{
 		Allowed: a.allowed.Load(), Denied: a.denied.Load(),
-		Failures: a.failures.Load(), Fallbacks: a.fallbacks.Load(),
+		Failures: a.failures.Load(), Fallbacks: a.fallbacks.Load(), Timeouts: a.timeouts.Load(),
 		FailedOpen: a.opened.Load(), FailedClosed: a.closed.Load(),
 		Down: a.down.Load(),
 	}
+	for i := range a.standbys {
+		s.Down = s.Down || a.standbys[i].away.Load()
+	}
+	return s
 }
 
 func (a *Admitter) tell(req *Request, res *Result, err error) {

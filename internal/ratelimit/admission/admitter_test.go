@@ -67,6 +67,7 @@ func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
 	}
 	a, err := admission.New(cfg)
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
 }
 
@@ -290,7 +291,7 @@ func (d *deadlines) Close() error                                           { re
 func TestFallbackIsWarm(t *testing.T) {
 	clk := admissiontest.NewClock()
 	repo, local := newStore(t, clk), newStore(t, clk)
-	a := admitter(t, admission.Config{Repository: repo, Fallback: local, Share: 0.25, OnError: admission.FailClosed})
+	a := admitter(t, admission.Config{Repository: repo, Fallback: local, Share: 0.25})
 	for range 10 {
 		require.Empty(t, allow(t, a, "ann", 1, "api").Reason)
 	}
@@ -311,7 +312,7 @@ func TestFallbackIsWarm(t *testing.T) {
 	require.Equal(t, admission.ReasonTooLarge, allow(t, a, "cid", 101, "api").Reason)
 
 	local.failWith(errDown)
-	require.Equal(t, admission.ReasonFailClosed, allow(t, a, "ann", 1, "api").Reason)
+	require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
 	require.NoError(t, a.Remove(t.Context(), "ann"))
 	local.failWith(nil)
 	require.True(t, allow(t, a, "ann", 1, "api").Allowed, "Remove reaches the fallback")

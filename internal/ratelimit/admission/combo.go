@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // maxCombos is how many combinations of plans are kept ready. They come from rules, of
@@ -88,13 +89,18 @@ func (c *combos) combine(set *planSet, names []string) (combo, error) {
 	return made, nil
 }
 
-// shareOf is a part of a plan, with a token at least and at the slowest rate a plan may
-// have.
+// shareOf is a part of a plan, which in each whole window, or in the time in which a bucket
+// fills, grants no more than that part. Of less than one token it is one in so much more
+// time.
 func (p Plan) shareOf(share float64) Plan {
-	p.Capacity = max(1, int64(math.Ceil(float64(p.Capacity)*share)))
+	part := float64(p.Capacity) * share
+	whole := math.Floor(part * (1 + 1e-9)) // 100 × (1/3) × 3 is 100
 	if p.TokensPerSecond > 0 {
 		p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)
+	} else if whole < 1 {
+		p.Window = min(maxWindow, time.Duration(math.Ceil(1/part-1e-9))*p.Window)
 	}
+	p.Capacity = max(1, int64(whole))
 	return p
 }
 

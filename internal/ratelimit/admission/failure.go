@@ -4,33 +4,67 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"strings"
+	"time"
 )
 
 // answered notes that the store is there, and keeps the fallback warm. That the fallback
 // may deny is no matter.
-func (a *Admitter) answered(ctx context.Context, req *Request, res *Result) {
+func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
 	if a.down.Load() && a.down.Swap(false) {
 		a.cfg.Log.InfoContext(ctx, "admission store answers again")
+	}
+	if s.miss.Load() != 0 {
+		s.miss.Store(0)
 	}
 	if a.cfg.Fallback != nil && res.Allowed && req.Tokens > 0 {
 		_, _ = a.fallBack(ctx, req)
 	}
 }
 
-// unanswered decides without the store.
-func (a *Admitter) unanswered(ctx context.Context, req *Request, err error) Result {
+// unanswered decides about a question that the store was asked at an instant and did not
+// answer. That nothing was charged means that the store is out of reach. That nobody knows
+// means it when it happens again and again; until then the request is kept out, because what
+// is granted here would add to what the store may have granted in its answer.
+func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, asked time.Time, err error) (res Result) {
 	a.failures.Add(1)
-	if !a.down.Swap(true) {
-		a.cfg.Log.WarnContext(ctx, "admission store does not answer", "error", err)
-	}
-	if a.cfg.Fallback != nil {
-		if res, err := a.fallBack(ctx, req); err == nil {
-			a.fallbacks.Add(1)
-			return res
+	if a.cfg.Fallback == nil { // each question asks anew
+		if !a.down.Swap(true) {
+			a.cfg.Log.WarnContext(ctx, "admission store does not answer", slog.Any("error", err))
 		}
+		return a.fail(&req.whole[0], req.OnError)
 	}
-	return a.fail(&req.whole[0], req.OnError)
+	if undecided(err) && !s.missedBy(asked, a.cfg.Clock.Now()) {
+		if a.onError(req) == FailClosed {
+			return a.fail(&req.whole[0], FailClosed)
+		}
+		a.timeouts.Add(1)
+		return Result{Limit: req.whole[0].Capacity, Plan: req.whole[0].Name, Reason: ReasonTimeout, Wait: failClosedWait}
+	}
+	a.leave(ctx, s, req, err)
+	a.without(ctx, s, req, &res)
+	return res
+}
+
+// without decides while the store is out of reach. It is not ok if it is not.
+func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
+	if a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
+		return true
+	}
+	if !s.away.Load() && a.life.Err() == nil {
+		*res = Result{Limit: req.whole[0].Capacity, Plan: req.whole[0].Name, Reason: ReasonTimeout, Wait: failClosedWait}
+		return false
+	}
+	*res = a.fail(&req.whole[0], req.OnError)
+	return true
+}
+
+func (a *Admitter) onError(req *Request) OnError {
+	if req.OnError == "" {
+		return a.cfg.OnError
+	}
+	return req.OnError
 }
 
 // fallBack asks the fallback for this process's share. Who asks for more at once than

@@ -59,7 +59,7 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if t.policy != "" && h.ietf() {
 		list.add(policyHeader, t.policy)
 	}
-	if res.Reason == ReasonFailOpen || res.Reason == ReasonFailClosed || res.Limit == 0 {
+	if res.unknown() || res.Limit == 0 {
 		return
 	}
 	until := res.untilMore(t.planOf(res))
@@ -182,7 +182,7 @@ func (r *Result) describe() string {
 		return "The request costs more than its quota ever holds. Waiting does not help."
 	case ReasonConcurrency:
 		return fmt.Sprintf("%d requests are under way already. Wait for one of them to end.", r.Limit)
-	case ReasonFailClosed, ReasonTooManyKeys:
+	case ReasonFailClosed, ReasonTimeout, ReasonTooManyKeys:
 		return "It is not known at the moment whether the request may be served. Try again later."
 	case ReasonLimited:
 		if r.Wait == Never {

@@ -77,15 +77,15 @@ func HeaderPrincipal(name string) func(*http.Request) string {
 }
 
 // Route counts all requests to a route together: by the pattern that http.ServeMux has
-// matched, or, in front of a mux, by method and cleaned path. A client that varies the
-// path has then an account for each, so count by the address too.
+// matched, or, in front of a mux, by method and path, decoded, cleaned, without parameters and
+// in one case, so that other spellings of a path have no account of their own. A client that
+// varies the path has one for each, so count by the address too.
 func Route() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern != "" {
 			return "route:" + r.Pattern, nil
 		}
-		p := readings(r.URL)
-		return "route:" + r.Method + " " + p.list[0], nil // a pattern with a method matches it there, too
+		return "route:" + r.Method + " " + canonical(r.URL), nil // a pattern with a method matches it there, too
 	}
 }
 

@@ -115,13 +115,16 @@ type door struct {
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	now := d.cfg.Rules.inForce()
 	m := now.table.match(r)
-	if m.n > 0 && !d.bypasses(r) {
+	if m.first != nil && !d.bypasses(r) {
 		var held places
 		defer held.giveBack()
-		for i, rule := range m.rules[:m.n] {
-			release, ok := d.enter(w, r, rule, now.plans, i == 0)
-			held[i] = release
-			if !ok {
+		release, ok := d.enter(w, r, m.first, now.plans, true)
+		if held.first = release; !ok {
+			return
+		}
+		for _, rule := range m.more {
+			release, ok := d.enter(w, r, rule, now.plans, false)
+			if held.more = append(held.more, release); !ok {
 				return
 			}
 		}
@@ -131,10 +134,16 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 
 // places is what gives back those that a request has among the Concurrency of its rules;
 // nil where it has none. One deferred call for all of them costs less than one for each.
-type places [maxReadings]func()
+type places struct {
+	first func()
+	more  []func()
+}
 
 func (p *places) giveBack() {
-	for _, release := range p {
+	if p.first != nil {
+		p.first()
+	}
+	for _, release := range p.more {
 		if release != nil {
 			release()
 		}

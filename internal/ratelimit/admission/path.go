@@ -4,11 +4,17 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxReadings is how many ways there are to read a path; see readings.
-const maxReadings = 4
+const maxReadings = 14
+
+// maxDecodings is how often a path is decoded once more, each time with readings of its own;
+// what is encoded more often than that is decoded to its end at once.
+const maxDecodings = 2
 
 // paths is what a request's path may be taken for, the first n of them, all different.
 type paths struct {
@@ -17,31 +23,132 @@ type paths struct {
 }
 
 // readings are the paths that the handlers behind may take u for. Of a plain path there is
-// one. Of one with dots, empty segments or an encoding that need not be there are up to
-// four, and a limiter that knew but one of them could be passed by spelling it another way:
+// one. Of one with dots, empty segments, parameters, backslashes or an encoding that need not
+// be there are several, and a limiter that knew but one of them could be passed by spelling
+// it another way:
 //
 //   - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b";
 //   - decoded and as it is, for who looks at its prefix: "/a/../b";
 //   - by the segments of what was sent, each decoded, as http.ServeMux does: one segment;
-//   - as it was sent, for who goes by url.URL.RawPath.
+//   - as it was sent, for who goes by url.URL.RawPath;
+//   - without parameters, as servlets have them, and with backslashes taken for slashes, as
+//     some servers of Windows do: "/a;v=1/b" and "/a\b" are "/a/b";
+//   - the first two and the last once more for what is encoded twice, behind a proxy that
+//     decodes: "/%2561" is "/%61" and "/a".
 //
 // A trailing slash makes no difference.
 func readings(u *url.URL) paths {
 	p := u.Path
-	if u.RawPath == "" && isClean(p) { // nearly always, and without an allocation
+	if u.RawPath == "" && isClean(p) && !strings.ContainsAny(p, `%;\`) { // nearly always, and without an allocation
 		return paths{[maxReadings]string{p}, 1}
 	}
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + p // "", and the "*" of OPTIONS
-	}
+	p = rooted(p)
 	var all paths
-	all.add(path.Clean(p))
-	all.add(p)
+	all.addAll(p)
 	if u.RawPath != "" {
 		all.add(bySegments(u.EscapedPath()))
 		all.add(u.RawPath)
 	}
-	return all
+	for i := 1; ; i++ {
+		next := decode(p)
+		if next == p {
+			return all
+		}
+		if i > maxDecodings {
+			next = decodeFully(next)
+		}
+		p = next
+		all.addAll(p)
+	}
+}
+
+// rooted is p with a slash before it, which "" and the "*" of OPTIONS do not have.
+func rooted(p string) string {
+	if strings.HasPrefix(p, "/") {
+		return p
+	}
+	return "/" + p
+}
+
+// canonical is the one spelling under which a path is counted: decoded to its end, without
+// parameters, cleaned, and folded.
+func canonical(u *url.URL) string {
+	p := readings(u)
+	if p.plain() {
+		return fold(p.list[0])
+	}
+	return fold(trimSlash(bare(decodeFully(rooted(u.Path)))))
+}
+
+// fold is s with its letters in one case, as servers compare that tell none apart: also those
+// of which but one case is ASCII.
+func fold(s string) string {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
+			return strings.ToLower(strings.ToUpper(s))
+		}
+	}
+	return s
+}
+
+// bare is a decoded path without parameters, with slashes for backslashes, and cleaned.
+func bare(p string) string {
+	segments := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	return path.Clean(rooted(strings.Join(segments, "/")))
+}
+
+// decode is p with all that is encoded in it decoded once; what is no encoding stays.
+func decode(p string) string {
+	at := strings.IndexByte(p, '%')
+	if at < 0 {
+		return p
+	}
+	b := append(make([]byte, 0, len(p)), p[:at]...)
+	for i := at; i < len(p); i++ {
+		if c, ok := encoded(p[i:min(i+3, len(p))]); ok {
+			b = append(b, c)
+			i += 2
+			continue
+		}
+		b = append(b, p[i])
+	}
+	return string(b)
+}
+
+// decodeFully decodes until nothing is left to decode. To decode again and again would take
+// the square of the time for "%25252525…", which is a client's to send.
+func decodeFully(p string) string {
+	b := make([]byte, 0, len(p))
+	for i := range len(p) {
+		b = append(b, p[i])
+		for len(b) >= 3 {
+			c, ok := encoded(string(b[len(b)-3:]))
+			if !ok {
+				break
+			}
+			b = append(b[:len(b)-3], c)
+		}
+	}
+	return string(b)
+}
+
+// encoded is the byte that three characters stand for.
+func encoded(s string) (c byte, ok bool) {
+	if len(s) != 3 || s[0] != '%' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(s[1:], 16, 8)
+	return byte(n), err == nil
+}
+
+// addAll adds the readings of a path that is decoded.
+func (p *paths) addAll(decoded string) {
+	p.add(path.Clean(decoded))
+	p.add(decoded)
+	p.add(bare(decoded))
 }
 
 // add adds a reading unless it is there already.
@@ -61,15 +168,9 @@ func (p *paths) plain() bool { return p.n == 1 }
 func bySegments(escaped string) string {
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
-		if decoded, err := url.PathUnescape(s); err == nil { // a URL has no others
-			segments[i] = strings.ReplaceAll(decoded, "/", "%2F")
-		}
+		segments[i] = strings.ReplaceAll(decode(s), "/", "%2F")
 	}
-	p := strings.Join(segments, "/")
-	if !strings.HasPrefix(p, "/") {
-		p = "/" + p
-	}
-	return p
+	return rooted(strings.Join(segments, "/"))
 }
 
 // isClean reports whether p is as path.Clean would leave it, and begins with a slash.

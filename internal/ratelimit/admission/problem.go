@@ -27,7 +27,7 @@ type problem struct {
 // Status is that of the answer to a denial: 429, or, if the store does not answer or has
 // no place, 503, since that is the server's trouble and not the client's.
 func (r *Result) Status() int {
-	if r.Reason == ReasonFailClosed || r.Reason == ReasonTooManyKeys {
+	if r.Reason == ReasonFailClosed || r.Reason == ReasonTimeout || r.Reason == ReasonTooManyKeys {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusTooManyRequests

@@ -7,7 +7,7 @@ import "time"
 type Reason string
 
 // The reasons. The repositories decide for the first four of them, the Admitter for the
-// next three, the middleware for the others. A request that no rule is for, or that shows
+// next four, the middleware for the others. A request that no rule is for, or that shows
 // a bypass token, has no decision.
 const (
 	ReasonOK      Reason = ""        // there were tokens, and they were charged
@@ -17,9 +17,12 @@ const (
 	// ReasonTooManyKeys is for a key for which the repository has no place.
 	ReasonTooManyKeys Reason = "TOO_MANY_KEYS"
 
-	ReasonFallback   Reason = "FALLBACK"    // the store did not answer; the local fallback had tokens
+	ReasonFallback   Reason = "FALLBACK"    // the store is out of reach; the local fallback had tokens
 	ReasonFailOpen   Reason = "FAIL_OPEN"   // the store did not answer; let in
 	ReasonFailClosed Reason = "FAIL_CLOSED" // the store did not answer; kept out
+	// ReasonTimeout is for a decision that came too late, or got lost on its way, of a store
+	// that is there: it may have been charged. Kept out.
+	ReasonTimeout Reason = "TIMEOUT"
 
 	ReasonShadow      Reason = "SHADOW"      // would have been denied, but the rule only looks on
 	ReasonConcurrency Reason = "CONCURRENCY" // too many at a time
@@ -44,6 +47,11 @@ type Result struct {
 	Plan string `json:"plan,omitempty"`
 	// Reason is why. Zero means that there were tokens.
 	Reason Reason `json:"reason,omitempty"`
+}
+
+// unknown reports whether nobody has looked at an account for the decision.
+func (r *Result) unknown() bool {
+	return r.Reason == ReasonFailOpen || r.Reason == ReasonFailClosed || r.Reason == ReasonTimeout
 }
 
 // Tighter reports whether r says more about a decision than o does, by the rule of

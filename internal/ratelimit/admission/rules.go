@@ -21,8 +21,8 @@ type Rule struct {
 	// Name is the rule's identity, as a plan's name is. Zero is an error.
 	Name string
 	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments,
-	// none included. Requests are matched by their cleaned path, upper and lower case told
-	// apart, a trailing slash not. Zero is an error.
+	// none included. Requests are matched by their cleaned path, in any case, by every way in
+	// which a handler may read it, a trailing slash left aside; see [RuleSet]. Zero is an error.
 	Path string
 	// Methods are those it is for; "GET" is for HEAD too, as at http.ServeMux. What a
 	// header asks to have instead of the method makes no difference. Zero means all.
@@ -101,10 +101,12 @@ type RuleSetConfig struct {
 // that cost nothing. Both are replaced while requests are under way. Make it by
 // [NewRuleSet]; all methods are safe for concurrent use.
 //
-// Some paths are read in one way by one handler and in another by the next: with dots,
-// empty segments, or an encoding that need not be, as "/a/..%2Fb". For such a request the
-// first rule of each reading counts it, mostly the same one, and it is not excluded. So
-// nobody comes by a strict rule by spelling its path so that a lenient one matches.
+// Some paths are read in one way by one handler and in another by the next: with dots, empty
+// segments, parameters after a semicolon, backslashes, capitals, or an encoding that need not
+// be or is there twice, as "/a/..%2Fb", "/Login", "/login;v=1" and "/log%2569n". For such a
+// request the first rule of each reading counts it, mostly the same one, and it is not
+// excluded. So nobody comes by a strict rule by spelling its path so that a lenient one
+// matches, or none. Two rules whose patterns differ in case alone both count a request.
 type RuleSet struct {
 	cfg   RuleSetConfig // never changes after NewRuleSet
 	table atomic.Pointer[ruleTable]
@@ -233,10 +235,10 @@ func (s *RuleSet) Excluded() []string { return s.table.Load().excludeSpecs() }
 // want to know why. It is not ok if there is none.
 func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
 	m := s.table.Load().match(r)
-	if m.n == 0 {
+	if m.first == nil {
 		return Rule{}, false
 	}
-	return m.rules[0].Rule.clone(), true
+	return m.first.Rule.clone(), true
 }
 
 // clone is a rule that shares nothing with r.

@@ -29,6 +29,7 @@ const (
 type ruleTable struct {
 	rules   []*compiledRule
 	exclude []exclusion
+	folds   bool     // a pattern has capitals
 	plans   *planSet // which have all that the rules need
 	before  *planSet // those of the registry that plans replace, or the same
 }
@@ -38,6 +39,7 @@ type compiledRule struct {
 	Rule
 	plans *planSet // of its table
 	glob  glob
+	any   glob // for folded paths
 	key   KeyFunc
 	cost  func(*http.Request) int64 // nil if it is Cost
 	slots *classic.Keyed[string]    // nil without Concurrency
@@ -73,24 +75,35 @@ func (t *ruleTable) excludeSpecs() []string {
 	return texts
 }
 
-// matches is the rules of a request: one, unless its path can be read in several ways.
-// Then the first rule for each reading counts, each once.
+// matches is the rules of a request: one, unless its path can be read in several ways, or
+// rules differ in case. Then the first rule for each reading counts, each once.
 type matches struct {
-	rules [maxReadings]*compiledRule
-	n     int
+	first *compiledRule // nil if there is none
+	more  []*compiledRule
+}
+
+func (m *matches) add(rule *compiledRule) {
+	switch {
+	case rule == nil || rule == m.first:
+	case m.first == nil:
+		m.first = rule
+	case !slices.Contains(m.more, rule):
+		m.more = append(m.more, rule)
+	}
 }
 
 // match finds the rules for a request. None means that it is excluded, or that there is
-// no rule for it.
+// no rule for it. A handler may tell upper and lower case apart or not: so the first rule
+// whose pattern is the path as it is counts, and the first whose pattern is that in any case.
 func (t *ruleTable) match(r *http.Request) (m matches) {
 	paths := readings(r.URL)
 	if paths.plain() && t.excludes(r.Method, paths.list[0]) {
 		return m
 	}
 	for _, path := range paths.list[:paths.n] {
-		if rule := t.first(r.Method, path); rule != nil && !slices.Contains(m.rules[:m.n], rule) {
-			m.rules[m.n] = rule
-			m.n++
+		m.add(t.first(r.Method, path))
+		if folded := fold(path); t.folds || folded != path {
+			m.add(t.firstInAnyCase(r.Method, folded))
 		}
 	}
 	return m
@@ -112,6 +125,16 @@ func (t *ruleTable) excludes(method, path string) bool {
 func (t *ruleTable) first(method, path string) *compiledRule {
 	for _, rule := range t.rules {
 		if rule.has(method) && rule.glob.match(path) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// firstInAnyCase is first for a path that is folded.
+func (t *ruleTable) firstInAnyCase(method, folded string) *compiledRule {
+	for _, rule := range t.rules {
+		if rule.has(method) && rule.any.match(folded) {
 			return rule
 		}
 	}
@@ -162,6 +185,7 @@ func (s *RuleSet) compile(old *ruleTable, plans *planSet, rules []Rule, exclude 
 		}
 		index[rule.Name] = i
 		next.rules = append(next.rules, rule)
+		next.folds = next.folds || rule.any.text != rule.glob.text
 	}
 	for i, text := range exclude {
 		e, err := parseExclusion(text)
@@ -195,6 +219,9 @@ func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err erro
 		return nil, err
 	}
 	if c.glob, err = parseGlob(r.Path); err != nil {
+		return nil, &RuleError{"path", fmt.Sprintf("%.40q", r.Path), err.Error()}
+	}
+	if c.any, err = parseGlob(fold(r.Path)); err != nil {
 		return nil, &RuleError{"path", fmt.Sprintf("%.40q", r.Path), err.Error()}
 	}
 	if c.key, err = s.keyByName(r.Key); err != nil {

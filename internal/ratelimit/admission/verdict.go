@@ -152,7 +152,7 @@ func (d *door) settled(rule *compiledRule, begun time.Time, res *Result) bool {
 func (d *door) stillInLine(ctx context.Context, t *terms, req *Request, res *Result) error {
 	req.Tokens = 0
 	err := d.cfg.Admitter.decide(ctx, req, res)
-	if err != nil || res.Reason == ReasonFailOpen || res.Reason == ReasonFailClosed {
+	if err != nil || res.unknown() {
 		return err
 	}
 	wait := res.untilMore(t.planOf(res))

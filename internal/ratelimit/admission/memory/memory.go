@@ -13,7 +13,8 @@ import (
 )
 
 // DefaultMaxKeys is how many keys are known at a time. A key of one plan takes some 250
-// bytes with its text and the table's free places, so this is 63 megabytes when it is full.
+// bytes with its text and the table's free places, so this is 63 megabytes when it is full,
+// and 17 to 67 more for sketches when more come than it holds.
 const DefaultMaxKeys = 1 << 18
 
 const (
@@ -32,20 +33,21 @@ type Overflow uint8
 
 // The overflows.
 const (
-	// OverflowShare has all such keys counted as one: slower for each of them, a way
-	// round the limit for none.
-	OverflowShare Overflow = iota
+	// OverflowSketch counts them in a sketch: each has an account of its own that may have a
+	// little too much charged to it, and never too little.
+	OverflowSketch Overflow = iota
 	// OverflowDeny refuses them with ReasonTooManyKeys.
 	OverflowDeny
 )
 
 // Config is a repository's bound.
 type Config struct {
-	// MaxKeys is how many keys are known at a time. They are spread over shards by a
+	// MaxKeys is how many keys are known exactly at a time: of more, those who have used the
+	// largest share of a plan. They are spread over shards by a
 	// hash, and a shard may be full when a few hundredths of them are missing yet; up to
 	// 511 keys there is one shard. Zero means DefaultMaxKeys.
 	MaxKeys int
-	// Overflow is what becomes of the others while none can be forgotten. Zero means OverflowShare.
+	// Overflow is what becomes of the others while none can be forgotten. Zero means OverflowSketch.
 	Overflow Overflow
 	// Clock is where the time comes from. Zero means the system's.
 	Clock clock.Clock
@@ -59,7 +61,6 @@ type Repository struct {
 	origin admission.Micros // begun
 	shift  uint             // of a hash, to the index of its shard
 	shards []shard
-	spill  shard // has one key, that of all for which there is no place
 	closed atomic.Bool
 }
 
@@ -71,7 +72,7 @@ func New(cfg Config) (*Repository, error) {
 		return nil, fmt.Errorf("MaxKeys is %d: set it to 1 or more, or leave it out for the default", cfg.MaxKeys)
 	}
 	if cfg.Overflow > OverflowDeny {
-		return nil, fmt.Errorf("Overflow is %d: set it to OverflowShare or OverflowDeny", cfg.Overflow)
+		return nil, fmt.Errorf("Overflow is %d: set it to OverflowSketch or OverflowDeny", cfg.Overflow)
 	}
 	if cfg.MaxKeys == 0 {
 		cfg.MaxKeys = DefaultMaxKeys
@@ -79,7 +80,7 @@ func New(cfg Config) (*Repository, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	r := &Repository{cfg: cfg, seed: maphash.MakeSeed(), begun: cfg.Clock.Now(), spill: shard{max: 1}}
+	r := &Repository{cfg: cfg, seed: maphash.MakeSeed(), begun: cfg.Clock.Now()}
 	r.origin = admission.MicrosOf(r.begun)
 	r.split()
 	return r, nil
@@ -94,7 +95,8 @@ func (r *Repository) split() {
 	r.shift = uint(64 - width)
 	r.shards = make([]shard, 1<<width)
 	for i := range r.shards {
-		r.shards[i].max = r.cfg.MaxKeys >> width
+		r.shards[i].max, r.shards[i].seed = r.cfg.MaxKeys>>width, r.seed
+		r.shards[i].deny = r.cfg.Overflow == OverflowDeny
 		if i < r.cfg.MaxKeys&(1<<width-1) {
 			r.shards[i].max++
 		}
@@ -122,33 +124,24 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 	ok := sh.takeLocked(hash, key, plans, now, tokens, &res)
 	sh.mu.Unlock()
 	if !ok {
-		err = r.takeElse(plans, now, tokens, &res)
+		err = r.takeElse(plans, &res)
 	}
 	return res, err
 }
 
 // takeElse decides for a key that its shard did not take.
-func (r *Repository) takeElse(plans []admission.Plan, now admission.Micros, tokens int64, res *admission.Result) error {
+func (r *Repository) takeElse(plans []admission.Plan, res *admission.Result) error {
 	if r.closed.Load() {
 		return admission.ErrClosed
 	}
-	if r.cfg.Overflow == OverflowDeny {
-		*res = admission.Result{
-			Limit: plans[0].Capacity, Plan: plans[0].Name,
-			Reason: admission.ReasonTooManyKeys, Wait: overflowWait,
-		}
-		return nil
-	}
-	r.spill.mu.Lock()
-	defer r.spill.mu.Unlock()
-	if !r.spill.takeLocked(0, "", plans, now, tokens, res) { // closed since
-		return admission.ErrClosed
+	*res = admission.Result{
+		Limit: plans[0].Capacity, Plan: plans[0].Name,
+		Reason: admission.ReasonTooManyKeys, Wait: overflowWait,
 	}
 	return nil
 }
 
-// Remove forgets what key has used under plans. It does not reach those who share the
-// place of the keys that found none.
+// Remove forgets what key has used under plans. It does not reach what sketches have of it.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -196,6 +189,5 @@ func (r *Repository) Close() error {
 	for i := range r.shards {
 		r.shards[i].close()
 	}
-	r.spill.close()
 	return nil
 }

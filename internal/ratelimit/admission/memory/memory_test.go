@@ -3,6 +3,8 @@ package memory_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,25 +80,98 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestOverflowShares has the keys that find no place counted as one.
-func TestOverflowShares(t *testing.T) {
+// TestOverflowIsCounted: keys that find no place have accounts of their own, and no more than
+// their limit, also when there is a place again.
+func TestOverflowIsCounted(t *testing.T) {
 	clk := admissiontest.NewClock()
 	r := repository(t, clk, memory.Config{MaxKeys: 2})
-	take(t, r, "ann", 1, slow)
-	take(t, r, "bob", 1, slow)
-	granted := 0
-	for i := range 100 {
-		if take(t, r, fmt.Sprint(i), 1, slow).Allowed {
-			granted++
+	take(t, r, "ann", 3, slow)
+	take(t, r, "bob", 2, slow)
+	granted := map[string]int{}
+	for range 10 {
+		for i := range 20 {
+			if key := fmt.Sprint(i); take(t, r, key, 1, slow).Allowed {
+				granted[key]++
+			}
 		}
 	}
-	require.Equal(t, 3, granted, "of a hundred keys without a place")
-	require.True(t, take(t, r, "ann", 2, slow).Allowed, "those with one go on")
+	for i := range 20 {
+		require.LessOrEqual(t, granted[fmt.Sprint(i)], 3, "of key %d", i)
+		require.GreaterOrEqual(t, granted[fmt.Sprint(i)], 2, "of key %d", i)
+	}
+	require.False(t, take(t, r, "ann", 1, slow).Allowed, "those with a place go on")
 	require.Equal(t, 2, r.Len())
 
-	clk.Move(slow.Period() + 2*time.Minute)
-	require.Equal(t, int64(2), take(t, r, "cid", 1, slow).Remaining, "a place is free again")
-	require.Equal(t, int64(2), take(t, r, "dan", 1, slow).Remaining)
+	clk.Move(slow.Period())
+	require.False(t, take(t, r, "7", 3, slow).Allowed, "it is remembered a little longer than an account")
+	clk.Move(8 * slow.Period())
+	require.Equal(t, int64(2), take(t, r, "7", 1, slow).Remaining, "a place is free again")
+	require.Equal(t, int64(2), take(t, r, "cid", 1, slow).Remaining)
+}
+
+// TestFlood has a million keys come in one window: who is known has its exact account, also if
+// it has used no more than each of the flood, a newcomer is let in, nobody has more than the
+// limit, and the place all this takes is bounded.
+func TestFlood(t *testing.T) {
+	for _, tc := range []struct {
+		capacity       int64
+		maxKeys, flood int
+	}{{5, 0, 1_000_000}, {100, 1 << 14, 62_500}, {3, 1 << 14, 62_500}} {
+		capacity, flood := tc.capacity, tc.flood
+		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
+			plan, err := admission.Plan{Name: "p", Kind: admission.KindSlidingWindow, Capacity: capacity, Window: time.Hour}.Settle()
+			require.NoError(t, err)
+			r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: tc.maxKeys})
+			before := heap()
+			known := map[string]int64{"one": 1, "half": capacity / 2, "all": capacity}
+			for key, n := range known {
+				take(t, r, key, n, plan)
+			}
+			refused := 0
+			for i := range flood {
+				if !take(t, r, "flood-"+strconv.Itoa(i), 1, plan).Allowed {
+					refused++
+				}
+			}
+			for key, n := range known {
+				require.Equal(t, capacity-n, take(t, r, key, 0, plan).Remaining, key)
+			}
+			late, exact := 0, 0
+			const newcomers = 1_000
+			for i := range newcomers {
+				res := take(t, r, fmt.Sprint("new-", i), 1, plan)
+				if !res.Allowed {
+					late++
+				} else if res.Remaining == capacity-1 {
+					exact++
+				}
+			}
+			grew := heap() - before
+			t.Logf("capacity %d: of %d keys %d refused, of %d after them %d, and %d exact; %d MB", capacity, flood, refused, newcomers, late, exact, grew>>20)
+			require.LessOrEqual(t, refused, flood/1000)
+			require.LessOrEqual(t, late, newcomers/1000)
+			require.GreaterOrEqual(t, exact, newcomers*9/10)
+			require.LessOrEqual(t, r.Len(), memory.DefaultMaxKeys)
+			require.Less(t, grew, int64(160<<20))
+			for _, key := range []string{"again", "flood-3", "flood-60000"} {
+				n := int64(0)
+				for range 2 * capacity {
+					if take(t, r, key, 1, plan).Allowed {
+						n++
+					}
+				}
+				require.LessOrEqual(t, n, capacity, key)
+			}
+		})
+	}
+}
+
+// heap is what is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestOverflowDenies(t *testing.T) {
@@ -109,7 +184,7 @@ func TestOverflowDenies(t *testing.T) {
 }
 
 func TestClosedIsClosed(t *testing.T) {
-	for _, overflow := range []memory.Overflow{memory.OverflowShare, memory.OverflowDeny} {
+	for _, overflow := range []memory.Overflow{memory.OverflowSketch, memory.OverflowDeny} {
 		r := repository(t, admissiontest.NewClock(), memory.Config{Overflow: overflow})
 		require.NoError(t, r.Close())
 		_, err := r.Take(t.Context(), "ann", []admission.Plan{slow}, 1)

@@ -12,6 +12,8 @@ import (
 type account struct {
 	plan   string // its name; "" if there is no account
 	window bool   // whether state is that of a window; of another kind it says nothing
+	class  uint8  // of the sketch it goes to
+	share  uint16 // of the plan that was used when it was last charged
 	state  admission.State
 	until  admission.Micros // from then on nothing in state counts
 }
@@ -47,6 +49,20 @@ func (s *slot) over(now admission.Micros) bool {
 	return !slices.ContainsFunc(s.more, func(a account) bool { return now < a.until })
 }
 
+// weight is how much the key's forgetting would give it: the largest share of a plan that it
+// has used.
+func (s *slot) weight(now admission.Micros) (most uint16) {
+	if now < s.first.until {
+		most = s.first.share
+	}
+	for i := range s.more {
+		if now < s.more[i].until {
+			most = max(most, s.more[i].share)
+		}
+	}
+	return most
+}
+
 // find is the account of that plan, whatever its kind is, or nil.
 func (s *slot) find(plan string) *account {
 	if s.first.plan == plan {
@@ -67,7 +83,7 @@ func (s *slot) takeAll(plans []admission.Plan, now admission.Micros, n int64, re
 	*res = admission.Result{Allowed: true}
 	for i := range plans {
 		p := &plans[i]
-		a := account{plan: p.Name, window: p.Window != 0}
+		a := account{plan: p.Name, window: p.Window != 0, class: classOf(p)}
 		if known := s.find(p.Name); known != nil && known.is(p) {
 			a.state = known.state
 		} else {
@@ -75,7 +91,7 @@ func (s *slot) takeAll(plans []admission.Plan, now admission.Micros, n int64, re
 		}
 		var r admission.Result
 		p.Charge(&a.state, now, n, &r)
-		a.until = until(now, &r)
+		a.until, a.share = until(now, &r), shareOf(&r)
 		next = append(next, a)
 		if i == 0 || r.Tighter(res) {
 			*res = r

@@ -133,6 +133,7 @@ func (c *clusterTest) failover(t *testing.T) {
 		take(t, c.r, key, 1, c.plans...)
 	}
 	reloads := c.r.Statistics().Reloads
+	c.replica.Do(t, "SCRIPT", "FLUSH") // it was told the script when the client connected
 	c.replica.Do(t, "CLUSTER", "FAILOVER")
 	redistest.Eventually(t, c.replica, []string{"INFO", "replication"}, "role:master")
 	require.Equal(t, int64(60), take(t, c.r, key, 0, c.plans...).Remaining)

@@ -9,13 +9,18 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 const (
-	// DefaultDeadline is below the Admitter's own deadline, so that a store that is slow is
-	// learned about here. A trip within a data centre takes half a millisecond.
-	DefaultDeadline = 30 * time.Millisecond
+	// DefaultDeadline is above what a trip takes to another continent. Within a data centre it
+	// takes half a millisecond.
+	DefaultDeadline = admission.DefaultDeadline
+
+	// lostAfter is the breaker's default: so many failures in a row, each of a question asked
+	// after the one before was found late.
+	lostAfter = 3
 
 	// DefaultKeys is how many keys are remembered: some ten megabytes when all of them are.
 	DefaultKeys = 1 << 14
@@ -31,22 +36,22 @@ const (
 	// serverTimeout is for connecting, and for a connection on which nothing is answered. Both
 	// are well above the deadline: giving up a decision does not mean giving up the connection.
 	serverTimeout = time.Second
-
-	// endless is a deadline that ends nothing, for a client that wants one.
-	endless = time.Hour
 )
 
 // Config is how Redis is reached and how hard it is tried.
 type Config struct {
 	// Redis is how the servers are reached: TLS, user, addresses. InitAddress has a
 	// server, or some of a cluster, or sentinels if Sentinel.MasterSet is set. Zero
-	// InitAddress is an error. Retries and client-side caching are off whatever it says,
-	// and zero Dialer.Timeout and ConnWriteTimeout mean a second.
+	// InitAddress is an error. Retries and client-side caching are off and pipelining is on whatever it says,
+	// zero Dialer.Timeout and ConnWriteTimeout mean a second, and zero PipelineMultiplex one
+	// connection to a server.
 	Redis rueidis.ClientOption
-	// Deadline is how long a decision may take, unless its context ends before. Zero means DefaultDeadline.
+	// Deadline is how long a decision may take once there is a connection, unless its context
+	// ends before. Zero means DefaultDeadline.
 	Deadline time.Duration
 	// Breaker says when to stop asking and to try again; errors count over ten seconds.
-	// Zero means its package's defaults, but one probe a second, the first success of which closes.
+	// Zero means its package's defaults, but three failures in a row, and one probe a second,
+	// the first success of which closes.
 	Breaker breaker.Config
 	// Keys is how many keys are remembered here, for denials and leases. Of others nothing
 	// is, and each decision is a trip. Below zero nothing is remembered of any, which does
@@ -81,6 +86,7 @@ func (c *Config) settle() error {
 	setDefault(&c.Instances, 1)
 	setDefault(&c.Breaker.OpenFor, openFor)
 	setDefault(&c.Breaker.Probes, 1)
+	setDefault(&c.Breaker.Consecutive, lostAfter)
 	if err := c.Breaker.Validate(); err != nil {
 		return fmt.Errorf("redis: Breaker: %w", err)
 	}
@@ -96,8 +102,13 @@ func (c *Config) settleClient() {
 	o := &c.Redis
 	o.InitAddress = slices.Clone(o.InitAddress) // which the client may shuffle
 	o.DisableRetry, o.DisableCache = true, true
+	// Else the second question waits for the answer of the first, which is far from here.
+	o.AlwaysPipelining = true
 	setDefault(&o.Dialer.Timeout, serverTimeout)
 	setDefault(&o.ConnWriteTimeout, serverTimeout)
+	// One connection, which is there when the first decision comes: the client makes further ones
+	// within the first questions that go through them, in three more trips.
+	setDefault(&o.PipelineMultiplex, -1)
 }
 
 func setDefault[T comparable](field *T, value T) {

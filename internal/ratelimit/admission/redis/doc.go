@@ -18,18 +18,26 @@
 //
 // # When Redis does not answer
 //
-// Each decision has a deadline of its own, far below what a request may take. After a few
-// failures a breaker opens, and from then on Take fails at once, with [ErrOpen]; the store
+// Each decision has a deadline of its own, which begins when there is a connection: that is
+// made beside the decisions, with the script loaded, and only the first of them wait for it.
+// A late decision fails with context.DeadlineExceeded, and may have been charged. After three
+// failures in a row, of which those that were under way together count as one, a breaker
+// opens, and from then on Take fails at once, with [ErrOpen]; the store
 // is tried again in the background, by a question that charges nothing, so that no caller
 // waits for a server that is not there. In a cluster there is a breaker for each sixteenth
 // of the slots: a node that is down takes no others with it. What an error means for a
 // request, and who decides meanwhile, is the [admission.Admitter]'s: FailOpen, FailClosed,
-// or a memory repository that it keeps warm, at this process's share of each plan.
+// or a memory repository that it keeps warm, at this process's share of each plan, which is
+// charged to Redis afterwards.
 // Nothing is sent twice, as it would be charged twice, but for a script the server did not
 // know (NOSCRIPT, after a restart, a flush or a failover): it did nothing, and is sent again
 // at once with its text.
 //
 // # Fewer trips
+//
+// Those who ask for one token of a key while others do go together: one question for all who
+// came since the last one left, which goes when that has been answered, or after a sixteenth
+// of the deadline. The tokens go to those who came first.
 //
 // What a denial told is remembered for a minute at most. Others only ever take, so while
 // the remembered state denies, Redis would too: no trip, and no other decision. Only a

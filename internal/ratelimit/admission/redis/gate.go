@@ -1,20 +1,21 @@
 package redis
 
 import (
-	"errors"
+	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
 
 // ErrOpen is the error of a decision for which Redis was not asked, because it did not
 // answer lately.
-var ErrOpen = errors.New("redis: the breaker is open")
+var ErrOpen = fmt.Errorf("redis: the breaker is open: %w", admission.ErrNotCharged)
 
 const (
 	// gates is how many breakers there are for a cluster. Nodes have slots in long rows,
@@ -53,13 +54,14 @@ type gate struct {
 	mu      sync.Mutex // guards what follows
 	breaker breaker.Breaker
 	errors  estimate.Window
+	late    clock.Instant // when the last question was found to be late
 }
 
 func (g *gate) init(cfg *breaker.Config, places int) error {
 	var err error
 	g.places = make(chan struct{}, places)
 	g.heard.Store(silent)
-	g.breaker = breaker.New(cfg)
+	g.breaker, g.late = breaker.New(cfg), math.MinInt64
 	g.errors, err = estimate.NewWindow(errorSpan, errorWidth)
 	return err
 }
@@ -75,6 +77,19 @@ func (g *gate) drop(t breaker.Ticket) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.breaker.Drop(t)
+}
+
+// lateFor reports whether a question sent at an instant that is late now says something new:
+// those that were under way together say the same thing once. A burst is served late by a
+// server that is there.
+func (g *gate) lateFor(sent, now clock.Instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if sent < g.late {
+		return false
+	}
+	g.late = now
+	return true
 }
 
 // record counts a result and reports whether it opened the breaker.
@@ -108,6 +123,10 @@ func (r *Repository) gateOf(key string) *gate {
 	if c == nil || !c.cluster {
 		return &r.gates[0]
 	}
+	return &r.gates[gateIndex(c, key)]
+}
+
+func gateIndex(c *client, key string) int {
 	cmd := c.B().Exists().Key(key).Build()
-	return &r.gates[cmd.Slot()%slots/(slots/gates)]
+	return int(cmd.Slot() % slots / (slots / gates))
 }

@@ -21,6 +21,8 @@ type Repository struct {
 	link  link
 	stats stats
 	name  string // what servers call the script
+
+	flights flights
 }
 
 var _ admission.Repository = (*Repository)(nil)
@@ -43,13 +45,16 @@ type Statistics struct {
 	State breaker.State `json:"state"`
 }
 
-// New returns a Repository. It does not connect; [Repository.Ping] does, and the first
-// decision. Its errors name the field and the fix.
+// New returns a Repository. It does not connect; [Repository.Connect] and [Repository.Ping]
+// do, and the first decision. Its errors name the field and the fix.
 func New(cfg Config) (*Repository, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	r := &Repository{cfg: cfg, begun: cfg.Clock.Now(), name: scriptName(), now: func() admission.Micros { return serverTime }}
+	r := &Repository{
+		flights: flights{lines: map[string]*line{}},
+		cfg:     cfg, begun: cfg.Clock.Now(), name: scriptName(), now: func() admission.Micros { return serverTime },
+	}
 	for i := range r.gates {
 		places := inFlightEach
 		if i == 0 {
@@ -66,15 +71,34 @@ func New(cfg Config) (*Repository, error) {
 	return r, nil
 }
 
+// Immediate marks a repository that has a deadline of its own, and one that begins when there
+// is a connection.
+func (r *Repository) Immediate() {}
+
+// Connect has a connection made in the background, so that the first decision need not
+// wait for it.
+func (r *Repository) Connect() { r.link.dialing() }
+
+// Part is the part of a cluster a key is in, of so many that can be out of reach by
+// themselves; without a cluster it is always the same.
+func (r *Repository) Part(key string) (part, of int) {
+	c := r.link.client.Load()
+	if c == nil || !c.cluster {
+		return 0, gates
+	}
+	return gateIndex(c, storeKey("", key)), gates
+}
+
 // instant is the local time, for all that is no part of a decision.
 func (r *Repository) instant() clock.Instant {
 	return clock.Instant(r.cfg.Clock.Since(r.begun))
 }
 
-// Take decides as [admission.Repository] says, within the deadline; a caller that gives up
-// before may be let go only then. It fails with [ErrOpen] at once while Redis does not
-// answer. An error after the question was sent may mean that it was charged and the answer
-// lost; it is not sent again.
+// Take decides as [admission.Repository] says, within the deadline, once there is a connection:
+// the first decision waits for that, for as long as connecting may take; no other does after
+// that has failed once. A caller that gives up before may be let go only at the deadline. It
+// fails with [ErrOpen] at once while Redis does not answer. An error after the question was
+// sent wraps [admission.ErrUndecided] or context.DeadlineExceeded; it is not sent again.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return admission.Result{}, fmt.Errorf("redis: %w", err)
@@ -86,7 +110,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 		return admission.Result{Allowed: true}, nil
 	}
 	if r.local == nil {
-		res, _, err := r.takeThere(ctx, key, plans, tokens, tokens)
+		res, _, err := r.takeBeside(ctx, key, plans, tokens, tokens)
 		return res, err
 	}
 	return r.takeHere(ctx, key, plans, tokens)
@@ -116,7 +140,7 @@ func (r *Repository) takeHere(ctx context.Context, key string, plans []admission
 	if look.fetching != nil {
 		defer r.local.landed(key, look.fetching)
 	}
-	res, told, err := r.takeThere(ctx, key, plans, tokens, look.most)
+	res, told, err := r.takeBeside(ctx, key, plans, tokens, look.most)
 	if err == nil {
 		r.local.learn(key, plans, tokens, look, told)
 	}
@@ -139,6 +163,15 @@ func (r *Repository) await(ctx context.Context, l look, key string, plans []admi
 		}
 	}
 	return l, nil
+}
+
+// takeBeside is takeThere, together with others who ask for the same if that may be: those
+// who have leases wait for these.
+func (r *Repository) takeBeside(ctx context.Context, key string, plans []admission.Plan, tokens, most int64) (admission.Result, told, error) {
+	if tokens == 1 && most == 1 && (r.local == nil || r.local.largest(plans) < 2) {
+		return r.takeOne(ctx, key, plans)
+	}
+	return r.takeThere(ctx, key, plans, tokens, most)
 }
 
 // told is what a trip has brought.
@@ -189,12 +222,12 @@ func (r *Repository) Ping(ctx context.Context) error {
 	if r.link.closed.Load() {
 		return admission.ErrClosed
 	}
-	// The client keeps to the end of a context without a deadline by handing each question on
-	// such a connection to goroutines of its own, from then on: a third of a trip more.
-	ctx, cancel := context.WithTimeout(ctx, endless)
-	defer cancel()
 	plan := admission.Plan{Name: "ping", Kind: admission.KindTokenBucket, Capacity: 1, TokensPerSecond: 1}
-	if _, err := r.run(ctx, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0)); err != nil {
+	c, err := r.link.connected(ctx, true)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	if _, err := r.run(ctx, c, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0)); err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
 	return nil

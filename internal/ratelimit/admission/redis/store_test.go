@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"runtime/pprof"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,27 +208,6 @@ func testForeignKey(t *testing.T, program program) {
 	value, err := s.Do(t, "GET", redis.StoreKey("p", "ann")).ToString()
 	require.NoError(t, err)
 	require.Equal(t, "x", value)
-}
-
-// To ask with a context that may be cancelled, as programs do when they start, does not
-// have the client run goroutines between all later callers and the connection.
-func TestPingLeavesTheConnectionAsItWas(t *testing.T) {
-	// Other tests have clients of their own; a label is what goroutines hand down.
-	const label = "of-the-ping"
-	pprof.Do(context.Background(), pprof.Labels(label, "yes"), func(context.Context) {
-		r := open(t, redis.Config{}, sharedServer(t).Addr)
-		require.NoError(t, r.Ping(t.Context())) // which is cancelled in the end
-	})
-	require.Eventually(t, func() bool { // what was begun for the ping ends within a second
-		var stacks strings.Builder
-		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&stacks, 1))
-		for block := range strings.SplitSeq(stacks.String(), "\n\n") {
-			if strings.Contains(block, label) && strings.Contains(block, "rueidis.(*pipe)") {
-				return false
-			}
-		}
-		return true
-	}, patience, 10*time.Millisecond)
 }
 
 // A server that has no memory left says so, and that is an outage.

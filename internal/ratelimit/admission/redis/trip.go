@@ -45,12 +45,16 @@ func (r *Repository) probe(g *gate, ticket breaker.Ticket, q question) {
 	}
 }
 
-// attempt asks q within the deadline and tells the breaker how that went.
-func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (answer, error) {
+// attempt asks q within the deadline, which begins when there is a connection, and tells the
+// breaker how that went.
+func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (a answer, err error) {
+	c, err := r.link.connected(parent, ticket.Probe())
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
 	defer cancel()
 	sent := r.instant()
-	a, err := r.run(ctx, g, q)
+	if err == nil {
+		a, err = r.run(ctx, c, g, q)
+	}
 	err = late(err)
 	now := r.instant()
 	ended := parent.Err()
@@ -68,7 +72,8 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 		g.drop(ticket)
 		r.stats.refused.Add(1)
 		return answer{}, ErrOpen
-	case noVerdict(err, ended, now.Sub(sent) < r.cfg.Deadline/4):
+	case noVerdict(err, ended, now.Sub(sent) < r.cfg.Deadline/4),
+		errors.Is(err, context.DeadlineExceeded) && !ticket.Probe() && !g.lateFor(sent, now):
 		g.drop(ticket)
 	default:
 		r.stats.failures.Add(1)
@@ -79,7 +84,21 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 	if ended != nil {
 		return answer{}, fmt.Errorf("redis: %w", ended)
 	}
+	if lost(err) {
+		err = fmt.Errorf("%w: %w", admission.ErrUndecided, err)
+	}
 	return answer{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, err)
+}
+
+// lost reports whether an error says neither that the question was not sent nor what the
+// server answered.
+func lost(err error) bool {
+	if answered := new(rueidis.RedisError); errors.As(err, &answered) {
+		return false
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	dialling := ok && op.Op == "dial"
+	return !dialling && !errors.Is(err, admission.ErrNotCharged)
 }
 
 // late is err as a context.DeadlineExceeded, if it is that of a connection whose deadline
@@ -152,11 +171,7 @@ func scriptName() string {
 
 // run asks the script, and if the server does not know it, sends it along at once: it has
 // done nothing yet. That goes the same way through a cluster, to the node that asked.
-func (r *Repository) run(ctx context.Context, g *gate, q question) (answer, error) {
-	c, err := r.link.connected(ctx)
-	if err != nil {
-		return answer{}, err
-	}
+func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (answer, error) {
 	reply, err := r.do(ctx, c, g, c.B().Evalsha().Sha1(r.name).Numkeys(int64(len(q.keys))).Key(q.keys...).Arg(q.arg).Build()).ToString()
 	if answered, ok := rueidis.IsRedisErr(err); ok && answered.IsNoScript() {
 		r.stats.reloads.Add(1)
@@ -228,12 +243,12 @@ func (r *Repository) enter(ctx context.Context, g *gate) error {
 
 // remove deletes what is stored of key under plans, which is in one slot.
 func (r *Repository) remove(ctx context.Context, key string, plans []admission.Plan) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
-	defer cancel()
-	c, err := r.link.connected(ctx)
+	c, err := r.link.connected(ctx, true)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
+	defer cancel()
 	keys := make([]string, len(plans))
 	for i := range plans {
 		keys[i] = storeKey(plans[i].Name, key)

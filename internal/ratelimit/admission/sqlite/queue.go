@@ -63,8 +63,10 @@ func (r *Repository) submit(ctx context.Context, j *job) error {
 	case <-j.done:
 		return j.err
 	case <-ctx.Done():
-		j.state.CompareAndSwap(jobWaiting, jobLeft)
-		return ctx.Err()
+		if j.state.CompareAndSwap(jobWaiting, jobLeft) {
+			return fmt.Errorf("%w: the file was locked: %w", admission.ErrNotCharged, ctx.Err())
+		}
+		return ctx.Err() // nobody knows whether the transaction it is in will be kept
 	}
 }
 

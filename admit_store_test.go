@@ -1,0 +1,236 @@
+package crawl_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/ratelimit/admission/admissiontest"
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+)
+
+// roundTrips are those of a machine, a region, a continent and an ocean.
+var roundTrips = []time.Duration{0, 15 * time.Millisecond, 50 * time.Millisecond, 150 * time.Millisecond}
+
+// hundred is a plan that admits a hundred in the time of a test.
+func hundred(kind string) crawl.AdmitConfig {
+	plan := crawl.AdmitPlan{Name: "hundred", Capacity: 100, TokensPerSecond: 1e-6}
+	if kind != "bucket" {
+		plan = crawl.AdmitPlan{Name: "hundred", Kind: "fixed-window", Capacity: 100, Window: 24 * time.Hour}
+	}
+	return crawl.AdmitConfig{
+		Plans: []crawl.AdmitPlan{plan},
+		Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"hundred"}}},
+	}
+}
+
+// TestAdmitManyProcessesAtOnce has four processes ask 500 times each at once, with Redis at
+// some distance, and nothing connected yet: whatever is late, no more than the limit is let in,
+// and all of it, since nothing was out of reach.
+func TestAdmitManyProcessesAtOnce(t *testing.T) {
+	for _, processes := range []int{0, 4} {
+		for _, trip := range roundTrips {
+			t.Run(trip.String(), func(t *testing.T) {
+				s := redistest.Redis.Start(t)
+				proxy := admissiontest.NewProxy(t, s.Addr, trip)
+				var all []http.Handler
+				var admissions []*crawl.Admission
+				for range 4 {
+					cfg := hundred("bucket")
+					cfg.Store, cfg.Processes = "redis://"+proxy.Addr, processes
+					a := admit(t, cfg)
+					admissions = append(admissions, a)
+					all = append(all, a.Handler(hello))
+				}
+				var granted, undecided atomic.Int64
+				var group sync.WaitGroup
+				for i := range 2000 {
+					group.Go(func() {
+						switch knock(all[i%4], "192.0.2.1", "/") {
+						case http.StatusOK:
+							granted.Add(1)
+						case http.StatusServiceUnavailable:
+							undecided.Add(1)
+						}
+					})
+				}
+				group.Wait()
+				t.Logf("processes %d, round trip %v: %d granted, %d undecided", processes, trip, granted.Load(), undecided.Load())
+				require.LessOrEqual(t, granted.Load(), int64(100))
+				require.GreaterOrEqual(t, granted.Load()+undecided.Load(), int64(100), "what is not undecided is what Redis said")
+				for _, a := range admissions {
+					require.False(t, a.Statistics().Down)
+					require.Zero(t, a.Statistics().Fallbacks)
+				}
+			})
+		}
+	}
+}
+
+// TestAdmitDecidesFromAfar: each decision comes from Redis, however far that is, and the
+// processes see each other's.
+func TestAdmitDecidesFromAfar(t *testing.T) {
+	for _, trip := range roundTrips {
+		t.Run(trip.String(), func(t *testing.T) {
+			s := redistest.Redis.Start(t)
+			proxy := admissiontest.NewProxy(t, s.Addr, trip)
+			cfg := hundred("bucket")
+			cfg.Store = "redis://" + proxy.Addr
+			all := []*crawl.Admission{admit(t, cfg), admit(t, cfg)}
+			for i := range int64(10) {
+				res, err := all[i%2].Allow(t.Context(), "ann", []string{"hundred"}, 1)
+				require.NoError(t, err)
+				require.Empty(t, res.Reason)
+				require.Equal(t, 99-i, res.Remaining)
+			}
+			for _, a := range all {
+				require.Zero(t, a.Statistics().Failures)
+			}
+		})
+	}
+}
+
+// TestAdmitStoreOutOfReach has Redis go away in three ways under four processes that are told
+// so: together they let in no more than the limit meanwhile, and when it is back it has been
+// charged what they let in.
+func TestAdmitStoreOutOfReach(t *testing.T) {
+	for name, fault := range map[string]admissiontest.Fault{
+		"cut off": admissiontest.Refuses, "hung": admissiontest.Hangs, "reset": admissiontest.Resets,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := redistest.Redis.Start(t)
+			proxy := admissiontest.NewProxy(t, s.Addr, 15*time.Millisecond)
+			var text safeBuffer
+			cfg := hundred("window")
+			cfg.Store, cfg.Processes = "redis://"+proxy.Addr, 4
+			cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
+			var all []*crawl.Admission
+			for range 3 { // one more is not asked
+				all = append(all, admit(t, cfg))
+			}
+			ask := func(a *crawl.Admission) crawl.AdmitResult {
+				res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
+				require.NoError(t, err)
+				return res
+			}
+			for range 10 {
+				require.True(t, ask(all[0]).Allowed)
+			}
+			proxy.Break(t, fault)
+			granted := []int{0, 0, 0}
+			for i, a := range all {
+				for range 200 {
+					if ask(a).Allowed {
+						granted[i]++
+					}
+				}
+				require.True(t, a.Statistics().Down)
+			}
+			require.Equal(t, []int{25 - 10, 25, 25}, granted)
+			proxy.Break(t, admissiontest.Passes)
+			for _, a := range all {
+				require.Eventually(t, func() bool { return !a.Statistics().Down }, redistest.Patience, 10*time.Millisecond)
+			}
+			res, err := all[1].Allow(t.Context(), "ann", []string{"hundred"}, 0)
+			require.NoError(t, err)
+			require.Equal(t, int64(100-10-15-25-25), res.Remaining)
+			require.Empty(t, ask(all[2]).Reason)
+			lines := strings.Count(text.String(), "\n")
+			require.LessOrEqual(t, lines, 2*3, "one line for each change, of 610 requests:\n%s", text.String())
+		})
+	}
+}
+
+// TestAdmitClosed: who says closed has 503, when to come again and the reason, and is not let
+// in by what is in memory.
+func TestAdmitClosed(t *testing.T) {
+	for name, store := range map[string]string{
+		"redis": "redis://127.0.0.1:1", "sentinel": "redis://127.0.0.1:1/0?master_set=main",
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := few(10)
+			cfg.Store, cfg.OnError = store, "closed"
+			h := admit(t, cfg).Handler(hello)
+			for range 3 {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				require.Equal(t, http.StatusServiceUnavailable, w.Code)
+				require.Equal(t, "1", w.Header().Get("Retry-After"))
+				require.Contains(t, w.Body.String(), `"reason":"FAIL_CLOSED"`)
+			}
+		})
+	}
+}
+
+// TestAdmitSaysWhatProcessesMean once, and only where processes share something.
+func TestAdmitSaysWhatProcessesMean(t *testing.T) {
+	for store, want := range map[string]int{"redis://127.0.0.1:1": 1, "memory": 0} {
+		var text safeBuffer
+		cfg := hundred("bucket")
+		cfg.Store, cfg.Log = store, slog.New(slog.NewTextHandler(&text, nil))
+		h := admit(t, cfg).Handler(hello)
+		for range 10 {
+			knock(h, "192.0.2.1", "/")
+		}
+		require.Equal(t, want, strings.Count(text.String(), "granted_by_four_processes=400"), text.String())
+	}
+}
+
+// TestAdmitLockedFile: somebody who does not let go of the file costs one deadline and not one
+// for each request; when it is free it has been charged what was let in.
+func TestAdmitLockedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	cfg := hundred("window")
+	cfg.Store, cfg.Processes, cfg.Deadline = "sqlite:"+path, 2, 100*time.Millisecond
+	a := admit(t, cfg)
+	ask := func() crawl.AdmitResult {
+		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
+		require.NoError(t, err)
+		return res
+	}
+	require.Equal(t, int64(99), ask().Remaining)
+	other, err := sqlitedb.Open(path, sqlitedb.Config{BusyTimeout: time.Minute})
+	require.NoError(t, err)
+	require.NoError(t, other.Exec("BEGIN IMMEDIATE"))
+	granted := 0
+	for range 200 {
+		if ask().Allowed {
+			granted++
+		}
+	}
+	require.Equal(t, 50-1, granted)
+	require.Equal(t, uint64(1), a.Statistics().Failures, "one waited for it")
+	require.NoError(t, other.Exec("ROLLBACK"))
+	require.NoError(t, other.Close())
+	require.Eventually(t, func() bool { return !a.Statistics().Down }, redistest.Patience, 10*time.Millisecond)
+	require.Equal(t, int64(100-1-49-1), ask().Remaining)
+}
+
+// safeBuffer is a log that several write and a test reads.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
