@@ -248,9 +248,7 @@ type Config struct {
 	// Key seeds the fingerprints of URLs; see [frontier.Config].
 	Key uint64
 
-	// strikeAfter is [frontier.Config.StrikeAfter]; tests compare with a crawl without doubt.
-	strikeAfter int
-	ranked      bool // Rank was given
+	ranked bool // Rank was given
 
 	// Tracer is told of every URL. Nil has none told.
 	Tracer Tracer

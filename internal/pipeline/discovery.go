@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch/robots"
@@ -48,8 +49,6 @@ type discovery struct {
 	visited  bool              // the jury knows that a URL was
 
 	guesses guesses // where sitemaps usually are
-
-	suspects map[string]*suspicion // by host, one each: as many as hosts with leases at most
 
 	stopping bool
 	hurried  bool   // it is not to wait for what is under way beyond Grace
@@ -213,10 +212,6 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 			return time.Time{}
 		}
 		l, wake := d.frontier.Next(now)
-		if l == nil && len(d.suspects) > 0 && !wake.Equal(now) { // else others are about to come up
-			d.judgeAll(now)
-			l, wake = d.frontier.Next(now)
-		}
 		if l == nil {
 			return d.idle(now, wake)
 		}
@@ -350,9 +345,6 @@ func (d *discovery) halt(end End, reason string) {
 		return
 	}
 	d.stopping = true
-	for _, s := range d.suspects {
-		d.blameHost(s, d.p.cfg.Clock.Now()) // nobody will be asked who could clear it
-	}
 	d.seeds = nil
 	d.p.halted(end, reason)
 }
@@ -448,7 +440,7 @@ func (d *discovery) event(ev event) {
 		d.frontier.Heard(ev.lease)
 	}
 	d.frontier.Freed(now, ev.lease, ev.took)
-	if ev.withheld == nil && ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
+	if ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
 		d.frontier.Outcome(ev.lease, ev.class, ev.served)
 	}
 	if ev.served && ev.lease.Kind == frontier.Page {
@@ -461,7 +453,7 @@ func (d *discovery) event(ev event) {
 		d.pages-- // it will be leased again
 	}
 	if ev.forbade {
-		d.frontier.Forbade(ev.lease)
+		ev.lease.Forbidden = min(ev.lease.Forbidden, math.MaxUint8-1) + 1
 	}
 	switch ev.fate {
 	case fateProcessed:
@@ -474,23 +466,15 @@ func (d *discovery) event(ev event) {
 	case fateKept:
 		d.keep(ev, now)
 	case fateNotNow:
-		if ev.withheld != nil && !d.stopping {
-			d.suspect(ev, now)
-			return
-		}
-		if ev.withheld != nil {
-			d.tell(ev.lease, *ev.withheld)
-		}
 		d.frontier.NotNow(now, ev.lease, ev.notBefore)
 	case fateRetry:
 		d.frontier.Retry(now, ev.lease, ev.notBefore)
-	case fateForbidden:
-		d.frontier.Forbidden(now, ev.lease, ev.notBefore)
+	case fateOwn:
+		d.frontier.FailedOwn(now, ev.lease, int(ev.lease.Attempt)+1, ev.notBefore)
+	case fateControl:
+		d.frontier.Done(now, ev.lease)
 	case fateRobots:
 		d.robots(ev.lease, ev.answer, now)
-	}
-	if s := d.suspects[ev.lease.Host()]; s != nil {
-		d.judge(s, now)
 	}
 }
 

@@ -19,10 +19,10 @@
 // which is the authority and normally grants at once because the frontier leased by
 // the limiter's own schedule; fetches; and reports what happened. When the host has
 // since said "not now", the lease goes back unused. A failure worth repeating becomes
-// an entry of the frontier with a not-before time. No worker ever sleeps for a host. Of a
-// page that is refused while its host serves all others the limiter is told as such, and
-// when: see suspicion.go. What met a 403 is asked for again, as far as that may have meant
-// "later": see forbidden.go.
+// an entry of the frontier with a not-before time. No worker ever sleeps for a host. A
+// failure while the host answers no URL is the host's and spends no try; one while it answers
+// others is the URL's, and the limiter does not count it: see failure.go, and refusal.go of
+// package frontier, which decides which it is.
 //
 // A Fetcher may have queues of its own, as bulkheads are. The permit is then taken behind
 // the queue, so that what waited in it is paced like all else; a request that finds no

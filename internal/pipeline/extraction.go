@@ -26,11 +26,10 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
-	again      bool                // the Fetcher has sent it before
-	kept       bool                // the Fetcher has not sent it
-	withheld   *ratelimit.Feedback // what the limiter was not told of; nil for nothing
-	trip       *Trip               // nil: it is not traced
-	aside      *sink.Record        // for Archives alone, and the only field then; nil: it is a page
+	again      bool         // the Fetcher has sent it before
+	kept       bool         // the Fetcher has not sent it
+	trip       *Trip        // nil: it is not traced
+	aside      *sink.Record // for Archives alone, and the only field then; nil: it is a page
 }
 
 // event is what a worker tells Discovery: that its slot is free, and what is to become
@@ -41,12 +40,11 @@ type event struct {
 	heard     bool          // the host answered with a status
 	class     outcome.Class // of the request; Unknown if none was made, or it says nothing of the host
 	served    bool          // the answer was given willingly
-	forbade   bool          // it was a 403, and the host does not refuse altogether
+	forbade   bool          // it was a 403
 	fate      fate
-	notBefore time.Time           // for fateNotNow, fateRetry and fateForbidden
-	answer    *robotsAnswer       // for fateRobots
-	err       error               // for fateKept: why there was no place
-	withheld  *ratelimit.Feedback // for fateNotNow: what the limiter is to be told when it is known whose affair it was; nil for nothing
+	notBefore time.Time     // for fateNotNow, fateRetry and fateOwn
+	answer    *robotsAnswer // for fateRobots
+	err       error         // for fateKept: why there was no place
 }
 
 type fate uint8
@@ -56,9 +54,10 @@ const (
 	fateReturned              // unused: the limiter would have made it wait, or we gave up
 	fateKept                  // unused: there was no place for it in a queue of the Fetcher
 	fateStale                 // lost with a kept connection, or over a condition: again, and nobody's fault
-	fateNotNow                // the host said "not now": again, and not a try
+	fateNotNow                // the host refused, or is down: again, and not a try
 	fateRetry                 // a transient failure: again, and a try is spent
-	fateForbidden             // a 403 that may mean "later": again, and not a try
+	fateOwn                   // a failure of the URL's own: again, and a try is spent
+	fateControl               // it was for the frontier alone
 	fateRobots                // it was for robots.txt, and here is the answer
 )
 
@@ -138,9 +137,8 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		ev.fate, ev.class, ev.err = fateKept, outcome.Unknown, f.err
 		return ev, nil
 	}
-	locked := forbidden(f) && p.down(l.Host())
-	ev.forbade = forbidden(f) && !locked
-	again := stale(f.err) && l.Returns < freePasses
+	ev.forbade = forbidden(f)
+	again := stale(f.err) && l.Returns < stalePasses
 	if l.Kind == frontier.Robots && !again {
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
 		aside := aside(f)
@@ -152,19 +150,14 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		ev.fate = fateStale
 	case deserted(f) && int(l.Attempt)+1 >= knocks:
 		return ev, f
-	case notNow(f) && int(l.Strikes) <= p.cfg.Retries, f.class.Transient() && l.Returns < freePasses && p.down(l.Host()):
-		ev.fate, ev.notBefore = fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
-		ev.withheld = f.withheld
-	case forbidden(f) && p.mayMeanLater(l, locked):
-		ev.fate, ev.notBefore = fateForbidden, now.Add(forbiddenPause<<min(l.Returns, 8))
-	case f.withheld == nil && f.class.Transient() && int(l.Attempt) < p.cfg.Retries:
-		ev.fate, ev.notBefore = fateRetry, now.Add(p.cfg.Backoff.Delay(int(l.Attempt)+1, nil))
-	default:
-		if f.withheld != nil { // it was refused by itself often enough
-			p.cfg.Limiter.Feedback(l.Host(), p.alone(l, f.withheld))
-			ev.class = outcome.Unknown // of the host it says nothing
-		}
+	case l.Kind == frontier.Control:
+		ev.fate = fateControl
+	case !failed(f):
 		return ev, f
+	default:
+		if ev.fate, ev.notBefore = p.failure(f, now); ev.fate == fateProcessed {
+			return ev, f
+		}
 	}
 	p.stats.retries.Add(1)
 	f.resp.Release()
@@ -193,20 +186,14 @@ func deserted(f *fetched) bool {
 // decides when the host is asked again, the jitter here only spreads the URLs.
 const maxNotNowBackoff = 16
 
-// freePasses is how often a failure at a host that is down as a whole spends no try of
-// the URL that happened to be asked for. The bound is for URLs that fail for ever and,
-// being the last of their host, keep its breaker open by themselves.
-const freePasses = 5
+// stalePasses is how often a URL is asked for again at no cost that met a connection which
+// the host had given up. The bound is for URLs at which a server closes each connection.
+const stalePasses = 5
 
 // down reports whether the host's breaker is open or half-open.
 func (p *Pipeline) down(host string) bool {
 	_, why := p.cfg.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker
-}
-
-// notNow reports whether the host refused the moment, not the URL.
-func notNow(f *fetched) bool {
-	return f.class == outcome.Throttled || f.class == outcome.Unavailable && f.resp.RetryAfter > 0
 }
 
 // patient is a context with an earlier deadline that costs no timer: the limiter reads

@@ -113,20 +113,10 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 			fb.Err = nil // it was we who stopped reading
 		}
 	}
-	if l.Suspect && doubtful(f.resp) {
-		f.withheld = &fb
-		return
+	if fb.OfURL = l.Own && (forbidden(f) || classOf(f.resp, fb.Err).Transient()); fb.OfURL {
+		fb.RetryAfter, fb.Quota = 0, header.Quota{}
 	}
-	// Private pages that are asked for again in a row, being the last of their host, are no
-	// block; but while there is one it is the limiter's to find out when it ends.
-	fb.OfURL = forbidden(f) && l.Forbidden > 0 && l.Forbids != frontier.ForbidsForNow && !p.down(l.Host())
 	p.cfg.Limiter.Feedback(l.Host(), fb)
-}
-
-// doubtful reports a refusal that may be the URL's alone: one with an order to wait, or a
-// quota that is used up, is the host's.
-func doubtful(resp *fetch.Response) bool {
-	return resp != nil && outcome.Of(resp.Status, nil) == outcome.Throttled && resp.RetryAfter <= 0 && resp.Quota.IsZero()
 }
 
 // waits reports whether the Retry-After of an answer is for its host.

@@ -115,7 +115,7 @@ func New(cfg Config) (*Pipeline, error) {
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, Aside: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
-		StrikeAfter: cfg.strikeAfter, Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
+		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
@@ -188,7 +188,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer fetchers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, hire: hire, cut: cut, seeds: feed, pages: p.cfg.Pages, suspects: make(map[string]*suspicion), guesses: make(guesses)}
+		d := &discovery{p: p, frontier: p.frontier, hire: hire, cut: cut, seeds: feed, pages: p.cfg.Pages, guesses: make(guesses)}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })

@@ -62,7 +62,7 @@ func TestSoakWithRestarts(t *testing.T) {
 			require.Less(t, runs, 1000, "it never ends")
 		}
 		require.Len(t, out.byURL(t), nh*(perHost+1))
-		require.Greater(t, time.Since(begin), time.Hour, "it was too short to say anything")
+		require.Greater(t, time.Since(begin), 45*time.Minute, "it was too short to say anything")
 		require.Greater(t, runs, 10)
 	})
 }

@@ -59,7 +59,7 @@ type Span struct{ From, Til time.Time }
 // fateNames say what became of a request that is not Final.
 var fateNames = [...]string{
 	fateProcessed: "processed", fateReturned: "returned", fateKept: "kept", fateStale: "lost",
-	fateNotNow: "not_now", fateRetry: "retry", fateForbidden: "forbidden", fateRobots: "robots",
+	fateNotNow: "not_now", fateRetry: "retry", fateOwn: "own", fateControl: "control", fateRobots: "robots",
 }
 
 // trip begins the Trip of a lease; nil if it is not traced.

@@ -97,7 +97,7 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 		return // it is asked again by who has the host next
 	}
 	if it.since > 0 {
-		heap.Push(&h.bad.shy, delayed{it, notBefore})
+		heap.Push(&h.bad.failed, delayed{it, notBefore})
 	} else {
 		heap.Push(&h.later, delayed{it, notBefore})
 	}

@@ -16,15 +16,11 @@
 // The invariant: queued + leased is exact. It is zero when, and only when, the crawl
 // is complete, so the end needs no idle timer.
 //
-// A URL that fails comes back in one of three ways. After a failure of its own it is
-// retried, and a try is spent. After a "not now" of its host no try is spent, unless the
-// host goes on to serve others and refuses this one again: then it is a strike. A lease
-// that could not be used is returned, and nothing is held against anyone. While a host
-// fails, each try is another URL's, so that an outage uses up the tries of none.
-//
-// A URL that met a "not now" stands back until its host has served some others, and is a
-// suspect then: refused once more between two that are served, it is the URL that is
-// refused and not the host that is busy. [Frontier.Blame] says which.
+// A URL that fails comes back in one of four ways. [Frontier.FailedOwn]: the failure was the
+// URL's own, a try is spent, and the host is not to blame. [Frontier.NotNow]: it was the host's,
+// and no try is spent. [Frontier.Retry]: it is not known whose it was, and a try is spent.
+// [Frontier.Return]: the lease could not be used. While a host fails, each try is another URL's,
+// so that an outage uses up the tries of none. Which failures are a URL's own says refusal.go.
 //
 // # What does not fit in memory
 //

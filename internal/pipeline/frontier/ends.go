@@ -42,24 +42,32 @@ func (f *Frontier) Heard(l *Lease) {
 }
 
 // Outcome says what became of the request of a lease, and whether it was an answer given
-// willingly. What is neither that nor overload says nothing of the host. It is not called
-// for the refusal of a suspect before it is known whose it was.
+// willingly. What is neither that nor overload says nothing of the host, nor does a failure
+// that was the URL's own.
 func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
+	h := l.host
 	switch {
-	case class.Overload():
-		l.host.note(l, false)
-		l.host.record().trouble = class
 	case served && l.Kind != Robots: // robots.txt is served by hosts that refuse all else
-		l.host.note(l, true)
-		if l.Forbidden > 0 {
-			l.host.record().lifted = true
+		h.note(l, true)
+		if l.since > 0 {
+			h.bad.own = 0
+			h.bad.limits = h.bad.limits || l.Returns > 0
 		}
+	case served || l.Kind == Robots && !class.Overload():
+	case l.Own && class != outcome.ServerError:
+		h.bad.row = min(h.bad.row+1, manyInRow)
+		if l.OwnFailures == 0 {
+			h.bad.own = min(h.bad.own+1, manyOwn)
+		}
+	case class.Overload() || l.Kind == Control:
+		h.note(l, false)
+		h.record().trouble = class
 	}
 }
 
 // Done acknowledges a lease: its outcome is recorded, and its URL is visited.
 func (f *Frontier) Done(now time.Time, l *Lease) {
-	f.finish(now, l)
+	f.finish(l)
 	h := l.host
 	if f.vault != nil && l.ID != 0 && !h.parted {
 		delete(f.vault.away, l.ID)
@@ -70,8 +78,8 @@ func (f *Frontier) Done(now time.Time, l *Lease) {
 	f.review(h, now)
 }
 
-// Retry queues the URL of a lease again after a failure, not before an instant. A try
-// is spent.
+// Retry queues the URL of a lease again after a failure of which it is not known whose it
+// was, not before an instant. A try is spent.
 func (f *Frontier) Retry(now time.Time, l *Lease, notBefore time.Time) {
 	it := f.again(now, l)
 	it.Attempt++
@@ -79,31 +87,16 @@ func (f *Frontier) Retry(now time.Time, l *Lease, notBefore time.Time) {
 	f.enqueue(l.host, it, now, notBefore)
 }
 
-// NotNow queues the URL of a lease again after the host refused the moment, not before an
-// instant. No try is spent, but when the host goes on to serve others it is a strike.
+// NotNow queues the URL of a lease again after a failure that was the host's, not before an
+// instant. No try is spent.
 func (f *Frontier) NotNow(now time.Time, l *Lease, notBefore time.Time) {
 	it, h := f.again(now, l), l.host
 	h.refused = true
-	strike := h.passed(&it) || h.alone(&it)
-	f.refusedAgain(h, it, strike, now, notBefore)
-}
-
-// refusedAgain queues a URL that met a "not now".
-func (f *Frontier) refusedAgain(h *host, it Item, strike bool, now, notBefore time.Time) {
+	if it.Forbidden > 0 {
+		h.bad.trouble = outcome.ClientError
+	}
 	if it.Returns < 1<<16-1 {
 		it.Returns++
-	}
-	if strike {
-		it.Strikes++
-		f.spent(h, &it)
-	}
-	if it.since == 0 {
-		b := h.record()
-		b.refusals++
-		b.strikeAfter = f.cfg.StrikeAfter
-	}
-	if strike || it.since == 0 {
-		it.since = h.served + 1
 	}
 	f.enqueue(h, it, now, notBefore)
 }
@@ -118,18 +111,28 @@ func (f *Frontier) spent(h *host, it *Item) {
 
 // again ends a lease whose URL failed and comes back.
 func (f *Frontier) again(now time.Time, l *Lease) Item {
-	f.finish(now, l)
-	l.host.note(l, false)
-	l.host.refused = false
-	f.learned(l.host)
-	return l.Item
+	f.finish(l)
+	h, it := l.host, l.Item
+	h.note(l, false)
+	h.refused = false
+	f.learned(h)
+	if b := h.bad; b.since.IsZero() {
+		b.since = now
+	}
+	if it.Kind != Robots {
+		it.since = h.served + 1
+	}
+	return it
 }
 
 // Return queues the URL of a lease that came to nothing, and nothing is held against the
 // host or the URL. asked says whether a request was made all the same.
 func (f *Frontier) Return(now time.Time, l *Lease, asked bool) {
-	f.finish(now, l)
+	f.finish(l)
 	it := l.Item
+	if it.Kind == Control {
+		return
+	}
 	if asked && it.Returns < 1<<16-1 {
 		it.Returns++
 	}
@@ -138,15 +141,11 @@ func (f *Frontier) Return(now time.Time, l *Lease, asked bool) {
 
 // finish ends a lease once; ending it twice is a mistake in the program that would
 // make the count of what is left wrong, and the end of the crawl with it.
-func (f *Frontier) finish(now time.Time, l *Lease) {
+func (f *Frontier) finish(l *Lease) {
 	if l.finished {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
 	}
 	l.finished = true
 	l.host.open--
-	if l.Suspect {
-		l.host.bad.suspect = nil
-		f.offer(l.host, now, now) // the next one may have waited for this
-	}
 	f.counts.leased.Add(-1)
 }

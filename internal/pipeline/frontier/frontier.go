@@ -22,37 +22,38 @@ const (
 	Page    Kind = iota // a page to process and record
 	Robots              // the robots.txt of an origin: of the frontier's own asking, and not stored
 	Sitemap             // a list of pages, queued and stored like a page
+	Control             // a page asked for again to see whether the host answers: of the frontier's own asking, and not stored
 	numKinds
 )
 
 // String is the name that records carry.
-func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitemap"}[k] }
+func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitemap", "control"}[k] }
 
 // Item is one URL to visit and how it was found.
 type Item struct {
-	URL       canonical.URL
-	Referrer  string    // the page that linked here; empty for a seed
-	Origin    string    // for Robots: the origin whose rules are asked for
-	Queued    time.Time // when it was first added
-	Depth     int32     // links from a seed; for Robots: of the URL that waits for the rules
-	Hops      uint8     // redirects since the last link
-	Attempt   uint8     // fetches so far that count as tries
-	Returns   uint16    // times the host said "not now", which are not tries
-	Strikes   uint8     // of them, those while it served others: it may be this URL it refuses
-	Forbidden uint8     // 403s it met, of the further ones those while its host was calm
-	since     int32     // pages its host had served, plus one, at the first "not now" or the last strike
-	Kind      Kind
-	Seed      bool          // given by the user, or where a seed redirected to
-	Wait      time.Duration // for how long after it was added it is not leased; not stored
-	Rank      int32         // URLs of a host go in the order of their ranks, and then as they were found
-	ID        int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
-	FoundOn   int64         // the ID of the page that linked here; zero for a seed
+	URL         canonical.URL
+	Referrer    string    // the page that linked here; empty for a seed
+	Origin      string    // for Robots: the origin whose rules are asked for
+	Queued      time.Time // when it was first added
+	Depth       int32     // links from a seed; for Robots: of the URL that waits for the rules
+	Hops        uint8     // redirects since the last link
+	Attempt     uint8     // fetches so far that count as tries
+	Returns     uint16    // times the host refused it or was down, which are not tries
+	OwnFailures uint8     // failures while the host answered others, see [Lease.Own]
+	Forbidden   uint8     // 403s it met
+	since       int32     // pages its host had served, plus one, when it failed last; zero if it has not
+	Kind        Kind
+	Seed        bool          // given by the user, or where a seed redirected to
+	Wait        time.Duration // for how long after it was added it is not leased; not stored
+	Rank        int32         // URLs of a host go in the order of their ranks, and then as they were found
+	ID          int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	FoundOn     int64         // the ID of the page that linked here; zero for a seed
 	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
 	// round did, or this is the first.
 	Before *Visit
 }
 
-// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, Keep or Return, and,
+// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, FailedOwn, Keep or Return, and,
 // when it held a slot, one Freed; the two may come in either order.
 type Lease struct {
 	Item
@@ -60,11 +61,13 @@ type Lease struct {
 	// Cause is, for a robots.txt that was not redirected, the URL that waits for it.
 	Cause   canonical.URL
 	Unheard bool // no answer of the host had come when the URL was leased
-	// Suspect says that the host refused the URL before and has served many others since:
-	// if it refuses again, that may be the URL's affair and not the host's. Such a refusal
-	// ends with [Frontier.Blame].
-	Suspect bool
-	Forbids Forbids // what the host meant by a 403 before the URL was leased
+	// Own says that a failure of the request is the URL's own: the host answers others. It
+	// ends with [Frontier.FailedOwn], or Done.
+	Own bool
+	// Served says that the host has answered a page.
+	Served bool
+	// FailingSince is when the host failed first since it answered last; zero: it answers.
+	FailingSince time.Time
 	// Met says that pages of the host were visited before this process had it: that it has
 	// served nothing here does not mean that it forbids all.
 	Met bool
@@ -80,7 +83,6 @@ type Lease struct {
 	at       time.Time     // when it was leased
 	due      time.Time     // when its host came up
 	seq      uint32        // of the host's leases, from 1
-	failedAt uint32        // of the host, when the URL was leased
 	started  bool          // Started was called
 	noted    bool          // what it says of its host is counted
 	freed    bool
@@ -196,10 +198,6 @@ type Config struct {
 	Resident int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
-	// StrikeAfter is how many others a host serves between two refusals of a URL before the
-	// second counts against the URL. Zero means 16: a limit by rate refuses whom it happens
-	// to meet, and to be met again while sixteen pass is no accident.
-	StrikeAfter int
 	// Key makes the fingerprints of this crawl unpredictable to the web, so that
 	// nobody can craft two URLs that collide.
 	Key uint64
@@ -213,7 +211,6 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Slots, 64)
 	def(&c.PerHost, 8)
-	def(&c.StrikeAfter, 16)
 	def(&c.MaxURLs, 10_000_000)
 	def(&c.MaxHosts, 1_000_000)
 	def(&c.Resident, 1<<17)

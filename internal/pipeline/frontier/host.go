@@ -62,16 +62,15 @@ type host struct {
 // bad is what there is to know of a host that has failed or refused. It stands apart,
 // because of a million hosts most never do, and each is a cache line shorter for it.
 type bad struct {
-	shy         laterHeap     // URLs that met a "not now", by not-before time: they let others go first
-	suspect     *Lease        // out, or waits for its verdict; nil for none
-	strikeAfter int           // Config.StrikeAfter
-	refusals    int32         // URLs that ever met a "not now"
-	failures    int32         // requests in a row that failed
-	trouble     outcome.Class // of the last of them
-	willing     uint8         // answers in a row that were given willingly; hurryAfter at most
-	scouted     uint32        // Lease.seq of the latest that had met a 403 before
-	again       uint8         // times a URL met another 403 later; neverAfter at most
-	lifted      bool          // a URL that had met a 403 was served later
+	failed     laterHeap     // URLs that failed, by not-before time: others go first
+	failures   int32         // requests in a row that failed
+	trouble    outcome.Class // of the last of them
+	own        uint8         // URLs that failed on their own; manyOwn at most
+	row        uint8         // failures in a row, those of URLs on their own included; manyInRow at most
+	limits     bool          // a URL that it had refused was answered later
+	controlled bool          // the last request was a Control
+	since      time.Time     // when it failed first since it answered last; zero: it answers
+	quietTill  time.Time     // until when it has its pause before a URL goes alone; zero for none
 }
 
 // record is the host's bad, made if need be.
@@ -82,16 +81,16 @@ func (h *host) record() *bad {
 	return h.bad
 }
 
-// shy is how many URLs wait that met a "not now".
-func (h *host) shy() int {
+// failed is how many URLs wait that failed.
+func (h *host) failed() int {
 	if h.bad == nil {
 		return 0
 	}
-	return len(h.bad.shy)
+	return len(h.bad.failed)
 }
 
 // queued is how many URLs wait, wherever they are.
-func (h *host) queued() int { return h.fresh() + len(h.later) + h.shy() }
+func (h *host) queued() int { return h.fresh() + len(h.later) + h.failed() }
 
 // fresh is how many of them have not been asked for yet.
 func (h *host) fresh() int {
@@ -114,14 +113,13 @@ func (h *host) note(l *Lease, served bool) {
 	if !served {
 		b := h.record()
 		b.failures++
-		b.willing = 0
+		b.row = min(b.row+1, manyInRow)
 		h.failedAt = max(h.failedAt, l.seq)
 		return
 	}
 	h.served++
 	if h.bad != nil {
-		h.bad.failures = 0
-		h.bad.willing = min(h.bad.willing+1, hurryAfter)
+		h.bad.failures, h.bad.row, h.bad.controlled, h.bad.since = 0, 0, false, time.Time{}
 	}
 	h.servedAt = max(h.servedAt, l.seq)
 	if !h.failing() {
@@ -157,13 +155,13 @@ func (h *host) held(d time.Duration) {
 }
 
 // due is the instant from which the host has something to offer, given that nothing is
-// due yet; zero if that depends on what becomes of its suspect.
+// due yet.
 func (h *host) due() (at time.Time) {
 	if len(h.later) > 0 {
 		at = h.later[0].notBefore
 	}
-	if b := h.bad; h.shy() > 0 && b.suspect == nil && (at.IsZero() || b.shy[0].notBefore.Before(at)) {
-		at = b.shy[0].notBefore
+	if h.failed() > 0 && (at.IsZero() || h.bad.failed[0].notBefore.Before(at)) {
+		at = h.bad.failed[0].notBefore
 	}
 	return at
 }
@@ -175,31 +173,23 @@ const (
 	fromNone from = iota // nothing is due
 	fromFIFO
 	fromLater
-	fromShy
+	fromFailed
 )
 
-// next is where the item to be leased next stands. A retry goes first, being the older,
-// unless the host's last answer was a failure: then the next try is better spent on
-// another URL, or one URL would use up its tries on an outage of the host. What met a
-// "not now" goes when the host has served Config.StrikeAfter others since, or has no
-// others: so the trial after a pause is another URL than the one that brought it.
+// next is where the item to be leased next stands. What failed goes when the host has answered
+// another URL since, or has no others: so the trial after a pause is another URL than the one
+// that brought it.
 func (h *host) next(now time.Time) from {
-	later, shy := h.later.isDue(now), h.bad != nil && h.bad.due(now) && h.bad.suspect == nil
+	later, failed := h.later.isDue(now), h.failed() > 0 && h.bad.failed.isDue(now)
 	switch fresh := h.queue.len() > 0; {
 	case later && (!fresh || !h.failing() || h.later[0].Kind == Robots):
 		return fromLater
-	case shy && (!fresh || h.passed(&h.bad.shy[0].Item) && h.fit(&h.bad.shy[0].Item)):
-		return fromShy
+	case failed && (!fresh || h.answersOthers(&h.bad.failed[0].Item) && h.bad.row == 0):
+		return fromFailed
 	case fresh:
 		return fromFIFO
 	}
 	return fromNone
-}
-
-// passed reports whether the host has served so many others since it refused a URL that
-// another refusal would be no accident.
-func (h *host) passed(it *Item) bool {
-	return it.since > 0 && int(h.served+1-it.since) >= h.bad.strikeAfter
 }
 
 // peek is the item to be leased next; nil when nothing is due at now.
@@ -207,8 +197,8 @@ func (h *host) peek(now time.Time) *Item {
 	switch h.next(now) {
 	case fromLater:
 		return &h.later[0].Item
-	case fromShy:
-		return &h.bad.shy[0].Item
+	case fromFailed:
+		return &h.bad.failed[0].Item
 	case fromFIFO:
 		return h.queue.front()
 	case fromNone:
@@ -221,8 +211,8 @@ func (h *host) pop(now time.Time) Item {
 	switch h.next(now) {
 	case fromLater:
 		return heap.Pop(&h.later).(delayed).Item
-	case fromShy:
-		return heap.Pop(&h.bad.shy).(delayed).Item
+	case fromFailed:
+		return heap.Pop(&h.bad.failed).(delayed).Item
 	case fromFIFO, fromNone:
 	}
 	return h.queue.pop()

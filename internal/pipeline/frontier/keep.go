@@ -18,7 +18,7 @@ const (
 // the request in a queue of our own. Nothing is held against the host or the URL, but the
 // host rests a while: without a permit spent, nothing else would slow it down.
 func (f *Frontier) Keep(now time.Time, l *Lease) {
-	f.finish(now, l)
+	f.finish(l)
 	if f.fleet != nil {
 		f.fleet.jammed = now.Add(jammedFor)
 	}
@@ -28,7 +28,9 @@ func (f *Frontier) Keep(now time.Time, l *Lease) {
 		h.kept = min(h.kept, keepDouble) + 1
 		f.keeping = true
 	}
-	f.enqueue(h, l.Item, now, h.keptTil)
+	if l.Kind != Control {
+		f.enqueue(h, l.Item, now, h.keptTil)
+	}
 }
 
 // kept reports whether a host rests, and has it looked at again when it does not.

@@ -26,7 +26,7 @@ func anyItem(t *rapid.T, n int64) Item {
 	it := numbered(t, rapid.Int64Range(1, 4).Draw(t, "page"), n)
 	switch rapid.IntRange(0, 9).Draw(t, "what") {
 	case 0:
-		it.Hops, it.Attempt, it.Strikes, it.Forbidden = rapid.Uint8().Draw(t, "hops"), 3, 4, 5
+		it.Hops, it.Attempt, it.OwnFailures, it.Forbidden = rapid.Uint8().Draw(t, "hops"), 3, 4, 5
 		it.Returns, it.since, it.Kind = rapid.Uint16().Draw(t, "returns"), rapid.Int32().Draw(t, "since"), Sitemap
 	case 1:
 		it.Seed, it.Referrer, it.FoundOn, it.Depth = true, "", 0, 0

@@ -124,7 +124,7 @@ func (o *overflow) add(it *Item) {
 
 // refill asks for more URLs of a host that has few in memory and others in the store.
 func (f *Frontier) refill(h *host) {
-	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || len(h.later)+h.shy() >= maxAway {
+	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || len(h.later)+h.failed() >= maxAway {
 		return
 	}
 	h.over.loading = true

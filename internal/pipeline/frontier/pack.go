@@ -71,9 +71,9 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 		b[flags] |= flagQueued
 		b = binary.AppendVarint(b, queued)
 	}
-	if it.Hops|it.Attempt|it.Strikes|it.Forbidden|uint8(it.Kind) != 0 || it.Returns != 0 || it.since != 0 {
+	if it.Hops|it.Attempt|it.OwnFailures|it.Forbidden|uint8(it.Kind) != 0 || it.Returns != 0 || it.since != 0 {
 		b[flags] |= flagTried
-		b = append(b, it.Hops, it.Attempt, it.Strikes, it.Forbidden, byte(it.Kind))
+		b = append(b, it.Hops, it.Attempt, it.OwnFailures, it.Forbidden, byte(it.Kind))
 		b = binary.AppendUvarint(b, uint64(it.Returns))
 		b = binary.AppendVarint(b, int64(it.since))
 	}
@@ -119,7 +119,7 @@ func (b *block) unpack(items []Item) []Item {
 		it.Queued, it.Seed = at, flags&flagSeed != 0
 		one := it
 		if flags&flagTried != 0 {
-			one.Hops, one.Attempt, one.Strikes, one.Forbidden, one.Kind = r.byte(), r.byte(), r.byte(), r.byte(), Kind(r.byte())
+			one.Hops, one.Attempt, one.OwnFailures, one.Forbidden, one.Kind = r.byte(), r.byte(), r.byte(), r.byte(), Kind(r.byte())
 			one.Returns, one.since = uint16(r.uvarint()), int32(r.varint())
 		}
 		items = append(items, one)

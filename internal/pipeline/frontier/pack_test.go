@@ -31,7 +31,7 @@ func FuzzPack(f *testing.F) {
 				it.Referrer, it.Queued, it.Rank = referrer, time.Unix(-at, int64(n)), int32(n)
 			}
 			if n&16 != 0 {
-				it.Hops, it.Attempt, it.Strikes, it.Forbidden, it.Kind = uint8(n>>8), uint8(n>>16), uint8(n>>24), uint8(n>>32), Sitemap
+				it.Hops, it.Attempt, it.OwnFailures, it.Forbidden, it.Kind = uint8(n>>8), uint8(n>>16), uint8(n>>24), uint8(n>>32), Sitemap
 				it.Returns, it.since, it.ID = uint16(n>>40), int32(n>>16), -it.ID
 			}
 			if n&96 == 96 {

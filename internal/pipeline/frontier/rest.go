@@ -134,7 +134,7 @@ func (f *Frontier) layDown(h *host) {
 	}
 	away := h.later
 	if h.bad != nil {
-		away = append(away, h.bad.shy...)
+		away = append(away, h.bad.failed...)
 	}
 	for i := range away {
 		it := &away[i].Item

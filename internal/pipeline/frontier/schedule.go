@@ -206,12 +206,25 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Unheard: !h.heard, Guest: h.blind, Forbids: h.forbids(), Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
-	if v.Pass == Ask {
+	if v.Pass == Go && f.standAside(h, it, now) {
+		return nil
+	}
+	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Unheard: !h.heard, Guest: h.blind, Served: h.served > 0, Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
+	control := (*Item)(nil)
+	if v.Pass == Go && h.bad != nil && it.Kind != Robots {
+		control = f.control(h, it, now)
+	}
+	switch {
+	case v.Pass == Ask:
 		l.Item, l.Cause = robotsItem(it, now), it.URL
-	} else {
+	case control != nil:
+		l.Item = *control
+	default:
+		l.Own = h.own(it)
 		l.Item = f.pop(h, now)
-		f.watch(l)
+	}
+	if b := h.bad; b != nil {
+		l.FailingSince, b.quietTill, b.controlled = b.since, time.Time{}, control != nil
 	}
 	f.out(l, now)
 	return l
@@ -276,7 +289,7 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	h.handed.Add(1)
 	f.handed.Add(1)
 	h.why, h.reason = ratelimit.LimitNone, ""
-	if l.Kind != Robots && l.Attempt == 0 && l.Returns == 0 {
+	if l.Kind != Robots && l.Kind != Control && l.Attempt == 0 && l.Returns == 0 {
 		h.asked++
 	}
 	f.counts.leased.Add(1)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 func TestNewMemoryNeedsPacer(t *testing.T) {
@@ -171,10 +170,11 @@ func TestRetryWaitsAndGoesFirst(t *testing.T) {
 	f.NotNow(at(5*time.Second), got, at(6*time.Second))
 	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
 	wantNone(t, f, at(5*time.Second), at(6*time.Second))
-	got = next(t, f, at(6*time.Second))
+	wantNone(t, f, at(6*time.Second), at(6*time.Second+quiet)) // it goes alone
+	got = next(t, f, at(6*time.Second+quiet))
 	require.Equal(t, uint8(1), got.Attempt, "a return spends no try")
 	require.Equal(t, uint16(1), got.Returns)
-	end(f, at(6*time.Second), got)
+	end(f, at(6*time.Second+quiet), got)
 	require.True(t, f.Empty())
 }
 
@@ -315,46 +315,6 @@ func TestHostsWithOpenLeasesAreKept(t *testing.T) {
 	require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
 	f.Done(start, l)
 	require.Equal(t, Queued, add(t, f, start, "http://b.test/"))
-}
-
-// A URL that is refused again and again while its host serves others collects strikes;
-// one refused with all the others does not.
-func TestStrikes(t *testing.T) {
-	const strikeAfter = 16
-	f := open(t, Config{})
-	add(t, f, start, "http://a.test/bad")
-	for i := range 3 * strikeAfter {
-		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
-	}
-	strikes := uint8(0)
-	for i := 0; strikes < 3; i++ {
-		require.Less(t, i, 10*strikeAfter, "no strike")
-		now := at(time.Duration(i) * time.Second)
-		l := next(t, f, now)
-		f.Freed(now, l, time.Millisecond)
-		if l.URL.Path() != "/bad" {
-			f.Outcome(l, outcome.OK, true)
-			f.Done(now, l)
-			continue
-		}
-		if l.Strikes != strikes {
-			require.Equal(t, strikes+1, l.Strikes)
-			if f.counts.queued.Load() > 0 {
-				require.GreaterOrEqual(t, int(f.hosts["a.test"].served), int(l.Strikes)*strikeAfter-1)
-			}
-			strikes = l.Strikes
-		}
-		f.NotNow(now, l, now)
-	}
-
-	g := open(t, Config{})
-	add(t, g, start, "http://a.test/1", "http://a.test/2")
-	for range 100 {
-		l := next(t, g, start)
-		g.Freed(start, l, time.Millisecond)
-		g.NotNow(start, l, start)
-		require.Zero(t, l.Strikes)
-	}
 }
 
 // One budget is one queue, however the port is written.

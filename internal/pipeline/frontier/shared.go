@@ -419,8 +419,8 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	}
 	away := h.later
 	if h.bad != nil {
-		away = append(away, h.bad.shy...)
-		h.bad.shy = nil
+		away = append(away, h.bad.failed...)
+		h.bad.failed = nil
 	}
 	h.later = nil
 	for i := range away {

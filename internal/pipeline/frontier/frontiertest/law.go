@@ -37,7 +37,7 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
 		l := &law{run: run{T: t, pacer: newPacer(), now: begin}, added: map[string]*added{}}
-		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2, StrikeAfter: 2}
+		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2}
 		if backend != nil {
 			l.store = backend(t)
 			_, l.shared = l.store.(frontier.Shared)
@@ -102,7 +102,7 @@ func (l *law) step(what int) {
 		class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(l.T, "class")
 		l.f.Outcome(lease, class, class == outcome.OK)
 		l.f.Done(l.now, lease)
-		if lease.Kind != frontier.Robots {
+		if lease.Kind != frontier.Robots && lease.Kind != frontier.Control {
 			l.added[lease.URL.String()].done++
 		}
 	case what == 3 && len(l.out) > 0:
@@ -163,6 +163,9 @@ func (l *law) leased(lease *frontier.Lease) {
 		require.Nil(l, a)
 		return
 	}
+	if lease.Kind == frontier.Control {
+		return // whatever became of it
+	}
 	require.Equal(l, a.place, lease.Place(), "%s", lease.URL)
 	require.Equal(l, a.kind, lease.Kind, "%s", lease.URL)
 	require.Zero(l, a.done, "%s is leased once more", lease.URL)
@@ -189,10 +192,10 @@ func (l *law) fail() {
 		l.f.Return(l.now, lease, false)
 	case fate == 0:
 		l.f.Retry(l.now, lease, later)
-	case lease.Suspect && l.f.Blame(lease) == frontier.BlameOpen && len(l.out) > 0:
-		l.out = append(l.out, lease) // until others have been asked
-	case lease.Suspect && l.f.Blame(lease) == frontier.BlameURL:
-		l.f.Refused(l.now, lease, later)
+	case lease.Kind == frontier.Control:
+		l.f.Done(l.now, lease)
+	case lease.Own:
+		l.f.FailedOwn(l.now, lease, int(lease.Attempt)+1, later)
 	case fate < 3:
 		l.f.NotNow(l.now, lease, later)
 	default:

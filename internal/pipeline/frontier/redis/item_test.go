@@ -21,7 +21,7 @@ func TestItem(t *testing.T) {
 			URL: u, Referrer: rapid.SampledFrom([]string{"", u.String(), "http://a.test/x", "https://b.test/"}).Draw(t, "referrer"),
 			Queued: time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "queued")), Depth: rapid.Int32Min(0).Draw(t, "depth"),
 			Hops: rapid.Uint8().Draw(t, "hops"), Attempt: rapid.Uint8().Draw(t, "attempt"), Returns: rapid.Uint16().Draw(t, "returns"),
-			Strikes: rapid.Uint8().Draw(t, "strikes"), Seed: rapid.Bool().Draw(t, "seed"), FoundOn: rapid.Int64().Draw(t, "found on"),
+			OwnFailures: rapid.Uint8().Draw(t, "strikes"), Seed: rapid.Bool().Draw(t, "seed"), FoundOn: rapid.Int64().Draw(t, "found on"),
 			Kind: rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(t, "kind"),
 		}
 		text := encode(host, &it)

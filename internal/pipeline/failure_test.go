@@ -1,0 +1,376 @@
+package pipeline
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// limitedSite is one host whose every answer takes 50 ms, and counts.
+type limitedSite struct {
+	mu       sync.Mutex // guards what follows
+	requests int        // of pages
+	refused  int
+	status   int                                                          // of a refusal; zero means none at all
+	header   http.Header                                                  // of a refusal
+	page     string                                                       // at /
+	refuse   func(path string, n int, now time.Time) (header http.Header) // nil lets a request pass
+}
+
+func (c *limitedSite) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	time.Sleep(50 * time.Millisecond)
+	if r.URL.Path == "/robots.txt" {
+		rw.WriteHeader(http.StatusNotFound)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	if h := c.refuse(r.URL.Path, c.requests, time.Now()); h != nil {
+		c.refused++
+		maps.Copy(rw.Header(), h)
+		if c.status == 0 {
+			c.mu.Unlock()
+			<-r.Context().Done() // never an answer
+			c.mu.Lock()
+			return
+		}
+		rw.WriteHeader(c.status)
+		return
+	}
+	if r.URL.Path == "/" {
+		html(rw, c.page)
+		return
+	}
+	html(rw, "x")
+}
+
+// refusals is how many requests were refused. A handler that never answers may still run.
+func (c *limitedSite) refusals() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
+func (c *limitedSite) crawl(t *testing.T, strategy string, change func(*world)) (*world, *Pipeline) {
+	t.Helper()
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": c})
+	w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+	w.limits.Strategy = strategy
+	if change != nil {
+		change(w)
+	}
+	p, err := w.crawl(t, "http://a.test/")
+	require.NoError(t, err)
+	return w, p
+}
+
+// URLs that fail whenever they are asked for, among others that do not, cost as many tries as
+// the user said and little time, and each has one record with its status and its tries. How
+// many there are, where they stand and by what they fail does not matter.
+func TestURLsThatAlwaysFail(t *testing.T) {
+	type behaviour struct {
+		status int // zero: no answer in time
+		wait   string
+	}
+	for _, tc := range []struct {
+		good, bad int
+		within    time.Duration // of the crawl; more for those that wait
+	}{{13, 1, 30 * time.Second}, {200, 1, time.Minute}, {200, 5, 4 * time.Minute}, {50, 50, time.Hour}} {
+		for _, does := range []behaviour{{429, ""}, {429, "7"}, {420, ""}, {503, ""}, {503, "7"}, {403, ""}, {502, ""}, {408, ""}, {0, ""}} {
+			for _, retries := range []int{0, 1, 3} {
+				for _, where := range []string{"among the others", "first", "last"} {
+					for _, strategy := range []string{control.NameSteer, control.NameAIMD} {
+						name := fmt.Sprintf("%d of %d/%d %s/%d retries/%s/%s", tc.bad, tc.good+tc.bad, does.status, does.wait, retries, where, strategy)
+						t.Run(name, func(t *testing.T) {
+							if tc.good > 13 && (retries == 1 || does.status == 420 || does.status == 408 || does.status == 503 && does.wait != "") {
+								t.Skip("as the smallest site shows")
+							}
+							synctest.Test(t, func(t *testing.T) {
+								site := failing(tc.good, tc.bad, where)
+								site.status = does.status
+								if does.wait != "" {
+									site.header = http.Header{"Retry-After": {does.wait}}
+								}
+								w, p := site.crawl(t, strategy, func(w *world) { w.Retries = retries })
+								requireEnd(t, p, EndDone)
+								took, within := time.Since(w.began), tc.within
+								switch {
+								case does.status == 0:
+									within += time.Duration(tc.bad*(retries+2)) * time.Minute
+								case does.wait != "":
+									within += time.Duration(tc.bad*(retries+3)) * 8 * time.Second
+								}
+								refused := site.refusals()
+								t.Logf("%v, %d requests that failed", took.Round(time.Second), refused)
+								require.Less(t, took, within)
+								tries := retries + 1
+								switch does.status {
+								case 403:
+									tries = 2
+								case 0, 408, 502:
+								default:
+									tries = max(tries, 2) // the first may have been the host's
+								}
+								require.LessOrEqual(t, refused, tc.bad*(tries+1), "requests")
+								records := w.out.byURL(t)
+								require.Len(t, records, tc.good+tc.bad+1)
+								for u, rec := range records {
+									if !strings.Contains(u, "login") {
+										require.Equal(t, http.StatusOK, rec.Status, u)
+										continue
+									}
+									require.Equal(t, does.status, rec.Status, u)
+									require.LessOrEqual(t, rec.Attempt, tries, u)
+									if does.status == 0 {
+										require.Equal(t, outcome.Timeout.String(), rec.Error.Class)
+									}
+								}
+							})
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+// failing is a site of a page with links to good ones, and to bad ones that stand somewhere.
+func failing(good, bad int, where string) *limitedSite {
+	var goods, bads, mixed strings.Builder
+	for i := range good {
+		fmt.Fprintf(&goods, "<a href=/%d>x</a>", i)
+		fmt.Fprintf(&mixed, "<a href=/%d>x</a>", i)
+		if bad > 0 && i%(good/bad) == good/bad/4 {
+			fmt.Fprintf(&bads, "<a href=/login%d>x</a>", i)
+			fmt.Fprintf(&mixed, "<a href=/login%d>x</a>", i)
+		}
+	}
+	page := mixed.String()
+	switch where {
+	case "first":
+		page = bads.String() + goods.String()
+	case "last":
+		page = goods.String() + bads.String()
+	}
+	site := &limitedSite{page: page, status: http.StatusTooManyRequests}
+	site.refuse = func(path string, _ int, _ time.Time) http.Header {
+		if strings.HasPrefix(path, "/login") {
+			return site.header
+		}
+		return nil
+	}
+	site.header = http.Header{}
+	return site
+}
+
+// The Retry-After of a refusal delays the host as long as the refusal may be the host's, and
+// the URL alone as soon as it is known to be its own.
+func TestRetryAfterOfAURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		site := failing(200, 1, "first")
+		var at []time.Duration // of the refusals
+		others := map[int]int{}
+		began := time.Now()
+		site.refuse = func(path string, _ int, now time.Time) http.Header {
+			if strings.HasPrefix(path, "/login") {
+				at = append(at, now.Sub(began))
+				return http.Header{"Retry-After": {"20"}}
+			}
+			if len(at) > 0 && now.Sub(began) < at[len(at)-1]+20*time.Second {
+				others[len(at)]++
+			}
+			return nil
+		}
+		w, p := site.crawl(t, control.NameSteer, func(w *world) { w.Concurrency = 1 })
+		requireEnd(t, p, EndDone)
+		require.Len(t, at, 4)
+		for i := range at[1:] {
+			require.GreaterOrEqual(t, at[i+1]-at[i], 20*time.Second, "the URL waits each time")
+		}
+		require.Zero(t, others[1], "the host waits the first time")
+		require.Positive(t, others[2], "others do not wait for what the URL was told")
+		require.Equal(t, http.StatusTooManyRequests, w.out.byURL(t)["http://a.test/login50"].Status)
+		require.EqualValues(t, 3, p.Snapshot().OfURL)
+	})
+}
+
+// A host that refuses every request for ten minutes and recovers has all its pages visited, and
+// no URL has spent a try; an outage without answers likewise.
+func TestHostThatRefusesForMinutes(t *testing.T) {
+	for _, status := range []int{429, 503, 403, 0} {
+		for _, retries := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%d/%d retries", status, retries), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					site := &limitedSite{page: links(100), status: status, refuse: func(_ string, _ int, now time.Time) http.Header {
+						if at := now.Sub(began); at > 5*time.Second && at < 10*time.Minute {
+							return http.Header{}
+						}
+						return nil
+					}}
+					w, p := site.crawl(t, control.NameSteer, func(w *world) { w.Retries, w.MaxBlocked = retries, time.Hour })
+					requireEnd(t, p, EndDone)
+					records := w.out.byURL(t)
+					require.Len(t, records, 101)
+					lost := 0
+					for u, rec := range records {
+						if status != 0 { // what is sent before the breaker opens may be the URL's
+							require.Equal(t, http.StatusOK, rec.Status, u)
+							require.Equal(t, 1, rec.Attempt, u)
+						} else if rec.Status != http.StatusOK {
+							lost++
+						}
+					}
+					if retries > 0 {
+						require.Zero(t, lost)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A host that refuses every request for more than a day is given up: each of its URLs that is
+// asked for then has its record.
+func TestHostThatRefusesForADay(t *testing.T) {
+	for _, status := range []int{429, 503, 403} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				site := &limitedSite{page: links(20), status: status, refuse: closing(2)}
+				w, p := site.crawl(t, control.NameSteer, func(w *world) { w.MaxBlocked = 100 * 24 * time.Hour })
+				requireEnd(t, p, EndDone)
+				require.Greater(t, time.Since(w.began), longestOutage)
+				require.Len(t, w.out.byURL(t), 21)
+			})
+		})
+	}
+}
+
+// What was the URL's affair to the end is no failure of its host.
+func TestLastRefusalOfAURLIsNotTheHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p := failing(200, 1, "").crawl(t, control.NameSteer, nil)
+		hosts := p.Snapshot().Hosts
+		require.Len(t, hosts, 1)
+		require.Zero(t, hosts[0].Failures)
+		require.Empty(t, hosts[0].Trouble)
+	})
+}
+
+// Whichever request is the last of a quota, that of a suspect too, the crawl ends then and
+// does not wait a day for the next one to clear the suspect.
+func TestSuspicionEndsWithTheQuota(t *testing.T) {
+	for quota := int64(20); quota < 60; quota++ { // the suspect is asked for the second time in between
+		synctest.Test(t, func(t *testing.T) {
+			w, p := failing(60, 1, "").crawl(t, control.NameSteer, func(w *world) {
+				w.limits.InitialRPS, w.MaxBlocked = 10, 5*time.Minute
+				w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Quota: classic.Spec{Permits: quota, Per: 24 * time.Hour}}}
+			})
+			requireEnd(t, p, EndBlocked)
+			require.Less(t, time.Since(w.began), time.Hour, "quota %d", quota)
+		})
+	}
+}
+
+// tokens refuses by a token bucket, for all URLs alike.
+func tokens(rps, burst float64) func(string, int, time.Time) http.Header {
+	level, at := burst, time.Time{}
+	return func(_ string, _ int, now time.Time) http.Header {
+		if at.IsZero() {
+			at = now
+		}
+		level, at = min(burst, level+now.Sub(at).Seconds()*rps), now
+		if level < 1 {
+			return http.Header{}
+		}
+		level--
+		return nil
+	}
+}
+
+// window refuses what is more than a quota in fixed windows.
+func window(quota int, length time.Duration) func(string, int, time.Time) http.Header {
+	n, begun := 0, time.Time{}
+	return func(_ string, _ int, now time.Time) http.Header {
+		if now.Sub(begun) >= length {
+			n, begun = 0, now.Truncate(length)
+		}
+		if n++; n > quota {
+			return http.Header{}
+		}
+		return nil
+	}
+}
+
+// closing refuses everything from a request on.
+func closing(from int) func(string, int, time.Time) http.Header {
+	return func(_ string, n int, _ time.Time) http.Header {
+		if n >= from {
+			return http.Header{}
+		}
+		return nil
+	}
+}
+
+// Who limits all URLs alike sees hardly more of the crawl than if every refusal were taken for
+// the host's (the bounds are a quarter above what that came to), and no page is given up.
+func TestRetestsAreNoWayRoundALimit(t *testing.T) {
+	type limit = func(string, int, time.Time) http.Header
+	for name, tc := range map[string]struct {
+		refuse             func() limit
+		steer, aimd, whole int // refusals; pages if all are to be had
+	}{
+		"bucket":              {func() limit { return tokens(3, 1) }, 10, 64, 1001},
+		"bucket with a burst": {func() limit { return tokens(3, 10) }, 40, 45, 1001},
+		"17 in 10s":           {func() limit { return window(17, 10*time.Second) }, 15, 75, 0},
+		"20 in 10s":           {func() limit { return window(20, 10*time.Second) }, 15, 75, 0},
+		"33 in 5s":            {func() limit { return window(33, 5*time.Second) }, 15, 32, 1001},
+		"closes":              {func() limit { return closing(100) }, 50, 43, 0},
+		"is closed":           {func() limit { return closing(3) }, 50, 43, 0},
+	} {
+		for _, strategy := range []string{control.NameSteer, control.NameAIMD} {
+			for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+				for _, retries := range []int{0, 3} {
+					t.Run(fmt.Sprintf("%s/%s/%d/%d", strategy, name, status, retries), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							site := &limitedSite{page: links(1000), refuse: tc.refuse(), status: status}
+							w, _ := site.crawl(t, strategy, func(w *world) {
+								w.MaxTime, w.MaxBlocked, w.Retries = 10*time.Minute, time.Hour, retries
+							})
+							records := w.out.byURL(t)
+							for u, rec := range records {
+								require.Equal(t, http.StatusOK, rec.Status, u)
+								require.Equal(t, 1, rec.Attempt, u)
+							}
+							most := tc.steer
+							if strategy == control.NameAIMD {
+								most = tc.aimd
+							}
+							t.Logf("%d requests, %d refused, %d records", site.requests, site.refused, len(records))
+							require.LessOrEqual(t, site.refused, most+most/4)
+							if tc.whole > 0 {
+								require.Len(t, records, tc.whole)
+							}
+						})
+					})
+				}
+			}
+		}
+	}
+}

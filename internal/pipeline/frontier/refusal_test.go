@@ -1,0 +1,201 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// refuse ends a lease with a refusal that is taken for the host's.
+func refuse(f *Frontier, now time.Time, l *Lease) {
+	f.Freed(now, l, time.Millisecond)
+	f.Outcome(l, outcome.Throttled, false)
+	f.NotNow(now, l, now)
+}
+
+// failOwn ends a lease with a failure of the URL's own.
+func failOwn(f *Frontier, now time.Time, l *Lease) {
+	f.Freed(now, l, time.Millisecond)
+	f.Outcome(l, outcome.Throttled, false)
+	f.FailedOwn(now, l, int(l.Attempt)+1, now)
+}
+
+// page leases the next URL and checks which it is.
+func page(t *testing.T, f *Frontier, now time.Time, path string) *Lease {
+	t.Helper()
+	l := next(t, f, now)
+	require.Equal(t, path, l.URL.Path())
+	return l
+}
+
+// soon is the next lease, and the time at which it comes.
+func soon(t *testing.T, f *Frontier, now *time.Time) *Lease {
+	t.Helper()
+	for range 10 {
+		l, wake := f.Next(*now)
+		if l != nil {
+			return l
+		}
+		require.False(t, wake.IsZero())
+		*now = wake
+	}
+	t.Fatal("no lease")
+	return nil
+}
+
+// site is a frontier of some pages of a host behind the given ones, of which / was answered.
+func site(t *testing.T, pages int, first ...string) *Frontier {
+	t.Helper()
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/")
+	end(f, start, page(t, f, start, "/"))
+	for _, path := range first {
+		add(t, f, start, "http://a.test"+path)
+	}
+	for i := range pages {
+		add(t, f, start, fmt.Sprintf("http://a.test/%d", i))
+	}
+	return f
+}
+
+// A URL that was refused goes again when another was answered, alone and after a pause. What
+// comes then is its own failure.
+func TestRefusedURLGoesAlone(t *testing.T) {
+	f := site(t, 4, "/x")
+	x := page(t, f, start, "/x")
+	require.False(t, x.Own, "nobody knows whose it is")
+	refuse(f, start, x)
+	l0, l1 := page(t, f, start, "/0"), page(t, f, start, "/1")
+	end(f, start, l0)
+	wantNone(t, f, start, time.Time{}) // /1 is under way
+	end(f, start, l1)
+	wantNone(t, f, start, start.Add(quiet))
+	now := start.Add(quiet)
+	x = page(t, f, now, "/x")
+	require.True(t, x.Own)
+	failOwn(f, now, x)
+	require.False(t, f.hosts["a.test"].failing(), "it is not held against the host")
+	end(f, now, page(t, f, now, "/2"))
+	wantNone(t, f, now, now.Add(quiet))
+	x = page(t, f, now.Add(quiet), "/x")
+	require.True(t, x.Own)
+	require.EqualValues(t, 1, x.Attempt)
+	require.EqualValues(t, 1, x.OwnFailures)
+}
+
+// While the host answers nobody all failures are its own, and the next trial is another URL.
+func TestRefusalsWhileNobodyIsAnswered(t *testing.T) {
+	f := site(t, 3, "/x")
+	for _, path := range []string{"/x", "/0", "/1", "/2"} {
+		l := page(t, f, start, path)
+		require.False(t, l.Own)
+		refuse(f, start.Add(time.Minute), l)
+	}
+	l := next(t, f, start.Add(time.Hour))
+	require.Equal(t, start.Add(time.Minute), l.FailingSince)
+	end(f, start.Add(time.Hour), l)
+	require.True(t, f.hosts["a.test"].bad.since.IsZero())
+}
+
+// Where nobody else is left to ask, a page that was answered before shows whose the failure is.
+func TestControl(t *testing.T) {
+	f := site(t, 0, "/x")
+	for range 2 {
+		l := page(t, f, start, "/x")
+		require.False(t, l.Own)
+		refuse(f, start, l)
+	}
+	c := page(t, f, start, "/")
+	require.Equal(t, Control, c.Kind)
+	known := f.Counts().Known
+	f.Freed(start, c, time.Millisecond)
+	f.Outcome(c, outcome.Throttled, false)
+	f.Done(start, c)
+	require.Equal(t, known, f.Counts().Known)
+	refuse(f, start, page(t, f, start, "/x")) // the host refuses the control too: no two of them in a row
+	c = page(t, f, start, "/")
+	require.Equal(t, Control, c.Kind)
+	end(f, start, c)
+	now := start
+	for i := range 3 {
+		l := soon(t, f, &now)
+		require.Equal(t, "/x", l.URL.Path())
+		require.True(t, l.Own, i)
+		require.EqualValues(t, i, l.OwnFailures)
+		failOwn(f, now, l)
+	}
+	end(f, now, soon(t, f, &now))
+	require.Zero(t, f.Counts().Queued+f.Counts().Leased)
+}
+
+// A control that comes back unused is asked for no more, and counts for nothing.
+func TestControlThatIsNotAsked(t *testing.T) {
+	for _, back := range []func(*Frontier, *Lease){
+		func(f *Frontier, c *Lease) { f.Return(start, c, false) },
+		func(f *Frontier, c *Lease) { f.Keep(start, c) },
+	} {
+		f := site(t, 0, "/x")
+		for range 2 {
+			refuse(f, start, page(t, f, start, "/x"))
+		}
+		c := page(t, f, start, "/")
+		f.Freed(start, c, 0)
+		back(f, c)
+		require.EqualValues(t, 1, f.Counts().Queued)
+		require.Zero(t, f.Counts().Leased)
+	}
+}
+
+// Two refusals of different URLs with no answer between them are the host's, whatever was before.
+func TestTwoRefusalsInARowAreTheHosts(t *testing.T) {
+	f := site(t, 6, "/x", "/y")
+	for _, path := range []string{"/x", "/y"} {
+		refuse(f, start, page(t, f, start, path))
+	}
+	end(f, start, page(t, f, start, "/0"))
+	wantNone(t, f, start, start.Add(quiet))
+	now := start.Add(quiet)
+	x := page(t, f, now, "/x")
+	require.True(t, x.Own)
+	failOwn(f, now, x)
+	l := next(t, f, now)
+	require.Equal(t, "/1", l.URL.Path(), "not /y, which had no witness")
+	require.False(t, l.Own)
+}
+
+// A host of which several URLs were refused on their own refuses some and serves others; one
+// of them that is served later shows that it has a limit.
+func TestSelectiveHost(t *testing.T) {
+	f := site(t, 20, "/w", "/x", "/y", "/z")
+	for range manyOwn {
+		refuse(f, start, next(t, f, start))
+	}
+	now := start
+	for own := 0; own < manyOwn; {
+		l := soon(t, f, &now)
+		if !l.Own {
+			end(f, now, l)
+			continue
+		}
+		if l.OwnFailures == 0 {
+			own++
+		}
+		failOwn(f, now, l)
+	}
+	b := f.hosts["a.test"].bad
+	require.False(t, b.limits)
+	end(f, now, soon(t, f, &now))
+	require.True(t, b.selective())
+	l := soon(t, f, &now)
+	require.True(t, l.Own, "from the first on")
+	for ; l.Returns == 0; l = soon(t, f, &now) {
+		end(f, now, l)
+	}
+	end(f, now, l)
+	require.True(t, b.limits)
+	require.False(t, b.selective())
+}
