@@ -192,8 +192,8 @@ func (j *job) crawl(ctx context.Context) error {
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
 		err = errors.Join(err, j.tell(&final))
 	}
-	if code := endCode(final.State); err == nil && code != exitDone {
-		return &exitError{code: code}
+	if err == nil {
+		err = j.ended(&final)
 	}
 	return err
 }

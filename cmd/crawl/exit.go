@@ -18,20 +18,53 @@ import (
 const (
 	exitDone        = 0
 	exitInternal    = 1
-	exitUsage       = 2  // flags, configuration, seeds
-	exitIO          = 3  // a file, or the state of the crawl, could not be read or written
-	exitUnreachable = 4  // no seed answered
-	exitLimit       = 10 // max_pages or max_time was reached
-	exitInterrupted = 11 // asked to stop; what was under way was finished, or stays queued
-	exitForced      = 13 // asked twice; what was under way was given up
-	exitBlocked     = 18 // only hosts that refuse to be asked remain
+	exitUsage       = 2
+	exitIO          = 3
+	exitNothing     = 4
+	exitLimit       = 10
+	exitInterrupted = 11
+	exitForced      = 13
+	exitBlocked     = 18
+	exitFindings    = 20 // no command ends with it yet
 )
 
-// exitHelp stands under the help of the main command.
-const exitHelp = `Exit codes:
-  0 done   2 usage or configuration   3 file or state   4 no seed reachable
-  10 a limit was reached   11 interrupted   13 interrupted twice
-  18 only blocked hosts remain   1 anything else`
+// exits is what each code means: in a word for the short help, and in full for --help-all,
+// the manual page and docs/exit-codes.md.
+var exits = []struct {
+	code        int
+	short, full string
+}{
+	{exitDone, "done", "done: everything in scope was visited, or as many pages as --max-pages asks for"},
+	{exitInternal, "internal", "an internal error: please report it"},
+	{exitUsage, "usage or configuration", "usage or configuration: a flag, a setting or a seed is wrong"},
+	{exitIO, "file or state", "a file, an output or the state of the crawl could not be read or written"},
+	{exitNothing, "nothing obtained", "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt disallows all"},
+	{exitLimit, "--max-time is over", "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
+	{exitInterrupted, "interrupted", "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
+	{exitForced, "interrupted twice", "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
+	{exitBlocked, "only blocked hosts remain", "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{exitFindings, "findings", "findings: kept for audits, no command ends with it yet"},
+}
+
+// shortExits is the codes in a word each, for the short help.
+func shortExits() string {
+	words := make([]string, len(exits))
+	for i, e := range exits {
+		words[i] = fmt.Sprintf("%d %s", e.code, e.short)
+	}
+	return "Exit codes:\n  " + strings.Join(wrap(strings.Join(words, ", "), usualWidth-2), "\n  ")
+}
+
+// allExits is the table of the codes in lines of columns at most.
+func allExits(columns int) string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n")
+	for _, e := range exits {
+		lines := wrap(e.full, columns-6)
+		fmt.Fprintf(&b, "  %-4d%s\n", e.code, strings.Join(lines, "\n      "))
+	}
+	return b.String()
+}
 
 // exitError carries the code with which the program ends.
 type exitError struct {
@@ -90,8 +123,8 @@ func code(err error) int {
 		return exitIO
 	}
 	switch {
-	case errors.Is(err, crawl.ErrUnreachable):
-		return exitUnreachable
+	case errors.Is(err, crawl.ErrUnreachable), errors.Is(err, errNothing):
+		return exitNothing
 	case errors.Is(err, crawl.ErrBlocked):
 		return exitBlocked
 	case errors.Is(err, context.Canceled):
@@ -100,15 +133,39 @@ func code(err error) int {
 	return exitInternal
 }
 
-// endCode is the exit code of a crawl that ended without an error.
-func endCode(end pipeline.End) int {
-	switch end {
-	case pipeline.EndLimit:
-		return exitLimit
-	case pipeline.EndInterrupted:
-		return exitInterrupted
+// errNothing is the end of a crawl that came to its end without a page.
+var errNothing = errors.New("nothing was obtained: no URL was answered with a page")
+
+// ended is the error of a crawl that ended without one: the exit code of its end.
+func (j *job) ended(final *crawl.Snapshot) error {
+	switch {
+	case final.State == pipeline.EndInterrupted:
+		return &exitError{code: exitInterrupted}
+	case final.State == pipeline.EndLimit && !enoughPages(final.State, final.Reason):
+		return &exitError{code: exitLimit}
+	case j.obtained(final):
+		return nil
 	}
-	return exitDone
+	return fmt.Errorf("%w%s", errNothing, j.out.failures())
+}
+
+// enoughPages reports whether a crawl ended with as many pages as it was to have.
+func enoughPages(end pipeline.End, reason string) bool {
+	return end == pipeline.EndLimit && strings.HasPrefix(reason, "max_pages ")
+}
+
+// obtained reports whether a crawl, with its earlier runs, has a page, or one that the
+// settings kept out. A process of several need not have any, nor need a run that had nothing
+// left to do.
+func (j *job) obtained(s *crawl.Snapshot) bool {
+	if s.Pages > 0 || j.out.good || j.cfg.Fleet.Shared() {
+		return true
+	}
+	if !j.resumed {
+		return false
+	}
+	_, before := j.state.Left()
+	return before > 0 || s.Records == 0
 }
 
 // cutCode is the exit code of a crawl that is cut off in this state.

@@ -73,6 +73,15 @@ func showHelp(w io.Writer, cmd *cobra.Command) error {
 
 // help writes the manual of a command to w, lines no longer than columns.
 func help(w io.Writer, cmd *cobra.Command, columns int) error {
+	return writeHelp(w, cmd, columns, shortExits())
+}
+
+// fullHelp is help for the whole program, with the table of the exit codes.
+func fullHelp(w io.Writer, cmd *cobra.Command, columns int) error {
+	return writeHelp(w, cmd, columns, strings.TrimRight(allExits(columns), "\n"))
+}
+
+func writeHelp(w io.Writer, cmd *cobra.Command, columns int, exits string) error {
 	var b strings.Builder
 	text := cmd.Long
 	if text == "" {
@@ -88,7 +97,7 @@ func help(w io.Writer, cmd *cobra.Command, columns int) error {
 	writeCommands(&b, cmd)
 	writeFlags(&b, cmd.LocalFlags(), columns)
 	if !cmd.HasParent() {
-		b.WriteString("\n" + rootEpilogue + "\n")
+		b.WriteString("\n" + exits + "\n\n" + rootEpilogue + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,5 +61,44 @@ func TestHelpOnAFullDisk(t *testing.T) {
 		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &said})
 		require.Equal(t, exitIO, code, "%q", args)
 		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+"\n", said.String(), "%q", args)
+	}
+}
+
+// The table of the exit codes is one: the help, the manual page, the page of the docs and the
+// README have the same.
+func TestExitCodesAreToldAlike(t *testing.T) {
+	var doc, all bytes.Buffer
+	doc.WriteString("# Exit codes\n\nWritten from the program's table: `go test ./cmd/crawl -run TestExitCodesAreToldAlike -update`.\n\n| code | meaning |\n|---|---|\n")
+	for _, e := range exits {
+		fmt.Fprintf(&doc, "| %d | %s |\n", e.code, e.full)
+	}
+	path := "../../docs/exit-codes.md"
+	if *update {
+		require.NoError(t, os.WriteFile(path, doc.Bytes(), 0o644))
+	}
+	have, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, doc.String(), string(have))
+
+	root := rootCommand(streams{out: &all, err: &all})
+	require.NoError(t, fullHelp(&all, root, usualWidth))
+	page := manual(root)
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	_, told, found := strings.Cut(strings.Join(strings.Fields(string(readme)), " "), "Exit codes ([all](docs/exit-codes.md)): ")
+	require.True(t, found)
+	words := strings.Fields(all.String())
+	last := -1
+	for _, e := range exits {
+		require.Greater(t, e.code, last, "in order and none twice")
+		last = e.code
+		require.Contains(t, strings.Join(words, " "), fmt.Sprintf(" %d %s ", e.code, e.full))
+		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.code, escapeRoff(e.full)))
+		if e.code != exitFindings {
+			require.Contains(t, told[:400], fmt.Sprintf("%d %s", e.code, e.short))
+		}
+	}
+	for line := range strings.Lines(all.String()) {
+		require.LessOrEqual(t, len(line), usualWidth+1)
 	}
 }

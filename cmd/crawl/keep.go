@@ -194,7 +194,7 @@ func (j *job) goOn(end pipeline.End, reason string) string {
 		return ""
 	}
 	command := "crawl resume " + shellWord(j.state.Dir())
-	if end == pipeline.EndLimit && strings.HasPrefix(reason, "max_pages ") {
+	if enoughPages(end, reason) {
 		command += " --max-pages N"
 	}
 	return command

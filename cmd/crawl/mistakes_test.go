@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
@@ -48,17 +47,12 @@ func TestExitCodes(t *testing.T) {
 		{usage(errors.New("a flag")), exitUsage},
 		{fmt.Errorf("write output: %w", full), exitIO},
 		{errors.Join(crawl.ErrUnreachable, ioError(full)), exitIO},
-		{fmt.Errorf("%w: why", crawl.ErrUnreachable), exitUnreachable},
+		{fmt.Errorf("%w: why", crawl.ErrUnreachable), exitNothing},
 		{fmt.Errorf("%w: why", crawl.ErrBlocked), exitBlocked},
 		{errForced, exitForced},
 		{context.Canceled, exitForced},
 	} {
 		require.Equal(t, c.want, code(c.err), c.err)
-	}
-	for end, want := range map[pipeline.End]int{
-		pipeline.EndDone: exitDone, pipeline.EndLimit: exitLimit, pipeline.EndInterrupted: exitInterrupted,
-	} {
-		require.Equal(t, want, endCode(end), end)
 	}
 	require.Equal(t, "exit code 10", (&exitError{code: exitLimit}).Error(), "an end that is no failure can be joined with one")
 }

@@ -30,9 +30,7 @@ const rootExamples = `  crawl demo                                    see it at 
   crawl again site                              when done: what has changed
   crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
 
-const rootEpilogue = exitHelp + `
-
-The first Ctrl-C or SIGTERM finishes what is under way, for as long as --grace
+const rootEpilogue = `The first Ctrl-C or SIGTERM finishes what is under way, for as long as --grace
 says, the second gives it up, a third ends the crawl at once. SIGUSR1 tells how
 the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
 --config again. Every setting, those without a flag too, can stand in a file or
@@ -70,10 +68,13 @@ func rootCommand(s streams) *cobra.Command {
 	}
 	settings := addFlags(root, func(config.Flag) bool { return true })
 	settings.addConfigFlag(root)
-	var asVersion bool // a flag of our own, as cobra's has another exit code for a full disk
+	var asVersion, helpAll bool // a flag of our own, as cobra's has another exit code for a full disk
 	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if asVersion {
+		switch {
+		case asVersion:
 			return showVersion(s.out)
+		case helpAll:
+			return outputError(fullHelp(s.out, cmd, helpColumns(s.out)))
 		}
 		return crawlFrom(cmd, s, settings, args)
 	}
@@ -85,8 +86,9 @@ func rootCommand(s streams) *cobra.Command {
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
+	root.Flags().BoolVar(&helpAll, "help-all", false, "show the full help, with what each exit code means")
 	root.Flags().BoolVar(&asVersion, "version", false, "print the version")
-	for _, name := range []string{"config", "help", "version"} {
+	for _, name := range []string{"config", "help", "help-all", "version"} {
 		setGroup(root.Flags().Lookup(name), groupMessages)
 	}
 	return root

@@ -2,19 +2,24 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/pipeline/summary"
 )
 
 // witness passes records on and remembers why the first seeds failed, which is what a
-// person wants to know when none was reached. Like every sink it has one writer; the
+// person wants to know when nothing was obtained. Like every sink it has one writer; the
 // failures are read after the crawl.
 type witness struct {
 	sink.Durable
 	name string // under which the state knows the destination
 	seen []string
+	good bool      // a page is as it was, or was kept out by the settings
 	lock io.Closer // on the destination; nil = it needs none
 }
 
@@ -43,10 +48,25 @@ const maxWitnessed = 3
 
 // Write takes one record.
 func (w *witness) Write(r *sink.Record) error {
-	if r.Depth == 0 && r.Error != nil && r.Status == 0 && len(w.seen) < maxWitnessed {
-		w.seen = append(w.seen, r.URL+": "+r.Error.Message)
+	w.good = w.good || r.Status/100 == 2 || r.Status == http.StatusNotModified && r.Error == nil
+	if r.Depth == 0 && r.Status/100 != 2 && len(w.seen) < maxWitnessed {
+		w.seen = append(w.seen, r.URL+": "+failure(r))
 	}
 	return w.Durable.Write(r)
+}
+
+// failure is why a record has no page.
+func failure(r *sink.Record) string {
+	switch {
+	case r.Error != nil:
+		return r.Error.Message
+	case r.RedirectTo != "":
+		return fmt.Sprintf("status %d, a redirect to %s", r.Status, r.RedirectTo)
+	}
+	if meaning := summary.Meaning(strconv.Itoa(r.Status)); meaning != "" {
+		return fmt.Sprintf("status %d (%s)", r.Status, meaning)
+	}
+	return fmt.Sprintf("status %d", r.Status)
 }
 
 // failures is what was seen, each on a line of its own that begins with the line feed.
