@@ -211,17 +211,18 @@ func TestWitness(t *testing.T) {
 	failed := &sink.Error{Class: "network", Message: "refused"}
 	for _, r := range []sink.Record{
 		{URL: "http://fine.test/", Status: 200},
-		{URL: "http://answered.test/", Status: 503, Error: failed},
 		{URL: "http://deep.test/x", Depth: 1, Error: failed},
 	} {
 		require.NoError(t, w.Write(&r))
 	}
 	require.Empty(t, w.failures())
+	require.True(t, w.good)
+	require.NoError(t, w.Write(&sink.Record{URL: "http://answered.test/", Status: 503}))
 	for _, host := range []string{"a", "b", "c", "d"} {
 		require.NoError(t, w.Write(&sink.Record{URL: "http://" + host + ".test/", Error: failed}))
 	}
 	require.NoError(t, w.Flush())
-	require.Equal(t, "\nhttp://a.test/: refused\nhttp://b.test/: refused\nhttp://c.test/: refused", w.failures())
+	require.Equal(t, "\nhttp://answered.test/: status 503 (unavailable)\nhttp://a.test/: refused\nhttp://b.test/: refused", w.failures())
 	require.Equal(t, 7, strings.Count(b.String(), "\n"), "every record is passed on")
 }
 

@@ -108,9 +108,7 @@ func (r *report) wrapLines(b *strings.Builder, text string) {
 func (r *report) writeTotals(b *strings.Builder) {
 	s := r.snap
 	fmt.Fprintf(b, "%s: %s in %s%s, %s", cmp.Or(r.over, state(s)), plural(s.Pages, "page"), seconds(s.ElapsedSeconds), rate(s), size(s.Bytes))
-	if s.Errors > 0 {
-		fmt.Fprintf(b, ", %s", plural(s.Errors, "error"))
-	}
+	b.WriteString(failed(s.Errors))
 	if s.Retries > 0 {
 		fmt.Fprintf(b, ", %s", retries(s.Retries))
 	}
@@ -187,6 +185,14 @@ func rate(s *crawl.Snapshot) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%.1f/s)", float64(s.Pages)/s.ElapsedSeconds)
+}
+
+// failed is how many URLs failed, here and in 'crawl report'; nothing if none did.
+func failed(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + plural(n, "error")
 }
 
 // retries is a word of its own: plural knows only the letter s.

@@ -17,10 +17,10 @@ func TestReportText(t *testing.T) {
 	sum := &summary.Summary{
 		Source: summary.Source{Path: "site/records.jsonl", Cut: true, Damaged: 3, FirstDamaged: 1234},
 		Crawl:  &summary.Crawl{Round: 2, Queued: 1234, Known: 5678, Rates: []summary.Rate{{Host: evil, PerSecond: 0.5, Pause: 3}}},
-		Pages:  10_000, Statuses: []summary.Count{{Name: "200", N: 9000}, {Name: "404", N: 1000}}, Errors: []summary.Count{{Name: evil, N: 1}},
+		URLs:   10_000, Pages: 10_000, Failed: 7, Statuses: []summary.Count{{Name: "200", N: 9000}, {Name: "404", N: 1000}}, Errors: []summary.Count{{Name: evil, N: 1}},
 		Types: []summary.Type{{Name: evil, Pages: 3, Bytes: 5}},
 		Spent: []summary.Spent{{On: "waiting for the rate limiter", Seconds: 7300}, {On: "waiting for the first byte", Seconds: 61}},
-		Hosts: summary.Hosts{Total: 30, Listed: []summary.Host{{Host: evil, Pages: 5, Failed: 1, Waited: 3, Latency: summary.Spread{P50: 1, P95: 1234, P99: 2}, Reason: evil}}},
+		Hosts: summary.Hosts{Total: 30, Listed: []summary.Host{{Host: evil, URLs: 5, Failed: 1, Waited: 3, Latency: summary.Spread{P50: 1, P95: 1234, P99: 2}, Reason: evil}}},
 		Broken: summary.Broken{Total: 4, Listed: []summary.BrokenLink{
 			{URL: evil, Status: 404, Pages: 9, Referrers: []string{evil, evil, evil, evil}}, {URL: evil, Class: "dns"},
 		}},
@@ -42,7 +42,7 @@ func TestReportText(t *testing.T) {
 	require.NotContains(t, text, "\u202e")
 	require.Equal(t, 27, strings.Count(text, "http://a.test/"), "an address is on one line, whatever is in it")
 	for _, want := range []string{
-		", round 2: 10,000 pages of 30 hosts", "still queued: 1,234 URLs of 5,678 known", "cut off, or still being written", "3 damaged lines passed over, the first is line 1,234",
+		", round 2: 10,000 pages of 30 hosts, 0 B, 7 errors\n", "still queued: 1,234 URLs of 5,678 known", "cut off, or still being written", "3 damaged lines passed over, the first is line 1,234",
 		"the rate limiter 2h01m", "404     1,000  10%  not found", "4 broken pages", "  404  http", "and 6 more pages", "  dns  http", "and 2 more; --top",
 		"a loop: ", "broken: 500", "broken: tls", "5 times more: ", "1 gone", "Kept back by robots.txt: 12,345", "1,234 ms  http", "5.0 MiB  http", "Left out",
 	} {

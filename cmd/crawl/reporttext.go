@@ -80,7 +80,7 @@ func (t *reportText) head() {
 	if s.Crawl != nil && s.Crawl.Round > 1 {
 		round = fmt.Sprintf(", round %d", s.Crawl.Round)
 	}
-	t.line("%s%s: %s of %s, %s", s.Source.Path, round, plural(s.Pages, "page"), plural(s.Hosts.Total, "host"), size(s.Bytes))
+	t.line("%s%s: %s of %s, %s%s", s.Source.Path, round, plural(s.Pages, "page"), plural(s.Hosts.Total, "host"), size(s.Bytes), failed(s.Failed))
 	if !s.From.IsZero() {
 		t.line("  from %s to %s (UTC), %s", s.From.UTC().Format("2006-01-02 15:04:05"), s.To.UTC().Format("2006-01-02 15:04:05"), seconds(s.To.Sub(s.From).Seconds()))
 	}
@@ -108,9 +108,9 @@ func (t *reportText) head() {
 	}
 }
 
-// percent is a share of all pages.
+// percent is a share of all URLs.
 func (t *reportText) percent(n int64) string {
-	return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(max(t.sum.Pages, 1)))
+	return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(max(t.sum.URLs, 1)))
 }
 
 // grid is a table that is filled row by row.
@@ -131,15 +131,15 @@ func (t *reportText) table(title string, g grid) {
 
 func (t *reportText) statuses() {
 	s := t.sum
-	if s.Pages > 0 {
-		g := grid{{title: "  status", left: true}, {title: "pages"}, {title: ""}, {title: "meaning", left: true, dull: ""}}
+	if s.URLs > 0 {
+		g := grid{{title: "  status", left: true}, {title: "URLs"}, {title: ""}, {title: "meaning", left: true, dull: ""}}
 		for _, c := range s.Statuses {
 			g.row("  "+c.Name, count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
 		}
 		t.table("Answers", g)
 	}
 	if len(s.Errors) > 0 {
-		g := grid{{title: "  error", left: true}, {title: "pages"}, {title: ""}}
+		g := grid{{title: "  error", left: true}, {title: "URLs"}, {title: ""}}
 		for _, c := range s.Errors {
 			g.row("  "+cut(c.Name, longestHost(t.columns)), count(c.N), t.percent(c.N))
 		}
@@ -226,7 +226,7 @@ func (t *reportText) hosts() {
 	}
 	g := grid{
 		{title: "  host", left: true},
-		{title: "pages"},
+		{title: "URLs"},
 		{title: "failed", dull: "0"},
 		{title: "size", keep: 1},
 		{title: "p50 ms", dull: "0", keep: 2},
@@ -246,7 +246,7 @@ func (t *reportText) hosts() {
 	}
 	for _, h := range x.Listed {
 		cells := []string{
-			"  " + cut(h.Host, longestHost(t.columns)), count(h.Pages), count(h.Failed), size(h.Bytes),
+			"  " + cut(h.Host, longestHost(t.columns)), count(h.URLs), count(h.Failed), size(h.Bytes),
 			count(int64(h.Latency.P50)), count(int64(h.Latency.P95)), count(int64(h.Latency.P99)), seconds(h.Waited),
 		}
 		if limits {
@@ -287,7 +287,7 @@ func (t *reportText) types() {
 	if len(t.sum.Types) == 0 {
 		return
 	}
-	g := grid{{title: "  type", left: true}, {title: "pages"}, {title: ""}, {title: "size"}}
+	g := grid{{title: "  type", left: true}, {title: "URLs"}, {title: ""}, {title: "size"}}
 	for i, x := range t.sum.Types {
 		if i == 2*fewNames {
 			break // the rest is a page here and there

@@ -109,6 +109,12 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 	}
 	d.blockedTil = until
 	for _, w := range d.frontier.Hosts(now, 3) {
+		if w.Queued == 0 || !w.Blocked && !w.Barred {
+			continue // it is done with
+		}
+		if w.Until.IsZero() {
+			w.Until = until
+		}
 		d.p.cfg.Log.Warn("only blocked hosts remain",
 			slog.String("host", w.Host), slog.Int("queued", w.Queued),
 			slog.String("reason", w.Reason), slog.Time("until", w.Until))

@@ -82,7 +82,7 @@ func TestFilteredPages(t *testing.T) {
 		snap := p.Snapshot()
 		require.EqualValues(t, 3, snap.Outcomes["filtered"])
 		require.EqualValues(t, 2, snap.Pages)
-		require.Zero(t, snap.Errors)
+		require.EqualValues(t, 1, snap.Errors, "the 404; what is not wanted is none")
 		require.EqualValues(t, 1, snap.Refused)
 		require.Zero(t, snap.Retries)
 		require.Less(t, snap.WireBytes, int64(1<<10))

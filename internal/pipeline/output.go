@@ -123,7 +123,7 @@ func (p *Pipeline) write(r *result) error {
 			return fmt.Errorf("write output: %w", err)
 		}
 	}
-	p.stats.record(r.rec, r.lease.Refused != nil)
+	p.stats.record(r.rec)
 	p.recent.note(r.rec)
 	return nil
 }

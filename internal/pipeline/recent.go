@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // Recent is the last that the crawl has dealt with, the newest first.
 type Recent struct {
-	Errors []Seen `json:"errors"` // at most 50: records with an error, or a status of 400 and more
+	Errors []Seen `json:"errors"` // at most 50: those that Snapshot.Errors counts
 	Pages  []Seen `json:"pages"`  // at most 20
 }
 
@@ -72,12 +71,12 @@ func (r *recent) note(rec *sink.Record) {
 		return
 	}
 	s := Seen{At: rec.FetchedAt, URL: cut(rec.URL), Title: cut(rec.Title), Status: rec.Status}
-	failed := rec.Status >= http.StatusBadRequest
+	_, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
 	switch e := rec.Error; {
-	case e != nil && e.Class == outcome.Filtered.String():
-		return // it is neither a page nor a failure
+	case e != nil && !failed:
+		return // it was left out
 	case e != nil:
-		failed, s.Class, s.Error = true, e.Class, cut(e.Message)
+		s.Class, s.Error = e.Class, cut(e.Message)
 	case failed:
 		s.Class, s.Error = "status", http.StatusText(rec.Status)
 	}

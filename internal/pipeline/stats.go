@@ -29,8 +29,8 @@ type stats struct {
 	unruled    atomic.Int64 // URLs given up because robots.txt cannot be had
 	records    atomic.Int64
 	visited    atomic.Int64 // records of URLs to which the host answered
-	pages      atomic.Int64 // records with a 2xx status
-	errors     atomic.Int64 // records with an error, but for URLs that were not to be fetched
+	pages      atomic.Int64 // records of pages with a 2xx status
+	errors     atomic.Int64 // records of URLs that failed, see sink.Counts
 	bytes      atomic.Int64
 	out        [scope.NumCodes]atomic.Int64
 	dropped    [frontier.HostPages + 1]atomic.Int64
@@ -58,20 +58,18 @@ func (s *stats) request(f *fetched) {
 	}
 }
 
-// record counts a record. That a URL was not to be fetched is no error, and is counted where
-// that was found.
-func (s *stats) record(rec *sink.Record, refused bool) {
+// record counts a record.
+func (s *stats) record(rec *sink.Record) {
 	s.records.Add(1)
 	s.bytes.Add(rec.Bytes)
 	if rec.Status != 0 {
 		s.visited.Add(1)
 	}
-	// A page that is not wanted is neither a page nor a failure.
-	unwanted := rec.Error != nil && rec.Error.Class == outcome.Filtered.String()
-	if rec.Status/100 == 2 && rec.Kind != frontier.Sitemap.String() && !unwanted {
+	page, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
+	if page {
 		s.pages.Add(1)
 	}
-	if rec.Error != nil && !unwanted && !refused {
+	if failed {
 		s.errors.Add(1)
 	}
 	if i := slices.Index(changeNames[:], frontier.Change(rec.Change)); i >= 0 {
@@ -98,9 +96,10 @@ type Snapshot struct {
 
 	Records   int64 `json:"records"`    // written
 	Pages     int64 `json:"pages"`      // pages with a 2xx status
-	Errors    int64 `json:"errors"`     // records with an error, but for URLs that were not to be fetched
+	Errors    int64 `json:"errors"`     // records of URLs that failed: no answer, an answer that cannot be used, or a status of 400 and above
 	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
+	Failed    int64 `json:"failed"`     // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
 	Retries   int64 `json:"retries"`    // fetches to be repeated
 	OfURL     int64 `json:"of_url"`     // refusals that were one URL's alone: others of its host were served
 	Returned  int64 `json:"returned"`   // leases given back unused
@@ -170,6 +169,11 @@ func (s *stats) into(to *Snapshot) {
 	to.Bytes, to.WireBytes = s.bytes.Load(), s.wireBytes.Load()
 	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
 	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
+	for c := range s.classes {
+		if class := outcome.Class(c); class != outcome.ClientError && class != outcome.Filtered && class != outcome.Canceled && !class.Success() {
+			to.Failed += s.classes[c].Load()
+		}
+	}
 	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
 	to.Helpers = counted(s.helpers[:], func(i int) string { return outcome.Class(i).String() })
 	to.Changes = counted(s.changes[:], func(i int) string { return string(changeNames[i]) })

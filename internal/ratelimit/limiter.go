@@ -215,14 +215,15 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 // ones for the domain, and all further ones for any, would not wait, and what it would
 // wait for; the zero time and LimitNone if that is now. While a half-open breaker's probe is out it is the time at which the
 // probe counts as lost. It is a forecast: what is learned in the meantime moves it.
-// It takes nothing and makes no state for a domain that has none. Where domains share
+// It takes nothing and makes no state for a domain that has none; that somebody was told to
+// wait is counted, as in Acquire, with the next permit. Where domains share
 // a budget, one that is told now has its token kept in view for 20 milliseconds: the
 // next one that asks is told of the token after.
 func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Time, why Limit) {
 	if !l.cfg.Enabled {
 		return time.Time{}, LimitNone
 	}
-	s, _ := l.peek(Domain(domain))
+	s, kept := l.peek(Domain(domain))
 	s.mu.Lock()
 	now := s.nowLocked()
 	s.reviewLocked(now) // time alone may have raised the rate
@@ -233,6 +234,9 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	} else if l.cfg.Fleet != nil {
 		sh := s.sharesLocked()
 		l.shared.wait(&sh, now, why)
+	}
+	if kept && why != LimitNone {
+		s.toldLocked(now, instant, why)
 	}
 	s.mu.Unlock()
 	if why == LimitNone {

@@ -20,8 +20,8 @@ import (
 type LimiterSnapshot struct {
 	Enabled      bool   `json:"enabled"`
 	Requests     uint64 `json:"requests"`      // permits granted
-	Throttled    uint64 `json:"throttled"`     // of them, after a wait of ThrottledAfter or more
-	Denied       uint64 `json:"denied"`        // Acquire calls that a breaker refused
+	Throttled    uint64 `json:"throttled"`     // of them, after a wait of ThrottledAfter or more, in Acquire or by ReadyAt
+	Denied       uint64 `json:"denied"`        // requests that a breaker held back: in Acquire or, once for the next permit, by ReadyAt
 	Retries      uint64 `json:"retries"`       // feedback on further tries
 	OverReleased uint64 `json:"over_released"` // releases of permits already released
 	Evicted      uint64 `json:"evicted"`       // states evicted

@@ -36,6 +36,7 @@ type state struct {
 	told       breaker.State // the latest that OnChange was told
 	news       bool          // the journal has what OnEvent was not told
 	favoured   bool          // by a trial of its address
+	toWait     waits         // what ReadyAt has told since the last grant
 	heard      uint16        // the latest of the strategy's events, the end of its number
 	catchUp    uint16        // the plan's, in milliseconds
 	inFlight   int32         // permits granted and not released
@@ -71,6 +72,34 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	s.replanLocked(now)
 	s.journal, s.news = nil, false // what a strategy remembers is no news
 	return s
+}
+
+// waits is what who asks ReadyAt was told to wait for, so that the request that comes of it is
+// counted once, whoever waits for it and however often is asked.
+type waits uint8
+
+const (
+	waitsLong waits = 1 << iota // for ThrottledAfter or more
+	waitsShut                   // for a breaker
+)
+
+// toldLocked notes that who asks is to wait until at.
+func (s *state) toldLocked(now, at clock.Instant, why Limit) {
+	if at.Sub(now) >= s.rules.l.cfg.ThrottledAfter {
+		s.toWait |= waitsLong
+	}
+	if why == LimitBreaker && s.toWait&waitsShut == 0 {
+		s.toWait |= waitsShut
+		s.rules.l.denied.Add(1)
+	}
+}
+
+// grantedLocked counts a permit as throttled if it was waited for, in Acquire or before.
+func (s *state) grantedLocked(waited time.Duration) {
+	if s.toWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
+		s.rules.l.throttled.Add(1)
+	}
+	s.toWait = 0
 }
 
 // nowLocked reads the clock. Reading it under the lock and never below the bucket's
@@ -276,6 +305,7 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	sh := s.sharesLocked()
 	if _, full := s.fullLocked(); at <= now && waiting == 0 && now <= deadline && !full {
 		if t, ok := l.shared.tryTake(&sh, now); ok && (s.rules.held == nil || s.takeCapsLocked()) {
+			s.grantedLocked(0)
 			return s.grantLocked(now, t), nil
 		} else if ok {
 			l.shared.giveBack(&sh, now, t)

@@ -148,8 +148,8 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 	defer sleep.stop()
 	for s.joinLocked(w); ; now = s.nowLocked() {
 		permit, at, err := s.turnLocked(ctx, w, now)
-		if permit != nil && now.Sub(begun) >= s.rules.l.cfg.ThrottledAfter {
-			s.rules.l.throttled.Add(1)
+		if permit != nil {
+			s.grantedLocked(now.Sub(begun))
 		}
 		if permit != nil || err != nil {
 			return permit, err

@@ -15,7 +15,7 @@ func crawlRows() []row {
 		gauge("treadlight_crawl_elapsed_seconds", "Time since the crawl began, until it ended.", func(s *state) float64 { return s.ElapsedSeconds }),
 		counter("treadlight_records_total", "Records written.", func(s *state) float64 { return float64(s.Records) }),
 		counter("treadlight_pages_total", "Records of pages: those with a 2xx status.", func(s *state) float64 { return float64(s.Pages) }),
-		counter("treadlight_record_errors_total", "Records with an error, but for URLs that were not to be fetched.", func(s *state) float64 { return float64(s.Errors) }),
+		counter("treadlight_record_errors_total", "Records of URLs that failed: no answer, one that cannot be used, or a status of 400 and above.", func(s *state) float64 { return float64(s.Errors) }),
 		counters("treadlight_requests_total", "outcome", "Requests made, robots.txt and retries included, by what they told of the host.",
 			func(s *state) map[string]int64 { return s.Outcomes }),
 		counter("treadlight_answers_total", "Requests that a host answered with a status.", func(s *state) float64 { return float64(s.Answered) }),
@@ -57,8 +57,8 @@ func repetitions(s *state) map[string]int64 {
 func limiterRows() []row {
 	return []row{
 		counter("treadlight_limiter_permits_total", "Permits granted.", func(s *state) float64 { return float64(s.Limiter.Requests) }),
-		counter("treadlight_limiter_throttled_permits_total", "Permits granted after a wait.", func(s *state) float64 { return float64(s.Limiter.Throttled) }),
-		counter("treadlight_limiter_denied_permits_total", "Permits that an open circuit refused.", func(s *state) float64 { return float64(s.Limiter.Denied) }),
+		counter("treadlight_limiter_throttled_permits_total", "Permits granted after a wait for the limiter.", func(s *state) float64 { return float64(s.Limiter.Throttled) }),
+		counter("treadlight_limiter_denied_permits_total", "Requests that an open circuit held back.", func(s *state) float64 { return float64(s.Limiter.Denied) }),
 		counter("treadlight_limiter_retries_total", "Answers to requests that were tries of a URL after the first.", func(s *state) float64 { return float64(s.Limiter.Retries) }),
 		counter("treadlight_limiter_over_released_permits_total", "Permits given back more than once: a mistake in the program.", func(s *state) float64 { return float64(s.Limiter.OverReleased) }),
 		counter("treadlight_limiter_evicted_hosts_total", "Hosts whose state was put away.", func(s *state) float64 { return float64(s.Limiter.Evicted) }),

@@ -19,9 +19,10 @@ func figuresOf(s *state) []dashboard.Figure {
 	whole := dashboard.Whole
 	return []dashboard.Figure{
 		{Name: "Pages", Value: whole(s.Pages)},
-		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Retries) + " again"},
+		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Retries) + " retries"},
+		{Name: "Throttled", Value: whole(int64(s.Limiter.Throttled)), Note: whole(int64(s.Limiter.Denied)) + " denied by an open circuit"},
 		{Name: "Records", Value: whole(s.Records)},
-		{Name: "Errors", Value: whole(s.Errors)},
+		{Name: "Errors", Value: whole(s.Errors), Note: whole(s.Failed) + " failed requests"},
 		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
 		{Name: "In flight", Value: whole(int64(s.Limiter.InFlight))},
 		{Name: "Hosts", Value: whole(s.Frontier.Hosts), Note: whole(int64(s.Limiter.Open)) + " with an open circuit"},

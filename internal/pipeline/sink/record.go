@@ -3,9 +3,11 @@ package sink
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // Record is what became of one URL. Zero fields mean that there is nothing to say,
@@ -261,3 +263,27 @@ func Schema() []Field {
 		{"error.message", "string", "", true, "the error in words"},
 	}
 }
+
+// ErrorClass is the class of the record's error, empty if it has none.
+func (r *Record) ErrorClass() string {
+	if r.Error == nil {
+		return ""
+	}
+	return r.Error.Class
+}
+
+// Counts is what a record counts as wherever a crawl is summed up: while it runs, at its end,
+// and by 'crawl report'. A page has a 2xx status. An error is a URL with a status of 400 and
+// above, one without an answer, and one of which the answer could not be used. One whose body
+// broke off is both. A redirect is neither, nor are robots.txt, sitemaps, and what was left out
+// on purpose.
+func Counts(kind string, status int, class string) (page, failed bool) {
+	switch {
+	case kind == "sitemap" || kind == "robots", slices.Contains(leftOut, class):
+		return false, false
+	}
+	return status/100 == 2, class != "" || status >= 400
+}
+
+// leftOut are the classes of errors of URLs that robots.txt or the settings keep out.
+var leftOut = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}

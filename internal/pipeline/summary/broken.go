@@ -91,7 +91,7 @@ func (c *collector) listHosts() []Host {
 	list := make([]Host, 0, len(c.hosts))
 	for name, h := range c.hosts {
 		list = append(list, Host{
-			Host: name, Pages: h.pages, Failed: h.failed, Bytes: h.bytes,
+			Host: name, URLs: h.urls, Pages: h.pages, Failed: h.failed, Bytes: h.bytes,
 			Latency: h.latency.spread(micros), Waited: h.waited / 1000,
 		})
 	}

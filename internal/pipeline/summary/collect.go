@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
 // collector makes a summary of records, one after another.
@@ -32,9 +34,9 @@ type collector struct {
 // hostTally is what is known of a host. Of at most cfg.MaxHosts there is one; the pages of
 // others are counted together.
 type hostTally struct {
-	pages, failed, bytes int64
-	waited               float64 // milliseconds
-	latency              histogram
+	urls, pages, failed, bytes int64
+	waited                     float64 // milliseconds
+	latency                    histogram
 }
 
 func newCollector(cfg Config) *collector {
@@ -137,7 +139,10 @@ func (c *collector) when(at time.Time, attempt int) {
 
 func (c *collector) addPage(r *record) {
 	s := &c.sum
-	s.Pages++
+	s.URLs++
+	page, failed := sink.Counts(r.Kind, r.Status, r.class())
+	s.Pages += one(page)
+	s.Failed += one(failed)
 	c.depths.add(strconv.Itoa(r.Depth))
 	status := "none"
 	if r.Status != 0 {
@@ -175,15 +180,23 @@ func (c *collector) addHost(r *record) {
 		h = new(hostTally)
 		c.hosts[name] = h
 	}
-	h.pages++
+	page, failed := sink.Counts(r.Kind, r.Status, r.class())
+	h.urls++
+	h.pages += one(page)
+	h.failed += one(failed)
 	h.bytes += r.Bytes
 	h.waited += r.Timings.PermitWait
-	if r.broken() {
-		h.failed++
-	}
 	if r.Timings.Total > 0 {
 		h.latency.add(r.Timings.Total * micros)
 	}
+}
+
+// one counts what is true.
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // hostOf is the host of a URL with its port, by which crawls name hosts. What is no URL is

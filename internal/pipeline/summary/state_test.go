@@ -77,12 +77,12 @@ func TestRecordsOfAState(t *testing.T) {
 	require.EqualValues(t, 1, s.Pages)
 	require.EqualValues(t, 1, s.Crawl.Queued)
 	s = read(t, dir, Config{Round: 1})
-	require.EqualValues(t, 14, s.Pages)
+	require.EqualValues(t, 14, s.URLs)
 
 	elsewhere := written(t, sink.CSV, site()...)
 	s = read(t, kept(t, "DELETE FROM rounds WHERE round = 2; INSERT INTO sinks VALUES ('"+elsewhere+"', 'csv', 1, 1);"), Config{})
 	require.Equal(t, "csv", s.Source.Format)
-	require.EqualValues(t, 14, s.Pages)
+	require.EqualValues(t, 14, s.URLs)
 }
 
 func TestDirectoriesWithoutState(t *testing.T) {
@@ -90,7 +90,7 @@ func TestDirectoriesWithoutState(t *testing.T) {
 	_, err := Read(t.Context(), dir, Config{})
 	require.ErrorContains(t, err, "neither state.db nor records.jsonl is there")
 	require.NoError(t, os.Rename(written(t, sink.JSONL, site()...), filepath.Join(dir, "records.jsonl")))
-	require.EqualValues(t, 14, read(t, dir, Config{}).Pages)
+	require.EqualValues(t, 14, read(t, dir, Config{}).URLs)
 	_, err = Read(t.Context(), dir, Config{Round: 2})
 	require.Error(t, err)
 

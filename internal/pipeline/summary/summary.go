@@ -41,9 +41,12 @@ type Summary struct {
 	// Crawl is what the state knows besides; nil for a file.
 	Crawl *Crawl `json:"crawl,omitempty"`
 
-	// Records are all, Pages those of pages, Robots and Sitemaps those of the others.
+	// Records are all, URLs those of pages, whatever came of them, Robots and Sitemaps those of
+	// the others. Pages and Failed are those of URLs that are one, as the crawl counts them.
 	Records  int64 `json:"records"`
+	URLs     int64 `json:"urls"`
 	Pages    int64 `json:"pages"`
+	Failed   int64 `json:"failed"`
 	Robots   int64 `json:"robots"`
 	Sitemaps int64 `json:"sitemaps"`
 	// From and To are when the first and the last request were sent. Zero: none was.
@@ -53,7 +56,7 @@ type Summary struct {
 	Bytes     int64 `json:"bytes"`
 	WireBytes int64 `json:"wire_bytes"`
 
-	// Statuses count pages by their HTTP status, "none" without an answer, and Errors by
+	// Statuses count URLs by their HTTP status, "none" without an answer, and Errors by
 	// the class of error.
 	Statuses []Count `json:"statuses"`
 	Errors   []Count `json:"errors,omitempty"`
@@ -155,8 +158,8 @@ type Spent struct {
 // Hosts are those of the pages.
 type Hosts struct {
 	Total int `json:"total"`
-	// Beyond are the pages of hosts beyond [Config.MaxHosts], which are not in Total.
-	Beyond int64 `json:"pages_of_others,omitempty"`
+	// Beyond are the URLs of hosts beyond [Config.MaxHosts], which are not in Total.
+	Beyond int64 `json:"urls_of_others,omitempty"`
 	// Listed are the slowest by the 95th percentile.
 	Listed []Host `json:"listed"`
 }
@@ -164,8 +167,9 @@ type Hosts struct {
 // Host is one of them.
 type Host struct {
 	Host    string `json:"host"`
-	Pages   int64  `json:"pages"`
-	Failed  int64  `json:"failed"` // without an answer, or with a status of 400 and above
+	URLs    int64  `json:"urls"`   // asked for
+	Pages   int64  `json:"pages"`  // as Summary.Pages
+	Failed  int64  `json:"failed"` // as Summary.Failed
 	Bytes   int64  `json:"bytes"`
 	Latency Spread `json:"latency_ms"`
 	// Waited is how long its requests waited for their turn by the rate limiter (seconds).
