@@ -36,7 +36,7 @@ type Mode uint8
 const (
 	Host   Mode = iota // the seed's host and port
 	Domain             // everything under the seed's registrable domain, on any port
-	Prefix             // the seed's host, below the last slash of its path
+	Prefix             // the seed's path and all below it; of a file, as index.html, its directory
 	Any                // everywhere
 	numModes
 )
@@ -101,7 +101,7 @@ type Scope struct {
 	patterns atomic.Pointer[patterns]
 
 	mu    sync.RWMutex        // guards what follows
-	areas map[string]struct{} // hosts, registrable domains or host/dir/ prefixes
+	areas map[string]struct{} // hosts, registrable domains or host/dir prefixes
 	hosts map[string]struct{} // hosts of seeds in mode Prefix, of which there are as many as areas at most
 	known map[string]struct{} // hosts found in scope in mode Domain, to ask the list once
 }
@@ -142,7 +142,7 @@ func (s *Scope) AddSeed(u canonical.URL) bool {
 	area := s.areaOf(u)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.areas[area]; ok {
+	if _, ok := s.areas[area]; ok || s.cfg.Mode == Prefix && s.hasPrefixLocked(area) {
 		return true
 	}
 	if len(s.areas) >= s.cfg.MaxSeeds {
@@ -155,6 +155,9 @@ func (s *Scope) AddSeed(u canonical.URL) bool {
 	return true
 }
 
+// fileName is one with an ending, as index.html; v1.2 is a directory's.
+var fileName = regexp.MustCompile(`.\.[A-Za-z]{2,5}$`)
+
 // areaOf is the key of the area that a seed spans.
 func (s *Scope) areaOf(u canonical.URL) string {
 	switch s.cfg.Mode {
@@ -165,7 +168,11 @@ func (s *Scope) areaOf(u canonical.URL) string {
 		if q := strings.IndexByte(p, '?'); q >= 0 {
 			p = p[:q]
 		}
-		return p[:strings.LastIndexByte(p, '/')+1]
+		last := strings.LastIndexByte(p, '/')
+		if last == len(p)-1 || fileName.MatchString(p[last+1:]) {
+			return p[:last]
+		}
+		return p
 	}
 	return u.Host()
 }
@@ -201,7 +208,9 @@ func (s *Scope) within(u canonical.URL) bool {
 	case Domain:
 		return s.has(s.known, u.Host()) || s.has(s.areas, domainOf(u.Hostname())) && s.remember(u.Host())
 	case Prefix:
-		return s.hasPrefix(u.HostPath())
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.hasPrefixLocked(u.HostPath())
 	}
 	return s.has(s.areas, u.Host())
 }
@@ -224,20 +233,23 @@ func (s *Scope) remember(host string) bool {
 	return true
 }
 
-// hasPrefix looks every directory above p up: paths are shallow, lists of seeds
+// hasPrefixLocked looks p and every directory above it up: paths are shallow, lists of seeds
 // may be long.
-func (s *Scope) hasPrefix(p string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for i := 0; i < len(p) && p[i] != '?'; i++ {
+func (s *Scope) hasPrefixLocked(p string) bool {
+	end := len(p)
+	if q := strings.IndexByte(p, '?'); q >= 0 {
+		end = q
+	}
+	for i := range end {
 		if p[i] != '/' {
 			continue
 		}
-		if _, ok := s.areas[p[:i+1]]; ok {
+		if _, ok := s.areas[p[:i]]; ok {
 			return true
 		}
 	}
-	return false
+	_, ok := s.areas[p[:end]]
+	return ok
 }
 
 // domainOf is the registrable domain: the public suffix and one label. Addresses,

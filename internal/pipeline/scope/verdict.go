@@ -16,7 +16,7 @@ const (
 	In               Code = iota
 	OtherHost             // not a seed's host
 	OtherDomain           // not in a seed's registrable domain
-	OtherPrefix           // not below a seed's directory
+	OtherPrefix           // not below a seed's path
 	TooDeep               // more links away than MaxDepth
 	TooManyRedirects      // more redirects in a row than MaxRedirects
 	Excluded              // an Exclude pattern matches
@@ -64,7 +64,7 @@ func (v Verdict) Reason() string {
 	case OtherDomain:
 		return fmt.Sprintf("domain %s is not a seed's domain", domainOf(v.url.Hostname()))
 	case OtherPrefix:
-		return fmt.Sprintf("%s is not below a seed's directory", v.url)
+		return fmt.Sprintf("%s is not below a seed's path", v.url)
 	case TooDeep:
 		return fmt.Sprintf("depth %d > %d", v.depth, v.scope.cfg.MaxDepth)
 	case TooManyRedirects:
