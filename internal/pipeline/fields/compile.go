@@ -9,7 +9,6 @@ import (
 
 	"github.com/andybalholm/cascadia"
 	"github.com/antchfx/xpath"
-	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/pipeline/dom"
 )
@@ -18,7 +17,7 @@ import (
 type compiled struct {
 	Rule
 	match *regexp.Regexp // nil: every page
-	css   cascadia.SelectorGroup
+	css   *selector
 	xpath *xpath.Expr
 }
 
@@ -74,7 +73,7 @@ func compile(r Rule) (compiled, error) {
 }
 
 // compileCSS also refuses what the library takes and never matches.
-func compileCSS(s string) (cascadia.SelectorGroup, error) {
+func compileCSS(s string) (*selector, error) {
 	group, err := cascadia.ParseGroupWithPseudoElements(s)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no CSS selector: %w; %s", s, err, hint(s))
@@ -84,7 +83,11 @@ func compileCSS(s string) (cascadia.SelectorGroup, error) {
 			return nil, fmt.Errorf("%q has the pseudo-element ::%s, which is no part of a page; %s", s, e, hint(s))
 		}
 	}
-	return group, nil
+	sel, err := parseSelector(s)
+	if err != nil {
+		return nil, fmt.Errorf("%q cannot be used: %w; make several rules of it", s, err)
+	}
+	return sel, nil
 }
 
 // hint is what probably went wrong.
@@ -150,14 +153,3 @@ func (e *Extractor) Wants(url string) bool {
 }
 
 func (c *compiled) wants(url string) bool { return c.match == nil || c.match.MatchString(url) }
-
-// nodes are the elements that a rule by CSS finds, in the order of the page.
-func (c *compiled) nodes(root *html.Node) []*html.Node {
-	if !c.All && c.Attr == "" {
-		if n := cascadia.Query(root, c.css); n != nil {
-			return []*html.Node{n}
-		}
-		return nil
-	}
-	return cascadia.QueryAll(root, c.css)
-}

@@ -90,11 +90,10 @@ func (p *page) field(c *compiled) (f Field) {
 		}
 	}()
 	if c.xpath == nil {
-		for _, n := range c.nodes(p.root) {
-			if !p.add(&f, c, p.value(c, n)) {
-				break
-			}
-		}
+		m := &matcher{root: p.root, budget: p.budget, sets: map[*selector]map[*html.Node]bool{}}
+		m.each(c.css, func(n *html.Node) bool {
+			return p.add(&f, c, p.value(c, n)) && (c.All || c.Attr != "") // of one element the first counts, empty or not
+		})
 		return f
 	}
 	switch v := c.xpath.Evaluate(navigate(p.root, p.budget)).(type) {
