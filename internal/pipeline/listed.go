@@ -80,6 +80,7 @@ func isHTML(mediaType string) bool {
 // entries follows what a list names, and notes in the record what it was.
 func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 	resp, rec := f.resp, r.rec
+	w.budget.DropDeadline() // its parts are sent on, and may wait
 	sum := sitemap.Read(sitemap.Document{
 		Body: resp.Body, Base: f.lease.URL, Charset: resp.Charset, Truncated: resp.Truncated, List: asked, Rules: w.p.cfg.Rules, Budget: w.budget,
 	}, func(e sitemap.Entry) bool {

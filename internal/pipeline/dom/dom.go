@@ -129,24 +129,27 @@ func After(n, root *html.Node) *html.Node {
 // Text is what a reader sees of n: its text, each run of space as one space, words of
 // different blocks apart. Scripts, styles and templates have none. At most limit bytes are
 // collected.
-func Text(n *html.Node, limit int) string {
+func Text(n *html.Node, limit int) string { return TextWithin(n, limit, nil) }
+
+// TextWithin is Text at the cost of a budget: when that is spent the rest is left out.
+func TextWithin(n *html.Node, limit int, budget *effort.Budget) string {
 	var t Collapser
-	t.children(n, limit)
+	t.children(n, limit, budget)
 	return Clip(t.String(), limit)
 }
 
 // children adds what is in n. Trees are not deep.
-func (t *Collapser) children(n *html.Node, limit int) {
-	for c := n.FirstChild; c != nil && t.Len() < limit; c = c.NextSibling {
+func (t *Collapser) children(n *html.Node, limit int, budget *effort.Budget) {
+	for c := n.FirstChild; c != nil && t.Len() < limit && budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
 			t.Add(c.Data)
 		case Silent(c):
 		case c.Type == html.ElementNode && Inline(c):
-			t.children(c, limit)
+			t.children(c, limit, budget)
 		default:
 			t.Break()
-			t.children(c, limit)
+			t.children(c, limit, budget)
 			t.Break()
 		}
 	}

@@ -47,7 +47,7 @@ type Budget struct {
 // New is a budget of so many steps, which ends early at until, by now, or when ctx is done. A
 // nil now means no deadline.
 func New(ctx context.Context, steps int64, now func() time.Time, until time.Time) *Budget {
-	return &Budget{most: steps, left: steps, look: steps, ctx: ctx, now: now, until: until}
+	return &Budget{most: steps, left: steps, look: max(0, steps-lookEvery), ctx: ctx, now: now, until: until}
 }
 
 // Spend takes n steps and reports whether the work may go on. Once it has returned false it
@@ -66,14 +66,15 @@ func (b *Budget) Spend(n int) bool {
 func (b *Budget) SpendText(n int) bool { return b.Spend(1 + n/Bytes) }
 
 func (b *Budget) check() {
-	b.look = b.left - lookEvery
+	b.look = max(0, b.left-lookEvery)
 	b.spent = b.spent || b.left < 0 || b.ctx.Err() != nil || b.now != nil && !b.now().Before(b.until)
 }
 
-// Exhaust spends what is left: the rest of the page is not worth reading.
-func (b *Budget) Exhaust() {
+// DropDeadline leaves the steps and the context as the only bounds. It is for work that waits
+// for others in between.
+func (b *Budget) DropDeadline() {
 	if b != nil {
-		b.spent = true
+		b.now = nil
 	}
 }
 

@@ -1,12 +1,18 @@
 package extract
 
 import (
+	"context"
+	"fmt"
+	"math"
 	"net/http"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // FuzzPage holds what is true of every result, and that nothing of one page reaches
@@ -23,6 +29,9 @@ func FuzzPage(f *testing.F) {
 	} {
 		f.Add([]byte(page), "text/html", "", "", uint8(3))
 		f.Add([]byte(page), "application/xhtml+xml", "latin1", "<x>; rel=next, noindex", uint8(255))
+	}
+	for _, s := range costly {
+		f.Add([]byte(strings.Repeat(s, 20)), "text/html", "", "", uint8(255))
 	}
 	base := mustParse(f, docURL)
 	var used Extractor
@@ -45,8 +54,62 @@ func FuzzPage(f *testing.F) {
 			t.Fatalf("the same page twice:\n%+v\n%+v", r, again)
 		}
 		checkResult(t, &r, opts, len(body))
+		checkCost(t, d, opts)
 		checkSays(t, &r)
 	})
+}
+
+// costly are pages of things that could be gone over again and again.
+var costly = map[string]string{
+	"links": "<a href=x#1>", "new links": "<a href=#>y", "srcset": `<img srcset="a 1x, b(, c 2x">`, "styles": `<p style="x:url(a\),b) url('c">`,
+	"applets": "<applet codebase=/a archive=b,c,d code=e>", "forms": "<form action=/a><input name=b value=c></form>",
+	"selects": "<form><select><option>a<option>b", "frames": `<iframe srcdoc="<a href=x><style>a{b:url(c)}">`, "comments": "<!-- <!--> --!>",
+	"scripts": "<script><!--<script></script>", "titles": "<svg><title><title/>", "bases": "<base href=/x/>", "slashes": "<a/b/c=/>", "quotes": `<a b="`,
+	"metas": "<meta name=robots content='noindex, x'><meta http-equiv=refresh content='0;url=/y'>", "entities": "&CounterClockwiseContourIntegral;&#x0", "brackets": "<",
+	"alternates": "<link rel='alternate canonical next prev' hreflang=x href=y>", "params": "<param name=src value=a.b>", "data": "<p data-src=/a.b data-srcset='/c.d 1x' data-url=/e>",
+}
+
+// checkCost holds that what a page costs is in proportion to its size.
+func checkCost(t *testing.T, d *Document, opts Options) {
+	t.Helper()
+	var e Extractor
+	var r Result
+	opts.Budget = effort.New(context.Background(), math.MaxInt64, nil, time.Time{})
+	if err := e.Document(d, opts, &r); err != nil {
+		t.Fatal(err)
+	}
+	if used := opts.Budget.Used(); used > int64(2000+4*len(d.Body)) {
+		t.Fatalf("%d steps for %d bytes", used, len(d.Body))
+	}
+}
+
+func TestPagesCostInProportionToTheirSize(t *testing.T) {
+	base := mustParse(t, docURL)
+	for name, s := range costly {
+		t.Run(name, func(t *testing.T) {
+			for _, size := range []int{1000, 50_000} {
+				d := &Document{URL: base, MediaType: "text/html", Body: []byte(strings.Repeat(s, size/len(s)))}
+				checkCost(t, d, Options{Text: true, Resources: true, Forms: true, Feeds: true})
+			}
+		})
+	}
+}
+
+// A budget that is spent ends the reading, and the links that were found are there.
+func TestTheBudgetEndsThePage(t *testing.T) {
+	var page strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&page, "<a href=/%d>x</a>", i)
+	}
+	var e Extractor
+	var r Result
+	opts := Options{Budget: effort.New(t.Context(), 2000, nil, time.Time{})}
+	if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(page.String()), opts, &r); err != nil {
+		t.Fatal(err)
+	}
+	if !opts.Budget.Spent() || len(r.Links) < 100 || len(r.Links) > 2000 {
+		t.Fatalf("%d links", len(r.Links))
+	}
 }
 
 // checkSays holds that what a page says of itself is bounded, and that its relations are

@@ -19,6 +19,8 @@ type compiled struct {
 	match *regexp.Regexp // nil: every page
 	css   *selector
 	xpath *xpath.Expr
+	// perByte is what the patterns of xpath may cost for each byte of a text.
+	perByte int
 }
 
 // Set is rules that can run. It is not changed any more and safe for concurrent use.
@@ -65,6 +67,9 @@ func compile(r Rule) (compiled, error) {
 	}
 	if r.Match != "" {
 		c.match, err = regexp.Compile(r.Match)
+		if _, e := patternSteps(r.Match); e != nil {
+			errs = append(errs, problem("match", "%v", e))
+		}
 		if bad, ok := errors.AsType[*syntax.Error](err); ok {
 			errs = append(errs, problem("match", "%q is not a regular expression (%s: %q); see the syntax of Go's regexp package", r.Match, bad.Code, bad.Expr))
 		}
@@ -85,7 +90,7 @@ func compileCSS(s string) (*selector, error) {
 	}
 	sel, err := parseSelector(s)
 	if err != nil {
-		return nil, fmt.Errorf("%q cannot be used: %w; make several rules of it", s, err)
+		return nil, fmt.Errorf("%q cannot be used: %w", s, err)
 	}
 	return sel, nil
 }
@@ -112,8 +117,11 @@ func compileXPath(s string) (expr *xpath.Expr, err error) {
 	if expr, err = xpath.Compile(s); err != nil {
 		return nil, fmt.Errorf("%q is no XPath expression: %w", s, err)
 	}
+	if _, err := callSteps(s); err != nil {
+		return nil, fmt.Errorf("%q cannot be used: %w", s, err)
+	}
 	root := dom.Parse([]byte(`<title>a</title><p id="b" class="c">d<a href="e">f</a>`)).Root
-	if it, ok := expr.Evaluate(navigate(root, nil)).(*xpath.NodeIterator); ok {
+	if it, ok := expr.Evaluate(navigate(root, nil, 0)).(*xpath.NodeIterator); ok {
 		for it.MoveNext() {
 			continue // what it finds is of no interest, only that it can be asked
 		}
@@ -133,6 +141,7 @@ func (s *Set) Extractor() *Extractor {
 	for i, c := range s.rules {
 		if c.xpath != nil {
 			c.xpath = xpath.MustCompile(c.XPath) // it compiled before
+			c.perByte, _ = callSteps(c.XPath)
 		}
 		e.rules[i] = c
 	}

@@ -46,6 +46,9 @@ var costly = []string{
 	"xpath:reverse(//*//*//*)",
 	"xpath://@*[. = //@*]",
 	"xpath:sum(//*//*)",
+	"xpath://*[matches(., 'no*ne')]",
+	"css:div:matches((a|b|w)*none{20})",
+	"css:[class#=(x{50})]",
 }
 
 // shapes are pages of any size on which they do.
@@ -97,6 +100,43 @@ func TestRulesCostNoMoreThanThePageMay(t *testing.T) {
 	require.True(t, spent, "it costs the square")
 	_, _, spent = costs(t, shapes["flat"](30_000), "xpath://p[@class='a']")
 	require.False(t, spent)
+}
+
+// A page cannot choose the size of what a function of XPath multiplies, nor a pattern.
+func TestCallsWithArgumentsOfThePage(t *testing.T) {
+	for expr, want := range map[string]string{
+		"replace(//a, ',', //b)":                          "the arguments of replace() behind the first must be texts in quotes",
+		"string-join(//a, //b)":                           "string-join()",
+		"//p[matches(., @x)]":                             "matches()",
+		"translate (//a, //b, 'x')":                       "translate()",
+		"matches(//a, '(abcdefghijklm){900}')":            " instructions, more than 10000",
+		"//p[matches(concat(., ')', ','), \"a'b\")]":      "",
+		"replace(replace(//a, ',', ';'), 'x(', 'y')":      "",
+		"string-join(//a[@b='replace(x, y)'], ', ')":      "",
+		"count(//replace) + count(//x-translate[@y='z'])": "",
+	} {
+		_, err := callSteps(expr)
+		if want == "" {
+			require.NoError(t, err, expr)
+			continue
+		}
+		require.ErrorContains(t, err, want, expr)
+		_, err = compileXPath(expr)
+		require.Error(t, err)
+	}
+}
+
+func TestPatternsOfTooManyInstructions(t *testing.T) {
+	const pattern = "(abcdefghijklm){900}"
+	for _, r := range []Rule{
+		{Name: "a", CSS: "a", Match: pattern}, {Name: "a", CSS: "p:matches(" + pattern + ")"}, {Name: "a", CSS: "p[x#=" + pattern + "]"},
+		{Name: "a", XPath: "//a[matches(., '" + pattern + "')]"},
+	} {
+		require.ErrorContains(t, r.Check(), "use smaller repetitions", r)
+	}
+	steps, err := patternSteps(`^[a-z]+://(www\.)?x`)
+	require.NoError(t, err)
+	require.Positive(t, steps)
 }
 
 // What an expression was doing when the budget was spent is forgotten: the next page has its

@@ -186,14 +186,25 @@ func (p *place) total(m *matcher, n *html.Node, ofType bool) int {
 	return p.totals[""]
 }
 
-// within charges for all that is in n before a test that looks at it.
-func within(t test) test {
-	return func(m *matcher, n *html.Node, at *place) bool { return m.content(n) && t(m, n, at) }
+// within charges for all that is in n, so many steps for each byte, before a test that looks at
+// it.
+func within(t test, perByte int) test {
+	return func(m *matcher, n *html.Node, at *place) bool { return m.content(n, perByte) && t(m, n, at) }
 }
 
-func (m *matcher) content(n *html.Node) bool {
+// patterned charges for the attributes of n before a test that runs a pattern on them.
+func patterned(t test, perByte int) test {
+	return func(m *matcher, n *html.Node, at *place) bool {
+		for i := range n.Attr {
+			m.budget.Spend(len(n.Attr[i].Val) * perByte)
+		}
+		return !m.budget.Spent() && t(m, n, at)
+	}
+}
+
+func (m *matcher) content(n *html.Node, perByte int) bool {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if !m.budget.SpendText(len(c.Data)) || !m.content(c) {
+		if !m.budget.Spend(1+len(c.Data)/effort.Bytes+len(c.Data)*perByte) || !m.content(c, perByte) {
 			return false
 		}
 	}
@@ -236,7 +247,7 @@ func (p *selectorParser) list() (*selector, error) {
 	join := &s.first
 	for {
 		if p.space(); p.i >= len(p.s) || len(s.parts) == maxParts {
-			return nil, fmt.Errorf("it has more than %d parts, or ends early", maxParts)
+			return nil, fmt.Errorf("it has more than %d parts; make several rules of it", maxParts)
 		}
 		one, err := p.part()
 		if err != nil {
@@ -290,7 +301,7 @@ func (p *selectorParser) space() {
 // part reads what is said of one element.
 func (p *selectorParser) part() (one part, err error) {
 	for {
-		from := p.i
+		from, perByte := p.i, 0
 		switch c := p.peek(); c {
 		case 0, ' ', '\t', '\r', '\n', '\f', ',', '>', '+', '~', ')', '/':
 			return one, nil
@@ -308,7 +319,9 @@ func (p *selectorParser) part() (one part, err error) {
 			one.tests = append(one.tests, t)
 			continue
 		case '[':
-			p.bracket()
+			if perByte, err = p.bracket(); err != nil {
+				return one, err
+			}
 		case '.', '#':
 			p.i++
 			p.name()
@@ -321,6 +334,9 @@ func (p *selectorParser) part() (one part, err error) {
 		t, err := simple(p.s[from:p.i])
 		if err != nil {
 			return one, err
+		}
+		if perByte > 0 {
+			t = patterned(t, perByte)
 		}
 		one.tests = append(one.tests, t)
 	}
@@ -340,7 +356,7 @@ func (p *selectorParser) pseudo() (test, error) {
 	from := p.i
 	p.i++
 	p.name()
-	name := strings.ToLower(p.s[from+1 : p.i])
+	name, perByte := strings.ToLower(p.s[from+1:p.i]), 0
 	if p.peek() == '(' {
 		if name == "not" || name == "has" || name == "haschild" {
 			p.i++
@@ -353,7 +369,10 @@ func (p *selectorParser) pseudo() (test, error) {
 		}
 		p.i++
 		if strings.HasPrefix(name, "matches") {
-			p.pattern()
+			var err error
+			if perByte, err = p.pattern(); err != nil {
+				return nil, err
+			}
 		} else {
 			p.until(')')
 		}
@@ -366,7 +385,7 @@ func (p *selectorParser) pseudo() (test, error) {
 	}
 	switch {
 	case strings.HasPrefix(name, "contains"), strings.HasPrefix(name, "matches"):
-		return within(t), nil
+		return within(t, perByte), nil
 	case name == "lang", name == "enabled", name == "disabled":
 		return upward(t), nil
 	case strings.HasPrefix(name, "only-"):
@@ -427,18 +446,19 @@ func (p *selectorParser) escape() {
 }
 
 // bracket passes over a test of an attribute.
-func (p *selectorParser) bracket() {
+func (p *selectorParser) bracket() (perByte int, err error) {
 	p.i++
 	p.space()
 	p.name()
 	p.space()
 	if strings.HasPrefix(p.s[p.i:], "#=") {
 		p.i += len("#=")
-		p.pattern()
+		perByte, err = p.pattern()
 	} else {
 		p.until(']')
 	}
 	p.i++
+	return perByte, err
 }
 
 // until goes to a closing bracket, past quoted text.
@@ -462,15 +482,17 @@ func (p *selectorParser) until(end byte) {
 
 // pattern goes to the bracket that closes a regular expression, as the library finds it: by
 // counting.
-func (p *selectorParser) pattern() {
+func (p *selectorParser) pattern() (steps int, err error) {
+	from := p.i
 	for open := 0; p.i < len(p.s); p.i++ {
 		switch p.s[p.i] {
 		case '(', '[':
 			open++
 		case ')', ']':
 			if open--; open < 0 {
-				return
+				return patternSteps(p.s[from:p.i])
 			}
 		}
 	}
+	return 0, nil
 }

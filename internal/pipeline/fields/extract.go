@@ -96,7 +96,7 @@ func (p *page) field(c *compiled) (f Field) {
 		})
 		return f
 	}
-	switch v := c.xpath.Evaluate(navigate(p.root, p.budget)).(type) {
+	switch v := c.xpath.Evaluate(navigate(p.root, p.budget, c.perByte)).(type) {
 	case *xpath.NodeIterator:
 		for v.MoveNext() {
 			nav, ok := v.Current().(*navigator)
@@ -167,7 +167,9 @@ func attr(n *html.Node, name string) (string, bool) {
 func (p *page) element(c *compiled, n *html.Node) string {
 	switch c.Type {
 	case HTML:
-		return render(n)
+		v := render(n)
+		p.budget.SpendText(len(v))
+		return v
 	case URL:
 		for _, name := range []string{"href", "src", "content", "data", "cite"} {
 			if v, ok := dom.Attr(n, name); ok {
@@ -175,7 +177,7 @@ func (p *page) element(c *compiled, n *html.Node) string {
 			}
 		}
 	}
-	return p.read(c.Type, dom.Text(n, MaxValue+utf8.UTFMax))
+	return p.read(c.Type, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.budget))
 }
 
 // found is what a rule by XPath takes of what it came to.

@@ -16,7 +16,8 @@ import (
 // for which there is no step left panics with errSpent.
 type navigator struct {
 	htmlquery.NodeNavigator
-	budget *effort.Budget
+	budget  *effort.Budget
+	perByte int // what the expression may do with each byte of a text, beside reading it
 }
 
 // copySteps is what a copy costs: the interpreter keeps copies, and so they bound its memory.
@@ -24,8 +25,8 @@ const copySteps = 4
 
 var errSpent = errors.New("the page has cost enough")
 
-func navigate(root *html.Node, budget *effort.Budget) *navigator {
-	return &navigator{*htmlquery.CreateXPathNavigator(root), budget}
+func navigate(root *html.Node, budget *effort.Budget, perByte int) *navigator {
+	return &navigator{*htmlquery.CreateXPathNavigator(root), budget, perByte}
 }
 
 func (n *navigator) spend(steps int) {
@@ -97,7 +98,7 @@ func (n *navigator) Value() string {
 	node := n.Current()
 	if node.Type != html.ElementNode || n.NodeType() == xpath.AttributeNode {
 		v := n.NodeNavigator.Value()
-		n.spend(1 + len(v)/effort.Bytes)
+		n.spend(1 + len(v)/effort.Bytes + len(v)*n.perByte)
 		return v
 	}
 	var b strings.Builder
@@ -110,7 +111,7 @@ func (n *navigator) text(b *strings.Builder, of *html.Node) {
 		n.spend(1)
 		switch c.Type {
 		case html.TextNode:
-			n.spend(len(c.Data) / effort.Bytes)
+			n.spend(len(c.Data)/effort.Bytes + len(c.Data)*n.perByte)
 			b.WriteString(c.Data)
 		case html.CommentNode:
 		default:

@@ -27,8 +27,31 @@ func compactJSON(s string) (string, bool) {
 	if json.Compact(&b, []byte(s)) != nil {
 		return "", false
 	}
+	if depth(b.Bytes()) > MaxDepth {
+		return "", false
+	}
 	// A text or a number by itself is JSON, but says nothing.
 	return b.String(), b.Len() > 0 && (b.Bytes()[0] == '{' || b.Bytes()[0] == '[')
+}
+
+// depth is how deep the objects and arrays of valid JSON are in one another.
+func depth(s []byte) (deepest int) {
+	quoted, now := false, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}', c == ']':
+			now--
+		}
+	}
+	return deepest
 }
 
 // wrappers stand around scripts that were to be XML as well, or hidden.

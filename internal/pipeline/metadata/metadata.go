@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // What is kept of a page at most. Real pages have some twenty properties and a handful of
@@ -32,6 +33,9 @@ const (
 	MaxBlocks = 32
 	// MaxJSON bounds all blocks together, in bytes.
 	MaxJSON = 512 << 10
+	// MaxDepth is how deep the objects and arrays of a block may be in one another. Many a
+	// reader of JSON gives up at a thousand, and would lose the whole record.
+	MaxDepth = 256
 )
 
 // Property is one name with its values.
@@ -51,8 +55,8 @@ type Metadata struct {
 
 // Read reads the metadata of a page. It takes any tree.
 func Read(d *dom.Document) Metadata {
-	r := reader{left: MaxJSON}
-	for n := d.Root; n != nil; {
+	r := reader{left: MaxJSON, budget: d.Budget}
+	for n := d.Root; n != nil && r.budget.Spend(1); {
 		switch {
 		case n.Type != html.ElementNode:
 		case n.DataAtom == atom.Meta:
@@ -74,7 +78,8 @@ func Read(d *dom.Document) Metadata {
 
 type reader struct {
 	Metadata
-	left int // bytes that blocks may still take
+	left   int // bytes that blocks may still take
+	budget *effort.Budget
 }
 
 // prefixes begin the names of properties: those of Open Graph and its types, what Facebook
@@ -84,6 +89,9 @@ var prefixes = []string{"og:", "article:", "book:", "profile:", "video:", "music
 // meta notes a property. Sites write name for property and the other way round.
 func (r *reader) meta(n *html.Node) {
 	content, _ := dom.Attr(n, "content")
+	if !r.budget.SpendText(len(content)) {
+		return
+	}
 	var text dom.Collapser
 	text.Add(content)
 	if text.Len() == 0 {
@@ -119,13 +127,16 @@ func isJSONLD(script *html.Node) bool {
 	return strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json")
 }
 
+// mendings is how often the text of a block is gone over at most.
+const mendings = 8
+
 // block notes what is in a script.
 func (r *reader) block(script *html.Node) {
 	var text strings.Builder
 	for c := script.FirstChild; c != nil; c = c.NextSibling {
 		text.WriteString(c.Data)
 	}
-	if strings.TrimSpace(text.String()) == "" {
+	if !r.budget.SpendText(mendings*text.Len()) || strings.TrimSpace(text.String()) == "" {
 		return
 	}
 	if len(r.JSONLD) == MaxBlocks || text.Len() > r.left {

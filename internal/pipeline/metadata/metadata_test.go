@@ -1,14 +1,18 @@
 package metadata
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 func read(page string) Metadata { return Read(dom.Parse([]byte(page))) }
@@ -84,7 +88,34 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, 1, m.Dropped)
 }
 
+// A block of nested arrays that Go still reads would, within a record, be too deep for it, and
+// the whole record lost to whoever reads the file.
+func TestDeepBlocks(t *testing.T) {
+	block := func(n int) string {
+		return `<script type="application/ld+json">` + strings.Repeat("[", n) + `"[\"["` + strings.Repeat("]", n) + "</script>"
+	}
+	m := read(block(MaxDepth) + block(MaxDepth+1) + block(9_999) + block(100_000) + `<script type="application/ld+json">{}</script>`)
+	require.Len(t, m.JSONLD, 2)
+	require.Equal(t, 3, m.InvalidJSONLD)
+}
+
+// costs is what reading the metadata of a page takes of its budget.
+func costs(page string, steps int64) (Metadata, *effort.Budget) {
+	d := dom.Parse([]byte(page))
+	d.Budget = effort.New(context.Background(), steps, nil, time.Time{})
+	return Read(d), d.Budget
+}
+
+func TestTheBudgetEndsTheReading(t *testing.T) {
+	m, b := costs(strings.Repeat(`<meta property="og:x" content=y>`, 1000), 100)
+	require.True(t, b.Spent())
+	require.Less(t, len(m.Properties[0].Values), MaxValues)
+	require.NotEmpty(t, m.Properties[0].Values)
+}
+
 func FuzzRead(f *testing.F) {
+	f.Add(strings.Repeat(`<script type=application/ld+json>{,,,;;;//]]></script>`, 30))
+	f.Add(strings.Repeat(`<meta property="og:a og:b" name=og:c content="x  y">`, 30))
 	f.Add(`<meta property=og:a content=b><script type=application/ld+json>{"a":[1,],"b":"c
 "}</script>`)
 	f.Add(`<script type=application/ld+json>//<![CDATA[ {&quot;a&quot;:1} ;//]]></script>`)
@@ -93,5 +124,7 @@ func FuzzRead(f *testing.F) {
 			require.True(t, json.Valid([]byte(block)), block)
 			require.NotContains(t, block, "\n")
 		}
+		_, b := costs(page, math.MaxInt64)
+		require.LessOrEqual(t, b.Used(), int64(1000+5*len(page)), "steps")
 	})
 }

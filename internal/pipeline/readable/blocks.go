@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // block is text that stands together, as a paragraph does.
@@ -35,11 +36,12 @@ type splitter struct {
 	raw     strings.Builder
 	heading bool
 	prose   map[*html.Node]int
+	budget  *effort.Budget
 }
 
 // split cuts what is in top into blocks. prose is that of all elements in it.
-func split(top *html.Node, prose map[*html.Node]int) []block {
-	s := splitter{prose: prose}
+func split(top *html.Node, prose map[*html.Node]int, budget *effort.Budget) []block {
+	s := splitter{prose: prose, budget: budget}
 	s.children(top, false)
 	s.end()
 	return s.blocks
@@ -47,7 +49,7 @@ func split(top *html.Node, prose map[*html.Node]int) []block {
 
 // children goes over what is in n.
 func (s *splitter) children(n *html.Node, linked bool) {
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
+	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
 			s.text(c.Data, linked)
@@ -122,7 +124,7 @@ func (s *splitter) preformatted(n *html.Node) {
 }
 
 func (s *splitter) verbatim(n *html.Node) {
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
+	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
 			s.raw.WriteString(c.Data)
@@ -162,13 +164,13 @@ func words(s string) (n int) {
 
 // count adds the words of each block-level element in n that are no links, nor aside, to
 // prose, and returns those of n.
-func count(n *html.Node, linked bool, prose map[*html.Node]int) (total int) {
-	for c := n.FirstChild; c != nil; c = c.NextSibling {
+func count(n *html.Node, linked bool, prose map[*html.Node]int, budget *effort.Budget) (total int) {
+	for c := n.FirstChild; c != nil && budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode && !linked:
 			total += words(c.Data)
 		case c.Type == html.ElementNode && !dom.Silent(c) && !aside(c):
-			total += count(c, linked || c.DataAtom == atom.A && hasHref(c), prose)
+			total += count(c, linked || c.DataAtom == atom.A && hasHref(c), prose, budget)
 		}
 	}
 	if !dom.Inline(n) {

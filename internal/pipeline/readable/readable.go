@@ -53,9 +53,9 @@ func Text(d *dom.Document) string {
 		return ""
 	}
 	prose := make(map[*html.Node]int)
-	count(body, false, prose)
+	count(body, false, prose, d.Budget)
 	top, marked := container(body, prose)
-	blocks := split(top, prose)
+	blocks := split(top, prose, d.Budget)
 	if marked {
 		chooseMarked(blocks)
 	} else {

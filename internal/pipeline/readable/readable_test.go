@@ -131,7 +131,7 @@ func withoutContents(page []byte, main func(*html.Node) bool) string {
 // linked is the share of words that are links.
 func linked(n *html.Node) float64 {
 	var all block
-	for _, b := range split(n, map[*html.Node]int{}) {
+	for _, b := range split(n, map[*html.Node]int{}, nil) {
 		all.words, all.linked = all.words+b.words, all.linked+b.linked
 	}
 	return all.links()

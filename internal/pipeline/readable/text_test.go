@@ -1,12 +1,16 @@
 package readable
 
 import (
+	"context"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/pipeline/dom"
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 )
 
 // long is a paragraph that is main text anywhere.
@@ -81,8 +85,21 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzText: any page has main text within its bounds, in time that grows with its size:
-// nesting that multiplied the work would not end here.
+// counted is the main text of a page, and what it took of a budget.
+func counted(page string, steps int64) (string, *effort.Budget) {
+	d := dom.Parse([]byte(page))
+	d.Budget = effort.New(context.Background(), steps, nil, time.Time{})
+	return Text(d), d.Budget
+}
+
+func TestTheBudgetEndsTheText(t *testing.T) {
+	_, b := counted(strings.Repeat(long, 1000), 500)
+	require.True(t, b.Spent())
+	require.Less(t, b.Used(), int64(1000))
+}
+
+// FuzzText: any page has main text within its bounds, and what it costs grows with its size:
+// nesting must not multiply the work.
 func FuzzText(f *testing.F) {
 	f.Add("<main>" + long + "</main>")
 	f.Add(strings.Repeat("<div class=nav><form>", 200) + long)
@@ -90,5 +107,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page string) {
 		d := dom.Parse([]byte(page))
 		require.LessOrEqual(t, len(Text(d)), MaxText)
+		_, b := counted(page, math.MaxInt64)
+		require.LessOrEqual(t, b.Used(), int64(1000+10*len(page)), "steps")
 	})
 }

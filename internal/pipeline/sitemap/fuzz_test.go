@@ -2,12 +2,16 @@ package sitemap_test
 
 import (
 	"bytes"
+	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/treadlight/crawl/internal/pipeline/effort"
 	"github.com/treadlight/crawl/internal/pipeline/sitemap"
 )
 
@@ -37,6 +41,7 @@ func FuzzRead(f *testing.F) {
 		if len(all) > len(body) {
 			t.Fatalf("%d entries in %d bytes", len(all), len(body))
 		}
+		checkCost(t, doc)
 		if (sum.Problems > 0) != (sum.Problem != "") || sum.Format == sitemap.None && len(all) > 0 {
 			t.Fatalf("summary %+v", sum)
 		}
@@ -60,6 +65,31 @@ func FuzzRead(f *testing.F) {
 		}
 		sitemap.Detect("", body)
 	})
+}
+
+// checkCost holds that what a document costs is in proportion to its size. One that is
+// packed may be larger than that.
+func checkCost(t *testing.T, doc sitemap.Document) {
+	t.Helper()
+	if bytes.HasPrefix(doc.Body, []byte("\x1f\x8b")) {
+		return
+	}
+	doc.Budget = effort.New(context.Background(), math.MaxInt64, nil, time.Time{})
+	list(t, doc)
+	if used := doc.Budget.Used(); used > int64(1000+4*len(doc.Body)) {
+		t.Fatalf("%d steps for %d bytes", used, len(doc.Body))
+	}
+}
+
+// A budget that is spent ends the reading, a packed document's too, and the entries before are
+// there.
+func TestTheBudgetEndsTheDocument(t *testing.T) {
+	for _, body := range [][]byte{urlset(5000), zipped(t, urlset(5000))} {
+		all, sum := list(t, sitemap.Document{Body: body, Budget: effort.New(t.Context(), 2000, nil, time.Time{})})
+		if !strings.Contains(sum.Bound, "extract.max_time") || len(all) < 10 || len(all) > 2000 {
+			t.Fatalf("%d entries, %+v", len(all), sum)
+		}
+	}
 }
 
 // FuzzParseTime: what is a date is one still when written out.
