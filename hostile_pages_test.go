@@ -78,6 +78,15 @@ func manyAttributes() []byte {
 	return b.Bytes()
 }
 
+// manyRoots are as many html and body tags, each with a new attribute.
+func manyRoots() []byte {
+	var b bytes.Buffer
+	for i := range 30_000 {
+		fmt.Fprintf(&b, "<html a%d=x><body b%d=x>", i, i)
+	}
+	return b.Bytes()
+}
+
 var evils = map[string]evil{
 	"/many-links":      {body: manyLinks, links: 10_000},
 	"/same-link":       {body: repeated("<a href=/linked>x</a>", evilSize), links: 1},
@@ -101,10 +110,16 @@ var evils = map[string]evil{
 	"/long-entity":     {body: repeated("&#x00000000000000000000000", evilSize), links: 0},
 	"/long-title":      {body: repeated("<title>x", evilSize), links: 0},
 	"/many-bases":      {body: repeated("<base href=/x/><base href=//y/>", evilSize), links: 0},
-	"/gzip-bomb":       {coding: "gzip", body: crushed("gzip", 8<<20), class: "bomb"},
-	"/brotli-bomb":     {coding: "br", body: crushed("br", 8<<20), class: "bomb"},
-	"/zstd-bomb":       {coding: "zstd", body: crushed("zstd", 8<<20), class: "bomb"},
-	"/endless":         {body: repeated("<p>and so on", 12<<20), class: "too_large"},
+	"/roots":           {body: manyRoots, links: 0},
+	"/reopened": {body: func() []byte {
+		return []byte("<p>" + strings.Repeat("<b><i class=x><u>", 60) + string(repeated("<p>x", evilSize)()))
+	}, links: 0},
+	"/siblings":    {body: repeated("<p>x", evilSize), links: 0},
+	"/deep-json":   {body: repeated("<script type=application/ld+json>"+strings.Repeat("[", 9999)+strings.Repeat("]", 9999)+"</script>", evilSize/4), links: 0},
+	"/gzip-bomb":   {coding: "gzip", body: crushed("gzip", 8<<20), class: "bomb"},
+	"/brotli-bomb": {coding: "br", body: crushed("br", 8<<20), class: "bomb"},
+	"/zstd-bomb":   {coding: "zstd", body: crushed("zstd", 8<<20), class: "bomb"},
+	"/endless":     {body: repeated("<p>and so on", 12<<20), class: "too_large"},
 }
 
 // evilSite serves so many bytes of each of them, and of what is packed all, packed or built
@@ -190,6 +205,39 @@ func TestEvilPages(t *testing.T) {
 	// Sixteen bodies of up to 10 MiB and their texts may be under way, and the server's own
 	// pages are 40 MiB.
 	require.Less(t, peak, int64(256<<20))
+}
+
+// The same pages with all that can be read by way of their trees, and rules that compare many
+// elements with many others: none costs more than a page may, each has its record, and those
+// that are not read to the end say so.
+func TestEvilTrees(t *testing.T) {
+	origin := serveHandler(t, "127.0.22.2:0", evilSite(math.MaxInt))
+	cfg := evilCrawl()
+	cfg.RateLimit.Strategy = "off"
+	cfg.Concurrency, cfg.PerHostMax = 8, 8
+	cfg.Extract.Metadata, cfg.Extract.MainText = true, true
+	cfg.Extract.Fields = []string{"a:all=css:i ~ p ~ p ~ p", "b:all=css:*:nth-last-of-type(2n):not(:has(p ~ p))", "c=xpath:count(//*//*//*//*)"}
+	out := &slim{}
+	cfg.Sinks = []crawl.Sink{out}
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	stop := heapPeak()
+	require.NoError(t, c.Run(t.Context(), origin+"/"))
+	peak, got := stop(), byURL(t, out.list)
+	t.Logf("peak heap %.1f MiB above the start; %.1f s", float64(peak)/(1<<20), c.Snapshot().ElapsedSeconds)
+	for path, e := range evils {
+		rec, ok := got[origin+path]
+		require.True(t, ok, "%s has no record", path)
+		require.Equal(t, e.class, class(rec), path)
+		require.Equal(t, 200, rec.Status, path)
+		part := strings.Contains(rec.FieldsError, "only a part of the page was looked at")
+		require.Equal(t, part || e.class != "", rec.Truncated, "%s: %s", path, rec.FieldsError)
+	}
+	for _, path := range []string{"/roots", "/reopened", "/siblings", "/deep", "/many-attributes"} {
+		require.True(t, got[origin+path].Truncated, path)
+	}
+	require.Empty(t, got[origin+"/deep-json"].JSONLD)
+	require.Less(t, peak, int64(512<<20))
 }
 
 // slim keeps records without their texts, which would be counted as what the crawl needs.
