@@ -218,6 +218,21 @@ func TestClientRetryAfterByStatus(t *testing.T) {
 	})
 }
 
+// A request that meets an open circuit between its tries says how the last one failed.
+func TestClientKeepsTheCauseWhenACircuitOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := politeClient(t, crawl.ClientConfig{
+			InitialRPS: 10,
+			Resilience: []byte(`{"Retry": {"MaxRetries": 10}, "CircuitBreaker": {"FailureThreshold": 2, "BreakSeconds": 600}}`),
+		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})})
+		_, err := c.Get("http://a.test/")
+		require.ErrorContains(t, err, "circuit")
+		require.ErrorContains(t, err, "HTTP 503 Service Unavailable")
+	})
+}
+
 func TestClientDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer

@@ -226,6 +226,9 @@ type RetryConfig[T any] = resilience.RetryConfig[T]
 // RetryError says that a call failed and will not be tried again.
 type RetryError = resilience.RetryError
 
+// UnaskedError says that a further attempt was not let through, and how the last one failed.
+type UnaskedError = resilience.UnaskedError
+
 // RetryEvent says that a call failed and will be made again after a delay.
 type RetryEvent = resilience.RetryEvent
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -117,17 +118,35 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	}
 	r.cfg.Budget.Note()
 	var last time.Duration // what the backoff said before
+	var cause error        // of the last attempt that was made
 	for attempt := 1; ; attempt++ {
 		v, err := fn(withAttempt(ctx, attempt))
+		if cause != nil && unasked(err) {
+			err = &UnaskedError{Err: err, Last: cause}
+		}
 		delay, again := r.decide(ctx, attempt, &last, v, &err)
 		if !again {
 			return v, err
+		}
+		if !unasked(err) {
+			cause = causeOf(v, err)
 		}
 		r.drop(attempt, delay, v, err)
 		if clock.Sleep(ctx, r.cfg.Clock, delay) != nil {
 			return refuse[T](callerErr(ctx))
 		}
 	}
+}
+
+// causeOf is why an attempt failed.
+func causeOf[T any](v T, err error) error {
+	if err != nil {
+		return err
+	}
+	if res, ok := any(v).(*http.Response); ok && res != nil {
+		return errors.New("HTTP " + res.Status)
+	}
+	return errors.New("its result was a failure")
 }
 
 // decide reports whether there will be another attempt, and after which delay. If not,

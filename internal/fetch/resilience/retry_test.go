@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
@@ -312,5 +315,43 @@ func TestRetryConfigIsChecked(t *testing.T) {
 		if _, err := resilience.NewRetry(cfg); err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), "want") {
 			t.Errorf("NewRetry error %v, want one that names %s and the fix", err, field)
 		}
+	}
+}
+
+// Who is refused by a circuit that opened between two attempts is told how the last one failed.
+func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
+	down := errors.New("connection refused")
+	for name, tc := range map[string]struct {
+		err  error
+		res  *http.Response
+		want string
+	}{
+		"error":    {err: down, want: "circuit open: next try in 5s; the attempt before failed: connection refused"},
+		"response": {res: &http.Response{Status: "503 Service Unavailable"}, want: "circuit open: next try in 5s; the attempt before failed: HTTP 503 Service Unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				r, err := resilience.NewRetry(resilience.RetryConfig[*http.Response]{
+					Classify: func(_ *http.Response, err error) resilience.Verdict {
+						if errors.Is(err, resilience.ErrOpen) {
+							return resilience.Ignored
+						}
+						return resilience.Failure
+					},
+				})
+				require.NoError(t, err)
+				_, err = r.Execute(t.Context(), func(context.Context) (*http.Response, error) {
+					if calls++; calls == 3 {
+						return nil, &resilience.OpenError{RetryAfter: 5 * time.Second}
+					}
+					return tc.res, tc.err
+				})
+				require.Equal(t, 3, calls)
+				require.ErrorIs(t, err, resilience.ErrOpen)
+				require.NotErrorIs(t, err, down)
+				require.EqualError(t, err, tc.want)
+			})
+		})
 	}
 }
