@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 // forcedWithin is for how long a crawl that was interrupted twice may write what it has.
@@ -68,6 +69,9 @@ func (j *job) cutOff(c *crawl.Crawler, view *live, forced bool) {
 	go func() { // either may wait for what blocks
 		defer close(told)
 		final := c.Snapshot()
+		if final.State == pipeline.EndDone { // but not on its disk
+			final.State, final.Reason = pipeline.EndInterrupted, "what it wrote did not go through"
+		}
 		code <- cutCode(final.State, forced)
 		j.log.Warn("ending now: what is under way has not ended within --grace, and is not recorded", slog.Duration("grace", j.cfg.Grace))
 		j.cut.Store(true)

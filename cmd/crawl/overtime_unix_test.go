@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/redistest"
 )
 
 // busySite has pages that are there at once, and one that takes ten minutes until calm is set.
@@ -216,4 +218,49 @@ func (c *running) wait(t *testing.T) (code int) {
 		require.Fail(t, "it does not end", "%s", c.text())
 	}
 	return c.cmd.ProcessState.ExitCode()
+}
+
+// A process of a crawl that several share ends in time as well, also when Redis is silent, and
+// the next one visits what is left.
+func TestFleetProcessEndsThoughBusy(t *testing.T) {
+	for _, what := range []string{"no answer", "redis is silent"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Redis.Start(t, fsync...)
+			site, dir := serveBusySite(t, false), t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("fetch: {header_timeout: 1h, body_timeout: 1h}\n"), 0o600))
+			args := []string{
+				"--redis", "redis://" + server.Addr, "--job", "busy", "--lease", "2s", "--progress", "none", "--no-robots", "--no-sitemaps",
+				"--strategy", "off", "--per-host-max", "4", "--timeout", "1h", "--config", filepath.Join(dir, "config.yaml"), "-o", dir + "/", site.url + "/",
+			}
+			c := begin(t, append([]string{"--worker", "one"}, args...))
+			<-site.busy
+			if what == "redis is silent" {
+				server.Signal(t, syscall.SIGSTOP)
+			}
+			asked := time.Now()
+			require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+			require.Equal(t, exitInterrupted, c.wait(t), "%s", c.text())
+			t.Logf("ended %v after it was to", time.Since(asked))
+			require.Less(t, time.Since(asked), busyFor/20, "%s", c.text())
+			if what == "redis is silent" {
+				server.Signal(t, syscall.SIGCONT)
+			}
+
+			site.calm.Store(true)
+			c = begin(t, append([]string{"--worker", "two"}, args...))
+			require.Zero(t, c.wait(t), "%s", c.text())
+			var urls []string
+			for _, worker := range []string{"one", "two"} {
+				text, err := os.ReadFile(filepath.Join(dir, "records-"+worker+".jsonl"))
+				require.NoError(t, err)
+				text = text[:bytes.LastIndexByte(text, '\n')+1]
+				urls = append(urls, recordedURLs(t, "jsonl", text)...)
+			}
+			if urls = sorted(urls); what == "redis is silent" { // which did not hear of the last ones
+				urls = slices.Compact(urls)
+			}
+			require.Equal(t, site.all(), urls)
+		})
+	}
 }
