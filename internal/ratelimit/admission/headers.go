@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -62,11 +63,11 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if res.unknown() || res.Limit == 0 {
 		return
 	}
-	until := res.untilMore(t.planOf(res))
+	left, until := res.told(t.planOf(res))
 	slots := res.Reason == ReasonConcurrency // for which there is no reset
 	known := !slots && until != Never
 	var buf [176]byte // a name of 76 bytes at most, and five numbers, of which no time has 19
-	text := strconv.AppendInt(buf[:0], res.Remaining, 10)
+	text := strconv.AppendInt(buf[:0], left, 10)
 	remaining := len(text)
 	text = strconv.AppendInt(text, ceilSeconds(until), 10)
 	seconds, from := len(text), remaining // where those end, and the reset of the older headers begins
@@ -136,32 +137,70 @@ func ceilUnix(t time.Time) int64 {
 	return s
 }
 
-// untilMore is the reset that clients are told: when what is left is more again than they
-// were told is left. Denied, it is the Wait, so that it says the same as Retry-After. Of
-// a bucket that is used up it is the time of the next token, and not that of the last,
-// which would have obedient clients wait for a whole bucket each time. Of a sliding
-// window, once the present one is over, what was taken in it fades evenly. Never is for
-// what takes longer than a Duration can say, and is not told.
+// told is what clients are told remains, and the reset. Both are for a client that spreads the
+// one over the other: it uses all that the plan grants, and finds something left each time.
+//
+// What remains is what can be taken at once. But a time of less than a second cannot be told:
+// then it is what can be taken within the next second, one after the other. Who waited a whole
+// second for each would use little of a limit of many a second.
+func (r *Result) told(p *Plan) (left int64, until time.Duration) {
+	left, until = r.Remaining, r.untilMore(p)
+	if !r.Allowed || p == nil || until <= 0 || until >= time.Second {
+		return left, until
+	}
+	most := int64(time.Second) * max(left, 1) / int64(until)
+	if left == 0 && most < 2 {
+		return 0, until // which is rounded up
+	}
+	return max(left, min(r.Limit, most)), time.Second
+}
+
+// untilMore is the reset that clients are told. Denied, it is the Wait, so that it says the
+// same as Retry-After. If nothing is left it is when there is one more. Otherwise it is for how
+// long what is left should last. The time until all is back, which is longer for whatever
+// slides or flows, would have an obedient client use half of that. From a second on it is in
+// whole ones, rounded down, since what is left may be taken at once; what is to be waited for
+// is rounded up where it is told. Never is for what takes longer than a Duration can say, and
+// is not told.
 // p is the plan of the Result; of none it is nil.
 func (r *Result) untilMore(p *Plan) time.Duration {
-	if !r.Allowed && r.Wait != Never {
+	switch {
+	case !r.Allowed && r.Wait != Never:
 		return r.Wait
+	case p == nil || r.Reset == Never:
+		return r.Reset
+	case r.Remaining == 0:
+		return r.untilNext(p)
 	}
-	if p == nil {
+	left := float64(r.Remaining)
+	var last float64 // seconds
+	switch p.Kind {
+	case KindFixedWindow: // the one that comes after them comes in the next window
+		last = r.Reset.Seconds() * left / (left + 1)
+	case KindSlidingWindow:
+		last = p.Window.Seconds() * left / float64(r.Limit)
+	default:
+		last = left / (p.TokensPerSecond * float64(r.Limit) / float64(p.Capacity)) // see untilNext
+	}
+	until := min(r.Reset, time.Duration(math.Ceil(min(last, maxReset.Seconds())*float64(time.Second))))
+	if until >= time.Second {
+		return until.Truncate(time.Second)
+	}
+	return until
+}
+
+// maxReset is the longest that is told: a hundred years.
+const maxReset = maxTTL
+
+// untilNext is when one token can be taken, if none can now. Of a fallback the Limit is its
+// share of the plan, and the rate of a bucket is so much less.
+func (r *Result) untilNext(p *Plan) time.Duration {
+	switch p.Kind {
+	case KindSlidingWindow:
+		return r.next
+	case KindFixedWindow:
 		return r.Reset
 	}
-	if p.Window != 0 {
-		if r.Reset <= p.Window { // there is no window after this one
-			return r.Reset
-		}
-		// As if all that is used had been taken in this one, of which it is not more.
-		used := time.Duration(max(1, r.Limit-r.Remaining))
-		return r.Reset - p.Window + (p.Window+used-1)/used
-	}
-	if r.Remaining > 0 || r.Reset == Never {
-		return r.Reset
-	}
-	// Of a fallback the Limit is its share of the plan, and its rate is so much less.
 	share := float64(r.Limit) / float64(p.Capacity)
 	rest := float64(r.Limit-1) / p.TokensPerSecond / share * float64(time.Second) // of the tokens after it
 	return max(0, r.Reset-time.Duration(min(rest, float64(r.Reset))))

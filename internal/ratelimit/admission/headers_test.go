@@ -30,9 +30,9 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		got, want := http.Header{}, http.Header{}
 		HeadersBoth.tell(got, rule.termsIn(reg.current()), &res, nil)
 
-		reset := res.untilMore(&plan)
-		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: res.Remaining, Reset: reset})
-		value, err := header.FormatRateLimit([]header.Remaining{{Name: res.Plan, Units: res.Remaining, Reset: reset, HasReset: true}})
+		left, reset := res.told(&plan)
+		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: left, Reset: reset})
+		value, err := header.FormatRateLimit([]header.Remaining{{Name: res.Plan, Units: left, Reset: reset, HasReset: true}})
 		require.NoError(t, err)
 		want.Set("RateLimit", value)
 		value, err = header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}})

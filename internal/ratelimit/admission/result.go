@@ -47,6 +47,8 @@ type Result struct {
 	Plan string `json:"plan,omitempty"`
 	// Reason is why. Zero means that there were tokens.
 	Reason Reason `json:"reason,omitempty"`
+
+	next time.Duration // of a sliding window of which nothing remains: until one more could be taken
 }
 
 // unknown reports whether nobody has looked at an account for the decision.

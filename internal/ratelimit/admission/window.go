@@ -82,6 +82,9 @@ func (w Window) take(now Micros, p *Plan, n int64, r *Result) Window {
 	}
 	r.Remaining = at.remaining(elapsed, p)
 	r.Reset = (at.reset(elapsed, p) + behind).duration()
+	if r.Allowed && r.Remaining == 0 && p.Kind == KindSlidingWindow {
+		r.next = (at.until(elapsed, p, 1) + behind).duration()
+	}
 	return w
 }
 
