@@ -115,8 +115,9 @@ type AdmitConfig struct {
 	// OnDenied, if set, is told every denial by the goroutine of the request. It must not
 	// block; [Admission.Subscribe] is for what may. Zero means that nobody is.
 	OnDenied func(Denial)
-	// Log has every denial, changes of the rules, and when the Store stops answering and
-	// answers again. Zero means no log.
+	// Log has when a rule begins to deny and how many it denied when it has stopped, changes of
+	// the rules, and when the Store goes out of reach and answers again: a line for each change,
+	// and none for each request. Zero means no log.
 	Log *slog.Logger
 	// AdminToken is the secret of 16 bytes or more of [Admission.Admin]. Zero means that
 	// there is no such endpoint.
@@ -134,6 +135,7 @@ type Admission struct {
 	log      *slog.Logger
 	onDenied func(Denial)
 	hub      resilience.Hub // of denials
+	calls    admission.DenialLog
 
 	stores []admission.Repository // to be closed, in this order
 	stop   context.CancelFunc     // of what runs beside the requests

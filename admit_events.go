@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
@@ -65,7 +64,9 @@ func (a *Admission) Guard(ctx context.Context, key string, plans []string, token
 	if denied, ok := errors.AsType[*DeniedError](err); ok && !called { // fn may have been denied by another guard
 		record := Denial{RateLimited: true, Status: denied.Result.Status(), Key: key, Result: denied.Result}
 		a.onDenied(record)
-		a.log.LogAttrs(ctx, slog.LevelInfo, "call over its limit", record.LogValue().Group()...)
+		a.calls.Denied(ctx, a.log, clock.System(), "call", record)
+	} else if called {
+		a.calls.Allowed(ctx, a.log, clock.System(), "call", "")
 	}
 	return err
 }

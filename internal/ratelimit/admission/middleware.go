@@ -39,8 +39,9 @@ type MiddlewareConfig struct {
 	// by the goroutine of the request and with no lock held. It must not block. Zero means
 	// that nobody is.
 	OnDenied func(Denial)
-	// Log gets a record of every denial, without the key, which may be a secret, and an
-	// error when a key function fails. Zero means no log.
+	// Log gets a record of the first denial of a rule, without the key, which may be a secret,
+	// and when it denies no more how many there were, and an error when a key function fails.
+	// Zero means no log.
 	Log *slog.Logger
 }
 
@@ -187,7 +188,9 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule,
 		problem{Title: "The request ended before it was admitted", Status: http.StatusServiceUnavailable}.write(w)
 		return nil, false
 	}
-	if !v.res.Allowed {
+	if v.res.Allowed {
+		rule.denials.Allowed(r.Context(), d.cfg.Log, d.clk, "request", rule.Name)
+	} else {
 		d.record(r, rule, &v, shadow)
 	}
 	if shadow {
@@ -227,7 +230,7 @@ func (d *door) record(r *http.Request, rule *compiledRule, v *verdict, shadow bo
 		d.cfg.OnDenied(record)
 	}
 	if logs {
-		d.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "request over its limit", record.LogValue().Group()...)
+		rule.denials.Denied(r.Context(), d.cfg.Log, d.clk, "request", record)
 	}
 }
 

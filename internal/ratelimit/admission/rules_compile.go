@@ -45,8 +45,9 @@ type compiledRule struct {
 	slots *classic.Keyed[string]    // nil without Concurrency
 	line  *classic.Keyed[string]    // the waiting ones of each key; nil without Wait
 
-	terms  atomic.Pointer[terms] // the last it was asked for; nil means none
-	failed atomic.Bool           // that its key or plan cannot be told was logged
+	terms   atomic.Pointer[terms] // the last it was asked for; nil means none
+	denials DenialLog
+	failed  atomic.Bool // that its key or plan cannot be told was logged
 }
 
 // exclusion is what costs nothing.

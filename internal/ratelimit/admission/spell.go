@@ -1,0 +1,62 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// quietAfter is after how long without a denial a limit is said to deny no more.
+const quietAfter = time.Minute
+
+// DenialLog writes a line when denials begin and one, with their number, when there have been
+// none for a minute and a call is let in, however many there were: a log of each would be as
+// long as an attacker likes. The zero DenialLog is ready; it is safe for concurrent use and must
+// not be copied.
+type DenialLog struct {
+	denying atomic.Bool // set with mu held
+
+	mu          sync.Mutex // guards what follows
+	since, last time.Time
+	denied      int64
+}
+
+// Denied counts a denial. If it is the first, it is written.
+func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Clock, what string, record slog.LogValuer) {
+	now := clk.Now()
+	l.mu.Lock()
+	first := !l.denying.Load()
+	if first {
+		l.since, l.denied = now, 0
+		l.denying.Store(true)
+	}
+	l.last = now
+	l.denied++
+	l.mu.Unlock()
+	if first {
+		log.LogAttrs(ctx, slog.LevelInfo, what+" over its limit", record.LogValue().Resolve().Group()...)
+	}
+}
+
+// Allowed notes that a call was let in.
+func (l *DenialLog) Allowed(ctx context.Context, log *slog.Logger, clk clock.Clock, what, name string) {
+	if !l.denying.Load() {
+		return
+	}
+	now := clk.Now()
+	l.mu.Lock()
+	over := l.denying.Load() && now.Sub(l.last) >= quietAfter
+	denied, lasted := l.denied, l.last.Sub(l.since)
+	if over {
+		l.denying.Store(false)
+	}
+	l.mu.Unlock()
+	if over {
+		log.LogAttrs(ctx, slog.LevelInfo, what+" within its limit again", slog.String("rule", name),
+			slog.Int64("denied", denied), slog.Duration("over", lasted))
+	}
+}
