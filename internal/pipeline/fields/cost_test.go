@@ -129,7 +129,9 @@ func TestCallsWithArgumentsOfThePage(t *testing.T) {
 func TestPatternsOfTooManyInstructions(t *testing.T) {
 	const pattern = "(abcdefghijklm){900}"
 	for _, r := range []Rule{
-		{Name: "a", CSS: "a", Match: pattern}, {Name: "a", CSS: "p:matches(" + pattern + ")"}, {Name: "a", CSS: "p[x#=" + pattern + "]"},
+		{Name: "a", CSS: "a", Match: pattern},
+		{Name: "a", CSS: "p:matches(" + pattern + ")"},
+		{Name: "a", CSS: "p[x#=" + pattern + "]"},
 		{Name: "a", XPath: "//a[matches(., '" + pattern + "')]"},
 	} {
 		require.ErrorContains(t, r.Check(), "use smaller repetitions", r)
