@@ -51,7 +51,7 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	if !again.Unfinished && !s.settled() {
 		return nil, errors.Join(stateError(cfg.Dir, ErrUnfinished), s.Close())
 	}
-	s.next, s.pages = &round{number: s.store.Round() + 1}, 0
+	s.next, s.pages, s.anew = &round{number: s.store.Round() + 1}, 0, true
 	if again.MaxAge > 0 {
 		s.next.since = clock.System().Now().Add(-again.MaxAge)
 	}

@@ -33,7 +33,7 @@ func (c *Crawler) fetchConfig() fetch.Config {
 		UserAgent:      f.Agent(c.cfg.Version),
 		ConnectTimeout: f.ConnectTimeout, HeaderTimeout: f.HeaderTimeout, BodyTimeout: f.BodyTimeout,
 		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
-		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Allow: c.isNamed,
+		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Openings: &c.openings,
 		Chain: c.chain.page, Repeating: c.chain.robots,
 		Trusted: c.trust.trusts, Withheld: c.trust.withheld(c.cfg.Log),
 	}

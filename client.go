@@ -94,11 +94,12 @@ type ClientConfig struct {
 	Timeout time.Duration
 	// Transport sends the requests. It stays the caller's, who closes its connections. Nil
 	// means one of the client's own, with bounds on time and size, and at most 8 connections
-	// to a host; it follows redirects to other hosts only on the public Internet.
+	// to a host; it connects to the public Internet only, see AllowPrivate.
 	Transport http.RoundTripper
-	// AllowPrivate lets the client's own transport follow redirects to private and loopback
-	// addresses. False means that it does not. It never follows one to a link-local address, or
-	// one where a cloud keeps secrets for its machines.
+	// AllowPrivate lets the client's own transport connect to private and loopback addresses.
+	// False means that such a request fails, and a redirect too, with an error that is a
+	// transport.AddressError. It never connects to a link-local address, or one where a cloud
+	// keeps secrets for its machines.
 	AllowPrivate bool
 
 	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines
@@ -165,8 +166,12 @@ func Client(cfg ClientConfig) (*PoliteClient, error) {
 	}
 	c := &PoliteClient{limiter: limiter}
 	c.closing, c.stop = context.WithCancelCause(context.Background())
+	base := transport.BaseConfig{AllowPrivate: cfg.AllowPrivate, Strict: true}
+	if cfg.Transport != nil {
+		base = transport.BaseConfig{}
+	}
 	c.inner, err = transport.NewClient(transport.ClientConfig{
-		Transport: cfg.Transport, Base: transport.BaseConfig{AllowPrivate: cfg.AllowPrivate},
+		Transport: cfg.Transport, Base: base,
 		Chain: func(base http.RoundTripper) (http.RoundTripper, error) { return c.chain(&cfg, base) },
 	})
 	if err != nil {

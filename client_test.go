@@ -314,7 +314,7 @@ func TestClientClose(t *testing.T) {
 			<-req.Context().Done()
 		}
 	}))
-	c, err := crawl.Client(crawl.ClientConfig{Strategy: "fixed", InitialRPS: 1, MinRPS: 0.001, MinDelay: time.Hour})
+	c, err := crawl.Client(crawl.ClientConfig{Strategy: "fixed", InitialRPS: 1, MinRPS: 0.001, MinDelay: time.Hour, AllowPrivate: true})
 	require.NoError(t, err)
 	failed := make(chan error)
 	ask := func(path string) {

@@ -8,9 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/scope"
@@ -112,8 +115,8 @@ type Crawler struct {
 	id      *identity
 	trust   trust
 
-	mu    sync.Mutex // guards what follows
-	named map[string]bool
+	openings reach.Openings // what the seeds of the user have opened
+	settling errgroup.Group // lookups of seeds that came while the crawl ran
 
 	steering steering
 
@@ -131,7 +134,8 @@ func New(cfg Config) (*Crawler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Crawler{cfg: cfg, clk: clock.System(), named: make(map[string]bool), inForce: cfg.Settings, state: cfg.Kept, meter: telemetry.New()}
+	c := &Crawler{cfg: cfg, clk: clock.System(), inForce: cfg.Settings, state: cfg.Kept, meter: telemetry.New()}
+	c.settling.SetLimit(lookups)
 	if cfg.Listen.Addr != "" {
 		c.meter.Start() // before the first request, which may come before whoever looks
 	}
@@ -143,6 +147,9 @@ func New(cfg Config) (*Crawler, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if c.state != nil {
+		c.openings.OnOpen = c.state.opened
 	}
 	err := c.build()
 	if err != nil && c.state != nil && c.state != cfg.Kept {

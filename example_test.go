@@ -89,7 +89,7 @@ func ExampleClient() {
 
 	client, err := crawl.Client(crawl.ClientConfig{
 		UserAgent:  "feedreader/1.0 (+mailto:ops@example.org)",
-		InitialRPS: 50, MaxRPS: 100, // it is our own server
+		InitialRPS: 50, MaxRPS: 100, AllowPrivate: true, // it is our own server, on this machine
 	})
 	if err != nil {
 		log.Fatal(err)

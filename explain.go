@@ -108,8 +108,8 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 	x := explainer{crawler: c, cfg: &cfg, rules: rules, seeds: make(map[canonical.URL]bool)}
 	for _, u := range seeds {
 		x.seeds[rules.Apply(u)] = true
+		c.scope.AddSeed(u)
 	}
-	c.admitSeeds(seeds)
 	all := make([]Explanation, len(inputs))
 	for i, input := range inputs {
 		if all[i], err = x.explain(ctx, input); err != nil {
@@ -139,7 +139,7 @@ func (x *explainer) explain(ctx context.Context, input string) (Explanation, err
 	}
 	e.URL, e.Host = u.String(), ratelimit.Domain(u.Host())
 	if len(x.seeds) == 0 {
-		x.crawler.admitSeeds([]canonical.URL{u})
+		x.crawler.scope.AddSeed(u)
 	}
 	e.Scope = x.scope(u)
 	e.Pace = x.pace(e.Host)
@@ -231,7 +231,7 @@ func (x *explainer) obey(r ExplainRobots) ExplainRobots {
 
 // askRobots asks for the robots.txt of a URL's origin and follows where that has moved.
 func (c *Crawler) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
-	c.name(u)
+	c.name(ctx, u)
 	at, err := u.Resolve("/robots.txt")
 	if err != nil {
 		return robots.Result{}, err

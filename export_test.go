@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/pipeline/console"
@@ -20,22 +22,47 @@ func NewOver(cfg Config, dial func(ctx context.Context, network, addr string) (n
 	if err != nil {
 		return nil, err
 	}
-	fc := c.fetchConfig()
-	fc.DialContext = dial
-	if c.client, err = fetch.New(fc); err != nil {
-		return nil, err
-	}
-	pc, err := c.pipelineConfig()
+	return c, c.rebuild(dial)
+}
+
+// NewResolving is New with names looked up by lookup, each time that one is connected to.
+func NewResolving(cfg Config, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (*Crawler, error) {
+	c, err := New(cfg)
 	if err != nil {
 		return nil, err
 	}
+	if c.id.resolver, err = resolve.New(resolve.Config{TTL: -1, Lookup: lookup}); err != nil {
+		return nil, err
+	}
+	return c, c.rebuild(nil)
+}
+
+// rebuild has the crawl connect in another way.
+func (c *Crawler) rebuild(dial func(ctx context.Context, network, addr string) (net.Conn, error)) (err error) {
+	cfg, fc := &c.cfg, c.fetchConfig()
+	fc.DialContext = dial
+	if c.client, err = fetch.New(fc); err != nil {
+		return err
+	}
+	pc, err := c.pipelineConfig()
+	if err != nil {
+		return err
+	}
 	if cfg.Robots.Enabled {
 		if pc.Robots, err = robots.New(robots.Config{Agent: config.Product}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	c.pipe, err = pipeline.New(pc)
-	return c, err
+	return err
+}
+
+// HearSeed is what another process of a fleet has the crawl hear.
+func (c *Crawler) HearSeed(url string) { c.hearSeed(url, 0) }
+
+// Allows is whether the crawl may connect to an address for a host.
+func (c *Crawler) Allows(host string, at netip.AddrPort) bool {
+	return c.openings.Allows(host, at, false)
 }
 
 // Chained reports whether a crawl has anything around requests for pages, and around those

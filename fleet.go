@@ -175,14 +175,15 @@ func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 	return err
 }
 
-// hearSeed lets in what the seed of another process lets in.
+// hearSeed lets in what the seed of another process lets in. Private addresses it does not: what
+// is in a Redis says nothing of the network of this process.
 func (c *Crawler) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {
 		return // it was one where it came from
 	}
 	if hops == 0 {
-		c.name(u)
+		c.trust.name(u)
 	}
 	c.scope.AddSeed(u)
 }

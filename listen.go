@@ -29,20 +29,27 @@ func (c *Crawler) Resume() error { return running(c.pipe.Unpause()) }
 func (c *Crawler) Paused() bool { return c.pipe.Paused() }
 
 // AddSeed adds a URL to a crawl that runs, as if it had been given to [Crawler.Run]: its
-// area belongs to the scope, and its host may have a private address. One that is known
-// changes nothing. The error is an [ErrSeed], or [ErrNotRunning]; see [Crawler.Pause].
+// area belongs to the scope, and its host may have a private address, so that the program is
+// not to pass on what comes from elsewhere. One that is known changes nothing. The error is an
+// [ErrSeed], or [ErrNotRunning]; see [Crawler.Pause].
 func (c *Crawler) AddSeed(url string) error {
-	_, err := c.addSeed(url)
-	return err
+	u, err := parseSeed(url)
+	if err != nil {
+		return err
+	}
+	c.name(context.Background(), u)
+	return running(c.pipe.AddSeed(u))
 }
 
-// addSeed returns the URL as the crawl spells it.
+// addSeed adds a seed for a client of the console, who may be anybody that has got the token,
+// or a program that reads what pages say: it opens no private address. It returns the URL as
+// the crawl spells it.
 func (c *Crawler) addSeed(url string) (string, error) {
 	u, err := parseSeed(url)
 	if err != nil {
 		return "", err
 	}
-	c.name(u)
+	c.trust.name(u)
 	return u.String(), running(c.pipe.AddSeed(u))
 }
 

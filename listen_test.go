@@ -72,7 +72,8 @@ func steer(t *testing.T, lc crawl.ListenConfig, change func(*crawl.Config)) *ste
 	require.NoError(t, err)
 	cfg := crawl.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = "fixed", 100, 100
-	cfg.Sitemaps.Enabled = false // requests are counted
+	cfg.Sitemaps.Enabled = false  // requests are counted
+	cfg.Fetch.AllowPrivate = true // clients of the console bring hosts of the site
 	cfg.OnEvent, cfg.Sinks = s.console.Event, []crawl.Sink{s.out}
 	if change != nil {
 		change(&cfg)

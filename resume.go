@@ -27,12 +27,16 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) 
 	if err != nil {
 		return nil, stateError(c.state.dir, err)
 	}
-	if err := c.state.restore(c.scope, c.name); err != nil {
+	if err := c.restore(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.recount(ctx); err != nil {
 		return nil, err
 	}
+	for _, u := range early {
+		c.readmit(u, true)
+	}
+	c.admitSeeds(ctx, given) // before what they open is kept
 	seeds := append(early, given...)
 	return seeds, c.state.begin(ctx, c.cfg.Settings, spellings(seeds), more)
 }

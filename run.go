@@ -16,13 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/canonical"
 )
 
-// isNamed reports whether a seed named the host, so that it may live at a private address.
-func (c *Crawler) isNamed(host string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.named[host]
-}
-
 // parseSeed reads a URL as a person types it: a missing scheme means https.
 func parseSeed(s string) (canonical.URL, error) {
 	u, err := canonical.Parse(withScheme(s))
@@ -39,14 +32,6 @@ func withScheme(s string) string {
 		s = "https://" + s
 	}
 	return s
-}
-
-// name notes that the user named the host of u.
-func (c *Crawler) name(u canonical.URL) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.named[u.Hostname()] = true
-	c.trust.name(u)
 }
 
 // Check reports whether every seed is a URL to begin from. The error joins one
@@ -122,7 +107,7 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 				log.Warn("a seed is left out", slog.Any("error", err))
 				continue
 			}
-			c.name(u)
+			c.nameLate(ctx, u)
 			if !yield(u) {
 				return
 			}
@@ -134,30 +119,31 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 func (c *Crawler) run(ctx context.Context, first []canonical.URL, later iter.Seq[canonical.URL]) error {
 	c.chain.listen(c.cfg.Log)
 	defer c.chain.close()
+	defer c.settling.Wait() //nolint:errcheck // there is no error
 	defer c.id.resolver.Close()
 	defer c.client.Close()
 	c.tracer.Start()
 	defer c.tracer.Close()
 	if c.fleet != nil {
-		c.admitSeeds(first)
+		c.admitSeeds(ctx, first)
 		return c.runShared(ctx, func() error { return c.crawl(ctx, chainSeeds(first, later)) })
 	}
 	if c.state == nil {
-		c.admitSeeds(first)
+		c.admitSeeds(ctx, first)
 		return c.crawl(ctx, chainSeeds(first, later))
 	}
 	first, err := c.resume(ctx, first, later != nil)
 	if err == nil {
-		c.admitSeeds(first)
 		err = c.crawl(ctx, c.noting(ctx, chainSeeds(first, later)))
 	}
 	return c.state.end(err)
 }
 
-// admitSeeds lets all of them in before the first page is judged by them.
-func (c *Crawler) admitSeeds(seeds []canonical.URL) {
+// admitSeeds lets all of them in before the first page is judged by them, and opens what they
+// name.
+func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL) {
+	c.name(ctx, seeds...)
 	for _, u := range seeds {
-		c.name(u)
 		c.scope.AddSeed(u)
 	}
 }

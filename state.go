@@ -15,9 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
 )
@@ -64,6 +62,7 @@ type State struct {
 	all      bool     // they are, and so are those that came from elsewhere
 	pages    int64    // of this round
 	next     *round   // that is to begin; nil: none
+	anew     bool     // it was opened for a new round
 
 	sinks  durables // set before the first batch
 	begun  bool     // there is something in it
@@ -77,6 +76,7 @@ const (
 	metaAllSeeds = "seeds_done"       // they are in the store
 	metaProgram  = "settings_program" // which wrote them
 	metaSteering = "steering"         // JSON
+	metaOpening  = "opening "         // and a host and a port: the private addresses that a seed opened
 	metaEnd      = "ended"            // why the last run ended in order with URLs left; empty: it did not
 	yes          = "yes"
 )
@@ -291,21 +291,6 @@ func (s *State) save(settings Settings) (string, error) {
 // seeded notes that all seeds are in the store. It becomes durable with the batch that ends
 // next: to end one here would cut the frontier's in two.
 func (s *State) seeded() { s.store.SetMeta(metaAllSeeds, yes) }
-
-// restore lets in what the seeds of earlier runs let in. It names the hosts of those that
-// the user gave, not of those they redirected to.
-func (s *State) restore(sc *scope.Scope, name func(canonical.URL)) error {
-	for it, err := range s.store.Seeds() {
-		if err != nil {
-			return stateError(s.dir, err)
-		}
-		sc.AddSeed(it.URL)
-		if it.Hops == 0 {
-			name(it.URL)
-		}
-	}
-	return nil
-}
 
 // sync puts the sinks on their disks.
 func (s *State) sync() error { return s.sinks.sync() }

@@ -12,7 +12,8 @@ import (
 // NowOrNever as a Policy.AcquireTimeout refuses a request that would have to wait.
 const NowOrNever = transport.NowOrNever
 
-// AddressError says that a redirect led to an address that is not on the public Internet.
+// AddressError says that a request, or a redirect, led to an address that is not on the public
+// Internet.
 type AddressError = transport.AddressError
 
 // Base is a transport with the bounds that net/http leaves open, and with an end: after

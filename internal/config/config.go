@@ -281,9 +281,10 @@ type Fetch struct {
 	HTTP2 bool `yaml:"http2"`
 	// Insecure accepts any TLS certificate (default false). False: verified.
 	Insecure bool `yaml:"insecure"`
-	// AllowPrivate lets links lead to private and loopback addresses (default false). False:
-	// only to those that a seed named. To link-local ones, and those where clouds keep secrets
-	// for their machines, only seeds and access.resolve lead, by the address itself.
+	// AllowPrivate lets links, redirects, and seeds that others bring, lead to private and
+	// loopback addresses (default false). False: only to what the seeds of the user named when
+	// the crawl began, at their ports. To link-local addresses, and those where clouds keep
+	// secrets for their machines, only seeds and access.resolve lead, by the address itself.
 	AllowPrivate bool `yaml:"allow_private"`
 }
 

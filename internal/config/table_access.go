@@ -25,7 +25,7 @@ var accessFields = []field{
 	},
 	{
 		path: "access.proxy", kind: kindText, flag: "proxy",
-		doc: "proxy for all hosts, http://, https:// or socks5://, or env for what HTTP_PROXY and its like say; empty = none", example: "http://proxy.example.com:3128",
+		doc: "proxy for all hosts, http://, https:// or socks5://, or env for what HTTP_PROXY and its like say; of hosts behind it only addresses, and names that are found here, are checked; empty = none", example: "http://proxy.example.com:3128",
 		check: proxy, redact: redactProxy,
 	},
 	{

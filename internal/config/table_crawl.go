@@ -196,6 +196,6 @@ var fetchFields = []field{
 	// A link must not make the crawler a way into the network it runs in.
 	{
 		path: "fetch.allow_private", kind: kindBool, def: "false", flag: "allow-private",
-		doc: "let links lead to private and loopback addresses; link-local ones, and those of cloud metadata, only a seed or --resolve that names the address itself",
+		doc: "connect to all private and loopback addresses, not only to those that the seeds named when the crawl began; to link-local ones, and those of cloud metadata, only a seed or --resolve leads that names the address itself",
 	},
 }

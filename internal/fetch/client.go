@@ -100,6 +100,21 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return c.receive(x, req, hres)
 }
 
+// Settle looks up the host of a seed that [Config.Openings] knows by its name, so that it is
+// decided now whether it opens its addresses, and not at the first connection. It waits until ctx
+// ends at most; what is not known by then is decided at the first connection after all, as is
+// what is not to be looked up here.
+func (c *Client) Settle(ctx context.Context, host string, port uint16, secure bool) {
+	d := c.dialer
+	via, err := d.routes.of(secure, authorityOf(joinHostPort(host, port), secure))
+	if err != nil || !d.looksUp(via) {
+		return
+	}
+	if at, err := d.resolver.Lookup(ctx, host, port); err == nil && !at.Static {
+		d.cfg.Openings.Decide(host, at.Addrs)
+	}
+}
+
 // target reads the URL, in the short way where nobody asks for more.
 func (c *Client) target(req *Request) (target, error) {
 	if c.short && c.policies(req) == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
@@ -100,8 +101,9 @@ type Config struct {
 
 	// Proxy, if set, carries every request (http, https, socks5 or socks5h) for which
 	// Access has no other word. What it connects to is its affair: of a host only a literal
-	// address can be checked. Its own address may be private. Nil means none; the
-	// environment is never consulted.
+	// address can be checked, and a name by what it is found to be here, which may differ; with
+	// socks5h, or AllowPrivate, names are not looked up here. Its own address may be private.
+	// Nil means none; the environment is never consulted.
 	Proxy *url.URL
 	// ProxyFor, if set, chooses in the place of Proxy, by scheme and host; nil is none. It
 	// must be safe for concurrent use. Nil means Proxy.
@@ -123,15 +125,14 @@ type Config struct {
 	// Resolver finds addresses. It stays its owner's to close. Nil means one of its own.
 	Resolver *resolve.Resolver
 
-	// AllowPrivate lets any host resolve to a private or loopback address. False means only
-	// hosts approved by Allow may. Link-local addresses, and those where clouds keep secrets
-	// for their machines, are dialled for neither, but if Allow approves the address itself or
+	// AllowPrivate lets any host lead to a private or loopback address. False means that only
+	// what Openings has is dialled. Link-local addresses, and those where clouds keep secrets
+	// for their machines, are dialled for neither, but if Openings has the address itself or
 	// the Resolver has it from the user.
 	AllowPrivate bool
-	// Allow, if set, reports whether this host (lower case, no port) was named by the
-	// user and so may have a private address. It must be safe for concurrent use. Nil
-	// means no host may.
-	Allow func(host string) bool
+	// Openings are the addresses that the user has named. The Client tells them what names of
+	// seeds lead to, when it connects to one first. Nil means that there are none.
+	Openings *reach.Openings
 
 	// DialContext, if set, replaces the dialler and with it the check of addresses:
 	// for in-memory networks in tests. Nil means the system's dialler.

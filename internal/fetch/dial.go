@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,6 @@ type dialer struct {
 	tls      *tls.Config
 	routes   *routes
 	resolver *resolve.Resolver
-	dials    [reach.Link + 1]dialFunc // each to what reaches as far as that, or farther
 
 	closing context.Context // ends when the Client closes, and every dial with it
 	stop    context.CancelFunc
@@ -38,9 +36,6 @@ type dialer struct {
 	inside sync.WaitGroup     // dials under way; Add only while not closed
 	open2  map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
 }
-
-// dialFunc connects to an address.
-type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 func newDialer(cfg Config, r *routes) (*dialer, error) {
 	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver}
@@ -54,14 +49,6 @@ func newDialer(cfg Config, r *routes) (*dialer, error) {
 	if cfg.HTTP2 {
 		d.open2 = make(map[*conn]struct{})
 	}
-	if cfg.DialContext != nil {
-		d.dials = [...]dialFunc{cfg.DialContext, cfg.DialContext, cfg.DialContext}
-		return d, nil
-	}
-	for _, least := range []reach.Reach{reach.Public, reach.Private} {
-		d.dials[least] = (&net.Dialer{Control: reach.Control(least, denied)}).DialContext
-	}
-	d.dials[reach.Link] = (&net.Dialer{}).DialContext
 	return d, nil
 }
 
@@ -83,34 +70,27 @@ func tlsConfig(cfg Config) *tls.Config {
 }
 
 // addressError says that an address was not dialled, and what to do about it.
-type addressError struct{ addr string }
+type addressError struct{ host, addr string }
 
-func denied(addr string) error { return &addressError{addr} }
+// refuse makes the error for an address of a host, or for a host whose address is not known.
+func refuse(host string) func(addr string) error {
+	return func(addr string) error { return &addressError{host, addr} }
+}
 
 func (e *addressError) Error() string {
-	if at, err := netip.ParseAddrPort(e.addr); err == nil && reach.Of(at.Addr()) == reach.Link {
+	at, err := netip.ParseAddrPort(e.addr)
+	if err == nil && reach.Of(at.Addr()) == reach.Link {
 		return fmt.Sprintf("address %s is of this machine's link or cloud, where no site is; it is only dialled if a seed or --resolve names it", e.addr)
 	}
-	return fmt.Sprintf("address %s is not on the public Internet; it is only dialled for a host named as a seed or allowed", e.addr)
+	where := e.addr
+	if err == nil && e.host != at.Addr().String() {
+		where += " of " + e.host
+	}
+	return fmt.Sprintf("address %s is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private", where)
 }
 
 // Class implements outcome.Classed.
 func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }
-
-// least is how far the address of a host must reach. One that was named may have a private
-// one, and is an address itself if it is to be one that no site is at: whoever has the name in
-// their hands could else lead the crawler there.
-func (d *dialer) least(host string) reach.Reach {
-	host = strings.ToLower(host)
-	named := d.cfg.Allow != nil && d.cfg.Allow(host)
-	if _, err := netip.ParseAddr(host); err == nil && named {
-		return reach.Link
-	}
-	if named || d.cfg.AllowPrivate {
-		return reach.Private
-	}
-	return reach.Public
-}
 
 // enter admits a dial unless the Client is closed; leave ends it.
 func (d *dialer) enter() bool {
@@ -212,40 +192,52 @@ func (d *dialer) closeRest() {
 	}
 }
 
-// direct makes a connection to addr. The hosts that were named, and the proxies, which are
-// free, may be anywhere.
+// direct makes a connection to addr. Proxies, which are free, may be anywhere, and so may what
+// the user has mapped to an address.
 func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr string, free bool) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
+	host, port, err := splitHostPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	dial := d.dials[d.least(host)]
-	if free {
-		dial = d.dials[reach.Link]
-	}
 	ctx = lookup.trace(ctx)
 	if d.cfg.DialContext != nil {
-		return dial(ctx, network, addr)
+		return d.cfg.DialContext(ctx, network, addr)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, &net.AddrError{Err: "invalid port", Addr: addr}
-	}
-	at, err := d.resolver.Lookup(ctx, host, uint16(n))
+	at, err := d.resolver.Lookup(ctx, host, port)
 	lookup.stop()
 	if err != nil {
 		return nil, err
 	}
-	if at.Static { // the user has named the address itself
-		dial = d.dials[reach.Link]
+	var nd net.Dialer
+	if !free && !at.Static {
+		d.cfg.Openings.Decide(host, at.Addrs)
+		nd.Control = d.cfg.Openings.Control(host, d.cfg.AllowPrivate, refuse(host))
 	}
 	c, err := race(ctx, d.cfg.Clock, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
-		return dial(ctx, network, netip.AddrPortFrom(a, uint16(n)).String())
+		return nd.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
 	})
 	if err != nil && ctx.Err() == nil {
 		d.resolver.Doubt(host)
 	}
 	return c, err
+}
+
+// splitHostPort is both parts of an address that is to be dialled.
+func splitHostPort(addr string) (host string, port uint16, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return "", 0, &net.AddrError{Err: "invalid port", Addr: addr}
+	}
+	return host, uint16(n), nil
+}
+
+// joinHostPort is the address of a host without brackets.
+func joinHostPort(host string, port uint16) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
 // failed names the phase of a dial that failed; a lookup is part of a dial. If nobody waits

@@ -1,10 +1,13 @@
 package fetch_test
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,9 +15,24 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
+
+// seeds are the openings of a crawl from URLs.
+func seeds(urls ...string) *reach.Openings {
+	o := new(reach.Openings)
+	for _, s := range urls {
+		u, err := url.Parse(s)
+		if err != nil {
+			panic(err)
+		}
+		n, _ := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+		o.Name(u.Hostname(), uint16(n))
+	}
+	return o
+}
 
 // names is a resolver with an answer of its own, which counts how often it was looked up. Less
 // than zero keeps nothing.
@@ -45,7 +63,7 @@ func TestNamesThatLeadInwards(t *testing.T) {
 		"224.0.0.1", "255.255.255.255", "192.0.0.1", "198.18.0.1",
 	} {
 		r, _ := names(t, -1, inward)
-		c := newClient(t, fetch.Config{Resolver: r, Allow: func(host string) bool { return host == "other.test" }})
+		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds("http://other.test:"+port, "http://rebound.test")})
 		before := h.Seen("/")
 		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
 		e := asError(t, err)
@@ -60,16 +78,64 @@ func TestRebinding(t *testing.T) {
 	h := fetchtest.Hostile(t)
 	_, port, err := net.SplitHostPort(h.Addr())
 	require.NoError(t, err)
+	url := "http://rebound.test:" + port + "/"
 	for _, ttl := range []int{-1, 0} {
 		r, asked := names(t, ttl, "127.0.0.1")
-		good := fetch.Config{Resolver: r, Allow: func(host string) bool { return host == "rebound.test" }}
-		c := newClient(t, good) // to which the address is a good one
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
+		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds(url)}) // to which the address is a good one
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: url})
 		require.NoError(t, err)
 		c = newClient(t, fetch.Config{Resolver: r})
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: url})
 		require.Equal(t, outcome.AddressDenied, asError(t, err).Class())
 		require.EqualValues(t, map[int]int{-1: 2, 0: 1}[ttl], asked.Load())
+	}
+}
+
+// TestNamesOfSeedsLeadWhereTheyLed: where a seed's name leads is decided by the first answer,
+// whether that comes before the first connection or with it.
+func TestNamesOfSeedsLeadWhereTheyLed(t *testing.T) {
+	h := fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	n, err := strconv.ParseUint(port, 10, 16)
+	require.NoError(t, err)
+	const public = "192.0.66.2" // nobody connects to it: the answer before counts
+	for _, tc := range []struct {
+		first, then string
+		allowed     bool
+	}{
+		{"127.0.0.1", "127.0.0.1", true},
+		{public, "127.0.0.1", false},
+		{"127.0.0.2", "127.0.0.1", false},
+		{"127.0.0.1 " + public, "127.0.0.1", false},
+		{"169.254.169.254", "127.0.0.1", false},
+		{"::ffff:127.0.0.1", "127.0.0.1", true},
+		{"", "127.0.0.1", true}, // there was no answer yet
+	} {
+		answer := tc.first
+		r, err := resolve.New(resolve.Config{TTL: -1, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+			var addrs []netip.Addr
+			for a := range strings.FieldsSeq(answer) {
+				addrs = append(addrs, netip.MustParseAddr(a))
+			}
+			return addrs, nil
+		}})
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		url := "http://seed.test:" + port + "/"
+		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds(url)})
+		c.Settle(t.Context(), "seed.test", uint16(n), false)
+		answer = tc.then
+		before := h.Seen("/")
+		_, err = c.Fetch(t.Context(), fetch.Request{URL: url})
+		if tc.allowed {
+			require.NoError(t, err, "%+v", tc)
+			continue
+		}
+		require.Equal(t, outcome.AddressDenied, asError(t, err).Class(), "%+v: %v", tc, err)
+		require.ErrorContains(t, err, "127.0.0.1:"+port+" of seed.test")
+		require.ErrorContains(t, err, "--allow-private")
+		require.Equal(t, before, h.Seen("/"))
 	}
 }
 

@@ -25,8 +25,8 @@
 // Each phase has a time limit, the whole has one, and the header, the decoded body and
 // the encoded body have size limits, so that no server can hold a worker or fill the
 // memory. Addresses that are private, loopback or otherwise not of the public Internet
-// are refused when they are dialled, after the name was resolved, unless the host was
-// named: a public name cannot be pointed inwards.
+// are refused when they are dialled, after the name was resolved, unless the user named
+// them: see [reach.Openings].
 //
 // # Who we are to whom
 //

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -28,6 +30,14 @@ func TestMain(m *testing.M) {
 // newClient is a Client that ends with the test.
 func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
 	t.Helper()
+	if cfg.Resolver == nil { // no test asks a name server of this machine
+		r, err := resolve.New(resolve.Config{Clock: cfg.Clock, Lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+		}})
+		require.NoError(t, err)
+		t.Cleanup(r.Close)
+		cfg.Resolver = r
+	}
 	c, err := fetch.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)

@@ -101,7 +101,7 @@ var errProxyAuth = errors.New("it asks for credentials, or refuses those it got:
 // through makes a connection by way of a proxy, which for a secure host leads to it and for
 // another one may end at the proxy.
 func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, addr string, secure bool) (net.Conn, error) {
-	if err := d.inward(addr); err != nil {
+	if err := d.inward(ctx, via, addr); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(via.Scheme, "socks") {
@@ -131,17 +131,50 @@ func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, a
 	return c, nil
 }
 
+// lookHere is how long a name that a proxy is to connect to may take to be looked up here.
+const lookHere = time.Second
+
+// looksUp reports whether it is to be found out here where names lead that via, nil for nobody,
+// is to connect to. Whoever writes socks5h wants no name server to know of them.
+func (d *dialer) looksUp(via *url.URL) bool {
+	return !d.cfg.AllowPrivate && d.cfg.DialContext == nil && (via == nil || via.Scheme != "socks5h")
+}
+
 // inward refuses to have a proxy connect to its own machine or network because a link says
-// so. Of names only those can be known that mean nothing elsewhere.
-func (d *dialer) inward(addr string) error {
-	host, _, err := net.SplitHostPort(addr)
+// so. Of names only those can be known that mean nothing elsewhere, and those that are found
+// here; the proxy may find them elsewhere.
+func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
+	host, port, err := splitHostPort(addr)
 	if err != nil {
 		return err
 	}
-	least := d.least(host)
-	a, err := netip.ParseAddr(host)
-	if err == nil && reach.Of(a) > least || err != nil && least == reach.Public && isLocal(host) {
-		return denied(addr)
+	open, private := d.cfg.Openings, d.cfg.AllowPrivate
+	if a, err := netip.ParseAddr(host); err == nil {
+		return d.inwardAt(host, port, []netip.Addr{a})
+	}
+	if reach.Localhost(host) {
+		return d.inwardAt(host, port, reach.Loopback)
+	}
+	if d.looksUp(via) {
+		ctx, done := context.WithTimeout(ctx, lookHere)
+		defer done()
+		if at, err := d.resolver.Lookup(ctx, host, port); err == nil && !at.Static {
+			open.Decide(host, at.Addrs)
+			return d.inwardAt(host, port, at.Addrs)
+		}
+	}
+	if isLocal(host) && !private && !open.Awaits(host, port) {
+		return refuse(host)(addr)
+	}
+	return nil
+}
+
+// inwardAt refuses a host any of whose addresses is not to be connected to.
+func (d *dialer) inwardAt(host string, port uint16, addrs []netip.Addr) error {
+	for _, a := range addrs {
+		if at := netip.AddrPortFrom(a, port); !d.cfg.Openings.Allows(host, at, d.cfg.AllowPrivate) {
+			return refuse(host)(at.String())
+		}
 	}
 	return nil
 }

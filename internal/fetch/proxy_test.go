@@ -372,7 +372,7 @@ func TestProxyThatIsChosen(t *testing.T) {
 func TestAProxyIsNoWayInwards(t *testing.T) {
 	p := newProxied(t, "")
 	for _, at := range []string{p.http, p.socks} {
-		c := newClient(t, fetch.Config{Proxy: proxyURL(t, at), Allow: func(host string) bool { return host == "127.0.0.1" }})
+		c := newClient(t, fetch.Config{Proxy: proxyURL(t, at), Openings: seeds("http://127.0.0.1:1234")})
 		for _, u := range []string{
 			"http://10.0.0.1/", "https://192.168.1.1/", "http://localhost:1234/", "http://LOCALHOST./", "http://x.localhost/",
 			"http://intranet/", "https://printer.local/", "http://metadata.google.internal./computeMetadata/v1/", "http://nas.home.arpa/",

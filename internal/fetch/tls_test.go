@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -125,7 +126,7 @@ func TestGuard(t *testing.T) {
 	h := fetchtest.Hostile(t)
 	_, port, err := net.SplitHostPort(h.Addr())
 	require.NoError(t, err)
-	only := func(name string) func(string) bool { return func(host string) bool { return host == name } }
+	only := func(name string) *reach.Openings { return seeds("http://" + name + ":" + port) }
 	for _, tc := range []struct {
 		name, host string
 		cfg        fetch.Config
@@ -134,9 +135,12 @@ func TestGuard(t *testing.T) {
 		{"nobody named", "127.0.0.1", fetch.Config{}, false},
 		{"by name", "localhost", fetch.Config{}, false},
 		{"mapped", "[::ffff:127.0.0.1]", fetch.Config{}, false},
-		{"another was named", "localhost", fetch.Config{Allow: only("127.0.0.1")}, false},
-		{"address named", "127.0.0.1", fetch.Config{Allow: only("127.0.0.1")}, true},
-		{"name named", "LOCALHOST", fetch.Config{Allow: only("localhost")}, true},
+		{"another was named", "localhost", fetch.Config{Openings: only("10.0.0.1")}, false},
+		{"another port was named", "127.0.0.1", fetch.Config{Openings: seeds("http://127.0.0.1:1")}, false},
+		{"a link to localhost from its address", "localhost", fetch.Config{Openings: only("127.0.0.1")}, true},
+		{"address named", "127.0.0.1", fetch.Config{Openings: only("127.0.0.1")}, true},
+		{"mapped address", "[::ffff:127.0.0.1]", fetch.Config{Openings: only("127.0.0.1")}, true},
+		{"name named", "LOCALHOST", fetch.Config{Openings: only("localhost")}, true},
 		{"all allowed", "127.0.0.1", fetch.Config{AllowPrivate: true}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -151,7 +155,7 @@ func TestGuard(t *testing.T) {
 			e := asError(t, err)
 			require.Equal(t, outcome.AddressDenied, e.Class())
 			require.Equal(t, fetch.OpConnect, e.Op)
-			require.ErrorContains(t, err, "named as a seed or allowed")
+			require.ErrorContains(t, err, "give --allow-private")
 			require.Equal(t, before, h.Seen("/"))
 		})
 	}

@@ -6,13 +6,13 @@
 // which networks without IPv4 reach all of it. A prefix that a network has for its own NAT64
 // (RFC 8215) is its own affair, and private.
 //
-// All functions are pure, and safe for concurrent use.
+// [Openings] are the exceptions: the addresses that are not public and that a user has named.
+// Whoever connects for others asks them at the moment of the connection.
 package reach
 
 import (
 	"net/netip"
 	"slices"
-	"syscall"
 
 	"code.dny.dev/ssrf"
 )
@@ -66,16 +66,4 @@ func behind(a netip.Addr) netip.Addr {
 	}
 	b := a.As16()
 	return netip.AddrFrom4([4]byte(b[12:]))
-}
-
-// Control is for [net.Dialer]: it has nothing dialled that does not reach as far as least, and
-// gives what refuse makes of such an address.
-func Control(least Reach, refuse func(addr string) error) func(network, addr string, _ syscall.RawConn) error {
-	return func(network, addr string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(addr)
-		if err != nil || network != "tcp4" && network != "tcp6" || Of(at.Addr()) > least {
-			return refuse(addr)
-		}
-		return nil
-	}
 }

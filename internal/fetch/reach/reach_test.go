@@ -1,7 +1,6 @@
 package reach
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 
@@ -34,31 +33,6 @@ func TestOf(t *testing.T) {
 		}
 	}
 	require.Equal(t, Link, Of(netip.Addr{}), "no address")
-}
-
-func TestControl(t *testing.T) {
-	denied := errors.New("denied")
-	refuse := func(string) error { return denied }
-	for _, tc := range []struct {
-		network, addr string
-		public, near  bool // what may be dialled by those who may reach that far
-	}{
-		{"tcp4", "8.8.8.8:80", true, true},
-		{"tcp6", "[64:ff9b::8.8.8.8]:443", true, true},
-		{"tcp4", "10.0.0.1:80", false, true},
-		{"tcp6", "[64:ff9b::10.0.0.1]:80", false, true},
-		{"tcp4", "169.254.169.254:80", false, false},
-		{"tcp6", "[fe80::1%eth0]:80", false, false},
-		{"tcp6", "[64:ff9b::a9fe:a9fe]:80", false, false},
-		{"udp4", "8.8.8.8:53", false, false},
-		{"unix", "/run/docker.sock", false, false},
-		{"tcp4", "example.com:80", false, false},
-	} {
-		for least, want := range map[Reach]bool{Public: tc.public, Private: tc.near} {
-			err := Control(least, refuse)(tc.network, tc.addr, nil)
-			require.Equal(t, want, err == nil, "%s %s, %d: %v", tc.network, tc.addr, least, err)
-		}
-	}
 }
 
 // Whatever is embedded in an address of NAT64 reaches as far as it does by itself.

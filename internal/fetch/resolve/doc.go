@@ -12,7 +12,8 @@
 // has a name looked up again before its time, for whoever met nobody at its addresses.
 //
 // [Static] answers go before all others. They are the user's own words, so that whoever
-// guards addresses can take them as such: see [Answer].
+// guards addresses can take them as such: see [Answer]. Behind them, localhost and the names
+// below it are this machine (RFC 6761, 6.3), whatever name servers or files say.
 //
 // The package decides nothing about addresses: whoever dials one checks it then. A
 // Resolver is safe for concurrent use. It starts goroutines only for lookups under way, and

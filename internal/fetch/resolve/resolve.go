@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 )
 
 // Defaults of [Config].
@@ -195,7 +196,10 @@ func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer
 		return Answer{Addrs: addrs, Static: true}, nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
-		return r.literal(a, host)
+		return r.literal(host, a)
+	}
+	if reach.Localhost(host) {
+		return r.literal(host, reach.Loopback...)
 	}
 	if k, ok := r.cache.Get(host); ok && r.cfg.Clock.Now().Before(k.until) {
 		return Answer{Addrs: k.addrs}, k.err
@@ -203,12 +207,12 @@ func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer
 	return r.wait(ctx, host)
 }
 
-// literal is the answer for an address.
-func (r *Resolver) literal(a netip.Addr, host string) (Answer, error) {
-	if !r.cfg.Family.takes(a) {
+// literal is the answer for a host whose addresses nobody needs to be asked for.
+func (r *Resolver) literal(host string, addrs ...netip.Addr) (Answer, error) {
+	if addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.cfg.Family.takes(a) }); len(addrs) == 0 {
 		return Answer{}, r.otherFamily(host)
 	}
-	return Answer{Addrs: []netip.Addr{a}}, nil
+	return Answer{Addrs: addrs}, nil
 }
 
 // otherFamily is the error where there are addresses, and none of them is wanted.

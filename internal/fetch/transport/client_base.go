@@ -30,6 +30,9 @@ type BaseConfig struct {
 	// the hosts a program itself asks for may be there. To link-local addresses, and those
 	// where clouds keep secrets for their machines, none leads.
 	AllowPrivate bool
+	// Strict holds what a program itself asks for to the rule for redirects. False means that
+	// a program may ask for what it likes.
+	Strict bool
 }
 
 // The defaults of [BaseConfig] are those of the crawl's own transport.
@@ -92,12 +95,11 @@ func NewBase(cfg BaseConfig) (*Base, error) {
 	}
 	b := &Base{connect: cfg.ConnectTimeout}
 	b.closing, b.stop = context.WithCancel(context.Background())
-	b.open = (&net.Dialer{}).DialContext
-	least := reach.Public
-	if cfg.AllowPrivate {
-		least = reach.Private
+	var none *reach.Openings
+	b.guarded = (&net.Dialer{Control: none.Control("", cfg.AllowPrivate, denied)}).DialContext
+	if b.open = b.guarded; !cfg.Strict {
+		b.open = (&net.Dialer{}).DialContext
 	}
-	b.guarded = (&net.Dialer{Control: reach.Control(least, denied)}).DialContext
 	b.rt = &http.Transport{
 		DialContext: b.dial, TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: cfg.HeaderTimeout,
 		MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: cfg.MaxConnsPerHost, MaxIdleConnsPerHost: cfg.MaxConnsPerHost,
@@ -106,13 +108,14 @@ func NewBase(cfg BaseConfig) (*Base, error) {
 	return b, nil
 }
 
-// AddressError says that a redirect led to an address that is not on the public Internet.
+// AddressError says that a request, or a redirect, led to an address that is not on the public
+// Internet, and was not sent.
 type AddressError struct{ Addr string }
 
 var _ outcome.Classed = (*AddressError)(nil)
 
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("a redirect leads to %s, which is not on the public Internet: ask for it directly, or allow private addresses", e.Addr)
+	return fmt.Sprintf("the request, or a redirect, leads to %s, which is not on the public Internet: set AllowPrivate to have private addresses asked", e.Addr)
 }
 
 // Class implements outcome.Classed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -205,6 +206,20 @@ func (s *Store) Meta(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.meta[key]
+}
+
+// MetaBelow is the values whose keys begin with prefix, by the rest of the key; those that are
+// empty are left out.
+func (s *Store) MetaBelow(prefix string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	below := make(map[string]string)
+	for key, value := range s.meta {
+		if rest, ok := strings.CutPrefix(key, prefix); ok && value != "" {
+			below[rest] = value
+		}
+	}
+	return below
 }
 
 // SetMeta sets a value, as part of the batch. The keys fingerprint_key, program and created

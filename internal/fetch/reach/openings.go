@@ -1,0 +1,231 @@
+package reach
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Openings are the addresses that are not public and may be dialled all the same, each with the
+// ports that it is open at: those that the user has named.
+//
+// A seed whose host is an address, or localhost, opens that. One whose host is a name opens the
+// addresses of the name if all of them are private when it is first looked up, and none
+// otherwise, also if the name leads elsewhere later. Addresses of [Link] are opened by
+// themselves alone. What is open for an address is so for whoever writes the address; a name
+// leads to what it has opened itself, since others decide where names lead.
+//
+// The zero Openings has none and is ready to use, and nil has none for ever. It is as large as
+// the list of hosts that were named, and safe for concurrent use.
+type Openings struct {
+	// OnOpen, if set before the first use, is called when a host of a seed has opened
+	// addresses at a port, and with none when it has lost them. It must not call back.
+	OnOpen func(host string, port uint16, addrs []netip.Addr)
+
+	mu    sync.Mutex // guards what follows
+	pairs map[netip.AddrPort]struct{}
+	names map[string]*name
+}
+
+// name is the host of a seed that is no address.
+type name struct {
+	ports   []uint16
+	decided bool         // it has been looked up
+	addrs   []netip.Addr // that are open for it
+}
+
+// shut is a name that leads nowhere but to public addresses.
+var shut = &name{decided: true}
+
+// Name notes that the user named a host at a port, and reports whether [Openings.Decide] is to
+// be told of its addresses.
+func (o *Openings) Name(host string, port uint16) bool {
+	host = normal(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if addrs := fixed(host); addrs != nil {
+		o.open(host, port, addrs)
+		return false
+	}
+	n := o.names[host]
+	if n == nil {
+		n = new(name)
+		o.setName(host, n)
+	}
+	if n == shut || slices.Contains(n.ports, port) {
+		return !n.decided
+	}
+	n.ports = append(n.ports, port)
+	if n.decided {
+		o.open(host, port, n.addrs)
+	}
+	return !n.decided
+}
+
+// Decide takes what a name was found to be. The first time opens its addresses at its ports if
+// all of them are private. One that is public at any time closes the name for good. Of a name
+// that was not named it does nothing.
+func (o *Openings) Decide(host string, addrs []netip.Addr) {
+	if o == nil {
+		return
+	}
+	host = normal(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.names[host]
+	if n == nil || n == shut {
+		return
+	}
+	private := !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return Of(a) != Private })
+	switch {
+	case n.decided && !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return Of(a) == Public }):
+	case n.decided || !private:
+		o.shut(host, n)
+	default:
+		n.decided = true
+		for _, a := range addrs {
+			n.addrs = append(n.addrs, plain(a))
+		}
+		for _, port := range n.ports {
+			o.open(host, port, n.addrs)
+		}
+	}
+}
+
+// Restore brings back what OnOpen was told in an earlier run.
+func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if fixed(host) == nil {
+		n := o.names[host]
+		if n == nil {
+			n = &name{decided: true, addrs: addrs}
+			o.setName(host, n)
+		}
+		n.ports = append(n.ports, port)
+	}
+	o.add(port, addrs)
+}
+
+// Shut notes that a name was a seed's in an earlier run and is to open nothing in this one,
+// unless Restore has said what.
+func (o *Openings) Shut(host string) {
+	host = normal(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.names[host] == nil && fixed(host) == nil {
+		o.setName(host, shut)
+	}
+}
+
+// Awaits reports whether a name was named at a port, and nobody knows yet where it leads.
+func (o *Openings) Awaits(host string, port uint16) bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.names[normal(host)]
+	return n != nil && !n.decided && slices.Contains(n.ports, port)
+}
+
+// Allows reports whether a connection for a host may lead to an address: it is public, or
+// private where those are allowed for everybody, or open.
+func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
+	switch r := Of(at.Addr()); {
+	case r == Public, r == Private && private:
+		return true
+	case o == nil:
+		return false
+	}
+	host, at = normal(host), netip.AddrPortFrom(plain(at.Addr()), at.Port())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if fixed(host) != nil {
+		_, ok := o.pairs[at]
+		return ok
+	}
+	n := o.names[host]
+	return n != nil && slices.Contains(n.addrs, at.Addr()) && slices.Contains(n.ports, at.Port())
+}
+
+// Control is for [net.Dialer]: it has nothing dialled for a host that is not allowed, and gives
+// what refuse makes of such an address. It sees the address that the socket connects to.
+func (o *Openings) Control(host string, private bool, refuse func(addr string) error) func(network, addr string, _ syscall.RawConn) error {
+	return func(network, addr string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(addr)
+		if err != nil || network != "tcp4" && network != "tcp6" || !o.Allows(host, at, private) {
+			return refuse(addr)
+		}
+		return nil
+	}
+}
+
+// open opens addresses for a host. The caller holds the lock.
+func (o *Openings) open(host string, port uint16, addrs []netip.Addr) {
+	if o.add(port, addrs) && o.OnOpen != nil {
+		o.OnOpen(host, port, addrs)
+	}
+}
+
+// add enters the addresses that are not public, and reports whether there is one. The caller
+// holds the lock.
+func (o *Openings) add(port uint16, addrs []netip.Addr) (some bool) {
+	if o.pairs == nil {
+		o.pairs = make(map[netip.AddrPort]struct{})
+	}
+	for _, a := range addrs {
+		if Of(a) != Public {
+			o.pairs[netip.AddrPortFrom(a, port)] = struct{}{}
+			some = true
+		}
+	}
+	return some
+}
+
+// shut closes a name. The caller holds the lock.
+func (o *Openings) shut(host string, n *name) {
+	o.names[host] = shut
+	if o.OnOpen == nil || n.addrs == nil {
+		return
+	}
+	for _, port := range n.ports {
+		o.OnOpen(host, port, nil)
+	}
+}
+
+func (o *Openings) setName(host string, n *name) {
+	if o.names == nil {
+		o.names = make(map[string]*name)
+	}
+	o.names[host] = n
+}
+
+// Localhost reports whether a name means this machine, whatever name servers say (RFC 6761,
+// 6.3).
+func Localhost(host string) bool {
+	host = normal(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Loopback is where this machine listens for itself. It must not be changed.
+var Loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+// fixed is the addresses of a host that nobody can point elsewhere, or nil.
+func fixed(host string) []netip.Addr {
+	if Localhost(host) {
+		return Loopback
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{plain(a)}
+	}
+	return nil
+}
+
+// plain is an address as it is compared.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// normal is a host as it is compared.
+func normal(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
