@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,9 +49,9 @@ var ErrDenied = admission.ErrDenied
 // rules of [DefaultAdmitRules], keeps its counts in memory, and denies with status 429.
 type AdmitConfig struct {
 	// Plans, Rules and Exclude are the limits, whom they are for, and the paths that cost
-	// nothing, such as "/health" and "OPTIONS /**". Without Plans and Rules those of
-	// DefaultAdmitRules hold, with its Exclude if there is none either; Plans without Rules
-	// are for Guard and Allow.
+	// nothing, such as "/health" and "OPTIONS /**". Without Rules those of DefaultAdmitRules
+	// hold, with its plans beside these and its Exclude if there is none; a list of no rules
+	// is none.
 	Plans   []AdmitPlan
 	Rules   []AdmitRule
 	Exclude []string
@@ -187,11 +188,8 @@ func Admit(cfg AdmitConfig) (*Admission, error) {
 // limits takes plans and rules from the file if there is one, and else from cfg.
 func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
 	plans, rules, exclude := cfg.Plans, cfg.Rules, cfg.Exclude
-	if len(plans) == 0 && len(rules) == 0 {
-		plans, rules, exclude = admission.DefaultRules()
-		if len(cfg.Exclude) > 0 {
-			exclude = cfg.Exclude
-		}
+	if rules == nil {
+		plans, rules, exclude = withDefaults(plans, exclude)
 	}
 	registry, err := admission.NewRegistry()
 	if err != nil {
@@ -216,6 +214,22 @@ func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
 		return nil, err
 	}
 	return registry, a.rules.Replace(rules, exclude)
+}
+
+// withDefaults is the default rules, with the plans they need beside the program's own, of
+// which one with the same name counts.
+func withDefaults(own []AdmitPlan, exclude []string) (plans []AdmitPlan, rules []AdmitRule, except []string) {
+	defaults, rules, except := admission.DefaultRules()
+	plans = slices.Clone(own)
+	for _, p := range defaults {
+		if !slices.ContainsFunc(own, func(o AdmitPlan) bool { return o.Name == p.Name }) {
+			plans = append(plans, p)
+		}
+	}
+	if exclude != nil {
+		except = exclude
+	}
+	return plans, rules, except
 }
 
 func isRedis(store string) bool {

@@ -273,6 +273,27 @@ func TestAdmitDropsRatherThanWaits(t *testing.T) {
 	require.Equal(t, denials, told+int(a.Dropped()))
 }
 
+// TestAdmitPlansAlone: who has plans of his own for Guard has the default rules too, as who has
+// none, and a list of no rules means none.
+func TestAdmitPlansAlone(t *testing.T) {
+	mails := crawl.AdmitPlan{Name: "mails", Capacity: 1, TokensPerSecond: 1}
+	strict := crawl.AdmitPlan{Name: "login", Kind: "sliding-window", Capacity: 2, Window: time.Minute}
+	for want, cfg := range map[int]crawl.AdmitConfig{
+		5:  {Plans: []crawl.AdmitPlan{mails}},
+		2:  {Plans: []crawl.AdmitPlan{mails, strict}},
+		10: {Plans: []crawl.AdmitPlan{mails}, Rules: []crawl.AdmitRule{}},
+	} {
+		h := admit(t, cfg).Handler(hello)
+		got := 0
+		for range 10 {
+			if knock(h, "192.0.2.1", "/api/auth/login") == http.StatusOK {
+				got++
+			}
+		}
+		require.Equal(t, want, got)
+	}
+}
+
 // TestAdmitExcludeAlone: who names only what costs nothing does not mean that all does.
 func TestAdmitExcludeAlone(t *testing.T) {
 	h := admit(t, crawl.AdmitConfig{Exclude: []string{"/api/auth/logout"}}).Handler(hello)
