@@ -443,7 +443,7 @@ func (d *discovery) event(ev event) {
 	if ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
 		d.frontier.Outcome(ev.lease, ev.class, ev.served)
 	}
-	if ev.served && ev.lease.Kind == frontier.Page {
+	if ev.served && (ev.lease.Kind == frontier.Page || ev.lease.Kind == frontier.Control) {
 		d.blockedSince = time.Time{}
 	}
 	if ev.class != outcome.Unknown {

@@ -36,6 +36,9 @@ const (
 	// manyInRow is how many failures in a row may be of a host that refuses everything or of as
 	// many URLs that are refused on their own: some minute of trials.
 	manyInRow = 6
+	// longOutage is for how long a host fails at least before that is asked, unless it is known
+	// to have URLs that fail on their own: most outages are shorter.
+	longOutage = time.Minute
 )
 
 // answersOthers reports whether the host has answered since a URL failed, and answered last.
@@ -96,6 +99,8 @@ func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
 	b := h.bad
 	enough := uint8(2)
 	switch {
+	case h.fresh() > 0 && b.own == 0 && (b.since.IsZero() || now.Sub(b.since) < longOutage):
+		return nil
 	case h.fresh() > 0 && (b.own < manyOwn || b.limits):
 		enough = manyInRow
 	case b.own >= manyOwn && !b.limits:
