@@ -29,6 +29,7 @@ func limiterConfig(s *Settings) ratelimit.Config {
 	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
 	rc.GlobalConcurrency, rc.GlobalBytes = r.GlobalConcurrency, r.GlobalBytes
 	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
+	rc.LatencySamples = r.LatencySamples
 	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
 	rc.Shards, rc.MaxDomains = r.Shards, r.MaxDomains
 	for _, h := range s.Hosts {

@@ -158,7 +158,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
 			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,
 			RetryBaseDelay: 200 * time.Millisecond, RetryMaxDelay: 30 * time.Second, RetryMaxAttempts: 3,
-			MaxRetryAfter: time.Hour, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
+			MaxRetryAfter: time.Hour, LatencySamples: 64, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
 			DomainStateTTL: 10 * time.Minute, Shards: 16, MaxDomains: 100_000,
 		},
 		Fetch: Fetch{

@@ -33,7 +33,7 @@ type Config struct {
 
 	AIMDIncrease         float64       // added to the rate by a prompt success; zero means 0.1
 	AIMDDecrease         float64       // factor of the rate at a sign of overload, in (0, 1); zero means 0.5
-	LatencyTarget        time.Duration // expected latency; the target follows the host but never below it; zero means 1s
+	LatencyTarget        time.Duration // expected latency, with which the target begins; it goes with the host, at most to twice its lowest sustained one; zero means 1s
 	LatencyDegradeFactor float64       // times the target is a sign of overload, 1 or more; zero means 2
 
 	ErrorRateThreshold       float64       // share of failures in StatsWindow that opens the breaker, in (0, 1]; zero means 0.5
@@ -47,6 +47,7 @@ type Config struct {
 	RetryMaxAttempts int             // retries after the first try; zero means 3, negative means none
 	RetryAlso        []outcome.Class // classes worth a retry beside the transient ones; nil means none
 
+	LatencySamples int           // last answers whose average and p95 a Snapshot shows, 1 to 255; zero means 64
 	StatsWindow    time.Duration // span of the error rate; zero means 30s
 	StatsBucket    time.Duration // its resolution, a whole part of StatsWindow (up to 1024); zero means 2s
 	DomainStateTTL time.Duration // idle time after which a state is evicted; zero means 10m
@@ -146,6 +147,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.RetryBaseDelay, 200*time.Millisecond)
 	setDefault(&c.RetryMaxDelay, 30*time.Second)
 	setDefault(&c.RetryMaxAttempts, 3)
+	setDefault(&c.LatencySamples, estimate.Samples)
 	setDefault(&c.StatsWindow, 30*time.Second)
 	setDefault(&c.StatsBucket, 2*time.Second)
 	setDefault(&c.DomainStateTTL, 10*time.Minute)
@@ -227,6 +229,7 @@ func (c *Config) validateCounts() error {
 		{"MinSamplesToTrip", c.MinSamplesToTrip, 1, math.MaxInt32},
 		{"ConsecutiveFailThreshold", c.ConsecutiveFailThreshold, 1, math.MaxInt32},
 		{"HalfOpenProbes", c.HalfOpenProbes, 1, math.MaxUint16},
+		{"LatencySamples", c.LatencySamples, 1, estimate.MaxSamples},
 		{"Shards", c.Shards, 1, 1 << 16},
 		{"MaxDomains", c.MaxDomains, 1, math.MaxInt32},
 		{"MaxTombstones", c.MaxTombstones, 1, math.MaxInt},

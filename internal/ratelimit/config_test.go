@@ -47,8 +47,8 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, []float64{1, 0.1, 10, 1, 0.1, 0.5, 2, 0.5}, []float64{
 		c.InitialRPS, c.MinRPS, c.MaxRPS, c.TokenBucketCapacity, c.AIMDIncrease, c.AIMDDecrease, c.LatencyDegradeFactor, c.ErrorRateThreshold,
 	})
-	require.Equal(t, []int{10, 5, 2, 3, 16, 100_000, 400_000}, []int{
-		c.MinSamplesToTrip, c.ConsecutiveFailThreshold, c.HalfOpenProbes, c.RetryMaxAttempts, c.Shards, c.MaxDomains, c.MaxTombstones,
+	require.Equal(t, []int{10, 5, 2, 3, 64, 16, 100_000, 400_000}, []int{
+		c.MinSamplesToTrip, c.ConsecutiveFailThreshold, c.HalfOpenProbes, c.RetryMaxAttempts, c.LatencySamples, c.Shards, c.MaxDomains, c.MaxTombstones,
 	})
 	require.Equal(t, []time.Duration{time.Second, 15 * time.Second, 200 * time.Millisecond, 30 * time.Second, 30 * time.Second, 2 * time.Second, 10 * time.Minute}, []time.Duration{
 		c.LatencyTarget, c.OpenStateDuration, c.RetryBaseDelay, c.RetryMaxDelay, c.StatsWindow, c.StatsBucket, c.DomainStateTTL,
@@ -81,6 +81,8 @@ func TestConfigRejects(t *testing.T) {
 		{"HalfOpenProbes = 65536: want 1 to 65535", func(c *Config) { c.HalfOpenProbes = 65536 }},
 		{"RetryBaseDelay = -1ns", func(c *Config) { c.RetryBaseDelay = -1 }},
 		{"RetryMaxDelay = 1ms: want a duration from 200ms", func(c *Config) { c.RetryMaxDelay = time.Millisecond }},
+		{"LatencySamples = 256: want 1 to 255", func(c *Config) { c.LatencySamples = 256 }},
+		{"LatencySamples = -1", func(c *Config) { c.LatencySamples = -1 }},
 		{"StatsWindow = 30s, StatsBucket = 7s", func(c *Config) { c.StatsBucket = 7 * time.Second }},
 		{"DomainStateTTL = -1ns", func(c *Config) { c.DomainStateTTL = -1 }},
 		{"Shards = 12: want a power of two", func(c *Config) { c.Shards = 12 }},

@@ -171,8 +171,8 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 		SentAt: sentAt, Class: class, RetryAfter: fb.RetryAfter, InFlight: 1,
 		// Latencies are each member's own affair: in a mixture of them a change of
 		// who is asked would look like a queue.
-		Latency: m.latency, Target: 2 * m.latency,
-		Quota: fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
+		Latency: m.latency,
+		Quota:   fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
 	})
 	g.replan(now)
 	return refused

@@ -83,7 +83,8 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	}
 	l := &AdaptiveRateLimiter{cfg: cfg, epoch: cfg.Clock.Now(), seed: maphash.MakeSeed()}
 	l.control = control.Config{
-		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease, Degrade: cfg.LatencyDegradeFactor,
+		Increase: cfg.AIMDIncrease, Decrease: cfg.AIMDDecrease,
+		Latency: cfg.LatencyTarget, Degrade: cfg.LatencyDegradeFactor,
 		Breaker: breaker.Config{
 			ErrorRate: cfg.ErrorRateThreshold, MinSamples: cfg.MinSamplesToTrip,
 			Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,

@@ -128,6 +128,7 @@ func TestNextCrawlKeepsObligations(t *testing.T) {
 			for i := range 4 {
 				r.to(time.Duration(i) * time.Second)
 				r.Feedback(host, Feedback{StatusCode: 503}) // 0.5, 0.25, 0.125 and the floor, 0.1/s
+				r.Feedback(host, status(404))               // no run of failures, which would open the breaker
 			}
 		}, 3*time.Second + 10*time.Second, LimitLearned},
 	} {

@@ -51,9 +51,9 @@ type DomainSnapshot struct {
 	FillRate         float64       `json:"fill_rate"`         // requests per second
 	CeilingRPS       float64       `json:"ceiling_rps"`       // the most that settings, operator and Crawl-delay let FillRate be
 	Tokens           float64       `json:"tokens"`            // requests that may go at once
-	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last 64 answers, to 3.6 %; zero before the first
-	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last 64 answers, to 3.6 %; zero before the first
-	LatencyTargetMS  float64       `json:"latency_target_ms"` // what is expected of the next answer
+	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last LatencySamples answers that were no failures, to 3.6 %; zero before the first
+	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last LatencySamples answers that were no failures, to 3.6 %; zero before the first
+	LatencyTargetMS  float64       `json:"latency_target_ms"` // what is expected of the next answer; zero where the strategy has no target
 	ErrorRate        float64       `json:"error_rate"`        // in StatsWindow, from 0 to 1
 	State            breaker.State `json:"state"`             // of the breaker
 	ConsecutiveFails int           `json:"consecutive_fails"` // as the breaker counts them
@@ -231,7 +231,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 	d := DomainSnapshot{
 		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
 		Tokens:       float64(s.bucket.levelAt(now, s.capacityLocked())) / float64(token),
-		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.targetLocked()),
+		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.strategy.Plan(now).Target),
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
 		lastActive: s.lastActive, recent: s.journal.last(keptEvents, nil),

@@ -32,7 +32,7 @@ func TestSnapshotOfOneDomain(t *testing.T) {
 		"enabled": true, "requests": 1, "throttled": 0, "denied": 0, "retries": 1, "over_released": 0,
 		"evicted": 0, "over_cap": 0, "domains": 1, "tombstones": 0, "open": 0, "half_open": 0,
 		"in_flight": 1, "waiting": 0, "top": [{
-			"domain": "a.test", "fill_rate": 0.55, "ceiling_rps": 10, "tokens": 1, "avg_latency_ms": 54.709768, "p95_latency_ms": 99.334001,
+			"domain": "a.test", "fill_rate": 0.55, "ceiling_rps": 10, "tokens": 1, "avg_latency_ms": 99.334001, "p95_latency_ms": 99.334001,
 			"latency_target_ms": 1000, "error_rate": 0.5, "state": "closed", "consecutive_fails": 1, "in_flight": 1, "waiting": 0,
 			"next_permit_in_ms": 0, "limited_by": "learned",
 			"reason": "learned rate 0.55/s: a step up per prompt answer, down by a factor at overload",

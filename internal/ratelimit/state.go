@@ -14,10 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// latencyWeight is the share of a new answer in the expected latency. A fifth
-// forgets a slow spell in about ten answers and is not moved much by one page.
-const latencyWeight = 0.2
-
 // state is all that is known of one domain, under one lock. It is also the permit
 // that a grant hands out, which is why a grant allocates nothing.
 //
@@ -48,10 +44,9 @@ type state struct {
 	review     clock.Instant
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
-	delay      int32   // of robots.txt, in milliseconds, as crawlDelayLocked has it
-	latency    float32 // expected of answers, in seconds; the target until there is one
-	line       *line   // nil while nobody waits
-	site, addr *group  // that the domain belongs to; nil for none
+	delay      int32  // of robots.txt, in milliseconds, as crawlDelayLocked has it
+	line       *line  // nil while nobody waits
+	site, addr *group // that the domain belongs to; nil for none
 	strategy   control.Strategy
 
 	domain       string
@@ -65,7 +60,7 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
 		rules: r, strategy: l.strategy(&l.control, now, r.host(memory)),
-		window: l.window, latency: float32(l.cfg.LatencyTarget.Seconds()),
+		window:     l.window,
 		bucket:     bucket{level: r.capacity, at: now, rate: r.start},
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
 	}
@@ -419,18 +414,10 @@ func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{
 		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil, Lifted: fb.Lifted,
-		Latency: fb.Latency, Target: s.targetLocked(), RetryAfter: fb.RetryAfter, Quota: fb.Quota, Second: fb.Second, InFlight: int(s.inFlight),
+		Latency: fb.Latency, RetryAfter: fb.RetryAfter, Quota: fb.Quota, Second: fb.Second, InFlight: int(s.inFlight),
 		Floor: s.rules.floor.rps(), Ceiling: s.ceilingLocked().rps(), Window: &s.window,
 	})
-	if class.Answered() {
-		s.latency += latencyWeight * (float32(fb.Latency.Seconds()) - s.latency)
-		s.tail.Add(fb.Latency)
+	if class.Answered() && !class.Overload() {
+		s.tail.Add(fb.Latency, s.rules.l.cfg.LatencySamples)
 	}
-}
-
-// targetLocked is the latency expected of this host: the average of its answers, but
-// never below what the user expects. On a near host the average is a fraction of a
-// millisecond, and twice that is the scheduler's noise, not a queue.
-func (s *state) targetLocked() time.Duration {
-	return max(s.rules.l.cfg.LatencyTarget, time.Duration(float64(s.latency)*float64(time.Second)))
 }

@@ -34,7 +34,7 @@ func (p *hedgePace) current() time.Duration { return time.Duration(p.delay.Load(
 func (p *hedgePace) add(latency time.Duration, quantile float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.tail.Add(latency)
+	p.tail.Add(latency, estimate.Samples)
 	p.fresh++
 	if n := p.tail.Len(); n < paceSamples || p.fresh < paceEvery {
 		return

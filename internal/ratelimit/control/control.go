@@ -48,6 +48,7 @@ type Plan struct {
 	Review    clock.Instant // ask again before a grant from here on; zero for at every grant
 	InFlight  int           // no grant while that many permits are in use; zero for no bound
 	CatchUp   time.Duration // a grant may be that late without the next being late, by one request at most; zero for not at all
+	Target    time.Duration // latency that is expected of the next answer; zero where that is nothing to the strategy
 	// State is Open while nobody may pass before NotBefore, and HalfOpen when one trial
 	// may pass from NotBefore on: while that is out, NotBefore is when it counts as lost.
 	State breaker.State
@@ -61,7 +62,6 @@ type Observation struct {
 	Forbidden      bool          // the status was 403
 	Lifted         bool          // a 403 was what its URL came to before
 	Latency        time.Duration
-	Target         time.Duration // the latency that is expected of this host, without this answer
 	RetryAfter     time.Duration // capped; zero if the server did not say
 	Quota          header.Quota  // zero if the server did not say
 	Second         uint8         // of the host's clock, the same in all answers of one; zero for not known
@@ -79,9 +79,10 @@ type Memory struct {
 
 // Config is what the strategies of all hosts share. It must not change after New.
 type Config struct {
-	Increase float64 // requests per second that AIMD adds for a prompt success
-	Decrease float64 // factor of the rate at a sign of overload, in (0, 1)
-	Degrade  float64 // latency over its target that is a sign of overload
+	Increase float64       // requests per second that AIMD adds for a prompt success
+	Decrease float64       // factor of the rate at a sign of overload, in (0, 1)
+	Latency  time.Duration // that the user expects of an answer; AIMD's target begins with it
+	Degrade  float64       // latency over its target that is a sign of overload
 	// Breaker is that of the classic strategies; its OpenFor also bounds the pauses
 	// between trials that nobody ordered of a steer.
 	Breaker breaker.Config

@@ -19,7 +19,7 @@ import (
 
 // config is the engine's default.
 func config(t interface{ Fatal(args ...any) }) *Config {
-	c := &Config{Increase: 0.1, Decrease: 0.5, Degrade: 2}
+	c := &Config{Increase: 0.1, Decrease: 0.5, Latency: time.Second, Degrade: 2}
 	if err := c.Breaker.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,6 @@ func drawObservation(t *rapid.T, now clock.Instant, w *estimate.Window) Observat
 		SentAt:   now - clock.Instant(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")),
 		Class:    outcome.Class(rapid.IntRange(0, int(outcome.Canceled)).Draw(t, "class")),
 		Latency:  time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "latency")),
-		Target:   time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "target")),
 		InFlight: rapid.IntRange(0, 100).Draw(t, "in flight"),
 		Floor:    rapid.Float64Range(1e-6, 10).Draw(t, "floor"),
 		Window:   w,
@@ -135,7 +134,7 @@ func TestSameHistorySamePlan(t *testing.T) {
 			}
 			s.Observe(now, Observation{
 				SentAt: now - clock.Instant(rnd.Int64N(int64(2*time.Second))), Class: outcome.Of(200+303*(rnd.IntN(20)/19), nil),
-				Latency: time.Millisecond, Target: time.Second, Floor: 0.1, Ceiling: 1000, Window: w,
+				Latency: time.Millisecond, Floor: 0.1, Ceiling: 1000, Window: w,
 			})
 			plans = append(plans, s.Plan(now))
 		}

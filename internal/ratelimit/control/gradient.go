@@ -40,6 +40,13 @@ func newGradient(cfg *Config, h Host) *gradient {
 
 func (g *gradient) perSecond() float64 { return g.rate }
 
+func (g *gradient) target() time.Duration {
+	if !g.known {
+		return 0
+	}
+	return duration(max(math.Exp(g.base)+latencyFloor, math.Exp(g.base)*gradientSlack))
+}
+
 func (g *gradient) observe(now clock.Instant, o Observation) (cause Cause) {
 	if o.SentAt >= g.cutAt {
 		switch {

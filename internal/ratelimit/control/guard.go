@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
@@ -13,6 +14,8 @@ type law interface {
 	// observe returns the event if the rate was cut.
 	observe(now clock.Instant, o Observation) Cause
 	perSecond() float64
+	// target is the latency expected of the next answer; zero if that is nothing to it.
+	target() time.Duration
 	explain() string
 }
 
@@ -23,7 +26,13 @@ type guarded struct {
 	breaker breaker.Breaker
 	cfg     *Config
 	event   Event
+
+	openBy clock.Instant // when the run of failures that goes on should have opened the breaker
 }
+
+// openWithin is how long after a host began to fail its circuit opens, if there are two
+// requests in that time.
+const openWithin = 5 * time.Second
 
 func guard(cfg *Config, h Host, l law) *guarded {
 	g := &guarded{law: l, breaker: breaker.New(&cfg.Breaker), cfg: cfg}
@@ -35,7 +44,7 @@ func guard(cfg *Config, h Host, l law) *guarded {
 
 // Plan holds until the next answer, or until the breaker's time is over.
 func (g *guarded) Plan(now clock.Instant) Plan {
-	p := Plan{Rate: g.law.perSecond(), State: g.breaker.State(now), Review: forever, Event: g.event}
+	p := Plan{Rate: g.law.perSecond(), State: g.breaker.State(now), Review: forever, Event: g.event, Target: g.law.target()}
 	if p.State != breaker.Closed {
 		if at, ok := g.breaker.Ready(now); !ok {
 			p.NotBefore, p.Review = at, at
@@ -56,12 +65,13 @@ func (g *guarded) Observe(now clock.Instant, o Observation) {
 	if cause := g.law.observe(now, o); cause != CauseNone {
 		g.event = g.event.next(now, cause, before, g.law.perSecond(), 0)
 	}
-	g.judge(now, &o)
+	g.judge(now, &o, before)
 }
 
 // judge gives the breaker its verdict, if there is one. An order to wait is obeyed
 // and is no failure; what says nothing of the host is no verdict at all.
-func (g *guarded) judge(now clock.Instant, o *Observation) {
+// before is the law's rate before it heard of o.
+func (g *guarded) judge(now clock.Instant, o *Observation, before float64) {
 	ticket, ok := g.breaker.TicketAt(o.SentAt)
 	if !ok {
 		return
@@ -70,10 +80,18 @@ func (g *guarded) judge(now clock.Instant, o *Observation) {
 		g.breaker.Drop(ticket)
 		return
 	}
-	o.Window.Add(now, o.Class.Overload())
+	failed := o.Class.Overload()
+	o.Window.Add(now, failed)
 	c := o.Window.Sum(now)
-	if !g.breaker.Record(now, ticket, o.Class.Overload(), c.ErrorRate(), c.Total) {
-		return
+	if failed && g.breaker.Consecutive() == 0 {
+		enough := duration(float64(g.cfg.Breaker.Consecutive-1) / before)
+		g.openBy = now.Add(max(openWithin, enough))
+	}
+	if !g.breaker.Record(now, ticket, failed, c.ErrorRate(), c.Total) {
+		if !g.overdue(now) {
+			return
+		}
+		g.breaker.Trip(now)
 	}
 	rate := g.law.perSecond()
 	if g.breaker.State(now) == breaker.Closed {
@@ -82,6 +100,15 @@ func (g *guarded) judge(now clock.Instant, o *Observation) {
 		return
 	}
 	g.event = g.event.next(now, CauseFailures, rate, 0, g.cfg.Breaker.OpenFor)
+}
+
+// overdue reports whether a closed breaker would open too late: a law that slows down at
+// failures also delays the failures that open it. It is so when the next request is due
+// later than openWithin after the first failure, and later than at the rate before that one
+// the failures would have been enough. One failure alone is no run.
+func (g *guarded) overdue(now clock.Instant) bool {
+	return g.breaker.Consecutive() > 1 && g.breaker.State(now) == breaker.Closed &&
+		now.Add(duration(1/g.law.perSecond())) > g.openBy
 }
 
 // speaks is true of outcomes that say something of the host: it answered, or it is
@@ -112,8 +139,8 @@ func (g *guarded) Explain(now clock.Instant) string {
 func (g *guarded) Failures() int { return g.breaker.Consecutive() }
 
 // congested reads a sign of overload: an order to wait, a failure that speaks of a
-// host in trouble, or an answer far slower than this host's usual.
-func congested(o *Observation, degrade float64) bool {
-	slow := o.Class.Answered() && float64(o.Latency) >= degrade*float64(o.Target)
+// host in trouble, or an answer far slower than the target.
+func congested(o *Observation, degrade float64, target time.Duration) bool {
+	slow := o.Class.Answered() && float64(o.Latency) >= degrade*float64(target)
 	return o.RetryAfter > 0 || o.Class.Overload() || slow
 }

@@ -34,16 +34,16 @@ func (c *classic) ask(status int, order time.Duration) {
 
 func (c *classic) hear(sentAt clock.Instant, status int, order time.Duration) {
 	c.Observe(c.now, Observation{
-		SentAt: sentAt, Class: outcome.Of(status, nil), Latency: usualLatency, Target: time.Second, RetryAfter: order,
+		SentAt: sentAt, Class: outcome.Of(status, nil), Latency: usualLatency, RetryAfter: order,
 		Floor: stranger.Floor, Ceiling: stranger.Ceiling, Window: c.w,
 	})
 }
 
 func (c *classic) state() breaker.State { return c.Plan(c.now).State }
 
-// The classic breaker opens at so many failures in a row.
+// The classic breaker opens at so many failures in a row, where the rate brings them in time.
 func TestBreakerOpensAtFailuresInARow(t *testing.T) {
-	c := newClassic(t, stranger)
+	c := newClassic(t, Host{Start: 200, Floor: 0.1, Ceiling: 500})
 	for range c.cfg.Breaker.Consecutive - 1 {
 		c.ask(503, 0)
 	}

@@ -94,7 +94,7 @@ func (r *rig) hear(q pending, a reply) {
 	}
 	r.Observe(r.now, Observation{
 		SentAt: q.sent, Class: outcome.Of(status, a.err), Forbidden: outcome.Forbidden(status), Latency: r.now.Sub(q.sent),
-		Target: time.Second, RetryAfter: a.order, Quota: a.quota, Second: a.second, InFlight: len(r.out) + 1,
+		RetryAfter: a.order, Quota: a.quota, Second: a.second, InFlight: len(r.out) + 1,
 		Floor: r.host.Floor, Ceiling: r.host.Ceiling, Window: r.w,
 	})
 	r.Lost(r.now, q.trial) // the permit comes back after the answer, as with every owner

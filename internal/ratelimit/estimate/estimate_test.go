@@ -45,7 +45,7 @@ func TestQuantileOfOneIsWithinItsError(t *testing.T) {
 	}
 	for _, d := range durations {
 		var q estimate.Quantile
-		q.Add(d)
+		q.Add(d, estimate.Samples)
 		if got := q.At(0.95); math.Abs(float64(got-d)) > quantileError*float64(d) {
 			t.Fatalf("At of %v alone = %v, off by more than %v", d, got, quantileError)
 		}
@@ -56,7 +56,7 @@ func TestQuantileOfOneIsWithinItsError(t *testing.T) {
 		15 * time.Minute: 708_405 * time.Millisecond, math.MaxInt64: 708_405 * time.Millisecond,
 	} {
 		var q estimate.Quantile
-		q.Add(d)
+		q.Add(d, estimate.Samples)
 		if got := q.At(0.95); (got - want).Abs() > want/1000 {
 			t.Errorf("At of %v alone = %v, want %v", d, got, want)
 		}
@@ -82,7 +82,7 @@ func TestQuantileRanks(t *testing.T) {
 	} {
 		var q estimate.Quantile
 		for i := range tc.n {
-			q.Add(time.Duration(i+1) * time.Millisecond)
+			q.Add(time.Duration(i+1)*time.Millisecond, estimate.Samples)
 		}
 		got := q.At(tc.p).Seconds() * 1000
 		if math.Abs(got-float64(tc.want)) > quantileError*float64(tc.want) {
@@ -94,19 +94,24 @@ func TestQuantileRanks(t *testing.T) {
 	}
 }
 
-// Against all samples kept exactly: the last 64, in any order.
+// Against all samples kept exactly: the last so many, in any order.
 func TestQuantileAgainstSorting(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(2, 2))
-	var q estimate.Quantile
-	var all []time.Duration
-	for range 1000 {
-		d := time.Duration(rnd.ExpFloat64() * float64(50*time.Millisecond))
-		q.Add(d)
-		all = append(all, d)
-		last := slices.Sorted(slices.Values(all[max(0, len(all)-64):]))
-		want := last[int(math.Ceil(0.95*float64(len(last))))-1]
-		if got := q.At(0.95); math.Abs(float64(got-want)) > quantileError*float64(want)+float64(8*time.Microsecond) {
-			t.Fatalf("p95 of %d = %v, want %v", len(all), got, want)
+	for _, samples := range []int{1, 2, 5, 6, 7, 8, 63, estimate.Samples, 65, 128, estimate.MaxSamples} {
+		rnd := rand.New(rand.NewPCG(2, 2))
+		var q estimate.Quantile
+		var all []time.Duration
+		for range 1000 {
+			d := time.Duration(rnd.ExpFloat64() * float64(50*time.Millisecond))
+			q.Add(d, samples)
+			all = append(all, d)
+			last := slices.Sorted(slices.Values(all[max(0, len(all)-samples):]))
+			want := last[int(math.Ceil(0.95*float64(len(last))))-1]
+			if got := q.At(0.95); math.Abs(float64(got-want)) > quantileError*float64(want)+float64(8*time.Microsecond) {
+				t.Fatalf("p95 of %d, of which %d are kept = %v, want %v", len(all), samples, got, want)
+			}
+			if q.Len() != len(last) {
+				t.Fatalf("Len of %d = %d, want %d", len(all), q.Len(), len(last))
+			}
 		}
 	}
 }
@@ -117,7 +122,7 @@ func TestQuantileMean(t *testing.T) {
 		t.Errorf("Mean of nothing = %v, want 0", got)
 	}
 	for _, d := range []time.Duration{100, 200, 600} {
-		q.Add(d * time.Millisecond)
+		q.Add(d*time.Millisecond, estimate.Samples)
 	}
 	if got := q.Mean().Seconds(); math.Abs(got-0.3) > quantileError*0.3 {
 		t.Errorf("Mean = %v s, want 0.3", got)
@@ -128,13 +133,13 @@ func TestAddAllocatesNothing(t *testing.T) {
 	var q estimate.Quantile
 	w := newWindow(t, 30*time.Second, 2*time.Second)
 	for range 64 {
-		q.Add(1)
+		q.Add(1, estimate.Samples)
 	}
 	w.Add(0, false)
 	now := clock.Instant(0)
 	n := testing.AllocsPerRun(1000, func() {
 		now = now.Add(700 * time.Millisecond)
-		q.Add(time.Duration(now))
+		q.Add(time.Duration(now), estimate.Samples)
 		w.Add(now, true)
 		w.Sum(now)
 	})

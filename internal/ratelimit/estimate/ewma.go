@@ -1,6 +1,6 @@
 // Package estimate summarises a stream of measurements in a few bytes.
 //
-// [EWMA] is the running mean that forgets, [Quantile] the tail of the last 64
+// [EWMA] is the running mean that forgets, [Quantile] the tail of the last
 // durations, [Window] the outcomes of the last half minute or so. All three are
 // values that belong to one owner: they take no lock, read no clock and start
 // nothing, and the owner serialises the calls. They are small because an engine

@@ -4,12 +4,14 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 )
 
 const (
-	// samples is how many durations are kept: the p95 of 64 rests on its four
-	// largest, so that one slow page does not make it.
-	samples = 64
+	// Samples is how many durations are usually kept: the p95 of 64 rests on its four
+	// largest, so that one slow page does not make it. MaxSamples is how many can be.
+	Samples    = 64
+	MaxSamples = math.MaxUint8
 	// fewSamples need no memory of their own. Most hosts of a broad crawl are asked for a
 	// few pages only and never pay for the ring.
 	fewSamples = 6
@@ -21,35 +23,34 @@ const (
 	perOctave   = 10
 )
 
-// Quantile keeps the last 64 durations in a byte each, within 3.6 % of their values from
+// Quantile keeps the last durations in a byte each, within 3.6 % of their values from
 // 16 microseconds to 11.8 minutes, and finds a quantile of them when asked. The zero Quantile
 // is empty and ready. It is not safe for concurrent use.
 type Quantile struct {
-	ring *[samples]uint8 // nil while there are few
+	// ring is the first of as many codes as are kept; nil while there are few. A slice would
+	// take each host of a crawl two words more, for a length that is the same for all.
+	ring *uint8
 	few  [fewSamples]uint8
 	n    uint8 // samples kept
-	next uint8 // the oldest sample, once the ring is full
+	next uint8 // the oldest sample, once as many are kept as may be
 }
 
-// Add records d; what is shorter than 15 microseconds counts as 0, and what is longer than
-// 11.8 minutes as that. It allocates on the seventh sample and never again.
-func (q *Quantile) Add(d time.Duration) {
-	switch {
-	case q.n < fewSamples:
-		q.few[q.n] = encode(d)
-		q.n++
-		return
-	case q.ring == nil:
-		q.ring = new([samples]uint8)
-		copy(q.ring[:], q.few[:])
+// Add records d among the last samples, from 1 to MaxSamples and the same in all calls. What
+// is shorter than 15 microseconds counts as 0, and what is longer than 11.8 minutes as that.
+// It allocates on the seventh sample and never again.
+func (q *Quantile) Add(d time.Duration, samples int) {
+	if q.ring == nil && int(q.n) < samples && q.n == fewSamples {
+		ring := make([]uint8, samples)
+		copy(ring, q.few[:])
+		q.ring = &ring[0]
 	}
-	if q.n < samples {
-		q.ring[q.n] = encode(d)
+	if int(q.n) < samples {
 		q.n++
+		q.kept()[q.n-1] = encode(d)
 		return
 	}
-	q.ring[q.next] = encode(d)
-	q.next = (q.next + 1) % samples
+	q.kept()[q.next] = encode(d)
+	q.next = uint8((int(q.next) + 1) % samples)
 }
 
 // kept are the codes, in no order.
@@ -57,10 +58,10 @@ func (q *Quantile) kept() []uint8 {
 	if q.ring == nil {
 		return q.few[:q.n]
 	}
-	return q.ring[:q.n]
+	return unsafe.Slice(q.ring, q.n) // n never exceeds what Add has made room for
 }
 
-// Len is the number of durations kept, at most 64.
+// Len is the number of durations kept.
 func (q *Quantile) Len() int { return int(q.n) }
 
 // At is the smallest kept duration that is no less than the share p, in (0, 1], of
@@ -71,7 +72,7 @@ func (q *Quantile) At(p float64) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	var room [samples]uint8
+	var room [MaxSamples]uint8
 	sorted := room[:copy(room[:], q.kept())]
 	slices.Sort(sorted)
 	rank := int(math.Ceil(p * float64(n)))
