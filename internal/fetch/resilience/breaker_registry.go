@@ -164,7 +164,7 @@ func (r *Breakers) Snapshot() map[string]BreakerSnapshot {
 	return s
 }
 
-// Healthy reports whether no breaker is open. An empty registry is healthy.
+// Healthy reports whether all breakers are closed. An empty registry is healthy.
 func (r *Breakers) Healthy() bool { return healthy(r.Snapshot()) }
 
 // healthy judges one snapshot, so that the handler's status and body agree.
@@ -183,7 +183,7 @@ type health struct {
 	Circuits map[string]BreakerSnapshot `json:"circuits"`
 }
 
-// Handler answers health checks: 200 if no breaker is open, else 503, with a JSON object
+// Handler answers health checks: 200 if all breakers are closed, else 503, with a JSON object
 // of "healthy" and of "circuits", the snapshots by name. It serves GET and HEAD.
 func (r *Breakers) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -157,7 +157,7 @@ func TestBreakersHealth(t *testing.T) {
 	require.Equal(t, closed, body.Circuits["b"].State)
 
 	clk.Advance(6 * s)
-	require.Equal(t, http.StatusOK, get(http.MethodHead).Code, "half-open: probes pass")
+	require.Equal(t, http.StatusServiceUnavailable, get(http.MethodHead).Code, "half-open: only probes pass")
 	a.Isolate()
 	require.Equal(t, http.StatusServiceUnavailable, get(http.MethodHead).Code)
 	w = get(http.MethodPost)

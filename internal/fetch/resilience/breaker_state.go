@@ -21,8 +21,9 @@ func (b *Breaker) stateLocked() breaker.State {
 	return b.machine.State(b.nowLocked())
 }
 
-// Healthy reports whether the breaker is not open: calls pass, or probes do.
-func (b *Breaker) Healthy() bool { return b.State() != breaker.Open }
+// Healthy reports whether the breaker is closed. Half-open is not healthy: nothing but a
+// probe passes, and nobody knows yet how it ends.
+func (b *Breaker) Healthy() bool { return b.State() == breaker.Closed }
 
 // Trip opens the breaker as enough failures would. One that is open already is open for
 // its whole time again.
@@ -79,7 +80,7 @@ type BreakerSnapshot struct {
 }
 
 // Healthy is that of the breaker at that instant.
-func (s BreakerSnapshot) Healthy() bool { return s.State != breaker.Open }
+func (s BreakerSnapshot) Healthy() bool { return s.State == breaker.Closed }
 
 // Snapshot is a copy of everything there is to see, of one instant.
 func (b *Breaker) Snapshot() BreakerSnapshot {
