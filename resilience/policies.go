@@ -154,6 +154,12 @@ type HedgeOutcomeEvent = resilience.HedgeOutcomeEvent
 // HedgeStatistics are totals, and what is going on now.
 type HedgeStatistics = resilience.HedgeStatistics
 
+// ErrEventDropped says that an event found a hub's queue full.
+var ErrEventDropped = resilience.ErrEventDropped
+
+// ListenerError says that a listener of a hub panicked, or ended its goroutine.
+type ListenerError = resilience.ListenerError
+
 // Hub carries events from policies to listeners.
 type Hub = resilience.Hub
 
@@ -219,6 +225,9 @@ type Retry[T any] = resilience.Retry[T]
 func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 	return resilience.NewRetry[T](cfg)
 }
+
+// Attempt is a call that has ended, as a RetryConfig.When sees it.
+type Attempt = resilience.Attempt
 
 // RetryConfig says what is tried again, how often and when.
 type RetryConfig[T any] = resilience.RetryConfig[T]
@@ -295,6 +304,16 @@ func TimeWindow(span time.Duration, buckets int) Window {
 // Retry around it, and 1 if there is none.
 func AttemptFrom(ctx context.Context) int {
 	return resilience.AttemptFrom(ctx)
+}
+
+// Put adds p under name or replaces the policy that is there, which it closes.
+func Put[T any](r *Registry, name string, p Policy[T]) error {
+	return resilience.Put[T](r, name, p)
+}
+
+// Replace puts p in the place of the policy under name, which it closes.
+func Replace[T any](r *Registry, name string, p Policy[T]) error {
+	return resilience.Replace[T](r, name, p)
 }
 
 // Register puts p under name.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+	"github.com/treadlight/crawl/resilience"
 )
 
 // DocumentMax bounds a document in bytes. One with every key is 2 KiB.
@@ -93,6 +94,17 @@ func Load(data []byte) (*Model, error) {
 	return binder.Load(data)
 }
 
+// LoadSection is Load of one group of a larger document, whose name is given, or names with
+// colons between.
+func LoadSection(data []byte, section string) (*Model, error) {
+	return binder.LoadSection(data, section)
+}
+
+// LoadNamed is the documents that a group of a larger one has by name.
+func LoadNamed(data []byte, section string) (map[string]*Model, error) {
+	return binder.LoadNamed(data, section)
+}
+
 // Read is Load of what r holds, of which it reads no more than a document may have.
 func Read(r io.Reader) (*Model, error) {
 	return binder.Read(r)
@@ -108,6 +120,11 @@ type Policies[T any] = binder.Policies[T]
 // Bind builds the policies of a document.
 func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
 	return binder.Bind[T](m, o)
+}
+
+// BindAll builds the policies of documents and registers each under its name.
+func BindAll[T any](models map[string]*Model, options func(name string) Options[T]) (*resilience.Registry, error) {
+	return binder.BindAll[T](models, options)
 }
 
 // Problem is one thing that is wrong with a document.

@@ -15,6 +15,7 @@ type RetryEvent struct {
 	At      time.Time
 	Name    string
 	Attempt int           // which one failed, from 1
+	Elapsed time.Duration // since the first was begun
 	Delay   time.Duration // until the next
 	Err     error         // of the failed one; nil if it was its value that failed
 	Last    bool          // the next one is the last

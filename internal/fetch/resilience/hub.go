@@ -1,6 +1,8 @@
 package resilience
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,6 +22,7 @@ const hubQueue = 1024
 type Hub struct {
 	line            atomic.Pointer[hubLine] // nil while nobody listens
 	dropped, panics atomic.Uint64
+	onError         atomic.Pointer[func(error)]
 
 	mu     sync.Mutex // guards what follows, and changes of line and of its listeners
 	last   *hubLine   // the line that was started last, which may have ended
@@ -120,6 +123,42 @@ func (h *Hub) Emit(e Event) {
 	case line.queue <- e:
 	default:
 		h.dropped.Add(1)
+		h.report(ErrEventDropped)
+	}
+}
+
+// ErrEventDropped says that an event found the queue full and no listener will hear of it.
+var ErrEventDropped = errors.New("resilience: event dropped: the hub's queue is full")
+
+// ListenerError says that a listener panicked, or ended its goroutine.
+type ListenerError struct {
+	Event Event // that it was called with
+	Value any   // of the panic; nil after [runtime.Goexit]
+}
+
+// Error has the panic's value.
+func (e *ListenerError) Error() string {
+	return fmt.Sprintf("resilience: a listener panicked at a %T: %v", e.Event, e.Value)
+}
+
+// OnError has fn called with the hub's own errors, each [ErrEventDropped] or a
+// [*ListenerError], in place of the function before; nil ends that. A dropped event is
+// reported by the goroutine that emitted it, which may be several at a time and must not be
+// held up, a listener's panic by the hub's. What fn panics with is discarded.
+func (h *Hub) OnError(fn func(error)) {
+	switch {
+	case h == nil:
+	case fn == nil:
+		h.onError.Store(nil)
+	default:
+		h.onError.Store(&fn)
+	}
+}
+
+func (h *Hub) report(err error) {
+	defer func() { _ = recover() }()
+	if fn := h.onError.Load(); fn != nil {
+		(*fn)(err)
 	}
 }
 
@@ -202,7 +241,7 @@ func (h *Hub) tell(line *hubLine, l *listener, e Event) {
 	defer func() {
 		if !whole {
 			h.panics.Add(1)
-			_ = recover() // nil after runtime.Goexit, which goes on
+			h.report(&ListenerError{e, recover()}) // nil after runtime.Goexit, which goes on
 		}
 	}()
 	l.fn(e)

@@ -2,6 +2,7 @@ package resilience_test
 
 import (
 	"fmt"
+	"reflect"
 	"runtime"
 	"sync"
 	"testing"
@@ -225,4 +226,53 @@ func TestHubConcurrently(t *testing.T) {
 	if uint64(heard)+h.Dropped() != 2000 {
 		t.Errorf("%d came and %d were dropped, want 2000 together", heard, h.Dropped())
 	}
+}
+
+// What goes wrong in the hub itself has a listener of its own.
+func TestHubOnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []error
+		var mu sync.Mutex
+		h.OnError(func(err error) {
+			mu.Lock()
+			heard = append(heard, err)
+			mu.Unlock()
+			panic("which is nobody's business")
+		})
+		hold := make(chan struct{})
+		resilience.Subscribe(&h, func(e resilience.RetryEvent) {
+			switch e.Attempt {
+			case 1:
+				panic("listener")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				<-hold
+			}
+		})
+		for i := range 4 {
+			h.Emit(retryEvent(i))
+		}
+		synctest.Wait()
+		for range 1024 + 2 { // the queue, and two more
+			h.Emit(retryEvent(4))
+		}
+		close(hold)
+		h.OnError(nil)
+		h.Emit(retryEvent(1))
+		h.Close()
+		want := []error{
+			&resilience.ListenerError{Event: retryEvent(1), Value: "listener"}, &resilience.ListenerError{Event: retryEvent(2)},
+			resilience.ErrEventDropped, resilience.ErrEventDropped,
+		}
+		if !reflect.DeepEqual(heard, want) {
+			t.Errorf("heard %v, want %v", heard, want)
+		}
+		if h.Dropped() < 2 || h.Panics() < 2 {
+			t.Errorf("%d dropped, %d panics: want them counted too", h.Dropped(), h.Panics())
+		}
+	})
+	var none *resilience.Hub
+	none.OnError(func(error) {})
 }

@@ -23,25 +23,58 @@ type Registry struct {
 type registered interface{ Close() error }
 
 // Register puts p under name. It refuses a name that is taken: who shares a policy looks
-// it up, and who would replace it removes the old one, which others may be using. From
-// now on the registry closes p.
+// it up, and who would replace it calls [Replace] or [Put]. From now on the registry
+// closes p.
 func Register[T any](r *Registry, name string, p Policy[T]) error {
-	if name == "" || p == nil {
+	return r.put(name, p, p == nil, func(taken bool) error {
+		if taken {
+			return errors.New("the name is taken; look it up, or replace it with Replace or Put")
+		}
+		return nil
+	})
+}
+
+// Replace puts p in the place of the policy under name, which it closes and of which it
+// returns the error. There must be one, other than p; it may be for another type of value.
+func Replace[T any](r *Registry, name string, p Policy[T]) error {
+	return r.put(name, p, p == nil, func(taken bool) error {
+		if !taken {
+			return errors.New("there is none to replace; add it with Register or Put")
+		}
+		return nil
+	})
+}
+
+// Put adds p under name or replaces the policy that is there, as Register and [Replace] do.
+func Put[T any](r *Registry, name string, p Policy[T]) error {
+	return r.put(name, p, p == nil, func(bool) error { return nil })
+}
+
+// put puts p under name, if allowed agrees, and closes what was there. It is closed with no
+// lock held: calls that are under way at it end first.
+func (r *Registry) put(name string, p registered, missing bool, allowed func(taken bool) error) error {
+	if name == "" || missing {
 		return fmt.Errorf("register policy %q: want a name and a policy", name)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	old, taken := r.policies[name]
+	err := allowed(taken)
 	if r.closed {
-		return fmt.Errorf("register policy %q: %w", name, ErrClosed)
+		err = ErrClosed
 	}
-	if _, ok := r.policies[name]; ok {
-		return fmt.Errorf("register policy %q: the name is taken; remove the other one first", name)
+	if err != nil {
+		r.mu.Unlock()
+		return fmt.Errorf("register policy %q: %w", name, err)
 	}
 	if r.policies == nil {
 		r.policies = make(map[string]registered)
 	}
 	r.policies[name] = p
-	return nil
+	r.mu.Unlock()
+	if !taken {
+		return nil
+	}
+	return old.Close()
 }
 
 // Lookup is the policy under name. The error says what there is when there is none, and

@@ -96,3 +96,37 @@ func TestRegistryConcurrently(t *testing.T) {
 		t.Errorf("%d registrations under three names, want 3", sum)
 	}
 }
+
+// What is replaced is closed; what is refused is not, and stays the caller's.
+func TestRegistryReplaces(t *testing.T) {
+	var r resilience.Registry
+	var notes []string
+	errClose := errors.New("it sticks")
+	a, b, c := stand[string]{"a", &notes, nil}, stand[int]{"b", &notes, errClose}, stand[string]{"c", &notes, nil}
+	if err := resilience.Replace[string](&r, "x", a); err == nil || !strings.Contains(err.Error(), "none to replace") {
+		t.Errorf("Replace of what is not there = %v", err)
+	}
+	if err := resilience.Put[string](&r, "x", a); err != nil {
+		t.Errorf("Put of a new name = %v", err)
+	}
+	if err := resilience.Replace[int](&r, "x", b); err != nil {
+		t.Errorf("Replace = %v", err)
+	}
+	if _, err := resilience.Lookup[int](&r, "x"); err != nil {
+		t.Errorf("Lookup of what has replaced another = %v", err)
+	}
+	if err := resilience.Put[string](&r, "x", c); !errors.Is(err, errClose) {
+		t.Errorf("Put = %v, want the error of closing the old one", err)
+	}
+	if p, err := resilience.Lookup[string](&r, "x"); err != nil || p != resilience.Policy[string](c) {
+		t.Errorf("Lookup = %v, %v, want the new one, though the old one closed with an error", p, err)
+	}
+	wantEqual(t, "closed", notes, []string{"close a", "close b"})
+	r.Close()
+	for _, err := range []error{resilience.Put[string](&r, "x", a), resilience.Replace[string](&r, "x", a)} {
+		if !errors.Is(err, resilience.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	wantEqual(t, "closed", notes, []string{"close a", "close b", "close c"})
+}

@@ -30,6 +30,11 @@ type RetryConfig[T any] struct {
 	// Classify tells the failures, which are tried again, from all else. Nil means
 	// [DefaultClassifier].
 	Classify Classifier[T]
+	// When reports whether a result is tried again, and knows how often and for how long it
+	// was tried. It takes the place of Classify. Results of calls whose caller has given up
+	// never reach it. It must be safe for concurrent use and must not consume the value.
+	// Nil means that Classify decides.
+	When func(v T, err error, a Attempt) bool
 	// RetryAfter is how long the callee asks to wait after a result, zero for no wish. The
 	// delay is that time or the backoff's, whichever is longer. Nil means that only an
 	// [OpenError] has a wish, for classifiers by which a refusal is worth a retry.
@@ -54,8 +59,16 @@ type RetryConfig[T any] struct {
 	Clock clock.Clock
 }
 
+// Attempt is a call that has ended, as a [RetryConfig.When] sees it.
+type Attempt struct {
+	Number  int           // from 1
+	Elapsed time.Duration // since the first was begun, delays included
+}
+
 func (c *RetryConfig[T]) settle() error {
 	switch {
+	case c.When != nil && c.Classify != nil:
+		return errors.New("retry: When and Classify are both set: want one of them")
 	case c.MaxAttempts < 0:
 		return fmt.Errorf("retry: MaxAttempts = %d: want 1 or more, or 0 for 4", c.MaxAttempts)
 	case c.Forever && c.MaxAttempts != 0:
@@ -117,6 +130,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		return refuse[T](callerErr(ctx))
 	}
 	r.cfg.Budget.Note()
+	begun := r.cfg.Clock.Now()
 	var last time.Duration // what the backoff said before
 	var cause error        // of the last attempt that was made
 	for attempt := 1; ; attempt++ {
@@ -124,14 +138,15 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		if cause != nil && unasked(err) {
 			err = &UnaskedError{Err: err, Last: cause}
 		}
-		delay, again := r.decide(ctx, attempt, &last, v, &err)
+		a := Attempt{attempt, r.cfg.Clock.Since(begun)}
+		delay, again := r.decide(ctx, a, &last, v, &err)
 		if !again {
 			return v, err
 		}
 		if !unasked(err) {
 			cause = causeOf(v, err)
 		}
-		r.drop(attempt, delay, v, err)
+		r.drop(a, delay, v, err)
 		if clock.Sleep(ctx, r.cfg.Clock, delay) != nil {
 			return refuse[T](callerErr(ctx))
 		}
@@ -152,23 +167,37 @@ func causeOf[T any](v T, err error) error {
 // decide reports whether there will be another attempt, and after which delay. If not,
 // it makes of the error what the caller gets. It holds the value in trust from hooks that
 // panic.
-func (r *Retry[T]) decide(ctx context.Context, attempt int, last *time.Duration, v T, err *error) (delay time.Duration, again bool) {
+func (r *Retry[T]) decide(ctx context.Context, a Attempt, last *time.Duration, v T, err *error) (delay time.Duration, again bool) {
 	decided := false
 	defer func() {
 		if !decided {
 			r.discard(v, *err)
 		}
 	}()
-	if r.cfg.Classify.judge(ctx, v, *err) == Failure {
-		*last = r.cfg.Backoff(attempt, *last, r.cfg.Random)
+	if r.failed(ctx, v, *err, a) {
+		*last = r.cfg.Backoff(a.Number, *last, r.cfg.Random)
 		delay = max(*last, r.wish(v, *err))
-		again = r.again(ctx, attempt, delay, *err)
+		again = r.again(ctx, a.Number, delay, *err)
 		if !again && *err != nil && ctx.Err() == nil { // an end from outside is not one of ours
-			*err = &RetryError{Name: r.cfg.Name, Attempts: attempt, Err: *err}
+			*err = &RetryError{Name: r.cfg.Name, Attempts: a.Number, Err: *err}
 		}
 	}
 	decided = true
 	return delay, again
+}
+
+// failed reports whether a result is one to try again.
+func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
+	classify := r.cfg.Classify
+	if r.cfg.When != nil {
+		classify = func(v T, err error) Verdict {
+			if r.cfg.When(v, err, a) {
+				return Failure
+			}
+			return Success
+		}
+	}
+	return classify.judge(ctx, v, err) == Failure
 }
 
 // wish is how long the callee asks to wait. Chance only ever adds to it.
@@ -203,15 +232,15 @@ func (r *Retry[T]) discard(v T, err error) {
 }
 
 // drop tells of a retry and frees the value that failed.
-func (r *Retry[T]) drop(attempt int, delay time.Duration, v T, err error) {
+func (r *Retry[T]) drop(a Attempt, delay time.Duration, v T, err error) {
 	defer r.discard(v, err) // also if OnRetry panics
 	wanted := r.cfg.Hub.Wants()
 	if r.cfg.OnRetry == nil && !wanted {
 		return
 	}
 	e := RetryEvent{
-		At: r.cfg.Clock.Now(), Name: r.cfg.Name, Attempt: attempt, Delay: delay, Err: err,
-		Last: !r.cfg.Forever && attempt+1 == r.cfg.MaxAttempts,
+		At: r.cfg.Clock.Now(), Name: r.cfg.Name, Attempt: a.Number, Elapsed: a.Elapsed, Delay: delay, Err: err,
+		Last: !r.cfg.Forever && a.Number+1 == r.cfg.MaxAttempts,
 	}
 	if wanted {
 		r.cfg.Hub.Emit(e)

@@ -355,3 +355,41 @@ func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 		})
 	}
 }
+
+// A predicate knows how often and for how long was tried, delays included.
+func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		var told []time.Duration
+		c := newCallee(result{v: "bad", after: sec}, result{err: errDown, after: sec}, result{v: "bad", after: sec}, result{v: "never"})
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+			Forever: true, Backoff: backoff.Constant(2 * sec),
+			When: func(v string, err error, a resilience.Attempt) bool {
+				seen = append(seen, fmt.Sprintf("%q %v %d %v", v, err, a.Number, a.Elapsed))
+				return a.Elapsed < 7*sec
+			},
+			OnRetry: func(_ string, e resilience.RetryEvent) { told = append(told, e.Elapsed) },
+		}))
+		v, err := r.Execute(t.Context(), c.call)
+		if v != "bad" || err != nil {
+			t.Errorf("Execute = %q, %v, want the last value", v, err)
+		}
+		wantEqual(t, "seen", seen, []string{`"bad" <nil> 1 1s`, `"" down 2 4s`, `"bad" <nil> 3 7s`})
+		wantEqual(t, "told", told, []time.Duration{sec, 4 * sec})
+	})
+	if _, err := resilience.NewRetry(retryConfig{When: func(string, error, resilience.Attempt) bool { return false }, Classify: bad}); err == nil {
+		t.Error("When beside Classify was accepted")
+	}
+}
+
+// Whoever has given up is not asked whether to go on.
+func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		When: func(string, error, resilience.Attempt) bool { t.Error("asked"); return true },
+	}))
+	_, err := r.Execute(ctx, func(context.Context) (string, error) { leave(); return "", errDown })
+	if !errors.Is(err, errDown) {
+		t.Errorf("Execute = %v, want the call's error", err)
+	}
+}

@@ -133,6 +133,29 @@ func (f *Factory) build(name string) (*Client, error) {
 	return NewClient(cfg)
 }
 
+// Invalidate closes the client of that name, so that the next [Factory.Client] builds
+// another one, of what Configure then says. Whoever holds the old one finds it closed. A
+// name that has not been built is left as it is. The error is that of closing.
+func (f *Factory) Invalidate(name string) error {
+	f.mu.Lock()
+	b := f.built[name]
+	delete(f.built, name)
+	f.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	return b.close()
+}
+
+// close closes the client, after it has been built if that is under way.
+func (b *building) close() error {
+	b.once.Do(func() { b.err = resilience.ErrClosed })
+	if b.client == nil {
+		return nil
+	}
+	return b.client.Close()
+}
+
 // forget makes room for another try.
 func (f *Factory) forget(name string, b *building) {
 	f.mu.Lock()
@@ -165,11 +188,7 @@ func (f *Factory) Close() error {
 	f.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(built)) {
-		b := built[name]
-		b.once.Do(func() { b.err = resilience.ErrClosed }) // or wait for it
-		if b.client != nil {
-			errs = append(errs, b.client.Close())
-		}
+		errs = append(errs, built[name].close())
 	}
 	if f.base != nil {
 		errs = append(errs, f.base.Close())

@@ -140,3 +140,27 @@ func TestFactorySurvivesAPanic(t *testing.T) {
 	_, err = f.Client("a")
 	require.NoError(t, err)
 }
+
+// An invalidated client is closed, and the next one is built of what is configured then.
+func TestFactoryInvalidate(t *testing.T) {
+	var built atomic.Int32
+	f := newFactory(t, transport.FactoryConfig{MaxClients: 2, Configure: func(string) (transport.ClientConfig, error) {
+		built.Add(1)
+		return transport.ClientConfig{}, nil
+	}})
+	require.NoError(t, f.Invalidate("a"), "what was not built")
+	old, err := f.Client("a")
+	require.NoError(t, err)
+	other, err := f.Client("b")
+	require.NoError(t, err)
+	require.NoError(t, f.Invalidate("a"))
+	_, err = old.Get(t.Context(), "http://a.test/")
+	require.ErrorIs(t, err, resilience.ErrClosed)
+	next, err := f.Client("a")
+	require.NoError(t, err, "it gave its place back")
+	require.NotSame(t, old, next)
+	same, err := f.Client("b")
+	require.NoError(t, err)
+	require.Same(t, other, same)
+	require.EqualValues(t, 3, built.Load())
+}

@@ -22,7 +22,7 @@ import (
 // connection is free; the last one is returned as it is, and [Attempts] tells its number.
 // Errors are those of resilience.NewRetry.
 func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
-	if cfg.Classify == nil {
+	if cfg.Classify == nil && cfg.When == nil {
 		cfg.Classify = TransientVerdict
 	}
 	if cfg.RetryAfter == nil {

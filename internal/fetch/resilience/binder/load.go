@@ -21,13 +21,18 @@ const (
 )
 
 // Load reads a JSON document and returns its checked model. Every error is [Problems] with
-// all that is wrong.
+// all that is wrong. A document that has a group "Resilience" may have other keys beside it,
+// which are for others and ignored.
 func Load(data []byte) (*Model, error) {
-	if len(data) > DocumentMax {
-		return nil, Problems{tooLarge()}
-	}
-	n, err := parseJSON(data)
+	n, err := parse(data)
 	return finish(n, err, "")
+}
+
+func parse(data []byte) (Node, error) {
+	if len(data) > DocumentMax {
+		return Node{}, tooLarge()
+	}
+	return parseJSON(data)
 }
 
 func tooLarge() Problem {
@@ -98,19 +103,20 @@ func (w *walk) report(path string, line int, format string, args ...any) {
 	w.problems = append(w.problems, Problem{Path: path, Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
-// root steps over the optional name around all sections. Nothing at all is a document
-// without sections: people comment out all lines but the heading.
+// root steps over the optional name around all sections. What else stands beside it is
+// somebody else's, but for a section of ours. Nothing at all is a document without
+// sections: people comment out all lines but the heading.
 func (w *walk) root(path string, n Node) {
-	for _, e := range n.Keys {
-		if !spells(e.Key, rootKey) {
-			continue
+	i := slices.IndexFunc(n.Keys, func(e Entry) bool { return spells(e.Key, rootKey) })
+	if i >= 0 {
+		root := n.Keys[i]
+		for j, e := range n.Keys {
+			if _, ours := find(e.Key, nil, sections()); ours != nil || j > i && spells(e.Key, rootKey) {
+				w.report(join(path, root.Key), root.Line, "stands beside %s; put all sections into it, and once", name(e.Key))
+				return
+			}
 		}
-		if len(n.Keys) > 1 {
-			w.report(join(path, e.Key), e.Line, "stands beside other keys; put all of them into it, or remove it")
-			return
-		}
-		path, n = join(path, e.Key), e.Value
-		break
+		path, n = join(path, root.Key), root.Value
 	}
 	if n.Kind == Null && path != "" {
 		return

@@ -140,14 +140,15 @@ func TestProblems(t *testing.T) {
 		{"no name", "{\"Timeout\": {\"\\n\": 3}}", `Timeout."\n": is not a setting; there are Seconds [line 1]`},
 		{"twice", "{\"Timeout\": {},\n\"Timeout\": {}}", "Timeout: is set already on line 1; remove one of the two [line 2]"},
 		{"in two spellings", `{"Retry": {"MaxRetries": 1, "max_retries": 2}}`, "Retry.max_retries: is set already as MaxRetries on line 1; remove one of the two [line 1]"},
-		{"beside the root", `{"Resilience": {}, "Timeout": {}}`, "Resilience: stands beside other keys; put all of them into it, or remove it [line 1]"},
+		{"beside the root", `{"Resilience": {}, "Timeout": {}}`, "Resilience: stands beside Timeout; put all sections into it, and once [line 1]"},
+		{"two roots", `{"Resilience": {}, "resilience": {}}`, "Resilience: stands beside resilience; put all sections into it, and once [line 1]"},
 		{"contradiction", `{"Retry": {"Backoff": {"BaseMs": 200, "MaxDelayMs": 100.5}}}`, "Retry.Backoff.MaxDelayMs: 100.5 is below the first pause, BaseMs, which is 200; raise this one or lower that [line 1]"},
 		{"trailing", `{} {}`, "the document goes on after its end; remove what follows [line 1]"},
 		{"empty", " \n", "the document is empty; write {} for no policy at all"},
 		{"cut off", "{\"Timeout\":\n{", "the document ends in the middle of a value; close what is open [line 2]"},
 		{"no JSON", "{\n'a': 1}", "the document is not JSON: invalid character '\\'' [line 2]"},
 		{"no UTF-8", "{\"\xff\": 1}", "the document is not valid UTF-8; save it in that encoding"},
-		{"deep", strings.Repeat(`{"a":`, 10) + "1" + strings.Repeat("}", 10), "the document is nested more than 8 levels deep [line 1]"},
+		{"deep", strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40), "the document is nested more than 32 levels deep [line 1]"},
 		{"large", strings.Repeat(" ", binder.DocumentMax+1), "the document is larger than 64 KiB; one with every key is a fraction of that, was another file meant?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -225,7 +226,7 @@ func TestLoadYAMLProblems(t *testing.T) {
 		{"slip", "retry: {max_retry: 1}", "resilience.retry.max_retry: is not a setting; did you mean max_retries? [line 1]"},
 		{"alias", "a: &a {}\ntimeout: *a", "resilience: an alias stands here; write the value itself, aliases are not followed [line 2]"},
 		{"tag", "timeout: !!map {}", "resilience: a tag stands here; remove it, types follow from the setting [line 1]"},
-		{"deep", "[[[[[[[[[[]]]]]]]]]]", "resilience: the document is nested more than 8 levels deep [line 1]"},
+		{"deep", strings.Repeat("[", 40) + strings.Repeat("]", 40), "resilience: the document is nested more than 32 levels deep [line 1]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := binder.LoadYAML("resilience", parseYAML(t, tc.doc))

@@ -48,9 +48,9 @@ func (k Kind) String() string {
 	return [...]string{"nothing", "a single value", "a text", "a number", "true or false", "a group of settings", "a list"}[k]
 }
 
-// nestingMax is how deep a document may nest. The format has four levels; the rest is
-// room for a mistake to be reported where it is.
-const nestingMax = 8
+// nestingMax is how deep a document may nest. The format has four levels; the rest is for
+// what stands beside it in an application's settings.
+const nestingMax = 32
 
 // tooDeep is the problem of a document that nests deeper.
 func tooDeep(line int) error {
