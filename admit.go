@@ -352,6 +352,17 @@ func (a *Admission) Allow(ctx context.Context, key string, plans []string, token
 	return a.admitter.Allow(ctx, key, plans, tokens)
 }
 
+// Remove forgets what key has used under all plans, wherever that is kept: its next request
+// finds all of them whole. Not to know the key is no error.
+func (a *Admission) Remove(ctx context.Context, key string) error { return a.admitter.Remove(ctx, key) }
+
+// RemoveWhere does so for all keys of which match is true, and says how many, also with an
+// error. A key longer than 256 bytes is known by its digest only, "sha256:…". It looks at
+// every key that is kept: it is for operators, not for requests.
+func (a *Admission) RemoveWhere(ctx context.Context, match func(key string) bool) (int, error) {
+	return a.admitter.RemoveWhere(ctx, match)
+}
+
 // Admin is the endpoint by which plans and rules are looked at and changed at run time:
 // GET, PUT and DELETE of /plans/{name} and /rules/{name}, GET of /statistics, and DELETE
 // of /keys/{key}, with the token as a bearer token. Changes are kept in the File if there

@@ -356,3 +356,29 @@ func TestAdmitAfterClose(t *testing.T) {
 		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
 	}
 }
+
+// An operator can forget a key, or all keys of a kind, in whatever store.
+func TestAdmitRemove(t *testing.T) {
+	for _, store := range []string{"memory", "sqlite:" + filepath.Join(t.TempDir(), "limits.db")} {
+		a := admit(t, crawl.AdmitConfig{Store: store, Plans: []crawl.AdmitPlan{{Name: "few", Kind: "fixed-window", Capacity: 1, Window: 10 * time.Hour}}})
+		allowed := func(key string) bool {
+			res, err := a.Allow(t.Context(), key, []string{"few"}, 1)
+			require.NoError(t, err)
+			return res.Allowed
+		}
+		for _, key := range []string{"user:a", "user:b", "host:c"} {
+			require.True(t, allowed(key))
+			require.False(t, allowed(key))
+		}
+		require.NoError(t, a.Remove(t.Context(), "user:a"))
+		require.NoError(t, a.Remove(t.Context(), "nobody"))
+		require.True(t, allowed("user:a"))
+		require.False(t, allowed("user:b"))
+		n, err := a.RemoveWhere(t.Context(), func(key string) bool { return strings.HasPrefix(key, "user:") })
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.True(t, allowed("user:a"))
+		require.True(t, allowed("user:b"))
+		require.False(t, allowed("host:c"))
+	}
+}

@@ -235,8 +235,37 @@ func (a *Admitter) take(ctx context.Context, key string, plans []Plan, n int64) 
 // Remove forgets what key has used under all plans of the registry, at the repository
 // and at the fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
-	key = foldKey(key)
+	return a.remove(ctx, foldKey(key), a.cfg.Registry.Plans())
+}
+
+// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the
+// fallback knows and of which match is true, and says how many, also with an error. A key
+// longer than 256 bytes is known by its digest only, "sha256:…". Keys that come meanwhile may
+// be missed. It looks at every key: it is for operators, not for requests.
+func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool) (removed int, err error) {
 	plans := a.cfg.Registry.Plans()
+	matching := map[string]bool{}
+	collect := func(key string) bool {
+		if !matching[key] && match(key) {
+			matching[key] = true
+		}
+		return true
+	}
+	err = a.cfg.Repository.Keys(ctx, plans, collect)
+	if a.cfg.Fallback != nil {
+		err = errors.Join(err, a.cfg.Fallback.Keys(ctx, plans, collect))
+	}
+	for key := range matching {
+		if one := a.remove(ctx, key, plans); one != nil {
+			return removed, errors.Join(err, one)
+		}
+		removed++
+	}
+	return removed, err
+}
+
+// remove is Remove of a key as stores keep it.
+func (a *Admitter) remove(ctx context.Context, key string, plans []Plan) error {
 	err := a.cfg.Repository.Remove(ctx, key, plans)
 	if a.cfg.Fallback == nil {
 		return err

@@ -272,7 +272,10 @@ func (i immediate) Take(ctx context.Context, key string, plans []admission.Plan,
 }
 
 func (i immediate) Remove(context.Context, string, []admission.Plan) error { return nil }
-func (i immediate) Close() error                                           { return nil }
+func (i immediate) Keys(context.Context, []admission.Plan, func(string) bool) error {
+	return nil
+}
+func (i immediate) Close() error { return nil }
 
 // deadlines notes whether each question had one.
 type deadlines []bool
@@ -283,8 +286,9 @@ func (d *deadlines) Take(ctx context.Context, _ string, _ []admission.Plan, _ in
 	return admission.Result{Allowed: true}, nil
 }
 
-func (d *deadlines) Remove(context.Context, string, []admission.Plan) error { return nil }
-func (d *deadlines) Close() error                                           { return nil }
+func (d *deadlines) Remove(context.Context, string, []admission.Plan) error          { return nil }
+func (d *deadlines) Keys(context.Context, []admission.Plan, func(string) bool) error { return nil }
+func (d *deadlines) Close() error                                                    { return nil }
 
 // TestFallbackIsWarm has one process of four lose its store: it goes on with a quarter of
 // each plan, of which it has already used what it let in before.

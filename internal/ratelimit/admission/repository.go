@@ -21,6 +21,10 @@ type Repository interface {
 	Take(ctx context.Context, key string, plans []Plan, tokens int64) (Result, error)
 	// Remove forgets what key has used under plans. Not to know it is no error.
 	Remove(ctx context.Context, key string, plans []Plan) error
+	// Keys calls yield with each key that has used something of one of plans, in any order
+	// and perhaps more than once, until that returns false. Keys that come or go meanwhile
+	// may be missed.
+	Keys(ctx context.Context, plans []Plan, yield func(key string) bool) error
 	// Close gives back what the repository holds. Later calls of the other methods
 	// fail with ErrClosed. It may be called again.
 	Close() error

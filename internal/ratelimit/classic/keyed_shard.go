@@ -60,7 +60,9 @@ func (k *Keyed[K]) unpin(hash uint64, key K, l Weighted) {
 	sh := k.shardOf(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.table.find(hash, key).pins--
+	if s := sh.table.find(hash, key); s != nil && s.limiter == l { // or it was removed
+		s.pins--
+	}
 }
 
 // pin returns key's limiter, made if need be, which is not dropped until unpin.
@@ -176,6 +178,57 @@ func (k *Keyed[K]) insert(hash uint64, key K, l Weighted) (Weighted, error) {
 		return nil, k.errClosed()
 	}
 	return other, nil
+}
+
+// Remove forgets key, whatever it has used, and reports whether it had a limiter. That is
+// closed: who waits there fails with ErrClosed, and permits that are out come back to it.
+func (k *Keyed[K]) Remove(key K) bool {
+	hash := k.hash(key)
+	return k.remove(hash, key, nil)
+}
+
+// RemoveWhere removes, as [Keyed.Remove] does, all keys of which match is true, and says how
+// many. match is called with no lock held; keys that come meanwhile may be missed.
+func (k *Keyed[K]) RemoveWhere(match func(key K, l Limiter) bool) int {
+	removed := 0
+	for i := range k.shards {
+		for _, s := range k.shards[i].taken() {
+			if match(s.key, s.limiter) && k.remove(s.hash, s.key, s.limiter) {
+				removed++
+			}
+		}
+	}
+	return removed
+}
+
+// remove removes key if its limiter is only, or any if that is nil.
+func (k *Keyed[K]) remove(hash uint64, key K, only Weighted) bool {
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	i := sh.table.index(hash, key)
+	if i < 0 || k.closed.Load() || only != nil && sh.table.slots[i].limiter != only {
+		sh.mu.Unlock()
+		return false
+	}
+	l := sh.table.slots[i].limiter
+	sh.table.remove(i)
+	k.keys.Add(-1)
+	sh.mu.Unlock()
+	l.Close() //nolint:errcheck // that of New's may fail, which is no news of the key
+	return true
+}
+
+// taken is the slots in use.
+func (sh *shard[K]) taken() []slot[K] {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	all := make([]slot[K], 0, sh.table.n)
+	for _, s := range sh.table.slots {
+		if s.limiter != nil {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // close closes all limiters and leaves them in their places: who comes finds them closed.

@@ -26,17 +26,25 @@ type table[K comparable] struct {
 
 // find ends at the key or at the first free slot: there always is one.
 func (t *table[K]) find(hash uint64, key K) *slot[K] {
+	if i := t.index(hash, key); i >= 0 {
+		return &t.slots[i]
+	}
+	return nil
+}
+
+// index is where find found it, or below zero.
+func (t *table[K]) index(hash uint64, key K) int {
 	if t.n == 0 {
-		return nil
+		return -1
 	}
 	mask := uint64(len(t.slots) - 1)
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &t.slots[i]
 		if s.limiter == nil {
-			return nil
+			return -1
 		}
 		if s.hash == hash && s.key == key {
-			return s
+			return int(i)
 		}
 	}
 }

@@ -314,3 +314,69 @@ func TestKeyedMemory(t *testing.T) {
 	require.Less(t, per, int64(512))
 	require.Equal(t, n, k.Len())
 }
+
+// What is removed begins anew, at once, and who waits at it is told.
+func TestKeyedRemove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keyed(t, classic.KeyedConfig[string]{Limit: classic.Spec{Permits: 2, Per: time.Hour}})
+		for _, key := range []string{"user:a", "user:b", "host:c"} {
+			require.True(t, k.TryAcquireN(key, 2))
+		}
+		waiting := make(chan error, 1)
+		go func() { waiting <- k.Acquire(t.Context(), "user:a") }()
+		synctest.Wait()
+		require.True(t, k.Remove("user:a"))
+		require.ErrorIs(t, <-waiting, classic.ErrClosed)
+		require.False(t, k.Remove("user:a"))
+		require.Equal(t, 2, k.Len())
+		require.True(t, k.TryAcquire("user:a"), "it begins anew")
+
+		spent := func(key string, l classic.Limiter) bool {
+			return strings.HasPrefix(key, "user:") && l.Statistics().Available == 0
+		}
+		require.Equal(t, 1, k.RemoveWhere(spent))
+		require.Zero(t, k.RemoveWhere(spent))
+		require.True(t, k.TryAcquireN("user:b", 2))
+		require.False(t, k.TryAcquire("host:c"), "what does not match stays")
+		require.Equal(t, 3, k.RemoveWhere(func(string, classic.Limiter) bool { return true }))
+		require.Zero(t, k.Len())
+	})
+}
+
+// A slot that is out when its key is removed comes back to nobody.
+func TestKeyedRemoveWithSlotsOut(t *testing.T) {
+	k := keyed(t, classic.KeyedConfig[string]{Limit: classic.Spec{Kind: classic.KindConcurrency, Permits: 1}})
+	release, err := k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.NoError(t, err)
+	require.True(t, k.Remove("a"))
+	again, err := k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.NoError(t, err)
+	release()
+	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	require.ErrorIs(t, err, classic.ErrLimited)
+	again()
+}
+
+// Removing while others ask: nothing is lost count of.
+func TestKeyedRemoveConcurrently(t *testing.T) {
+	k, err := classic.NewKeyed(classic.KeyedConfig[int]{Limit: classic.Spec{Permits: 2, Per: time.Minute}})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 5000 {
+				k.TryAcquire(i % 50)
+				_ = k.AcquireTimeout(t.Context(), i%50, 1, 0)
+			}
+		})
+		all.Go(func() {
+			for i := range 500 {
+				k.Remove(i % 50)
+				k.RemoveWhere(func(key int, _ classic.Limiter) bool { return key%7 == i%7 })
+			}
+		})
+	}
+	all.Wait()
+	k.RemoveWhere(func(int, classic.Limiter) bool { return true })
+	require.Zero(t, k.Len())
+}

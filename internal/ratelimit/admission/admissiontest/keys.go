@@ -2,6 +2,8 @@ package admissiontest
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +80,57 @@ func (s *suite) remove() {
 	}
 	s.removed("nobody", p, q)
 	s.removed("bob")
+}
+
+// keys are those that have used something of the plans, however they are written.
+func (s *suite) keys() {
+	p, q := bucket("p", 1, 1e-6), fixed("q", 1, time.Hour)
+	want := map[string]bool{"": true, "ann": true, "a:b": true, "{a}%7B": true, "%": true}
+	for key := range want {
+		s.take(key, 1, p)
+	}
+	s.take("looks", 0, p)
+	s.take("other", 1, q)
+	got := map[string]bool{}
+	if err := s.repo.Keys(s.Context(), []admission.Plan{p}, func(key string) bool { got[key] = true; return true }); err != nil {
+		s.Fatalf("Keys = %v", err)
+	}
+	delete(got, "other") // which a repository may tell too
+	if !maps.Equal(got, want) {
+		s.Errorf("Keys = %v, want %v", got, want)
+	}
+	n := 0
+	if err := s.repo.Keys(s.Context(), []admission.Plan{p}, func(string) bool { n++; return n < 2 }); err != nil || n != 2 {
+		s.Errorf("Keys went on to the %dth after false, %v", n, err)
+	}
+}
+
+// removeWhere goes through an Admitter: thousands of keys, of which some are removed.
+func (s *suite) removeWhere() {
+	p := fixed("p", 1, time.Hour)
+	reg, err := admission.NewRegistry(p)
+	if err != nil {
+		s.Fatal(err)
+	}
+	a, err := admission.New(admission.Config{Repository: s.repo, Registry: reg, Deadline: time.Minute})
+	if err != nil {
+		s.Fatal(err)
+	}
+	n := s.opts.Keys - 1
+	for i := range n {
+		s.take(fmt.Sprintf("user:%d", i), 1, p)
+	}
+	s.take("host", 1, p)
+	users := func(key string) bool { return strings.HasPrefix(key, "user:") }
+	if removed, err := a.RemoveWhere(s.Context(), users); removed != n || err != nil {
+		s.Errorf("RemoveWhere = %d, %v, want %d", removed, err, n)
+	}
+	if !s.take("user:7", 1, p).Allowed || s.take("host", 1, p).Allowed {
+		s.Error("want user:7 to begin anew, and host not")
+	}
+	if removed, err := a.RemoveWhere(s.Context(), users); removed != 1 || err != nil {
+		s.Errorf("RemoveWhere = %d, %v, want 1: that came after", removed, err)
+	}
 }
 
 func (s *suite) removed(key string, plans ...admission.Plan) {

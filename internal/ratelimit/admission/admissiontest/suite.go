@@ -13,6 +13,8 @@ type Options struct {
 	Goroutines int
 	// Steps is how long each of the comparisons with the pure functions is. Zero means 500.
 	Steps int
+	// Keys is how many the repository has exact accounts for at least. Zero means 2500.
+	Keys int
 }
 
 // Open returns an empty repository that takes its time from clk, and closes it when the
@@ -23,6 +25,9 @@ type Open func(t *testing.T, clk *Clock) admission.Repository
 func Run(t *testing.T, open Open, opts Options) {
 	if opts.Goroutines == 0 {
 		opts.Goroutines = 2000
+	}
+	if opts.Keys == 0 {
+		opts.Keys = 2500
 	}
 	if opts.Steps == 0 {
 		opts.Steps = 500
@@ -49,6 +54,8 @@ func Run(t *testing.T, open Open, opts Options) {
 		{"keys apart", (*suite).keysApart},
 		{"plans apart", (*suite).plansApart},
 		{"remove", (*suite).remove},
+		{"keys", (*suite).keys},
+		{"remove where", (*suite).removeWhere},
 		{"ended context", (*suite).endedContext},
 		{"one plan at once", (*suite).oneAtOnce},
 		{"three plans at once", (*suite).threeAtOnce},

@@ -174,6 +174,24 @@ func (r *Repository) RemoveWhere(match func(key string) bool) int {
 	return removed
 }
 
+// Keys is of all keys, of whatever plans: those of others are few.
+func (r *Repository) Keys(ctx context.Context, _ []admission.Plan, yield func(key string) bool) error {
+	if r.closed.Load() {
+		return admission.ErrClosed
+	}
+	for i := range r.shards {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, key := range r.shards[i].keys() {
+			if !yield(key) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
 // Len is how many keys are known.
 func (r *Repository) Len() int {
 	n := 0

@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceInOneShard has all keys of the suite behind one lock, and hardly room.
 func TestConformanceInOneShard(t *testing.T) {
-	admissiontest.Run(t, open(memory.Config{MaxKeys: 128}), admissiontest.Options{})
+	admissiontest.Run(t, open(memory.Config{MaxKeys: 128}), admissiontest.Options{Keys: 100})
 }
 
 func TestNewRejects(t *testing.T) {

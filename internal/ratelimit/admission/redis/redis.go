@@ -215,6 +215,41 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	return err
 }
 
+// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes
+// as long as ctx allows.
+func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
+	if r.link.closed.Load() {
+		return admission.ErrClosed
+	}
+	c, err := r.link.connected(ctx, true)
+	if err != nil {
+		return fmt.Errorf("redis: %w", err)
+	}
+	asked := make(map[string]bool, len(plans))
+	for i := range plans {
+		asked[plans[i].Name] = true
+	}
+	for _, node := range c.Nodes() {
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			step, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(storePrefix+"*").Count(scanStep).Build()).AsScanEntry()
+			if err != nil {
+				return fmt.Errorf("redis: scan: %w", err)
+			}
+			for _, name := range step.Elements {
+				if plan, key, ok := keyOf(name); ok && asked[plan] && !yield(key) {
+					return nil
+				}
+			}
+			cursor = step.Cursor
+		}
+	}
+	return nil
+}
+
+// scanStep is how many keys a server looks at in a step of a scan: some tenths of a
+// millisecond, for which decisions wait.
+const scanStep = 1000
+
 // Ping connects, and asks the server a question that charges nothing and is the script's,
 // so that a server is refused that cannot run it. It asks whether the breaker is open or
 // not, and waits as long as ctx allows; that ctx was cancelled may be seen a second later.

@@ -25,8 +25,10 @@ const denied = -1
 // storeKey is the key under which a plan is stored. The tag is what a cluster
 // hashes; without any byte it would be none.
 func storeKey(plan, key string) string {
-	return "rate_limiter:" + plan + ":{" + escape(key) + "}"
+	return storePrefix + plan + ":{" + escape(key) + "}"
 }
+
+const storePrefix = "rate_limiter:"
 
 // emptyTag stands for the empty key. No other ends in a bare %.
 const emptyTag = "%"
@@ -40,6 +42,23 @@ func escape(key string) string {
 		return key
 	}
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(key)
+}
+
+// keyOf is the key that [storeKey] has put into name, with its plan. It is not ok for a name
+// of somebody else's.
+func keyOf(name string) (plan, key string, ok bool) {
+	rest, ok := strings.CutPrefix(name, storePrefix)
+	if !ok {
+		return "", "", false
+	}
+	plan, tag, ok := strings.Cut(rest, ":{")
+	if !ok || !strings.HasSuffix(tag, "}") {
+		return "", "", false
+	}
+	if tag = strings.TrimSuffix(tag, "}"); tag == emptyTag {
+		return plan, "", true
+	}
+	return plan, strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace(tag), true
 }
 
 // The kinds as the script tells them apart.

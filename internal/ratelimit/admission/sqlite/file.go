@@ -39,6 +39,7 @@ type file struct {
 	begin, commit, rollback *sqlitedb.Stmt
 	get, put, drop          *sqlitedb.Stmt // one row
 	bound, sweep            *sqlitedb.Stmt // of a cleanup
+	list                    *sqlitedb.Stmt // of a step of keys
 	version                 *sqlitedb.Stmt // changes when another connection has written
 }
 
@@ -75,6 +76,7 @@ func (f *file) setUp() error {
 			previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`,
 		&f.drop:    `DELETE FROM rate_limit_entries WHERE key = ?`,
 		&f.bound:   boundQuery,
+		&f.list:    `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT ?`,
 		&f.sweep:   sweepQuery,
 		&f.version: `PRAGMA data_version`,
 	})

@@ -24,7 +24,7 @@ type job struct {
 	key    string
 	plans  []admission.Plan
 	tokens int64
-	after  string // of a cleanup, the last key of the step before
+	after  string // of a cleanup or a list, the last key of the step before
 
 	state atomic.Int32
 	done  chan struct{} // closed when what follows is right
@@ -33,6 +33,7 @@ type job struct {
 	result  admission.Result // of take
 	removed int64            // of a cleanup
 	next    string           // of a cleanup, the last key of this step; "" at the end
+	rows    []string         // of a list, the keys of this step; none at the end
 }
 
 func newJob(do func(*job, *batch) error) *job {
@@ -45,6 +46,20 @@ func (j *job) take(b *batch) (err error) {
 }
 
 func (j *job) remove(b *batch) error { return b.remove(j.key, j.plans) }
+
+// list is one step of Keys. What this transaction has charged so far may not be in it.
+func (j *job) list(b *batch) error {
+	list := b.file.list
+	list.Text(1, j.after)
+	list.Int(2, cleanupStep)
+	for {
+		found, err := list.Step()
+		if err != nil || !found {
+			return err
+		}
+		j.rows = append(j.rows, list.ColumnText(0))
+	}
+}
 
 func (j *job) finish(err error) {
 	j.err = err

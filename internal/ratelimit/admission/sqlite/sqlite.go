@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
@@ -66,6 +67,30 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	j := newJob((*job).remove)
 	j.key, j.plans = key, plans
 	return r.submit(ctx, j)
+}
+
+// Keys reads the keys in steps, each a transaction. yield is called between them.
+func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
+	asked := make(map[string]bool, len(plans))
+	for i := range plans {
+		asked[plans[i].Name] = true
+	}
+	for after, more := "", true; more; {
+		j := newJob((*job).list)
+		j.after = after
+		if err := r.submit(ctx, j); err != nil {
+			return err
+		}
+		for _, row := range j.rows {
+			if plan, key, ok := strings.Cut(row, ":"); ok && asked[plan] && !yield(key) {
+				return nil
+			}
+		}
+		if more = len(j.rows) > 0; more {
+			after = j.rows[len(j.rows)-1]
+		}
+	}
+	return nil
 }
 
 // Close fails those who wait with ErrClosed, waits for the transaction under way, and
