@@ -21,7 +21,8 @@ type algorithm interface {
 	wait(now clock.Instant, n int64) time.Duration
 	// available is the largest n for which take would succeed.
 	available(now clock.Instant) int64
-	// clone is an independent copy, with which the future can be played through.
+	// clone is a copy with which the future can be played through. It leaves the original
+	// alone, and is good until that is asked again.
 	clone() algorithm
 }
 

@@ -24,10 +24,16 @@ type grants struct {
 	permits int64
 	per     time.Duration
 	burst   int64
-	log     []entry
+	log     []granted
 }
 
-func (g *grants) grant(now clock.Instant, n int64) { g.log = append(g.log, entry{now, n}) }
+// granted is n permits at an instant.
+type granted struct {
+	at clock.Instant
+	n  int64
+}
+
+func (g *grants) grant(now clock.Instant, n int64) { g.log = append(g.log, granted{now, n}) }
 
 func fraction(n int64, of time.Duration, by int64) *big.Rat {
 	r := new(big.Rat).SetInt64(n)
@@ -40,7 +46,7 @@ type bucketModel struct{ grants }
 
 func (m *bucketModel) fits(now clock.Instant, n int64) bool {
 	level, at, burst := new(big.Rat).SetInt64(m.burst), clock.Instant(0), new(big.Rat).SetInt64(m.burst)
-	for _, e := range append(slices.Clip(m.log), entry{now, n}) {
+	for _, e := range append(slices.Clip(m.log), granted{now, n}) {
 		level.Add(level, fraction(m.permits, e.at.Sub(at), int64(m.per)))
 		if level.Cmp(burst) > 0 {
 			level.Set(burst)
@@ -56,7 +62,7 @@ type intervalModel struct{ grants }
 
 func (m *intervalModel) fits(now clock.Instant, n int64) bool {
 	level, period := big.NewInt(m.burst), int64(0)
-	for _, e := range append(slices.Clip(m.log), entry{now, n}) {
+	for _, e := range append(slices.Clip(m.log), granted{now, n}) {
 		in := big.NewInt(int64(e.at)/int64(m.per) - period)
 		level.Add(level, in.Mul(in, big.NewInt(m.permits)))
 		if level.Cmp(big.NewInt(m.burst)) > 0 {
@@ -184,7 +190,7 @@ func drawGrants(t *rapid.T) grants {
 
 // property checks an algorithm against its model over a random course of asking and
 // waiting: both say the same, and wait is the first nanosecond for which the model
-// says yes. A clone is left alone by what the original does, and the other way round.
+// says yes. A clone leaves the original alone.
 func property(m modelled) func(t *rapid.T) {
 	return func(t *rapid.T) {
 		g := drawGrants(t)

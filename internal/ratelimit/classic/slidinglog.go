@@ -1,6 +1,8 @@
 package classic
 
 import (
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -37,8 +39,8 @@ func newSlidingWindowLog(set *settings, cfg WindowConfig) *SlidingWindowLog {
 
 // entry is the grants of one instant.
 type entry struct {
-	at clock.Instant
-	n  int64
+	at   clock.Instant
+	upTo int64 // all grants up to these, from the first on; it wraps around
 }
 
 // journal is a ring of entries, oldest first. It grows by doubling, up to what has been
@@ -46,14 +48,22 @@ type entry struct {
 type journal struct {
 	ring  []entry
 	first int
-	n     int   // entries
-	used  int64 // the sum of their grants
+	n     int     // entries in the ring
+	ahead []entry // of a clone, what it took after those
+	gone  int64   // grants that are forgotten, as upTo counts
+	used  int64   // grants of the entries that are not
 	max   int64
 	per   time.Duration
+	copy  bool // the ring is another's
 }
+
+func (j *journal) len() int { return j.n + len(j.ahead) }
 
 // at is the i-th oldest entry.
 func (j *journal) at(i int) *entry {
+	if i >= j.n {
+		return &j.ahead[i-j.n]
+	}
 	if i += j.first; i >= len(j.ring) {
 		i -= len(j.ring)
 	}
@@ -62,13 +72,24 @@ func (j *journal) at(i int) *entry {
 
 // advance forgets the grants that no window ending now still sees.
 func (j *journal) advance(now clock.Instant) {
-	for j.n > 0 && now.Sub(j.ring[j.first].at) >= j.per {
-		j.used -= j.ring[j.first].n
-		if j.first++; j.first == len(j.ring) {
-			j.first = 0
-		}
-		j.n--
+	for j.len() > 0 && now.Sub(j.at(0).at) >= j.per {
+		upTo := j.at(0).upTo
+		j.used -= upTo - j.gone
+		j.gone = upTo
+		j.forget()
 	}
+}
+
+// forget drops the oldest entry.
+func (j *journal) forget() {
+	if j.n == 0 {
+		j.ahead = j.ahead[1:]
+		return
+	}
+	if j.first++; j.first == len(j.ring) {
+		j.first = 0
+	}
+	j.n--
 }
 
 // take adds to the newest entry if that is of the same instant, so that a burst costs no
@@ -79,32 +100,28 @@ func (j *journal) take(now clock.Instant, n int64) bool {
 		return false
 	}
 	j.used += n
-	if j.n > 0 && j.at(j.n-1).at == now {
-		j.at(j.n - 1).n += n
-		return true
+	next := entry{now, j.gone + j.used}
+	switch {
+	case j.copy:
+		j.ahead = append(j.ahead, next)
+	case j.n > 0 && j.at(j.n-1).at == now:
+		*j.at(j.n - 1) = next
+	default:
+		if j.n == len(j.ring) {
+			j.grow()
+		}
+		j.n++
+		*j.at(j.n - 1) = next
 	}
-	if j.n == len(j.ring) {
-		j.grow()
-	}
-	j.n++
-	*j.at(j.n - 1) = entry{now, n}
 	return true
 }
 
 // grow makes room for twice as many entries, so that a grant copies one on average.
 func (j *journal) grow() {
 	ring := make([]entry, max(4, 2*j.n))
-	j.copyTo(ring)
+	tail := copy(ring, j.ring[j.first:])
+	copy(ring[tail:], j.ring[:j.first])
 	j.ring, j.first = ring, 0
-}
-
-// copyTo writes the entries out in their order, from the oldest.
-func (j *journal) copyTo(ring []entry) {
-	if j.n == 0 {
-		return
-	}
-	tail := copy(ring, j.ring[j.first:min(len(j.ring), j.first+j.n)])
-	copy(ring[tail:j.n], j.ring)
 }
 
 // wait ends when enough of the oldest grants have left the window.
@@ -114,11 +131,11 @@ func (j *journal) wait(now clock.Instant, n int64) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	i := 0
-	for missing -= j.at(0).n; missing > 0; missing -= j.at(i).n {
-		i++
+	last := j.at(0) // which most calls wait for
+	if last.upTo-j.gone < missing {
+		last = j.at(sort.Search(j.len(), func(i int) bool { return j.at(i).upTo-j.gone >= missing }))
 	}
-	return j.per - now.Sub(j.at(i).at)
+	return j.per - now.Sub(last.at)
 }
 
 func (j *journal) available(now clock.Instant) int64 {
@@ -126,11 +143,10 @@ func (j *journal) available(now clock.Instant) int64 {
 	return j.max - j.used
 }
 
-// clone copies the whole log: it is played through only where somebody waits and another
-// one asks for how long.
+// clone shares the ring, which may hold a million entries: it forgets by its own counts,
+// and what it takes it keeps apart.
 func (j *journal) clone() algorithm {
 	c := *j
-	c.ring, c.first = make([]entry, j.n), 0
-	j.copyTo(c.ring)
+	c.copy, c.ahead = true, slices.Clip(j.ahead)
 	return &c
 }
