@@ -1,8 +1,8 @@
 package resilience_test
 
 import (
+	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"sync"
 	"testing"
@@ -262,12 +262,18 @@ func TestHubOnError(t *testing.T) {
 		h.OnError(nil)
 		h.Emit(retryEvent(1))
 		h.Close()
-		want := []error{
-			&resilience.ListenerError{Event: retryEvent(1), Value: "listener"}, &resilience.ListenerError{Event: retryEvent(2)},
-			resilience.ErrEventDropped, resilience.ErrEventDropped,
+		var texts []string
+		for _, err := range heard {
+			texts = append(texts, err.Error())
 		}
-		if !reflect.DeepEqual(heard, want) {
-			t.Errorf("heard %v, want %v", heard, want)
+		wantEqual(t, "heard", texts, []string{
+			"resilience: a listener panicked at a resilience.RetryEvent: listener",
+			"resilience: a listener panicked at a resilience.RetryEvent: <nil>",
+			resilience.ErrEventDropped.Error(), resilience.ErrEventDropped.Error(),
+		})
+		var first *resilience.ListenerError
+		if !errors.As(heard[0], &first) || first.Event != retryEvent(1) || !errors.Is(heard[2], resilience.ErrEventDropped) {
+			t.Errorf("heard %v, want what happened and at which event", heard)
 		}
 		if h.Dropped() < 2 || h.Panics() < 2 {
 			t.Errorf("%d dropped, %d panics: want them counted too", h.Dropped(), h.Panics())

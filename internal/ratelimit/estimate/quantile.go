@@ -9,8 +9,9 @@ import (
 
 const (
 	// Samples is how many durations are usually kept: the p95 of 64 rests on its four
-	// largest, so that one slow page does not make it. MaxSamples is how many can be.
-	Samples    = 64
+	// largest, so that one slow page does not make it.
+	Samples = 64
+	// MaxSamples is how many can be kept.
 	MaxSamples = math.MaxUint8
 	// fewSamples need no memory of their own. Most hosts of a broad crawl are asked for a
 	// few pages only and never pay for the ring.
