@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,9 @@ import (
 
 // parseSeed reads a URL as a person types it: a missing scheme means https.
 func parseSeed(s string) (canonical.URL, error) {
+	if err := checkScheme(s); err != nil {
+		return canonical.URL{}, fmt.Errorf("%w: %q: %w", ErrSeed, s, err)
+	}
 	u, err := canonical.Parse(withScheme(s))
 	if err != nil {
 		return u, fmt.Errorf("%w: %w", ErrSeed, err)
@@ -25,13 +30,52 @@ func parseSeed(s string) (canonical.URL, error) {
 	return u, nil
 }
 
-// withScheme is what a person typed with a scheme in front.
-func withScheme(s string) string {
+// quotes are what people copy around URLs, from mails and from tables.
+var quotes = [][2]string{{"<", ">"}, {`"`, `"`}, {"'", "'"}, {"“", "”"}, {"«", "»"}}
+
+// unquoted is what a person typed without blanks and a pair of quotes around.
+func unquoted(s string) string {
 	s = strings.TrimSpace(s)
-	if !strings.Contains(s, "://") && s != "" {
-		s = "https://" + s
+	for _, q := range quotes {
+		if inner, ok := strings.CutPrefix(s, q[0]); ok {
+			if inner, ok = strings.CutSuffix(inner, q[1]); ok {
+				return strings.TrimSpace(inner)
+			}
+		}
 	}
 	return s
+}
+
+// noPages are schemes without "//", whose addresses would pass for a host and a port.
+var noPages = regexp.MustCompile(`(?i)^(mailto|tel|sms|javascript|data|about|blob|urn|file):`)
+
+// checkScheme refuses what cannot be meant for a URL of the web.
+func checkScheme(s string) error {
+	s = unquoted(s)
+	switch scheme := noPages.FindString(s); {
+	case scheme != "":
+		return fmt.Errorf("%s addresses have no pages: give a URL with http or https", strings.ToLower(scheme))
+	case strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../"):
+		return errors.New("it is the path of a file: give a URL, or --input-file for a list of them")
+	case strings.HasPrefix(s, "http:/") && !strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https:/") && !strings.HasPrefix(s, "https://"),
+		strings.HasPrefix(s, "http//"), strings.HasPrefix(s, "https//"):
+		return errors.New("two slashes are missing, or the colon: write http:// or https://")
+	}
+	return nil
+}
+
+// withScheme is what a person typed with a scheme in front: https, or http for a port that is
+// none of TLS, as other programs have it.
+func withScheme(s string) string {
+	s = unquoted(s)
+	if strings.Contains(s, "://") || s == "" {
+		return s
+	}
+	host, _, _ := strings.Cut(s, "/")
+	if _, port, err := net.SplitHostPort(host); err == nil && port != "" && port != "443" && port != "8443" {
+		return "http://" + s
+	}
+	return "https://" + s
 }
 
 // Check reports whether every seed is a URL to begin from. The error joins one

@@ -199,19 +199,65 @@ func dashboardRules(t *testing.T) []byte {
 	return out
 }
 
-// The service is one that systemd takes, whatever is installed where it is checked.
+// The service and its timer are such that systemd takes, whatever is installed where they are checked.
 func TestUnit(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Skip("the unit is NOT CHECKED: systemd-analyze, of the Debian package systemd, is not here")
+		t.Skip("the units are NOT CHECKED: systemd-analyze, of the Debian package systemd, is not here")
 	}
+	dir := t.TempDir()
+	args := []string{"verify"}
+	for _, kind := range []string{"service", "timer"} {
+		unit, err := os.ReadFile(filepath.Join("systemd", "crawl@."+kind))
+		require.NoError(t, err)
+		// An instance of it, as a template cannot be; its manual is not installed here.
+		path := filepath.Join(dir, "crawl@site."+kind)
+		unit = regexp.MustCompile("(?m)^Documentation=.*$").ReplaceAll(unit, nil)
+		require.NoError(t, os.WriteFile(path, unit, 0o600))
+		args = append(args, path)
+	}
+	// Its status is also of the units that this one wants, whatever they are here.
+	out, _ := exec.CommandContext(t.Context(), analyze, args...).CombinedOutput()
+	require.NotContains(t, string(out), "crawl@site")
+}
+
+// The service begins a crawl, goes on with what was interrupted, and begins a round after one
+// that has ended.
+func TestUnitCrawlsAgain(t *testing.T) {
 	unit, err := os.ReadFile(filepath.Join("systemd", "crawl@.service"))
 	require.NoError(t, err)
-	// An instance of it, as a template cannot be; its manual is not installed here.
-	path := filepath.Join(t.TempDir(), "crawl@site.service")
-	unit = regexp.MustCompile("(?m)^Documentation=.*$").ReplaceAll(unit, nil)
-	require.NoError(t, os.WriteFile(path, unit, 0o600))
-	// Its status is also of the units that this one wants, whatever they are here.
-	out, _ := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
-	require.NotContains(t, string(out), "crawl@site")
+	script := func(key string) string {
+		found := regexp.MustCompile("(?m)^" + key + "=/bin/sh -c '(.*)'$").FindSubmatch(unit)
+		require.NotNil(t, found, key)
+		return strings.NewReplacer("$$", "$", "/usr/local/bin/crawl", "echo crawl", "%i", "site").Replace(string(found[1]))
+	}
+	dir := t.TempDir()
+	sh := func(text, status string) string {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", text)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "EXIT_STATUS="+status)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return strings.TrimSpace(string(out))
+	}
+	start, stopped := script("ExecStart"), script("ExecStopPost")
+	begin := "crawl --config /etc/crawl/site.yaml -o ./"
+	again, resume := "crawl again . --config /etc/crawl/site.yaml", "crawl resume . --config /etc/crawl/site.yaml"
+	require.Equal(t, begin, sh(start, ""))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "state.db"), nil, 0o600))
+	for _, step := range []struct{ status, next string }{
+		{"KILL", resume}, {"11", resume}, {"0", again}, {"11", resume}, {"10", again}, {"18", again}, {"4", again}, {"3", resume},
+	} {
+		sh(stopped, step.status)
+		require.Equal(t, step.next, sh(start, ""), "after %s", step.status)
+	}
+}
+
+// make vuln says that it could not look, and fails for a finding alone.
+func TestVuln(t *testing.T) {
+	for code, want := range map[string]string{"0": "No vulnerability is known.", "1": "NOT CHECKED", "3": "Vulnerabilities were found"} {
+		cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", "..", "vuln", "VULNCHECK=(exit "+code+")")
+		out, err := cmd.CombinedOutput()
+		require.Contains(t, string(out), want)
+		require.Equal(t, code == "3", err != nil, "%s", out)
+	}
 }

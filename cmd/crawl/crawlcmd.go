@@ -25,6 +25,7 @@ type job struct {
 	cfg      *config.Config
 	warnings []string
 	seeds    []string
+	lists    []string                 // files of seeds before that of the settings
 	names    func() map[string]string // what the report calls hosts; nil = by their names
 	over     string                   // what the end of the time is called; empty = a limit
 
@@ -126,7 +127,10 @@ func (j *job) open() (err error) {
 		j.cfg.State.Dir = ""
 	}
 	seeds := j.seedFile()
-	if j.in, err = openSeeds(seeds, j.streams.in, j.log); err != nil {
+	if len(j.lists) > 0 && j.cfg.State.Dir != "" {
+		return usage(errors.New("a crawl that is kept reads one list of seeds, to go on with it: put the files of --input-file together"))
+	}
+	if j.in, err = openSeeds(seeds, j.streams.in, j.log, j.lists...); err != nil {
 		return err
 	}
 	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "--events": j.cfg.Output.Events} {
@@ -265,6 +269,9 @@ func (j *job) explain(err error, end pipeline.End) error {
 	case errors.Is(err, crawl.ErrUnreachable) && len(j.seeds)+j.in.good == 0:
 		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name))
 	case errors.Is(err, crawl.ErrUnreachable):
+		if j.out.via > 0 && j.out.via == len(j.out.seen) {
+			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)
+		}
 		return fmt.Errorf("%w%s", err, j.out.failures())
 	case end == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)

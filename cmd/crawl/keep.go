@@ -82,7 +82,10 @@ func (j *job) openSink() (*witness, error) {
 		return j.openArchive(o.Path)
 	}
 	w := &witness{name: recordsName(j.state, o.Path)}
-	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names()}
+	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names(), Gzip: strings.HasSuffix(o.Path, ".gz")}
+	if cfg.Gzip && j.cfg.Fleet.Shared() {
+		return nil, usage(fmt.Errorf("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path))
+	}
 	var behind int64
 	var err error
 	if j.own {

@@ -111,7 +111,7 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 	if seedless && !loaded.Config.Fleet.Shared() {
 		return usage(errNoSeeds)
 	}
-	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, join: seedless}
+	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, lists: settings.lists(), join: seedless}
 	if settings.fileIn(s.env) != "" {
 		j.reread = func() (*config.Loaded, error) { return settings.loadAgain(s.env) }
 	}

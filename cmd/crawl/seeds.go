@@ -26,9 +26,10 @@ const (
 
 // seedSource feeds a crawl the seeds of a file or of standard input.
 type seedSource struct {
-	name string    // for messages; empty = there is no file
-	r    io.Reader // nil without a file
-	file *os.File  // what to close, if anything
+	name string        // for messages; empty = there is no file
+	r    io.Reader     // nil without a file
+	file *os.File      // what to close, if anything
+	more []*seedSource // read before this one
 	log  *slog.Logger
 
 	resumable bool // the crawl is kept
@@ -41,9 +42,16 @@ type seedSource struct {
 	failed    error
 }
 
-// openSeeds opens the file of --input-file, if there is one.
-func openSeeds(path string, stdin io.Reader, log *slog.Logger) (*seedSource, error) {
+// openSeeds opens the file of --input-file, if there is one, and those that were given before.
+func openSeeds(path string, stdin io.Reader, log *slog.Logger, before ...string) (*seedSource, error) {
 	s := &seedSource{name: path, log: log, stopped: make(chan struct{})}
+	for _, p := range before {
+		one, err := openSeeds(p, stdin, log)
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.more = append(s.more, one)
+	}
 	switch path {
 	case "":
 	case "-":
@@ -67,10 +75,14 @@ func openSeeds(path string, stdin io.Reader, log *slog.Logger) (*seedSource, err
 
 // close closes the file. Standard input stays open: a read of it may be under way.
 func (s *seedSource) close() error {
-	if s.file == nil {
-		return nil
+	var errs []error
+	for _, one := range s.more {
+		errs = append(errs, one.close())
 	}
-	return s.file.Close()
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // stop ends the reading of seeds, which may be waiting for a person to type.
@@ -124,7 +136,7 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 // check reports whether a line holds a seed, and tells if it should have.
 func (s *seedSource) check(line *seedLine) bool {
 	if line.failed != nil {
-		s.failed = line.failed
+		s.failed, s.name = line.failed, line.file
 		return false
 	}
 	err := line.err
@@ -136,7 +148,7 @@ func (s *seedSource) check(line *seedLine) bool {
 		return true
 	}
 	if s.bad++; s.bad <= maxLeftOut {
-		s.log.Warn("a seed is left out", slog.String("at", fmt.Sprintf("%s:%d", s.name, line.number)), slog.Any("error", err))
+		s.log.Warn("a seed is left out", slog.String("at", fmt.Sprintf("%s:%d", line.file, line.number)), slog.Any("error", err))
 	}
 	return false
 }
@@ -150,6 +162,7 @@ func (s *seedSource) summarize() {
 
 // seedLine is a line that is not empty and no comment, or the end of reading.
 type seedLine struct {
+	file   string
 	number int // from 1
 	text   string
 	err    error // why the line is no seed
@@ -164,10 +177,20 @@ var (
 // read sends the lines that may hold a seed, and closes the channel after the last.
 func (s *seedSource) read(lines chan<- seedLine) {
 	defer close(lines)
-	r := bufio.NewReaderSize(s.r, maxSeedLine)
+	for _, one := range s.more {
+		if !s.readFile(one, lines) {
+			return
+		}
+	}
+	s.readFile(s, lines)
+}
+
+// readFile sends the lines of one file, and reports whether it was read to its end.
+func (s *seedSource) readFile(one *seedSource, lines chan<- seedLine) bool {
+	r := bufio.NewReaderSize(one.r, maxSeedLine)
 	for n := 1; ; n++ {
 		text, err := r.ReadSlice('\n')
-		line := seedLine{number: n}
+		line := seedLine{file: one.name, number: n}
 		for errors.Is(err, bufio.ErrBufferFull) {
 			line.err = errLongSeed
 			_, err = r.ReadSlice('\n')
@@ -176,13 +199,13 @@ func (s *seedSource) read(lines chan<- seedLine) {
 			line.text, line.err = seedText(text)
 		}
 		if (line.text != "" || line.err != nil) && !s.send(lines, line) {
-			return
+			return false
 		}
 		if err != nil {
 			if err != io.EOF {
-				s.send(lines, seedLine{failed: err})
+				s.send(lines, seedLine{file: one.name, failed: err})
 			}
-			return
+			return err == io.EOF
 		}
 	}
 }

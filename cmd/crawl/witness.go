@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 	"github.com/treadlight/crawl/internal/pipeline/summary"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // witness passes records on and remembers why the first seeds failed, which is what a
@@ -19,6 +20,7 @@ type witness struct {
 	sink.Durable
 	name string // under which the state knows the destination
 	seen []string
+	via  int       // of them, those that the proxy failed
 	good bool      // a page is as it was, or was kept out by the settings
 	lock io.Closer // on the destination; nil = it needs none
 }
@@ -51,6 +53,9 @@ func (w *witness) Write(r *sink.Record) error {
 	w.good = w.good || r.Status/100 == 2 || r.Status == http.StatusNotModified && r.Error == nil
 	if r.Depth == 0 && r.Status/100 != 2 && len(w.seen) < maxWitnessed {
 		w.seen = append(w.seen, r.URL+": "+failure(r))
+		if r.ErrorClass() == outcome.Proxy.String() {
+			w.via++
+		}
 	}
 	return w.Durable.Write(r)
 }

@@ -7,6 +7,9 @@ import "reflect"
 func (l *loader) settle() {
 	// Rules for hosts come last: they take over what has settled above.
 	l.settleLog()
+	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.origins["output.format"].written() {
+		l.follow("output.format", format, "output.path")
+	}
 	l.settleBodies()
 	l.settleFamily()
 	l.settlePolicies()

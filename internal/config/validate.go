@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -205,6 +206,7 @@ func (l *loader) checkRest() {
 				quote(r), path, l.place(path), l.handle(path))
 		}
 	}
+	l.checkEnding()
 	l.checkListen()
 	l.checkFleet()
 	l.checkAccess()
@@ -220,5 +222,38 @@ func (l *loader) checkRest() {
 			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change --events or %s",
 				quote(e), path, l.place(path), l.handle(path))
 		}
+	}
+}
+
+// endingFormat is the format that the name of a file says by its ending, and that ending; empty
+// if it says none.
+func endingFormat(path string) (format, ending string) {
+	ending = filepath.Ext(strings.TrimSuffix(path, ".gz"))
+	switch ending {
+	case ".csv":
+		return "csv", ending
+	case ".jsonl", ".ndjson", ".json":
+		return "jsonl", ending
+	}
+	return "", ending
+}
+
+// checkEnding reports a file whose name says another format than that which was asked for. What
+// an earlier run wrote stays as it is.
+func (l *loader) checkEnding() {
+	o := &l.cfg.Output
+	path, given := l.origins["output.path"], l.origins["output.format"]
+	least := (Origin{Source: fromState}).rank()
+	if path.rank() <= least {
+		return
+	}
+	format, ending := endingFormat(o.Path)
+	switch {
+	case ending == ".warc":
+		l.report("output.path", path, "%s is one file, and archives are several, in a directory; give --warc DIR, or --format warc -o DIR/", quote(o.Path))
+	case format != "" && format != o.Format && given.rank() > least:
+		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", quote(o.Format), ending, quote(o.Path), l.place("output.path"), format)
+	case strings.HasSuffix(o.Path, ".gz") && o.Format == "warc":
+		l.report("output.path", path, "%s is one file, and archives are several, in a directory; give another name", quote(o.Path))
 	}
 }

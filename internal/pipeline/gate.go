@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch/robots"
 	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // gate lets URLs pass by the robots.txt of their origin, and says when to ask for it.
@@ -66,6 +67,10 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 	why := []any{slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts)}
 	if a.deserted {
 		// Said at the first try: it is a wrong port more often than an outage.
+		if e.Class == outcome.Proxy {
+			g.log.Warn("the proxy cannot be used", why...)
+			return e
+		}
 		g.log.Warn("nobody listens there", why...)
 		return e
 	}

@@ -293,7 +293,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		if s.rules.operator {
 			return fmt.Sprintf("set while the crawl runs: at most %.4g/s", s.rules.ceiling.rps())
 		}
-		return fmt.Sprintf("your rule: at most %.4g/s", s.rules.ceiling.rps())
+		return fmt.Sprintf("the maximum rate: at most %.4g/s", s.rules.ceiling.rps())
 	case LimitBreaker:
 		if wait <= 0 {
 			return s.strategy.Explain(now)

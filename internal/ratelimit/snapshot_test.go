@@ -56,7 +56,7 @@ func TestReasons(t *testing.T) {
 		{"robots.txt asks for 5s between requests", nil, func(r *rig) { r.SetCrawlDelay(host, 5*time.Second) }},
 		{"the server asked to wait 7s more", nil, func(r *rig) { r.Feedback(host, Feedback{RetryAfter: 7 * time.Second}) }},
 		{"your rule: 2s between requests", func(c *Config) { c.MinDelay = 2 * time.Second }, func(*rig) {}},
-		{"your rule: at most 1/s", func(c *Config) { c.MaxRPS = 1 }, func(*rig) {}},
+		{"the maximum rate: at most 1/s", func(c *Config) { c.MaxRPS = 1 }, func(*rig) {}},
 		{"all hosts together: at most 0.5/s", func(c *Config) { c.GlobalRPS = 0.5 }, func(r *rig) { r.request("b.test", ok(0)) }},
 		{"circuit open after failures, next try in 15s", func(c *Config) { c.ConsecutiveFailThreshold = 1 }, func(r *rig) { r.Feedback(host, status(500)) }},
 	} {

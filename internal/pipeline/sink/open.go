@@ -2,6 +2,7 @@ package sink
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +36,10 @@ func Open(path string, cfg Config) (*Writer, error) {
 		return nil, fmt.Errorf("%s is not there, but the crawl to resume had written %d bytes to it: %s", path, cfg.Position, mend)
 	}
 	if os.IsPermission(err) { // a pipe or a device may be for writing only
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		var second error
+		if f, second = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); second == nil {
+			err = nil // else the first says why: a file that cannot be made is not there either
+		}
 	}
 	if err != nil {
 		return nil, err // names the operation and the path
@@ -79,7 +83,15 @@ func sameHeader(f *os.File, size int64, cfg Config) error {
 	}
 	header := csvHeader(cfg.Fields)
 	first := make([]byte, len(header))
-	if _, err := f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+	var from io.Reader = io.NewSectionReader(f, 0, size)
+	if cfg.Gzip {
+		z, err := gzip.NewReader(from)
+		if err != nil {
+			return fmt.Errorf("read the header of %s: %w", f.Name(), err)
+		}
+		from = z
+	}
+	if _, err := io.ReadFull(from, first); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("read the header of %s: %w", f.Name(), err)
 	}
 	if !bytes.Equal(first, header) {
@@ -99,15 +111,20 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 		if size < cfg.Position {
 			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, mend)
 		}
-		whole, err := endsLine(f, cfg.Position)
-		if err != nil {
-			return 0, err
+		whole := true
+		if !cfg.Gzip {
+			if whole, err = endsLine(f, cfg.Position); err != nil {
+				return 0, err
+			}
 		}
 		if !whole {
 			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, mend)
 		}
 		return cfg.Position, f.Truncate(cfg.Position)
 	case Append:
+		if cfg.Gzip {
+			return size, nil
+		}
 		return size, checkLastLine(f, size)
 	}
 	if size > 0 {

@@ -29,10 +29,12 @@
 // that were fetched with success.
 //
 // A Writer must not be used by two goroutines at once: in the pipeline, Output owns
-// it. It neither rotates nor compresses.
+// it. It does not rotate.
 package sink
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -110,6 +112,8 @@ type Config struct {
 	// Fields are the names of Record.Fields that CSV has columns for, in their order. The other
 	// formats have them all in any case.
 	Fields []string
+	// Gzip compresses: each flush is a member of the file, so that it can be cut off there.
+	Gzip bool
 }
 
 const (
@@ -161,6 +165,7 @@ type Writer struct {
 	file     *os.File               // nil unless Open made it
 	path     string
 	format   Format
+	gzip     bool
 	earlier  int64 // records that were there
 
 	buf     []byte
@@ -196,6 +201,9 @@ func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w, fo
 // written there, wherever that is now: the header line is not repeated.
 func New(w io.Writer, cfg Config) (*Writer, error) {
 	made, err := newWriter(w, &cfg)
+	if err == nil {
+		made.gzip = cfg.Gzip
+	}
 	if err == nil && cfg.Existing == Resume && cfg.Position > 0 {
 		made.buf = nil
 	}
@@ -241,11 +249,18 @@ func (w *Writer) Flush() error {
 		return w.err
 	}
 	// One call, so that other writers to the same file or pipe see whole lines.
-	n, err := w.out.Write(w.buf)
-	if err == nil && n < len(w.buf) {
+	data := w.buf
+	if w.gzip {
+		data = compressed(w.buf)
+	}
+	n, err := w.out.Write(data)
+	if err == nil && n < len(data) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
+		if w.gzip {
+			n = 0 // of a part of a member nothing can be kept
+		}
 		return w.fail(n, err)
 	}
 	w.bytes += int64(n)
@@ -255,6 +270,15 @@ func (w *Writer) Flush() error {
 		w.buf = nil
 	}
 	return nil
+}
+
+// compressed is data as a gzip member.
+func compressed(data []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(data) // a buffer takes everything
+	_ = z.Close()
+	return b.Bytes()
 }
 
 // Position is the size of the destination up to the last whole record that was
