@@ -251,8 +251,8 @@ func TestAdmitSubscribe(t *testing.T) {
 		require.JSONEq(t, want, string(line))
 	}
 	require.Equal(t, "mail:ann", told[2].Key)
-	require.Equal(t, 2, strings.Count(text.String(), "request over its limit"), "the first of each rule")
-	require.Equal(t, 1, strings.Count(text.String(), "call over its limit"))
+	require.Equal(t, 2, strings.Count(text.String(), `"over the limit" what=request`), "the first of each rule")
+	require.Equal(t, 1, strings.Count(text.String(), `"over the limit" what=call`))
 	require.NotContains(t, text.String(), "mail:ann", "keys may be secrets")
 }
 

@@ -172,7 +172,7 @@ func TestDenialsAreRecorded(t *testing.T) {
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(d.log.Bytes(), &line))
 	for key, want := range map[string]any{
-		"msg": "request over its limit", "rateLimited": true, "rule": "all", "shadow": false, "plan": "two",
+		"msg": "over the limit", "what": "request", "rateLimited": true, "rule": "all", "shadow": false, "plan": "two",
 		"reason": "LIMITED", "method": "GET", "path": "/a", "status": 429.0,
 	} {
 		require.Equal(t, want, line[key], key)

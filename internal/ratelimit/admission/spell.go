@@ -25,7 +25,7 @@ type DenialLog struct {
 	denied      int64
 }
 
-// Denied counts a denial. If it is the first, it is written.
+// Denied counts a denial of what, a request or a call. If it is the first, it is written.
 func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Clock, what string, record slog.LogValuer) {
 	now := clk.Now()
 	l.mu.Lock()
@@ -38,7 +38,8 @@ func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Cloc
 	l.denied++
 	l.mu.Unlock()
 	if first {
-		log.LogAttrs(ctx, slog.LevelInfo, what+" over its limit", record.LogValue().Resolve().Group()...)
+		attrs := append([]slog.Attr{slog.String("what", what)}, record.LogValue().Resolve().Group()...)
+		log.LogAttrs(ctx, slog.LevelInfo, "over the limit", attrs...)
 	}
 }
 
@@ -56,7 +57,7 @@ func (l *DenialLog) Allowed(ctx context.Context, log *slog.Logger, clk clock.Clo
 	}
 	l.mu.Unlock()
 	if over {
-		log.LogAttrs(ctx, slog.LevelInfo, what+" within its limit again", slog.String("rule", name),
+		log.LogAttrs(ctx, slog.LevelInfo, "within the limit again", slog.String("what", what), slog.String("rule", name),
 			slog.Int64("denied", denied), slog.Duration("over", lasted))
 	}
 }

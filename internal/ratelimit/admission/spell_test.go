@@ -30,5 +30,5 @@ func TestDenialsAreLoggedPerChange(t *testing.T) {
 		l.Allowed(t.Context(), log, clk, "request", "all")
 	}
 	require.Equal(t, 4, strings.Count(text.String(), "\n"), text.String())
-	require.Equal(t, 2, strings.Count(text.String(), `msg="request within its limit again" rule=all denied=1000 over=999ms`))
+	require.Equal(t, 2, strings.Count(text.String(), `msg="within the limit again" what=request rule=all denied=1000 over=999ms`))
 }
