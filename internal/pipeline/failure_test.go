@@ -150,6 +150,28 @@ func TestURLsThatAlwaysFail(t *testing.T) {
 	}
 }
 
+// Where nothing is paced, and all goes out at once, whose a failure was comes out too.
+func TestURLsThatAlwaysFailUnpaced(t *testing.T) {
+	for _, status := range []int{429, 503, 403} {
+		for _, good := range []int{0, 13} {
+			t.Run(fmt.Sprintf("%d/%d", status, good), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					site := &limitedSite{page: links(good) + "<a href=/login>x</a>", status: status, refuse: func(path string, _ int, _ time.Time) http.Header {
+						if path == "/login" {
+							return http.Header{}
+						}
+						return nil
+					}}
+					w, p := site.crawl(t, control.NameSteer, func(w *world) { w.limits.Enabled = false })
+					requireEnd(t, p, EndDone)
+					require.Less(t, time.Since(w.began), time.Minute)
+					require.Equal(t, status, w.out.byURL(t)["http://a.test/login"].Status)
+				})
+			})
+		}
+	}
+}
+
 // failing is a site of a page with links to good ones, and to bad ones that stand somewhere.
 func failing(good, bad int, where string) *limitedSite {
 	var goods, bads, mixed strings.Builder

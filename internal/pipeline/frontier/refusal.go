@@ -92,6 +92,12 @@ func (f *Frontier) standAside(h *host, it *Item, now time.Time) bool {
 	return false
 }
 
+// controlOut reports whether a control is under way. Nothing else is leased then: what is sent
+// beside it and fails would say that the host fails still.
+func (h *host) controlOut() bool {
+	return h.bad != nil && h.bad.controlled && len(h.out) > 0 && h.out[len(h.out)-1].Kind == Control
+}
+
 // control is a URL that the host has answered before, to be leased in the place of another
 // that could not show whose failure the last ones were; nil for none. While there are URLs that
 // were not asked for yet those are the better trials, unless many in a row have failed.

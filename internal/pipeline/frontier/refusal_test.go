@@ -111,6 +111,7 @@ func TestControl(t *testing.T) {
 	}
 	c := page(t, f, start, "/")
 	require.Equal(t, Control, c.Kind)
+	wantNone(t, f, start, time.Time{}) // nothing is sent beside it
 	known := f.Counts().Known
 	f.Freed(start, c, time.Millisecond)
 	f.Outcome(c, outcome.Throttled, false)

@@ -175,6 +175,10 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
+	if h.controlOut() {
+		h.why, h.reason = ratelimit.LimitNone, retrying
+		return nil // Freed offers the host again
+	}
 	v := Verdict{Pass: Go}
 	if it.Kind != Robots && f.cfg.Gate != nil {
 		v = f.cfg.Gate.Check(it, now)
