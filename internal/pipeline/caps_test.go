@@ -115,8 +115,8 @@ var allowed = map[classic.Kind]func(t *testing.T, began time.Time, at []time.Tim
 		for _, a := range at {
 			window := int64(a.Sub(began) / time.Second)
 			elapsed := (a.Sub(began) % time.Second).Seconds()
+			require.Less(t, n[window-1]*(1-elapsed)+n[window], capPermits+1e-6, "the estimate before the request")
 			n[window]++
-			require.LessOrEqual(t, n[window-1]*(1-elapsed)+n[window], capPermits+1e-6)
 		}
 	},
 	classic.KindSlidingWindowLog: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {

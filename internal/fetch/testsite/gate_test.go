@@ -81,13 +81,15 @@ func TestWindowsAtInstants(t *testing.T) {
 		{"sliding window", []Limiter{{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}}, []asked{
 			{4600 * ms, "200", ""},
 			{4600 * ms, "200", ""},
-			{4700 * ms, "429", "5"},       // both of the window before are in view
-			{9700*ms - ms, "429", "1"},    // at 15s, half of them
+			{4700*ms - ms, "429", "1"},    // two in this window
+			{4700 * ms, "200", ""},        // 10s: the first of the two goes out of view
+			{4700 * ms, "429", "5"},       // the second does at 15s
+			{9700*ms - ms, "429", "1"},    // 14.999s
 			{9700 * ms, "200", ""},        // 2·½ + 1
-			{9700 * ms, "429", "5"},       // the other half goes by 20s
+			{9700 * ms, "429", "5"},       // two in this window, which ends at 20s
 			{14700*ms - 2*ms, "429", "1"}, // 19.998s
-			{14700 * ms, "200", ""},       // 20s: one of the window before in view
-			{14700 * ms, "429", "10"},     // by 30s it is gone
+			{14700 * ms, "200", ""},       // 20s, as at 10s
+			{14700 * ms, "429", "5"},
 		}},
 		{"sliding window log", []Limiter{{Kind: kindLog, Requests: 2, Window: 10 * time.Second}}, []asked{
 			{4600 * ms, "200", ""},

@@ -9,7 +9,8 @@ import (
 
 // quota is what headers tell. Reset is until there is more than was told is left: until the
 // next request is admitted if none would be, and otherwise until all of it is back, but of a
-// window never longer than that. It is what the middleware of package admission tells.
+// window never longer than that. Many servers tell this; the middleware of package admission
+// tells for how long what is left should last.
 type quota struct {
 	limit, remaining int64
 	reset, window    time.Duration
