@@ -196,7 +196,7 @@ func TestSpoiltRefusals(t *testing.T) {
 	}
 }
 
-// Retry-After is obeyed on every status and in every form, up to the cap: nothing
+// Retry-After is obeyed with each status that means the host and in every form, up to the cap: nothing
 // arrives at the host inside the window, and the crawl goes on after it.
 func TestRetryAfterIsObeyed(t *testing.T) {
 	const longest = 20 * time.Second
@@ -211,8 +211,9 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		window time.Duration
 	}{
 		{"200", 200, is("7"), 0},
-		{"404", 404, is("7"), 7 * time.Second},
-		{"301", 301, is("7"), 7 * time.Second},
+		{"404", 404, is("7"), 0},
+		{"301", 301, is("7"), 0}, // for its target alone
+		{"420", 420, is("7"), 7 * time.Second},
 		{"429", 429, is("7"), 7 * time.Second},
 		{"503", 503, is("7"), 7 * time.Second},
 		{"500", 500, is("7"), 7 * time.Second},
