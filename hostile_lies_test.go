@@ -213,7 +213,6 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		{"200", 200, is("7"), 0},
 		{"404", 404, is("7"), 0},
 		{"301", 301, is("7"), 0}, // for its target alone
-		{"420", 420, is("7"), 7 * time.Second},
 		{"429", 429, is("7"), 7 * time.Second},
 		{"503", 503, is("7"), 7 * time.Second},
 		{"500", 500, is("7"), 7 * time.Second},
