@@ -231,7 +231,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 	d := DomainSnapshot{
 		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
 		Tokens:       float64(s.bucket.levelAt(now, s.capacityLocked())) / float64(token),
-		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: millis(s.strategy.Plan(now).Target),
+		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: float64(s.target) / 1e3,
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
 		lastActive: s.lastActive, recent: s.journal.last(keptEvents, nil),

@@ -45,6 +45,7 @@ type state struct {
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later
 	lastActive clock.Instant
 	delay      int32  // of robots.txt, in milliseconds, as crawlDelayLocked has it
+	target     uint32 // of the last plan, in microseconds: who looks at it must not have another one made
 	line       *line  // nil while nobody waits
 	site, addr *group // that the domain belongs to; nil for none
 	strategy   control.Strategy
@@ -134,6 +135,7 @@ func (s *state) capacityLocked() int64 {
 func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacityLocked())
 	p := s.strategy.Plan(now)
+	s.target = uint32(min(p.Target.Microseconds(), math.MaxUint32))
 	if uint16(p.Event.Number) != s.heard || p.State != s.gate {
 		s.notePlanLocked(now, &p, s.gate)
 	}
