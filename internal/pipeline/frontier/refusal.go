@@ -23,7 +23,7 @@ import (
 // A host where several URLs failed on their own, and none of them was ever answered later,
 // serves some URLs and refuses others: there a failure between two answers is the URL's from
 // the first on, and nothing goes alone. A host that has answered a URL later which it had
-// refused has a limit: there a URL goes alone only after its second failure.
+// refused has a limit: there a URL goes alone only after its third failure.
 const (
 	// quiet is how long nothing is sent to the host before a URL goes alone: limits are most
 	// often counted by the second.
@@ -58,7 +58,7 @@ func (h *host) own(it *Item) bool {
 	case b.selective(), it.OwnFailures > 0:
 		return true
 	}
-	return h.answersOthers(it) && b.row == 0 && (!b.limits || it.Returns != 1)
+	return h.answersOthers(it) && b.row == 0 && (!b.limits || it.Returns > 2)
 }
 
 // alone reports whether a URL that failed waits for the requests under way and a pause. Failures
