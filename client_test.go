@@ -402,12 +402,14 @@ func TestClientTellsOpenCircuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := politeClient(t, crawl.ClientConfig{Strategy: "aimd", MaxRPS: 100, Resilience: []byte("{}")},
 			map[string]http.Handler{"bad.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })})
-		for range 5 {
-			res, err := c.Get("http://bad.test/")
-			require.NoError(t, err)
+		asked := 0
+		res, err := c.Get("http://bad.test/")
+		for ; err == nil && asked < 5; asked++ {
+			require.Equal(t, http.StatusBadGateway, res.StatusCode)
 			require.NoError(t, res.Body.Close())
+			res, err = c.Get("http://bad.test/")
 		}
-		_, err := c.Get("http://bad.test/")
+		require.Greater(t, asked, 1, "one failure opens no circuit")
 		require.ErrorIs(t, err, crawl.ErrCircuitOpen)
 	})
 }

@@ -164,6 +164,7 @@ func evilCrawl() crawl.Config {
 	cfg.Scope.Mode, cfg.Depth, cfg.Output.Text = "any", 2, true
 	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false // pages alone
 	cfg.Scope.Exclude = []string{"/many/"}                  // links are what is wanted, not their pages
+	cfg.Extract.MaxTime = time.Hour                         // steps are the bound here, whatever else this machine does
 	return cfg
 }
 

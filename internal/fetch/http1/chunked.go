@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -103,7 +104,10 @@ func chunkSize(line []byte) (n int64, ok bool) {
 		}
 		n = n<<4 | int64(c)
 	}
-	return n, n >= 0
+	if n < 0 { // its highest bit is set, as net/http takes it; no body is as long
+		n = math.MaxInt64
+	}
+	return n, true
 }
 
 // unexpected turns an end where there should be more into what it is.
