@@ -46,7 +46,7 @@ var wantedFigures = map[string]wanted{
 	"sliding-counter": {0.86, 5},
 	// Its quota bears a bulge once: the rate that the search came to is found too high only
 	// when all of it is used up, and comes back as slowly as the search began.
-	"sliding-log":     {0.62, 8},
+	"sliding-log": {0.62, 8},
 	"concurrency": {0.80, 5},
 	// What three limits together allow is less than what the tightest does alone.
 	"several": {0.73, 14},
