@@ -295,10 +295,10 @@ func TestLastRefusalOfAURLIsNotTheHosts(t *testing.T) {
 	})
 }
 
-// Whichever request is the last of a quota, that of a suspect too, the crawl ends then and
-// does not wait a day for the next one to clear the suspect.
+// Whichever request is the last of a quota, that of a URL that is asked alone too, the crawl ends then and
+// does not wait a day for the next one to show whose failure it was.
 func TestSuspicionEndsWithTheQuota(t *testing.T) {
-	for quota := int64(20); quota < 60; quota++ { // the suspect is asked for the second time in between
+	for quota := int64(20); quota < 60; quota++ { // a URL that was refused is asked for again in between
 		synctest.Test(t, func(t *testing.T) {
 			w, p := failing(60, 1, "").crawl(t, control.NameSteer, func(w *world) {
 				w.limits.InitialRPS, w.MaxBlocked = 10, 5*time.Minute

@@ -24,7 +24,7 @@ const (
 )
 
 // sketch has, in a bounded place, what any number of keys have used at least: a count-min
-// sketch with conservative update. It is wrong only to the disadvantage of a key, and seldom.
+// sketch with conservative update. It is wrong only to the disadvantage of a key, and rarely.
 // The hash it is asked by has a seed of this process, so that nobody can choose whom to meet.
 //
 // What is in it is forgotten after one to two periods: there is a sketch of this period and
