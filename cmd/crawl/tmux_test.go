@@ -219,7 +219,7 @@ func TestLiveViewGivesUp(t *testing.T) {
 		<-served // it says that clients were cut off
 	}()
 	p := openPane(t, 80, 24)
-	p.press("crawl --contact me@example.com -o /dev/null --timeout 1h "+site.URLs()[0], "Enter")
+	p.press("crawl --contact me@example.com -o /dev/null --grace 10m --timeout 1h "+site.URLs()[0], "Enter")
 	p.until(` 1 in flight`)
 	p.press("q")
 	p.until(`stopping  \S+s$`, `^q give up what is under way`)
