@@ -19,8 +19,11 @@ type Exchange = fetch.Capture
 
 // ArchiveConfig says where exchanges are archived, and how. Dir is required.
 type ArchiveConfig struct {
-	// Dir is a directory, which is made if need be.
+	// Dir is a directory, which is made if need be, or a file if File is set.
 	Dir string
+	// File makes one archive of all, without an index, of which Dir is the file. It is
+	// compressed if its name ends in .gz. False: a series of archives in a directory.
+	File bool
 	// Settings are those of the crawl. Their section warc says how to write, and what else
 	// is not as by default is told in the archives, but for secrets; output.overwrite has
 	// archives of other crawls with the same prefix replaced.
@@ -36,12 +39,12 @@ type ArchiveConfig struct {
 	GoOn bool
 }
 
-// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each:
-// a sink for [Config.Archives], to be closed after the crawl. Its [Position] has the path
-// of the directory.
+// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or
+// one such file: a sink for [Config.Archives], to be closed after the crawl. Its [Position]
+// has the path of the directory, or of the file.
 func OpenArchive(cfg ArchiveConfig) (Durable, error) {
 	s := &cfg.Settings.WARC
-	wc := warc.Config{Prefix: s.Prefix, MaxSize: s.MaxSize, Remember: s.Remember, Info: archiveInfo(&cfg)}
+	wc := warc.Config{Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Remember: s.Remember, Info: archiveInfo(&cfg)}
 	wc.Credentials, wc.Redact, wc.ObeyNoArchive = s.Credentials, secrets(&cfg.Settings), s.NoArchive == "obey"
 	if s.Remember == 0 {
 		wc.Remember = -1

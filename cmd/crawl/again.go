@@ -98,6 +98,9 @@ func roundPath(path string, round int) string {
 	}
 	dir, name := filepath.Split(path)
 	ending := filepath.Ext(name)
+	if strings.EqualFold(ending, ".gz") {
+		ending = filepath.Ext(strings.TrimSuffix(name, ending)) + ending
+	}
 	if ending == name {
 		ending = "" // a hidden file
 	}

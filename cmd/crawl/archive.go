@@ -10,13 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
 
-// openArchive opens a directory for archives: where the state has them, of a crawl that is
-// resumed.
+// openArchive opens a directory for archives, or the file of one: where the state has them, of
+// a crawl that is resumed.
 func (j *job) openArchive(dir string) (*witness, error) {
 	w := &witness{name: recordsName(j.state, dir)}
-	cfg := crawl.ArchiveConfig{Dir: dir, Settings: *j.cfg, Version: version()}
+	one := j.cfg.Output.OneArchive()
+	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.cfg, Version: version()}
 	unknown := false
-	if j.resumed {
+	if j.resumed && !(j.again && one) { // another round has a file of its own
 		p := j.position(w.name, dir)
 		// To take archives that are not known for some of which nothing is certain would
 		// remove them.
@@ -26,8 +27,11 @@ func (j *job) openArchive(dir string) (*witness, error) {
 		}
 	}
 	var err error
-	if j.cfg.Fleet.Shared() { // the directory is named after this process
-		if err = os.MkdirAll(dir, 0o777); err == nil { // less what the user's mask forbids
+	if j.cfg.Fleet.Shared() && (j.own || !one) { // it is named after this process
+		if !one {
+			err = os.MkdirAll(dir, 0o777) // less what the user's mask forbids
+		}
+		if err == nil {
 			w.lock, err = lockOwn(dir, j.cfg.Fleet.Worker)
 		}
 		cfg.GoOn = true
@@ -37,6 +41,9 @@ func (j *job) openArchive(dir string) (*witness, error) {
 	}
 	if err != nil {
 		_ = w.Close() // nothing was written
+	}
+	if err != nil && one && j.cfg.Fleet.Shared() && !j.own {
+		err = fmt.Errorf("%w; with {worker} in its name a process goes on in the file of its own", err)
 	}
 	switch {
 	case err != nil && unknown:

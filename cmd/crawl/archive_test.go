@@ -15,10 +15,15 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline/sink/warc"
 )
 
-// archivedURLs is the URL of each answer in a directory of archives. Every file there must be
-// complete, a whole gzip file, and have its index.
+// archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there
+// must be complete, a whole gzip file, and have its index unless it is the one.
 func archivedURLs(t *testing.T, dir string) (urls []string) {
 	t.Helper()
+	if filepath.Ext(dir) == ".gz" {
+		text, err := os.ReadFile(dir)
+		require.NoError(t, err)
+		return answersOf(t, text)
+	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	for _, e := range entries {

@@ -63,7 +63,7 @@ func kindOf(head []byte) string {
 }
 
 // kindArchive is the kind of an archive, compressed or not.
-const kindArchive = "it is an archive (WARC), as --warc writes it"
+const kindArchive = "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"
 
 // indexLine begins a line of an index: a key, a time to the second, and an object.
 var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)

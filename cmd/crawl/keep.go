@@ -25,7 +25,7 @@ func layOut(cfg *config.Config) error {
 	settleWorker(cfg)
 	dir := cfg.Output.Path
 	info, err := os.Stat(dir)
-	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC)
+	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC) && !cfg.Output.OneArchive()
 	if dir == sink.Stdout || !isDir {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (j *job) openSink() (*witness, error) {
 		return j.openArchive(o.Path)
 	}
 	w := &witness{name: recordsName(j.state, o.Path)}
-	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names(), Gzip: strings.HasSuffix(o.Path, ".gz")}
+	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names(), Gzip: o.Compressed()}
 	if cfg.Gzip && j.cfg.Fleet.Shared() {
 		return nil, usage(fmt.Errorf("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path))
 	}

@@ -160,7 +160,8 @@ type kept struct {
 }
 
 // keptIn is a crawl that is kept in a directory with its records, or apart from them, by
-// turns in each format whose records name their URL; with archives beside those of JSON.
+// turns in each format whose records name their URL; with archives beside those of JSON, and
+// archives alone in a directory or in one file.
 func keptIn(parent string, trial int) kept {
 	k := kept{dir: filepath.Join(parent, "site"), format: []string{"jsonl", "warc", "csv"}[trial%3]}
 	if k.records = filepath.Join(k.dir, "records."+k.format); trial%4 >= 2 {
@@ -168,7 +169,9 @@ func keptIn(parent string, trial int) kept {
 	}
 	switch k.format {
 	case "warc":
-		k.archive = filepath.Join(k.dir, "archive")
+		if k.archive = filepath.Join(k.dir, "archive"); trial%2 == 0 {
+			k.archive = filepath.Join(parent, "one.warc.gz")
+		}
 		k.records = k.archive
 	case "jsonl":
 		k.archive = filepath.Join(filepath.Dir(k.records), "archive")
@@ -182,7 +185,7 @@ func (k kept) first(seeds []string) []string {
 	if !k.listed {
 		args = append(args, "--no-robots", "--no-sitemaps")
 	}
-	if k.archive != "" {
+	if k.archive != "" && filepath.Ext(k.archive) == "" {
 		args = append(args, "--warc-max-size", "64KiB") // a few files for each crawl
 	}
 	if k.format == "jsonl" {

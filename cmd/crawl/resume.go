@@ -56,7 +56,7 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 // checkPlaces reports what has come in the place of a file that the crawl goes on with.
 func (j *job) checkPlaces() error {
 	path := j.cfg.Output.Path
-	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && j.cfg.Output.Format != string(sink.WARC) {
+	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && (j.cfg.Output.Format != string(sink.WARC) || j.cfg.Output.OneArchive()) {
 		return ioError(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
 	}
 	if j.moreSeeds || j.state.Seeded() || j.cfg.Seeds.File == "" || j.cfg.Seeds.File == sink.Stdout {

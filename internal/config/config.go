@@ -342,8 +342,9 @@ type Output struct {
 	// Path is a file, a directory for records and state, or "-" for standard output
 	// (default "-"). Empty is refused.
 	Path string `yaml:"path"`
-	// Format is jsonl, csv, urls or warc (default jsonl): warc writes archives into the
-	// directory Path, and no records. Empty is refused.
+	// Format is jsonl, csv, urls or warc (default jsonl); [Load] takes what the ending of Path
+	// says if nobody wrote it. warc writes archives and no records, one if Path ends in .warc
+	// or .warc.gz and else several into the directory Path. Empty is refused.
 	Format string `yaml:"format"`
 	// Overwrite replaces a file that exists, and a state (default false). False: an error.
 	Overwrite bool `yaml:"overwrite"`

@@ -4,14 +4,14 @@ package config
 var outFields = []field{
 	{
 		path: "output.path", kind: kindText, def: "-", flag: "output", short: "o",
-		doc: "file for the records, - = standard output; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl",
+		doc: "file for the records, - = standard output; its ending says the format: .jsonl, .csv, .txt (URLs), .warc, compressed with .gz behind it; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl",
 		check: fileName,
 	},
 	// One JSON object a line can be cut anywhere and still be read.
 	{
 		path: "output.format", kind: kindChoice, def: "jsonl", enum: []string{"jsonl", "csv", "urls", "warc"},
 		flag: "format",
-		doc:  "how records are written; warc = archives alone, into the directory of the output",
+		doc:  "how records are written, unless the output's ending says it; warc = archives alone: one if the output ends in .warc or .warc.gz, without an index, else several in that directory, with indexes",
 	},
 	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
 	{

@@ -48,7 +48,7 @@ func (l *loader) checkArchives() {
 		return
 	}
 	if o.Path == "-" {
-		l.report("output.path", l.origins["output.path"], "archives cannot go to standard output%s; give --output with a directory, or --warc with one for archives beside the records",
+		l.report("output.path", l.origins["output.path"], "archives cannot go to standard output%s; give --output with a name that ends in .warc.gz or with a directory, or --warc with one for archives beside the records",
 			l.place("output.format"))
 	}
 	if l.cfg.WARC.Dir != "" {

@@ -226,16 +226,40 @@ func (l *loader) checkRest() {
 }
 
 // endingFormat is the format that the name of a file says by its ending, and that ending; empty
-// if it says none.
+// if it says none. A list of URLs is called .txt, as in the directory of an output.
 func endingFormat(path string) (format, ending string) {
-	ending = filepath.Ext(strings.TrimSuffix(path, ".gz"))
+	path = strings.TrimSuffix(strings.ToLower(path), ".gz")
+	ending = filepath.Ext(path)
 	switch ending {
 	case ".csv":
 		return "csv", ending
 	case ".jsonl", ".ndjson", ".json":
 		return "jsonl", ending
+	case ".txt", ".urls":
+		return "urls", ending
+	case ".warc":
+		return "warc", ending
 	}
 	return "", ending
+}
+
+// Compressed reports whether the records are compressed with gzip, as the name of their file
+// says.
+func (o *Output) Compressed() bool { return strings.HasSuffix(strings.ToLower(o.Path), ".gz") }
+
+// OneArchive reports whether the records are one archive, and not several in a directory, as
+// the name of their file says.
+func (o *Output) OneArchive() bool {
+	format, _ := endingFormat(o.Path)
+	return o.Format == "warc" && format == "warc"
+}
+
+// unwritten are the endings of what this program does not write, and whether that is another
+// compression, which no format goes with.
+var unwritten = map[string]bool{
+	".zst": true, ".bz2": true, ".xz": true, ".br": true, ".lz4": true, ".zip": true, ".7z": true, ".tgz": true,
+	".tsv": false, ".xml": false, ".yaml": false, ".yml": false, ".html": false, ".parquet": false,
+	".db": false, ".sqlite": false, ".xls": false, ".xlsx": false, ".wacz": false, ".cdxj": false,
 }
 
 // checkEnding reports a file whose name says another format than that which was asked for. What
@@ -248,12 +272,16 @@ func (l *loader) checkEnding() {
 		return
 	}
 	format, ending := endingFormat(o.Path)
+	compression, foreign := unwritten[ending]
+	written := given.rank() > least
 	switch {
-	case ending == ".warc":
-		l.report("output.path", path, "%s is one file, and archives are several, in a directory; give --warc DIR, or --format warc -o DIR/", quote(o.Path))
-	case format != "" && format != o.Format && given.rank() > least:
+	case format != "" && format != o.Format && written && !(format == "urls" && ending == ".txt"): // any format is a text
 		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", quote(o.Format), ending, quote(o.Path), l.place("output.path"), format)
-	case strings.HasSuffix(o.Path, ".gz") && o.Format == "warc":
-		l.report("output.path", path, "%s is one file, and archives are several, in a directory; give another name", quote(o.Path))
+	case foreign && (compression || !written):
+		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", quote(o.Path), ending)
+	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
+		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", quote(o.Path))
+	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
+		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave --warc-max-size out", quote(o.Path))
 	}
 }

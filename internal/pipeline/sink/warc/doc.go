@@ -1,7 +1,7 @@
 // Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files
 // (ISO 28500:2017) that browsers of the past, such as pywb, replay.
 //
-// [Open] opens a directory and gives a [*Writer], which is a sink that may be resumed. It
+// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It
 // takes the records of a crawl that have an Exchange and leaves the others out. [Reader]
 // reads a file back, strictly. [FieldsOf] and the rest of the reading side are also what a
 // resumed crawl finds its place with.
@@ -32,6 +32,9 @@
 // NAME.cdxj, sorted, with a line for each response and revisit: the URL as a sort-friendly
 // key, the time, and as JSON where the record is. When a file has its size, which the last
 // exchange in it may exceed, the next one begins.
+//
+// A single file is a series of one that never ends: it has the name that it was given, plain
+// or compressed as that says, and neither a bound nor an index.
 //
 // # The invariant
 //

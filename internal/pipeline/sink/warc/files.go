@@ -24,12 +24,13 @@ const (
 type file struct {
 	name   string // the one that it has, or gets when it is complete
 	open   bool   // it is not complete
+	single bool   // it is all of the series: it has its name from the beginning, and no index
 	serial int
 }
 
 // path is where the file is.
 func (f *file) path(dir string) string {
-	if f.open {
+	if f.open && !f.single {
 		return filepath.Join(dir, f.name+openEnding)
 	}
 	return filepath.Join(dir, f.name)
@@ -40,8 +41,11 @@ func (f *file) index(dir string) string {
 	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+indexEnding)
 }
 
-// remove removes the file and its index.
+// remove removes the file and its index. A single file keeps its place and is emptied.
 func (f *file) remove(dir string) error {
+	if f.single {
+		return os.Truncate(f.path(dir), 0)
+	}
 	err := os.Remove(f.path(dir))
 	if e := os.Remove(f.index(dir)); !errors.Is(e, os.ErrNotExist) {
 		err = errors.Join(err, e)
@@ -71,6 +75,22 @@ func hostPart(host string) string {
 		return '-'
 	}, host)
 	return strings.Trim(name[:min(len(name), maxHostPart)], "-.")
+}
+
+// single is the file of a series that has only one, if there is something in it.
+func single(path string) ([]*file, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file, and a record that is cut off could not be taken back: choose another file", path)
+	case info.Size() == 0:
+		return nil, nil
+	}
+	return []*file{{name: filepath.Base(path), open: true, single: true, serial: 1}}, nil
 }
 
 // list is the files in dir whose names begin with the prefix, in the order in which they

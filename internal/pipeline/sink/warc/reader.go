@@ -19,7 +19,7 @@ const maxHeader = 8 << 20
 
 // Record is a record as it is read.
 type Record struct {
-	// Offset is where in the file its gzip member begins.
+	// Offset is where in the file it begins, or its gzip member.
 	Offset int64
 	// Fields is the header, in order.
 	Fields []Field
@@ -37,15 +37,17 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// Reader reads a compressed archive, one record from each gzip member, and is strict: it
+// Reader reads an archive, plain or with one record in each gzip member, and is strict: it
 // takes what a [Writer] writes, holds each block against its digest, and calls all else an
 // error.
 type Reader struct {
 	in     *counter
 	raw    *bufio.Reader // over in
 	gz     *gzip.Reader  // nil until first used
-	text   *bufio.Reader // over gz
-	rec    *Record       // not read to its end; nil: there is none
+	member *bufio.Reader // over gz
+	text   *bufio.Reader // of the record: member, or raw if it is plain
+	plain  bool
+	rec    *Record // not read to its end; nil: there is none
 	left   *io.LimitedReader
 	digest hash.Hash // of what was read of the block
 }
@@ -98,22 +100,40 @@ func whole(err error) error {
 	return err
 }
 
-// open begins a gzip member and reads the header in it.
-func (r *Reader) open() (*Record, error) {
-	var err error
+// begin is the text of the record that begins here, up to its end if that is one of a gzip
+// member.
+func (r *Reader) begin() (err error) {
+	if r.text == nil { // the first record says how all are written
+		head, _ := r.raw.Peek(len(version)) // a shorter one is cut off
+		r.plain = strings.HasPrefix(version, string(head))
+	}
+	if r.plain {
+		r.text = r.raw
+		return nil
+	}
 	if r.gz == nil {
 		r.gz, err = gzip.NewReader(r.raw)
 	} else {
 		err = r.gz.Reset(r.raw)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.gz.Multistream(false)
-	if r.text == nil {
-		r.text = bufio.NewReader(r.gz)
+	if r.member == nil {
+		r.member = bufio.NewReader(r.gz)
 	} else {
-		r.text.Reset(r.gz)
+		r.member.Reset(r.gz)
+	}
+	r.text = r.member
+	return nil
+}
+
+// open reads the header of the record that begins here.
+func (r *Reader) open() (*Record, error) {
+	err := r.begin()
+	if err != nil {
+		return nil, err
 	}
 	rec := new(Record)
 	if rec.Fields, err = header(r.text); err != nil {
@@ -212,7 +232,11 @@ func (r *Reader) finish(rec *Record) error {
 	if r.left.N > 0 {
 		return io.ErrUnexpectedEOF
 	}
-	end, err := io.ReadAll(io.LimitReader(r.text, 5)) // a byte more than there may be
+	room := int64(5) // a byte more than there may be
+	if r.plain {
+		room = 4 // the next record follows
+	}
+	end, err := io.ReadAll(io.LimitReader(r.text, room))
 	if err != nil {
 		return err
 	}

@@ -61,8 +61,31 @@ func TestReaderIsStrict(t *testing.T) {
 		_, err := readAll(member(strings.Replace(smallest, tc.old, tc.with, 1)))
 		require.ErrorContains(t, err, tc.want, "%q for %q", tc.with, tc.old)
 	}
-	_, err = readAll([]byte("WARC/1.1\r\n"))
-	require.ErrorIs(t, err, gzip.ErrHeader)
+	for _, neither := range []string{"PK\x03\x04 and more", string(member(smallest)) + smallest} {
+		_, err = readAll([]byte(neither))
+		require.ErrorIs(t, err, gzip.ErrHeader)
+	}
+}
+
+// An archive that is not compressed is read as strictly.
+func TestReaderOfPlainRecords(t *testing.T) {
+	n, err := readAll([]byte(smallest + smallest))
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, 2, n)
+	for _, tc := range []struct {
+		archive, want string
+		begun         int
+	}{
+		{smallest + "WARC/1.0\r\n", `it begins with "WARC/1.0", not with WARC/1.1`, 1},
+		{smallest + string(member(smallest)), "not with WARC/1.1", 1},
+		{strings.Replace(smallest, "Length: 2", "Length: 1", 1), `"b\r\n\r" stands behind its block`, 1},
+		{smallest + smallest[:1], io.ErrUnexpectedEOF.Error(), 1},
+		{smallest + smallest[:len(smallest)-1], `"\r\n\r" stands behind its block`, 2},
+	} {
+		n, err := readAll([]byte(tc.archive))
+		require.ErrorContains(t, err, tc.want)
+		require.Equal(t, tc.begun, n, tc.want)
+	}
 }
 
 // A file that was cut anywhere but between two records says so, and the records before the

@@ -6,6 +6,7 @@ import (
 	"crypto/sha1" //nolint:gosec // archives name content by it; nothing is kept safe with it
 	"encoding/base32"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -126,14 +127,20 @@ func fieldBlock(fields []Field) []byte {
 	return b
 }
 
-// encoder compresses records.
+// encoder compresses records, or leaves them plain.
 type encoder struct {
-	gz   *gzip.Writer // nil until first used
-	head []byte
+	plain bool
+	gz    *gzip.Writer // nil until first used
+	head  []byte
 }
 
-// put appends a record to b as a gzip member.
+// put appends a record to b, as a gzip member unless it is to be plain.
 func (e *encoder) put(b *bytes.Buffer, r *record) error {
+	e.head = r.appendHeader(e.head[:0])
+	if e.plain {
+		e.write(b, r)
+		return nil
+	}
 	if e.gz == nil {
 		gz, err := gzip.NewWriterLevel(b, level)
 		if err != nil {
@@ -142,13 +149,18 @@ func (e *encoder) put(b *bytes.Buffer, r *record) error {
 		e.gz = gz
 	}
 	e.gz.Reset(b)
-	e.head = r.appendHeader(e.head[:0])
-	_, _ = e.gz.Write(e.head) // to memory; what went wrong Close would tell
-	for _, part := range r.block {
-		_, _ = e.gz.Write(part)
-	}
-	_, _ = e.gz.Write([]byte("\r\n\r\n"))
+	e.write(e.gz, r)
 	return e.gz.Close()
+}
+
+// write writes the record whose header is in e.head, to memory; what went wrong with
+// compressing Close tells.
+func (e *encoder) write(w io.Writer, r *record) {
+	_, _ = w.Write(e.head)
+	for _, part := range r.block {
+		_, _ = w.Write(part)
+	}
+	_, _ = io.WriteString(w, "\r\n\r\n")
 }
 
 // get is the value of a field that was added; empty if there is none.

@@ -34,6 +34,9 @@ func (w *Writer) resume(files []*file) error {
 		return w.drop(files)
 	}
 	at, start := w.covering(files)
+	if at < 0 && w.cfg.Single {
+		return fmt.Errorf("%s is not the archive to whose byte %d the crawl to resume had written: %s", w.path, w.cfg.Position, mend)
+	}
 	if at < 0 {
 		return fmt.Errorf("no file in %s begins before byte %d of the archives, to which the crawl to resume had written: %s", w.dir, w.cfg.Position, mend)
 	}
@@ -124,8 +127,10 @@ func (w *Writer) scan(path string) error {
 			if err := r.Finish(); err != nil {
 				return err
 			}
-			w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), rec.Get("WARC-Payload-Digest"),
-				head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
+			if !w.cfg.Single {
+				w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), rec.Get("WARC-Payload-Digest"),
+					head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
+			}
 			w.recall(rec)
 		}
 	}

@@ -62,6 +62,86 @@ func TestResumeAtAnyInstant(t *testing.T) {
 	}
 }
 
+// The same of a single file, compressed or not, which must be whole after every cut.
+func TestSingleAtAnyInstant(t *testing.T) {
+	for seed := range uint64(24) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 2))
+			dir, name := t.TempDir(), "named.warc.gz"
+			if seed%2 == 0 {
+				name = "named.warc"
+			}
+			path := filepath.Join(dir, name)
+			cfg := Config{Single: true, MaxSize: 1, Remember: rnd.IntN(9) - 1, Existing: sink.Resume}
+			const total = 40
+			var mark sink.Position
+			for mark.Records < total {
+				cfg.Position, cfg.Records = mark.Bytes, mark.Records
+				w := open(t, path, cfg)
+				require.Equal(t, mark, at(w, mark), "it goes on where it was")
+				require.Equal(t, numberedURLs(int(mark.Records)), answersInFile(t, path))
+				mark = writeSome(t, w, rnd, total)
+				if rnd.IntN(4) == 0 {
+					require.NoError(t, w.Close())
+				} else {
+					require.NoError(t, w.abandon())
+					damageEnd(t, w, rnd)
+				}
+			}
+			cfg.Position, cfg.Records = mark.Bytes, mark.Records
+			require.NoError(t, open(t, path, cfg).Close())
+			require.Equal(t, numberedURLs(total), answersInFile(t, path))
+			require.Equal(t, []string{name}, names(t, dir), "nothing is beside it")
+		})
+	}
+}
+
+// answersInFile is the URLs of the answers in an archive, every record of which must be whole.
+func answersInFile(t *testing.T, path string) (urls []string) {
+	t.Helper()
+	for _, r := range requireRecords(t, path) {
+		if kind := r.Get("WARC-Type"); kind == typeResponse || kind == typeRevisit {
+			urls = append(urls, r.Get("WARC-Target-URI"))
+		}
+	}
+	return urls
+}
+
+// What is in the place of a single file is not lost to a mistake.
+func TestSingleRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "named.warc.gz")
+	w := open(t, path, Config{Single: true})
+	require.NoError(t, w.Write(numbered(0)))
+	require.NoError(t, w.Close())
+	size := w.Mark().Bytes
+	for name, tc := range map[string]struct {
+		path string
+		cfg  Config
+		want string
+	}{
+		"there":           {path, Config{}, "exists and is not empty: add --overwrite"},
+		"shorter":         {path, Config{Existing: sink.Resume, Position: size + 1}, "but the crawl to resume had written"},
+		"within a record": {path, Config{Existing: sink.Resume, Position: size - 1}, "no record ends at byte"},
+		"gone":            {filepath.Join(dir, "other.warc"), Config{Existing: sink.Resume, Position: size}, "is not the archive to whose byte"},
+		"a directory":     {dir, Config{Existing: sink.Overwrite}, "is not a regular file"},
+		"nowhere":         {filepath.Join(dir, "none", "a.warc"), Config{}, "no such file or directory"},
+	} {
+		tc.cfg.Single = true
+		_, err := Open(tc.path, tc.cfg)
+		require.ErrorContains(t, err, tc.want, name)
+		require.Equal(t, numberedURLs(1), answersInFile(t, path), name)
+		require.Equal(t, []string{"named.warc.gz"}, names(t, dir), name)
+	}
+	w = open(t, path, Config{Single: true, Existing: sink.Append})
+	require.NoError(t, w.Write(numbered(1)))
+	require.NoError(t, w.Close())
+	require.Equal(t, numberedURLs(2), answersInFile(t, path))
+	require.NoError(t, open(t, path, Config{Single: true, Existing: sink.Overwrite}).Close())
+	require.Equal(t, "i", kinds(requireRecords(t, path)), "one of a crawl that got nothing says whose it is")
+}
+
 // at is the mark of w, whose path is that of the first mark.
 func at(w *Writer, first sink.Position) sink.Position {
 	p := w.Mark()
@@ -102,19 +182,27 @@ func damage(t *testing.T, w *Writer, rnd *rand.Rand) {
 	if w.now == nil {
 		return
 	}
-	path := w.now.path(w.dir)
 	switch rnd.IntN(4) {
-	case 0: // part of an exchange
-		f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-		require.NoError(t, err)
-		_, err = f.Write(w.buf.Bytes()[:rnd.IntN(w.buf.Len()+1)])
-		require.NoError(t, err)
-		require.NoError(t, f.Close())
+	case 0:
+		damageEnd(t, w, rnd)
 	case 1: // an index, but not the name
 		require.NoError(t, writeIndex(w.now.index(w.dir), w.lines))
 	case 2: // part of an index
 		require.NoError(t, os.WriteFile(w.now.index(w.dir), []byte("com,exa"), 0o600))
 	}
+}
+
+// damageEnd leaves a part of an exchange at the end of the file.
+func damageEnd(t *testing.T, w *Writer, rnd *rand.Rand) {
+	t.Helper()
+	if w.now == nil {
+		return
+	}
+	f, err := os.OpenFile(w.now.path(w.dir), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.Write(w.buf.Bytes()[:rnd.IntN(w.buf.Len()+1)])
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
 }
 
 // series writes ten files of an exchange each, and returns a position in the middle of one.

@@ -82,13 +82,46 @@ func difficult() []*sink.Record {
 func TestWarcioReadsIt(t *testing.T) {
 	warcio := requireWarcio(t)
 	dir := t.TempDir()
-	w := open(t, dir, Config{Info: []Field{{"software", "Treadlight"}}})
-	records := difficult()
-	for _, r := range records {
+	path := filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
+	writeDifficult(t, dir, Config{})
+	readByWarcio(t, warcio, path)
+	theirs := indexByWarcio(t, warcio, path)
+	mine, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.cdxj"))
+	require.NoError(t, err)
+	for l := range strings.Lines(string(mine)) {
+		e := parseLine(t, l)
+		key, _, _ := strings.Cut(l, "{")
+		require.Equal(t, theirs[key], e, key)
+		delete(theirs, key)
+	}
+	require.Empty(t, theirs)
+}
+
+// And a single file, compressed or not.
+func TestWarcioReadsASingleFile(t *testing.T) {
+	warcio := requireWarcio(t)
+	for _, name := range []string{"named.warc", "named.warc.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		writeDifficult(t, path, Config{Single: true})
+		readByWarcio(t, warcio, path)
+		indexByWarcio(t, warcio, path)
+	}
+}
+
+// writeDifficult archives what is difficult.
+func writeDifficult(t *testing.T, path string, cfg Config) {
+	t.Helper()
+	cfg.Info = []Field{{"software", "Treadlight"}}
+	w := open(t, path, cfg)
+	for _, r := range difficult() {
 		require.NoError(t, w.Write(r))
 	}
 	require.NoError(t, w.Close())
-	path := filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
+}
+
+// readByWarcio has it read an archive of what is difficult, as we do.
+func readByWarcio(t *testing.T, warcio, path string) {
+	t.Helper()
 	ours := requireRecords(t, path)
 
 	script, err := filepath.Abs("testdata/read.mjs")
@@ -120,8 +153,12 @@ func TestWarcioReadsIt(t *testing.T) {
 		}
 	}
 	require.Len(t, ours, n)
-	require.Equal(t, 1+3*len(records), n)
+	require.Equal(t, 1+3*len(difficult()), n)
+}
 
+// indexByWarcio is its index of an archive of what is difficult, by key and time.
+func indexByWarcio(t *testing.T, warcio, path string) map[string]entry {
+	t.Helper()
 	theirs := map[string]entry{}
 	index := node(t, filepath.Join(warcio, "dist", "cli.js"), "cdx-index", path)
 	for l := range strings.Lines(string(index)) {
@@ -129,16 +166,8 @@ func TestWarcioReadsIt(t *testing.T) {
 		key, _, _ := strings.Cut(l, "{")
 		theirs[key] = e
 	}
-	require.Len(t, theirs, len(records))
-	mine, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.cdxj"))
-	require.NoError(t, err)
-	for l := range strings.Lines(string(mine)) {
-		e := parseLine(t, l)
-		key, _, _ := strings.Cut(l, "{")
-		require.Equal(t, theirs[key], e, key)
-		delete(theirs, key)
-	}
-	require.Empty(t, theirs)
+	require.Len(t, theirs, len(difficult()))
+	return theirs
 }
 
 // `gzip -t` takes complete files, and those that a kill has left as far as they go.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -32,6 +34,10 @@ const (
 
 // Config is how a directory is opened. The zero value writes a new series.
 type Config struct {
+	// Single makes one file of all, whose path is given in place of a directory, and which
+	// has no index. It is compressed if its name ends in .gz. Prefix, Host and MaxSize do not
+	// count then. False: a series of files in a directory.
+	Single bool
 	// Prefix begins the names of files: letters, digits and any of . _ -. Empty is
 	// DefaultPrefix.
 	Prefix string
@@ -98,8 +104,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Writer is the sink of a directory.
+// Writer is the sink of a directory, or of a single file.
 type Writer struct {
+	path  string // as it was opened
 	dir   string
 	cfg   Config
 	enc   encoder
@@ -126,21 +133,24 @@ var _ sink.Durable = (*Writer)(nil)
 var errClosed = errors.New("archive is closed")
 
 // Open opens a directory for archives and makes it if it is not there. The first file is
-// made when there is something for it. See [Config] for what becomes of files that are
-// there. The error says what to do.
-func Open(dir string, cfg Config) (*Writer, error) {
+// made when there is something for it, a single one at once. See [Config] for what becomes of
+// files that are there. The error says what to do.
+func Open(path string, cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, cfg: cfg, serial: 1}
+	w := &Writer{path: path, dir: path, cfg: cfg, serial: 1}
 	if w.known, err = newMemory(cfg.Remember); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return nil, err
+	var files []*file
+	if cfg.Single {
+		w.dir, w.enc.plain = filepath.Dir(path), !strings.HasSuffix(strings.ToLower(path), ".gz")
+		files, err = single(path)
+	} else if err = os.MkdirAll(path, 0o777); err == nil { // less what the user's mask forbids
+		files, err = list(path, cfg.Prefix)
 	}
-	files, err := list(dir, cfg.Prefix)
 	switch {
 	case err != nil:
 		return nil, err
@@ -150,8 +160,13 @@ func Open(dir string, cfg Config) (*Writer, error) {
 		err = w.goOn(files)
 	case cfg.Existing == sink.Overwrite:
 		err = w.drop(files)
+	case len(files) > 0 && cfg.Single:
+		err = fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", path)
 	case len(files) > 0:
-		err = fmt.Errorf("%s holds archives, %s first: add --overwrite to replace them, or choose another directory", dir, files[0].name)
+		err = fmt.Errorf("%s holds archives, %s first: add --overwrite to replace them, or choose another directory", path, files[0].name)
+	}
+	if err == nil && cfg.Single && w.now == nil {
+		err = w.begin() // what is wrong with its place is told before the crawl
 	}
 	if err != nil {
 		return nil, err
@@ -178,7 +193,7 @@ func (w *Writer) Write(r *sink.Record) error {
 	if w.err != nil || r.Exchange == nil || len(r.Exchange.Response) == 0 {
 		return w.err
 	}
-	if w.now != nil && w.end() >= w.cfg.MaxSize {
+	if w.now != nil && w.end() >= w.cfg.MaxSize && !w.cfg.Single {
 		if err := w.finish(); err != nil {
 			return err
 		}
@@ -205,7 +220,11 @@ func (w *Writer) end() int64 { return w.size + int64(w.buf.Len()) }
 func (w *Writer) begin() error {
 	now := w.cfg.Clock.Now()
 	f := &file{name: nameOf(w.cfg.Prefix, w.cfg.Host, w.serial, now), open: true, serial: w.serial}
-	out, err := os.OpenFile(f.path(w.dir), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, w.mode())
+	exclusive := os.O_EXCL
+	if w.cfg.Single {
+		f.name, f.single, exclusive = filepath.Base(w.path), true, 0 // it may be there, empty
+	}
+	out, err := os.OpenFile(f.path(w.dir), os.O_WRONLY|os.O_CREATE|os.O_APPEND|exclusive, w.mode())
 	if err != nil {
 		return err
 	}
@@ -247,8 +266,10 @@ func (w *Writer) exchange(r *sink.Record) error {
 	if err := w.enc.put(&w.buf, answer); err != nil {
 		return err
 	}
-	w.lines = append(w.lines, line(answer.kind, r.URL, x.date, answer.get("WARC-Payload-Digest"),
-		r.Exchange.Response[:x.head], offset, w.end()-offset, w.now.name))
+	if !w.cfg.Single {
+		w.lines = append(w.lines, line(answer.kind, r.URL, x.date, answer.get("WARC-Payload-Digest"),
+			r.Exchange.Response[:x.head], offset, w.end()-offset, w.now.name))
+	}
 	if fresh {
 		w.known.add(digest, original{uri: r.URL, date: x.date, id: answer.id})
 	}
@@ -305,7 +326,7 @@ func (w *Writer) complete() error {
 	err := errors.Join(w.file.Sync(), w.file.Close())
 	w.file = nil
 	w.mu.Unlock()
-	if err != nil {
+	if err != nil || w.cfg.Single {
 		return err
 	}
 	if err := writeIndex(w.now.index(w.dir), w.lines); err != nil {
@@ -331,9 +352,9 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// Mark implements [sink.Durable]. Path is the directory.
+// Mark implements [sink.Durable]. Path is the directory, or the single file.
 func (w *Writer) Mark() sink.Position {
-	return sink.Position{Path: w.dir, Format: sink.WARC, Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
+	return sink.Position{Path: w.path, Format: sink.WARC, Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
 }
 
 // Records is how many exchanges have been flushed.
