@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline/dom"
 	"github.com/treadlight/crawl/internal/pipeline/fields"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
 )
@@ -121,5 +124,31 @@ func TestPagesThatCostTooMuch(t *testing.T) {
 		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
 		require.NotEmpty(t, rec.Fields, u)
 		require.Equal(t, rec.Title, rec.Fields[0].Values[0], u)
+	}
+}
+
+// What a page may cost is set: its elements, its steps with them, and its time.
+func TestCostOfAPageIsSet(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for _, tc := range []struct {
+		elements int
+		time     time.Duration
+		steps    int64
+		until    time.Duration
+	}{
+		{0, 0, stepsPerElement * dom.MaxElements, 2 * time.Second},
+		{1000, 0, stepsPerElement * 1000, 2 * time.Second},
+		{0, 7 * time.Second, stepsPerElement * dom.MaxElements, 7 * time.Second},
+	} {
+		clk := clocktest.NewFake(now)
+		p := &Pipeline{cfg: Config{Tree: Tree{MaxElements: tc.elements}, PageTime: tc.time, Clock: clk}}
+		b := p.effort(t.Context(), 1<<30)
+		require.True(t, b.Spend(int(tc.steps)-1))
+		require.False(t, b.Spend(2))
+		b = p.effort(t.Context(), 1<<30)
+		clk.Advance(tc.until - 1)
+		require.True(t, b.Spend(int(tc.steps/2)))
+		clk.Advance(1)
+		require.False(t, b.Spend(int(tc.steps/4)))
 	}
 }

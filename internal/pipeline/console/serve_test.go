@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,15 +306,22 @@ func TestSlowConnectionsHoldUpNobody(t *testing.T) {
 				s := serve(t, nil)
 				lines, _ := s.listen(t)
 				begun := time.Now()
+				var open atomic.Int64
 				for range many {
 					conn, err := s.network.DialContext(t.Context(), "tcp", at)
 					require.NoError(t, err)
 					defer conn.Close()
 					go func() { _, _ = io.WriteString(conn, c.sends) }()
 					if c.reads {
-						go func() { _, _ = io.Copy(io.Discard, conn) }()
+						open.Add(1)
+						go func() {
+							_, _ = io.Copy(io.Discard, conn)
+							open.Add(-1)
+						}()
 					}
 				}
+				synctest.Wait()
+				require.LessOrEqual(t, open.Load(), int64(2*maxConns), "those with a request and those without")
 				for _, path := range []string{"/healthz", "/", "/api/snapshot"} {
 					res, err := s.client.Get("http://" + at + path)
 					require.NoError(t, err)

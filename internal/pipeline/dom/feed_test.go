@@ -186,3 +186,31 @@ func TestTheBudgetEndsThePage(t *testing.T) {
 	require.True(t, d.Cut)
 	require.Less(t, count(d.Root, isElement), 20_000)
 }
+
+// What the parser does for a tag is charged: it goes over the open elements, the attributes, and
+// the formatting elements that it opens again.
+func TestWhatTheParserDoesIsCharged(t *testing.T) {
+	const n = 500
+	font := "<p><font" + numbered(" a#=x")(600) + ">"
+	for _, tc := range []struct {
+		page  string
+		least int
+	}{
+		{strings.Repeat("<div>", n), n * n / 2},
+		{strings.Repeat("<div>", n) + strings.Repeat("</p>", n), n * n},
+		{"<br" + numbered(" a#=x")(1000) + ">", 100},
+		{font + strings.Repeat("</p><p>", n/10), n / 10 * 50},
+	} {
+		budget := effort.New(t.Context(), math.MaxInt64, nil, time.Time{})
+		ParseWithin([]byte(tc.page), MaxElements, budget)
+		require.GreaterOrEqual(t, budget.Used(), int64(tc.least), "%.60s", tc.page)
+	}
+	// The end tag of a formatting element may have others made anew, unless it is the innermost.
+	for _, tag := range []string{"<b><p></b>", "<b><p></p></b>"} {
+		f := newFeed([]byte(tag), MaxElements, nil)
+		nodes := f.nodes
+		_, err := html.ParseWithOptions(f, f.option())
+		require.NoError(t, err)
+		require.Equal(t, tag == "<b><p></b>", nodes-f.nodes > misnested, tag)
+	}
+}

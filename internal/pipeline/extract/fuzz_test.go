@@ -95,6 +95,50 @@ func TestPagesCostInProportionToTheirSize(t *testing.T) {
 	}
 }
 
+// What is read is charged: bytes of markup, each reference of a list, and a long base at each of
+// them. Without a budget left a list ends.
+func TestWhatIsReadIsCharged(t *testing.T) {
+	const n = 2000
+	image := func(i int) string { return fmt.Sprintf("/%d, ", i) }
+	rule := func(i int) string { return fmt.Sprintf("url(/%d) ", i) }
+	list := func(one func(int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(one(i))
+		}
+		return b.String()
+	}
+	for name, tc := range map[string]struct {
+		page  string
+		least int64
+	}{
+		"markup":     {strings.Repeat("<br>", n), n * 4 / effort.Bytes},
+		"srcset":     {`<img srcset="` + list(image) + `">`, 3 * n},
+		"css":        {"<style>" + list(rule) + "</style>", 3 * n},
+		"empty css":  {"<style>" + strings.Repeat("url(#)", n) + "</style>", n},
+		"no images":  {`<img srcset="` + strings.Repeat(", ", n) + `">`, 1},
+		"long base":  {"<base href=/" + strings.Repeat("x", 1900) + "/>" + list(func(i int) string { return fmt.Sprintf("<a href=%d>", i) }), n * 1900 / effort.Bytes},
+		"long links": {list(func(i int) string { return fmt.Sprintf("<a href=/%s%d>", strings.Repeat("x", 900), i) }), 2 * n * 900 / effort.Bytes},
+	} {
+		var e Extractor
+		var r Result
+		opts := Options{Resources: true, Budget: effort.New(t.Context(), math.MaxInt64, nil, time.Time{})}
+		if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(tc.page), opts, &r); err != nil {
+			t.Fatal(err)
+		}
+		if used := opts.Budget.Used(); used < tc.least {
+			t.Errorf("%s: %d steps, want at least %d", name, used, tc.least)
+		}
+		opts.Budget = effort.New(t.Context(), 100, nil, time.Time{})
+		if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(tc.page), opts, &r); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Links) > 120 {
+			t.Errorf("%s: %d links of 100 steps", name, len(r.Links))
+		}
+	}
+}
+
 // A budget that is spent ends the reading, and the links that were found are there.
 func TestTheBudgetEndsThePage(t *testing.T) {
 	var page strings.Builder

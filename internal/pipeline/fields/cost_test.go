@@ -102,6 +102,35 @@ func TestRulesCostNoMoreThanThePageMay(t *testing.T) {
 	require.False(t, spent)
 }
 
+// What a rule looks at is charged: nodes, bytes of attributes, siblings, and each byte of a text
+// as often as a pattern may look at it.
+func TestWhatRulesDoIsCharged(t *testing.T) {
+	const n, long = 100, 6400
+	attr := `<p class="` + strings.Repeat("x", long) + `">`
+	text := "<p>" + strings.Repeat("x", long)
+	for _, tc := range []struct {
+		line, page string
+		least      int64
+	}{
+		{"css:none none", strings.Repeat("<br>", n), n},
+		{"css:none none", strings.Repeat("<!-- -->", n), n},
+		{"css:p[class=y]", strings.Repeat(attr, n), n * long / effort.Bytes},
+		{"css:br:nth-child(odd)", strings.Repeat("<br>", n), 3 * n},
+		{"css:br:nth-last-child(odd)", strings.Repeat("<br>", n), 4 * n},
+		{"css:br:nth-of-type(odd)", strings.Repeat("<br>", n), 4 * n},
+		{"css:p:contains(none)", strings.Repeat(text, n), n * long / effort.Bytes},
+		{"css:p[class#=(y{50})]", attr, 5 * long},
+		{"css:p:matches(y{50})", text, 5 * long},
+		{"xpath://p[matches(., 'y{50}')]", text, 5 * long},
+		{"xpath://p[matches(@class, 'y{50}')]", attr, 5 * long},
+		{"xpath://none", strings.Repeat("<br>", n), n},
+		{"xpath://p[.='y']", strings.Repeat(text, n), n * long / effort.Bytes},
+	} {
+		used, _, _ := costs(t, tc.page, tc.line)
+		require.GreaterOrEqual(t, used, tc.least, tc.line)
+	}
+}
+
 // A page cannot choose the size of what a function of XPath multiplies, nor a pattern.
 func TestCallsWithArgumentsOfThePage(t *testing.T) {
 	for expr, want := range map[string]string{

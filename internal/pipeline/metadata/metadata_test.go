@@ -113,6 +113,17 @@ func TestTheBudgetEndsTheReading(t *testing.T) {
 	require.NotEmpty(t, m.Properties[0].Values)
 }
 
+// A block costs what its mendings read, and one that the budget does not cover is not read.
+func TestBlocksAreCharged(t *testing.T) {
+	block := `<script type="application/ld+json">["` + strings.Repeat("x", 64_000) + `"]</script>`
+	m, b := costs(block, math.MaxInt64)
+	require.Len(t, m.JSONLD, 1)
+	require.GreaterOrEqual(t, b.Used(), int64(mendings*64_000/effort.Bytes))
+	m, b = costs(block, 1000)
+	require.Empty(t, m.JSONLD)
+	require.True(t, b.Spent())
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(strings.Repeat(`<script type=application/ld+json>{,,,;;;//]]></script>`, 30))
 	f.Add(strings.Repeat(`<meta property="og:a og:b" name=og:c content="x  y">`, 30))

@@ -98,6 +98,20 @@ func TestTheBudgetEndsTheText(t *testing.T) {
 	require.Less(t, b.Used(), int64(1000))
 }
 
+// Each of the ways over a page is charged: where its prose is, its blocks, and what stands as it is.
+func TestTheWaysOverAPageAreCharged(t *testing.T) {
+	const n = 1000
+	for page, least := range map[string]int64{
+		"<p>" + long + "<div>" + strings.Repeat("<br>", n):                      2 * n,
+		"<p>" + long + "<pre>" + strings.Repeat("x<br>", n):                     4 * n,
+		"<p>" + long + "<div>" + strings.Repeat(strings.Repeat("x", 640), 64):   2 * 640,
+		"<p>" + long + "<p><a href=/>" + strings.Repeat("<b>x</b>", n) + "</a>": 4 * n,
+	} {
+		_, b := counted(page, math.MaxInt64)
+		require.GreaterOrEqual(t, b.Used(), least, "%.200s", page[len(page)-60:])
+	}
+}
+
 // FuzzText: any page has main text within its bounds, and what it costs grows with its size:
 // nesting must not multiply the work.
 func FuzzText(f *testing.F) {
