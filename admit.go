@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -187,10 +186,6 @@ func Admit(cfg AdmitConfig) (*Admission, error) {
 
 // limits takes plans and rules from the file if there is one, and else from cfg.
 func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
-	plans, rules, exclude := cfg.Plans, cfg.Rules, cfg.Exclude
-	if rules == nil {
-		plans, rules, exclude = withDefaults(plans, exclude)
-	}
 	registry, err := admission.NewRegistry()
 	if err != nil {
 		return nil, err
@@ -202,34 +197,19 @@ func (a *Admission) limits(cfg *AdmitConfig) (*admission.Registry, error) {
 	for name, key := range cfg.Keys {
 		set.Keys[name] = key
 	}
-	if a.rules, err = admission.NewRuleSet(set, nil, nil); err != nil {
-		return nil, err
-	}
 	if a.file != "" {
+		if a.rules, err = admission.NewRuleSet(set, []AdmitRule{}, nil); err != nil {
+			return nil, err
+		}
 		if err := a.rules.LoadFile(a.file); !errors.Is(err, fs.ErrNotExist) {
 			return registry, err
 		}
 	}
-	if err := registry.Replace(plans...); err != nil {
+	if err := registry.Replace(cfg.Plans...); err != nil {
 		return nil, err
 	}
-	return registry, a.rules.Replace(rules, exclude)
-}
-
-// withDefaults is the default rules, with the plans they need beside the program's own, of
-// which one with the same name counts.
-func withDefaults(own []AdmitPlan, exclude []string) (plans []AdmitPlan, rules []AdmitRule, except []string) {
-	defaults, rules, except := admission.DefaultRules()
-	plans = slices.Clone(own)
-	for _, p := range defaults {
-		if !slices.ContainsFunc(own, func(o AdmitPlan) bool { return o.Name == p.Name }) {
-			plans = append(plans, p)
-		}
-	}
-	if exclude != nil {
-		except = exclude
-	}
-	return plans, rules, except
+	a.rules, err = admission.NewRuleSet(set, cfg.Rules, cfg.Exclude)
+	return registry, err
 }
 
 func isRedis(store string) bool {

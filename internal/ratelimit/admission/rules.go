@@ -39,7 +39,10 @@ type Rule struct {
 	// means that Cost does.
 	CostBy string
 	// Concurrency is how many requests of one key may be under way in this process,
-	// from their admission until their handler returns. Zero means any number.
+	// from their admission until their handler returns. RateLimit-Policy tells it as
+	// "concurrent-requests": a client that holds no more is never refused for it. Of a rule
+	// without Plans, RateLimit tells how many more there may be now; there is no reset. Zero
+	// means any number.
 	Concurrency int64
 	// Wait is for how long a request may wait for its turn, up to an hour: for its place
 	// among the Concurrency, then for tokens. Those of one key wait in the order in which
@@ -115,7 +118,9 @@ type RuleSet struct {
 }
 
 // NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the
-// form of both, and the error.
+// form of both, and the error. Of nil rules it is one of [DefaultRules], whose plans it adds to
+// the registry where that has none of their names, and whose exclusions count if exclude is
+// nil. A list of no rules is none.
 func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -125,6 +130,12 @@ func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, er
 	}
 	s := &RuleSet{cfg: cfg}
 	s.table.Store(&ruleTable{})
+	if rules == nil {
+		var err error
+		if rules, exclude, err = withDefaults(cfg.Registry, exclude); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.Replace(rules, exclude)
 }
 

@@ -2,6 +2,24 @@ package admission
 
 import "time"
 
+// withDefaults is the default rules and exclusions, if there are none of the program's own. The
+// plans that they need it adds to the registry, where one with the same name counts.
+func withDefaults(registry *Registry, own []string) (rules []Rule, exclude []string, err error) {
+	plans, rules, exclude := DefaultRules()
+	for _, p := range plans {
+		if _, ok := registry.Plan(p.Name); ok {
+			continue
+		}
+		if err := registry.Put(p); err != nil {
+			return nil, nil, err
+		}
+	}
+	if own != nil {
+		exclude = own
+	}
+	return rules, exclude, nil
+}
+
 // DefaultRules is what an API with accounts needs to begin with, and a pattern for one's
 // own: plans, rules in their order, and what costs nothing. The slices are the caller's.
 //

@@ -283,3 +283,26 @@ func TestDefaultRules(t *testing.T) {
 		require.Equal(t, want.window, p.Window, request)
 	}
 }
+
+// TestNoRulesAreTheDefaultRules: who gives no rules has those of DefaultRules by whichever
+// constructor, with their plans beside its own; a list of no rules is none.
+func TestNoRulesAreTheDefaultRules(t *testing.T) {
+	plans, rules, exclude := admission.DefaultRules()
+	own := admission.Plan{Name: "api", Kind: admission.KindFixedWindow, Capacity: 7, Window: time.Second}
+	registry, err := admission.NewRegistry(own)
+	require.NoError(t, err)
+	set, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, rules, set.Rules())
+	require.Equal(t, exclude, set.Excluded())
+	require.Len(t, registry.Plans(), len(plans))
+	kept, _ := registry.Plan("api")
+	require.Equal(t, own, kept)
+
+	registry, err = admission.NewRegistry()
+	require.NoError(t, err)
+	set, err = admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, []admission.Rule{}, nil)
+	require.NoError(t, err)
+	require.Empty(t, set.Rules())
+	require.Empty(t, registry.Plans())
+}
