@@ -1,6 +1,7 @@
 package crawl_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -33,41 +34,43 @@ func TestClientUsesWhatAdmitGrants(t *testing.T) {
 		for _, tc := range []struct {
 			permits int64
 			window  time.Duration
-		}{{1, 10 * time.Second}, {5, 10 * time.Second}, {100, 10 * time.Second}, {100, time.Minute}} {
-			synctest.Test(t, func(t *testing.T) {
-				plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
-				if kind != admission.KindTokenBucket {
-					plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
-				}
-				a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{plan}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}}})
-				c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(hello)}, Resilience: []byte(`{}`)})
-				require.NoError(t, err)
-				defer func() { require.NoError(t, c.Close()) }()
-				asked, refused := 0, 0
-				ask := func() {
-					res, err := c.Get("http://example.com/")
-					require.NoError(t, err)
-					_, _ = io.Copy(io.Discard, res.Body)
-					require.NoError(t, res.Body.Close())
-					asked++
-					if res.StatusCode != http.StatusOK {
-						refused++
+		}{{1, time.Second}, {1, 2 * time.Second}, {100, 2 * time.Second}, {1, 10 * time.Second}, {5, 10 * time.Second}, {100, 10 * time.Second}, {100, time.Minute}} {
+			t.Run(fmt.Sprintf("%s, %d per %v", kind, tc.permits, tc.window), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
+					if kind != admission.KindTokenBucket {
+						plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
 					}
-				}
-				for begin := time.Now(); time.Since(begin) < 10*tc.window; { // it learns, and takes what is there
-					ask()
-				}
-				asked, refused = 0, 0
-				begin := time.Now()
-				for time.Since(begin) < 40*tc.window {
-					ask()
-				}
-				used := float64(asked-refused) / (float64(tc.permits) * time.Since(begin).Seconds() / tc.window.Seconds())
-				share := float64(refused) / float64(asked)
-				t.Logf("%s, %d per %v: %.3f used, %.4f refused", kind, tc.permits, tc.window, used, share)
-				if used < 0.95 || share > 0.002 {
-					t.Errorf("%s, %d per %v: %.3f used, %.4f refused", kind, tc.permits, tc.window, used, share)
-				}
+					a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{plan}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}}})
+					c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(hello)}, Resilience: []byte(`{}`)})
+					require.NoError(t, err)
+					defer func() { require.NoError(t, c.Close()) }()
+					asked, refused := 0, 0
+					ask := func() {
+						res, err := c.Get("http://example.com/")
+						require.NoError(t, err)
+						_, _ = io.Copy(io.Discard, res.Body)
+						require.NoError(t, res.Body.Close())
+						asked++
+						if res.StatusCode != http.StatusOK {
+							refused++
+						}
+					}
+					for begin := time.Now(); time.Since(begin) < 10*tc.window; { // it learns, and takes what is there
+						ask()
+					}
+					asked, refused = 0, 0
+					begin := time.Now()
+					for time.Since(begin) < 40*tc.window {
+						ask()
+					}
+					used := float64(asked-refused) / (float64(tc.permits) * time.Since(begin).Seconds() / tc.window.Seconds())
+					share := float64(refused) / float64(asked)
+					t.Logf("%s, %d per %v: %.3f used, %.4f refused", kind, tc.permits, tc.window, used, share)
+					if used < 0.95 || share > 0.002 {
+						t.Errorf("%.3f used, %.4f refused", used, share)
+					}
+				})
 			})
 		}
 	}

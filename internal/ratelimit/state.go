@@ -36,7 +36,8 @@ type state struct {
 	heard      uint16        // the latest of the strategy's events, the end of its number
 	catchUp    uint16        // the plan's, in milliseconds
 	inFlight   int32         // permits granted and not released
-	inCap      int32         // bound on inFlight; zero for none
+	inCap      uint16        // bound on inFlight; zero for none
+	toldCap    uint16        // what the host said that inFlight may be; zero if it did not
 	granted    uint32        // permits, modulo 2^32
 	bucket     bucket
 	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
@@ -140,7 +141,10 @@ func (s *state) replanLocked(now clock.Instant) {
 		s.notePlanLocked(now, &p, s.gate)
 	}
 	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())
-	s.gate, s.inCap, s.review = p.State, int32(p.InFlight), p.Review
+	s.gate, s.inCap, s.review = p.State, uint16(min(p.InFlight, math.MaxUint16)), p.Review
+	if s.toldCap > 0 && (s.inCap == 0 || s.inCap > s.toldCap) {
+		s.inCap = s.toldCap
+	}
 	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
 		s.notBefore = never
 	}
@@ -253,7 +257,7 @@ func (s *state) fullLocked() (why Limit, full bool) {
 			return why, true
 		}
 	}
-	return LimitLearned, s.inCap > 0 && s.inFlight >= s.inCap
+	return LimitLearned, s.inCap > 0 && s.inFlight >= int32(s.inCap)
 }
 
 // readyLocked is scheduleLocked for the one after those in line and ahead more, with
@@ -413,6 +417,9 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 }
 
 func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
+	if n := fb.Quota.InFlight; n > 0 {
+		s.toldCap = uint16(min(n, math.MaxUint16))
+	}
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{
 		SentAt: sentAt, Class: class, Forbidden: outcome.Forbidden(fb.StatusCode) && fb.Err == nil, Lifted: fb.Lifted,

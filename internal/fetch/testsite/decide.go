@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // action is what a host does with a request.
@@ -27,9 +28,9 @@ type verdict struct {
 	refused    bool   // by a limit, which has a body of its own
 	delay      time.Duration
 	until      clock.Instant
-	quota      *quota // for the headers; nil: none
-	admitted   bool   // by the gate, which must be told of the end
-	robots     bool   // what follows is the host's word on robots.txt
+	quota      *header.Standing // for the headers; nil: none
+	admitted   bool             // by the gate, which must be told of the end
+	robots     bool             // what follows is the host's word on robots.txt
 }
 
 // decideLocked goes through the reasons not to serve in the order that the package

@@ -11,6 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // gate is all that may refuse a request to an address, and how much of it was used. The
@@ -34,8 +35,8 @@ type gate struct {
 	time    heldClock
 	lim     limiter            // Host.Limit
 	members []classic.Weighted // of Host.Limits, those of package classic
-	quota   []*classicQuota    // of the members that are timed
-	paced   []*classicQuota    // those of them that answer late
+	timed   []classic.Weighted // of the members, those that are no slots
+	paced   []paced            // those of them that answer late
 	store   *memory.Repository // of plans; nil: no plans
 	work    work
 	jail    jail
@@ -46,11 +47,18 @@ type gate struct {
 // pass is what a gate says to a request.
 type pass struct {
 	ok     bool
-	banned bool          // because of earlier ones
-	ready  clock.Instant // if not ok: when one would be admitted by what refused, or unknown
-	delay  time.Duration // by queues and paces
-	factor float64       // of the host's own latency
-	quota  *quota        // nil: not told
+	banned bool             // because of earlier ones
+	ready  clock.Instant    // if not ok: when one would be admitted by what refused, or unknown
+	delay  time.Duration    // by queues and paces
+	factor float64          // of the host's own latency
+	quota  *header.Standing // nil: not told
+}
+
+// paced is a bucket whose burst is answered late.
+type paced struct {
+	classic.Weighted
+
+	burst int64
 }
 
 // heldClock stands still at an instant until it is set to the next.
@@ -105,15 +113,14 @@ func (g *gate) build(l *Limiter, i int) (classic.Weighted, error) {
 	case kindLeaky:
 		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
 		w, err := classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
-		q := &classicQuota{Weighted: w, burst: int64(l.Burst), window: time.Duration(l.Burst+1) * interval(l.Rate)}
-		g.quota = append(g.quota, q)
+		g.timed = append(g.timed, w)
 		if l.Delay && l.Burst > 0 {
-			g.paced = append(g.paced, q)
+			g.paced = append(g.paced, paced{w, int64(l.Burst)})
 		}
 		return w, err
 	case kindLog:
 		w, err := classic.NewSlidingWindowLog(classic.WindowConfig{Permits: int64(l.Requests), Per: l.Window}, opts...)
-		g.quota = append(g.quota, &classicQuota{Weighted: w, window: l.Window})
+		g.timed = append(g.timed, w)
 		return w, err
 	}
 	plan := admission.Plan{Name: fmt.Sprintf("limit-%d", i), Kind: admission.Kind(l.Kind), Capacity: int64(l.Requests), Window: l.Window}
@@ -146,7 +153,7 @@ func (g *gate) admit(now clock.Instant) pass {
 		g.jail.refuse(now)
 	}
 	if g.told {
-		p.quota = g.quotaLocked(p.quota)
+		p.quota = g.standingLocked(p.quota, p.ok)
 	}
 	return p
 }
@@ -164,13 +171,13 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 	if ok, ready := g.membersReadyLocked(at); !ok {
 		return pass{ready: g.realLocked(ready)}
 	}
-	var told *quota
+	var told *header.Standing
 	if g.store != nil {
 		// It is in memory and never closed, so there is no error: the zero Result of one
 		// would refuse.
 		r, _ := g.store.Take(context.Background(), g.key, g.plans, 1)
 		if g.told {
-			told = g.tell(&r)
+			told = g.standingOf(&r)
 		}
 		if !r.Allowed {
 			return pass{ready: g.day.when(at.Add(r.Wait)), quota: told}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // The headers of this file are written here and not by the code that the crawler reads
@@ -77,18 +78,19 @@ func (r *Refusal) tells() bool { return r.Headers != "" && r.Headers != headersN
 
 // setQuota writes the headers that tell the quota, by the names that are in use or those
 // of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10). Seconds are rounded up.
-func (r *Refusal) setQuota(h http.Header, q *quota) {
-	if q == nil {
+func (r *Refusal) setQuota(h http.Header, s *header.Standing) {
+	if s == nil {
 		return // nobody asked the limits: an outage, a script
 	}
+	q := s.Quota()
 	ceil := func(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 	switch r.Headers {
 	case headersLegacy:
-		h.Set("X-RateLimit-Limit", strconv.FormatInt(q.limit, 10))
-		h.Set("X-RateLimit-Remaining", strconv.FormatInt(q.remaining, 10))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(ceil(q.reset), 10))
+		h.Set("X-RateLimit-Limit", strconv.FormatInt(q.Limit, 10))
+		h.Set("X-RateLimit-Remaining", strconv.FormatInt(q.Remaining, 10))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(ceil(q.Reset), 10))
 	case headersIETF:
-		h.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, q.limit, max(1, ceil(q.window))))
-		h.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, q.remaining, ceil(q.reset)))
+		h.Set("RateLimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, q.Limit, ceil(q.Window)))
+		h.Set("RateLimit", fmt.Sprintf(`"default";r=%d;t=%d`, q.Remaining, ceil(q.Reset)))
 	}
 }

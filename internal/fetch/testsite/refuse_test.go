@@ -85,23 +85,23 @@ func TestQuotaHeaders(t *testing.T) {
 	}{
 		// The window ends 4.7s later.
 		{"window", headersLegacy, Limiter{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 5), legacy(2, 0, 5), legacy(2, 0, 5),
+			legacy(2, 1, 2), legacy(2, 0, 5), legacy(2, 0, 5),
 		}},
 		{"window", headersIETF, Limiter{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}, [][]string{
-			ietf(`"default";q=2;w=10`, `"default";r=1;t=5`), ietf(`"default";q=2;w=10`, `"default";r=0;t=5`),
+			ietf(`"default";q=2;w=10`, `"default";r=1;t=2`), ietf(`"default";q=2;w=10`, `"default";r=0;t=5`),
 		}},
 		{"sliding", headersLegacy, Limiter{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 10), legacy(2, 0, 10), legacy(2, 0, 5), // refused, until the window ends in 4.7s and the first goes out of view
+			legacy(2, 1, 5), legacy(2, 0, 5), legacy(2, 0, 5), // refused, until the window ends in 4.7s and the first goes out of view
 		}},
 		{"bucket", headersLegacy, Limiter{Kind: kindToken, Rate: 0.5, Burst: 3}, [][]string{
-			legacy(3, 2, 2), legacy(3, 1, 4), legacy(3, 0, 2), legacy(3, 0, 2),
+			legacy(3, 2, 2), legacy(3, 1, 2), legacy(3, 0, 2), legacy(3, 0, 2),
 		}},
 		{"leaky", headersIETF, Limiter{Kind: kindLeaky, Rate: 0.5, Burst: 2}, [][]string{
-			ietf(`"default";q=3;w=6`, `"default";r=2;t=2`), ietf(`"default";q=3;w=6`, `"default";r=1;t=4`),
+			ietf(`"default";q=3;w=6`, `"default";r=2;t=2`), ietf(`"default";q=3;w=6`, `"default";r=1;t=2`),
 			ietf(`"default";q=3;w=6`, `"default";r=0;t=2`), ietf(`"default";q=3;w=6`, `"default";r=0;t=2`),
 		}},
 		{"log", headersLegacy, Limiter{Kind: kindLog, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 10), legacy(2, 0, 10), legacy(2, 0, 10),
+			legacy(2, 1, 5), legacy(2, 0, 10), legacy(2, 0, 10),
 		}},
 		{"silent", headersNone, Limiter{Kind: kindLog, Requests: 1, Window: 10 * time.Second}, [][]string{
 			ietf("", ""), ietf("", ""),
@@ -122,5 +122,5 @@ func TestQuotaHeadersOfSeveral(t *testing.T) {
 		Limits: []Limiter{{Kind: kindFixed, Requests: 5, Window: 10 * time.Second}, {Kind: kindLog, Requests: 2, Window: time.Minute}, {Kind: kindSlots, Concurrent: 9}},
 		Day:    Day{Length: time.Hour, Table: []Hour{{Speed: 0.5}}}, Refusal: Refusal{Headers: headersLegacy},
 	}))
-	require.Equal(t, []string{"2", "1", "120", "", ""}, quotaHeaders(r.get("/").Header()))
+	require.Equal(t, []string{"2", "1", "60", "", ""}, quotaHeaders(r.get("/").Header()))
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -63,8 +62,9 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if res.unknown() || res.Limit == 0 {
 		return
 	}
-	left, until := res.told(t.planOf(res))
-	slots := res.Reason == ReasonConcurrency // for which there is no reset
+	p := t.planOf(res)
+	slots := p == nil // it is about places, for which there is no reset
+	left, until := res.told(p)
 	known := !slots && until != Never
 	var buf [176]byte // a name of 76 bytes at most, and five numbers, of which no time has 19
 	text := strconv.AppendInt(buf[:0], left, 10)
@@ -137,73 +137,53 @@ func ceilUnix(t time.Time) int64 {
 	return s
 }
 
-// told is what clients are told remains, and the reset. Both are for a client that spreads the
-// one over the other: it uses all that the plan grants, and finds something left each time.
-//
-// What remains is what can be taken at once. But a time of less than a second cannot be told:
-// then it is what can be taken within the next second, one after the other. Who waited a whole
-// second for each would use little of a limit of many a second.
+// told is what clients are told remains, and the reset. Of places, which no plan is about,
+// what remains is how many more requests of the client may be under way at once.
 func (r *Result) told(p *Plan) (left int64, until time.Duration) {
-	left, until = r.Remaining, r.untilMore(p)
-	if !r.Allowed || p == nil || until <= 0 || until >= time.Second {
-		return left, until
+	if p == nil {
+		return r.Remaining, r.Wait
 	}
-	most := int64(time.Second) * max(left, 1) / int64(until)
-	if left == 0 && most < 2 {
-		return 0, until // which is rounded up
-	}
-	return max(left, min(r.Limit, most)), time.Second
+	return r.Standing(p).Told()
 }
 
-// untilMore is the reset that clients are told. Denied, it is the Wait, so that it says the
-// same as Retry-After. If nothing is left it is when there is one more. Otherwise it is for how
-// long what is left should last. The time until all is back, which is longer for whatever
-// slides or flows, would have an obedient client use half of that. From a second on it is in
-// whole ones, rounded down, since what is left may be taken at once; what is to be waited for
-// is rounded up where it is told. Never is for what takes longer than a Duration can say, and
-// is not told.
-// p is the plan of the Result; of none it is nil.
-func (r *Result) untilMore(p *Plan) time.Duration {
-	switch {
-	case !r.Allowed && r.Wait != Never:
-		return r.Wait
-	case p == nil || r.Reset == Never:
-		return r.Reset
-	case r.Remaining == 0:
-		return r.untilNext(p)
+// Standing is what the Result, which is about p, says of a limit for a client. Never is for
+// what takes longer than a Duration can say.
+func (r *Result) Standing(p *Plan) header.Standing {
+	s := header.Standing{Limit: r.Limit, Left: r.Remaining, Next: r.Wait, Refused: !r.Allowed}
+	_, s.Window = p.PerWindow()
+	if s.Refused && s.Next == Never { // as of more than the plan can hold
+		s.Next = r.Reset
 	}
-	left := float64(r.Remaining)
-	var last float64 // seconds
+	if s.Refused {
+		return s
+	}
+	if r.Reset == Never {
+		s.Next, s.Lasts = Never, Never
+		return s
+	}
 	switch p.Kind {
-	case KindFixedWindow: // the one that comes after them comes in the next window
-		last = r.Reset.Seconds() * left / (left + 1)
+	case KindFixedWindow: // the one that comes after what is left comes in the next window
+		s.Next, s.Lasts = r.Reset, part(r.Reset, r.Remaining, r.Remaining+1)
 	case KindSlidingWindow:
-		last = p.Window.Seconds() * left / float64(r.Limit)
+		s.Next, s.Lasts = r.next, part(p.Window, r.Remaining, r.Limit)
 	default:
-		last = left / (p.TokensPerSecond * float64(r.Limit) / float64(p.Capacity)) // see untilNext
+		// Of a fallback the Limit is its share of the plan, and the rate so much less.
+		each := float64(p.Capacity) / float64(r.Limit) / p.TokensPerSecond * float64(time.Second)
+		if r.Remaining == 0 { // what Reset waits for beyond the first
+			s.Next = max(0, r.Reset-time.Duration(min(float64(r.Limit-1)*each, float64(r.Reset))))
+		}
+		s.Even = r.Limit == 1
+		s.Lasts = time.Duration(min(float64(r.Remaining)*each, float64(r.Reset)))
 	}
-	until := min(r.Reset, time.Duration(math.Ceil(min(last, maxReset.Seconds())*float64(time.Second))))
-	if until >= time.Second {
-		return until.Truncate(time.Second)
+	if r.Reset == 0 {
+		s.Lasts = 0 // of a plan that is whole
 	}
-	return until
+	return s
 }
 
-// maxReset is the longest that is told: a hundred years.
-const maxReset = maxTTL
-
-// untilNext is when one token can be taken, if none can now. Of a fallback the Limit is its
-// share of the plan, and the rate of a bucket is so much less.
-func (r *Result) untilNext(p *Plan) time.Duration {
-	switch p.Kind {
-	case KindSlidingWindow:
-		return r.next
-	case KindFixedWindow:
-		return r.Reset
-	}
-	share := float64(r.Limit) / float64(p.Capacity)
-	rest := float64(r.Limit-1) / p.TokensPerSecond / share * float64(time.Second) // of the tokens after it
-	return max(0, r.Reset-time.Duration(min(rest, float64(r.Reset))))
+// part is n of as many parts of d.
+func part(d time.Duration, n, of int64) time.Duration {
+	return time.Duration(float64(d) / float64(of) * float64(n))
 }
 
 // retryAfter is the value of Retry-After, rounded up, or empty when waiting does not help.

@@ -40,8 +40,8 @@ func anyState(rnd *rand.Rand, p *Plan, now Micros) State {
 
 // TestWhatIsToldIsTrue goes through plans of all sizes: what a Result tells, another
 // question confirms. Wait is exact to the microsecond, Remaining to the token; after Reset
-// nothing counts; and a client that is told that nothing remains finds something at the time
-// told. That one told of more finds what it needs is TestObedientClient.
+// nothing counts; and a client that spreads what is told to remain over the reset finds
+// something. That it finds all that it needs is TestObedientClient.
 func TestWhatIsToldIsTrue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 11))
 	for range 200_000 {
@@ -71,10 +71,11 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 		if r.Reset != Never {
 			of(can(after, now+Micros(r.Reset/time.Microsecond)+2, p.Capacity), "Reset is too short") // it rounds
 		}
-		told := r.untilMore(&p)
-		of(told >= 0 && (told <= r.Reset || !r.Allowed), "the header is out of range")
-		if r.Allowed && r.Remaining == 0 && told != Never {
-			of(can(after, now+Micros(ceilSeconds(told)*second), 1), "the header is too early")
+		left, until := r.told(&p)
+		of(left >= r.Remaining && until >= 0 && (until/time.Duration(max(1, left))-time.Second <= r.Reset || !r.Allowed), "the header is out of range")
+		if r.Allowed && until != Never {
+			each := Micros(math.Ceil(float64(ceilSeconds(until)) * second / float64(max(1, left))))
+			of(can(after, now+each, 1), "who spreads what is left is too early")
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 // is not refused.
 func TestObedientClient(t *testing.T) {
 	for _, kind := range Kinds() {
-		for _, permits := range []int64{1, 2, 5, 100, 1000} {
-			for _, window := range []time.Duration{time.Second, 7 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
+		for _, permits := range []int64{1, 2, 3, 5, 7, 10, 30, 100, 1000} {
+			for _, window := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 7 * time.Second, 10 * time.Second, time.Minute, time.Hour} {
 				for _, begin := range []time.Duration{0, 300 * time.Millisecond, window / 3} {
 					p := Plan{Name: "p", Kind: kind, Capacity: permits, Window: window}
 					if kind == KindTokenBucket {

@@ -158,8 +158,8 @@ func (p Plan) Period() time.Duration {
 // the Period, and at least a second.
 func (p Plan) TTL() time.Duration { return max(minTTL, p.Period()) }
 
-// PerWindow is the plan as IETF policies tell it: so many tokens in so long a time. Of a
-// bucket the time is the one in which it fills.
+// PerWindow is the plan as so many tokens in so long a time. Of a bucket the time is the one
+// in which it fills.
 func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 	if p.Window != 0 {
 		return p.Capacity, p.Window

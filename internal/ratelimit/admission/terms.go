@@ -46,12 +46,13 @@ func (r *compiledRule) makeTerms(set *planSet) *terms {
 			continue
 		}
 		tokens, window := p.PerWindow()
+		tokens, window = header.Standing{Limit: tokens, Window: window}.PerWindow()
 		told = append(told, header.Policy{Name: name, Quota: tokens, Window: window})
 		t.plans = append(t.plans, p)
-		t.limits = append(t.limits, strconv.FormatInt(p.Capacity, 10))
+		t.limits = append(t.limits, strconv.FormatInt(tokens, 10))
 	}
 	if r.Concurrency > 0 {
-		told = append(told, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: "concurrent-requests"})
+		told = append(told, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: header.UnitInFlight})
 	}
 	if text, err := header.FormatPolicies(told); err == nil { // the error is that there are none
 		t.policy = text
@@ -76,6 +77,10 @@ func (t *terms) limitOf(res *Result) string {
 		if p := &t.plans[i]; p.Capacity == res.Limit {
 			return t.limits[i]
 		}
+	}
+	if p := t.planOf(res); p != nil {
+		limit, _ := res.Standing(p).PerWindow()
+		return strconv.FormatInt(limit, 10)
 	}
 	return strconv.FormatInt(res.Limit, 10)
 }

@@ -60,6 +60,12 @@ func (d *door) chargeInside(r *http.Request, rule *compiledRule, t *terms, begun
 	}()
 	err := d.charge(r, rule, t, begun, v)
 	kept = err == nil && v.res.Allowed
+	if kept && len(t.plans) == 0 {
+		v.res = Result{Allowed: true, Limit: rule.Concurrency, Plan: rule.Name + slotsSuffix}
+		if places, ok := rule.slots.Statistics(foldKey(v.key)); ok {
+			v.res.Remaining = places.Available
+		}
+	}
 	return err
 }
 
@@ -155,7 +161,7 @@ func (d *door) stillInLine(ctx context.Context, t *terms, req *Request, res *Res
 	if err != nil || res.unknown() {
 		return err
 	}
-	wait := res.untilMore(t.planOf(res))
+	_, wait := res.told(t.planOf(res))
 	res.Allowed, res.Reason, res.Wait = false, ReasonLimited, max(busyWait, wait)
 	return nil
 }

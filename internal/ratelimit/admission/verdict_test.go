@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // arrival is a request in a bubble, and how it ended.
@@ -207,9 +208,17 @@ func TestConcurrencyIsHeldUntilTheEnd(t *testing.T) {
 func TestConcurrencyHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorway(t, slots(1, nil))
+		w := d.get("/")
+		require.Equal(t, in, w.Code)
+		require.Equal(t, map[string]string{
+			"RateLimit-Policy": `"all-concurrency";q=1;qu="concurrent-requests"`, "RateLimit": `"all-concurrency";r=0`,
+		}, limits(w.Header()), "one may be under way, and is: there is nothing to wait for but its end")
+		quota, ok := header.Parse(w.Header(), time.Now())
+		require.True(t, ok)
+		require.Equal(t, header.Quota{InFlight: 1}, quota, "our own client reads it")
 		go d.get("/")
 		synctest.Wait()
-		w := d.get("/")
+		w = d.get("/")
 		require.Equal(t, out, w.Code)
 		require.Equal(t, map[string]string{
 			"RateLimit-Policy": `"all-concurrency";q=1;qu="concurrent-requests"`,

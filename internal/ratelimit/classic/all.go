@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // Composite is several limits at once: a permit of it is one of each member, all taken in
@@ -193,6 +195,21 @@ func (c *Composite) Statistics() Statistics {
 		s.Available = min(s.Available, m.alg.available(m.last))
 	}
 	return s
+}
+
+// Standing is that of the member which has the least left, and of those which have none, that
+// for which one waits longest.
+func (c *Composite) Standing() header.Standing {
+	c.lock()
+	defer c.unlock()
+	tightest := c.members[0].standingLocked(c.members[0].last)
+	for _, m := range c.members[1:] {
+		s := m.standingLocked(m.last)
+		if s.Left < tightest.Left || s.Left == tightest.Left && s.Next > tightest.Next {
+			tightest = s
+		}
+	}
+	return tightest
 }
 
 // Release gives a permit back to each member that is a [Concurrency] limiter.

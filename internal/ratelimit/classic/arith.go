@@ -46,3 +46,9 @@ func mulWait(n uint64, d time.Duration) time.Duration {
 	}
 	return time.Duration(lo)
 }
+
+// part is n of as many parts of d, rounded up.
+func part(d time.Duration, n, of int64) time.Duration {
+	hi, lo := bits.Mul64(uint64(max(n, 0)), uint64(d))
+	return ceilWait(hi, lo, uint64(of))
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // algorithm is what makes one limiter different from another: a small state that is
@@ -21,6 +22,8 @@ type algorithm interface {
 	wait(now clock.Instant, n int64) time.Duration
 	// available is the largest n for which take would succeed.
 	available(now clock.Instant) int64
+	// standing is how a client of it stands, but for Next.
+	standing(now clock.Instant) header.Standing
 	// clone is a copy with which the future can be played through. It leaves the original
 	// alone, and is good until that is asked again.
 	clone() algorithm
@@ -294,6 +297,23 @@ func (c *core) Statistics() Statistics {
 	}
 	if out := c.slots(); out != nil {
 		s.InUse = out.inUse
+	}
+	return s
+}
+
+// Standing is how who asks for one permit at a time stands; see [Weighted].
+func (c *core) Standing() header.Standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standingLocked(c.nowLocked())
+}
+
+func (c *core) standingLocked(now clock.Instant) header.Standing {
+	s := c.alg.standing(now)
+	if s.Left = max(0, s.Left); s.Left == 0 {
+		s.Next = c.alg.wait(now, 1)
+	} else if !s.Even {
+		s.Lasts = min(s.Lasts, c.alg.wait(now, c.set.max)) // longer than until all is back need nothing last
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // WindowConfig is a number of permits in a window of time.
@@ -77,6 +78,12 @@ func (w *window) wait(now clock.Instant, n int64) time.Duration {
 func (w *window) available(now clock.Instant) int64 {
 	w.advance(now)
 	return w.max - w.used
+}
+
+// standing has what is left last until one more would come with the next window.
+func (w *window) standing(now clock.Instant) header.Standing {
+	left := w.available(now)
+	return header.Standing{Limit: w.max, Window: w.per, Left: left, Lasts: part(w.per-now.Sub(w.start), left, left+1)}
 }
 
 func (w *window) clone() algorithm {

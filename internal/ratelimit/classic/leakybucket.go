@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // LeakyBucketConfig is a pace.
@@ -93,6 +94,15 @@ func (p *pacer) available(now clock.Instant) int64 {
 		return 0
 	}
 	return p.permits
+}
+
+// standing has one left at most: a second at the same instant would be refused.
+func (p *pacer) standing(now clock.Instant) header.Standing {
+	s := header.Standing{Limit: p.permits, Window: p.per, Even: true}
+	if p.available(now) > 0 {
+		s.Left, s.Lasts = 1, part(p.per, 1, p.permits)
+	}
+	return s
 }
 
 func (p *pacer) clone() algorithm {

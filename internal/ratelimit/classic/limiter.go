@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // Never is the wait for what time alone will not bring: more permits than the limiter
@@ -51,6 +53,10 @@ type Weighted interface {
 	// now, [Never] is never. It is exact to the nanosecond: those who wait already are
 	// served first, as soon as they can be. It changes nothing.
 	Wait(n int64) time.Duration
+	// Standing is how a client stands with the limiter, for the headers of an answer. That of
+	// a [Concurrency] limiter has no Window: what is left of it is how many more permits may
+	// be out at once. That of a [Composite] is of the member that has the least left.
+	Standing() header.Standing
 }
 
 // Statistics is what a limiter has done and how it stands. The counters count permits

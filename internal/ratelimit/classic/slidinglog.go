@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // SlidingWindowLog remembers every grant of the last window and so keeps the bound
@@ -141,6 +142,11 @@ func (j *journal) wait(now clock.Instant, n int64) time.Duration {
 func (j *journal) available(now clock.Instant) int64 {
 	j.advance(now)
 	return j.max - j.used
+}
+
+func (j *journal) standing(now clock.Instant) header.Standing {
+	left := j.available(now)
+	return header.Standing{Limit: j.max, Window: j.per, Left: left, Lasts: part(j.per, left, j.max)}
 }
 
 // clone shares the ring, which may hold a million entries: it forgets by its own counts,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // SlidingWindow is the sliding-window counter. It counts per window as [FixedWindow]
@@ -106,6 +107,11 @@ func (c *counter) available(now clock.Instant) int64 {
 	hi, lo := bits.Mul64(uint64(c.previous), uint64(left))
 	fading, _ := bits.Div64(hi, lo, uint64(c.per)) // below previous, as left is below per
 	return max(0, c.max-c.current-int64(fading))
+}
+
+func (c *counter) standing(now clock.Instant) header.Standing {
+	left := c.available(now)
+	return header.Standing{Limit: c.max, Window: c.per, Left: left, Lasts: part(c.per, left, c.max)}
 }
 
 func (c *counter) clone() algorithm {

@@ -26,6 +26,7 @@ type Quota struct {
 	Remaining int64         // requests left in this window
 	Reset     time.Duration // from the answer to the end of this window; zero if not said or over
 	Window    time.Duration // length of a whole window; zero if not said
+	InFlight  int64         // requests of the client that may be under way at once; zero if not said
 }
 
 // IsZero reports whether nothing was said.

@@ -8,8 +8,13 @@ import (
 	"time"
 )
 
-// unitRequests is the unit of a policy that names none. Quotas of bytes or of
-// concurrent requests are read too but never taken for a pace.
+// UnitInFlight is the unit of a policy whose quota is how many requests of a client may be
+// under way at once: who holds no more is never refused. There is nothing to wait for but the
+// end of one of them, so no reset is told.
+const UnitInFlight = "concurrent-requests"
+
+// unitRequests is the unit of a policy that names none. Those of bytes and other units are
+// read too, but never taken for a pace.
 const unitRequests = "requests"
 
 // Policy is one member of RateLimit-Policy: a quota as the server has set it up.
@@ -70,8 +75,9 @@ func ParseRateLimit(lines []string) ([]Remaining, bool) {
 	return limits, len(limits) > 0
 }
 
-// parseStandard is the tightest request quota of RateLimit. Where a member does not
-// say its reset, the window of its policy bounds it.
+// parseStandard is the tightest request quota of RateLimit, and of the policies for what may be
+// under way at once the smallest. Where a member does not say its reset, the window of its
+// policy bounds it.
 func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	limits, ok := ParseRateLimit(h["Ratelimit"])
 	if !ok {
@@ -92,7 +98,12 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 			tightest, found = q, true
 		}
 	}
-	return tightest, found && !tightest.IsZero()
+	for _, p := range policies {
+		if p.Unit == UnitInFlight && p.Quota > 0 && (tightest.InFlight == 0 || p.Quota < tightest.InFlight) {
+			tightest.InFlight = p.Quota
+		}
+	}
+	return tightest, !tightest.IsZero()
 }
 
 // parseDraft7 reads RateLimit and RateLimit-Policy as the seventh draft had them: one quota,
