@@ -215,5 +215,14 @@ func TestClosedIsClosed(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Empty(t, ask(admission.FailClosed).Reason)
+		// One answer that is late is no loss of the store, and is no less closed.
+		repo.mu.Lock()
+		repo.fail = func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("store: %w", ctx.Err()) }
+		repo.mu.Unlock()
+		r := ask(admission.FailClosed)
+		require.Equal(t, admission.ReasonFailClosed, r.Reason)
+		require.Equal(t, 503, r.Status())
+		require.False(t, all[0].Statistics().Down)
+		require.Equal(t, uint64(4), all[0].Statistics().FailedClosed)
 	})
 }
