@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -70,6 +71,11 @@ type AdmitConfig struct {
 	// it is back. Zero means 1: four processes that do not say so let in four times the limit
 	// then, and the Log says so once.
 	Processes int
+	// Process is which of the Processes this is, from 1 on. A limit below Processes is less than
+	// one for each of them; while the Store is out of reach they take turns at it, and with
+	// numbers that differ let in no more than the limit in any whole window. Zero means a number
+	// drawn at random: then they do so on average.
+	Process int
 	// Deadline is how long a decision of SQLite or Redis may take, once Redis is connected. A
 	// request whose decision is late gets status 503 and a Retry-After, since it may have been
 	// charged; after three in a row the Store counts as out of reach. Zero means 250ms.
@@ -160,6 +166,9 @@ func Admit(cfg AdmitConfig) (*Admission, error) {
 	if cfg.Processes < 0 {
 		return nil, fmt.Errorf("AdmitConfig.Processes is %d: use 1 or more, or leave it out for 1", cfg.Processes)
 	}
+	if cfg.Process < 0 || cfg.Process > max(1, cfg.Processes) {
+		return nil, fmt.Errorf("AdmitConfig.Process is %d: use 1 to Processes, or leave it out", cfg.Process)
+	}
 	if cfg.Deadline < 0 {
 		return nil, fmt.Errorf("AdmitConfig.Deadline is %v: use more than 0, or leave it out for %v", cfg.Deadline, admission.DefaultDeadline)
 	}
@@ -241,7 +250,10 @@ func (a *Admission) open(cfg *AdmitConfig, registry *admission.Registry) error {
 		return fmt.Errorf("the Store: %w", err)
 	}
 	if ac.Repository != local {
-		ac.Fallback, ac.Share = local, 1/float64(max(1, cfg.Processes))
+		ac.Fallback, ac.Share, ac.Process = local, 1/float64(max(1, cfg.Processes)), int64(cfg.Process)
+		if cfg.Process == 0 {
+			ac.Process = rand.Int64N(int64(max(1, cfg.Processes)))
+		}
 		a.warnOfProcesses(cfg.Processes, registry)
 	}
 	a.admitter, err = admission.New(ac)

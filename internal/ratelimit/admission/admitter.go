@@ -53,6 +53,9 @@ type Config struct {
 	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one
 	// by the number of processes that share the Repository. Zero means 1.
 	Share float64
+	// Process is which of them this is, from 0 on, for plans of less than a token for each: they
+	// take turns by it. Zero means the first.
+	Process int64
 	// Clock is for how long the Repository is out of reach and what the Fallback grants
 	// meanwhile; deadlines are the system's. Zero means the system's.
 	Clock clock.Clock

@@ -18,8 +18,12 @@ const maxCombos = 1024
 type combo struct {
 	names  []string
 	whole  []Plan
-	shares []Plan // this process's parts of them
+	shares []Plan  // this process's parts of them
+	cycles []int64 // in how many windows the process has one turn at its part; 1 for in each
 }
+
+// inEach is the cycle of one plan that is not shared.
+var inEach = []int64{1}
 
 // combos keeps combinations of plans, so that a decision looks up and makes nothing.
 type combos struct {
@@ -45,7 +49,7 @@ func (c *combos) of(set *planSet, names []string) (combo, error) {
 			return combo{}, unknown(names[0])
 		}
 		plans := set.plans[i : i+1 : i+1]
-		return combo{whole: plans, shares: plans}, nil
+		return combo{whole: plans, shares: plans, cycles: inEach}, nil
 	}
 	known := c.known.Load()
 	if known == nil || known.set != set {
@@ -83,25 +87,39 @@ func (c *combos) combine(set *planSet, names []string) (combo, error) {
 		}
 		if !slices.Contains(names[:at], name) {
 			made.whole = append(made.whole, set.plans[i])
-			made.shares = append(made.shares, set.plans[i].shareOf(c.share))
+			part, cycle := set.plans[i].shareOf(c.share)
+			made.shares, made.cycles = append(made.shares, part), append(made.cycles, cycle)
 		}
 	}
 	return made, nil
 }
 
 // shareOf is a part of a plan, which in each whole window, or in the time in which a bucket
-// fills, grants no more than that part. Of less than one token it is one in so much more
-// time.
-func (p Plan) shareOf(share float64) Plan {
-	part := float64(p.Capacity) * share
-	whole := math.Floor(part * (1 + 1e-9)) // 100 × (1/3) × 3 is 100
-	if p.TokensPerSecond > 0 {
-		p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)
-	} else if whole < 1 {
-		p.Window = min(maxWindow, time.Duration(math.Ceil(1/part-1e-9))*p.Window)
+// fills, grants no more than that part. Of less than one token it is one in such a window, and
+// the process has its turn in one of cycle windows only.
+func (p Plan) shareOf(share float64) (part Plan, cycle int64) {
+	tokens := float64(p.Capacity) * share
+	if whole := math.Floor(tokens * (1 + 1e-9)); whole >= 1 { // 100 × (1/3) × 3 is 100
+		p.Capacity = int64(whole)
+		if p.TokensPerSecond > 0 {
+			p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)
+		}
+		return p, 1
 	}
-	p.Capacity = max(1, int64(whole))
-	return p
+	_, window := p.PerWindow()
+	window = min(max(window, minWindow), maxWindow)
+	return Plan{Name: p.Name, Kind: KindFixedWindow, Capacity: 1, Window: window}, int64(math.Ceil(1/tokens - 1e-9))
+}
+
+// turn is how long it is until the process has a turn at a plan of such a cycle, from whole
+// windows after the present one on. Processes whose numbers follow each other have theirs one
+// after the other, so that together they grant no more in a window than the whole plan does.
+func (a *Admitter) turn(part *Plan, cycle int64, windows int64) time.Duration {
+	length := part.micros()
+	start := startOf(a.now(), length)
+	for ; (int64(start/length)+windows+a.cfg.Process)%cycle != 0; windows++ {
+	}
+	return max(0, (start + Micros(windows)*length - a.now()).duration())
 }
 
 func unknown(name string) error { return fmt.Errorf("%w %q", ErrUnknownPlan, name) }

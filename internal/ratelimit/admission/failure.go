@@ -67,6 +67,37 @@ func (a *Admitter) onError(req *Request) OnError {
 	return req.OnError
 }
 
+// inTurn is fallBack in the place of the store. A plan of which this process has less than a
+// token per window denies while it is not its turn, and tells its next one.
+func (a *Admitter) inTurn(ctx context.Context, req *Request) (res Result, err error) {
+	plans, err := a.combos.of(req.set, req.Plans)
+	if err != nil { // they were found before
+		return res, err
+	}
+	for i, cycle := range plans.cycles {
+		if cycle == 1 || req.Tokens == 0 {
+			continue
+		}
+		if wait := a.turn(&plans.shares[i], cycle, 0); wait > res.Wait {
+			res = Result{Limit: 1, Plan: plans.whole[i].Name, Reason: ReasonLimited, Wait: wait, Reset: wait}
+		}
+	}
+	if res.Wait > 0 {
+		return res, nil
+	}
+	res, err = a.fallBack(ctx, req)
+	for i, cycle := range plans.cycles {
+		if cycle == 1 || plans.whole[i].Name != res.Plan || res.Remaining > 0 || res.Wait == Never {
+			continue
+		}
+		next := a.turn(&plans.shares[i], cycle, 1)
+		if res.Reset, res.next = next, next; !res.Allowed {
+			res.Wait = next
+		}
+	}
+	return res, err
+}
+
 // fallBack asks the fallback for this process's share. Who asks for more at once than
 // the share can hold is charged all of it: the store would have let him in.
 func (a *Admitter) fallBack(ctx context.Context, req *Request) (Result, error) {

@@ -228,7 +228,7 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	if !s.away.Load() {
 		return false
 	}
-	r, err := a.fallBack(ctx, req)
+	r, err := a.inTurn(ctx, req)
 	if err != nil {
 		return false
 	}

@@ -77,24 +77,6 @@ func TestShareWhileOutOfReach(t *testing.T) {
 	}
 }
 
-// TestFewerThanProcesses: a limit of three for four processes is one for each in two windows,
-// and not four in each.
-func TestFewerThanProcesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		repo, all := fleet(t, 4, 0.25, nil)
-		repo.failWith(errDown)
-		sum := 0
-		for range 8 { // windows
-			for _, a := range all {
-				sum += granted(t, a, 10, "three")
-			}
-			time.Sleep(time.Hour)
-		}
-		require.LessOrEqual(t, sum, 3*8)
-		require.GreaterOrEqual(t, sum, 3*8/2)
-	})
-}
-
 // TestGrantsAreCharged: what was granted while the store was out of reach is charged to it
 // before it decides again, as much as still counts.
 func TestGrantsAreCharged(t *testing.T) {
@@ -225,4 +207,59 @@ func TestClosedIsClosed(t *testing.T) {
 		require.False(t, all[0].Statistics().Down)
 		require.Equal(t, uint64(4), all[0].Statistics().FailedClosed)
 	})
+}
+
+// TestLimitBelowProcesses: while the store is away, processes of which each has less than one
+// token of a limit take turns, and together grant no more than the limit in any whole window,
+// however often they are asked.
+func TestLimitBelowProcesses(t *testing.T) {
+	for _, kind := range admission.Kinds() {
+		for _, tc := range []struct {
+			limit     int64
+			processes int
+		}{{1, 2}, {3, 4}, {3, 8}, {1, 8}, {5, 6}, {2, 7}} {
+			t.Run(fmt.Sprintf("%s %d of %d", kind, tc.limit, tc.processes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := admission.Plan{Name: "p", Kind: kind, Capacity: tc.limit, Window: time.Minute}
+					if kind == admission.KindTokenBucket {
+						p.Window, p.TokensPerSecond = 0, float64(tc.limit)/60
+					}
+					r, err := memory.New(memory.Config{})
+					require.NoError(t, err)
+					repo := &store{Repository: r}
+					repo.failWith(errDown)
+					var all []*admission.Admitter
+					for i := range tc.processes {
+						local, err := memory.New(memory.Config{})
+						require.NoError(t, err)
+						all = append(all, admitter(t, admission.Config{
+							Repository: repo, Fallback: local, Share: 1 / float64(tc.processes), Process: int64(i), Registry: registry(t, p),
+						}))
+					}
+					total := 0
+					const windows = 24
+					for range windows {
+						n := 0
+						for range 6 {
+							for _, a := range all {
+								for {
+									res := allow(t, a, "ann", 1, "p")
+									if !res.Allowed {
+										require.Positive(t, res.Wait)
+										break
+									}
+									n++
+								}
+							}
+							time.Sleep(10 * time.Second)
+						}
+						require.LessOrEqual(t, n, int(tc.limit), "in a whole window")
+						total += n
+					}
+					cycle := (tc.processes + int(tc.limit) - 1) / int(tc.limit)
+					require.Equal(t, tc.processes*windows/cycle, total, "each in all of its turns")
+				})
+			})
+		}
+	}
 }
