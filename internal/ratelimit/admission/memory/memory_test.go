@@ -109,6 +109,16 @@ func TestOverflowIsCounted(t *testing.T) {
 	require.Equal(t, int64(2), take(t, r, "cid", 1, slow).Remaining)
 }
 
+// TestEvictedKeysKeepWhatTheyUsed: who loses his place to those who ask for more has used what he
+// has used, so that a flood of one's own is no way to a fresh account.
+func TestEvictedKeysKeepWhatTheyUsed(t *testing.T) {
+	r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: 1})
+	require.True(t, take(t, r, "ann", 1, slow).Allowed)
+	require.True(t, take(t, r, "bob", 3, slow).Allowed, "he takes her place")
+	require.False(t, take(t, r, "ann", 3, slow).Allowed)
+	require.True(t, take(t, r, "ann", 2, slow).Allowed)
+}
+
 // TestFlood has a million keys come in one window: who is known has its exact account, also if
 // it has used no more than each of the flood, a newcomer is let in, nobody has more than the
 // limit, and the place all this takes is bounded.
