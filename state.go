@@ -367,10 +367,14 @@ var _ pipeline.State = (*disk.Store)(nil)
 // moved is settings with other names for the files in them.
 func moved(s Settings, name func(string) string) Settings {
 	paths := []*string{
-		&s.Output.Path, &s.Output.Events, &s.WARC.Dir, &s.Stats.Path, &s.Seeds.File, &s.RateLimit.Remember,
+		&s.Output.Path, &s.Output.Events, &s.WARC.Dir, &s.Stats.Path, &s.RateLimit.Remember,
 		&s.Access.Netrc, &s.Access.CookieFile, &s.Access.Cert, &s.Access.Key, &s.Access.CAFile,
 	}
 	s.Hosts = slices.Clone(s.Hosts)
+	s.Seeds.Files = slices.Clone(s.Seeds.Files)
+	for i := range s.Seeds.Files {
+		paths = append(paths, &s.Seeds.Files[i])
+	}
 	for i := range s.Hosts {
 		paths = append(paths, &s.Hosts[i].Cert, &s.Hosts[i].Key)
 	}

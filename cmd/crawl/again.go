@@ -164,7 +164,6 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 		return err
 	}
 	j.cfg = &given.Config
-	j.lists = settings.lists()
 	j.openLog()
 	j.state, err = open(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
 	if err != nil {

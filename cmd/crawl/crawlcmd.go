@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,6 @@ type job struct {
 	cfg      *config.Config
 	warnings []string
 	seeds    []string
-	lists    []string                 // files of seeds before that of the settings
 	names    func() map[string]string // what the report calls hosts; nil = by their names
 	over     string                   // what the end of the time is called; empty = a limit
 
@@ -126,17 +126,14 @@ func (j *job) open() (err error) {
 	if j.fleeting {
 		j.cfg.State.Dir = ""
 	}
-	seeds := j.seedFile()
-	if len(j.lists) > 0 && j.cfg.State.Dir != "" {
-		return usage(errors.New("a crawl that is kept reads one list of seeds, to go on with it: put the files of --input-file together"))
-	}
-	if j.in, err = openSeeds(seeds, j.streams.in, j.log, j.lists...); err != nil {
-		return err
-	}
+	seeds := j.seedFiles()
 	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "--events": j.cfg.Output.Events} {
-		if sameFile(seeds, path) {
+		if slices.ContainsFunc(seeds, func(file string) bool { return sameFile(file, path) }) {
 			return usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path))
 		}
+	}
+	if j.in, err = openSeeds(seeds, j.streams.in, j.log); err != nil {
+		return err
 	}
 	if err := crawl.CheckMemory(j.cfg); err != nil {
 		return ioError(err)
@@ -265,9 +262,9 @@ func (j *job) explain(err error, end pipeline.End) error {
 	}
 	switch {
 	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
-		return ioError(fmt.Errorf("read %s: %w", j.in.name, cause(j.in.failed)))
+		return ioError(j.in.failed)
 	case errors.Is(err, crawl.ErrUnreachable) && len(j.seeds)+j.in.good == 0:
-		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name))
+		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name()))
 	case errors.Is(err, crawl.ErrUnreachable):
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
 			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)

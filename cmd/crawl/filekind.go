@@ -22,6 +22,9 @@ const peekBytes = 64 << 10
 // version, whoever reads it knows more.
 const kindHosts = "it is a memory of hosts"
 
+// kindURLs is the kind of a list of seeds.
+const kindURLs = "it is a list of URLs, for --input-file"
+
 // kindOfFile says in words what a file is that was given where another was wanted, and
 // what may be done with it; empty if that cannot be told.
 func kindOfFile(path string) string {
@@ -57,7 +60,7 @@ func kindOf(head []byte) string {
 	case strings.HasPrefix(first, "url,kind,status,"):
 		return "it has the records of a crawl, in CSV, as --output writes them"
 	case crawl.Check(first) == nil && strings.Contains(first, "://"):
-		return "it is a list of URLs, for --input-file"
+		return kindURLs
 	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,20 +175,20 @@ func recordsName(state *crawl.State, path string) string {
 	return file
 }
 
-// seedFile is the file whose seeds this run is to read: of a crawl that is resumed, one that
-// was given now, or that which an earlier run has not read to its end.
-func (j *job) seedFile() string {
-	file := j.cfg.Seeds.File
+// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those
+// that were given now, or those that an earlier run has not read to their end.
+func (j *job) seedFiles() []string {
+	files := j.cfg.Seeds.Files
 	switch {
-	case !j.resumed || j.moreSeeds || file == "":
-		return file
+	case !j.resumed || j.moreSeeds:
+		return files
 	case j.state.Seeded():
-		return ""
-	case file == sink.Stdout:
+		return nil
+	case slices.Contains(files, sink.Stdout):
 		j.log.Warn("standard input was not read to its end, and what was left of it is gone; give the rest of the seeds with --input-file")
-		return ""
+		return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return file == sink.Stdout })
 	}
-	return file
+	return files
 }
 
 // goOn is the command that goes on with a crawl; empty if it is not kept or is over. What

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/pipeline/sink"
@@ -67,7 +69,7 @@ func (j *job) linesShown() bool {
 func (j *job) keyboard() (in *os.File, shared bool) {
 	f, ok := j.streams.in.(*os.File)
 	if ok && isTerminal(f) {
-		return f, j.cfg.Seeds.File == sink.Stdout
+		return f, slices.Contains(j.cfg.Seeds.Files, sink.Stdout)
 	}
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -85,7 +87,7 @@ func (j *job) title() string {
 	case j.resumed:
 		return "crawl resume " + j.state.Dir()
 	case len(j.seeds) == 0:
-		return "crawl " + j.cfg.Seeds.File
+		return "crawl " + strings.Join(j.cfg.Seeds.Files, " ")
 	case len(j.seeds) == 1:
 		return "crawl " + j.seeds[0]
 	}

@@ -59,11 +59,13 @@ func (j *job) checkPlaces() error {
 	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && (j.cfg.Output.Format != string(sink.WARC) || j.cfg.Output.OneArchive()) {
 		return ioError(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
 	}
-	if j.moreSeeds || j.state.Seeded() || j.cfg.Seeds.File == "" || j.cfg.Seeds.File == sink.Stdout {
+	if j.moreSeeds || j.state.Seeded() {
 		return nil
 	}
-	if _, err := os.Stat(j.cfg.Seeds.File); err != nil {
-		return ioError(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
+	for _, file := range j.cfg.Seeds.Files {
+		if _, err := os.Stat(file); err != nil && file != sink.Stdout {
+			return ioError(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
+		}
 	}
 	return nil
 }

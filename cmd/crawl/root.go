@@ -102,16 +102,16 @@ func crawlFrom(cmd *cobra.Command, s streams, settings *settings, args []string)
 	}
 	loaded, err := settings.load(s.env)
 	switch {
-	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || loaded.Config.Seeds.File == "" && !loaded.Config.Fleet.Shared()):
+	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || len(loaded.Config.Seeds.Files) == 0 && !loaded.Config.Fleet.Shared()):
 		return showHelp(cmd.OutOrStdout(), cmd)
 	case err != nil:
 		return err
 	}
-	seedless := len(args) == 0 && loaded.Config.Seeds.File == ""
+	seedless := len(args) == 0 && len(loaded.Config.Seeds.Files) == 0
 	if seedless && !loaded.Config.Fleet.Shared() {
 		return usage(errNoSeeds)
 	}
-	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, lists: settings.lists(), join: seedless}
+	j := &job{streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, join: seedless}
 	if settings.fileIn(s.env) != "" {
 		j.reread = func() (*config.Loaded, error) { return settings.loadAgain(s.env) }
 	}

@@ -24,13 +24,17 @@ const (
 	maxLeftOut = 10
 )
 
-// seedSource feeds a crawl the seeds of a file or of standard input.
+// seedFile is a file of seeds, or standard input.
+type seedFile struct {
+	name string // for messages
+	r    io.Reader
+	file *os.File // what to close, if anything
+}
+
+// seedSource feeds a crawl the seeds of files, one after another.
 type seedSource struct {
-	name string        // for messages; empty = there is no file
-	r    io.Reader     // nil without a file
-	file *os.File      // what to close, if anything
-	more []*seedSource // read before this one
-	log  *slog.Logger
+	files []seedFile // none = there are no seeds but those of the arguments
+	log   *slog.Logger
 
 	resumable bool // the crawl is kept
 
@@ -42,47 +46,67 @@ type seedSource struct {
 	failed    error
 }
 
-// openSeeds opens the file of --input-file, if there is one, and those that were given before.
-func openSeeds(path string, stdin io.Reader, log *slog.Logger, before ...string) (*seedSource, error) {
-	s := &seedSource{name: path, log: log, stopped: make(chan struct{})}
-	for _, p := range before {
-		one, err := openSeeds(p, stdin, log)
-		if err != nil {
-			return nil, errors.Join(err, s.close())
-		}
-		s.more = append(s.more, one)
-	}
-	switch path {
-	case "":
-	case "-":
-		s.name, s.r = "standard input", stdin
-		if isTerminal(stdin) {
+// openSeeds opens the files of --input-file.
+func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, error) {
+	s := &seedSource{log: log, stopped: make(chan struct{})}
+	for _, path := range paths {
+		one := seedFile{name: "standard input", r: stdin}
+		if path != "-" {
+			f, err := openList(path)
+			if err != nil {
+				return nil, errors.Join(ioError(fmt.Errorf("open --input-file: %w", err)), s.close())
+			}
+			one = seedFile{name: path, r: f, file: f}
+		} else if isTerminal(stdin) {
 			log.Info("reading seeds from the keyboard, a URL per line; Ctrl-D ends the list")
 		}
-	default:
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, ioError(fmt.Errorf("open --input-file: %w", err))
-		}
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			_ = f.Close()
-			return nil, ioError(fmt.Errorf("open --input-file: %s is a directory: give a file with one URL per line", path))
-		}
-		s.r, s.file = f, f
+		s.files = append(s.files, one)
 	}
 	return s, nil
 }
 
-// close closes the file. Standard input stays open: a read of it may be under way.
+// openList opens a file of seeds. What shows at its beginning that it is another file is told
+// as what it is.
+func openList(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.IsDir():
+		err = fmt.Errorf("%s is a directory: give a file with one URL per line", path)
+	case info.Mode().IsRegular(): // to look into a pipe is to wait for it
+		if kind := kindOfFile(path); kind != "" && kind != kindURLs {
+			err = fmt.Errorf("%s: %s: give a text with one URL per line", path, kind)
+		}
+	}
+	if err != nil {
+		_ = f.Close() // it was only read
+		return nil, err
+	}
+	return f, nil
+}
+
+// close closes the files. Standard input stays open: a read of it may be under way.
 func (s *seedSource) close() error {
 	var errs []error
-	for _, one := range s.more {
-		errs = append(errs, one.close())
-	}
-	if s.file != nil {
-		errs = append(errs, s.file.Close())
+	for _, one := range s.files {
+		if one.file != nil {
+			errs = append(errs, one.file.Close())
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// name is what the files are called together.
+func (s *seedSource) name() string {
+	var names []string
+	for _, one := range s.files {
+		names = append(names, one.name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // stop ends the reading of seeds, which may be waiting for a person to type.
@@ -90,7 +114,7 @@ func (s *seedSource) stop() { s.once.Do(func() { close(s.stopped) }) }
 
 // crawl runs c on the seeds of the arguments and then those of the file.
 func (s *seedSource) crawl(ctx context.Context, c *crawl.Crawler, seeds []string) error {
-	if s.r == nil {
+	if s.files == nil {
 		return c.Run(ctx, seeds...)
 	}
 	cut := func() {}
@@ -136,7 +160,7 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 // check reports whether a line holds a seed, and tells if it should have.
 func (s *seedSource) check(line *seedLine) bool {
 	if line.failed != nil {
-		s.failed, s.name = line.failed, line.file
+		s.failed = fmt.Errorf("read %s: %w", line.file, cause(line.failed))
 		return false
 	}
 	err := line.err
@@ -156,7 +180,7 @@ func (s *seedSource) check(line *seedLine) bool {
 // summarize tells the number of lines left out when not each of them was told.
 func (s *seedSource) summarize() {
 	if s.bad > maxLeftOut {
-		s.log.Warn("more seeds were left out", slog.String("file", s.name), slog.Int("all", s.bad), slog.Int("used", s.good))
+		s.log.Warn("more seeds were left out", slog.String("file", s.name()), slog.Int("all", s.bad), slog.Int("used", s.good))
 	}
 }
 
@@ -177,16 +201,15 @@ var (
 // read sends the lines that may hold a seed, and closes the channel after the last.
 func (s *seedSource) read(lines chan<- seedLine) {
 	defer close(lines)
-	for _, one := range s.more {
-		if !s.readFile(one, lines) {
+	for i := range s.files {
+		if !s.readFile(&s.files[i], lines) {
 			return
 		}
 	}
-	s.readFile(s, lines)
 }
 
 // readFile sends the lines of one file, and reports whether it was read to its end.
-func (s *seedSource) readFile(one *seedSource, lines chan<- seedLine) bool {
+func (s *seedSource) readFile(one *seedFile, lines chan<- seedLine) bool {
 	r := bufio.NewReaderSize(one.r, maxSeedLine)
 	for n := 1; ; n++ {
 		text, err := r.ReadSlice('\n')

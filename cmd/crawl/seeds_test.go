@@ -17,7 +17,7 @@ import (
 // source reads seeds from r and logs to the buffer.
 func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 	var b bytes.Buffer
-	return &seedSource{name: "list", r: r, log: slog.New(newLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
+	return &seedSource{files: []seedFile{{name: "list", r: r}}, log: slog.New(newLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
 }
 
 func collect(s *seedSource) []string {

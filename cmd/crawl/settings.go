@@ -75,23 +75,6 @@ func (s *settings) load(env []string) (*config.Loaded, error) {
 	return load(config.Sources{File: s.fileIn(env), Env: env, Flags: s.given})
 }
 
-// lists are the files of seeds that were given before the last one, which the settings have.
-func (s *settings) lists() (before []string) {
-	var all []string
-	for _, f := range s.given {
-		if f.Name != "input-file" {
-			continue
-		}
-		if all = append(all, f.Value); f.Value == "" {
-			all = nil // none, whatever came before
-		}
-	}
-	if len(all) > 1 {
-		before = all[:len(all)-1]
-	}
-	return before
-}
-
 // fileIn is the file of the configuration; empty for none.
 func (s *settings) fileIn(env []string) string {
 	if s.file != "" {

@@ -85,8 +85,9 @@ type Config struct {
 
 // Seeds says where the first URLs come from, beside the arguments.
 type Seeds struct {
-	// File holds one URL per line; "-" is standard input (default ""). Empty: no file.
-	File string `yaml:"file"`
+	// Files hold one URL per line and are read one after another; "-" is standard input
+	// (default []). Empty: no file.
+	Files []string `yaml:"file"`
 }
 
 // Scope says which of the links found belong to the crawl.

@@ -101,7 +101,7 @@ func TestFlagForms(t *testing.T) {
 		{[]FlagValue{flag("min-delay", "2s"), flag("delay", "3s")}, "ratelimit.min_delay", 3 * time.Second},
 		{[]FlagValue{flag("retries", "0")}, "ratelimit.retry_max_attempts", int64(0)},
 		{[]FlagValue{flag("strategy", "off")}, "ratelimit.strategy", "off"},
-		{[]FlagValue{flag("input-file", "-")}, "seeds.file", "-"},
+		{[]FlagValue{flag("input-file", "-")}, "seeds.file", []string{"-"}},
 		{[]FlagValue{flag("max-body", "1MB")}, "fetch.max_body", int64(1e6)},
 	} {
 		l := mustLoad(t, Sources{Flags: c.given})

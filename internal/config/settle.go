@@ -1,6 +1,9 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+	"slices"
+)
 
 // settle moves values that nobody wrote next to those that somebody did. The package
 // comment says why; [loader.validate] finds what it could not reconcile.
@@ -10,6 +13,7 @@ func (l *loader) settle() {
 	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.origins["output.format"].written() {
 		l.follow("output.format", format, "output.path")
 	}
+	l.settleSeeds()
 	l.settleBodies()
 	l.settleFamily()
 	l.settlePolicies()
@@ -81,6 +85,25 @@ const (
 	quietLevel    = "error"
 	quietProgress = "none"
 )
+
+// settleSeeds has an empty name take back the files of seeds before it.
+func (l *loader) settleSeeds() {
+	const path = "seeds.file"
+	files := l.cfg.Seeds.Files
+	if !slices.Contains(files, "") {
+		return
+	}
+	var left []string
+	var origins []Origin
+	for i, file := range files {
+		if file == "" {
+			left, origins = nil, nil
+			continue
+		}
+		left, origins = append(left, file), append(origins, l.origins[itemPath(path, i)])
+	}
+	l.storeList(find(l.rows, path), left, origins, l.origins[path])
+}
 
 // settleLog lets --verbose and --quiet speak for level and progress, and the stronger
 // layer speak where they contradict each other.

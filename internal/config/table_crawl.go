@@ -55,8 +55,8 @@ var crawlFields = []field{
 		doc: "go on waiting that long when only blocked hosts remain; 0 = stop at once",
 	},
 	{
-		path: "seeds.file", kind: kindText, flag: "input-file", short: "i",
-		doc: "file with one seed URL per line, - = standard input; empty = none", example: "seeds.txt",
+		path: "seeds.file", kind: kindList, flag: "input-file", short: "i",
+		doc: "file with one seed URL per line, repeatable, - = standard input; an empty name takes back those before it; empty = none", example: "seeds.txt",
 		check: printable,
 	},
 	// host is the only mode that cannot surprise: it never leaves the sites one named.

@@ -201,7 +201,11 @@ func (l *loader) checkRest() {
 	}
 	// It is replaced again and again, with all that another would have written into it.
 	for _, path := range []string{"output.path", "output.events", "stats.path", "seeds.file"} {
-		if r := c.RateLimit.Remember; r != "" && r != "-" && r == get(c, path) {
+		is := get(c, path)
+		if files, ok := is.([]string); ok && slices.Contains(files, c.RateLimit.Remember) {
+			is = c.RateLimit.Remember
+		}
+		if r := c.RateLimit.Remember; r != "" && r != "-" && r == is {
 			l.report("ratelimit.remember", l.origins["ratelimit.remember"], "%s is %s as well%s; change --remember or %s",
 				quote(r), path, l.place(path), l.handle(path))
 		}

@@ -91,7 +91,7 @@ func TestValidateWhatAProgramMade(t *testing.T) {
 			`ratelimit.remember: "x" is stats.path as well; change --remember or --stats`,
 		},
 		{
-			"memory over the seeds", func(c *Config) { c.Seeds.File, c.RateLimit.Remember = "x", "x" },
+			"memory over the seeds", func(c *Config) { c.Seeds.Files, c.RateLimit.Remember = []string{"x"}, "x" },
 			`ratelimit.remember: "x" is seeds.file as well; change --remember or --input-file`,
 		},
 		{
