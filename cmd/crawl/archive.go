@@ -17,7 +17,7 @@ func (j *job) openArchive(dir string) (*witness, error) {
 	one := j.cfg.Output.OneArchive()
 	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.cfg, Version: version()}
 	unknown := false
-	if j.resumed && !(j.again && one) { // another round has a file of its own
+	if j.resumed && (!j.again || !one) { // another round has a file of its own
 		p := j.position(w.name, dir)
 		// To take archives that are not known for some of which nothing is certain would
 		// remove them.
