@@ -31,9 +31,9 @@ PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace tmu
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
-# Tests that take a sample under the race detector, and where they are; see internal/racetest.
+# Tests that take a sample under the race detector, and where they are; see internal/lab/racetest.
 WHOLE    := TestRealisticLimiters TestRealisticLimitersTellRudeness TestThresholds TestStrangers TestSameSeedSameResult TestClairvoyantReachesTheBound TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace
-WHOLE_IN := . ./internal/ratelimit ./internal/ratelimit/simulate ./internal/pipeline/sitemap
+WHOLE_IN := . ./internal/ratelimit ./internal/lab/simulate ./internal/web/sitemap
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
@@ -62,7 +62,7 @@ test: servers readers bin/gotestsum ## run every test under the race detector, i
 SUITES   := Conform|WHATWG|Hosts|Normalization|PublicSuffixes|HTML5Lib|Labels|Encodings|Google|ContentCodings|Answers|Surt|Maze|PythonReadsIt
 conformance: ## run the suites of the standards, and write docs/conformance.md anew
 	UPDATE=1 $(GO) test -p 1 -count 1 -run '$(SUITES)' $$(grep -rl --include='*_test.go' conformance.Report . | xargs -n1 dirname | sort -u)
-	$(GO) test -count 1 ./internal/conformance
+	$(GO) test -count 1 ./internal/lab/conformance
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing
 	$(SUM) -- $(RACE) -count=2 -timeout 30m $(PKGS)

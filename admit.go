@@ -15,11 +15,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/memory"
+	"github.com/treadlight/crawl/internal/admission/redis"
+	"github.com/treadlight/crawl/internal/admission/sqlite"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/redis"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/sqlite"
 )
 
 // AdmitPlan is a limit: so much at once and so much in the long run. Its Kind is

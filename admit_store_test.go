@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/admissiontest"
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/admission/admissiontest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // roundTrips are those of a machine, a region, a continent and an ocean.

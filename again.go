@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
+	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
 // Again says what a new round is about.

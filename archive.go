@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/redact"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/sink/warc"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // Exchange is what was sent for a page and what came, byte by byte, of a crawl with

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // cpuTime is the processor time this process has used; servers are other processes.

@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"

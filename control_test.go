@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 // How long to crawl each server, and how. Beyond a minute it is a measurement: one row

@@ -10,18 +10,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	tokens "github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/reach"
-	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/observe/telemetry"
+	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/telemetry"
-	"github.com/treadlight/crawl/internal/pipeline/traces"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // Settings is everything a configuration file can set; `crawl config --reference`

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/conformance"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 )
 
 // crawlMaze serves the pages of testdata/conformance/crawl-maze, and notes what is asked for.

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

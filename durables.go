@@ -3,7 +3,7 @@ package crawl
 import (
 	"fmt"
 
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // durables are the sinks of a crawl whose records are to be on their disks before anything

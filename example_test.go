@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // serve starts a small made-up site on loopback, in place of a real one.

@@ -10,9 +10,9 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
-	"github.com/treadlight/crawl/internal/fetch/robots"
+	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/console"
+	"github.com/treadlight/crawl/internal/web/robots"
 )
 
 // NewOver is New with connections made by dial, so that a crawl fits into a bubble. The

@@ -5,7 +5,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/fields"
+	"github.com/treadlight/crawl/internal/web/fields"
 )
 
 // tree is what is read out of pages by way of their trees.

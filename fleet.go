@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier/redis"
+	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/console"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // fleetEngine is what processes of one job must have in common that no setting says: how URLs

@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadlight/crawl/internal/admission"
+	tokens "github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
-	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 )
 
 const (

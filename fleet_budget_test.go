@@ -11,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/admission"
+	tokens "github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
-	tokens "github.com/treadlight/crawl/internal/ratelimit/admission/redis"
 )
 
 // What a process tells of a rate is what it was over a quarter of a minute, and what goes at

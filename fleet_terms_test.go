@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 )
 
 // Who joins with other settings is told each, and which of them can be changed for all.

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 // records is a sink that keeps what it is given.

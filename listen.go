@@ -8,9 +8,9 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/console"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 const secret = "not to be guessed: 7f3a9c1e"

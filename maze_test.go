@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/conformance"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 )
 
 // maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers,

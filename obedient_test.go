@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
+	"github.com/treadlight/crawl/internal/admission"
 )
 
 // within answers requests by a handler of this process.

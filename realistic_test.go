@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
-	"github.com/treadlight/crawl/internal/racetest"
+	"github.com/treadlight/crawl/internal/lab/racetest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // realistic is the scenario of that name, with so many pages per address. They are short:

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // A host that waits for an hour by the old rules is asked when the new ones let it.

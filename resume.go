@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // join has the pipeline kept in the state, in a new round if one was asked for.

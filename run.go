@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // parseSeed reads a URL as a person types it: a missing scheme means https.

@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // Durable is a Sink that tells how far it is, so that what was written behind the last

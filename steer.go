@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/console"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // steering is what was changed while the crawl ran, and outlives the process with its state.

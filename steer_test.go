@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/pipeline/console"
+	"github.com/treadlight/crawl/internal/observe/console"
 )
 
 // hostOf is the first host of the site, as paths of the console name it.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/treadlight/crawl/internal/pipeline/traces"
+	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
 // newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is

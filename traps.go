@@ -2,8 +2,8 @@ package crawl
 
 import (
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
-	"github.com/treadlight/crawl/internal/pipeline/trap"
+	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // nearBits is in how many of 64 bits the fingerprints of near pages differ at most.

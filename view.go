@@ -5,9 +5,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/disk"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // StateView looks at the state of a crawl, which may be under way in another process. Make

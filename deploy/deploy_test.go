@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/treadlight/crawl/internal/fetch/realserver"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 var (

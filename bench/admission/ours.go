@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/redis"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/sqlite"
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/memory"
+	"github.com/treadlight/crawl/internal/admission/redis"
+	"github.com/treadlight/crawl/internal/admission/sqlite"
 )
 
 // endless is a limit that no run exhausts: what is measured is the grant.

@@ -12,5 +12,5 @@
 // few seconds long and shows that the comparison works, not what comes of it; `make
 // compare` is the long form, and README.md has its figures.
 //
-// [realserver]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/realserver
+// [realserver]: https://pkg.go.dev/github.com/treadlight/crawl/internal/lab/realserver
 package crawlers

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/bench/process"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // siteVar makes the test the server of a site.

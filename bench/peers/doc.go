@@ -26,5 +26,5 @@
 // rounds, and the least and the most. On a machine that does other work as well the
 // ratios can be compared from run to run, the figures less.
 //
-// [realserver]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/realserver
+// [realserver]: https://pkg.go.dev/github.com/treadlight/crawl/internal/lab/realserver
 package peers

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/bench/process"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/bench/process"
-	"github.com/treadlight/crawl/internal/fetch/realserver"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 // sample is one crawl.

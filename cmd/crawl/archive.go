@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // openArchive opens a directory for archives, or the file of one: where the state has them, of

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline/sink/warc"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there

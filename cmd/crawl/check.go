@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier/disk"
+	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
 // checkCommand looks for damage in a crawl that is kept.

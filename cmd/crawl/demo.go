@@ -13,7 +13,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/fetch/testsite"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // demoCommand shows the crawler at work where there is no network: the hosts it meets

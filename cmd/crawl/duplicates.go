@@ -5,7 +5,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
+	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
 // reportClusters bounds the pages told of that were repeated.

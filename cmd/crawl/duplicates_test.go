@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
+	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
 func TestWriteDuplicates(t *testing.T) {

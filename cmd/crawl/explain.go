@@ -19,7 +19,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/pipeline/console"
+	"github.com/treadlight/crawl/internal/observe/console"
 )
 
 const explainLong = `Explain tells what a crawl with the same settings would make of each URL, and

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
 var fleetPages = flag.Int("fleet.pages", 0, "pages of TestFleetBudgets, which then asks that nine tenths of the plan are used; 0 = 90 pages, and no speed is asked for")

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch/testsite"
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // A process without URLs may be begun before the one that has them: it waits, and says so.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
 var fleetHosts = flag.Int("fleet.hosts", 12, "hosts of the site that TestFleet crawls; with 200 it takes minutes, and troubles come again and again")

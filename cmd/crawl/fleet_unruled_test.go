@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
 // One process has the host whose robots.txt cannot be had, and another a host that answers, or

@@ -15,7 +15,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 )
 
 // fleetOrder is `crawl fleet` with its flags.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch/testsite"
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // Where the pace of hosts binds, one process keeps up with all of them; one that joins is given

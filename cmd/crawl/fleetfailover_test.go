@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/redistest"
+	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
 // One of three masters dies under load, and a process with it: a replica takes the master's place,

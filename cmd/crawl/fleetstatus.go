@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 )
 
 // writeFleet is a status for people.

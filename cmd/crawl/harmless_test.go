@@ -15,7 +15,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // Nothing that a stranger wrote commands the screen of a person, whichever way it gets

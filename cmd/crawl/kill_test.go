@@ -23,7 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 var kills = flag.Int("kills", 20, "how many crawls TestKill ends in each way")

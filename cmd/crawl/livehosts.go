@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/console"
-	"github.com/treadlight/crawl/internal/pipeline/console/dashboard"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // liveView is the live view of a crawl; nil where a person would rather have something else:

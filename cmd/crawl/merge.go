@@ -19,9 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/pipeline/merge"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+	"github.com/treadlight/crawl/internal/records/merge"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // merging is `crawl merge` with its flags.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 

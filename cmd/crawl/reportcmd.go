@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/internal/pipeline/summary"
-	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+	"github.com/treadlight/crawl/internal/records/summary"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // reporting is `crawl report` with its flags.

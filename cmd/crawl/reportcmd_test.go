@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline/summary"
+	"github.com/treadlight/crawl/internal/records/summary"
 )
 
 // A report of everything fits a screen: only addresses are longer, as they are to be

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/summary"
+	"github.com/treadlight/crawl/internal/records/summary"
 )
 
 // reportText is a summary for people: what is wrong before what is only large.

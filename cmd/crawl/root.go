@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
+	"github.com/treadlight/crawl/internal/lab/simulate"
 )
 
 // What the help of the main command says, in lines of 80 columns at most: a test holds

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/racetest"
+	"github.com/treadlight/crawl/internal/lab/racetest"
 )
 
 // suite is all the tests of this package, which clear away what they have built.

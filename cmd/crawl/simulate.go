@@ -17,8 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
 )
 
 const simulateLong = `Simulate runs the strategies that pace a host against model servers, with the

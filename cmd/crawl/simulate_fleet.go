@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/internal/ratelimit/simulate/fleet"
+	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
 // fleetModel is `crawl simulate fleet` with its flags.

@@ -7,9 +7,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/plot"
-	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
+	"github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/observe/plot"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // runPlot draws one scenario under each strategy, one below the other.

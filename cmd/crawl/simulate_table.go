@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
+	"github.com/treadlight/crawl/internal/lab/simulate"
 )
 
 // tableLegend says what the numbers are.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
 )
 
 // patient is a host of the tests' own, which admits everything.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/simulate"
 )
 
 // traceLegend says what the columns are.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/fetch/testsite"
-	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // The manual of the verb, apart from its flags.

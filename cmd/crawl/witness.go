@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/summary"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/summary"
 )
 
 // witness passes records on and remembers why the first seeds failed, which is what a

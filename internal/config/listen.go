@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 
-	"github.com/treadlight/crawl/internal/pipeline/console"
+	"github.com/treadlight/crawl/internal/observe/console"
 )
 
 // listenAddr is for where the console is.

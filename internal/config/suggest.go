@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/fetch/spelling"
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
 // suggest names the setting that a key in a section was meant to be, or "". A key

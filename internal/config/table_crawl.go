@@ -1,6 +1,6 @@
 package config
 
-import "github.com/treadlight/crawl/internal/pipeline/canonical"
+import "github.com/treadlight/crawl/internal/web/canonical"
 
 // crawlFields are the size and the edges of a crawl, and whose pages it may see.
 var crawlFields = []field{

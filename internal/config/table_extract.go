@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	pagefields "github.com/treadlight/crawl/internal/pipeline/fields"
+	pagefields "github.com/treadlight/crawl/internal/web/fields"
 )
 
 // fieldsPath is the list of rules for fields.

@@ -1,6 +1,6 @@
 package config
 
-import "github.com/treadlight/crawl/internal/pipeline/sink/warc"
+import "github.com/treadlight/crawl/internal/records/sink/warc"
 
 // warcFields are the archives of a crawl.
 var warcFields = []field{

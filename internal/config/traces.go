@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/traces"
+	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
 // collector is for where traces go.

@@ -16,8 +16,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // allBarred is why a crawl ended that had nothing else left.

@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Budget bounds the URLs of a kind, such as the days of a calendar that has no end. Of the

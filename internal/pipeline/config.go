@@ -12,16 +12,16 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/fetch/robots"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/extract"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/telemetry"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/telemetry"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // Limiter paces hosts. *ratelimit.AdaptiveRateLimiter is the one in use.

@@ -3,7 +3,7 @@ package pipeline
 import (
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Pause ends the leasing of URLs until Unpause; what is under way is finished. MaxTime runs

@@ -3,9 +3,9 @@ package pipeline
 import (
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/extract"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/extract"
 )
 
 // reasonNofollow is why a link is not followed that the page asks crawlers to leave alone.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch/robots"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/robots"
 )
 
 // gate lets URLs pass by the robots.txt of their origin, and says when to ask for it.

@@ -3,8 +3,8 @@ package pipeline
 import (
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // A sitemap is looked for at its usual place, and where there is none that is no news. If a

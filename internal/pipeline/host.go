@@ -1,6 +1,6 @@
 package pipeline
 
-import "github.com/treadlight/crawl/internal/pipeline/frontier"
+import "github.com/treadlight/crawl/internal/frontier"
 
 // Host tells what the frontier knows of one host, by the name that snapshots show. It is
 // not ok if nothing is; of a crawl with a state, also if its URLs are all on the disk. It

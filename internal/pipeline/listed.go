@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/extract"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/sitemap"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
 // What is read in sitemaps and feeds. The protocol has a sitemap speak for its own directory

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 

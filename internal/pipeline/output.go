@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // ackBatch bounds the records written between two flushes, and so the acknowledgements

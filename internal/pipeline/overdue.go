@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // sort has the leases whose requests have waited for their first byte for

@@ -1,6 +1,6 @@
 package pipeline
 
-import "github.com/treadlight/crawl/internal/pipeline/extract"
+import "github.com/treadlight/crawl/internal/web/extract"
 
 // passedSlots bounds what a worker remembers of the links it passed on, at 256 KB.
 // Of the 10.3 links within it that the pages of a documentation had on average, 3,805 of

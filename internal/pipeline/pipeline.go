@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // End is why a crawl ended.

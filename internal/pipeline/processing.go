@@ -14,16 +14,16 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/dom"
-	"github.com/treadlight/crawl/internal/pipeline/effort"
-	"github.com/treadlight/crawl/internal/pipeline/extract"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
-	"github.com/treadlight/crawl/internal/pipeline/trap"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // The classes of error a record can carry beside those of package outcome.

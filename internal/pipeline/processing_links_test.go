@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
-	"github.com/treadlight/crawl/internal/pipeline/trap"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // What a page has too many of is counted, and said once with what to change, rather than lost

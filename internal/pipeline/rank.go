@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Order says which URLs of a host go first. Among those it holds for equal, the one that

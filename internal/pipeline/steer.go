@@ -5,9 +5,9 @@ import (
 	"maps"
 	"time"
 
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/scope"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // errBarred is why a worker does not ask: its lease is older than the order.

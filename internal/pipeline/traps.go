@@ -7,10 +7,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
-	"github.com/treadlight/crawl/internal/pipeline/trap"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // classTrap is the class of error of URLs that were accepted, and then not asked for because

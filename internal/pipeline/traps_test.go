@@ -8,10 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
-	"github.com/treadlight/crawl/internal/pipeline/neardup"
-	"github.com/treadlight/crawl/internal/pipeline/trap"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // leftPattern is a judge that has left the URLs /n/… of a.test.

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/dom"
-	"github.com/treadlight/crawl/internal/pipeline/effort"
-	"github.com/treadlight/crawl/internal/pipeline/extract"
-	"github.com/treadlight/crawl/internal/pipeline/fields"
-	"github.com/treadlight/crawl/internal/pipeline/metadata"
-	"github.com/treadlight/crawl/internal/pipeline/readable"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/metadata"
+	"github.com/treadlight/crawl/internal/web/readable"
 )
 
 // Tree says what is read out of pages by way of their trees, which cost several times what

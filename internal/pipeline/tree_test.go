@@ -12,10 +12,10 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
-	"github.com/treadlight/crawl/internal/pipeline/dom"
-	"github.com/treadlight/crawl/internal/pipeline/fields"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/fields"
 )
 
 const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type" content="product"><meta property="og:image" content=a><meta property="og:image" content=b>

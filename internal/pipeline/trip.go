@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/pipeline/canonical"
-	"github.com/treadlight/crawl/internal/pipeline/frontier"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Tracer is told what became of URLs and when. *traces.Exporter is the one in use. Its methods

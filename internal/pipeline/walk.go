@@ -1,6 +1,6 @@
 package pipeline
 
-import "github.com/treadlight/crawl/internal/pipeline/frontier"
+import "github.com/treadlight/crawl/internal/frontier"
 
 // walked is how many hosts Discovery describes in one go: some tens of microseconds.
 const walked = 128

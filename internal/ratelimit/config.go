@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"

@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
 )
 
 const (

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
-	"github.com/treadlight/crawl/internal/ratelimit/admission/memory"
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/memory"
 )
 
 // kept is a repository at the other end of a line that may be cut.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/admission"
 )
 
 // feeders is how many questions are under way at a time: with a trip of a millisecond,

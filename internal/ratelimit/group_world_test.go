@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
-	"github.com/treadlight/crawl/internal/racetest"
+	"github.com/treadlight/crawl/internal/lab/racetest"
 )
 
 // leaky is nginx's limit_req: a refusal leaves the state as it is.

@@ -9,7 +9,7 @@ import (
 	"runtime/pprof"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/pipeline/sink"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // crawlOurs crawls as the command does with -o /dev/null, records thrown away, as often as the

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/fetch/transport"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

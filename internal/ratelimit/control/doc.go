@@ -117,7 +117,7 @@
 // simulate/ablation_test.go, and every scenario (2 seeds) and 64 random limiters were run again,
 // which takes some minutes a part:
 //
-//	go test ./internal/ratelimit/simulate -run TestAblation -ablation . -v -timeout 0
+//	go test ./internal/lab/simulate -run TestAblation -ablation . -v -timeout 0
 //
 // Of the limiters it is what is used of the capacity, median and tenth percentile, and the ninth
 // tenth of refusals; of the scenarios what is used, or refused with an r, where it changes most. All

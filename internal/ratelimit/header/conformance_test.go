@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadlight/crawl/internal/conformance"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // applicationID marks our databases: "TrLh".

@@ -17,7 +17,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // newDatabase is the memory at a path that is to be a database.

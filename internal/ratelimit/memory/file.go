@@ -14,7 +14,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/atomicfile"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // Config says which file it is.

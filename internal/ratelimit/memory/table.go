@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/sqlitedb"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // TableSchema makes the table that a [Table] is about. Times are milliseconds since 1970.

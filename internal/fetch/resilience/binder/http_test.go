@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch/fetchtest"
 	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 	"github.com/treadlight/crawl/internal/fetch/transport"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // inMemory runs a test in a bubble, with one host in memory and a transport to it.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/fetch/spelling"
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
 // Problem is one thing that is wrong with a document.

@@ -1,0 +1,161 @@
+package admissiontest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/admission"
+)
+
+// Options are what a repository's test may want otherwise.
+type Options struct {
+	// Goroutines is how many ask at once. Zero means 2000.
+	Goroutines int
+	// Steps is how long each of the comparisons with the pure functions is. Zero means 500.
+	Steps int
+	// Keys is how many the repository has exact accounts for at least. Zero means 2500.
+	Keys int
+}
+
+// Open returns an empty repository that takes its time from clk, and closes it when the
+// test ends. The suite may close it before.
+type Open func(t *testing.T, clk *Clock) admission.Repository
+
+// Run runs the suite, each test on a repository of its own.
+func Run(t *testing.T, open Open, opts Options) {
+	if opts.Goroutines == 0 {
+		opts.Goroutines = 2000
+	}
+	if opts.Keys == 0 {
+		opts.Keys = 2500
+	}
+	if opts.Steps == 0 {
+		opts.Steps = 500
+	}
+	for _, tc := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"exact instants", (*suite).exactInstants},
+		{"steps", (*suite).steps},
+		{"steps of close clocks", (*suite).closeSteps},
+		{"replaced plans", (*suite).replacedSteps},
+		{"a steady client", (*suite).steady},
+		{"all or none", (*suite).allOrNone},
+		{"the tightest plan is told", (*suite).tightest},
+		{"weights", (*suite).weights},
+		{"looking costs nothing", (*suite).looking},
+		{"waiting as told is enough", (*suite).waiting},
+		{"clock a little back", (*suite).littleBack},
+		{"clock far back", (*suite).farBack},
+		{"a lifetime idle", (*suite).idle},
+		{"extreme plans", (*suite).extremes},
+		{"plan replaced", (*suite).replaced},
+		{"keys apart", (*suite).keysApart},
+		{"plans apart", (*suite).plansApart},
+		{"remove", (*suite).remove},
+		{"keys", (*suite).keys},
+		{"remove where", (*suite).removeWhere},
+		{"ended context", (*suite).endedContext},
+		{"one plan at once", (*suite).oneAtOnce},
+		{"three plans at once", (*suite).threeAtOnce},
+		{"close", (*suite).closing},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			clk := NewClock()
+			tc.test(&suite{T: t, clk: clk, repo: open(t, clk), opts: opts, model: model{}})
+		})
+	}
+}
+
+// suite is one test of it, with a repository of its own and the model it is compared to.
+type suite struct {
+	*testing.T
+	clk   *Clock
+	repo  admission.Repository
+	opts  Options
+	model model
+}
+
+// take asks, and fails the test on an error.
+func (s *suite) take(key string, n int64, plans ...admission.Plan) admission.Result {
+	s.Helper()
+	r, err := s.repo.Take(s.Context(), key, plans, n)
+	if err != nil {
+		s.Fatalf("Take(%q, %v, %d) = %v", key, names(plans), n, err)
+	}
+	return r
+}
+
+// compare asks the repository and the model and fails the test if they differ.
+func (s *suite) compare(key string, n int64, plans ...admission.Plan) admission.Result {
+	s.Helper()
+	now := s.clk.Now()
+	want := s.model.take(key, plans, admission.MicrosOf(now), n)
+	if got := s.take(key, n, plans...); got != want {
+		s.Fatalf("Take(%q, %v, %d) at %v =\n %+v, want\n %+v", key, names(plans), n, now.Sub(start), got, want)
+	}
+	return want
+}
+
+// admits counts how many single tokens are granted now, up to limit+1.
+func (s *suite) admits(key string, limit int, plans ...admission.Plan) int {
+	s.Helper()
+	for i := range limit + 1 {
+		if !s.take(key, 1, plans...).Allowed {
+			return i
+		}
+	}
+	return limit + 1
+}
+
+func names(plans []admission.Plan) []string {
+	list := make([]string, len(plans))
+	for i := range plans {
+		list[i] = plans[i].Name
+	}
+	return list
+}
+
+// model is what the pure functions make of the same questions.
+type model map[string]map[string]account
+
+type account struct {
+	window bool
+	state  admission.State
+}
+
+func (m model) take(key string, plans []admission.Plan, now admission.Micros, n int64) admission.Result {
+	states := make([]admission.State, len(plans))
+	for i := range plans {
+		a, ok := m[key][plans[i].Name]
+		if !ok || a.window != (plans[i].Window != 0) {
+			a.state = plans[i].Fresh(now)
+		}
+		states[i] = a.state
+	}
+	r := admission.TakeAll(states, plans, now, n)
+	if !r.Allowed || n == 0 {
+		return r
+	}
+	if m[key] == nil {
+		m[key] = map[string]account{}
+	}
+	for i := range plans {
+		m[key][plans[i].Name] = account{plans[i].Window != 0, states[i]}
+	}
+	return r
+}
+
+// Plans of each kind for tests, whose names say what they are.
+func bucket(name string, capacity int64, perSecond float64) admission.Plan {
+	return admission.Plan{Name: name, Kind: admission.KindTokenBucket, Capacity: capacity, TokensPerSecond: perSecond}
+}
+
+func fixed(name string, capacity int64, length time.Duration) admission.Plan {
+	return admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: length}
+}
+
+func sliding(name string, capacity int64, length time.Duration) admission.Plan {
+	return admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: length}
+}

@@ -1,0 +1,182 @@
+package admission_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/memory"
+)
+
+// TestShadowLetsInWhatHasEnded: what becomes of a request whose time is over is the
+// handler's to say, as it would be without the rule that only looks on.
+func TestShadowLetsInWhatHasEnded(t *testing.T) {
+	d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.Shadow, r.Concurrency = true, 1 }))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		w := d.ask(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, "in", w.Body.String())
+	}
+}
+
+// TestWhatPlansDoNotDecideIsCounted: statistics and hooks have every refusal, also for want
+// of a place or of a key.
+func TestWhatPlansDoNotDecideIsCounted(t *testing.T) {
+	var told []admission.Decision
+	cfg := onePlan(two, func(r *admission.Rule) { r.Concurrency, r.Key, r.OnError = 1, "bad", admission.FailClosed })
+	bad := false
+	cfg.set.Keys = map[string]admission.KeyFunc{"bad": func(*http.Request) (string, error) {
+		if bad {
+			return "", errDown
+		}
+		return "ann", nil
+	}}
+	var d *doorway
+	within := 0
+	cfg.next = func(http.ResponseWriter, *http.Request) { within = d.get("/").Code }
+	d = newDoorway(t, cfg)
+	a := admitter(t, admission.Config{
+		Repository: d.store, Registry: d.registry, OnDecision: func(x admission.Decision) { told = append(told, x) },
+	})
+	wrap, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: d.rules})
+	require.NoError(t, err)
+	d.Handler = wrap(cfg.next)
+	require.Equal(t, in, d.get("/").Code)
+	require.Equal(t, out, within)
+	bad = true
+	require.Equal(t, http.StatusServiceUnavailable, d.get("/").Code)
+	require.Equal(t, admission.Statistics{Allowed: 1, Denied: 2, FailedClosed: 1}, a.Statistics())
+	require.Len(t, told, 3)
+	require.Equal(t, admission.ReasonConcurrency, told[1].Result.Reason)
+	require.Equal(t, "all", told[1].Rule)
+	require.Equal(t, admission.ReasonFailClosed, told[2].Result.Reason)
+	require.True(t, told[2].RateLimited)
+}
+
+// TestWhatTakesForEver is about a bucket that fills in three thousand years. Nobody is
+// told to come again at a time that is not known, least of all at once.
+func TestWhatTakesForEver(t *testing.T) {
+	d := newDoorway(t, onePlan(admission.Plan{Name: "slow", Capacity: 100, TokensPerSecond: 1e-9}, func(r *admission.Rule) { r.Cost = 50 }))
+	for _, want := range []string{"50", "0"} {
+		w := d.get("/")
+		require.Equal(t, map[string]string{
+			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": want,
+			"RateLimit-Policy": `"slow";q=100;w=3162240000`, "RateLimit": `"slow";r=` + want,
+		}, limits(w.Header()))
+	}
+	w := d.get("/")
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, `"slow";r=0`, w.Header().Get("RateLimit"))
+	require.Empty(t, w.Header().Get("Retry-After"))
+	require.Empty(t, w.Header().Get("X-RateLimit-Reset"))
+	var problem struct{ Detail string }
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &problem))
+	require.Equal(t, `The quota "slow" of 100 has not enough left, and will not have in any time worth waiting for.`, problem.Detail)
+}
+
+// TestHeadersOfTheFallback: a share of a bucket fills at a share of its rate.
+func TestHeadersOfTheFallback(t *testing.T) {
+	plan := admission.Plan{Name: "p", Capacity: 10, TokensPerSecond: 0.1}
+	d := newDoorway(t, onePlan(plan, nil))
+	local, err := memory.New(memory.Config{Clock: d.clk})
+	require.NoError(t, err)
+	a := admitter(t, admission.Config{Repository: d.store, Registry: d.registry, Fallback: local, Share: 0.2})
+	wrap, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: d.rules})
+	require.NoError(t, err)
+	d.Handler = wrap(http.NotFoundHandler())
+	d.store.failWith(errDown)
+	for _, want := range []string{"50", "50"} { // of 0.02 in a second
+		w := d.get("/")
+		require.Equal(t, want, w.Header().Get("X-RateLimit-Reset"))
+		require.Equal(t, "2", w.Header().Get("X-RateLimit-Limit"))
+	}
+	d.clk.Move(50*time.Second - time.Microsecond)
+	require.Equal(t, http.StatusTooManyRequests, d.get("/").Code)
+	d.clk.Move(time.Microsecond)
+	require.Equal(t, http.StatusNotFound, d.get("/").Code)
+}
+
+// TestKeysOfTheProgramStandApart: what a client may write into a key of the program's own
+// is not the account of another client, and who has no such key is not one with all
+// others who have none.
+func TestKeysOfTheProgramStandApart(t *testing.T) {
+	by := func(name string) func(*http.Request) (string, error) {
+		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }
+	}
+	cfg := onePlan(admission.Plan{Name: "one", Capacity: 1, TokensPerSecond: 1e-3}, func(r *admission.Rule) { r.Key, r.Path = "tenant", "/t" })
+	cfg.rules = append(cfg.rules,
+		admission.Rule{Name: "team", Path: "/m", Key: "team", Plans: []string{"one"}},
+		admission.Rule{Name: "rest", Path: "/**", Plans: []string{"one"}})
+	cfg.set.Keys = map[string]admission.KeyFunc{"tenant": by("tenant"), "team": by("team")}
+	d := newDoorway(t, cfg)
+	ask := func(peer, target string) int {
+		r := httptest.NewRequest(http.MethodGet, target, nil)
+		r.RemoteAddr = peer + ":1"
+		return d.ask(r).Code
+	}
+	require.Equal(t, in, ask("192.0.2.1", "/t?tenant=ip:192.0.2.9"))
+	require.Equal(t, in, ask("192.0.2.9", "/"), "another spent its account")
+	require.Equal(t, in, ask("192.0.2.1", "/m?team=ip:192.0.2.9"), "and that of a team is not that of a tenant")
+	require.Equal(t, out, ask("192.0.2.2", "/t?tenant=ip:192.0.2.9"))
+	require.Equal(t, in, ask("192.0.2.3", "/t"))
+	require.Equal(t, in, ask("192.0.2.4", "/t"), "both have no tenant")
+	require.Equal(t, out, ask("192.0.2.4", "/t?tenant="))
+}
+
+// TestHostAsAHeader: net/http keeps that one elsewhere.
+func TestHostAsAHeader(t *testing.T) {
+	d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.Key = "header:host" }))
+	for host, want := range map[string]string{"a.test": "1", "b.test": "1"} {
+		require.Equal(t, want, d.get("http://"+host+"/").Header().Get("X-RateLimit-Remaining"), host)
+	}
+	require.Equal(t, "0", d.get("http://A.test/").Header().Get("X-RateLimit-Remaining"))
+}
+
+// TestNobodyTrustsEverybody: all of IPv4 has two spellings.
+func TestNobodyTrustsEverybody(t *testing.T) {
+	reg, err := admission.NewRegistry(two)
+	require.NoError(t, err)
+	for _, p := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"} {
+		_, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg, Trusted: []netip.Prefix{netip.MustParsePrefix(p)}}, nil, nil)
+		require.ErrorContains(t, err, "the prefix Trusted[0] is "+p)
+	}
+}
+
+// TestWaitAfterAPlanChanged: a key goes on with what it has used under the plan before. It is
+// told when that is over, to the microsecond.
+func TestWaitAfterAPlanChanged(t *testing.T) {
+	window := func(kind admission.Kind, d time.Duration) admission.Plan {
+		p, err := admission.Plan{Name: "w", Kind: kind, Capacity: 3, Window: d}.Settle()
+		require.NoError(t, err)
+		return p
+	}
+	lengths := []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 24 * time.Hour}
+	for _, kind := range []admission.Kind{admission.KindFixedWindow, admission.KindSlidingWindow} {
+		for _, before := range lengths {
+			for _, after := range lengths {
+				old, now := window(kind, before), window(kind, after)
+				at := admission.MicrosOf(time.Date(2026, 3, 4, 5, 36, 47, 123456789, time.UTC))
+				s, _ := old.Take(old.Fresh(at), at, 3)
+				at += 1000
+				_, r := now.Take(s, at, 2)
+				if r.Allowed {
+					continue // a short window is over
+				}
+				wait := admission.Micros(r.Wait / time.Microsecond)
+				_, early := now.Take(s, at+wait-1, 2)
+				_, then := now.Take(s, at+wait, 2)
+				require.False(t, early.Allowed, "%s %v, then %v", kind, before, after)
+				require.True(t, then.Allowed, "%s %v, then %v: %v was too early", kind, before, after, r.Wait)
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package admission_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/admission"
+)
+
+// asked is a request from a peer with headers, "Name: value" each.
+func asked(peer string, headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/a", nil)
+	r.RemoteAddr = peer
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	return r
+}
+
+func keyOf(t require.TestingT, key admission.KeyFunc, r *http.Request) string {
+	k, err := key(r)
+	require.NoError(t, err)
+	return k
+}
+
+func prefixes(all ...string) []netip.Prefix {
+	list := make([]netip.Prefix, len(all))
+	for i, s := range all {
+		list[i] = netip.MustParsePrefix(s)
+	}
+	return list
+}
+
+func TestClientIP(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		trusted []netip.Prefix
+		peer    string
+		headers []string
+		want    string
+	}{
+		{name: "the peer", peer: "192.0.2.1:1234", want: "ip:192.0.2.1"},
+		{
+			name: "headers of who is not trusted", peer: "192.0.2.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, want: "ip:192.0.2.1",
+		},
+		{
+			name: "headers without trusted proxies", peer: "10.0.0.1:1",
+			headers: []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, want: "ip:10.0.0.1",
+		},
+		{
+			name: "leftmost address is the attacker's", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "trusted hops are passed over", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9,10.0.0.3 ,10.0.0.2"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "raw header lines are joined", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 10.0.0.2"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "unparseable hop stops the walk", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9, unknown, 10.0.0.7"}, want: "ip:10.0.0.7",
+		},
+		{
+			name: "empty hop stops the walk", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9,,10.0.0.7"}, want: "ip:10.0.0.7",
+		},
+		{
+			name: "nothing to be read", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: _hidden"}, want: "ip:10.0.0.1",
+		},
+		{
+			name: "all hops trusted", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 10.0.0.9, 10.0.0.8"}, want: "ip:10.0.0.9",
+		},
+		{
+			name: "hops with ports", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8", "fd00::/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9:5555, [fd00::1]:80, [fd00::2]"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "X-Real-IP", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Real-IP: 203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "X-Real-IP twice", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Real-IP: 203.0.113.9", "X-Real-IP: 203.0.113.8"}, want: "ip:10.0.0.1",
+		},
+		{
+			name: "X-Forwarded-For goes before X-Real-IP", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Real-IP: 1.1.1.1", "X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+		{name: "IPv6 is a /64", peer: "[2001:db8:1:2:3:4:5:6]:1", want: "ip:2001:db8:1:2::/64"},
+		{name: "IPv6 with a zone", peer: "[fe80::1%eth0]:1", want: "ip:fe80::/64"},
+		{name: "IPv4 mapped into IPv6 is IPv4", peer: "[::ffff:192.0.2.1]:1", want: "ip:192.0.2.1"},
+		{
+			name: "a mapped proxy is trusted", peer: "[::ffff:10.0.0.1]:1", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: ::ffff:203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+		{
+			name: "a mapped prefix", peer: "10.0.0.1:1", trusted: prefixes("::ffff:10.0.0.0/104"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+		{name: "no port", peer: "192.0.2.1", want: "ip:192.0.2.1"},
+		{name: "a Unix socket", peer: "@", want: "ip:none"},
+		{
+			name: "a Unix socket is not trusted by itself", peer: "@", trusted: prefixes("10.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:none",
+		},
+		{
+			name: "a Unix socket is as local as loopback", peer: "@", trusted: prefixes("127.0.0.0/8"),
+			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, keyOf(t, admission.ClientIP(tc.trusted...), asked(tc.peer, tc.headers...)))
+		})
+	}
+}
+
+// FuzzForwardedFor has the law of the walk: what a client writes to the left of what our
+// proxy has written makes no difference, whatever it is and on however many lines.
+func FuzzForwardedFor(f *testing.F) {
+	for _, seed := range []string{"", "1.1.1.1", "1.1.1.1, 10.0.0.1", "unknown", ",", "[::1", "10.0.0.9,10.0.0.8", "::1%x", "\x00"} {
+		f.Add(seed, seed, uint32(0xCB007109))
+	}
+	key := admission.ClientIP(prefixes("10.0.0.0/8")...)
+	f.Fuzz(func(t *testing.T, line, left string, client uint32) {
+		addr := netip.AddrFrom4([4]byte{byte(client>>24) | 128, byte(client >> 16), byte(client >> 8), byte(client)})
+		r := asked("10.0.0.1:1")
+		r.Header["X-Forwarded-For"] = []string{line, left + "," + addr.String() + ", 10.1.2.3", "10.0.0.2"}
+		if got := keyOf(t, key, r); got != "ip:"+addr.String() {
+			t.Errorf("key = %q, want that of %v, for %q", got, addr, r.Header["X-Forwarded-For"])
+		}
+		r.Header["X-Forwarded-For"] = []string{line, left}
+		got := keyOf(t, key, r)
+		rest := strings.TrimSuffix(strings.TrimPrefix(got, "ip:"), "/64")
+		if a, err := netip.ParseAddr(rest); err != nil || a.Zone() != "" || a.Is4In6() && !strings.HasSuffix(got, "/64") {
+			t.Errorf("key = %q of %q", got, r.Header["X-Forwarded-For"])
+		}
+	})
+}
+
+func TestMissingUserFallsBackToIP(t *testing.T) {
+	principal := admission.HeaderPrincipal("X-User-Id")
+	user := admission.User(principal, nil)
+	require.Equal(t, "user:ann", keyOf(t, user, asked("192.0.2.1:1", "X-User-Id: ann")))
+	require.Equal(t, "ip:192.0.2.1", keyOf(t, user, asked("192.0.2.1:1")))
+	require.Equal(t, "ip:192.0.2.2", keyOf(t, user, asked("192.0.2.2:1")))
+	require.Equal(t, "ip:192.0.2.1", keyOf(t, admission.User(nil, nil), asked("192.0.2.1:1", "X-User-Id: ann")))
+	require.Equal(t, "global", keyOf(t, admission.User(principal, admission.Global()), asked("192.0.2.1:1")))
+}
+
+func TestUserCannotBeAnAddress(t *testing.T) {
+	user := admission.User(admission.HeaderPrincipal("X-User-Id"), nil)
+	require.NotEqual(t,
+		keyOf(t, user, asked("192.0.2.1:1")),
+		keyOf(t, user, asked("192.0.2.2:1", "X-User-Id: 192.0.2.1")))
+}
+
+func TestHeaderKey(t *testing.T) {
+	key := admission.Header("X-API-KEY", nil)
+	require.Equal(t, "header:X-Api-Key:k1", keyOf(t, key, asked("192.0.2.1:1", "X-Api-Key: k1", "X-Api-Key: k2")))
+	require.Equal(t, "ip:192.0.2.1", keyOf(t, key, asked("192.0.2.1:1")))
+	require.Equal(t, "ip:192.0.2.1", keyOf(t, key, asked("192.0.2.1:1", "X-Api-Key: ")))
+}
+
+func TestRouteKey(t *testing.T) {
+	r := asked("192.0.2.1:1")
+	r.URL.Path = "/a//b/../c"
+	require.Equal(t, "route:GET /a/c", keyOf(t, admission.Route(), r))
+	r.Pattern = "GET /a/{id}"
+	require.Equal(t, "route:GET /a/{id}", keyOf(t, admission.Route(), r))
+}
+
+func TestCompositeErrors(t *testing.T) {
+	_, err := admission.Composite()(asked("192.0.2.1:1"))
+	require.ErrorContains(t, err, "no parts")
+	lost := errors.New("lost")
+	_, err = admission.Composite(admission.Global(), func(*http.Request) (string, error) { return "", lost })(asked("192.0.2.1:1"))
+	require.ErrorIs(t, err, lost)
+}
+
+// TestCompositeKeysAreInjective has the law: two lists of parts are one key only if they
+// are the same list, though the parts are full of what separates them.
+func TestCompositeKeysAreInjective(t *testing.T) {
+	r := asked("192.0.2.1:1")
+	compose := func(parts []string) string {
+		keys := make([]admission.KeyFunc, len(parts))
+		for i, p := range parts {
+			keys[i] = func(*http.Request) (string, error) { return p, nil }
+		}
+		return keyOf(t, admission.Composite(keys...), r)
+	}
+	require.NotEqual(t, compose([]string{"a:b", "c"}), compose([]string{"a", "b:c"}))
+	require.NotEqual(t, compose([]string{"a1:b"}), compose([]string{"a", "b"}))
+	rapid.Check(t, func(t *rapid.T) {
+		part := rapid.StringOfN(rapid.SampledFrom([]rune("a1:,+")), 0, 5, -1)
+		list := rapid.SliceOfN(part, 1, 4)
+		one, two := list.Draw(t, "one"), list.Draw(t, "two")
+		if same := compose(one) == compose(two); same != (strings.Join(one, "\x00") == strings.Join(two, "\x00")) {
+			t.Fatalf("%q and %q: one key %v", one, two, same)
+		}
+	})
+}
+
+func TestIPAndUser(t *testing.T) {
+	key := admission.IPAndUser(admission.ClientIP(), admission.User(admission.HeaderPrincipal("X-User-Id"), nil))
+	ann := keyOf(t, key, asked("192.0.2.1:1", "X-User-Id: ann"))
+	require.Equal(t, "all:12:ip:192.0.2.18:user:ann", ann)
+	require.NotEqual(t, ann, keyOf(t, key, asked("192.0.2.2:1", "X-User-Id: ann")))
+	require.NotEqual(t, ann, keyOf(t, key, asked("192.0.2.1:1", "X-User-Id: bob")))
+}

@@ -1,0 +1,322 @@
+package memory_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/admissiontest"
+	"github.com/treadlight/crawl/internal/admission/memory"
+)
+
+func open(cfg memory.Config) admissiontest.Open {
+	return func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
+		return repository(t, clk, cfg)
+	}
+}
+
+func repository(t *testing.T, clk *admissiontest.Clock, cfg memory.Config) *memory.Repository {
+	t.Helper()
+	cfg.Clock = clk
+	r, err := memory.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r
+}
+
+func TestConformance(t *testing.T) {
+	admissiontest.Run(t, open(memory.Config{}), admissiontest.Options{Steps: 5000})
+}
+
+// TestConformanceInOneShard has all keys of the suite behind one lock, and hardly room.
+func TestConformanceInOneShard(t *testing.T) {
+	admissiontest.Run(t, open(memory.Config{MaxKeys: 128}), admissiontest.Options{Keys: 100})
+}
+
+func TestNewRejects(t *testing.T) {
+	_, err := memory.New(memory.Config{MaxKeys: -1})
+	require.ErrorContains(t, err, "MaxKeys is -1")
+	_, err = memory.New(memory.Config{Overflow: 2})
+	require.ErrorContains(t, err, "Overflow is 2")
+}
+
+var (
+	slow = admission.Plan{Name: "slow", Kind: admission.KindTokenBucket, Capacity: 3, TokensPerSecond: 1e-3}
+	fast = admission.Plan{Name: "fast", Kind: admission.KindTokenBucket, Capacity: 3, TokensPerSecond: 3}
+)
+
+func take(t testing.TB, r *memory.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
+	t.Helper()
+	res, err := r.Take(t.Context(), key, plans, n)
+	require.NoError(t, err)
+	return res
+}
+
+// TestKeysAreBounded floods the repository. Keys that used something stay, however many
+// come after them: otherwise a flood would be the way to a new bucket.
+func TestKeysAreBounded(t *testing.T) {
+	for _, maxKeys := range []int{1, 7, 100, 1000, 100_000} {
+		r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: maxKeys})
+		for i := range min(maxKeys, 10) {
+			take(t, r, fmt.Sprint("first", i), 3, slow)
+		}
+		for i := range 2*maxKeys + 10 {
+			take(t, r, fmt.Sprint("flood", i), 1, slow)
+		}
+		require.LessOrEqual(t, r.Len(), maxKeys)
+		require.GreaterOrEqual(t, r.Len(), maxKeys-maxKeys/10, "a shard is full long before the others")
+		for i := range min(maxKeys, 10) {
+			require.False(t, take(t, r, fmt.Sprint("first", i), 1, slow).Allowed, "a flood made a new bucket")
+		}
+	}
+}
+
+// TestOverflowIsCounted: keys that find no place have accounts of their own, and no more than
+// their limit, also when there is a place again.
+func TestOverflowIsCounted(t *testing.T) {
+	clk := admissiontest.NewClock()
+	r := repository(t, clk, memory.Config{MaxKeys: 2})
+	take(t, r, "ann", 3, slow)
+	take(t, r, "bob", 2, slow)
+	granted := map[string]int{}
+	for range 10 {
+		for i := range 20 {
+			if key := fmt.Sprint(i); take(t, r, key, 1, slow).Allowed {
+				granted[key]++
+			}
+		}
+	}
+	for i := range 20 {
+		require.LessOrEqual(t, granted[fmt.Sprint(i)], 3, "of key %d", i)
+		require.GreaterOrEqual(t, granted[fmt.Sprint(i)], 2, "of key %d", i)
+	}
+	require.False(t, take(t, r, "ann", 1, slow).Allowed, "those with a place go on")
+	require.Equal(t, 2, r.Len())
+
+	clk.Move(slow.Period())
+	require.False(t, take(t, r, "7", 3, slow).Allowed, "it is remembered a little longer than an account")
+	clk.Move(8 * slow.Period())
+	require.Equal(t, int64(2), take(t, r, "7", 1, slow).Remaining, "a place is free again")
+	require.Equal(t, int64(2), take(t, r, "cid", 1, slow).Remaining)
+}
+
+// TestEvictedKeysKeepWhatTheyUsed: who loses his place to those who ask for more has used what he
+// has used, so that a flood of one's own is no way to a fresh account.
+func TestEvictedKeysKeepWhatTheyUsed(t *testing.T) {
+	r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: 1})
+	require.True(t, take(t, r, "ann", 1, slow).Allowed)
+	require.True(t, take(t, r, "bob", 3, slow).Allowed, "he takes her place")
+	require.False(t, take(t, r, "ann", 3, slow).Allowed)
+	require.True(t, take(t, r, "ann", 2, slow).Allowed)
+}
+
+// TestFlood has a million keys come in one window: who is known has its exact account, also if
+// it has used no more than each of the flood, a newcomer is let in, nobody has more than the
+// limit, and the place all this takes is bounded.
+func TestFlood(t *testing.T) {
+	for _, tc := range []struct {
+		capacity       int64
+		maxKeys, flood int
+	}{{5, 0, 1_000_000}, {100, 1 << 14, 62_500}, {3, 1 << 14, 62_500}} {
+		capacity, flood := tc.capacity, tc.flood
+		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
+			plan, err := admission.Plan{Name: "p", Kind: admission.KindSlidingWindow, Capacity: capacity, Window: time.Hour}.Settle()
+			require.NoError(t, err)
+			r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: tc.maxKeys})
+			before := heap()
+			known := map[string]int64{"one": 1, "half": capacity / 2, "all": capacity}
+			for key, n := range known {
+				take(t, r, key, n, plan)
+			}
+			refused := 0
+			for i := range flood {
+				if !take(t, r, "flood-"+strconv.Itoa(i), 1, plan).Allowed {
+					refused++
+				}
+			}
+			for key, n := range known {
+				require.Equal(t, capacity-n, take(t, r, key, 0, plan).Remaining, key)
+			}
+			late, exact := 0, 0
+			const newcomers = 1_000
+			for i := range newcomers {
+				res := take(t, r, fmt.Sprint("new-", i), 1, plan)
+				if !res.Allowed {
+					late++
+				} else if res.Remaining == capacity-1 {
+					exact++
+				}
+			}
+			grew := heap() - before
+			t.Logf("capacity %d: of %d keys %d refused, of %d after them %d, and %d exact; %d MB", capacity, flood, refused, newcomers, late, exact, grew>>20)
+			require.LessOrEqual(t, refused, flood/1000)
+			require.LessOrEqual(t, late, newcomers/1000)
+			require.GreaterOrEqual(t, exact, newcomers*9/10)
+			require.LessOrEqual(t, r.Len(), memory.DefaultMaxKeys)
+			require.Less(t, grew, int64(160<<20))
+			for _, key := range []string{"again", "flood-3", "flood-60000"} {
+				n := int64(0)
+				for range 2 * capacity {
+					if take(t, r, key, 1, plan).Allowed {
+						n++
+					}
+				}
+				require.LessOrEqual(t, n, capacity, key)
+			}
+		})
+	}
+}
+
+// heap is what is in use.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestOverflowDenies(t *testing.T) {
+	r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: 1, Overflow: memory.OverflowDeny})
+	take(t, r, "ann", 1, slow)
+	require.Equal(t, admission.Result{
+		Limit: 3, Plan: "slow", Reason: admission.ReasonTooManyKeys, Wait: time.Second,
+	}, take(t, r, "bob", 1, slow, fast))
+	require.Equal(t, int64(3), take(t, r, "bob", 0, slow).Remaining, "looking needs no place")
+}
+
+func TestClosedIsClosed(t *testing.T) {
+	for _, overflow := range []memory.Overflow{memory.OverflowSketch, memory.OverflowDeny} {
+		r := repository(t, admissiontest.NewClock(), memory.Config{Overflow: overflow})
+		require.NoError(t, r.Close())
+		_, err := r.Take(t.Context(), "ann", []admission.Plan{slow}, 1)
+		require.ErrorIs(t, err, admission.ErrClosed)
+		require.Zero(t, r.RemoveWhere(func(string) bool { return true }))
+		require.Zero(t, r.Len())
+	}
+}
+
+// TestForgetsOnlyWhatIsOver has half of the keys refill and come nobody back for: they
+// make place for others, and those that have not refilled do not. The table is no longer
+// than what one search for a place looks at.
+func TestForgetsOnlyWhatIsOver(t *testing.T) {
+	clk := admissiontest.NewClock()
+	r := repository(t, clk, memory.Config{MaxKeys: 150})
+	for i := range 75 {
+		take(t, r, fmt.Sprint("fast", i), 3, fast)
+		take(t, r, fmt.Sprint("slow", i), 3, fast, slow) // of which the first is over soon
+	}
+	require.Equal(t, 150, r.Len())
+	clk.Move(2 * time.Second)
+	for i := range 75 {
+		take(t, r, fmt.Sprint("new", i), 1, slow)
+	}
+	require.Equal(t, 150, r.Len())
+	for i := range 75 {
+		require.False(t, take(t, r, fmt.Sprint("slow", i), 1, slow).Allowed)
+		require.Equal(t, int64(1), take(t, r, fmt.Sprint("new", i), 1, slow).Remaining, "it had a place of its own")
+	}
+}
+
+// TestForgetsWithoutBeingFull has keys that nobody comes back for go as others come,
+// long before there are as many as there may be.
+func TestForgetsWithoutBeingFull(t *testing.T) {
+	clk := admissiontest.NewClock()
+	r := repository(t, clk, memory.Config{})
+	for i := range 50_000 {
+		take(t, r, fmt.Sprint(i), 1, fast)
+		clk.Move(100 * time.Millisecond)
+	}
+	require.Less(t, r.Len(), 5_000, "some 600 keys came within the last minute")
+}
+
+// TestManyPlans has more plans in one decision than need no memory.
+func TestManyPlans(t *testing.T) {
+	r := repository(t, admissiontest.NewClock(), memory.Config{})
+	plans := make([]admission.Plan, 12)
+	for i := range plans {
+		plans[i] = slow
+		plans[i].Name = fmt.Sprint(i)
+	}
+	for i := range 4 {
+		require.Equal(t, i < 3, take(t, r, "ann", 1, plans...).Allowed)
+	}
+	require.NoError(t, r.Remove(t.Context(), "ann", plans[:11]))
+	require.True(t, take(t, r, "ann", 3, plans[:11]...).Allowed)
+	require.False(t, take(t, r, "ann", 1, plans[11]).Allowed)
+}
+
+func TestRemoveWhere(t *testing.T) {
+	r := repository(t, admissiontest.NewClock(), memory.Config{})
+	for i := range 1000 {
+		take(t, r, fmt.Sprintf("ip:%d", i), 3, slow)
+		take(t, r, fmt.Sprintf("user:%d", i), 3, slow)
+	}
+	users := func(key string) bool {
+		r.Len() // no lock is held
+		return strings.HasPrefix(key, "user:")
+	}
+	require.Equal(t, 1000, r.RemoveWhere(users))
+	require.Equal(t, 1000, r.Len())
+	require.Zero(t, r.RemoveWhere(users))
+	require.True(t, take(t, r, "user:7", 3, slow).Allowed)
+	require.False(t, take(t, r, "ip:7", 1, slow).Allowed)
+}
+
+func TestDecisionAllocatesNothing(t *testing.T) {
+	r, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	ctx := t.Context()
+	window := admission.Plan{Name: "window", Kind: admission.KindSlidingWindow, Capacity: 5, Window: time.Minute}
+	for _, plans := range [][]admission.Plan{{slow}, {fast}, {window}, {slow, fast, window}} {
+		require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = r.Take(ctx, "ann", plans, 1) }))
+	}
+}
+
+// TestAtOnce has keys come, go and be forgotten from many goroutines, and counts what
+// those were granted that nobody removed.
+func TestAtOnce(t *testing.T) {
+	clk := admissiontest.NewClock()
+	r := repository(t, clk, memory.Config{MaxKeys: 300})
+	for i := range 10 { // before the others can take their places
+		take(t, r, fmt.Sprint("kept", i), 1, slow)
+	}
+	var granted [10]atomic.Int64
+	var wg sync.WaitGroup
+	for g := range uint64(8) {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(g, 1))
+			for range 5000 {
+				i := rnd.IntN(10)
+				switch rnd.IntN(6) {
+				case 0:
+					if take(t, r, fmt.Sprint("kept", i), 1, slow, fast).Allowed {
+						granted[i].Add(1)
+					}
+				case 1:
+					_ = r.Remove(t.Context(), fmt.Sprint(rnd.IntN(1000)), []admission.Plan{fast})
+				case 2:
+					if rnd.IntN(100) == 0 {
+						r.RemoveWhere(func(key string) bool { return key == fmt.Sprint(i) })
+						clk.Move(time.Millisecond)
+					}
+				default:
+					take(t, r, fmt.Sprint(rnd.IntN(1000)), 1, fast)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range granted {
+		require.Equal(t, int64(2), granted[i].Load(), "beside the first")
+	}
+	require.LessOrEqual(t, r.Len(), 300)
+}

@@ -1,0 +1,118 @@
+package memory
+
+import (
+	"math/bits"
+
+	"github.com/treadlight/crawl/internal/admission"
+)
+
+const (
+	// sketchRows is how many counters a key has in a sketch. The least of them is what it has
+	// used, or more, if others have each of them in common with it.
+	sketchRows = 4
+
+	// cellsPerKey is how many counters a row has for each key that the table holds: four times
+	// as many keys as those find most of theirs alone, at 64 to 128 bytes for each.
+	cellsPerKey = 4
+
+	// wholePlan is what a counter has of a key that has used all of its plan. Shares of plans
+	// rather than tokens let all plans that remember for as long be in one sketch.
+	wholePlan = 1<<16 - 1
+
+	// maxSketches bounds what a shard takes for plans that remember for different times.
+	maxSketches = 4
+)
+
+// sketch has, in a bounded place, what any number of keys have used at least: a count-min
+// sketch with conservative update. It is wrong only to the disadvantage of a key, and rarely.
+// The hash it is asked by has a seed of this process, so that nobody can choose whom to meet.
+//
+// What is in it is forgotten after one to two periods: there is a sketch of this period and
+// one of that before.
+type sketch struct {
+	period admission.Micros // at least that of each plan in it
+	turn   admission.Micros // the end of the present one
+	now    []uint16         // rows, one behind the other
+	before []uint16
+}
+
+// classOf is the power of four seconds within which a plan forgets.
+func classOf(p *admission.Plan) uint8 {
+	seconds := uint64(p.TTL().Seconds())
+	return uint8((bits.Len64(seconds) + 1) / 2)
+}
+
+func periodOf(class uint8) admission.Micros { return 1e6 << (2 * class) }
+
+// sketchOf is the sketch for a class, made if need be; if there are too many, one that
+// remembers for longer, or else for longest.
+func (s *shard) sketchOf(class uint8, now admission.Micros) *sketch {
+	var best *sketch
+	for _, k := range s.sketches {
+		longer := best == nil || k.period > best.period
+		fits := k.period >= periodOf(class)
+		if fits && (best == nil || best.period < periodOf(class) || k.period < best.period) || !fits && longer {
+			best = k
+		}
+	}
+	if (best == nil || best.period != periodOf(class)) && len(s.sketches) < maxSketches {
+		width := 1 << bits.Len(uint(max(64, cellsPerKey*s.max)-1))
+		best = &sketch{period: periodOf(class), now: make([]uint16, sketchRows*width), before: make([]uint16, sketchRows*width)}
+		best.turn = now + best.period
+		s.sketches = append(s.sketches, best)
+	}
+	best.advance(now)
+	return best
+}
+
+func (k *sketch) advance(now admission.Micros) {
+	if now < k.turn {
+		return
+	}
+	k.now, k.before = k.before, k.now
+	clear(k.now)
+	if now >= k.turn+k.period {
+		clear(k.before)
+	}
+	k.turn = now + k.period
+}
+
+// cell is the index of a key's counter in a row.
+func (k *sketch) cell(row int, hash uint64) int {
+	width := len(k.now) / sketchRows
+	h := (hash + uint64(row)*0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9
+	h ^= h >> 31
+	h *= 0x94d049bb133111eb
+	return row*width + int((h^h>>29)&uint64(width-1))
+}
+
+// share is how much of its plan a key has used, or more.
+func (k *sketch) share(hash uint64) uint16 {
+	least := uint32(wholePlan)
+	for row := range sketchRows {
+		i := k.cell(row, hash)
+		least = min(least, uint32(k.now[i])+uint32(k.before[i]))
+	}
+	return uint16(least)
+}
+
+// raise sees to it that a key has used so much.
+func (k *sketch) raise(hash uint64, share uint16) {
+	for row := range sketchRows {
+		i := k.cell(row, hash)
+		if before := k.before[i]; share > before {
+			k.now[i] = max(k.now[i], share-before)
+		}
+	}
+}
+
+// shareOf is how much of a plan is used after a decision, rounded up.
+func shareOf(res *admission.Result) uint16 {
+	used := res.Limit - res.Remaining
+	return uint16((used*wholePlan + res.Limit - 1) / res.Limit)
+}
+
+// tokensOf is how many tokens of a plan a share is.
+func tokensOf(share uint16, p *admission.Plan) int64 {
+	return int64(share) * p.Capacity / wholePlan
+}

@@ -1,0 +1,399 @@
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/admissiontest"
+	"github.com/treadlight/crawl/internal/admission/memory"
+)
+
+// doorway is a middleware with what it is made of, in front of a handler that says "in".
+type doorway struct {
+	http.Handler
+	rules    *admission.RuleSet
+	registry *admission.Registry
+	admitter *admission.Admitter
+	store    *store
+	clk      *admissiontest.Clock
+	denials  []admission.Denial
+	log      bytes.Buffer
+}
+
+type doorwayConfig struct {
+	plans      []admission.Plan
+	rules      []admission.Rule
+	set        admission.RuleSetConfig
+	middleware admission.MiddlewareConfig
+	bubble     bool // the time is that of the bubble
+	deadline   time.Duration
+	next       http.HandlerFunc
+}
+
+func newDoorway(t testing.TB, cfg doorwayConfig) *doorway {
+	t.Helper()
+	d := &doorway{clk: admissiontest.NewClock()}
+	d.store = newStore(t, d.clk)
+	if cfg.bubble {
+		repo, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		d.store = &store{Repository: repo}
+	}
+	var err error
+	d.registry, err = admission.NewRegistry(cfg.plans...)
+	require.NoError(t, err)
+	d.admitter = admitter(t, admission.Config{Repository: d.store, Registry: d.registry, Deadline: cfg.deadline})
+	cfg.set.Registry = d.registry
+	d.rules, err = admission.NewRuleSet(cfg.set, cfg.rules, nil)
+	require.NoError(t, err)
+	cfg.middleware.Admitter, cfg.middleware.Rules = d.admitter, d.rules
+	if !cfg.bubble { // where requests come one after the other
+		cfg.middleware.OnDenied = func(x admission.Denial) { d.denials = append(d.denials, x) }
+		cfg.middleware.Log = slog.New(slog.NewJSONHandler(&d.log, nil))
+	}
+	mw, err := admission.Middleware(cfg.middleware)
+	require.NoError(t, err)
+	if cfg.next == nil {
+		cfg.next = func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "in") }
+	}
+	d.Handler = mw(cfg.next)
+	return d
+}
+
+func (d *doorway) ask(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w
+}
+
+func (d *doorway) get(target string) *httptest.ResponseRecorder {
+	return d.ask(httptest.NewRequest(http.MethodGet, target, nil))
+}
+
+// onePlan is a rule for everything over one plan.
+func onePlan(p admission.Plan, change func(*admission.Rule)) doorwayConfig {
+	r := admission.Rule{Name: "all", Path: "/**", Plans: []string{p.Name}}
+	if change != nil {
+		change(&r)
+	}
+	return doorwayConfig{plans: []admission.Plan{p}, rules: []admission.Rule{r}}
+}
+
+var two = admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 2, Window: time.Minute}
+
+// limits is the headers about limits, by their names.
+func limits(h http.Header) map[string]string {
+	all := map[string]string{}
+	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy", "Retry-After"} {
+		if v := h.Get(name); v != "" {
+			all[name] = v
+		}
+	}
+	return all
+}
+
+// TestRetryAfterIsRoundedUp: who obeys it is let in, to the microsecond.
+// TestResetOfABucket: of one that is used up, clients are told when there is a token
+// again, and not when there are all.
+// TestEpochHeaders: the Unix time is rounded up too, and the other headers stay.
+// TestWriterIsTheServers: whatever the server's writer can do, the handler can.
+func TestWriterIsTheServers(t *testing.T) {
+	var got http.ResponseWriter
+	cfg := onePlan(two, func(r *admission.Rule) { r.Concurrency = 1 })
+	cfg.next = func(w http.ResponseWriter, _ *http.Request) { got = w }
+	w := httptest.NewRecorder()
+	newDoorway(t, cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Same(t, w, got)
+}
+
+func TestHijackFlushReadFrom(t *testing.T) {
+	cfg := onePlan(two, nil)
+	cfg.next = func(w http.ResponseWriter, _ *http.Request) {
+		_, flusher := w.(http.Flusher)
+		_, readerFrom := w.(io.ReaderFrom)
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil || !flusher || !readerFrom {
+			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		defer conn.Close()
+		_, _ = rw.WriteString("HTTP/1.1 299 Mine\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_ = rw.Flush()
+	}
+	server := httptest.NewServer(newDoorway(t, cfg))
+	defer server.Close()
+	res, err := server.Client().Get(server.URL)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 299, res.StatusCode)
+}
+
+func TestHeadIsDeniedWithoutABody(t *testing.T) {
+	d := newDoorway(t, onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 0.01}, nil))
+	server := httptest.NewServer(d)
+	defer server.Close()
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		res, err := server.Client().Head(server.URL)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, want, res.StatusCode)
+	}
+}
+
+func TestDenialsAreRecorded(t *testing.T) {
+	d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.Key = "header:X-API-KEY" }))
+	request := func() *http.Request { return asked("192.0.2.1:1", "X-API-KEY: sesame") }
+	d.ask(request())
+	d.ask(request())
+	require.Empty(t, d.denials)
+	d.ask(request())
+	require.Len(t, d.denials, 1)
+	text, err := json.Marshal(d.denials[0])
+	require.NoError(t, err)
+	var trace map[string]any
+	require.NoError(t, json.Unmarshal(text, &trace))
+	require.Equal(t, true, trace["rateLimited"])
+	require.Equal(t, "all", trace["rule"])
+	require.Equal(t, "header:X-Api-Key:sesame", d.denials[0].Key)
+
+	var line map[string]any
+	require.NoError(t, json.Unmarshal(d.log.Bytes(), &line))
+	for key, want := range map[string]any{
+		"msg": "over the limit", "what": "request", "rateLimited": true, "rule": "all", "shadow": false, "plan": "two",
+		"reason": "LIMITED", "method": "GET", "path": "/a", "status": 429.0,
+	} {
+		require.Equal(t, want, line[key], key)
+	}
+	require.NotContains(t, d.log.String()+string(text), "sesame", "the key may be a secret")
+}
+
+func TestShadowDeniesNothing(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		cfg := onePlan(two, func(r *admission.Rule) { r.Shadow, r.Wait, r.Concurrency = !all, time.Minute, 1 })
+		cfg.middleware.Shadow = all
+		d := newDoorway(t, cfg)
+		for range 5 {
+			w := d.get("/")
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Empty(t, limits(w.Header()), "clients see nothing of it")
+		}
+		require.Len(t, d.denials, 3)
+		require.True(t, d.denials[0].Shadow)
+		require.False(t, d.denials[0].RateLimited)
+		require.Equal(t, admission.ReasonShadow, d.denials[0].Result.Reason)
+		require.Equal(t, uint64(3), d.admitter.Statistics().Denied)
+	}
+}
+
+func TestBypassTokens(t *testing.T) {
+	const token, other = "0123456789abcdef", "fedcba9876543210"
+	cfg := onePlan(two, nil)
+	cfg.middleware.Bypass = []string{other, token}
+	d := newDoorway(t, cfg)
+	for range 3 {
+		d.get("/")
+	}
+	for _, tc := range []struct {
+		headers []string
+		want    int
+	}{
+		{nil, http.StatusTooManyRequests},
+		{[]string{"X-RateLimit-Bypass: " + token}, http.StatusOK},
+		{[]string{"X-RateLimit-Bypass: " + other}, http.StatusOK},
+		{[]string{"X-RateLimit-Bypass: " + token + "0"}, http.StatusTooManyRequests},
+		{[]string{"X-RateLimit-Bypass: "}, http.StatusTooManyRequests},
+		{[]string{"X-RateLimit-Bypass: x", "X-RateLimit-Bypass: " + token}, http.StatusTooManyRequests},
+		{[]string{"Authorization: " + token}, http.StatusTooManyRequests},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		for _, h := range tc.headers {
+			name, value, _ := strings.Cut(h, ": ")
+			r.Header.Add(name, value)
+		}
+		require.Equal(t, tc.want, d.ask(r).Code, tc.headers)
+	}
+}
+
+func TestCost(t *testing.T) {
+	cfg := onePlan(admission.Plan{Name: "p", Capacity: 100, TokensPerSecond: 0.001}, func(r *admission.Rule) { r.CostBy = "length" })
+	cfg.set.Costs = map[string]func(*http.Request) int64{"length": func(r *http.Request) int64 { return r.ContentLength }}
+	d := newDoorway(t, cfg)
+	for _, tc := range []struct {
+		length int64
+		want   string
+		code   int
+	}{
+		{40, "60", http.StatusOK},
+		{0, "60", http.StatusOK},
+		{-1, "59", http.StatusOK},                  // not known is not for nothing
+		{60, "59", http.StatusTooManyRequests},     // and is not charged
+		{59, "0", http.StatusOK},                   // the last
+		{1 << 40, "0", http.StatusTooManyRequests}, // more than there ever are
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.ContentLength = tc.length
+		w := d.ask(r)
+		require.Equal(t, tc.code, w.Code, tc.length)
+		require.Equal(t, tc.want, w.Header().Get("X-RateLimit-Remaining"), tc.length)
+		require.Equal(t, tc.length == 60, w.Header().Get("Retry-After") != "", "waiting helps only then")
+	}
+}
+
+// TestAllReadingsOfAPathAreCharged: a request that one handler would take for the strict
+// route and another for the lenient one is limited as both.
+func TestAllReadingsOfAPathAreCharged(t *testing.T) {
+	d := newDoorway(t, doorwayConfig{
+		plans: []admission.Plan{two, {Name: "many", Capacity: 1000, TokensPerSecond: 1}},
+		rules: []admission.Rule{
+			{Name: "api", Path: "/api/**", Plans: []string{"two"}},
+			{Name: "static", Path: "/static/**", Plans: []string{"many"}},
+		},
+	})
+	for _, target := range []string{"/api/x%2F..%2F..%2Fstatic%2Fy", "/api/x/../../static/y"} {
+		require.NoError(t, d.admitter.Remove(t.Context(), "ip:192.0.2.1"))
+		for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
+			require.Equal(t, want, d.get(target).Code, target)
+		}
+		require.Equal(t, "two", d.denials[len(d.denials)-1].Result.Plan)
+	}
+}
+
+func TestMiddlewareWithoutAStore(t *testing.T) {
+	for _, tc := range []struct {
+		how  admission.OnError
+		want int
+		body string
+	}{
+		{"", http.StatusOK, "in"},
+		{admission.FailOpen, http.StatusOK, "in"},
+		{admission.FailClosed, http.StatusServiceUnavailable, "temporary-reduced-capacity"},
+	} {
+		d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.OnError = tc.how }))
+		d.store.failWith(errDown)
+		w := d.get("/")
+		require.Equal(t, tc.want, w.Code)
+		require.Contains(t, w.Body.String(), tc.body)
+		want := map[string]string{"RateLimit-Policy": `"two";q=2;w=60`} // and no number that nobody knows
+		if tc.how == admission.FailClosed {
+			want["Retry-After"] = "1"
+		}
+		require.Equal(t, want, limits(w.Header()))
+	}
+}
+
+// TestKeyThatCannotBeTold is decided by OnError, and logged once.
+func TestKeyThatCannotBeTold(t *testing.T) {
+	for how, want := range map[admission.OnError]int{admission.FailOpen: http.StatusOK, admission.FailClosed: http.StatusServiceUnavailable} {
+		cfg := onePlan(two, func(r *admission.Rule) { r.Key, r.OnError = "ip+tenant", how })
+		cfg.set.Keys = map[string]admission.KeyFunc{"tenant": func(*http.Request) (string, error) { return "", errors.New("no tenant") }}
+		d := newDoorway(t, cfg)
+		for range 5 {
+			require.Equal(t, want, d.get("/").Code)
+		}
+		require.Equal(t, 1, strings.Count(d.log.String(), "no tenant"))
+		require.Equal(t, uint64(5), d.admitter.Statistics().FailedOpen+d.admitter.Statistics().FailedClosed)
+	}
+}
+
+// TestPlanThatIsGone: a rule whose plan is taken out of the registry goes on with it.
+func TestPlanThatIsGone(t *testing.T) {
+	d := newDoorway(t, onePlan(two, nil))
+	require.NoError(t, d.registry.Remove("two"))
+	for _, want := range []int{in, in, out, out} {
+		require.Equal(t, want, d.get("/").Code)
+	}
+	require.Equal(t, 1, strings.Count(d.log.String(), "a rule goes on with plans that the registry has no more"))
+	require.ErrorIs(t, d.rules.Replace(d.rules.Rules(), nil), admission.ErrInvalidRule, "no rule can be made with it")
+}
+
+func TestDenyWritesItsOwnAnswer(t *testing.T) {
+	cfg := onePlan(two, func(r *admission.Rule) { r.Cost = 2 })
+	cfg.middleware.Deny = func(w http.ResponseWriter, _ *http.Request, d admission.Denial) {
+		w.WriteHeader(d.Status)
+		_, _ = io.WriteString(w, "rule "+d.Rule)
+	}
+	d := newDoorway(t, cfg)
+	d.get("/")
+	w := d.get("/")
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "rule all", w.Body.String())
+	require.NotEmpty(t, w.Header().Get("Retry-After"))
+}
+
+func TestRequestThatHasEnded(t *testing.T) {
+	d := newDoorway(t, onePlan(two, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := d.ask(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Empty(t, d.denials, "nobody denied it")
+}
+
+func TestMiddlewareRejects(t *testing.T) {
+	d := newDoorway(t, onePlan(two, nil))
+	other := ruleSet(t, nil)
+	for want, cfg := range map[string]admission.MiddlewareConfig{
+		"Admitter is missing":            {Rules: d.rules},
+		"Rules is missing":               {Admitter: d.admitter},
+		"Rules has another Registry":     {Admitter: d.admitter, Rules: other},
+		"Headers is 5":                   {Admitter: d.admitter, Rules: d.rules, Headers: 5},
+		"Bypass[1] is too short: use 16": {Admitter: d.admitter, Rules: d.rules, Bypass: []string{"0123456789abcdef", "short"}},
+	} {
+		_, err := admission.Middleware(cfg)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "short\"", "a secret is not told")
+	}
+}
+
+// TestTwoMiddlewares of one program know nothing of each other.
+func TestTwoMiddlewares(t *testing.T) {
+	one, other := newDoorway(t, onePlan(two, nil)), newDoorway(t, onePlan(two, nil))
+	for range 3 {
+		one.get("/")
+	}
+	require.Equal(t, http.StatusTooManyRequests, one.get("/").Code)
+	require.Equal(t, http.StatusOK, other.get("/").Code)
+}
+
+// TestRulesChangeWhileRequestsComeIn has readers and writers at once, for the race
+// detector, and sees that each request is judged by a whole set of rules.
+func TestRulesChangeWhileRequestsComeIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1 << 30, TokensPerSecond: 1}, func(r *admission.Rule) { r.Concurrency = 1 << 20 })
+		cfg.bubble = true
+		d := newDoorway(t, cfg)
+		done := make(chan struct{})
+		for range 4 {
+			go func() {
+				for range 500 {
+					if w := d.get("/"); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") == "" {
+						t.Errorf("status %d, headers %v", w.Code, w.Header())
+					}
+				}
+				done <- struct{}{}
+			}()
+		}
+		for i := range 200 {
+			rule := d.rules.Rules()[0]
+			rule.Cost = int64(1 + i%3)
+			require.NoError(t, d.rules.Put(rule, ""))
+			require.NoError(t, d.registry.Put(admission.Plan{Name: "p", Capacity: 1<<30 + int64(i), TokensPerSecond: 1}))
+		}
+		for range 4 {
+			<-done
+		}
+	})
+}

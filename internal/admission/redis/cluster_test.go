@@ -1,0 +1,208 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/redis"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+func TestCluster(t *testing.T) { onEach(t, testCluster) }
+
+func testCluster(t *testing.T, program program) {
+	masters, replica := program.Cluster(t)
+	r := open(t, redis.Config{
+		Keys: -1, Deadline: 20 * short, Breaker: breaker.Config{Consecutive: 2, OpenFor: time.Hour},
+	}, masters[1].Addr)
+	c := clusterTest{masters, replica, r, []admission.Plan{
+		bucket(t, "a", 100, 1e-6), fixed(t, "b", 1000, 300*24*time.Hour), sliding(t, "c", 200, 300*24*time.Hour),
+	}}
+	t.Run("one slot per decision", c.oneSlot)
+	t.Run("exact", c.exact)
+	t.Run("scripts flushed", c.flushed)
+	t.Run("limiters", func(t *testing.T) { testLimiters(t, masters[0], masters[2].Addr) })
+	t.Run("failover", c.failover)
+	t.Run("a node is down", c.nodeDown)
+}
+
+// clusterTest is a cluster for tests one after another, the last of which break it.
+type clusterTest struct {
+	masters []*server
+	replica *server
+	r       *redis.Repository
+	plans   []admission.Plan
+}
+
+// keyAt is a key that is stored at the master of that number.
+func (c *clusterTest) keyAt(t testing.TB, master int, prefix string) string {
+	t.Helper()
+	for i := range 1000 {
+		key := fmt.Sprint(prefix, i)
+		if c.slot(t, redis.StoreKey("a", key))*3/16384 == int64(master) {
+			return key
+		}
+	}
+	t.Fatalf("no key at master %d", master)
+	return ""
+}
+
+func (c *clusterTest) slot(t testing.TB, key string) int64 {
+	t.Helper()
+	slot, err := c.masters[1].Do(t, "CLUSTER", "KEYSLOT", key).AsInt64()
+	require.NoError(t, err)
+	return slot
+}
+
+// oneSlot: hostile keys too, or the server refuses.
+func (c *clusterTest) oneSlot(t *testing.T) {
+	for _, key := range []string{"ann", "", "}", "{", "{}", "}{", "a}b", "{a}b", "%", "%7D", "\x00", "\r\n", "{a}:{b}"} {
+		slot := c.slot(t, redis.StoreKey("a", key))
+		for _, p := range c.plans {
+			require.Equal(t, slot, c.slot(t, redis.StoreKey(p.Name, key)), "%q", key)
+		}
+		before := c.r.Statistics().Trips
+		require.Equal(t, int64(99), take(t, c.r, key, 1, c.plans...).Remaining, "%q", key)
+		st := c.r.Statistics()
+		require.LessOrEqual(t, st.Trips-before, uint64(2), "%q: a trip, and one more if the node did not know the script", key)
+	}
+	require.LessOrEqual(t, c.r.Statistics().Reloads, uint64(3))
+	for _, s := range c.masters {
+		n, err := s.Do(t, "DBSIZE").AsInt64()
+		require.NoError(t, err)
+		require.NotZero(t, n, "a node without keys")
+	}
+}
+
+func (c *clusterTest) exact(t *testing.T) {
+	require.Equal(t, int64(100), c.grantedOf(t, "exact", 2000))
+}
+
+// grantedOf asks so many times at once and counts.
+func (c *clusterTest) grantedOf(t *testing.T, key string, n int) int64 {
+	t.Helper()
+	var granted atomic.Int64
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			res, err := c.r.Take(context.Background(), key, c.plans, 1)
+			if err != nil {
+				t.Error(err)
+			}
+			if res.Allowed {
+				granted.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return granted.Load()
+}
+
+func (c *clusterTest) flushed(t *testing.T) {
+	keys := []string{c.keyAt(t, 0, "f"), c.keyAt(t, 1, "f"), c.keyAt(t, 2, "f")}
+	for range 5 {
+		for _, s := range c.masters {
+			s.Do(t, "SCRIPT", "FLUSH")
+		}
+		for _, key := range keys {
+			require.True(t, take(t, c.r, key, 1, c.plans...).Allowed)
+		}
+	}
+	for _, key := range keys {
+		require.Equal(t, int64(95), take(t, c.r, key, 0, c.plans...).Remaining)
+	}
+}
+
+// failover puts the replica in its master's place: the count goes on there, and that it
+// has never seen the script is no matter.
+func (c *clusterTest) failover(t *testing.T) {
+	key := c.keyAt(t, 0, "o")
+	for range 40 {
+		take(t, c.r, key, 1, c.plans...)
+	}
+	reloads := c.r.Statistics().Reloads
+	c.replica.Do(t, "SCRIPT", "FLUSH") // it was told the script when the client connected
+	c.replica.Do(t, "CLUSTER", "FAILOVER")
+	redistest.Eventually(t, c.replica, []string{"INFO", "replication"}, "role:master")
+	require.Equal(t, int64(60), take(t, c.r, key, 0, c.plans...).Remaining)
+	require.Equal(t, int64(60), c.grantedOf(t, key, 200))
+	require.Greater(t, c.r.Statistics().Reloads, reloads, "the new master knew the script")
+	require.Zero(t, c.r.Statistics().Failures)
+}
+
+// nodeDown: who is counted at a node that is there does not see that another is not.
+func (c *clusterTest) nodeDown(t *testing.T) {
+	there, gone := c.keyAt(t, 1, "d"), c.keyAt(t, 2, "d")
+	take(t, c.r, gone, 1, c.plans...)
+	c.masters[2].Stop()
+	for i := range 50 {
+		_, err := c.r.Take(context.Background(), gone, c.plans, 1)
+		require.Error(t, err)
+		if i >= 2 {
+			require.ErrorIs(t, err, redis.ErrOpen)
+		}
+		require.True(t, take(t, c.r, there, 1, c.plans...).Allowed)
+	}
+	require.Equal(t, breaker.Open, c.r.Statistics().State)
+}
+
+// Sentinel says which server is the master, and after a failover another.
+func TestSentinel(t *testing.T) { onEach(t, testSentinel) }
+
+func testSentinel(t *testing.T, program program) {
+	master := program.Start(t)
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	slave := program.Start(t, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	redistest.Eventually(t, slave, []string{"INFO", "replication"}, "master_link_status:up")
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil,
+		"sentinel monitor limits %s %s 1\nsentinel down-after-milliseconds limits 500\n", host, port), 0o600))
+	sentinel := startSentinel(t, program, config)
+	redistest.Eventually(t, master, []string{"INFO", "replication"}, "connected_slaves:1")
+	waitForSlave(t, sentinel)
+
+	r := open(t, redis.Config{
+		Redis:   rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "limits"}},
+		Breaker: breaker.Config{OpenFor: 10 * time.Millisecond}, Deadline: short, Keys: -1,
+	}, sentinel.Addr)
+	p := bucket(t, "p", 10, 1e-6)
+	require.NoError(t, r.Ping(context.Background()))
+	take(t, r, "ann", 3, p)
+	require.Eventually(t, func() bool {
+		n, err := slave.Do(t, "EXISTS", redis.StoreKey("p", "ann")).AsInt64()
+		return err == nil && n == 1
+	}, patience, 5*time.Millisecond)
+	master.Stop()
+	require.Eventually(t, func() bool {
+		res, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 0)
+		return err == nil && res.Remaining == 7
+	}, patience, 20*time.Millisecond)
+	require.True(t, take(t, r, "ann", 7, p).Allowed)
+}
+
+// startSentinel starts a server that watches others.
+func startSentinel(t testing.TB, program program, config string) *server {
+	t.Helper()
+	return program.Start(t, config, "--sentinel")
+}
+
+func waitForSlave(t testing.TB, sentinel *server) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		slaves, err := sentinel.Do(t, "SENTINEL", "REPLICAS", "limits").ToArray()
+		return err == nil && len(slaves) == 1
+	}, patience, 20*time.Millisecond)
+}

@@ -1,0 +1,93 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/redis"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	redistest.StopAll()
+	if code == 0 {
+		// The client's refresh of a cluster's slots sleeps up to a second before it sees that
+		// the client is closed, and ends then.
+		if err := goleak.Find(goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// patience is for what has to happen sometime on a busy computer.
+const patience = redistest.Patience
+
+// program and server are those of the tests of all that is kept in Redis.
+type (
+	program = redistest.Program
+	server  = redistest.Server
+)
+
+// onEach runs a test with each program.
+func onEach(t *testing.T, test func(t *testing.T, p program)) {
+	t.Helper()
+	redistest.OnEach(t, test)
+}
+
+// startServer and sharedServer are for tests to which the program makes no difference.
+func startServer(t testing.TB, args ...string) *server { return redistest.Redis.Start(t, args...) }
+
+func sharedServer(t testing.TB) *server { return redistest.Redis.Shared(t) }
+
+// open is a repository on a server; zero fields that would make a test depend on the
+// computer's speed are set.
+func open(t testing.TB, cfg redis.Config, addrs ...string) *redis.Repository {
+	t.Helper()
+	cfg.Redis.InitAddress = addrs
+	if cfg.Deadline == 0 {
+		cfg.Deadline = patience
+	}
+	r, err := redis.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r
+}
+
+func settled(t testing.TB, p admission.Plan) admission.Plan {
+	t.Helper()
+	p, err := p.Settle()
+	require.NoError(t, err)
+	return p
+}
+
+func bucket(t testing.TB, name string, capacity int64, perSecond float64) admission.Plan {
+	t.Helper()
+	return settled(t, admission.Plan{Name: name, Capacity: capacity, TokensPerSecond: perSecond})
+}
+
+func fixed(t testing.TB, name string, capacity int64, window time.Duration) admission.Plan {
+	t.Helper()
+	return settled(t, admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: window})
+}
+
+func sliding(t testing.TB, name string, capacity int64, window time.Duration) admission.Plan {
+	t.Helper()
+	return settled(t, admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: window})
+}
+
+func take(t testing.TB, r admission.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
+	t.Helper()
+	res, err := r.Take(context.Background(), key, plans, n)
+	require.NoError(t, err)
+	return res
+}

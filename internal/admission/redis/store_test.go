@@ -1,0 +1,231 @@
+package redis_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/admissiontest"
+	"github.com/treadlight/crawl/internal/admission/redis"
+)
+
+func hash(t testing.TB, s *server, key string) map[string]string {
+	t.Helper()
+	fields, err := s.Do(t, "HGETALL", key).AsStrMap()
+	require.NoError(t, err)
+	return fields
+}
+
+func pttl(t testing.TB, s *server, key string) time.Duration {
+	t.Helper()
+	ms, err := s.Do(t, "PTTL", key).AsInt64()
+	require.NoError(t, err)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// The stored form is a promise to other programs that read it.
+func TestStoredForm(t *testing.T) { onEach(t, testStoredForm) }
+
+func testStoredForm(t *testing.T, program program) {
+	s := program.Shared(t)
+	clk := admissiontest.NewClock()
+	r := open(t, redis.Config{}, s.Addr)
+	r.SetTime(clk)
+	day := time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)
+	clk.Set(day.Add(250 * time.Millisecond))
+	plans := []admission.Plan{bucket(t, "b", 5, 0.1), fixed(t, "f", 5, time.Minute), sliding(t, "s", 5, time.Minute)}
+	take(t, r, "a{n}n", 2, plans...)
+	clk.Set(day.Add(time.Second))
+	take(t, r, "a{n}n", 1, plans[0])
+	clk.Set(day.Add(time.Minute))
+	take(t, r, "a{n}n", 1, plans[2])
+
+	integer := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))) }
+	double := func(f float64) string { return string(binary.BigEndian.AppendUint64(nil, math.Float64bits(f))) }
+	tokens := 3.0 + 750000*0.1/1e6
+	require.Equal(t, map[string]string{"v": "1", "ts": integer(day.Add(time.Second).UnixMicro()), "t": double(tokens - 1)},
+		hash(t, s, "rate_limiter:b:{a%7Bn%7Dn}"))
+	require.Equal(t, map[string]string{"v": "1", "ts": integer(day.UnixMicro()), "c": integer(2), "p": integer(0)},
+		hash(t, s, "rate_limiter:f:{a%7Bn%7Dn}"))
+	require.Equal(t, map[string]string{"v": "1", "ts": integer(day.Add(time.Minute).UnixMicro()), "c": integer(1), "p": integer(2)},
+		hash(t, s, "rate_limiter:s:{a%7Bn%7Dn}"))
+}
+
+// The server's own time decides, and keys expire when nothing counts any more.
+func TestServerTimeAndExpiry(t *testing.T) { onEach(t, testServerTimeAndExpiry) }
+
+func testServerTimeAndExpiry(t *testing.T, program program) {
+	s := program.Shared(t)
+	clk := admissiontest.NewClock() // which is not the time of decisions
+	r := open(t, redis.Config{Clock: clk}, s.Addr)
+	for _, tc := range []struct {
+		plan admission.Plan
+		ttl  time.Duration
+	}{
+		{bucket(t, "slow", 100, 0.5), 200 * time.Second},
+		{bucket(t, "fast", 10, 1e9), time.Second},
+		{bucket(t, "slowest", 100, 1e-9), 100 * 366 * 24 * time.Hour},
+		{fixed(t, "f", 5, time.Minute), time.Minute},
+		{fixed(t, "short", 5, time.Millisecond), time.Second},
+		{sliding(t, "s", 5, time.Minute), 2 * time.Minute},
+	} {
+		before, err := s.Do(t, "TIME").AsIntSlice()
+		require.NoError(t, err)
+		take(t, r, "ann", 1, tc.plan)
+		key := redis.StoreKey(tc.plan.Name, "ann")
+		left := pttl(t, s, key)
+		require.LessOrEqual(t, left, tc.ttl, tc.plan.Name)
+		require.NotEqual(t, -time.Millisecond, left, "%s does not expire", tc.plan.Name)
+		if tc.plan.Window != 0 || tc.ttl == time.Second {
+			continue
+		}
+		ts := int64(binary.BigEndian.Uint64([]byte(hash(t, s, key)["ts"])))
+		require.GreaterOrEqual(t, ts, before[0]*1e6+before[1], "%s: not the server's time", tc.plan.Name)
+		require.Greater(t, left, tc.ttl-patience, tc.plan.Name)
+	}
+}
+
+// A key written by a clock that is behind lives until that has caught up, and its time to
+// live after that; it would be forgotten too early otherwise.
+func TestExpiryOfAClockThatIsBehind(t *testing.T) {
+	s := sharedServer(t)
+	clk := admissiontest.NewClock()
+	r := open(t, redis.Config{}, s.Addr)
+	r.SetTime(clk)
+	p := bucket(t, "p", 1000, 1)
+	take(t, r, "ann", 1, p)
+	clk.Move(-500 * time.Second)
+	take(t, r, "ann", 1, p)
+	// Tests with a clock of their own add an hour.
+	left := pttl(t, s, redis.StoreKey("p", "ann")) - time.Hour
+	require.LessOrEqual(t, left, 1500*time.Second)
+	require.Greater(t, left, 1500*time.Second-patience)
+}
+
+// Neither a question nor a denial writes: not a byte, not the expiry, not a new key.
+func TestThirdPlanDenies(t *testing.T) { onEach(t, testThirdPlanDenies) }
+
+func testThirdPlanDenies(t *testing.T, program program) {
+	s := program.Shared(t)
+	r := open(t, redis.Config{Keys: -1}, s.Addr)
+	a, b, c := bucket(t, "a", 100, 0.001), sliding(t, "b", 100, time.Hour), fixed(t, "c", 1, 24*time.Hour)
+	take(t, r, "ann", 1, a, b, c)
+	dump := func() []string {
+		var all []string
+		for _, plan := range []string{"a", "b", "c"} {
+			bytes, err := s.Do(t, "DUMP", redis.StoreKey(plan, "ann")).ToString()
+			require.NoError(t, err)
+			at, err := s.Do(t, "PEXPIRETIME", redis.StoreKey(plan, "ann")).AsInt64()
+			require.NoError(t, err)
+			all = append(all, bytes, strconv.FormatInt(at, 10))
+		}
+		return all
+	}
+	before := dump()
+	for range 10 {
+		res := take(t, r, "ann", 1, a, b, c)
+		require.False(t, res.Allowed)
+		require.Equal(t, "c", res.Plan)
+	}
+	take(t, r, "ann", 0, a, b, c)
+	require.Equal(t, before, dump())
+
+	require.False(t, take(t, r, "bob", 2, a, b, c).Allowed)
+	take(t, r, "bob", 0, a, b, c)
+	keys, err := s.Do(t, "KEYS", "*{bob}").AsStrSlice()
+	require.NoError(t, err)
+	require.Empty(t, keys)
+}
+
+// What no plan can have written counts as nothing and is replaced as a whole.
+func TestDamagedStore(t *testing.T) { onEach(t, testDamagedStore) }
+
+func testDamagedStore(t *testing.T, program program) {
+	eight := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+	now := eight(uint64(time.Now().UnixMicro()))
+	nan := eight(math.Float64bits(math.NaN()))
+	b, f := bucket(t, "b", 5, 0.001), fixed(t, "f", 5, 24*time.Hour)
+	s := program.Shared(t)
+	r := open(t, redis.Config{Keys: -1}, s.Addr)
+	for _, tc := range []struct {
+		name   string
+		plan   admission.Plan
+		fields []string
+		left   int64 // after one was taken
+	}{
+		{"short tokens", b, []string{"v", "1", "ts", now, "t", "abc"}, 4},
+		{"no tokens", b, []string{"v", "1", "ts", now}, 4},
+		{"other version", b, []string{"v", "2", "ts", now, "t", eight(0)}, 4},
+		{"no version", b, []string{"ts", now, "t", eight(0)}, 4},
+		{"time before 1970", b, []string{"v", "1", "ts", eight(1 << 63), "t", eight(0)}, 4},
+		{"time beyond doubles", b, []string{"v", "1", "ts", eight(1<<53 + 1), "t", eight(0)}, 4},
+		{"time far ahead", b, []string{"v", "1", "ts", eight(1 << 52), "t", eight(0)}, 4},
+		{"tokens are no number", b, []string{"v", "1", "ts", now, "t", nan}, 4},
+		{"too many tokens", b, []string{"v", "1", "ts", now, "t", eight(math.Float64bits(1e300))}, 4},
+		{"a window", b, []string{"v", "1", "ts", now, "c", eight(5), "p", eight(0)}, 4},
+		{"negative count", f, []string{"v", "1", "ts", eight(0), "c", eight(1 << 63), "p", eight(0)}, 4},
+		{"vast count", f, []string{"v", "1", "ts", eight(0), "c", eight(1 << 62), "p", eight(0)}, 4},
+		{"no previous", f, []string{"v", "1", "ts", now, "c", eight(5)}, 4},
+		{"a bucket", f, []string{"v", "1", "ts", now, "t", eight(0)}, 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			key := redis.StoreKey(tc.plan.Name, tc.name)
+			s.Do(t, append([]string{"HSET", key}, tc.fields...)...)
+			res := take(t, r, tc.name, 1, tc.plan)
+			require.True(t, res.Allowed)
+			require.Equal(t, tc.left, res.Remaining)
+			require.Len(t, hash(t, s, key), map[bool]int{true: 3, false: 4}[tc.plan.Window == 0])
+			require.Equal(t, tc.left, take(t, r, tc.name, 0, tc.plan).Remaining, "what was written")
+		})
+	}
+}
+
+// A key of something else is an error for those who ask for it, and no outage.
+func TestForeignKey(t *testing.T) { onEach(t, testForeignKey) }
+
+func testForeignKey(t *testing.T, program program) {
+	s := program.Shared(t)
+	r := open(t, redis.Config{}, s.Addr)
+	p := bucket(t, "p", 5, 1)
+	s.Do(t, "SET", redis.StoreKey("p", "ann"), "x")
+	for range 50 {
+		_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
+		require.ErrorContains(t, err, "WRONGTYPE")
+		foreign, ok := errors.AsType[*redis.ForeignKeyError](err)
+		require.True(t, ok, "%v", err)
+		require.Equal(t, redis.StoreKey("p", "ann"), foreign.Key, "who reads it knows what to delete")
+	}
+	require.True(t, take(t, r, "bob", 1, p).Allowed)
+	require.Zero(t, r.Statistics().Failures)
+	value, err := s.Do(t, "GET", redis.StoreKey("p", "ann")).ToString()
+	require.NoError(t, err)
+	require.Equal(t, "x", value)
+}
+
+// A server that has no memory left says so, and that is an outage.
+func TestServerRefuses(t *testing.T) { onEach(t, testServerRefuses) }
+
+func testServerRefuses(t *testing.T, program program) {
+	s := program.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
+	r := open(t, redis.Config{}, s.Addr)
+	_, err := r.Take(context.Background(), "ann", []admission.Plan{bucket(t, "p", 5, 1)}, 1)
+	require.ErrorContains(t, err, "OOM")
+	require.Equal(t, uint64(1), r.Statistics().Failures)
+}
+
+// The servers cache scripts by their text, and 14 digits is what Lua prints of a number:
+// no number may become text but the time to live.
+func TestScriptKeepsNumbersBinary(t *testing.T) {
+	for _, banned := range []string{"tostring", "string.format", "replicate_commands", "math.random", "os.time"} {
+		require.NotContains(t, redis.Script(), banned)
+	}
+	require.Equal(t, 1, strings.Count(redis.Script(), "'PEXPIRE'"))
+}

@@ -1,0 +1,177 @@
+package redis
+
+import (
+	_ "embed" // for the script
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/admission"
+)
+
+// script is the decision. What it expects and replies is told in it.
+//
+//go:embed take.lua
+var script string
+
+// serverTime in the place of a time stands for the server's.
+const serverTime admission.Micros = -1
+
+// denied in the place of the tokens taken says that there were not enough.
+const denied = -1
+
+// storeKey is the key under which a plan is stored. The tag is what a cluster
+// hashes; without any byte it would be none.
+func storeKey(plan, key string) string {
+	return storePrefix + plan + ":{" + escape(key) + "}"
+}
+
+const storePrefix = "rate_limiter:"
+
+// emptyTag stands for the empty key. No other ends in a bare %.
+const emptyTag = "%"
+
+// escape keeps braces out of a tag, which would end there, and is injective.
+func escape(key string) string {
+	switch {
+	case key == "":
+		return emptyTag
+	case !strings.ContainsAny(key, "%{}"):
+		return key
+	}
+	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(key)
+}
+
+// keyOf is the key that [storeKey] has put into name, with its plan. It is not ok for a name
+// of somebody else's.
+func keyOf(name string) (plan, key string, ok bool) {
+	rest, ok := strings.CutPrefix(name, storePrefix)
+	if !ok {
+		return "", "", false
+	}
+	plan, tag, ok := strings.Cut(rest, ":{")
+	if !ok || !strings.HasSuffix(tag, "}") {
+		return "", "", false
+	}
+	if tag = strings.TrimSuffix(tag, "}"); tag == emptyTag {
+		return plan, "", true
+	}
+	return plan, strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace(tag), true
+}
+
+// The kinds as the script tells them apart.
+const (
+	kindBucket byte = iota
+	kindFixed
+	kindSliding
+)
+
+// question is what the script is asked.
+type question struct {
+	key   string
+	plans []admission.Plan
+	keys  []string // under which the plans are stored
+	arg   string   // the rest, binary
+}
+
+// ask is the question for least tokens, or more if they are there, up to most. The time is the
+// server's unless a test sets its own; then nothing expires while the test runs.
+func ask(now admission.Micros, key string, plans []admission.Plan, least, most int64) question {
+	q := question{key: key, plans: plans, keys: make([]string, len(plans))}
+	b := make([]byte, 0, 24+25*len(plans))
+	b = binary.BigEndian.AppendUint64(b, uint64(now))
+	b = appendDouble(b, float64(least))
+	b = appendDouble(b, float64(most))
+	for i := range plans {
+		p := &plans[i]
+		q.keys[i] = storeKey(p.Name, key)
+		kind, pace := kindBucket, p.TokensPerSecond
+		switch p.Kind {
+		case admission.KindFixedWindow:
+			kind, pace = kindFixed, float64(p.Window.Microseconds())
+		case admission.KindSlidingWindow:
+			kind, pace = kindSliding, float64(p.Window.Microseconds())
+		case admission.KindTokenBucket:
+		}
+		ttl := p.TTL()
+		if now != serverTime {
+			ttl += time.Hour
+		}
+		b = append(b, kind)
+		b = appendDouble(b, float64(p.Capacity))
+		b = appendDouble(b, pace)
+		b = appendDouble(b, math.Ceil(float64(ttl)/float64(time.Millisecond)))
+	}
+	q.arg = string(b)
+	return q
+}
+
+func appendDouble(b []byte, f float64) []byte {
+	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
+}
+
+// answer is what the script replied: the states as they were before, at now, and the
+// tokens taken of them, or denied.
+type answer struct {
+	now    admission.Micros
+	taken  int64
+	states []admission.State
+}
+
+// decode reads a reply about plans.
+func decode(reply string, plans []admission.Plan) (answer, error) {
+	in := reader{rest: reply}
+	a := answer{now: admission.Micros(in.integer()), states: make([]admission.State, len(plans))}
+	taken := in.double()
+	a.taken = int64(taken)
+	for i := range plans {
+		a.states[i] = in.state(&plans[i], a.now)
+	}
+	if in.bad || in.rest != "" || a.now < 0 || float64(a.taken) != taken || a.taken < denied {
+		return answer{}, fmt.Errorf("a reply of %d bytes about %d plans cannot be read", len(reply), len(plans))
+	}
+	return a, nil
+}
+
+// reader takes binary fields off the front of a reply.
+type reader struct {
+	rest string
+	bad  bool // a field was missing
+}
+
+func (r *reader) bytes(n int) []byte {
+	var field [8]byte
+	if len(r.rest) < n {
+		r.bad, r.rest = true, ""
+		return field[:n]
+	}
+	copy(field[:], r.rest[:n])
+	r.rest = r.rest[n:]
+	return field[:n]
+}
+
+func (r *reader) integer() int64 { return int64(binary.BigEndian.Uint64(r.bytes(8))) }
+
+func (r *reader) double() float64 { return math.Float64frombits(binary.BigEndian.Uint64(r.bytes(8))) }
+
+// state is what was stored of a plan, or what stands for nothing.
+func (r *reader) state(p *admission.Plan, now admission.Micros) admission.State {
+	switch r.bytes(1)[0] {
+	case 0:
+		return p.Fresh(now)
+	case 1:
+	default:
+		r.bad = true
+	}
+	at := admission.Micros(r.integer())
+	if p.Window == 0 {
+		return admission.State{At: at, Tokens: r.double()}
+	}
+	s := admission.State{At: at, Current: r.integer(), Previous: r.integer()}
+	if s.Current < 0 || s.Previous < 0 {
+		r.bad = true
+	}
+	return s
+}

@@ -1,0 +1,308 @@
+package admission_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+)
+
+// ruleSet is the rules over plans "a", "b" and "c" of ten tokens, one per second each.
+func ruleSet(t testing.TB, rules []admission.Rule, exclude ...string) *admission.RuleSet {
+	t.Helper()
+	reg, err := admission.NewRegistry(
+		admission.Plan{Name: "a", Capacity: 10, TokensPerSecond: 1},
+		admission.Plan{Name: "b", Capacity: 10, TokensPerSecond: 1},
+		admission.Plan{Name: "c", Capacity: 10, TokensPerSecond: 1},
+	)
+	require.NoError(t, err)
+	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
+	require.NoError(t, err)
+	return s
+}
+
+// ruleFor is the name of the rule for a request, such as "GET /a"; empty if there is none.
+func ruleFor(s *admission.RuleSet, request string) string {
+	method, target, _ := strings.Cut(request, " ")
+	rule, _ := s.Rule(httptest.NewRequest(method, target, nil))
+	return rule.Name
+}
+
+func TestFirstMatchWins(t *testing.T) {
+	s := ruleSet(t, []admission.Rule{
+		{Name: "login", Path: "/api/auth/login", Plans: []string{"a"}},
+		{Name: "write", Path: "/api/blog/**", Methods: []string{"POST", "PUT"}, Plans: []string{"a"}},
+		{Name: "read", Path: "/api/blog/**", Methods: []string{"GET"}, Plans: []string{"a"}},
+		{Name: "api", Path: "/api/**", Plans: []string{"b"}},
+	}, "/api/health", "OPTIONS /**")
+	for request, want := range map[string]string{
+		"GET /api/auth/login":    "login",
+		"GET /api/auth/login/":   "login",
+		"GET /api/auth/login?x":  "login",
+		"GET /api/auth/login/x":  "api",
+		"POST /api/blog/1":       "write",
+		"GET /api/blog":          "read",
+		"HEAD /api/blog":         "read", // whom GET's handler serves
+		"DELETE /api/blog/1":     "api",
+		"get /api/blog":          "api", // another method than GET
+		"GET /api":               "api",
+		"GET /":                  "",
+		"GET /api/health":        "",
+		"GET /api/health/":       "",
+		"OPTIONS /api/blog":      "",
+		"GET /api/health/stream": "api",
+	} {
+		require.Equal(t, want, ruleFor(s, request), request)
+	}
+}
+
+// TestPathsAreCleaned has the spellings of a path by which rules could be passed.
+func TestPathsAreCleaned(t *testing.T) {
+	s := ruleSet(t, []admission.Rule{
+		{Name: "login", Path: "/api/login", Plans: []string{"a"}},
+		{Name: "static", Path: "/static/**", Plans: []string{"b"}},
+		{Name: "api", Path: "/api/**", Plans: []string{"c"}},
+	}, "/api/health")
+	for request, want := range map[string]string{
+		"GET //api//login":             "login",
+		"GET /api/./login":             "login",
+		"GET /api/x/../login":          "login",
+		"GET /static/../api/login":     "login",
+		"GET /api%2Flogin":             "login",
+		"GET /api/%6cogin":             "login",
+		"GET /static/%2e%2e/api/login": "login",
+		"GET /..%2Fapi%2Flogin":        "login",
+		"GET /api/LOGIN":               "api", // another path, as for net/http
+	} {
+		require.Equal(t, want, ruleFor(s, request), request)
+	}
+}
+
+// TestExclusionNeedsAPlainPath keeps a request from excluding itself by a path that one
+// handler reads as the excluded one and another does not.
+func TestExclusionNeedsAPlainPath(t *testing.T) {
+	s := ruleSet(t, []admission.Rule{{Name: "api", Path: "/api/**", Plans: []string{"a"}}}, "/api/health")
+	for request, want := range map[string]string{
+		"GET /api/health":              "",
+		"GET /api/%68ealth":            "api",
+		"GET /api//health":             "api",
+		"GET /api/login/../health":     "api",
+		"GET /api/login%2F..%2Fhealth": "api",
+	} {
+		require.Equal(t, want, ruleFor(s, request), request)
+	}
+}
+
+func TestMethodOverrideIsNotHonoured(t *testing.T) {
+	s := ruleSet(t, []admission.Rule{
+		{Name: "write", Path: "/**", Methods: []string{"POST"}, Plans: []string{"a"}},
+		{Name: "read", Path: "/**", Methods: []string{"GET"}, Plans: []string{"b"}},
+	})
+	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"} {
+		r := httptest.NewRequest(http.MethodPost, "/a?_method=GET", nil)
+		r.Header.Set(name, "GET")
+		rule, ok := s.Rule(r)
+		require.True(t, ok)
+		require.Equal(t, "write", rule.Name, name)
+	}
+}
+
+func TestRuleErrors(t *testing.T) {
+	good := admission.Rule{Name: "r", Path: "/", Plans: []string{"a"}}
+	for want, change := range map[string]func(*admission.Rule){
+		`rules[1].name is ""`:                   func(r *admission.Rule) { r.Name = "" },
+		`rules[1].name is "x y"`:                func(r *admission.Rule) { r.Name = "x y" },
+		`rules[1].name is "first"`:              func(r *admission.Rule) { r.Name = "first" },
+		`rules[1].path is ""`:                   func(r *admission.Rule) { r.Path = "" },
+		`rules[1].path is "/a/**b"`:             func(r *admission.Rule) { r.Path = "/a/**b" },
+		`rules[1].methods[1] is "post"`:         func(r *admission.Rule) { r.Methods = []string{"GET", "post"} },
+		`rules[1].key is "who"`:                 func(r *admission.Rule) { r.Key = "who" },
+		`rules[1].key is "ip+"`:                 func(r *admission.Rule) { r.Key = "ip+" },
+		`rules[1].key is "header:"`:             func(r *admission.Rule) { r.Key = "header:" },
+		`rules[1].plans is empty`:               func(r *admission.Rule) { r.Plans = nil },
+		`rules[1].plans[1] is "none"`:           func(r *admission.Rule) { r.Plans = []string{"a", "none"} },
+		`rules[1].plans is 17 names`:            func(r *admission.Rule) { r.Plans = make([]string, 17) },
+		`rules[1].cost is -1`:                   func(r *admission.Rule) { r.Cost = -1 },
+		`rules[1].cost is 11: use no more than`: func(r *admission.Rule) { r.Cost = 11 },
+		`rules[1].cost is 2: leave it out`:      func(r *admission.Rule) { r.Cost, r.CostBy = 2, "bytes" },
+		`rules[1].cost_by is "bytes"`:           func(r *admission.Rule) { r.CostBy = "bytes" },
+		`rules[1].concurrency is -1`:            func(r *admission.Rule) { r.Concurrency = -1 },
+		`rules[1].wait is 2h0m0s`:               func(r *admission.Rule) { r.Wait = 2 * time.Hour },
+		`rules[1].on_error is "ajar"`:           func(r *admission.Rule) { r.OnError = "ajar" },
+	} {
+		s := ruleSet(t, []admission.Rule{good})
+		bad := good
+		change(&bad)
+		err := s.Replace([]admission.Rule{{Name: "first", Path: "/", Plans: []string{"a"}}, bad}, nil)
+		require.ErrorContains(t, err, want)
+		require.ErrorIs(t, err, admission.ErrInvalidRule, want)
+		require.Equal(t, []admission.Rule{good}, s.Rules(), "nothing is replaced")
+	}
+	s := ruleSet(t, nil)
+	require.ErrorContains(t, s.Replace(nil, []string{"/a", "get /b"}), `exclude[1] is "get /b"`)
+	require.ErrorContains(t, s.Replace(nil, []string{"b"}), `exclude[0] is "b": begin it with "/"`)
+	require.ErrorContains(t, s.Replace(make([]admission.Rule, 1001), nil), "use no more than 1000")
+}
+
+func TestNewRuleSetRejects(t *testing.T) {
+	reg := registry(t)
+	for want, cfg := range map[string]admission.RuleSetConfig{
+		"Registry is missing":                       {},
+		"Trusted[1] is 0.0.0.0/0: name the proxies": {Registry: reg, Trusted: prefixes("10.0.0.0/8", "0.0.0.0/0")},
+		"Trusted[0] is invalid Prefix":              {Registry: reg, Trusted: make([]netip.Prefix, 1)},
+		`Keys["a b"]`:                               {Registry: reg, Keys: map[string]admission.KeyFunc{"a b": admission.Global()}},
+		`Keys["tenant"]`:                            {Registry: reg, Keys: map[string]admission.KeyFunc{"tenant": nil}},
+		`Costs["bytes"]`:                            {Registry: reg, Costs: map[string]func(*http.Request) int64{"bytes": nil}},
+	} {
+		_, err := admission.NewRuleSet(cfg, nil, nil)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestPutAndRemoveRules(t *testing.T) {
+	rule := func(name string) admission.Rule {
+		return admission.Rule{Name: name, Path: "/", Plans: []string{"a"}}
+	}
+	s := ruleSet(t, []admission.Rule{rule("one"), rule("two")}, "/x")
+	names := func() string {
+		var all []string
+		for _, r := range s.Rules() {
+			all = append(all, r.Name)
+		}
+		return strings.Join(all, " ")
+	}
+	require.NoError(t, s.Put(rule("three"), ""))
+	require.Equal(t, "one two three", names())
+	require.NoError(t, s.Put(rule("zero"), "one"))
+	require.Equal(t, "zero one two three", names())
+	changed := rule("one")
+	changed.Cost = 3
+	require.NoError(t, s.Put(changed, ""))
+	require.Equal(t, "zero one two three", names())
+	require.Equal(t, int64(3), s.Rules()[1].Cost)
+	require.NoError(t, s.Put(rule("three"), "zero"))
+	require.Equal(t, "three zero one two", names())
+	require.ErrorIs(t, s.Put(rule("x"), "none"), admission.ErrUnknownRule)
+	require.ErrorIs(t, s.Put(rule("one"), "one"), admission.ErrUnknownRule)
+	require.ErrorIs(t, s.Put(admission.Rule{Name: "bad"}, ""), admission.ErrInvalidRule)
+	require.NoError(t, s.Remove("zero"))
+	require.ErrorIs(t, s.Remove("zero"), admission.ErrUnknownRule)
+	require.Equal(t, "three one two", names())
+	require.Equal(t, []string{"/x"}, s.Excluded())
+}
+
+func TestRulesAreTheCallersOwn(t *testing.T) {
+	plans := []string{"a"}
+	s := ruleSet(t, []admission.Rule{{Name: "r", Path: "/", Plans: plans}})
+	plans[0] = "none"
+	got := s.Rules()
+	require.Equal(t, []string{"a"}, got[0].Plans)
+	got[0].Plans[0] = "none"
+	require.Equal(t, []string{"a"}, s.Rules()[0].Plans)
+}
+
+func TestRuleFiles(t *testing.T) {
+	all := admission.Rule{
+		Name: "all", Path: "/x/**", Methods: []string{"GET"}, Key: "ip+header:X-API-KEY", Plans: []string{"a", "b"}, Cost: 2,
+		Concurrency: 5, Wait: 1500 * time.Millisecond, Shadow: true, OnError: admission.FailClosed,
+	}
+	short := admission.Rule{Name: "short", Path: "/", Plans: []string{"c"}}
+	s := ruleSet(t, []admission.Rule{all, short}, "/health", "OPTIONS /**")
+	for _, name := range []string{"rules.json", "rules.yaml"} {
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, s.Save(file))
+		other := ruleSet(t, nil)
+		require.NoError(t, other.LoadFile(file))
+		require.Equal(t, s.Rules(), other.Rules())
+		require.Equal(t, s.Excluded(), other.Excluded())
+	}
+	var back admission.Rule
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"wait": "soon"}`), &back), `wait is "soon"`)
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"waits": "1s"}`), &back), `waits`)
+}
+
+// TestLoadFileIsAllOrNothing: a file whose rules are no good does not leave its plans behind.
+func TestLoadFileIsAllOrNothing(t *testing.T) {
+	s := ruleSet(t, []admission.Rule{{Name: "r", Path: "/", Plans: []string{"a"}}})
+	for text, want := range map[string]string{
+		"plans: [{name: n, capacity: 1, tokens_per_second: 1}]\nrules: [{name: x, path: /, plans: [a]}]": `rules[0].plans[0] is "a"`,
+		"rules: [{name: x, pathh: /}]": "pathh",
+		"rules: {}":                    "rules",
+		"":                             "rules is missing",
+		"plans: []":                    "rules is missing",
+		"rules:":                       "rules is missing",
+		"exclude: [1]":                 "exclude",
+		"limits: []":                   "limits",
+		"plans: [{name: n}]":           "plans[0].capacity",
+		"rules: [{name: x, path: /, wait: soon}]":       `wait is "soon"`,
+		"rules: [{name: x, path: /, concurrency: 1.5}]": "concurrency",
+	} {
+		file := filepath.Join(t.TempDir(), "rules.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		err := s.LoadFile(file)
+		require.ErrorContains(t, err, want)
+		require.ErrorContains(t, err, file)
+		require.Len(t, s.Rules(), 1)
+		require.Equal(t, "r", ruleFor(s, "GET /"))
+		require.ErrorContains(t, s.Put(admission.Rule{Name: "n", Path: "/", Plans: []string{"n"}}, ""), `plans[0] is "n"`)
+	}
+}
+
+func TestDefaultRules(t *testing.T) {
+	plans, rules, exclude := admission.DefaultRules()
+	reg, err := admission.NewRegistry(plans...)
+	require.NoError(t, err)
+	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
+	require.NoError(t, err)
+	for request, want := range map[string]struct {
+		rule   string
+		tokens int64
+		window time.Duration
+	}{
+		"POST /api/auth/login":    {"login", 5, time.Minute},
+		"POST /api/auth/register": {"register", 3, time.Hour},
+		"POST /api/blog":          {"blog-write", 10, time.Minute},
+		"GET /api/blog":           {"api", 100, time.Minute},
+		"GET /api/users/1":        {"api", 100, time.Minute},
+		"GET /api/health":         {},
+		"GET /api/traces/stream":  {},
+		"GET /index.html":         {},
+	} {
+		require.Equal(t, want.rule, ruleFor(s, request), request)
+		p, _ := reg.Plan(want.rule)
+		require.Equal(t, want.tokens, p.Capacity, request)
+		require.Equal(t, want.window, p.Window, request)
+	}
+}
+
+// TestNoRulesAreTheDefaultRules: who gives no rules has those of DefaultRules by whichever
+// constructor, with their plans beside its own; a list of no rules is none.
+func TestNoRulesAreTheDefaultRules(t *testing.T) {
+	plans, rules, exclude := admission.DefaultRules()
+	own := admission.Plan{Name: "api", Kind: admission.KindFixedWindow, Capacity: 7, Window: time.Second}
+	registry, err := admission.NewRegistry(own)
+	require.NoError(t, err)
+	set, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, rules, set.Rules())
+	require.Equal(t, exclude, set.Excluded())
+	require.Len(t, registry.Plans(), len(plans))
+	kept, _ := registry.Plan("api")
+	require.Equal(t, own, kept)
+
+	registry, err = admission.NewRegistry()
+	require.NoError(t, err)
+	set, err = admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, []admission.Rule{}, nil)
+	require.NoError(t, err)
+	require.Empty(t, set.Rules())
+	require.Empty(t, registry.Plans())
+}

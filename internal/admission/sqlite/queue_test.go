@@ -1,0 +1,221 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/sqlite"
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// lock takes the file's write lock as another process would, until unlock.
+func lock(t testing.TB, path string) (unlock func()) {
+	t.Helper()
+	db := shell(t, path)
+	_, err := db.Exec(`BEGIN IMMEDIATE`)
+	require.NoError(t, err)
+	return func() {
+		_, err := db.Exec(`ROLLBACK`)
+		require.NoError(t, err)
+	}
+}
+
+// pageInLog is what a changed page takes in the log: SQLite's page of 4096 bytes and a
+// head of 24.
+const pageInLog = 4096 + 24
+
+// Those who come while the lock is not to be had are decided in one transaction, which
+// writes their one row once, or, at one caller a batch, in one for each.
+func TestBatch(t *testing.T) {
+	const callers = 20
+	for _, tc := range []struct {
+		name                string
+		batch, transactions int
+	}{{"the default", 0, 1}, {"7", 7, 3}, {"1", 1, callers}} {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "limits.db")
+			r := open(t, sqlite.Config{Path: path, Batch: tc.batch})
+			take(t, r, "key", 1, narrow)
+			unlock := lock(t, path)
+			before := sizeOf(t, path+"-wal")
+			var wg sync.WaitGroup
+			var sum atomic.Int64
+			for range callers {
+				wg.Go(func() { sum.Add(narrow.Capacity - take(t, r, "key", 1, narrow).Remaining) })
+			}
+			require.Eventually(t, func() bool { return sqlite.Waiting(r) == callers }, time.Minute, time.Millisecond)
+			unlock()
+			wg.Wait()
+			require.EqualValues(t, callers*(callers+1)/2+callers, sum.Load(), "each caller finds the charges of those before")
+			require.EqualValues(t, tc.transactions*pageInLog, sizeOf(t, path+"-wal")-before)
+		})
+	}
+}
+
+// What is asked in one transaction happens in its order, though rows are written at its end.
+func TestOrderWithinBatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path})
+	unlock := lock(t, path)
+	plans := []admission.Plan{narrow}
+	var wg sync.WaitGroup
+	results := make([]admission.Result, 4)
+	for i, do := range []func() error{
+		func() (err error) { results[0], err = r.Take(t.Context(), "key", plans, 1000); return err },
+		func() (err error) { results[1], err = r.Take(t.Context(), "key", plans, 1); return err },
+		func() error { return r.Remove(t.Context(), "key", plans) },
+		func() (err error) { results[2], err = r.Take(t.Context(), "key", plans, 10); return err },
+		func() (err error) { results[3], err = r.Take(t.Context(), "key", plans, 10); return err },
+		func() error { return r.Remove(t.Context(), "other", plans) },
+	} {
+		wg.Go(func() {
+			if err := do(); err != nil {
+				t.Errorf("question %d = %v", i, err)
+			}
+		})
+		require.Eventually(t, func() bool { return sqlite.Waiting(r) == i+1 }, time.Minute, time.Millisecond)
+	}
+	unlock()
+	wg.Wait()
+	for i, want := range []int64{0, 0, 990, 980} {
+		require.Equal(t, want, results[i].Remaining, "take %d", i)
+		require.Equal(t, i != 1, results[i].Allowed, "take %d", i)
+	}
+	require.EqualValues(t, 980, take(t, r, "key", 0, narrow).Remaining)
+}
+
+// hasty is the system's clock, but since any time a second has passed. It counts the
+// pauses that leave the lock to others.
+type hasty struct{ pauses atomic.Int64 }
+
+func (c *hasty) Now() time.Time                { return clock.System().Now() }
+func (c *hasty) Since(time.Time) time.Duration { return time.Second }
+
+func (c *hasty) NewTimer(d time.Duration) clock.Timer {
+	if d == sqlite.TurnPause {
+		c.pauses.Add(1)
+	}
+	return clock.System().NewTimer(d)
+}
+
+// A worker that has gone on for long pauses if another connection has written meanwhile,
+// and only then.
+func TestRest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	clk := &hasty{}
+	r, other := open(t, sqlite.Config{Path: path, Clock: clk}), open(t, sqlite.Config{Path: path})
+	for range 3 {
+		take(t, r, "key", 1, narrow)
+	}
+	require.Zero(t, clk.pauses.Load())
+	take(t, other, "key", 1, narrow)
+	take(t, r, "key", 1, narrow)
+	for range 3 {
+		take(t, r, "key", 1, narrow)
+	}
+	require.EqualValues(t, 1, clk.pauses.Load())
+}
+
+// While another has the lock, callers leave when their context ends, uncharged, and all
+// others get their answer as soon as it is free.
+func TestLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path, BusyTimeout: time.Hour})
+	take(t, r, "key", 1, narrow)
+	unlock := lock(t, path)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := r.Take(ctx, "key", []admission.Plan{narrow}, 100)
+			left <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return sqlite.Waiting(r) == 3 }, time.Minute, time.Millisecond)
+	cancel()
+	for range 3 {
+		require.ErrorIs(t, <-left, context.Canceled)
+	}
+	require.Eventually(t, func() bool { return !sqlite.Working(r) }, time.Minute, time.Millisecond, "the worker asks for nobody")
+
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { take(t, r, "key", 10, narrow) })
+	}
+	require.Eventually(t, func() bool { return sqlite.Waiting(r) == 3 }, time.Minute, time.Millisecond)
+	unlock()
+	wg.Wait()
+	require.EqualValues(t, 1000-1-30, take(t, r, "key", 0, narrow).Remaining)
+}
+
+// One who does not let go makes an error after BusyTimeout, which says so; then all works again.
+func TestBusyTimeout(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path, BusyTimeout: 20 * time.Millisecond})
+	unlock := lock(t, path)
+	_, err := r.Take(t.Context(), "key", []admission.Plan{narrow}, 1)
+	require.ErrorContains(t, err, path)
+	require.ErrorContains(t, err, "waited 20ms: "+path+": another process has its lock: have it end its transaction")
+	require.ErrorContains(t, r.Remove(t.Context(), "key", []admission.Plan{narrow}), "another process")
+	_, err = sqlite.New(sqlite.Config{Path: path, BusyTimeout: 20 * time.Millisecond})
+	require.ErrorContains(t, err, "waited 20ms: "+path+": another process has its lock")
+	unlock()
+	require.EqualValues(t, 999, take(t, r, "key", 1, narrow).Remaining)
+}
+
+// Close does not wait for another's lock, and tells those who wait.
+func TestCloseWhileLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path, BusyTimeout: time.Hour})
+	unlock := lock(t, path)
+	defer unlock()
+	failed := make(chan error, 3)
+	for range 3 {
+		go func() {
+			_, err := r.Take(context.Background(), "key", []admission.Plan{narrow}, 1)
+			failed <- err
+		}()
+	}
+	require.Eventually(t, func() bool { return sqlite.Waiting(r) == 3 }, time.Minute, time.Millisecond)
+	require.NoError(t, r.Close())
+	for range 3 {
+		require.ErrorIs(t, <-failed, admission.ErrClosed)
+	}
+}
+
+// Close in the midst of many callers: each has an answer or ErrClosed, and what was
+// answered is in the file.
+func TestCloseAmongMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path})
+	var granted atomic.Int64
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for {
+				_, err := r.Take(context.Background(), "key", []admission.Plan{wide}, 1)
+				if errors.Is(err, admission.ErrClosed) {
+					return
+				}
+				if err != nil {
+					t.Errorf("Take among many = %v, want ErrClosed", err)
+					return
+				}
+				granted.Add(1)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return granted.Load() > 500 }, time.Minute, time.Millisecond)
+	require.NoError(t, r.Close())
+	wg.Wait()
+	require.Equal(t, wide.Capacity-granted.Load(), take(t, open(t, sqlite.Config{Path: path}), "key", 0, wide).Remaining)
+}

@@ -1,0 +1,265 @@
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/memory"
+)
+
+// hundred and its kin admit a hundred, or three.
+var (
+	hundred = admission.Plan{Name: "hundred", Kind: admission.KindFixedWindow, Capacity: 100, Window: time.Hour}
+	three   = admission.Plan{Name: "three", Kind: admission.KindFixedWindow, Capacity: 3, Window: time.Hour}
+	flowing = admission.Plan{Name: "flowing", Capacity: 100, TokensPerSecond: 1}
+)
+
+// fleet is some processes with one store, in a bubble.
+func fleet(t *testing.T, n int, share float64, log *bytes.Buffer) (repo *store, all []*admission.Admitter) {
+	t.Helper()
+	r, err := memory.New(memory.Config{})
+	require.NoError(t, err)
+	repo = &store{Repository: r}
+	logger := slog.New(slog.DiscardHandler)
+	if log != nil {
+		logger = slog.New(slog.NewTextHandler(log, nil))
+	}
+	for range n {
+		local, err := memory.New(memory.Config{})
+		require.NoError(t, err)
+		all = append(all, admitter(t, admission.Config{
+			Repository: repo, Fallback: local, Share: share, Registry: registry(t, hundred, three, flowing), Log: logger,
+		}))
+	}
+	return repo, all
+}
+
+func granted(t *testing.T, a *admission.Admitter, asked int, plan string) (n int) {
+	t.Helper()
+	for range asked {
+		if allow(t, a, "ann", 1, plan).Allowed {
+			n++
+		}
+	}
+	return n
+}
+
+// TestShareWhileOutOfReach: each process grants its part of the limit per whole window, also
+// if the limit does not divide or is below the number of processes, and no more.
+func TestShareWhileOutOfReach(t *testing.T) {
+	for _, tc := range []struct {
+		plan      string
+		processes int
+		want      int // of all, in a window
+	}{{"hundred", 4, 100}, {"hundred", 3, 99}, {"hundred", 1, 100}} {
+		synctest.Test(t, func(t *testing.T) {
+			repo, all := fleet(t, tc.processes, 1/float64(tc.processes), nil)
+			repo.failWith(errDown)
+			for range 2 {
+				sum := 0
+				for _, a := range all {
+					sum += granted(t, a, 500, tc.plan)
+				}
+				require.Equal(t, tc.want, sum, tc)
+				time.Sleep(time.Hour)
+			}
+		})
+	}
+}
+
+// TestGrantsAreCharged: what was granted while the store was out of reach is charged to it
+// before it decides again, as much as still counts.
+func TestGrantsAreCharged(t *testing.T) {
+	for _, tc := range []struct {
+		plan string
+		wait time.Duration // until it is back
+		want int64         // left
+	}{
+		{"hundred", time.Minute, 100 - 10 - 25 - 25},
+		{"hundred", 2 * time.Hour, 100},
+		{"flowing", 20 * time.Second, 100 - 2*(25-20/4)}, // what flowed in meanwhile does not count any more
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			repo, all := fleet(t, 2, 0.25, &log)
+			other := admitter(t, admission.Config{Repository: repo.Repository, Registry: registry(t, hundred, three, flowing)})
+			if tc.plan == "hundred" {
+				require.Equal(t, 10, granted(t, other, 10, tc.plan))
+			}
+			repo.failWith(errDown)
+			for _, a := range all {
+				require.Equal(t, 25, granted(t, a, 100, tc.plan))
+				require.True(t, a.Statistics().Down)
+			}
+			time.Sleep(tc.wait)
+			repo.failWith(nil)
+			time.Sleep(time.Second) // a question whether it is back
+			synctest.Wait()
+			for _, a := range all {
+				require.False(t, a.Statistics().Down)
+			}
+			res := allow(t, other, "ann", 0, tc.plan)
+			require.InDelta(t, tc.want, res.Remaining, 2, tc)
+			require.Empty(t, allow(t, all[0], "ann", 1, tc.plan).Reason, "the store decides")
+			require.Equal(t, 2, strings.Count(log.String(), "does not answer"), log.String())
+			require.Equal(t, 2, strings.Count(log.String(), "answers again"), log.String())
+			require.Contains(t, log.String(), "decided_here=100 granted_here=25")
+			require.Equal(t, 4, strings.Count(log.String(), "\n"))
+		})
+	}
+}
+
+// TestMoreIsOwedThanIsLeft charges what there is.
+func TestMoreIsOwedThanIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, all := fleet(t, 1, 1, nil)
+		other := admitter(t, admission.Config{Repository: repo.Repository, Registry: registry(t, hundred, three, flowing)})
+		require.Equal(t, 60, granted(t, other, 60, "hundred"))
+		repo.failWith(errDown)
+		require.Equal(t, 100, granted(t, all[0], 200, "hundred"))
+		repo.failWith(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, allow(t, other, "ann", 1, "hundred").Allowed)
+	})
+}
+
+// TestLateIsNoLoss: decisions that are late are kept out, as they may have been charged; the
+// store is out of reach when three in a row were, and not when many at once were.
+func TestLateIsNoLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, all := fleet(t, 1, 0.25, nil)
+		a := all[0]
+		late := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("store: %w", ctx.Err()) }
+		set := func(f func(context.Context) error) { repo.mu.Lock(); repo.fail = f; repo.mu.Unlock() }
+		burst := func() {
+			var group sync.WaitGroup
+			for range 50 {
+				group.Go(func() {
+					r := allow(t, a, "ann", 1, "hundred")
+					if r.Allowed || r.Reason != admission.ReasonTimeout || r.Status() != 503 || r.Wait <= 0 {
+						t.Errorf("%+v", r)
+					}
+				})
+			}
+			group.Wait()
+		}
+		set(late)
+		burst()
+		require.False(t, a.Statistics().Down, "fifty at once say it once")
+		set(nil)
+		require.Empty(t, allow(t, a, "ann", 1, "hundred").Reason)
+		set(late)
+		burst()
+		burst()
+		require.False(t, a.Statistics().Down)
+		begun := time.Now()
+		require.Equal(t, admission.ReasonFallback, allow(t, a, "ann", 1, "hundred").Reason)
+		require.Equal(t, admission.DefaultDeadline, time.Since(begun))
+		require.True(t, a.Statistics().Down)
+		for range 100 {
+			allow(t, a, "bob", 1, "hundred")
+		}
+		require.Equal(t, admission.DefaultDeadline, time.Since(begun), "nobody waits for it any more")
+		require.Equal(t, uint64(150), a.Statistics().Timeouts)
+	})
+}
+
+// TestClosedIsClosed: who says closed is not let in by a fallback.
+func TestClosedIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, all := fleet(t, 1, 1, nil)
+		repo.failWith(errDown)
+		ask := func(how admission.OnError) admission.Result {
+			r, err := all[0].Decide(t.Context(), admission.Request{Key: "ann", Plans: []string{"hundred"}, Tokens: 1, OnError: how})
+			require.NoError(t, err)
+			return r
+		}
+		for range 3 {
+			r := ask(admission.FailClosed)
+			require.Equal(t, admission.ReasonFailClosed, r.Reason)
+			require.False(t, r.Allowed)
+			require.Equal(t, 503, r.Status())
+			require.Equal(t, time.Second, r.Wait)
+			require.Equal(t, admission.ReasonFallback, ask("").Reason)
+		}
+		repo.failWith(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Empty(t, ask(admission.FailClosed).Reason)
+		// One answer that is late is no loss of the store, and is no less closed.
+		repo.mu.Lock()
+		repo.fail = func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("store: %w", ctx.Err()) }
+		repo.mu.Unlock()
+		r := ask(admission.FailClosed)
+		require.Equal(t, admission.ReasonFailClosed, r.Reason)
+		require.Equal(t, 503, r.Status())
+		require.False(t, all[0].Statistics().Down)
+		require.Equal(t, uint64(4), all[0].Statistics().FailedClosed)
+	})
+}
+
+// TestLimitBelowProcesses: while the store is away, processes of which each has less than one
+// token of a limit take turns, and together grant no more than the limit in any whole window,
+// however often they are asked.
+func TestLimitBelowProcesses(t *testing.T) {
+	for _, kind := range admission.Kinds() {
+		for _, tc := range []struct {
+			limit     int64
+			processes int
+		}{{1, 2}, {3, 4}, {3, 8}, {1, 8}, {5, 6}, {2, 7}} {
+			t.Run(fmt.Sprintf("%s %d of %d", kind, tc.limit, tc.processes), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					p := admission.Plan{Name: "p", Kind: kind, Capacity: tc.limit, Window: time.Minute}
+					if kind == admission.KindTokenBucket {
+						p.Window, p.TokensPerSecond = 0, float64(tc.limit)/60
+					}
+					r, err := memory.New(memory.Config{})
+					require.NoError(t, err)
+					repo := &store{Repository: r}
+					repo.failWith(errDown)
+					var all []*admission.Admitter
+					for i := range tc.processes {
+						local, err := memory.New(memory.Config{})
+						require.NoError(t, err)
+						all = append(all, admitter(t, admission.Config{
+							Repository: repo, Fallback: local, Share: 1 / float64(tc.processes), Process: int64(i), Registry: registry(t, p),
+						}))
+					}
+					total := 0
+					const windows = 24
+					for range windows {
+						n := 0
+						for range 6 {
+							for _, a := range all {
+								for {
+									res := allow(t, a, "ann", 1, "p")
+									if !res.Allowed {
+										require.Positive(t, res.Wait)
+										break
+									}
+									n++
+								}
+							}
+							time.Sleep(10 * time.Second)
+						}
+						require.LessOrEqual(t, n, int(tc.limit), "in a whole window")
+						total += n
+					}
+					cycle := (tc.processes + int(tc.limit) - 1) / int(tc.limit)
+					require.Equal(t, tc.processes*windows/cycle, total, "each in all of its turns")
+				})
+			})
+		}
+	}
+}

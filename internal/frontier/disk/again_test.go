@@ -1,0 +1,301 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// at is an instant that a row of the state can hold.
+func at(ms int64) time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
+
+func digest(b byte) (d [32]byte) {
+	for i := range d {
+		d[i] = b
+	}
+	return d
+}
+
+// again begins a round and fails the test if that does not go well.
+func again(t testing.TB, s *Store, a Again) {
+	t.Helper()
+	require.NoError(t, s.Again(t.Context(), a))
+}
+
+// before is what the items say of the rounds before, by their URLs' paths.
+func before(items []frontier.Item) map[string]*frontier.Visit {
+	m := map[string]*frontier.Visit{}
+	for _, it := range items {
+		m[it.URL.Path()] = it.Before
+	}
+	return m
+}
+
+// visited is a state in which the visits of /1, /2 and so on are done.
+func visited(t testing.TB, dir string, cfg Config, visits ...frontier.Visit) *Store {
+	t.Helper()
+	s := openState(t, dir, cfg)
+	putMany(t, s, 1, int64(len(visits)))
+	for i, v := range visits {
+		s.Done(int64(i)+1, v)
+	}
+	flush(t, s)
+	return s
+}
+
+// A new round has every URL queued as it was found, with what is known of it.
+func TestAgain(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	page, list := testItem(t, 1, "http://a.test/1"), testItem(t, 2, "http://b.test/map")
+	page.Rank, page.Depth, page.Hops, page.Seed = -3, 4, 2, true
+	list.Kind, list.FoundOn = frontier.Sitemap, 1
+	put(s, page, false)
+	put(s, list, false)
+	page.Attempt, page.OwnFailures = 3, 1
+	s.Spent(page)
+	known := frontier.Visit{At: at(1), Status: 200, Bytes: 9, ETag: `W/"x,y"`, LastModified: at(-5000), Digest: digest(7)}
+	s.Done(1, known)
+	s.Done(2, frontier.Visit{At: at(2), Status: 301, Digest: digest(8)})
+	s.Commit(nil)
+	require.Equal(t, 1, s.Round())
+	again(t, s, Again{Meta: map[string]string{"settings": "other"}})
+
+	check := func() {
+		t.Helper()
+		require.Equal(t, 2, s.Round())
+		require.Equal(t, "other", s.Meta("settings"))
+		require.Equal(t, frontier.Left{Queued: 2, Known: 2, LastID: 2}, s.Left())
+		require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 2}, s.Counts())
+		require.True(t, s.Known(page.URL.Fingerprint(s.Key())))
+		s.Rouse(9)
+		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Asides: 1}}, answer(t, s).Hosts)
+		got := loadAll(t, s, "a.test")[0]
+		want := *testItem(t, 1, "http://a.test/1")
+		want.Rank, want.Depth, want.Hops, want.Seed = -3, 4, 2, true
+		want.Before = &known
+		require.Equal(t, want, got, "no tries are held against it")
+		got = loadAll(t, s, "b.test")[0]
+		require.Equal(t, frontier.Sitemap, got.Kind)
+		require.Equal(t, "http://a.test/1", got.Referrer)
+		require.Equal(t, &frontier.Visit{At: at(2), Status: 301, Digest: digest(8)}, got.Before)
+	}
+	check()
+	s = reopen(t, s)
+	check()
+
+	s.Done(1, frontier.Visit{At: at(9), Status: 304, ETag: known.ETag, Digest: known.Digest, Change: frontier.Unchanged})
+	flush(t, s)
+	require.EqualValues(t, 2, ask(t, s, `SELECT round FROM visits WHERE change = 'unchanged' AND hex(digest) = '`+strings.Repeat("07", 32)+`' AND modified IS NULL`))
+	require.EqualValues(t, 3, ask(t, s, `SELECT count(*) FROM visits`))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM latest`))
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued' AND kind = 'sitemap' AND status = 301`))
+	require.EqualValues(t, 2, ask(t, s, `SELECT due FROM rounds WHERE round = 2`))
+	n, err := s.CountVisits()
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n, "of this round")
+}
+
+// What a later round is told of a URL is the last visit that says something of the page,
+// however many have failed since.
+func TestAgainKnowsTheLastTellingVisit(t *testing.T) {
+	s := visited(t, t.TempDir(), Config{},
+		frontier.Visit{Status: 200, ETag: `"1"`, Digest: digest(1)},
+		frontier.Visit{Status: 200, ETag: `"2"`, Digest: digest(2)},
+		frontier.Visit{Status: 200, ETag: `"3"`, Digest: digest(3)},
+		frontier.Visit{Status: 500},
+		frontier.Visit{Class: "robots", Refused: true},
+		frontier.Visit{Status: 200, Class: "decode"})
+	again(t, s, Again{})
+	s.Done(1, frontier.Visit{Status: 304, ETag: `"1b"`, Digest: digest(1)})
+	s.Done(2, frontier.Visit{Class: "timeout"})
+	s.Done(3, frontier.Visit{Status: 410})
+	for id := int64(4); id <= 6; id++ {
+		s.Done(id, frontier.Visit{Status: 403})
+	}
+	flush(t, s)
+	again(t, s, Again{})
+	require.Equal(t, 3, s.Round())
+	require.Equal(t, map[string]*frontier.Visit{
+		"/1": {Status: 304, ETag: `"1b"`, Digest: digest(1)}, "/2": {Status: 200, ETag: `"2"`, Digest: digest(2)},
+		"/3": {Status: 410}, "/4": nil, "/5": nil, "/6": nil,
+	}, before(loadAll(t, s, "a.test")))
+}
+
+// What was answered lately need not be asked again; what was refused, or gave no answer, is.
+func TestAgainWithMaxAge(t *testing.T) {
+	s := visited(t, t.TempDir(), Config{},
+		frontier.Visit{At: at(1000), Status: 200}, frontier.Visit{At: at(999), Status: 200}, frontier.Visit{At: at(5000), Status: 404},
+		frontier.Visit{At: at(5000), Class: "timeout"}, frontier.Visit{At: at(5000), Class: "robots", Refused: true})
+	require.EqualValues(t, 1, ask(t, s, `SELECT refused FROM hosts`))
+	again(t, s, Again{Since: at(1000)})
+	require.Equal(t, []string{"2 http://a.test/2", "4 http://a.test/4", "5 http://a.test/5"}, urls(loadAll(t, s, "a.test")))
+	require.EqualValues(t, 0, ask(t, s, `SELECT refused FROM hosts`))
+	require.Equal(t, Counts{Queued: 3, Done: 2, Known: 5, Hosts: 1}, s.Counts())
+	s.Done(5, frontier.Visit{At: at(7000), Class: "robots", Refused: true})
+	flush(t, s)
+	again(t, s, Again{Since: at(6000)}) // with some of the round before still queued
+	require.Equal(t, []string{"1 http://a.test/1", "2 http://a.test/2", "3 http://a.test/3", "4 http://a.test/4", "5 http://a.test/5"}, urls(loadAll(t, s, "a.test")))
+}
+
+// A round is begun whole or not at all, and what was told before is of the round before.
+func TestAgainIsAtomic(t *testing.T) {
+	dir := t.TempDir()
+	s := visited(t, dir, Config{Linger: time.Hour}, frontier.Visit{Status: 200})
+	put(s, testItem(t, 2, "http://a.test/2"), false)
+	s.Done(2, frontier.Visit{Status: 200})
+	s.Commit([]sink.Position{{Path: "out", Bytes: 1}})
+	again(t, s, Again{})
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM visits WHERE round = 1`))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM queue`))
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Again(t.Context(), Again{}), ErrClosed)
+
+	edit(t, s.path, `CREATE TRIGGER full BEFORE INSERT ON rounds BEGIN SELECT raise(ABORT, 'the disk is full'); END; DELETE FROM places`)
+	s = openState(t, dir, Config{})
+	require.ErrorContains(t, s.Again(t.Context(), Again{Meta: map[string]string{"settings": "other"}}), "begin a round: ")
+	require.ErrorContains(t, s.Err(), "the disk is full")
+	require.Error(t, s.Close())
+	edit(t, s.path, `DROP TRIGGER full`)
+	s = openState(t, dir, Config{})
+	require.Empty(t, s.Meta("settings"))
+	require.Equal(t, 2, s.Round())
+	require.Zero(t, s.Left().Queued)
+}
+
+// A row that somebody has changed is taken for what it says, as far as that can be.
+func TestAgainWithOddRows(t *testing.T) {
+	s := visited(t, t.TempDir(), Config{}, frontier.Visit{Status: 200, Digest: digest(1)}, frontier.Visit{Status: 200})
+	again(t, s, Again{})
+	require.NoError(t, s.Close())
+	edit(t, s.path, `UPDATE visits SET digest = x'0102' WHERE url = 1; UPDATE places SET visit = 99 WHERE url = 2`)
+	s = openState(t, filepath.Dir(s.path), Config{})
+	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
+}
+
+// A state of the schema before, as the program of then wrote it, has all it had, goes on, and
+// has another round.
+func TestMigrationFromVersion2(t *testing.T) {
+	dir := t.TempDir()
+	script, err := os.ReadFile("testdata/schema2.sql")
+	require.NoError(t, err)
+	edit(t, filepath.Join(dir, databaseName), string(script))
+	s := openState(t, dir, Config{Mode: Resume})
+	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
+	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
+	require.Equal(t, 1, s.Round())
+	require.EqualValues(t, 1795345122000, ask(t, s, `SELECT began FROM rounds`))
+	require.Equal(t, []sink.Position{{Path: "records.jsonl", Format: "jsonl", Bytes: 2915, Records: 6}}, s.Positions())
+	const host = "127.0.0.1:18741"
+	items := loadAll(t, s, host)
+	require.Equal(t, []string{"7 http://127.0.0.1:18741/d.html"}, urls(items))
+	require.Nil(t, items[0].Before)
+	require.EqualValues(t, 6, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'done' AND round = 1 AND kind = 'page'`))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM broken`))
+	n, err := s.CountVisits()
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n)
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE refused = 1`))
+
+	s.Done(7, frontier.Visit{At: at(1), Status: 200, Digest: digest(7)})
+	flush(t, s)
+	again(t, s, Again{})
+	got := before(loadAll(t, s, host))
+	require.Len(t, got, 7)
+	require.Equal(t, &frontier.Visit{At: time.UnixMilli(1795345123969), Status: 200, Bytes: 38}, got["/a.html"], "of which no digest is known")
+	require.Equal(t, 404, got["/missing"].Status)
+	require.Nil(t, got["/private/x"])
+	require.Equal(t, digest(7), got["/d.html"].Digest)
+}
+
+// What a round has refused is none of the pages of its host, whatever it was refused for; what
+// is no page was never counted.
+func TestMigrationKeepsRefusals(t *testing.T) {
+	script, err := os.ReadFile("testdata/schema2.sql")
+	require.NoError(t, err)
+	for sql, want := range map[string]int{
+		``: 1, // by robots.txt
+		// As robots.txt of the host could not be had.
+		`UPDATE visits SET status = 0, class = 'timeout' WHERE url IN (3, 4); UPDATE hosts SET refused = 3`:                                       3,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5`:                                                                                           0,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 0`:                                                             0,
+		`INSERT INTO rounds VALUES (2, 1, 1); UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 1`:                        1,
+		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE visits SET class = 'trap', status = 0 WHERE url = 6; UPDATE hosts SET refused = 2`: 1,
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, databaseName)
+		edit(t, path, string(script))
+		edit(t, path, version3+"PRAGMA user_version = 3;"+sql)
+		s := openState(t, dir, Config{Mode: Resume})
+		s.Rouse(1)
+		hosts := answer(t, s).Hosts
+		require.Len(t, hosts, 1)
+		pages := 7 - int(ask(t, s, `SELECT count(*) FROM urls WHERE kind IS NOT NULL`))
+		require.Equal(t, pages-want, hosts[0].Pages, sql)
+		require.NoError(t, s.Close())
+	}
+}
+
+// A state of the schema before queue was a view has all that is queued, and what it says of
+// each.
+func TestMigrationFromVersion4(t *testing.T) {
+	script, err := os.ReadFile("testdata/schema2.sql")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseName)
+	edit(t, path, string(script))
+	edit(t, path, version3+version4+`PRAGMA user_version = 4; UPDATE queue SET attempts = 2, returns = 3, strikes = 1, visit = 4 WHERE url = 7;
+		INSERT INTO queue VALUES (1, 0, 3, 0, 0, 0, NULL)`)
+	s := openState(t, dir, Config{Mode: Resume})
+	const rows = `SELECT group_concat(host || ' ' || rank || ' ' || url || ' ' || attempts || ' ' || returns || ' ' || strikes || ' ' || coalesce(visit, '-'), ', ') FROM `
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"queue"))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
+	put(s, testItem(t, 8, "http://a.test/8"), false)
+	flush(t, s)
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4, 2 0 8 0 0 0 -", askText(t, s, rows+"queue"))
+	require.EqualValues(t, 3, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
+	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"places"))
+}
+
+// What is no page takes nothing from the pages that come again.
+func TestReturnedAreThePages(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	aside := testItem(t, 2, "http://a.test/sitemap.xml")
+	aside.Kind = frontier.Sitemap
+	put(s, testItem(t, 1, "http://a.test/"), false)
+	put(s, aside, false)
+	s.Done(1, frontier.Visit{Class: "robots", Refused: true})
+	s.Done(2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
+	flush(t, s)
+	again(t, s, Again{})
+	s.Rouse(1)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Asides: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
+}
+
+// BenchmarkAgain begins a round over b.N URLs that have been visited.
+func BenchmarkAgain(b *testing.B) {
+	s := openState(b, b.TempDir(), Config{})
+	for i := range b.N {
+		it := benchItem(b, i)
+		put(s, it, false)
+		s.Done(it.ID, frontier.Visit{At: it.Queued, Status: 200, Bytes: 12345, ETag: fmt.Sprintf(`"%x-%x"`, i, i*7919), LastModified: it.Queued, Digest: digest(byte(i))})
+		if i%50 == 49 {
+			s.Commit(nil)
+		}
+		for !s.Ready() {
+			<-s.Room()
+		}
+	}
+	flush(b, s)
+	begun := time.Now()
+	again(b, s, Again{})
+	b.ReportMetric(float64(time.Since(begun).Nanoseconds())/1e3/float64(b.N), "µs/URL")
+	b.ReportMetric(0, "ns/op")
+}

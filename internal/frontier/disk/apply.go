@@ -1,0 +1,384 @@
+package disk
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// apply writes one call in the transaction, or answers it from there.
+func (w *writer) apply(o *op) error {
+	if o.kind < opSeal {
+		w.ahead = true
+	}
+	switch o.kind {
+	case opPut:
+		return w.put(o)
+	case opDone:
+		return w.finish(o)
+	case opSpent:
+		return w.spend(o)
+	case opMeta:
+		return w.f.putMetaRow(o.host, o.text)
+	case opGuess:
+		return w.f.putGuessRow(o)
+	case opSeal:
+		w.ahead = false
+		for _, p := range o.positions {
+			w.positions[p.Path] = p
+		}
+	case opLoad:
+		return w.load(o)
+	case opRouse:
+		return w.rouse(o)
+	case opRest:
+		h, err := w.hosts.find(o.host)
+		if h != nil {
+			w.hosts.layDown(h)
+		}
+		return err
+	}
+	return nil
+}
+
+// put adds a row to urls, and leaves that of places for later. The host's own row is written once for the
+// transaction, with its count.
+func (w *writer) put(o *op) error {
+	h, err := w.hosts.named(o.host)
+	if err != nil {
+		return err
+	}
+	if h.known == 0 {
+		w.counts.Hosts++
+	}
+	h.known++
+	if o.flag {
+		w.hosts.layDown(h)
+	}
+	w.hosts.touch(h)
+	w.counts.Known++
+	w.counts.Queued++
+	// IDs ascend within a process; this holds should they ever not.
+	w.lastPut = max(w.lastPut, o.id)
+	if err := w.putURL(h, o); err != nil {
+		return err
+	}
+	// A host has an ID that is not of so many bits if a person gave it one.
+	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 && h.id == int64(uint32(h.id)) {
+		w.unplaced.add(unplacedRow{id: o.id, host: uint32(h.id), rank: o.rank, aside: o.of != frontier.Page})
+		return nil
+	}
+	return w.putPlace(h.id, o.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
+}
+
+// putURL adds the row that never changes.
+func (w *writer) putURL(h *host, o *op) error {
+	u := w.f.putURL
+	u.Int(1, o.id)
+	u.Int(2, h.id)
+	u.Int(3, int64(o.rank))
+	u.Int(4, int64(o.depth))
+	u.Int(5, int64(o.hops))
+	u.Int(6, integer(o.seed))
+	u.Int(7, o.from)
+	u.Int(8, o.at)
+	u.Text(9, o.text)
+	if o.of == frontier.Page {
+		u.Null(10)
+	} else {
+		u.Text(10, o.of.String())
+	}
+	return u.Run()
+}
+
+func integer(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// place is where a queued URL stands.
+type place struct {
+	host     int64
+	rank     int32
+	attempts uint8
+	aside    bool // it is no page
+}
+
+// loadedPlaces bounds the places kept of URLs that were loaded, 40 bytes each. Of a million
+// URLs, visited in no order, to look for each in its table was half of the work.
+const loadedPlaces = 1 << 17
+
+// keepPlace makes room for a place by forgetting all others.
+func (w *writer) keepPlace(id int64, p place) {
+	if len(w.places) >= loadedPlaces {
+		clear(w.places)
+	}
+	w.places[id] = p
+}
+
+// place is where the URL with an ID is queued. found is false if it is not.
+func (w *writer) place(id int64) (p place, found bool, err error) {
+	if p, found := w.places[id]; found {
+		return p, true, nil
+	}
+	if r := w.unplaced.find(id); r != nil {
+		return place{host: int64(r.host), rank: r.rank, aside: r.aside}, true, nil
+	}
+	f := w.f.find
+	f.Int(1, id)
+	if found, err = f.Step(); !found {
+		return place{}, false, err
+	}
+	p = place{f.ColumnInt(0), int32(f.ColumnInt(1)), uint8(f.ColumnInt(2)), !f.ColumnIsNull(3)}
+	f.Reset()
+	return p, true, nil
+}
+
+// finish takes a URL out of the queue and stores its visit.
+func (w *writer) finish(o *op) error {
+	p, found, err := w.place(o.id)
+	if !found {
+		return err
+	}
+	delete(w.places, o.id) // or a second end would find it queued
+	if o.visit.Refused && !p.aside {
+		w.hosts.refused[p.host]++
+	}
+	w.counts.Queued--
+	w.counts.Done++
+	if r := w.unplaced.find(o.id); r != nil {
+		r.gone = true
+		return w.putVisit(o.id, o.visit, int64(p.attempts))
+	}
+	w.f.unqueue.Int(1, p.host)
+	w.f.unqueue.Int(2, int64(p.rank))
+	w.f.unqueue.Int(3, o.id)
+	if err := w.f.unqueue.Run(); err != nil {
+		return err
+	}
+	return w.putVisit(o.id, o.visit, int64(p.attempts))
+}
+
+// spend stores what a URL that stays queued has used up of its tries.
+func (w *writer) spend(o *op) error {
+	p, found, err := w.place(o.id)
+	if !found {
+		return err
+	}
+	p.attempts = o.attempts
+	w.keepPlace(o.id, p)
+	if r := w.unplaced.find(o.id); r != nil {
+		r.gone = true
+		return w.putPlace(p.host, p.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
+	}
+	s := w.f.spent
+	s.Int(1, int64(o.attempts))
+	s.Int(2, int64(o.returns))
+	s.Int(3, int64(o.strikes))
+	s.Int(4, p.host)
+	s.Int(5, int64(p.rank))
+	s.Int(6, o.id)
+	return s.Run()
+}
+
+// answer hands an answer over, unless nobody takes any.
+func (w *writer) answer(a frontier.Answer) {
+	select {
+	case w.s.answers <- a:
+	case <-w.s.quit:
+	}
+}
+
+// usualHead is how many URLs of a host are asked for at a time in a crawl of many.
+const usualHead = 64
+
+// load answers with URLs of a host. Of a host that was never put there are none.
+func (w *writer) load(o *op) error {
+	a := frontier.Answer{Host: o.host, Behind: o.behind}
+	h, err := w.hosts.find(o.host)
+	if err != nil {
+		return err
+	}
+	if h == nil {
+		w.answer(a)
+		return nil
+	}
+	if err := w.placeHost(h.id); err != nil {
+		return err
+	}
+	q := w.f.load
+	q.Int(1, h.id)
+	q.Int(2, int64(o.behind.Rank))
+	q.Int(3, o.behind.ID)
+	q.Int(4, int64(o.n)+1) // to know whether there are more
+	a.Items = make([]frontier.Item, 0, min(o.n, usualHead))
+	for {
+		found, err := q.Step()
+		if err != nil {
+			return err
+		}
+		if a.More = found && len(a.Items) == o.n; !found || a.More {
+			q.Reset()
+			break
+		}
+		it, err := w.item(q)
+		if err != nil {
+			q.Reset()
+			return err
+		}
+		a.Items = append(a.Items, it)
+		w.keepPlace(it.ID, place{h.id, it.Rank, it.Attempt, it.Kind != frontier.Page})
+	}
+	if err := w.referrers(a.Items); err != nil {
+		return err
+	}
+	w.answer(a)
+	return nil
+}
+
+// rowError is of a row that a person is to mend, or to delete from places.
+type rowError struct{ error }
+
+func (e *rowError) Unwrap() error { return e.error }
+
+// item is a row of the load query. One that nobody here can have written is an error and
+// not passed over: its URL would be lost without a word, and the crawl would end with it in
+// the queue. Its reason names the row, so that a person can mend it.
+func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
+	defer func() {
+		if err != nil {
+			err = &rowError{fmt.Errorf("%s: row %d of urls: %w: mend it, or delete its row in places", w.f.db.Path(), it.ID, err)}
+		}
+	}()
+	var outside bool
+	within := func(column int, least, most int64) int64 {
+		v := q.ColumnInt(column)
+		outside = outside || v < least || v > most
+		return v
+	}
+	const max8, max16, max32 = 1<<8 - 1, 1<<16 - 1, 1<<31 - 1
+	it = frontier.Item{
+		Rank: int32(within(0, -max32-1, max32)), ID: q.ColumnInt(1),
+		Attempt: uint8(within(2, 0, max8)), Returns: uint16(within(3, 0, max16)), OwnFailures: uint8(within(4, 0, max8)),
+		Depth: int32(within(5, 0, max32)), Hops: uint8(within(6, 0, max8)), Seed: q.ColumnInt(7) != 0,
+		FoundOn: q.ColumnInt(8), Queued: time.UnixMilli(q.ColumnInt(9)),
+	}
+	if outside {
+		return it, fmt.Errorf("a figure is out of range")
+	}
+	text := q.ColumnText(10)
+	if it.URL, err = canonical.Parse(text); err == nil && it.URL.String() != text {
+		err = fmt.Errorf("its URL is not canonical: that is %s", it.URL)
+	}
+	switch kind := q.ColumnBytes(11); {
+	case kind == nil:
+	case string(kind) == frontier.Sitemap.String():
+		it.Kind = frontier.Sitemap
+	case err == nil:
+		err = fmt.Errorf("its kind is %q, and not NULL or %q", kind, frontier.Sitemap)
+	}
+	if !q.ColumnIsNull(12) {
+		it.Before = scanVisit(q, 13)
+	}
+	return it, err
+}
+
+// referrers fills in the URLs of the pages that linked to items. Neighbours were mostly
+// found on the same page.
+func (w *writer) referrers(items []frontier.Item) error {
+	var id int64
+	var url string
+	for i := range items {
+		it := &items[i]
+		if it.FoundOn == 0 {
+			continue
+		}
+		if it.FoundOn != id {
+			id = it.FoundOn
+			w.f.urlOf.Int(1, id)
+			found, err := w.f.urlOf.Step()
+			if err != nil {
+				return err
+			}
+			url = ""
+			if found {
+				url = w.f.urlOf.ColumnText(0)
+				w.f.urlOf.Reset()
+			}
+		}
+		it.Referrer = url
+	}
+	return nil
+}
+
+// rouse answers with dormant hosts. How many URLs they have is counted here, where each host
+// comes once in a process, and not kept with every visit.
+func (w *writer) rouse(o *op) error {
+	if err := w.hosts.write(); err != nil { // so that the query finds them
+		return err
+	}
+	var a frontier.Answer
+	var roused []*host
+	q := w.f.dormant
+	q.Int(1, int64(o.n)+1)
+	for {
+		found, err := q.Step()
+		if err != nil {
+			return err
+		}
+		if a.More = found && len(roused) == o.n; !found || a.More {
+			q.Reset()
+			break
+		}
+		roused = append(roused, scanHost(q))
+	}
+	// Only when the query has ended: what it reads is what is changed here.
+	for _, r := range roused {
+		h, err := w.hosts.find(r.name) // the one that a later call finds
+		if err != nil {
+			return err
+		}
+		h.dormant = 0
+		w.hosts.touch(h)
+		if err := w.placeHost(h.id); err != nil {
+			return err
+		}
+		left, err := w.left(h.id, r)
+		if err != nil {
+			return err
+		}
+		if left.Queued > 0 {
+			a.Hosts = append(a.Hosts, left)
+		}
+	}
+	w.answer(a)
+	return nil
+}
+
+// left counts what a host has, of which r was just read.
+func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
+	left := frontier.HostLeft{Name: r.name, Returned: int(r.returned)}
+	count := func(q *sqlitedb.Stmt, to ...*int) error {
+		q.Int(1, id)
+		if _, err := q.Step(); err != nil {
+			return err
+		}
+		for i := range to {
+			*to[i] = int(q.ColumnInt(i))
+		}
+		q.Reset()
+		return nil
+	}
+	var asides int // ever
+	if err := count(w.f.countQueue, &left.Queued); err != nil {
+		return left, err
+	}
+	err := count(w.f.countAsides, &asides, &left.Asides)
+	left.Pages = int(r.known-r.refused) - asides
+	return left, err
+}

@@ -1,0 +1,164 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// Checked is what [View.Check] has looked at.
+type Checked struct {
+	Rows  int64 // of URLs and visits
+	Files int   // of records
+}
+
+// problems are the rows that contradict each other, by what is wrong. What a crawl has committed it
+// has committed whole, so that they hold at any time.
+var problems = []struct{ what, query string }{
+	{"a URL is of a host that is not there", `SELECT u.id FROM urls u LEFT JOIN hosts h ON h.id = u.host WHERE h.id IS NULL`},
+	{"a URL was found on a page that is not there, or later than it", `SELECT u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer
+		WHERE u.referrer <> 0 AND (r.id IS NULL OR r.id > u.id)`},
+	{"a URL is counted that is not there, or the other way round, at host", `SELECT h.id FROM hosts h
+		LEFT JOIN (SELECT host, count(*) AS n FROM urls GROUP BY host) c ON c.host = h.id WHERE h.known <> coalesce(c.n, 0)`},
+	{"a visit is of a URL that is not there", `SELECT v.id FROM visits v LEFT JOIN urls u ON u.id = v.url WHERE u.id IS NULL`},
+	{"a visit is of a round that is not there, or has a status or a time that cannot be", `SELECT v.id FROM visits v
+		WHERE v.round NOT IN (SELECT round FROM rounds) OR v.status NOT BETWEEN 0 AND 999 OR v.at <= 0 OR v.bytes < 0 OR v.retries < 0`},
+	{"a URL to visit is not there, or is another's", `SELECT p.url FROM places p LEFT JOIN urls u ON u.id = p.url
+		WHERE u.id IS NULL OR u.host <> p.host OR u.rank <> p.rank`},
+}
+
+// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of
+// rows that contradict each other, of URLs that are none of their host, and of files of records that
+// have lost what the state knows to be there. It reads everything, as of one instant, and changes
+// nothing: some seconds for a million URLs. What it cannot see is a bit that has flipped in a
+// number or in the path of a URL and gives another that could be. If ctx ends first it stops where it
+// is and returns its error.
+func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
+	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
+		return c, err
+	}
+	defer func() { err = errors.Join(err, v.db.Exec("ROLLBACK")) }()
+	settle := v.interruptedBy(ctx)
+	defer func() { err = settle(err) }()
+	for _, step := range []func(func(string)) error{v.checkStructure, v.checkRows, v.checkURLs} {
+		if err = ctx.Err(); err == nil {
+			err = step(problem)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	if c.Rows, err = v.db.QueryInt(`SELECT (SELECT count(*) FROM urls) + (SELECT count(*) FROM visits)`); err != nil {
+		return c, err
+	}
+	c.Files, err = v.checkFiles(problem)
+	return c, err
+}
+
+// interruptAgain is how often an interrupt is repeated: one that comes between two statements is lost.
+const interruptAgain = 10 * time.Millisecond
+
+// interruptedBy has what is read end when ctx does. That is over when the function that it returns is
+// called with the error there was; it returns that of ctx instead if that is what ended it.
+func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
+	on, leave := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		for err := error(nil); err == nil; err = clock.Sleep(on, clock.System(), interruptAgain) {
+			v.db.Interrupt()
+		}
+	})
+	return func(err error) error {
+		leave()
+		if stop() {
+			return err
+		}
+		<-ended // or it might come upon a connection that is closed
+		if err != nil {
+			return ctx.Err()
+		}
+		return nil
+	}
+}
+
+func (v *View) checkStructure(problem func(string)) error {
+	return each(v.db, `PRAGMA integrity_check(20)`, func(q *sqlitedb.Stmt) error {
+		for text := range strings.Lines(q.ColumnText(0)) { // of a damaged tree several, below a heading
+			if text = strings.TrimSpace(text); text != "ok" && !strings.HasPrefix(text, "*** in database") {
+				problem(text)
+			}
+		}
+		return nil
+	})
+}
+
+func (v *View) checkRows(problem func(string)) error {
+	for _, p := range problems {
+		n, first := 0, int64(0)
+		if err := each(v.db, p.query, func(q *sqlitedb.Stmt) error {
+			if n++; n == 1 {
+				first = q.ColumnInt(0)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		if n > 0 {
+			problem(fmt.Sprintf("%s: rows %d, the first %d", p.what, n, first))
+		}
+	}
+	return nil
+}
+
+func (v *View) checkURLs(problem func(string)) error {
+	n, first := 0, ""
+	err := each(v.db, `SELECT u.url, h.name, u.id FROM urls u JOIN hosts h ON h.id = u.host`, func(q *sqlitedb.Stmt) error {
+		text := q.ColumnText(0)
+		u, err := canonical.Parse(text)
+		if err == nil && u.String() == text && u.Host() == q.ColumnText(1) {
+			return nil
+		}
+		if n++; n == 1 {
+			first = fmt.Sprintf("%d, %q of %q", q.ColumnInt(2), text, q.ColumnText(1))
+		}
+		return nil
+	})
+	if n > 0 {
+		problem(fmt.Sprintf("a URL is none, or not of its host: rows %d, the first %s", n, first))
+	}
+	return err
+}
+
+// checkFiles looks at the files of records that are beside the state, or where they are named.
+func (v *View) checkFiles(problem func(string)) (files int, err error) {
+	positions, err := readPositions(v.db)
+	for path, p := range positions {
+		if p.Format == sink.WARC || path == sink.Stdout {
+			continue
+		}
+		at := path
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(filepath.Dir(v.path), at)
+		}
+		info, statErr := os.Stat(at)
+		switch {
+		case statErr != nil:
+			problem(fmt.Sprintf("records that the state knows are gone: %v", statErr))
+		case info.Mode().IsRegular() && info.Size() < p.Bytes:
+			problem(fmt.Sprintf("%s has %d bytes, and the state knows %d", at, info.Size(), p.Bytes))
+		default:
+			files++
+		}
+	}
+	return files, err
+}

@@ -1,0 +1,218 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// file is the database with the statements of the writer.
+type file struct {
+	db  *sqlitedb.DB
+	ids []identity // of the files it consists of, and of the lock
+
+	begin, commit, rollback             *sqlitedb.Stmt
+	putURL, putPlace, putPlaced         *sqlitedb.Stmt
+	find, unqueue, visit, spent         *sqlitedb.Stmt
+	load, urlOf                         *sqlitedb.Stmt
+	hostByName, countQueue, countAsides *sqlitedb.Stmt
+	putHost, addRefused, dormant        *sqlitedb.Stmt
+	putMeta, putSink                    *sqlitedb.Stmt
+	putGuess                            *sqlitedb.Stmt
+	rates                               *memory.Table
+}
+
+// openFile opens the database, makes or migrates its tables, and prepares the statements.
+func openFile(path string, cfg *Config, steps []step) (*file, error) {
+	if err := checkHead(path); err != nil {
+		return nil, err
+	}
+	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cfg.CacheBytes})
+	if err != nil {
+		return nil, err
+	}
+	f := &file{db: db}
+	if err := f.setUp(cfg, steps); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return f, nil
+}
+
+// setUp makes the file ours. The row that it writes each time finds out now whether it can
+// be written, and makes the log, whose identity is taken.
+func (f *file) setUp(cfg *Config, steps []step) error {
+	if err := f.checkMode(cfg.Mode); err != nil {
+		return err
+	}
+	if err := migrate(f.db, steps, cfg.Program); err != nil {
+		return err
+	}
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	// The writer moves the log into the database itself, by Config.WALBytes. SQLite would do it
+	// with each commit once there are four megabytes, and write a page that changes often each time.
+	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
+		return err
+	}
+	if err := f.db.Transact(func() error { return f.putMetaRow(metaProgram, cfg.Program) }); err != nil {
+		return err // it cannot be written
+	}
+	for _, suffix := range []string{"", "-wal"} { // which is there now
+		id, err := identify(f.db.Path() + suffix)
+		if err != nil {
+			return err
+		}
+		f.ids = append(f.ids, id)
+	}
+	// Some systems have no locks, and no such file.
+	if id, err := identify(filepath.Join(filepath.Dir(f.db.Path()), lockName)); err == nil {
+		f.ids = append(f.ids, id)
+	}
+	return nil
+}
+
+// checkMode is where it is seen whether there is a state: a process that is killed while it
+// makes one leaves a file with nothing in it.
+func (f *file) checkMode(mode Mode) error {
+	tables, err := f.db.QueryInt(`SELECT count(*) FROM sqlite_schema`)
+	switch {
+	case err != nil:
+		return err
+	case mode == Create && tables > 0:
+		return fmt.Errorf("%s: %w", filepath.Dir(f.db.Path()), ErrExists)
+	case mode == Resume && tables == 0:
+		return fmt.Errorf("%s: %w", filepath.Dir(f.db.Path()), ErrMissing)
+	}
+	return nil
+}
+
+// prepare comes after migrate, as statements need their tables.
+func (f *file) prepare() (err error) {
+	for _, q := range f.queries() {
+		if *q.stmt, err = f.db.Prepare(q.sql); err != nil {
+			return err
+		}
+	}
+	f.rates, err = memory.PrepareTable(f.db)
+	return err
+}
+
+func (f *file) putMetaRow(key, value string) error {
+	f.putMeta.Text(1, key)
+	f.putMeta.Text(2, value)
+	return f.putMeta.Run()
+}
+
+// close gives the file back, after it has moved the log into the database if it can.
+func (f *file) close() error { return f.db.Close() }
+
+// each calls row for each row of a query, whose parameters are integers.
+func each(db *sqlitedb.DB, query string, row func(*sqlitedb.Stmt) error, params ...int64) error {
+	s, err := db.Prepare(query)
+	if err != nil {
+		return err
+	}
+	defer s.Reset()
+	for i, v := range params {
+		s.Int(i+1, v)
+	}
+	for {
+		found, err := s.Step()
+		if !found {
+			return err
+		}
+		if err := row(s); err != nil {
+			return err
+		}
+	}
+}
+
+// identity is a file under its name.
+type identity struct {
+	path string
+	info fs.FileInfo
+}
+
+// identify notes which file has that name at present.
+func identify(path string) (identity, error) {
+	info, err := os.Stat(path)
+	return identity{path, info}, err
+}
+
+// present checks that the files have their names still: what is written to one that was
+// deleted or replaced would be lost when the process ends, and nothing else would tell. Without
+// the lock another process may have begun to write to the same, and whoever was first ends.
+func present(ids []identity) error {
+	for _, id := range ids {
+		info, err := os.Stat(id.path)
+		if err == nil && os.SameFile(info, id.info) {
+			continue
+		}
+		fix := "put it back, or begin anew"
+		if filepath.Base(id.path) == lockName {
+			fix = "see that no other process has the crawl now"
+		}
+		return fmt.Errorf("%s: it was deleted, moved or replaced while it was in use: %s", id.path, fix)
+	}
+	return nil
+}
+
+// The head of an SQLite file, by its format: the size of its pages, where 1 stands for
+// 65536, how many there are, whose it is, and behind it how many cells the first page has.
+const (
+	headSize    = 105
+	pageSizeAt  = 16
+	pageCountAt = 28
+	ownerAt     = 68
+	cellsAt     = 103
+)
+
+// checkHead refuses what must not be opened, as far as the first bytes tell: the database of
+// another program, which opening would change, and one whose end is missing, which SQLite
+// finds out only when it comes there. While there is a log, pages may stand in that and
+// nowhere else.
+func checkHead(path string) error {
+	r, err := os.Open(path)
+	if err != nil {
+		return nil //nolint:nilerr // SQLite makes it, or says why it cannot be opened
+	}
+	defer func() { _ = r.Close() }() // it was only read, and SQLite has not opened it yet
+	info, err := r.Stat()
+	if err != nil {
+		return err
+	}
+	head := make([]byte, headSize)
+	if _, err := io.ReadFull(r, head); err != nil || string(head[:6]) != "SQLite" {
+		return nil //nolint:nilerr // SQLite says what it thinks of so little
+	}
+	// Ours get their tables and their mark in one transaction.
+	if id := binary.BigEndian.Uint32(head[ownerAt:]); id != applicationID && (id != 0 || binary.BigEndian.Uint16(head[cellsAt:]) > 0) {
+		return foreign(path)
+	}
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return nil
+	}
+	page := int64(binary.BigEndian.Uint16(head[pageSizeAt:]))
+	if page == 1 {
+		page = 1 << 16
+	}
+	if want := page * int64(binary.BigEndian.Uint32(head[pageCountAt:])); info.Size() < want {
+		return fmt.Errorf("%s: it has %d bytes of %d: restore it from a copy, with its -wal, or begin anew", path, info.Size(), want)
+	}
+	return nil
+}
+
+// foreign is the error about a database of which nothing is ours.
+func foreign(path string) error {
+	return fmt.Errorf("%s: %w", path, errForeign)
+}
+
+var errForeign = errors.New("it is a database of another program: name another directory")

@@ -1,0 +1,101 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// roleVariable has the test binary play a part of a test instead of running tests.
+const roleVariable = "FRONTIER_DISK_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const testKey = 7
+
+// testItem is a URL as the frontier puts it.
+func testItem(t testing.TB, id int64, url string) *frontier.Item {
+	t.Helper()
+	u, err := canonical.Parse(url)
+	require.NoError(t, err)
+	return &frontier.Item{URL: u, ID: id, Queued: time.UnixMilli(1_700_000_000_000 + id)}
+}
+
+func put(s *Store, it *frontier.Item, dormant bool) {
+	s.Put(it.URL.Host(), it, it.URL.Fingerprint(s.Key()), dormant)
+}
+
+// openState opens a state that is closed when the test ends, if it is not before.
+func openState(t testing.TB, dir string, cfg Config) *Store {
+	t.Helper()
+	s, err := Open(dir, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// reopen is openState after the state was closed.
+func reopen(t testing.TB, s *Store) *Store {
+	t.Helper()
+	require.NoError(t, s.Close())
+	return openState(t, filepath.Dir(s.path), s.cfg)
+}
+
+// answer is the next one, or the end of the test.
+func answer(t testing.TB, s *Store) frontier.Answer {
+	t.Helper()
+	select {
+	case a := <-s.Answers():
+		return a
+	case <-s.Failed():
+		require.NoError(t, s.Err())
+	case <-time.After(time.Minute):
+		require.Fail(t, "no answer came")
+	}
+	return frontier.Answer{}
+}
+
+// flush ends the batch and has it committed.
+func flush(t testing.TB, s *Store) {
+	t.Helper()
+	s.Commit(nil)
+	require.NoError(t, s.Flush(t.Context()))
+}
+
+func loadAll(t testing.TB, s *Store, host string) []frontier.Item {
+	t.Helper()
+	s.Load(host, frontier.Place{Rank: -1 << 31}, 1000)
+	return answer(t, s).Items
+}
+
+// urls are the IDs and URLs of items, for comparison.
+func urls(items []frontier.Item) []string {
+	var all []string
+	for _, it := range items {
+		all = append(all, fmt.Sprintf("%d %s", it.ID, it.URL))
+	}
+	return all
+}
+
+// wantFailed waits for the store to fail.
+func wantFailed(t testing.TB, s *Store) {
+	t.Helper()
+	select {
+	case <-s.Failed():
+	case <-time.After(time.Minute):
+		require.Fail(t, "the store has not failed")
+	}
+}

@@ -1,0 +1,149 @@
+package disk
+
+import "github.com/treadlight/crawl/internal/store/sqlitedb"
+
+// cachedHosts is how many hosts the writer keeps in memory, about 200 bytes each. When
+// there are more, all of them are read again as they are needed, which is a hundredth of
+// the work of a batch of their URLs.
+const cachedHosts = 1 << 16
+
+// host is a row of hosts.
+type host struct {
+	id      int64
+	name    string
+	known   int64
+	dormant int64 // its place among those that are; zero for one that is not
+	// Pages of known that are refused in this round, and those that were in the round before
+	// and are queued again, both as they were read.
+	refused, returned int64
+	dirty             bool // it is to be written
+}
+
+// hosts are those that batches spoke of lately. Each is written once for a transaction,
+// however many of its URLs that is about.
+type hosts struct {
+	f       *file
+	byName  map[string]*host
+	dirty   []*host
+	refused map[int64]int64 // pages, by the hosts' IDs, that are to be counted
+	last    int64           // the largest ID
+	dormant int64           // the last place
+}
+
+func newHosts(f *file) hosts {
+	return hosts{f: f, byName: make(map[string]*host), refused: make(map[int64]int64)}
+}
+
+// find is the host of that name, nil if there is none.
+func (hs *hosts) find(name string) (*host, error) {
+	if h := hs.byName[name]; h != nil {
+		return h, nil
+	}
+	q := hs.f.hostByName
+	q.Text(1, name)
+	found, err := q.Step()
+	if !found {
+		return nil, err
+	}
+	h := scanHost(q)
+	q.Reset()
+	return h, hs.keep(h)
+}
+
+// named is the host of that name, made if there is none.
+func (hs *hosts) named(name string) (*host, error) {
+	h, err := hs.find(name)
+	if err != nil || h != nil {
+		return h, err
+	}
+	hs.last++
+	h = &host{id: hs.last, name: name}
+	return h, hs.keep(h)
+}
+
+// hostColumns are those that scanHost reads.
+const hostColumns = `id, name, known, coalesce(dormant, 0), refused, returned`
+
+// scanHost is the row of a query for hostColumns.
+func scanHost(q *sqlitedb.Stmt) *host {
+	return &host{
+		id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3),
+		refused: q.ColumnInt(4), returned: q.ColumnInt(5),
+	}
+}
+
+// keep makes room for a host by forgetting all others.
+func (hs *hosts) keep(h *host) error {
+	if len(hs.byName) >= cachedHosts {
+		if err := hs.write(); err != nil {
+			return err
+		}
+		clear(hs.byName)
+	}
+	hs.byName[h.name] = h
+	return nil
+}
+
+// touch says that a host has changed.
+func (hs *hosts) touch(h *host) {
+	if !h.dirty {
+		h.dirty = true
+		hs.dirty = append(hs.dirty, h)
+	}
+}
+
+// layDown gives a host a place behind all that are dormant, if it is not.
+func (hs *hosts) layDown(h *host) {
+	if h.dormant == 0 {
+		hs.dormant++
+		h.dormant = hs.dormant
+		hs.touch(h)
+	}
+}
+
+// write writes those that have changed.
+func (hs *hosts) write() error {
+	put := hs.f.putHost
+	for _, h := range hs.dirty {
+		put.Int(1, h.id)
+		put.Text(2, h.name)
+		put.Int(3, h.known)
+		put.Int(4, h.dormant)
+		if err := put.Run(); err != nil {
+			return err
+		}
+		h.dirty = false
+	}
+	hs.dirty = hs.dirty[:0]
+	add := hs.f.addRefused // to rows that are there now
+	for id, n := range hs.refused {
+		add.Int(1, n)
+		add.Int(2, id)
+		if err := add.Run(); err != nil {
+			return err
+		}
+	}
+	clear(hs.refused)
+	return nil
+}
+
+// All hosts with work are dormant at first: the frontier rouses as many as it has room
+// for. Those that it had in memory when it ended come first, in the order in which they
+// were found: their places are below zero, and zero is none.
+const layDownQuery = `UPDATE hosts SET dormant = id +
+	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
+	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`
+
+// restore reads the figures, and lays the hosts down.
+func (hs *hosts) restore() (c Counts, err error) {
+	if err := hs.f.db.Transact(func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
+		return c, err
+	}
+	err = each(hs.f.db, `SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
+		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
+		c.Done = c.Known - c.Queued
+		hs.last, hs.dormant = s.ColumnInt(3), max(0, s.ColumnInt(4))
+		return nil
+	})
+	return c, err
+}

@@ -1,0 +1,168 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/seen"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// The names within the directory.
+const (
+	databaseName = "state.db"
+	seenName     = "seen"
+	lockName     = "lock"
+)
+
+// Keys of meta that are the store's own.
+const (
+	metaKey     = "fingerprint_key"
+	metaProgram = "program"
+	metaCreated = "created"
+)
+
+// Open opens the state in a directory, or makes it, as cfg.Mode says, and starts the
+// writer. It takes as long as it takes to read what the fingerprint index has lost: after
+// a kill a second or so, and without the index some twenty for ten million URLs.
+//
+// The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError] of another process, with
+// the path in front, or says what is wrong with the database and what helps. Errors about
+// cfg name the field and the fix.
+func Open(dir string, cfg Config) (*Store, error) { return open(dir, cfg, steps()) }
+
+func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
+	if err := cfg.settle(); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, databaseName)
+	if cfg.Mode == Resume && !exists(path) { // before anything is made
+		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+		return nil, fmt.Errorf("%w: name a directory that can be made", err)
+	}
+	unlock, giveUp, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		cfg: cfg, path: path, unlock: unlock,
+		answers: make(chan frontier.Answer, answersRoom),
+		room:    make(chan struct{}, 1), failed: make(chan struct{}),
+		quit: make(chan struct{}), ended: make(chan struct{}),
+		in: inbox{batch: cfg.MaxPending / 2, wake: make(chan struct{}, 1)},
+	}
+	s.close = sync.OnceValue(s.shut)
+	if err := s.start(dir, steps); err != nil {
+		return nil, errors.Join(err, giveUp())
+	}
+	return s, nil
+}
+
+// exists reports whether there is anything at path. An empty file is one that a process
+// had made when it was killed.
+func exists(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist)
+}
+
+// start opens what is in the directory, the index after the database from which it may have
+// to be made, and has the writer begin. If anything fails, all is closed again.
+func (s *Store) start(dir string, steps []step) error {
+	f, err := openFile(s.path, &s.cfg, steps)
+	if err != nil {
+		return err
+	}
+	w := newWriter(s, f)
+	err = s.restore(w)
+	if err == nil {
+		s.index, err = seen.Open(filepath.Join(dir, seenName), seen.Config{Key: s.key, MemtableFPs: s.cfg.MemtableFPs})
+	}
+	if err == nil {
+		if err = s.replay(f.db); err != nil {
+			err = errors.Join(err, s.index.Close())
+		}
+	}
+	if err != nil {
+		return errors.Join(err, f.close())
+	}
+	s.ids = f.ids
+	go w.run()
+	return nil
+}
+
+// restore reads what is left of an earlier crawl.
+func (s *Store) restore(w *writer) error {
+	var err error
+	if s.meta, err = readMeta(w.f.db); err != nil {
+		return err
+	}
+	if s.positions, err = readPositions(w.f.db); err != nil {
+		return err
+	}
+	if err := s.settleKey(w.f); err != nil {
+		return err
+	}
+	if err := w.restore(); err != nil {
+		return err
+	}
+	s.committed.Store(w.lastPut)
+	return nil
+}
+
+// settleKey finds the key of the fingerprints, or chooses one. It is unpredictable to
+// those whose URLs are found, and no secret to who can read the file.
+func (s *Store) settleKey(f *file) (err error) {
+	if text, ok := s.meta[metaKey]; ok {
+		if s.key, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("%s: %s in meta: %w: restore the database from a copy, or begin anew", s.path, metaKey, err)
+		}
+		return nil
+	}
+	s.key = s.cfg.Key
+	for s.key == 0 {
+		s.key = rand.Uint64()
+	}
+	now := s.cfg.Clock.Now()
+	own := map[string]string{metaKey: strconv.FormatUint(s.key, 10), metaCreated: now.UTC().Format(time.RFC3339)}
+	maps.Copy(s.meta, own)
+	return f.db.Transact(func() error {
+		for key, value := range own {
+			if err := f.putMetaRow(key, value); err != nil {
+				return err
+			}
+		}
+		return f.db.Exec(fmt.Sprintf(`INSERT INTO rounds VALUES (1, %d, 0)`, now.UnixMilli()))
+	})
+}
+
+// readMeta reads all of meta, which is small.
+func readMeta(db *sqlitedb.DB) (map[string]string, error) {
+	meta := make(map[string]string)
+	return meta, each(db, `SELECT key, value FROM meta`, func(s *sqlitedb.Stmt) error {
+		meta[s.ColumnText(0)] = s.ColumnText(1)
+		return nil
+	})
+}
+
+// readPositions reads how far the sinks are, by their paths.
+func readPositions(db *sqlitedb.DB) (map[string]sink.Position, error) {
+	positions := make(map[string]sink.Position)
+	return positions, each(db, `SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {
+		p := sink.Position{
+			Path: s.ColumnText(0), Format: sink.Format(s.ColumnText(1)), Bytes: s.ColumnInt(2), Records: s.ColumnInt(3),
+		}
+		positions[p.Path] = p
+		return nil
+	})
+}

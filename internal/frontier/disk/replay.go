@@ -1,0 +1,102 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// replay brings the fingerprint index up to date with what is committed.
+func (s *Store) replay(db *sqlitedb.DB) error {
+	last := s.committed.Load()
+	if s.index.Mark() > last { // it is of a database that got more, say before a power cut
+		s.cfg.Log.Warn("fingerprint index dropped: it knows more than the database", "path", s.path)
+		if err := s.index.Reset(); err != nil {
+			return err
+		}
+	}
+	mark := s.index.Mark()
+	s.index.Committed(last)
+	if mark == 0 && last > int64(s.cfg.MaxPending) {
+		s.cfg.Log.Info("building the fingerprint index from the database", "path", s.path, "urls", last)
+	}
+	return s.indexRows(db, mark, last)
+}
+
+// indexRows adds the URLs after one row up to another to the fingerprint index. Where pages of the
+// table have been mixed up, its rows come in another order than that of their IDs.
+func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
+	return each(db, `SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+		id := q.ColumnInt(0)
+		if id <= after || id > last {
+			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, after))
+		}
+		after = id
+		fp, err := s.fingerprintAs(q.ColumnBytes(1), q.ColumnIsNull(2))
+		if err != nil {
+			return err
+		}
+		return s.index.Add(fp, id)
+	}, after, last)
+}
+
+// fingerprintOf is [canonical.URL.Fingerprint] of a URL that is canonical, as those in the
+// database are. A test holds the two together.
+func fingerprintOf(url []byte, key uint64) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(key)
+	_, _ = d.Write(url) // a hash has nowhere to fail
+	return d.Sum64()
+}
+
+// remember keeps a fingerprint until its URL is committed, in case the index must be built
+// again.
+func (s *Store) remember(fp uint64, id int64) {
+	if len(s.recent) == cap(s.recent) {
+		s.forgetCommitted()
+	}
+	s.recent = append(s.recent, fingerprint{fp, id})
+}
+
+// forgetCommitted makes room. What is left are the calls that wait and the transaction under
+// way, so that this moves few and happens seldom.
+func (s *Store) forgetCommitted() {
+	committed := s.committed.Load()
+	n := 0
+	for n < len(s.recent) && s.recent[n].id <= committed {
+		n++
+	}
+	s.recent = append(s.recent[:0], s.recent[n:]...)
+}
+
+// rebuild builds a damaged index anew. What is not committed when it begins is among the
+// recent ones, and nothing is put until it ends.
+func (s *Store) rebuild() error {
+	s.cfg.Log.Warn("fingerprint index damaged: building it anew from the database", "path", s.path)
+	if err := s.index.Reset(); err != nil {
+		return err
+	}
+	db, err := s.reader()
+	if err != nil {
+		return err
+	}
+	last, err := db.QueryInt(`SELECT max(id) FROM urls`)
+	s.index.Committed(last)
+	if err == nil {
+		err = s.indexRows(db, 0, last)
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	for _, r := range s.recent {
+		if r.id > last {
+			if err := s.index.Add(r.value, r.id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

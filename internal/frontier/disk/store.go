@@ -1,0 +1,338 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/seen"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// answersRoom is more than a frontier has questions out (256 loads and a rouse).
+const answersRoom = 512
+
+// ErrClosed is what calls return that come after Close.
+var ErrClosed = errors.New("the state of the crawl is closed")
+
+// Counts are the figures of a state as of its last commit.
+type Counts struct {
+	Queued int64 `json:"queued"` // URLs
+	Done   int64 `json:"done"`   // URLs
+	Known  int64 `json:"known"`  // URLs ever put
+	Hosts  int64 `json:"hosts"`
+}
+
+// Store is the state of a crawl on disk. It is made by [Open] and must be closed.
+type Store struct {
+	cfg    Config
+	path   string // of the database
+	key    uint64
+	ids    []identity // of its files and its lock
+	unlock func() error
+
+	in       inbox
+	pending  atomic.Int64 // calls that are not written yet
+	answers  chan frontier.Answer
+	room     chan struct{} // holds one
+	failed   chan struct{}
+	failOnce sync.Once
+	err      error         // set before failed is closed
+	quit     chan struct{} // closed: nobody takes answers any more
+	ended    chan struct{} // closed: the writer has ended
+	endErr   error         // set before ended is closed
+	close    func() error
+
+	committed atomic.Int64 // the largest ID that is
+	counts    atomic.Pointer[Counts]
+
+	mu        sync.Mutex // guards what follows
+	meta      map[string]string
+	positions map[string]sink.Position
+	left      frontier.Left
+	guesses   []frontier.Guess
+	round     int
+
+	// The goroutine of the frontier alone uses these.
+	index  *seen.Index
+	recent []fingerprint // put, and perhaps not committed yet
+}
+
+// fingerprint is that of the URL with an ID.
+type fingerprint struct {
+	value uint64
+	id    int64
+}
+
+var _ frontier.Store = (*Store)(nil)
+
+// Key is the key of the fingerprints of this crawl.
+func (s *Store) Key() uint64 { return s.key }
+
+// Left is what was left of an earlier crawl when the state was opened, or what there is to
+// do since Again. Its hosts with queued URLs are all dormant, those first that were not
+// before. It is safe to call from any goroutine.
+func (s *Store) Left() frontier.Left {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.left
+}
+
+// Round is the number of the round that is under way or was the last, from 1. It is safe to
+// call from any goroutine.
+func (s *Store) Round() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.round
+}
+
+// found notes what is there to begin with.
+func (s *Store) found(left frontier.Left, guesses []frontier.Guess, round int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.guesses, s.round = left, guesses, round
+}
+
+// Known reports whether a URL of that fingerprint was ever put.
+func (s *Store) Known(fp uint64) bool {
+	known, err := s.index.Has(fp)
+	if errors.Is(err, seen.ErrDamaged) {
+		if err = s.rebuild(); err == nil {
+			known, err = s.index.Has(fp)
+		}
+	}
+	if err != nil {
+		s.fail(err)
+		return true // so that nothing more is added
+	}
+	return known
+}
+
+// Put stores a new URL as queued. A batch may have as many of them as the fingerprint
+// index holds in memory, which is 2.6 million with the defaults.
+func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
+	if s.Err() != nil {
+		return
+	}
+	if err := s.learn(fp, it.ID); err != nil {
+		s.fail(err)
+		return
+	}
+	s.tell(op{
+		kind: opPut, flag: dormant, host: host, text: it.URL.String(),
+		id: it.ID, at: it.Queued.UnixMilli(), from: it.FoundOn, of: it.Kind, rank: it.Rank, depth: it.Depth,
+		hops: it.Hops, attempts: it.Attempt, returns: it.Returns, strikes: it.OwnFailures, seed: it.Seed,
+	})
+}
+
+// learn adds a fingerprint to the index. If there is no room, that is because too many URLs
+// are not committed, which those of batches that have ended can be at once. If the index was
+// found damaged since Known was asked, as by a merge, it is built anew, with this one.
+func (s *Store) learn(fp uint64, id int64) error {
+	s.remember(fp, id)
+	err := s.index.Add(fp, id)
+	if errors.Is(err, seen.ErrFull) {
+		if err = s.Flush(context.Background()); err == nil {
+			err = s.index.Add(fp, id)
+		}
+	}
+	if errors.Is(err, seen.ErrDamaged) {
+		err = s.rebuild()
+	}
+	return err
+}
+
+// Spent stores the tries of a queued URL. Of robots.txt, which is not stored, it stores
+// nothing, and nor does Done.
+func (s *Store) Spent(it *frontier.Item) {
+	if it.ID != 0 {
+		s.tell(op{kind: opSpent, id: it.ID, attempts: it.Attempt, returns: it.Returns, strikes: it.OwnFailures})
+	}
+}
+
+// Done stores that a URL is not queued any more, and what became of it. Of a URL that is
+// not queued it changes nothing.
+func (s *Store) Done(id int64, v frontier.Visit) {
+	if id != 0 {
+		s.tell(op{kind: opDone, id: id, visit: &v})
+	}
+}
+
+// Load asks for queued URLs of a host, which come by Answers.
+func (s *Store) Load(host string, behind frontier.Place, n int) {
+	s.tell(op{kind: opLoad, host: host, behind: behind, n: n})
+}
+
+// Rouse asks for dormant hosts, which come by Answers.
+func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: n}) }
+
+// Rest has a host be dormant again, behind all others. Like Rouse it is of no batch: when a
+// state is opened all hosts with work are dormant.
+func (s *Store) Rest(host string) { s.tell(op{kind: opRest, host: host}) }
+
+// Answers is where answers come, in the order of their questions. There is room for 512
+// that are not taken, and then the writer waits.
+func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
+
+// Commit ends a batch: all that was put, spent, done or set since the last Commit, and
+// these positions, become durable together or not at all, within Config.Linger and the
+// time that it takes to write them. What the positions speak of must have been written to
+// the files. Without a batch and positions it does nothing.
+func (s *Store) Commit(positions []sink.Position) {
+	s.mu.Lock()
+	for _, p := range positions {
+		s.positions[p.Path] = p
+	}
+	s.mu.Unlock()
+	s.tell(op{kind: opSeal, positions: slices.Clone(positions)})
+}
+
+// Positions are those that were committed last, and those that are about to be.
+func (s *Store) Positions() []sink.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.positions))
+}
+
+// Meta is a value that was set, in this process or before; empty if it never was. It is
+// safe to call from any goroutine.
+func (s *Store) Meta(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.meta[key]
+}
+
+// MetaBelow is the values whose keys begin with prefix, by the rest of the key; those that are
+// empty are left out.
+func (s *Store) MetaBelow(prefix string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	below := make(map[string]string)
+	for key, value := range s.meta {
+		if rest, ok := strings.CutPrefix(key, prefix); ok && value != "" {
+			below[rest] = value
+		}
+	}
+	return below
+}
+
+// SetMeta sets a value, as part of the batch. The keys fingerprint_key, program and created
+// are the store's own.
+func (s *Store) SetMeta(key, value string) {
+	s.noteMeta(key, value)
+	s.tell(op{kind: opMeta, host: key, text: value})
+}
+
+func (s *Store) noteMeta(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meta[key] = value
+}
+
+func (s *Store) tell(o op) {
+	s.pending.Add(1)
+	if !s.in.add(o) {
+		s.pending.Add(-1)
+	}
+}
+
+// Ready reports whether the store takes more in: fewer than Config.MaxPending calls wait
+// to be written. It is advice, and no call is refused.
+func (s *Store) Ready() bool { return s.pending.Load() < int64(s.cfg.MaxPending) }
+
+// Room is nil while the store is Ready; otherwise it receives when it may be so again.
+func (s *Store) Room() <-chan struct{} {
+	if s.Ready() {
+		return nil
+	}
+	return s.room
+}
+
+// Failed is closed when the store has failed, for good: nothing is stored or answered any
+// more, and what was committed stays.
+func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Err is why the store has failed; nil if it has not. It is safe to call from any goroutine.
+func (s *Store) Err() error {
+	select {
+	case <-s.failed:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Owned is nil as long as the state is this process's alone. Where its files or its lock have lost
+// their names another may write by now what is written here: then the store fails, as it would with
+// the next commit, and the error is that of Err. It takes some microseconds, and is safe to call
+// from any goroutine.
+func (s *Store) Owned() error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	if err := present(s.ids); err != nil {
+		s.fail(err)
+	}
+	return s.Err()
+}
+
+// fail ends the work of the store. Only the first reason counts.
+func (s *Store) fail(err error) {
+	s.failOnce.Do(func() {
+		s.err = fmt.Errorf("%w; what was committed before is kept", err)
+		orders := s.in.fail(s.err)
+		close(s.failed)
+		for _, o := range orders {
+			o.done <- s.err
+		}
+	})
+}
+
+// Flush waits until all batches that have ended are committed and on the disk. What was
+// told since the last Commit is not: a batch is committed as a whole. It is safe to call
+// from any goroutine. If ctx ends first its error is returned, and the work goes on.
+func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, &order{}) }
+
+func (s *Store) await(ctx context.Context, o *order) error {
+	o.done = make(chan error, 1)
+	if err := s.in.order(o); err != nil {
+		return err
+	}
+	select {
+	case err := <-o.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Counts are as of the last commit. It is safe to call from any goroutine.
+func (s *Store) Counts() Counts { return *s.counts.Load() }
+
+// Pending is how many calls are not written yet, and from how many on the store is not Ready.
+// It is safe to call from any goroutine.
+func (s *Store) Pending() (n, limit int64) { return s.pending.Load(), int64(s.cfg.MaxPending) }
+
+// SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call
+// from any goroutine.
+func (s *Store) SeenBytes() (memory, disk int64) { return s.index.Bytes() }
+
+// Close commits the batches that have ended, moves the log into the database and gives
+// everything back. What was told since the last Commit is dropped, as a kill would drop it:
+// it is half of a batch, and its other half is not there. The frontier must not call
+// any more. The error is that of Err, if there is one, or of closing. Further calls return
+// the same.
+func (s *Store) Close() error { return s.close() }
+
+func (s *Store) shut() error {
+	close(s.quit)
+	s.in.close()
+	<-s.ended
+	return errors.Join(s.Err(), s.endErr, s.index.Close(), s.unlock())
+}

@@ -1,0 +1,418 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// ask is the answer of another process, say a person's shell, to a query of one number.
+func ask(t testing.TB, s *Store, query string) int64 {
+	t.Helper()
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	v, err := db.QueryInt(query)
+	require.NoError(t, err)
+	return v
+}
+
+func askText(t testing.TB, s *Store, query string) string {
+	t.Helper()
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	v, err := db.QueryText(query)
+	require.NoError(t, err)
+	return v
+}
+
+// edit has another process change the database.
+func edit(t testing.TB, path, script string) {
+	t.Helper()
+	db, err := sqlitedb.Open(path, sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec(script))
+	require.NoError(t, db.Close())
+}
+
+// putMany puts URLs of one host, in one batch.
+func putMany(t testing.TB, s *Store, first, n int64) {
+	t.Helper()
+	for i := first; i < first+n; i++ {
+		put(s, testItem(t, i, fmt.Sprintf("http://a.test/%d", i)), false)
+	}
+	s.Commit(nil)
+}
+
+func TestConfigErrors(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"Mode = 3":        {Mode: 3},
+		"MaxPending = 15": {MaxPending: 15},
+		"CacheBytes = -1": {CacheBytes: -1},
+		"WALBytes = -1":   {WALBytes: -1},
+		"Unplaced = -1":   {Unplaced: -1},
+		"MaxRates = -1":   {MaxRates: -1},
+		"MaxWait = -1ns":  {MaxWait: -1},
+		"MemtableFPs":     {MemtableFPs: -1},
+	} {
+		_, err := Open(t.TempDir(), cfg)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestModes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "state")
+	_, err := Open(dir, Config{Mode: Resume})
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, err, dir)
+	require.NoDirExists(t, dir, "nothing is made where nothing is found")
+
+	s := openState(t, dir, Config{Mode: Create, Key: testKey, Program: "crawl 1"})
+	putMany(t, s, 1, 1)
+	require.NoError(t, s.Close())
+	_, err = Open(dir, Config{Mode: Create})
+	require.ErrorIs(t, err, ErrExists)
+
+	s = openState(t, dir, Config{Mode: Resume, Key: testKey + 1, Program: "crawl 2"})
+	require.EqualValues(t, testKey, s.Key(), "the key is that of the crawl")
+	require.Equal(t, "crawl 2", s.Meta("program"))
+	require.NotEmpty(t, s.Meta("created"))
+	require.Equal(t, frontier.Left{Queued: 1, Known: 1, LastID: 1}, s.Left())
+	require.NoError(t, s.Close())
+
+	require.NoError(t, os.Truncate(s.path, 0))
+	_, err = Open(dir, Config{Mode: Resume})
+	require.ErrorIs(t, err, ErrMissing, "an empty file")
+	edit(t, s.path, `PRAGMA user_version = 0`)
+	_, err = Open(dir, Config{Mode: Resume})
+	require.ErrorIs(t, err, ErrMissing, "a file without tables")
+	openState(t, dir, Config{Mode: Create})
+}
+
+func TestKeysAreDrawn(t *testing.T) {
+	a, b := openState(t, t.TempDir(), Config{}), openState(t, t.TempDir(), Config{})
+	require.NotZero(t, a.Key())
+	require.NotEqual(t, a.Key(), b.Key())
+}
+
+func TestSecondOpenIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s := openState(t, dir, Config{})
+	_, err := Open(dir, Config{})
+	var inUse *sqlitedb.InUseError
+	require.ErrorAs(t, err, &inUse)
+	require.Equal(t, os.Getpid(), inUse.PID)
+	require.NoError(t, s.Close())
+	openState(t, dir, Config{})
+}
+
+func TestFingerprintOf(t *testing.T) {
+	for _, text := range []string{"http://a.test/", "https://xn--bcher-kva.test:8080/%C3%BC?q=%20#"} {
+		u, err := canonical.Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, u.Fingerprint(testKey), fingerprintOf([]byte(u.String()), testKey))
+	}
+}
+
+// What was told since the last Commit is half of a batch, and a Close drops it.
+func TestCloseDropsHalfABatch(t *testing.T) {
+	for _, ahead := range []bool{false, true} {
+		s := openState(t, t.TempDir(), Config{})
+		putMany(t, s, 1, 2)
+		s.Done(1, frontier.Visit{})
+		s.SetMeta("x", "1")
+		if ahead {
+			require.Len(t, loadAll(t, s, "a.test"), 1)
+		}
+		s = reopen(t, s)
+		require.Empty(t, s.Meta("x"))
+		require.Equal(t, frontier.Left{Queued: 2, Known: 2, LastID: 2}, s.Left())
+	}
+}
+
+// A question in the middle of a batch is answered with what that has told, which is
+// committed no earlier for it; and the batches before are.
+func TestQuestionWithinABatch(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{Linger: time.Hour})
+	putMany(t, s, 1, 2)
+	s.Done(1, frontier.Visit{})
+	require.Equal(t, []string{"2 http://a.test/2"}, urls(loadAll(t, s, "a.test")))
+	require.NoError(t, s.Flush(t.Context()))
+	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM queue`))
+	require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 1}, s.Counts())
+	flush(t, s)
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM queue`))
+	require.Equal(t, Counts{Queued: 1, Done: 1, Known: 2, Hosts: 1}, s.Counts())
+}
+
+// Batches wait for the Linger to be over, and not longer.
+func TestLinger(t *testing.T) {
+	clk := clocktest.NewFake(time.Unix(1_700_000_000, 0))
+	s := openState(t, t.TempDir(), Config{Clock: clk, MaxPending: 100})
+	for round := range int64(3) {
+		putMany(t, s, 1+10*round, 1)
+		clk.BlockUntil(1)
+		require.EqualValues(t, round, ask(t, s, `SELECT count(*) FROM urls`))
+		require.Len(t, loadAll(t, s, "a.test"), int(round)+1, "a question does not wait")
+		require.EqualValues(t, round, ask(t, s, `SELECT count(*) FROM urls`))
+		clk.Advance(defaultLinger)
+		require.Eventually(t, func() bool { return s.Counts().Known == round+1 }, time.Minute, time.Millisecond)
+	}
+	putMany(t, s, 100, 50) // as many as are worth a transaction
+	require.Eventually(t, func() bool { return s.Counts().Known == 53 }, time.Minute, time.Millisecond)
+
+	for i := range int64(50) { // likewise, but written before its end is told
+		put(s, testItem(t, 200+i, fmt.Sprintf("http://a.test/%d", 200+i)), false)
+	}
+	require.Eventually(t, func() bool { return s.pending.Load() == 0 }, time.Minute, time.Millisecond)
+	s.Commit(nil)
+	require.Eventually(t, func() bool { return s.Counts().Known == 103 }, time.Minute, time.Millisecond)
+}
+
+// Without a linger each batch is committed as soon as may be.
+func TestNoLinger(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{Linger: -1})
+	putMany(t, s, 1, 1)
+	require.Eventually(t, func() bool { return s.Counts().Known == 1 }, time.Minute, time.Millisecond)
+}
+
+// While another process has the database locked, what is told waits and the store says
+// that it is enough; then it says that there is room.
+func TestRoom(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{MaxPending: 16})
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{})
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.Exec("BEGIN IMMEDIATE"))
+	for i := int64(0); s.Ready(); i += 2 {
+		require.Less(t, i, int64(100))
+		putMany(t, s, 1+i, 1)
+	}
+	require.NoError(t, db.Exec("ROLLBACK"))
+	for !s.Ready() {
+		<-s.Room()
+	}
+	flush(t, s)
+	require.True(t, s.Ready())
+}
+
+// Sinks are synced before positions in them are committed, and only then.
+func TestSync(t *testing.T) {
+	broken := errors.New("out.jsonl: the disk is gone")
+	var syncs int
+	var err error
+	s := openState(t, t.TempDir(), Config{Sync: func() error { syncs++; return err }})
+	putMany(t, s, 1, 1)
+	flush(t, s)
+	require.Zero(t, syncs)
+	p := sink.Position{Path: "out.jsonl", Format: "jsonl", Bytes: 1000, Records: 10}
+	s.Commit([]sink.Position{p})
+	flush(t, s)
+	require.Equal(t, 1, syncs)
+	require.EqualValues(t, 1000, ask(t, s, `SELECT bytes FROM sinks`))
+
+	err = broken
+	s.Done(1, frontier.Visit{})
+	s.Commit([]sink.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 2000, Records: 20}})
+	wantFailed(t, s)
+	require.ErrorIs(t, s.Err(), broken)
+	require.ErrorIs(t, s.Flush(t.Context()), broken)
+	require.ErrorIs(t, s.Close(), broken)
+	s = openState(t, filepath.Dir(s.path), Config{})
+	require.Equal(t, []sink.Position{p}, s.Positions())
+	require.Equal(t, frontier.Left{Queued: 1, Known: 1, LastID: 1}, s.Left())
+}
+
+// A visit is kept with what became of it; a second end of the same URL is none.
+func TestVisits(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	it := testItem(t, 1, "http://a.test/")
+	put(s, it, false)
+	it.Attempt, it.Returns, it.OwnFailures = 2, 3, 1
+	s.Spent(it)
+	flush(t, s)
+	require.EqualValues(t, 231, ask(t, s, `SELECT attempts*100 + returns*10 + strikes FROM queue`))
+	s.Done(1, frontier.Visit{At: time.UnixMilli(5), Status: 404, Class: "client_error", Bytes: 6})
+	s.Done(1, frontier.Visit{Status: 500})
+	s.Spent(it)
+	s.Done(0, frontier.Visit{})
+	s.Spent(&frontier.Item{Kind: frontier.Robots})
+	s.Done(99, frontier.Visit{})
+	flush(t, s)
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits`))
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE url = 1 AND at = 5 AND status = 404
+		AND class = 'client_error' AND bytes = 6 AND retries = 2`))
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM broken WHERE status = 404 AND url = 'http://a.test/'`))
+	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'done' AND host = 'a.test'`))
+}
+
+// Nobody who takes answers, and nobody who waits for an end, keeps Close from ending.
+func TestCloseWithAnswersLeft(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	putMany(t, s, 1, 1)
+	for range answersRoom + 100 {
+		s.Load("a.test", frontier.Place{}, 1)
+	}
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	require.ErrorIs(t, s.Flush(t.Context()), ErrClosed)
+	s.Put("a.test", testItem(t, 9, "http://a.test/9"), 9, false) // does nothing
+}
+
+func TestFlushGivesUp(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{})
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.Exec("BEGIN IMMEDIATE"))
+	putMany(t, s, 1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, s.Flush(ctx), context.Canceled)
+	require.NoError(t, db.Exec("ROLLBACK"))
+}
+
+// The log is moved into the database when it is long, and on demand, and is gone at the end.
+func TestLogIsBounded(t *testing.T) {
+	const limit = 1 << 20
+	s := openState(t, t.TempDir(), Config{WALBytes: limit, MaxPending: 2000})
+	size := func() int64 {
+		info, err := os.Stat(s.path + "-wal")
+		require.NoError(t, err)
+		return info.Size()
+	}
+	for i := range int64(200) {
+		for j := range int64(100) {
+			it := testItem(t, 1+i*100+j, fmt.Sprintf("http://%d.test/%s/%d", i%10, strings.Repeat("x", 100), i*100+j))
+			put(s, it, false)
+		}
+		s.Commit(nil)
+		for !s.Ready() {
+			<-s.Room()
+		}
+		require.Less(t, size(), int64(2*limit))
+	}
+	flush(t, s)
+	require.Zero(t, size())
+	require.NoError(t, s.Close())
+	require.NoFileExists(t, s.path+"-wal")
+}
+
+// Until then nothing is moved, however many commits there are: SQLite's own habit is to do it at
+// a thousand pages.
+func TestShortLogIsLeft(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{MaxPending: leastPending})
+	size := func(path string) int64 {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	before := size(s.path)
+	var id int64
+	for id < 1600 {
+		for range 2 * leastPending {
+			id++
+			put(s, testItem(t, id, fmt.Sprintf("http://a.test/%s/%d", strings.Repeat("x", canonical.MaxLength-100), id)), false)
+		}
+		s.Commit(nil)
+		s.Load("a.test", frontier.Place{Rank: math.MaxInt32}, 1) // each answer knows of what was told
+		answer(t, s)
+	}
+	require.Greater(t, size(s.path+"-wal"), int64(10<<20))
+	require.Equal(t, before, size(s.path))
+}
+
+// A process that reads for long keeps the log from being emptied, and nothing else.
+func TestReaderHoldsUpNobody(t *testing.T) {
+	var told bytes.Buffer
+	s := openState(t, t.TempDir(), Config{WALBytes: 10_000, Linger: -1, Log: slog.New(slog.NewTextHandler(&told, nil))})
+	putMany(t, s, 1, 10)
+	flush(t, s)
+	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.Exec("BEGIN; SELECT count(*) FROM urls"))
+	for i := range int64(20) {
+		putMany(t, s, 100+100*i, 100)
+		flush(t, s)
+	}
+	n, err := db.QueryInt(`SELECT count(*) FROM urls`)
+	require.NoError(t, err)
+	require.EqualValues(t, 10, n, "it reads what was there when it began")
+	require.Equal(t, 1, strings.Count(told.String(), "another process has been reading the state for long"), told.String())
+	require.NotContains(t, told.String(), "short again")
+	require.NoError(t, db.Exec("COMMIT"))
+	putMany(t, s, 5000, 1)
+	flush(t, s)
+	require.Equal(t, 1, strings.Count(told.String(), "the log of the state is short again"), told.String())
+	n, err = db.QueryInt(`SELECT count(*) FROM urls`)
+	require.NoError(t, err)
+	require.EqualValues(t, 2011, n)
+}
+
+func TestSeedsAndVisits(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	for id := int64(1); id <= 5; id++ {
+		it := testItem(t, id, fmt.Sprintf("http://a.test/%d", id))
+		it.Seed, it.Hops = id%2 == 1, uint8(id)
+		put(s, it, false)
+	}
+	for id, v := range map[int64]frontier.Visit{1: {}, 2: {Class: "robots", Refused: true}, 3: {Class: "timeout"}, 4: {Class: "timeout", Refused: true}} {
+		s.Done(id, v)
+	}
+	flush(t, s)
+	var got []string
+	for it, err := range s.Seeds() {
+		require.NoError(t, err)
+		require.True(t, it.Seed)
+		got = append(got, fmt.Sprintf("%d %s %d", it.ID, it.URL, it.Hops))
+	}
+	require.Equal(t, []string{"1 http://a.test/1 1", "3 http://a.test/3 3", "5 http://a.test/5 5"}, got)
+	for range s.Seeds() {
+		break
+	}
+	got = nil
+	for u, err := range s.URLs() {
+		require.NoError(t, err)
+		if got = append(got, u); u == "http://a.test/4" {
+			break
+		}
+	}
+	require.Equal(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4"}, got, "done or queued")
+	n, err := s.CountVisits()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n, "for want of robots.txt, whose class may be any")
+	require.NoError(t, s.Close())
+	edit(t, s.path, `UPDATE urls SET url = 'x' WHERE id = 3`)
+	var last error
+	for _, err := range s.Seeds() {
+		last = err
+	}
+	require.ErrorContains(t, last, "row 3 of urls")
+	require.NoError(t, os.WriteFile(s.path, []byte("x"), 0o600))
+	_, err = s.CountVisits()
+	require.ErrorContains(t, err, "no SQLite database")
+	for _, err := range s.Seeds() {
+		require.ErrorContains(t, err, "no SQLite database")
+	}
+	for _, err := range s.URLs() {
+		require.ErrorContains(t, err, "no SQLite database")
+	}
+}

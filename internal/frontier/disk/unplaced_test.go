@@ -1,0 +1,150 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+)
+
+// killed is the state as another process finds it when that of s was killed.
+func killed(t *testing.T, s *Store) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Dir(s.path))))
+	return openState(t, dir, s.cfg)
+}
+
+// A URL has no row in places until somebody asks for its host, or says something of it that
+// urls does not: and is queued all the same, to who reads and to who comes after a kill.
+func TestUnplaced(t *testing.T) {
+	const placed = `SELECT coalesce(group_concat(url), '') FROM places`
+	for name, tc := range map[string]struct {
+		act            func(t *testing.T, s *Store)
+		placed, queued string
+	}{
+		"nothing": {func(*testing.T, *Store) {}, "", "1,2,3,4"},
+		"visited": {func(_ *testing.T, s *Store) { s.Done(2, frontier.Visit{Status: 200}) }, "", "1,3,4"},
+		"loaded":  {func(t *testing.T, s *Store) { loadAll(t, s, "a.test") }, "1,3", "1,2,3,4"},
+		"spent":   {func(t *testing.T, s *Store) { it := testItem(t, 4, "http://b.test/4"); it.Attempt = 1; s.Spent(it) }, "4", "1,2,3,4"},
+		"unasked": {func(t *testing.T, s *Store) { loadAll(t, s, "never.test") }, "", "1,2,3,4"},
+		"all done": {func(_ *testing.T, s *Store) {
+			for id := range int64(4) {
+				s.Done(id+1, frontier.Visit{})
+			}
+		}, "", ""},
+		"loaded and visited": {func(t *testing.T, s *Store) {
+			loadAll(t, s, "a.test")
+			s.Done(1, frontier.Visit{Status: 200})
+			s.Done(4, frontier.Visit{Status: 200})
+		}, "3", "2,3"},
+		"spent and visited": {func(t *testing.T, s *Store) {
+			it := testItem(t, 4, "http://b.test/4")
+			it.Attempt = 1
+			s.Spent(it)
+			s.Done(4, frontier.Visit{Status: 200})
+			s.Done(4, frontier.Visit{Status: 200})
+		}, "", "1,2,3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openState(t, t.TempDir(), Config{})
+			for id := range int64(4) {
+				put(s, testItem(t, id+1, fmt.Sprintf("http://%s/%d", []string{"a.test", "b.test"}[id%2], id+1)), false)
+			}
+			flush(t, s)
+			tc.act(t, s)
+			flush(t, s)
+			require.Equal(t, tc.placed, askText(t, s, placed))
+			const queued = `SELECT coalesce(group_concat(url), '') FROM (SELECT url FROM queue ORDER BY url)`
+			require.Equal(t, tc.queued, askText(t, s, queued))
+			require.Equal(t, tc.queued, askText(t, s, `SELECT coalesce(group_concat(id), '') FROM (SELECT id FROM pages WHERE state = 'queued' ORDER BY id)`))
+			v, err := Look(filepath.Dir(s.path))
+			require.NoError(t, err)
+			p, err := v.Page("http://b.test/2")
+			require.NoError(t, err)
+			require.Equal(t, p.VisitedAt.IsZero() && p.Status == 0 && name != "all done", p.Queued)
+			require.NoError(t, v.Close())
+
+			for _, next := range []*Store{killed(t, s), reopen(t, s)} {
+				const sorted = `SELECT coalesce(group_concat(url), '') FROM (SELECT url FROM places ORDER BY url)`
+				require.Equal(t, tc.queued, askText(t, next, sorted), "whoever comes next writes them")
+				require.Equal(t, tc.queued, askText(t, next, queued))
+				require.EqualValues(t, ask(t, next, `SELECT count(*) FROM places`), next.Left().Queued)
+			}
+		})
+	}
+}
+
+// A URL whose row a person has deleted is not queued any more, to anybody.
+func TestPlaceDeleted(t *testing.T) {
+	dir := closedState(t, 2)
+	require.NoError(t, openState(t, dir, Config{}).Close()) // which writes the rows
+	edit(t, filepath.Join(dir, databaseName), `DELETE FROM places WHERE url = 1`)
+	for range 2 {
+		s := openState(t, dir, Config{})
+		require.EqualValues(t, 1, s.Left().Queued)
+		for _, query := range []string{`SELECT group_concat(url) FROM queue`, `SELECT group_concat(id) FROM pages WHERE state = 'queued'`} {
+			require.Equal(t, "2", askText(t, s, query), query)
+		}
+		v, err := Look(dir)
+		require.NoError(t, err)
+		for id, queued := range map[int]bool{1: false, 2: true} {
+			p, err := v.Page(fmt.Sprintf("http://a.test/%d", id))
+			require.NoError(t, err)
+			require.Equal(t, queued, p.Queued, id)
+		}
+		require.NoError(t, v.Close())
+		require.NoError(t, s.Close())
+	}
+}
+
+// Rows are written a share at a time, all of them if URLs come faster than that, and what
+// comes meanwhile is left for later; whatever instant a kill comes at, nothing is lost.
+func TestRowsArePlacedByAndBy(t *testing.T) {
+	cfg := Config{Linger: time.Hour, Unplaced: 2 * placesShare}
+	s := openState(t, t.TempDir(), cfg)
+	var id int64
+	batch := func(n int) (places int64) {
+		for range n {
+			id++
+			put(s, testItem(t, id, fmt.Sprintf("http://h%d.test/%d", id%7, id)), false)
+		}
+		flush(t, s)
+		require.EqualValues(t, id, ask(t, s, `SELECT count(*) FROM queue`))
+		return ask(t, s, `SELECT count(*) FROM places`)
+	}
+	require.Zero(t, batch(cfg.Unplaced-1))
+	for i := range int64(placesShare / 2) {
+		require.EqualValues(t, 2*(i+1), batch(1))
+	}
+	require.EqualValues(t, id, killed(t, s).Left().Queued)
+	done := id/2 + 1 // some of it has its row, and some has not
+	for ; id > done+3; done++ {
+		s.Done(done, frontier.Visit{Status: 200})
+	}
+	flush(t, s)
+	require.EqualValues(t, id-ask(t, s, `SELECT count(*) FROM visits`), ask(t, s, `SELECT count(*) FROM queue`))
+	require.EqualValues(t, ask(t, s, `SELECT count(*) FROM queue`), killed(t, s).Left().Queued)
+	for range placesShare {
+		s.SetMeta("x", "y") // a batch without URLs
+		flush(t, s)
+	}
+	mark := ask(t, s, `SELECT url FROM placed`)
+	require.EqualValues(t, cfg.Unplaced, mark)
+	require.EqualValues(t, ask(t, s, `SELECT count(*) FROM queue WHERE url <= `+fmt.Sprint(mark)), ask(t, s, `SELECT count(*) FROM places`))
+
+	visited := ask(t, s, `SELECT count(*) FROM visits`)
+	for range 3 * cfg.Unplaced { // at once
+		id++
+		put(s, testItem(t, id, fmt.Sprintf("http://h%d.test/%d", id%7, id)), false)
+	}
+	flush(t, s)
+	require.EqualValues(t, id, ask(t, s, `SELECT url FROM placed`))
+	require.EqualValues(t, id-visited, ask(t, s, `SELECT count(*) FROM places`))
+	require.EqualValues(t, id-visited, reopen(t, s).Left().Queued)
+}

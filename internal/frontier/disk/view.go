@@ -1,0 +1,123 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// View looks at a state that a crawl may be working on: it takes no lock, and what it sees
+// is committed. Nothing is written, so that a state of an earlier version is an error. It is
+// not safe for concurrent use.
+type View struct {
+	db   *sqlitedb.DB
+	path string
+}
+
+// Page is what a state has of a URL.
+type Page struct {
+	Kind     string // page, robots or sitemap
+	Depth    int
+	Seed     bool
+	Referrer string // empty for a seed
+	QueuedAt time.Time
+	Queued   bool // it is still to be visited, in this round
+	// Of the latest visit; zero if there was none.
+	VisitedAt time.Time
+	Round     int
+	Status    int
+	Class     string // of its error
+	Change    string
+}
+
+// Look opens a view. The error is [ErrMissing] if there is no state.
+func Look(dir string) (*View, error) {
+	path := filepath.Join(dir, databaseName)
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return nil, fmt.Errorf("%s is a file: %w", dir, ErrMissing)
+	}
+	if !exists(path) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
+	}
+	db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	v := &View{db, path}
+	if err := v.check(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return v, nil
+}
+
+func (v *View) check() error {
+	version, err := checkOwner(v.db)
+	if want := len(steps()); err == nil && version != want {
+		err = fmt.Errorf("%s: its schema has version %d and this program reads %d: 'crawl resume' of the newer program brings it up to date", v.path, version, want)
+	}
+	return err
+}
+
+// Meta is a value that was set; empty if none was.
+func (v *View) Meta(key string) (string, error) {
+	q, err := v.db.Prepare(`SELECT value FROM meta WHERE key = ?`)
+	if err != nil {
+		return "", err
+	}
+	defer q.Reset()
+	q.Text(1, key)
+	if found, err := q.Step(); !found {
+		return "", err
+	}
+	return q.ColumnText(0), nil
+}
+
+// Seeds calls see for each URL that was put as a seed, until it reports false.
+func (v *View) Seeds(see func(frontier.Item) bool) error { return seeds(v.db, see) }
+
+// Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put.
+// It reads all URLs, and all visits: some seconds for ten million.
+func (v *View) Page(url string) (*Page, error) {
+	id, err := v.idOf(url)
+	if err != nil || id == 0 {
+		return nil, err
+	}
+	p := new(Page)
+	err = each(v.db, `SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
+		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
+		FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.id = ?`, func(q *sqlitedb.Stmt) error {
+		p.Kind, p.Depth, p.Seed, p.Referrer = q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0, q.ColumnText(3)
+		p.QueuedAt, p.Queued = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0
+		return nil
+	}, id)
+	if err != nil {
+		return nil, err
+	}
+	return p, each(v.db, `SELECT at, round, status, coalesce(class, ''), coalesce(change, '') FROM visits WHERE url = ? ORDER BY id DESC LIMIT 1`, func(q *sqlitedb.Stmt) error {
+		p.VisitedAt, p.Round, p.Status = time.UnixMilli(q.ColumnInt(0)), int(q.ColumnInt(1)), int(q.ColumnInt(2))
+		p.Class, p.Change = q.ColumnText(3), q.ColumnText(4)
+		return nil
+	}, id)
+}
+
+// idOf is 0 if there is none.
+func (v *View) idOf(url string) (int64, error) {
+	q, err := v.db.Prepare(`SELECT id FROM urls WHERE url = ?`)
+	if err != nil {
+		return 0, err
+	}
+	defer q.Reset()
+	q.Text(1, url)
+	if found, err := q.Step(); !found {
+		return 0, err
+	}
+	return q.ColumnInt(0), nil
+}
+
+// Close ends the view.
+func (v *View) Close() error { return v.db.Close() }

@@ -1,0 +1,347 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// writer is what the writer's goroutine has. Nobody else uses any of it.
+//
+// It is ahead while calls of a batch that has not ended are written in its transaction.
+// It goes ahead to answer a question that was asked in the middle of one, and not before
+// it has committed the batches that have ended; and from then until the batch ends it
+// cannot commit. So no batch that has ended waits for one that has not.
+type writer struct {
+	s      *Store
+	f      *file
+	hosts  hosts
+	places map[int64]place // of URLs that were loaded and are not done
+
+	unplaced unplaced
+
+	round     int64 // under way
+	within    bool  // a transaction has begun
+	ahead     bool
+	ops       int   // in the transaction
+	lastPut   int64 // the largest ID in it, or before
+	counts    Counts
+	positions map[string]sink.Position // to be committed
+	orders    []*order                 // to be carried out by the next commit
+
+	indexErr error // that was told
+	longLog  bool  // likewise
+
+	timer clock.Timer      // nil until it is needed
+	due   <-chan time.Time // nil while nothing waits
+}
+
+func newWriter(s *Store, f *file) *writer {
+	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]sink.Position)}
+}
+
+// restore reads the figures, which are kept in memory from then on: to count the rows of
+// a table takes as long as to read it.
+func (w *writer) restore() (err error) {
+	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
+		return err
+	}
+	if w.counts, err = w.hosts.restore(); err != nil {
+		return err
+	}
+	if w.round, err = w.f.db.QueryInt(`SELECT max(round) FROM rounds`); err != nil {
+		return err
+	}
+	// IDs go on from there. One that was given to a URL that was never committed is given
+	// again: nothing that outlives a process knows of it.
+	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
+		return err
+	}
+	guesses, err := readGuesses(w.f.db, frontier.MaxGuesses)
+	if err != nil {
+		return err
+	}
+	w.unplaced = newUnplaced()
+	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round))
+	w.publish()
+	return nil
+}
+
+// publish lets others see the figures of a commit.
+func (w *writer) publish() {
+	c := w.counts
+	w.s.counts.Store(&c)
+}
+
+// run works until the store is closed or fails.
+func (w *writer) run() {
+	defer close(w.s.ended)
+	for closed := false; !closed && w.s.Err() == nil; {
+		timeIsUp := w.s.cfg.Linger < 0
+		select {
+		case <-w.s.failed:
+		case <-w.s.in.wake:
+		case <-w.due:
+			timeIsUp, w.due = true, nil
+		}
+		t := w.s.in.take(timeIsUp, w.ops)
+		closed = t.closed
+		if err := w.do(&t, timeIsUp); err != nil {
+			w.s.fail(err)
+			break
+		}
+		w.setTimer(t.later || w.within && !w.ahead)
+	}
+	w.s.endErr = w.end()
+}
+
+// setTimer has run wake up when what waits has waited for long.
+func (w *writer) setTimer(wanted bool) {
+	switch {
+	case !wanted:
+		w.due = nil
+	case w.due != nil: // it runs
+	case w.timer == nil:
+		w.timer = w.s.cfg.Clock.NewTimer(w.s.cfg.Linger)
+		w.due = w.timer.C()
+	default:
+		w.timer.Reset(w.s.cfg.Linger)
+		w.due = w.timer.C()
+	}
+}
+
+// do writes what was taken and commits if it is time to.
+func (w *writer) do(t *taken, timeIsUp bool) error {
+	w.orders = append(w.orders, t.orders...)
+	if err := w.applyAll(t.ops[:t.sealed]); err != nil {
+		return err
+	}
+	tail := t.ops[t.sealed:]
+	if t.closed {
+		tail = nil
+	}
+	if timeIsUp || w.ops >= w.s.in.batch || len(tail) > 0 || len(w.orders) > 0 || t.closed {
+		if err := w.settle(); err != nil {
+			return err
+		}
+	}
+	if err := w.applyAll(tail); err != nil {
+		return err
+	}
+	if t.ops != nil {
+		w.s.in.giveBack(t.ops)
+	}
+	return nil
+}
+
+// applyAll writes calls, in a transaction that it begins if need be. An immediate one has
+// the lock from the start, so that what it has read is still true when it writes.
+func (w *writer) applyAll(ops []op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	if !w.within {
+		if err := w.f.begin.Run(); err != nil {
+			return err
+		}
+		w.within = true
+	}
+	for i := range ops {
+		if err := w.apply(&ops[i]); err != nil {
+			return err
+		}
+	}
+	w.ops += len(ops)
+	if err := w.placeSurplus(); err != nil {
+		return err
+	}
+	if w.s.pending.Add(-int64(len(ops))) < int64(w.s.cfg.MaxPending) {
+		select {
+		case w.s.room <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// settle commits what there is, carries the orders out, and keeps the log short. While
+// the writer is ahead, all that may be committed is, and only what is to be stored waits.
+func (w *writer) settle() error {
+	if w.ahead {
+		w.keepStoring()
+		return nil
+	}
+	if err := w.commit(); err != nil {
+		return err
+	}
+	if err := w.beginRounds(); err != nil {
+		return err
+	}
+	limit := w.s.cfg.WALBytes
+	if slices.ContainsFunc(w.orders, (*order).flushes) {
+		limit = 0
+	}
+	if err := w.checkpoint(limit); err != nil {
+		return err
+	}
+	for _, o := range w.orders {
+		o.done <- nil
+	}
+	clear(w.orders)
+	w.orders = w.orders[:0]
+	w.lookAfterIndex()
+	return nil
+}
+
+// lookAfterIndex tells when the fingerprint index cannot write, which is no error yet: it
+// holds some millions of fingerprints in memory, and tries again.
+func (w *writer) lookAfterIndex() {
+	err := w.s.index.Err()
+	if err != nil && w.indexErr == nil {
+		w.s.cfg.Log.Warn("fingerprint index cannot be written, and stays in memory", "error", err)
+	}
+	w.indexErr = err
+}
+
+// keepStoring tells those who flush that it is done.
+func (w *writer) keepStoring() {
+	kept := w.orders[:0]
+	for _, o := range w.orders {
+		if o.flushes() {
+			o.done <- nil
+		} else {
+			kept = append(kept, o)
+		}
+	}
+	clear(w.orders[len(kept):])
+	w.orders = kept
+}
+
+// commit ends the transaction, if there is one or is to be one.
+func (w *writer) commit() error {
+	if err := w.storeRates(); err != nil {
+		return err
+	}
+	if !w.within {
+		return nil
+	}
+	if err := w.placeSome(); err != nil {
+		return err
+	}
+	if err := w.hosts.write(); err != nil {
+		return err
+	}
+	if err := w.writePositions(); err != nil {
+		return err
+	}
+	if err := present(w.f.ids); err != nil {
+		return err
+	}
+	if err := w.f.commit.Run(); err != nil {
+		return err
+	}
+	w.within, w.ops = false, 0
+	w.s.committed.Store(w.lastPut)
+	w.s.index.Committed(w.lastPut)
+	w.publish()
+	return nil
+}
+
+// writePositions writes how far the sinks are, after the disk has taken what that says.
+func (w *writer) writePositions() error {
+	if len(w.positions) == 0 {
+		return nil
+	}
+	if sync := w.s.cfg.Sync; sync != nil {
+		if err := sync(); err != nil {
+			return err
+		}
+	}
+	put := w.f.putSink
+	for _, p := range w.positions {
+		put.Text(1, p.Path)
+		put.Text(2, string(p.Format))
+		put.Int(3, p.Bytes)
+		put.Int(4, p.Records)
+		if err := put.Run(); err != nil {
+			return err
+		}
+	}
+	clear(w.positions)
+	return nil
+}
+
+// checkpointWait is how long a checkpoint waits for those who read. The crawl waits with
+// it, and the next commit is another chance.
+const checkpointWait = 20 * time.Millisecond
+
+// checkpoint moves the log into the database when it is longer than limit.
+func (w *writer) checkpoint(limit int64) error {
+	info, err := os.Stat(w.f.db.Path() + "-wal")
+	if err != nil || info.Size() <= limit {
+		return nil //nolint:nilerr // the next commit finds that it is gone, and says so
+	}
+	w.f.db.SetBusyTimeout(checkpointWait)
+	whole, err := w.f.db.Checkpoint()
+	w.f.db.SetBusyTimeout(writeWait)
+	if err == nil {
+		w.tellOfReaders(whole, info.Size())
+	}
+	return err
+}
+
+// longLog times Config.WALBytes is a log of which people are told. A query of some seconds
+// does not bring it there; a shell that was left open in the middle of one does, and then it
+// grows until the disk is full.
+const longLog = 8
+
+// tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when
+// it has gone.
+func (w *writer) tellOfReaders(emptied bool, size int64) {
+	switch long := size > longLog*w.s.cfg.WALBytes; {
+	case emptied && w.longLog:
+		w.s.cfg.Log.Info("the log of the state is short again", "path", w.f.db.Path())
+		w.longLog = false
+	case !emptied && long && !w.longLog:
+		w.s.cfg.Log.Warn("another process has been reading the state for long, and its log grows: end the query, or close that shell",
+			"path", w.f.db.Path(), "log_bytes", size)
+		w.longLog = true
+	}
+}
+
+// writeWait is how long a transaction waits for another process that writes, which a
+// person with a shell may do.
+const writeWait = 5 * time.Second
+
+// end commits what may be committed, or after a failure nothing, and gives the file back.
+func (w *writer) end() error {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	failed := w.s.Err()
+	if w.within { // it is ahead, or has failed
+		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
+		// Rows of places that are wanted are for the next process to write, in any case.
+		w.within, w.ahead, w.hosts, w.unplaced = false, false, newHosts(w.f), newUnplaced()
+		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
+	}
+	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
+		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
+	}
+	var err error
+	if failed == nil {
+		err = w.settle() // the orders that waited for a batch to end
+		if err == nil {
+			err = w.checkpoint(0)
+		}
+	}
+	for _, o := range w.orders {
+		o.done <- errors.Join(failed, err)
+	}
+	return errors.Join(err, w.f.close())
+}

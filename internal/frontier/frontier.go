@@ -1,0 +1,255 @@
+package frontier
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how
+// long a request may wait for its first byte before it gives its slot back. A second is far
+// above what a healthy server takes for a page and far below the timeouts that bound a sick
+// one.
+const SlowAfter = time.Second
+
+// Kind says what a URL is fetched for.
+type Kind uint8
+
+// The kinds.
+const (
+	Page    Kind = iota // a page to process and record
+	Robots              // the robots.txt of an origin: of the frontier's own asking, and not stored
+	Sitemap             // a list of pages, queued and stored like a page
+	Control             // a page asked for again to see whether the host answers: of the frontier's own asking, and not stored
+	numKinds
+)
+
+// String is the name that records carry.
+func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitemap", "control"}[k] }
+
+// Item is one URL to visit and how it was found.
+type Item struct {
+	URL         canonical.URL
+	Referrer    string    // the page that linked here; empty for a seed
+	Origin      string    // for Robots: the origin whose rules are asked for
+	Queued      time.Time // when it was first added
+	Depth       int32     // links from a seed; for Robots: of the URL that waits for the rules
+	Hops        uint8     // redirects since the last link
+	Attempt     uint8     // fetches so far that count as tries
+	Returns     uint16    // times the host refused it or was down, which are not tries
+	OwnFailures uint8     // failures while the host answered others, see [Lease.Own]
+	Forbidden   uint8     // 403s it met
+	since       int32     // pages its host had served, plus one, when it failed last; zero if it has not
+	Kind        Kind
+	Seed        bool          // given by the user, or where a seed redirected to
+	Wait        time.Duration // for how long after it was added it is not leased; not stored
+	Rank        int32         // URLs of a host go in the order of their ranks, and then as they were found
+	ID          int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	FoundOn     int64         // the ID of the page that linked here; zero for a seed
+	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
+	// round did, or this is the first.
+	Before *Visit
+}
+
+// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, FailedOwn, Keep or Return, and,
+// when it held a slot, one Freed; the two may come in either order.
+type Lease struct {
+	Item
+	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
+	// Cause is, for a robots.txt that was not redirected, the URL that waits for it.
+	Cause   canonical.URL
+	Unheard bool // no answer of the host had come when the URL was leased
+	// Own says that a failure of the request is the URL's own: the host answers others. It
+	// ends with [Frontier.FailedOwn], or Done.
+	Own bool
+	// Served says that the host has answered a page.
+	Served bool
+	// FailingSince is when the host failed first since it answered last; zero: it answers.
+	FailingSince time.Time
+	// Met says that pages of the host were visited before this process had it: that it has
+	// served nothing here does not mean that it forbids all.
+	Met bool
+	// Guest says that the host may be another process's, of a shared store: it is a robots.txt
+	// that has moved there.
+	Guest bool
+	// Visit is what became of the URL, for Done to store. Its holder sets it; a frontier
+	// without a store does not ask for it.
+	Visit Visit
+
+	host     *host
+	all      *atomic.Int32 // Frontier.handed
+	at       time.Time     // when it was leased
+	due      time.Time     // when its host came up
+	seq      uint32        // of the host's leases, from 1
+	started  bool          // Started was called
+	noted    bool          // what it says of its host is counted
+	freed    bool
+	finished bool
+	aside    bool        // it holds none of Config.Slots
+	waited   bool        // Overdue was called
+	answered atomic.Bool // Answered was called
+}
+
+// Host is the name under which the URL's host is paced.
+func (l *Lease) Host() string { return l.host.name }
+
+// Late is how long after its host could be asked the URL was leased: for that long nobody was
+// there to take it, or to give it.
+func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
+
+// LeasedAt is when the URL was leased.
+func (l *Lease) LeasedAt() time.Time { return l.at }
+
+// Started says that the holder has asked the limiter for its permit, so that the
+// lease need no longer be counted ahead of it. It may be called from any goroutine,
+// and more than once by the same one.
+func (l *Lease) Started() {
+	if !l.started {
+		l.started = true
+		l.host.handed.Add(-1)
+		l.all.Add(-1)
+	}
+}
+
+// Answered says that the first of the answer is there. It may be called from any goroutine.
+func (l *Lease) Answered() { l.answered.Store(true) }
+
+// Waiting reports whether the request of a lease is under way and has no answer.
+func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
+
+// Aside reports whether a lease holds a place in Config.Aside, and none of Config.Slots. It is
+// for who owns the frontier.
+func (l *Lease) Aside() bool { return l.aside }
+
+// Pacer says when a host may be asked.
+type Pacer interface {
+	// ReadyAt is the instant at which one more request would not wait, beyond ahead
+	// others already handed out for the domain and all for any, and what makes it wait.
+	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
+}
+
+// Pass is a gate's answer.
+type Pass uint8
+
+// The answers.
+const (
+	Go     Pass = iota // may be fetched
+	Ask                // ask for the origin's rules first
+	Wait               // the rules are on their way, or to be asked for again later
+	Refuse             // must not be fetched
+)
+
+// Verdict is a gate's answer for one URL.
+type Verdict struct {
+	Pass    Pass
+	Until   time.Time // how long a Wait lasts; zero: until [Frontier.Wake]
+	Reason  string    // for a Wait
+	Refusal *Refusal  // for a Refuse
+}
+
+// Refusal is why a URL must not be fetched: a class to count by, and words.
+type Refusal struct{ Class, Reason string }
+
+// Gate holds URLs back until their origin's rules are known.
+type Gate interface {
+	Check(it *Item, now time.Time) Verdict
+}
+
+// Config shapes a frontier. Pacer is required.
+type Config struct {
+	Pacer Pacer
+	// Gate is asked before a URL is leased. Nil lets every URL pass.
+	Gate Gate
+	// Forsaken, if set, is told of an origin whose robots.txt was asked for and is asked for no
+	// more, as its host went to another process of a shared store: nobody else would end the wait.
+	Forsaken func(origin string, now time.Time)
+	// Slots is how many leases may be out at a time over all hosts; it only shapes
+	// how they are shared, the owner keeps the count. Zero means 64.
+	Slots int
+	// Aside is how many leases may be out beside those within Slots: of hosts that let a
+	// request wait for longer than SlowAfter. Zero means none.
+	Aside int
+	// PerHost is how many leases one host may have out. Zero means 8.
+	PerHost int
+	// InFlight, if set, is asked once for each host how many leases it may have out within
+	// PerHost; zero and a nil InFlight mean as many as that.
+	InFlight func(host string) int
+	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
+	// bytes each for the fingerprint, and while queued about 150 and their length; of those
+	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded
+	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
+	MaxURLs int
+	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
+	// all that is known, and links to others are dropped; with one the others lie dormant
+	// there until there is room, and only a host whose robots.txt others wait for is taken in
+	// beyond it. Zero means 1,000,000.
+	MaxHosts int
+	// Store keeps the URLs. Nil keeps them in memory alone. One that is [Shared] lets several
+	// processes have the hosts by turns; then MaxHosts bounds those that this one has, and
+	// MaxURLs and MaxPagesPerHost are the store's to keep.
+	Store Store
+	// Left is what Store has left of an earlier crawl. All hosts of it are dormant there.
+	Left Left
+	// Resident is how many queued URLs are in memory at least before others lie in the
+	// Store alone, about 150 bytes and their length each at most. Beside it each host may have
+	// headMin, whatever their number. Without a Store it has no meaning. Zero means 131,072.
+	Resident int
+	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
+	MaxPagesPerHost int
+	// Key makes the fingerprints of this crawl unpredictable to the web, so that
+	// nobody can craft two URLs that collide.
+	Key uint64
+}
+
+func (c Config) withDefaults() Config {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&c.Slots, 64)
+	def(&c.PerHost, 8)
+	def(&c.MaxURLs, 10_000_000)
+	def(&c.MaxHosts, 1_000_000)
+	def(&c.Resident, 1<<17)
+	return c
+}
+
+// usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on
+// average; what needs more makes URLs longer than anyone would type.
+const usualLength = 256
+
+// Added is what became of a URL offered to the frontier.
+type Added uint8
+
+// The ways in which an offer ends.
+const (
+	Queued    Added = iota // new, now queued
+	Seen                   // known already
+	Full                   // MaxURLs reached, or the room for them
+	HostsFull              // MaxHosts reached
+	HostPages              // MaxPagesPerHost URLs of this host are known already
+	numAdded
+)
+
+// String names the end of an offer for counters and logs.
+func (a Added) String() string {
+	return [numAdded]string{"queued", "seen", "frontier_full", "hosts_full", "host_pages"}[a]
+}
+
+// Counts is the exact state of a frontier.
+type Counts struct {
+	Queued int64 `json:"queued"` // waiting, retries included
+	Leased int64 `json:"leased"` // handed out and not yet acknowledged
+	Known  int64 `json:"known"`  // ever accepted
+	Hosts  int64 `json:"hosts"`  // known at the moment
+}
+
+// counts are the live counters behind Counts, readable from any goroutine.
+type counts struct{ queued, leased, known, hosts atomic.Int64 }
+
+func (c *counts) load() Counts {
+	return Counts{c.queued.Load(), c.leased.Load(), c.known.Load(), c.hosts.Load()}
+}

@@ -1,0 +1,163 @@
+package frontiertest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/treadlight/crawl/internal/frontier"
+)
+
+// Naive is a [Backend] in maps and slices, for others to be held against. It answers when
+// Answer is called, and an answer knows of nothing that came after its question. It is not
+// safe for concurrent use.
+type Naive struct {
+	URLs    map[int64]*NaiveURL
+	seen    map[uint64]bool
+	dormant []string // hosts, as they came
+	answers []frontier.Answer
+	guesses map[string]frontier.Guess // by their URLs
+}
+
+// NaiveURL is what a [Naive] has of a URL.
+type NaiveURL struct {
+	frontier.Item
+	Host    string
+	Done    bool
+	Refused bool
+	again   bool           // it was refused in the round before, and is queued since
+	Visit   frontier.Visit // zero until it is done
+}
+
+var _ Backend = (*Naive)(nil)
+
+// NewNaive returns an empty store.
+func NewNaive() *Naive {
+	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool), guesses: make(map[string]frontier.Guess)}
+}
+
+// Known implements [frontier.Store].
+func (s *Naive) Known(fp uint64) bool { return s.seen[fp] }
+
+// Put implements [frontier.Store].
+func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
+	s.URLs[it.ID] = &NaiveURL{Item: *it, Host: host}
+	s.seen[fp] = true
+	if dormant && !slices.Contains(s.dormant, host) {
+		s.dormant = append(s.dormant, host)
+	}
+}
+
+// Spent implements [frontier.Store].
+func (s *Naive) Spent(it *frontier.Item) { s.URLs[it.ID].Item = *it }
+
+// Done implements [frontier.Store]. It panics if that was said before.
+func (s *Naive) Done(id int64, v frontier.Visit) {
+	u := s.URLs[id]
+	if u.Done {
+		panic("frontiertest: a URL is done twice: " + u.URL.String())
+	}
+	u.Done, u.Refused, u.Visit = true, v.Refused, v
+}
+
+// Guess keeps one, in place of what was kept of its URL.
+func (s *Naive) Guess(g frontier.Guess) { s.guesses[g.URL.String()] = g }
+
+// TakeGuesses are those that are kept, in no order.
+func (s *Naive) TakeGuesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
+
+// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a
+// store on disk it knows only the last visit, whether or not that says anything.
+func (s *Naive) Again() frontier.Left {
+	for _, u := range s.URLs {
+		before := u.Visit
+		u.again = u.Kind == frontier.Page && u.Refused && before.Class != frontier.HostPages.String()
+		u.Done, u.Refused, u.Visit = false, false, frontier.Visit{}
+		u.Attempt, u.Returns, u.OwnFailures, u.Before = 0, 0, 0, &before
+	}
+	return s.Reopen()
+}
+
+// Load implements [frontier.Store].
+func (s *Naive) Load(host string, behind frontier.Place, n int) {
+	a := frontier.Answer{Host: host, Behind: behind}
+	for _, u := range s.URLs {
+		if !u.Done && u.Host == host && behind.Before(u.Place()) {
+			a.Items = append(a.Items, u.Item)
+		}
+	}
+	slices.SortFunc(a.Items, func(x, y frontier.Item) int {
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.ID, y.ID))
+	})
+	if len(a.Items) > n {
+		a.Items, a.More = a.Items[:n], true
+	}
+	s.answers = append(s.answers, a)
+}
+
+// Rouse implements [frontier.Store].
+func (s *Naive) Rouse(n int) {
+	n = min(n, len(s.dormant))
+	var a frontier.Answer
+	for _, host := range s.dormant[:n] {
+		left := frontier.HostLeft{Name: host}
+		for _, u := range s.URLs {
+			if u.Host != host {
+				continue
+			}
+			page := u.Kind == frontier.Page
+			left.Queued += count(!u.Done)
+			left.Asides += count(!u.Done && !page)
+			left.Pages += count(page && !u.Refused)
+			left.Returned += count(u.again)
+		}
+		if left.Queued > 0 {
+			a.Hosts = append(a.Hosts, left)
+		}
+	}
+	s.dormant = slices.Delete(s.dormant, 0, n)
+	a.More = len(s.dormant) > 0
+	s.answers = append(s.answers, a)
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Rest implements [frontier.Store].
+func (s *Naive) Rest(host string) {
+	if !slices.Contains(s.dormant, host) {
+		s.dormant = append(s.dormant, host)
+	}
+}
+
+// Answer implements [Backend].
+func (s *Naive) Answer() (a frontier.Answer, ok bool) {
+	if len(s.answers) == 0 {
+		return a, false
+	}
+	a = s.answers[0]
+	s.answers = s.answers[1:]
+	return a, true
+}
+
+// Reopen implements [Backend].
+func (s *Naive) Reopen() (left frontier.Left) {
+	s.answers, s.dormant = nil, nil
+	for id, u := range s.URLs {
+		left.Known++
+		left.LastID = max(left.LastID, id)
+		if u.Done {
+			continue
+		}
+		left.Queued++
+		if !slices.Contains(s.dormant, u.Host) {
+			s.dormant = append(s.dormant, u.Host)
+		}
+	}
+	slices.Sort(s.dormant)
+	return left
+}

@@ -1,0 +1,101 @@
+package frontier
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// at is the instant d after the start.
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// paced lets a host be asked every interval, counted in permits taken.
+type paced struct {
+	interval map[string]time.Duration
+	free     map[string]time.Time
+	why      ratelimit.Limit
+}
+
+func newPaced() *paced {
+	return &paced{map[string]time.Duration{}, map[string]time.Time{}, ratelimit.LimitLearned}
+}
+
+func (p *paced) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
+	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), p.why
+}
+
+// take is the permit that the holder of a lease gets.
+func (p *paced) take(l *Lease, now time.Time) {
+	p.free[l.Host()] = now.Add(p.interval[l.Host()])
+	l.Started()
+}
+
+type gateFunc func(u canonical.URL, now time.Time) Verdict
+
+func (g gateFunc) Check(it *Item, now time.Time) Verdict { return g(it.URL, now) }
+
+func link(t require.TestingT, s string) Item {
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return Item{URL: u}
+}
+
+func open(t *testing.T, cfg Config) *Frontier {
+	t.Helper()
+	if cfg.Pacer == nil {
+		cfg.Pacer = newPaced()
+	}
+	f, err := New(cfg)
+	require.NoError(t, err)
+	return f
+}
+
+// add adds URLs of hosts that have answered before.
+func add(t require.TestingT, f *Frontier, now time.Time, urls ...string) (last Added) {
+	for _, s := range urls {
+		it := link(t, s)
+		last = f.Add(now, it, f.Fingerprint(&it))
+	}
+	f.Prove()
+	return last
+}
+
+// next leases and takes the permit; it fails the test when nothing may be leased.
+func next(t *testing.T, f *Frontier, now time.Time) *Lease {
+	t.Helper()
+	l, wake := f.Next(now)
+	if l == nil {
+		t.Fatalf("Next at %v = nothing until %v, want a lease", now.Sub(start), wake.Sub(start))
+	}
+	if p, ok := f.cfg.Pacer.(*paced); ok && l.Refused == nil {
+		p.take(l, now)
+	}
+	return l
+}
+
+func wantNone(t *testing.T, f *Frontier, now, wantWake time.Time) {
+	t.Helper()
+	l, wake := f.Next(now)
+	if l != nil || !wake.Equal(wantWake) {
+		t.Fatalf("Next at %v = %v until %v, want nothing until %v", now.Sub(start), l, wake, wantWake)
+	}
+}
+
+// Empty reports whether nothing is queued and nothing leased.
+func (f *Frontier) Empty() bool {
+	c := f.Counts()
+	return c.Queued == 0 && c.Leased == 0
+}
+
+func end(f *Frontier, now time.Time, l *Lease) {
+	f.Freed(now, l, now.Sub(l.at)+1)
+	f.Outcome(l, outcome.OK, true)
+	f.Done(now, l)
+}

@@ -1,0 +1,152 @@
+package frontier
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// numbered is the n-th link of a page of some host.
+func numbered(t require.TestingT, page, n int64) Item {
+	u, err := canonical.Parse(fmt.Sprintf("https://www.example.test:8443/reference/part-%02d/some-page-%06d.html", n%97, n))
+	require.NoError(t, err)
+	return Item{
+		URL: u, Referrer: fmt.Sprintf("https://www.example.test:8443/reference/list-%d.html", page), FoundOn: page,
+		Queued: time.UnixMilli(1_760_000_000_000 + page), ID: n, Depth: 3,
+	}
+}
+
+// anyItem is an item that may differ in everything from the one before it.
+func anyItem(t *rapid.T, n int64) Item {
+	it := numbered(t, rapid.Int64Range(1, 4).Draw(t, "page"), n)
+	switch rapid.IntRange(0, 9).Draw(t, "what") {
+	case 0:
+		it.Hops, it.Attempt, it.OwnFailures, it.Forbidden = rapid.Uint8().Draw(t, "hops"), 3, 4, 5
+		it.Returns, it.since, it.Kind = rapid.Uint16().Draw(t, "returns"), rapid.Int32().Draw(t, "since"), Sitemap
+	case 1:
+		it.Seed, it.Referrer, it.FoundOn, it.Depth = true, "", 0, 0
+		it.Queued = time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "at"), 0) // some are too far away to be coded
+	case 2:
+		it.Before = &Visit{Status: 200}
+	case 3:
+		it.Origin = it.URL.Origin()
+	case 4:
+		it.URL = canonical.URL{}
+	case 5:
+		it.ID, it.FoundOn, it.Depth = rapid.Int64().Draw(t, "id"), rapid.Int64().Draw(t, "found"), rapid.Int32().Draw(t, "depth")
+	case 6:
+		it.Queued = time.Time{}
+	}
+	return it
+}
+
+// A ladder is the queue that sorting by rank makes, however long it is and at whichever end
+// it is taken from, and no item comes out of it another than it went in.
+func TestLadder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q ladder
+		rungs := map[int32][]Item{}
+		ends := func() (first, last int32) {
+			first, last = 9, -9
+			for rank := range rungs {
+				first, last = min(first, rank), max(last, rank)
+			}
+			return first, last
+		}
+		put := func(rank int32, rest []Item) {
+			if rungs[rank] = rest; len(rest) == 0 {
+				delete(rungs, rank)
+			}
+		}
+		same := func(got, want Item) {
+			if got != want { // and not by require, which takes far longer
+				require.Equal(t, want, got)
+				require.FailNow(t, "not the same instant")
+			}
+		}
+		var n int64
+		many := rapid.SampledFrom([]int{1, blockLen, unpackedMost, 3 * blockLen})
+		for range rapid.IntRange(1, 8).Draw(t, "steps") {
+			what, rank := rapid.IntRange(0, 3).Draw(t, "step"), rapid.Int32Range(-1, 0).Draw(t, "rank")
+			for range many.Draw(t, "many") {
+				if what > 1 && q.len() == 0 {
+					break
+				}
+				first, last := ends()
+				switch what {
+				case 0, 1:
+					n++
+					it := numbered(t, n/7, n)
+					if n%32 == 0 {
+						it = anyItem(t, n)
+					}
+					it.Rank = rank
+					q.push(it)
+					rungs[rank] = append(rungs[rank], it)
+				case 2:
+					same(*q.front(), rungs[first][0])
+					same(q.pop(), rungs[first][0])
+					put(first, rungs[first][1:])
+				case 3:
+					end := len(rungs[last]) - 1
+					same(*q.back(), rungs[last][end])
+					same(q.popBack(), rungs[last][end])
+					put(last, rungs[last][:end])
+				}
+			}
+			require.Equal(t, len(rungs[-1])+len(rungs[0]), q.len())
+		}
+		for q.len() > 0 {
+			first, _ := ends()
+			same(q.pop(), rungs[first][0])
+			put(first, rungs[first][1:])
+		}
+		require.Empty(t, rungs)
+	})
+}
+
+// What waits in a long queue takes half of what its URL has as a string, neighbours or not.
+func TestLongQueueIsSmall(t *testing.T) {
+	var q fifo
+	const n = 10_000
+	for i := range int64(n) {
+		q.push(numbered(t, i/2, i))
+	}
+	size := 0
+	for _, b := range q.more.blocks {
+		require.Empty(t, b.odd)
+		size += len(b.data)
+	}
+	require.Less(t, size/(blockLen*len(q.more.blocks)), 40, "bytes an item")
+	require.Less(t, len(q.items)+len(q.more.back), 2*unpackedMost)
+	for range n {
+		require.LessOrEqual(t, cap(q.items), 2*unpackedMost, "room for those that are packed")
+		q.pop()
+	}
+}
+
+// BenchmarkFIFO is what an item costs that goes through a long queue.
+func BenchmarkFIFO(b *testing.B) {
+	items := make([]Item, 1<<12)
+	for i := range items {
+		items[i] = numbered(b, int64(i/2), int64(i))
+	}
+	for _, n := range []int{unpackedMost, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var q fifo
+			for i := range n {
+				q.push(items[i%len(items)])
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				q.push(items[i%len(items)])
+				q.pop()
+			}
+		})
+	}
+}

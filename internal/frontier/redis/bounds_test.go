@@ -1,0 +1,226 @@
+package redis
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+)
+
+func (r *rig) dial() *Fleet {
+	r.t.Helper()
+	f, err := Dial(r.t.Context(), r.cfg.Redis, r.cfg.Job)
+	require.NoError(r.t, err)
+	r.t.Cleanup(f.Close)
+	return f
+}
+
+func pages(n int64) Bounds { return Bounds{Pages: &n} }
+
+// A bound that is raised holds for the process that has come to the end of the old one, and for
+// those that join later, whatever they were given.
+func TestSetPages(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, p redistest.Program) {
+		r := realTime(rigOn(t, p.Shared(t).Addr))
+		r.cfg.Lease = 400 * time.Millisecond
+		bounded := func(c *Config) { c.MaxPages, c.Terms = 20, map[string]string{maxPages: "20"} }
+		heard := make(chan Bounds, 10)
+		a := r.open(bounded, func(c *Config) { c.OnBounds = func(b Bounds) { heard <- b } })
+		used, last := use(t, a, 0, 30)
+		require.True(t, last)
+		require.Equal(t, 20, used)
+
+		f := r.dial()
+		before, err := f.Set(t.Context(), pages(50))
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{maxPages: "20"}, before)
+		require.EqualValues(t, 50, *(<-heard).Pages, "who is there hears of it")
+		used, last = use(t, a, used, 10)
+		require.False(t, last, "and goes on")
+		require.Equal(t, 30, used)
+
+		joined := make(chan Bounds, 1)
+		b := r.open(bounded, func(c *Config) { c.OnBounds = func(b Bounds) { joined <- b } })
+		require.EqualValues(t, 50, *(<-joined).Pages, "before Open returns")
+		a.Pages(used)
+		require.NoError(t, a.Close())
+		more, last := use(t, b, 0, 100)
+		require.True(t, last)
+		require.Equal(t, 20, more, "of all processes together")
+
+		_, err = f.Set(t.Context(), pages(0))
+		require.NoError(t, err)
+		for bound := (<-joined).Pages; *bound != 0; bound = (<-joined).Pages {
+		}
+		_, last = use(t, b, more, 100)
+		require.False(t, last, "there is no bound any more")
+		st, err := f.Status(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, st.Budgets)
+
+		c := r.open(bounded) // that comes while there is none
+		require.True(t, c.Counted())
+		used, last = use(t, c, 0, 300)
+		require.False(t, last)
+		require.Equal(t, 300, used)
+		_, err = f.Set(t.Context(), pages(60))
+		require.NoError(t, err, "all of them have counted")
+		for bound := (<-joined).Pages; *bound != 60; bound = (<-joined).Pages {
+		}
+		require.Eventually(t, func() bool { _, last := c.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond, "what they have used is more")
+	})
+}
+
+// Pages that nobody counts cannot be bounded while processes are there. When they are not, what
+// is done counts.
+func TestSetPagesOfAJobWithout(t *testing.T) {
+	r := realTime(newRig(t))
+	f := func() *Fleet { return r.dial() }
+	s := r.open()
+	put(t, s, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	flush(t, s)
+	_, err := f().Set(t.Context(), pages(2))
+	require.ErrorIs(t, err, ErrUncounted)
+	rouse(t, s, 1)
+	_, got := load(t, s, "a.test", 1)
+	s.Done(got.Items[0].ID, frontier.Visit{})
+	require.NoError(t, s.Close())
+	before, err := f().Set(t.Context(), pages(2))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{maxPages: ""}, before)
+	used, last := use(t, r.open(), 0, 5)
+	require.True(t, last)
+	require.Equal(t, 1, used, "one was done before")
+
+	_, err = f().Set(t.Context(), pages(-1))
+	require.ErrorContains(t, err, "below zero")
+	hour := time.Hour
+	_, err = f().Set(t.Context(), Bounds{Time: &hour})
+	require.NoError(t, err)
+	var heard Bounds
+	r.open(func(c *Config) { c.OnBounds = func(b Bounds) { heard = b } })
+	require.Equal(t, time.Hour, *heard.Time)
+	require.EqualValues(t, 2, *heard.Pages)
+	gone := f()
+	_, err = gone.Purge(t.Context())
+	require.NoError(t, err)
+	_, err = gone.Set(t.Context(), pages(2))
+	require.ErrorIs(t, err, ErrNoJob)
+}
+
+// That there is no bound where there was none changes nothing while processes are there that do not
+// count their pages; when they are not, those that come do.
+func TestSetNoPagesOfAJobWithout(t *testing.T) {
+	r := realTime(newRig(t))
+	s, f := r.open(), r.dial()
+	require.False(t, s.Counted())
+	before, err := f.Set(t.Context(), pages(0))
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{maxPages: ""}, before)
+	_, err = f.Set(t.Context(), pages(7))
+	require.ErrorIs(t, err, ErrUncounted)
+	require.NoError(t, s.Close())
+	_, err = f.Set(t.Context(), pages(0))
+	require.NoError(t, err)
+	s = r.open()
+	require.True(t, s.Counted())
+	used, last := use(t, s, 0, 5)
+	require.False(t, last)
+	_, err = f.Set(t.Context(), pages(7))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, last := s.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond)
+}
+
+// A bound below what is used ends the job, and is raised again; two that are set at once are
+// both heard of, and one of them holds.
+func TestSetBelowWhatIsUsed(t *testing.T) {
+	r := realTime(newRig(t))
+	r.cfg.Lease = time.Second
+	a := r.open(func(c *Config) { c.MaxPages, c.Terms = 1000, map[string]string{maxPages: "1000"} })
+	used, _ := use(t, a, 0, 30)
+	f := r.dial()
+	_, err := f.Set(t.Context(), pages(10))
+	require.NoError(t, err)
+	var last bool
+	for !last { // what it has drawn is its own
+		used, last = use(t, a, used, 1)
+	}
+	require.LessOrEqual(t, used, 30+3*(1000/drawPart+1)/2)
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, st.Budgets[0].Used, 30.0)
+	require.True(t, st.Budgets[0].UsedUp())
+
+	var both sync.WaitGroup
+	var errs [2]error
+	for i, n := range []int64{2000, 3000} {
+		another := r.dial()
+		both.Go(func() { _, errs[i] = another.Set(t.Context(), pages(n)) })
+	}
+	both.Wait()
+	require.NoError(t, errors.Join(errs[:]...))
+	st, err = f.Status(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, []string{"2000", "3000"}, st.Terms[maxPages])
+	now, last := used, true
+	for deadline := time.Now().Add(redistest.Patience); last && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		now, last = use(t, a, used, 1)
+	}
+	require.Equal(t, used+1, now, "it goes on")
+}
+
+// A reply that is under way when the bound is heard to be another does not end the crawl by the
+// old one.
+func TestRaisedWhileDrawing(t *testing.T) {
+	a := newAllowance(5)
+	a.drewLocked(0, 3, 0, 0, a.opened)
+	require.True(t, a.spent)
+	sent := a.opened
+	a.reopen()
+	require.False(t, a.spent)
+	a.drewLocked(0, 3, 0, 0, sent)
+	require.False(t, a.spent)
+	a.drewLocked(0, 3, 0, 0, a.opened)
+	require.True(t, a.spent, "asked anew, there are no more")
+}
+
+// What settings call a span, and back.
+func TestSpanText(t *testing.T) {
+	for text, d := range map[string]time.Duration{
+		"0": 0, "1s": time.Second, "10s": 10 * time.Second, "5m": 5 * time.Minute, "2h": 2 * time.Hour, "1h30m": 90 * time.Minute,
+		"10m": 10 * time.Minute, "1h0m1s": time.Hour + time.Second,
+	} {
+		require.Equal(t, text, spanText(d))
+	}
+}
+
+// What a process has drawn last is forgotten when it leaves, and an hour after it died: the job
+// has no field for each that ever was.
+func TestDrawnIsForgotten(t *testing.T) {
+	r := newRig(t)
+	left, died := r.open(pagesOf(100)), r.open(pagesOf(100))
+	use(t, left, 0, 1)
+	use(t, died, 0, 1)
+	require.NoError(t, left.Close())
+	die(died)
+	fields := func() (list []string) {
+		s := r.open()
+		all, err := s.link.Do(t.Context(), s.link.B().Hkeys().Key(jobKey(r.cfg.Job, "drawn")).Build()).AsStrSlice()
+		require.NoError(t, err)
+		for _, field := range all {
+			if strings.Contains(field, "/") {
+				list = append(list, field)
+			}
+		}
+		return list
+	}
+	require.Equal(t, []string{maxPages + "/" + died.worker}, fields())
+	r.clk.Advance(r.cfg.Lease + time.Hour + time.Second)
+	require.Empty(t, fields())
+}

@@ -1,0 +1,131 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+var jobs atomic.Int64
+
+// rig is a job on a server, whose time and that of its processes is moved by hand.
+type rig struct {
+	t   testing.TB
+	clk *clocktest.Fake
+	cfg Config
+}
+
+// newRig is a job of one partition on the common server.
+func newRig(t testing.TB) *rig { return rigOn(t, redistest.Redis.Shared(t).Addr) }
+
+func rigOn(t testing.TB, addr string) *rig {
+	r := &rig{t: t, clk: clocktest.NewFake(noon)}
+	r.cfg = Config{
+		Redis: rueidis.ClientOption{InitAddress: []string{addr}}, Job: fmt.Sprintf("job-%d", jobs.Add(1)),
+		Partitions: 1, Key: 7, Lease: 12 * time.Second, KnownFPs: 1 << 12, Worker: "w", Clock: r.clk,
+		now: func() int64 { return r.clk.Now().UnixMilli() },
+	}
+	return r
+}
+
+// open is a process of the job.
+func (r *rig) open(change ...func(*Config)) *Store {
+	r.t.Helper()
+	cfg := r.cfg
+	for _, f := range change {
+		f(&cfg)
+	}
+	s, err := Open(context.Background(), cfg)
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// die ends what a process runs, without a word to the server.
+func die(s *Store) {
+	s.end()
+	s.work.Wait()
+	s.link.Close()
+	s.close = func() error { return nil }
+}
+
+func item(t testing.TB, url string) *frontier.Item {
+	t.Helper()
+	u, err := canonical.Parse(url)
+	require.NoError(t, err)
+	return &frontier.Item{URL: u, Queued: noon}
+}
+
+func put(t testing.TB, s *Store, urls ...string) {
+	t.Helper()
+	for _, url := range urls {
+		it := item(t, url)
+		s.Put(it.URL.Host(), it, it.URL.Fingerprint(s.Key()), true)
+	}
+}
+
+// next is the next answer that is none of news, and the news before it.
+func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.News) {
+	t.Helper()
+	for {
+		select {
+		case a = <-s.Answers():
+			if a.News == nil {
+				return a, news
+			}
+			news = append(news, a.News())
+		case <-s.Failed():
+			t.Fatal(s.Err())
+		case <-time.After(redistest.Patience):
+			t.Fatal("no answer")
+		}
+	}
+}
+
+// rouse is the hosts that a process gets.
+func rouse(t testing.TB, s *Store, n int) frontier.Answer {
+	t.Helper()
+	s.Rouse(n)
+	a, _ := next(t, s)
+	return a
+}
+
+func names(a frontier.Answer) (list []string) {
+	for _, h := range a.Hosts {
+		list = append(list, h.Name)
+	}
+	return list
+}
+
+// load is the next URLs of a host.
+func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier.Answer) {
+	t.Helper()
+	s.Load(host, frontier.Place{}, n)
+	a, _ = next(t, s)
+	for _, it := range a.Items {
+		urls = append(urls, it.URL.String())
+	}
+	return urls, a
+}
+
+// flush waits until all that was told is stored.
+func flush(t testing.TB, s *Store) {
+	t.Helper()
+	s.inbox.mu.Lock()
+	s.inbox.asked = true
+	s.inbox.rouse()
+	s.inbox.mu.Unlock()
+	require.Eventually(t, func() bool { return s.pending.Load() == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
+}

@@ -1,0 +1,125 @@
+package redis
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// itemVersion is the first byte of an item. A program that meets another does not know how
+// to read what follows.
+const itemVersion = 1
+
+// How the URL of an item begins.
+const (
+	wholeURL  = iota // as it is written
+	httpHost         // with http:// and the host under which it is stored
+	httpsHost        // with https:// and that
+)
+
+// encode is an item as it is stored with its host; the rank and the ID are beside it. The
+// URL is without its scheme and host if those are the usual, and the referrer without what it
+// has in common with the URL.
+func encode(host string, it *frontier.Item) string {
+	url, form := it.URL.String(), byte(wholeURL)
+	rest := url
+	if s, ok := strings.CutPrefix(url, "http://"+host); ok {
+		rest, form = s, httpHost
+	} else if s, ok := strings.CutPrefix(url, "https://"+host); ok {
+		rest, form = s, httpsHost
+	}
+	flags := form | byte(it.Kind)<<2
+	if it.Seed {
+		flags |= 1 << 4
+	}
+	common := 0
+	for common < len(url) && common < len(it.Referrer) && url[common] == it.Referrer[common] {
+		common++
+	}
+	b := make([]byte, 0, 32+len(rest)+len(it.Referrer)-common)
+	b = append(b, itemVersion, flags, it.Hops, it.Attempt, it.OwnFailures)
+	b = binary.AppendUvarint(b, uint64(it.Returns))
+	b = binary.AppendUvarint(b, uint64(uint32(it.Depth)))
+	b = binary.AppendVarint(b, it.Queued.UnixMilli())
+	b = binary.AppendVarint(b, it.FoundOn)
+	b = binary.AppendUvarint(b, uint64(len(rest)))
+	b = append(b, rest...)
+	b = binary.AppendUvarint(b, uint64(common))
+	b = append(b, it.Referrer[common:]...)
+	return string(b)
+}
+
+// errItem is that an item cannot have been stored by a program that this one knows.
+var errItem = errors.New("the item of a URL cannot be read: it is of another version of this program, or damaged")
+
+// decode reads an item that is stored with a host.
+func decode(host, text string) (it frontier.Item, err error) {
+	if len(text) < 5 || text[0] != itemVersion || text[1] > 0x1f {
+		return it, errItem
+	}
+	flags := text[1]
+	it.Hops, it.Attempt, it.OwnFailures = text[2], text[3], text[4]
+	it.Kind, it.Seed = frontier.Kind(flags>>2&3), flags&(1<<4) != 0
+	in := reader{rest: text[5:]}
+	it.Returns = uint16(in.uint(math.MaxUint16))
+	it.Depth = int32(in.uint(math.MaxInt32))
+	it.Queued = time.UnixMilli(in.int())
+	it.FoundOn = in.int()
+	url := in.text(in.uint(math.MaxInt32))
+	switch flags & 3 {
+	case httpHost:
+		url = "http://" + host + url
+	case httpsHost:
+		url = "https://" + host + url
+	}
+	common := in.uint(math.MaxInt32)
+	if in.bad || common > uint64(len(url)) || flags&3 > httpsHost || it.Kind == frontier.Robots || it.Kind > frontier.Sitemap {
+		return it, errItem
+	}
+	it.Referrer = url[:common] + in.rest
+	if it.URL, err = canonical.Parse(url); err != nil || it.URL.String() != url {
+		return it, errItem
+	}
+	return it, nil
+}
+
+// reader takes fields off the front of an item.
+type reader struct {
+	rest string
+	bad  bool // a field was missing, or out of range
+}
+
+func (r *reader) uint(most uint64) uint64 {
+	v, n := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
+	if n <= 0 || v > most {
+		r.bad, r.rest = true, ""
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) int() int64 {
+	v, n := binary.Varint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
+	if n <= 0 {
+		r.bad, r.rest = true, ""
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *reader) text(n uint64) string {
+	if n > uint64(len(r.rest)) {
+		r.bad, r.rest = true, ""
+		return ""
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}

@@ -1,0 +1,110 @@
+package redis
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/redistest"
+)
+
+// What is done is told once the sinks are synced: many together, when some time has passed or
+// others may depend on it, and at the end.
+func TestSyncBeforeDone(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	var done func() int64 // as far as the job knows
+	var syncs, early, told atomic.Int64
+	a := r.open(func(c *Config) {
+		c.Sync = func() error {
+			syncs.Add(1)
+			if done() > told.Load() {
+				early.Add(1)
+			}
+			return nil
+		}
+	})
+	done = func() int64 {
+		n, err := server.Do(t, "HGET", counters(r.cfg.Job, 0), "done").AsInt64()
+		require.NoError(t, err)
+		return n
+	}
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4", "http://a.test/5", "http://b.test/1")
+	rouse(t, a, 1)
+	_, got := load(t, a, "a.test", 9)
+	require.Zero(t, syncs.Load(), "nothing is done")
+
+	a.Done(got.Items[0].ID, frontier.Visit{})
+	a.Done(got.Items[1].ID, frontier.Visit{})
+	load(t, a, "a.test", 1) // which comes after them
+	require.Zero(t, syncs.Load())
+	require.Zero(t, done())
+	r.clk.Advance(settleEvery)
+	require.Eventually(t, func() bool { return done() == 2 }, redistest.Patience, time.Millisecond)
+	require.EqualValues(t, 1, syncs.Load())
+	told.Store(2)
+
+	a.Done(got.Items[2].ID, frontier.Visit{})
+	rouse(t, a, 1) // its answer says whether all is done
+	require.EqualValues(t, 3, done())
+	require.EqualValues(t, 2, syncs.Load())
+	told.Store(3)
+
+	a.Done(got.Items[3].ID, frontier.Visit{})
+	a.Rest("a.test")
+	flush(t, a)
+	require.EqualValues(t, 4, done(), "or it would be too late")
+	told.Store(4)
+	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
+	require.EqualValues(t, 3, syncs.Load(), "there was nothing to sync for")
+
+	_, got = load(t, a, "a.test", 9)
+	a.Done(got.Items[0].ID, frontier.Visit{})
+	require.NoError(t, a.Close())
+	require.EqualValues(t, 5, done())
+	require.EqualValues(t, 4, syncs.Load())
+	require.Zero(t, early.Load(), "what was told before its sync")
+}
+
+// A disk that takes nothing ends the store, and what it did not take is not done.
+func TestSyncFails(t *testing.T) {
+	r := newRig(t)
+	full := errors.New("sync out.jsonl: no space left on device")
+	a := r.open(func(c *Config) { c.Sync = func() error { return full } })
+	put(t, a, "http://a.test/1", "http://a.test/2")
+	rouse(t, a, 1)
+	_, got := load(t, a, "a.test", 1)
+	a.Done(got.Items[0].ID, frontier.Visit{})
+	a.Rouse(1)
+	<-a.Failed()
+	require.ErrorIs(t, a.Err(), full)
+	require.ErrorIs(t, a.Close(), full)
+	st := status(t, r)
+	require.Zero(t, st.Done)
+	require.EqualValues(t, 2, st.Known)
+}
+
+// However much is done at once, as much waits as the store has room for, and no more.
+func TestSyncOfMany(t *testing.T) {
+	r := newRig(t)
+	var syncs atomic.Int64
+	a := r.open(func(c *Config) {
+		c.Sync = func() error { syncs.Add(1); return nil }
+		c.MaxPending = 4
+	})
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4")
+	rouse(t, a, 1)
+	_, got := load(t, a, "a.test", 9)
+	require.Len(t, got.Items, 4)
+	for i := range got.Items {
+		a.Done(got.Items[i].ID, frontier.Visit{})
+	}
+	require.NotNil(t, a.Room())
+	flush(t, a)
+	require.Nil(t, a.Room())
+	require.EqualValues(t, 1, syncs.Load())
+}

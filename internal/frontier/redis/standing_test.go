@@ -1,0 +1,95 @@
+package redis
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/redistest"
+)
+
+// Each process is at what its last word and the job's order make of it.
+func TestDoing(t *testing.T) {
+	there := func(info WorkerInfo) Worker { return Worker{WorkerInfo: info, Alive: true} }
+	for name, c := range map[string]struct {
+		w       Worker
+		control Control
+		want    Doing
+	}{
+		"asks":             {there(WorkerInfo{Hosts: 2, Leased: 1, State: stateWorking}), Running, Crawling},
+		"all is paced":     {there(WorkerInfo{Hosts: 2, State: stateWorking}), Running, Waiting},
+		"has nothing":      {there(WorkerInfo{State: stateIdle}), Running, StandsBy},
+		"is refused":       {there(WorkerInfo{Hosts: 2, State: stateBlocked}), Running, Refused},
+		"is dead":          {Worker{WorkerInfo: WorkerInfo{Hosts: 2, Leased: 3}}, Running, Lost},
+		"is dead, drained": {Worker{}, Draining, Lost},
+		"ends":             {there(WorkerInfo{Hosts: 2, Leased: 1}), Draining, Finishing},
+		"pauses soon":      {there(WorkerInfo{Hosts: 2, Leased: 1}), Paused, Crawling},
+		"pauses":           {there(WorkerInfo{Hosts: 2}), Paused, Pausing},
+	} {
+		require.Equal(t, c.want, c.w.doing(c.control), name)
+	}
+}
+
+// A job at which nobody is says why, and one that somebody is at has not ended.
+func TestEnded(t *testing.T) {
+	alive, dead := []Worker{{}, {Alive: true}}, []Worker{{}}
+	pages := []Budget{{Name: maxTime, Plan: "1h", Used: 60}, {Name: maxPages, Plan: "100", Used: 100}}
+	span := []Budget{{Name: "ratelimit.global_rps", Plan: "1", Used: 5}, {Name: maxTime, Plan: "1h", Used: 3601}}
+	for name, c := range map[string]struct {
+		s    Status
+		want Ended
+	}{
+		"nothing is left":     {Status{Complete: true, Budgets: pages, Workers: alive}, EndedComplete},
+		"somebody is there":   {Status{Workers: alive, Budgets: pages, Control: Draining, Blocked: "a.test"}, ""},
+		"pages are used up":   {Status{Workers: dead, Budgets: pages}, EndedPages},
+		"time is over":        {Status{Budgets: span, Control: Running}, EndedTime},
+		"some pages are left": {Status{Budgets: []Budget{{Name: maxPages, Plan: "100", Used: 99}}}, EndedAlone},
+		"drained":             {Status{Control: Draining, Blocked: "a.test"}, EndedDrained},
+		"blocked":             {Status{Control: Running, Blocked: "a.test"}, EndedBlocked},
+		"all have died":       {Status{Control: Running, Workers: dead}, EndedAlone},
+	} {
+		require.Equal(t, c.want, c.s.ended(), name)
+	}
+}
+
+// Of a budget that each scope has operators see the busiest, of all processes together.
+func TestStatusTellsTheBusiest(t *testing.T) {
+	r := realTime(newRig(t))
+	terms := func(c *Config) { c.Terms = map[string]string{"ratelimit.ip_rps": "5", "ratelimit.site_rps": "9"} }
+	for _, use := range []map[string]float64{{"192.0.2.1": 2, "192.0.2.2": 1.5}, {"192.0.2.2": 1.5, "192.0.2.3": 2.5}} {
+		r.open(terms, func(c *Config) {
+			c.Leased = func() int { return 3 }
+			c.Busiest = func() map[string]map[string]float64 { return map[string]map[string]float64{"ratelimit.ip_rps": use} }
+		})
+	}
+	st, err := r.dial().Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []Budget{
+		{Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"}, {Name: "ratelimit.site_rps", Plan: "9"},
+	}, st.Budgets)
+	require.Len(t, st.Workers, 2)
+	require.Equal(t, Crawling, st.Workers[0].Doing)
+	require.True(t, st.Complete)
+	require.WithinDuration(t, st.Now, st.Workers[0].Until, time.Minute)
+}
+
+// A process that has come is heard of again as soon as it has hosts, and not only when its lease
+// is renewed.
+func TestFirstBeat(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Lease = time.Minute
+	s := r.open()
+	put(t, s, "http://a.test/")
+	require.Len(t, rouse(t, s, 1).Hosts, 1)
+	doing := func() Worker {
+		st, err := r.dial().Status(t.Context())
+		require.NoError(t, err)
+		return st.Workers[0]
+	}
+	require.Zero(t, doing().Hosts)
+	r.clk.BlockUntil(2) // of the heartbeat, and of the lease
+	r.clk.Advance(firstBeat)
+	require.Eventually(t, func() bool { return doing().Hosts == 1 }, redistest.Patience, time.Millisecond)
+	require.EqualValues(t, 2, s.Statistics().Heartbeats)
+}

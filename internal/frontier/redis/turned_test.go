@@ -1,0 +1,75 @@
+package redis
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+)
+
+// Pages of a host count for its bound, whatever else of it is known; one that is refused makes
+// room for another, also for one that was found when there was none.
+func TestBoundCountsPages(t *testing.T) {
+	r := newRig(t)
+	a := r.open(func(c *Config) { c.MaxPagesPerHost = 2 })
+	for _, url := range []string{"http://a.test/map1", "http://a.test/map2", "http://a.test/map3"} {
+		it := item(t, url)
+		it.Kind = frontier.Sitemap
+		a.Put("a.test", it, it.URL.Fingerprint(a.Key()), true)
+	}
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	flush(t, a)
+	require.EqualValues(t, 1, a.Statistics().Refused)
+	third := item(t, "http://a.test/3").URL.Fingerprint(a.Key())
+	require.True(t, a.Known(third), "to offer it again would be a trip for nothing")
+	require.Equal(t, 5, rouse(t, a, 1).Hosts[0].Pages, "all that is known")
+	urls, got := load(t, a, "a.test", 9)
+	require.Len(t, urls, 5)
+	done := func(i int, refused bool) {
+		a.Done(got.Items[i].ID, frontier.Visit{Refused: refused})
+		flush(t, a)
+	}
+	done(0, true) // a sitemap
+	done(3, false)
+	put(t, a, "http://a.test/3", "http://a.test/4")
+	flush(t, a)
+	require.EqualValues(t, 3, a.Statistics().Refused)
+	require.True(t, a.Known(third))
+	done(4, true)
+	require.False(t, a.Known(third))
+	put(t, a, "http://a.test/3", "http://a.test/5")
+	flush(t, a)
+	urls, _ = load(t, a, "a.test", 9)
+	require.Equal(t, []string{"http://a.test/3"}, urls)
+	require.EqualValues(t, 4, a.Statistics().Refused)
+	fifth := item(t, "http://a.test/5").URL.Fingerprint(a.Key())
+	require.True(t, a.Known(fifth))
+	a.Rest("a.test")
+	require.False(t, a.Known(fifth), "another process may make room that this one does not hear of")
+}
+
+// What is beyond bounds is remembered within a bound of its own.
+func TestTurnedAwayIsBounded(t *testing.T) {
+	r := newRig(t)
+	a := r.open(func(c *Config) { c.MaxPagesPerHost, c.KnownFPs = 1, 1<<18 })
+	const each = maxTurned / 2
+	for h := range 3 {
+		ops := make([]op, each)
+		for i := range ops {
+			ops[i] = op{host: fmt.Sprintf("h%d.test", h), fp: uint64(h*each + i + 1)}
+			a.known.add(ops[i].fp)
+		}
+		a.turnAway(ops)
+	}
+	require.Equal(t, maxTurned, a.turned.n)
+	require.Len(t, a.turned.hosts, 2)
+	forgotten := 0
+	for fp := range uint64(3 * each) {
+		if !a.known.has(fp + 1) {
+			forgotten++
+		}
+	}
+	require.Equal(t, each, forgotten, "the host that had to go is offered again")
+}

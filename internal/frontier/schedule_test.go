@@ -1,0 +1,401 @@
+package frontier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+func TestNewMemoryNeedsPacer(t *testing.T) {
+	_, err := New(Config{})
+	require.ErrorContains(t, err, "Pacer")
+}
+
+func TestAddOnce(t *testing.T) {
+	f := open(t, Config{})
+	for i, tc := range []struct {
+		url  string
+		want Added
+	}{
+		{"http://a.test/", Queued},
+		{"http://a.test/", Seen},
+		{"http://a.test/x", Queued},
+		{"http://a.test/x#frag", Seen},
+		{"https://a.test/", Queued},
+	} {
+		if got := add(t, f, start, tc.url); got != tc.want {
+			t.Errorf("%d: Add(%s) = %v, want %v", i, tc.url, got, tc.want)
+		}
+	}
+	require.Equal(t, Counts{Queued: 3, Known: 3, Hosts: 1}, f.Counts())
+}
+
+func TestBounds(t *testing.T) {
+	t.Run("urls", func(t *testing.T) {
+		f := open(t, Config{MaxURLs: 2})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/1", "http://a.test/2"))
+		require.Equal(t, Full, add(t, f, start, "http://a.test/3"))
+		require.Equal(t, Seen, add(t, f, start, "http://a.test/1"))
+	})
+	t.Run("bytes", func(t *testing.T) {
+		f := open(t, Config{MaxURLs: 4})
+		long := "http://a.test/" + strings.Repeat("x", 4*usualLength)
+		require.Equal(t, Queued, add(t, f, start, long))
+		require.Equal(t, Full, add(t, f, start, "http://a.test/2"))
+		end(f, start, next(t, f, start))
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/2"), "what has been fetched takes no room")
+	})
+	t.Run("hosts with work are kept", func(t *testing.T) {
+		f := open(t, Config{MaxHosts: 1})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/"))
+		require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
+		end(f, start, next(t, f, start))
+		require.Equal(t, Queued, add(t, f, start, "http://b.test/"), "a.test has no work left and may be forgotten")
+		require.Equal(t, int64(1), f.Counts().Hosts)
+		require.Equal(t, Seen, add(t, f, start, "http://a.test/"), "its URLs are not forgotten")
+	})
+	t.Run("pages of a host", func(t *testing.T) {
+		f := open(t, Config{MaxPagesPerHost: 2})
+		require.Equal(t, Queued, add(t, f, start, "http://a.test/1", "http://a.test/2"))
+		require.Equal(t, HostPages, add(t, f, start, "http://a.test/3"))
+		require.Equal(t, Queued, add(t, f, start, "http://b.test/1"))
+	})
+}
+
+func TestRefusedDoesNotCountAgainstBudget(t *testing.T) {
+	refuse := gateFunc(func(u canonical.URL, _ time.Time) Verdict {
+		if u.Path() == "/private" {
+			return Verdict{Pass: Refuse, Refusal: &Refusal{"robots", "line 2"}}
+		}
+		return Verdict{}
+	})
+	f := open(t, Config{MaxPagesPerHost: 1, Gate: refuse})
+	add(t, f, start, "http://a.test/private")
+	require.Equal(t, HostPages, add(t, f, start, "http://a.test/1"))
+	l := next(t, f, start)
+	require.Equal(t, &Refusal{"robots", "line 2"}, l.Refused)
+	f.Done(start, l)
+	require.True(t, f.Empty())
+	require.Equal(t, Queued, add(t, f, start, "http://a.test/1"))
+}
+
+func TestPacing(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"] = time.Second
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://b.test/1", "http://b.test/2")
+	var order []string
+	for range 3 {
+		l := next(t, f, start)
+		order = append(order, l.URL.String())
+		end(f, start, l)
+	}
+	require.Equal(t, []string{"http://a.test/1", "http://b.test/1", "http://b.test/2"}, order)
+	wantNone(t, f, start, at(time.Second))
+	require.Equal(t, "http://a.test/2", next(t, f, at(time.Second)).URL.String())
+}
+
+// Between a lease and its permit the limiter does not know of it yet; the frontier
+// counts it ahead, and so never leases two URLs for one permit.
+func TestLeaseNotYetStartedCountsAhead(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"], p.free["a.test"] = time.Second, start
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1", "http://a.test/2")
+	l, _ := f.Next(start)
+	require.NotNil(t, l)
+	wantNone(t, f, start, at(time.Second))
+	p.take(l, start)
+	wantNone(t, f, start, at(time.Second))
+}
+
+func TestRoundRobinAmongReadyHosts(t *testing.T) {
+	f := open(t, Config{})
+	for _, h := range []string{"a", "b", "c"} {
+		for i := range 3 {
+			add(t, f, start, fmt.Sprintf("http://%s.test/%d", h, i))
+		}
+	}
+	var order string
+	for range 9 {
+		l := next(t, f, start)
+		order += l.Host()[:1]
+		end(f, start, l)
+	}
+	require.Equal(t, "abcabcabc", order)
+}
+
+func TestPerHost(t *testing.T) {
+	f := open(t, Config{PerHost: 2})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	one, _ := next(t, f, start), next(t, f, start)
+	wantNone(t, f, start, time.Time{})
+	f.Freed(at(time.Second), one, time.Second)
+	f.Freed(at(time.Second), one, time.Second) // a second time changes nothing
+	require.NotNil(t, next(t, f, at(time.Second)))
+	wantNone(t, f, at(time.Second), time.Time{})
+}
+
+// While a host fails, each failure is another URL's: an outage must not use up the tries
+// of one.
+func TestFailuresAreSpread(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	for i, want := range []string{"/1", "/2", "/3", "/1", "/2"} {
+		now := at(time.Duration(i) * time.Minute)
+		l := next(t, f, now)
+		require.Equal(t, want, l.URL.Path())
+		f.Freed(now, l, time.Millisecond)
+		f.Retry(now, l, now.Add(time.Second))
+	}
+}
+
+func TestRetryWaitsAndGoesFirst(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	l := next(t, f, start)
+	f.Freed(start, l, time.Millisecond)
+	f.Retry(start, l, at(5*time.Second))
+	end(f, start, next(t, f, start))
+	got := next(t, f, at(5*time.Second))
+	require.Equal(t, "http://a.test/1", got.URL.String())
+	require.Equal(t, uint8(1), got.Attempt)
+	f.Freed(at(5*time.Second), got, time.Millisecond)
+	f.NotNow(at(5*time.Second), got, at(6*time.Second))
+	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
+	wantNone(t, f, at(5*time.Second), at(6*time.Second))
+	wantNone(t, f, at(6*time.Second), at(6*time.Second+quiet)) // it goes alone
+	got = next(t, f, at(6*time.Second+quiet))
+	require.Equal(t, uint8(1), got.Attempt, "a return spends no try")
+	require.Equal(t, uint16(1), got.Returns)
+	end(f, at(6*time.Second+quiet), got)
+	require.True(t, f.Empty())
+}
+
+func TestEndingTwicePanics(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test/1")
+	l := next(t, f, start)
+	end(f, start, l)
+	require.Panics(t, func() { f.Done(start, l) })
+}
+
+func TestGateAsksFirst(t *testing.T) {
+	pass := Verdict{Pass: Ask}
+	p := newPaced()
+	p.interval["a.test"] = time.Second
+	f := open(t, Config{Pacer: p, Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	add(t, f, start, "http://a.test/1")
+
+	l := next(t, f, start)
+	require.Equal(t, Robots, l.Kind)
+	require.Equal(t, "http://a.test/robots.txt", l.URL.String())
+	require.Equal(t, "http://a.test", l.Origin)
+	require.Equal(t, int64(1), f.Counts().Queued, "the page still waits")
+
+	pass = Verdict{Pass: Wait, Reason: "robots.txt is being fetched"}
+	wantNone(t, f, at(2*time.Second), time.Time{})
+	pass = Verdict{}
+	end(f, at(3*time.Second), l)
+	f.Wake(at(3*time.Second), "a.test")
+	require.Equal(t, "http://a.test/1", next(t, f, at(3*time.Second)).URL.String())
+}
+
+// A sitemap is queued, gated, paced, retried and counted like a page, and known like one.
+func TestSitemapIsLikeAPage(t *testing.T) {
+	pass := Verdict{Pass: Ask}
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	it := link(t, "http://a.test/sitemap.xml")
+	it.Kind = Sitemap
+	require.Equal(t, Queued, f.Add(start, it, f.Fingerprint(&it)))
+	require.Equal(t, Seen, f.Add(start, it, f.Fingerprint(&it)))
+	end(f, start, next(t, f, start)) // robots.txt
+	pass = Verdict{}
+	l := next(t, f, start)
+	require.Equal(t, "sitemap", l.Kind.String())
+	f.Freed(start, l, time.Millisecond)
+	f.Retry(start, l, at(time.Second))
+	wantNone(t, f, start, at(time.Second))
+	pass = Verdict{Pass: Refuse, Refusal: &Refusal{Class: "robots"}}
+	l = next(t, f, at(time.Second))
+	require.Equal(t, Sitemap, l.Kind)
+	require.NotNil(t, l.Refused)
+	end(f, at(time.Second), l)
+	h, _ := f.Host(start, "a.test")
+	require.Equal(t, 1, h.Pages)
+	require.True(t, f.Empty())
+}
+
+func TestGateWaitEnds(t *testing.T) {
+	f := open(t, Config{Gate: gateFunc(func(_ canonical.URL, now time.Time) Verdict {
+		if now.Before(at(time.Minute)) {
+			return Verdict{Pass: Wait, Until: at(time.Minute), Reason: "robots.txt unreachable"}
+		}
+		return Verdict{}
+	})})
+	add(t, f, start, "http://a.test/1")
+	wantNone(t, f, start, at(time.Minute))
+	require.Equal(t, Blockage{Whole: true, Until: at(time.Minute), Ordered: true}, f.Blocked(start))
+	require.Equal(t, []HostState{{
+		Host: "a.test", Queued: 1, Reason: "robots.txt unreachable", Until: at(time.Minute), Blocked: true,
+	}}, f.Hosts(start, 10))
+	require.NotNil(t, next(t, f, at(time.Minute)))
+}
+
+func TestRobotsRedirectGoesAheadOfGateAndSeenSet(t *testing.T) {
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return Verdict{Pass: Wait} })})
+	add(t, f, start, "http://b.test/robots.txt", "http://b.test/")
+	it := link(t, "http://b.test/robots.txt")
+	it.Origin = "http://a.test"
+	require.True(t, f.AddRobots(start, it))
+	l := next(t, f, start)
+	require.Equal(t, Robots, l.Kind)
+	require.Equal(t, "http://a.test", l.Origin)
+}
+
+func TestBlockedOnlyWhenAllRefuse(t *testing.T) {
+	p := newPaced()
+	p.why = ratelimit.LimitRetryAfter
+	p.free["a.test"] = at(time.Minute)
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1")
+	wantNone(t, f, start, at(time.Minute))
+	require.Equal(t, Blockage{Whole: true, Until: at(time.Minute), Ordered: true}, f.Blocked(start))
+
+	p.why = ratelimit.LimitLearned
+	p.free["c.test"] = at(2 * time.Minute)
+	add(t, f, start, "http://c.test/1")
+	wantNone(t, f, start, at(time.Minute))
+	require.Equal(t, Blockage{}, f.Blocked(start), "c.test only keeps its pace, however slow")
+}
+
+// A host that refused and then waits at our own pace is blocked, but by no order.
+func TestBlockedWithoutOrder(t *testing.T) {
+	p := newPaced()
+	p.interval["a.test"] = 10 * time.Minute
+	f := open(t, Config{Pacer: p})
+	add(t, f, start, "http://a.test/1")
+	l := next(t, f, start)
+	f.Freed(start, l, time.Second)
+	f.NotNow(start, l, start)
+	wantNone(t, f, start, at(10*time.Minute))
+	require.Equal(t, Blockage{Whole: true, Until: at(10 * time.Minute)}, f.Blocked(start))
+}
+
+// robots.txt goes before pages whose turn came earlier: they may be waiting for it.
+func TestRobotsGoesAheadOfRetries(t *testing.T) {
+	pass := Verdict{}
+	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
+	add(t, f, start, "http://a.test/1")
+	page := next(t, f, start)
+	f.Freed(start, page, time.Second)
+	f.Retry(start, page, start)
+	pass = Verdict{Pass: Ask}
+	l := next(t, f, at(time.Second))
+	require.Equal(t, Robots, l.Kind)
+	pass = Verdict{Pass: Wait}
+	f.Freed(at(2*time.Second), l, 0)
+	f.Return(at(2*time.Second), l, false)
+	require.Equal(t, Robots, next(t, f, at(2*time.Second)).Kind)
+}
+
+// A host whose leases are not acknowledged must not be forgotten: a new one of its name
+// would be asked beside it.
+func TestHostsWithOpenLeasesAreKept(t *testing.T) {
+	f := open(t, Config{MaxHosts: 1})
+	add(t, f, start, "http://a.test/")
+	l := next(t, f, start)
+	f.Freed(start, l, time.Second)
+	require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
+	f.Done(start, l)
+	require.Equal(t, Queued, add(t, f, start, "http://b.test/"))
+}
+
+// One budget is one queue, however the port is written.
+func TestOneQueuePerBudget(t *testing.T) {
+	f := open(t, Config{})
+	add(t, f, start, "http://a.test:443/", "https://a.test/", "http://a.test/")
+	require.Equal(t, int64(1), f.Counts().Hosts)
+}
+
+// Slow hosts must leave half of the slots to quick ones, and take them all when there
+// are no others.
+func TestSlowLane(t *testing.T) {
+	const slots = 8
+	f := open(t, Config{Slots: slots, PerHost: slots})
+	for h := range 6 {
+		for i := range 20 {
+			add(t, f, start, fmt.Sprintf("http://slow%d.test/%d", h, i))
+		}
+	}
+	out := map[*Lease]bool{}
+	lease := func(now time.Time) (n int) {
+		for len(out) < slots {
+			l, _ := f.Next(now)
+			if l == nil {
+				break
+			}
+			l.Started()
+			out[l] = true
+			n++
+		}
+		return n
+	}
+	require.Equal(t, slots/2, lease(start), "hosts that have not answered share half of the slots")
+
+	add(t, f, start, "http://quick.test/0")
+	require.Zero(t, lease(start), "nobody knows yet that it is quick")
+	for l := range out {
+		end(f, at(5*time.Second), l)
+		delete(out, l)
+	}
+	now := at(5 * time.Second)
+	for len(f.hosts["quick.test"].out) == 0 {
+		require.NotZero(t, lease(now))
+		for l := range out {
+			if l.Host() != "quick.test" {
+				now = now.Add(5 * time.Second)
+				end(f, now, l)
+				delete(out, l)
+			}
+		}
+	}
+	for l := range out {
+		f.Freed(now, l, 20*time.Millisecond)
+		f.Done(now, l)
+		delete(out, l)
+	}
+	for i := range 100 {
+		add(t, f, now, fmt.Sprintf("http://quick.test/more%d", i))
+	}
+	lease(now)
+	slow := 0
+	for l := range out {
+		if l.Host() != "quick.test" {
+			slow++
+		}
+	}
+	require.LessOrEqual(t, slow, slots/2, "slow hosts while a quick one has work")
+	require.Len(t, out, slots, "the quick one takes the rest")
+
+	for range 10000 { // the quick host runs dry, and then the slow ones may have every slot
+		for l := range out {
+			if l.Host() == "quick.test" {
+				f.Freed(now, l, 20*time.Millisecond)
+				f.Done(now, l)
+				delete(out, l)
+			}
+		}
+		lease(now)
+		if f.quick == 0 {
+			break
+		}
+	}
+	require.Len(t, out, slots)
+}

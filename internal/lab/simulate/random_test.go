@@ -1,0 +1,109 @@
+package simulate
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/racetest"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// strangers is how many hosts are drawn unless the flag asks for more. Their median
+// varies by a point from one such draw to the next.
+const strangers = 64
+
+// mostRequests shortens the runs of fast hosts: what they show they show in that many.
+const mostRequests = 1_000_000
+
+// quantile is the value of which a share of the values lies at or below.
+func quantile(values []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(share*float64(len(sorted)-1)+0.5)]
+}
+
+// doubtful is the share of its capacity below which a host's bound is looked up.
+const doubtful = 0.85
+
+// attainable is the requests that can be had of a host after the first minute: of a
+// limiter the best constant pace that is refused for one request in a hundred at most,
+// of a queue what is got by who knows it and keeps it short. A limiter without a burst
+// allowance whose jitter is longer than its spacing may let through a tenth of what it
+// says, whoever asks, and one that counts a few requests half.
+func attainable(t *testing.T, sc *Scenario) float64 {
+	t.Helper()
+	configs := []ratelimit.Config{Config(Clairvoyant)}
+	if !strings.HasPrefix(sc.Doc, "queue") {
+		configs = nil
+		for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1} {
+			c := Config(control.NameFixed)
+			c.InitialRPS = share * sc.Capacity(0)
+			c.MinRPS, c.MaxRPS = c.InitialRPS, c.InitialRPS
+			configs = append(configs, c)
+		}
+	}
+	best := 1 // request, if nobody gets any
+	for _, c := range configs {
+		r, err := Run(*sc, c, 1)
+		require.NoError(t, err)
+		if r.Steady.RefusedShare() <= 0.01 {
+			best = max(best, r.Steady.Admitted)
+		}
+	}
+	return float64(best)
+}
+
+// used is the percentage of what a host could have given that it gave.
+func used(t *testing.T, sc *Scenario, r Result) float64 {
+	t.Helper()
+	if share := r.Steady.Utilisation(); share >= doubtful {
+		return 100 * share
+	}
+	return 100 * min(1, float64(r.Steady.Admitted)/min(r.Steady.Capacity, attainable(t, sc)))
+}
+
+// Of hosts that nobody tuned for, most are used nearly as fast as they allow and hardly
+// any is annoyed.
+func TestStrangers(t *testing.T) {
+	n, few := max(strangers, flags.random), racetest.Sample(t)
+	if few {
+		n = 8 // enough to show a race, too few to say anything of the quantiles
+	}
+	var scs []Scenario
+	for seed := range n {
+		sc := Random(uint64(seed) + 1)
+		sc.Duration = sc.Length()
+		if few {
+			sc.Duration = MinDuration
+		} else if n == strangers {
+			sc.Duration = max(min(sc.Duration, time.Duration(mostRequests/sc.Capacity(0)*1e9)), 5*time.Minute)
+		}
+		scs = append(scs, sc)
+	}
+	rows, err := Compare(scs, Strategies(control.NameSteer), 1)
+	require.NoError(t, err)
+	var usedUp, ofAll, refused []float64
+	for _, row := range rows {
+		r := row.Runs[0][0]
+		require.Zero(t, r.InsideRetryAfter, row.Scenario.Doc)
+		require.Less(t, r.RetriesPerFailure, mostRetries, row.Scenario.Doc)
+		if !few { // what can be had takes a dozen runs more
+			usedUp = append(usedUp, used(t, &row.Scenario, r))
+		}
+		ofAll = append(ofAll, 100*r.Steady.Utilisation())
+		refused = append(refused, 100*r.Steady.RefusedShare())
+	}
+	if few {
+		return
+	}
+	t.Logf("used of what can be had: median %.1f, tenth %.1f; of the capacity: median %.1f, tenth %.1f; refused: ninth tenth %.2f, %% of %d hosts",
+		quantile(usedUp, 0.5), quantile(usedUp, 0.1), quantile(ofAll, 0.5), quantile(ofAll, 0.1), quantile(refused, 0.9), n)
+	// As measured, but for half a point and two that any change may move them by.
+	require.GreaterOrEqual(t, quantile(usedUp, 0.5), 93.0)
+	require.GreaterOrEqual(t, quantile(usedUp, 0.1), 80.0)
+	require.LessOrEqual(t, quantile(refused, 0.9), 1.0)
+}

@@ -1,0 +1,388 @@
+package simulate
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/lab/racetest"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// aimd is the strategy that the tests of the harness run; any would do.
+const aimd = "aimd"
+
+// scripted answers one after the other, the last for ever, and notes the arrivals.
+type scripted struct {
+	script   []Answer
+	arrivals *[]time.Duration
+}
+
+func (s *scripted) Serve(now clock.Instant) Answer {
+	*s.arrivals = append(*s.arrivals, time.Duration(now))
+	a := s.script[0]
+	if len(s.script) > 1 {
+		s.script = s.script[1:]
+	}
+	return a
+}
+
+func (s *scripted) Next(now clock.Instant) clock.Instant { return now }
+
+// script is a run of a scripted server and its arrivals.
+func script(t *testing.T, sc Scenario, cfg ratelimit.Config, answers ...Answer) (Result, []time.Duration) {
+	t.Helper()
+	var arrivals []time.Duration
+	sc.Duration = 2 * time.Minute
+	if sc.Capacity == nil {
+		sc.Capacity = flat(1)
+	}
+	sc.New = func(*rand.Rand) Server { return &scripted{answers, &arrivals} }
+	r, err := Run(sc, cfg, 1)
+	require.NoError(t, err)
+	return r, arrivals
+}
+
+// steady is a configuration under which nothing that is admitted changes the rate.
+func steady(rps float64) ratelimit.Config {
+	c := Config(aimd)
+	c.InitialRPS, c.MinRPS, c.MaxRPS = rps, rps, rps
+	return c
+}
+
+func secs(n ...float64) []time.Duration {
+	var d []time.Duration
+	for _, s := range n {
+		d = append(d, time.Duration(s*1e9))
+	}
+	return d
+}
+
+func TestRequestsGoOutAtThePlannedRate(t *testing.T) {
+	r, arrivals := script(t, Scenario{Link: Link{RTT: 200 * ms}}, steady(2), Answer{Status: http.StatusOK, Delay: 50 * ms})
+	require.Equal(t, secs(0.1, 0.6, 1.1, 1.6, 2.1), arrivals[:5], "half of the RTT after the grants")
+	require.Len(t, arrivals, 240)
+	require.Equal(t, Span{Sent: 120, Admitted: 120, Capacity: 60}, r.First)
+	require.Equal(t, Span{Sent: 120, Admitted: 120, Capacity: 60}, r.Steady)
+	require.InEpsilon(t, 250*ms, r.P95, 0.02)
+	require.Equal(t, 1, r.MaxTries)
+	require.Zero(t, r.RetriesPerFailure)
+}
+
+func TestRetryAfterIsObeyedFromItsArrival(t *testing.T) {
+	_, arrivals := script(t, Scenario{Link: Link{RTT: 200 * ms}}, steady(1),
+		Answer{Status: tooMany, Refused: true, RetryAfter: 10 * time.Second}, admitted())
+	require.Equal(t, secs(0.1, 10.3, 11.3), arrivals[:3], "the order comes at 0.2 s")
+}
+
+func TestRefusedURLsGoBackUntilAdmitted(t *testing.T) {
+	refusal := Answer{Status: tooMany, Refused: true, RetryAfter: time.Second}
+	r, _ := script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, steady(1), append(slices.Repeat([]Answer{refusal}, 9), admitted())...)
+	require.Equal(t, 10, r.MaxTries)
+	require.Zero(t, r.RetriesPerFailure, "a refusal is no failure")
+	require.Zero(t, r.GivenUp)
+	require.Equal(t, 9, r.First.Refused)
+}
+
+func TestFailedURLsAreTriedFourTimes(t *testing.T) {
+	c := steady(0.5)                                           // so that a URL is due again before the next grant
+	c.ConsecutiveFailThreshold, c.MinSamplesToTrip = 100, 1000 // keep the breaker out of it
+	bad := Answer{Status: http.StatusBadGateway}
+	r, arrivals := script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, c, bad, bad, bad, bad, admitted())
+	require.Equal(t, 1, r.GivenUp)
+	require.Equal(t, 4, r.MaxTries)
+	require.InDelta(t, 3, r.RetriesPerFailure, 0)
+	require.Equal(t, 4, r.First.Failed)
+	require.Greater(t, len(arrivals), 50, "the next URLs are admitted")
+	r, _ = script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, c, Answer{Status: internal}, admitted())
+	require.Equal(t, 1, r.MaxTries, "another try seldom cures a 500")
+	require.Equal(t, 1, r.GivenUp)
+}
+
+func TestSlowAnswersTimeOut(t *testing.T) {
+	r, _ := script(t, Scenario{Link: Link{RTT: 200 * ms}, Timeout: 3 * time.Second}, steady(1), Answer{Status: http.StatusOK, Delay: time.Hour}, admitted())
+	require.Equal(t, 1, r.First.Failed)
+	require.InDelta(t, 1, r.RetriesPerFailure, 0)
+	var at time.Duration
+	_, err := Simulation{
+		Scenario: Scenario{
+			Duration: 2 * time.Minute, Timeout: 3 * time.Second, Link: Link{RTT: 200 * ms}, Capacity: flat(1),
+			New: func(*rand.Rand) Server {
+				return &scripted{[]Answer{{Delay: time.Hour}, admitted()}, new([]time.Duration)}
+			},
+		}, Config: steady(1), OnEvent: func(e Event) {
+			if e.Feedback != nil && e.Feedback.Err != nil {
+				require.ErrorIs(t, e.Feedback.Err, context.DeadlineExceeded)
+				require.Equal(t, 3*time.Second, e.Feedback.Latency)
+				at = e.At
+			}
+		},
+	}.Run()
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Second, at)
+	r, _ = script(t, Scenario{Link: Link{RTT: 200 * ms}, Timeout: 3 * time.Second}, steady(1), Answer{Status: http.StatusOK, Delay: 2800 * ms}, admitted())
+	require.Zero(t, r.First.Failed, "at the last moment is in time")
+}
+
+// The engine is told all that the server said, and when the request was sent.
+func TestFeedbackIsWhole(t *testing.T) {
+	quota := header.Quota{Limit: 10, Remaining: 3, Reset: time.Second, Window: time.Minute}
+	var got []ratelimit.Feedback
+	_, err := Simulation{
+		Scenario: Scenario{
+			Duration: 2 * time.Minute, Link: Link{RTT: 200 * ms}, MaxInFlight: 1, Capacity: flat(1),
+			New: func(*rand.Rand) Server {
+				return &scripted{[]Answer{
+					{Status: unavailable, RetryAfter: 3 * time.Second, Quota: quota, Delay: 50 * ms}, admitted(),
+				}, new([]time.Duration)}
+			},
+		}, Config: steady(1), OnEvent: func(e Event) {
+			if e.Feedback != nil {
+				got = append(got, *e.Feedback)
+			}
+		},
+	}.Run()
+	require.NoError(t, err)
+	require.Equal(t, ratelimit.Feedback{
+		StatusCode: unavailable, Latency: 250 * ms, RetryAfter: 3 * time.Second, SentAt: epoch(), Quota: quota, Second: 1,
+	}, got[0])
+	require.Equal(t, ratelimit.Feedback{
+		StatusCode: http.StatusOK, Latency: 200 * ms, SentAt: epoch().Add(3250 * ms), Second: 4, Retry: true,
+	}, got[1], "the same URL, as soon as the order allows")
+}
+
+// A URL that failed is not due again at once: others go first.
+func TestRetriesWait(t *testing.T) {
+	var retries []bool
+	_, err := Simulation{
+		Scenario: Scenario{
+			Duration: 2 * time.Minute, Link: Link{RTT: ms}, Capacity: flat(4),
+			New: func(*rand.Rand) Server {
+				return &scripted{[]Answer{{Status: http.StatusBadGateway}, admitted()}, new([]time.Duration)}
+			},
+		}, Config: steady(4), OnEvent: func(e Event) {
+			if e.Feedback != nil {
+				retries = append(retries, e.Feedback.Retry)
+			}
+		},
+	}.Run()
+	require.NoError(t, err)
+	require.Equal(t, []bool{false, false, false, false, false, true, false}, retries[:7], "4 a second, due after 1.001 s")
+}
+
+func TestInFlightIsBounded(t *testing.T) {
+	_, arrivals := script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 2}, steady(100), Answer{Status: http.StatusOK, Delay: time.Second})
+	require.Less(t, len(arrivals), 2*120+2)
+	require.Greater(t, len(arrivals), 2*119)
+}
+
+func TestOffersHoldRequestsBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		offer Offer
+		want  []time.Duration
+	}{
+		"all":     {Offer{}, secs(0, 0.1, 0.2, 0.3)},
+		"trickle": {Offer{Rate: 2, Until: time.Second}, secs(0, 0.5, 1, 1.1)},
+		"pulses":  {Offer{On: 150 * ms, Off: 9850 * ms}, secs(0, 0.1, 10, 10.1)},
+	} {
+		_, arrivals := script(t, Scenario{Offer: c.offer, Link: Link{RTT: 1}}, steady(10), admitted())
+		require.Equal(t, c.want, arrivals[:4], name)
+	}
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	scs := append(Scenarios(), Random(1), Random(2), Random(3))
+	if racetest.Sample(t) {
+		var err error
+		scs, err = NewRegistry().Select(raced()...)
+		require.NoError(t, err)
+	}
+	for _, strategy := range []string{aimd, Clairvoyant} {
+		for _, sc := range scs {
+			sc.Duration = MinDuration
+			first, err := Run(sc, Config(strategy), 7)
+			require.NoError(t, err)
+			second, err := Run(sc, Config(strategy), 7)
+			require.NoError(t, err)
+			require.Equal(t, first, second)
+		}
+	}
+}
+
+func TestOtherSeedOtherResult(t *testing.T) {
+	found, err := Find(Scenarios(), "S9b") // whose failures are random
+	require.NoError(t, err)
+	sc := found[0]
+	sc.Duration = 5 * time.Minute
+	a, err := Run(sc, Config(aimd), 1)
+	require.NoError(t, err)
+	b, err := Run(sc, Config(aimd), 2)
+	require.NoError(t, err)
+	a.Seed, b.Seed = 0, 0
+	require.NotEqual(t, a, b)
+}
+
+// What watches a run does not change it, and sees all of it.
+func TestWatchingChangesNothing(t *testing.T) {
+	sc := Scenarios()[0]
+	sc.Duration = 2 * time.Minute
+	want, err := Run(sc, Config(aimd), 1)
+	require.NoError(t, err)
+	var seconds []Second
+	var grants, answers int
+	var last time.Duration
+	got, err := Simulation{
+		Scenario: sc, Config: Config(aimd), Seed: 1,
+		OnSecond: func(s Second) { seconds = append(seconds, s) },
+		OnEvent: func(e Event) {
+			require.GreaterOrEqual(t, e.At, last)
+			require.Positive(t, e.RPS)
+			if last = e.At; e.Feedback == nil {
+				grants++
+			} else {
+				answers++
+			}
+		},
+	}.Run()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Len(t, seconds, 120)
+	var all Span
+	for i, s := range seconds {
+		require.Equal(t, time.Duration(i)*time.Second, s.At)
+		all.add(s.Span)
+	}
+	require.Equal(t, got.First.Sent+got.Steady.Sent, all.Sent)
+	require.InDelta(t, grants, answers, 10)
+	require.InDelta(t, grants, all.Sent, 10)
+	require.Positive(t, seconds[119].Plan.FillRate)
+	require.NotEmpty(t, seconds[119].Plan.Reason)
+}
+
+// The harness itself must cost next to nothing: what is allocated is the engine and
+// queues that grow, not requests.
+func TestRunAllocatesNothingPerRequest(t *testing.T) {
+	sc := Scenarios()[2] // 100 requests per second
+	run := func(d time.Duration) func() {
+		return func() {
+			sc.Duration = d
+			_, err := Run(sc, Config(aimd), 1)
+			require.NoError(t, err)
+		}
+	}
+	short, long := testing.AllocsPerRun(1, run(MinDuration)), testing.AllocsPerRun(1, run(2*MinDuration))
+	require.Less(t, long-short, 200.0, "for some 6000 requests more")
+}
+
+func TestRunRejects(t *testing.T) {
+	good := Scenarios()[0]
+	for name, c := range map[string]struct {
+		change func(*Scenario, *ratelimit.Config)
+		want   string
+	}{
+		"no server":   {func(sc *Scenario, _ *ratelimit.Config) { sc.New = nil }, "New is nil"},
+		"no capacity": {func(sc *Scenario, _ *ratelimit.Config) { sc.Capacity = nil }, "Capacity is nil"},
+		"too short":   {func(sc *Scenario, _ *ratelimit.Config) { sc.Duration = time.Minute }, "Duration = 1m0s"},
+		"too long":    {func(sc *Scenario, _ *ratelimit.Config) { sc.Duration = 25 * time.Hour }, "Duration = 25h"},
+		"ceiling":     {func(sc *Scenario, _ *ratelimit.Config) { sc.MaxRPS = -1 }, "MaxRPS = -1"},
+		"in flight":   {func(sc *Scenario, _ *ratelimit.Config) { sc.MaxInFlight = -1 }, "MaxInFlight = -1"},
+		"jitter":      {func(sc *Scenario, _ *ratelimit.Config) { sc.Link.Jitter = -1 }, "Jitter = -1"},
+		"offer":       {func(sc *Scenario, _ *ratelimit.Config) { sc.Offer.Off = 1 }, "On with Off"},
+		"off":         {func(_ *Scenario, c *ratelimit.Config) { c.Enabled = false }, "Enabled = false"},
+		"engine":      {func(_ *Scenario, c *ratelimit.Config) { c.AIMDDecrease = 2 }, "AIMDDecrease"},
+		"strategy":    {func(_ *Scenario, c *ratelimit.Config) { c.Strategy = "psychic" }, "psychic"},
+		"clairvoyant": {func(_ *Scenario, c *ratelimit.Config) { c.Strategy, c.MaxRPS = Clairvoyant, -1 }, "MaxRPS = -1"},
+	} {
+		sc, cfg := good, Config(aimd)
+		c.change(&sc, &cfg)
+		_, err := Run(sc, cfg, 1)
+		require.ErrorContains(t, err, c.want, name)
+	}
+}
+
+// Where the engine would wait for an answer, a run must not: nobody else could bring
+// the answer.
+func TestImpatienceEndsAWait(t *testing.T) {
+	c := newImpatient(&virtual{now: 5})
+	require.NoError(t, c.Err())
+	deadline, ok := c.Deadline()
+	require.True(t, ok)
+	require.Equal(t, epoch().Add(5), deadline)
+	select {
+	case <-c.Done():
+	default:
+		require.Fail(t, "waiting for its end takes time")
+	}
+	require.ErrorIs(t, c.Err(), context.DeadlineExceeded)
+	require.Nil(t, c.Value(host))
+}
+
+// The engine denies a request that is not due, at once and by name.
+func TestEngineDeniesWhatIsNotDue(t *testing.T) {
+	v := &virtual{}
+	s := Simulation{Scenario: Scenarios()[0], Config: Config(aimd)}
+	clients, err := s.clients(v)
+	require.NoError(t, err)
+	c := clients(0)
+	p, ok := c.acquire(0)
+	require.True(t, ok)
+	p.Release()
+	require.Equal(t, at(time.Second), c.ready(0))
+	_, ok = c.acquire(0)
+	require.False(t, ok)
+	v.now = at(time.Second)
+	require.Equal(t, v.now, c.ready(v.now))
+}
+
+// What a simulated request costs, the engine's work included: 100 per second for 15
+// minutes.
+func BenchmarkRun(b *testing.B) {
+	sc := Scenarios()[2]
+	b.ReportAllocs()
+	var sent int
+	for b.Loop() {
+		r, err := Run(sc, Config(aimd), 1)
+		require.NoError(b, err)
+		sent += r.First.Sent + r.Steady.Sent
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sent), "ns/request")
+}
+
+// The same without the engine: what the harness alone costs, and its model.
+func BenchmarkHarness(b *testing.B) {
+	sc := Scenarios()[2]
+	b.ReportAllocs()
+	var sent int
+	for b.Loop() {
+		r, err := Run(sc, Config(Clairvoyant), 1)
+		require.NoError(b, err)
+		sent += r.First.Sent + r.Steady.Sent
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sent), "ns/request")
+}
+
+// While a client is stalled it neither sends nor sees answers; the server goes on.
+func TestStalls(t *testing.T) {
+	s := stalls{Stalls: Stalls{Gap: 300 * time.Millisecond, Longest: 200 * time.Millisecond}, rnd: (&Scenario{}).random(1, "stalls")}
+	const span = 10 * time.Minute
+	var stalled time.Duration
+	for at := clock.Instant(0); at < clock.Instant(span); {
+		over := s.over(at)
+		if over < at || over.Sub(at) > 200*time.Millisecond || s.over(at) != over {
+			require.Fail(t, "a stall that is over in the past, too long, or another one when asked again", "at %d: over at %d", at, over)
+		}
+		stalled += over.Sub(at)
+		at = over.Add(time.Millisecond)
+	}
+	require.InDelta(t, 110.0/410, stalled.Seconds()/span.Seconds(), 0.02, "110 ms after each 300 ms")
+}

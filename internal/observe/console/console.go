@@ -1,0 +1,222 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Crawl is what a console shows and steers: functions of one crawl, all of them safe for
+// concurrent use. Those without a "may be nil" are required.
+type Crawl struct {
+	// Snapshot is the state of the crawl.
+	Snapshot func() pipeline.Snapshot
+	// Host is what the frontier and the limiter know of one host; both nil for nothing.
+	Host func(name string) Host
+	// Ready reports why the crawl cannot do its work just now, the hosts apart; nil if it can.
+	Ready func() error
+	// Paused reports whether it is paused.
+	Paused func() bool
+	// Pause and Resume report false if there is no crawl that could.
+	Pause, Resume func() bool
+	// Stop ends it in order. It returns before the end.
+	Stop func()
+	// AddSeed adds a URL as a person types it and returns how the crawl spells it. The
+	// error is an [ErrGone] if nothing can be added any more; any other is about the URL.
+	AddSeed func(url string) (string, error)
+	// Block has nothing further asked of a host, Unblock ends that. The host may be one that
+	// is not known. The error is an [ErrGone] as that of AddSeed; any other is about the host.
+	Block, Unblock func(host string) error
+	// SetCeiling bounds the requests per second to a host, in place of what the settings say;
+	// zero brings those back. The errors are as those of Block.
+	SetCeiling func(host string, rps float64) error
+	// SetScope replaces the patterns of the scope. The errors are as those of Block.
+	SetScope func(include, exclude []string) error
+	// Controls are those that are in force.
+	Controls func() Controls
+	// Checkpoint puts the state on the disk. It may be nil: there is none.
+	Checkpoint func(ctx context.Context) error
+	// EachHost calls see for every host in memory, one after the other. It may be nil: tables
+	// have the hosts of the snapshot.
+	EachHost func(see func(frontier.HostState, ratelimit.Brief))
+	// Kept is how the state on the disk stands. It may be nil: there is none.
+	Kept func() Kept
+	// Fleet is the part of this process in a crawl of several. It may be nil: it is alone.
+	Fleet func() Fleet
+	// Collectors are what is measured of the crawl beside its snapshot. Nil: nothing is.
+	Collectors []prometheus.Collector
+	// Recent is what the crawl has dealt with last. It may be nil: that is not shown.
+	Recent func() pipeline.Recent
+}
+
+// ErrGone means that an order came before the crawl began or after it had ended.
+var ErrGone = errors.New("the crawl does not run")
+
+// Host is what is known of one host.
+type Host struct {
+	Host     string                    `json:"host"`
+	Frontier *frontier.HostState       `json:"frontier"` // nil: it is not among those in memory
+	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil: it was not asked yet, or not for long
+}
+
+// Kept is the figures of a state on the disk.
+type Kept struct {
+	Pending, Limit         int64 // operations not yet written, and how many of them may be
+	Queued, Done           int64 // URLs, as of the last commit
+	IndexMemory, IndexDisk int64 // bytes
+	Failed                 bool  // nothing is written any more
+}
+
+// Controls are what operators have changed while the crawl ran.
+type Controls struct {
+	Blocked  []string           `json:"blocked"`  // hosts, in order
+	Ceilings map[string]float64 `json:"ceilings"` // requests per second, by host
+	Include  []string           `json:"include"`  // the patterns of the scope, changed or not
+	Exclude  []string           `json:"exclude"`
+}
+
+// Config is what a console needs.
+type Config struct {
+	// Address is where it listens, with the port as it is in the end. Its zero is refused.
+	Address Address
+	// Token is the secret of 16 bytes or more that every request but those for health must
+	// bring. Zero means none, which an Address that others can reach does not allow.
+	Token string
+	// Version is told by the metrics. Zero means that it is not.
+	Version string
+	// Clock paces what is sent, and counts requests. Zero means the system's.
+	Clock clock.Clock
+	// Log has every order and every refusal. Zero means no log.
+	Log *slog.Logger
+}
+
+// Console is the endpoint of one crawl. Make it by [New]. All methods are safe for
+// concurrent use.
+type Console struct {
+	cfg     Config // never changes after New
+	crawl   Crawl
+	door    *door
+	metrics *metrics
+	streams *streams
+	history *history
+	listing listing
+	pages   *dashboard.Pages
+	handler http.Handler
+
+	mu   sync.Mutex // guards what follows, and is held while a snapshot is taken
+	last state
+	next time.Time // when last serves no longer
+}
+
+// state is a snapshot with what it does not say itself.
+type state struct {
+	pipeline.Snapshot
+	Paused bool   `json:"paused"`
+	Fleet  *Fleet `json:"fleet,omitempty"` // nil: it is alone
+}
+
+const (
+	// sharedFor is for how long one snapshot serves all who ask: less than a person notices.
+	sharedFor = 100 * time.Millisecond
+	// sharedTimes is how many times as long as it took it does so at least, so that however
+	// many look, a tenth of the time goes into it at most: a snapshot looks at every host, and
+	// one of 100 000 was seen to take a third of a second where the processors had other work.
+	sharedTimes = 9
+)
+
+// New builds a console and starts nothing. The error names the field and the fix.
+func New(cfg Config, crawl Crawl) (*Console, error) {
+	if err := cfg.Address.Check(cfg.Token); err != nil {
+		return nil, err
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Console{cfg: cfg, crawl: crawl, streams: newStreams(), history: newHistory()}
+	var err error
+	if c.pages, err = dashboard.New(); err != nil {
+		return nil, err
+	}
+	if c.metrics, err = newMetrics(c); err != nil {
+		return nil, err
+	}
+	if c.door, err = newDoor(&c.cfg, c.metrics); err != nil {
+		return nil, err
+	}
+	c.handler = c.door.around(c.routes())
+	return c, nil
+}
+
+// routes is what there is behind the door.
+func (c *Console) routes() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]http.HandlerFunc{
+		"GET /healthz":          c.healthz,
+		"GET /readyz":           c.readyz,
+		"GET /api/snapshot":     c.snapshot,
+		"GET /api/hosts/{host}": c.host,
+		"GET /api/events":       c.events,
+		"GET /metrics":          c.metrics.handler.ServeHTTP,
+		"GET /api/controls":     c.inForce,
+		"POST /api/{order}":     c.order,
+
+		"POST /api/hosts/{host}/{order}": c.order,
+		"GET /{$}":                       c.overview,
+		"GET /hosts/{host}":              c.hostPage,
+		"GET /assets/{name}":             c.asset,
+		"GET " + loginPath:               c.login,
+		"POST " + loginPath:              c.enter,
+		"POST " + logoutPath:             c.logout,
+	} {
+		mux.HandleFunc(pattern, h)
+	}
+	return plainProblems(mux)
+}
+
+// ServeHTTP answers one request.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
+
+// Event sends an event of the limiter to those who listen, and keeps it for the pages. It
+// never waits, so it may be called by a hook.
+func (c *Console) Event(e ratelimit.Event) {
+	c.history.event(&e)
+	c.streams.send(e)
+}
+
+// look is the state of the crawl, a moment old at most.
+func (c *Console) look() state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if begun := c.cfg.Clock.Now(); !begun.Before(c.next) {
+		c.last = state{Snapshot: c.crawl.Snapshot(), Paused: c.crawl.Paused()}
+		if c.crawl.Fleet != nil {
+			f := c.crawl.Fleet()
+			c.last.Fleet = &f
+		}
+		end := c.cfg.Clock.Now()
+		c.next = end.Add(max(sharedFor, sharedTimes*end.Sub(begun)))
+	}
+	return c.last
+}
+
+// forget has the next look be a fresh one, after an order has changed something.
+func (c *Console) forget() {
+	c.listing.stale()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = time.Time{}
+}

@@ -1,0 +1,251 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+func TestParseAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"8080": "http://127.0.0.1:8080/", ":8080": "http://127.0.0.1:8080/", "localhost:1": "http://127.0.0.1:1/",
+		"0": "http://127.0.0.1:0/", "[::1]:80": "http://[::1]:80/", "0.0.0.0:8080": "http://127.0.0.1:8080/",
+		"[::]:8080": "http://[::1]:8080/", "192.0.2.7:99": "http://192.0.2.7:99/", "[::ffff:127.0.0.1]:1": "http://127.0.0.1:1/",
+	} {
+		a, err := ParseAddress(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, a.URL(), text)
+	}
+	for text, complaint := range map[string]string{
+		"": "no address to listen at", "localhost": "no address", "x:y": "no address", "65536": "no address",
+		"example.com:80": "has a name", "127.0.0.1": "no address", "-1": "no address", "http://localhost:80/": "no address",
+	} {
+		_, err := ParseAddress(text)
+		require.ErrorContains(t, err, complaint, text)
+	}
+}
+
+// What can be reached from elsewhere needs a token, and one that cannot be guessed.
+func TestCheckAddress(t *testing.T) {
+	for _, c := range []struct{ at, token, complaint string }{
+		{"8080", "", ""},
+		{"[::1]:8080", "", ""},
+		{"127.8.9.1:8080", "", ""},
+		{"8080", token, ""},
+		{"8080", "too short", "the token is too short: 9 bytes; use 16 or more"},
+		{"0.0.0.0:8080", "", "set a token, or listen at 127.0.0.1:8080"},
+		{"[::]:8080", "", "set a token"},
+		{"192.0.2.7:8080", "", "set a token"},
+		{"0.0.0.0:8080", token, ""},
+	} {
+		a, err := ParseAddress(c.at)
+		require.NoError(t, err)
+		if err = a.Check(c.token); c.complaint == "" {
+			require.NoError(t, err, c)
+		} else {
+			require.ErrorContains(t, err, c.complaint, c)
+		}
+	}
+	require.Error(t, Address{}.Check(token), "the zero Address")
+	_, err := New(Config{}, Crawl{})
+	require.ErrorContains(t, err, "address to listen at is missing")
+}
+
+// A parsed address always has an URL that parses back to one of the same port.
+func FuzzParseAddress(f *testing.F) {
+	for _, s := range []string{"8080", ":0", "[::1]:9", "0.0.0.0:1", "localhost:7", "[fe80::1%eth0]:5", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := ParseAddress(s)
+		if err != nil {
+			return
+		}
+		at := strings.TrimSuffix(strings.TrimPrefix(a.URL(), "http://"), "/")
+		back, err := ParseAddress(at)
+		require.NoError(t, err)
+		require.Equal(t, a.at.Port(), back.at.Port())
+		require.Equal(t, a.URL(), back.URL())
+		require.True(t, a.answersTo(at), "its own URL")
+		require.False(t, a.answersTo("evil.example"))
+	})
+}
+
+func TestReads(t *testing.T) {
+	g := newRig(t, "8080", "", nil)
+	g.shown = pipeline.Snapshot{Records: 12, Pages: 9, ElapsedSeconds: 4}
+	w := g.ask("GET", "/api/snapshot", "")
+	require.Equal(t, 200, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Contains(t, w.Body.String(), `"records":12,"pages":9`)
+	require.Contains(t, w.Body.String(), `"paused":false`)
+	for header, want := range map[string]string{
+		"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer",
+	} {
+		require.Equal(t, want, w.Header().Get(header))
+	}
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
+
+	w = g.ask("GET", "/api/hosts/a.test", "")
+	require.Equal(t, 200, w.Code)
+	require.Contains(t, w.Body.String(), `"queued":7`)
+	require.Contains(t, w.Body.String(), `"fill_rate":2`)
+	require.Contains(t, detail(t, g.ask("GET", "/api/hosts/b.test", "")), "nothing is known of that host")
+
+	require.Equal(t, 200, g.ask("GET", "/healthz", "").Code)
+	require.Equal(t, 200, g.ask("HEAD", "/healthz", "").Code)
+	require.Equal(t, 200, g.ask("HEAD", "/api/events", "").Code)
+	require.Equal(t, 404, g.ask("GET", "/nothing", "").Code)
+	require.Equal(t, 200, g.ask("GET", "/", "").Code)
+	require.Equal(t, 404, g.ask("POST", "/api/nothing", "{}", isOrder).Code)
+	require.Equal(t, 404, g.ask("POST", "/api/seeds/more", "{}", isOrder).Code)
+	w = g.ask("GET", "/api/pause", "")
+	require.Equal(t, 405, w.Code)
+	require.Contains(t, w.Header().Get("Allow"), "POST")
+	require.Equal(t, "use POST", detail(t, w))
+	w = g.ask("DELETE", "/api/snapshot", "", isOrder)
+	require.Equal(t, 405, w.Code)
+}
+
+func TestReady(t *testing.T) {
+	g := newRig(t, "0.0.0.0:8080", token, nil)
+	require.Equal(t, 200, g.ask("GET", "/readyz", "").Code, "without a token")
+	g.notReady = errors.New("the disk is full")
+	w := g.ask("GET", "/readyz", "")
+	require.Equal(t, 503, w.Code)
+	require.Equal(t, "the disk is full", detail(t, w))
+	g.notReady = nil
+	g.clk.Advance(time.Second)
+	g.shown.Limiter = ratelimit.LimiterSnapshot{Domains: 3, Open: 2}
+	require.Equal(t, 200, g.ask("GET", "/readyz", "").Code)
+	g.clk.Advance(time.Second)
+	g.shown.Limiter.Open = 3
+	require.Contains(t, detail(t, g.ask("GET", "/readyz", "")), "every host is open")
+	require.Equal(t, 200, g.ask("GET", "/healthz", "").Code)
+}
+
+// Whoever looks within a tenth of a second sees what the first one saw, but not after an order.
+func TestSnapshotsAreShared(t *testing.T) {
+	g := newRig(t, "8080", "", nil)
+	for range 5 {
+		g.ask("GET", "/api/snapshot", "")
+		g.clk.Advance(sharedFor / 5)
+	}
+	require.Equal(t, 1, g.snapshots)
+	g.ask("GET", "/metrics", "")
+	require.Equal(t, 2, g.snapshots)
+	g.ask("POST", "/api/pause", "", isOrder)
+	g.ask("GET", "/api/snapshot", "")
+	require.Equal(t, 3, g.snapshots)
+}
+
+// One that takes long serves for longer, so that the crawl does more than to be looked at.
+func TestSlowSnapshots(t *testing.T) {
+	n := 0
+	var g *rig
+	g = newRig(t, "8080", "", func(_ *Config, c *Crawl) {
+		c.Snapshot = func() (s pipeline.Snapshot) {
+			n++
+			g.clk.Advance(time.Second)
+			return s
+		}
+	})
+	for range 100 {
+		g.ask("GET", "/api/snapshot", "")
+		g.clk.Advance(time.Second)
+	}
+	require.Equal(t, 12, n, "of a second each, in 112 of them")
+}
+
+func TestOrders(t *testing.T) {
+	flushed := 0
+	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) {
+		c.Checkpoint = func(context.Context) error {
+			flushed++
+			if flushed == 2 {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}
+	})
+	for _, c := range []struct {
+		order, body string
+		status      int
+		says        string
+	}{
+		{"pause", "", 200, `"order":"pause"`},
+		{"resume", "{}", 200, `"order":"resume"`},
+		{"seeds", `{"url":"a.test"}`, 200, `"url":"https://a.test/"`},
+		{"seeds", `{"url":"a b"}`, 422, "there is a space in it"},
+		{"seeds", `{}`, 422, "the URL is missing"},
+		{"seeds", `{"uri":"a.test"}`, 400, "unknown field"},
+		{"seeds", `{"url":"a.test"} {}`, 400, "something behind"},
+		{"seeds", `[`, 400, "write a JSON object"},
+		{"seeds", `{"url":"` + strings.Repeat("x", maxBody) + `"}`, 413, "16384 bytes at most"},
+		{"checkpoint", "", 200, `"order":"checkpoint"`},
+		{"checkpoint", "", 500, "the disk is full"},
+		{"stop", "", 200, `"order":"stop"`},
+	} {
+		w := g.ask("POST", "/api/"+c.order, c.body, isOrder)
+		require.Equal(t, c.status, w.Code, "%s %s: %s", c.order, c.body, w.Body)
+		require.Contains(t, w.Body.String(), c.says)
+		g.clk.Advance(time.Minute)
+	}
+	require.Equal(t, []string{"pause", "resume", "seed a.test", "stop"}, g.did)
+	require.Contains(t, g.log(), `msg="an order was carried out" order=seeds who=127.0.0.1:1234 url=a.test`)
+	require.Contains(t, g.log(), `msg="an order could not be carried out" order=checkpoint who=127.0.0.1:1234 error="the disk is full"`)
+	require.Equal(t, "6", g.value(t, `treadlight_console_orders_total{order="seeds",result="failed"}`))
+	require.Equal(t, "1", g.value(t, `treadlight_console_orders_total{order="seeds",result="done"}`))
+
+	g.over = true
+	for _, order := range []string{"pause", "resume", "seeds"} {
+		w := g.ask("POST", "/api/"+order, `{"url":"a.test"}`, isOrder)
+		require.Equal(t, 409, w.Code)
+		require.Equal(t, ErrGone.Error(), detail(t, w))
+	}
+	none := newRig(t, "8080", "", nil)
+	w := none.ask("POST", "/api/checkpoint", "", isOrder)
+	require.Equal(t, 409, w.Code)
+	require.Contains(t, detail(t, w), "--state")
+}
+
+// The linter of Prometheus has no complaint, all labels come from closed lists, and two
+// consoles in one process do not meet.
+func TestMetrics(t *testing.T) {
+	newRig(t, "8080", "", nil)
+	g := newRig(t, "8080", "", nil)
+	g.shown = pipeline.Snapshot{
+		Records: 3, Bytes: 1 << 20, ElapsedSeconds: 2.5,
+		Outcomes: map[string]int64{"success": 2, "throttled": 1}, OutOfScope: map[string]int64{"depth": 4}, Dropped: map[string]int64{"full": 5},
+		Frontier: frontier.Counts{Queued: 8}, Hosts: []frontier.HostState{{Host: "a.test"}},
+		Limiter: ratelimit.LimiterSnapshot{Open: 1, Top: []ratelimit.DomainSnapshot{{Domain: "a.test"}}},
+	}
+	w := g.ask("GET", "/metrics", "")
+	require.Equal(t, 200, w.Code)
+	text := w.Body.String()
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	require.NotContains(t, text, "a.test", "a label for a host")
+	for _, line := range []string{
+		"treadlight_records_total 3", "treadlight_body_bytes_total 1.048576e+06", `treadlight_requests_total{outcome="throttled"} 1`,
+		`treadlight_out_of_scope_links_total{reason="depth"} 4`, `treadlight_dropped_links_total{reason="full"} 5`,
+		"treadlight_frontier_queued_urls 8", "treadlight_limiter_open_circuits 1", "treadlight_crawl_running 1", "treadlight_crawl_paused 0",
+		`treadlight_build_info{version="1.2.3"} 1`, `treadlight_console_refused_requests_total{reason="rate"} 0`, "treadlight_crawl_elapsed_seconds 2.5",
+	} {
+		require.Contains(t, text, "\n"+line+"\n")
+	}
+	require.Contains(t, text, "go_goroutines ")
+}
+
+var _ http.Handler = (*Console)(nil)

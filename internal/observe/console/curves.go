@@ -1,0 +1,223 @@
+package console
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// window is the time that charts show: from the first sample on, or the last minutes. A crawl
+// that has just begun has half a minute to draw in.
+func window(first, now time.Time, span string) (from, to time.Time) {
+	const least = 30 * time.Second
+	from = first
+	if from.IsZero() {
+		from = now
+	}
+	if begin := now.Add(-spanRecent); span != spanAll && from.Before(begin) {
+		from = begin
+	}
+	if to = now; to.Sub(from) < least {
+		to = from.Add(least)
+	}
+	return from, to
+}
+
+// chartsOf is the crawl over time.
+func chartsOf(ms []moment, now time.Time, span string) []dashboard.Chart {
+	first := time.Time{}
+	if len(ms) > 0 {
+		first = ms[0].at
+	}
+	from, to := window(first, now, span)
+	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
+		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, AtLeast: 1}
+	}
+	gauge := func(name, class string, value func(*moment) int64) dashboard.Line {
+		l := dashboard.Line{Name: name, Class: class}
+		for i := range ms {
+			l.Points = append(l.Points, dashboard.Point{At: ms[i].at, Value: float64(value(&ms[i]))})
+		}
+		return l
+	}
+	rate := func(name, class string, counter func(*moment) int64) dashboard.Line {
+		return dashboard.Line{Name: name, Class: class, Points: perSecond(len(ms), func(i int) (time.Time, int64) { return ms[i].at, counter(&ms[i]) })}
+	}
+	return []dashboard.Chart{
+		chart("throughput", "Throughput", "per second",
+			rate("pages", "a", func(m *moment) int64 { return m.pages }),
+			rate("requests", "b", func(m *moment) int64 { return m.requests }),
+			rate("errors", "c", func(m *moment) int64 { return m.errors })),
+		chart("queue", "Queue", "URLs", gauge("queued", "a", func(m *moment) int64 { return m.queued })),
+		chart("flight", "Requests under way", "requests",
+			gauge("in flight", "a", func(m *moment) int64 { return int64(m.inFlight) }),
+			gauge("wait for a permit", "b", func(m *moment) int64 { return int64(m.waiting) })),
+		chart("circuits", "Hosts that are asked no more for now", "hosts",
+			gauge("open circuit", "a", func(m *moment) int64 { return int64(m.open) }),
+			gauge("on trial", "b", func(m *moment) int64 { return int64(m.half) })),
+	}
+}
+
+// perSecond is how fast a counter grows, at the end of each step. A counter that is not known
+// is negative, and leaves a gap.
+func perSecond(n int, at func(i int) (time.Time, int64)) []dashboard.Point {
+	points := make([]dashboard.Point, 0, n)
+	for i := 1; i < n; i++ {
+		before, from := at(i - 1)
+		now, to := at(i)
+		p := dashboard.Point{At: now, Value: math.NaN()}
+		if d := now.Sub(before).Seconds(); d > 0 && from >= 0 && to >= from {
+			p.Value = float64(to-from) / d
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+// hostCharts is a host over time. The rate shows what the controller does: each sample, and
+// between two of them what the events say of the very moment.
+func hostCharts(beats []beat, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
+	first := time.Time{}
+	if len(beats) > 0 {
+		first = beats[0].at
+	}
+	if len(events) > 0 && (first.IsZero() || events[0].Time.Before(first)) {
+		first = events[0].Time
+	}
+	from, to := window(first, now, span)
+	holds := holdsOf(events, now)
+	marks, bands := marksOf(events), append(bandsOf(beats, events, now), holds...)
+	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
+		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, Bands: bands, Marks: marks}
+	}
+	gauge := func(name, class string, value func(*beat) float64) dashboard.Line {
+		l := dashboard.Line{Name: name, Class: class}
+		for i := range beats {
+			l.Points = append(l.Points, dashboard.Point{At: beats[i].at, Value: value(&beats[i])})
+		}
+		return l
+	}
+	asked := perSecond(len(beats), func(i int) (time.Time, int64) { return beats[i].at, int64(beats[i].asked) })
+	return []dashboard.Chart{
+		chart("rate", "Rate", "requests per second",
+			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(beats, events, holds)},
+			dashboard.Line{Name: "asked", Class: "b", Points: asked}),
+		chart("latency", "Latency", "ms",
+			gauge("mean", "a", func(b *beat) float64 { return float64(b.avg) }),
+			gauge("95th percentile", "c", func(b *beat) float64 { return float64(b.p95) })),
+		chart("failures", "Failures, refusals apart", "% of the last requests",
+			gauge("failed", "b", func(b *beat) float64 { return 100 * float64(b.errorRate) })),
+		chart("flight", "Requests under way", "requests",
+			gauge("in flight", "a", func(b *beat) float64 { return float64(b.inFlight) })),
+	}
+}
+
+// ratePoints is the rate of a host: samples and, between them, the steps of its events.
+// Nothing goes out during a hold or while a circuit is open, whatever the rate will be after.
+func ratePoints(beats []beat, events []ratelimit.Event, holds []dashboard.Band) []dashboard.Point {
+	points := make([]dashboard.Point, 0, len(beats)+2*len(events))
+	for i := range beats {
+		p := dashboard.Point{At: beats[i].at, Value: float64(beats[i].rate)}
+		held := func(b dashboard.Band) bool { return b.From.Before(p.At) && p.At.Before(b.To) }
+		if beats[i].state == breaker.Open || slices.ContainsFunc(holds, held) {
+			p.Value = 0
+		}
+		points = append(points, p)
+	}
+	for i := range events {
+		if e := &events[i]; e.FromRPS > 0 || e.ToRPS > 0 {
+			points = append(points, dashboard.Point{At: e.Time, Value: e.FromRPS}, dashboard.Point{At: e.Time, Value: e.ToRPS})
+		}
+	}
+	slices.SortStableFunc(points, func(a, b dashboard.Point) int { return a.At.Compare(b.At) })
+	return points
+}
+
+// marksOf is where the events are.
+func marksOf(events []ratelimit.Event) []dashboard.Mark {
+	marks := make([]dashboard.Mark, len(events))
+	for i := range events {
+		e := &events[i]
+		marks[i] = dashboard.Mark{At: e.Time, Kind: kindOf(e), Text: e.Time.UTC().Format("15:04:05") + " " + e.Text}
+	}
+	return marks
+}
+
+// holdsOf is when nothing went out because of an event, until the next that has the host asked
+// again. Of two that hold at a time the first is drawn as far as it reaches, and the rest of
+// the second. A circuit that is open is in bandsOf.
+func holdsOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
+	var holds []dashboard.Band
+	var end time.Time // of the last
+	for i := range events {
+		e := &events[i]
+		if e.HoldMS <= 0 || e.ToRPS > 0 || e.State == breaker.Open {
+			continue
+		}
+		from, until := e.Time, e.Time.Add(time.Duration(e.HoldMS)*time.Millisecond)
+		for _, later := range events[i+1:] {
+			if later.ToRPS > 0 && later.Time.Before(until) {
+				until = later.Time
+				break
+			}
+		}
+		if from.Before(end) {
+			from = end
+		}
+		if until.After(now) {
+			until = now
+		}
+		if until.After(from) {
+			holds = append(holds, dashboard.Band{From: from, To: until, Kind: dashboard.Open, Text: "nothing goes out: " + e.Text})
+			end = until
+		}
+	}
+	return holds
+}
+
+// bandsOf is when the circuit was not closed. A sample tells what it saw; an event tells when
+// that began.
+func bandsOf(beats []beat, events []ratelimit.Event, now time.Time) []dashboard.Band {
+	type change struct {
+		at    time.Time
+		state breaker.State
+	}
+	changes := make([]change, 0, len(beats)+len(events)+1)
+	for i := range beats {
+		changes = append(changes, change{beats[i].at, beats[i].state})
+	}
+	for i := range events {
+		changes = append(changes, change{events[i].Time, events[i].State})
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return a.at.Compare(b.at) })
+	var bands []dashboard.Band
+	for i := 0; i < len(changes); {
+		end := i + 1
+		for end < len(changes) && changes[end].state == changes[i].state {
+			end++
+		}
+		until := now
+		if end < len(changes) {
+			until = changes[end].at
+		}
+		if kind, text := bandKind(changes[i].state); kind != "" {
+			bands = append(bands, dashboard.Band{From: changes[i].at, To: until, Kind: kind, Text: text})
+		}
+		i = end
+	}
+	return bands
+}
+
+func bandKind(s breaker.State) (kind dashboard.Kind, text string) {
+	switch s {
+	case breaker.Open:
+		return dashboard.Open, "nothing goes out"
+	case breaker.HalfOpen:
+		return dashboard.Half, "trials only"
+	}
+	return "", ""
+}

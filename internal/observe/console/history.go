@@ -1,0 +1,300 @@
+package console
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+const (
+	// sampleEvery is how often the crawl is looked at: as often as a page asks.
+	sampleEvery = time.Second
+	// sampleTimes is how many times as long as a look took nothing is looked at: a fiftieth of
+	// the time, although nobody may be there to see it.
+	sampleTimes = 50
+	// recentRoom is how many samples there are of the last minutes: five of them.
+	recentRoom = 300
+	// wholeRoom is how many there are of the whole crawl. A screen shows no more of them.
+	wholeRoom = 256
+	// maxTracks is how many hosts have a history. With all of its samples one is 50 kB.
+	maxTracks = 128
+	// maxWatched is how many of them are looked at for themselves, each for watchTime after
+	// the last who asked for its page.
+	maxWatched = 16
+	watchTime  = time.Minute
+	// trackEvents is how many events of a host are kept.
+	trackEvents = 64
+)
+
+// ring is the last values of something; it grows up to its room.
+type ring[T any] struct {
+	values []T
+	next   int // the oldest, once it is full
+}
+
+func (r *ring[T]) add(v T, room int) {
+	if len(r.values) < room {
+		r.values = append(r.values, v)
+		return
+	}
+	r.values[r.next] = v
+	r.next = (r.next + 1) % room
+}
+
+// list is a copy, the oldest first.
+func (r *ring[T]) list() []T {
+	return append(slices.Clone(r.values[r.next:]), r.values[:r.next]...)
+}
+
+// series is a ring of the last values, and some of all that ever were: as soon as they are
+// too many every second goes, and from then on every second of those that come is left out.
+type series[T any] struct {
+	recent ring[T]
+	whole  []T
+	stride int // one in so many belongs to whole; zero is one
+	seen   int
+}
+
+func (s *series[T]) add(v T) {
+	s.recent.add(v, recentRoom)
+	s.stride = max(s.stride, 1)
+	if s.seen%s.stride == 0 {
+		if len(s.whole) == wholeRoom {
+			for i := range wholeRoom / 2 {
+				s.whole[i] = s.whole[2*i]
+			}
+			s.whole = s.whole[:wholeRoom/2]
+			s.stride *= 2
+		}
+		s.whole = append(s.whole, v)
+	}
+	s.seen++
+}
+
+// list is a copy, the oldest first. That of the whole ends with the last value.
+func (s *series[T]) list(whole bool) []T {
+	last := s.recent.list()
+	if !whole || len(last) == 0 {
+		return last
+	}
+	list := slices.Clone(s.whole)
+	if (s.seen-1)%s.stride != 0 {
+		list = append(list, last[len(last)-1])
+	}
+	return list
+}
+
+// moment is the crawl at an instant. Counts are from its beginning on.
+type moment struct {
+	at                      time.Time
+	requests, pages, errors int64
+	queued                  int64
+	inFlight, waiting       int
+	hosts, open, half       int
+}
+
+// beat is a host at an instant.
+type beat struct {
+	at                        time.Time
+	asked                     int // from its beginning on; negative is not known
+	inFlight                  int
+	rate, avg, p95, errorRate float32 // per second, milliseconds, and a share
+	state                     breaker.State
+}
+
+// track is the history of one host.
+type track struct {
+	beats   series[beat]
+	events  ring[ratelimit.Event]
+	touched time.Time // when something was added
+	watched time.Time // until when it is looked at for itself
+}
+
+// history is what the crawl and some of its hosts were like before. It is bounded by
+// maxTracks hosts: those that are looked at, those that are asked, and then those that
+// something happens to.
+type history struct {
+	mu     sync.Mutex // guards what follows, and is held for moments
+	crawl  series[moment]
+	tracks map[string]*track
+}
+
+func newHistory() *history { return &history{tracks: make(map[string]*track)} }
+
+// event keeps an event of a host that has a history, or may have one without another
+// losing its own.
+func (h *history) event(e *ratelimit.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names := e.Hosts
+	if names == nil {
+		names = []string{e.Domain}
+	}
+	for _, name := range names {
+		t := h.tracks[name]
+		if t == nil && len(h.tracks) < maxTracks {
+			t = new(track)
+			h.tracks[name] = t
+		}
+		if t != nil {
+			t.events.add(*e, trackEvents)
+			t.touched = e.Time
+		}
+	}
+}
+
+// trackLocked is the history of a host, which begins now if it has none. It is nil if there
+// are as many as may be and all are watched.
+func (h *history) trackLocked(name string, now time.Time) *track {
+	if t := h.tracks[name]; t != nil {
+		return t
+	}
+	if len(h.tracks) >= maxTracks && !h.dropLocked(now) {
+		return nil
+	}
+	t := &track{touched: now}
+	h.tracks[name] = t
+	return t
+}
+
+// dropLocked forgets the history to which nothing was added for the longest.
+func (h *history) dropLocked(now time.Time) bool {
+	oldest := ""
+	for name, t := range h.tracks {
+		if t.watched.After(now) || !t.touched.Before(now) {
+			continue
+		}
+		if o := h.tracks[oldest]; o == nil || t.touched.Before(o.touched) {
+			oldest = name
+		}
+	}
+	if h.tracks[oldest] == nil {
+		return false
+	}
+	delete(h.tracks, oldest)
+	return true
+}
+
+// watch has a host looked at for itself for a while, unless as many are as may be.
+func (h *history) watch(name string, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.watchedLocked(now)) >= maxWatched && h.tracks[name] == nil {
+		return
+	}
+	if t := h.trackLocked(name, now); t != nil {
+		t.watched = now.Add(watchTime)
+	}
+}
+
+// watchedLocked are the hosts that are looked at for themselves, maxWatched at most.
+func (h *history) watchedLocked(now time.Time) []string {
+	var names []string
+	for name, t := range h.tracks {
+		if t.watched.After(now) && len(names) < maxWatched {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// of is a copy of what is known of a host.
+func (h *history) of(name string, whole bool) (beats []beat, events []ratelimit.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t := h.tracks[name]; t != nil {
+		beats, events = t.beats.list(whole), t.events.list()
+	}
+	return beats, events
+}
+
+// ofCrawl is a copy of what is known of the crawl.
+func (h *history) ofCrawl(whole bool) []moment {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.crawl.list(whole)
+}
+
+// record samples the crawl until ctx ends.
+func (c *Console) record(ctx context.Context) {
+	for {
+		begun := c.cfg.Clock.Now()
+		c.sample()
+		took := c.cfg.Clock.Now().Sub(begun)
+		if clock.Sleep(ctx, c.cfg.Clock, max(sampleEvery, sampleTimes*took)) != nil {
+			return
+		}
+	}
+}
+
+// sample adds what there is now to the history. The crawl is asked with no lock held.
+func (c *Console) sample() {
+	s := c.look()
+	now := c.cfg.Clock.Now()
+	own := make(map[string]beat)
+	c.history.mu.Lock()
+	watched := c.history.watchedLocked(now)
+	c.history.mu.Unlock()
+	for _, name := range watched {
+		if k := c.crawl.Host(name); k.Limiter != nil {
+			own[name] = beatOf(now, k.Frontier, k.Limiter)
+		}
+	}
+	queues := make(map[string]*frontier.HostState, len(s.Hosts))
+	for i := range s.Hosts {
+		queues[s.Hosts[i].Host] = &s.Hosts[i]
+	}
+	for i := range s.Limiter.Top {
+		d := &s.Limiter.Top[i]
+		if _, ok := own[d.Domain]; !ok {
+			own[d.Domain] = beatOf(now, queues[d.Domain], d)
+		}
+	}
+	c.history.add(momentOf(now, &s), own)
+	c.listing.forget(now)
+}
+
+func (h *history) add(m moment, beats map[string]beat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.crawl.add(m)
+	for name, b := range beats { // those that have a history first, so that none loses it to a newcomer of this moment
+		if t := h.tracks[name]; t != nil {
+			t.beats.add(b)
+			t.touched = m.at
+		}
+	}
+	for name, b := range beats {
+		if h.tracks[name] != nil {
+			continue
+		}
+		if t := h.trackLocked(name, m.at); t != nil {
+			t.beats.add(b)
+		}
+	}
+}
+
+func momentOf(now time.Time, s *state) moment {
+	return moment{
+		at: now, requests: s.Requests, pages: s.Pages, errors: s.Errors, queued: s.Frontier.Queued,
+		inFlight: s.Limiter.InFlight, waiting: s.Limiter.Waiting,
+		hosts: s.Limiter.Domains, open: s.Limiter.Open, half: s.Limiter.HalfOpen,
+	}
+}
+
+func beatOf(now time.Time, f *frontier.HostState, d *ratelimit.DomainSnapshot) beat {
+	b := beat{
+		at: now, asked: -1, inFlight: d.InFlight, state: d.State,
+		rate: float32(d.FillRate), avg: float32(d.AvgLatencyMS), p95: float32(d.P95LatencyMS), errorRate: float32(d.ErrorRate),
+	}
+	if f != nil {
+		b.asked = f.Pages
+	}
+	return b
+}

@@ -1,0 +1,165 @@
+package console
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/pipeline"
+)
+
+// spanAll has the charts show the whole crawl; anything else is the last minutes.
+const spanAll = "all"
+
+// spanRecent is how much the charts show otherwise: what the samples of each second reach.
+const spanRecent = recentRoom * sampleEvery
+
+// overview is the first page.
+func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
+	v := dashboard.Overview{Frame: c.frame(r, "Crawl"), Table: dashboard.ParseTable(r.URL.Query())}
+	s := c.look()
+	rows, left, taken := c.list()
+	v.Table.Span = v.Span
+	v.Table.Taken, v.Table.Left = taken, left
+	v.Table.Fill(rows)
+	moments := c.history.ofCrawl(v.Span == spanAll)
+	v.Figures = figuresOf(&s)
+	v.Charts = chartsOf(moments, v.Now, v.Span)
+	v.Outcomes = outcomesOf(s.Outcomes)
+	v.Waits = waitsOf(rows)
+	v.Working = workingOf(&s)
+	v.Fleet = s.Fleet.sentence()
+	if c.crawl.Recent != nil {
+		seen := c.crawl.Recent()
+		v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
+	}
+	if c.crawl.Controls != nil {
+		v.Changed = changedOf(c.crawl.Controls())
+	}
+	page, err := c.pages.Overview(v)
+	c.show(w, http.StatusOK, page, err)
+}
+
+// hostPage is the page of one host. It is there for one of which nothing is known yet, so
+// that it can be blocked before it is asked.
+func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
+	k := c.crawl.Host(r.PathValue("host"))
+	v := dashboard.Host{Frame: c.frame(r, k.Host), Host: k.Host, Known: k.Frontier != nil || k.Limiter != nil, State: dashboard.Idle}
+	if v.Known {
+		c.history.watch(k.Host, v.Now)
+		beats, events := c.history.of(k.Host, v.Span == spanAll)
+		if k.Limiter != nil {
+			events = withEarlier(events, k.Limiter.Events)
+			v.Reason = k.Limiter.Reason
+		}
+		v.Charts = hostCharts(beats, events, v.Now, v.Span)
+		v.Events = eventsOf(events)
+		v.Figures = hostFigures(&k)
+		describe(&v, &k)
+	}
+	if c.crawl.Controls != nil {
+		force := c.crawl.Controls()
+		v.Blocked = slices.Contains(force.Blocked, k.Host)
+		if rps, ok := force.Ceilings[k.Host]; ok {
+			v.MaxRPS = dashboard.Number(rps)
+		}
+	}
+	status := http.StatusOK
+	if !v.Known {
+		status = http.StatusNotFound
+	}
+	page, err := c.pages.Host(v)
+	c.show(w, status, page, err)
+}
+
+// frame is what is around every page.
+func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
+	s := c.look()
+	f := dashboard.Frame{
+		Title: title, State: "running", Reason: s.Reason, Paused: s.Paused,
+		Elapsed: time.Duration(s.ElapsedSeconds * float64(time.Second)),
+		Now:     c.cfg.Clock.Now(), LoggedIn: c.cfg.Token != "" && c.door.sessions.knows(r),
+		Span:     "recent",
+		Controls: c.controls(),
+	}
+	if r.URL.Query().Get("span") == spanAll {
+		f.Span = spanAll
+	}
+	switch end := s.State; {
+	case end != pipeline.EndNone:
+		f.State, f.Over = end.String(), true
+	case s.Paused:
+		f.State = "paused"
+	}
+	return f
+}
+
+// controls is what the crawl can do.
+func (c *Console) controls() dashboard.Controls {
+	return dashboard.Controls{Checkpoint: c.crawl.Checkpoint != nil, Block: c.crawl.Block != nil, Ceiling: c.crawl.SetCeiling != nil, Scope: c.crawl.SetScope != nil}
+}
+
+// asset is a file of the pages. It is part of the program, and of no crawl.
+func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
+	content, media, ok := c.pages.Asset(r.PathValue("name"))
+	if !ok {
+		notFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(content) // see writeJSON
+}
+
+// login shows the form, or the crawl to whoever needs none.
+func (c *Console) login(w http.ResponseWriter, r *http.Request) {
+	if c.cfg.Token == "" || c.door.sessions.knows(r) {
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+		return
+	}
+	page, err := c.pages.Login(dashboard.Login{})
+	c.show(w, http.StatusOK, page, err)
+}
+
+// enter is the form, filled in. It takes a token as a header has it, and gives a cookie for
+// a number of our own.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	token := r.PostFormValue("token")
+	if c.cfg.Token != "" && !c.door.isToken(token) {
+		v := verdict{reasonToken, http.StatusUnauthorized, "the token of the form is wrong"}
+		c.door.count(r, v)
+		page, err := c.pages.Login(dashboard.Login{Problem: "That is not the token of this crawl."})
+		c.show(w, v.status, page, err)
+		return
+	}
+	if c.cfg.Token != "" {
+		http.SetCookie(w, c.door.sessions.cookie(r, c.door.sessions.open()))
+		c.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "somebody logged in to the console", slog.String("who", r.RemoteAddr))
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// logout ends a session.
+func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
+	c.door.sessions.close(r)
+	http.SetCookie(w, c.door.sessions.cookie(r, ""))
+	http.Redirect(w, r, loginPath, http.StatusSeeOther)
+}
+
+// show sends a page.
+func (c *Console) show(w http.ResponseWriter, status int, page []byte, err error) {
+	if err != nil {
+		c.cfg.Log.Error("a page could not be drawn", slog.Any("error", err))
+		refuse(w, http.StatusInternalServerError, "the page could not be drawn; the log says why")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", dashboard.Policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	w.WriteHeader(status)
+	_, _ = w.Write(page) // see writeJSON
+}

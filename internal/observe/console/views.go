@@ -1,0 +1,223 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// figuresOf is the totals of the crawl.
+func figuresOf(s *state) []dashboard.Figure {
+	whole := dashboard.Whole
+	return []dashboard.Figure{
+		{Name: "Pages", Value: whole(s.Pages)},
+		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Retries) + " retries"},
+		{Name: "Throttled", Value: whole(int64(s.Limiter.Throttled)), Note: whole(int64(s.Limiter.Denied)) + " denied by an open circuit"},
+		{Name: "Records", Value: whole(s.Records)},
+		{Name: "Errors", Value: whole(s.Errors), Note: whole(s.Failed) + " failed requests"},
+		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
+		{Name: "In flight", Value: whole(int64(s.Limiter.InFlight))},
+		{Name: "Hosts", Value: whole(s.Frontier.Hosts), Note: whole(int64(s.Limiter.Open)) + " with an open circuit"},
+		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: dashboard.Bytes(s.Bytes) + " unpacked"},
+		{Name: "Refused by robots.txt", Value: whole(s.Refused)},
+	}
+}
+
+// outcomesOf is the requests by class, the most frequent first.
+func outcomesOf(m map[string]int64) []dashboard.Count {
+	list := make([]dashboard.Count, 0, len(m))
+	for name, n := range m {
+		list = append(list, dashboard.Count{Name: strings.ReplaceAll(name, "_", " "), N: n})
+	}
+	return ranked(list)
+}
+
+// ranked sorts counts, and gives each its share of the largest.
+func ranked(list []dashboard.Count) []dashboard.Count {
+	slices.SortFunc(list, func(a, b dashboard.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Name, b.Name)) })
+	for i := range list {
+		list[i].Share = float64(list[i].N) / float64(max(list[0].N, 1))
+	}
+	return list
+}
+
+// maxWaits is how many reasons are told; gates may have one for each host.
+const maxWaits = 12
+
+// waitsOf is the hosts with work by what they wait for.
+func waitsOf(rows []dashboard.Row) []dashboard.Count {
+	type wait struct{ hosts, urls int64 }
+	by := make(map[string]wait)
+	for i := range rows {
+		r := &rows[i]
+		if r.Queued == 0 {
+			continue
+		}
+		w := by[reasonWords(r.Reason)]
+		by[reasonWords(r.Reason)] = wait{w.hosts + 1, w.urls + int64(r.Queued)}
+	}
+	list := make([]dashboard.Count, 0, len(by))
+	for name, w := range by {
+		list = append(list, dashboard.Count{Name: name, N: w.hosts, Note: dashboard.Whole(w.urls) + " URLs queued"})
+	}
+	list = ranked(list)
+	return list[:min(len(list), maxWaits)]
+}
+
+// waitWords say what the frontier and the limiter mean by a word.
+var waitWords = map[string]string{
+	"":                   "nothing: they are asked as fast as there are workers",
+	"none":               "nothing: they are asked as fast as there are workers",
+	"start":              "the rate with which a host begins",
+	"learned":            "the rate that was learned",
+	"crawl_delay":        "the delay that robots.txt asks for",
+	"retry_after":        "the end of the pause that the host ordered",
+	"rule":               "the rate or the delay in your settings",
+	"breaker":            "the end of a pause after refusals or failures",
+	"global":             "the rate of all hosts together",
+	"shared":             "the rate of hosts that share an address or a domain",
+	"cap":                "a cap in your settings",
+	"quota":              "the next quota",
+	"global_concurrency": "a place among the requests of all hosts",
+	"global_bytes":       "the bytes per second of all hosts",
+	"per_host_max":       "an answer: as many are out as one host may have",
+	"max_in_flight":      "an answer: as many are out as the host takes",
+	"retry":              "the time of another try",
+	"loading":            "URLs that are read from the disk",
+}
+
+// reasonWords is what a host waits for, in words. A reason with a colon names its host behind it.
+func reasonWords(reason string) string {
+	if words, ok := waitWords[reason]; ok {
+		return words
+	}
+	short, _, _ := strings.Cut(reason, ":")
+	return short
+}
+
+// workingOf is what the fetching goroutines do with their time.
+func workingOf(s *state) string {
+	total := s.ElapsedSeconds * float64(s.Workers.Count)
+	if total <= 0 {
+		return "The crawl has not begun."
+	}
+	part := func(seconds float64) int { return int(min(100*seconds/total, 100) + 0.5) }
+	return fmt.Sprintf("%d workers: since the beginning they were fetching for %d %% of the time, waited for a permit for %d %%, and had nothing that might be asked for the rest.",
+		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
+}
+
+// changedOf is the orders in force as a page shows them.
+func changedOf(force Controls) dashboard.Changed {
+	v := dashboard.Changed{Include: force.Include, Exclude: force.Exclude}
+	blocked := make([]dashboard.Order, len(force.Blocked))
+	for i, host := range force.Blocked {
+		blocked[i].Host = host
+	}
+	ceilings := make([]dashboard.Order, 0, len(force.Ceilings))
+	for _, host := range slices.Sorted(maps.Keys(force.Ceilings)) {
+		ceilings = append(ceilings, dashboard.Order{Host: host, Value: dashboard.Number(force.Ceilings[host]) + "/s"})
+	}
+	var more, yetMore int
+	v.Blocked, more = dashboard.ListOrders(blocked)
+	v.Ceilings, yetMore = dashboard.ListOrders(ceilings)
+	v.Unlisted = more + yetMore
+	return v
+}
+
+// recordsOf is records as a page shows them.
+func recordsOf(seen []pipeline.Seen) []dashboard.Record {
+	list := make([]dashboard.Record, len(seen))
+	for i, s := range seen {
+		list[i] = dashboard.Record{At: s.At, URL: s.URL, Title: s.Title, Status: s.Status, Class: s.Class, Error: s.Error}
+		if u, err := url.Parse(s.URL); err == nil {
+			list[i].Host = ratelimit.Domain(u.Host)
+		}
+	}
+	return list
+}
+
+// hostFigures is what is known of a host now.
+func hostFigures(k *Host) []dashboard.Figure {
+	var list []dashboard.Figure
+	add := func(name, value, note string) {
+		list = append(list, dashboard.Figure{Name: name, Value: value, Note: note})
+	}
+	whole := func(n int) string { return dashboard.Whole(int64(n)) }
+	if d := k.Limiter; d != nil {
+		add("Rate", dashboard.Number(d.FillRate)+"/s", strings.ReplaceAll(d.LimitedBy.String(), "_", " "))
+		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), whole(d.ConsecutiveFails)+" failures in a row")
+		add("In flight", whole(d.InFlight), whole(d.Waiting)+" wait")
+		add("Latency", dashboard.Number(d.AvgLatencyMS)+" ms", dashboard.Number(d.P95LatencyMS)+" ms at the 95th percentile")
+		add("Errors", dashboard.Number(100*d.ErrorRate)+" %", "of the last requests")
+		add("Next request", "in "+dashboard.Number(d.NextPermitInMS)+" ms", "")
+	}
+	if f := k.Frontier; f != nil {
+		add("Queued", whole(f.Queued), "")
+		add("Asked", whole(f.Pages), "URLs")
+		trouble := "none"
+		if f.Failures > 0 {
+			trouble = whole(f.Failures) + " in a row"
+		}
+		add("Trouble", trouble, strings.ReplaceAll(f.Trouble, "_", " "))
+	}
+	return list
+}
+
+// describe adds what a host does and waits for.
+func describe(v *dashboard.Host, k *Host) {
+	circuit := breaker.Closed
+	if k.Limiter != nil {
+		circuit = k.Limiter.State
+	}
+	switch f := k.Frontier; {
+	case f != nil:
+		v.State = StateOf(f, circuit)
+		if f.Reason != "" && f.Queued > 0 {
+			v.Waits = reasonWords(f.Reason)
+		}
+	case circuit != breaker.Closed:
+		v.State = dashboard.Failing
+	}
+}
+
+// withEarlier is the events that are kept, behind those from before that the limiter knows.
+func withEarlier(kept, known []ratelimit.Event) []ratelimit.Event {
+	var list []ratelimit.Event
+	for _, e := range known {
+		if len(kept) == 0 || e.Time.Before(kept[0].Time) {
+			list = append(list, e)
+		}
+	}
+	return append(list, kept...)
+}
+
+// eventsOf is events as a page shows them, the newest first.
+func eventsOf(events []ratelimit.Event) []dashboard.Event {
+	list := make([]dashboard.Event, 0, len(events))
+	for _, e := range slices.Backward(events) {
+		list = append(list, dashboard.Event{
+			At: e.Time, Kind: kindOf(&e), Cause: strings.ReplaceAll(e.Cause.String(), "_", " "),
+			State: strings.ReplaceAll(e.State.String(), "_", " "), From: e.FromRPS, To: e.ToRPS, Text: e.Text,
+		})
+	}
+	return list
+}
+
+// kindOf is what an event meant for the rate.
+func kindOf(e *ratelimit.Event) dashboard.Kind {
+	switch {
+	case e.ToRPS > e.FromRPS:
+		return dashboard.Rise
+	case e.ToRPS < e.FromRPS:
+		return dashboard.Cut
+	}
+	return dashboard.Note
+}

@@ -1,0 +1,249 @@
+package traces
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+const (
+	// room is how many spans may wait for the collector: some 10 MB, and a second of a crawl
+	// that has all of a thousand URLs a second traced.
+	room = 1 << 13
+	// batch is how many go together, as the specification has it.
+	batch = 512
+	// linger is the longest that a span waits for others to go with.
+	linger = time.Second
+	// sending is how long one batch may take, tries again included; as the specification has it.
+	sending = 10 * time.Second
+	// farewell is how long the end of a crawl may wait for the collector.
+	farewell = 5 * time.Second
+)
+
+// Config says where traces go. Endpoint is required.
+type Config struct {
+	// Endpoint is the http or https URL of a collector; one without a path is completed by
+	// /v1/traces.
+	Endpoint string
+	// Header goes with every request to it. Nil adds nothing.
+	Header http.Header
+	// Sample is the share of URLs that is traced, 0 to 1. Zero traces none.
+	Sample float64
+	// Insecure takes any certificate of the collector. False verifies it.
+	Insecure bool
+	// Propagate sends the hosts that are crawled a traceparent header, for those that trace
+	// too. False sends none: strangers have no business with it.
+	Propagate bool
+	// Version is that of the service. Empty leaves it out.
+	Version string
+	// Clock tells the time. Nil means the system clock.
+	Clock clock.Clock
+	// Log is told when the collector cannot be reached, and of what was dropped. Nil: nobody is.
+	Log *slog.Logger
+}
+
+// Exporter traces one crawl. Make it by New. A nil Exporter has no metrics and needs no Start
+// and Close.
+type Exporter struct {
+	cfg    Config
+	client *client
+	redact *redact.Redactor
+	secret uint64
+	below  uint64 // of the 63 bits by which the specification samples
+
+	started  atomic.Bool
+	provider *sdk.TracerProvider // set by Start
+	tracer   trace.Tracer
+	queue    *queue
+}
+
+var _ pipeline.Tracer = (*Exporter)(nil)
+
+// New returns an Exporter that is not started. The error names the field of cfg that is wrong.
+func New(cfg Config) (*Exporter, error) {
+	at, err := ParseEndpoint(cfg.Endpoint)
+	if err != nil {
+		return nil, fmt.Errorf("traces: Endpoint: %w", err)
+	}
+	if !(cfg.Sample >= 0 && cfg.Sample <= 1) {
+		return nil, fmt.Errorf("traces: Sample is %v: give it a share from 0 to 1", cfg.Sample)
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	e := &Exporter{cfg: cfg, secret: rand.Uint64(), below: uint64(cfg.Sample * (1 << 63))}
+	e.client = newClient(at, &e.cfg)
+	e.queue = newQueue(e.client, cfg.Log)
+	e.client.rejected = e.queue.rejected
+	return e, nil
+}
+
+// ParseEndpoint is where spans are sent to that are to go to a URL, as people write it.
+func ParseEndpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New(`is no URL of a collector; write it as "http://localhost:4318"`)
+	case u.User != nil:
+		return nil, errors.New("has credentials; give them as a header (traces.headers)")
+	case u.Port() == "4317":
+		return nil, errors.New("has the port of OTLP over gRPC; give that of OTLP over HTTP, which is 4318")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces"
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// Start has URLs traced from now on. It is called once, before Close.
+func (e *Exporter) Start() {
+	if e == nil {
+		return
+	}
+	e.client.begin()
+	exporter := otlptrace.NewUnstarted(e.client)
+	_ = exporter.Start(e.client.life) // our client does nothing there
+	e.queue.next = sdk.NewBatchSpanProcessor(&counted{exporter, e.queue},
+		sdk.WithMaxQueueSize(room), sdk.WithMaxExportBatchSize(batch), sdk.WithBatchTimeout(linger), sdk.WithExportTimeout(sending))
+	e.provider = sdk.NewTracerProvider(
+		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(chosen{}), sdk.WithSpanProcessor(e.queue), sdk.WithResource(e.resource()))
+	e.tracer = e.provider.Tracer("github.com/treadlight/crawl", trace.WithInstrumentationVersion(e.cfg.Version))
+	e.started.Store(true)
+}
+
+// resource says who we are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say it better.
+func (e *Exporter) resource() *resource.Resource {
+	us := resource.NewSchemaless(semconv.ServiceName("treadlight"), semconv.ServiceVersion(e.cfg.Version))
+	env, err := resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		e.cfg.Log.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read in part", slog.Any("error", err))
+	}
+	all, err := resource.Merge(us, env)
+	if err != nil { // only of schemas that contradict each other, and ours has none
+		return us
+	}
+	return all
+}
+
+// Close sends what is left, within five seconds, and leaves nothing running. What comes after
+// it is not traced.
+func (e *Exporter) Close() {
+	if e == nil || !e.started.Swap(false) {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.provider.Shutdown(context.WithoutCancel(e.client.life)) // failures are counted where they happen
+	}()
+	timer := e.cfg.Clock.NewTimer(farewell)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C():
+		e.client.end() // has all that is under way fail at once
+		<-done
+	}
+	e.client.end()
+	e.queue.sum()
+}
+
+// Collectors are the metrics of what was sent and dropped.
+func (e *Exporter) Collectors() []prometheus.Collector {
+	if e == nil {
+		return nil
+	}
+	return []prometheus.Collector{e.queue.exported, e.queue.lost}
+}
+
+// identity is the IDs of a URL's trace, and of a request for it.
+type identity struct {
+	trace   trace.TraceID
+	root    trace.SpanID
+	request trace.SpanID
+}
+
+// Begin implements [pipeline.Tracer].
+func (e *Exporter) Begin(u, cause canonical.URL) *pipeline.Trip {
+	if !e.started.Load() {
+		return nil
+	}
+	name := u.String()
+	if !cause.IsZero() {
+		name = cause.String()
+	}
+	low := e.hash(name, 0)
+	if low>>1 >= e.below && e.cfg.Sample < 1 {
+		return nil
+	}
+	id := &identity{}
+	binary.BigEndian.PutUint64(id.trace[:8], e.hash(name, 1))
+	binary.BigEndian.PutUint64(id.trace[8:], max(low, 1))
+	binary.BigEndian.PutUint64(id.root[:], max(e.hash(name, 2), 1))
+	binary.BigEndian.PutUint64(id.request[:], rand.Uint64N(math.MaxUint64)+1)
+	t := &pipeline.Trip{State: id}
+	if e.cfg.Propagate {
+		t.Parent = fmt.Sprintf("00-%s-%s-01", id.trace, id.request)
+	}
+	return t
+}
+
+// hash is one of several hashes of a text, which nobody outside can foretell.
+func (e *Exporter) hash(s string, n uint64) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(e.secret + n)
+	_, _ = d.WriteString(s)
+	return d.Sum64()
+}
+
+// chosen has spans get the ID that their context carries, and a random one without.
+type chosen struct{}
+
+type chosenKey struct{}
+
+// NewIDs implements [sdk.IDGenerator] for a span without a parent.
+func (chosen) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, _ := ctx.Value(chosenKey{}).(*identity)
+	return id.trace, id.root
+}
+
+// NewSpanID implements [sdk.IDGenerator] for all others.
+func (chosen) NewSpanID(ctx context.Context, _ trace.TraceID) (s trace.SpanID) {
+	if id, ok := ctx.Value(chosenKey{}).(*identity); ok {
+		return id.request
+	}
+	binary.BigEndian.PutUint64(s[:], rand.Uint64N(math.MaxUint64)+1)
+	return s
+}
+
+// tlsConfig is for the collector.
+func tlsConfig(insecure bool) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: insecure, MinVersion: tls.VersionTLS12}
+}

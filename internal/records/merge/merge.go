@@ -1,0 +1,200 @@
+package merge
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// Config says how records are merged. The zero Config is ready to use.
+type Config struct {
+	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl,
+	// of which the last one knows what is gone. False: see the package comment.
+	Newest bool
+	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and
+	// counts them. False: the first is an error. The last line of a file, if it is cut off, is
+	// always passed over.
+	SkipDamaged bool
+	// Memory bounds what is sorted at a time, in bytes. Zero means 64 MiB.
+	Memory int64
+	// TempDir is where the rest goes. Empty: the system's directory for such files.
+	TempDir string
+	// MaxLine is the longest line, in bytes. Zero means 256 MiB.
+	MaxLine int
+	// Progress, if set, is told now and then how many bytes of how many were read, of both
+	// readings together.
+	Progress func(done, total int64)
+}
+
+// Report is what a merge did.
+type Report struct {
+	Format  sink.Format `json:"format"`
+	Files   int         `json:"files"`
+	Read    int64       `json:"read"`              // records
+	Written int64       `json:"written"`           // of them, each of another URL
+	Damaged int64       `json:"damaged,omitempty"` // lines that were passed over
+	Cut     []string    `json:"cut,omitempty"`     // files whose ends are cut off
+}
+
+// Merged is records whose first reading is done.
+type Merged struct {
+	cfg     Config
+	report  Report
+	sources []*source
+	bad     []map[int64]bool // by source, the lines to pass over
+	counts  []uint64         // a bit for each record: it counts
+	total   int64
+}
+
+// ErrNothing is returned if no file has a record.
+var ErrNothing = errors.New("there are no records in any of the files")
+
+// Prepare reads the files for the first time: afterwards nothing can be wrong with them any
+// more, and an output may be begun. Files are regular ones, all of one format; errors are a
+// [*DamageError], [ErrNothing], ctx's, or one of the file system.
+func Prepare(ctx context.Context, files []string, cfg Config) (*Merged, error) {
+	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
+	m := &Merged{cfg: cfg}
+	if err := m.open(files); err != nil {
+		return nil, err
+	}
+	if m.report.Format == CDXJ {
+		return m, nil
+	}
+	if err := m.choose(ctx); err != nil {
+		return nil, err
+	}
+	if m.report.Read == 0 {
+		return nil, ErrNothing
+	}
+	return m, nil
+}
+
+// open looks at all files, which have to be alike.
+func (m *Merged) open(files []string) error {
+	var like *source
+	for _, path := range files {
+		s, err := open(path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.format == "":
+		case like == nil:
+			like = s
+		case s.format != like.format:
+			return fmt.Errorf("%s is %s and %s is %s: merge files of one format", like.path, like.format, s.path, s.format)
+		case s.header != like.header:
+			return fmt.Errorf("%s and %s have other columns, as of two versions of the program: merge JSON lines, or give one of them new columns", like.path, s.path)
+		}
+		m.sources = append(m.sources, s)
+		m.total += 2 * s.size
+	}
+	if like == nil {
+		return ErrNothing
+	}
+	m.report.Format, m.report.Files = like.format, len(files)
+	return nil
+}
+
+// choose is the first reading.
+func (m *Merged) choose(ctx context.Context) error {
+	sorted := newSorter(m.cfg.Memory, m.cfg.TempDir, m.total/2/usualLine)
+	defer sorted.close()
+	k := newKeys()
+	var ordinal uint64
+	var before int64
+	for _, s := range m.sources {
+		sc := &scan{maxLine: m.cfg.MaxLine, parse: true, skip: m.cfg.SkipDamaged, bad: make(map[int64]bool), read: m.progress(before)}
+		err := sc.each(ctx, s, func(r record) error {
+			e := k.entry(&r.fact, r.line, ordinal, m.cfg.Newest)
+			ordinal++
+			return sorted.add(e)
+		})
+		if err != nil {
+			return err
+		}
+		before += s.size
+		m.report.Damaged += sc.damaged
+		if sc.cut || s.cut {
+			m.report.Cut = append(m.report.Cut, s.path)
+		}
+		m.bad = append(m.bad, sc.bad)
+	}
+	m.report.Read = int64(ordinal)
+	m.counts = make([]uint64, (ordinal+63)/64)
+	var last entry
+	return sorted.each(func(e entry) {
+		if m.report.Written == 0 || e.key != last.key {
+			m.counts[e.ordinal/64] |= 1 << (e.ordinal % 64)
+			m.report.Written++
+			last = e
+		}
+	})
+}
+
+// usualLine is a line without links, in bytes: a guess of how many there are, of files that
+// are not compressed.
+const usualLine = 400
+
+// progress tells of a file before which so many bytes were read.
+func (m *Merged) progress(before int64) func(int64) {
+	if m.cfg.Progress == nil {
+		return nil
+	}
+	return func(done int64) { m.cfg.Progress(before+done, m.total) }
+}
+
+// Report is what the merge has, as far as it has been read: of records once Prepare has
+// returned, of an index once Write has.
+func (m *Merged) Report() Report { return m.report }
+
+// Write reads the files for the second time and writes the records that count to w, CSV with
+// a header line. An error is w's, ctx's or the file system's; what was written then is not
+// whole.
+func (m *Merged) Write(ctx context.Context, w io.Writer) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	if m.report.Format == CDXJ {
+		if err := m.writeIndex(ctx, out); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	var ordinal uint64
+	before := m.total / 2
+	header := false
+	for i, s := range m.sources {
+		if s.header != "" && !header {
+			header = true
+			if _, err := out.WriteString(s.header + "\n"); err != nil {
+				return err
+			}
+		}
+		sc := &scan{maxLine: m.cfg.MaxLine, bad: m.bad[i], read: m.progress(before)}
+		err := sc.each(ctx, s, func(r record) error {
+			if ordinal >= uint64(m.report.Read) {
+				return fmt.Errorf("%s was changed while it was read: merge again", s.path)
+			}
+			counts := m.counts[ordinal/64]>>(ordinal%64)&1 == 1
+			ordinal++
+			if !counts {
+				return nil
+			}
+			_, err := out.Write(append(r.line, '\n'))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		before += s.size
+	}
+	if ordinal != uint64(m.report.Read) {
+		return errors.New("a file was changed while it was read: merge again")
+	}
+	return out.Flush()
+}

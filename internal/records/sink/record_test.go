@@ -1,0 +1,355 @@
+package sink
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/extract"
+)
+
+// The pipeline converts one into the other; a field more in either breaks here.
+var (
+	_ = Meta(extract.Meta{})
+	_ = Alternate(extract.Alternate{})
+)
+
+// full is a record with every field set.
+func full() *Record {
+	return &Record{
+		URL: "https://example.com/a?b=c", Kind: "page", ID: "0123", Status: 200, Depth: 2, Referrer: "https://example.com/",
+		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
+		ContentType: "text/html", Charset: "utf-8", IgnoredCodings: "none", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
+		Title: `Tee & "Kaffee" <b>`, Lang: "de",
+		Meta:       Meta{"d", "r", "g", "https://example.com/c", "ot", "oy", "oi"},
+		Sitemap:    &Sitemap{"urlset", 3, 1, 2, 4, 5, "line 7: x", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		Directives: []string{"noindex", "max-snippet:20"}, Next: "https://example.com/n", Prev: "https://example.com/p",
+		Alternates:    []Alternate{{"https://example.com/de", "de", "text/html"}, {"https://example.com/x", "", ""}},
+		NofollowLinks: []string{"https://example.com/1"},
+		Links:         []string{"https://example.com/1", `https://example.com/?\`}, Resources: []string{"https://example.com/i.png"}, Text: "a\nb\tc",
+		Fields: Named{{Name: "f", Values: []string{"1"}, Number: true}}, FieldsError: "fe", Properties: Named{{Name: "og:a", Values: []string{"b", "c"}, List: true}},
+		JSONLD: []json.RawMessage{json.RawMessage(`{"@type":"Article"}`)}, InvalidJSONLD: 2, MainText: "main",
+		Body: "<p>\x00ü\u2028", BodyBase64: []byte("\xff\x00body"),
+		Timings:    Timings{1500 * time.Microsecond, 1, time.Microsecond, 20 * time.Millisecond, 3 * time.Second, 10100 * time.Microsecond, 0, -1},
+		RemoteAddr: "[::1]:443", Proto: "HTTP/1.1", Error: &Error{"decode", "gzip: invalid header"},
+	}
+}
+
+func TestJSONGolden(t *testing.T) {
+	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","id":"0123","status":200,"depth":2,"referrer":"https://example.com/",`+
+		`"fetched_at":"2026-11-20T16:39:01.234Z","attempt":1,"redirect_to":"https://example.com/z","content_type":"text/html","charset":"utf-8",`+
+		`"ignored_codings":"none","bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
+		`"meta":{"description":"d","robots":"r","generator":"g","canonical":"https://example.com/c","og_title":"ot","og_type":"oy","og_image":"oi"},`+
+		`"sitemap":{"format":"urlset","urls":3,"sitemaps":1,"extras":2,"dropped":4,"problems":5,"problem":"line 7: x","last_modified":"2026-01-02T03:04:05.000Z"},`+
+		`"directives":["noindex","max-snippet:20"],"alternates":[{"href":"https://example.com/de","hreflang":"de","type":"text/html"},{"href":"https://example.com/x"}],`+
+		`"next":"https://example.com/n","prev":"https://example.com/p",`+
+		`"links":["https://example.com/1","https://example.com/?\\"],"resources":["https://example.com/i.png"],"nofollow_links":["https://example.com/1"],"text":"a\nb\tc",`+
+		`"fields":{"f":1},"fields_error":"fe","properties":{"og:a":["b","c"]},"json_ld":[{"@type":"Article"}],"json_ld_invalid":2,"main_text":"main",`+
+		`"body":"<p>\u0000ü\u2028","body_base64":"/wBib2R5",`+
+		`"timings_ms":{"queue":1.5,"dns":0.001,"connect":20,"tls":3000,"first_byte":10.1},"remote_addr":"[::1]:443","proto":"HTTP/1.1",`+
+		`"error":{"class":"decode","message":"gzip: invalid header"}}`+"\n", string(appendJSON(nil, full())))
+
+	require.Equal(t, `{"url":"","kind":"","depth":0,"fetched_at":"0001-01-01T00:00:00.000Z","attempt":0,"bytes":0,"wire_bytes":0}`+"\n",
+		string(appendJSON(nil, &Record{})))
+	require.Equal(t, `{"url":"","kind":"","depth":0,"fetched_at":"0001-01-01T00:00:00.000Z","attempt":0,"bytes":0,"wire_bytes":0}`+"\n",
+		string(appendJSON(nil, &Record{FetchedAt: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)})), "a year that RFC 3339 cannot hold")
+	require.Contains(t, string(appendJSON(nil, &Record{FetchedAt: time.Date(2026, 1, 1, 1, 0, 0, 999999999, time.FixedZone("", 3600))})), `"2026-01-01T00:00:00.999Z"`)
+}
+
+func TestStringsAreSafe(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                          `""`,
+		`a"b\c/`:                    `"a\"b\\c/"`,
+		"a\nb\rc\td":                `"a\nb\rc\td"`,
+		"\x00\x1b[31m\x7f":          `"\u0000\u001b[31m\u007f"`,
+		"\u009b31m":                 `"\u009b31m"`,
+		"a\u2028b\u2029":            `"a\u2028b\u2029"`,
+		"\u202etxt.exe":             `"\u202etxt.exe"`,
+		"ü\u00a0日本😀\ufeff":          "\"ü\u00a0日本😀\ufeff\"",
+		"\xff\xfea\xc3":             `"\ufffd\ufffda\ufffd"`,
+		"<script>&'</script>":       `"<script>&'</script>"`,
+		"\xed\xa0\x80":              `"\ufffd\ufffd\ufffd"`, // a surrogate is not UTF-8
+		"\ufffd is a character too": "\"\ufffd is a character too\"",
+	} {
+		require.Equal(t, want, string(appendString(nil, in)), "%q", in)
+	}
+}
+
+func TestMillis(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 999: "0", time.Microsecond: "0.001", 120 * time.Microsecond: "0.12", time.Millisecond: "1",
+		1100 * time.Microsecond: "1.1", 1010 * time.Microsecond: "1.01", time.Hour: "3600000", 12345678 * time.Microsecond: "12345.678",
+	} {
+		require.Equal(t, want, string(appendMillis(nil, d)), d)
+	}
+}
+
+// TestSchemaIsComplete walks over the record's JSON tags.
+func TestSchemaIsComplete(t *testing.T) {
+	var want []string
+	var walk func(prefix string, typ reflect.Type)
+	walk = func(prefix string, typ reflect.Type) {
+		for f := range typ.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue
+			}
+			want = append(want, prefix+name)
+			switch f.Type {
+			case reflect.TypeFor[Meta]():
+				walk(name+".", f.Type)
+			case reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error](), reflect.TypeFor[*Sitemap]():
+				walk(name+".", f.Type.Elem())
+			case reflect.TypeFor[Timings]():
+				require.Equal(t, len(timingNames), f.Type.NumField())
+				for _, n := range timingNames {
+					want = append(want, name+"."+n)
+				}
+			}
+		}
+	}
+	walk("", reflect.TypeFor[Record]())
+	var got []string
+	for _, f := range Schema() {
+		got = append(got, f.Name)
+		require.NotEmpty(t, f.Meaning, f.Name)
+		require.NotEmpty(t, f.Type, f.Name)
+	}
+	require.Equal(t, want, got)
+}
+
+// TestSchemaIsTrue holds what the schema says against what is written.
+func TestSchemaIsTrue(t *testing.T) {
+	everything, nothing := decode(t, full()), decode(t, &Record{Error: &Error{}, Alternates: []Alternate{{}}, Sitemap: &Sitemap{}})
+	for _, f := range Schema() {
+		if got, ok := lookup(everything, f.Name); ok {
+			require.Equal(t, f.Type, jsonType(got), f.Name)
+		} else {
+			require.Contains(t, []string{"timings_ms.permit_wait", "timings_ms.body", "timings_ms.total"}, f.Name)
+		}
+		if f.Name == "error" || f.Name == "alternates" || f.Name == "sitemap" {
+			continue // given, so that its own fields can be looked for
+		}
+		_, ok := lookup(nothing, f.Name)
+		require.Equal(t, f.Always, ok, f.Name)
+	}
+}
+
+func decode(t *testing.T, r *Record) map[string]any {
+	t.Helper()
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(appendJSON(nil, r), &m))
+	return m
+}
+
+func lookup(m map[string]any, name string) (any, bool) {
+	outer, inner, nested := strings.Cut(name, ".")
+	v, ok := m[outer]
+	if !nested || !ok {
+		return v, ok
+	}
+	if list, ok := v.([]any); ok {
+		v = list[0]
+	}
+	return lookup(v.(map[string]any), inner)
+}
+
+func jsonType(v any) string {
+	switch v := v.(type) {
+	case string:
+		return "string"
+	case float64:
+		return "number"
+	case bool:
+		return "boolean"
+	case []any:
+		if jsonType(v[0]) == "object" {
+			return "array of objects"
+		}
+		return "array of strings"
+	}
+	return "object"
+}
+
+// readable is what is left of r once it has been through JSON: times to the
+// millisecond, durations to the microsecond, strings in UTF-8, no empty lists.
+func readable(r *Record) *Record {
+	out := *r
+	out.FetchedAt = r.FetchedAt.UTC().Truncate(time.Millisecond)
+	for _, d := range out.Timings.all() {
+		*d = max(0, d.Truncate(time.Microsecond))
+	}
+	v := reflect.ValueOf(&out).Elem()
+	for _, f := range v.Fields() {
+		if f.Kind() == reflect.String {
+			f.SetString(valid(f.String()))
+		}
+	}
+	m := reflect.ValueOf(&out.Meta).Elem()
+	for _, f := range m.Fields() {
+		f.SetString(valid(f.String()))
+	}
+	out.Links, out.Resources = validAll(r.Links), validAll(r.Resources)
+	if len(r.BodyBase64) == 0 {
+		out.BodyBase64 = nil // which is not written either
+	}
+	out.Directives, out.NofollowLinks, out.Alternates = validAll(r.Directives), validAll(r.NofollowLinks), nil
+	for _, a := range r.Alternates {
+		out.Alternates = append(out.Alternates, Alternate{valid(a.Href), valid(a.HrefLang), valid(a.Type)})
+	}
+	if r.Error != nil {
+		out.Error = &Error{valid(r.Error.Class), valid(r.Error.Message)}
+	}
+	return &out
+}
+
+// valid replaces each byte that is not UTF-8, where strings.ToValidUTF8 replaces runs.
+func valid(s string) string { return string([]rune(s)) }
+
+func validAll(list []string) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, valid(s))
+	}
+	return out
+}
+
+func checkLine(t *testing.T, line []byte) {
+	t.Helper()
+	if !utf8.Valid(line) || bytes.Count(line, []byte("\n")) != 1 || line[len(line)-1] != '\n' {
+		t.Fatalf("%q is not one line of UTF-8", line)
+	}
+	for _, r := range string(line[:len(line)-1]) {
+		if r < ' ' || r == 0x7f || isTricky(r) {
+			t.Fatalf("%q holds %U", line, r)
+		}
+	}
+}
+
+// fuzzed makes a record of what a fuzzer chose.
+func fuzzed(a, b, c string, n int64, flags uint8) *Record {
+	r := &Record{
+		URL: a, Kind: b, Status: int(n % 600), Depth: int(n), Referrer: c, FetchedAt: time.UnixMilli(n % 4e12).UTC(), Attempt: int(flags),
+		RedirectTo: b, ContentType: c, Charset: a, IgnoredCodings: c, Bytes: n, WireBytes: -n, Truncated: flags&1 != 0, Digest: b, Change: c, Title: a + c, Lang: b,
+		Text: c + b + a, RemoteAddr: b, Proto: c, Timings: Timings{Queue: time.Duration(n), TLS: time.Duration(n / 3), Total: -time.Duration(n)},
+	}
+	r.Timings.Queue %= 1e15 // float64 holds microseconds of 285 years, and no more
+	r.Timings.TLS %= 1e15
+	r.Timings.Total %= 1e15
+	if flags&2 != 0 {
+		r.Body, r.BodyBase64 = b, []byte(a+c)
+		r.Meta, r.Links = Meta{Description: a, OGTitle: c, Robots: b}, []string{a, b, c}
+	}
+	if flags&8 != 0 {
+		r.Directives, r.NofollowLinks, r.Next, r.Prev = []string{a, c}, []string{b}, c, a
+		r.Alternates = []Alternate{{a, b, c}, {Href: b}}
+	}
+	if flags&4 != 0 {
+		r.Error, r.Resources = &Error{a, c}, []string{c}
+	}
+	return r
+}
+
+func seedRecords(f *testing.F) {
+	f.Add("https://example.com/", "page", "=cmd|' /C calc'!A0", int64(1234567890123), uint8(7))
+	f.Add("\xff\x00\u2028\u009b", "a\"b\\c\n", "ü,\r\n\t", int64(-5), uint8(2))
+	f.Add("", " ", ",", int64(0), uint8(0))
+}
+
+// FuzzJSONL: what is written reads back equal.
+func FuzzJSONL(f *testing.F) {
+	seedRecords(f)
+	f.Fuzz(func(t *testing.T, a, b, c string, n int64, flags uint8) {
+		r := fuzzed(a, b, c, n, flags)
+		line := appendJSON([]byte(nil), r)
+		checkLine(t, line)
+		var got Record
+		if err := json.Unmarshal(line, &got); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if want := readable(r); !reflect.DeepEqual(&got, want) {
+			t.Fatalf("%s\nread %+v\nwant %+v", line, &got, want)
+		}
+		byReflection, err := json.Marshal(r.Timings)
+		if err != nil || !bytes.Equal(byReflection, appendTimings(nil, &r.Timings)) {
+			t.Fatalf("timings %s, %v", byReflection, err)
+		}
+	})
+}
+
+// FuzzCSV: every record is one line with the header's columns, none a formula, and
+// the text is there.
+func FuzzCSV(f *testing.F) {
+	seedRecords(f)
+	f.Fuzz(func(t *testing.T, a, b, c string, n int64, flags uint8) {
+		r := fuzzed(a, b, c, n, flags)
+		text := appendCSV(csvHeader(nil), r)
+		checkLine(t, text[len(csvColumns):])
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil || len(rows) != 2 || len(rows[1]) != len(rows[0]) {
+			t.Fatalf("%s\n%v, %v", text, rows, err)
+		}
+		for _, cell := range strings.Split(string(text[len(csvColumns):]), ";")[1:] {
+			if isFormula(strings.TrimLeft(cell, `" `)) {
+				t.Fatalf("behind a semicolon stands %q", cell)
+			}
+		}
+		for i, cell := range rows[1] {
+			name := rows[0][i]
+			if isFormula(cell) && name != "depth" && name != "status" && name != "bytes" && name != "wire_bytes" {
+				t.Fatalf("%s is %q", name, cell)
+			}
+			if want := map[string]string{"url": a, "lang": b, "referrer": c}[name]; want != "" && strings.ReplaceAll(cell, "'", "") != strings.ReplaceAll(oneLine(want), "'", "") {
+				t.Fatalf("%s is %q, want %q", name, cell, want)
+			}
+		}
+	})
+}
+
+func TestCSVGolden(t *testing.T) {
+	r := full()
+	r.Title = "=1+1, \"x\""
+	r.Error.Message = "two\nlines"
+	require.Equal(t, `https://example.com/a?b=c,page,200,2,https://example.com/,2026-11-20T16:39:01.234Z,1,https://example.com/z,text/html,utf-8,12345,2345,`+
+		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines,0123`+"\n", string(appendCSV(nil, r)))
+	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,,\n", string(appendCSV(nil, &Record{})))
+	for _, formula := range []string{"=a", "+a", "-a", "@a", "\t=a", " =a", "\r\n+a", "＝a"} {
+		require.True(t, strings.HasPrefix(strings.Trim(string(appendCell(nil, formula)), `"`), "'"), "%q", formula)
+		// Where semicolons separate cells.
+		cell := strings.Trim(string(appendCell(nil, "a;"+formula+";b")), `"`)
+		require.True(t, strings.HasPrefix(cell, "a;'"), "%q: %q", formula, cell)
+	}
+	require.Equal(t, "a-b", string(appendCell(nil, "a-b")))
+}
+
+func TestURLsAreSuccessfulPages(t *testing.T) {
+	tests := []struct {
+		r    Record
+		want string
+	}{
+		{Record{URL: "u", Kind: "page", Status: 200}, "u\n"},
+		{Record{URL: "u", Status: 204}, "u\n"},
+		{Record{URL: "u", Kind: "page", Status: 301}, ""},
+		{Record{URL: "u", Kind: "page", Status: 404}, ""},
+		{Record{URL: "u", Kind: "page"}, ""},
+		{Record{URL: "u", Kind: "robots", Status: 200}, ""},
+		{Record{URL: "u", Kind: "page", Status: 200, Error: &Error{}}, ""},
+	}
+	for _, tt := range tests {
+		require.Equal(t, tt.want, string(appendURL(nil, &tt.r)), "%+v", tt.r)
+	}
+}
+
+func TestTimingsRefuseNonsense(t *testing.T) {
+	var x Timings
+	require.Error(t, json.Unmarshal([]byte(`{"queue":"x"}`), &x))
+	require.NoError(t, json.Unmarshal([]byte(`{"queue":0.001,"unknown":3}`), &x))
+	require.Equal(t, Timings{Queue: time.Microsecond}, x)
+}

@@ -1,0 +1,211 @@
+package warc
+
+import (
+	"bytes"
+	"crypto/sha1" //nolint:gosec // see record.go
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// The profiles of revisits.
+const (
+	sameDigest  = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+	notModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+)
+
+// maxHops bounds what is written of a URL's way from a seed, a letter for each link.
+const maxHops = 1000
+
+// original is the response that has a payload.
+type original struct {
+	uri, date, id string
+	at            *place // of the record that has date and ID; nil: they are known
+}
+
+// memory knows which response has a payload. Beyond its bound it forgets the one that was
+// not met for longest; that payload is then stored once more.
+type memory struct {
+	lru *simplelru.LRU[[sha1.Size]byte, original] // nil remembers nothing
+}
+
+func newMemory(size int) (m memory, err error) {
+	if size > 0 {
+		m.lru, err = simplelru.NewLRU[[sha1.Size]byte, original](size, nil)
+	}
+	return m, err
+}
+
+func (m memory) find(d [sha1.Size]byte) (o original, ok bool) {
+	if m.lru == nil {
+		return o, false
+	}
+	if o, ok = m.lru.Get(d); !ok || o.at == nil {
+		return o, ok
+	}
+	if o, ok = o.at.read(d); ok {
+		m.lru.Add(d, o)
+	} else {
+		m.lru.Remove(d)
+	}
+	return o, ok
+}
+
+func (m memory) add(d [sha1.Size]byte, o original) {
+	if m.lru != nil {
+		m.lru.Add(d, o)
+	}
+}
+
+// headOf is how long the header of an HTTP message is, with the empty line behind it; all
+// of the message if there is none. Some servers end lines with a line feed alone.
+func headOf(message []byte) int {
+	for at := 0; ; {
+		n := bytes.IndexByte(message[at:], '\n')
+		if n < 0 {
+			return len(message)
+		}
+		line := message[at : at+n]
+		at += n + 1
+		if len(bytes.TrimRight(line, "\r")) == 0 {
+			return at
+		}
+	}
+}
+
+// exchange is one exchange on its way into a file.
+type exchange struct {
+	*sink.Record
+	head    int // of its Response
+	date    string
+	info    string // the ID of the file's warcinfo
+	request []byte // as it is archived
+}
+
+// answer is the first of its records, a response or a revisit, and the digest of its
+// payload if others may refer to that.
+func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fresh bool) {
+	c := x.Exchange
+	r = &record{
+		kind: typeResponse, id: newID(), date: x.date, media: "application/http;msgtype=response",
+		block: [][]byte{c.Response},
+		fields: []Field{
+			{"WARC-Target-URI", x.URL},
+			{"WARC-Warcinfo-ID", x.info},
+			{"WARC-IP-Address", address(x.RemoteAddr)},
+			{"WARC-Protocol", protocol(x.Proto)},
+		},
+	}
+	if x.Status == http.StatusNotModified {
+		same := original{uri: x.URL}
+		if !x.SameAs.IsZero() {
+			same.date = dateOf(x.SameAs)
+		}
+		r.revisit(c.Response[:x.head], notModified, same)
+		return r, digest, false
+	}
+	digest = sum(c.Payload)
+	r.add("WARC-Payload-Digest", digestText(digest))
+	if c.Truncated != "" {
+		r.add("WARC-Truncated", c.Truncated)
+		return r, digest, false
+	}
+	if len(c.Payload) == 0 {
+		return r, digest, false
+	}
+	if first, ok := known.find(digest); ok {
+		r.revisit(c.Response[:x.head], sameDigest, first)
+		return r, digest, false
+	}
+	return r, digest, true
+}
+
+func (r *record) add(name, value string) { r.fields = append(r.fields, Field{name, value}) }
+
+// revisit makes a response one that refers to an earlier one for its payload.
+func (r *record) revisit(head []byte, profile string, to original) {
+	r.kind, r.block = typeRevisit, [][]byte{head}
+	r.add("WARC-Profile", profile)
+	r.add("WARC-Refers-To", to.id)
+	r.add("WARC-Refers-To-Target-URI", to.uri)
+	r.add("WARC-Refers-To-Date", to.date)
+}
+
+// noArchive is the directive of a page that wants no copies of it to be shown.
+const noArchive = "noarchive"
+
+// unwanted reports whether the page says so.
+func (x *exchange) unwanted() bool { return slices.Contains(x.Directives, noArchive) }
+
+// note stands for an exchange that is left out, and says why. It tells nothing of the page.
+func (x *exchange) note() *record {
+	said := *x.Record
+	said.Links, said.Resources = nil, nil
+	return (&exchange{Record: &said, date: x.date, info: x.info}).about("")
+}
+
+// beside is the header of the other records of the exchange whose answer has that ID.
+func (x *exchange) beside(kind, media, answer string, block []byte) *record {
+	return &record{
+		kind: kind, id: newID(), date: x.date, media: media, block: [][]byte{block},
+		fields: []Field{{"WARC-Target-URI", x.URL}, {"WARC-Warcinfo-ID", x.info}, {"WARC-Concurrent-To", answer}},
+	}
+}
+
+// others are the records behind the answer.
+func (x *exchange) others(answer string) []*record {
+	all := make([]*record, 0, 2)
+	if len(x.request) > 0 {
+		all = append(all, x.beside(typeRequest, "application/http;msgtype=request", answer, x.request))
+	}
+	return append(all, x.about(answer))
+}
+
+// about is the record of what the crawl knows of the exchange.
+func (x *exchange) about(answer string) *record {
+	return x.beside(typeMetadata, "application/warc-fields", answer, fieldBlock(x.metadata()))
+}
+
+// metadata is what the crawl knows of the exchange, under the names that Heritrix gave it.
+func (x *exchange) metadata() []Field {
+	hops := strings.Repeat("L", min(max(x.Depth, 0), maxHops)) // found on a link
+	if x.Kind == "robots" {
+		hops += "P" // a precondition
+	}
+	fields := make([]Field, 0, 4+len(x.Links)+len(x.Resources))
+	fields = append(fields,
+		Field{"via", x.Referrer}, Field{"hopsFromSeed", hops},
+		Field{"fetchTimeMs", strconv.FormatInt(max(x.Timings.Total.Milliseconds(), 0), 10)},
+		Field{"robots-directives", strings.Join(x.Directives, ", ")}) // a name of ours: the others have none for it
+	for _, u := range x.Links {
+		fields = append(fields, Field{"outlink", u + " L"})
+	}
+	for _, u := range x.Resources {
+		fields = append(fields, Field{"outlink", u + " E"}) // embedded
+	}
+	return fields
+}
+
+// address is the IP of an address and port; empty if that is none.
+func address(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	return at.Addr().Unmap().WithZone("").String()
+}
+
+// protocol is a protocol as WARC-Protocol names it. The messages of HTTP/2, which has no
+// text, are written as those of HTTP/1.1.
+func protocol(proto string) string {
+	if strings.HasPrefix(proto, "HTTP/2") {
+		return "h2"
+	}
+	return strings.ToLower(proto)
+}

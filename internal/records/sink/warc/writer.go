@@ -1,0 +1,391 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
+)
+
+const (
+	// DefaultMaxSize is 1 GB, the size that archives commonly are cut at.
+	DefaultMaxSize = 1e9
+	// DefaultRemember is payloads that are remembered: 40 MB with URLs of the usual length.
+	DefaultRemember = 1 << 17
+	// DefaultPrefix begins the names of files.
+	DefaultPrefix = "treadlight"
+
+	// flushSize is what gathers before it is written, as in package sink.
+	flushSize = 64 << 10
+	// maxKept is the buffer that survives a flush; one large answer may have made it larger.
+	maxKept = 1 << 20
+)
+
+// Config is how a directory is opened. The zero value writes a new series.
+type Config struct {
+	// Single makes one file of all, whose path is given in place of a directory, and which
+	// has no index. It is compressed if its name ends in .gz. Prefix, Host and MaxSize do not
+	// count then. False: a series of files in a directory.
+	Single bool
+	// Prefix begins the names of files: letters, digits and any of . _ -. Empty is
+	// DefaultPrefix.
+	Prefix string
+	// Host ends the names of files: what the machine is called. Empty leaves it out.
+	Host string
+	// MaxSize is the bytes of a file after which the next one begins. An exchange is never
+	// cut in two. Zero is DefaultMaxSize; one below zero is refused.
+	MaxSize int64
+	// Remember is how many payloads are known at a time, so that the same one is stored
+	// once; about 300 bytes each. Zero is DefaultRemember, below zero none.
+	Remember int
+	// Info is what each file says of the program that wrote it and of its settings, in the
+	// names of the standard: software, robots, operator. Nil says nothing.
+	Info []Field
+	// Credentials keeps what requests hold of them, in files for their owner alone. False:
+	// the values of such fields are left out, and files are as the user's mask has them.
+	Credentials bool
+	// Redact says which fields are credentials. Nil is those of package redact.
+	Redact *redact.Redactor
+	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to
+	// robots, but for the metadata that says so. False: they are archived with it.
+	ObeyNoArchive bool
+	// Existing is what to do with files of this prefix. Zero refuses them. Append goes on
+	// behind the last exchange that is whole, and cuts off what a crash has left behind it.
+	Existing sink.Existing
+	// Position is where Resume goes on, in bytes of all files: what Writer.Mark told. Zero
+	// is the beginning of the series.
+	Position int64
+	// Records is how many exchanges are before Position. It is only passed on, to Mark.
+	Records int64
+	// Clock tells the time for names. Nil is the system's.
+	Clock clock.Clock
+}
+
+var prefixForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
+
+// CheckPrefix reports a prefix that the names of files cannot begin with.
+func CheckPrefix(s string) error {
+	if !prefixForm().MatchString(s) || s[0] == '-' || s[0] == '.' {
+		return fmt.Errorf("%.80q cannot begin the name of a file; give up to 64 letters, digits and . _ -, a letter or digit first", s)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.MaxSize == 0 {
+		c.MaxSize = DefaultMaxSize
+	}
+	if c.Remember == 0 {
+		c.Remember = DefaultRemember
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	switch err := CheckPrefix(c.Prefix); {
+	case err != nil:
+		return c, fmt.Errorf("warc: Prefix: %w", err)
+	case c.MaxSize < 0:
+		return c, fmt.Errorf("warc: MaxSize is %d: give it a number of bytes", c.MaxSize)
+	}
+	return c, nil
+}
+
+// Writer is the sink of a directory, or of a single file.
+type Writer struct {
+	path  string // as it was opened
+	dir   string
+	cfg   Config
+	enc   encoder
+	known memory
+
+	buf     bytes.Buffer // whole exchanges that are not in the file yet
+	pending int64        // exchanges in buf
+	records int64        // exchanges in the files
+	cut     int64        // bytes that Append cut off
+	start   int64        // bytes of the series before the current file
+	size    int64        // of the current file
+	serial  int          // of it, or of the next one if there is none
+	info    string       // the ID of its warcinfo
+	now     *file        // nil: the next exchange begins one
+	lines   []string     // of its index, unsorted: about 250 bytes each
+	err     error        // once set, for good
+
+	mu   sync.Mutex // guards what follows, against Sync
+	file *os.File   // of now
+}
+
+var _ sink.Durable = (*Writer)(nil)
+
+var errClosed = errors.New("archive is closed")
+
+// Open opens a directory for archives and makes it if it is not there. The first file is
+// made when there is something for it, a single one at once. See [Config] for what becomes of
+// files that are there. The error says what to do.
+func Open(path string, cfg Config) (*Writer, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{path: path, dir: path, cfg: cfg, serial: 1}
+	if w.known, err = newMemory(cfg.Remember); err != nil {
+		return nil, err
+	}
+	var files []*file
+	if cfg.Single {
+		w.dir, w.enc.plain = filepath.Dir(path), !strings.HasSuffix(strings.ToLower(path), ".gz")
+		files, err = single(path)
+	} else if err = os.MkdirAll(path, 0o777); err == nil { // less what the user's mask forbids
+		files, err = list(path, cfg.Prefix)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.Existing == sink.Resume:
+		err = w.resume(files)
+	case cfg.Existing == sink.Append:
+		err = w.goOn(files)
+	case cfg.Existing == sink.Overwrite:
+		err = w.drop(files)
+	case len(files) > 0 && cfg.Single:
+		err = fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", path)
+	case len(files) > 0:
+		err = fmt.Errorf("%s holds archives, %s first: add --overwrite to replace them, or choose another directory", path, files[0].name)
+	}
+	if err == nil && cfg.Single && w.now == nil {
+		err = w.begin() // what is wrong with its place is told before the crawl
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// drop removes files, the last one first: what a kill leaves is the beginning of a series.
+func (w *Writer) drop(files []*file) error {
+	for _, f := range slices.Backward(files) {
+		if err := f.remove(w.dir); err != nil {
+			return err
+		}
+	}
+	if len(files) > 0 {
+		atomicfile.SyncDir(w.dir)
+	}
+	return nil
+}
+
+// Write takes the exchange of r, if it has one with an answer. It fails if this or an
+// earlier call did.
+func (w *Writer) Write(r *sink.Record) error {
+	if w.err != nil || r.Exchange == nil || len(r.Exchange.Response) == 0 {
+		return w.err
+	}
+	if w.now != nil && w.end() >= w.cfg.MaxSize && !w.cfg.Single {
+		if err := w.finish(); err != nil {
+			return err
+		}
+	}
+	if w.now == nil {
+		if err := w.begin(); err != nil {
+			return w.fail(err)
+		}
+	}
+	if err := w.exchange(r); err != nil {
+		return w.fail(err)
+	}
+	w.pending++
+	if w.buf.Len() < flushSize {
+		return nil
+	}
+	return w.Flush()
+}
+
+// end is the size that the current file has with what is to be written to it.
+func (w *Writer) end() int64 { return w.size + int64(w.buf.Len()) }
+
+// begin makes the next file. Its first record waits to be written with the others.
+func (w *Writer) begin() error {
+	now := w.cfg.Clock.Now()
+	f := &file{name: nameOf(w.cfg.Prefix, w.cfg.Host, w.serial, now), open: true, serial: w.serial}
+	exclusive := os.O_EXCL
+	if w.cfg.Single {
+		f.name, f.single, exclusive = filepath.Base(w.path), true, 0 // it may be there, empty
+	}
+	out, err := os.OpenFile(f.path(w.dir), os.O_WRONLY|os.O_CREATE|os.O_APPEND|exclusive, w.mode())
+	if err != nil {
+		return err
+	}
+	atomicfile.SyncDir(w.dir)
+	w.attach(f, out)
+	w.info = newID()
+	return w.enc.put(&w.buf, &record{
+		kind: typeInfo, id: w.info, date: dateOf(now), media: "application/warc-fields",
+		fields: []Field{{"WARC-Filename", f.name}}, block: [][]byte{fieldBlock(w.about())},
+	})
+}
+
+// mode is who may read a file.
+func (w *Writer) mode() os.FileMode {
+	if w.cfg.Credentials {
+		return 0o600
+	}
+	return 0o644
+}
+
+func (w *Writer) attach(f *file, out *os.File) {
+	w.now, w.lines = f, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file = out
+}
+
+// exchange puts the records of one exchange behind what is to be written.
+func (w *Writer) exchange(r *sink.Record) error {
+	x := &exchange{Record: r, head: headOf(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
+	if w.cfg.ObeyNoArchive && x.unwanted() {
+		return w.enc.put(&w.buf, x.note())
+	}
+	if x.request = r.Exchange.Request; !w.cfg.Credentials {
+		x.request = veil(x.request, w.cfg.Redact)
+	}
+	answer, digest, fresh := x.answer(w.known)
+	offset := w.end()
+	if err := w.enc.put(&w.buf, answer); err != nil {
+		return err
+	}
+	if !w.cfg.Single {
+		w.lines = append(w.lines, line(answer.kind, r.URL, x.date, answer.get("WARC-Payload-Digest"),
+			r.Exchange.Response[:x.head], offset, w.end()-offset, w.now.name))
+	}
+	if fresh {
+		w.known.add(digest, original{uri: r.URL, date: x.date, id: answer.id})
+	}
+	for _, other := range x.others(answer.id) {
+		if err := w.enc.put(&w.buf, other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush hands what is there to the system, in one piece.
+func (w *Writer) Flush() error {
+	if w.err != nil || w.buf.Len() == 0 {
+		return w.err
+	}
+	n, err := w.file.Write(w.buf.Bytes())
+	if err == nil && n < w.buf.Len() {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		// The file ends in an exchange that is not whole, or in some that nobody was told of.
+		if e := w.file.Truncate(w.size); e != nil {
+			err = errors.Join(err, fmt.Errorf("cut off the partial record: %w", e))
+		}
+		return w.fail(err)
+	}
+	w.size += int64(n)
+	w.records += w.pending
+	w.pending = 0
+	if w.buf.Reset(); w.buf.Cap() > maxKept {
+		w.buf = bytes.Buffer{}
+	}
+	return nil
+}
+
+// finish completes the current file: it is on its disk, then its index is, and then it gets
+// its name.
+func (w *Writer) finish() error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := w.complete(); err != nil {
+		return w.fail(err)
+	}
+	w.start += w.size
+	w.size, w.now, w.lines = 0, nil, nil
+	w.serial++
+	return nil
+}
+
+func (w *Writer) complete() error {
+	w.mu.Lock()
+	err := errors.Join(w.file.Sync(), w.file.Close())
+	w.file = nil
+	w.mu.Unlock()
+	if err != nil || w.cfg.Single {
+		return err
+	}
+	if err := writeIndex(w.now.index(w.dir), w.lines); err != nil {
+		return err
+	}
+	from := w.now.path(w.dir)
+	w.now.open = false
+	if err := os.Rename(from, w.now.path(w.dir)); err != nil {
+		return err
+	}
+	atomicfile.SyncDir(w.dir)
+	return nil
+}
+
+// fail remembers what ended the writing. What is in the files stays.
+func (w *Writer) fail(err error) error {
+	path := w.dir
+	if w.now != nil {
+		path = w.now.path(w.dir)
+	}
+	w.buf, w.pending = bytes.Buffer{}, 0
+	w.err = &sink.WriteError{Path: path, Records: w.records, Bytes: w.start + w.size, Err: err}
+	return w.err
+}
+
+// Mark implements [sink.Durable]. Path is the directory, or the single file.
+func (w *Writer) Mark() sink.Position {
+	return sink.Position{Path: w.path, Format: sink.WARC, Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
+}
+
+// Records is how many exchanges have been flushed.
+func (w *Writer) Records() int64 { return w.records }
+
+// Sync implements [sink.Durable]. Files before the current one are on their disk already.
+func (w *Writer) Sync() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file == nil {
+		return nil
+	}
+	return w.file.Sync()
+}
+
+// Close flushes, completes the last file, and closes it. After an error it only closes the
+// file, which keeps the name of one that is not complete, and returns the error.
+func (w *Writer) Close() error {
+	if errors.Is(w.err, errClosed) {
+		return nil
+	}
+	err := w.err
+	if err == nil && w.now != nil {
+		err = w.finish()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file != nil {
+		err = errors.Join(err, w.file.Close())
+		w.file = nil
+	}
+	w.err = errClosed
+	return err
+}

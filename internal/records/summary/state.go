@@ -1,0 +1,197 @@
+package summary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// schema is the oldest version of a state that has rounds.
+const schema = 3
+
+// readDir summarizes a crawl that is kept. The state may be in use: it is only read.
+func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
+	path := filepath.Join(dir, "state.db")
+	if _, err := os.Stat(path); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		return readBeside(ctx, dir, cfg)
+	}
+	db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	s, err := summarize(ctx, &state{db: db, dir: dir, cfg: cfg})
+	return s, errors.Join(err, db.Close())
+}
+
+// readBeside is for records that were copied without their state.
+func readBeside(ctx context.Context, dir string, cfg Config) (*Summary, error) {
+	for _, name := range []string{"records.jsonl", "records.csv"} {
+		path := filepath.Join(dir, name)
+		if cfg.Round > 1 {
+			path = numbered(path, cfg.Round)
+		}
+		if _, err := os.Stat(path); err == nil {
+			return readFile(ctx, path, cfg)
+		}
+	}
+	return nil, fmt.Errorf("%s has no crawl: neither state.db nor records.jsonl is there", dir)
+}
+
+// state is the database of a crawl.
+type state struct {
+	db  *sqlitedb.DB
+	dir string
+	cfg Config
+}
+
+func summarize(ctx context.Context, st *state) (*Summary, error) {
+	crawl, err := st.crawl()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", st.db.Path(), err)
+	}
+	path, err := st.records(crawl.Round)
+	if err != nil {
+		return nil, err
+	}
+	var s *Summary
+	if path != "" {
+		s, err = readFile(ctx, path, st.cfg)
+	}
+	// A crawl that has just begun has no record yet, and its state is worth a look.
+	if _, none := errors.AsType[*NoRecordsError](err); path == "" || none {
+		s, err = st.visits(ctx, crawl.Round)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Crawl = crawl
+	return s, nil
+}
+
+// crawl reads what the records do not have.
+func (st *state) crawl() (*Crawl, error) {
+	version, err := st.db.QueryInt("PRAGMA user_version")
+	if err != nil {
+		return nil, err
+	}
+	if version == 0 {
+		return nil, errors.New("it is no state of a crawl: name another directory, or the file of the records")
+	}
+	if version < schema {
+		return nil, fmt.Errorf("the state has version %d, of an older program: 'crawl resume' brings it up to date, or name the file of the records", version)
+	}
+	c := new(Crawl)
+	last, err := st.db.QueryInt("SELECT max(round) FROM rounds")
+	if err != nil {
+		return nil, err
+	}
+	c.Round = int(last)
+	if st.cfg.Round > c.Round {
+		return nil, fmt.Errorf("there is no round %d: the latest is %d", st.cfg.Round, c.Round)
+	}
+	if st.cfg.Round > 0 {
+		c.Round = st.cfg.Round
+	}
+	began, err := st.db.QueryInt(fmt.Sprintf("SELECT began FROM rounds WHERE round = %d", c.Round))
+	if began > 0 {
+		c.Began = time.UnixMilli(began).UTC()
+	}
+	var errs [3]error
+	c.Queued, errs[0] = st.db.QueryInt("SELECT count(*) FROM queue")
+	c.Known, errs[1] = st.db.QueryInt("SELECT count(*) FROM urls")
+	c.Rates, errs[2] = st.rates()
+	return c, errors.Join(err, errors.Join(errs[:]...))
+}
+
+// rates are the slowest hosts of which a rate is known.
+func (st *state) rates() ([]Rate, error) {
+	var list []Rate
+	query := fmt.Sprintf("SELECT host, rate, pause_ns FROM rates WHERE rate > 0 ORDER BY rate, host LIMIT %d", st.cfg.List)
+	err := st.each(query, func(q *sqlitedb.Stmt) {
+		list = append(list, Rate{Host: q.ColumnText(0), PerSecond: q.ColumnFloat(1), Pause: time.Duration(q.ColumnInt(2)).Seconds()})
+	})
+	return list, err
+}
+
+func (st *state) each(query string, row func(*sqlitedb.Stmt)) error {
+	q, err := st.db.Prepare(query)
+	if err != nil {
+		return err
+	}
+	defer q.Reset()
+	for {
+		more, err := q.Step()
+		if !more {
+			return err
+		}
+		row(q)
+	}
+}
+
+// records is the file of a round, and empty if it is none that can be read: archives, a
+// pipe, or one that is gone.
+func (st *state) records(round int) (string, error) {
+	var paths []string
+	err := st.each("SELECT path FROM sinks WHERE format IN ('jsonl', 'csv') ORDER BY length(path), path", func(q *sqlitedb.Stmt) {
+		paths = append(paths, q.ColumnText(0))
+	})
+	if err != nil || len(paths) == 0 {
+		return "", err
+	}
+	path := paths[0] // a number makes a name longer
+	if round > 1 {
+		path = numbered(paths[0], round)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(st.dir, path)
+	}
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", nil //nolint:nilerr // the state tells what it can
+	}
+	return path, nil
+}
+
+// numbered is the file of a later round, as 'crawl again' names it.
+func numbered(path string, round int) string {
+	ending := filepath.Ext(path)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ending), round, ending)
+}
+
+// visits makes records of what the state knows of a round. It has no links, titles or times.
+func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
+	c := newCollector(st.cfg)
+	query := fmt.Sprintf(`SELECT u.url, coalesce(u.kind, 'page'), v.status, u.depth, coalesce(r.url, ''), v.at, v.retries, v.bytes,
+		coalesce(v.class, ''), coalesce(v.change, ''), coalesce(lower(hex(v.digest)), '')
+		FROM visits v JOIN urls u ON u.id = v.url LEFT JOIN urls r ON r.id = u.referrer WHERE v.round = %d
+		AND NOT (u.kind IS 'sitemap' AND v.status IN (404, 410)) -- that a host has no sitemap.xml is no finding
+		ORDER BY v.id`, round)
+	err := st.each(query, func(q *sqlitedb.Stmt) {
+		if ctx.Err() != nil {
+			return
+		}
+		r := &record{
+			URL: q.ColumnText(0), Kind: q.ColumnText(1), Status: int(q.ColumnInt(2)), Depth: int(q.ColumnInt(3)),
+			Referrer: q.ColumnText(4), FetchedAt: time.UnixMilli(q.ColumnInt(5)).UTC(), Attempt: int(q.ColumnInt(6)) + 1,
+			Bytes: q.ColumnInt(7), Change: q.ColumnText(9), Digest: q.ColumnText(10), untold: true,
+		}
+		if class := q.ColumnText(8); class != "" {
+			r.Error = &failure{Class: class}
+			if class == classRobots {
+				r.Attempt = 0
+			}
+		}
+		c.add(r)
+	})
+	c.sum.Source = Source{Path: filepath.Join(st.dir, "state.db"), Format: "state"}
+	return c.finish(), errors.Join(err, ctx.Err())
+}

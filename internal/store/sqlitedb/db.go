@@ -1,0 +1,267 @@
+package sqlitedb
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"modernc.org/libc"
+	_ "modernc.org/sqlite" // adapts SQLite to the page size of some machines
+	codes "modernc.org/sqlite/lib"
+
+	"github.com/treadlight/crawl/internal/store/atomicfile"
+)
+
+const defaultBusyTimeout = 5 * time.Second
+
+// Config says how a file is used.
+type Config struct {
+	// ReadOnly refuses all writing through this connection, and to make the file or change
+	// its mode. Zero allows them.
+	ReadOnly bool
+	// Durable has each commit wait until the disk has it. Zero means that a power cut may
+	// cost the commits since the last checkpoint, and damages nothing; a process that is
+	// killed loses no commit either way.
+	Durable bool
+	// BusyTimeout is how long a statement waits for another connection's lock, in whole
+	// milliseconds; less than zero means not at all. Zero means 5 seconds, far above what
+	// a transaction takes whose owner has not forgotten it.
+	BusyTimeout time.Duration
+	// CacheBytes bounds the pages kept in memory; the process grows by about twice as
+	// much. Zero means SQLite's default of 2 MB.
+	CacheBytes int64
+	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero
+	// means SQLite's default of 4096.
+	PageSize int
+
+	syncDir func(dir string) // zero means the system's; tests see by it what stands then
+}
+
+// DB is a connection to a file. It is made by [Open].
+type DB struct {
+	path  string
+	info  fs.FileInfo // which file it is, whatever its name
+	tls   *libc.TLS
+	db    uintptr
+	word  uintptr // room for one pointer that a call returns
+	stmts []*Stmt
+}
+
+// Open opens a file in WAL mode, or in the one it has if it is only read, or makes it, readable
+// for its owner only; its directory must be there. Once it is open, one that it made is there
+// also after a power cut. A file that is no database is refused, and left as it is. Its error
+// may be [IsBusy].
+func Open(path string, cfg Config) (*DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if strings.ContainsRune(path, 0) {
+		return nil, fmt.Errorf("%q: leave out the NUL, at which file names end", path)
+	}
+	if cfg.syncDir == nil {
+		cfg.syncDir = atomicfile.SyncDir
+	}
+	d := &DB{path: path}
+	made, err := d.claim(!cfg.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	d.tls = libc.NewTLS()
+	if err := d.open(cfg); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if made {
+		d.settle(cfg.syncDir)
+	}
+	return d, nil
+}
+
+func (d *DB) open(cfg Config) error {
+	d.word = libc.Xmalloc(d.tls, libc.Tsize_t(unsafe.Sizeof(uintptr(0))))
+	name, err := libc.CString(d.path)
+	if err != nil || d.word == 0 {
+		return errors.Join(err, errMemory)
+	}
+	defer libc.Xfree(d.tls, name)
+	// Without its own mutex, since one goroutine at a time uses a connection.
+	flags := int32(codes.SQLITE_OPEN_READWRITE | codes.SQLITE_OPEN_NOMUTEX | codes.SQLITE_OPEN_EXRESCODE)
+	if !cfg.ReadOnly {
+		flags |= codes.SQLITE_OPEN_CREATE
+	}
+	rc := codes.Xsqlite3_open_v2(d.tls, name, d.word, flags, 0)
+	d.db = wordAt(d.word)
+	if rc != codes.SQLITE_OK {
+		return d.fail(rc)
+	}
+	return d.setUp(cfg)
+}
+
+func (d *DB) setUp(cfg Config) error {
+	if cfg.BusyTimeout == 0 {
+		cfg.BusyTimeout = defaultBusyTimeout
+	}
+	d.SetBusyTimeout(cfg.BusyTimeout)
+	if cfg.PageSize != 0 {
+		if err := d.Exec(fmt.Sprintf("PRAGMA page_size = %d", cfg.PageSize)); err != nil {
+			return err
+		}
+	}
+	if err := d.begin(cfg.ReadOnly); err != nil {
+		return err
+	}
+	pragmas := "PRAGMA synchronous = NORMAL;"
+	if cfg.Durable {
+		pragmas = "PRAGMA synchronous = FULL;"
+	}
+	if cfg.CacheBytes > 0 {
+		pragmas += fmt.Sprintf("PRAGMA cache_size = -%d;", max(1, cfg.CacheBytes/1024))
+	}
+	if cfg.ReadOnly {
+		pragmas += "PRAGMA query_only = 1;"
+	}
+	return d.Exec(pragmas)
+}
+
+// SetBusyTimeout is [Config.BusyTimeout] from now on.
+func (d *DB) SetBusyTimeout(wait time.Duration) {
+	codes.Xsqlite3_busy_timeout(d.tls, d.db, int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
+}
+
+// begin is the first look at the file. Whoever only reads leaves the mode as it is, which
+// stands in the file.
+func (d *DB) begin(readOnly bool) error {
+	if readOnly {
+		return d.Exec("SELECT 1 FROM sqlite_schema")
+	}
+	return d.useWAL()
+}
+
+// useWAL has writers append to a log: then a commit is one write, and a reader, say a
+// person with a shell, does not keep it from happening.
+func (d *DB) useWAL() error {
+	mode, err := d.QueryText("PRAGMA journal_mode = WAL")
+	if err == nil && mode != "wal" {
+		err = fmt.Errorf("%s: its file system has no memory that processes can share (journal mode %s): move it to a local disk", d.path, mode)
+	}
+	return err
+}
+
+// Path is the absolute name of the file.
+func (d *DB) Path() string { return d.path }
+
+// Exec runs statements that are needed once, and passes over the rows they return.
+func (d *DB) Exec(script string) error {
+	text, err := libc.CString(script)
+	if err != nil {
+		return err
+	}
+	defer libc.Xfree(d.tls, text)
+	return d.check(codes.Xsqlite3_exec(d.tls, d.db, text, 0, 0, 0))
+}
+
+// Transact runs f in a transaction that no other writer can come between. Its error is that of f,
+// or of the transaction, and then nothing was changed.
+func (d *DB) Transact(f func() error) error {
+	if err := d.Exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = d.Exec("COMMIT")
+	}
+	if err != nil {
+		_ = d.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
+	}
+	return err
+}
+
+// QueryInt is the first column of the first row of a query that is needed once; zero if
+// there is no row, or NULL.
+func (d *DB) QueryInt(query string) (v int64, err error) {
+	err = d.query(query, func(s *Stmt) { v = s.ColumnInt(0) })
+	return v, err
+}
+
+// QueryText is QueryInt for text.
+func (d *DB) QueryText(query string) (v string, err error) {
+	err = d.query(query, func(s *Stmt) { v = s.ColumnText(0) })
+	return v, err
+}
+
+func (d *DB) query(query string, row func(*Stmt)) error {
+	s, err := d.prepare(query)
+	if err != nil {
+		return err
+	}
+	found, err := s.Step()
+	if found {
+		row(s)
+	}
+	return errors.Join(err, s.close())
+}
+
+// Checkpoint moves the log into the file and empties it. It reports false if another
+// connection still reads what stands in the log, of which then as much is moved as can be.
+// It must not be called within a transaction.
+func (d *DB) Checkpoint() (whole bool, err error) {
+	busy, err := d.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)")
+	if IsBusy(err) {
+		return false, nil
+	}
+	return err == nil && busy == 0, err
+}
+
+// Interrupt has the statement that is being stepped, if there is one, end soon with an error. It may be
+// called from any goroutine, but not after Close has begun.
+func (d *DB) Interrupt() { codes.Xsqlite3_interrupt(d.tls, d.db) }
+
+// Close finalizes all statements and gives the file back. The last connection of all to
+// close it moves the log into it. Further calls do nothing.
+func (d *DB) Close() error {
+	if d.tls == nil {
+		return nil
+	}
+	for _, s := range d.stmts {
+		_ = s.close() // whose error is that of its last step, which was told
+	}
+	var err error
+	if d.db != 0 {
+		err = d.check(codes.Xsqlite3_close_v2(d.tls, d.db))
+	}
+	libc.Xfree(d.tls, d.word)
+	d.tls.Close()
+	d.tls, d.db, d.stmts = nil, 0, nil
+	return err
+}
+
+var errMemory = errors.New("there is no memory left")
+
+// check is nil for a result that is none of an error.
+func (d *DB) check(rc int32) error {
+	if rc == codes.SQLITE_OK || rc == codes.SQLITE_ROW || rc == codes.SQLITE_DONE {
+		return nil
+	}
+	return d.fail(rc)
+}
+
+// fail is the error of the call that has just returned rc.
+func (d *DB) fail(rc int32) error {
+	e := &Error{Path: d.path, Code: int(rc)}
+	if d.db == 0 {
+		e.Message = libc.GoString(codes.Xsqlite3_errstr(d.tls, rc))
+		return e
+	}
+	e.Message = libc.GoString(codes.Xsqlite3_errmsg(d.tls, d.db))
+	switch rc & 0xff { // of others it is that of some call before
+	case codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_FULL:
+		e.Errno = syscall.Errno(codes.Xsqlite3_system_errno(d.tls, d.db))
+	}
+	return e
+}

@@ -1,0 +1,311 @@
+package dom
+
+import (
+	"bytes"
+	"io"
+	"reflect"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/extract"
+)
+
+const (
+	// maxAttrs is how many attributes of one tag the parser gets. It copies them with each
+	// formatting element that it opens again. Pages written for people have a dozen.
+	maxAttrs = 256
+	// maxRoots is how many html and body tags keep their attributes. The parser merges those
+	// of each one into the element and looks at all that the element has each time.
+	maxRoots = 16
+	// nodesPerElement bounds the nodes that are made for one element that may be kept: itself,
+	// its text, and the formatting elements that the parser opens again.
+	nodesPerElement = 5
+	// minNodes is for pages of a few tags; of larger ones the tree has no more nodes than the
+	// page has bytes.
+	minNodes = 1000
+)
+
+// feed is the page as the tokenizer gets it: a reader that hands out one token at a time and
+// stops when the page has cost enough. The parser of x/net/html cannot be interrupted, and
+// some pages cost it, or have it allocate, the square of their length: the standard has it
+// open all formatting elements again in each new block, and merge the attributes of every
+// html and body tag. So what goes in is bounded, by what the parser would do with it.
+//
+// Which token comes next depends on the parser's state: in script and in SVG tags are read
+// differently. As the tokenizer asks for bytes only when it has used up all it had, its state
+// at a call of Read is that right before the next token. The feed reads it by reflection: the
+// names of a few unexported fields, which watch checks. It never writes.
+type feed struct {
+	page   []byte
+	at     int    // what comes before has been handed out, or left out
+	chunk  []byte // what is being handed out
+	budget *effort.Budget
+	cut    bool // something was left out
+
+	elements, nodes int // how many more the parser may make
+	roots           int // html and body tags so far
+	inside          inside
+
+	watch
+}
+
+func newFeed(page []byte, elements int, budget *effort.Budget) *feed {
+	return &feed{page: page, budget: budget, elements: elements, nodes: min(nodesPerElement*elements, minNodes+len(page))}
+}
+
+// watch is the state of a tokenizer and, unless it stands alone, of its parser.
+type watch struct {
+	rawTag    reflect.Value // the element whose text comes next, a string
+	cdata     reflect.Value // whether there may be sections of CDATA, a bool
+	held      reflect.Value // how many bytes of the token in progress the tokenizer has, an int
+	open      reflect.Value // the open elements; invalid without a parser
+	formatted reflect.Value // the active formatting elements, markers among them
+	ok        bool
+}
+
+// watchTokenizer finds the fields of a *html.Tokenizer.
+func watchTokenizer(z reflect.Value) (w watch) {
+	z = reflect.Indirect(z)
+	w.rawTag, w.cdata = z.FieldByName("rawTag"), z.FieldByName("allowCDATA")
+	if raw := z.FieldByName("raw"); raw.Kind() == reflect.Struct {
+		w.held = raw.FieldByName("end")
+	}
+	w.ok = w.rawTag.Kind() == reflect.String && w.cdata.Kind() == reflect.Bool && w.held.CanInt()
+	return w
+}
+
+// option has a parser watched from its beginning on.
+func (f *feed) option() html.ParseOption {
+	watchParser := func(args []reflect.Value) []reflect.Value {
+		p := args[0].Elem()
+		if z := p.FieldByName("tokenizer"); z.Kind() == reflect.Pointer {
+			f.watch = watchTokenizer(z)
+		}
+		f.open, f.formatted = p.FieldByName("oe"), p.FieldByName("afe")
+		f.ok = f.ok && f.open.Kind() == reflect.Slice && f.formatted.Kind() == reflect.Slice
+		return nil
+	}
+	option, _ := reflect.TypeAssert[html.ParseOption](reflect.MakeFunc(reflect.TypeFor[html.ParseOption](), watchParser))
+	return option
+}
+
+// Read hands out no more than the next token.
+func (f *feed) Read(p []byte) (int, error) {
+	if !f.ok { // nothing is known of the parser, and so it gets nothing
+		f.cut = true
+		return 0, io.EOF
+	}
+	held := int(f.held.Int())
+	if len(f.chunk) == 0 {
+		f.chunk = f.next(held)
+	}
+	// The tokenizer moves what it holds at each call, and looks at it again.
+	n := copy(p, f.chunk)
+	if n == 0 || !f.budget.SpendText(n+held) || f.elements < 0 || f.nodes < 0 {
+		f.cut = f.cut || n > 0
+		return 0, io.EOF
+	}
+	f.chunk = f.chunk[n:]
+	return n, nil
+}
+
+// inside is which part of a token was handed out last.
+type inside uint8
+
+const (
+	inText  inside = iota // a text as a whole, or nothing yet
+	inStart               // the first two bytes of a token, which tell what it is
+	inToken               // more of a token that is no text
+)
+
+// next is what comes next: a text with the two bytes behind it, or the rest of the token
+// that they begin.
+func (f *feed) next(held int) []byte {
+	from, was := f.at, f.inside
+	f.inside = inToken
+	switch {
+	case f.rawTag.Len() > 0:
+		f.at = tagEnd(f.page, extract.RawTextEnd(f.page, from, f.rawTag.String()))
+	case was == inStart && letter(f.page[from-1]):
+		return f.startTag()
+	case was == inStart && f.page[from-1] == '/':
+		f.endTag()
+		f.at = tagEnd(f.page, from-len("</"))
+	case was == inStart && bytes.HasPrefix(f.page[from:], []byte("--")):
+		f.at = extract.CommentEnd(f.page, from+len("--"))
+	case was == inStart && f.cdata.Bool() && bytes.HasPrefix(f.page[from:], []byte("[CDATA[")):
+		f.at = through(f.page, from, "]]>")
+	case was == inStart, was == inToken && held > 0:
+		f.at = through(f.page, from, ">")
+	default:
+		f.nodes--
+		f.reopened()
+		f.at, f.inside = textEnd(f.page, from), inStart
+	}
+	return f.page[from:f.at]
+}
+
+// startTag is the rest of a start tag without the attributes that are too many.
+func (f *feed) startTag() []byte {
+	from, most := f.at, maxAttrs
+	name := f.page[from-1 : nameEnd(f.page, from)]
+	if bytes.EqualFold(name, []byte("html")) || bytes.EqualFold(name, []byte("body")) {
+		if f.roots++; f.roots > maxRoots {
+			most = 0
+		}
+	}
+	kept, attrs := 0, 0
+	kept, attrs, f.at = attributes(f.page, from-1+len(name), most)
+	f.reopened()
+	f.elements--
+	f.nodes--
+	f.budget.Spend(f.depth() + attrs)
+	if kept == f.at {
+		return f.page[from:f.at]
+	}
+	f.cut = true
+	return append(bytes.Clone(f.page[from:kept]), " >"...)
+}
+
+// depth is how many elements are open: the parser goes over them for most tags.
+func (f *feed) depth() int {
+	if !f.open.IsValid() {
+		return 0
+	}
+	return f.open.Len()
+}
+
+// endTag charges for an end tag. That of a formatting element that is not the innermost has
+// others made again.
+func (f *feed) endTag() {
+	f.budget.Spend(f.depth())
+	if !f.formatted.IsValid() || f.formatted.Len() == 0 || f.depth() == 0 {
+		return
+	}
+	if top := f.formatted.Index(f.formatted.Len() - 1); top.Pointer() != f.open.Index(f.depth()-1).Pointer() && formatting(f.page[f.at:]) {
+		f.nodes -= misnested
+	}
+}
+
+// misnested is how many nodes the end tag of a formatting element may have the parser make:
+// three in each of eight rounds (HTML standard, adoption agency algorithm).
+const misnested = 24
+
+// formatting reports whether s begins with the name of a formatting element.
+func formatting(s []byte) bool {
+	switch atom.Lookup(bytes.ToLower(s[:min(nameEnd(s, 0), len("strong")+1)])) {
+	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small,
+		atom.Strike, atom.Strong, atom.Tt, atom.U:
+		return true
+	}
+	return false
+}
+
+// fields of a node, for those that only reflection reaches.
+var typeOf, attrOf = index("Type"), index("Attr")
+
+func index(name string) []int {
+	f, _ := reflect.TypeFor[html.Node]().FieldByName(name)
+	return f.Index
+}
+
+// reopened charges for the formatting elements that the next text or tag has the parser open
+// again: those that were closed with what they stood in.
+func (f *feed) reopened() {
+	if !f.formatted.IsValid() {
+		return
+	}
+	for i := f.formatted.Len() - 1; i >= 0; i-- {
+		n := f.formatted.Index(i)
+		if n.Elem().FieldByIndex(typeOf).Uint() != uint64(html.ElementNode) || f.isOpen(n.Pointer()) {
+			return
+		}
+		attrs := n.Elem().FieldByIndex(attrOf).Len()
+		f.nodes -= 1 + attrs/2
+		if !f.budget.Spend(attrs+f.depth()) || f.nodes < 0 {
+			return
+		}
+	}
+}
+
+func (f *feed) isOpen(n uintptr) bool {
+	for i := f.depth() - 1; i >= 0; i-- {
+		if f.open.Index(i).Pointer() == n {
+			return true
+		}
+	}
+	return false
+}
+
+// textEnd is behind the first two bytes of the markup that ends a text.
+func textEnd(s []byte, i int) int {
+	for {
+		n := bytes.IndexByte(s[i:], '<')
+		if n < 0 || i+n+1 >= len(s) {
+			return len(s)
+		}
+		i += n + 1
+		if c := s[i]; letter(c) || c == '/' || c == '!' || c == '?' {
+			return i + 1
+		}
+	}
+}
+
+func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func space(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' }
+
+// nameEnd is where the name of a tag ends, of which i is within.
+func nameEnd(s []byte, i int) int {
+	for i < len(s) && !space(s[i]) && s[i] != '/' && s[i] != '>' {
+		i++
+	}
+	return i
+}
+
+// tagEnd is where the end tag at i ends, or the end of s.
+func tagEnd(s []byte, i int) int {
+	if i += len("</"); i >= len(s) {
+		return len(s)
+	}
+	if !letter(s[i]) {
+		return through(s, i, ">")
+	}
+	_, _, end := attributes(s, nameEnd(s, i), 0)
+	return end
+}
+
+// attributes goes over those of a tag whose name ends at i, as the tokenizer of x/net does. It
+// returns the end of the tag, how many attributes it has, and where it would have to end to
+// have no more than most; if it has no more, that is its end.
+func attributes(s []byte, i, most int) (kept, count, end int) {
+	kept = -1
+	for i = skipSpace(s, i); i < len(s) && s[i] != '>'; i = skipSpace(s, i) {
+		if count++; count == most+1 {
+			kept = i
+		}
+		_, _, i = extract.NextAttr(s, i)
+	}
+	end = min(i+1, len(s))
+	if kept < 0 || i >= len(s) { // a tag that the page cuts off is none
+		kept = end
+	}
+	return kept, count, end
+}
+
+func skipSpace(s []byte, i int) int {
+	for i < len(s) && space(s[i]) {
+		i++
+	}
+	return i
+}
+
+// through is behind the next end, or the end of s.
+func through(s []byte, i int, end string) int {
+	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
+		return i + n + len(end)
+	}
+	return len(s)
+}

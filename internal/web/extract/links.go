@@ -1,0 +1,232 @@
+package extract
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"hash/maphash"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// pending is a link whose reference has not been resolved yet. It waits for the end of
+// the page because a base element may still come. What it refers to lies in buffers of
+// the extractor: the page's own bytes are gone with the next token.
+type pending struct {
+	tag, attr, rel, mediaType string
+	kind                      Kind
+	hash                      uint64 // of the reference
+	from, to                  int    // where it is, in Extractor.refs
+	text, textEnd             int    // what it reads, in the text
+}
+
+// link takes the first of the attributes that the tag has, and returns the index of
+// the pending link or -1.
+func (e *Extractor) link(kind Kind, tag string, from ...attr) int {
+	if e.template > 0 {
+		return -1
+	}
+	for _, a := range from {
+		if ref, has := e.source.attr(a); has {
+			return e.add(kind, tag, attrNames[a], ref)
+		}
+	}
+	return -1
+}
+
+// attr is an attribute of the current tag, which is empty too if the tag has none such.
+func (e *Extractor) attr(a attr) []byte {
+	val, _ := e.source.attr(a)
+	return val
+}
+
+// resource takes an attribute that names something to show. There, empty is nothing.
+func (e *Extractor) resource(tag string, a attr) {
+	if !e.opts.Resources || e.template > 0 {
+		return
+	}
+	if ref := e.attr(a); len(ref) > 0 && ref[0] != '#' {
+		e.add(Resource, tag, attrNames[a], ref)
+	}
+}
+
+// srcset takes every image of a set: which of them a browser would show depends on a
+// screen that we do not have.
+func (e *Extractor) srcset(tag string, a attr) {
+	if e.template > 0 {
+		return
+	}
+	for rest := e.attr(a); len(rest) > 0 && e.opts.Budget.Spend(1); {
+		var ref []byte
+		if ref, rest = nextImage(rest); len(ref) > 0 {
+			e.add(Resource, tag, attrNames[a], ref)
+		}
+	}
+}
+
+// add makes a reference of the current tag pending; see put.
+func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
+	return e.put(pending{tag: tag, attr: attr, kind: kind, rel: e.relOf()}, ref)
+}
+
+// put makes a reference pending unless the page had it before. It returns the
+// index of the pending link, or -1 if there is none.
+func (e *Extractor) put(now pending, ref []byte) int {
+	// Without its fragment a reference to each section of a page is the same reference,
+	// and it is resolved once.
+	ref = trim(ref)
+	if i := bytes.IndexByte(ref, '#'); i >= 0 {
+		ref = ref[:i]
+	}
+	if len(ref) > canonical.MaxLength { // it can be no link: do not carry it around
+		_, err := e.doc.ResolveBytes(ref)
+		e.count(cmp.Or(err, canonical.ErrLong))
+		return -1
+	}
+	e.opts.Budget.SpendText(len(ref))
+	now.hash = maphash.Bytes(e.seed, ref)
+	slot, old := e.byRef.find(now.hash)
+	if old >= 0 {
+		return e.again(now, old)
+	}
+	if len(e.pending) >= e.opts.MaxLinks {
+		e.dst.DroppedLinks++
+		return -1
+	}
+	e.byRef.set(slot, len(e.pending))
+	now.from = len(e.refs)
+	e.refs = append(e.refs, ref...)
+	now.to = len(e.refs)
+	now.text = e.text.mark()
+	now.textEnd = now.text
+	e.pending = append(e.pending, now)
+	return len(e.pending) - 1
+}
+
+// again merges a link with the one at index old, which has the same reference. The
+// first text counts: many a logo is followed by its caption.
+func (e *Extractor) again(now pending, old int) int {
+	was := &e.pending[old]
+	if better(now.kind, now.rel, was.kind, was.rel) {
+		was.tag, was.attr, was.kind, was.rel, was.mediaType = now.tag, now.attr, now.kind, now.rel, now.mediaType
+	}
+	if was.textEnd > was.text {
+		return -1
+	}
+	was.text, was.textEnd = e.text.mark(), e.text.mark()
+	return old
+}
+
+// trim removes what a URL may not begin or end with: C0 controls and space.
+func trim(s []byte) []byte {
+	for len(s) > 0 && s[0] <= ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] <= ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// better reports whether the second of two links to one URL replaces the first: it
+// can be followed where the first could not.
+func better(kind Kind, rel string, oldKind Kind, oldRel string) bool {
+	return worth(kind, rel) > worth(oldKind, oldRel)
+}
+
+// worth orders links to one URL: a way to a page, something to show, a way to a page
+// that is not to be taken.
+func worth(kind Kind, rel string) int {
+	switch {
+	case kind == Resource:
+		return 1
+	case hasToken(rel, "nofollow"):
+		return 0
+	}
+	return 2
+}
+
+// endAnchor ends the text of the link being read.
+func (e *Extractor) endAnchor() {
+	if e.anchor >= 0 {
+		e.pending[e.anchor].textEnd = e.text.mark()
+	}
+	e.anchor = -1
+}
+
+// finish resolves what is pending.
+func (e *Extractor) finish() {
+	e.endAnchor()
+	text := e.text.string()
+	if e.opts.Text {
+		e.dst.Text = text
+	}
+	d := e.dst
+	d.Lang = cmp.Or(d.Lang, e.metaLang, e.headerLang)
+	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow
+	d.UnavailableAfter = e.directives.unavailableAfter
+	e.inDirectory()
+	for i := range e.pending {
+		e.known.expect(e.pending[i].hash ^ e.dir)
+	}
+	for i := range e.pending {
+		p := &e.pending[i]
+		to, ok := e.target(p)
+		if !ok {
+			continue
+		}
+		l := Link{URL: to.url, Fingerprint: to.fp, Tag: p.tag, Attr: p.attr, Rel: p.rel, Type: p.mediaType, Kind: p.kind}
+		if p.textEnd > p.text {
+			l.Text = strings.TrimSpace(text[min(p.text, len(text)):min(p.textEnd, len(text))])
+		}
+		e.keep(l)
+	}
+	e.relate()
+}
+
+// resolve counts what is no link. Nothing but a fragment is none either, unless the
+// base makes it lead elsewhere.
+func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
+	if len(ref) == 0 {
+		return e.opts.Rules.Apply(e.base), e.base != e.doc
+	}
+	e.opts.Budget.SpendText(len(ref) + len(e.base.String()))
+	u, err := e.base.ResolveBytes(e.inCharset(ref))
+	e.count(err)
+	return e.opts.Rules.Apply(u), err == nil
+}
+
+// count tells links to other schemes, which are fine, and those that are too long from mistakes.
+func (e *Extractor) count(err error) {
+	switch {
+	case errors.Is(err, canonical.ErrScheme):
+		e.dst.SkippedSchemes++
+	case errors.Is(err, canonical.ErrLong):
+		e.dst.LongLinks++
+	case err != nil:
+		e.dst.BadLinks++
+	}
+}
+
+// keep adds l unless another spelling of its URL was there before. Then the place is
+// the first one's, and what is said of the link the better one's.
+func (e *Extractor) keep(l Link) {
+	slot, old := e.byURL.find(l.Fingerprint)
+	if old < 0 {
+		if e.linkBytes += len(l.URL.String()); e.linkBytes > max(maxLinkBytes, e.opts.MaxLinks*(maxLinkBytes/defaultMaxLinks)) {
+			e.dst.DroppedLinks++
+			return
+		}
+		e.byURL.set(slot, len(e.dst.Links))
+		e.dst.Links = append(e.dst.Links, l)
+		return
+	}
+	was := &e.dst.Links[old]
+	if better(l.Kind, l.Rel, was.Kind, was.Rel) {
+		l.Text = cmp.Or(was.Text, l.Text)
+		*was = l
+	} else if was.Text == "" {
+		was.Text = l.Text
+	}
+}

@@ -1,0 +1,255 @@
+package fields
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/dom"
+)
+
+const shop = `<!doctype html><html><head><title>A  lamp</title>
+<meta name=author content="Ann Ot"><meta itemprop=price content="1234.50"></head><body>
+<h1>A <em>lamp</em></h1><span class=price>1.234,50 €</span><span class=price>no number</span>
+<ul class=tags><li><a href="/tag/a?x=1#y" rel=tag>light</a><li><a href="b" rel=tag>  home
+ </a><li><a href="http://[" rel=tag></a></ul>
+<img src=lamp.jpg alt=""><svg><a xlink:href="#z">z</a></svg>
+<div id=text><p>One.</p><p>Two<br>three.</p><script>no()</script></div></body></html>`
+
+func url(t testing.TB, s string) canonical.URL {
+	t.Helper()
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return u
+}
+
+// extract runs rules on a page at http://h.test/shop/.
+func extract(t testing.TB, page string, lines ...string) ([]Field, error) {
+	t.Helper()
+	rules := make([]Rule, len(lines))
+	for i, line := range lines {
+		var err error
+		rules[i], err = Parse(line)
+		require.NoError(t, err, line)
+	}
+	set, err := New(rules)
+	require.NoError(t, err)
+	here := url(t, "http://h.test/shop/")
+	return set.Extractor().Page(here, here, dom.Parse([]byte(page)))
+}
+
+func TestPage(t *testing.T) {
+	for line, want := range map[string]string{
+		"x=css:h1":                "[A lamp]",
+		"x=css:title":             "[A lamp]",
+		"x=css:#text":             "[One. Two three.]",
+		"x=css:.price":            "[1.234,50 €]",
+		"x:all=css:.price":        "[1.234,50 €|no number]",
+		"x:number=css:.price":     "[1234.50]",
+		"x:number:all=css:.price": "[1234.50]",
+		"x:number=css:meta[itemprop=price]@content":      "[1234.50]",
+		"x=css:meta[name=author]@CONTENT":                "[Ann Ot]",
+		"x=css:a@href":                                   "[/tag/a?x=1#y]",
+		"x:url=css:a@href":                               "[http://h.test/tag/a?x=1]",
+		"x:url:all=css:a[rel=tag]":                       "[http://h.test/tag/a?x=1|http://h.test/shop/b]",
+		"x:url=css:img":                                  "[http://h.test/shop/lamp.jpg]",
+		"x:all=css:.tags li":                             "[light|home]",
+		"x=css:svg a@xlink:href":                         "[#z]",
+		"x=css:img@alt":                                  "[]",
+		"x=css:.nothing":                                 "[]",
+		"x:html=css:h1":                                  "[<h1>A <em>lamp</em></h1>]",
+		"x=css:h1, .price":                               "[A lamp]",
+		"x=css:li:has(a[href=b])":                        "[home]",
+		"x=css:li:nth-child(2) a":                        "[home]",
+		"x=xpath://h1":                                   "[A lamp]",
+		"x=xpath://h1/text()":                            "[A]",
+		"x=xpath://meta[@name='author']/@content":        "[Ann Ot]",
+		"x:all=xpath://a[@rel='tag']":                    "[light|home]",
+		"x:url:all=xpath://a[@rel='tag']/@href":          "[http://h.test/tag/a?x=1|http://h.test/shop/b]",
+		"x:html=xpath://h1":                              "[<h1>A <em>lamp</em></h1>]",
+		"x=xpath:count(//li)":                            "[3]",
+		"x=xpath:string(//title)":                        "[A lamp]",
+		"x=xpath:normalize-space(//h1)":                  "[A lamp]",
+		"x=xpath:concat(//h1/em, '-', //li[2])":          "[lamp- home]",
+		"x=xpath:boolean(//nothing)":                     "[false]",
+		"x:number=xpath:number(//nothing)":               "[]",
+		"x=xpath://nothing":                              "[]",
+		"x:number=xpath:substring-before(//span[1],'€')": "[1234.50]",
+		"x=css:h1 url~/shop/":                            "[A lamp]",
+		"x=css:h1 url~/other/":                           "[]",
+	} {
+		got, err := extract(t, shop, line)
+		require.NoError(t, err, line)
+		var values []string
+		for _, f := range got {
+			require.Equal(t, "x", f.Name)
+			require.Equal(t, strings.Contains(line, ":all"), f.All, line)
+			require.Equal(t, strings.Contains(line, "x:number"), f.Number, line)
+			values = f.Values
+		}
+		text := strings.Join(values, "|")
+		require.Equal(t, want, "["+text+"]", line)
+	}
+}
+
+// The first rule of a name that finds something gives the field, and fields are in the
+// order of the rules.
+func TestFallback(t *testing.T) {
+	got, err := extract(t, shop, "b=css:.nothing", "a=css:h1", "b:number=css:.price", "b=css:h1", "a=css:title")
+	require.NoError(t, err)
+	require.Equal(t, []Field{{Name: "a", Values: []string{"A lamp"}}, {Name: "b", Values: []string{"1234.50"}, Number: true}}, got)
+}
+
+func TestBaseIsNotThePage(t *testing.T) {
+	r, err := Parse("x:url=css:a@href")
+	require.NoError(t, err)
+	set, err := New([]Rule{r})
+	require.NoError(t, err)
+	got, err := set.Extractor().Page(url(t, "http://h.test/shop/"), url(t, "http://cdn.test/d/"), dom.Parse([]byte("<a href=e>")))
+	require.NoError(t, err)
+	require.Equal(t, []string{"http://cdn.test/d/e"}, got[0].Values)
+}
+
+func TestBounds(t *testing.T) {
+	got, err := extract(t, strings.Repeat("<b>x</b>", MaxValues+1), "x:all=css:b")
+	require.ErrorContains(t, err, "x: more than 1000 values")
+	require.Len(t, got[0].Values, MaxValues)
+
+	long := strings.Repeat("é", MaxValue)
+	for _, line := range []string{"x=css:b", "x:html=css:b", "x=xpath://b", "x=xpath:string(//b)", "x=css:b@id"} {
+		got, err = extract(t, `<b id="`+long+`">`+long+"</b>", line)
+		require.ErrorContains(t, err, "longer than 65536 bytes", line)
+		require.Len(t, got, 1, line)
+		require.LessOrEqual(t, len(got[0].Values[0]), MaxValue, line)
+		require.Greater(t, len(got[0].Values[0]), MaxValue-4, line)
+	}
+
+	got, err = extract(t, strings.Repeat("<b>"+strings.Repeat("x", MaxValue)+"</b>", 20), "x:all=css:b", "y=css:b")
+	require.ErrorContains(t, err, "more than 1048576 bytes of values")
+	require.Len(t, got, 1)
+	require.Len(t, got[0].Values, MaxPage/MaxValue)
+
+	_, err = extract(t, strings.Repeat("<br>", dom.MaxElements), "x=css:b")
+	require.ErrorContains(t, err, "only a part of the page was looked at")
+
+	got, err = extract(t, `<a href="/`+strings.Repeat("x", MaxValue)+`">`, "x:url=css:a")
+	if len(got) > 0 {
+		t.Errorf("half a URL: %.40q (%v)", got[0].Values, err)
+	}
+}
+
+// A page nested beyond what the parser bears has its fields.
+func TestDeepPages(t *testing.T) {
+	got, err := extract(t, "<h1>T</h1>"+strings.Repeat("<div>", 2000)+"<p class=x>in", "t=css:h1", "x=xpath://p[@class='x']")
+	require.NoError(t, err)
+	require.Equal(t, "[{t [T] false false} {x [in] false false}]", fmt.Sprint(got))
+}
+
+func TestNothingToDo(t *testing.T) {
+	var none *Set
+	require.Nil(t, none.Extractor())
+	require.False(t, none.Extractor().Wants("http://h.test/"))
+	got, err := none.Extractor().Page(canonical.URL{}, canonical.URL{}, dom.Parse(nil))
+	require.NoError(t, err)
+	require.Empty(t, got)
+	set, err := New([]Rule{{Name: "a", CSS: "p", Match: "/x/"}})
+	require.NoError(t, err)
+	require.True(t, set.Extractor().Wants("http://h.test/x/"))
+	require.False(t, set.Extractor().Wants("http://h.test/"))
+}
+
+// Workers share a set; the race detector watches.
+func TestWorkers(t *testing.T) {
+	set, err := New([]Rule{{Name: "a", XPath: "//li[position()>1]", All: true}, {Name: "b", XPath: "count(//li)"}, {Name: "c", CSS: "li:nth-child(2)"}})
+	require.NoError(t, err)
+	here := url(t, "http://h.test/")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			e := set.Extractor()
+			for n := range 50 {
+				got, err := e.Page(here, here, dom.Parse([]byte("<ul>"+strings.Repeat("<li>x", n%7+2)+"</ul>")))
+				if err != nil || len(got) != 3 || len(got[0].Values) != n%7+1 || got[1].Values[0] != fmt.Sprint(n%7+2) {
+					t.Errorf("page %d: %v, %v", n, got, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]string{
+		"12": "12", " 12.50 ": "12.50", "EUR 1,234.50": "1234.50", "1.234,50 €": "1234.50", "1 234,50": "1234.50",
+		"1 234 567": "1234567", "1'234.5": "1234.5", "1,234": "1234", "1.234": "1.234", "1,5": "1.5", "1,234,567": "1234567",
+		"1.234.567": "1234567", "-3": "-3", "−3,5 °C": "-3.5", "A-4": "4", "2020-01-02": "2020", "2020 2021": "2020", "2020 202": "2020",
+		".5": "0.5", "costs .50": "0.50", "007": "7", "0": "0", "0,0": "0.0", "none": "", "": "", "12.": "12", "3, 4": "3",
+		strings.Repeat("9", 41): "", "10 % of 20": "10",
+	} {
+		require.Equal(t, want, number(text), text)
+	}
+}
+
+func FuzzNumber(f *testing.F) {
+	f.Add("1.234,50")
+	f.Add("−1 234'567_890")
+	f.Fuzz(func(t *testing.T, s string) {
+		n := number(s)
+		if n == "" {
+			return
+		}
+		require.Regexp(t, `^-?(0|[1-9][0-9]*)(\.[0-9]+)?$`, n, s)
+	})
+}
+
+// FuzzPage: no page makes rules panic or go beyond their bounds.
+func FuzzPage(f *testing.F) {
+	f.Add(shop)
+	f.Add("<a href=x><b>" + strings.Repeat("<div>", 600))
+	rules := []string{"a:all=css:* ~ b, a > *", "b:url:all=css:a", "c:html=css:p", "d:number:all=xpath://*[last()]", "e:all=xpath://@*", "f=xpath:string(//b/following::*)"}
+	f.Fuzz(func(t *testing.T, page string) {
+		got, _ := extract(t, page, rules...)
+		for _, field := range got {
+			require.NotEmpty(t, field.Values)
+			for _, v := range field.Values {
+				require.NotEmpty(t, v)
+				require.LessOrEqual(t, len(v), MaxValue)
+			}
+		}
+	})
+}
+
+// BenchmarkPage is what ten rules cost on a real page, and of that the tree.
+func BenchmarkPage(b *testing.B) {
+	pages, _ := filepath.Glob("/usr/share/doc/python3*/html/library/argparse.html")
+	if len(pages) == 0 {
+		b.Skip("python3-doc is not installed")
+	}
+	body, err := os.ReadFile(pages[0])
+	require.NoError(b, err)
+	rules := []Rule{{Name: "x", XPath: "//h1"}, {Name: "y", XPath: "//meta[@name='viewport']/@content"}}
+	for i := range 8 {
+		rules = append(rules, Rule{Name: fmt.Sprintf("c%d", i), CSS: fmt.Sprintf("section h%d, .c%d a[href]", i, i), All: true})
+	}
+	set, err := New(rules)
+	require.NoError(b, err)
+	e, here := set.Extractor(), url(b, "http://h.test/")
+	b.Run("tree", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			dom.Parse(body)
+		}
+	})
+	b.Run("tree and rules", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			_, _ = e.Page(here, here, dom.Parse(body))
+		}
+	})
+}

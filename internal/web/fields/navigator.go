@@ -1,0 +1,121 @@
+package fields
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/antchfx/htmlquery"
+	"github.com/antchfx/xpath"
+	"golang.org/x/net/html"
+
+	"github.com/treadlight/crawl/internal/web/effort"
+)
+
+// navigator is a place in a tree for the interpreter of XPath, which does all its work by
+// moving it. Each move is a step. The interpreter cannot be told to stop, so that the move
+// for which there is no step left panics with errSpent.
+type navigator struct {
+	htmlquery.NodeNavigator
+	budget  *effort.Budget
+	perByte int // what the expression may do with each byte of a text, beside reading it
+}
+
+// copySteps is what a copy costs: the interpreter keeps copies, and so they bound its memory.
+const copySteps = 4
+
+var errSpent = errors.New("the page has cost enough")
+
+func navigate(root *html.Node, budget *effort.Budget, perByte int) *navigator {
+	return &navigator{*htmlquery.CreateXPathNavigator(root), budget, perByte}
+}
+
+func (n *navigator) spend(steps int) {
+	if !n.budget.Spend(steps) {
+		panic(errSpent)
+	}
+}
+
+// Copy is another one at the same place.
+func (n *navigator) Copy() xpath.NodeNavigator {
+	n.spend(copySteps)
+	c := *n
+	return &c
+}
+
+// MoveTo moves to where another navigator of the same tree is.
+func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
+	n.spend(1)
+	o, ok := other.(*navigator)
+	return ok && n.NodeNavigator.MoveTo(&o.NodeNavigator)
+}
+
+// MoveToRoot and the moves below are those of the library, a step each.
+func (n *navigator) MoveToRoot() {
+	n.spend(1)
+	n.NodeNavigator.MoveToRoot()
+}
+
+// MoveToParent moves to the parent, or from an attribute to its element.
+func (n *navigator) MoveToParent() bool {
+	n.spend(1)
+	return n.NodeNavigator.MoveToParent()
+}
+
+// MoveToNextAttribute moves to the first or the next attribute.
+func (n *navigator) MoveToNextAttribute() bool {
+	n.spend(1)
+	return n.NodeNavigator.MoveToNextAttribute()
+}
+
+// MoveToChild moves to the first child.
+func (n *navigator) MoveToChild() bool {
+	n.spend(1)
+	return n.NodeNavigator.MoveToChild()
+}
+
+// MoveToFirst moves to the first sibling, past all between.
+func (n *navigator) MoveToFirst() (moved bool) {
+	for n.MoveToPrevious() {
+		moved = true
+	}
+	return moved
+}
+
+// MoveToNext moves to the next sibling.
+func (n *navigator) MoveToNext() bool {
+	n.spend(1)
+	return n.NodeNavigator.MoveToNext()
+}
+
+// MoveToPrevious moves to the sibling before.
+func (n *navigator) MoveToPrevious() bool {
+	n.spend(1)
+	return n.NodeNavigator.MoveToPrevious()
+}
+
+// Value is the text of a place: of an element all that is in it, a step for each node.
+func (n *navigator) Value() string {
+	node := n.Current()
+	if node.Type != html.ElementNode || n.NodeType() == xpath.AttributeNode {
+		v := n.NodeNavigator.Value()
+		n.spend(1 + len(v)/effort.Bytes + len(v)*n.perByte)
+		return v
+	}
+	var b strings.Builder
+	n.text(&b, node)
+	return b.String()
+}
+
+func (n *navigator) text(b *strings.Builder, of *html.Node) {
+	for c := of.FirstChild; c != nil; c = c.NextSibling {
+		n.spend(1)
+		switch c.Type {
+		case html.TextNode:
+			n.spend(len(c.Data)/effort.Bytes + len(c.Data)*n.perByte)
+			b.WriteString(c.Data)
+		case html.CommentNode:
+		default:
+			n.text(b, c)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package readable
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/effort"
+)
+
+// long is a paragraph that is main text anywhere.
+const long = "<p>A paragraph that somebody wrote to be read, with more words than any line of a menu has, so that there is no doubt about what it is and where it belongs, even if nothing else on the page says so."
+
+func text(page string) string { return Text(dom.Parse([]byte(page))) }
+
+func TestNoMainText(t *testing.T) {
+	for name, page := range map[string]string{
+		"nothing": "", "links": strings.Repeat("<p><a href=x>one of many links to some page</a>", 40),
+		"a few words": "<h1>Moved</h1><p>This page has moved.", "only a menu": "<nav>" + long + "</nav>",
+		"scripts": "<script>" + long + "</script>",
+		"no body": strings.Repeat("<link>", dom.MaxElements),
+	} {
+		require.Empty(t, text(page), name)
+	}
+}
+
+func TestWhatSaysThatItIsNoMainText(t *testing.T) {
+	for _, open := range []string{
+		"<nav>", "<aside>", "<footer>", "<div role=navigation>", "<div role=' Search '>", "<div class='x site-footer'>",
+		"<div id=cookie_banner>", "<div hidden>", "<div aria-hidden=true>", "<div style='Display : none'>", "<button>", "<template>", "<select>",
+	} {
+		got := text("<body><div>" + long + "</div>" + open + "Not this.</div></nav></aside></footer></button></template></select><div>" + long)
+		require.NotContains(t, got, "Not this", open)
+		require.Equal(t, 2, strings.Count(got, "A paragraph"), open)
+	}
+}
+
+// A class says something of the page and not of the element when the element holds the
+// page's text.
+func TestNamesOfLargeElements(t *testing.T) {
+	require.Equal(t, 8, strings.Count(text("<div class='layout sidebar'>"+strings.Repeat(long, 8)+"</div>"), "A paragraph"))
+	require.Empty(t, text("<div class='sidebar'>"+long+"</div>"))
+	require.Contains(t, text("<div class=navy>"+long+"</div>"), "A paragraph")
+	require.Contains(t, text("<body class=menu>"+long), "A paragraph")
+}
+
+// The marks of a page are believed if what they mark is a part of it worth mentioning.
+func TestMarks(t *testing.T) {
+	short := "<h1>Note</h1><p>Three short words.</p>"
+	require.Equal(t, "Note\nThree short words.", text("<nav>"+long+"</nav><main>"+short+"</main>"))
+	require.Equal(t, "Note\nThree short words.", text("<div role=main>"+short+"</div>"))
+	require.Equal(t, "Note\nThree short words.", text("<article>"+short+"</article><p>Not this."))
+	require.Contains(t, text("<article>"+short+"</article>"+strings.Repeat(long, 3)), "A paragraph", "a teaser is no mark")
+	require.Contains(t, text(strings.Repeat("<article>"+long+"</article>", 3)), "A paragraph", "several articles are no mark")
+	require.NotContains(t, text("<main>"+long+"<p><a href=x>all of it a link</a></main>"), "all of it")
+}
+
+func TestHeadings(t *testing.T) {
+	got := text("<h1>Top</h1><h2>Section</h2>" + long + "<h2>Empty</h2><h2>Last</h2>" + long + "<h3>Trailing</h3>")
+	require.True(t, strings.HasPrefix(got, "Top\nSection\nA paragraph"), got)
+	require.Contains(t, got, "Last")
+	require.NotContains(t, got, "Trailing")
+}
+
+func TestPreformattedTextKeepsItsLines(t *testing.T) {
+	require.Contains(t, text(long+"<pre>\nif x {\n\treturn  <b>y</b>, z<br>}\n</pre>"+long), "\nif x {\n\treturn  y, z\n}\nA paragraph")
+}
+
+func TestBounds(t *testing.T) {
+	got := text(strings.Repeat(long, MaxText/len(long)+100))
+	require.LessOrEqual(t, len(got), MaxText)
+	require.Greater(t, len(got), MaxText-len(long))
+}
+
+func TestWords(t *testing.T) {
+	for s, want := range map[string]int{
+		"": 0, "one": 1, "one two": 2, "it's": 1, "a-b": 2, "x1 22": 2, "…": 0, "去年の春": 2, "ไทย": 1, "한국어 문장": 2, "naïve Straße": 2,
+	} {
+		require.Equal(t, want, words(s), s)
+	}
+}
+
+// counted is the main text of a page, and what it took of a budget.
+func counted(page string, steps int64) (string, *effort.Budget) {
+	d := dom.Parse([]byte(page))
+	d.Budget = effort.New(context.Background(), steps, nil, time.Time{})
+	return Text(d), d.Budget
+}
+
+func TestTheBudgetEndsTheText(t *testing.T) {
+	_, b := counted(strings.Repeat(long, 1000), 500)
+	require.True(t, b.Spent())
+	require.Less(t, b.Used(), int64(1000))
+}
+
+// Each of the ways over a page is charged: where its prose is, its blocks, and what stands as it is.
+func TestTheWaysOverAPageAreCharged(t *testing.T) {
+	const n = 1000
+	for page, least := range map[string]int64{
+		"<p>" + long + "<div>" + strings.Repeat("<br>", n):                      2 * n,
+		"<p>" + long + "<pre>" + strings.Repeat("x<br>", n):                     4 * n,
+		"<p>" + long + "<div>" + strings.Repeat(strings.Repeat("x", 640), 64):   2 * 640,
+		"<p>" + long + "<p><a href=/>" + strings.Repeat("<b>x</b>", n) + "</a>": 4 * n,
+	} {
+		_, b := counted(page, math.MaxInt64)
+		require.GreaterOrEqual(t, b.Used(), least, "%.200s", page[len(page)-60:])
+	}
+}
+
+// FuzzText: any page has main text within its bounds, and what it costs grows with its size:
+// nesting must not multiply the work.
+func FuzzText(f *testing.F) {
+	f.Add("<main>" + long + "</main>")
+	f.Add(strings.Repeat("<div class=nav><form>", 200) + long)
+	f.Add(strings.Repeat("<h1>a<p>b", 50))
+	f.Fuzz(func(t *testing.T, page string) {
+		d := dom.Parse([]byte(page))
+		require.LessOrEqual(t, len(Text(d)), MaxText)
+		_, b := counted(page, math.MaxInt64)
+		require.LessOrEqual(t, b.Used(), int64(1000+10*len(page)), "steps")
+	})
+}

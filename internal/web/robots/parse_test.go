@@ -1,0 +1,277 @@
+package robots_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+	codes "unicode/utf16"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/robots"
+)
+
+// agent is the crawler in all tests.
+const agent = "Treadlight"
+
+// utf16 is text as servers that run on Windows may send it.
+func utf16(order binary.AppendByteOrder, text string) string {
+	var out []byte
+	for _, unit := range codes.Encode([]rune(text)) {
+		out = order.AppendUint16(out, unit)
+	}
+	return string(out)
+}
+
+func rulesOf(file string) *robots.Rules { return robots.Parse([]byte(file)).Agent(agent) }
+
+// TestGroups is about which rules bind us: the path is always /x, and a file refuses it
+// if its rules for us say so.
+func TestGroups(t *testing.T) {
+	for _, tc := range []struct {
+		name, file string
+		allowed    bool
+	}{
+		{"empty file", "", true},
+		{"everybody", "User-agent: *\nDisallow: /", false},
+		{"us", "User-agent: Treadlight\nDisallow: /", false},
+		{"us, in any case", "uSER-aGENT: tREADLIGHT\ndISALLOW: /", false},
+		{"us, with a version", "User-agent: Treadlight/1.2\nDisallow: /", false},
+		{"us, with a comment", "User-agent: Treadlight (the crawler)\nDisallow: /", false},
+		{"somebody else", "User-agent: Other\nDisallow: /", true},
+		{"a longer name", "User-agent: TreadlightNews\nDisallow: /", true},
+		{"a name with a number", "User-agent: Treadlight2\nDisallow: /", true},
+		{"a shorter name", "User-agent: Tread\nDisallow: /", true},
+		{"a name with a tail", "User-agent: Treadlight-News\nDisallow: /", true},
+		{"no name", "User-agent:\nDisallow: /", true},
+		{"our group goes before everybody's", "User-agent: *\nDisallow: /\nUser-agent: treadlight\nAllow: /", true},
+		{"even if it is first", "User-agent: treadlight\nAllow: /\nUser-agent: *\nDisallow: /", true},
+		{"even if it is empty", "User-agent: *\nDisallow: /\nUser-agent: treadlight", true},
+		{"even if it only has a delay", "User-agent: treadlight\nCrawl-delay: 1\nAllow: /y\nUser-agent: *\nDisallow: /", true},
+		{"groups of one name are merged", "User-agent: treadlight\nDisallow: /y\nUser-agent: o\nAllow: /\nUser-agent: treadlight\nDisallow: /x", false},
+		{"everybody's groups are merged", "User-agent: *\nDisallow: /y\nUser-agent: o\nAllow: /\nUser-agent: *\nDisallow: /x", false},
+		{"two names share rules", "User-agent: treadlight\nUser-agent: other\nDisallow: /", false},
+		{"with blank lines and comments between", "User-agent: treadlight\n\n# x\nUser-agent: other\n\nDisallow: /", false},
+		{"with a delay between", "User-agent: treadlight\nCrawl-delay: 5\nUser-agent: other\nDisallow: /", false},
+		{"with a sitemap between", "User-agent: treadlight\nSitemap: http://a.test/s\nUser-agent: other\nDisallow: /", false},
+		{"with an unknown line between", "User-agent: treadlight\nHost: a.test\nUser-agent: other\nDisallow: /", false},
+		{"a rule ends the list", "User-agent: treadlight\nAllow: /\nUser-agent: other\nDisallow: /", true},
+		{"an empty rule ends it too", "User-agent: treadlight\nDisallow:\nUser-agent: other\nDisallow: /", true},
+		{"an unknown line does not end a group", "User-agent: treadlight\nAllow: /y\nWhatever: 1\nDisallow: /x", false},
+		{"a blank line does not end a group", "User-agent: treadlight\nAllow: /y\n\nDisallow: /x", false},
+		{"a rule before any group", "Disallow: /\nUser-agent: other\nDisallow: /", true},
+		{"star and a comment", "User-agent: * (everybody)\nDisallow: /", false},
+		{"star and a tab", "User-agent: *\tall\nDisallow: /", false},
+		{"names ending in bot", "User-agent: *bot\nDisallow: /", true},
+		{"names with WordPress in them", "User-agent: *WordPress*\nDisallow: /", true},
+		{"two stars", "User-agent: **\nDisallow: /", true},
+		{"a path for an agent", "User-agent: */\nDisallow: /", true},
+		{"a pattern does not end everybody's group", "User-agent: *\nUser-agent: *WordPress*\nDisallow: /", false},
+		{"UTF-16, little end first", utf16(binary.LittleEndian, "\ufeffUser-agent: *\r\nDisallow: /\r\n"), false},
+		{"UTF-16, big end first", utf16(binary.BigEndian, "\ufeffUser-agent: *\nDisallow: /"), false},
+		{"UTF-16, cut within a character", utf16(binary.BigEndian, "\ufeffUser-agent: *\nDisallow: /\n") + "\x00", false},
+		{"UTF-16, beyond ASCII", utf16(binary.LittleEndian, "\ufeff# ツ ü\nUser-agent: *\nDisallow: /"), false},
+		{"UTF-16 for somebody else", utf16(binary.LittleEndian, "\ufeffUser-agent: Other\nDisallow: /"), true},
+		{"empty Disallow", "User-agent: *\nDisallow:", true},
+		{"CR line ends", "User-agent: *\rDisallow: /\r", false},
+		{"CR LF line ends", "User-agent: *\r\nDisallow: /\r\n", false},
+		{"byte order mark", "\xef\xbb\xbfUser-agent: *\nDisallow: /", false},
+		{"part of one", "\xef\xbbUser-agent: *\nDisallow: /", false},
+		{"NUL padding", "User-agent: *\x00\x00\nDisallow: /\x00\x00\n\x00\x00", false},
+		{"blanks", " \t User-agent \t : \t * \t \n\tDisallow :/ ", false},
+		{"comment at the end", "User-agent: * # all\nDisallow: / # everything", false},
+		{"rule in a comment", "User-agent: *\n#Disallow: /", true},
+		{"missing colons", "User-agent *\nDisallow /", false},
+		{"missing colon, two words", "User-agent *\nDisallow /x y", true},
+		{"missing colon, colon in the path", "User-agent *\nDisallow /x:y\nDisallow /x", false},
+		{"misspelt", "Useragent: *\nDissallow: /", false},
+		{"bad lines around", "<html>\nUser-agent: *\n::::\n:\nDisallow: /\n\xff\xfe", false},
+		{"an HTML page", "<!DOCTYPE html><html><body>Disallow: /</body></html>", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := rulesOf(tc.file).Check("/x")
+			require.Equal(t, tc.allowed, v.Allowed, v.Reason)
+		})
+	}
+}
+
+func TestCrawlDelay(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"10":                      10 * time.Second,
+		"0":                       0,
+		"0.5":                     500 * time.Millisecond,
+		".25":                     250 * time.Millisecond,
+		"2.":                      2 * time.Second,
+		"1.0000000019":            time.Second + time.Nanosecond,
+		"00000000000000000000007": 7 * time.Second,
+		"86400":                   24 * time.Hour,
+		"86401":                   24 * time.Hour,
+		"99999999999":             24 * time.Hour,
+		"1e3":                     0,
+		"-5":                      0,
+		"+5":                      0,
+		"NaN":                     0,
+		"Inf":                     0,
+		"0x10":                    0,
+		"1.2.3":                   0,
+		"10s":                     0,
+		"ten":                     0,
+		".":                       0,
+		"":                        0,
+		"5 # seconds":             5 * time.Second,
+		"10#":                     10 * time.Second,
+	} {
+		require.Equal(t, want, rulesOf("User-agent: *\nCrawl-delay: "+value).CrawlDelay(), value)
+	}
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: b\nCrawl-delay: 2").CrawlDelay(), "the longest of a group")
+	require.Zero(t, rulesOf("Crawl-delay: 3\nUser-agent: *\nAllow: /").CrawlDelay(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: treadlight\nAllow: /").CrawlDelay(), "a list goes on")
+	require.Zero(t, (*robots.Rules)(nil).CrawlDelay())
+	require.True(t, (*robots.Rules)(nil).Check("/").Allowed)
+}
+
+func TestRequestRate(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1/5":                      5 * time.Second,
+		"1/5s":                     5 * time.Second,
+		"1/10m":                    10 * time.Minute,
+		"1/1h":                     time.Hour,
+		"1/2H":                     2 * time.Hour,
+		"10/1m":                    6 * time.Second,
+		"2/1":                      500 * time.Millisecond,
+		"3/1":                      333_333_334, // never a nanosecond too fast
+		" 1 / 5 ":                  5 * time.Second,
+		"01/005s":                  5 * time.Second,
+		"1/0":                      0,
+		"1/48h":                    24 * time.Hour,
+		"1/99999999999999999999h":  24 * time.Hour,
+		"99999999999999999999/1":   1,
+		"1/5 0600-0845":            5 * time.Second,
+		"1/5s\t0600-0845 UTC":      5 * time.Second,
+		"1/5 06:00 - 08:45 GMT":    5 * time.Second,
+		"1/5 845-1200Z # mornings": 5 * time.Second,
+		"1/5 soon":                 0,
+		"1/5 0600":                 0,
+		"1/5 06-08":                0,
+		"0/5":                      0,
+		"-1/5":                     0,
+		"1/-5":                     0,
+		"1/5d":                     0,
+		"1/5ms":                    0,
+		"1/m":                      0,
+		"1/":                       0,
+		"/5":                       0,
+		"/":                        0,
+		"5":                        0,
+		"":                         0,
+		"1.5/2":                    0,
+		"1/2/3":                    0,
+		"NaN/1":                    0,
+	} {
+		r := rulesOf("User-agent: *\nRequest-rate: " + value)
+		require.Equal(t, want, r.RequestRate(), value)
+		require.Equal(t, want, r.Pause(), value)
+		require.Zero(t, r.CrawlDelay(), value)
+	}
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nrequest-rate: 1/5\nRequest-Rate: 1/2").RequestRate(), "the slowest of a group")
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/5 0600-0845\nRequest-rate: 9/1 0845-0600").RequestRate(), "around the clock")
+	require.Zero(t, rulesOf("Request-rate: 1/3\nUser-agent: *\nAllow: /").RequestRate(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/3\nUser-agent: treadlight\nAllow: /").RequestRate(), "a list goes on")
+	require.Zero(t, rulesOf("User-agent: *\nRequest-rate: 1/9\nAllow: /\nUser-agent: treadlight\nAllow: /").RequestRate(), "another's group")
+	require.Equal(t, 7*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/5").Pause(), "the slower of both")
+	require.Equal(t, 9*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/9").Pause(), "the slower of both")
+	require.Zero(t, (*robots.Rules)(nil).RequestRate())
+	require.Zero(t, (*robots.Rules)(nil).Pause())
+}
+
+func TestSitemaps(t *testing.T) {
+	f := robots.Parse([]byte("Sitemap: https://a.test/1.xml\nUser-agent: x\nsitemap:https://b.test:8/2?a=b\nDisallow: /\nSite-map: /3\nSitemap:\nSitemap: "))
+	require.Equal(t, []string{"https://a.test/1.xml", "https://b.test:8/2?a=b", "/3"}, f.Sitemaps())
+	f.Sitemaps()[0] = "changed"
+	require.Equal(t, "https://a.test/1.xml", f.Sitemaps()[0])
+}
+
+// TestLimit pads a file to the limit and beyond: the last whole line within counts.
+func TestLimit(t *testing.T) {
+	head := "User-agent: *\nDisallow: /first\n"
+	last := "Disallow: /last\n"
+	pad := func(n int) string { return strings.Repeat("#", n-1) + "\n" }
+	within := head + pad(robots.MaxBytes-len(head)-len(last)) + last
+	require.Len(t, within, 512_000)
+	for name, tc := range map[string]struct {
+		file          string
+		last, further bool
+	}{
+		"whole":          {within, true, false},
+		"and more":       {within + "Disallow: /further\n", true, false},
+		"one too long":   {head + pad(robots.MaxBytes-len(head)-len(last)+1) + last, false, false},
+		"last line open": {head + pad(robots.MaxBytes-len(head)-len("Disallow: /las")) + "Disallow: /last", false, false},
+	} {
+		r := rulesOf(tc.file)
+		require.False(t, r.Check("/first").Allowed, name)
+		require.Equal(t, tc.last, !r.Check("/last").Allowed, name)
+		require.Equal(t, tc.last, !r.Check("/las").Allowed || !r.Check("/last").Allowed, name)
+		require.Equal(t, tc.further, !r.Check("/further").Allowed, name)
+	}
+	require.True(t, rulesOf(strings.Repeat("User-agent: *", 50_000)).Check("/").Allowed, "one line without an end")
+}
+
+func TestLineNumbers(t *testing.T) {
+	for _, eol := range []string{"\n", "\r", "\r\n"} {
+		lines := []string{"# one", "User-agent: *", "", "", "Disallow: /five", "Allow: /six  # x", "Disallow: /s%65ven€"}
+		r := rulesOf(strings.Join(lines, eol))
+		require.Equal(t, robots.Verdict{
+			Line: 5, Rule: "Disallow: /five", Reason: "robots.txt line 5: Disallow: /five",
+		}, r.Check("/five/x"))
+		require.Equal(t, robots.Verdict{
+			Allowed: true, Line: 6, Rule: "Allow: /six", Reason: "robots.txt line 6: Allow: /six",
+		}, r.Check("/six"))
+		require.Equal(t, "robots.txt line 7: Disallow: /s%65ven€", r.Check("/seven%e2%82%ac").Reason, "as it is written")
+		require.Equal(t, robots.Verdict{Allowed: true, Reason: "no rule in robots.txt matches"}, r.Check("/"))
+	}
+}
+
+// FuzzParse: whatever the bytes, parsing and checking stand it, give the same verdict
+// every time, and name a line that exists; and no line asks for more than a day's pause,
+// or makes us quicker than the others have asked for.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("User-agent: *\nDisallow: /a*b$\nAllow: /\r\rCrawl-delay: 1.5\nSitemap: x"), "/a/b?c")
+	f.Add([]byte("\xef\xbb\xbfuser-agent treadlight\x00\ndisallow /%4"), "/%4")
+	f.Add([]byte("User-agent: *\nRequest-rate: 2/7m 0600-0845\nCrawl-delay: 3\n"), "/")
+	f.Fuzz(func(t *testing.T, body []byte, path string) {
+		r := robots.Parse(body).Agent(agent)
+		v := r.Check(path)
+		if again := robots.Parse(bytes.Clone(body)).Agent("treadlight/9").Check(path); again != v {
+			t.Errorf("verdicts %v and %v on the same", v, again)
+		}
+		lines := bytes.Count(body, []byte("\n")) + bytes.Count(body, []byte("\r")) + 1
+		if v.Line < 0 || v.Line > lines || (v.Line == 0) != (v.Rule == "") || (!v.Allowed && v.Line == 0) {
+			t.Errorf("verdict %+v on a file of at most %d lines", v, lines)
+		}
+		if d := r.CrawlDelay(); d < 0 || d > 24*time.Hour {
+			t.Errorf("Crawl-delay %v, want at most a day", d)
+		}
+		if d := r.RequestRate(); d < 0 || d > 24*time.Hour {
+			t.Errorf("Request-rate of one in %v, want at most a day", d)
+		}
+		if p := r.Pause(); p < r.CrawlDelay() || p < r.RequestRate() {
+			t.Errorf("pause %v, want no less than %v and %v", p, r.CrawlDelay(), r.RequestRate())
+		}
+		if len(body) < robots.MaxBytes/2 {
+			more := robots.Parse(append(bytes.Clone(body), "\nUser-agent: treadlight\nRequest-rate: 1/1h 0600-0845\n"...)).Agent(agent)
+			if got := more.RequestRate(); got < time.Hour {
+				t.Errorf("one in an hour, asked for last, became one in %v", got)
+			}
+		}
+		pad := append(bytes.Repeat([]byte("#"), max(0, robots.MaxBytes-len(body)/2)), '\n')
+		long := append(pad, body...) // half of it beyond the limit
+		short := long[:min(len(long), robots.MaxBytes)]
+		if a, b := robots.Parse(long).Agent(agent).Check(path), robots.Parse(short).Agent(agent).Check(path); len(long) > len(short) && a != b {
+			t.Errorf("what is beyond the limit changed %v to %v", b, a)
+		}
+	})
+}
+
+func parse(file string) *robots.File { return robots.Parse([]byte(file)) }

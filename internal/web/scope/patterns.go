@@ -1,0 +1,100 @@
+package scope
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// patterns are Include and Exclude of a Config, or what has taken their place.
+type patterns struct {
+	include, exclude []*regexp.Regexp
+	changed          bool // they are not those of the Config
+}
+
+func newPatterns(include, exclude []string) (*patterns, error) {
+	in, err := compile("Include", include)
+	if err != nil {
+		return nil, err
+	}
+	out, err := compile("Exclude", exclude)
+	if err != nil {
+		return nil, err
+	}
+	return &patterns{include: in, exclude: out}, nil
+}
+
+func compile(field string, patterns []string) ([]*regexp.Regexp, error) {
+	out := make([]*regexp.Regexp, len(patterns))
+	for i, p := range patterns {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d] %q is no regular expression: %w: escape what is meant literally with \\", field, i, p, err)
+		}
+		if p == "" {
+			return nil, fmt.Errorf("%s[%d] is empty, which matches everything: remove it", field, i)
+		}
+		out[i] = re
+	}
+	return out, nil
+}
+
+// judge is the verdict on a URL in the area of the seeds, and which pattern excluded it if
+// one did. Include is asked if it is bound.
+func (p *patterns) judge(u canonical.URL, bound bool) (code Code, by *regexp.Regexp) {
+	if re := firstMatch(p.exclude, u.String()); re != nil {
+		return Excluded, re
+	}
+	if bound && len(p.include) > 0 && firstMatch(p.include, u.String()) == nil {
+		return NotIncluded, nil
+	}
+	return In, nil
+}
+
+func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
+	for _, re := range patterns {
+		if re.MatchString(s) {
+			return re
+		}
+	}
+	return nil
+}
+
+// SetPatterns replaces Include and Exclude of the Config, at once and for all that is judged
+// from now on. The error names the pattern that is wrong, and leaves everything as it was.
+func (s *Scope) SetPatterns(include, exclude []string) error {
+	p, err := newPatterns(include, exclude)
+	if err != nil {
+		return err
+	}
+	p.changed = true
+	s.patterns.Store(p)
+	return nil
+}
+
+// Patterns are the Include and the Exclude that hold.
+func (s *Scope) Patterns() (include, exclude []string) {
+	p := s.patterns.Load()
+	return texts(p.include), texts(p.exclude)
+}
+
+func texts(patterns []*regexp.Regexp) []string {
+	out := make([]string, len(patterns))
+	for i, re := range patterns {
+		out[i] = re.String()
+	}
+	return out
+}
+
+// Recheck judges a URL that was in by the patterns that hold now. Seeds and sitemaps are
+// exempt from Include, as they were. Until SetPatterns is called, everything is in still, and
+// the answer costs nothing.
+func (s *Scope) Recheck(u canonical.URL, exempt bool) Verdict {
+	v := Verdict{scope: s, url: u}
+	if p := s.patterns.Load(); p.changed {
+		v.Code, v.by = p.judge(u, !exempt)
+	}
+	v.In = v.Code == In
+	return v
+}

@@ -1,0 +1,307 @@
+package scope
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+func TestModes(t *testing.T) {
+	tests := []struct {
+		mode  Mode
+		seeds []string
+		in    []string
+		out   map[string]string // URL → reason
+	}{
+		{
+			Host,
+			[]string{"https://docs.example.com/guide/"},
+			[]string{"https://docs.example.com/", "http://docs.example.com/other?x"},
+			map[string]string{
+				"https://example.com/":               "host example.com is not a seed host",
+				"https://docs.example.com:8443/":     "host docs.example.com:8443 is not a seed host",
+				"https://docs.example.com.evil.org/": "host docs.example.com.evil.org is not a seed host",
+			},
+		},
+		{
+			Host,
+			[]string{"http://localhost:8080/", "http://[::1]/"},
+			[]string{"http://localhost:8080/a", "http://[::1]/a"},
+			map[string]string{
+				"http://localhost/": "host localhost is not a seed host",
+				"http://[::2]/":     "host [::2] is not a seed host",
+			},
+		},
+		{
+			Domain,
+			[]string{"https://www.example.co.uk/"},
+			[]string{"https://example.co.uk/", "http://a.b.example.co.uk:8080/"},
+			map[string]string{
+				"https://other.co.uk/":        "domain other.co.uk is not a seed's domain",
+				"https://www.other.co.uk/":    "domain other.co.uk is not a seed's domain",
+				"https://notexample.co.uk/":   "domain notexample.co.uk is not a seed's domain",
+				"https://example.co.uk.test/": "domain uk.test is not a seed's domain",
+				"https://co.uk/":              "domain co.uk is not a seed's domain",
+			},
+		},
+		{ // the private section of the list: neighbours on a shared domain are strangers
+			Domain,
+			[]string{"https://me.github.io/"},
+			[]string{"https://me.github.io/x", "https://sub.me.github.io/"},
+			map[string]string{
+				"https://you.github.io/": "domain you.github.io is not a seed's domain",
+				"https://github.io/":     "domain github.io is not a seed's domain",
+			},
+		},
+		{
+			Domain,
+			[]string{"http://10.0.0.1/", "http://intranet/", "http://[::1]:81/"},
+			[]string{"http://10.0.0.1:8080/", "http://intranet:8080/", "http://[::1]/"},
+			map[string]string{
+				"http://11.0.0.1/":      "domain 11.0.0.1 is not a seed's domain",
+				"http://a.intranet/":    "domain a.intranet is not a seed's domain",
+				"http://extranet/":      "domain extranet is not a seed's domain",
+				"http://[::1:0:0:0:1]/": "domain ::1:0:0:0:1 is not a seed's domain",
+			},
+		},
+		{
+			Domain,
+			[]string{"http://www.xn--85x722f.xn--55qx5d.cn/"}, // 食狮.公司.cn
+			[]string{"http://xn--85x722f.xn--55qx5d.cn/"},
+			map[string]string{"http://www.xn--55qx5d.cn/": "domain www.xn--55qx5d.cn is not a seed's domain"},
+		},
+		{
+			Prefix,
+			[]string{"https://h.example/a/b/index.html?x=/y/z", "https://h.example/docs", "https://g.example/q/", "https://root.example", "https://v.example/1.8"},
+			[]string{
+				"https://h.example/a/b/", "http://h.example/a/b/c/d", "https://h.example/a/b/other.html", "https://g.example/q/?r",
+				"https://h.example/docs", "https://h.example/docs?p=2", "https://h.example/docs/", "https://h.example/docs/a/b", "https://root.example/any/where",
+			},
+			map[string]string{
+				"https://v.example/1.9":       "https://v.example/1.9 is not below a seed's path",
+				"https://h.example/docs2":     "https://h.example/docs2 is not below a seed's path",
+				"https://h.example/docs-old/": "https://h.example/docs-old/ is not below a seed's path",
+				"https://h.example/x":         "https://h.example/x is not below a seed's path",
+				"https://h.example/":          "https://h.example/ is not below a seed's path",
+				"https://h.example/x?y=/docs": "https://h.example/x?y=/docs is not below a seed's path",
+				"https://g.example/":          "https://g.example/ is not below a seed's path",
+				"https://g.example/qq":        "https://g.example/qq is not below a seed's path",
+				"https://g.example/?x=/q/":    "https://g.example/?x=/q/ is not below a seed's path",
+				"https://g.example:8443/q/":   "https://g.example:8443/q/ is not below a seed's path",
+				"https://i.example/q/":        "https://i.example/q/ is not below a seed's path",
+				"https://g.example.com/q/x/y": "https://g.example.com/q/x/y is not below a seed's path",
+			},
+		},
+		{Any, nil, []string{"https://anything.example/at/all"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode.String(), func(t *testing.T) {
+			s := newScope(t, Config{Mode: tt.mode}, tt.seeds...)
+			for _, in := range tt.in {
+				v := s.Check(parse(t, in), 0, 0, false)
+				require.True(t, v.In, "%s: %s", in, v)
+				require.Equal(t, "in scope", v.Reason())
+			}
+			for out, reason := range tt.out {
+				v := s.Check(parse(t, out), 0, 0, false)
+				require.False(t, v.In, out)
+				require.Equal(t, reason, v.Reason())
+				require.Equal(t, "other_"+tt.mode.String(), v.Code.String())
+			}
+		})
+	}
+}
+
+func TestLimitsAndPatterns(t *testing.T) {
+	cfg := Config{
+		MaxDepth: 5, MaxRedirects: 2,
+		Include: []string{`/docs/`, `/blog/`}, Exclude: []string{`\?print`, `\.pdf$`},
+	}
+	tests := []struct {
+		url              string
+		depth, redirects int
+		resource         bool
+		code             Code
+		reason           string
+	}{
+		{"http://h/docs/", 5, 2, false, In, "in scope"},
+		{"http://h/", 0, 0, false, In, "in scope"},
+		{"http://h/", 1, 0, false, NotIncluded, "matches no include pattern"},
+		{"http://h/docs/", 6, 0, false, TooDeep, "depth 6 > 5"},
+		{"http://h/docs/", 5, 3, false, TooManyRedirects, "redirect 3 > 2"},
+		{"http://h/docs/a.pdf", 1, 0, false, Excluded, `excluded by /\.pdf$/`},
+		{"http://h/a.pdf", 0, 0, false, Excluded, `excluded by /\.pdf$/`},
+		{"http://h/blog/?print=1", 1, 0, false, Excluded, `excluded by /\?print/`},
+		{"http://i/docs/", 6, 0, false, TooDeep, "depth 6 > 5"},
+		{"http://i/docs/", 1, 0, false, OtherHost, "host i is not a seed host"},
+		{"http://h/docs/x.png", 1, 0, true, NoResources, "resources are not asked for"},
+	}
+	s := newScope(t, cfg, "http://h/")
+	for _, tt := range tests {
+		v := s.Check(parse(t, tt.url), tt.depth, tt.redirects, tt.resource)
+		require.Equal(t, tt.code, v.Code, "%s at %d", tt.url, tt.depth)
+		require.Equal(t, tt.reason, v.Reason())
+		require.Equal(t, tt.reason, v.String())
+		require.Equal(t, tt.code == In, v.In)
+	}
+}
+
+func TestZeroConfigTakesSeedsAlone(t *testing.T) {
+	s := newScope(t, Config{}, "http://h/")
+	require.True(t, s.Check(parse(t, "http://h/a"), 0, 0, false).In)
+	require.Equal(t, "depth 1 > 0", s.Check(parse(t, "http://h/a"), 1, 0, false).Reason())
+	require.Equal(t, "redirect 1 > 0", s.Check(parse(t, "http://h/a"), 0, 1, false).Reason())
+}
+
+func TestUnlimitedDepthAndResources(t *testing.T) {
+	s := newScope(t, Config{MaxDepth: Unlimited, Resources: true}, "http://h/")
+	require.True(t, s.Check(parse(t, "http://h/a.png"), 1<<30, 0, true).In)
+	require.Equal(t, OtherHost, s.Check(parse(t, "http://cdn/a.png"), 1, 0, true).Code)
+}
+
+func TestSeedsComeLater(t *testing.T) {
+	s := newScope(t, Config{MaxDepth: Unlimited}, "http://example.com/")
+	u := parse(t, "https://www.example.com/")
+	require.False(t, s.Check(u, 0, 0, false).In)
+	require.True(t, s.AddSeed(u))
+	require.True(t, s.Check(u, 0, 0, false).In)
+}
+
+func TestSeedsAreBounded(t *testing.T) {
+	for _, mode := range []Mode{Host, Domain, Prefix} {
+		s := newScope(t, Config{Mode: mode, MaxSeeds: 2}, "http://a.example/", "http://b.example/")
+		require.False(t, s.AddSeed(parse(t, "http://c.test/")), mode)
+		require.False(t, s.Check(parse(t, "http://c.test/"), 0, 0, false).In)
+		require.True(t, s.AddSeed(parse(t, "http://a.example/x")), "%v: a known area needs no room", mode)
+		require.LessOrEqual(t, len(s.areas), 2)
+	}
+}
+
+func TestKnownHostsAreBounded(t *testing.T) {
+	s := newScope(t, Config{Mode: Domain}, "http://example.com/")
+	for i := range maxKnown + 10 {
+		require.True(t, s.Check(parse(t, fmt.Sprintf("http://h%d.example.com/", i)), 0, 0, false).In)
+	}
+	require.Len(t, s.known, maxKnown)
+}
+
+func TestNewRefuses(t *testing.T) {
+	tests := []struct {
+		cfg     Config
+		message string
+	}{
+		{Config{Mode: 9}, "Mode is 9: use Host, Domain, Prefix or Any"},
+		{Config{MaxDepth: -2}, "MaxDepth is -2: use -1 for no limit"},
+		{Config{MaxRedirects: -1}, "MaxRedirects is -1: use 0 and up"},
+		{Config{MaxSeeds: -1}, "MaxSeeds is -1: use 0 for the default"},
+		{Config{Include: []string{"a", "*.pdf"}}, `Include[1] "*.pdf" is no regular expression`},
+		{Config{Exclude: []string{"("}}, `Exclude[0] "(" is no regular expression`},
+		{Config{Exclude: []string{""}}, "Exclude[0] is empty, which matches everything: remove it"},
+	}
+	for _, tt := range tests {
+		_, err := New(tt.cfg)
+		require.ErrorContains(t, err, tt.message)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for m := range numModes {
+		text, err := m.MarshalText()
+		require.NoError(t, err)
+		var back Mode
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, m, back)
+	}
+	var m Mode
+	require.EqualError(t, m.UnmarshalText([]byte("site")), `scope "site": use one of host, domain, prefix, any`)
+	require.Equal(t, "mode(7)", Mode(7).String())
+
+	seen := make(map[string]bool)
+	for c := range NumCodes {
+		require.NotEmpty(t, c.String())
+		require.False(t, seen[c.String()], "%s twice", c)
+		seen[c.String()] = true
+		require.NotEmpty(t, Verdict{Code: c, scope: newScope(t, Config{Exclude: []string{"x"}})}.Reason())
+	}
+	require.Equal(t, "code(99)", Code(99).String())
+	require.Equal(t, "code(99)", Verdict{Code: 99}.Reason())
+	data, err := json.Marshal(map[string]Code{"c": TooDeep})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"c":"too_deep"}`, string(data))
+}
+
+func TestInScopeDoesNotAllocate(t *testing.T) {
+	for mode := range numModes {
+		// No patterns: regexp keeps its machines in a pool that the race detector empties.
+		s := newScope(t, Config{Mode: mode, MaxDepth: 3}, "https://www.example.co.uk/a/")
+		for _, in := range []string{"https://www.example.co.uk/a/b?c", "https://www.example.co.uk/a/"} {
+			u := parse(t, in)
+			require.Zero(t, testing.AllocsPerRun(100, func() {
+				if !s.Check(u, 1, 0, false).In {
+					t.Fatal(in)
+				}
+			}), "%v %s", mode, in)
+		}
+	}
+}
+
+// TestConcurrentSeeds is for the race detector, and checks that nothing is lost.
+func TestConcurrentSeeds(t *testing.T) {
+	const workers, each = 4, 100
+	s := newScope(t, Config{})
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range each {
+				u := parse(t, fmt.Sprintf("http://h%d-%d.example/", w, i))
+				s.Check(u, 0, 0, false)
+				s.AddSeed(u)
+				if !s.Check(u, 0, 0, false).In {
+					t.Errorf("%s is a seed and out", u)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, s.areas, workers*each)
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for mode := range numModes {
+		b.Run(mode.String(), func(b *testing.B) {
+			s := newScope(b, Config{Mode: mode, MaxDepth: Unlimited}, "https://docs.example.co.uk/3/")
+			urls := []canonical.URL{
+				parse(b, "https://docs.example.co.uk/3/library/os.html"),
+				parse(b, "https://www.example.co.uk/3/"), parse(b, "https://other.example.org/"),
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				s.Check(urls[i%len(urls)], 1, 0, false)
+			}
+		})
+	}
+}
+
+func newScope(tb testing.TB, cfg Config, seeds ...string) *Scope {
+	tb.Helper()
+	s, err := New(cfg)
+	require.NoError(tb, err)
+	for _, seed := range seeds {
+		require.True(tb, s.AddSeed(parse(tb, seed)))
+	}
+	return s
+}
+
+func parse(tb testing.TB, s string) canonical.URL {
+	tb.Helper()
+	u, err := canonical.Parse(s)
+	if err != nil {
+		tb.Fatalf("%q: %v", s, err)
+	}
+	return u
+}

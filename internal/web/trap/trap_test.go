@@ -1,0 +1,367 @@
+package trap
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/neardup"
+)
+
+func newJudge(t testing.TB, cfg Config) *Judge {
+	t.Helper()
+	if cfg.After == 0 {
+		cfg.After = -1 // but for the tests that are about it, from the first page on
+	}
+	j, err := New(cfg)
+	require.NoError(t, err)
+	return j
+}
+
+func parse(t testing.TB, s string) canonical.URL {
+	t.Helper()
+	if strings.HasPrefix(s, "/") {
+		s = "http://a.test" + s
+	}
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return u
+}
+
+// What a URL tells by itself.
+func TestLone(t *testing.T) {
+	j := newJudge(t, Config{})
+	for path, want := range map[string]Reason{
+		"/":                                    None,
+		"/a/b/a/b/a/b":                         None, // three times may be
+		"/a/b/a/b/a/b/a/b":                     PathRepetition,
+		"/x/a/b/a/b/a/b/a/b/y":                 PathRepetition,
+		"/aa/aa/aa":                            None,
+		"/aa/aa/aa/aa":                         PathRepetition,
+		"/f/f/f/f/f/0":                         None, // the digits of a hash
+		"/0/0/0/0/0":                           None, // coordinates
+		strings.Repeat("/0", 10):               PathRepetition,
+		"/a/b/c/a/d/e/a/f/g/a/h":               None,
+		strings.Repeat("/a/x", 2) + "/a/b":     None,
+		"/s/a/s/b/s/c/s/d/s/e/s/f/s/g/s/h/s/i": None, // nine times
+		"/s/a/s/b/s/c/s/d/s/e/s/f/s/g/s/h/s/i/s/j/": PathRepetition,
+		"/a//b//c//d//e//f":                         None, // nothing is no segment
+		"/a/b?x=/a/b/a/b/a/b/a/b":                   None, // a query is no path
+		deep(32):                                    None,
+		deep(33):                                    PathDepth,
+		"/" + strings.Repeat("x", 8000-14):          None,
+		"/" + strings.Repeat("x", 8000-13):          URLLength,
+		"/?" + strings.Repeat("x", 8000):            URLLength,
+		"/doc/libs/1_89_0/doc/html/boost_asio/reference/basic_stream_socket/overload1.html": None,
+	} {
+		require.Equal(t, want.String(), j.Link(parse(t, path), thisYear).String(), path)
+	}
+	none := newJudge(t, Config{MaxURLLength: -1, MaxDepth: -1, MaxRepeats: -1, MaxStale: -1, MaxFar: -1})
+	for _, path := range []string{strings.Repeat("/a", 500), "/" + strings.Repeat("x", 8100), "/9999/12/31"} {
+		require.Equal(t, None, none.Link(parse(t, path), thisYear), path)
+		look := none.Visit(parse(t, path), "")
+		require.False(t, look.Read)
+	}
+}
+
+// deep is a path of so many segments.
+func deep(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "/s%d", i)
+	}
+	return b.String()
+}
+
+func TestDate(t *testing.T) {
+	for u, want := range map[string]int{
+		"/2031/04":              2031,
+		"/2031/4/":              2031,
+		"/x/2031-04-01.html":    2031,
+		"/20310401/":            2031,
+		"/cal?d=2031-04":        2031,
+		"/cal?a=b&year=2031":    2031,
+		"/cal?y=2031&m=4":       2031,
+		"/cal?d=20310401":       2031,
+		"/1066":                 0, // may be the name of a page
+		"/2031":                 0,
+		"/2031/13":              0,
+		"/2031/005":             0,
+		"/2031-x":               0,
+		"/20311401/":            0,
+		"/item/123456789":       0,
+		"/12031/04":             0,
+		"/cal?id=2031":          0,
+		"/cal?month=4":          0,
+		"/0031/04":              0,
+		"/":                     0,
+		"/a/1999/12/31/2040-01": 1999,
+	} {
+		year, ok := date(u)
+		require.Equal(t, want, year, u)
+		require.Equal(t, want != 0, ok, u)
+	}
+}
+
+// URLs that have a pattern in common, and such as have not.
+func TestShapes(t *testing.T) {
+	j := newJudge(t, Config{})
+	for _, tc := range []struct {
+		a, b string
+		same [levels]bool
+	}{
+		{"/a/1.html", "/a/2.html", [levels]bool{true, true, true, true}},
+		{"/a/x.html", "/a/y.html", [levels]bool{true, true, true, true}},
+		{"/a/x.html", "/a/y.pdf", [levels]bool{false, true, true, true}},
+		{"/a/x.html", "/a/", [levels]bool{false, true, true, true}},
+		{"/a/b1/x", "/a/b2/x", [levels]bool{true, true, true, true}},
+		{"/a/b/x", "/a/c/x", [levels]bool{false, true, true, true}},
+		{"/a/x", "/b/x", [levels]bool{false, true, false, true}},
+		{"/a/x", "http://b.test/a/x", [levels]bool{false, true, false, false}},
+		{"/a?p=1&q=2", "/a?q=3&p=4", [levels]bool{true, true, true, true}},
+		{"/a?p=1", "/a?q=1", [levels]bool{false, true, true, true}},
+		{"/a?p=1", "/a?p=1&p=2", [levels]bool{true, true, true, true}},
+		{"/a?p=1", "/a", [levels]bool{false, false, true, true}},
+		{"/a?p=1", "/b/a?p=1", [levels]bool{false, false, false, true}},
+	} {
+		a, b := j.of(parse(t, tc.a)), j.of(parse(t, tc.b))
+		for l := range levels {
+			require.Equal(t, tc.same[l], a.keys[l] == b.keys[l], "%s %s: level %d", tc.a, tc.b, l)
+		}
+		seen := map[uint64]bool{}
+		for _, key := range a.keys {
+			require.False(t, key != 0 && seen[key], "levels are apart: %s", tc.a)
+			seen[key] = true
+		}
+	}
+	require.NotEqual(t, j.of(parse(t, "/")).keys, newJudge(t, Config{Key: 1}).of(parse(t, "/")).keys)
+	u := parse(t, "/a/b-1/c/2026/04/x.html?p=1&q=2026-01-02&r=4")
+	require.Zero(t, testing.AllocsPerRun(100, func() { j.Link(u, thisYear) }))
+}
+
+// stale has a judge see pages of a pattern that say one thing.
+func stale(t testing.TB, j *Judge, pattern string, from, to int, text string) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		see(t, j, fmt.Sprintf(pattern, i), "Title", text)
+	}
+}
+
+func see(t testing.TB, j *Judge, path, title, text string) {
+	t.Helper()
+	var r neardup.Reader
+	u := parse(t, path)
+	j.Accept(canonical.URL{}, u, thisYear)
+	if look := j.Visit(u, title); look.Read {
+		j.Learn(u, &look, r.Read([]byte(text)), Nothing(title))
+	}
+}
+
+// A pattern that was left lets one URL pass after 64, 128 and so on were refused, whether
+// they are new or were accepted before; and it is open again when such a page is fresh.
+func TestProbes(t *testing.T) {
+	j := newJudge(t, Config{})
+	const patterns = "/n/%d"
+	stale(t, j, patterns, 0, 16+16+24-2, "all pages of this site say the very same thing")
+	require.Equal(t, None, j.Link(parse(t, "/n/1000"), thisYear))
+	stale(t, j, patterns, 100, 102, "all pages of this site say the very same thing")
+	require.Equal(t, PatternBudget, j.Link(parse(t, "/n/1000"), thisYear))
+	require.Equal(t, None, j.Link(parse(t, "/m/1000"), thisYear))
+	require.False(t, j.Refuse(parse(t, "/m/1000")), "nobody refused it")
+
+	var passed []int
+	for i := range 300 {
+		u := parse(t, fmt.Sprintf(patterns, 1000+i))
+		require.Equal(t, PatternBudget, j.Link(u, thisYear))
+		if i%2 == 0 {
+			if j.Refuse(u) {
+				require.Equal(t, None, j.Queued(u), "it has passed")
+				passed = append(passed, i+1)
+			}
+		} else if j.Queued(u) == None {
+			passed = append(passed, i+1)
+			require.Equal(t, None, j.Queued(u), "and may be tried again")
+		}
+	}
+	require.Equal(t, []int{64, 128, 256}, passed)
+	see(t, j, "/n/1063", "Title", "something new to tell about ships and the sea")
+	require.Equal(t, None, j.Link(parse(t, "/n/5000"), thisYear))
+	require.Zero(t, j.left.Load())
+	stale(t, j, patterns, 2000, 2000+16+16+24, "all pages of this site say the very same thing")
+	require.Equal(t, PatternBudget, j.Link(parse(t, "/n/5000"), thisYear), "and can be left once more")
+}
+
+// What was learned is not what a page before the next trial says: a trap that begins late is
+// left too.
+func TestTrapThatBeginsLate(t *testing.T) {
+	j := newJudge(t, Config{})
+	for i := range 2000 {
+		see(t, j, fmt.Sprintf("/n/%d", i), prose(fmt.Sprint(i), 3), prose(fmt.Sprint(i), 30))
+	}
+	require.Equal(t, None, j.Link(parse(t, "/n/x"), thisYear))
+	pages := 0
+	for ; j.Link(parse(t, "/n/x"), thisYear) == None; pages++ {
+		see(t, j, fmt.Sprintf("/n/t%d", pages), "Title", "all pages of this site say the very same thing")
+		require.Less(t, pages, 1100)
+	}
+	t.Logf("left after %d pages", pages)
+}
+
+// One fresh page in ten is enough for a pattern to go on.
+func TestMixedPattern(t *testing.T) {
+	j := newJudge(t, Config{})
+	for i := range 5000 {
+		text := "all pages of this site say the very same thing"
+		if i%10 == 0 {
+			text = prose(fmt.Sprint(i), 10)
+		}
+		see(t, j, fmt.Sprintf("/n/%d", i), "Title", text)
+		require.Equal(t, None, j.Link(parse(t, "/n/x"), thisYear), i)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	for text, want := range map[string]bool{
+		"404 Not Found": true, "Seite nicht gefunden": true, "Page introuvable": true, "Página no encontrada": true,
+		"Страница не найдена": true, "页面不存在 - 网站": true, "ページが見つかりません": true, "Nothing found for “x”": true,
+		"": false, "Home": false, "What to do when you are lost": false,
+	} {
+		require.Equal(t, want, Nothing(text), text)
+	}
+	require.False(t, Nothing(strings.Repeat("x", 300)+"not found"), "further on than anyone reads")
+}
+
+func TestTitleHash(t *testing.T) {
+	same := func(a, b string) bool { return titleHash(a) == titleHash(b) }
+	require.True(t, same("May 2031", "May 2032"))
+	require.False(t, same("May 2031", "June 2031"))
+	require.True(t, same("Page 7", "Page 123"))
+	require.False(t, same("fn vcnt_p8", "fn vcnt_p16"), "a name")
+	require.Zero(t, titleHash(""))
+	require.Zero(t, titleHash("2031"))
+}
+
+// Goroutines that parse and the one that follows links ask at the same time.
+func TestJudgeFromManyGoroutines(t *testing.T) {
+	j := newJudge(t, Config{})
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			var r neardup.Reader
+			for i := range 400 {
+				u, err := canonical.Parse(fmt.Sprintf("http://h%d.test/n/%d?sid=%d%da0b1c2d3e4f5", i%3, i, g, i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if look := j.Visit(u, "Title"); look.Read {
+					j.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing")), false)
+				}
+				if j.Link(u, thisYear) == None {
+					j.Accept(u, u, thisYear)
+				} else {
+					j.Refuse(u)
+				}
+				j.Queued(u)
+			}
+		})
+	}
+	wg.Wait()
+	require.Positive(t, j.left.Load(), "they have left what had nothing new")
+}
+
+// The same calls in the same order say the same, whatever the key.
+func TestJudgeIsDeterministic(t *testing.T) {
+	site := func(path string) *paper {
+		r := draw(path)
+		p := &paper{title: "Page", text: frame + prose(fmt.Sprint(r.IntN(30)), 20)}
+		for range 4 {
+			p.links = append(p.links, fmt.Sprintf("/%s/%d?x=%d", prose(fmt.Sprint(r.IntN(3)), 1)[:4], r.IntN(1000), r.IntN(5)))
+		}
+		return p
+	}
+	first := walk(t, Config{Key: 1}, 3000, site, "/")
+	require.Equal(t, first, walk(t, Config{Key: 1}, 3000, site, "/"))
+	require.Equal(t, first.refused, walk(t, Config{Key: 2}, 3000, site, "/").refused)
+}
+
+func TestConfigNamesTheField(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"trap: MaxRepeats is 1001: give it at most 1000, or -1 for no bound": {MaxRepeats: 1001},
+		"trap: MaxFar is 65536: give it at most 65535, or -1 for no bound":   {MaxFar: math.MaxUint16 + 1},
+	} {
+		_, err := New(cfg)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestReasonsHaveWords(t *testing.T) {
+	seen := map[string]bool{}
+	for r := PathRepetition; r < NumReasons; r++ {
+		require.NotEmpty(t, r.String())
+		require.NotEmpty(t, r.Why())
+		require.NotEmpty(t, r.Fix())
+		require.False(t, seen[r.String()])
+		seen[r.String()] = true
+	}
+	require.Empty(t, None.String())
+}
+
+// Whatever a URL looks like, it is judged, and alike each time.
+func FuzzLink(f *testing.F) {
+	for _, s := range []string{"/", "/a/b/a/b/a/b/a/b?x", "/2031/04/01", "/;jsessionid=1;a=", "/?sid=abcdef&&=", "/(S(x))/", "//", "/%zz?y=1&"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		u, err := canonical.Parse("http://a.test/" + path)
+		if err != nil {
+			return
+		}
+		j := newJudge(t, Config{})
+		if a, b := j.Link(u, thisYear), j.Link(u, thisYear); a != b {
+			t.Errorf("%v, and then %v", a, b)
+		}
+		if only, _, _ := strings.Cut(u.Path(), "?"); j.repeats(only) && alike(only) <= j.cfg.MaxRepeats {
+			t.Errorf("%q repeats itself, and would pass", only)
+		}
+		j.Accept(u, u, thisYear)
+		look := j.Visit(u, path)
+		j.Learn(u, &look, new(neardup.Reader).Read([]byte(path)), Nothing(path))
+		if name, from, to := randomIn(u.Path()); from >= 0 && (to <= from || to > len(u.Path()) || len(name) > len(u.Path())) {
+			t.Errorf("%q from %d to %d", name, from, to)
+		}
+	})
+}
+
+// BenchmarkLink is what a link costs: usually, while a trial is on, and when a pattern was
+// left.
+func BenchmarkLink(b *testing.B) {
+	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html?lang=en")
+	usual, left := newJudge(b, Config{}), newJudge(b, Config{})
+	stale(b, left, "/n/%d", 0, 60, "all pages of this site say the very same thing")
+	for name, j := range map[string]*Judge{"usual": usual, "left": left} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if j.Link(u, thisYear) == None {
+					j.Accept(u, u, thisYear)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkVisit is what a page costs of a pattern that has passed its trial.
+func BenchmarkVisit(b *testing.B) {
+	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html")
+	j := newJudge(b, Config{})
+	b.ReportAllocs()
+	for b.Loop() {
+		j.Visit(u, "Methods of standard types — a documentation")
+	}
+}
