@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // parseSeed reads a URL as a person types it: a missing scheme means https.
@@ -224,7 +225,7 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 		return fmt.Errorf("%w: %s", ErrBlocked, reason)
 	case end == pipeline.EndUnruled:
 		return fmt.Errorf("%w: %s", ErrBlocked, reason)
-	case end == pipeline.EndDone && c.pipe.Answered() == 0 && !c.answeredBefore():
+	case end == pipeline.EndDone && c.pipe.Answered() == 0 && c.pipe.Snapshot().OutOfScope[scope.Excluded.String()] == 0 && !c.answeredBefore():
 		return ErrUnreachable
 	}
 	return nil

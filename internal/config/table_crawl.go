@@ -67,12 +67,12 @@ var crawlFields = []field{
 	},
 	{
 		path: "scope.include", kind: kindList, flag: "include",
-		doc: "regular expression a URL must match, one of them if repeated; empty = every URL does", example: `^https://example\.com/docs/`,
+		doc: "regular expression a URL must match, one of them if repeated; seeds need not; empty = every URL does", example: `^https://example\.com/docs/`,
 		check: expression,
 	},
 	{
 		path: "scope.exclude", kind: kindList, flag: "exclude",
-		doc: "regular expression a URL must not match, repeatable; empty = none", example: `\.pdf$`,
+		doc: "regular expression a URL, a seed too, must not match, repeatable; empty = none", example: `\.pdf$`,
 		check: expression,
 	},
 	// A text and not a group, so that it fits into a flag.

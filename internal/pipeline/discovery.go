@@ -364,7 +364,9 @@ func (d *discovery) seed(u canonical.URL) {
 	d.p.cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Seed: true, Rank: d.p.cfg.Rank(u, 0)}
 	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
-	d.unannounced(u, d.p.cfg.Clock.Now())
+	if d.p.cfg.Scope.Recheck(u, true).In {
+		d.unannounced(u, d.p.cfg.Clock.Now())
+	}
 	d.commit(nil)
 }
 

@@ -93,8 +93,9 @@ func (p *Pipeline) SetScope(include, exclude []string) (ok bool, err error) {
 	return ok && err == nil, err
 }
 
-// scopeGate keeps URLs back that were accepted by another scope. It comes before all other
-// gates: whoever is left out is not asked for a robots.txt either.
+// scopeGate keeps URLs back that the scope leaves out: seeds, and what was accepted by
+// another scope. It comes before all other gates: whoever is left out is not asked for a
+// robots.txt either.
 type scopeGate struct {
 	frontier.Gate // nil lets every URL pass
 	scope         *scope.Scope

@@ -216,14 +216,15 @@ func TestSetScope(t *testing.T) {
 	})
 }
 
-// Whoever the scope leaves out is not even asked for a robots.txt, nor are seeds that an
-// Exclude matches.
-func TestSetScopeBeforeRobots(t *testing.T) {
+// Seeds that an Exclude matches are recorded as such, and not asked for: nor is their robots.txt.
+func TestExcludedSeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, v := steerable(t, 3, "a.test", "b.test")
 		cache := newWorldOn(t, fetch.Config{}).Robots
 		w.Robots = cache
-		require.NoError(t, w.Scope.SetPatterns(nil, []string{"//b.test/"}))
+		var err error
+		w.Scope, err = scope.New(scope.Config{MaxDepth: scope.Unlimited, Exclude: []string{"//b.test/"}})
+		require.NoError(t, err)
 		p, err := w.crawl(t, "http://a.test/", "http://b.test/")
 		require.NoError(t, err)
 		requireEnd(t, p, EndDone)

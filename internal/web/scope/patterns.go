@@ -10,7 +10,6 @@ import (
 // patterns are Include and Exclude of a Config, or what has taken their place.
 type patterns struct {
 	include, exclude []*regexp.Regexp
-	changed          bool // they are not those of the Config
 }
 
 func newPatterns(include, exclude []string) (*patterns, error) {
@@ -68,7 +67,6 @@ func (s *Scope) SetPatterns(include, exclude []string) error {
 	if err != nil {
 		return err
 	}
-	p.changed = true
 	s.patterns.Store(p)
 	return nil
 }
@@ -87,14 +85,12 @@ func texts(patterns []*regexp.Regexp) []string {
 	return out
 }
 
-// Recheck judges a URL that was in by the patterns that hold now. Seeds and sitemaps are
-// exempt from Include, as they were. Until SetPatterns is called, everything is in still, and
-// the answer costs nothing.
+// Recheck judges by the patterns that hold now what is about to be asked for: a seed, which
+// nothing has judged before, or a URL that was in by the patterns of its time. Seeds and
+// sitemaps are exempt from Include.
 func (s *Scope) Recheck(u canonical.URL, exempt bool) Verdict {
 	v := Verdict{scope: s, url: u}
-	if p := s.patterns.Load(); p.changed {
-		v.Code, v.by = p.judge(u, !exempt)
-	}
+	v.Code, v.by = s.patterns.Load().judge(u, !exempt)
 	v.In = v.Code == In
 	return v
 }

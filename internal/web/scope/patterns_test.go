@@ -23,7 +23,9 @@ func TestSetPatterns(t *testing.T) {
 	s.AddSeed(seed)
 	require.True(t, s.Check(blog, 1, 0, false).In)
 	require.False(t, s.Check(old, 1, 0, false).In)
-	require.True(t, s.Recheck(old, false).In, "nothing was changed: it was in once")
+	require.Equal(t, Excluded, s.Recheck(old, false).Code)
+	require.Equal(t, Excluded, s.Recheck(old, true).Code, "a seed, which nothing has judged before")
+	require.True(t, s.Recheck(shop, true).In)
 
 	before := s.Check(old, 1, 0, false)
 	require.NoError(t, s.SetPatterns([]string{"/blog/", "/old/"}, []string{`\?print=`}))
