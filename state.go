@@ -177,7 +177,7 @@ func recalled(dir, text, program string) (Settings, error) {
 	if text == "" {
 		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
 	}
-	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
+	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: dir})
 	if err != nil {
 		return Settings{}, fmt.Errorf("its settings, which %s wrote: %w: go on with that program", program, err)
 	}

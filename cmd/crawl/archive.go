@@ -27,7 +27,7 @@ func (j *job) openArchive(dir string) (*witness, error) {
 		}
 	}
 	var err error
-	if j.cfg.Fleet.Shared() && (j.own || !one) { // it is named after this process
+	if j.cfg.Fleet.Shared() { // it is named after this process
 		if !one {
 			err = os.MkdirAll(dir, 0o777) // less what the user's mask forbids
 		}
@@ -42,14 +42,11 @@ func (j *job) openArchive(dir string) (*witness, error) {
 	if err != nil {
 		_ = w.Close() // nothing was written
 	}
-	if err != nil && one && j.cfg.Fleet.Shared() && !j.own {
-		err = fmt.Errorf("%w; with {worker} in its name a process goes on in the file of its own", err)
-	}
 	switch {
 	case err != nil && unknown:
 		return nil, ioError(fmt.Errorf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir()))
 	case err != nil:
-		return nil, ioError(fmt.Errorf("open the archives: %w", err))
+		return nil, openError("the archives", err)
 	}
 	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
 		j.log.Info("what stood behind the last exchange that is whole was cut off", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))

@@ -16,7 +16,8 @@ type Sources struct {
 	// Saved is the configuration of the crawl that is resumed, which takes the place of the
 	// defaults; see [Config.Save]. Nil: none is.
 	Saved *Config
-	// SavedIn is the directory of its state, for messages. Empty: not named.
+	// SavedIn is the directory of its state, for messages; without Saved, File is what was saved
+	// there. Empty: not named.
 	SavedIn string
 	// File is the configuration file; its ending .json, .yaml or .yml chooses the
 	// format, else its first character does. Empty: no file.
@@ -58,6 +59,9 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	if src.File != "" || src.Reader != nil {
 		l.loadFile(src)
+	}
+	if src.Saved == nil && src.SavedIn != "" {
+		l.fromState(src.SavedIn)
 	}
 	l.loadEnv(src.Env)
 	l.loadFlags(src.Flags)

@@ -63,6 +63,15 @@ func (l *loader) loadSaved(src Sources) {
 	l.relax()
 }
 
+// fromState says of what was read from a file that a crawl had saved it.
+func (l *loader) fromState(dir string) {
+	for path, o := range l.origins {
+		if o.Source == fromFile {
+			l.origins[path] = Origin{Source: fromState, Name: dir}
+		}
+	}
+}
+
 // list is the value of a row that is a list.
 func (l *loader) list(f *field) ([]string, bool) {
 	if f.noStruct {

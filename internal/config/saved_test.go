@@ -168,3 +168,40 @@ func TestStateDirectory(t *testing.T) {
 	_, err := Load(Sources{Flags: flags("state", "-")})
 	require.ErrorContains(t, err, `state.dir: "-" is a stream and no directory; give its name, or ./- for one of that name [flag --state]`)
 }
+
+// What an earlier run wrote stays as it is, also if its name says another format by the rules
+// of today: only who begins a crawl is told.
+func TestSavedNamesStay(t *testing.T) {
+	for _, tc := range []struct{ path, format, refused string }{
+		{"out.csv", "jsonl", `"jsonl" contradicts the ending .csv of "out.csv"`},
+		{"out.jsonl.zst", "jsonl", "nothing is written as .zst"},
+		{"out.gz", "warc", "is one file"},
+	} {
+		old := Default()
+		old.Output.Path, old.Output.Format = tc.path, tc.format
+		var b bytes.Buffer
+		require.NoError(t, old.Save(&b))
+		text := b.String()
+		_, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
+		require.ErrorContains(t, err, tc.refused, "as a file that a person has written")
+		saved, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: "out"})
+		require.NoError(t, err)
+		require.Equal(t, old, saved.Config)
+		resumed, err := Load(Sources{Saved: &saved.Config, SavedIn: "out"})
+		require.NoError(t, err)
+		require.Equal(t, old, resumed.Config)
+	}
+}
+
+// Several processes cannot write one archive, and each can write one of its own.
+func TestOneArchiveOfAFleet(t *testing.T) {
+	given := flags("redis", "redis://127.0.0.1:1", "job", "j", "output", "")
+	load := func(path string) error {
+		given[len(given)-1].Value = path
+		_, err := Load(Sources{Flags: given})
+		return err
+	}
+	require.ErrorContains(t, load("x.warc.gz"), "several processes cannot write together; put {worker} into its name")
+	require.NoError(t, load("x-{worker}.warc.gz"))
+	require.NoError(t, load("x.jsonl"))
+}

@@ -285,6 +285,8 @@ func (l *loader) checkEnding() {
 		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", quote(o.Path), ending)
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
 		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", quote(o.Path))
+	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):
+		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", quote(o.Path))
 	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
 		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave --warc-max-size out", quote(o.Path))
 	}
