@@ -112,7 +112,8 @@ func (c *Crawler) attend(ctx context.Context) (leave func(), err error) {
 	return func() {
 		stop()
 		companions.Wait()
-		r.save(context.WithoutCancel(ctx)) // a crawl that is given up has learned as well
+		r.failed = false
+		r.save(context.WithoutCancel(ctx), "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then") // a crawl that is given up has learned as well
 	}, nil
 }
 
@@ -160,7 +161,7 @@ func (r *remembrance) keep(ctx context.Context) {
 	}
 	for least := time.Duration(0); r.rest(ctx, least) == nil; {
 		begun := r.clk.Now()
-		r.save(ctx)
+		r.save(ctx, "what is learned of hosts cannot be kept; the crawl goes on, and tries again")
 		least = max(saveSoon, saveRest*r.clk.Since(begun))
 	}
 }
@@ -196,12 +197,13 @@ func watched(owed chan<- struct{}, tell func(Event)) func(Event) {
 	}
 }
 
-// save saves. A crawl does not end because it cannot take notes; it says so once.
-func (r *remembrance) save(ctx context.Context) {
+// save saves. A crawl does not end because it cannot take notes; it says so once while it
+// goes on, and at its end.
+func (r *remembrance) save(ctx context.Context, otherwise string) {
 	for _, to := range r.places {
 		if err := to.Save(ctx, r.limiter.Remember()); err != nil && !r.failed {
 			r.failed = true
-			r.log.Warn("what is learned of hosts cannot be kept; the crawl goes on, and tries again", slog.Any("error", err))
+			r.log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above
 		}
 	}
 }

@@ -181,11 +181,12 @@ func (j *job) crawl(ctx context.Context) error {
 	err = j.supervise(ctx, c)
 	defer j.overtime.stop()
 	final := c.Snapshot()
-	if err = j.explain(err, final.State); err == nil {
+	if err == nil {
 		err = j.closeSinks()
 	} else {
 		_ = j.closeSinks() // the first error says what matters
 	}
+	err = j.explain(err, final.State)
 	err = errors.Join(err, j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close(j.log)
 	// After a broken pipe whoever watched has left; after an error that came before the
@@ -260,6 +261,9 @@ func (j *job) explain(err error, end pipeline.End) error {
 	if _, ok := errors.AsType[*crawl.StateError](err); ok {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
 	}
+	if e, ok := errors.AsType[*sink.WriteError](err); ok && !errors.Is(e, syscall.EPIPE) {
+		return &unwritten{e, j.afterWriteError(e)}
+	}
 	switch {
 	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
 		return ioError(j.in.failed)
@@ -276,6 +280,33 @@ func (j *job) explain(err error, end pipeline.End) error {
 		return fmt.Errorf("%w; --max-blocked says how long to wait for them", err)
 	}
 	return err
+}
+
+// unwritten is a failed write with what a person can do about it.
+type unwritten struct {
+	*sink.WriteError
+	fix string
+}
+
+func (e *unwritten) Error() string { return message(e.WriteError) + "; " + e.fix }
+
+// Unwrap is the failed write.
+func (e *unwritten) Unwrap() error { return e.WriteError }
+
+// afterWriteError is what to do when records could not be written.
+func (j *job) afterWriteError(e *sink.WriteError) string {
+	mend := "when that is mended"
+	if noRoom(e) {
+		mend = "free some room there, then"
+	}
+	if goOn := j.goOn(pipeline.EndFailed, ""); goOn != "" {
+		return fmt.Sprintf("%s go on with '%s'", mend, goOn)
+	}
+	again := "begin anew with --overwrite"
+	if j.own { // it goes on in its file
+		again = "start this process again"
+	}
+	return fmt.Sprintf("%s %s (a crawl with --state DIR goes on where it was)", mend, again)
 }
 
 // tell reports the end of the crawl.

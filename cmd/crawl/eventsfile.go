@@ -55,7 +55,7 @@ func openEvents(path string, stderr io.Writer) (*eventsWriter, error) {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, ioError(fmt.Errorf("open --events: %w", err))
+		return nil, openError("--events", err)
 	}
 	e.file, e.w = f, f
 	return e, nil

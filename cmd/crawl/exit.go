@@ -89,6 +89,21 @@ func usage(err error) error { return &exitError{exitUsage, err} }
 // ioError is trouble with a file, a stream or a socket of this machine.
 func ioError(err error) error { return &exitError{exitIO, err} }
 
+// openError is trouble with opening what a person has named, and what helps.
+func openError(what string, err error) error {
+	fix := ""
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		fix = ": make the place writable for this user, or name another"
+	case noRoom(err):
+		fix = ": free some room there, or name another place"
+	}
+	return ioError(fmt.Errorf("open %s: %w%s", what, err, fix))
+}
+
+// noRoom reports whether a disk is full, or as full as this user may make it.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
 // outputError marks a failed write to standard output.
 func outputError(err error) error {
 	if err == nil {
@@ -181,6 +196,9 @@ func cutCode(end pipeline.End, forced bool) int {
 
 // message is an error in words for people.
 func message(err error) string {
+	if e, ok := errors.AsType[*unwritten](err); ok {
+		return e.Error()
+	}
 	e, ok := errors.AsType[*sink.WriteError](err)
 	if !ok {
 		return err.Error()

@@ -34,7 +34,7 @@ func layOut(cfg *config.Config) error {
 		return layOutShared(cfg, dir)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return ioError(fmt.Errorf("open --output: %w", err))
+		return openError("--output", err)
 	}
 	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
 	cfg.Output.Path = filepath.Join(dir, "records"+endings[cfg.Output.Format])
@@ -91,7 +91,7 @@ func (j *job) openSink() (*witness, error) {
 	var err error
 	if j.own {
 		if w.lock, err = lockOwn(o.Path, j.cfg.Fleet.Worker); err != nil {
-			return nil, ioError(fmt.Errorf("open --output: %w", err))
+			return nil, openError("--output", err)
 		}
 		defer func() {
 			if w.Durable == nil {
@@ -123,7 +123,7 @@ func (j *job) openSink() (*witness, error) {
 		}
 	}
 	if err != nil {
-		return nil, ioError(fmt.Errorf("open --output: %w", err))
+		return nil, openError("--output", err)
 	}
 	if behind > 0 {
 		j.log.Info("what stood behind the last record that is certain was cut off", slog.String("file", o.Path), slog.Int64("bytes", behind))

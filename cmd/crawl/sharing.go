@@ -99,7 +99,7 @@ func layOutShared(cfg *config.Config, dir string) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return ioError(fmt.Errorf("open --output: %w", err))
+		return openError("--output", err)
 	}
 	cfg.Output.Path = filepath.Join(dir, "records-"+cfg.Fleet.Worker+endings[cfg.Output.Format])
 	return nil

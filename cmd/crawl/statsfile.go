@@ -39,7 +39,7 @@ func openStats(path string, stdout io.Writer) (*statsWriter, error) {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, ioError(fmt.Errorf("open --stats: %w", err))
+		return nil, openError("--stats", err)
 	}
 	return &statsWriter{name: path, file: f, w: f}, nil
 }

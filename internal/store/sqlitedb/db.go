@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -85,17 +87,40 @@ func Open(path string, cfg Config) (*DB, error) {
 
 func (d *DB) open(cfg Config) error {
 	d.word = libc.Xmalloc(d.tls, libc.Tsize_t(unsafe.Sizeof(uintptr(0))))
-	name, err := libc.CString(d.path)
-	if err != nil || d.word == 0 {
-		return errors.Join(err, errMemory)
+	if d.word == 0 {
+		return errMemory
+	}
+	if !cfg.ReadOnly {
+		return d.connect(cfg, d.path, codes.SQLITE_OPEN_CREATE)
+	}
+	err := d.connect(cfg, d.path, 0)
+	if c := code(err); (c == codes.SQLITE_CANTOPEN || c == codes.SQLITE_READONLY) && d.settled() {
+		_ = codes.Xsqlite3_close_v2(d.tls, d.db) // nothing was done with it
+		d.db = 0
+		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: "immutable=1"}
+		return d.connect(cfg, uri.String(), codes.SQLITE_OPEN_URI)
+	}
+	return err
+}
+
+// settled reports whether all that was committed stands in the file. Where nothing can be
+// written, SQLite cannot make the files beside it by which it would see for itself.
+func (d *DB) settled() bool {
+	file, err := os.Stat(d.path)
+	log, errLog := os.Stat(d.path + "-wal")
+	return err == nil && file.Mode().IsRegular() && (errors.Is(errLog, fs.ErrNotExist) || errLog == nil && log.Size() == 0)
+}
+
+// connect opens the file by its name or, with that flag, by its URI.
+func (d *DB) connect(cfg Config, path string, flag int32) error {
+	name, err := libc.CString(path)
+	if err != nil {
+		return err
 	}
 	defer libc.Xfree(d.tls, name)
 	// Without its own mutex, since one goroutine at a time uses a connection.
-	flags := int32(codes.SQLITE_OPEN_READWRITE | codes.SQLITE_OPEN_NOMUTEX | codes.SQLITE_OPEN_EXRESCODE)
-	if !cfg.ReadOnly {
-		flags |= codes.SQLITE_OPEN_CREATE
-	}
-	rc := codes.Xsqlite3_open_v2(d.tls, name, d.word, flags, 0)
+	flag |= codes.SQLITE_OPEN_READWRITE | codes.SQLITE_OPEN_NOMUTEX | codes.SQLITE_OPEN_EXRESCODE
+	rc := codes.Xsqlite3_open_v2(d.tls, name, d.word, flag, 0)
 	d.db = wordAt(d.word)
 	if rc != codes.SQLITE_OK {
 		return d.fail(rc)

@@ -3,6 +3,7 @@ package sqlitedb
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -57,6 +58,9 @@ func (e *Error) fix() string {
 	case codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_AUTH:
 		return "it cannot be written: make it and its directory writable for this user"
 	case codes.SQLITE_CANTOPEN:
+		if _, err := os.Stat(e.Path); err == nil {
+			return "it cannot be opened: make it and its directory readable and writable for this user, or copy it, with its -wal, to where they are"
+		}
 		return fmt.Sprintf("it cannot be opened: make the directory %s, and make both readable and writable for this user", filepath.Dir(e.Path))
 	case codes.SQLITE_FULL:
 		return noRoom
