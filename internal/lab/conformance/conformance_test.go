@@ -3,6 +3,7 @@ package conformance
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -59,4 +60,23 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), " | 10 | 7 | 2 | 1 |\n")
 	require.Contains(t, string(text), "- 1 differ: it is so.\n- 1 not run: not ours.\n")
+}
+
+// Whatever cases lie in the tree, it is written beside them where they come from and under which
+// licence.
+func TestLicences(t *testing.T) {
+	dir := filepath.Join(filepath.Dir(filepath.Dir(page(t))), "testdata", "conformance")
+	text, err := os.ReadFile(filepath.Join(dir, "LICENSES.md"))
+	require.NoError(t, err)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		name := e.Name()
+		if e.IsDir() {
+			name += "/"
+		}
+		if !strings.HasPrefix(name, "LICENSE") {
+			require.Contains(t, string(text), "\n| `"+name+"` | ")
+		}
+	}
 }

@@ -57,6 +57,11 @@ var suites = map[string]Suite{
 		Source: "The cases of robots_test.cc in github.com/google/robotstxt and of the correctness tests in github.com/google/robotstxt-spec-test (Apache-2.0), written anew as a table: testdata/conformance/robots-google.",
 		Test:   "go test -run TestGoogle ./internal/web/robots",
 	},
+	"robots-other": {
+		Title:  "robots.txt: beside another parser",
+		Source: "Files that are drawn, read by ours and by the module github.com/temoto/robotstxt (MIT).",
+		Test:   "go test -run TestConformsWithAnotherParser ./internal/web/robots",
+	},
 	"sitemaps": {
 		Title:  "Sitemaps and feeds",
 		Source: "Written by hand after sitemaps.org, RSS 2.0 and RFC 4287: testdata/conformance/sitemap.",

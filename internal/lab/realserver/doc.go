@@ -11,7 +11,8 @@
 // what share of the available rate was used, what share was refused, how often the
 // server shut its door and how many requests came while a Retry-After ran.
 //
-// [Nginx] serves a directory instead, for whoever wants real documents.
+// [Nginx] serves a directory instead, for whoever wants real documents, and [HAProxy] passes
+// on what another serves.
 //
 // Servers end with their test and are waited for. A Server is for one goroutine; two
 // servers have nothing in common. Nothing here looks beyond loopback.

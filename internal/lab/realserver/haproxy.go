@@ -1,5 +1,7 @@
 package realserver
 
+import "testing"
+
 // haproxyConf counts every request, refused or not, because the counter stands before
 // the refusal, as in the examples of its manual: whoever goes on asking is refused for
 // good. The count is this period's and what is left of the one before, so that after a
@@ -30,9 +32,31 @@ frontend f
   http-request return status 200 content-type text/html file {{.Root}}/page.html
 `
 
-func haproxy() recipe {
+// passingConf passes everything on.
+const passingConf = `
+defaults
+  mode http
+  option http-ignore-probes
+  timeout client 60s
+  timeout server 60s
+  timeout connect 5s
+frontend f
+  bind {{.Addr}}
+  default_backend b
+backend b
+  DIRECTIVES
+  server s UPSTREAM
+`
+
+// HAProxy passes everything on to the address. The directives go into the backend.
+func HAProxy(tb testing.TB, upstream, directives string) *Server {
+	tb.Helper()
+	return start(tb, haproxy(expand(passingConf, "UPSTREAM", upstream, "DIRECTIVES", directives)))
+}
+
+func haproxy(conf string) recipe {
 	return recipe{
-		files:    map[string]string{"haproxy.cfg": haproxyConf},
+		files:    map[string]string{"haproxy.cfg": conf},
 		commands: []command{{words: []string{"haproxy", "-db", "-f", "{{.Dir}}/haproxy.cfg"}, logs: true}},
 	}
 }

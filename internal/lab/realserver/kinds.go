@@ -71,7 +71,7 @@ func Kinds() []Kind {
 		},
 		{
 			Name: "haproxy", Rule: "stick-table, > 200 in 10 s: 429, Retry-After 10", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true,
-			recipe: haproxy(),
+			recipe: haproxy(haproxyConf),
 		},
 		{
 			Name: "mod_qos", Rule: "200 per 10 s: 503", Nominal: 20, Available: 199.0 / 11, AtOnce: 199, Status: 503,
