@@ -43,11 +43,14 @@ func (c *Crawler) AddSeed(url string) error {
 
 // addSeed adds a seed for a client of the console, who may be anybody that has got the token,
 // or a program that reads what pages say: it opens no private address. It returns the URL as
-// the crawl spells it.
+// the crawl spells it. One that is excluded is refused, as somebody waits for the answer.
 func (c *Crawler) addSeed(url string) (string, error) {
 	u, err := parseSeed(url)
 	if err != nil {
 		return "", err
+	}
+	if v := c.scope.Recheck(u, true); !v.In {
+		return "", fmt.Errorf("%s is %s", u, v.Reason())
 	}
 	c.trust.name(u)
 	return u.String(), running(c.pipe.AddSeed(u))

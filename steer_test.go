@@ -116,6 +116,10 @@ func TestScopeOrder(t *testing.T) {
 	status, answer, _ := s.do(t, "POST", "api/scope", `{"include":[],"exclude":["("]}`)
 	require.Equal(t, 422, status)
 	require.Contains(t, answer, "is no regular expression")
+	s.order(t, "scope", `{"include":[],"exclude":["/never/"]}`)
+	status, answer, _ = s.do(t, "POST", "api/seeds", `{"url":"http://127.0.0.1/never/1"}`)
+	require.Equal(t, 422, status)
+	require.Contains(t, answer, "http://127.0.0.1/never/1 is excluded by //never//")
 	s.order(t, "scope", `{"include":[],"exclude":["."]}`)
 	err := <-s.ended
 	s.ended <- err

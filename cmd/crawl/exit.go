@@ -38,7 +38,7 @@ var exits = []struct {
 	{exitInternal, "internal", "an internal error: please report it"},
 	{exitUsage, "usage or configuration", "usage or configuration: a flag, a setting or a seed is wrong"},
 	{exitIO, "file or state", "a file, an output or the state of the crawl could not be read or written"},
-	{exitNothing, "nothing obtained", "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt disallows all"},
+	{exitNothing, "nothing obtained", "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
 	{exitLimit, "--max-time is over", "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
 	{exitInterrupted, "interrupted", "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
 	{exitForced, "interrupted twice", "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},

@@ -126,6 +126,29 @@ cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
 	}
 }
 
+// What only reads does so where there is no room for the files that SQLite makes beside its own.
+func TestFullDiskIsRead(t *testing.T) {
+	disk, site := ownDisk(t), serveKillSite(t)
+	got := onDisk(t, fmt.Sprintf(`mount -t tmpfs -o size=4m tmpfs %[1]s
+cd %[1]s
+run crawl -q --strategy off --max-pages 3 -o site/ %[2]s
+dd if=/dev/zero of=fill bs=1k 2>/dev/null || true
+run crawl report site
+run crawl check site
+run crawl again site
+run crawl report site
+rm fill
+run crawl resume site -q --max-pages 4`, disk, site.seeds[0]))
+	require.Equal(t, answer{exitDone, ""}, got[0])
+	for _, i := range []int{1, 2, 4} {
+		require.Equal(t, exitDone, got[i].code, got[i].out)
+	}
+	require.Contains(t, got[1].out, "3 pages")
+	require.Equal(t, exitIO, got[3].code, got[3].out)
+	require.Contains(t, got[3].out, "there is no room for it: free some on its disk")
+	require.Equal(t, exitDone, got[5].code, got[5].out)
+}
+
 // Where nothing can be written each command says so before it asks for anything, and what only
 // reads works.
 func TestReadOnlyPlace(t *testing.T) {

@@ -51,3 +51,51 @@ func allFlags(cmd *cobra.Command) map[string]bool {
 	cmd.InheritedFlags().VisitAll(add)
 	return all
 }
+
+// The tests that the manual says measure something are where it says, with the flags that it
+// gives, and its links lead to files.
+func TestManualsTestsAndFilesAreThere(t *testing.T) {
+	var (
+		link    = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+		command = regexp.MustCompile("`go test ([^`]+)`")
+		name    = regexp.MustCompile(`-(?:run|bench) '?([A-Za-z0-9|]+)`)
+		pkg     = regexp.MustCompile(`(?:^|\s)(\.(?:/[a-z0-9/]+)?)(?:\s|$)`)
+		flag    = regexp.MustCompile(`-([a-z]+\.[a-z]+)`)
+	)
+	docs, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	tests := 0
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		require.NoError(t, err)
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat(filepath.Join("../../docs", m[1]))
+			require.NoError(t, err, doc)
+		}
+		for _, m := range command.FindAllStringSubmatch(strings.ReplaceAll(string(text), "\n", " "), -1) {
+			dir := pkg.FindStringSubmatch(m[1])
+			require.NotNil(t, dir, "%s: %s", doc, m[1])
+			files, err := filepath.Glob(filepath.Join("../..", dir[1], "*_test.go"))
+			require.NoError(t, err)
+			source := ""
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				source += string(text)
+			}
+			for _, names := range name.FindAllStringSubmatch(m[1], -1) {
+				for one := range strings.SplitSeq(names[1], "|") {
+					if one == "xxx" { // benchmarks alone
+						continue
+					}
+					tests++
+					require.Regexp(t, `func (Test|Benchmark)?[A-Za-z0-9]*`+one, source, "%s: %s", doc, m[1])
+				}
+			}
+			for _, f := range flag.FindAllStringSubmatch(m[1], -1) {
+				require.Contains(t, source, `"`+f[1]+`"`, "%s: %s", doc, m[1])
+			}
+		}
+	}
+	require.Greater(t, tests, 25)
+}

@@ -94,7 +94,7 @@ func (d *DB) open(cfg Config) error {
 		return d.connect(cfg, d.path, codes.SQLITE_OPEN_CREATE)
 	}
 	err := d.connect(cfg, d.path, 0)
-	if c := code(err); (c == codes.SQLITE_CANTOPEN || c == codes.SQLITE_READONLY) && d.settled() {
+	if e, ok := errors.AsType[*Error](err); ok && e.unwritable() && d.settled() {
 		_ = codes.Xsqlite3_close_v2(d.tls, d.db) // nothing was done with it
 		d.db = 0
 		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: "immutable=1"}

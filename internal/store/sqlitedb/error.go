@@ -45,9 +45,18 @@ func Damage(path, what string) error {
 	return &Error{Path: path, Code: codes.SQLITE_CORRUPT, Message: what}
 }
 
+// full reports whether the disk is, or this user's part of it.
+func (e *Error) full() bool { return e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT }
+
+// unwritable reports whether SQLite could not make or write a file.
+func (e *Error) unwritable() bool {
+	c := e.Code & 0xff
+	return c == codes.SQLITE_CANTOPEN || c == codes.SQLITE_READONLY || e.full()
+}
+
 // fix is what a person can do about it.
 func (e *Error) fix() string {
-	if e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT {
+	if e.full() {
 		return noRoom
 	}
 	switch e.Code & 0xff {
