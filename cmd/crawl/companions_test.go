@@ -272,7 +272,7 @@ func TestStatsFull(t *testing.T) {
 	require.NoError(t, err)
 	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
 	err = s.run(t.Context(), time.Nanosecond)
-	require.EqualError(t, err, "write --stats standard output: no space left on device")
+	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
 	require.Equal(t, exitIO, code(err))
 	require.NoError(t, s.write())
 }

@@ -101,6 +101,15 @@ func openError(what string, err error) error {
 	return ioError(fmt.Errorf("open %s: %w%s", what, err, fix))
 }
 
+// writeError is trouble with writing what a person has named, and what helps.
+func writeError(what string, err error) error {
+	fix := ""
+	if noRoom(err) {
+		fix = ": free some room there, or name another place"
+	}
+	return ioError(fmt.Errorf("write %s: %w%s", what, err, fix))
+}
+
 // noRoom reports whether a disk is full, or as full as this user may make it.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
@@ -109,7 +118,7 @@ func outputError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return ioError(fmt.Errorf("write standard output: %w", cause(err)))
+	return writeError("standard output", cause(err))
 }
 
 // cause takes away a path that the message has already, or that is none of the user's.

@@ -60,7 +60,7 @@ func TestHelpOnAFullDisk(t *testing.T) {
 		var said bytes.Buffer
 		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &said})
 		require.Equal(t, exitIO, code, "%q", args)
-		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+"\n", said.String(), "%q", args)
+		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+": free some room there, or name another place\n", said.String(), "%q", args)
 	}
 }
 

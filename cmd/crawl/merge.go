@@ -157,7 +157,7 @@ func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 		return packed.Close()
 	})
 	if err != nil {
-		return fmt.Errorf("write --output: %w", err)
+		return writeError("--output", err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (o *reporting) writePage(sum *summary.Summary) error {
 		return usage(fmt.Errorf("--html %s is what the report is about: give another file", o.html))
 	}
 	if err := atomicfile.Replace(o.html, 0o666, sum.WriteHTML); err != nil {
-		return ioError(fmt.Errorf("write --html: %w", err))
+		return writeError("--html", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (o *simulation) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs 
 		}
 	}
 	if err := atomicfile.Replace(o.plot, 0o666, chart.Write); err != nil {
-		return ioError(fmt.Errorf("write --plot: %w", err))
+		return writeError("--plot", err)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (s *statsWriter) write() error {
 	}
 	if _, err := s.w.Write(append(line, '\n')); err != nil {
 		s.w = nil // one failure is told once
-		return ioError(fmt.Errorf("write --stats %s: %w", s.name, cause(err)))
+		return writeError("--stats "+s.name, cause(err))
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (o *siteOptions) saveReport(site *testsite.Site) error {
 	r := site.Report()
 	write := func(w io.Writer) error { return encodeReport(w, &r) }
 	if err := atomicfile.Replace(o.reportTo, 0o666, write); err != nil {
-		return ioError(fmt.Errorf("write --report %s: %w", o.reportTo, cause(err)))
+		return writeError("--report "+o.reportTo, cause(err))
 	}
 	return nil
 }
