@@ -1,0 +1,140 @@
+package assembly
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
+)
+
+// Exchange is what was sent for a page and what came, byte by byte, of a crawl with
+// archives. It is nobody else's.
+type Exchange = fetch.Capture
+
+// ArchiveConfig says where exchanges are archived, and how. Dir is required.
+type ArchiveConfig struct {
+	// Dir is a directory, which is made if need be, or a file if File is set.
+	Dir string
+	// File makes one archive of all, without an index, of which Dir is the file. It is
+	// compressed if its name ends in .gz. False: a series of archives in a directory.
+	File bool
+	// Settings are those of the crawl. Their section warc says how to write, and what else
+	// is not as by default is told in the archives, but for secrets; output.overwrite has
+	// archives of other crawls with the same prefix replaced.
+	Settings Settings
+	// Version names the program in the archives, as in [Config]. Empty: not told.
+	Version string
+	// Resume is how far the archives were that a crawl goes on with: its [State.Position].
+	// What they have behind that is cut off. Nil begins new ones.
+	Resume *Position
+	// GoOn writes behind what is there, for a process that restarts and knows no Position:
+	// what follows the last whole exchange is cut off. False, or with Resume or
+	// output.overwrite: it does not.
+	GoOn bool
+}
+
+// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or
+// one such file: a sink for [Config.Archives], to be closed after the crawl. Its [Position]
+// has the path of the directory, or of the file.
+func OpenArchive(cfg ArchiveConfig) (Durable, error) {
+	s := &cfg.Settings.WARC
+	wc := warc.Config{Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Remember: s.Remember, Info: archiveInfo(&cfg)}
+	wc.Credentials, wc.Redact, wc.ObeyNoArchive = s.Credentials, secrets(&cfg.Settings), s.NoArchive == "obey"
+	if s.Remember == 0 {
+		wc.Remember = -1
+	}
+	if s.Host {
+		wc.Host = hostname()
+	}
+	switch {
+	case cfg.Resume != nil:
+		wc.Existing, wc.Position, wc.Records = sink.Resume, cfg.Resume.Bytes, cfg.Resume.Records
+	case cfg.Settings.Output.Overwrite:
+		wc.Existing = sink.Overwrite
+	case cfg.GoOn:
+		wc.Existing = sink.Append
+	}
+	w, err := warc.Open(cfg.Dir, wc)
+	if err != nil { // a nil Writer would be a Durable that is not nil
+		return nil, err
+	}
+	return w, nil
+}
+
+// secrets knows, beside the names that look like it, which fields of requests are for one
+// host alone, or have their values from the environment.
+func secrets(s *Settings) *redact.Redactor {
+	var cfg redact.Config
+	add := func(line string) {
+		if name, _, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "" {
+			cfg.Headers = append(cfg.Headers, name)
+		}
+	}
+	for _, line := range s.Fetch.Headers {
+		if access.Expands(line) {
+			add(line)
+		}
+	}
+	for i := range s.Hosts {
+		for _, line := range s.Hosts[i].Headers {
+			add(line)
+		}
+	}
+	r, _ := redact.New(cfg) // it refuses empty names only
+	return r
+}
+
+// hostname is what this machine is called; empty if it has no name.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// unarchived are the sections of the settings that say nothing of what was crawled: names of
+// files here, and how people are told.
+var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log", "fleet"}
+
+// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of
+// the settings in a name of ours.
+func archiveInfo(cfg *ArchiveConfig) []warc.Field {
+	s := &cfg.Settings
+	agent := s.Fetch.Agent(cfg.Version)
+	robots := "obey"
+	if !s.Robots.Enabled {
+		robots = "ignore"
+	}
+	info := []warc.Field{
+		{Name: "software", Value: product(cfg.Version) + " (" + Homepage + ")"},
+		{Name: "http-header-user-agent", Value: agent},
+		{Name: "robots", Value: robots},
+		{Name: "operator", Value: s.Fetch.Contact},
+	}
+	if s.WARC.Host {
+		info = append(info, warc.Field{Name: "hostname", Value: hostname()})
+	}
+	base := config.Default()
+	for _, change := range config.Diff(&base, s) {
+		if section, _, _ := strings.Cut(change.Path, "."); slices.Contains(unarchived, section) {
+			continue
+		}
+		info = append(info, warc.Field{Name: "setting", Value: change.Path + ": " + change.Is})
+	}
+	return info
+}
+
+// product is the name of the program with its version, if that is known.
+func product(version string) string {
+	if version == "" {
+		return config.Product
+	}
+	return config.Product + "/" + version
+}

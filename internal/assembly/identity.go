@@ -1,0 +1,332 @@
+package assembly
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/fetch/resolve"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// identity is who a crawl is to hosts, and which way it takes to them: the section access of
+// the settings, with the files that it names read and the variables looked up.
+type identity struct {
+	header      http.Header
+	table       *access.Table
+	jar         *cookies.Jar
+	resolver    *resolve.Resolver
+	roots       *x509.CertPool
+	certificate *tls.Certificate
+	proxy       *url.URL
+	proxyFor    func(*url.URL) (*url.URL, error)
+}
+
+// identify reads what the settings name. The error joins one for each setting that is wrong,
+// by its path, and has no secret in it.
+func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) (*identity, error) {
+	s := &cfg.Settings
+	r := &identityReader{s: s, lookup: lookup, id: &identity{header: make(http.Header)}}
+	a := &s.Access
+	r.headers("fetch.headers", s.Fetch.Headers, r.id.header)
+	r.id.certificate = r.pair("access", a.Cert, a.Key)
+	r.id.roots = r.authorities(a.CAFile)
+	r.proxies(a.Proxy)
+	r.table()
+	r.cookies(a, clk)
+	r.resolver(a, cfg, clk)
+	return r.id, errors.Join(r.errs...)
+}
+
+// identityReader gathers the parts of an identity, and all that is wrong with them.
+type identityReader struct {
+	s      *Settings
+	lookup func(string) (string, bool)
+	id     *identity
+	errs   []error
+}
+
+// fail notes what is wrong with a setting.
+func (r *identityReader) fail(path string, err error) {
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", path, err))
+	}
+}
+
+// expand puts variables into a text.
+func (r *identityReader) expand(path, s string) (string, bool) {
+	text, err := access.Expand(s, r.lookup)
+	r.fail(path, err)
+	return text, err == nil
+}
+
+// headers reads lines of "Name: value", whose form config has checked.
+func (r *identityReader) headers(path string, lines []string, to http.Header) {
+	for i, line := range lines {
+		name, value, _ := strings.Cut(line, ":")
+		if value, ok := r.expand(fmt.Sprintf("%s[%d]", path, i), strings.TrimSpace(value)); ok {
+			to.Add(strings.TrimSpace(name), value)
+		}
+	}
+}
+
+// table reads what is special about hosts.
+func (r *identityReader) table() {
+	var cfg access.Config
+	for i, item := range r.s.Access.Auth {
+		path := fmt.Sprintf("access.auth[%d]", i)
+		match, auth, _ := access.CutLogin(item) // config has checked the form
+		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(path, auth)})
+	}
+	// Rules for the pace alone hide others, but cost each request a look-up.
+	if slices.ContainsFunc(r.s.Hosts, func(h config.Host) bool { return h.HasAccess() }) {
+		for i := range r.s.Hosts {
+			cfg.Rules = append(cfg.Rules, r.rule(&r.s.Hosts[i], fmt.Sprintf("hosts[%d]", i)))
+		}
+	}
+	if name := r.s.Access.Netrc; name != "" {
+		r.file("access.netrc", name, func(f io.Reader) (err error) {
+			cfg.Netrc, err = access.ParseNetrc(f)
+			return err
+		})
+	}
+	if len(cfg.Logins)+len(cfg.Rules)+len(cfg.Netrc) == 0 {
+		return
+	}
+	var err error
+	r.id.table, err = access.New(cfg)
+	r.fail("hosts", err)
+}
+
+// auth is the value of Authorization for "user:password" or "bearer TOKEN".
+func (r *identityReader) auth(path, s string) string {
+	if s == "" {
+		return ""
+	}
+	s, ok := r.expand(path, s)
+	if !ok {
+		return ""
+	}
+	value, err := access.ParseAuth(s)
+	r.fail(path, err)
+	return value
+}
+
+// rule is what the rule of the settings says beside rates.
+func (r *identityReader) rule(h *config.Host, path string) access.Rule {
+	rule := access.Rule{Match: h.Match, Direct: h.Proxy == config.ProxyDirect}
+	if len(h.Headers) > 0 {
+		rule.Header = make(http.Header)
+		r.headers(path+".headers", h.Headers, rule.Header)
+	}
+	rule.Authorization = r.auth(path+".auth", h.Auth)
+	rule.Certificate = r.pair(path, h.Cert, h.Key)
+	if h.Proxy != "" && !rule.Direct {
+		rule.Proxy = r.proxyURL(path+".proxy", h.Proxy)
+	}
+	return rule
+}
+
+// proxies reads the proxy of all hosts.
+func (r *identityReader) proxies(s string) {
+	switch s {
+	case "":
+	case config.ProxyEnv:
+		r.id.proxyFor = httpproxy.FromEnvironment().ProxyFunc()
+	default:
+		r.id.proxy = r.proxyURL("access.proxy", s)
+	}
+}
+
+func (r *identityReader) proxyURL(path, s string) *url.URL {
+	s, ok := r.expand(path, s)
+	if !ok {
+		return nil
+	}
+	u, err := access.ParseProxy(s)
+	r.fail(path, err)
+	return u
+}
+
+// mostPEM bounds a file of certificates; the system's authorities come to 200 KiB.
+const mostPEM = 8 << 20
+
+// pair reads a certificate and its key, which may be in the same file.
+func (r *identityReader) pair(path, cert, key string) *tls.Certificate {
+	if cert == "" {
+		return nil
+	}
+	certPEM, okCert := r.pem(path+".cert", cert)
+	keyPEM, okKey := certPEM, okCert
+	where := cert
+	if key != "" {
+		keyPEM, okKey = r.pem(path+".key", key)
+		where += " and " + key
+	}
+	if !okCert || !okKey {
+		return nil
+	}
+	c, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		r.fail(path+".cert", fmt.Errorf("%s: %w: give PEM files of a certificate and the key that belongs to it, without a password", where, err))
+		return nil
+	}
+	return &c
+}
+
+func (r *identityReader) pem(path, name string) (data []byte, ok bool) {
+	before := len(r.errs)
+	r.file(path, name, func(f io.Reader) (err error) {
+		if data, err = io.ReadAll(io.LimitReader(f, mostPEM+1)); len(data) > mostPEM {
+			err = fmt.Errorf("it is larger than %d MiB: is it a PEM file?", mostPEM>>20)
+		}
+		return err
+	})
+	return data, len(r.errs) == before
+}
+
+// authorities adds those of a file to the system's.
+func (r *identityReader) authorities(name string) *x509.CertPool {
+	if name == "" {
+		return nil
+	}
+	data, ok := r.pem("access.ca_file", name)
+	if !ok {
+		return nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil { // as on a machine without any
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(bytes.TrimSpace(data)) {
+		r.fail("access.ca_file", fmt.Errorf("%s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", name))
+	}
+	return roots
+}
+
+// file has a file read. The error names it.
+func (r *identityReader) file(path, name string, read func(io.Reader) error) {
+	f, err := os.Open(name)
+	if err != nil {
+		r.fail(path, err)
+		return
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if err := read(f); err != nil {
+		r.fail(path, fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// cookies makes the jar, if there is to be one.
+func (r *identityReader) cookies(a *config.Access, clk clock.Clock) {
+	if !a.Cookies && a.CookieFile == "" {
+		return
+	}
+	var err error
+	if r.id.jar, err = cookies.New(cookies.Config{Clock: clk}); err != nil {
+		r.fail("access.cookies", err)
+		return
+	}
+	if a.CookieFile == "" {
+		return
+	}
+	r.file("access.cookie_file", a.CookieFile, func(f io.Reader) error {
+		_, err := r.id.jar.Load(f)
+		return err
+	})
+}
+
+// resolver makes what finds addresses.
+func (r *identityReader) resolver(a *config.Access, of *Config, clk clock.Clock) {
+	cfg := resolve.Config{TTL: a.DNSTTL, Server: a.DNSServer, Timeout: of.Fetch.ConnectTimeout, Clock: clk, Lookup: of.Lookup}
+	if a.DNSTTL == 0 || of.Lookup != nil {
+		cfg.TTL = -1 // where zero would mean the default
+	}
+	switch {
+	case a.IPv4:
+		cfg.Family = resolve.IPv4
+	case a.IPv6:
+		cfg.Family = resolve.IPv6
+	}
+	for i, item := range a.Resolve {
+		st, err := resolve.ParseStatic(item)
+		r.fail(fmt.Sprintf("access.resolve[%d]", i), err)
+		cfg.Static = append(cfg.Static, st)
+	}
+	var err error
+	r.id.resolver, err = resolve.New(cfg)
+	r.fail("access", err)
+}
+
+// apply tells a fetcher who it is. It sets nothing that the identity does not say.
+func (id *identity) apply(fc *fetch.Config) {
+	fc.Header, fc.Access, fc.Cookies, fc.Resolver = id.header, id.table, id.jar, id.resolver
+	fc.RootCAs, fc.Certificate, fc.Proxy, fc.ProxyFor = id.roots, id.certificate, id.proxy, id.proxyFor
+}
+
+// trust is which hosts the user named for credentials: those of seeds, over TLS, and in the
+// clear if a seed was in the clear. It is as large as the list of seeds.
+type trust struct {
+	mu    sync.Mutex // guards what follows
+	named map[string]bool
+	told  map[string]bool // hosts that credentials were kept from; at most mostTold
+}
+
+// mostTold is after how many hosts nobody reads on.
+const mostTold = 20
+
+// name trusts the host of a seed. The value says whether it may get secrets in the clear.
+func (t *trust) name(u canonical.URL) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.named == nil {
+		t.named, t.told = make(map[string]bool), make(map[string]bool)
+	}
+	t.named[u.Host()] = t.named[u.Host()] || u.Scheme() == "http"
+}
+
+// trusts is fetch.Config.Trusted.
+func (t *trust) trusts(authority string, secure bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear, ok := t.named[authority]
+	return ok && (secure || clear)
+}
+
+// withheld tells once of a host that it gets no credentials.
+func (t *trust) withheld(log *slog.Logger) func(string) {
+	if log == nil {
+		return nil
+	}
+	return func(authority string) {
+		t.mu.Lock()
+		first := !t.told[authority] && len(t.told) < mostTold
+		if first {
+			if t.told == nil {
+				t.told = make(map[string]bool)
+			}
+			t.told[authority] = true
+		}
+		t.mu.Unlock()
+		if first {
+			log.Warn("credentials are not sent in the clear: name the host as a seed with http:// if it is to get them", slog.String("host", authority))
+		}
+	}
+}

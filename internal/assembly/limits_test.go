@@ -1,0 +1,58 @@
+package assembly
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+)
+
+// Every limit that a user can set reaches the engine.
+func TestLimitsReachTheEngine(t *testing.T) {
+	s := DefaultConfig().Settings
+	s.RateLimit.GlobalConcurrency, s.RateLimit.GlobalBytes, s.RateLimit.GlobalRPS = 7, 1<<20, 9
+	s.Hosts = []config.Host{
+		{
+			Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MaxInFlight: 3,
+			Cap:   config.Cap{Kind: "sliding-window-log", Permits: 10, Per: time.Second},
+			Quota: config.Cap{Permits: 5000, Per: 24 * time.Hour},
+		},
+		{Match: "b.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: time.Second, Cap: config.Cap{Kind: "concurrency", Permits: 4}},
+		{Match: "c.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2},
+	}
+	require.NoError(t, s.Validate())
+	rc := limiterConfig(&s)
+	require.Equal(t, 7, rc.GlobalConcurrency)
+	require.EqualValues(t, 1<<20, rc.GlobalBytes)
+	require.EqualValues(t, 9, rc.GlobalRPS)
+	require.Equal(t, []ratelimit.HostRule{
+		{
+			Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: -1, MaxInFlight: 3,
+			Cap:   classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 10, Per: time.Second},
+			Quota: classic.Spec{Permits: 5000, Per: 24 * time.Hour},
+		},
+		{Match: "b.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: time.Second, Cap: classic.Spec{Kind: classic.KindConcurrency, Permits: 4}},
+		{Match: "c.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: -1},
+	}, rc.Hosts)
+	_, err := ratelimit.New(rc)
+	require.NoError(t, err)
+}
+
+// The words of the configuration are those of the limiters.
+func TestKindsOfCapsAreTheLimiters(t *testing.T) {
+	for _, kind := range classic.Kinds() {
+		s := DefaultConfig().Settings
+		c := config.Cap{Kind: string(kind), Permits: 2, Per: time.Second}
+		if kind == classic.KindConcurrency {
+			c.Per = 0
+		}
+		s.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, Cap: c}}
+		require.NoError(t, s.Validate(), kind)
+		_, err := ratelimit.New(limiterConfig(&s))
+		require.NoError(t, err, kind)
+	}
+}

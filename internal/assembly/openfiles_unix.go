@@ -1,0 +1,18 @@
+//go:build unix
+
+package assembly
+
+import (
+	"math"
+	"syscall"
+)
+
+// openFiles is how many files this process may have open at a time; zero means that it is not
+// known.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32)) //nolint:unconvert // on some systems it is signed
+}

@@ -1,0 +1,374 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+)
+
+const secret = "not to be guessed: 7f3a9c1e"
+
+// steered is a crawl of a site that is larger than a test, with its console.
+type steered struct {
+	site    *testsite.Site
+	crawler *crawl.Crawler
+	console *crawl.Console
+	client  *http.Client
+	token   string
+	ended   chan error // of the crawl
+	leave   context.CancelFunc
+	served  chan error
+	out     *records
+	log     *lockedBuffer
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// steer begins a crawl that ends when it is told to, and no later than its test.
+func steer(t *testing.T, lc crawl.ListenConfig, change func(*crawl.Config)) *steered {
+	t.Helper()
+	s := &steered{
+		site:  serveSite(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 100_000}, {Name: "b", Pages: 2}, {Name: "c", Limit: testsite.Limit{Rate: 2, Burst: 1}}}}),
+		token: lc.Token, ended: make(chan error, 1), served: make(chan error, 1), out: &records{}, log: &lockedBuffer{},
+	}
+	lc.Log = slog.New(slog.NewTextHandler(s.log, nil))
+	var err error
+	s.console, err = crawl.Listen(lc)
+	require.NoError(t, err)
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.Strategy, cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = "fixed", 100, 100
+	cfg.Sitemaps.Enabled = false  // requests are counted
+	cfg.Fetch.AllowPrivate = true // clients of the console bring hosts of the site
+	cfg.OnEvent, cfg.Sinks = s.console.Event, []crawl.Sink{s.out}
+	if change != nil {
+		change(&cfg)
+	}
+	s.crawler, err = crawl.New(cfg)
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	var ctx context.Context
+	ctx, s.leave = context.WithCancel(context.WithoutCancel(t.Context()))
+	go func() { s.served <- s.console.Serve(ctx, s.crawler) }()
+	t.Cleanup(func() {
+		s.crawler.Stop()
+		transport.CloseIdleConnections()
+		s.leave()
+		require.NoError(t, <-s.served)
+	})
+	return s
+}
+
+// run begins the crawl of the first host and waits for its first pages.
+func (s *steered) run(t *testing.T) {
+	t.Helper()
+	go func() { s.ended <- s.crawler.Run(context.WithoutCancel(t.Context()), s.site.URL(0)) }()
+	t.Cleanup(func() {
+		s.crawler.Stop()
+		require.NoError(t, <-s.ended)
+	})
+	s.requireMore(t, 0)
+}
+
+// asked is how many requests the first host has seen.
+func (s *steered) asked() int64 { return s.site.Report().Hosts[0].Requests }
+
+func (s *steered) requireMore(t *testing.T, than int64) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.asked() > than+5 }, time.Minute, 5*time.Millisecond, "the crawl asks for nothing")
+}
+
+// do sends a request with headers, each as "Name: value", and returns its status and body.
+func (s *steered) do(t *testing.T, method, path, body string, headers ...string) (status int, answer string, header http.Header) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.console.URL()+path, strings.NewReader(body))
+	require.NoError(t, err)
+	if s.token != "" {
+		req.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header.Set(name, value)
+	}
+	res, err := s.client.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(text), res.Header
+}
+
+func (s *steered) order(t *testing.T, name, body string) {
+	t.Helper()
+	status, answer, _ := s.do(t, http.MethodPost, "api/"+name, body)
+	require.Equal(t, 200, status, answer)
+}
+
+// snapshot is what the console shows of the crawl.
+func (s *steered) snapshot(t *testing.T) (snap struct {
+	crawl.Snapshot
+	Paused bool
+},
+) {
+	t.Helper()
+	status, answer, _ := s.do(t, http.MethodGet, "api/snapshot", "")
+	require.Equal(t, 200, status, answer)
+	require.NoError(t, json.Unmarshal([]byte(answer), &snap))
+	return snap
+}
+
+// A paused crawl asks its host for nothing for a second, by the host's own count, and
+// goes on when it may.
+func TestPauseAndResume(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	status, answer, _ := s.do(t, http.MethodGet, "readyz", "")
+	require.Equal(t, 503, status)
+	require.Contains(t, answer, "has not begun")
+	status, _, _ = s.do(t, http.MethodPost, "api/pause", "")
+	require.Equal(t, 409, status)
+	require.ErrorIs(t, s.crawler.Pause(), crawl.ErrNotRunning)
+	s.run(t)
+	status, _, _ = s.do(t, http.MethodGet, "readyz", "")
+	require.Equal(t, 200, status)
+
+	s.order(t, "pause", "")
+	require.Eventually(t, func() bool { return s.crawler.Snapshot().Frontier.Leased == 0 }, time.Minute, time.Millisecond)
+	before := s.asked()
+	time.Sleep(time.Second) // of the site, which is real
+	require.Equal(t, before, s.asked())
+	require.True(t, s.snapshot(t).Paused)
+	require.Positive(t, s.snapshot(t).Frontier.Queued)
+	s.order(t, "resume", "{}")
+	s.requireMore(t, before)
+	require.False(t, s.snapshot(t).Paused)
+
+	require.NoError(t, s.crawler.Pause())
+	require.NoError(t, s.crawler.Resume())
+	require.Contains(t, s.log.String(), `msg="an order was carried out" order=pause who=127.0.0.1:`)
+}
+
+// A seed that comes late is visited, on a host that no other page has named; a stopped
+// crawl ends in order.
+func TestSeedsAndStop(t *testing.T) {
+	stopped := make(chan struct{})
+	s := steer(t, crawl.ListenConfig{Addr: "127.0.0.1:0", OnStop: func() { close(stopped) }}, nil)
+	s.run(t)
+	late := strings.TrimPrefix(s.site.URL(1), "http://")
+	status, answer, _ := s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
+	require.Equal(t, 200, status)
+	require.Contains(t, answer, late)
+	require.Eventually(t, func() bool { return s.site.Report().Hosts[1].Distinct == 2 }, time.Minute, 5*time.Millisecond)
+	status, answer, _ = s.do(t, http.MethodPost, "api/seeds", `{"url":"ftp://x.test/"}`)
+	require.Equal(t, 422, status, answer)
+	require.ErrorIs(t, s.crawler.AddSeed("ftp://x.test/"), crawl.ErrSeed)
+
+	status, answer, _ = s.do(t, http.MethodGet, "api/hosts/"+strings.TrimSuffix(late, "/"), "")
+	require.Equal(t, 200, status, answer)
+	var host struct {
+		Frontier struct{ Pages int }
+		Limiter  struct {
+			FillRate float64 `json:"fill_rate"`
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(answer), &host))
+	require.Equal(t, 2, host.Frontier.Pages)
+	require.InDelta(t, 100, host.Limiter.FillRate, 1e-9)
+	status, _, _ = s.do(t, http.MethodGet, "api/hosts/nobody.test", "")
+	require.Equal(t, 404, status)
+
+	s.order(t, "stop", "")
+	<-stopped
+	err := <-s.ended
+	s.ended <- err
+	require.NoError(t, err)
+	require.Equal(t, "interrupted", s.snapshot(t).State.String())
+	status, answer, _ = s.do(t, http.MethodGet, "readyz", "")
+	require.Equal(t, 503, status)
+	require.Contains(t, answer, "interrupted")
+	status, _, _ = s.do(t, http.MethodGet, "healthz", "")
+	require.Equal(t, 200, status)
+	status, _, _ = s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
+	require.Equal(t, 409, status)
+	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1)), crawl.ErrNotRunning)
+}
+
+// Who has no token, comes from another site, under another name, or too often is refused,
+// and that is logged and counted.
+func TestRefusals(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0.0.0.0:0", Token: secret}, nil)
+	s.run(t)
+	for _, c := range []struct {
+		header string
+		status int
+		reason string
+	}{
+		{"Origin: https://evil.example", 403, "origin"},
+		{"Sec-Fetch-Site: cross-site", 403, "origin"},
+		{"Host: evil.example", 421, "host"},
+		{"Content-Type: text/plain", 415, "content_type"},
+		{"Authorization: ", 401, "token"}, // which cost five each, of ten
+	} {
+		status, answer, header := s.do(t, http.MethodPost, "api/stop", "", c.header)
+		require.Equal(t, c.status, status, "%s: %s", c.header, answer)
+		require.Equal(t, "application/problem+json", header.Get("Content-Type"))
+		require.Contains(t, s.log.String(), fmt.Sprintf("reason=%s status=%d who=127.0.0.1:", c.reason, c.status))
+	}
+	status := 0
+	for range 20 {
+		if status, _, _ = s.do(t, http.MethodPost, "api/resume", ""); status == 429 {
+			break
+		}
+	}
+	require.Equal(t, 429, status)
+	require.Contains(t, s.log.String(), "reason=rate status=429")
+	require.NotContains(t, s.log.String(), secret)
+
+	status, text, _ := s.do(t, http.MethodGet, "metrics", "")
+	require.Equal(t, 200, status)
+	for reason, n := range map[string]int{"token": 1, "origin": 2, "host": 1, "content_type": 1, "rate": 1} {
+		require.Contains(t, text, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q} %d\n", reason, n))
+	}
+	status, _, _ = s.do(t, http.MethodGet, "healthz", "", "Authorization: ")
+	require.Equal(t, 200, status)
+	status, _, _ = s.do(t, http.MethodGet, "api/snapshot", "", "Authorization: ")
+	require.Equal(t, 401, status)
+	require.Equal(t, "running", s.crawler.Snapshot().State.String(), "nobody has stopped it")
+}
+
+// What Prometheus reads of a crawl is as its linter wants it, and names no host.
+func TestMetricsOfACrawl(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0", Version: "9.9"}, nil)
+	s.run(t)
+	text := ""
+	require.Eventually(t, func() bool { // what is told may be a moment old
+		var status int
+		status, text, _ = s.do(t, http.MethodGet, "metrics", "")
+		require.Equal(t, 200, status)
+		return strings.Contains(text, `treadlight_requests_total{outcome="ok"}`)
+	}, time.Minute, 10*time.Millisecond)
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+	t.Run("promtool", func(t *testing.T) {
+		promtool, err := exec.LookPath("promtool")
+		if err != nil {
+			realserver.Need(t, "promtool, of the Debian package prometheus")
+		}
+		check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+		check.Stdin = strings.NewReader(text)
+		out, err := check.CombinedOutput()
+		require.NoError(t, err, "promtool check metrics: %s", out)
+	})
+	require.Contains(t, text, `treadlight_fetch_first_byte_seconds_bucket{outcome="ok",le="+Inf"}`)
+	for line := range strings.Lines(text) {
+		require.False(t, strings.HasPrefix(line, "treadlight_") && strings.Contains(line, "127."), line)
+	}
+	require.Contains(t, text, "treadlight_crawl_running 1\n")
+	require.Contains(t, text, `treadlight_build_info{version="9.9"} 1`)
+}
+
+// The stream tells what happens to a host, and ends with the crawl.
+func TestEventStream(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) {
+		c.RateLimit.Strategy, c.RateLimit.InitialRPS = "steer", 20 // which searches from there
+	})
+	res, err := s.client.Get(s.console.URL() + "api/events")
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(res.Body)
+	next := func(prefix string) string {
+		for lines.Scan() {
+			if v, ok := strings.CutPrefix(lines.Text(), prefix); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	s.run(t)
+	require.NoError(t, s.crawler.AddSeed(s.site.URL(2)))
+	require.Contains(t, next("data: "), `"cause":"refused"`)
+	s.crawler.Stop()
+	err = <-s.ended
+	s.ended <- err
+	require.NoError(t, err)
+	s.leave()
+	for event := next("event: "); event != "end"; event = next("event: ") {
+		require.NotEmpty(t, event, "the stream was cut off")
+	}
+}
+
+// A crawl with a state is put on the disk when asked; one without says that it cannot be.
+func TestCheckpointOrder(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) { c.State.Dir = filepath.Join(t.TempDir(), "state") })
+	s.run(t)
+	s.order(t, "checkpoint", "")
+	none := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	status, answer, _ := none.do(t, http.MethodPost, "api/checkpoint", "")
+	require.Equal(t, 409, status)
+	require.Contains(t, answer, "--state")
+}
+
+// What a program adds to readiness counts, and addresses that would let anybody in do not open.
+func TestListen(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0", Ready: func() error { return errors.New("the database is away") }}, nil)
+	s.run(t)
+	status, answer, _ := s.do(t, http.MethodGet, "readyz", "")
+	require.Equal(t, 503, status)
+	require.Contains(t, answer, "the database is away")
+	require.Contains(t, s.log.String(), "url="+s.console.URL())
+
+	_, err := crawl.Listen(crawl.ListenConfig{Addr: strings.TrimSuffix(strings.TrimPrefix(s.console.URL(), "http://"), "/")})
+	require.ErrorContains(t, err, "in use")
+	for addr, complaint := range map[string]string{
+		"0.0.0.0:0": "whoever reaches it steers the crawl", "": "no address to listen at", "example.com:1": "has a name",
+	} {
+		_, err := crawl.Listen(crawl.ListenConfig{Addr: addr})
+		require.ErrorContains(t, err, complaint)
+	}
+	unused, err := crawl.Listen(crawl.ListenConfig{Addr: "0"})
+	require.NoError(t, err)
+	unused.Event(crawl.Event{})
+	require.NoError(t, unused.Close())
+}

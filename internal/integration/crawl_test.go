@@ -1,0 +1,365 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// dialer makes connections in memory.
+type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// newOver is a crawl with connections made by dial, so that it fits into a bubble.
+func newOver(cfg crawl.Config, dial dialer) (*crawl.Crawler, error) {
+	cfg.Dial = dial
+	return crawl.New(cfg)
+}
+
+// visitOver crawls through dial, inside a bubble.
+func visitOver(t *testing.T, cfg crawl.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
+	t.Helper()
+	out := &records{}
+	cfg.Sinks = append(cfg.Sinks, out)
+	c, err := newOver(cfg, dial)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), seeds...))
+	return out.list, c.Snapshot()
+}
+
+// byURL holds records by URL, and fails the test if a URL has two.
+func byURL(t *testing.T, list []crawl.Record) map[string]crawl.Record {
+	t.Helper()
+	m := make(map[string]crawl.Record, len(list))
+	for i := range list {
+		if _, twice := m[list[i].URL]; twice {
+			t.Errorf("%s has two records", list[i].URL)
+		}
+		m[list[i].URL] = list[i]
+	}
+	return m
+}
+
+// class is the class of a record's error; empty without one.
+func class(rec crawl.Record) string {
+	if rec.Error == nil {
+		return ""
+	}
+	return rec.Error.Class
+}
+
+// page answers with HTML.
+func page(html string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(html)) // a client that is gone is what some tests are about
+	}
+}
+
+// anchors is a page that links to every reference.
+func anchors(refs ...string) string {
+	var b strings.Builder
+	for _, ref := range refs {
+		fmt.Fprintf(&b, "<a href=%q>x</a>\n", ref)
+	}
+	return b.String()
+}
+
+// star is a site whose first page links to pages /1 to /n, each with its number in it.
+func star(n int) http.Handler {
+	mux := http.NewServeMux()
+	refs := make([]string, n)
+	for i := range refs {
+		refs[i] = fmt.Sprintf("/%d", i+1)
+	}
+	mux.Handle("/{$}", page(anchors(refs...)))
+	mux.HandleFunc("/{n}", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		page(strings.Repeat("page "+r.PathValue("n")+"\n", 100))(w, r)
+	})
+	return mux
+}
+
+// serveSite runs a made-up site on loopback until the test ends.
+func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
+	t.Helper()
+	site, err := testsite.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, site.Listen())
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- site.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-served)
+	})
+	return site
+}
+
+// content is what two crawls of one site must agree on, whatever the order in which
+// they came by its pages.
+func content(list []crawl.Record) map[string]string {
+	m := make(map[string]string, len(list))
+	for i := range list {
+		r := &list[i]
+		m[r.URL] = fmt.Sprint(r.Status, r.Digest, r.Title, r.ContentType, r.RedirectTo, len(r.Links), len(r.Resources), len(r.Text), class(*r))
+	}
+	return m
+}
+
+// Crawls share nothing: two at once over one site, with different settings, and twenty
+// small ones, each see what they see alone.
+func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
+	site := serveSite(t, testsite.Config{Base: "127.0.20.1", Seed: 3, Hosts: []testsite.Host{
+		{Count: 2, Pages: 60, CrossLinks: 3, HostLinks: 1, Media: 4, Redirects: 4, Missing: 3},
+	}})
+	var kinds []crawl.Config
+	for i := range 4 {
+		cfg := unpaced()
+		cfg.Output.Text, cfg.Scope.Resources = i&1 != 0, i&2 != 0
+		cfg.Concurrency, cfg.PerHostMax = 4+i, 2+i
+		cfg.Fetch.UserAgent = fmt.Sprintf("kind %d", i)
+		cfg.Robots.Enabled = i != 3
+		kinds = append(kinds, cfg)
+	}
+	solo := make([]map[string]string, len(kinds))
+	for i, cfg := range kinds {
+		list, _ := visit(t, cfg, site.URLs()...)
+		byURL(t, list)
+		solo[i] = content(list)
+	}
+	require.NotEqual(t, solo[0], solo[1], "the settings make a difference")
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			list, snap := visit(t, kinds[n%len(kinds)], site.URLs()...)
+			require.Equal(t, solo[n%len(kinds)], content(list), "crawl %d", n)
+			require.Len(t, list, int(snap.Records))
+		})
+	}
+	all.Wait()
+}
+
+// A crawler that is asked to run again says so, and the crawl under way does not notice.
+func TestRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
+		cfg := crawl.DefaultConfig()
+		out := &records{}
+		cfg.Sinks = []crawl.Sink{out}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context(), "http://a.test/") }()
+		time.Sleep(3 * time.Second) // of the bubble: the crawl is under way
+		for range 3 {
+			require.ErrorContains(t, c.Run(t.Context(), "http://b.test/"), "Run was called before")
+		}
+		for page, err := range c.Pages(t.Context(), "http://c.test/") {
+			require.Nil(t, page)
+			require.ErrorContains(t, err, "Run was called before")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+		case <-ctx.Done():
+			t.Fatal("the crawl under way does not end")
+		}
+		require.Len(t, byURL(t, out.list), 21)
+	})
+}
+
+func TestBadSeedsAreNamedTogether(t *testing.T) {
+	c, err := crawl.New(crawl.DefaultConfig())
+	require.NoError(t, err)
+	bad := []string{"", "ftp://a.test/", "http://", "http://user:secret@a.test/", "http://a.test:99999/", "mailto:x@a.test", "http://[::1/", "http://a b.test/"}
+	err = c.Run(t.Context(), append([]string{"http://fine.test/"}, bad...)...)
+	require.ErrorIs(t, err, crawl.ErrSeed)
+	require.Len(t, strings.Split(err.Error(), "\n"), len(bad), err)
+	require.NotContains(t, err.Error(), "secret")
+	require.NotContains(t, err.Error(), "fine.test")
+	require.ErrorIs(t, crawl.Check(bad...), crawl.ErrSeed)
+	require.NoError(t, crawl.Check("a.test", "http://a.test", " https://a.test/x "))
+	for page, err := range c.Pages(t.Context(), "ftp://a.test/") {
+		require.Nil(t, page)
+		require.ErrorIs(t, err, crawl.ErrSeed)
+	}
+}
+
+// Whoever leaves the loop ends the crawl: no request is begun after that, and nothing
+// is left running (the bubble would not end).
+func TestLeavingPagesEndsTheCrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
+		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		require.NoError(t, err)
+		n := 0
+		for _, err := range c.Pages(t.Context(), "http://a.test/") {
+			require.NoError(t, err)
+			if n++; n == 10 {
+				break
+			}
+		}
+		made := len(net.Requests())
+		time.Sleep(time.Minute)
+		require.Len(t, net.Requests(), made, "requests after the loop was left")
+		require.LessOrEqual(t, made, 12, "robots.txt, ten pages, and one that was on its way")
+		require.Equal(t, "failed", c.Snapshot().State.String())
+	})
+}
+
+// A consumer that takes a page a minute holds the crawl back: what has been fetched and
+// not yet taken never exceeds the workers and the buffers between the stages.
+func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(200)})
+		cfg := crawl.DefaultConfig()
+		cfg.Concurrency, cfg.PerHostMax = 4, 4
+		cfg.RateLimit.Strategy = "off"
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		taken, most := 0, 0
+		bodies := make(map[string]*crawl.Page)
+		for page, err := range c.Pages(t.Context(), "http://a.test/") {
+			require.NoError(t, err)
+			taken++
+			time.Sleep(time.Minute)
+			most = max(most, len(net.Requests())-1-taken)
+			bodies[page.URL] = page
+		}
+		require.Equal(t, 201, taken)
+		t.Logf("at most %d pages fetched and not taken", most)
+		// A page per worker, per parser and per place between them; parsers are one per CPU.
+		require.Less(t, most, 200)
+		for url, page := range bodies {
+			if name := strings.TrimPrefix(url, "http://a.test/"); name != "" {
+				require.Equal(t, strings.Repeat("page "+name+"\n", 100), string(page.Body), "the body is the caller's")
+			}
+		}
+	})
+}
+
+func TestPagesEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
+		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		var ends []error
+		for page, err := range c.Pages(ctx, "http://a.test/") {
+			if err != nil {
+				require.Nil(t, page)
+				ends = append(ends, err)
+				continue
+			}
+			require.Empty(t, ends, "the error comes last")
+			if n++; n == 10 {
+				cancel()
+			}
+		}
+		require.Len(t, ends, 1)
+		require.ErrorIs(t, ends[0], context.Canceled)
+		require.Less(t, n, 15)
+	})
+}
+
+// The page is the caller's: he may change it while sinks write the record.
+func TestPagesMayBeChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
+		cfg := unpaced()
+		out := &records{}
+		cfg.Sinks = []crawl.Sink{out}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		for page, err := range c.Pages(t.Context(), "http://a.test/") {
+			require.NoError(t, err)
+			slices.Reverse(page.Links)
+			clear(page.Body)
+			page.Header.Set("X-Mine", "yes")
+		}
+		require.Equal(t, "http://a.test/1", byURL(t, out.list)["http://a.test/"].Links[0])
+	})
+}
+
+// A handler that fails ends the crawl with its error, wrapped, after what is under way.
+func TestHandlerError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
+		cfg := crawl.DefaultConfig()
+		mine := errors.New("disk full")
+		var calls atomic.Int64
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			if calls.Add(1) == 5 {
+				return mine
+			}
+			return nil
+		}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.ErrorIs(t, c.Run(t.Context(), "http://a.test/"), mine)
+		require.LessOrEqual(t, len(net.Requests()), 8)
+	})
+}
+
+// A handler that ends its goroutine, as t.FailNow does, ends the crawl and does not
+// leave it waiting for a page that never comes back.
+func TestHandlerThatExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
+		cfg := crawl.DefaultConfig()
+		var calls atomic.Int64
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			if calls.Add(1) == 5 {
+				runtime.Goexit()
+			}
+			return nil
+		}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "handler")
+		require.LessOrEqual(t, len(net.Requests()), 8)
+	})
+}
+
+// A panic in the loop is the caller's, and leaves nothing running behind it.
+func TestPanicInTheLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
+		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "mine", func() {
+			for range c.Pages(t.Context(), "http://a.test/") {
+				panic("mine")
+			}
+		})
+		made := len(net.Requests())
+		time.Sleep(time.Minute)
+		require.Len(t, net.Requests(), made)
+	})
+}

@@ -1,0 +1,212 @@
+package integration_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lab/conformance"
+)
+
+// maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers,
+// robots.txt and sitemaps have. Each way has a URL of its own, below /found/, that nothing
+// else leads to; what is below /decoy/ looks like a link and is none, or is not to be
+// followed.
+type maze struct {
+	http.Handler
+	origin  string
+	headers map[string]http.Header // by path
+
+	mu    sync.Mutex
+	asked map[string]int // by path and query
+}
+
+const mazeDir = "../../testdata/maze"
+
+func newMaze(t *testing.T) *maze {
+	t.Helper()
+	m := &maze{headers: map[string]http.Header{}, asked: map[string]int{}}
+	for _, line := range mazeLines(t, "HEADERS") {
+		uri, rest, _ := strings.Cut(line, " ")
+		name, value, _ := strings.Cut(rest, ": ")
+		if m.headers[uri] == nil {
+			m.headers[uri] = http.Header{}
+		}
+		m.headers[uri].Add(name, value)
+	}
+	server := httptest.NewServer(m)
+	t.Cleanup(server.Close)
+	m.origin = server.URL
+	return m
+}
+
+// mazeLines are the lines of a list, without comments.
+func mazeLines(t *testing.T, name string) (lines []string) {
+	t.Helper()
+	f, err := os.Open(path.Join(mazeDir, name))
+	require.NoError(t, err)
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		if line := strings.TrimSpace(in.Text()); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// mazeTypes are the media types of files, by extension.
+var mazeTypes = map[string]string{
+	".html": "text/html", ".xhtml": "application/xhtml+xml", ".css": "text/css", ".svg": "image/svg+xml", ".xml": "application/xml",
+	".webmanifest": "application/manifest+json", ".rss": "application/rss+xml", ".atom": "application/atom+xml", ".txt": "text/plain", ".gz": "application/gzip",
+}
+
+func (m *maze) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	m.asked[r.URL.RequestURI()]++
+	m.mu.Unlock()
+	maps.Copy(w.Header(), m.headers[r.URL.Path])
+	if w.Header().Get("Location") != "" {
+		w.WriteHeader(http.StatusFound)
+		return
+	}
+	file := r.URL.Path
+	if file == "/" {
+		file = "/index.html"
+	}
+	body, err := os.ReadFile(path.Join(mazeDir, path.Clean(strings.TrimSuffix(file, ".gz"))))
+	if err != nil { // what was hidden: nothing that leads on
+		w.Header().Set("Content-Type", "application/octet-stream")
+		fmt.Fprintln(w, "found")
+		return
+	}
+	body = bytes.ReplaceAll(body, []byte("{{ORIGIN}}"), []byte(m.origin))
+	body = bytes.ReplaceAll(body, []byte("{{HOST}}"), []byte(strings.TrimPrefix(m.origin, "http://")))
+	w.Header().Set("Content-Type", mazeTypes[path.Ext(file)])
+	if path.Ext(file) == ".gz" {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write(body)
+		_ = z.Close()
+		body = packed.Bytes()
+	}
+	_, _ = w.Write(body)
+}
+
+// Every link in the maze that can be found without a browser is found, asked for once, and
+// no decoy is followed.
+func TestMaze(t *testing.T) {
+	want := map[string]string{} // the way in which a URL is hidden, by path and query
+	for _, line := range mazeLines(t, "found.txt") {
+		uri, way, _ := strings.Cut(line, " ")
+		require.NotContains(t, want, uri, "each way has its own URL")
+		want[uri] = strings.TrimSpace(way)
+	}
+	m := newMaze(t)
+	cfg := unpaced()
+	cfg.Scope.Resources, cfg.Scope.Forms, cfg.Sitemaps.Enabled = true, true, true
+	got, snap := visit(t, cfg, m.origin+"/")
+
+	found := 0
+	for _, uri := range slices.Sorted(maps.Keys(want)) {
+		switch m.asked[uri] {
+		case 1:
+			found++
+		case 0:
+			t.Errorf("not found: %s (%s)", uri, want[uri])
+		default:
+			t.Errorf("asked for %d times: %s", m.asked[uri], uri)
+		}
+	}
+	for uri := range m.asked {
+		if _, listed := want[uri]; strings.Contains(uri, "found") && !listed {
+			t.Errorf("found, and not in found.txt: %s", uri)
+		}
+		if strings.HasPrefix(uri, "/decoy/") {
+			t.Errorf("a decoy was followed: %s", uri)
+		}
+	}
+	if !t.Failed() {
+		conformance.Report(t, "maze", conformance.Result{Cases: len(want) + decoys(t), Passed: found + decoys(t)})
+	}
+	require.NotZero(t, snap.OutOfScope["nofollow"], "links that are not followed are counted: %v", snap.OutOfScope)
+	mazeRecords(t, m.origin, got)
+}
+
+// decoys counts those in the maze.
+func decoys(t *testing.T) int {
+	t.Helper()
+	n := 0
+	require.NoError(t, fsWalk(mazeDir, func(body []byte) { n += bytes.Count(body, []byte("/decoy/")) }))
+	return n
+}
+
+// mazeRecords holds what records say of pages that say something of themselves.
+func mazeRecords(t *testing.T, origin string, got []crawl.Record) {
+	t.Helper()
+	by := map[string]*crawl.Record{}
+	for i := range got {
+		by[strings.TrimPrefix(got[i].URL, origin)] = &got[i]
+	}
+	heads := by["/heads.html"]
+	require.NotNil(t, heads)
+	require.Equal(t, origin+"/found/link-canonical", heads.Meta.Canonical)
+	require.Equal(t, origin+"/found/link-next", heads.Next)
+	require.Equal(t, origin+"/found/link-prev", heads.Prev)
+	require.Equal(t, "de", heads.Alternates[0].HrefLang)
+	require.Equal(t, origin+"/found/link-hreflang", heads.Alternates[0].Href)
+	require.Equal(t, []string{"noindex"}, by["/noindex.html"].Directives)
+	require.Equal(t, []string{"noarchive", "nofollow"}, by["/tagged.html"].Directives)
+	require.Empty(t, by["/others.html"].Directives)
+	require.Equal(t, []string{origin + "/decoy/a-nofollow", origin + "/decoy/a-nofollow-of-two"}, by["/obeyed.html"].NofollowLinks)
+}
+
+// fsWalk reads every file below dir.
+func fsWalk(dir string, each func([]byte)) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if e.IsDir() {
+			err = fsWalk(name, each)
+		} else {
+			var body []byte
+			body, err = os.ReadFile(name)
+			each(body)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Nofollow is followed if the user says so, and pages that ask not to be indexed are left
+// out of the records, and followed all the same.
+func TestMazeAgainstItsWishes(t *testing.T) {
+	m := newMaze(t)
+	cfg := unpaced()
+	cfg.Robots.FollowNofollow, cfg.Output.SkipNoindex = true, true
+	got, snap := visit(t, cfg, m.origin+"/obeyed.html")
+	for _, uri := range []string{"/decoy/a-nofollow", "/decoy/meta-nofollow", "/decoy/x-robots-nofollow", "/found/link-of-a-noindex-page"} {
+		require.Equal(t, 1, m.asked[uri], uri)
+	}
+	require.Equal(t, 1, m.asked["/noindex.html"])
+	require.Zero(t, m.asked["/decoy/robots-disallow"], "robots.txt is another matter")
+	for _, rec := range got {
+		require.NotContains(t, rec.URL, "/noindex.html")
+	}
+	require.Equal(t, int64(1), snap.Unindexed)
+	require.NotContains(t, snap.OutOfScope, "nofollow")
+}

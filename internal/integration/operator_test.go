@@ -1,0 +1,193 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/observe/console"
+)
+
+// hostOf is the first host of the site, as paths of the console name it.
+func (s *steered) hostOf(t *testing.T) string {
+	t.Helper()
+	u, err := url.Parse(s.site.URL(0))
+	require.NoError(t, err)
+	return u.Host
+}
+
+func (s *steered) controls(t *testing.T) (c console.Controls) {
+	t.Helper()
+	status, answer, _ := s.do(t, "GET", "api/controls", "")
+	require.Equal(t, 200, status, answer)
+	require.NoError(t, json.Unmarshal([]byte(answer), &c))
+	return c
+}
+
+func (s *steered) look(t *testing.T) (h console.Host) {
+	t.Helper()
+	status, answer, _ := s.do(t, "GET", "api/hosts/"+s.hostOf(t), "")
+	require.Equal(t, 200, status, answer)
+	require.NoError(t, json.Unmarshal([]byte(answer), &h))
+	return h
+}
+
+// A blocked host gets no further request, by its own count, and gets them again when it is
+// unblocked.
+func TestBlockOrder(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	host := s.hostOf(t)
+	require.ErrorIs(t, s.crawler.Block(host), crawl.ErrNotRunning)
+	s.run(t)
+	s.order(t, "hosts/"+host+"/block", "")
+	require.Eventually(t, func() bool { return s.crawler.Snapshot().Frontier.Leased == 0 }, time.Minute, time.Millisecond)
+	before := s.asked()
+	time.Sleep(time.Second) // of the site, which is real
+	require.Equal(t, before, s.asked())
+	h := s.look(t)
+	require.True(t, h.Frontier.Barred)
+	require.Equal(t, "blocked by the operator", h.Frontier.Reason)
+	require.Positive(t, h.Frontier.Queued)
+	require.Equal(t, []string{host}, s.controls(t).Blocked)
+	require.Contains(t, s.log.String(), `msg="an order was carried out" order=block who=127.0.0.1:`)
+	s.order(t, "hosts/"+host+"/unblock", "")
+	s.requireMore(t, before)
+	require.Empty(t, s.controls(t).Blocked)
+
+	status, answer, _ := s.do(t, "POST", "api/hosts/a%2Fb/block", "")
+	require.Equal(t, 422, status)
+	require.Contains(t, answer, "is no host")
+	require.ErrorContains(t, s.crawler.Unblock("user@a.test"), "is no host")
+	require.ErrorContains(t, s.crawler.SetCeiling("", 1), "is no host")
+}
+
+// A changed ceiling shows in what the host is asked, and in what is told of it, and
+// outlives other settings; zero brings the settings back.
+func TestCeilingOrder(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	host := s.hostOf(t)
+	require.ErrorIs(t, s.crawler.SetCeiling(host, 1), crawl.ErrNotRunning)
+	s.run(t)
+	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 2}`)
+	var before int64
+	require.Eventually(t, func() bool { // what was under way has to end first
+		before = s.asked()
+		begun := time.Now()
+		time.Sleep(2 * time.Second)
+		return float64(s.asked()-before) <= 1+2*time.Since(begun).Seconds()
+	}, time.Minute, time.Millisecond, "2 a second are allowed, where it were 100")
+	require.Eventually(t, func() bool { return s.asked() > before }, time.Minute, time.Millisecond, "nor is it none")
+	h := s.look(t)
+	require.InDelta(t, 2, h.Limiter.OperatorRPS, 1e-9)
+	require.Equal(t, "set while the crawl runs: at most 2/s", h.Limiter.Reason)
+	require.Equal(t, map[string]float64{host: 2}, s.controls(t).Ceilings)
+
+	wish := crawl.DefaultConfig().Settings
+	wish.RateLimit.Strategy, wish.RateLimit.InitialRPS, wish.RateLimit.MaxRPS = "fixed", 100, 90
+	_, _, err := s.crawler.Reload(&wish)
+	require.Error(t, err, "the rate to begin with is above the ceiling")
+	wish.RateLimit.InitialRPS = 90
+	_, _, err = s.crawler.Reload(&wish)
+	require.NoError(t, err)
+	require.InDelta(t, 2, s.look(t).Limiter.OperatorRPS, 1e-9)
+
+	status, answer, _ := s.do(t, "POST", "api/hosts/"+host+"/ceiling", `{"max_rps": -1}`)
+	require.Equal(t, 422, status)
+	require.Contains(t, answer, "want 1e-6 to 1e6")
+	before = s.asked()
+	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 0}`)
+	s.requireMore(t, before)
+	require.Empty(t, s.controls(t).Ceilings)
+}
+
+// A narrower scope ends a crawl that nothing else would: all that is queued is left, recorded
+// with the reason, and asked for no more.
+func TestScopeOrder(t *testing.T) {
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	require.ErrorIs(t, s.crawler.SetScope(nil, nil), crawl.ErrNotRunning)
+	s.run(t)
+	status, answer, _ := s.do(t, "POST", "api/scope", `{"include":[],"exclude":["("]}`)
+	require.Equal(t, 422, status)
+	require.Contains(t, answer, "is no regular expression")
+	s.order(t, "scope", `{"include":[],"exclude":["/never/"]}`)
+	status, answer, _ = s.do(t, "POST", "api/seeds", `{"url":"http://127.0.0.1/never/1"}`)
+	require.Equal(t, 422, status)
+	require.Contains(t, answer, "http://127.0.0.1/never/1 is excluded by //never//")
+	s.order(t, "scope", `{"include":[],"exclude":["."]}`)
+	err := <-s.ended
+	s.ended <- err
+	require.NoError(t, err)
+	snap := s.snapshot(t)
+	require.Equal(t, "done", snap.State.String())
+	require.Zero(t, snap.Frontier.Queued)
+	require.Positive(t, snap.OutOfScope["excluded"])
+	require.Equal(t, []string{"."}, s.controls(t).Exclude)
+	left := 0
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	for _, rec := range s.out.list {
+		if rec.Error != nil {
+			require.Equal(t, "excluded", rec.Error.Class)
+			require.Equal(t, "excluded by /./", rec.Error.Message)
+			left++
+		}
+	}
+	require.Positive(t, left)
+}
+
+// What was changed while a crawl ran holds when it is resumed, until it is taken back.
+func TestControlsOutliveTheProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) { c.State.Dir = dir })
+	host := s.hostOf(t)
+	s.run(t)
+	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 50}`)
+	s.order(t, "scope", `{"include":[],"exclude":["/never/"]}`)
+	s.order(t, "hosts/"+host+"/block", "")
+	s.order(t, "checkpoint", "")
+	s.order(t, "stop", "")
+	err := <-s.ended
+	s.ended <- err
+	require.NoError(t, err)
+
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	require.NoError(t, err)
+	before := s.asked()
+	log := &lockedBuffer{}
+	cfg := state.Config()
+	cfg.MaxBlocked = 0
+	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
+	require.Equal(t, []string{"/never/"}, cfg.Scope.Exclude)
+	again, err := crawl.New(cfg)
+	require.NoError(t, err)
+	err = again.Run(t.Context())
+	require.ErrorIs(t, err, crawl.ErrBlocked)
+	require.ErrorContains(t, err, "only hosts are left that the operator has blocked")
+	require.Equal(t, before, s.asked(), "not even its robots.txt")
+	require.Contains(t, log.String(), "blocked_hosts=1 ceilings=1")
+
+	state, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+	require.NoError(t, err)
+	third := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) {
+		*c = state.Config()
+		c.MaxBlocked = time.Minute
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- third.crawler.Run(t.Context()) }()
+	require.Eventually(t, func() bool { return third.crawler.Unblock(host) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.asked() > before+5 }, time.Minute, 5*time.Millisecond)
+	c := third.controls(t)
+	require.Empty(t, c.Blocked)
+	require.Equal(t, map[string]float64{host: 50}, c.Ceilings)
+	require.Equal(t, []string{"/never/"}, c.Exclude)
+	third.crawler.Stop()
+	require.NoError(t, <-ended)
+	require.False(t, strings.Contains(third.log.String(), "could not"))
+}

@@ -1,0 +1,420 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// ledger is a sink of a program's own that can be cut back.
+type ledger struct {
+	list    []crawl.Record
+	flushed int
+	synced  int
+}
+
+func (l *ledger) Write(r *crawl.Record) error { l.list = append(l.list, *r); return nil }
+func (l *ledger) Flush() error                { l.flushed = len(l.list); return nil }
+func (l *ledger) Close() error                { return nil }
+func (l *ledger) Sync() error                 { l.synced++; return nil }
+func (l *ledger) Mark() crawl.Position {
+	return crawl.Position{Path: "ledger", Bytes: int64(100 * l.flushed), Records: int64(l.flushed)}
+}
+
+var _ crawl.Durable = (*ledger)(nil)
+
+// copyState is what a process would leave behind that was killed now.
+func copyState(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// resumed opens a state, applies change and crawls to the end, all in memory.
+func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*crawl.Config)) (*crawl.Crawler, error) {
+	t.Helper()
+	st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	require.NoError(t, err)
+	cfg := st.Config()
+	cfg.Sinks = []crawl.Sink{out}
+	out.list = out.list[:st.Position("ledger").Records]
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := newOver(cfg, dial)
+	require.NoError(t, err)
+	return c, c.Run(t.Context())
+}
+
+// mapped is a chain of pages, each of which links to one that robots.txt refuses, and a few
+// sitemaps that know of nothing else.
+func mapped() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var n int
+		switch {
+		case r.URL.Path == "/robots.txt":
+			_, _ = io.WriteString(w, "User-agent: *\nDisallow: /no\nSitemap: /no.xml\n")
+			for i := range 4 {
+				fmt.Fprintf(w, "Sitemap: http://a.test/s%d.xml\n", i)
+			}
+		case strings.HasSuffix(r.URL.Path, ".xml"):
+			w.Header().Set("Content-Type", "application/xml")
+			_, _ = io.WriteString(w, "<urlset><url><loc>http://a.test/0</loc></url></urlset>")
+		default:
+			_, _ = fmt.Sscanf(r.URL.Path, "/%d", &n)
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, "<a href=/no/%d>x</a><a href=/%d>y</a>", n, n+1)
+		}
+	})
+}
+
+// Wherever a crawl is interrupted, the budget of its host is that of one that was not: neither
+// sitemaps nor what robots.txt refuses count for it.
+func TestResumeCountsForTheHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": mapped()})
+		cfg := crawl.DefaultConfig()
+		cfg.MaxPagesPerHost = 6
+		whole, _ := visitOver(t, cfg, net.DialContext, "http://a.test/0")
+		for limit := int64(1); limit <= 7; limit++ {
+			out := &ledger{}
+			cfg.State.Dir, cfg.MaxPages, cfg.Sinks = filepath.Join(t.TempDir(), "state"), limit, []crawl.Sink{out}
+			c, err := newOver(cfg, net.DialContext)
+			require.NoError(t, err)
+			require.NoError(t, c.Run(t.Context(), "http://a.test/0"))
+			if limit < 7 {
+				c, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+				require.NoError(t, err)
+			}
+			require.Equal(t, "done", c.Snapshot().State.String())
+			var got, want []string
+			for _, rec := range out.list {
+				got = append(got, rec.URL)
+			}
+			for _, rec := range whole {
+				want = append(want, rec.URL)
+			}
+			require.ElementsMatch(t, want, got, "interrupted after %d pages", limit)
+		}
+	})
+}
+
+// A crawl in three runs has the records of one: the settings and the seeds of the first
+// run are those of the others, and max_pages counts the pages of all.
+func TestResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(12)})
+		whole, _ := visitOver(t, crawl.DefaultConfig(), net.DialContext, "http://a.test/")
+
+		dir := filepath.Join(t.TempDir(), "state")
+		out := &ledger{}
+		cfg := crawl.DefaultConfig()
+		cfg.State.Dir, cfg.MaxPages, cfg.Output.Text = dir, 4, true
+		cfg.Sinks = []crawl.Sink{out}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		require.Len(t, out.list, 4)
+		require.Positive(t, out.synced, "a sink is on its disk before the state says so")
+
+		// A run that knows no more than the first ends where that ended.
+		c, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) {
+			require.True(t, cfg.Output.Text, "the settings are those of the first run")
+			require.Equal(t, dir, cfg.State.Dir)
+		})
+		require.NoError(t, err)
+		require.Equal(t, "limit", c.Snapshot().State.String())
+		require.Len(t, out.list, 4)
+
+		_, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 7 })
+		require.NoError(t, err)
+		require.Len(t, out.list, 7)
+
+		// What was written behind the position is not there for the state: a crash.
+		out.list = append(out.list, crawl.Record{URL: "http://a.test/lost"})
+		c, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		require.NoError(t, err)
+		require.Equal(t, "done", c.Snapshot().State.String())
+		require.Equal(t, len(whole), len(byURL(t, out.list)))
+
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, err)
+		require.True(t, st.Done())
+		queued, pages := st.Left()
+		require.Equal(t, [2]int64{0, 13}, [2]int64{queued, pages})
+		require.EqualValues(t, 13, st.Position("ledger").Records)
+		require.NoError(t, st.Close())
+		_, err = resumed(t, dir, net.DialContext, out, nil)
+		require.NoError(t, err, "nothing is left to do, and nothing was unreachable")
+	})
+}
+
+// Whatever instant a process is killed at, what it leaves behind leads to the same records.
+func TestResumeFromAnyInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(6), "b.test": star(5)})
+		whole, _ := visitOver(t, crawl.DefaultConfig(), net.DialContext, "http://a.test/", "http://b.test/")
+		dir := filepath.Join(t.TempDir(), "state")
+		var mu sync.Mutex
+		var copies []string
+		kill := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			copies = append(copies, copyState(t, dir))
+		}
+		out := &ledger{}
+		cfg := crawl.DefaultConfig()
+		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			kill()
+			return nil
+		}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		// Seeds of a sequence are given again by whoever resumes, those before it are kept.
+		require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {
+			kill()
+			yield("http://b.test/")
+		}, "http://a.test/"))
+		require.Len(t, copies, len(whole)+1)
+		for i, dir := range copies {
+			st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+			require.NoError(t, err)
+			again := &ledger{list: append([]crawl.Record(nil), out.list[:st.Position("ledger").Records]...)}
+			cfg := st.Config()
+			cfg.Sinks = []crawl.Sink{again}
+			c, err := newOver(cfg, net.DialContext)
+			require.NoError(t, err)
+			more := []string{}
+			if !st.Seeded() {
+				more = append(more, "http://b.test/")
+			}
+			require.NoError(t, c.Run(t.Context(), more...))
+			require.Equal(t, content(whole), content(again.list), "copy %d", i)
+			byURL(t, again.list)
+		}
+	})
+}
+
+// Where a seed has redirected to is in scope again when the crawl goes on.
+func TestResumeKnowsRedirectedSeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{
+			"a.test": http.RedirectHandler("http://b.test/", http.StatusFound), "b.test": star(3),
+		})
+		cfg := crawl.DefaultConfig()
+		cfg.Robots.Enabled, cfg.MaxPages, cfg.State.Dir = false, 1, t.TempDir()
+		out := &ledger{}
+		cfg.Sinks = []crawl.Sink{out}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		require.NoError(t, err)
+		require.Len(t, byURL(t, out.list), 5)
+	})
+}
+
+func TestStateRefusals(t *testing.T) {
+	dir := t.TempDir()
+	_, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.EqualError(t, err, dir+" holds no crawl: name the directory that --state or --output was given")
+	_, err = crawl.OpenState(crawl.StateConfig{})
+	require.ErrorContains(t, err, "StateConfig.Dir is empty: name a directory")
+
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+	cfg := crawl.DefaultConfig()
+	cfg.State.Dir, cfg.MaxPages, cfg.RateLimit.Strategy = dir, 1, "off"
+	begin := func() (*crawl.Crawler, error) { return newOver(cfg, net.DialContext) }
+	c, err := begin()
+	require.NoError(t, err)
+	for _, open := range []func() error{
+		func() error { _, err := begin(); return err },
+		func() error { _, err := crawl.OpenState(crawl.StateConfig{Dir: dir}); return err },
+		func() error { _, err := crawl.NewState(crawl.StateConfig{Dir: dir, Overwrite: true}); return err },
+	} {
+		err := open()
+		require.EqualError(t, err, fmt.Sprintf("process %d has the crawl in %s under way: wait for its end, or end it", os.Getpid(), dir))
+	}
+	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	_, err = begin()
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.EqualError(t, err, fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", dir, dir))
+	var state *crawl.StateError
+	require.ErrorAs(t, err, &state)
+	require.Equal(t, dir, state.Dir)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
+	cfg.Output.Overwrite = true
+	c, err = begin()
+	require.NoError(t, err, "anew means anew")
+	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	require.FileExists(t, filepath.Join(dir, "mine"))
+
+	cfg.MaxPages = 0
+	c, err = begin()
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	cfg.Output.Overwrite = false
+	_, err = begin()
+	require.ErrorIs(t, err, fs.ErrExist)
+	require.EqualError(t, err, dir+" holds a crawl that is done: see what has changed since by 'crawl again "+dir+"', name another directory, or crawl anew with --overwrite")
+
+	_, err = crawl.OpenState(crawl.StateConfig{Dir: filepath.Join(dir, "mine")})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.EqualError(t, err, filepath.Join(dir, "mine")+" is a file: name the directory that --state or --output was given")
+}
+
+// What was changed while a crawl ran holds when it goes on: who was asked to slow down does
+// not get faster again by a resume.
+func TestResumeKeepsWhatWasReloaded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+		cfg := crawl.DefaultConfig()
+		cfg.State.Dir, cfg.MaxPages = t.TempDir(), 2
+		var c *crawl.Crawler
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			slower := cfg.Settings
+			slower.RateLimit.InitialRPS, slower.RateLimit.MaxRPS = 0.5, 0.5
+			_, _, err := c.Reload(&slower)
+			return err
+		}
+		c, err := newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+		require.NoError(t, err)
+		require.InDelta(t, 0.5, float64(st.Config().RateLimit.MaxRPS), 0)
+		require.NoError(t, st.Close())
+	})
+}
+
+// Settings that this program does not know are those of another, which is named.
+func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
+	dir := t.TempDir()
+	st, err := crawl.NewState(crawl.StateConfig{Dir: dir, Version: "99.0"})
+	require.NoError(t, err)
+	cfg := st.Config()
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.Run(ctx, "http://127.0.0.1:1/"), context.Canceled)
+	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec("UPDATE meta SET value = value || 'warp: 9' || char(10) WHERE key = 'settings'"))
+	require.NoError(t, db.Close())
+	for range 2 { // the name outlasts a program that could do nothing
+		_, err = crawl.OpenState(crawl.StateConfig{Dir: dir, Version: "1.0"})
+		require.ErrorContains(t, err, "its settings, which Treadlight 99.0 wrote: warp: is not a setting")
+		require.ErrorContains(t, err, ": go on with that program")
+	}
+}
+
+// A state in which nothing was ever kept is none: it is removed, or in nobody's way.
+func TestStateThatNeverBegan(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		st, err := crawl.NewState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, err)
+		killed := copyState(t, dir)
+		require.NoError(t, st.Close())
+		require.NoError(t, st.Close())
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, entries)
+
+		_, err = crawl.OpenState(crawl.StateConfig{Dir: killed})
+		require.ErrorContains(t, err, "the crawl was given up before it began: begin it again as it was")
+		st, err = crawl.NewState(crawl.StateConfig{Dir: killed})
+		require.NoError(t, err)
+		require.NoError(t, st.Close())
+	}
+	cfg := crawl.DefaultConfig()
+	cfg.State.Dir = dir
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close())
+	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "Run was called before")
+
+	cfg.RateLimit.Remember = filepath.Join(dir, "missing", "hosts")
+	c, err = crawl.New(cfg)
+	require.NoError(t, err)
+	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "make the directory first")
+	st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	require.NoError(t, err, "a run that fails gives the state back, with its seeds in it")
+	require.False(t, st.Seeded())
+	require.False(t, st.Done())
+	require.NoError(t, st.Close())
+}
+
+// A state that fails ends the crawl with what is wrong and where.
+func TestStateFails(t *testing.T) {
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
+	cfg := crawl.DefaultConfig()
+	cfg.State.Dir, cfg.RateLimit.Strategy = t.TempDir(), "off"
+	out := &failing{}
+	cfg.Sinks = []crawl.Sink{out}
+	c, err := newOver(cfg, net.DialContext)
+	require.NoError(t, err)
+	err = c.Run(t.Context(), "http://a.test/")
+	var state *crawl.StateError
+	require.ErrorAs(t, err, &state)
+	require.ErrorIs(t, err, errPower)
+	require.ErrorContains(t, err, "the state of the crawl in "+cfg.State.Dir+": ")
+}
+
+var errPower = errors.New("no power")
+
+type failing struct{ ledger }
+
+func (*failing) Sync() error { return errPower }
+
+func TestCheckpoint(t *testing.T) {
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
+	var c *crawl.Crawler
+	var mu sync.Mutex // pages are handled by several goroutines
+	var kept []bool
+	cfg.OnPage = func(ctx context.Context, _ *crawl.Page) error {
+		mu.Lock()
+		defer mu.Unlock()
+		err := c.Checkpoint(ctx)
+		if cfg.State.Dir == "" || err != nil {
+			return err
+		}
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: copyState(t, cfg.State.Dir)})
+		if err != nil {
+			return err
+		}
+		kept = append(kept, st.Config().State.Dir != cfg.State.Dir)
+		return st.Close()
+	}
+	for _, dir := range []string{"", t.TempDir()} {
+		var err error
+		cfg.State.Dir, cfg.Concurrency = dir, 1
+		c, err = newOver(cfg, net.DialContext)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	}
+	require.Equal(t, []bool{true, true, true, true}, kept)
+}
