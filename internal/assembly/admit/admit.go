@@ -1,4 +1,5 @@
-package crawl
+// Package admit puts the parts of an admission service together.
+package admit
 
 import (
 	"context"

@@ -1,4 +1,5 @@
-package crawl
+// Package polite has an http.Client that asks no host faster than it likes.
+package polite
 
 import (
 	"context"
@@ -12,11 +13,10 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch/resilience"
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 	"github.com/treadlight/crawl/internal/fetch/transport"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/resilience"
 )
 
 // ErrCircuitOpen is the error of requests of a [PoliteClient] to a host whose circuit is open:
@@ -105,7 +105,7 @@ type ClientConfig struct {
 	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines
 	// that make requests. It must not block, and not close the client. Nil means that nobody
 	// wants to know.
-	OnEvent func(Event)
+	OnEvent func(ratelimit.Event)
 	// Log has a line of each request, in which nothing secret stands, and of each reload.
 	// Nil means that nothing is logged.
 	Log *slog.Logger
@@ -154,9 +154,6 @@ const defaultResilience = `{"Retry": {"MaxRetries": 3}, "Timeout": {"Seconds": 3
 // feed reader does, and a rule meant for crawlers would break those. A program that does
 // follow links wants a [Crawler], which obeys it.
 func Client(cfg ClientConfig) (*PoliteClient, error) {
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = config.Product + " (+" + Homepage + ")"
-	}
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
