@@ -1,0 +1,190 @@
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxDepth is how deep a document may nest. None of ours has more than a handful of levels;
+// the rest is room for a mistake to be reported where it is.
+const MaxDepth = 32
+
+// tooDeep is the error of a document that nests deeper.
+func tooDeep(line int) error {
+	return &SyntaxError{line, fmt.Sprintf("is nested more than %d levels deep", MaxDepth)}
+}
+
+// The marks that some editors put before a text.
+const (
+	markUTF8    = "\ufeff"
+	markUTF16LE = "\xff\xfe"
+	markUTF16BE = "\xfe\xff"
+)
+
+// Parse reads a document. The ending of its name chooses the format, and without a telling
+// one the first character does: JSON here starts with a brace. A document without anything
+// in it is null. Every error is a [*SyntaxError].
+func Parse(name string, data []byte) (Node, error) {
+	// YAML takes nearly all of JSON, but not its escapes for characters beyond 16 bits,
+	// and its messages would speak of YAML.
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".json":
+		return ParseJSON(data)
+	case ".yaml", ".yml":
+		return ParseYAML(data)
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(data, []byte(markUTF8))), []byte("{")) {
+		return ParseJSON(data)
+	}
+	return ParseYAML(data)
+}
+
+// decode checks the encoding, and takes away the mark of UTF-8.
+func decode(data []byte) ([]byte, error) {
+	data = bytes.TrimPrefix(data, []byte(markUTF8))
+	switch {
+	case bytes.HasPrefix(data, []byte(markUTF16LE)), bytes.HasPrefix(data, []byte(markUTF16BE)):
+		return nil, &SyntaxError{1, "is UTF-16; save it as UTF-8"}
+	case !utf8.Valid(data):
+		return nil, &SyntaxError{badLine(data), "is not valid UTF-8; save it in that encoding"}
+	}
+	return data, nil
+}
+
+// badLine is the line of the first byte that is not UTF-8.
+func badLine(data []byte) int {
+	line := 1
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return line
+		case r == '\n':
+			line++
+		}
+		data = data[n:]
+	}
+	return line
+}
+
+// ParseYAML reads a YAML document, see [Parse]. It keeps lines and equal keys, which
+// decoding into structs does not.
+func ParseYAML(data []byte) (Node, error) {
+	data, err := decode(data)
+	if err != nil {
+		return Node{}, err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return Node{}, nil // empty, or comments only
+	case err != nil:
+		return Node{}, yamlError(data, err)
+	}
+	switch err := dec.Decode(&more); {
+	case err == nil:
+		return Node{}, &SyntaxError{more.Line, "has a second document; keep one"}
+	case !errors.Is(err, io.EOF):
+		return Node{}, yamlError(data, err)
+	}
+	return FromYAML(&doc)
+}
+
+// FromYAML copies a part of a YAML file that somebody else has parsed. Every error is a
+// [*SyntaxError].
+func FromYAML(y *yaml.Node) (Node, error) { return fromYAML(y, 0) }
+
+func fromYAML(y *yaml.Node, depth int) (Node, error) {
+	switch {
+	case depth > MaxDepth:
+		return Node{}, tooDeep(y.Line)
+	case y.Kind == 0:
+		return Node{}, nil // nothing was decoded into it
+	case y.Kind == yaml.AliasNode:
+		return Node{}, &SyntaxError{y.Line, fmt.Sprintf("has the alias *%s; write the value itself, aliases are not followed", Clip(y.Value))}
+	case y.Style&yaml.TaggedStyle != 0:
+		return Node{}, &SyntaxError{y.Line, fmt.Sprintf("has the tag %s; remove it, types follow from the setting", Clip(y.Tag))}
+	case y.Kind == yaml.DocumentNode: // has exactly one child
+		return fromYAML(y.Content[0], depth)
+	case y.Kind == yaml.ScalarNode:
+		return yamlScalar(y), nil
+	case y.Kind == yaml.MappingNode:
+		return yamlMap(y, depth)
+	}
+	n := Node{Line: y.Line, Kind: List}
+	for _, item := range y.Content {
+		v, err := fromYAML(item, depth+1)
+		if err != nil {
+			return Node{}, err
+		}
+		n.Items = append(n.Items, v)
+	}
+	return n, nil
+}
+
+// yamlScalar keeps what was written. Without quotes the setting decides what it means: for
+// YAML yes is a text and 010 is eight.
+func yamlScalar(y *yaml.Node) Node {
+	switch {
+	case y.Tag == "!!null":
+		return Node{Line: y.Line}
+	case y.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return Node{Kind: String, Line: y.Line, Text: y.Value}
+	}
+	return Node{Kind: Scalar, Line: y.Line, Text: y.Value}
+}
+
+// yamlMap copies a map, in which keys and values alternate.
+func yamlMap(y *yaml.Node, depth int) (Node, error) {
+	n := Node{Line: y.Line, Kind: Map}
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		key := y.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			return Node{}, &SyntaxError{key.Line, "has a list, group or alias where the name of a setting belongs"}
+		}
+		v, err := fromYAML(y.Content[i+1], depth+1)
+		if err != nil {
+			return Node{}, err
+		}
+		n.Keys = append(n.Keys, Entry{Key: key.Value, Line: key.Line, Value: v})
+	}
+	return n, nil
+}
+
+// yamlError takes the line out of the parser's message, the only place that has it,
+// and adds the advice that the most common mistake needs.
+func yamlError(data []byte, err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	e := SyntaxError{Text: "is not YAML: " + text}
+	if rest, ok := strings.CutPrefix(text, "line "); ok {
+		number, what, _ := strings.Cut(rest, ": ")
+		if line, err := strconv.Atoi(number); err == nil {
+			e.Line, e.Text = line, "is not YAML: "+what
+		}
+	}
+	if tab := tabLine(data); tab > 0 {
+		e.Line, e.Text = tab, e.Text+"; indent with spaces, this line has a tab"
+	}
+	return &e
+}
+
+// tabLine is the first line indented with a tab, or 0.
+func tabLine(data []byte) int {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t') {
+			return line
+		}
+	}
+	return 0
+}
