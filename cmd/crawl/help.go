@@ -130,7 +130,7 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet, columns int) {
 			g = groupMessages // where there is no group for a verb's own
 		}
 		byGroup[g] = append(byGroup[g], f)
-		margin = max(margin, len(spelling(f))+2)
+		margin = max(margin, len(flagSpelling(f))+2)
 	})
 	for _, g := range groups() {
 		fs := byGroup[g]
@@ -140,7 +140,7 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet, columns int) {
 		fmt.Fprintf(b, "\n%s:\n", g)
 		for _, f := range fs {
 			lines := wrap(describe(f), max(columns-margin, 24)) // narrower than that, words stand alone
-			fmt.Fprintf(b, "%-*s%s\n", margin, spelling(f), lines[0])
+			fmt.Fprintf(b, "%-*s%s\n", margin, flagSpelling(f), lines[0])
 			for _, line := range lines[1:] {
 				fmt.Fprintf(b, "%*s%s\n", margin, "", line)
 			}
@@ -148,8 +148,8 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet, columns int) {
 	}
 }
 
-// spelling is how a flag is written.
-func spelling(f *pflag.Flag) string {
+// flagSpelling is how a flag is written.
+func flagSpelling(f *pflag.Flag) string {
 	s := "      --" + f.Name
 	if f.Shorthand != "" {
 		s = fmt.Sprintf("  -%s, --%s", f.Shorthand, f.Name)

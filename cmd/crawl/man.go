@@ -136,7 +136,7 @@ func (r *roff) flags(flags *pflag.FlagSet) {
 			r.line(".SS %s", escapeRoff(g))
 		}
 		for _, f := range byGroup[g] {
-			r.line(".TP\n.B %s\n%s", escapeRoff(strings.TrimSpace(spelling(f))), escapeRoff(describe(f)))
+			r.line(".TP\n.B %s\n%s", escapeRoff(strings.TrimSpace(flagSpelling(f))), escapeRoff(describe(f)))
 		}
 	}
 }

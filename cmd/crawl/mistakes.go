@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
 // flagError says in our words what is wrong with a flag, and what was probably meant.
@@ -87,7 +89,7 @@ func meant(guess string) string {
 func nearestFlag(cmd *cobra.Command, name string) string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return nearest(name, names)
+	return spelling.Nearest(name, names)
 }
 
 // nearestCommand guesses a verb.
@@ -98,49 +100,5 @@ func nearestCommand(root *cobra.Command, name string) string {
 			names = append(names, c.Name())
 		}
 	}
-	return nearest(name, names)
-}
-
-// nearest is the name that is a typing error away, or that was begun and not finished.
-// Empty if none is near enough to be worth a guess.
-func nearest(name string, names []string) string {
-	best, least := "", 2+len(name)/4 // one slip, and one more for every four letters
-	for _, n := range names {
-		d := distance(name, n)
-		switch {
-		case len(name) > 2 && strings.HasPrefix(n, name):
-			d = 1
-		case len(name) > 4 && strings.HasPrefix(n, name[:4]):
-			d-- // retry for retries: whose beginning is right is close
-		}
-		if d < least {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, delete, replace or swap with their
-// neighbour to make b of a (optimal string alignment).
-func distance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := last[j]
-			if a[i] != b[j] {
-				substitute++
-			}
-			row[j+1] = min(last[j+1]+1, row[j]+1, substitute)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
+	return spelling.Nearest(name, names)
 }

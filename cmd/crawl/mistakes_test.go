@@ -16,26 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-func TestNearest(t *testing.T) {
-	names := []string{"rate", "retries", "depth", "max-pages", "max-pages-per-host", "no-robots", "scope"}
-	for name, want := range map[string]string{
-		"dpeth": "depth", "depht": "depth", "retry": "retries", "max-page": "max-pages",
-		"max-pages-host": "max-pages-per-host", "scop": "scope", "z": "", "": "", "colour": "",
-	} {
-		require.Equal(t, want, nearest(name, names), name)
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "axc", 1}, {"abc", "acb", 1}, {"kitten", "sitting", 3}} {
-		require.Equal(t, c.want, distance(c.a, c.b), "%s %s", c.a, c.b)
-		require.Equal(t, c.want, distance(c.b, c.a), "%s %s", c.b, c.a)
-	}
-}
-
 func TestExitCodes(t *testing.T) {
 	full := &sink.WriteError{Path: "p.jsonl", Err: syscall.ENOSPC}
 	for _, c := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
@@ -213,7 +214,7 @@ func (o *simulation) configs() ([]simulate.Named, error) {
 	for name := range strings.SplitSeq(o.strategies, ",") {
 		name = strings.TrimSpace(name)
 		if !slices.Contains(strategies(), name) {
-			return nil, usage(fmt.Errorf("--strategy %q: give %s, or some with commas between%s", name, oneOf(strategies()), meant(nearest(name, strategies()))))
+			return nil, usage(fmt.Errorf("--strategy %q: give %s, or some with commas between%s", name, oneOf(strategies()), meant(spelling.Nearest(name, strategies()))))
 		}
 		if slices.Contains(names, name) {
 			return nil, usage(fmt.Errorf("--strategy %s: %q is there twice", o.strategies, name))
@@ -272,11 +273,11 @@ func (o *simulation) nearScenarios(pattern string) string {
 	typed := strings.ToLower(pattern)
 	for _, name := range o.registry.Names() {
 		lower := strings.ToLower(name)
-		far := distance(typed, lower)
+		far := spelling.Distance(typed, lower)
 		if strings.HasPrefix(lower, typed) {
 			far = 0
 		}
-		if far <= 1+len(typed)/4 { // as nearest has it, but for one slip less: names are short
+		if far <= 1+len(typed)/4 { // as package spelling has it, but for one slip less: names are short
 			guesses = append(guesses, guess{name, far})
 		}
 	}

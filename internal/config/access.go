@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
@@ -186,7 +187,7 @@ func (l *loader) checkAccess() {
 	}
 	for i := range l.cfg.Hosts {
 		if h := &l.cfg.Hosts[i]; h.Key != "" && h.Cert == "" {
-			path := itemPath(hostsPath, i) + ".key"
+			path := document.Item(hostsPath, i) + ".key"
 			l.report(path, l.origins[path], "is the key of a certificate that is missing; give cert as well")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // Budget is an item of [Scope].Budgets in its parts.
@@ -31,15 +33,15 @@ const budgetMax = 1_000_000_000
 func ParseBudget(s string) (Budget, error) {
 	amount, pattern, _ := strings.Cut(s, " ")
 	number, per, given := strings.Cut(amount, "/")
-	n, err := strconv.Atoi(ungroup(number))
+	n, err := strconv.Atoi(document.Ungroup(number))
 	switch {
 	case err != nil || n < 0 || given && per != perHost && per != perCrawl:
 		return Budget{}, fmt.Errorf(`%s does not begin with a number of pages; give "N REGEXP" for so many of each host, or "N/%s REGEXP" for so many of all hosts together`,
-			quote(s), perCrawl)
+			document.Quote(s), perCrawl)
 	case n == 0:
-		return Budget{}, fmt.Errorf("%s leaves nothing; give a number of pages from 1 up, or leave such URLs out with scope.exclude (--exclude)", quote(s))
+		return Budget{}, fmt.Errorf("%s leaves nothing; give a number of pages from 1 up, or leave such URLs out with scope.exclude (--exclude)", document.Quote(s))
 	case n > budgetMax:
-		return Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", quote(s), budgetMax)
+		return Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", document.Quote(s), budgetMax)
 	}
 	pattern = strings.TrimSpace(pattern) // no URL has a space
 	if err := expression(pattern); err != nil {

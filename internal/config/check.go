@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/net/idna"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // The checks of table rows beyond range and words. Each gets the value as written and
@@ -72,7 +74,7 @@ func score(s string) error {
 	points, pattern, ok := strings.Cut(s, " ")
 	if n, err := strconv.Atoi(points); err != nil || n < -pointsMax || n > pointsMax || !ok {
 		return fmt.Errorf("%s does not begin with points; give a whole number from -%d to %d, a space and a regular expression",
-			quote(s), pointsMax, pointsMax)
+			document.Quote(s), pointsMax, pointsMax)
 	}
 	return expression(pattern)
 }
@@ -92,7 +94,7 @@ func expression(s string) error {
 	_, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {
 		return fmt.Errorf("%s is not a regular expression (%s: %s); see the syntax of Go's regexp package",
-			quote(s), bad.Code, quote(bad.Expr))
+			document.Quote(s), bad.Code, document.Quote(bad.Expr))
 	}
 	return err
 }
@@ -115,14 +117,14 @@ func header(s string) error {
 	case !httpguts.ValidHeaderFieldName(name):
 		return errors.New(`has a name that is not a header name; write "Name: value" with letters, digits and dashes in the name`)
 	case value == "":
-		return fmt.Errorf("%s has no value; write %q or remove the line", quote(name), name+": value")
+		return fmt.Errorf("%s has no value; write %q or remove the line", document.Quote(name), name+": value")
 	// net/http would refuse a line end as well, but at each request and not here.
 	case !httpguts.ValidHeaderFieldValue(value) || printable(value) != nil:
-		return fmt.Errorf("%s has a value with control characters, or one that is too long; write it on one line", quote(name))
+		return fmt.Errorf("%s has a value with control characters, or one that is too long; write it on one line", document.Quote(name))
 	case textproto.CanonicalMIMEHeaderKey(name) == "User-Agent":
 		return errors.New("User-Agent is set by fetch.user_agent (--user-agent); write it there")
 	case slices.Contains(ourHeaders, textproto.CanonicalMIMEHeaderKey(name)):
-		return fmt.Errorf("%s is the crawler's own to set; remove it", quote(name))
+		return fmt.Errorf("%s is the crawler's own to set; remove it", document.Quote(name))
 	}
 	return nil
 }
@@ -159,7 +161,7 @@ func contact(s string) error {
 	addr, err := mail.ParseAddress(strings.TrimPrefix(s, "mailto:"))
 	post := err == nil && addr.Name == "" && addr.Address == strings.TrimPrefix(s, "mailto:")
 	if !web && !post || strings.ContainsAny(s, "() <>") {
-		return fmt.Errorf("%s is neither; give a URL such as https://example.com/bot or a mail address", quote(s))
+		return fmt.Errorf("%s is neither; give a URL such as https://example.com/bot or a mail address", document.Quote(s))
 	}
 	return nil
 }
@@ -187,22 +189,22 @@ func hostPattern(s string) error {
 		return err
 	}
 	if strings.Contains(s, "/") {
-		return fmt.Errorf("%s is more than a host; leave out scheme and path", quote(s))
+		return fmt.Errorf("%s is more than a host; leave out scheme and path", document.Quote(s))
 	}
 	name, wild := strings.CutPrefix(s, "*.")
 	host, port := splitPort(name)
 	canonical, err := canonicalHost(host, wild)
 	if err != nil {
-		return fmt.Errorf("%s %w", quote(s), err)
+		return fmt.Errorf("%s %w", document.Quote(s), err)
 	}
 	// A default port is left out when a host is named, so a rule with one never matches.
 	switch n, err := strconv.ParseUint(port, 10, 16); {
 	case port == "80", port == "443":
-		return fmt.Errorf("%s names a default port; write it without :%s", quote(s), port)
+		return fmt.Errorf("%s names a default port; write it without :%s", document.Quote(s), port)
 	case port != "" && (err != nil || n == 0 || port[0] == '0'):
-		return fmt.Errorf("%s has a port that is none; give 1 to 65535", quote(s))
+		return fmt.Errorf("%s has a port that is none; give 1 to 65535", document.Quote(s))
 	case canonical != host:
-		return fmt.Errorf("%s is not how the host is named; write %q", quote(s),
+		return fmt.Errorf("%s is not how the host is named; write %q", document.Quote(s),
 			strings.Replace(s, host, canonical, 1))
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // loadFile reads, parses and walks the file. A file that cannot be read or is not of
@@ -24,9 +26,9 @@ func (l *loader) loadFile(src Sources) {
 		l.report("", f.origin(0), "the file is larger than %s; a configuration is not, was another file meant?", formatSize(fileMax))
 		return
 	}
-	root, err := parseFile(f.name, data)
-	if bad, ok := errors.AsType[*syntaxError](err); ok {
-		l.report("", f.origin(bad.line), "the file %s", bad.text)
+	root, err := document.Parse(f.name, data)
+	if bad, ok := errors.AsType[*document.SyntaxError](err); ok {
+		l.report("", f.origin(bad.Line), "the file %s", bad.Text)
 		return
 	}
 	// Sections count as names too: a slip in one of them hides all that is below it.
@@ -54,44 +56,44 @@ func (f *fileWalk) origin(line int) Origin {
 
 // section walks the settings below prefix. A section without any is allowed: people
 // comment out all lines but the heading.
-func (f *fileWalk) section(prefix string, n node) {
-	if n.kind == nodeNull {
+func (f *fileWalk) section(prefix string, n document.Node) {
+	if n.Kind == document.Null {
 		return
 	}
-	if n.kind != nodeMap {
+	if n.Kind != document.Map {
 		subject := ""
 		if prefix == "" {
 			subject = "the file "
 		}
-		f.report(prefix, f.origin(n.line), "%sis %s; give settings by their names", subject, n.kind)
+		f.report(prefix, f.origin(n.Line), "%sis %s; give settings by their names", subject, n.Kind)
 		return
 	}
-	for i := range n.keys {
-		if prefix == "" && n.keys[i].key == resilienceRoot {
-			n.keys[i].key = resiliencePath
+	for i := range n.Keys {
+		if prefix == "" && n.Keys[i].Key == resilienceRoot {
+			n.Keys[i].Key = resiliencePath
 		}
 	}
-	for _, e := range f.unique(prefix, n.keys) {
+	for _, e := range f.unique(prefix, n.Keys) {
 		f.entry(prefix, e)
 	}
 }
 
 // entry sends one key to where it belongs. hosts is the only list of groups and policies
 // have a table of their own, and so these are the names handled by hand.
-func (f *fileWalk) entry(prefix string, e entry) {
-	path := join(prefix, e.key)
+func (f *fileWalk) entry(prefix string, e document.Entry) {
+	path := document.Join(prefix, e.Key)
 	row := find(f.rows, path)
 	switch {
 	case row != nil && row.kind == kindList:
-		f.list(&f.cfg, row, path, e.value)
+		f.list(&f.cfg, row, path, e.Value)
 	case row != nil:
 		f.scalar(&f.cfg, row, path, e)
 	case path == hostsPath:
-		f.hosts(e.value)
+		f.hosts(e.Value)
 	case path == resiliencePath:
 		f.policies(e)
 	case slices.Contains(f.known, path):
-		f.section(path, e.value)
+		f.section(path, e.Value)
 	default:
 		f.unknown(prefix, e, f.known)
 	}
@@ -99,15 +101,15 @@ func (f *fileWalk) entry(prefix string, e entry) {
 
 // unique reports keys that come twice, which the formats leave to the reader, and
 // returns the first of each.
-func (f *fileWalk) unique(prefix string, keys []entry) []entry {
+func (f *fileWalk) unique(prefix string, keys []document.Entry) []document.Entry {
 	first := make(map[string]int, len(keys))
-	return slices.DeleteFunc(slices.Clone(keys), func(e entry) bool {
-		line, twice := first[e.key]
+	return slices.DeleteFunc(slices.Clone(keys), func(e document.Entry) bool {
+		line, twice := first[e.Key]
 		if !twice {
-			first[e.key] = e.line
+			first[e.Key] = e.Line
 			return false
 		}
-		f.report(join(prefix, clip(e.key)), f.origin(e.line), "is set already on line %d; remove one of the two", line)
+		f.report(document.Join(prefix, document.Clip(e.Key)), f.origin(e.Line), "is set already on line %d; remove one of the two", line)
 		return true
 	})
 }
@@ -115,33 +117,25 @@ func (f *fileWalk) unique(prefix string, keys []entry) []entry {
 // unknown reports a key that is no setting, with the one that was probably meant. It
 // stops guessing when there are too many to be typing errors: each guess compares the
 // key with all names.
-func (f *fileWalk) unknown(prefix string, e entry, known []string) {
-	path, hint := join(prefix, quoteKey(e.key)), "; see crawl config --reference"
+func (f *fileWalk) unknown(prefix string, e document.Entry, known []string) {
+	path, hint := document.Join(prefix, document.QuoteKey(e.Key)), "; see crawl config --reference"
 	if len(f.problems) < problemsMax {
-		if meant := suggest(prefix, e.key, known); meant != "" {
+		if meant := suggest(prefix, e.Key, known); meant != "" {
 			hint = "; did you mean " + meant + "?"
 		}
 	}
-	f.report(path, f.origin(e.line), "is not a setting%s", hint)
-}
-
-// quoteKey keeps a key that is no name from garbling the path it stands in.
-func quoteKey(key string) string {
-	if key == "" || len(key) > quoteMax || printable(key) != nil {
-		return quote(key)
-	}
-	return key
+	f.report(path, f.origin(e.Line), "is not a setting%s", hint)
 }
 
 // scalar stores a single value. A name with nothing behind it is a mistake and not the
 // default: the file may have been cut off there.
-func (f *fileWalk) scalar(root any, row *field, path string, e entry) {
-	o := f.origin(e.value.line)
+func (f *fileWalk) scalar(root any, row *field, path string, e document.Entry) {
+	o := f.origin(e.Value.Line)
 	switch {
-	case e.value.kind == nodeScalar:
-		f.store(root, row, path, e.value.text, o)
-	case e.value.kind != nodeNull:
-		f.report(path, o, "is %s; give %s", e.value.kind, row.want())
+	case e.Value.Single():
+		f.store(root, row, path, e.Value.Text, o)
+	case e.Value.Kind != document.Null:
+		f.report(path, o, "is %s; give %s", e.Value.Kind, row.want())
 	case row.kind == kindText:
 		f.report(path, o, `has no value; write "" for an empty text, or remove the line`)
 	default:
@@ -151,61 +145,61 @@ func (f *fileWalk) scalar(root any, row *field, path string, e entry) {
 
 // list stores a list of texts. One text alone is a list of one, as for a flag, and
 // nothing at all is an empty list, as when all its items are commented out.
-func (f *fileWalk) list(root any, row *field, path string, n node) {
-	if n.kind == nodeScalar {
-		n = node{line: n.line, kind: nodeList, items: []node{n}}
+func (f *fileWalk) list(root any, row *field, path string, n document.Node) {
+	if n.Single() {
+		n = document.Node{Line: n.Line, Kind: document.List, Items: []document.Node{n}}
 	}
-	if n.kind == nodeMap && row.path == fieldsPath {
+	if n.Kind == document.Map && row.path == fieldsPath {
 		var ok bool
 		if n, ok = f.fieldGroup(n); !ok {
 			return
 		}
 	}
-	if n.kind == nodeMap {
-		f.report(path, f.origin(n.line), "is %s; give a list of texts", n.kind)
+	if n.Kind == document.Map {
+		f.report(path, f.origin(n.Line), "is %s; give a list of texts", n.Kind)
 		return
 	}
-	items, origins := make([]string, len(n.items)), make([]Origin, len(n.items))
+	items, origins := make([]string, len(n.Items)), make([]Origin, len(n.Items))
 	ok := true // a list is taken whole or not at all, so that no item changes its number
-	for i, item := range n.items {
-		items[i], origins[i] = item.text, f.origin(item.line)
-		if item.kind != nodeScalar {
-			f.report(itemPath(path, i), origins[i], "is %s; give a text", item.kind)
+	for i, item := range n.Items {
+		items[i], origins[i] = item.Text, f.origin(item.Line)
+		if !item.Single() {
+			f.report(document.Item(path, i), origins[i], "is %s; give a text", item.Kind)
 			ok = false
 		}
 	}
 	if ok {
-		f.storeListAt(root, row, path, items, origins, f.origin(n.line))
+		f.storeListAt(root, row, path, items, origins, f.origin(n.Line))
 	}
 }
 
 // hosts reads the list of rules. It has no flags and no variables: a list of groups
 // fits into neither.
-func (f *fileWalk) hosts(n node) {
-	switch n.kind {
-	case nodeNull:
+func (f *fileWalk) hosts(n document.Node) {
+	switch n.Kind {
+	case document.Null:
 		return
-	case nodeList:
+	case document.List:
 	default:
-		f.report("hosts", f.origin(n.line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.kind)
+		f.report("hosts", f.origin(n.Line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.Kind)
 		return
 	}
 	f.replaceHosts(nil)
-	f.origins["hosts"] = f.origin(n.line)
-	for i, item := range n.items {
-		f.host(itemPath("hosts", i), item)
+	f.origins["hosts"] = f.origin(n.Line)
+	for i, item := range n.Items {
+		f.host(document.Item("hosts", i), item)
 	}
 }
 
 // host reads one rule. It is kept even if it is wrong, so that later rules have the
 // numbers they have in the file.
-func (f *fileWalk) host(path string, n node) {
+func (f *fileWalk) host(path string, n document.Node) {
 	f.cfg.Hosts = append(f.cfg.Hosts, Host{})
 	rule := &f.cfg.Hosts[len(f.cfg.Hosts)-1]
 	// Where a missing match is missed. A match that is there says its own line.
-	f.origins[path+".match"] = f.origin(n.line)
-	if n.kind != nodeMap {
-		f.report(path, f.origin(n.line), `is %s; give "match: example.com" and what differs there`, n.kind)
+	f.origins[path+".match"] = f.origin(n.Line)
+	if n.Kind != document.Map {
+		f.report(path, f.origin(n.Line), `is %s; give "match: example.com" and what differs there`, n.Kind)
 		f.bad[path+".match"] = true // said already: there is nothing to match in it
 		return
 	}
@@ -213,20 +207,20 @@ func (f *fileWalk) host(path string, n node) {
 }
 
 // hostKeys reads the keys of a rule, or of a group in it.
-func (f *fileWalk) hostKeys(rule *Host, path, group string, n node) {
-	for i := range n.keys {
-		n.keys[i].key = hostAlias(n.keys[i].key)
+func (f *fileWalk) hostKeys(rule *Host, path, group string, n document.Node) {
+	for i := range n.Keys {
+		n.Keys[i].Key = hostAlias(n.Keys[i].Key)
 	}
-	below := strings.TrimSuffix(join(path, group), ".")
-	for _, e := range f.unique(below, n.keys) {
-		key := join(group, e.key)
+	below := strings.TrimSuffix(document.Join(path, group), ".")
+	for _, e := range f.unique(below, n.Keys) {
+		key := document.Join(group, e.Key)
 		row := find(f.hostRows, key)
 		switch {
 		case row != nil && row.kind == kindList:
-			f.list(rule, row, join(path, key), e.value)
+			f.list(rule, row, document.Join(path, key), e.Value)
 		case row != nil:
-			f.scalar(rule, row, join(path, key), e)
-		case group == "" && (e.key == capPath || e.key == quotaPath):
+			f.scalar(rule, row, document.Join(path, key), e)
+		case group == "" && (e.Key == capPath || e.Key == quotaPath):
 			f.hostGroup(rule, path, e)
 		default:
 			f.unknown(below, e, hostPaths(path, f.hostRows))
@@ -236,13 +230,13 @@ func (f *fileWalk) hostKeys(rule *Host, path, group string, n node) {
 
 // hostGroup reads a cap of a rule. One without a key is none, as when all its lines are
 // commented out.
-func (f *fileWalk) hostGroup(rule *Host, path string, e entry) {
-	switch e.value.kind {
-	case nodeNull:
-	case nodeMap:
-		f.hostKeys(rule, path, e.key, e.value)
+func (f *fileWalk) hostGroup(rule *Host, path string, e document.Entry) {
+	switch e.Value.Kind {
+	case document.Null:
+	case document.Map:
+		f.hostKeys(rule, path, e.Key, e.Value)
 	default:
-		f.report(join(path, e.key), f.origin(e.value.line), `is %s; give a group such as {permits: 10, per: 1s}`, e.value.kind)
+		f.report(document.Join(path, e.Key), f.origin(e.Value.Line), `is %s; give a group such as {permits: 10, per: 1s}`, e.Value.Kind)
 	}
 }
 

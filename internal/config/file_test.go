@@ -103,7 +103,7 @@ func TestWrongYAML(t *testing.T) {
 		{"tag", "depth: !!int 3", []string{"the file has the tag !!int; remove it, types follow from the setting [file crawl.yaml:1]"}},
 		{"binary", "output: {path: !!binary aGk=}", []string{"the file has the tag !!binary; remove it, types follow from the setting [file crawl.yaml:1]"}},
 		{"complex key", "? [a]\n: b", []string{"the file has a list, group or alias where the name of a setting belongs [file crawl.yaml:1]"}},
-		{"second document", "depth: 1\n---\ndepth: 2", []string{"the file a second document starts here; a configuration is one document [file crawl.yaml:2]"}},
+		{"second document", "depth: 1\n---\ndepth: 2", []string{"the file has a second document; keep one [file crawl.yaml:2]"}},
 		{"tab", "fetch:\n\ttimeout: 1s", []string{"the file is not YAML: found character that cannot start any token; indent with spaces, this line has a tab [file crawl.yaml:2]"}},
 		{"unclosed", "fetch: {timeout: 1s", []string{"the file is not YAML: did not find expected ',' or '}' [file crawl.yaml:1]"}},
 		{"latin 1", "depth: 1\ncontact: m\xfcller", []string{"the file is not valid UTF-8; save it in that encoding [file crawl.yaml:2]"}},
@@ -154,13 +154,13 @@ func TestWrongJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		"{\n\"depth\": 1,\n}":               "[file crawl.json:3]",
 		"{\n\"depth\": 1\n":                 "the file is not JSON: it ends in the middle of a value; close what is open [file crawl.json:3]",
-		"{\n\"depth\": 1} {":                "the file goes on after its closing brace; remove what follows [file crawl.json:2]",
+		"{\n\"depth\": 1} {":                "the file goes on after its end; remove what follows [file crawl.json:2]",
 		"{\n'depth': 1}":                    "[file crawl.json:2]",
 		"{\n\"depth\": 1,\n\"depth\": 2}":   "depth: is set already on line 2; remove one of the two [file crawl.json:3]",
 		"{\"depth\": \"deep\"}":             `depth: "deep" is not a whole number; give a whole number of links between -1 and 1000000 [file crawl.json:1]`,
 		"{\n\n\"depht\": 1}":                "depht: is not a setting; did you mean depth? [file crawl.json:3]",
 		"[1]":                               "the file is a list; give settings by their names [file crawl.json:1]",
-		"{\"a\":" + strings.Repeat("[", 99): "the file is nested more than 8 levels deep [file crawl.json:1]",
+		"{\"a\":" + strings.Repeat("[", 99): "the file is nested more than 32 levels deep [file crawl.json:1]",
 		"{\"concurrency\": 1e999}":          "concurrency: 1e999 is not a whole number; give a whole number of fetches between 1 and 10000 [file crawl.json:1]",
 	} {
 		_, err := Load(Sources{File: "crawl.json", Reader: strings.NewReader(text)})
@@ -185,7 +185,7 @@ func TestHostileFiles(t *testing.T) {
 		"deep flow":       {strings.Repeat("[", fileMax/2), "crawl"},
 		"deep blocks":     {strings.Repeat("- ", fileMax/2), "crawl"},
 		"deep keys":       {strings.Repeat("? ", fileMax/2), "crawl"},
-		"nested":          {"a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "nested more than 8 levels"},
+		"nested":          {"a: " + strings.Repeat("[", 50) + strings.Repeat("]", 50), "nested more than 32 levels"},
 		"ten megabytes":   {strings.Repeat("# padding\n", 1<<20), "the file is larger than 1MiB"},
 		"many unknown":    {rubbish.String(), "more"},
 		"one long key":    {strings.Repeat("k", fileMax-10) + ": 1", "crawl"},

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
 // Flag describes a command line flag, so that a program can declare all of them in one
@@ -94,7 +97,7 @@ func (l *loader) loadFlags(given []FlagValue) {
 		o := Origin{Source: fromFlag, Name: "--" + g.Name}
 		switch {
 		case f == nil:
-			l.report("", o, "--%s is not a flag%s", clip(g.Name), l.meantFlag(g.Name))
+			l.report("", o, "--%s is not a flag%s", document.Clip(g.Name), l.meantFlag(g.Name))
 		case f.kind == kindList:
 			lists[f.path] = append(lists[f.path], g.Value)
 		case negated:
@@ -112,12 +115,12 @@ func (l *loader) loadFlags(given []FlagValue) {
 
 // storeNegated turns --no-robots into false and --no-robots=false into true.
 func (l *loader) storeNegated(f *field, value string, o Origin) {
-	v, err := f.parseBool(value)
+	v, err := document.ParseBool(value, f.want())
 	if err != nil {
 		l.report(f.path, o, "%v", err)
 		return
 	}
-	set(&l.cfg, f.path, !v.(bool)) // the opposite of what was said of the opposite
+	set(&l.cfg, f.path, !v) // the opposite of what was said of the opposite
 	l.origins[f.path] = o
 }
 
@@ -142,7 +145,7 @@ func (l *loader) meantFlag(name string) string {
 	for _, f := range Flags() {
 		names = append(names, f.Name)
 	}
-	if meant := nearest(name, names); meant != "" {
+	if meant := spelling.Nearest(name, names); meant != "" {
 		return "; did you mean --" + meant + "?"
 	}
 	return ""

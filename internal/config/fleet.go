@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
 )
 
@@ -101,10 +102,10 @@ func ParseRedis(text string, lookup func(string) (string, bool)) (rueidis.Client
 	}
 	o, err := rueidis.ParseURL(who + rest)
 	if err != nil { // whose words may have the password in them
-		return o, fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", quote(redactRedis(text)))
+		return o, fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", document.Quote(redactRedis(text)))
 	}
 	if len(o.InitAddress) == 0 || strings.HasPrefix(o.InitAddress[0], ":") {
-		return o, fmt.Errorf("%s names no host: give redis://HOST:PORT", quote(redactRedis(text)))
+		return o, fmt.Errorf("%s names no host: give redis://HOST:PORT", document.Quote(redactRedis(text)))
 	}
 	u, err := url.Parse(who + rest)
 	if err != nil { // it has just been parsed
@@ -161,7 +162,7 @@ var (
 
 func jobName(s string) error {
 	if s != "" && !jobForm().MatchString(s) {
-		return fmt.Errorf("%s %w", quote(s), errJob)
+		return fmt.Errorf("%s %w", document.Quote(s), errJob)
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func jobName(s string) error {
 // workerName is checked like the job's: it becomes part of names of files.
 func workerName(s string) error {
 	if s == "." || s == ".." {
-		return fmt.Errorf("%s %w", quote(s), errJob)
+		return fmt.Errorf("%s %w", document.Quote(s), errJob)
 	}
 	return jobName(s)
 }
@@ -193,14 +194,14 @@ func (l *loader) checkFleet() {
 		return
 	}
 	if c.State.Dir != "" {
-		l.report("state.dir", l.origins["state.dir"], "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", quote(c.State.Dir), l.place("fleet.redis"))
+		l.report("state.dir", l.origins["state.dir"], "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", document.Quote(c.State.Dir), l.place("fleet.redis"))
 	}
 	if c.RateLimit.GlobalBytes > mostSharedBytes {
 		l.report("ratelimit.global_bytes", l.origins["ratelimit.global_bytes"], "is more than the 1,000,000,000 bytes a second that fleet.redis%s can count for all processes; lower it, or leave it out", l.place("fleet.redis"))
 	}
 	for _, b := range c.Scope.Budgets {
 		if strings.Contains(strings.SplitN(b, " ", 2)[0], "/crawl") {
-			l.report("scope.budgets", l.origins["scope.budgets"], "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", quote(b), l.place("fleet.redis"))
+			l.report("scope.budgets", l.origins["scope.budgets"], "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", document.Quote(b), l.place("fleet.redis"))
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
 // Sources are the layers that [Load] lays over the defaults. The zero Sources has
@@ -154,7 +156,7 @@ func (l *loader) store(root any, f *field, full, text string, o Origin) {
 		return
 	}
 	if !set(root, f.path, v) {
-		l.report(full, o, "%s is out of range; give %s", quote(text), f.want())
+		l.report(full, o, "%s is out of range; give %s", document.Quote(text), f.want())
 		return
 	}
 	l.origins[full] = o
@@ -168,7 +170,7 @@ func (l *loader) storeList(f *field, items []string, origins []Origin, o Origin)
 // storeListAt replaces a list below root. Its items have origins of their own.
 func (l *loader) storeListAt(root any, f *field, full string, items []string, origins []Origin, o Origin) {
 	for i := range get(root, f.path).([]string) {
-		delete(l.origins, itemPath(full, i))
+		delete(l.origins, document.Item(full, i))
 	}
 	if len(items) == 0 {
 		items = nil // one spelling of empty, so that equal trees are equal
@@ -176,13 +178,9 @@ func (l *loader) storeListAt(root any, f *field, full string, items []string, or
 	set(root, f.path, items)
 	l.origins[full] = o
 	for i := range items {
-		l.origins[itemPath(full, i)] = origins[i]
+		l.origins[document.Item(full, i)] = origins[i]
 	}
 }
-
-// itemPath is the path of an item of a list, counted from 0 as in most query languages
-// for JSON and YAML.
-func itemPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // enabledPath is the second spelling of the strategy.
 const (
@@ -234,7 +232,7 @@ func (l *loader) loadEnv(environ []string) {
 	}
 	l.endLayer(fromEnv)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		l.warnings = append(l.warnings, clip(name)+" is not a setting and was ignored"+l.meantEnv(name))
+		l.warnings = append(l.warnings, document.Clip(name)+" is not a setting and was ignored"+l.meantEnv(name))
 	}
 }
 
@@ -257,10 +255,10 @@ func (l *loader) storeEnv(f *field, value string, o Origin) {
 func (l *loader) meantEnv(name string) string {
 	names := make([]string, len(l.rows))
 	for i := range l.rows {
-		names[i] = l.rows[i].env()
+		names[i] = strings.TrimPrefix(l.rows[i].env(), envPrefix)
 	}
-	if meant := nearest(name, names); meant != "" {
-		return "; did you mean " + meant + "?"
+	if meant := spelling.Nearest(strings.TrimPrefix(name, envPrefix), names); meant != "" {
+		return "; did you mean " + envPrefix + meant + "?"
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 )
 
@@ -14,12 +15,12 @@ func policyKeys(m *binder.Model) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) { eachKey(policyTree(m), resiliencePath, yield) }
 }
 
-func eachKey(n node, path string, yield func(string, string) bool) bool {
-	if n.kind != nodeMap {
+func eachKey(n document.Node, path string, yield func(string, string) bool) bool {
+	if n.Kind != document.Map {
 		return yield(path, flow(n))
 	}
-	for _, e := range n.keys {
-		if !eachKey(e.value, path+"."+e.key, yield) {
+	for _, e := range n.Keys {
+		if !eachKey(e.Value, path+"."+e.Key, yield) {
 			return false
 		}
 	}
@@ -27,23 +28,23 @@ func eachKey(n node, path string, yield func(string, string) bool) bool {
 }
 
 // flow writes a node on one line.
-func flow(n node) string {
-	parts := make([]string, 0, len(n.keys)+len(n.items))
-	for _, e := range n.keys {
-		parts = append(parts, e.key+": "+flow(e.value))
+func flow(n document.Node) string {
+	parts := make([]string, 0, len(n.Keys)+len(n.Items))
+	for _, e := range n.Keys {
+		parts = append(parts, e.Key+": "+flow(e.Value))
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		parts = append(parts, flow(item))
 	}
 	switch list := strings.Join(parts, ", "); {
-	case n.kind == nodeMap:
+	case n.Kind == document.Map:
 		return "{" + list + "}"
-	case n.kind == nodeList:
+	case n.Kind == document.List:
 		return "[" + list + "]"
-	case bare(n.text):
-		return n.text
+	case bare(n.Text):
+		return n.Text
 	}
-	return quoteJSON(n.text)
+	return quoteJSON(n.Text)
 }
 
 // bare reports whether a text means the same without quotes: a number, true or false. A
@@ -53,26 +54,26 @@ func bare(text string) bool {
 }
 
 // policyValue is a node in the types of JSON.
-func policyValue(n node) any {
+func policyValue(n document.Node) any {
 	switch {
-	case n.kind == nodeMap:
-		group := make(map[string]any, len(n.keys))
-		for _, e := range n.keys {
-			group[e.key] = policyValue(e.value)
+	case n.Kind == document.Map:
+		group := make(map[string]any, len(n.Keys))
+		for _, e := range n.Keys {
+			group[e.Key] = policyValue(e.Value)
 		}
 		return group
-	case n.kind == nodeList:
-		items := make([]any, len(n.items))
-		for i := range n.items {
-			items[i] = policyValue(n.items[i])
+	case n.Kind == document.List:
+		items := make([]any, len(n.Items))
+		for i := range n.Items {
+			items[i] = policyValue(n.Items[i])
 		}
 		return items
-	case n.text == "true", n.text == "false":
-		return n.text == "true"
-	case bare(n.text):
-		return json.Number(n.text)
+	case n.Text == "true", n.Text == "false":
+		return n.Text == "true"
+	case bare(n.Text):
+		return json.Number(n.Text)
 	}
-	return n.text
+	return n.Text
 }
 
 // policyMap is the section in the types of JSON; without policies an empty one.
@@ -93,15 +94,15 @@ func (y *yamlWriter) policies(m *binder.Model) {
 	y.group(policyTree(m), resiliencePath, "  ")
 }
 
-func (y *yamlWriter) group(n node, path, indent string) {
-	for _, e := range n.keys {
-		below := path + "." + e.key
-		if e.value.kind != nodeMap {
-			y.line(indent, e.key+": "+flow(e.value), below)
+func (y *yamlWriter) group(n document.Node, path, indent string) {
+	for _, e := range n.Keys {
+		below := path + "." + e.Key
+		if e.Value.Kind != document.Map {
+			y.line(indent, e.Key+": "+flow(e.Value), below)
 			continue
 		}
-		y.line(indent, e.key+":", "")
-		y.group(e.value, below, indent+"  ")
+		y.line(indent, e.Key+":", "")
+		y.group(e.Value, below, indent+"  ")
 	}
 }
 
@@ -126,8 +127,8 @@ func diffPolicies(was, is *binder.Model) (changes []Change) {
 func policyTexts(m *binder.Model) map[string]string {
 	texts := make(map[string]string)
 	if m != nil {
-		for _, e := range policyTree(m).keys {
-			texts[e.key] = flow(e.value)
+		for _, e := range policyTree(m).Keys {
+			texts[e.Key] = flow(e.Value)
 		}
 	}
 	return texts

@@ -53,21 +53,3 @@ func TestOriginString(t *testing.T) {
 		require.Equal(t, want, o.String())
 	}
 }
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0},
-		{"a", "a", 0},
-		{"", "abc", 3},
-		{"kitten", "sitting", 3},
-		{"depth", "depht", 2},
-		{"rate", "rat", 1},
-	} {
-		require.Equal(t, c.want, distance(c.a, c.b, 10))
-		require.Equal(t, c.want, distance(c.b, c.a, 10))
-	}
-	require.Equal(t, 2, distance("a", "abcdefgh", 2), "length alone decides")
-}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // livePaths are the settings that may change while a crawl runs: how fast hosts may be
@@ -78,7 +80,7 @@ func diffHosts(was, is []Host) []Change {
 	for i := range was {
 		for _, f := range hostFields() {
 			live := slices.Contains(hostKeys, f.path)
-			changes = diffRow(changes, &f, &was[i], &is[i], itemPath(hostsPath, i)+"."+f.path, live)
+			changes = diffRow(changes, &f, &was[i], &is[i], document.Item(hostsPath, i)+"."+f.path, live)
 		}
 	}
 	return changes

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
 )
 
@@ -21,25 +22,25 @@ const (
 )
 
 // policies reads the section of policies. One without a policy is none.
-func (f *fileWalk) policies(e entry) {
-	m, err := binder.LoadNode(resiliencePath, policyNode(e.value))
+func (f *fileWalk) policies(e document.Entry) {
+	m, err := binder.LoadNode(resiliencePath, policyNode(e.Value))
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
 		for _, p := range ps {
 			if refusedPolicies[policyOf(p.Path)] == "" {
 				f.report(p.Path, f.origin(p.Line), "%s", p.Text)
 			}
 		}
-		f.refusePolicies(e.value)
+		f.refusePolicies(e.Value)
 		return
 	}
 	f.cfg.Resilience = nil
 	f.forget(resiliencePath + ".")
-	f.origins[resiliencePath] = f.origin(e.line)
+	f.origins[resiliencePath] = f.origin(e.Line)
 	if *m == (binder.Model{}) {
 		return
 	}
 	f.cfg.Resilience = m
-	f.policyOrigins(resiliencePath, e.value)
+	f.policyOrigins(resiliencePath, e.Value)
 }
 
 // refusedPolicies is why a crawl has not what a client may have.
@@ -51,7 +52,7 @@ var refusedPolicies = map[string]string{
 // policyOf is the policy that a path within the section is of.
 func policyOf(path string) string {
 	for name := range strings.SplitSeq(path, ".") {
-		if name = snake(name); name != resiliencePath {
+		if name = document.Snake(name); name != resiliencePath {
 			return name
 		}
 	}
@@ -60,34 +61,33 @@ func policyOf(path string) string {
 
 // refusePolicies reports them in a section with mistakes, of which there is no model for
 // checkPolicies to look at.
-func (f *fileWalk) refusePolicies(n node) {
-	for _, e := range n.keys {
-		switch name := snake(e.key); {
+func (f *fileWalk) refusePolicies(n document.Node) {
+	for _, e := range n.Keys {
+		switch name := document.Snake(e.Key); {
 		case name == resiliencePath: // the optional name around all
-			f.refusePolicies(e.value)
+			f.refusePolicies(e.Value)
 		case refusedPolicies[name] != "":
-			f.report(join(resiliencePath, name), f.origin(e.line), "%s", refusedPolicies[name])
+			f.report(document.Join(resiliencePath, name), f.origin(e.Line), "%s", refusedPolicies[name])
 		}
 	}
 }
 
 // policyNode is a part of a file in the terms of package binder. The text of a scalar is
 // left to the field it is for, as everywhere in a file.
-func policyNode(n node) binder.Node {
-	to := binder.Node{Line: n.line, Text: n.text}
-	switch n.kind {
-	case nodeNull:
-	case nodeScalar:
+func policyNode(n document.Node) binder.Node {
+	to := binder.Node{Line: n.Line, Text: n.Text}
+	switch {
+	case n.Single():
 		to.Kind = binder.Scalar
-	case nodeMap:
+	case n.Kind == document.Map:
 		to.Kind = binder.Map
-	case nodeList:
+	case n.Kind == document.List:
 		to.Kind = binder.List
 	}
-	for _, e := range n.keys {
-		to.Keys = append(to.Keys, binder.Entry{Key: e.key, Line: e.line, Value: policyNode(e.value)})
+	for _, e := range n.Keys {
+		to.Keys = append(to.Keys, binder.Entry{Key: e.Key, Line: e.Line, Value: policyNode(e.Value)})
 	}
-	for _, item := range n.items {
+	for _, item := range n.Items {
 		to.Items = append(to.Items, policyNode(item))
 	}
 	return to
@@ -95,31 +95,19 @@ func policyNode(n node) binder.Node {
 
 // policyOrigins notes where the keys of a section without mistakes were written, by
 // their names in YAML. Groups are noted apart: they are no settings, but may be wrong.
-func (f *fileWalk) policyOrigins(path string, n node) {
-	for _, e := range n.keys {
-		below := path + "." + snake(e.key)
+func (f *fileWalk) policyOrigins(path string, n document.Node) {
+	for _, e := range n.Keys {
+		below := path + "." + document.Snake(e.Key)
 		switch {
-		case path == resiliencePath && snake(e.key) == resiliencePath: // the optional name around all
-			f.policyOrigins(path, e.value)
-		case e.value.kind == nodeMap:
-			f.groups[below] = f.origin(e.line)
-			f.policyOrigins(below, e.value)
+		case path == resiliencePath && document.Snake(e.Key) == resiliencePath: // the optional name around all
+			f.policyOrigins(path, e.Value)
+		case e.Value.Kind == document.Map:
+			f.groups[below] = f.origin(e.Line)
+			f.policyOrigins(below, e.Value)
 		default:
-			f.origins[below] = f.origin(e.value.line)
+			f.origins[below] = f.origin(e.Value.Line)
 		}
 	}
-}
-
-// snake is a key of a JSON document as YAML has it: MaxDelayMs is max_delay_ms.
-func snake(key string) string {
-	var b strings.Builder
-	for i, r := range key {
-		if r >= 'A' && r <= 'Z' && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
 }
 
 // twin is a value of the circuit breaker that the engine has under another name: every
@@ -190,7 +178,7 @@ func (l *loader) checkPolicies() {
 		return
 	}
 	for name, there := range map[string]bool{"hedging": m.Hedging != nil, "fallback": m.Fallback != nil} {
-		if path := join(resiliencePath, name); there {
+		if path := document.Join(resiliencePath, name); there {
 			l.report(path, l.groups[path], "%s", refusedPolicies[name])
 		}
 	}
@@ -218,21 +206,21 @@ func (l *loader) checkTwin(t *twin, v any) {
 }
 
 // policyTree is the document of a model, with the names of YAML.
-func policyTree(m *binder.Model) node {
+func policyTree(m *binder.Model) document.Node {
 	data, err := m.MarshalJSON()
 	if err == nil {
-		var root node
-		if root, err = parseJSON(data); err == nil {
-			return rename(root.keys[0].value)
+		var root document.Node
+		if root, err = document.ParseJSON(data); err == nil {
+			return rename(root.Keys[0].Value)
 		}
 	}
 	panic(fmt.Sprintf("config: a model that cannot be written: %v", err)) // it writes what it loads
 }
 
-func rename(n node) node {
-	for i := range n.keys {
-		n.keys[i].key = snake(n.keys[i].key)
-		n.keys[i].value = rename(n.keys[i].value)
+func rename(n document.Node) document.Node {
+	for i := range n.Keys {
+		n.Keys[i].Key = document.Snake(n.Keys[i].Key)
+		n.Keys[i].Value = rename(n.Keys[i].Value)
 	}
 	return n
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // A crawl that is resumed goes on with the settings it was begun with, and what the user
@@ -52,7 +54,7 @@ func (l *loader) loadSaved(src Sources) {
 	l.origins[hostsPath], l.origins[resiliencePath] = o, o
 	for i := range l.cfg.Hosts {
 		for _, f := range l.hostRows {
-			l.origins[itemPath(hostsPath, i)+"."+f.path] = o
+			l.origins[document.Item(hostsPath, i)+"."+f.path] = o
 		}
 	}
 	if m := l.cfg.Resilience; m != nil {
@@ -118,7 +120,7 @@ func (l *loader) relax() {
 	for i := range l.cfg.Hosts {
 		for _, key := range hostKeys { // what a rule had from ratelimit it takes from there again
 			if get(&l.cfg.Hosts[i], key) == get(&l.cfg, inherit(key)) {
-				delete(l.origins, itemPath(hostsPath, i)+"."+key)
+				delete(l.origins, document.Item(hostsPath, i)+"."+key)
 			}
 		}
 	}

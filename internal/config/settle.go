@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"slices"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // settle moves values that nobody wrote next to those that somebody did. The package
@@ -21,7 +23,7 @@ func (l *loader) settle() {
 		l.settleOrder(&l.cfg, "", chain)
 	}
 	for i := range l.cfg.Hosts {
-		rule, prefix := &l.cfg.Hosts[i], itemPath("hosts", i)+"."
+		rule, prefix := &l.cfg.Hosts[i], document.Item("hosts", i)+"."
 		for _, key := range hostKeys {
 			l.fill(rule, prefix, key)
 		}
@@ -100,7 +102,7 @@ func (l *loader) settleSeeds() {
 			left, origins = nil, nil
 			continue
 		}
-		left, origins = append(left, file), append(origins, l.origins[itemPath(path, i)])
+		left, origins = append(left, file), append(origins, l.origins[document.Item(path, i)])
 	}
 	l.storeList(find(l.rows, path), left, origins, l.origins[path])
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // units are the words for sizes, largest first within each family. Both families are
@@ -39,7 +41,7 @@ func parseSize(s string) (int64, error) {
 			break
 		}
 	}
-	num = ungroup(num)
+	num = document.Ungroup(num)
 	if num == "" || strings.Trim(num, "0123456789.") != "" {
 		return 0, errSizeForm
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
@@ -12,7 +13,7 @@ import (
 // spelled alike.
 func suggest(prefix, key string, known []string) string {
 	plain := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
-	if here := join(prefix, plain); here != join(prefix, key) && slices.Contains(known, here) {
+	if here := document.Join(prefix, plain); here != document.Join(prefix, key) && slices.Contains(known, here) {
 		return here
 	}
 	for _, f := range fields() {
@@ -21,34 +22,14 @@ func suggest(prefix, key string, known []string) string {
 			return f.path
 		}
 	}
-	return nearest(join(prefix, plain), known)
-}
-
-// nearest is the name that differs from s in the fewest letters, if they are few: up
-// to a quarter of them, at least two for a swap. Beyond that a guess misleads.
-func nearest(s string, names []string) string {
-	best, at := "", max(2, len(leaf(s))/4)+1
-	for _, name := range names {
-		if d := distance(s, name, at); d < at {
-			best, at = name, d
+	var near []string // what stands beside it, or has a section that is spelled alike
+	for _, path := range known {
+		if section(path) == prefix {
+			near = append(near, leaf(path))
 		}
 	}
-	return best
-}
-
-// distance is [spelling.Distance], or at least limit when their
-// lengths alone differ by that much.
-func distance(a, b string, limit int) int {
-	if d := len(a) - len(b); d >= limit || -d >= limit {
-		return limit
+	if meant := spelling.Nearest(key, near); meant != "" {
+		return document.Join(prefix, meant)
 	}
-	return spelling.Distance(a, b)
-}
-
-// join puts a key below a section, which is "" at the top.
-func join(prefix, key string) string {
-	if prefix == "" {
-		return key
-	}
-	return prefix + "." + key
+	return ""
 }

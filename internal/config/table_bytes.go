@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch"
 )
 
@@ -34,9 +35,9 @@ func mediaPattern(s string) error {
 func (l *loader) warnBodies() {
 	o := &l.cfg.Output
 	if o.Text && o.Format != "jsonl" {
-		l.warnings = append(l.warnings, "output.text: the texts are not written, since the format "+quote(o.Format)+" has no place for them; give --format jsonl")
+		l.warnings = append(l.warnings, "output.text: the texts are not written, since the format "+document.Quote(o.Format)+" has no place for them; give --format jsonl")
 	}
 	if o.Body == "store" && o.Format != "jsonl" {
-		l.warnings = append(l.warnings, "output.body: the bodies are not written, since the format "+quote(o.Format)+" has no place for them; give --format jsonl")
+		l.warnings = append(l.warnings, "output.body: the bodies are not written, since the format "+document.Quote(o.Format)+" has no place for them; give --format jsonl")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/document"
 	pagefields "github.com/treadlight/crawl/internal/web/fields"
 )
 
@@ -98,64 +99,64 @@ var fieldKeys = []string{"css", "xpath", "attr", "all", "type", "match"}
 
 // fieldGroup makes rules in a line of rules by name: a rule, or a list of them, each in a
 // line without its name or in parts. It reports false if anything was wrong.
-func (f *fileWalk) fieldGroup(n node) (node, bool) {
-	list, before := node{line: n.line, kind: nodeList}, len(f.problems)+f.more
-	for _, e := range f.unique(fieldsPath, n.keys) {
-		path := join(fieldsPath, quoteKey(e.key))
-		rules := []node{e.value}
-		if e.value.kind == nodeList {
-			rules = e.value.items
+func (f *fileWalk) fieldGroup(n document.Node) (document.Node, bool) {
+	list, before := document.Node{Line: n.Line, Kind: document.List}, len(f.problems)+f.more
+	for _, e := range f.unique(fieldsPath, n.Keys) {
+		path := document.Join(fieldsPath, document.QuoteKey(e.Key))
+		rules := []document.Node{e.Value}
+		if e.Value.Kind == document.List {
+			rules = e.Value.Items
 		}
 		for i, rule := range rules {
 			at := path
-			if e.value.kind == nodeList {
-				at = itemPath(path, i)
+			if e.Value.Kind == document.List {
+				at = document.Item(path, i)
 			}
-			f.fieldItem(&list, at, e.key, rule)
+			f.fieldItem(&list, at, e.Key, rule)
 		}
 	}
 	return list, len(f.problems)+f.more == before
 }
 
 // fieldItem adds one rule to the list.
-func (f *fileWalk) fieldItem(list *node, path, name string, n node) {
-	switch n.kind {
-	case nodeScalar:
-		r, err := pagefields.Parse(name + "=" + n.text)
+func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.Node) {
+	switch {
+	case n.Single():
+		r, err := pagefields.Parse(name + "=" + n.Text)
 		if err != nil {
-			f.report(path, f.origin(n.line), "%v", err)
+			f.report(path, f.origin(n.Line), "%v", err)
 			return
 		}
 		f.fieldRule(list, path, r, n, nil)
-	case nodeMap:
+	case n.Kind == document.Map:
 		f.fieldParts(list, path, name, n)
 	default:
-		f.report(path, f.origin(n.line), `is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.kind)
+		f.report(path, f.origin(n.Line), `is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.Kind)
 	}
 }
 
 // fieldParts reads a rule in parts.
-func (f *fileWalk) fieldParts(list *node, path, name string, n node) {
+func (f *fileWalk) fieldParts(list *document.Node, path, name string, n document.Node) {
 	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
-	for _, e := range f.unique(path, n.keys) {
-		lines[e.key] = e.value.line
-		key, o := join(path, quoteKey(e.key)), f.origin(e.value.line)
-		text := strings.Join(strings.Fields(e.value.text), " ") // of several lines, as YAML may have it
+	for _, e := range f.unique(path, n.Keys) {
+		lines[e.Key] = e.Value.Line
+		key, o := document.Join(path, document.QuoteKey(e.Key)), f.origin(e.Value.Line)
+		text := strings.Join(strings.Fields(e.Value.Text), " ") // of several lines, as YAML may have it
 		var err error
 		switch {
-		case !slices.Contains(fieldKeys, e.key):
+		case !slices.Contains(fieldKeys, e.Key):
 			f.unknown(path, e, below(path, fieldKeys))
-		case e.value.kind != nodeScalar:
-			f.report(key, o, "is %s; give a text", e.value.kind)
-		case e.key == "css":
+		case !e.Value.Single():
+			f.report(key, o, "is %s; give a text", e.Value.Kind)
+		case e.Key == "css":
 			r.CSS = text
-		case e.key == "xpath":
+		case e.Key == "xpath":
 			r.XPath = text
-		case e.key == "attr":
+		case e.Key == "attr":
 			r.Attr = text
-		case e.key == "match":
+		case e.Key == "match":
 			r.Match = text
-		case e.key == "type":
+		case e.Key == "type":
 			r.Type, err = pagefields.ParseType(text)
 		default:
 			var v any
@@ -174,17 +175,17 @@ func (f *fileWalk) fieldParts(list *node, path, name string, n node) {
 }
 
 // fieldRule checks a rule and adds it. lines are where its parts stand.
-func (f *fileWalk) fieldRule(list *node, path string, r pagefields.Rule, n node, lines map[string]int) {
+func (f *fileWalk) fieldRule(list *document.Node, path string, r pagefields.Rule, n document.Node, lines map[string]int) {
 	problems := problemsOf(r)
 	for _, p := range problems {
-		at, line := path, n.line
+		at, line := path, n.Line
 		if l, ok := lines[p.Key]; ok {
-			at, line = join(path, p.Key), l
+			at, line = document.Join(path, p.Key), l
 		}
 		f.report(at, f.origin(line), "%s", p.Text)
 	}
 	if len(problems) == 0 {
-		list.items = append(list.items, node{line: n.line, kind: nodeScalar, text: r.String()})
+		list.Items = append(list.Items, document.Node{Line: n.Line, Kind: document.String, Text: r.String()})
 	}
 }
 
@@ -192,7 +193,7 @@ func (f *fileWalk) fieldRule(list *node, path string, r pagefields.Rule, n node,
 func below(path string, names []string) []string {
 	all := make([]string, len(names))
 	for i := range names {
-		all[i] = join(path, names[i])
+		all[i] = document.Join(path, names[i])
 	}
 	return all
 }
@@ -224,7 +225,7 @@ func (l *loader) warnExtract() {
 	if i := strings.LastIndex(list, ", "); i >= 0 {
 		list = list[:i] + " and" + list[i+1:]
 	}
-	l.warnings = append(l.warnings, "extract: of pages, "+list+" will not be written, since the format "+quote(format)+" has no place for that; give --format jsonl")
+	l.warnings = append(l.warnings, "extract: of pages, "+list+" will not be written, since the format "+document.Quote(format)+" has no place for that; give --format jsonl")
 }
 
 const fieldsHead = `

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // hostMatch is the one key of a rule for hosts that every rule has.
@@ -111,7 +113,7 @@ func (h *Host) unset(f *field) bool {
 // checkCaps reports what contradicts itself in a rule's caps. Ranges have been checked.
 func (l *loader) checkCaps(rule *Host, path string) {
 	if rule.Cap.Kind == concurrency && rule.Cap.Per != 0 {
-		per := join(path, capPath+perKey)
+		per := document.Join(path, capPath+perKey)
 		l.report(per, l.origins[per], "is not for the kind concurrency, which counts the requests that are out; remove it")
 	}
 }
@@ -133,7 +135,7 @@ func (l *loader) warnOff() {
 	}
 	for i := range l.cfg.Hosts {
 		if h := &l.cfg.Hosts[i]; !h.Cap.IsZero() || !h.Quota.IsZero() {
-			idle = append(idle, itemPath("hosts", i))
+			idle = append(idle, document.Item("hosts", i))
 		}
 	}
 	if len(idle) > 0 {
@@ -159,7 +161,7 @@ func (h *Host) needless(f *field) bool {
 
 // checkHostRow checks one value of a rule. What a cap lacks is told beside what it has.
 func (l *loader) checkHostRow(rule *Host, f *field, path string) {
-	full := join(path, f.path)
+	full := document.Join(path, f.path)
 	if rule.unset(f) || rule.needless(f) || l.bad[full] {
 		return
 	}
@@ -174,7 +176,7 @@ func (l *loader) checkHostRow(rule *Host, f *field, path string) {
 func (l *loader) nearby(path, section string) (o Origin) {
 	for i := range hostCaps {
 		if rest, ok := strings.CutPrefix(hostCaps[i].path, section+"."); ok && o == (Origin{}) {
-			o = l.origins[join(join(path, section), rest)]
+			o = l.origins[document.Join(document.Join(path, section), rest)]
 		}
 	}
 	return o

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // leaves lists the paths of all settings that a struct type holds, by its tags.
@@ -21,7 +23,7 @@ func leaves(t *testing.T, typ reflect.Type, prefix string) map[string]reflect.Ty
 	for f := range typ.Fields() {
 		name := f.Tag.Get("yaml")
 		require.Regexp(t, `^[a-z][a-z0-9_]*$`, name, "tag of %s.%s", typ.Name(), f.Name)
-		path := join(prefix, name)
+		path := document.Join(prefix, name)
 		switch {
 		case path == hostsPath, path == resiliencePath:
 		case f.Type.Kind() == reflect.Struct:
@@ -217,7 +219,7 @@ var space = regexp.MustCompile(`\s+`)
 func checkComment(t *testing.T, rows map[string]string, prefix string, f *ast.Field) {
 	t.Helper()
 	name := strings.TrimSuffix(strings.TrimPrefix(f.Tag.Value, "`yaml:\""), "\"`")
-	path := join(prefix, name)
+	path := document.Join(prefix, name)
 	def, ok := rows[path]
 	if !ok {
 		return // a section

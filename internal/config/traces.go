@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
@@ -67,7 +68,7 @@ func (l *loader) standard(path, name, value string) {
 	if l.origins[path].Source == fromFile || slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Path == path }) {
 		return
 	}
-	if row.kind == kindList && l.origins[itemPath(path, 0)].Source == fromFile {
+	if row.kind == kindList && l.origins[document.Item(path, 0)].Source == fromFile {
 		return
 	}
 	l.storeEnv(row, value, Origin{Source: fromEnv, Name: name})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // Validate checks a configuration that a program made or changed, by the same rules
@@ -43,7 +45,7 @@ func (l *loader) check(root any, f *field, full string) {
 	v := get(root, f.path)
 	if items, ok := v.([]string); ok {
 		for i, item := range items {
-			path := itemPath(full, i)
+			path := document.Item(full, i)
 			l.reportIf(path, f.check(item))
 		}
 		return
@@ -56,7 +58,7 @@ func (l *loader) check(root any, f *field, full string) {
 	}
 	text := f.format(v)
 	if f.kind == kindChoice && !slices.Contains(f.enum, text) {
-		l.report(full, l.origins[full], "%s is not a choice; give %s", quote(text), f.want())
+		l.report(full, l.origins[full], "%s is not a choice; give %s", document.Quote(text), f.want())
 	}
 	if f.check != nil {
 		l.reportIf(full, f.check(text))
@@ -119,7 +121,7 @@ func (l *loader) handle(path string) string {
 func (l *loader) checkHosts() {
 	first := map[string]int{}
 	for i := range l.cfg.Hosts {
-		rule, path := &l.cfg.Hosts[i], itemPath("hosts", i)
+		rule, path := &l.cfg.Hosts[i], document.Item("hosts", i)
 		for j := range l.hostRows {
 			l.checkHostRow(rule, &l.hostRows[j], path)
 		}
@@ -130,7 +132,7 @@ func (l *loader) checkHosts() {
 		}
 		if other, ok := hiddenBy(rule.Match, first); ok {
 			l.report(path+".match", l.origins[path+".match"], "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
-				quote(rule.Match), other, quote(l.cfg.Hosts[other].Match))
+				document.Quote(rule.Match), other, document.Quote(l.cfg.Hosts[other].Match))
 			continue
 		}
 		first[rule.Match] = i
@@ -207,7 +209,7 @@ func (l *loader) checkRest() {
 		}
 		if r := c.RateLimit.Remember; r != "" && r != "-" && r == is {
 			l.report("ratelimit.remember", l.origins["ratelimit.remember"], "%s is %s as well%s; change --remember or %s",
-				quote(r), path, l.place(path), l.handle(path))
+				document.Quote(r), path, l.place(path), l.handle(path))
 		}
 	}
 	l.checkEnding()
@@ -218,13 +220,13 @@ func (l *loader) checkRest() {
 	// Two writers of one stream cut into each other's lines.
 	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
 		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",
-			quote(c.Stats.Path), l.place("output.path"))
+			document.Quote(c.Stats.Path), l.place("output.path"))
 	}
 	// Here "-" is another stream than theirs.
 	for _, path := range []string{"output.path", "stats.path"} {
 		if e := c.Output.Events; e != "" && e != "-" && e == get(c, path) {
 			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change --events or %s",
-				quote(e), path, l.place(path), l.handle(path))
+				document.Quote(e), path, l.place(path), l.handle(path))
 		}
 	}
 }
@@ -280,14 +282,14 @@ func (l *loader) checkEnding() {
 	written := given.rank() > least
 	switch {
 	case format != "" && format != o.Format && written && (format != "urls" || ending != ".txt"): // any format is a text
-		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", quote(o.Format), ending, quote(o.Path), l.place("output.path"), format)
+		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
 	case foreign && (compression || !written):
-		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", quote(o.Path), ending)
+		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", document.Quote(o.Path), ending)
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
-		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", quote(o.Path))
+		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
 	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):
-		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", quote(o.Path))
+		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", document.Quote(o.Path))
 	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
-		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave --warc-max-size out", quote(o.Path))
+		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave --warc-max-size out", document.Quote(o.Path))
 	}
 }

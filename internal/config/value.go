@@ -2,12 +2,13 @@ package config
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // A value is one of bool, int64 (int and size), float64 (rate and number),
@@ -19,58 +20,22 @@ import (
 func (f *field) parse(s string) (any, error) {
 	switch f.kind {
 	case kindBool:
-		return f.parseBool(s)
+		return document.ParseBool(s, f.want())
 	case kindInt:
-		return f.parseInt(s)
+		return document.ParseInt(s, f.want())
 	case kindRate, kindNumber:
-		return f.parseFloat(s)
+		return document.ParseFloat(s, f.want())
 	case kindDuration:
 		return f.parseDuration(s)
 	case kindSize:
 		n, err := parseSize(s)
 		if err != nil {
-			return nil, fmt.Errorf("%s %w; give %s", quote(s), err, f.want())
+			return nil, fmt.Errorf("%s %w; give %s", document.Quote(s), err, f.want())
 		}
 		return n, nil
 	default:
 		return s, nil
 	}
-}
-
-// parseBool also takes what people write into environment variables.
-func (f *field) parseBool(s string) (any, error) {
-	switch strings.ToLower(s) {
-	case "true", "yes", "on", "1":
-		return true, nil
-	case "false", "no", "off", "0":
-		return false, nil
-	}
-	return nil, fmt.Errorf("%s is neither; give %s", quote(s), f.want())
-}
-
-// parseInt reads decimal only. Base 0 would take 010 for eight.
-func (f *field) parseInt(s string) (any, error) {
-	n, err := strconv.ParseInt(ungroup(s), 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return nil, fmt.Errorf("%s is out of range; give %s", quote(s), f.want())
-	case err != nil:
-		return nil, fmt.Errorf("%s is not a whole number; give %s", quote(s), f.want())
-	}
-	return n, nil
-}
-
-// parseFloat refuses NaN and the infinities here, for they pass every comparison or
-// none.
-func (f *field) parseFloat(s string) (any, error) {
-	x, err := strconv.ParseFloat(ungroup(s), 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange), math.IsInf(x, 0):
-		return nil, fmt.Errorf("%s is out of range; give %s", quote(s), f.want())
-	case err != nil, math.IsNaN(x):
-		return nil, fmt.Errorf("%s is not a number; give %s", quote(s), f.want())
-	}
-	return x + 0, nil // -0 becomes 0, which prints without a sign
 }
 
 // parseDuration guesses what was meant by a bare number, the commonest mistake, and by
@@ -91,23 +56,7 @@ func (f *field) parseDuration(s string) (any, error) {
 			return nil, fmt.Errorf(`%s is in days; write %q`, s, hours)
 		}
 	}
-	return nil, fmt.Errorf("%s is not a duration; give %s", quote(s), f.want())
-}
-
-// ungroup drops underscores that stand between two digits, as in 10_000_000.
-func ungroup(s string) string {
-	if !strings.Contains(s, "_") {
-		return s
-	}
-	digit := func(i int) bool { return i >= 0 && i < len(s) && s[i] >= '0' && s[i] <= '9' }
-	var b strings.Builder
-	for i := range len(s) {
-		if s[i] == '_' && digit(i-1) && digit(i+1) {
-			continue
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return nil, fmt.Errorf("%s is not a duration; give %s", document.Quote(s), f.want())
 }
 
 // format writes a value so that parse reads it back. Lists are written item by item
@@ -201,18 +150,4 @@ func number(v any) (float64, bool) {
 		return float64(v), true
 	}
 	return 0, false
-}
-
-// quoteMax is how much of a wrong value a message repeats: enough to recognise it.
-const quoteMax = 60
-
-// quote shows a wrong value. Numbers stand as they are, so that messages read easily.
-func quote(s string) string {
-	if len(s) > quoteMax {
-		return strconv.Quote(s[:quoteMax]) + "..."
-	}
-	if strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789.+-eE_") == "" {
-		return s
-	}
-	return strconv.Quote(s)
 }

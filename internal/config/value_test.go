@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 func row(t *testing.T, path string) *field {
@@ -176,11 +178,11 @@ func TestSizes(t *testing.T) {
 }
 
 func TestQuoteClipsAndEscapes(t *testing.T) {
-	require.Equal(t, "-1.5", quote("-1.5"))
-	require.Equal(t, `""`, quote(""))
-	require.Equal(t, `"a\nb"`, quote("a\nb"))
-	long := quote(string(make([]byte, 5000)))
-	require.Less(t, len(long), 5*quoteMax)
+	require.Equal(t, "-1.5", document.Quote("-1.5"))
+	require.Equal(t, `""`, document.Quote(""))
+	require.Equal(t, `"a\nb"`, document.Quote("a\nb"))
+	long := document.Quote(string(make([]byte, 5000)))
+	require.Less(t, len(long), 5*document.QuoteMax)
 }
 
 // FuzzSize asserts that a size is written so that it reads back as itself.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // commentColumn is where origins start, so that they stand in one column behind most
@@ -94,7 +96,7 @@ func (y *yamlWriter) setting(c *Config, f *field) {
 	default:
 		y.line(indent, leaf(f.path)+":", "")
 		for i, item := range items {
-			y.line(indent, "  - "+y.plain(f, item), itemPath(f.path, i))
+			y.line(indent, "  - "+y.plain(f, item), document.Item(f.path, i))
 		}
 	}
 }
@@ -121,7 +123,7 @@ func (y *yamlWriter) hosts(rules []Host) {
 			if open != "" {
 				indent = "      "
 			}
-			y.line(indent, leaf(f.path)+": "+y.inline(&f, get(&rules[i], f.path)), itemPath("hosts", i)+"."+f.path)
+			y.line(indent, leaf(f.path)+": "+y.inline(&f, get(&rules[i], f.path)), document.Item("hosts", i)+"."+f.path)
 			indent = "    "
 		}
 	}

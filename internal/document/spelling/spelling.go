@@ -1,27 +1,50 @@
-// Package spelling compares names that people misspell: keys of configurations and of
-// scenarios. What is near enough for a hint is for whoever knows the names to say.
+// Package spelling guesses which of some names was meant by somebody who misspelled one:
+// a flag, a setting, a strategy, a field of a scenario.
 package spelling
 
-// Distance is the Levenshtein distance of two words: how many bytes have to be put in, taken
-// out or exchanged to make b of a. It takes time in proportion to the product of their
-// lengths, so that a caller bounds what strangers give.
+import (
+	"strings"
+
+	"github.com/hbollon/go-edlib"
+)
+
+// longest is the longest word that is compared. No name of ours is nearly as long, and the
+// comparison takes time in proportion to the product of the lengths.
+const longest = 80
+
+// Distance is how many letters have to be inserted, deleted, replaced or swapped with their
+// neighbour to make b of a (optimal string alignment). A word that is too long to be
+// compared is as far as its length.
 func Distance(a, b string) int {
-	// One row of the usual table is enough: each cell needs its left, upper and upper left
-	// neighbours only.
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	if len(a) > longest || len(b) > longest {
+		return max(len(a), len(b))
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
+	return edlib.OSADamerauLevenshteinDistance(a, b)
+}
+
+// Nearest is the name that word was probably meant to be: at most one slip, and one more for
+// every four letters, away from it, or begun and not finished. Case, hyphens and underscores
+// are no difference. Empty if no name is near enough: beyond that a guess misleads.
+func Nearest(word string, names []string) string {
+	word = plain(word)
+	best, least := "", 2+len(word)/4
+	for _, name := range names {
+		n := plain(name)
+		d := Distance(word, n)
+		switch {
+		case len(word) > 2 && strings.HasPrefix(n, word):
+			d = min(d, 1)
+		case len(word) > 4 && strings.HasPrefix(n, word[:4]):
+			d-- // retry for retries: whose beginning is right is close
+		}
+		if d < least {
+			best, least = name, d
 		}
 	}
-	return row[len(b)]
+	return best
 }
+
+// plain is a word without what spellings differ in.
+func plain(s string) string { return separators.Replace(strings.ToLower(s)) }
+
+var separators = strings.NewReplacer("-", "", "_", "")
