@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -40,6 +41,29 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	}, rc.Hosts)
 	_, err := ratelimit.New(rc)
 	require.NoError(t, err)
+}
+
+// Each setting of pace makes another engine, so that none is without effect.
+func TestEachSettingOfPaceReachesTheEngine(t *testing.T) {
+	usual := DefaultConfig().Settings
+	kind := reflect.TypeOf(usual.RateLimit)
+	for i := range kind.NumField() {
+		if name := kind.Field(i).Name; name == "Remember" { // where it is kept, which is not the engine's
+			continue
+		}
+		s := DefaultConfig().Settings
+		switch f := reflect.ValueOf(&s.RateLimit).Elem().Field(i); f.Kind() {
+		case reflect.Int, reflect.Int64:
+			f.SetInt(f.Int() + 1)
+		case reflect.Float64:
+			f.SetFloat(f.Float() + 1)
+		case reflect.String:
+			f.SetString("aimd")
+		default:
+			t.Fatalf("%s is a %v: say here how to change it", kind.Field(i).Name, f.Kind())
+		}
+		require.NotEqual(t, limiterConfig(&usual), limiterConfig(&s), kind.Field(i).Name)
+	}
 }
 
 // The words of the configuration are those of the limiters.

@@ -69,7 +69,8 @@ func TestLatencyTargetFollowsAtTheFloor(t *testing.T) {
 	require.Greater(t, r.see(host).FillRate, 1.0)
 }
 
-// What a host in trouble takes to say so is no measure of how fast it answers.
+// What a host in trouble takes to say so is no measure of how fast it answers, neither where
+// its lowest latency bounds the target nor where the average makes it.
 func TestErrorsAreNoLatencies(t *testing.T) {
 	for name, fb := range map[string]Feedback{
 		"timeout":         {Err: context.DeadlineExceeded, Latency: 30 * time.Second},
@@ -78,19 +79,24 @@ func TestErrorsAreNoLatencies(t *testing.T) {
 		"unavailable":     {StatusCode: 503, Latency: 30 * time.Second},
 		"throttled":       {StatusCode: 429, Latency: 30 * time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil)
-			prompt(r, 60)
-			was := r.see(host)
-			r.clk.Advance(time.Minute)
-			fb.SentAt = r.clk.Now()
-			r.Feedback(host, fb)
-			d := r.see(host)
-			require.Equal(t, []float64{was.LatencyTargetMS, was.AvgLatencyMS, was.P95LatencyMS}, []float64{d.LatencyTargetMS, d.AvgLatencyMS, d.P95LatencyMS})
-			require.Equal(t, 1, d.ConsecutiveFails)
-			require.Positive(t, d.ErrorRate)
-			require.Equal(t, was.FillRate/2, d.FillRate)
-		})
+		for _, usual := range []time.Duration{10 * time.Millisecond, 150 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s of a host at %v", name, usual), func(t *testing.T) {
+				r := newRig(t, func(c *Config) { c.LatencyTarget = 100 * time.Millisecond })
+				for range 60 {
+					r.clk.Advance(time.Second)
+					r.Feedback(host, ok(usual))
+				}
+				was := r.see(host)
+				r.clk.Advance(time.Minute)
+				fb.SentAt = r.clk.Now()
+				r.Feedback(host, fb)
+				d := r.see(host)
+				require.Equal(t, []float64{was.LatencyTargetMS, was.AvgLatencyMS, was.P95LatencyMS}, []float64{d.LatencyTargetMS, d.AvgLatencyMS, d.P95LatencyMS})
+				require.Equal(t, 1, d.ConsecutiveFails)
+				require.Positive(t, d.ErrorRate)
+				require.Equal(t, was.FillRate/2, d.FillRate)
+			})
+		}
 	}
 }
 
