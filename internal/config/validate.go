@@ -281,7 +281,7 @@ func (l *loader) checkEnding() {
 	compression, foreign := unwritten[ending]
 	written := given.rank() > least
 	switch {
-	case format != "" && format != o.Format && written && (format != "urls" || ending != ".txt"): // any format is a text
+	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
 		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
 	case foreign && (compression || !written):
 		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", document.Quote(o.Path), ending)
