@@ -322,6 +322,24 @@ func TestFallbackIsWarm(t *testing.T) {
 	require.True(t, allow(t, a, "ann", 1, "api").Allowed, "Remove reaches the fallback")
 }
 
+// TestRemoveWhereOfTheFallback removes keys that asked while the store was away: they are known
+// to the fallback alone.
+func TestRemoveWhereOfTheFallback(t *testing.T) {
+	clk := admissiontest.NewClock()
+	repo := newStore(t, clk)
+	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(t, clk)})
+	repo.failWith(errDown)
+	for _, key := range []string{"ann", "bob"} {
+		require.True(t, allow(t, a, key, 100, "api").Allowed)
+		require.False(t, allow(t, a, key, 1, "api").Allowed)
+	}
+	n, err := a.RemoveWhere(t.Context(), func(key string) bool { return key == "ann" })
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.True(t, allow(t, a, "ann", 1, "api").Allowed)
+	require.False(t, allow(t, a, "bob", 1, "api").Allowed)
+}
+
 // TestLongKeys has keys that are longer than what stores should keep.
 func TestLongKeys(t *testing.T) {
 	repo := newStore(t, admissiontest.NewClock())
