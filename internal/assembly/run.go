@@ -56,6 +56,8 @@ func checkScheme(s string) error {
 	switch scheme := noPages.FindString(s); {
 	case scheme != "":
 		return fmt.Errorf("%s addresses have no pages: give a URL with http or https", strings.ToLower(scheme))
+	case strings.HasPrefix(s, `"`) || strings.HasPrefix(s, "'") || strings.HasPrefix(s, "“"):
+		return errors.New("a quotation mark is in front, and none behind: take it off")
 	case strings.HasPrefix(s, "/") || strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../"):
 		return errors.New("it is the path of a file: give a URL, or --input-file for a list of them")
 	case strings.HasPrefix(s, "http:/") && !strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https:/") && !strings.HasPrefix(s, "https://"),
