@@ -22,8 +22,9 @@ import (
 
 func TestFetchFillsTheResponse(t *testing.T) {
 	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", `Text/HTML; x; charset="UTF-8"`)
-		w.Header().Set("Retry-After", "7")
+		// Of several types the last counts; a malformed line hides no valid one.
+		w.Header()["Content-Type"] = []string{"text/plain", `Text/HTML; x; charset="UTF-8"`, "nonsense"}
+		w.Header()["Retry-After"] = []string{"soon", "7"}
 		w.Header().Set("Location", " /next ")
 		time.Sleep(2 * time.Second)
 		w.WriteHeader(http.StatusFound)
