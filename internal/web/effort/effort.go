@@ -62,6 +62,19 @@ func (b *Budget) Spend(n int) bool {
 	return !b.spent
 }
 
+// maxCall is what one call may cost that looks at no budget, such as that of a regular
+// expression: 0.1 to 0.2 seconds.
+const maxCall = 1 << 21
+
+// AllowCall reports whether a call that cannot be interrupted may cost n steps, which it does
+// not take. One that would cost too much ends the work.
+func (b *Budget) AllowCall(n int) bool {
+	if b != nil && n > maxCall {
+		b.left, b.spent = min(b.left, 0), true
+	}
+	return !b.Spent()
+}
+
 // SpendText takes the steps for n bytes of text, at least one.
 func (b *Budget) SpendText(n int) bool { return b.Spend(1 + n/Bytes) }
 

@@ -33,6 +33,21 @@ func TestSpendText(t *testing.T) {
 	require.Equal(t, int64(1+1+11), b.Used())
 }
 
+// A call that cannot be interrupted is refused beyond a bound, whatever is left, and takes nothing
+// below it.
+func TestAllowCall(t *testing.T) {
+	b := New(t.Context(), math.MaxInt64, nil, time.Time{})
+	require.True(t, b.AllowCall(maxCall))
+	require.Zero(t, b.Used())
+	require.False(t, b.AllowCall(maxCall+1))
+	require.True(t, b.Spent())
+	require.False(t, b.AllowCall(0), "spent once is spent for good")
+	require.False(t, b.Spend(0))
+
+	var none *Budget
+	require.True(t, none.AllowCall(math.MaxInt))
+}
+
 // spends is how many steps a budget lasts, taken one by one.
 func spends(b *Budget) (n int) {
 	for b.Spend(1) && n < 10*lookEvery {

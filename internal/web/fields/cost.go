@@ -33,9 +33,14 @@ func patternSteps(pattern string) (steps int, err error) {
 // of any size.
 var literalArgs = regexp.MustCompile(`^(matches|replace|string-join|translate)\s*\(`)
 
+// maxGrowth bounds how much longer the calls of replace in one expression may make a text
+// together: each may work on what another one has made.
+const maxGrowth = 1 << 20
+
 // callSteps looks for those functions in an expression that compiles, and returns what their
 // patterns may cost for each byte of a text.
 func callSteps(expr string) (steps int, err error) {
+	growth := 1
 	for i := 0; i < len(expr); i++ {
 		if end := quoteEnd(expr, i); end > i {
 			i = end
@@ -62,9 +67,14 @@ func callSteps(expr string) (steps int, err error) {
 				}
 				steps += n
 			}
+			if call[1] == "replace" && n == 2 { // it may stand between any two bytes
+				if growth *= len(arg) - 1; growth > maxGrowth {
+					return 0, fmt.Errorf("the calls of replace() could make a text more than %d times as long; use shorter texts, or fewer calls", maxGrowth)
+				}
+			}
 		}
 	}
-	return steps, nil
+	return steps * growth, nil
 }
 
 func wordByte(c byte) bool {

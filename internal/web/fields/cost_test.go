@@ -192,6 +192,44 @@ func TestAnInterruptedExpressionStartsAnew(t *testing.T) {
 	}
 }
 
+// One call of a pattern cannot be interrupted: on a text that would take it long it is not made,
+// and the page has cost enough. The texts of two elements are two calls.
+func TestPatternsThatWouldTakeLong(t *testing.T) {
+	const pattern = "[xy]{1000}z"
+	steps, err := patternSteps(pattern)
+	require.NoError(t, err)
+	most := 1 << 21 / steps
+	filler := strings.Repeat("<br>", 400_000) // so that the page may cost more than both
+	for _, line := range []string{"css:p:matches(" + pattern + ")", "css:p[title#=(" + pattern + ")]", "xpath://p[matches(., '" + pattern + "')]", "xpath://p[matches(@title, '" + pattern + "')]"} {
+		element := func(bytes int) string {
+			if strings.Contains(line, "title") {
+				return "<p title=" + strings.Repeat("x", bytes) + "></p>"
+			}
+			return "<p>" + strings.Repeat("x", bytes-100) + "<b>" + strings.Repeat("x", 100) + "</b></p>"
+		}
+		_, _, spent := costs(t, element(most)+element(most)+filler, line)
+		require.False(t, spent, line)
+		used, _, spent := costs(t, element(most+1)+filler, line)
+		require.True(t, spent, line)
+		require.Positive(t, used, line)
+	}
+}
+
+// What replace makes of a text may be longer, and is charged to those that read it.
+func TestReplaceMakesTextsLonger(t *testing.T) {
+	plain, err := callSteps("replace(., 'x', '')")
+	require.NoError(t, err)
+	longer, err := callSteps("replace(., 'x', 'xxxxxxxxx')")
+	require.NoError(t, err)
+	require.Equal(t, 10*plain, longer)
+	expr := "."
+	for range 7 {
+		expr = "replace(" + expr + ", 'x', 'xxxxxxxxx')"
+	}
+	_, err = callSteps(expr)
+	require.ErrorContains(t, err, "use shorter texts, or fewer calls")
+}
+
 // FuzzCost: a page of any kind costs rules of any kind no more than it may.
 func FuzzCost(f *testing.F) {
 	for _, shape := range shapes {

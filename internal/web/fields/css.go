@@ -40,6 +40,7 @@ type matcher struct {
 	root   *html.Node
 	budget *effort.Budget
 	sets   map[*selector]map[*html.Node]bool // what the arguments of :not and :has match
+	text   int                               // bytes in the element that is being looked at
 }
 
 // place is where an element stands among its siblings, as far as someone asked.
@@ -189,14 +190,19 @@ func (p *place) total(m *matcher, n *html.Node, ofType bool) int {
 // within charges for all that is in n, so many steps for each byte, before a test that looks at
 // it.
 func within(t test, perByte int) test {
-	return func(m *matcher, n *html.Node, at *place) bool { return m.content(n, perByte) && t(m, n, at) }
+	return func(m *matcher, n *html.Node, at *place) bool {
+		m.text = 0
+		return m.content(n, perByte) && t(m, n, at)
+	}
 }
 
 // patterned charges for the attributes of n before a test that runs a pattern on them.
 func patterned(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for i := range n.Attr {
-			m.budget.Spend(len(n.Attr[i].Val) * perByte)
+			if cost := len(n.Attr[i].Val) * perByte; m.budget.AllowCall(cost) {
+				m.budget.Spend(cost)
+			}
 		}
 		return !m.budget.Spent() && t(m, n, at)
 	}
@@ -204,7 +210,10 @@ func patterned(t test, perByte int) test {
 
 func (m *matcher) content(n *html.Node, perByte int) bool {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		if !m.budget.Spend(1+len(c.Data)/effort.Bytes+len(c.Data)*perByte) || !m.content(c, perByte) {
+		if c.Type == html.TextNode {
+			m.text += len(c.Data)
+		}
+		if !m.budget.AllowCall(m.text*perByte) || !m.budget.Spend(1+len(c.Data)/effort.Bytes+len(c.Data)*perByte) || !m.content(c, perByte) {
 			return false
 		}
 	}

@@ -35,6 +35,14 @@ func (n *navigator) spend(steps int) {
 	}
 }
 
+// spendText takes the steps for a text of so many bytes, the end of one of whole bytes.
+func (n *navigator) spendText(bytes, whole int) {
+	if !n.budget.AllowCall(whole * n.perByte) {
+		panic(errSpent)
+	}
+	n.spend(1 + bytes/effort.Bytes + bytes*n.perByte)
+}
+
 // Copy is another one at the same place.
 func (n *navigator) Copy() xpath.NodeNavigator {
 	n.spend(copySteps)
@@ -98,7 +106,7 @@ func (n *navigator) Value() string {
 	node := n.Current()
 	if node.Type != html.ElementNode || n.NodeType() == xpath.AttributeNode {
 		v := n.NodeNavigator.Value()
-		n.spend(1 + len(v)/effort.Bytes + len(v)*n.perByte)
+		n.spendText(len(v), len(v))
 		return v
 	}
 	var b strings.Builder
@@ -108,10 +116,9 @@ func (n *navigator) Value() string {
 
 func (n *navigator) text(b *strings.Builder, of *html.Node) {
 	for c := of.FirstChild; c != nil; c = c.NextSibling {
-		n.spend(1)
-		switch c.Type {
+		switch n.spend(1); c.Type {
 		case html.TextNode:
-			n.spend(len(c.Data)/effort.Bytes + len(c.Data)*n.perByte)
+			n.spendText(len(c.Data), b.Len()+len(c.Data))
 			b.WriteString(c.Data)
 		case html.CommentNode:
 		default:
