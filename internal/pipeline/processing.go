@@ -231,8 +231,8 @@ func (w *processor) content(r *result, f *fetched) {
 	}
 	w.lost(rec.URL)
 	w.describe(rec)
+	w.examine(r, f) // before what may spend the budget: it costs little, and traps are to be known
 	w.tree.read(rec, l.URL, &w.found, f.resp.Body, w.budget)
-	w.examine(r, f)
 	w.declared(rec)
 	r.unindexed = w.unindexed(l, f.sent)
 	if !w.p.cfg.OmitLinks {

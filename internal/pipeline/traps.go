@@ -132,11 +132,12 @@ func (w *processor) examine(r *result, f *fetched) {
 	fingerprint := p.cfg.Duplicates != nil && p.cfg.Duplicates.Near() && w.found.HTML
 	var sim uint64
 	if look.Read || fingerprint {
-		text := w.reader.Read(body)
-		if fingerprint {
+		text := w.reader.Read(body, w.budget)
+		whole := !w.budget.Spent() // a part of a page says nothing of what others repeat
+		if fingerprint && whole {
 			sim = text.SimHash()
 		}
-		if look.Read {
+		if look.Read && whole {
 			judge.Learn(f.lease.URL, &look, text, trap.Nothing(w.found.Title) || trap.Nothing(string(text.Heading)))
 		}
 	}

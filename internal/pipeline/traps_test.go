@@ -24,7 +24,7 @@ func leftPattern(t *testing.T) *trap.Judge {
 		u := pageURL(t, i)
 		judge.Accept(canonical.URL{}, u, 2026)
 		if look := judge.Visit(u, "Page"); look.Read {
-			judge.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing")), false)
+			judge.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
 		}
 	}
 	require.Equal(t, trap.PatternBudget, judge.Link(pageURL(t, 1000), 2026))

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,10 +13,13 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
 const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type" content="product"><meta property="og:image" content=a><meta property="og:image" content=b>
@@ -124,6 +128,37 @@ func TestPagesThatCostTooMuch(t *testing.T) {
 		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
 		require.NotEmpty(t, rec.Fields, u)
 		require.Equal(t, rec.Title, rec.Fields[0].Values[0], u)
+	}
+}
+
+// Of a page that was not read to its end no fingerprint is made, as others that begin alike would
+// be near it, and its record says that it was cut short.
+func TestFingerprintsOfPagesThatCostTooMuch(t *testing.T) {
+	page := []byte("<title>x</title>" + strings.Repeat("<p>some words of a page ", 200))
+	f := func() *fetched {
+		return &fetched{lease: &frontier.Lease{Item: frontier.Item{URL: parse(t, "http://h.test/")}}, resp: &fetch.Response{Status: 200, ContentType: "text/html", Body: page}}
+	}
+	index, err := neardup.NewIndex(neardup.IndexConfig{Bits: 3})
+	require.NoError(t, err)
+	w := newWorldOn(t, fetch.Config{})
+	w.Duplicates = index
+	reader := &processor{p: w.build(t)}
+	whole := int64(0)
+	for _, steps := range []int64{math.MaxInt64, 0, 0} {
+		r := &result{rec: &sink.Record{}}
+		if steps == 0 {
+			steps = whole - 500 // enough for the links, and not for the words
+		}
+		reader.budget = effort.New(t.Context(), steps, nil, time.Time{})
+		reader.content(r, f())
+		if whole == 0 {
+			whole = reader.budget.Used()
+			require.NotEmpty(t, r.rec.SimHash)
+			continue
+		}
+		require.True(t, reader.budget.Spent())
+		require.Empty(t, r.rec.SimHash)
+		require.NotEmpty(t, r.rec.Title)
 	}
 }
 

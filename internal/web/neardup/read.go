@@ -1,6 +1,10 @@
 package neardup
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/treadlight/crawl/internal/web/effort"
+)
 
 // Reader reads pages. The zero Reader is ready. It reuses its memory from page to page.
 type Reader struct {
@@ -13,20 +17,24 @@ type Reader struct {
 // maxKept bounds each list that is kept from page to page, in hashes. Few pages have more.
 const maxKept = 1 << 15
 
-// Read reads the first MaxRead bytes of a page. Any bytes are a page.
-func (r *Reader) Read(page []byte) *Text {
+// wordSteps is what a word costs: reading it, and what is made of its pair and its run later.
+const wordSteps = 3
+
+// Read reads the first MaxRead bytes of a page, or as much as the budget lets it. Any bytes are a
+// page.
+func (r *Reader) Read(page []byte, budget *effort.Budget) *Text {
 	t := &r.text
 	*t = Text{Pairs: kept(t.Pairs), Runs: kept(t.Runs), Numbers: kept(t.Numbers), Images: kept(t.Images)}
 	r.before, r.heading = [2]uint64{}, false
 	page = page[:min(len(page), MaxRead)]
-	for i := 0; i < len(page); {
+	for i, on := 0, budget.SpendText(len(page)); on && i < len(page); {
 		switch class := classes[page[i]]; class {
 		case letter, digit:
-			i = r.word(page, i)
+			i, on = r.word(page, i), budget.Spend(wordSteps)
 		case high:
-			i = r.highWord(page, i)
+			i, on = r.highWord(page, i), budget.Spend(wordSteps)
 		case open:
-			i = r.tag(page, i)
+			i, on = r.tag(page, i), budget.Spend(1)
 		default:
 			i++
 		}

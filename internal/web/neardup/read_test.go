@@ -1,18 +1,23 @@
 package neardup
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/effort"
 )
 
 // read is what a page says, kept beyond the next one.
 func read(page string) *Text {
-	return new(Reader).Read([]byte(page))
+	return new(Reader).Read([]byte(page), nil)
 }
 
 // Two pages that must read the same, and two that must not.
@@ -81,7 +86,7 @@ func TestReaderIsReused(t *testing.T) {
 	var r Reader
 	pages := []string{"<h1>one two", "<script>", "three <h1", "<p>four 5 <img src=a>", strings.Repeat("six seven ", 2*maxKept), ""}
 	for _, page := range append(pages, pages...) {
-		got, want := r.Read([]byte(page)), read(page)
+		got, want := r.Read([]byte(page), nil), read(page)
 		require.True(t, slices.Equal(want.Runs, got.Runs))
 		require.True(t, slices.Equal(want.Numbers, got.Numbers))
 		require.Equal(t, want.SimHash(), got.SimHash())
@@ -167,19 +172,61 @@ func TestNearPages(t *testing.T) {
 	}
 }
 
+// budget is one of so many steps.
+func budget(steps int64) *effort.Budget {
+	return effort.New(context.Background(), steps, nil, time.Time{})
+}
+
+// Each word and each tag is charged, with what is made of it later.
+func TestReadingIsCharged(t *testing.T) {
+	const n = 1000
+	for page, least := range map[string]int64{
+		strings.Repeat("a ", n):         3 * n,
+		strings.Repeat("1 ", n):         3 * n,
+		strings.Repeat("東", n):          3 * n,
+		strings.Repeat("<b>", n):        n,
+		strings.Repeat(". ", 100*n):     MaxRead / effort.Bytes,
+		strings.Repeat("x", MaxRead):    MaxRead / effort.Bytes,
+		"<!--" + strings.Repeat("x", n): n / effort.Bytes,
+	} {
+		b := budget(math.MaxInt64)
+		new(Reader).Read([]byte(page), b)
+		require.GreaterOrEqual(t, b.Used(), least, "%.20s", page)
+		require.LessOrEqual(t, b.Used(), 2*least+100, "%.20s", page)
+	}
+}
+
+// A budget that is spent ends the reading, and what was read is there.
+func TestTheBudgetEndsTheReading(t *testing.T) {
+	for _, s := range []string{"a ", "1 ", "東", "<img src=a>"} {
+		b := budget(1500)
+		x := new(Reader).Read([]byte(strings.Repeat(s, 5000)), b)
+		require.True(t, b.Spent(), s)
+		require.Less(t, b.Used(), int64(1510), s)
+		require.Positive(t, x.Count+len(x.Images), s)
+		require.Less(t, x.Count+len(x.Images), 1500, s)
+	}
+}
+
+// FuzzRead: what is read is as long as it says, the same each time, and costs any page a few steps
+// for each byte.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{"", "<", "<a", "</script", "<script><", "<!--", "<h1>x", "<img src=", "<img src='", "\xc2", "\xe6\x9d", "a\xe2", "<video src=a>"} {
 		f.Add([]byte(s))
 	}
 	var r Reader
 	f.Fuzz(func(t *testing.T, page []byte) {
-		x := r.Read(page)
+		x := r.Read(page, nil)
 		if x.Count != len(x.Pairs)+len(x.Numbers) || x.Count > len(page) || len(x.Runs) != len(x.Pairs) || len(x.Heading) > maxHeading {
 			t.Errorf("%d words, %d pairs, %d numbers of %d bytes", x.Count, len(x.Pairs), len(x.Numbers), len(page))
 		}
 		before := slices.Clone(x.Runs)
-		if !slices.Equal(before, r.Read(page).Runs) {
+		if !slices.Equal(before, r.Read(page, nil).Runs) {
 			t.Error("it reads otherwise the second time")
+		}
+		b := budget(math.MaxInt64)
+		if r.Read(page, b); b.Used() > int64(1000+3*len(page)) {
+			t.Errorf("%d steps for %d bytes", b.Used(), len(page))
 		}
 	})
 }
@@ -193,7 +240,7 @@ func BenchmarkRead(b *testing.B) {
 			b.SetBytes(int64(len(page)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if text := r.Read(page); fingerprint {
+				if text := r.Read(page, nil); fingerprint {
 					text.SimHash()
 				}
 			}

@@ -158,7 +158,7 @@ func see(t testing.TB, j *Judge, path, title, text string) {
 	u := parse(t, path)
 	j.Accept(canonical.URL{}, u, thisYear)
 	if look := j.Visit(u, title); look.Read {
-		j.Learn(u, &look, r.Read([]byte(text)), Nothing(title))
+		j.Learn(u, &look, r.Read([]byte(text), nil), Nothing(title))
 	}
 }
 
@@ -260,7 +260,7 @@ func TestJudgeFromManyGoroutines(t *testing.T) {
 					return
 				}
 				if look := j.Visit(u, "Title"); look.Read {
-					j.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing")), false)
+					j.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
 				}
 				if j.Link(u, thisYear) == None {
 					j.Accept(u, u, thisYear)
@@ -331,7 +331,7 @@ func FuzzLink(f *testing.F) {
 		}
 		j.Accept(u, u, thisYear)
 		look := j.Visit(u, path)
-		j.Learn(u, &look, new(neardup.Reader).Read([]byte(path)), Nothing(path))
+		j.Learn(u, &look, new(neardup.Reader).Read([]byte(path), nil), Nothing(path))
 		if name, from, to := randomIn(u.Path()); from >= 0 && (to <= from || to > len(u.Path()) || len(name) > len(u.Path())) {
 			t.Errorf("%q from %d to %d", name, from, to)
 		}

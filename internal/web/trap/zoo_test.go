@@ -66,7 +66,7 @@ func walk(t testing.TB, cfg Config, most int, site func(path string) *paper, see
 		}
 		if look := j.Visit(u, p.title); look.Read {
 			v.read++
-			text := reader.Read([]byte("<html><title>" + p.title + "</title><body>" + p.text + "</body></html>"))
+			text := reader.Read([]byte("<html><title>"+p.title+"</title><body>"+p.text+"</body></html>"), nil)
 			j.Learn(u, &look, text, Nothing(p.title) || Nothing(string(text.Heading)))
 		}
 		for _, ref := range p.links {
