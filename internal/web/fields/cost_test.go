@@ -47,6 +47,7 @@ var costly = []string{
 	"xpath://@*[. = //@*]",
 	"xpath:sum(//*//*)",
 	"xpath://*[matches(., 'no*ne')]",
+	"xpath:replace(replace(string(/), '[a-z]*', 'xyz$0'), 'x|y', '--')",
 	"css:div:matches((a|b|w)*none{20})",
 	"css:[class#=(x{50})]",
 }
@@ -230,15 +231,36 @@ func TestReplaceMakesTextsLonger(t *testing.T) {
 	require.ErrorContains(t, err, "use shorter texts, or fewer calls")
 }
 
-// FuzzCost: a page of any kind costs rules of any kind no more than it may.
-func FuzzCost(f *testing.F) {
+// fuzzCosts: a page of any kind costs rules of that kind no more than it may.
+func fuzzCosts(f *testing.F, kind func(line string) bool) {
+	var lines []string
+	for _, line := range costly {
+		if kind(line) {
+			lines = append(lines, line)
+		}
+	}
 	for _, shape := range shapes {
-		for i := range costly {
+		for i := range lines {
 			f.Add([]byte(shape(600)), uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, page []byte, rule uint8) {
-		used, most, _ := costs(t, string(page), costly[int(rule)%len(costly)])
+		used, most, _ := costs(t, string(page), lines[int(rule)%len(lines)])
 		require.LessOrEqual(t, used, most+overshoot+int64(len(page)))
 	})
 }
+
+// hasPattern reports whether a rule has a regular expression.
+func hasPattern(line string) bool {
+	return strings.Contains(line, "matches(") || strings.Contains(line, "#=")
+}
+
+func FuzzCSSCost(f *testing.F) {
+	fuzzCosts(f, func(line string) bool { return strings.HasPrefix(line, "css:") && !hasPattern(line) })
+}
+
+func FuzzXPathCost(f *testing.F) {
+	fuzzCosts(f, func(line string) bool { return strings.HasPrefix(line, "xpath:") && !hasPattern(line) })
+}
+
+func FuzzPatternCost(f *testing.F) { fuzzCosts(f, hasPattern) }

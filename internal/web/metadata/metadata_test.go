@@ -139,3 +139,19 @@ func FuzzRead(f *testing.F) {
 		require.LessOrEqual(t, b.Used(), int64(1000+5*len(page)), "steps")
 	})
 }
+
+// FuzzJSONLD: what is read of a block costs a few steps for each of its bytes, however broken.
+func FuzzJSONLD(f *testing.F) {
+	for _, block := range []string{`{"a":1}`, `[[[[`, `{,,,;;;//]]>`, "//<![CDATA[\n{\"a\":\"b\nc\",}\n//]]>", `{&quot;a&quot;:1};`, "\ufeff<!-- {} -->", `{"a":"` + "\t\x01" + `\\u00`} {
+		f.Add(block, uint8(1))
+		f.Add(strings.Repeat(block, 40), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, block string, times uint8) {
+		page := strings.Repeat("<script type='application/ld+json'>"+block+"</script>", int(times))
+		m, b := costs(page, math.MaxInt64)
+		for _, block := range m.JSONLD {
+			require.True(t, json.Valid([]byte(block)), block)
+		}
+		require.LessOrEqual(t, b.Used(), int64(1000+5*len(page)), "steps")
+	})
+}

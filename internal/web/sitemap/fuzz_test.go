@@ -67,6 +67,21 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzFeed: a feed costs a few steps for each of its bytes.
+func FuzzFeed(f *testing.F) {
+	for _, s := range []string{
+		"<rss><channel><item><link>http://a.test/</link><enclosure url='/b'/></item></channel></rss>",
+		"<feed xmlns='http://www.w3.org/2005/Atom' xml:base='/x/'><entry xml:base='y/'><link href='z'/><updated>2020-01-01</updated></entry></feed>",
+		"<rdf:RDF xmlns:rdf='x'><item rdf:about='/a'><link>/a</link></item></rdf:RDF>", "<rss><![CDATA[<item>]]><!-- --><item><link>&amp;&#x", "<feed><feed><feed>",
+	} {
+		f.Add([]byte(s), uint8(1))
+		f.Add([]byte(s), uint8(50))
+	}
+	f.Fuzz(func(t *testing.T, part []byte, times uint8) {
+		checkCost(t, sitemap.Document{Body: bytes.Repeat(part, int(times)), Base: parseURL(t, "http://a.test/dir/doc")})
+	})
+}
+
 // checkCost holds that what a document costs is in proportion to its size. One that is
 // packed may be larger than that.
 func checkCost(t *testing.T, doc sitemap.Document) {
