@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"strconv"
@@ -79,17 +80,23 @@ func (c *Crawler) nameLate(ctx context.Context, u canonical.URL) {
 	}
 }
 
+// opensNone is kept of a host that has opened no addresses.
+const opensNone = "-"
+
 // opened keeps what the host of a seed has opened at a port: see [reach.Openings].
 func (s *State) opened(host string, port uint16, addrs []netip.Addr) {
 	texts := make([]string, len(addrs))
 	for i, a := range addrs {
 		texts[i] = a.String()
 	}
-	s.store.SetMeta(metaOpening+host+" "+strconv.Itoa(int(port)), strings.Join(texts, " "))
+	key, text := metaOpening+host+" "+strconv.Itoa(int(port)), cmp.Or(strings.Join(texts, " "), opensNone)
+	if s.store.Meta(key) != text { // of many seeds of a host the first has said it
+		s.store.SetMeta(key, text)
+	}
 }
 
-// reopen brings back what the seeds of earlier runs have opened. In a new round their hosts are
-// looked up anew.
+// reopen brings back what the seeds of earlier runs have opened, or that they have opened
+// nothing. In a new round their hosts are looked up anew, wherever they led before.
 func (c *Crawler) reopen(ctx context.Context) error {
 	s := c.state
 	var anew []seedHost
@@ -106,7 +113,7 @@ func (c *Crawler) reopen(ctx context.Context) error {
 			continue
 		}
 		var addrs []netip.Addr
-		for item := range strings.FieldsSeq(text) {
+		for item := range strings.FieldsSeq(strings.TrimPrefix(text, opensNone)) {
 			a, err := netip.ParseAddr(item)
 			if err != nil {
 				return stateError(s.dir, err)

@@ -76,7 +76,7 @@ const (
 	metaAllSeeds = "seeds_done"       // they are in the store
 	metaProgram  = "settings_program" // which wrote them
 	metaSteering = "steering"         // JSON
-	metaOpening  = "opening "         // and a host and a port: the private addresses that a seed opened
+	metaOpening  = "opening "         // and a host and a port of the user's seeds: the private addresses that they opened
 	metaEnd      = "ended"            // why the last run ended in order with URLs left; empty: it did not
 	yes          = "yes"
 )

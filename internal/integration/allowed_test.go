@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/transport"
 )
 
@@ -242,11 +243,14 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 	}{
 		{"as it was", at, at, at, "", ""},
 		{"elsewhere", at, elsewhere, elsewhere, "address_denied", ""},
-		{"public at first", public, at, at, "address_denied", "address_denied"},
+		{"public at first", public, at, at, "address_denied", ""},
+		{"unknown at first", "", at, at, "address_denied", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
-			names.set("seed.test", tc.first, tc.resumed)
+			if names.set("seed.test", tc.first, tc.resumed); tc.first == "" {
+				names.set("seed.test", "") // to the end of the first run
+			}
 			begin(t, dir)
 			st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
 			names.set("seed.test", tc.resumed)
@@ -270,6 +274,93 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 			require.Equal(t, tc.wantAgain, class(got[seed+"/"]))
 			require.Equal(t, 200, got[literal+"/"].Status)
 		})
+	}
+}
+
+// In a round that began anew a name keeps what it was then, when the round goes on.
+func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
+	const at, public = "127.0.24.1", "192.0.66.2"
+	names := new(answers)
+	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
+	port := portOf(t, host.listen(t, at+":0"))
+	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
+	for _, tc := range []struct{ first, again, resumed, want string }{
+		{public, at, at, ""},
+		{at, public, at, "address_denied"},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		names.set("seed.test", tc.first, at)
+		c, _ := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false })
+		require.NoError(t, c.Run(t.Context(), literal+"/", seed+"/"))
+
+		st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		require.NoError(t, err)
+		names.set("seed.test", tc.again, tc.resumed)
+		for round := range 2 { // which is interrupted after a page, and gone on with
+			out := &records{}
+			cfg := st.Config()
+			if cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}; round == 0 {
+				cfg.MaxPages = 1
+			}
+			c, err := crawl.NewResolving(cfg, names.lookup)
+			require.NoError(t, err)
+			require.NoError(t, c.Run(t.Context()))
+			for url, rec := range byURL(t, out.list) {
+				if strings.HasPrefix(url, seed) {
+					require.Equal(t, tc.want, class(rec), "%s, %+v", url, tc)
+				} else {
+					require.Equal(t, 200, rec.Status, url)
+				}
+			}
+			if round == 0 {
+				require.Len(t, out.list, 1)
+				st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+				require.NoError(t, err)
+				names.set("seed.test", tc.resumed)
+			} else {
+				require.GreaterOrEqual(t, len(out.list), 3)
+			}
+		}
+	}
+}
+
+// A state of an older version does not know what its seeds have opened: they open nothing, and the
+// records name the flag.
+func TestStatesWithoutOpenings(t *testing.T) {
+	const at = "127.0.24.1"
+	names := new(answers)
+	names.set("seed.test", at)
+	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
+	port := portOf(t, host.listen(t, at+":0"))
+	dir := filepath.Join(t.TempDir(), "state")
+	c, _ := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
+	require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/", "http://"+at+":"+port+"/"))
+	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
+	require.NoError(t, err)
+	require.NoError(t, db.Exec(`DELETE FROM meta WHERE key LIKE 'opening %'`))
+	require.EqualValues(t, 2, db.Changes())
+	require.NoError(t, db.Close())
+	for _, allowed := range []bool{false, true} {
+		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, err)
+		out := &records{}
+		cfg := st.Config()
+		cfg.MaxPages, cfg.Sinks, cfg.Fetch.AllowPrivate = 3, []crawl.Sink{out}, allowed
+		if allowed {
+			cfg.MaxPages = 0
+		}
+		c, err := crawl.NewResolving(cfg, names.lookup)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context()))
+		require.NotEmpty(t, out.list)
+		for _, rec := range out.list {
+			if allowed {
+				require.Equal(t, 200, rec.Status, rec.URL)
+			} else {
+				require.Equal(t, "address_denied", class(rec), rec.URL)
+				require.Contains(t, rec.Error.Message, "--allow-private")
+			}
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 // the list of hosts that were named, and safe for concurrent use.
 type Openings struct {
 	// OnOpen, if set before the first use, is called when a host of a seed has opened
-	// addresses at a port, and with none when it has lost them. It must not call back.
+	// addresses at a port, with none when it has lost them, and with none when a name is named
+	// that has opened none, but for names beyond the first 10,000. It must not call back.
 	OnOpen func(host string, port uint16, addrs []netip.Addr)
 
 	mu    sync.Mutex // guards what follows
@@ -35,6 +36,10 @@ type name struct {
 	decided bool         // it has been looked up
 	addrs   []netip.Addr // that are open for it
 }
+
+// maxTold bounds the names of which OnOpen is told before they open anything: whoever names
+// more lists sites of the Internet.
+const maxTold = 10_000
 
 // shut is a name that leads nowhere but to public addresses.
 var shut = &name{decided: true}
@@ -54,12 +59,17 @@ func (o *Openings) Name(host string, port uint16) bool {
 		n = new(name)
 		o.setName(host, n)
 	}
-	if n == shut || slices.Contains(n.ports, port) {
-		return !n.decided
+	if n != shut {
+		if slices.Contains(n.ports, port) {
+			return !n.decided
+		}
+		n.ports = append(n.ports, port)
 	}
-	n.ports = append(n.ports, port)
-	if n.decided {
+	switch {
+	case len(n.addrs) > 0:
 		o.open(host, port, n.addrs)
+	case o.OnOpen != nil && len(o.names) <= maxTold:
+		o.OnOpen(host, port, nil)
 	}
 	return !n.decided
 }
