@@ -3,6 +3,7 @@ package assembly
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -19,6 +20,8 @@ const (
 	// lookupTime is how long seeds wait for where their names lead: most servers answer within
 	// a tenth of it. Names that are not known by then are decided at the first connection.
 	lookupTime = 2 * time.Second
+	// mostClosed bounds the names of which a fleet notes that they open nothing.
+	mostClosed = 10_000
 )
 
 // seedHost is what a seed opens.
@@ -40,9 +43,21 @@ func hostOf(u canonical.URL) seedHost {
 	return h
 }
 
-// settle finds out where the name of a seed leads.
+// settle finds out where the name of a seed leads. In a fleet it leads to where the first process
+// that had such a seed has found it to.
 func (c *Crawler) settle(ctx context.Context, h seedHost) error {
+	if c.fleet != nil {
+		if c.fleet.opening(ctx, h.name, anyPort) == opensNone {
+			c.openings.Close(h.name)
+			return nil
+		}
+		if addrs := c.askFleet(ctx, h.name, h.port); len(addrs) > 0 {
+			c.openings.Restore(h.name, h.port, addrs)
+			return nil
+		}
+	}
 	c.client.Settle(ctx, h.name, h.port, h.secure)
+	c.shareOpening(ctx, h.name, h.port)
 	return nil
 }
 
@@ -64,8 +79,11 @@ func (c *Crawler) open(ctx context.Context, hosts []seedHost) {
 	var g errgroup.Group
 	g.SetLimit(lookups)
 	for _, h := range hosts {
-		if c.openings.Name(h.name, h.port) {
+		switch await := c.openings.Name(h.name, h.port); {
+		case await:
 			g.Go(func() error { return c.settle(ctx, h) })
+		case c.fleet != nil:
+			g.Go(func() error { c.shareOpening(ctx, h.name, h.port); return nil })
 		}
 	}
 	_ = g.Wait() // there is no error
@@ -80,16 +98,97 @@ func (c *Crawler) nameLate(ctx context.Context, u canonical.URL) {
 	}
 }
 
+// anyPort stands for all ports where a name is kept that opens nothing at any.
+const anyPort = 0
+
+// shareOpening tells the other processes of a fleet what a host that the user named has opened, if
+// that is decided. It holds as long as the job is there.
+func (c *Crawler) shareOpening(ctx context.Context, host string, port uint16) {
+	if c.fleet == nil {
+		return
+	}
+	addrs, known := c.openings.Opened(host, port)
+	if !known {
+		return
+	}
+	hosts := map[string]string{host: opening(addrs)}
+	for _, a := range addrs { // that the user named with it
+		hosts[a.String()] = a.String()
+	}
+	if len(addrs) == 0 {
+		if c.closed.Add(1) > mostClosed {
+			return
+		}
+		port = anyPort
+	}
+	for name, text := range hosts {
+		if err := c.fleet.store.Open(ctx, name+" "+strconv.Itoa(int(port)), text); err != nil {
+			c.fleet.log.Warn("other processes may refuse the private addresses of a seed", slog.String("host", host), slog.Any("error", err))
+			return
+		}
+	}
+}
+
+// openLate shares what was decided at the first connection.
+func (c *Crawler) openLate(host string, port uint16, addrs []netip.Addr) {
+	if len(addrs) > 0 && c.fleet != nil {
+		c.settling.TryGo(func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+			defer cancel()
+			c.shareOpening(ctx, host, port)
+			return nil
+		})
+	}
+}
+
+// askFleet is what a host has opened at a port for another process of the fleet. What cannot be
+// had or read opens nothing.
+func (c *Crawler) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
+	if c.fleet == nil {
+		return nil
+	}
+	addrs, err := parseOpening(c.fleet.opening(ctx, host, port))
+	if err != nil {
+		return nil
+	}
+	return addrs
+}
+
+// opening is what the job has of a host and a port that users named; empty for nothing.
+func (f *fleet) opening(ctx context.Context, host string, port uint16) string {
+	text, err := f.store.Opening(ctx, host+" "+strconv.Itoa(int(port)))
+	if err != nil {
+		f.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))
+	}
+	return text
+}
+
+// opening is the addresses that a host has opened, as they are kept.
+func opening(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, a := range addrs {
+		texts[i] = a.String()
+	}
+	return cmp.Or(strings.Join(texts, " "), opensNone)
+}
+
+func parseOpening(text string) (addrs []netip.Addr, err error) {
+	for item := range strings.FieldsSeq(strings.TrimPrefix(text, opensNone)) {
+		a, err := netip.ParseAddr(item)
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, a)
+	}
+	return addrs, nil
+}
+
 // opensNone is kept of a host that has opened no addresses.
 const opensNone = "-"
 
 // opened keeps what the host of a seed has opened at a port: see [reach.Openings].
 func (s *State) opened(host string, port uint16, addrs []netip.Addr) {
-	texts := make([]string, len(addrs))
-	for i, a := range addrs {
-		texts[i] = a.String()
-	}
-	key, text := metaOpening+host+" "+strconv.Itoa(int(port)), cmp.Or(strings.Join(texts, " "), opensNone)
+	key, text := metaOpening+host+" "+strconv.Itoa(int(port)), opening(addrs)
 	if s.store.Meta(key) != text { // of many seeds of a host the first has said it
 		s.store.SetMeta(key, text)
 	}
@@ -112,13 +211,9 @@ func (c *Crawler) reopen(ctx context.Context) error {
 			anew = append(anew, seedHost{host, port, port == 443})
 			continue
 		}
-		var addrs []netip.Addr
-		for item := range strings.FieldsSeq(strings.TrimPrefix(text, opensNone)) {
-			a, err := netip.ParseAddr(item)
-			if err != nil {
-				return stateError(s.dir, err)
-			}
-			addrs = append(addrs, a)
+		addrs, err := parseOpening(text)
+		if err != nil {
+			return stateError(s.dir, err)
 		}
 		c.openings.Restore(host, port, addrs)
 	}

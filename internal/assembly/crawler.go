@@ -125,6 +125,7 @@ type Crawler struct {
 	trust   trust
 
 	openings reach.Openings // what the seeds of the user have opened
+	closed   atomic.Int64   // names of seeds that opened nothing, which a fleet was told
 	settling errgroup.Group // lookups of seeds that came while the crawl ran
 
 	steering steering
@@ -157,8 +158,11 @@ func New(cfg Config) (*Crawler, error) {
 			return nil, err
 		}
 	}
-	if c.state != nil {
+	switch {
+	case c.state != nil:
 		c.openings.OnOpen = c.state.opened
+	case cfg.Fleet.Shared():
+		c.openings.OnOpen, c.openings.Ask = c.openLate, c.askFleet
 	}
 	err := c.build()
 	if err != nil && c.state != nil && c.state != cfg.Kept {

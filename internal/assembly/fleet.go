@@ -175,8 +175,9 @@ func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 	return err
 }
 
-// hearSeed lets in what the seed of another process lets in. Private addresses it does not: what
-// is in a Redis says nothing of the network of this process.
+// hearSeed lets in what the seed of another process lets in. It opens no private address: a client
+// of the console may have brought it. What the users of other processes have opened is asked for
+// when it is needed; see askFleet.
 func (c *Crawler) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {

@@ -211,6 +211,7 @@ func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr st
 	var nd net.Dialer
 	if !free && !at.Static {
 		d.cfg.Openings.Decide(host, at.Addrs)
+		d.cfg.Openings.Inquire(ctx, host, port, at.Addrs, d.cfg.AllowPrivate)
 		nd.Control = d.cfg.Openings.Control(host, d.cfg.AllowPrivate, refuse(host))
 	}
 	c, err := race(ctx, d.cfg.Clock, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {

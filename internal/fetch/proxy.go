@@ -150,17 +150,17 @@ func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
 	}
 	open, private := d.cfg.Openings, d.cfg.AllowPrivate
 	if a, err := netip.ParseAddr(host); err == nil {
-		return d.inwardAt(host, port, []netip.Addr{a})
+		return d.inwardAt(ctx, host, port, []netip.Addr{a})
 	}
 	if reach.Localhost(host) {
-		return d.inwardAt(host, port, reach.Loopback)
+		return d.inwardAt(ctx, host, port, reach.Loopback)
 	}
 	if d.looksUp(via) {
 		ctx, done := context.WithTimeout(ctx, lookHere)
 		defer done()
 		if at, err := d.resolver.Lookup(ctx, host, port); err == nil && !at.Static {
 			open.Decide(host, at.Addrs)
-			return d.inwardAt(host, port, at.Addrs)
+			return d.inwardAt(ctx, host, port, at.Addrs)
 		}
 	}
 	if isLocal(host) && !private && !open.Awaits(host, port) {
@@ -170,7 +170,8 @@ func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
 }
 
 // inwardAt refuses a host any of whose addresses is not to be connected to.
-func (d *dialer) inwardAt(host string, port uint16, addrs []netip.Addr) error {
+func (d *dialer) inwardAt(ctx context.Context, host string, port uint16, addrs []netip.Addr) error {
+	d.cfg.Openings.Inquire(ctx, host, port, addrs, d.cfg.AllowPrivate)
 	for _, a := range addrs {
 		if at := netip.AddrPortFrom(a, port); !d.cfg.Openings.Allows(host, at, d.cfg.AllowPrivate) {
 			return refuse(host)(at.String())

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/transport"
 )
@@ -302,7 +303,7 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 			if cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}; round == 0 {
 				cfg.MaxPages = 1
 			}
-			c, err := crawl.NewResolving(cfg, names.lookup)
+			c, err := newResolving(cfg, names.lookup)
 			require.NoError(t, err)
 			require.NoError(t, c.Run(t.Context()))
 			for url, rec := range byURL(t, out.list) {
@@ -334,24 +335,24 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	port := portOf(t, host.listen(t, at+":0"))
 	dir := filepath.Join(t.TempDir(), "state")
 	c, _ := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
-	require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/", "http://"+at+":"+port+"/"))
+	require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/", "http://seed.test:"+port+"/d"))
 	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
 	require.NoError(t, err)
 	require.NoError(t, db.Exec(`DELETE FROM meta WHERE key LIKE 'opening %'`))
-	require.EqualValues(t, 2, db.Changes())
+	require.EqualValues(t, 1, db.Changes())
 	require.NoError(t, db.Close())
 	for _, allowed := range []bool{false, true} {
 		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		out := &records{}
 		cfg := st.Config()
-		cfg.MaxPages, cfg.Sinks, cfg.Fetch.AllowPrivate = 3, []crawl.Sink{out}, allowed
+		cfg.MaxPages, cfg.Sinks, cfg.Fetch.AllowPrivate = 4, []crawl.Sink{out}, allowed
 		if allowed {
 			cfg.MaxPages = 0
 		}
-		c, err := crawl.NewResolving(cfg, names.lookup)
+		c, err := newResolving(cfg, names.lookup)
 		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context()))
+		require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/named-again"))
 		require.NotEmpty(t, out.list)
 		for _, rec := range out.list {
 			if allowed {
@@ -470,4 +471,73 @@ func portOf(t *testing.T, origin string) string {
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(origin, "http://"))
 	require.NoError(t, err)
 	return port
+}
+
+// What a seed opens is open in every process of a fleet, also in one that has no seeds, and so is
+// nothing else: where a name leads is decided by the first process that was given it.
+func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
+	const at, elsewhere, public = "127.0.24.1", "127.0.24.2", "192.0.66.2"
+	server := redistest.Redis.Start(t)
+	names := new(answers)
+	var links []string
+	served := make(chan struct{}, 1000)
+	host := newRawHost(t, func(c net.Conn, _ string) bool { served <- struct{}{}; return sayPage(c, anchors(links...)) })
+	port := portOf(t, host.listen(t, at+":0"))
+	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	another := portOf(t, other.listen(t, at+":0"))
+	other.listen(t, elsewhere+":"+port)
+	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
+	siblings := []string{
+		"http://seed.test:" + another + "/", "http://sub.seed.test:" + port + "/", "http://" + at + ":" + another + "/",
+		"http://" + elsewhere + ":" + port + "/", "http://localhost:" + another + "/",
+	}
+	names.set("sub.seed.test", at)
+	for _, path := range []string{"/a", "/b", "/c"} {
+		links = append(links, seed+path, literal+path)
+	}
+	links = append(links, siblings...)
+	for i, tc := range []struct {
+		first, then string // where the name leads for the first process, and for the others
+		seeds       []string
+		want        string // of the name, in the others
+	}{
+		{at, at, nil, ""},
+		{at, elsewhere, nil, "address_denied"},
+		{at, elsewhere, []string{seed + "/again"}, "address_denied"},
+		{public, at, []string{seed + "/again"}, "address_denied"},
+		{public, at, nil, "address_denied"},
+		{"", at, []string{seed + "/again"}, ""},
+	} {
+		process := func(join bool, stop func(*crawl.Crawler), seeds ...string) []crawl.Record {
+			c, out := probed(t, names, func(cfg *crawl.Config) {
+				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), 1, join
+				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false
+			})
+			go stop(c)
+			require.NoError(t, c.Run(t.Context(), seeds...))
+			return out.list
+		}
+		for len(served) > 0 {
+			<-served
+		}
+		names.set("seed.test", tc.first)
+		first := process(false, func(c *crawl.Crawler) { <-served; c.Stop() }, literal+"/", seed+"/")
+		names.set("seed.test", tc.then)
+		rest := process(len(tc.seeds) == 0, func(*crawl.Crawler) {}, tc.seeds...)
+		require.NotEmpty(t, first)
+		n := 0
+		for url, rec := range byURL(t, rest) {
+			switch {
+			case strings.HasPrefix(url, literal):
+				require.Equal(t, 200, rec.Status, url)
+			case strings.HasPrefix(url, seed):
+				require.Equal(t, tc.want, class(rec), "%s, %+v", url, tc)
+				n++
+			default:
+				require.Equal(t, "address_denied", class(rec), url)
+			}
+		}
+		require.Positive(t, n, "%+v", tc)
+	}
+	require.Empty(t, other.heads)
 }

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type Openings struct {
 	// addresses at a port, with none when it has lost them, and with none when a name is named
 	// that has opened none, but for names beyond the first 10,000. It must not call back.
 	OnOpen func(host string, port uint16, addrs []netip.Addr)
+	// Ask, if set before the first use, returns what a host has opened at a port for others who
+	// work on the same crawl. It is called before an address is refused.
+	Ask func(ctx context.Context, host string, port uint16) []netip.Addr
 
 	mu    sync.Mutex // guards what follows
 	pairs map[netip.AddrPort]struct{}
@@ -104,17 +108,70 @@ func (o *Openings) Decide(host string, addrs []netip.Addr) {
 	}
 }
 
-// Restore brings back what OnOpen was told in an earlier run.
+// Inquire asks others for what a host may lead to at a port, if it may not lead to all of these
+// addresses.
+func (o *Openings) Inquire(ctx context.Context, host string, port uint16, addrs []netip.Addr, private bool) {
+	if o == nil || o.Ask == nil {
+		return
+	}
+	host = normal(host)
+	for _, a := range addrs {
+		if o.Allows(host, netip.AddrPortFrom(a, port), private) {
+			continue
+		}
+		who := host
+		if fixed(host) != nil {
+			who = plain(a).String()
+		}
+		if open := o.Ask(ctx, who, port); len(open) > 0 {
+			o.Restore(who, port, open)
+		}
+	}
+}
+
+// Opened is what a host that was named has opened at a port; known is false if that is not
+// decided yet.
+func (o *Openings) Opened(host string, port uint16) (addrs []netip.Addr, known bool) {
+	host = normal(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, a := range fixed(host) {
+		if _, ok := o.pairs[netip.AddrPortFrom(a, port)]; ok {
+			addrs = append(addrs, a)
+		}
+	}
+	if addrs != nil {
+		return addrs, true
+	}
+	n := o.names[host]
+	return n.opened(port), n != nil && n.decided
+}
+
+// opened is what a name leads to at a port. A nil name leads nowhere.
+func (n *name) opened(port uint16) []netip.Addr {
+	if n == nil || !slices.Contains(n.ports, port) {
+		return nil
+	}
+	return n.addrs
+}
+
+// Restore brings back what OnOpen was told in an earlier run, or what others have opened. A name
+// that is known to have been public stays closed.
 func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if fixed(host) == nil {
 		n := o.names[host]
+		if n == shut {
+			return
+		}
 		if n == nil {
 			n = &name{decided: true, addrs: addrs}
 			o.setName(host, n)
 		}
-		n.ports = append(n.ports, port)
+		if n.decided, n.addrs = true, addrs; !slices.Contains(n.ports, port) {
+			n.ports = append(n.ports, port)
+		}
 	}
 	o.add(port, addrs)
 }
@@ -127,6 +184,16 @@ func (o *Openings) Shut(host string) {
 	defer o.mu.Unlock()
 	if o.names[host] == nil && fixed(host) == nil {
 		o.setName(host, shut)
+	}
+}
+
+// Close closes a name that others of the same crawl have found public.
+func (o *Openings) Close(host string) {
+	host = normal(host)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := o.names[host]; n != nil && n != shut {
+		o.shut(host, n)
 	}
 }
 
@@ -157,8 +224,7 @@ func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
 		_, ok := o.pairs[at]
 		return ok
 	}
-	n := o.names[host]
-	return n != nil && slices.Contains(n.addrs, at.Addr()) && slices.Contains(n.ports, at.Port())
+	return slices.Contains(o.names[host].opened(at.Port()), at.Addr())
 }
 
 // Control is for [net.Dialer]: it has nothing dialled for a host that is not allowed, and gives

@@ -60,6 +60,7 @@
 //
 //	crawl:{job}:job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), answered (1 if a host has, to any request), visited (1 if a URL was), unruled (why one could not be asked for), its terms, which of them operators have set since, and how often (changes)
 //	crawl:{job}:seeds    ZSET  seeds by the order in which they came
+//	crawl:{job}:openings HASH  the addresses that are not public and that seeds have opened, by host and port; "-" for none
 //	crawl:{job}:workers  ZSET  processes by when they were last heard of
 //	crawl:{job}:info     HASH  what each of them tells of itself
 //	crawl:{job}:idle     HASH  of those who have nothing to do, why and since when
