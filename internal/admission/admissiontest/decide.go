@@ -81,19 +81,26 @@ func (s *suite) exactInstants() {
 	}
 }
 
-// steady has a client ask as often as a sliding window allows, evenly and without a look
-// at the answers: it gets all of it, wherever in the window it begins.
+// steady has a client ask as often as a plan allows, evenly and without a look at the
+// answers: it gets all of it, wherever in the window it begins.
 func (s *suite) steady() {
+	phases := []time.Duration{333333 * time.Microsecond, 0, time.Microsecond, 999999 * time.Microsecond}
 	for _, capacity := range []int64{1, 2, 3, 5, 10, 100} {
-		for i, phase := range []time.Duration{0, time.Microsecond, 333333 * time.Microsecond, 999999 * time.Microsecond} {
-			p := sliding(fmt.Sprintf("s%d-%d", capacity, i), capacity, time.Second)
-			begin := s.clk.Now().Truncate(time.Second).Add(2*time.Second + phase)
-			for n := range min(100, 4*capacity) + 1 {
-				s.clk.Set(begin.Add(time.Duration(n) * time.Second / time.Duration(capacity)).Truncate(time.Microsecond))
-				if r := s.compare("key", 1, p); !r.Allowed {
-					s.Fatalf("%d/s from %v: request %d = %+v, want it allowed", capacity, phase, n, r)
-				}
-			}
+		for i, phase := range phases {
+			s.steadily(sliding(fmt.Sprintf("s%d-%d", capacity, i), capacity, time.Second), phase)
+		}
+		s.steadily(fixed(fmt.Sprintf("f%d", capacity), capacity, time.Second), phases[0])
+		s.steadily(bucket(fmt.Sprintf("b%d", capacity), capacity, float64(capacity)), phases[0])
+	}
+}
+
+// steadily asks for all that p allows in a second, from phase on.
+func (s *suite) steadily(p admission.Plan, phase time.Duration) {
+	begin := s.clk.Now().Truncate(time.Second).Add(2*time.Second + phase)
+	for n := range min(100, 4*p.Capacity) + 1 {
+		s.clk.Set(begin.Add(time.Duration(n) * time.Second / time.Duration(p.Capacity)).Truncate(time.Microsecond))
+		if r := s.compare("key", 1, p); !r.Allowed {
+			s.Fatalf("%s from %v: request %d = %+v, want it allowed", p.Name, phase, n, r)
 		}
 	}
 }
