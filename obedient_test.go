@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // within answers requests by a handler of this process.
@@ -27,51 +31,168 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// TestClientUsesWhatAdmitGrants has our own client ask a service with our own limits, as fast as
-// it may: it gets what they grant, and is hardly ever refused.
-func TestClientUsesWhatAdmitGrants(t *testing.T) {
-	for _, kind := range admission.Kinds() {
-		for _, tc := range []struct {
-			permits int64
-			window  time.Duration
-		}{{1, time.Second}, {1, 2 * time.Second}, {100, 2 * time.Second}, {1, 10 * time.Second}, {5, 10 * time.Second}, {100, 10 * time.Second}, {100, time.Minute}} {
-			t.Run(fmt.Sprintf("%s, %d per %v", kind, tc.permits, tc.window), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
-					if kind != admission.KindTokenBucket {
-						plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
-					}
-					a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{plan}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}}})
-					c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(hello)}, Resilience: []byte(`{}`)})
-					require.NoError(t, err)
-					defer func() { require.NoError(t, c.Close()) }()
-					asked, refused := 0, 0
-					ask := func() {
-						res, err := c.Get("http://example.com/")
-						require.NoError(t, err)
-						_, _ = io.Copy(io.Discard, res.Body)
-						require.NoError(t, res.Body.Close())
-						asked++
-						if res.StatusCode != http.StatusOK {
-							refused++
-						}
-					}
-					for begin := time.Now(); time.Since(begin) < 10*tc.window; { // it learns, and takes what is there
-						ask()
-					}
-					asked, refused = 0, 0
-					begin := time.Now()
-					for time.Since(begin) < 40*tc.window {
-						ask()
-					}
-					used := float64(asked-refused) / (float64(tc.permits) * time.Since(begin).Seconds() / tc.window.Seconds())
-					share := float64(refused) / float64(asked)
-					t.Logf("%s, %d per %v: %.3f used, %.4f refused", kind, tc.permits, tc.window, used, share)
-					if used < 0.95 || share > 0.002 {
-						t.Errorf("%.3f used, %.4f refused", used, share)
-					}
-				})
-			})
+// perWindow are limits of one and of many, in a second and in more.
+var perWindow = []struct {
+	permits int64
+	window  time.Duration
+}{
+	{1, time.Second}, {2, time.Second}, {5, time.Second}, {10, time.Second}, {100, time.Second},
+	{1, 2 * time.Second}, {100, 2 * time.Second},
+	{1, 10 * time.Second}, {5, 10 * time.Second}, {100, 10 * time.Second}, {100, time.Minute},
+}
+
+// askAll has our own client ask a server as fast as it may, and returns the share of what the
+// limit grants that it used, and of its requests that were refused.
+func askAll(t *testing.T, h http.Handler, permits int64, window time.Duration) (used, refused float64) {
+	t.Helper()
+	c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{h}, Resilience: []byte(`{}`)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	asked, denied := 0, 0
+	ask := func() {
+		res, err := c.Get("http://example.com/")
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, res.Body)
+		require.NoError(t, res.Body.Close())
+		asked++
+		if res.StatusCode != http.StatusOK {
+			denied++
 		}
 	}
+	for begin := time.Now(); time.Since(begin) < 10*window; { // it learns, and takes what is there
+		ask()
+	}
+	asked, denied = 0, 0
+	begin := time.Now()
+	for time.Since(begin) < 40*window {
+		ask()
+	}
+	granted := float64(permits) * time.Since(begin).Seconds() / window.Seconds()
+	return float64(asked-denied) / granted, float64(denied) / float64(asked)
+}
+
+func checkObedient(t *testing.T, used, refused float64) {
+	t.Helper()
+	t.Logf("%.3f used, %.4f refused", used, refused)
+	if used < 0.95 || refused > 0.002 {
+		t.Errorf("%.3f used, %.4f refused: want at least 0.95 and at most 0.002", used, refused)
+	}
+}
+
+// TestClientUsesWhatAdmitGrants has our own client ask a service with our own limits: it gets
+// what they grant, and is hardly ever refused.
+func TestClientUsesWhatAdmitGrants(t *testing.T) {
+	for _, headers := range []string{"both", "legacy"} {
+		for _, kind := range admission.Kinds() {
+			for _, tc := range perWindow {
+				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
+						if kind != admission.KindTokenBucket {
+							plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
+						}
+						a := admit(t, crawl.AdmitConfig{
+							Plans: []crawl.AdmitPlan{plan}, Headers: headers,
+							Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}},
+						})
+						used, refused := askAll(t, a.Handler(hello), tc.permits, tc.window)
+						checkObedient(t, used, refused)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestClientUsesWhatEachAlgorithmGrants is the same with a server that limits by one of the
+// algorithms over time, and tells what is left by the headers of the IETF or by the older ones.
+func TestClientUsesWhatEachAlgorithmGrants(t *testing.T) {
+	for _, kind := range classic.Kinds() {
+		if kind == classic.KindConcurrency {
+			continue // TestClientHoldsWhatConcurrencyGrants
+		}
+		for _, legacy := range []bool{false, true} {
+			for _, tc := range perWindow {
+				t.Run(fmt.Sprintf("%s, %d per %v, legacy %v", kind, tc.permits, tc.window, legacy), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						l, err := classic.New(classic.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
+						require.NoError(t, err)
+						used, refused := askAll(t, limited(t, l, legacy), tc.permits, tc.window)
+						checkObedient(t, used, refused)
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestClientHoldsWhatConcurrencyGrants has more callers than a service lets be under way: as many
+// requests are under way as it grants, and hardly one is refused.
+func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
+	for _, places := range []int64{1, 2, 5, 10} {
+		t.Run(fmt.Sprint(places), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const takes, learns, lasts = 50 * time.Millisecond, 100 * time.Second, 400 * time.Second
+				a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Concurrency: places}}})
+				slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
+				c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
+				require.NoError(t, err)
+				defer func() { require.NoError(t, c.Close()) }()
+				var granted, denied atomic.Int64
+				begin := time.Now()
+				var callers sync.WaitGroup
+				for range 2 * places {
+					callers.Go(func() {
+						for time.Since(begin) < learns+lasts {
+							res, err := c.Get("http://example.com/")
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							_ = res.Body.Close()
+							switch {
+							case time.Since(begin) < learns:
+							case res.StatusCode == http.StatusOK:
+								granted.Add(1)
+							default:
+								denied.Add(1)
+							}
+						}
+					})
+				}
+				callers.Wait()
+				most := float64(places) * float64(lasts/takes)
+				checkObedient(t, float64(granted.Load())/most, float64(denied.Load())/float64(granted.Load()+denied.Load()))
+			})
+		})
+	}
+}
+
+// limited is a handler behind a limiter.
+func limited(t *testing.T, l classic.Weighted, legacy bool) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		ok := l.TryAcquire()
+		s := l.Standing()
+		s.Refused = !ok
+		q := s.Quota()
+		if legacy {
+			header.SetLegacy(w.Header(), q)
+		} else {
+			policy, err := header.FormatPolicies([]header.Policy{{Name: "p", Quota: q.Limit, Window: q.Window}})
+			if err != nil {
+				t.Error(err)
+			}
+			left, err := header.FormatRateLimit([]header.Remaining{{Name: "p", Units: q.Remaining, Reset: q.Reset, HasReset: true}})
+			if err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("RateLimit-Policy", policy)
+			w.Header().Set("RateLimit", left)
+		}
+		if !ok {
+			w.Header().Set("Retry-After", header.FormatRetryAfter(s.Next))
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
 }

@@ -15,9 +15,10 @@ type Headers uint8
 
 // The headers.
 const (
-	// HeadersBoth are those of HeadersLegacy and of HeadersIETF.
+	// HeadersBoth are those of HeadersLegacy and of HeadersIETF, and the window told once.
 	HeadersBoth Headers = iota
-	// HeadersLegacy are X-RateLimit-Limit, -Remaining and -Reset, which most clients read.
+	// HeadersLegacy are X-RateLimit-Limit, -Remaining and -Reset, which most clients read, and
+	// -Policy, which has the window as RateLimit-Policy does.
 	HeadersLegacy
 	// HeadersIETF are RateLimit and RateLimit-Policy, as draft-ietf-httpapi-ratelimit-headers-10
 	// has them.
@@ -40,6 +41,7 @@ const (
 	legacyLimit     = "X-Ratelimit-Limit"
 	legacyRemaining = "X-Ratelimit-Remaining"
 	legacyReset     = "X-Ratelimit-Reset"
+	legacyPolicy    = "X-Ratelimit-Policy"
 )
 
 // tell writes what a decision says into the headers of its answer. They are written
@@ -85,8 +87,12 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	}
 	all := string(text)
 	if h.legacy() && !slots {
-		list.add(legacyLimit, t.limitOf(res))
+		limit := t.limitOf(res)
+		list.add(legacyLimit, limit.tokens)
 		list.add(legacyRemaining, all[:remaining])
+		if h == HeadersLegacy {
+			list.add(legacyPolicy, limit.policy)
+		}
 		if known {
 			list.add(legacyReset, all[from:reset])
 		}
@@ -100,7 +106,7 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 func (h Headers) most() int {
 	switch h {
 	case HeadersLegacy:
-		return 3
+		return 4
 	case HeadersIETF:
 		return 2
 	}

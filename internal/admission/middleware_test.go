@@ -97,7 +97,7 @@ var two = admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity:
 // limits is the headers about limits, by their names.
 func limits(h http.Header) map[string]string {
 	all := map[string]string{}
-	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy", "Retry-After"} {
+	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Policy", "RateLimit", "RateLimit-Policy", "Retry-After"} {
 		if v := h.Get(name); v != "" {
 			all[name] = v
 		}

@@ -3,6 +3,7 @@ package admission
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
@@ -17,8 +18,16 @@ type terms struct {
 	set    *planSet // in which the plans were found: the same, or that of the rule's table
 	whole  bool     // the plans were found in the same
 	plans  []Plan   // what is charged, each once
-	limits []string // what X-RateLimit-Limit says of each
+	limits []limit  // what the older headers say of each
 	policy string   // the value of RateLimit-Policy; empty if there is nothing to tell
+}
+
+// limit is a plan as X-RateLimit-Limit and X-RateLimit-Policy tell it: "100" and "100;w=60".
+type limit struct{ tokens, policy string }
+
+func limitOf(tokens int64, window time.Duration) limit {
+	text := strconv.FormatInt(tokens, 10)
+	return limit{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
 }
 
 // termsIn are a rule's terms in the set that is in force. They are made when the first
@@ -49,7 +58,7 @@ func (r *compiledRule) makeTerms(set *planSet) *terms {
 		tokens, window = header.Standing{Limit: tokens, Window: window}.PerWindow()
 		told = append(told, header.Policy{Name: name, Quota: tokens, Window: window})
 		t.plans = append(t.plans, p)
-		t.limits = append(t.limits, strconv.FormatInt(tokens, 10))
+		t.limits = append(t.limits, limitOf(tokens, window))
 	}
 	if r.Concurrency > 0 {
 		told = append(told, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: header.UnitInFlight})
@@ -71,16 +80,15 @@ func (t *terms) planOf(res *Result) *Plan {
 	return nil
 }
 
-// limitOf is the Limit of a Result in digits. Of a fallback it is not that of the plan.
-func (t *terms) limitOf(res *Result) string {
+// limitOf is the limit of a Result. Of a fallback it is not that of the plan.
+func (t *terms) limitOf(res *Result) limit {
 	for i := range t.plans {
 		if p := &t.plans[i]; p.Capacity == res.Limit {
 			return t.limits[i]
 		}
 	}
 	if p := t.planOf(res); p != nil {
-		limit, _ := res.Standing(p).PerWindow()
-		return strconv.FormatInt(limit, 10)
+		return limitOf(res.Standing(p).PerWindow())
 	}
-	return strconv.FormatInt(res.Limit, 10)
+	return limitOf(res.Limit, 0)
 }

@@ -77,7 +77,7 @@ func TestEpochHeaders(t *testing.T) {
 
 func TestHeaderStyles(t *testing.T) {
 	for style, want := range map[admission.Headers][]string{
-		admission.HeadersLegacy: {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"},
+		admission.HeadersLegacy: {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Policy"},
 		admission.HeadersIETF:   {"RateLimit", "RateLimit-Policy"},
 		admission.HeadersNone:   {},
 	} {

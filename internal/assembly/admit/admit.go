@@ -108,10 +108,10 @@ type AdmitConfig struct {
 	// Bypass is secrets of 16 bytes or more; a request that has one in its header
 	// X-RateLimit-Bypass is not limited. Zero means none.
 	Bypass []string
-	// Headers tells clients what is left: "both", "legacy" (X-RateLimit-…, whose Reset is
-	// in seconds from now), "ietf" (RateLimit and RateLimit-Policy), "epoch" (both, but
-	// X-RateLimit-Reset is the Unix time), or "none". Retry-After is there in any case. Zero
-	// means both.
+	// Headers tells clients what is left: "both", "legacy" (X-RateLimit-Limit, -Remaining,
+	// -Reset in seconds from now, and -Policy such as "100;w=60"), "ietf" (RateLimit and
+	// RateLimit-Policy), "epoch" (both, but X-RateLimit-Reset is the Unix time), or "none".
+	// Retry-After is there in any case. Zero means both.
 	Headers string
 	// Shadow counts and tells what would be denied, and denies nothing. False means that
 	// it denies.

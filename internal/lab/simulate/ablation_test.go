@@ -48,7 +48,7 @@ func ablations() []ablation {
 		{"the crossing of two refusals", "bucket.go", [][2]string{first("func (s *steer) crossed() float64", "return 0")}},
 		{"a creep slowed by orders", "search.go", [][2]string{first("func (s *steer) pricedByOrder() bool", "return false")}},
 		{"windows of refusals", "window.go", [][2]string{first("func (s *steer) isQuota(pause time.Duration) bool", "return false")}},
-		{"told quotas", "quota.go", [][2]string{{"return q != nil && now < q.reset", "return false"}}},
+		{"told quotas", "quota.go", [][2]string{{"return q != nil && (now < q.reset", "return false && (now < q.reset"}}},
 		{"told windows that slide", "quota.go", [][2]string{{"	if q.pace > 0 {\n", "	if q.pace > math.MaxFloat64 {\n"}}},
 		{"windows that nobody names", "window.go", [][2]string{first("func (s *steer) fullAgain(more int) bool", "return false")}},
 		{"a margin told twice", "window.go", [][2]string{{"toldTwice = 1.02", "toldTwice = 1"}}},

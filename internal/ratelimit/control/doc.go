@@ -66,7 +66,8 @@
 // Two things go on beside the modes. After failures that no word of the host explains,
 // the rate is lowered as an experiment: what fails as often at 70 % is a broken page and
 // no limit (noise.go). And where the host tells its quota, that sets the pace, if it is
-// the slower (quota.go).
+// the slower: what is left until the reset or, with a window that is told too, the average of
+// the limit as long as what is left lasts at it (quota.go).
 //
 // # What always holds
 //

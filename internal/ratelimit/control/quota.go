@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // quota paces by what the host says of its quota: what is left is spread over the
@@ -21,6 +22,10 @@ type quota struct {
 	longest int32         // of the resets that were told, in milliseconds
 	moved   uint8         // times the reset moved on before it was reached, or did not make the quota whole
 	exact   bool          // pace is of a length that was told, not of a reset
+	average float64       // requests per second that the limit grants; zero if its window is not told
+	most    float64       // the same, or what is left per second if that is more
+	steady  bool          // what is left lasts at the average until the reset
+	until   clock.Instant // these hold, if no answer says otherwise
 }
 
 // slides is how often a reset must have moved on for the window to be one that slides:
@@ -44,7 +49,9 @@ const (
 )
 
 // active reports whether the host's own word sets the pace. A nil quota never does.
-func (q *quota) active(now clock.Instant) bool { return q != nil && now < q.reset }
+func (q *quota) active(now clock.Instant) bool {
+	return q != nil && (now < q.reset || q.average > 0 && now < q.until)
+}
 
 func (q *quota) send() {
 	if q != nil {
@@ -57,6 +64,7 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	if o.Quota.IsZero() || o.Quota.Reset <= 0 || o.SentAt < q.askedAt {
 		return // it says nothing, or was overtaken by what says more
 	}
+	q.observeAverage(now, o.Quota)
 	reset := now.Add(o.Quota.Reset)
 	switch {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
@@ -80,6 +88,21 @@ func (q *quota) observe(now clock.Instant, o *Observation) {
 	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
 	q.reset, q.said, q.limit, q.askedAt = reset, o.Quota.Remaining, o.Quota.Limit, o.SentAt
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
+}
+
+// observeAverage takes in the limit over its window, and whether what is left of it lasts until
+// the reset at that rate, as far as whole seconds and requests can tell. Whoever then asks no
+// faster finds something left, whether the window ends, slides or flows: that need not be known.
+func (q *quota) observeAverage(now clock.Instant, told header.Quota) {
+	q.average, q.steady = 0, false
+	if told.Window <= 0 || told.Limit <= 0 {
+		return
+	}
+	left, lasts := float64(told.Remaining), seconds(told.Reset)
+	q.average = float64(told.Limit) / seconds(told.Window)
+	q.most = max(q.average, left/lasts)
+	q.steady = left <= q.average*(lasts+1) && left+1 >= q.average*(lasts-1)
+	q.until = now.Add(rounding + 2*told.Window)
 }
 
 // renewed is told of the first answer of what should be a new window. If the quota is not whole
@@ -132,6 +155,18 @@ func (q *quota) binds(now clock.Instant, rate float64) bool {
 // apply lowers a plan to the quota.
 func (q *quota) apply(now clock.Instant, p *Plan) {
 	if !q.active(now) {
+		return
+	}
+	if q.average > 0 {
+		p.Rate = min(p.Rate, q.most)
+	}
+	switch {
+	case q.steady:
+		if p.Rate = min(p.Rate, (1-margin)*q.average); q.said == 0 {
+			p.NotBefore = q.reset
+		}
+		return
+	case now >= q.reset:
 		return
 	}
 	if q.pace > 0 {

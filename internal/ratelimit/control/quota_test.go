@@ -49,6 +49,48 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 	}
 }
 
+// TestAverageOfAToldWindow: a host that tells its window is asked at the limit's average, answer
+// after answer, as long as what is left lasts at that; otherwise by what is left, and no faster
+// than that or the average.
+func TestAverageOfAToldWindow(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		limit     int64
+		window    time.Duration
+		remaining int64
+		reset     time.Duration
+		rate      float64
+		notBefore time.Duration // after the last answer
+	}{
+		{"flows within a second", 2, time.Second, 2, time.Second, (1 - margin) * 2, 0},
+		{"flows", 100, time.Minute, 30, 18 * time.Second, (1 - margin) * 100 / 60, 0},
+		{"rounded to whole seconds", 100, 10 * time.Second, 37, 3 * time.Second, (1 - margin) * 10, 0},
+		{"the last one", 5, 10 * time.Second, 1, 2 * time.Second, (1 - margin) / 2, 0},
+		{"none until the next", 5, 10 * time.Second, 0, 2 * time.Second, (1 - margin) / 2, 2*time.Second - 500*time.Millisecond},
+		{"more is left", 100, time.Minute, 17, 8 * time.Second, 17.0 / 8, 0},
+		{"less is left", 100, time.Minute, 5, 20 * time.Second, 6 / 19.5, 0},
+	} {
+		var q quota
+		say := func(now clock.Instant) {
+			q.observe(now, &Observation{SentAt: now, InFlight: 1, Quota: header.Quota{
+				Limit: tc.limit, Window: tc.window, Remaining: tc.remaining, Reset: tc.reset,
+			}})
+		}
+		const later = clock.Instant(500 * time.Millisecond)
+		say(0)
+		say(later)
+		require.True(t, q.active(later), tc.name)
+		p := Plan{Rate: 1000, Review: forever}
+		q.apply(later, &p)
+		require.InDelta(t, tc.rate, p.Rate, 1e-9, tc.name)
+		want := clock.Instant(0)
+		if tc.notBefore > 0 {
+			want = later.Add(tc.notBefore)
+		}
+		require.Equal(t, want, p.NotBefore, tc.name)
+	}
+}
+
 // An answer that says nothing, or of a quota that is over, changes nothing.
 func TestNoQuota(t *testing.T) {
 	var q quota
