@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
@@ -98,6 +99,23 @@ func TestAdmitDecidesFromAfar(t *testing.T) {
 				require.Zero(t, a.Statistics().Failures)
 			}
 		})
+	}
+}
+
+// TestAdmitDeadlineIsASetting: Redis at more than the default is asked by who allows for it, and
+// a decision that is later than somebody allows is not let in by anybody else.
+func TestAdmitDeadlineIsASetting(t *testing.T) {
+	s := redistest.Redis.Start(t)
+	proxy := admissiontest.NewProxy(t, s.Addr, admission.DefaultDeadline+100*time.Millisecond)
+	for deadline, wantLate := range map[time.Duration]uint64{0: 1, time.Minute: 0} {
+		cfg := hundred("bucket")
+		cfg.Store, cfg.Deadline = "redis://"+proxy.Addr, deadline
+		a := admit(t, cfg)
+		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
+		require.NoError(t, err)
+		require.Equal(t, wantLate == 0, res.Allowed, "%+v", res)
+		require.Equal(t, wantLate, a.Statistics().Timeouts)
+		require.Zero(t, a.Statistics().Fallbacks)
 	}
 }
 
