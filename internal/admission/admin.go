@@ -171,7 +171,7 @@ func (a *admin) keep(l limits) error {
 	if a.cfg.File == "" {
 		return nil
 	}
-	if err := a.cfg.Rules.save(a.cfg.File, l); err != nil {
+	if err := save(a.cfg.File, l); err != nil {
 		return &serverError{err}
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -29,13 +28,13 @@ func (p Plan) form() planForm {
 	return f
 }
 
-// MarshalJSON writes the plan as a registry's file has it.
+// MarshalJSON writes the plan as files have it.
 func (p Plan) MarshalJSON() ([]byte, error) { return json.Marshal(p.form()) }
 
-// MarshalYAML writes the plan as a registry's file has it.
+// MarshalYAML writes the plan as files have it.
 func (p Plan) MarshalYAML() (any, error) { return p.form(), nil }
 
-// UnmarshalJSON reads a plan as a registry's file has it and settles it. A field that
+// UnmarshalJSON reads a plan as files have it and settles it. A field that
 // there is not is an error; its errors about fields are [*PlanError].
 func (p *Plan) UnmarshalJSON(text []byte) error {
 	tree, err := jsonTree(bytes.NewReader(text))
@@ -49,37 +48,20 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// plansOf is the plans of a file and its other sections, of which there are no others
-// than these.
-func plansOf(tree any, sections []string) (*planSet, map[string]any, error) {
-	file, ok := tree.(map[string]any)
-	if !ok && tree != nil { // nil is an empty file
-		return nil, nil, errors.New(`it is no mapping: begin it with "plans:"`)
-	}
-	rest := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(file)) {
-		switch {
-		case name == plansSection:
-		case slices.Contains(sections, name):
-			rest[name] = file[name]
-		default:
-			known := append([]string{plansSection}, sections...)
-			return nil, nil, fmt.Errorf("%s is not known: use %s", name, strings.Join(known, ", "))
-		}
-	}
-	list, ok := file[plansSection].([]any)
-	if !ok && file[plansSection] != nil {
-		return nil, nil, errors.New("plans is no list: write one plan per entry")
+// plansOf is the plans of a file.
+func plansOf(tree any) (*planSet, error) {
+	list, ok := tree.([]any)
+	if !ok && tree != nil {
+		return nil, errors.New("plans is no list: write one plan per entry")
 	}
 	plans := make([]Plan, len(list))
 	for i := range list {
 		var err error
 		if plans[i], err = planOf(list[i]); err != nil {
-			return nil, nil, fmt.Errorf("plans[%d].%w", i, err)
+			return nil, fmt.Errorf("plans[%d].%w", i, err)
 		}
 	}
-	set, err := newPlanSet(plans)
-	return set, rest, err
+	return newPlanSet(plans)
 }
 
 // planOf is a plan by the values of its fields, settled.

@@ -22,8 +22,7 @@ const maxPlans = 10_000
 type Registry struct {
 	set atomic.Pointer[planSet] // nil means empty
 
-	mu       sync.Mutex     // taken by those who change the set, one after the other
-	sections map[string]any // of the file, beside the plans; guarded by mu
+	mu sync.Mutex // taken by those who change the set, one after the other
 }
 
 // planSet never changes.
