@@ -2,6 +2,7 @@ package crawl_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,26 @@ func TestAdmitDecidesFromAfar(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdmitManyKeysAtOnce: decisions about different keys do not wait for each other's answers,
+// of which one after the other would come long after the deadline.
+func TestAdmitManyKeysAtOnce(t *testing.T) {
+	s := redistest.Redis.Start(t)
+	proxy := admissiontest.NewProxy(t, s.Addr, 150*time.Millisecond)
+	cfg := hundred("bucket")
+	cfg.Store, cfg.Deadline = "redis://"+proxy.Addr, 2*time.Second
+	a := admit(t, cfg)
+	var group sync.WaitGroup
+	for i := range 50 {
+		group.Go(func() {
+			res, err := a.Allow(t.Context(), fmt.Sprint(i), []string{"hundred"}, 1)
+			if err != nil || res.Reason != "" || res.Remaining != 99 {
+				t.Errorf("key %d: %+v, %v", i, res, err)
+			}
+		})
+	}
+	group.Wait()
 }
 
 // TestAdmitDeadlineIsASetting: Redis at more than the default is asked by who allows for it, and
