@@ -54,9 +54,9 @@ func byName(prefix string, key, missing KeyFunc) KeyFunc {
 	}
 }
 
-// User counts by the user, whom principal names: from the context into which the
-// authentication has put him, or by [HeaderPrincipal]. Who has no name is counted by
-// missing, and not with all others who have none: nil means ClientIP without proxies.
+// User counts by the user, whom principal names, such as from the context into which the
+// authentication has put him. Who has no name is counted by missing, and not with all others
+// who have none: nil means ClientIP without proxies.
 func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 	missing = orClientIP(missing)
 	return func(r *http.Request) (string, error) {
@@ -67,13 +67,6 @@ func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 		}
 		return missing(r)
 	}
-}
-
-// HeaderPrincipal takes the user from a header, such as X-User-Id. It is for services
-// behind something that authenticates and sets the header, and removes what clients send:
-// otherwise they choose who they are.
-func HeaderPrincipal(name string) func(*http.Request) string {
-	return func(r *http.Request) string { return r.Header.Get(name) }
 }
 
 // Route counts all requests to a route together: by the pattern that http.ServeMux has
@@ -88,10 +81,6 @@ func Route() KeyFunc {
 		return "route:" + r.Method + " " + canonical(r.URL), nil // a pattern with a method matches it there, too
 	}
 }
-
-// IPAndUser counts each user at each address: one who is attacked from elsewhere is not
-// locked out at home.
-func IPAndUser(ip, user KeyFunc) KeyFunc { return Composite(ip, user) }
 
 // Composite counts by several things at once. Each part comes after its length, so that
 // two lists of parts never make one key, whatever characters are in them.

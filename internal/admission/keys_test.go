@@ -151,18 +151,19 @@ func FuzzForwardedFor(f *testing.F) {
 	})
 }
 
+func byHeader(r *http.Request) string { return r.Header.Get("X-User-Id") }
+
 func TestMissingUserFallsBackToIP(t *testing.T) {
-	principal := admission.HeaderPrincipal("X-User-Id")
-	user := admission.User(principal, nil)
+	user := admission.User(byHeader, nil)
 	require.Equal(t, "user:ann", keyOf(t, user, asked("192.0.2.1:1", "X-User-Id: ann")))
 	require.Equal(t, "ip:192.0.2.1", keyOf(t, user, asked("192.0.2.1:1")))
 	require.Equal(t, "ip:192.0.2.2", keyOf(t, user, asked("192.0.2.2:1")))
 	require.Equal(t, "ip:192.0.2.1", keyOf(t, admission.User(nil, nil), asked("192.0.2.1:1", "X-User-Id: ann")))
-	require.Equal(t, "global", keyOf(t, admission.User(principal, admission.Global()), asked("192.0.2.1:1")))
+	require.Equal(t, "global", keyOf(t, admission.User(byHeader, admission.Global()), asked("192.0.2.1:1")))
 }
 
 func TestUserCannotBeAnAddress(t *testing.T) {
-	user := admission.User(admission.HeaderPrincipal("X-User-Id"), nil)
+	user := admission.User(byHeader, nil)
 	require.NotEqual(t,
 		keyOf(t, user, asked("192.0.2.1:1")),
 		keyOf(t, user, asked("192.0.2.2:1", "X-User-Id: 192.0.2.1")))
@@ -215,7 +216,7 @@ func TestCompositeKeysAreInjective(t *testing.T) {
 }
 
 func TestIPAndUser(t *testing.T) {
-	key := admission.IPAndUser(admission.ClientIP(), admission.User(admission.HeaderPrincipal("X-User-Id"), nil))
+	key := admission.Composite(admission.ClientIP(), admission.User(byHeader, nil))
 	ann := keyOf(t, key, asked("192.0.2.1:1", "X-User-Id: ann"))
 	require.Equal(t, "all:12:ip:192.0.2.18:user:ann", ann)
 	require.NotEqual(t, ann, keyOf(t, key, asked("192.0.2.2:1", "X-User-Id: ann")))
