@@ -232,6 +232,9 @@ func (c *Crawler) restore(ctx context.Context) error {
 		if err != nil {
 			return stateError(c.state.dir, err)
 		}
+		if ctx.Err() != nil {
+			break
+		}
 		c.readmit(it.URL, it.Hops == 0)
 	}
 	return nil

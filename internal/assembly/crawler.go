@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -86,6 +87,9 @@ type Config struct {
 	// Join has [New] fail with [ErrNoJob] unless the job of the settings (fleet.job) is there
 	// already: for a process that brings no seeds. False makes one that is not.
 	Join bool
+	// Began is when the run began, if that was before [Crawler.Run], as when a large state had
+	// to be opened first: MaxTime counts from it. Zero means when Run is called.
+	Began time.Time
 	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
 	Version string
 	// Log receives what a person may want to know. Nil means nobody does.
@@ -121,6 +125,8 @@ type Crawler struct {
 	tokens  *tokens.Repository // of budgets that processes share; nil: there are none
 	owed    <-chan struct{}    // a host has ordered to wait, and that is to be kept
 	stopped atomic.Bool
+	start   context.Context // of the run; ends with Stop, and when it is over
+	halt    context.CancelFunc
 	id      *identity
 	trust   trust
 
@@ -146,6 +152,7 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	c := &Crawler{cfg: cfg, clk: clock.System(), inForce: cfg.Settings, state: cfg.Kept, meter: telemetry.New()}
 	c.settling.SetLimit(lookups)
+	c.start, c.halt = context.WithCancel(context.Background())
 	if cfg.Listen.Addr != "" {
 		c.meter.Start() // before the first request, which may come before whoever looks
 	}

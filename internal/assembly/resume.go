@@ -20,7 +20,7 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 }
 
 // resume brings back what earlier runs of the crawl had, if there were any, and notes what
-// this one is about. It returns the seeds to begin with: those given, and before them those
+// this one is about. It may end with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and before them those
 // of a run that ended before all of them were in the state.
 func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) ([]canonical.URL, error) {
 	early, err := parseSeeds(c.state.seeds)
@@ -46,8 +46,7 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) 
 const recountTold = 1_000_000
 
 // recount has the budgets of patterns as earlier runs have left them. The state has no
-// counters for them, as the patterns may be others now. Stop cuts it short: nothing more is
-// leased then.
+// counters for them, as the patterns may be others now.
 func (c *Crawler) recount(ctx context.Context) error {
 	if !c.state.resumed || len(c.cfg.Scope.Budgets) == 0 {
 		return nil
@@ -58,14 +57,11 @@ func (c *Crawler) recount(ctx context.Context) error {
 	}
 	err := c.pipe.Recount(func(yield func(string, error) bool) {
 		for u, err := range store.URLs() {
-			if c.stopped.Load() || ctx.Err() != nil || !yield(u, err) {
+			if ctx.Err() != nil || !yield(u, err) {
 				return
 			}
 		}
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	return stateError(c.state.dir, err)
 }
 

@@ -171,19 +171,49 @@ func (c *Crawler) run(ctx context.Context, first []canonical.URL, later iter.Seq
 	defer c.client.Close()
 	c.tracer.Start()
 	defer c.tracer.Close()
+	starting, done := c.starting(ctx)
+	defer done()
 	if c.fleet != nil {
-		c.admitSeeds(ctx, first)
+		c.admitSeeds(starting, first)
 		return c.runShared(ctx, func() error { return c.crawl(ctx, chainSeeds(first, later)) })
 	}
 	if c.state == nil {
-		c.admitSeeds(ctx, first)
+		c.admitSeeds(starting, first)
 		return c.crawl(ctx, chainSeeds(first, later))
 	}
-	first, err := c.resume(ctx, first, later != nil)
+	first, err := c.resume(starting, first, later != nil)
+	if starting.Err() != nil && errors.Is(err, starting.Err()) {
+		err = ctx.Err() // else the pipeline ends at once, and says why
+	}
 	if err == nil {
 		err = c.crawl(ctx, c.noting(ctx, chainSeeds(first, later)))
 	}
 	return c.state.end(err)
+}
+
+// starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime
+// is over, which counts from now or from Config.Began.
+func (c *Crawler) starting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.start, cancel)
+	if c.cfg.MaxTime <= 0 || c.fleet != nil { // that of a fleet counts from when its job was made
+		return ctx, func() { stop(); cancel() }
+	}
+	began := c.cfg.Began
+	if began.IsZero() {
+		began = c.clk.Now()
+	}
+	c.pipe.CountFrom(began)
+	limit := c.clk.NewTimer(c.cfg.MaxTime - c.clk.Since(began))
+	go func() {
+		defer limit.Stop()
+		select {
+		case <-limit.C():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { stop(); cancel() }
 }
 
 // admitSeeds lets all of them in before the first page is judged by them, and opens what they
@@ -239,6 +269,7 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 // at any time and more than once.
 func (c *Crawler) Stop() {
 	c.stopped.Store(true)
+	c.halt()
 	c.pipe.Stop()
 }
 

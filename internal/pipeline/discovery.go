@@ -72,7 +72,10 @@ type discovery struct {
 func (d *discovery) run(ctx context.Context) error {
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
-	d.began = clk.Now().Add(-d.p.cfg.Elapsed)
+	if d.began = d.p.since; d.began.IsZero() {
+		d.began = clk.Now()
+	}
+	d.began = d.began.Add(-d.p.cfg.Elapsed)
 	if a, ok := d.p.cfg.State.(Allowance); ok && a.Counted() {
 		d.allowance, d.more = a, a.More()
 		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
@@ -87,6 +90,7 @@ func (d *discovery) run(ctx context.Context) error {
 		d.hurry(EndInterrupted, askedToStop)
 	default:
 	}
+	d.expire(clk.Now()) // before it began
 	for {
 		now := clk.Now()
 		wake := earlier(d.sort(now), d.dispatch(now))
@@ -304,14 +308,7 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 
 // over reports whether nothing is left to do or to wait for.
 func (d *discovery) over(now time.Time) bool {
-	if !d.deadline.IsZero() && !now.Before(d.deadline) {
-		if d.hurried {
-			d.deadline = time.Time{}
-			d.cut()
-		} else {
-			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
-		}
-	}
+	d.expire(now)
 	if d.out > 0 || len(d.outbox) > 0 {
 		return false
 	}
@@ -323,6 +320,18 @@ func (d *discovery) over(now time.Time) bool {
 		d.halt(EndUnruled, reason)
 	}
 	return true
+}
+
+// expire obeys a deadline that is over.
+func (d *discovery) expire(now time.Time) {
+	if !d.deadline.IsZero() && !now.Before(d.deadline) {
+		if d.hurried {
+			d.deadline = time.Time{}
+			d.cut()
+		} else {
+			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
+		}
+	}
 }
 
 // unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if

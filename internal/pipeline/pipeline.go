@@ -81,6 +81,7 @@ type Pipeline struct {
 	haltOnce sync.Once
 
 	mu     sync.Mutex // guards what follows
+	since  time.Time  // what MaxTime counts from; zero: Run
 	start  time.Time
 	finish time.Time // zero while running
 	end    End
@@ -227,6 +228,9 @@ func watched(g *errgroup.Group, run func() error) {
 		return err
 	})
 }
+
+// CountFrom has MaxTime count from an instant before Run. It must not be called once Run was.
+func (p *Pipeline) CountFrom(t time.Time) { p.since = t }
 
 // Handle sets [Config.Handle]. It must not be called once Run was.
 func (p *Pipeline) Handle(page func(context.Context, *Page) error) { p.cfg.Handle = page }
