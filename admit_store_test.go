@@ -226,6 +226,8 @@ func TestAdmitLockedFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	cfg := hundred("window")
 	cfg.Store, cfg.Processes, cfg.Deadline = "sqlite:"+path, 2, 100*time.Millisecond
+	var text safeBuffer
+	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
 	a := admit(t, cfg)
 	ask := func() crawl.AdmitResult {
 		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
@@ -244,6 +246,7 @@ func TestAdmitLockedFile(t *testing.T) {
 	}
 	require.Equal(t, 50-1, granted)
 	require.Equal(t, uint64(1), a.Statistics().Failures, "one waited for it")
+	require.Contains(t, text.String(), "the file was locked: context deadline exceeded", "and no longer than its deadline")
 	require.NoError(t, other.Exec("ROLLBACK"))
 	require.NoError(t, other.Close())
 	require.Eventually(t, func() bool { return !a.Statistics().Down }, redistest.Patience, 10*time.Millisecond)

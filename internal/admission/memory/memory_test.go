@@ -114,7 +114,10 @@ func TestOverflowIsCounted(t *testing.T) {
 func TestEvictedKeysKeepWhatTheyUsed(t *testing.T) {
 	r := repository(t, admissiontest.NewClock(), memory.Config{MaxKeys: 1})
 	require.True(t, take(t, r, "ann", 1, slow).Allowed)
-	require.True(t, take(t, r, "bob", 3, slow).Allowed, "he takes her place")
+	require.True(t, take(t, r, "bob", 3, slow).Allowed)
+	var keys []string
+	require.NoError(t, r.Keys(t.Context(), []admission.Plan{slow}, func(key string) bool { keys = append(keys, key); return true }))
+	require.Equal(t, []string{"bob"}, keys, "he takes her place")
 	require.False(t, take(t, r, "ann", 3, slow).Allowed)
 	require.True(t, take(t, r, "ann", 2, slow).Allowed)
 }
