@@ -165,6 +165,10 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 	}
 	j.cfg = &given.Config
 	j.openLog()
+	j.dir = dir
+	j.begin(j.cfg.MaxTime)
+	defer j.starting.end()
+	j.log.Debug("opening the state", slog.String("state", dir))
 	j.state, err = open(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
 	if err != nil {
 		return j.end(err)
@@ -187,6 +191,7 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 		j.reread = nil
 	}
 	j.cfg, j.warnings = &loaded.Config, loaded.Warnings
+	j.starting.maxTime <- j.cfg.MaxTime
 	source := loaded.Origins["seeds.file"].Source
 	j.moreSeeds = source == "flag" || source == "file"
 	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {

@@ -29,6 +29,9 @@ type job struct {
 	names    func() map[string]string // what the report calls hosts; nil = by their names
 	over     string                   // what the end of the time is called; empty = a limit
 
+	dir      string    // of the state that is opened to go on with it
+	starting *starting // until the crawl runs; nil before
+
 	reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
 
 	join      bool         // a job of several processes, without seeds
@@ -72,6 +75,14 @@ func (j *job) run(ctx context.Context) error {
 	j.openLog()
 	err := j.await(ctx)
 	if err == nil {
+		switch {
+		case j.starting != nil: // a state was opened
+		case j.cfg.Fleet.Shared(): // whose time counts from when the job was made
+			j.begin(0)
+		default:
+			j.begin(j.cfg.MaxTime)
+		}
+		defer j.starting.end()
 		err = j.open()
 	}
 	if err == nil {
@@ -168,7 +179,7 @@ func sameFile(a, b string) bool {
 func (j *job) crawl(ctx context.Context) error {
 	sinks, archives := j.destinations()
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state, Join: j.join,
+		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state, Join: j.join, Began: j.starting.began,
 	})
 	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
 		return errors.Join(ioError(err), j.abandon())
@@ -210,6 +221,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	defer stop()
 	signals := listen()
 	defer signal.Stop(signals)
+	j.starting.end()
 	view := j.liveView(c, func() {
 		select {
 		case signals <- os.Interrupt:

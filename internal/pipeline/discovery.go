@@ -90,7 +90,6 @@ func (d *discovery) run(ctx context.Context) error {
 		d.hurry(EndInterrupted, askedToStop)
 	default:
 	}
-	d.expire(clk.Now()) // before it began
 	for {
 		now := clk.Now()
 		wake := earlier(d.sort(now), d.dispatch(now))
@@ -308,7 +307,14 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 
 // over reports whether nothing is left to do or to wait for.
 func (d *discovery) over(now time.Time) bool {
-	d.expire(now)
+	if !d.deadline.IsZero() && !now.Before(d.deadline) {
+		if d.hurried {
+			d.deadline = time.Time{}
+			d.cut()
+		} else {
+			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
+		}
+	}
 	if d.out > 0 || len(d.outbox) > 0 {
 		return false
 	}
@@ -320,18 +326,6 @@ func (d *discovery) over(now time.Time) bool {
 		d.halt(EndUnruled, reason)
 	}
 	return true
-}
-
-// expire obeys a deadline that is over.
-func (d *discovery) expire(now time.Time) {
-	if !d.deadline.IsZero() && !now.Before(d.deadline) {
-		if d.hurried {
-			d.deadline = time.Time{}
-			d.cut()
-		} else {
-			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
-		}
-	}
 }
 
 // unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if
