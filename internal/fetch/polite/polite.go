@@ -1,4 +1,5 @@
-// Package polite has an http.Client that asks no host faster than it likes.
+// Package polite puts the adaptive limiter, the policies of a document and a transport together as
+// an http.Client that asks no host faster than it likes. The package crawl shows it to programs.
 package polite
 
 import (
@@ -19,113 +20,38 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// ErrCircuitOpen is the error of requests of a [PoliteClient] to a host whose circuit is open:
-// it failed or refused so often that it is left alone for a while. It says until when.
-var ErrCircuitOpen = ratelimit.ErrCircuitOpen
-
-// ErrClientClosed is the error of requests made through a [PoliteClient] that is closed,
+// ErrClosed is the error of requests made through a [Client] that is closed,
 // and of those that were under way when it was.
-var ErrClientClosed = errors.New("the client is closed")
+var ErrClosed = errors.New("the client is closed")
 
-// LimiterSnapshot is what has been learned of hosts, at one instant.
-type LimiterSnapshot = ratelimit.LimiterSnapshot
-
-// ClientConfig says how a [PoliteClient] behaves. The zero ClientConfig is usable: it
-// begins with one request per second at each host and learns up to ten. Rates are requests
-// per second.
-type ClientConfig struct {
-	// UserAgent is sent with requests that have none. Empty means Treadlight and where to
-	// read about it; a program that is on its own for long should say whom to write to.
-	UserAgent string
-
-	// Strategy decides how the rate follows what a host does, as ratelimit.strategy of the
-	// settings does. Empty means "steer".
-	Strategy string
-	// InitialRPS is the rate of a host nothing is known of. Zero means 1, or MaxRPS if that
-	// is less.
-	InitialRPS float64
-	// MinRPS is the least the rate of a host falls to. Zero means 0.1, or InitialRPS if
-	// that is less.
-	MinRPS float64
-	// MaxRPS is the most it rises to, up to 1e6. Zero means 10, or InitialRPS if that is more.
-	MaxRPS float64
-	// GlobalRPS bounds the rate of all hosts together. Zero means no such bound.
-	GlobalRPS float64
-	// MinDelay is the least time between two requests to one host. Zero means none.
-	MinDelay time.Duration
-	// MaxRetryAfter caps the wait that a host may ask for. Zero means 1h.
-	MaxRetryAfter time.Duration
-
-	// Resilience is the JSON document of the policies around each request; the sections
-	// are Retry, Timeout, CircuitBreaker, Bulkhead, BulkheadIsolation, Hedging and Fallback.
-	// Nil means three retries with growing pauses, and 30 s for each attempt.
-	Resilience []byte
-	// ResilienceFile has the document in a file, which is followed while it changes: requests
-	// under way end on the policies they began on, and a document that is no good changes
-	// nothing. It excludes Resilience. Empty means that there is no file.
+// Config says how a [Client] behaves: that of the package crawl, which says what each field means.
+type Config struct {
+	UserAgent      string
+	Strategy       string
+	InitialRPS     float64
+	MinRPS         float64
+	MaxRPS         float64
+	GlobalRPS      float64
+	MinDelay       time.Duration
+	MaxRetryAfter  time.Duration
+	Resilience     []byte
 	ResilienceFile string
-	// OnReload, if set, is called after the file has changed: with nil, or with why the
-	// document in it is not used. It must not close the client, whose Close waits for it. Nil
-	// means that Log is told, if it is set.
-	OnReload func(error)
-	// Fallback makes the answer in place of one with a status of the document's Fallback
-	// section, or of an error. It may read res, which is nil beside an error, and must not
-	// return it. Nil is an error if the document has the section.
-	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-
-	// Limit, if set, has a limiter of the program's own beside what is learned (of package
-	// limit; the type is that of the public package transport): each try takes a permit of
-	// it before its turn at the host, and has it until the end of the body. The limiter
-	// stays its owner's to close; one may bound several clients. Nil means none.
-	Limit *transport.Policy
-	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its
-	// name, where others can share it and health checks ask for it (ListenConfig.Ready, or
-	// its Handler). A file that changes its settings is refused then. Nil has it be the
-	// client's alone. The circuits of single hosts are in the [PoliteClient.Snapshot].
-	Circuits *resilience.Breakers
-	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and
-	// close, what a bulkhead or Limit refuses, hedges and fallbacks. It stays its owner's to close.
-	// Nil means that nobody is told.
-	Hub *resilience.Hub
-
-	// Timeout bounds a request from its beginning to the end of its body: redirects,
-	// retries, and the waits for its turn among them. Zero leaves that to the request's
-	// context.
-	Timeout time.Duration
-	// Transport sends the requests. It stays the caller's, who closes its connections. Nil
-	// means one of the client's own, with bounds on time and size, and at most 8 connections
-	// to a host; it connects to the public Internet only, see AllowPrivate.
-	Transport http.RoundTripper
-	// AllowPrivate lets the client's own transport connect to private and loopback addresses.
-	// False means that such a request fails, and a redirect too, with an error that is a
-	// transport.AddressError. It never connects to a link-local address, or one where a cloud
-	// keeps secrets for its machines.
-	AllowPrivate bool
-
-	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines
-	// that make requests. It must not block, and not close the client. Nil means that nobody
-	// wants to know.
-	OnEvent func(ratelimit.Event)
-	// Log has a line of each request, in which nothing secret stands, and of each reload.
-	// Nil means that nothing is logged.
-	Log *slog.Logger
+	OnReload       func(error)
+	Fallback       func(req *http.Request, res *http.Response, err error) (*http.Response, error)
+	Limit          *transport.Policy
+	Circuits       *resilience.Breakers
+	Hub            *resilience.Hub
+	Timeout        time.Duration
+	Transport      http.RoundTripper
+	AllowPrivate   bool
+	OnEvent        func(ratelimit.Event)
+	Log            *slog.Logger
 }
 
-// PoliteClient is an http.Client that asks no host faster than it likes. It learns that
-// from every answer, waits for the turn of each request, and for as long as Retry-After or
-// a used-up quota asks. Everything http.Client can do works, and the Client inside may be
-// given to whatever wants one.
-//
-// A request that meets a host whose circuit is open fails at once. One that would have to
-// wait beyond its context's deadline fails at once too, so a deadline is all there is to
-// bound the waits. Requests whose method is safe are tried again; others only with an
-// Idempotency-Key. A redirect is a request like any other, with a turn of its own; only what
-// net/http itself sends again, after a kept connection died before an answer, has none.
-//
-// Close ends it. It is safe for concurrent use, and one per program is enough: a second
-// one would learn anew, and ask hosts beside the first.
-type PoliteClient struct {
-	*http.Client
+// Client is an http.Client that takes the turn of each request from an adaptive limiter. Close
+// ends it. It is safe for concurrent use.
+type Client struct {
+	HTTP *http.Client
 
 	limiter *ratelimit.AdaptiveRateLimiter
 	inner   *transport.Client
@@ -141,19 +67,10 @@ type PoliteClient struct {
 // own in the limiter.
 const defaultResilience = `{"Retry": {"MaxRetries": 3}, "Timeout": {"Seconds": 30}}`
 
-// Client builds a client that is adaptive and polite, and resilient as its configuration
-// says. The error names the field that makes no sense, or what is wrong in the document.
-//
-// It starts a goroutine that forgets hosts not asked for long, and another one that follows
-// the file if there is one; [PoliteClient.Close] ends both.
-//
-// # Why robots.txt is not consulted
-//
-// robots.txt speaks to programs that find their URLs by following links (RFC 9309, section
-// 1). This client follows none: it asks for what the program names, as an API client or a
-// feed reader does, and a rule meant for crawlers would break those. A program that does
-// follow links wants a [Crawler], which obeys it.
-func Client(cfg ClientConfig) (*PoliteClient, error) {
+// New builds a client. The error names the field that makes no sense, or what is wrong in the
+// document. It starts a goroutine that forgets hosts not asked for long, and another one that
+// follows the file if there is one; Close ends both.
+func New(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -161,7 +78,7 @@ func Client(cfg ClientConfig) (*PoliteClient, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ClientConfig: %w", err)
 	}
-	c := &PoliteClient{limiter: limiter}
+	c := &Client{limiter: limiter}
 	c.closing, c.stop = context.WithCancelCause(context.Background())
 	base := transport.BaseConfig{AllowPrivate: cfg.AllowPrivate, Strict: true}
 	if cfg.Transport != nil {
@@ -175,7 +92,7 @@ func Client(cfg ClientConfig) (*PoliteClient, error) {
 		c.stop(err)
 		return nil, fmt.Errorf("ClientConfig: %w", err)
 	}
-	c.Client = &http.Client{
+	c.HTTP = &http.Client{
 		Transport: &entrance{c.inner.HTTP().Transport, cfg.UserAgent, c.closing}, Timeout: cfg.Timeout,
 	}
 	// Both end with the context, and have no other error to tell.
@@ -187,7 +104,7 @@ func Client(cfg ClientConfig) (*PoliteClient, error) {
 }
 
 // check rejects what no part of the client would.
-func (c *ClientConfig) check() error {
+func (c *Config) check() error {
 	switch {
 	case c.Timeout < 0:
 		return fmt.Errorf("ClientConfig.Timeout is %v: use a positive duration, or zero for none", c.Timeout)
@@ -203,7 +120,7 @@ func (c *ClientConfig) check() error {
 
 // limiter is the configuration of the engine. Of three rates that have to be in order, those
 // at their defaults move next to the others.
-func (c *ClientConfig) limiter() ratelimit.Config {
+func (c *Config) limiter() ratelimit.Config {
 	rc := ratelimit.DefaultConfig()
 	if c.Strategy != "" {
 		rc.Strategy = c.Strategy
@@ -234,7 +151,7 @@ func (c *ClientConfig) limiter() ratelimit.Config {
 }
 
 // chain puts policies and limiter around base.
-func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.RoundTripper, error) {
+func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, error) {
 	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.limiter, MaxRetryAfter: cfg.MaxRetryAfter})
 	if err != nil {
 		return nil, err
@@ -264,7 +181,7 @@ func (c *PoliteClient) chain(cfg *ClientConfig, base http.RoundTripper) (http.Ro
 }
 
 // source is where the document comes from.
-func (c *ClientConfig) source() binder.Source {
+func (c *Config) source() binder.Source {
 	if c.ResilienceFile != "" {
 		return binder.File(c.ResilienceFile, nil)
 	}
@@ -275,7 +192,7 @@ func (c *ClientConfig) source() binder.Source {
 	return func(context.Context) ([]byte, error) { return document, nil }
 }
 
-func (c *ClientConfig) sourceName() string {
+func (c *Config) sourceName() string {
 	if c.ResilienceFile != "" {
 		return "ResilienceFile " + c.ResilienceFile
 	}
@@ -283,7 +200,7 @@ func (c *ClientConfig) sourceName() string {
 }
 
 // onReload is who is told of a file that has changed.
-func (c *ClientConfig) onReload() func(*binder.Model, error) {
+func (c *Config) onReload() func(*binder.Model, error) {
 	tell, log := c.OnReload, c.Log
 	return func(_ *binder.Model, err error) {
 		switch {
@@ -299,18 +216,15 @@ func (c *ClientConfig) onReload() func(*binder.Model, error) {
 }
 
 // Snapshot tells what has been learned of hosts, and why each is asked as fast as it is.
-func (c *PoliteClient) Snapshot() LimiterSnapshot { return c.limiter.Snapshot() }
+func (c *Client) Snapshot() ratelimit.LimiterSnapshot { return c.limiter.Snapshot() }
 
-// Close ends the requests under way with [ErrClientClosed], those that wait for their turn
-// too, and the connections of the client's own transport; a body that is being read breaks
-// off as if its request was cancelled. Later requests fail. It waits for the goroutines
-// that the client has started; those that make requests are their callers'. It may be
-// called again.
-func (c *PoliteClient) Close() error {
+// Close ends the requests under way with [ErrClosed], and the connections of the client's own
+// transport. It waits for the goroutines that the client has started, and may be called again.
+func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.stop(ErrClientClosed)
+	c.stop(ErrClosed)
 	c.beside.Wait()
 	return c.inner.Close()
 }
@@ -330,10 +244,10 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			_ = req.Body.Close() // nobody is left to be told
 		}
-		return nil, ErrClientClosed
+		return nil, ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
-	unhook := context.AfterFunc(e.closing, func() { cancel(ErrClientClosed) })
+	unhook := context.AfterFunc(e.closing, func() { cancel(ErrClosed) })
 	end := func(error) { unhook(); cancel(nil) }
 	bound := false
 	defer func() {
@@ -351,7 +265,7 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	res, err := e.next.RoundTrip(req)
 	if err != nil {
-		if cause := context.Cause(ctx); errors.Is(cause, ErrClientClosed) && !errors.Is(err, cause) {
+		if cause := context.Cause(ctx); errors.Is(cause, ErrClosed) && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		return nil, err

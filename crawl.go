@@ -5,9 +5,6 @@ import (
 	"log/slog"
 
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/assembly/admit"
-	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/fetch/polite"
 )
 
 // The types and functions of a crawl; package assembly has them.
@@ -41,44 +38,6 @@ type (
 	ExplainRobots = assembly.ExplainRobots
 	ExplainPace   = assembly.ExplainPace
 )
-
-// The types of clients and of admission.
-type (
-	ClientConfig    = polite.ClientConfig
-	PoliteClient    = polite.PoliteClient
-	LimiterSnapshot = polite.LimiterSnapshot
-	Admission       = admit.Admission
-	AdmitConfig     = admit.AdmitConfig
-	AdmitPlan       = admit.AdmitPlan
-	AdmitRule       = admit.AdmitRule
-	AdmitResult     = admit.AdmitResult
-	AdmitStatistics = admit.AdmitStatistics
-	Denial          = admit.Denial
-	DeniedError     = admit.DeniedError
-)
-
-// The errors of clients and of admission.
-var (
-	ErrCircuitOpen  = polite.ErrCircuitOpen
-	ErrClientClosed = polite.ErrClientClosed
-	ErrDenied       = admit.ErrDenied
-)
-
-// Client builds a client that is adaptive and polite.
-func Client(cfg ClientConfig) (*PoliteClient, error) {
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = config.Product + " (+" + Homepage + ")"
-	}
-	return polite.Client(cfg)
-}
-
-// Admit returns what limits the requests to a service.
-func Admit(cfg AdmitConfig) (*Admission, error) { return admit.Admit(cfg) }
-
-// DefaultAdmitRules is what an API with accounts needs to begin with.
-func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string) {
-	return admit.DefaultAdmitRules()
-}
 
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
