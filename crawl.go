@@ -2,96 +2,184 @@ package crawl
 
 import (
 	"context"
+	"iter"
 	"log/slog"
+	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
-)
-
-// The types and functions of a crawl; package assembly has them.
-type (
-	Settings      = assembly.Settings
-	Page          = assembly.Page
-	Record        = assembly.Record
-	Sink          = assembly.Sink
-	Durable       = assembly.Durable
-	Position      = assembly.Position
-	Snapshot      = assembly.Snapshot
-	Event         = assembly.Event
-	Change        = assembly.Change
-	Exchange      = assembly.Exchange
-	Config        = assembly.Config
-	Crawler       = assembly.Crawler
-	StateConfig   = assembly.StateConfig
-	State         = assembly.State
-	StateError    = assembly.StateError
-	StateView     = assembly.StateView
-	KnownURL      = assembly.KnownURL
-	Again         = assembly.Again
-	FleetError    = assembly.FleetError
-	ArchiveConfig = assembly.ArchiveConfig
-	ListenConfig  = assembly.ListenConfig
-	Console       = assembly.Console
-	ExplainConfig = assembly.ExplainConfig
-	Explanation   = assembly.Explanation
-	ExplainStep   = assembly.ExplainStep
-	ExplainScope  = assembly.ExplainScope
-	ExplainRobots = assembly.ExplainRobots
-	ExplainPace   = assembly.ExplainPace
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
 
-// The ends of a crawl and the errors that a caller may want to tell apart.
+// Settings is everything a configuration file can set; `crawl config --reference`
+// describes each field. Output, Stats and Log are the command's: a program that embeds
+// the package gives [Config.Sinks] and [Config.Log] instead.
+type Settings = config.Config
+
+// Page is a visited URL: its record, the answer's header and the decoded body.
+type Page = pipeline.Page
+
+// Record is what is written of a visited URL.
+type Record = sink.Record
+
+// Sink takes records, one at a time.
+type Sink = sink.Sink
+
+// Durable is a Sink that tells how far it is, so that what was written behind the last
+// batch that a [State] has can be cut off after a crash. Records of other sinks may come
+// twice then.
+type Durable = sink.Durable
+
+// Position is how far a sink is.
+type Position = sink.Position
+
+// Snapshot is the state of a crawl at one instant.
+type Snapshot = pipeline.Snapshot
+
+// Event is something that changed how fast a host is asked, or whether it is, with the
+// cause and the figures.
+type Event = ratelimit.Event
+
+// Change is a setting with its old value and the new one.
+type Change = config.Change
+
+// Exchange is what was sent for a page and what came, byte by byte, of a crawl with
+// archives. It is nobody else's.
+type Exchange = fetch.Capture
+
+// The ends of a crawl that a caller may want to tell apart. All others are nil, the
+// context's error, or the error of a sink or handler.
 var (
-	ErrSeed        = assembly.ErrSeed
+	// ErrSeed means that a seed is no URL to begin from.
+	ErrSeed = assembly.ErrSeed
+	// ErrUnreachable means that no seed answered, not even with an error status.
 	ErrUnreachable = assembly.ErrUnreachable
-	ErrBlocked     = assembly.ErrBlocked
-	ErrUnfinished  = assembly.ErrUnfinished
-	ErrNotRunning  = assembly.ErrNotRunning
-	ErrNoJob       = assembly.ErrNoJob
-	ErrJobComplete = assembly.ErrJobComplete
+	// ErrBlocked means that URLs are left, all on hosts that refuse to be asked, or that
+	// nothing could be asked for because no host gave its robots.txt.
+	ErrBlocked = assembly.ErrBlocked
 )
 
-// DefaultConfig is a polite crawl of the seeds' hosts.
-func DefaultConfig() Config { return assembly.DefaultConfig() }
+// Config is what a [Crawler] is built from. Start from [DefaultConfig].
+type Config struct {
+	Settings
 
-// New builds a crawl and fetches nothing.
-func New(cfg Config) (*Crawler, error) { return assembly.New(cfg) }
+	// OnPage, if set, is called with every visited page, by several goroutines at a
+	// time. Page.Body is valid only until it returns. An error ends the crawl, and so
+	// does runtime.Goexit; a panic ends the program, as in any goroutine.
+	OnPage func(ctx context.Context, page *Page) error
+	// OnEvent, if set, is called with what changes the pace of a host, in order for each
+	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
+	// that nobody wants to know; the last events are in the [Snapshot] in any case.
+	OnEvent func(Event)
+	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those
+	// of a crawl with a state should be [Durable]; all of one that is resumed have been cut
+	// back to their [State.Position].
+	Sinks []Sink
+	// Archives receive every record before Sinks do, with its Exchange if there was an answer,
+	// and that of each robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil
+	// has the bytes of exchanges forgotten.
+	Archives []Sink
+	// Kept is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
+	// over if New does not fail. Nil: New makes a state if the settings name a directory
+	// (state.dir), and without one the crawl ends with the process.
+	Kept *State
+	// Join has [New] fail with [ErrNoJob] unless the job of the settings (fleet.job) is there
+	// already: for a process that brings no seeds. False makes one that is not.
+	Join bool
+	// Began is when the run began, if that was before [Crawler.Run], as when a large state had
+	// to be opened first: MaxTime counts from it. Zero means when Run is called.
+	Began time.Time
+	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
+	Version string
+	// Log receives what a person may want to know. Nil means nobody does.
+	Log *slog.Logger
+}
 
-// Check reports whether every seed is a URL to begin from.
+func (c Config) inner() assembly.Config {
+	return assembly.Config{
+		Settings: c.Settings, OnPage: c.OnPage, OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
+		Kept: c.Kept.unwrap(), Join: c.Join, Began: c.Began, Version: c.Version, Log: c.Log,
+	}
+}
+
+// DefaultConfig is a polite crawl of the seeds' hosts: robots.txt obeyed, one request
+// per second and host to begin with and ten at most, no limit of depth or pages.
+func DefaultConfig() Config { return Config{Settings: config.Default()} }
+
+// Check reports whether every seed is a URL to begin from. The error joins one
+// [ErrSeed] for each that is not.
 func Check(seeds ...string) error { return assembly.Check(seeds...) }
 
-// CheckMemory reports what is wrong with the file of ratelimit.remember.
+// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would:
+// before other files are opened, of which one might be replaced in vain. It changes
+// nothing and returns nil if there is no such file yet, or none is named.
 func CheckMemory(s *Settings) error { return assembly.CheckMemory(s) }
 
-// CheckListen reports whether [Listen] would take the address with the token.
-func CheckListen(addr, token string) error { return assembly.CheckListen(addr, token) }
+// Crawler is one crawl. Its methods are safe for concurrent use.
+type Crawler struct{ inner *assembly.Crawler }
 
-// Listen opens the socket of a console.
-func Listen(cfg ListenConfig) (*Console, error) { return assembly.Listen(cfg) }
-
-// NewState makes a state in a directory.
-func NewState(cfg StateConfig) (*State, error) { return assembly.NewState(cfg) }
-
-// OpenState opens the state of a crawl that is to go on.
-func OpenState(cfg StateConfig) (*State, error) { return assembly.OpenState(cfg) }
-
-// OpenAgain opens the state of a crawl for another round.
-func OpenAgain(cfg StateConfig, again Again) (*State, error) { return assembly.OpenAgain(cfg, again) }
-
-// ViewState opens a view of the state in a directory.
-func ViewState(dir string) (*StateView, error) { return assembly.ViewState(dir) }
-
-// OpenArchive opens a directory for web archives.
-func OpenArchive(cfg ArchiveConfig) (Durable, error) { return assembly.OpenArchive(cfg) }
-
-// AwaitJob waits until the job of the settings has URLs to visit.
-func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
-	return assembly.AwaitJob(ctx, settings, log)
+// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by
+// its path, with the fix; or it is a [*StateError]. A Crawler with a state of which Run is
+// not called must be closed.
+func New(cfg Config) (*Crawler, error) {
+	inner, err := assembly.New(cfg.inner())
+	if err != nil {
+		return nil, err
+	}
+	return &Crawler{inner}, nil
 }
 
-// Explain tells what a crawl makes of some URLs, and why.
-func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explanation, error) {
-	return assembly.Explain(ctx, cfg, inputs...)
+// Run crawls from the seeds until everything in scope is visited, a limit of the
+// settings is reached, or [Crawler.Stop] is called, and then returns nil. A seed that
+// is no URL is an error before anything is fetched. When ctx ends, Run gives up what is
+// under way and returns its error. See [ErrUnreachable] and [ErrBlocked] for the rest.
+// A Crawler runs once.
+func (c *Crawler) Run(ctx context.Context, seeds ...string) error { return c.inner.Run(ctx, seeds...) }
+
+// RunSeq is Run with more seeds behind the first, that come as the crawl goes: a million
+// of them, or from a pipe. One of them that is no URL is logged and left out. A sequence
+// that may have to wait for the next seed must end when ctx does, or when [Crawler.Halted]
+// is closed: RunSeq waits for it. One that ends for want of what it reads from should call
+// [Crawler.Stop] first, or the state will have it that these were all seeds.
+func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...string) error {
+	return c.inner.RunSeq(ctx, more, first...)
 }
+
+// Pages crawls like [Crawler.Run] and yields each page as it is visited. The page and
+// its body belong to the caller. The crawl goes no faster than the loop takes pages,
+// and leaving the loop ends it. An error is yielded once, last, with a nil page.
+func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*Page, error] {
+	return c.inner.Pages(ctx, seeds...)
+}
+
+// Stop ends a crawl in order: nothing new is begun, what is under way is finished and
+// recorded, or cancelled when the Grace of the settings is over, and Run returns. It waits
+// for an OnPage that does not heed its context and for a sink that blocks. Stop may be called
+// at any time and more than once.
+func (c *Crawler) Stop() { c.inner.Stop() }
+
+// Halted is closed when no more seeds are wanted: a limit of the settings was reached,
+// Stop was called, or the crawl is over.
+func (c *Crawler) Halted() <-chan struct{} { return c.inner.Halted() }
+
+// Stopping is closed when the crawl is to end within the Grace of the settings, because Stop
+// was called or MaxTime is over. It stays open if the crawl ends before that.
+func (c *Crawler) Stopping() <-chan struct{} { return c.inner.Stopping() }
+
+// Snapshot tells the state of the crawl, at any time before, during and after it.
+func (c *Crawler) Snapshot() Snapshot { return c.inner.Snapshot() }
+
+// Checkpoint waits until all that was written so far is on the disk, with the state of the
+// crawl as of then, so that a copy of the directory and of the sinks' files is one of a crawl
+// that can be resumed. Without a state it does nothing. It may be called at any time.
+func (c *Crawler) Checkpoint(ctx context.Context) error { return c.inner.Checkpoint(ctx) }
+
+// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After
+// that, and without either, it does nothing.
+func (c *Crawler) Close() error { return c.inner.Close() }

@@ -30,9 +30,9 @@ func TestPublicPackagesHaveAllOfTheirRooms(t *testing.T) {
 		}},
 		{"transport", "internal/fetch/transport", nil},
 		{"adaptive", "internal/ratelimit", []string{
-			"AdaptiveRateLimiter",   // adaptive.Limiter
-			"Brief",                 // Limiter.Inspect tells more
-			"BudgetUse", "ScopeUse", // of budgets that processes of a crawl share
+			"AdaptiveRateLimiter",     // adaptive.Limiter
+			"Brief",                   // Limiter.Inspect tells more
+			"NewUseRates", "UseRates", // of budgets that processes of a crawl share
 		}},
 	} {
 		t.Run(tc.face, func(t *testing.T) {

@@ -63,6 +63,21 @@ type HostRule = ratelimit.HostRule
 // remembers, but for obligations.
 type Learned = ratelimit.Learned
 
+// SharedTokens counts the tokens of budgets that processes share: Take charges n tokens of the
+// bucket of a key, all of them or none.
+type SharedTokens = ratelimit.SharedTokens
+
+// SharedBucket is a token bucket that processes share: its Name, its Capacity (1 to 1<<40) and its
+// Rate in tokens per second.
+type SharedBucket = ratelimit.SharedBucket
+
+// TokensTaken is what became of a question for tokens: whether they were Allowed, how many are
+// Remaining, and the Wait until as many are there, which may be [WaitForever].
+type TokensTaken = ratelimit.TokensTaken
+
+// WaitForever is a wait that time does not end.
+const WaitForever = ratelimit.WaitForever
+
 // Limit is what a request waits for.
 type Limit = ratelimit.Limit
 

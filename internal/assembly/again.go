@@ -9,13 +9,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
-// Again says what a new round is about.
+// Again says what a new round is about: that of the package crawl, which says what each field means.
 type Again struct {
-	// MaxAge leaves out pages that were answered no longer ago than that. What was refused
-	// or could not be had the last time is asked for in any case. Zero leaves out nothing.
-	MaxAge time.Duration
-	// Unfinished has a round begin though the last one was interrupted. What that has left
-	// is visited in this one.
+	MaxAge     time.Duration
 	Unfinished bool
 }
 
@@ -29,20 +25,10 @@ type round struct {
 // or failed, and has URLs left.
 var ErrUnfinished = errors.New("the last round of the crawl is not done")
 
-// OpenAgain opens the state of a crawl for another round: every URL that it knows
-// is asked for again, and what is found on the way is, too. A host is asked by what it called
-// the version that is known (ETag, Last-Modified), so that what has not changed is answered
-// with 304 and costs a header, and [Record.Change] says of each page whether it is new,
-// changed, unchanged or gone.
-//
-// [State.Config] has the settings of the round before. The new one begins with [New], and is
-// gone on with by [OpenState] if it is interrupted. Its sinks should be others than those of
-// the round before, which are closed.
-//
-// What the round before has left beyond a limit, or of hosts that refused to be asked, is still
-// queued, behind what was visited: with the same limit a round is about the same pages. The
-// error is [ErrUnfinished] if the last run did not come to an end of its own, unless
-// again.Unfinished says that this does not matter, and otherwise as with OpenState.
+// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for
+// again, and what is found on the way is, too. The error is [ErrUnfinished] if the last run did not
+// come to an end of its own, unless again.Unfinished says that this does not matter, and otherwise
+// as with OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	s, err := OpenState(cfg)
 	if err != nil {
@@ -51,15 +37,14 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	if !again.Unfinished && !s.settled() {
 		return nil, errors.Join(stateError(cfg.Dir, ErrUnfinished), s.Close())
 	}
-	s.next, s.pages, s.anew = &round{number: s.store.Round() + 1}, 0, true
+	s.next, s.pages, s.newRound = &round{number: s.store.Round() + 1}, 0, true
 	if again.MaxAge > 0 {
 		s.next.since = clock.System().Now().Add(-again.MaxAge)
 	}
 	return s, nil
 }
 
-// Round is the number of the round that the crawl is in, or will be with the Crawler of a
-// state that was opened by [OpenAgain]. The first is 1.
+// Round is the number of the round that the crawl is in, or will be in. The first is 1.
 func (s *State) Round() int {
 	if s.next != nil {
 		return s.next.number

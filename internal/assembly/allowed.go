@@ -7,31 +7,51 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 const (
-	// lookups is how many names of seeds are looked up at a time.
-	lookups = 64
+	// maxLookups is how many names of seeds are looked up at a time.
+	maxLookups = 64
 	// lookupTime is how long seeds wait for where their names lead: most servers answer within
 	// a tenth of it. Names that are not known by then are decided at the first connection.
 	lookupTime = 2 * time.Second
-	// mostClosed bounds the names of which a fleet notes that they open nothing.
-	mostClosed = 10_000
+	// maxWithheld is after how many hosts nobody reads on.
+	maxWithheld = 20
+	// maxClosed bounds the names of which a fleet notes that they allow nothing.
+	maxClosed = 10_000
 )
 
-// seedHost is what a seed opens.
+// named is what the user named by seeds: the hosts that may get credentials, and the private
+// addresses that may be connected to. It is as large as the list of seeds.
+type named struct {
+	client    *fetch.Client
+	fleet     *fleet // that shares the addresses; nil: this process is alone
+	addresses reach.Openings
+	closed    atomic.Int64   // names of seeds that allow nothing, which a fleet was told
+	lookups   errgroup.Group // of seeds that came while the crawl ran
+
+	mu       sync.Mutex      // guards what follows
+	hosts    map[string]bool // may get credentials: over TLS, and in the clear if the value is true
+	withheld map[string]bool // hosts that credentials were kept from; at most maxWithheld
+}
+
+// seedHost is the host of a seed.
 type seedHost struct {
 	name   string
 	port   uint16
 	secure bool
 }
 
-func hostOf(u canonical.URL) seedHost {
+func seedHostOf(u canonical.URL) seedHost {
 	h := seedHost{u.Hostname(), 80, u.Scheme() == "https"}
 	if h.secure {
 		h.port = 443
@@ -43,137 +63,140 @@ func hostOf(u canonical.URL) seedHost {
 	return h
 }
 
-// settle finds out where the name of a seed leads. In a fleet it leads to where the first process
-// that had such a seed has found it to.
-func (c *Crawler) settle(ctx context.Context, h seedHost) error {
-	if c.fleet != nil {
-		if c.fleet.opening(ctx, h.name, anyPort) == opensNone {
-			c.openings.Close(h.name)
-			return nil
-		}
-		if addrs := c.askFleet(ctx, h.name, h.port); len(addrs) > 0 {
-			c.openings.Restore(h.name, h.port, addrs)
-			return nil
-		}
-	}
-	c.client.Settle(ctx, h.name, h.port, h.secure)
-	c.shareOpening(ctx, h.name, h.port)
-	return nil
-}
-
-// name notes that the user named seeds: their hosts may get credentials, and may have private
+// add notes that the user named seeds: their hosts may get credentials, and may have private
 // addresses. It waits until it is known where their names lead.
-func (c *Crawler) name(ctx context.Context, seeds ...canonical.URL) {
+func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	hosts := make([]seedHost, len(seeds))
 	for i, u := range seeds {
-		c.trust.name(u)
-		hosts[i] = hostOf(u)
+		n.trust(u)
+		hosts[i] = seedHostOf(u)
 	}
-	c.open(ctx, hosts)
+	n.lookUp(ctx, hosts)
 }
 
-// open opens the private addresses of hosts that the user named.
-func (c *Crawler) open(ctx context.Context, hosts []seedHost) {
+// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside,
+// unless so many are being looked up that the first connection will be earlier.
+func (n *named) addLate(ctx context.Context, u canonical.URL) {
+	n.trust(u)
+	if h := seedHostOf(u); n.addresses.Name(h.name, h.port) {
+		n.lookups.TryGo(func() error { return n.settle(ctx, h) })
+	}
+}
+
+// lookUp allows the private addresses of hosts that the user named.
+func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	var g errgroup.Group
-	g.SetLimit(lookups)
+	g.SetLimit(maxLookups)
 	for _, h := range hosts {
-		switch await := c.openings.Name(h.name, h.port); {
+		switch await := n.addresses.Name(h.name, h.port); {
 		case await:
-			g.Go(func() error { return c.settle(ctx, h) })
-		case c.fleet != nil:
-			g.Go(func() error { c.shareOpening(ctx, h.name, h.port); return nil })
+			g.Go(func() error { return n.settle(ctx, h) })
+		case n.fleet != nil:
+			g.Go(func() error { n.share(ctx, h.name, h.port); return nil })
 		}
 	}
 	_ = g.Wait() // there is no error
 }
 
-// nameLate names a seed that comes while the crawl runs. Where its name leads is found out
-// beside, unless so many are being looked up that the first connection will be earlier.
-func (c *Crawler) nameLate(ctx context.Context, u canonical.URL) {
-	c.trust.name(u)
-	if h := hostOf(u); c.openings.Name(h.name, h.port) {
-		c.settling.TryGo(func() error { return c.settle(ctx, h) })
+// settle finds out where the name of a seed leads. In a fleet it leads to where the first process
+// that had such a seed has found it to.
+func (n *named) settle(ctx context.Context, h seedHost) error {
+	if n.fleet != nil {
+		if n.fleet.addressesOf(ctx, h.name, anyPort) == noAddresses {
+			n.addresses.Close(h.name)
+			return nil
+		}
+		if addrs := n.askFleet(ctx, h.name, h.port); len(addrs) > 0 {
+			n.addresses.Restore(h.name, h.port, addrs)
+			return nil
+		}
 	}
+	n.client.Settle(ctx, h.name, h.port, h.secure)
+	n.share(ctx, h.name, h.port)
+	return nil
 }
 
-// anyPort stands for all ports where a name is kept that opens nothing at any.
-const anyPort = 0
+const (
+	// anyPort stands for all ports where a name is kept that allows nothing at any.
+	anyPort = 0
+	// noAddresses is kept of a host that allows none.
+	noAddresses = "-"
+)
 
-// shareOpening tells the other processes of a fleet what a host that the user named has opened, if
+// share tells the other processes of a fleet which addresses a host that the user named allows, if
 // that is decided. It holds as long as the job is there.
-func (c *Crawler) shareOpening(ctx context.Context, host string, port uint16) {
-	if c.fleet == nil {
+func (n *named) share(ctx context.Context, host string, port uint16) {
+	if n.fleet == nil {
 		return
 	}
-	addrs, known := c.openings.Opened(host, port)
+	addrs, known := n.addresses.Opened(host, port)
 	if !known {
 		return
 	}
-	hosts := map[string]string{host: opening(addrs)}
+	hosts := map[string]string{host: joinAddresses(addrs)}
 	for _, a := range addrs { // that the user named with it
 		hosts[a.String()] = a.String()
 	}
 	if len(addrs) == 0 {
-		if c.closed.Add(1) > mostClosed {
+		if n.closed.Add(1) > maxClosed {
 			return
 		}
 		port = anyPort
 	}
 	for name, text := range hosts {
-		if err := c.fleet.store.Open(ctx, name+" "+strconv.Itoa(int(port)), text); err != nil {
-			c.fleet.log.Warn("other processes may refuse the private addresses of a seed", slog.String("host", host), slog.Any("error", err))
+		if err := n.fleet.store.Open(ctx, hostPort(name, port), text); err != nil {
+			n.fleet.crawl.log.Warn("other processes may refuse the private addresses of a seed", slog.String("host", host), slog.Any("error", err))
 			return
 		}
 	}
 }
 
-// openLate shares what was decided at the first connection.
-func (c *Crawler) openLate(host string, port uint16, addrs []netip.Addr) {
-	if len(addrs) > 0 && c.fleet != nil {
-		c.settling.TryGo(func() error {
+// shareLate shares what was decided at the first connection.
+func (n *named) shareLate(host string, port uint16, addrs []netip.Addr) {
+	if len(addrs) > 0 {
+		n.lookups.TryGo(func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 			defer cancel()
-			c.shareOpening(ctx, host, port)
+			n.share(ctx, host, port)
 			return nil
 		})
 	}
 }
 
-// askFleet is what a host has opened at a port for another process of the fleet. What cannot be
-// had or read opens nothing.
-func (c *Crawler) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
-	if c.fleet == nil {
-		return nil
-	}
-	addrs, err := parseOpening(c.fleet.opening(ctx, host, port))
+// askFleet is the addresses that a host allows at a port for another process of the fleet. What
+// cannot be had or read allows nothing.
+func (n *named) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
+	addrs, err := parseAddresses(n.fleet.addressesOf(ctx, host, port))
 	if err != nil {
 		return nil
 	}
 	return addrs
 }
 
-// opening is what the job has of a host and a port that users named; empty for nothing.
-func (f *fleet) opening(ctx context.Context, host string, port uint16) string {
-	text, err := f.store.Opening(ctx, host+" "+strconv.Itoa(int(port)))
+// addressesOf is what the job has of a host and a port that users named; empty for nothing.
+func (f *fleet) addressesOf(ctx context.Context, host string, port uint16) string {
+	text, err := f.store.Opening(ctx, hostPort(host, port))
 	if err != nil {
-		f.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))
+		f.crawl.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))
 	}
 	return text
 }
 
-// opening is the addresses that a host has opened, as they are kept.
-func opening(addrs []netip.Addr) string {
+// hostPort, joinAddresses and parseAddresses are how allowed addresses are kept.
+func hostPort(host string, port uint16) string { return host + " " + strconv.Itoa(int(port)) }
+
+func joinAddresses(addrs []netip.Addr) string {
 	texts := make([]string, len(addrs))
 	for i, a := range addrs {
 		texts[i] = a.String()
 	}
-	return cmp.Or(strings.Join(texts, " "), opensNone)
+	return cmp.Or(strings.Join(texts, " "), noAddresses)
 }
 
-func parseOpening(text string) (addrs []netip.Addr, err error) {
-	for item := range strings.FieldsSeq(strings.TrimPrefix(text, opensNone)) {
+func parseAddresses(text string) (addrs []netip.Addr, err error) {
+	for item := range strings.FieldsSeq(strings.TrimPrefix(text, noAddresses)) {
 		a, err := netip.ParseAddr(item)
 		if err != nil {
 			return nil, err
@@ -183,68 +206,72 @@ func parseOpening(text string) (addrs []netip.Addr, err error) {
 	return addrs, nil
 }
 
-// opensNone is kept of a host that has opened no addresses.
-const opensNone = "-"
-
-// opened keeps what the host of a seed has opened at a port: see [reach.Openings].
-func (s *State) opened(host string, port uint16, addrs []netip.Addr) {
-	key, text := metaOpening+host+" "+strconv.Itoa(int(port)), opening(addrs)
+// keepAddresses keeps what the host of a seed allows at a port: see [reach.Openings].
+func (s *State) keepAddresses(host string, port uint16, addrs []netip.Addr) {
+	key, text := metaAddresses+hostPort(host, port), joinAddresses(addrs)
 	if s.store.Meta(key) != text { // of many seeds of a host the first has said it
 		s.store.SetMeta(key, text)
 	}
 }
 
-// reopen brings back what the seeds of earlier runs have opened, or that they have opened
-// nothing. In a new round their hosts are looked up anew, wherever they led before.
-func (c *Crawler) reopen(ctx context.Context) error {
-	s := c.state
+// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a
+// new round their hosts are looked up anew, wherever they led before.
+func (n *named) restore(ctx context.Context, s *State) error {
 	var anew []seedHost
-	for key, text := range s.store.MetaBelow(metaOpening) {
+	for key, text := range s.store.MetaBelow(metaAddresses) {
 		host, portText, _ := strings.Cut(key, " ")
-		n, err := strconv.ParseUint(portText, 10, 16)
+		port, err := strconv.ParseUint(portText, 10, 16)
 		if err != nil {
 			return stateError(s.dir, err)
 		}
-		port := uint16(n)
-		if s.anew {
-			s.opened(host, port, nil)
-			anew = append(anew, seedHost{host, port, port == 443})
+		h := seedHost{host, uint16(port), port == 443}
+		if s.newRound {
+			s.keepAddresses(h.name, h.port, nil)
+			anew = append(anew, h)
 			continue
 		}
-		addrs, err := parseOpening(text)
+		addrs, err := parseAddresses(text)
 		if err != nil {
 			return stateError(s.dir, err)
 		}
-		c.openings.Restore(host, port, addrs)
+		n.addresses.Restore(h.name, h.port, addrs)
 	}
-	c.open(ctx, anew)
+	n.lookUp(ctx, anew)
 	return nil
 }
 
-// restore lets in what the seeds of earlier runs let in. Credentials are for the hosts of those
-// that were given, not of those they redirected to. Addresses are open that were opened then:
-// the other seeds were public, or did not come from the user.
-func (c *Crawler) restore(ctx context.Context) error {
-	if err := c.reopen(ctx); err != nil {
-		return err
+// trust lets the host of a seed have credentials, in the clear if the seed is.
+func (n *named) trust(u canonical.URL) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hosts == nil {
+		n.hosts = make(map[string]bool)
 	}
-	for it, err := range c.state.store.Seeds() {
-		if err != nil {
-			return stateError(c.state.dir, err)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-		c.readmit(it.URL, it.Hops == 0)
-	}
-	return nil
+	n.hosts[u.Host()] = n.hosts[u.Host()] || u.Scheme() == "http"
 }
 
-// readmit lets in what a seed of an earlier run let in.
-func (c *Crawler) readmit(u canonical.URL, given bool) {
-	c.openings.Shut(u.Hostname())
-	if given {
-		c.trust.name(u)
+// trusts is fetch.Config.Trusted.
+func (n *named) trusts(authority string, secure bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	clear, ok := n.hosts[authority]
+	return ok && (secure || clear)
+}
+
+// logWithheld tells once of a host that it gets no credentials.
+func (n *named) logWithheld(log *slog.Logger) func(string) {
+	return func(authority string) {
+		n.mu.Lock()
+		first := !n.withheld[authority] && len(n.withheld) < maxWithheld
+		if first {
+			if n.withheld == nil {
+				n.withheld = make(map[string]bool)
+			}
+			n.withheld[authority] = true
+		}
+		n.mu.Unlock()
+		if first {
+			log.Warn("credentials are not sent in the clear: name the host as a seed with http:// if it is to get them", slog.String("host", authority))
+		}
 	}
-	c.scope.AddSeed(u)
 }

@@ -14,79 +14,19 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// ErrNotRunning is the error of what can be done to a crawl only while it runs.
-var ErrNotRunning = console.ErrGone
-
-// Pause has nothing further asked for until [Crawler.Resume]. What is under way is
-// finished, and MaxTime runs on. It may be called at any time, but not by a hook; the
-// error is [ErrNotRunning] before the crawl and once it ends.
-func (c *Crawler) Pause() error { return running(c.pipe.Pause()) }
-
-// Resume has a paused crawl go on; of any other it does nothing. See [Crawler.Pause].
-func (c *Crawler) Resume() error { return running(c.pipe.Unpause()) }
-
-// Paused reports whether Pause was called last, and not Resume.
-func (c *Crawler) Paused() bool { return c.pipe.Paused() }
-
-// AddSeed adds a URL to a crawl that runs, as if it had been given to [Crawler.Run]: its
-// area belongs to the scope, and its host may have a private address, so that the program is
-// not to pass on what comes from elsewhere. One that is known changes nothing. The error is an
-// [ErrSeed], or [ErrNotRunning]; see [Crawler.Pause].
-func (c *Crawler) AddSeed(url string) error {
-	u, err := parseSeed(url)
-	if err != nil {
-		return err
-	}
-	c.name(context.Background(), u)
-	return running(c.pipe.AddSeed(u))
-}
-
-// addSeed adds a seed for a client of the console, who may be anybody that has got the token,
-// or a program that reads what pages say: it opens no private address. It returns the URL as
-// the crawl spells it. One that is excluded is refused, as somebody waits for the answer.
-func (c *Crawler) addSeed(url string) (string, error) {
-	u, err := parseSeed(url)
-	if err != nil {
-		return "", err
-	}
-	if v := c.scope.Recheck(u, true); !v.In {
-		return "", fmt.Errorf("%s is %s", u, v.Reason())
-	}
-	c.trust.name(u)
-	return u.String(), running(c.pipe.AddSeed(u))
-}
-
-func running(there bool) error {
-	if !there {
-		return ErrNotRunning
-	}
-	return nil
-}
-
-// ListenConfig says where a crawl is to be seen and steered. Addr is required.
+// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says
+// what each field means.
 type ListenConfig struct {
-	// Addr is an IP address or "localhost" with a port, or a port alone, which is one of the
-	// loopback address. Port 0 is any that is free.
-	Addr string
-	// Token is a secret of 16 bytes or more that clients bring as a bearer token. Empty means
-	// none, which is refused where other computers can reach Addr.
-	Token string
-	// Version is told by the metrics. Empty leaves it out.
+	Addr    string
+	Token   string
 	Version string
-	// Ready, if set, has /readyz fail with the error it returns; a program that has a
-	// registry of circuits asks it here. It is called for every such request. Nil: only the
-	// crawl counts.
-	Ready func() error
-	// OnStop, if set, is called when a client has stopped the crawl, for what feeds it to end
-	// too. Nil: nothing does.
-	OnStop func()
-	// Log is told of every order and every refusal. Nil means nobody is.
-	Log *slog.Logger
+	Ready   func() error
+	OnStop  func()
+	Log     *slog.Logger
 }
 
-// Console is where a crawl is seen and steered over HTTP: health, state, events, metrics
-// and orders, as the manual lists them. The socket is open from [Listen] on; requests are
-// answered while [Console.Serve] runs.
+// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on;
+// requests are answered while [Console.Serve] runs.
 type Console struct {
 	cfg      ListenConfig
 	address  console.Address
@@ -104,14 +44,13 @@ func CheckListen(addr, token string) error {
 }
 
 // Listen opens the socket of a console. Errors about the address and the token come before
-// anything is opened; all others are of the socket. Give [Console.Event] to the crawl as
-// [Config.OnEvent], and call Serve beside its Run, or Close.
+// anything is opened; all others are of the socket.
 func Listen(cfg ListenConfig) (*Console, error) {
-	if err := CheckListen(cfg.Addr, cfg.Token); err != nil {
-		return nil, err
-	}
 	a, err := console.ParseAddress(cfg.Addr)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.Check(cfg.Token); err != nil {
 		return nil, err
 	}
 	if cfg.Log == nil {
@@ -128,7 +67,7 @@ func Listen(cfg ListenConfig) (*Console, error) {
 func (l *Console) URL() string { return l.address.URL() }
 
 // Event passes an event on to those who listen. It never waits.
-func (l *Console) Event(e Event) {
+func (l *Console) Event(e ratelimit.Event) {
 	if c := l.serving.Load(); c != nil {
 		c.Event(e)
 	}
@@ -139,12 +78,11 @@ func (l *Console) Handler(c *Crawler) (*console.Console, error) {
 	c.meter.Start()
 	return console.New(console.Config{
 		Address: l.address, Token: l.cfg.Token, Version: l.cfg.Version, Clock: c.clk, Log: l.cfg.Log,
-	}, l.over(c))
+	}, l.shown(c))
 }
 
-// Serve answers requests about a crawl until ctx ends, which should be once [Crawler.Run]
-// has returned, and closes the socket. It returns within two seconds of that and leaves
-// nothing running. The error is that of the socket. It may be called once.
+// Serve answers requests about a crawl until ctx ends, and closes the socket. It returns within two
+// seconds of that and leaves nothing running. It may be called once.
 func (l *Console) Serve(ctx context.Context, c *Crawler) error {
 	inner, err := l.Handler(c)
 	if err != nil {
@@ -158,12 +96,14 @@ func (l *Console) Serve(ctx context.Context, c *Crawler) error {
 // Close closes the socket of a console that was not served.
 func (l *Console) Close() error { return l.listener.Close() }
 
-// over is the crawl as a console wants it.
-func (l *Console) over(c *Crawler) console.Crawl {
-	steer := console.Crawl{
-		Snapshot: c.Snapshot, Host: c.host, Paused: c.pipe.Paused,
-		Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addSeed,
+// shown is the crawl as a console wants it.
+func (l *Console) shown(c *Crawler) console.Crawl {
+	s := shown{c}
+	all := console.Crawl{
+		Snapshot: c.Snapshot, Host: s.host, EachHost: s.eachHost, Recent: c.pipe.Recent,
+		Paused: c.pipe.Paused, Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: s.addSeed,
 		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope, Controls: c.controls,
+		Collectors: append(c.meter.Collectors(), c.tracer.Collectors()...),
 		Stop: func() {
 			c.Stop()
 			if l.cfg.OnStop != nil {
@@ -171,25 +111,41 @@ func (l *Console) over(c *Crawler) console.Crawl {
 			}
 		},
 		Ready: func() error {
-			if err := c.ready(); err != nil || l.cfg.Ready == nil {
+			if err := s.ready(); err != nil || l.cfg.Ready == nil {
 				return err
 			}
 			return l.cfg.Ready()
 		},
 	}
 	if c.state != nil {
-		steer.Checkpoint, steer.Kept = c.Checkpoint, c.kept
+		all.Checkpoint, all.Kept = c.Checkpoint, s.kept
 	}
 	if c.fleet != nil {
-		steer.Fleet = c.fleet.figures
+		all.Fleet = c.fleet.figures
 	}
-	steer.Collectors = append(c.meter.Collectors(), c.tracer.Collectors()...)
-	steer.EachHost, steer.Recent = c.eachHost, c.pipe.Recent
-	return steer
+	return all
+}
+
+// shown is what a console asks a crawl for.
+type shown struct{ *Crawler }
+
+// addSeed adds a seed for a client of the console, who may be anybody that has got the token,
+// or a program that reads what pages say: it allows no private address. It returns the URL as
+// the crawl spells it. One that is excluded is refused, as somebody waits for the answer.
+func (c shown) addSeed(url string) (string, error) {
+	u, err := parseSeed(url)
+	if err != nil {
+		return "", err
+	}
+	if v := c.scope.Recheck(u, true); !v.In {
+		return "", fmt.Errorf("%s is %s", u, v.Reason())
+	}
+	c.named.trust(u)
+	return u.String(), whileRunning(c.pipe.AddSeed(u), nil)
 }
 
 // kept is the figures of the state.
-func (c *Crawler) kept() console.Kept {
+func (c shown) kept() console.Kept {
 	store := c.state.store
 	counts := store.Counts()
 	k := console.Kept{Queued: counts.Queued, Done: counts.Done, Failed: store.Err() != nil}
@@ -199,7 +155,7 @@ func (c *Crawler) kept() console.Kept {
 }
 
 // eachHost is the hosts in memory with what the limiter knows of them in short.
-func (c *Crawler) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
+func (c shown) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
 	c.pipe.EachHost(func(h frontier.HostState) bool {
 		b, _ := c.limiter.Brief(h.Host)
 		see(h, b)
@@ -208,7 +164,7 @@ func (c *Crawler) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
 }
 
 // host is what is known of one host.
-func (c *Crawler) host(name string) console.Host {
+func (c shown) host(name string) console.Host {
 	h := console.Host{Host: ratelimit.Domain(name)}
 	if f, ok := c.pipe.Host(h.Host); ok {
 		h.Frontier = &f
@@ -220,7 +176,7 @@ func (c *Crawler) host(name string) console.Host {
 }
 
 // ready reports why the crawl cannot do its work, as far as that is not the hosts' fault.
-func (c *Crawler) ready() error {
+func (c shown) ready() error {
 	if !c.began.Load() {
 		return errors.New("the crawl has not begun")
 	}
@@ -233,10 +189,8 @@ func (c *Crawler) ready() error {
 		return fmt.Errorf("the crawl is over or ending: %s: %s", end, reason)
 	default:
 	}
-	if c.state != nil {
-		if err := c.state.store.Err(); err != nil {
-			return stateError(c.state.dir, err)
-		}
+	if s := c.state; s != nil {
+		return stateError(s.dir, s.store.Err())
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 		return nil, err
 	}
 	defer c.client.Close()
-	defer c.chain.close()
+	defer c.policies.close()
 	defer c.id.resolver.Close()
 	seeds, err := parseSeeds(cfg.Seeds)
 	if err != nil {
@@ -129,7 +129,7 @@ type explainer struct {
 
 func (x *explainer) explain(ctx context.Context, input string) (Explanation, error) {
 	e := Explanation{Input: input}
-	steps, u, err := canonical.Steps(withScheme(input), x.rules)
+	steps, u, err := canonical.Steps(canonical.Typed(input), x.rules)
 	for _, s := range steps {
 		e.Steps = append(e.Steps, ExplainStep(s))
 	}
@@ -207,7 +207,7 @@ func (x *explainer) robots(ctx context.Context, u canonical.URL) (ExplainRobots,
 	case x.cfg.Offline:
 		return ExplainRobots{Verdict: "unknown", Reason: "robots.txt was not asked for"}, nil
 	}
-	res, err := x.crawler.askRobots(ctx, u)
+	res, err := x.askRobots(ctx, u)
 	return x.obey(judge(res, u)), err
 }
 
@@ -230,14 +230,14 @@ func (x *explainer) obey(r ExplainRobots) ExplainRobots {
 }
 
 // askRobots asks for the robots.txt of a URL's origin and follows where that has moved.
-func (c *Crawler) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
-	c.name(ctx, u)
+func (x *explainer) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
+	x.crawler.named.add(ctx, u)
 	at, err := u.Resolve("/robots.txt")
 	if err != nil {
 		return robots.Result{}, err
 	}
 	for hops := 0; ; hops++ {
-		res, err := c.askRobotsAt(ctx, at, hops)
+		res, err := x.askRobotsAt(ctx, at, hops)
 		if err != nil || res.Kind != robots.Moved {
 			return res, err
 		}
@@ -248,13 +248,13 @@ func (c *Crawler) askRobots(ctx context.Context, u canonical.URL) (robots.Result
 }
 
 // askRobotsAt makes one request, with a permit. The error is that of ctx.
-func (c *Crawler) askRobotsAt(ctx context.Context, at canonical.URL, hops int) (robots.Result, error) {
-	permit, err := c.limiter.Acquire(ctx, at.Host())
+func (x *explainer) askRobotsAt(ctx context.Context, at canonical.URL, hops int) (robots.Result, error) {
+	permit, err := x.crawler.limiter.Acquire(ctx, at.Host())
 	if err != nil {
 		return robots.Result{}, err
 	}
 	defer permit.Release()
-	resp, err := c.client.Fetch(ctx, fetch.Request{URL: at.String()})
+	resp, err := x.crawler.client.Fetch(ctx, fetch.Request{URL: at.String()})
 	defer resp.Release()
 	answer := robots.Answer{Err: err, Hops: hops}
 	if resp != nil {

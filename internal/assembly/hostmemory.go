@@ -18,54 +18,59 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// saveEvery is what a crash costs at most of what was learned. To find a limit takes
-// about as long.
-const saveEvery = time.Minute
+const (
+	// saveEvery is what a crash costs at most of what was learned. To find a limit takes
+	// about as long.
+	saveEvery = time.Minute
 
-// saveSoon is the least time between two saves when a host orders to wait: a crawl that is
-// killed then and resumed at once must not ask it. An order that is shorter than that has
-// run out before a process is back, and is worth no save of its own.
-const saveSoon = time.Second
+	// saveSoon is the least time between two saves when a host asks for a pause: a crawl that is
+	// killed then and resumed at once must not ask it. A pause that is shorter than that has
+	// run out before a process is back, and is worth no save of its own.
+	saveSoon = time.Second
 
-// saveRest is how many times the length of a save passes until the next one at least:
-// however many hosts there are, notes cost a hundredth of a processor at most.
-const saveRest = 100
+	// saveRest is how many times the length of a save passes until the next one at least:
+	// however many hosts there are, notes cost a hundredth of a processor at most.
+	saveRest = 100
+)
 
-// remembrance keeps what a crawl learns of hosts in the file of ratelimit.remember, and in
-// the state of the crawl. There may be none of the two; all methods do nothing then.
-type remembrance struct {
+// hostMemory keeps what a crawl learns of hosts in the file of ratelimit.remember, and in the
+// state of the crawl. There may be none of the two; all methods do nothing then.
+type hostMemory struct {
 	places  []memory.Place
 	limiter *ratelimit.AdaptiveRateLimiter
 	clk     clock.Clock
 	log     *slog.Logger
-	owed    <-chan struct{} // a host has ordered to wait
+	pauses  <-chan struct{} // a host has asked for a pause
 	failed  bool            // and that was told
 }
 
-// fileRates is the file or database of ratelimit.remember.
-type fileRates struct{ memory.Place }
+// fileMemory is the file or database of ratelimit.remember.
+type fileMemory struct{ memory.Place }
 
 // Load is that of the file, its error with the name of the setting.
-func (f fileRates) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
+func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	hosts, damage, err := f.Place.Load()
-	return hosts, damage, memoryError(err)
+	if err != nil {
+		err = fmt.Errorf("ratelimit.remember: %w", err)
+	}
+	return hosts, damage, err
 }
 
-// stateRates is the state of the crawl.
-type stateRates struct {
+// stateMemory is the state of the crawl.
+type stateMemory struct {
 	disk.Rates
 	state *State
 }
 
 // Load is that of the state.
-func (r stateRates) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
-	hosts, damage, err := r.Rates.Load()
-	return hosts, damage, stateError(r.state.dir, err)
+func (m stateMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
+	hosts, damage, err := m.Rates.Load()
+	return hosts, damage, stateError(m.state.dir, err)
 }
 
 // Save saves. A state that has failed ends the crawl and says so by itself.
-func (r stateRates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
-	if err := r.Rates.Save(ctx, hosts); r.state.store.Err() == nil {
+func (m stateMemory) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
+	if err := m.Rates.Save(ctx, hosts); m.state.store.Err() == nil {
 		return err
 	}
 	return nil
@@ -76,70 +81,62 @@ func memoryFile(r *config.RateLimit) (memory.Place, error) {
 	if r.Remember == "" || !r.Enabled() {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	return memory.At(memory.Config{Path: r.Remember, MaxHosts: r.MaxDomains, MaxWait: r.MaxRetryAfter})
+	place, err := memory.At(memory.Config{Path: r.Remember, MaxHosts: r.MaxDomains, MaxWait: r.MaxRetryAfter})
+	if err != nil {
+		return nil, err
+	}
+	return fileMemory{place}, nil
 }
 
-// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would:
-// before other files are opened, of which one might be replaced in vain. It changes
-// nothing and returns nil if there is no such file yet, or none is named.
+// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It
+// changes nothing and returns nil if there is no such file yet, or none is named.
 func CheckMemory(s *Settings) error {
 	file, err := memoryFile(&s.RateLimit)
 	if err != nil || file == nil {
 		return err
 	}
 	_, _, err = file.Load()
-	return memoryError(err)
+	return err
 }
 
-func memoryError(err error) error {
-	if err == nil {
-		return nil
+// startMemory recalls what earlier crawls learned and starts what runs beside the crawl. What it
+// returns ends that and leaves what was learned to later crawls.
+func (c *Crawler) startMemory(ctx context.Context) (leave func(), err error) {
+	m := &hostMemory{limiter: c.limiter, clk: c.clk, log: c.log, pauses: c.pauses}
+	if c.state != nil && c.cfg.RateLimit.Enabled() {
+		m.places = append(m.places, stateMemory{c.state.store.Rates(), c.state})
 	}
-	return fmt.Errorf("ratelimit.remember: %w", err)
-}
-
-// attend recalls what earlier crawls learned and starts what runs beside the crawl.
-// What it returns ends that and leaves what was learned to later crawls.
-func (c *Crawler) attend(ctx context.Context) (leave func(), err error) {
-	r, err := c.recall()
-	if err != nil {
+	if file, err := memoryFile(&c.cfg.RateLimit); err != nil {
+		return nil, err
+	} else if file != nil {
+		m.places = append(m.places, file)
+	}
+	if err := m.recall(); err != nil {
 		return nil, err
 	}
 	beside, stop := context.WithCancel(ctx)
 	var companions sync.WaitGroup
 	companions.Go(func() { _ = c.limiter.Run(beside) }) // ends with beside, and has no other error
-	companions.Go(func() { r.keep(beside) })
+	companions.Go(func() { m.keep(beside) })
 	return func() {
 		stop()
 		companions.Wait()
-		r.failed = false
-		r.save(context.WithoutCancel(ctx), "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then") // a crawl that is given up has learned as well
+		m.failed = false
+		m.save(context.WithoutCancel(ctx), "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then") // a crawl that is given up has learned as well
 	}, nil
 }
 
 // recall loads what there is into the limiter. Of two entries of a host the newer counts.
-func (c *Crawler) recall() (*remembrance, error) {
-	r := &remembrance{limiter: c.limiter, clk: c.clk, log: c.cfg.Log, owed: c.owed}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
-	}
-	if c.state != nil && c.cfg.RateLimit.Enabled() {
-		r.places = append(r.places, stateRates{c.state.store.Rates(), c.state})
-	}
-	if file, err := memoryFile(&c.cfg.RateLimit); err != nil {
-		return nil, err
-	} else if file != nil {
-		r.places = append(r.places, fileRates{file})
-	}
+func (m *hostMemory) recall() error {
 	var known []ratelimit.HostMemory
 	var names []string
-	for _, from := range r.places {
+	for _, from := range m.places {
 		hosts, damage, err := from.Load()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if damage.Lines > 0 {
-			r.log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", from.Path()),
+			m.log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", from.Path()),
 				slog.Int("damaged_lines", damage.Lines), slog.Int("first", damage.First), slog.Any("error", damage.Err))
 		}
 		if len(hosts) > 0 {
@@ -148,46 +145,46 @@ func (c *Crawler) recall() (*remembrance, error) {
 	}
 	// The limiter takes the first it meets of each host.
 	slices.SortStableFunc(known, func(a, b ratelimit.HostMemory) int { return b.LastUsed.Compare(a.LastUsed) })
-	if n := c.limiter.Recall(slices.Values(known)); n > 0 {
-		r.log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", strings.Join(names, ", ")))
+	if n := m.limiter.Recall(slices.Values(known)); n > 0 {
+		m.log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", strings.Join(names, ", ")))
 	}
-	return r, nil
+	return nil
 }
 
-// keep saves now and then until ctx ends, and soon when a host has ordered to wait.
-func (r *remembrance) keep(ctx context.Context) {
-	if len(r.places) == 0 {
+// keep saves now and then until ctx ends, and soon when a host has asked for a pause.
+func (m *hostMemory) keep(ctx context.Context) {
+	if len(m.places) == 0 {
 		return
 	}
-	for least := time.Duration(0); r.rest(ctx, least) == nil; {
-		begun := r.clk.Now()
-		r.save(ctx, "what is learned of hosts cannot be kept; the crawl goes on, and tries again")
-		least = max(saveSoon, saveRest*r.clk.Since(begun))
+	for least := time.Duration(0); m.rest(ctx, least) == nil; {
+		begun := m.clk.Now()
+		m.save(ctx, "what is learned of hosts cannot be kept; the crawl goes on, and tries again")
+		least = max(saveSoon, saveRest*m.clk.Since(begun))
 	}
 }
 
-// rest waits until it is time to save: saveEvery, or after the least rest for an order.
-func (r *remembrance) rest(ctx context.Context, least time.Duration) error {
-	if err := clock.Sleep(ctx, r.clk, least); err != nil {
+// rest waits until it is time to save: saveEvery, or after the least rest for a pause.
+func (m *hostMemory) rest(ctx context.Context, least time.Duration) error {
+	if err := clock.Sleep(ctx, m.clk, least); err != nil {
 		return err
 	}
-	timer := r.clk.NewTimer(saveEvery - min(least, saveEvery))
+	timer := m.clk.NewTimer(saveEvery - min(least, saveEvery))
 	defer timer.Stop()
 	select {
 	case <-timer.C():
-	case <-r.owed:
+	case <-m.pauses:
 	case <-ctx.Done():
 	}
 	return ctx.Err()
 }
 
-// watched is what the limiter tells, passed on, where an order to wait is noticed. A
+// notePauses passes on what the limiter tells, and notes the pauses that a host asks for. A
 // Crawl-delay is none: robots.txt will say it again.
-func watched(owed chan<- struct{}, tell func(Event)) func(Event) {
-	return func(e Event) {
+func notePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelimit.Event) {
+	return func(e ratelimit.Event) {
 		if e.HoldMS >= saveSoon.Milliseconds() && e.Cause != control.CauseCrawlDelay {
 			select {
-			case owed <- struct{}{}:
+			case pauses <- struct{}{}:
 			default: // there is one that was not seen yet
 			}
 		}
@@ -199,11 +196,11 @@ func watched(owed chan<- struct{}, tell func(Event)) func(Event) {
 
 // save saves. A crawl does not end because it cannot take notes; it says so once while it
 // goes on, and at its end.
-func (r *remembrance) save(ctx context.Context, otherwise string) {
-	for _, to := range r.places {
-		if err := to.Save(ctx, r.limiter.Remember()); err != nil && !r.failed {
-			r.failed = true
-			r.log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above
+func (m *hostMemory) save(ctx context.Context, otherwise string) {
+	for _, to := range m.places {
+		if err := to.Save(ctx, m.limiter.Remember()); err != nil && !m.failed {
+			m.failed = true
+			m.log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above
 		}
 	}
 }

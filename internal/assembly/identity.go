@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/http/httpproxy"
 
@@ -23,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // identity is who a crawl is to hosts, and which way it takes to them: the section access of
@@ -42,22 +39,21 @@ type identity struct {
 // identify reads what the settings name. The error joins one for each setting that is wrong,
 // by its path, and has no secret in it.
 func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) (*identity, error) {
-	s := &cfg.Settings
-	r := &identityReader{s: s, lookup: lookup, id: &identity{header: make(http.Header)}}
-	a := &s.Access
-	r.headers("fetch.headers", s.Fetch.Headers, r.id.header)
+	r := &identityReader{cfg: cfg, lookup: lookup, id: &identity{header: make(http.Header)}}
+	a := &cfg.Access
+	r.headers("fetch.headers", cfg.Fetch.Headers, r.id.header)
 	r.id.certificate = r.pair("access", a.Cert, a.Key)
 	r.id.roots = r.authorities(a.CAFile)
 	r.proxies(a.Proxy)
 	r.table()
 	r.cookies(a, clk)
-	r.resolver(a, cfg, clk)
+	r.resolver(clk)
 	return r.id, errors.Join(r.errs...)
 }
 
 // identityReader gathers the parts of an identity, and all that is wrong with them.
 type identityReader struct {
-	s      *Settings
+	cfg    *Config
 	lookup func(string) (string, bool)
 	id     *identity
 	errs   []error
@@ -90,18 +86,18 @@ func (r *identityReader) headers(path string, lines []string, to http.Header) {
 // table reads what is special about hosts.
 func (r *identityReader) table() {
 	var cfg access.Config
-	for i, item := range r.s.Access.Auth {
+	for i, item := range r.cfg.Access.Auth {
 		path := fmt.Sprintf("access.auth[%d]", i)
 		match, auth, _ := access.CutLogin(item) // config has checked the form
 		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(path, auth)})
 	}
 	// Rules for the pace alone hide others, but cost each request a look-up.
-	if slices.ContainsFunc(r.s.Hosts, func(h config.Host) bool { return h.HasAccess() }) {
-		for i := range r.s.Hosts {
-			cfg.Rules = append(cfg.Rules, r.rule(&r.s.Hosts[i], fmt.Sprintf("hosts[%d]", i)))
+	if slices.ContainsFunc(r.cfg.Hosts, func(h config.Host) bool { return h.HasAccess() }) {
+		for i := range r.cfg.Hosts {
+			cfg.Rules = append(cfg.Rules, r.rule(&r.cfg.Hosts[i], fmt.Sprintf("hosts[%d]", i)))
 		}
 	}
-	if name := r.s.Access.Netrc; name != "" {
+	if name := r.cfg.Access.Netrc; name != "" {
 		r.file("access.netrc", name, func(f io.Reader) (err error) {
 			cfg.Netrc, err = access.ParseNetrc(f)
 			return err
@@ -254,9 +250,10 @@ func (r *identityReader) cookies(a *config.Access, clk clock.Clock) {
 }
 
 // resolver makes what finds addresses.
-func (r *identityReader) resolver(a *config.Access, of *Config, clk clock.Clock) {
-	cfg := resolve.Config{TTL: a.DNSTTL, Server: a.DNSServer, Timeout: of.Fetch.ConnectTimeout, Clock: clk, Lookup: of.Lookup}
-	if a.DNSTTL == 0 || of.Lookup != nil {
+func (r *identityReader) resolver(clk clock.Clock) {
+	a := &r.cfg.Access
+	cfg := resolve.Config{TTL: a.DNSTTL, Server: a.DNSServer, Timeout: r.cfg.Fetch.ConnectTimeout, Clock: clk, Lookup: r.cfg.Lookup}
+	if a.DNSTTL == 0 || cfg.Lookup != nil {
 		cfg.TTL = -1 // where zero would mean the default
 	}
 	switch {
@@ -279,54 +276,4 @@ func (r *identityReader) resolver(a *config.Access, of *Config, clk clock.Clock)
 func (id *identity) apply(fc *fetch.Config) {
 	fc.Header, fc.Access, fc.Cookies, fc.Resolver = id.header, id.table, id.jar, id.resolver
 	fc.RootCAs, fc.Certificate, fc.Proxy, fc.ProxyFor = id.roots, id.certificate, id.proxy, id.proxyFor
-}
-
-// trust is which hosts the user named for credentials: those of seeds, over TLS, and in the
-// clear if a seed was in the clear. It is as large as the list of seeds.
-type trust struct {
-	mu    sync.Mutex // guards what follows
-	named map[string]bool
-	told  map[string]bool // hosts that credentials were kept from; at most mostTold
-}
-
-// mostTold is after how many hosts nobody reads on.
-const mostTold = 20
-
-// name trusts the host of a seed. The value says whether it may get secrets in the clear.
-func (t *trust) name(u canonical.URL) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.named == nil {
-		t.named, t.told = make(map[string]bool), make(map[string]bool)
-	}
-	t.named[u.Host()] = t.named[u.Host()] || u.Scheme() == "http"
-}
-
-// trusts is fetch.Config.Trusted.
-func (t *trust) trusts(authority string, secure bool) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear, ok := t.named[authority]
-	return ok && (secure || clear)
-}
-
-// withheld tells once of a host that it gets no credentials.
-func (t *trust) withheld(log *slog.Logger) func(string) {
-	if log == nil {
-		return nil
-	}
-	return func(authority string) {
-		t.mu.Lock()
-		first := !t.told[authority] && len(t.told) < mostTold
-		if first {
-			if t.told == nil {
-				t.told = make(map[string]bool)
-			}
-			t.told[authority] = true
-		}
-		t.mu.Unlock()
-		if first {
-			log.Warn("credentials are not sent in the clear: name the host as a seed with http:// if it is to get them", slog.String("host", authority))
-		}
-	}
 }

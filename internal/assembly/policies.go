@@ -17,21 +17,21 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// chain is the policies around the requests of a crawl. A crawl without any has no layers
+// policies are the policies around the requests of a crawl. A crawl without any has no layers
 // either, and its requests go straight to the transport.
-type chain struct {
+type policies struct {
 	page   transport.Middleware // nil if there is nothing around a page
 	robots transport.Middleware // nil if robots.txt is asked for as pages are
 
-	policies *binder.Policies[*http.Response]
+	made     *binder.Policies[*http.Response]
 	hub      *resilience.Hub // of what the policies do; nil if nobody is told
 	most     int             // requests that may be in the policies at a time; zero: no bound
 	mostHost int             // and those for one host
 }
 
-// newChain builds the policies of the settings. The limiter has the circuit of each host,
+// newPolicies builds the policies of the settings. The limiter has the circuit of each host,
 // and a crawl has neither hedges nor fallbacks: package config says why.
-func newChain(cfg *Config) (*chain, error) {
+func newPolicies(cfg *Config) (*policies, error) {
 	m := cfg.Resilience
 	if m == nil {
 		m = new(binder.Model)
@@ -47,7 +47,7 @@ func newChain(cfg *Config) (*chain, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resilience: %w", err)
 	}
-	c := &chain{policies: p, hub: hub}
+	c := &policies{made: p, hub: hub}
 	if b := m.Bulkhead; b != nil {
 		c.most = room(b.MaxConcurrency, b.MaxQueue, b.QueueTimeout)
 	}
@@ -87,10 +87,10 @@ func policyHub(log *slog.Logger) *resilience.Hub {
 	return new(resilience.Hub)
 }
 
-// listen logs what the policies do: each retry, time-out and refusal. It is for the time in
+// logTo logs what the policies do: each retry, time-out and refusal. It is for the time in
 // which the crawl runs, as a hub with a listener has a goroutine.
-func (c *chain) listen(log *slog.Logger) {
-	c.hub.Any(func(e resilience.Event) {
+func (p *policies) logTo(log *slog.Logger) {
+	p.hub.Any(func(e resilience.Event) {
 		log.Debug("policy", slog.String("event", (*redact.Redactor)(nil).Text(fmt.Sprintf("%T%+v", e, e))))
 	})
 }
@@ -124,20 +124,20 @@ func room(places, queue int, timeout time.Duration) int {
 	return places + queue
 }
 
-// shape has no more requests made than bulkheads take in: one that would be sent away at
+// bound has no more requests made than bulkheads take in: one that would be sent away at
 // once is better off in the frontier.
-func (c *chain) shape(pc *pipeline.Config) {
-	if c.most > 0 {
-		pc.Concurrency = min(pc.Concurrency, c.most)
+func (p *policies) bound(pc *pipeline.Config) {
+	if p.most > 0 {
+		pc.Concurrency = min(pc.Concurrency, p.most)
 	}
-	if c.mostHost > 0 {
-		pc.PerHost = min(pc.PerHost, c.mostHost)
+	if p.mostHost > 0 {
+		pc.PerHost = min(pc.PerHost, p.mostHost)
 	}
-	pc.Queues = c.most > 0 || c.mostHost > 0
+	pc.Queues = p.most > 0 || p.mostHost > 0
 }
 
 // close ends the policies after the last request.
-func (c *chain) close() {
-	_ = c.policies.Close() // they have nothing that could fail to close
-	_ = c.hub.Close()
+func (p *policies) close() {
+	_ = p.made.Close() // they have nothing that could fail to close
+	_ = p.hub.Close()
 }

@@ -5,19 +5,72 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
+
+// limiterConfig puts the settings of pace into the engine's terms.
+func limiterConfig(s *Settings) ratelimit.Config {
+	r := &s.RateLimit
+	rc := ratelimit.DefaultConfig()
+	rc.Enabled = r.Enabled()
+	if rc.Enabled {
+		rc.Strategy = r.Strategy
+	}
+	rc.InitialRPS, rc.MinRPS, rc.MaxRPS = r.InitialRPS, r.MinRPS, r.MaxRPS
+	rc.TokenBucketCapacity = r.TokenBucketCapacity
+	rc.AIMDIncrease, rc.AIMDDecrease = r.AIMDIncrease, r.AIMDDecrease
+	rc.LatencyTarget, rc.LatencyDegradeFactor = r.LatencyTarget, r.LatencyDegradeFactor
+	rc.ErrorRateThreshold, rc.MinSamplesToTrip = r.ErrorRateThreshold, r.MinSamplesToTrip
+	rc.ConsecutiveFailThreshold = r.ConsecutiveFailThreshold
+	rc.OpenStateDuration, rc.HalfOpenProbes = r.OpenStateDuration, r.HalfOpenProbes
+	rc.RetryBaseDelay, rc.RetryMaxDelay = r.RetryBaseDelay, r.RetryMaxDelay
+	rc.RetryMaxAttempts = noneAsMinus(r.RetryMaxAttempts)
+	rc.MaxRetryAfter, rc.MinDelay, rc.GlobalRPS = r.MaxRetryAfter, r.MinDelay, r.GlobalRPS
+	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
+	rc.GlobalConcurrency, rc.GlobalBytes = r.GlobalConcurrency, r.GlobalBytes
+	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
+	rc.LatencySamples = r.LatencySamples
+	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
+	rc.Shards, rc.MaxDomains = r.Shards, r.MaxDomains
+	spec := func(c config.Cap) classic.Spec {
+		return classic.Spec{Kind: classic.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
+	}
+	for _, h := range s.Hosts {
+		rc.Hosts = append(rc.Hosts, ratelimit.HostRule{
+			Match: h.Match, InitialRPS: h.InitialRPS, MinRPS: h.MinRPS, MaxRPS: h.MaxRPS, MinDelay: noneAsMinus(h.MinDelay),
+			MaxInFlight: h.MaxInFlight, Cap: spec(h.Cap), Quota: spec(h.Quota),
+		})
+	}
+	return rc
+}
+
+// noneAsMinus translates a setting whose zero is none for a package whose zero is the default.
+func noneAsMinus[T ~int | ~int64](n T) T {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
 
 func scopeConfig(s *Settings) (scope.Config, error) {
 	sc := scope.Config{
@@ -33,9 +86,9 @@ func (c *Crawler) fetchConfig() fetch.Config {
 		UserAgent:      f.Agent(c.cfg.Version),
 		ConnectTimeout: f.ConnectTimeout, HeaderTimeout: f.HeaderTimeout, BodyTimeout: f.BodyTimeout,
 		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
-		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Openings: &c.openings,
-		Chain: c.chain.page, Repeating: c.chain.robots, DialContext: c.cfg.Dial,
-		Trusted: c.trust.trusts, Withheld: c.trust.withheld(c.cfg.Log),
+		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Openings: &c.named.addresses,
+		Chain: c.policies.page, Repeating: c.policies.robots, DialContext: c.cfg.Dial,
+		Trusted: c.named.trusts, Withheld: c.named.logWithheld(c.log),
 	}
 	c.id.apply(&fc)
 	fc.MaxRatio = f.MaxRatio
@@ -54,7 +107,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 			Text: s.Output.Text, Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
 			MaxLinks: s.Scope.MaxLinks, Agent: strings.ToLower(config.Product),
 		},
-		Concurrency: s.Concurrency, MaxOut: mostOut(s.Concurrency, openFiles()), PerHost: s.PerHostMax,
+		Concurrency: s.Concurrency, MaxOut: maxInFlight(s.Concurrency, fetch.OpenFiles()), PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
 		PageTime: s.Extract.MaxTime,
 		MaxTime:  s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
@@ -66,27 +119,24 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
 		Sitemaps: pipeline.Sitemaps(s.Sitemaps),
 	}
-	c.chain.shape(&pc)
-	if c.fleet != nil {
-		c.fleet.join(&pc)
+	c.policies.bound(&pc)
+	if err := compileInto(&pc, s); err != nil {
+		return pc, err
 	}
-	if c.state != nil {
+	switch {
+	case c.fleet != nil:
+		c.fleet.join(&pc)
+	case c.state != nil:
 		if err := c.state.join(&pc, *s); err != nil {
 			return pc, err
 		}
 	}
-	if err := compileInto(&pc, s); err != nil {
-		return pc, err
-	}
-	if c.fleet != nil {
-		pc.Budgets = nil // the job counts for them
-	}
-	return pc, nil
+	return pc, setDuplicates(&pc, s)
 }
 
-// mostOut is how many requests may be under way in all, those that wait long for an answer
+// maxInFlight is how many requests may be under way in all, those that wait long for an answer
 // included, where so many files may be open; zero files are no bound.
-func mostOut(concurrency, files int) int {
+func maxInFlight(concurrency, files int) int {
 	most := 4 * concurrency
 	if files > 0 {
 		most = min(most, files/2)
@@ -103,17 +153,34 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if pc.Filter, err = fetch.NewFilter(s.Fetch.AcceptTypes, s.Fetch.SkipLarger); err != nil {
 		return fmt.Errorf("fetch.accept_types: %w", err)
 	}
-	if pc.Tree, err = tree(s); err != nil {
+	if pc.Tree, err = tree(&s.Extract); err != nil {
 		return err
 	}
 	if pc.Rank, err = rank(s); err != nil {
 		return err
 	}
-	if err = findTraps(s, pc); err != nil {
-		return err
-	}
 	pc.Budgets, err = budgets(s)
 	return err
+}
+
+// tree is what is read out of pages by way of their trees.
+func tree(e *config.Extract) (pipeline.Tree, error) {
+	t := pipeline.Tree{Metadata: e.Metadata, MainText: e.MainText, MaxElements: e.MaxElements}
+	rules := make([]fields.Rule, len(e.Fields))
+	for i, text := range e.Fields {
+		var err error
+		if rules[i], err = config.ParseField(text); err != nil {
+			return t, fmt.Errorf("extract.fields[%d]: %w", i, err)
+		}
+	}
+	if len(rules) == 0 {
+		return t, nil
+	}
+	var err error
+	if t.Fields, err = fields.New(rules); err != nil {
+		return t, fmt.Errorf("extract.fields: %w", err)
+	}
+	return t, nil
 }
 
 // rank is which URLs of a host go first.
@@ -148,6 +215,33 @@ func budgets(s *Settings) ([]pipeline.Budget, error) {
 	return list, nil
 }
 
+// maxBits is in how many of 64 bits the fingerprints of near pages differ at most.
+const maxBits = 3
+
+// setDuplicates has the pipeline find traps, and pages that repeat others. It comes when the Key
+// of the crawl is there.
+func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
+	if t := &s.Traps; t.Enabled || t.Report {
+		pc.Traps.Report = t.Report
+		pc.Traps.Judge, err = trap.New(trap.Config{
+			MaxURLLength: noneAsMinus(t.MaxURLLength), MaxDepth: noneAsMinus(t.MaxDepth), MaxRepeats: noneAsMinus(t.MaxRepeats),
+			MaxStale: noneAsMinus(t.MaxStale), MaxFar: noneAsMinus(t.MaxFar), After: noneAsMinus(t.After), Key: pc.Key,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if s.Duplicates.Find == "off" {
+		return nil
+	}
+	ic := neardup.IndexConfig{MaxPages: s.Duplicates.MaxPages}
+	if s.Duplicates.Find == "near" {
+		ic.Bits = maxBits
+	}
+	pc.Duplicates, err = neardup.NewIndex(ic)
+	return err
+}
+
 // robotsConfig has room for the rules of every host the frontier may know, under both
 // schemes: a cache that forgets while hosts take turns would ask for robots.txt at each
 // turn and for little else.
@@ -156,4 +250,22 @@ func robotsConfig(s *Settings) robots.Config {
 	return robots.Config{
 		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts, MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts),
 	}
+}
+
+// newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is
+// to be told of.
+func newTracer(cfg *Config, clk clock.Clock) (*traces.Exporter, error) {
+	s := &cfg.Traces
+	if s.Endpoint == "" || s.Sample == 0 {
+		return nil, nil //nolint:nilnil // a nil Exporter tells nobody
+	}
+	h := make(http.Header)
+	r := identityReader{cfg: cfg, lookup: os.LookupEnv}
+	if r.headers("traces.headers", s.Headers, h); len(r.errs) > 0 {
+		return nil, errors.Join(r.errs...)
+	}
+	return traces.New(traces.Config{
+		Endpoint: s.Endpoint, Header: h, Sample: s.Sample, Insecure: s.Insecure, Propagate: s.Propagate,
+		Version: cfg.Version, Clock: clk, Log: cfg.Log,
+	})
 }

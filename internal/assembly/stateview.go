@@ -41,7 +41,7 @@ func (v *StateView) read(dir string) error {
 	if err = errors.Join(err, errProgram); err != nil {
 		return err
 	}
-	if v.settings, err = recalled(dir, text, program); err != nil {
+	if v.settings, err = loadSettings(dir, text, program); err != nil {
 		return err
 	}
 	return v.view.Seeds(func(it frontier.Item) bool {
@@ -56,21 +56,19 @@ func (v *StateView) Settings() Settings { return v.settings }
 // Seeds are the URLs that it began with, and those to which they were redirected.
 func (v *StateView) Seeds() []string { return v.seeds }
 
-// KnownURL is what the state of a crawl has of a URL.
+// KnownURL is what the state of a crawl has of a URL: that of the package crawl, which says what each
+// field means.
 type KnownURL struct {
-	// State is "unknown" if the crawl never took the URL up, "queued" if it is still to be
-	// visited, and "visited".
 	State    string    `json:"state"`
 	Depth    int       `json:"depth,omitempty"`
 	Seed     bool      `json:"seed,omitempty"`
 	Referrer string    `json:"referrer,omitempty"`
 	QueuedAt time.Time `json:"queued_at,omitzero"`
 
-	// Of the latest visit.
 	VisitedAt time.Time `json:"visited_at,omitzero"`
-	Round     int       `json:"round,omitempty"` // from 1
+	Round     int       `json:"round,omitempty"`
 	Status    int       `json:"status,omitempty"`
-	Class     string    `json:"class,omitempty"` // of its error
+	Class     string    `json:"class,omitempty"`
 	Change    string    `json:"change,omitempty"`
 }
 

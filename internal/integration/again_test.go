@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -46,7 +47,7 @@ func (v versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // kept crawls a site for the first time, in a state.
 func kept(t *testing.T, dir string, dial dialer, limit int64) {
 	t.Helper()
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.MaxPages, cfg.Sitemaps.Enabled = dir, limit, false
 	c, err := newOver(cfg, dial)
 	require.NoError(t, err)
@@ -54,9 +55,9 @@ func kept(t *testing.T, dir string, dial dialer, limit int64) {
 }
 
 // round opens another round and crawls it to its end, or to its limit.
-func round(t *testing.T, dir string, dial dialer, again crawl.Again, change func(*crawl.Config)) (map[string]string, *crawl.Crawler) {
+func round(t *testing.T, dir string, dial dialer, again assembly.Again, change func(*assembly.Config)) (map[string]string, *assembly.Crawler) {
 	t.Helper()
-	st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, again)
+	st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, again)
 	require.NoError(t, err)
 	out := &ledger{}
 	cfg := st.Config()
@@ -86,31 +87,31 @@ func TestAgain(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		kept(t, dir, net.DialContext, 2)
 
-		opens := func(again crawl.Again) error {
-			st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, again)
+		opens := func(again assembly.Again) error {
+			st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, again)
 			if err == nil {
 				err = st.Close()
 			}
 			return err
 		}
-		require.NoError(t, opens(crawl.Again{}), "a limit was reached")
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, opens(assembly.Again{}), "a limit was reached")
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		c, err := newOver(st.Config(), net.DialContext)
 		require.NoError(t, err)
 		c.Stop()
 		require.NoError(t, c.Run(t.Context()))
-		require.NoError(t, opens(crawl.Again{Unfinished: true}))
-		err = opens(crawl.Again{})
+		require.NoError(t, opens(assembly.Again{Unfinished: true}))
+		err = opens(assembly.Again{})
 		require.ErrorIs(t, err, crawl.ErrUnfinished)
 		require.EqualError(t, err, dir+" holds a crawl that was interrupted: go on with it by 'crawl resume "+dir+"', or begin a round all the same with --unfinished")
-		_, err = resumed(t, dir, net.DialContext, &ledger{}, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		_, err = resumed(t, dir, net.DialContext, &ledger{}, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 
 		site["/other"], site["/added"] = "2", "1"
 		delete(site, "/gone")
 		var changes map[string]string
-		changes, c = round(t, dir, net.DialContext, crawl.Again{}, nil)
+		changes, c = round(t, dir, net.DialContext, assembly.Again{}, nil)
 		require.Equal(t, map[string]string{
 			"/": "304 unchanged", "/same": "304 unchanged", "/other": "200 changed", "/gone": "404 gone", "/added": "200 new",
 		}, changes)
@@ -118,17 +119,17 @@ func TestAgain(t *testing.T) {
 
 		// The third round in two runs, whose records together are those of a round.
 		site["/same"] = "2"
-		first, c := round(t, dir, net.DialContext, crawl.Again{}, func(cfg *crawl.Config) { cfg.MaxPages = 3 })
+		first, c := round(t, dir, net.DialContext, assembly.Again{}, func(cfg *assembly.Config) { cfg.MaxPages = 3 })
 		require.Equal(t, "limit", c.Snapshot().State.String())
 		require.Len(t, first, 3)
-		st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		require.Equal(t, 3, st.Round())
 		queued, pages := st.Left()
 		require.Equal(t, [2]int64{2, 3}, [2]int64{queued, pages}, "pages of this round count")
 		require.NoError(t, st.Close())
 		out := &ledger{list: make([]crawl.Record, 3)}
-		_, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		_, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 		for path, change := range changesOf(out.list[3:]) {
 			require.NotContains(t, first, path)
@@ -149,11 +150,11 @@ func TestAgainMaxAge(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		kept(t, dir, net.DialContext, 0)
 		time.Sleep(time.Hour)
-		changes, c := round(t, dir, net.DialContext, crawl.Again{MaxAge: 2 * time.Hour}, nil)
+		changes, c := round(t, dir, net.DialContext, assembly.Again{MaxAge: 2 * time.Hour}, nil)
 		require.Empty(t, changes)
 		require.Equal(t, "done", c.Snapshot().State.String())
 		require.Zero(t, c.Snapshot().Requests)
-		changes, _ = round(t, dir, net.DialContext, crawl.Again{MaxAge: time.Minute}, func(cfg *crawl.Config) { cfg.Fetch.Conditional = false })
+		changes, _ = round(t, dir, net.DialContext, assembly.Again{MaxAge: time.Minute}, func(cfg *assembly.Config) { cfg.Fetch.Conditional = false })
 		require.Equal(t, map[string]string{"/": "200 unchanged", "/a": "200 unchanged"}, changes)
 	})
 }
@@ -165,32 +166,32 @@ func TestAgainBegins(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": versions{"/": "1"}})
 		dir := filepath.Join(t.TempDir(), "state")
 		kept(t, dir, net.DialContext, 0)
-		st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 		require.NoError(t, err)
 		require.Equal(t, 2, st.Round())
 		require.False(t, st.Done())
 		require.NoError(t, st.Close())
-		st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		require.Equal(t, 1, st.Round())
 		require.True(t, st.Done())
 		require.NoError(t, st.Close())
 
-		st, err = crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		st, err = assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 		require.NoError(t, err)
 		cfg := st.Config()
 		cfg.Output.Path = filepath.Join(dir, "records-2.jsonl")
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
-		st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		require.Equal(t, 2, st.Round())
 		require.False(t, st.Done())
 		require.Equal(t, filepath.Join(dir, "records-2.jsonl"), st.Config().Output.Path)
 		require.NoError(t, st.Close())
 
-		_, err = crawl.OpenAgain(crawl.StateConfig{Dir: filepath.Join(dir, "none")}, crawl.Again{})
+		_, err = assembly.OpenAgain(assembly.StateConfig{Dir: filepath.Join(dir, "none")}, assembly.Again{})
 		require.True(t, errors.Is(err, os.ErrNotExist))
 	})
 }
@@ -207,10 +208,10 @@ func ExampleOpenAgain() {
 	}
 	defer os.RemoveAll(dir)
 
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
 	cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -220,11 +221,11 @@ func ExampleOpenAgain() {
 
 	// Another day, in another process:
 	site.Store(&versions{"/": "1", "/news": "2"})
-	state, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+	state, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err = crawl.New(state.Config())
+	c, err = assembly.New(state.Config())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/transport"
@@ -63,13 +64,13 @@ func (a *answers) lookup(_ context.Context, _, host string) (addrs []netip.Addr,
 }
 
 // newResolving is a crawl with names looked up by lookup, each time that one is connected to.
-func newResolving(cfg crawl.Config, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (*crawl.Crawler, error) {
+func newResolving(cfg assembly.Config, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (*assembly.Crawler, error) {
 	cfg.Lookup = lookup
-	return crawl.New(cfg)
+	return assembly.New(cfg)
 }
 
 // probed is a crawl without retries over such a resolver.
-func probed(t *testing.T, a *answers, change func(*crawl.Config)) (*crawl.Crawler, *records) {
+func probed(t *testing.T, a *answers, change func(*assembly.Config)) (*assembly.Crawler, *records) {
 	t.Helper()
 	cfg, out := unpaced(), &records{}
 	cfg.RateLimit.RetryMaxAttempts, cfg.Sinks, cfg.Scope.Mode = 0, []crawl.Sink{out}, "any"
@@ -118,7 +119,7 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 	})
 	origin := outer.listen(t, "127.0.24.1:0")
 	for _, robots := range []bool{false, true} {
-		c, out := probed(t, names, func(cfg *crawl.Config) { cfg.Robots.Enabled = robots })
+		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.Robots.Enabled = robots })
 		require.NoError(t, c.Run(t.Context(), origin+"/"))
 		n := 0
 		for url, rec := range byURL(t, out.list) {
@@ -136,7 +137,7 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 	}
 	for _, host := range hosts {
 		target = "http://" + host + "/robots.txt"
-		c, out := probed(t, names, func(cfg *crawl.Config) { cfg.Robots.Enabled = true })
+		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.Robots.Enabled = true })
 		require.Error(t, c.Run(t.Context(), origin+"/"), target)
 		require.Equal(t, "address_denied", class(byURL(t, out.list)[origin+"/"]), target)
 	}
@@ -166,7 +167,7 @@ func TestNamesOfSeedsOpenWhatTheyWere(t *testing.T) {
 	for _, scope := range []string{"any", "domain"} {
 		names.set("seed.test", at)
 		links = append([]string{"/second", literal + "/x"}, siblings...)
-		c, out := probed(t, names, func(cfg *crawl.Config) { cfg.Scope.Mode = scope })
+		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.Scope.Mode = scope })
 		require.NoError(t, c.Run(t.Context(), seed+"/"))
 		got := byURL(t, out.list)
 		require.Equal(t, 200, got[seed+"/"].Status)
@@ -223,11 +224,11 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 	seed := "http://seed.test:" + port
 	literal := "http://" + at + ":" + port
 	begin := func(t *testing.T, dir string) []crawl.Record {
-		c, out := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
+		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
 		require.NoError(t, c.Run(t.Context(), seed+"/", literal+"/"))
 		return out.list
 	}
-	goOn := func(t *testing.T, st *crawl.State, err error, seeds ...string) []crawl.Record {
+	goOn := func(t *testing.T, st *assembly.State, err error, seeds ...string) []crawl.Record {
 		require.NoError(t, err)
 		out := &records{}
 		cfg := st.Config()
@@ -253,7 +254,7 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 				names.set("seed.test", "") // to the end of the first run
 			}
 			begin(t, dir)
-			st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+			st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 			names.set("seed.test", tc.resumed)
 			n := 0
 			for _, rec := range goOn(t, st, err, seed+"/", seed+"/named-again") {
@@ -270,7 +271,7 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 			}
 			require.NotZero(t, n)
 			names.set("seed.test", tc.again)
-			st, err = crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+			st, err = assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 			got := byURL(t, goOn(t, st, err))
 			require.Equal(t, tc.wantAgain, class(got[seed+"/"]))
 			require.Equal(t, 200, got[literal+"/"].Status)
@@ -291,10 +292,10 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "state")
 		names.set("seed.test", tc.first, at)
-		c, _ := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false })
+		c, _ := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false })
 		require.NoError(t, c.Run(t.Context(), literal+"/", seed+"/"))
 
-		st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 		require.NoError(t, err)
 		names.set("seed.test", tc.again, tc.resumed)
 		for round := range 2 { // which is interrupted after a page, and gone on with
@@ -315,7 +316,7 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 			}
 			if round == 0 {
 				require.Len(t, out.list, 1)
-				st, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+				st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
 				require.NoError(t, err)
 				names.set("seed.test", tc.resumed)
 			} else {
@@ -334,7 +335,7 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
 	port := portOf(t, host.listen(t, at+":0"))
 	dir := filepath.Join(t.TempDir(), "state")
-	c, _ := probed(t, names, func(cfg *crawl.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
+	c, _ := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
 	require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/", "http://seed.test:"+port+"/d"))
 	db, err := sqlitedb.Open(filepath.Join(dir, "state.db"), sqlitedb.Config{})
 	require.NoError(t, err)
@@ -342,7 +343,7 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	require.EqualValues(t, 1, db.Changes())
 	require.NoError(t, db.Close())
 	for _, allowed := range []bool{false, true} {
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		out := &records{}
 		cfg := st.Config()
@@ -375,7 +376,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 	brought := []string{private + "/", "http://localhost:" + port + "/", "http://seed.test:" + port + "/"}
 	for _, allowed := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "state")
-		console, err := crawl.Listen(crawl.ListenConfig{Addr: "127.0.0.1:0"})
+		console, err := assembly.Listen(assembly.ListenConfig{Addr: "127.0.0.1:0"})
 		require.NoError(t, err)
 		var once sync.Once
 		order := func() {
@@ -391,7 +392,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 			once.Do(order)
 			return sayPage(c, "fine")
 		})
-		c, out := probed(t, names, func(cfg *crawl.Config) {
+		c, out := probed(t, names, func(cfg *assembly.Config) {
 			cfg.Fetch.AllowPrivate, cfg.State.Dir = allowed, dir
 		})
 		ctx, leave := context.WithCancel(t.Context())
@@ -414,7 +415,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 		check(out.list)
 		require.Equal(t, allowed, len(inner.heads) > 0)
 
-		st, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
 		require.NoError(t, err)
 		cfg := st.Config()
 		out = &records{}
@@ -508,8 +509,8 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 		{public, at, nil, "address_denied"},
 		{"", at, []string{seed + "/again"}, ""},
 	} {
-		process := func(join bool, stop func(*crawl.Crawler), seeds ...string) []crawl.Record {
-			c, out := probed(t, names, func(cfg *crawl.Config) {
+		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []crawl.Record {
+			c, out := probed(t, names, func(cfg *assembly.Config) {
 				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), 1, join
 				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false
 			})
@@ -521,9 +522,9 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 			<-served
 		}
 		names.set("seed.test", tc.first)
-		first := process(false, func(c *crawl.Crawler) { <-served; c.Stop() }, literal+"/", seed+"/")
+		first := process(false, func(c *assembly.Crawler) { <-served; c.Stop() }, literal+"/", seed+"/")
 		names.set("seed.test", tc.then)
-		rest := process(len(tc.seeds) == 0, func(*crawl.Crawler) {}, tc.seeds...)
+		rest := process(len(tc.seeds) == 0, func(*assembly.Crawler) {}, tc.seeds...)
 		require.NotEmpty(t, first)
 		n := 0
 		for url, rec := range byURL(t, rest) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
@@ -64,7 +65,7 @@ func TestArchivesOpenNothing(t *testing.T) {
 			w.Header().Set("Content-Type", "text/html")
 		})})
 		dir := t.TempDir()
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.Fetch.Headers = []string{"X-Plain: plain", "X-Odd: ${SECRET_OF_TEST}", "X-Api-Key: hunter2-key"}
 		cfg.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Headers: []string{"X-Site: hunter2-site"}, Auth: "reader:hunter2"}}
 		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: dir, Settings: cfg.Settings})
@@ -98,7 +99,7 @@ func TestArchive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(12)})
 		dir, archives := filepath.Join(t.TempDir(), "state"), t.TempDir()
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Sitemaps.Enabled = dir, 5, false
 		cfg.Fetch.Contact, cfg.Fetch.Headers = "https://example.com/bot", []string{"Authorization: Basic c2VjcmV0"}
 		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: archives, Settings: cfg.Settings, Version: "1.2"})
@@ -116,7 +117,7 @@ func TestArchive(t *testing.T) {
 		_, err = f.WriteString("half a record")
 		require.NoError(t, errors.Join(err, f.Close()))
 
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		cfg = st.Config()
 		cfg.MaxPages = 0
@@ -154,7 +155,7 @@ func TestArchive(t *testing.T) {
 func TestArchiveOfAnotherCrawl(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "treadlight-20260101000000-00001.warc.gz"), nil, 0o600))
-	cfg := crawl.ArchiveConfig{Dir: dir, Settings: crawl.DefaultConfig().Settings}
+	cfg := crawl.ArchiveConfig{Dir: dir, Settings: assembly.DefaultConfig().Settings}
 	_, err := crawl.OpenArchive(cfg)
 	require.ErrorContains(t, err, "holds archives")
 	cfg.Settings.Output.Overwrite = true

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -48,7 +49,7 @@ func BenchmarkSpeed(b *testing.B) {
 		if urls == nil {
 			cfg.Sinks = append(cfg.Sinks, seen)
 		}
-		c, err := crawl.New(cfg)
+		c, err := assembly.New(cfg)
 		require.NoError(b, err)
 		require.NoError(b, c.Run(b.Context(), server.URL+"/index.html"))
 		require.NoError(b, w.Close())

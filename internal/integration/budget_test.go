@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -47,7 +48,7 @@ func TestBudgetsOfAllRuns(t *testing.T) {
 		var mu sync.Mutex
 		var copies []string
 		out := &ledger{}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
 		cfg.Scope.Budgets = []string{`4 ^http://a\.test/cal/`, `3/crawl /cal/`}
 		cfg.OnPage = func(context.Context, *crawl.Page) error {
@@ -71,7 +72,7 @@ func TestBudgetsOfAllRuns(t *testing.T) {
 		}
 		// Patterns may be others when a crawl goes on, and what is there counts for them.
 		again := &ledger{list: append([]crawl.Record(nil), out.list...)}
-		_, err = resumed(t, early, net.DialContext, again, func(cfg *crawl.Config) {
+		_, err = resumed(t, early, net.DialContext, again, func(cfg *assembly.Config) {
 			cfg.Scope.Budgets = []string{`9/crawl /cal/`}
 		})
 		require.NoError(t, err)
@@ -84,14 +85,14 @@ func TestStopBeforeACrawlGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
 		out := &ledger{}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.Sinks, cfg.MaxPages = t.TempDir(), []crawl.Sink{out}, 2
 		cfg.Scope.Budgets = []string{`5 /cal/`}
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
 
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: cfg.State.Dir})
 		require.NoError(t, err)
 		cfg = st.Config()
 		cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
@@ -102,7 +103,7 @@ func TestStopBeforeACrawlGoesOn(t *testing.T) {
 		require.Len(t, out.list, 2)
 		require.Zero(t, c.Snapshot().Requests)
 
-		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 		require.Equal(t, 5, days(out.list))
 		byURL(t, out.list)

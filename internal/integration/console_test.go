@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
@@ -30,8 +31,8 @@ const secret = "not to be guessed: 7f3a9c1e"
 // steered is a crawl of a site that is larger than a test, with its console.
 type steered struct {
 	site    *testsite.Site
-	crawler *crawl.Crawler
-	console *crawl.Console
+	crawler *assembly.Crawler
+	console *assembly.Console
 	client  *http.Client
 	token   string
 	ended   chan error // of the crawl
@@ -60,7 +61,7 @@ func (l *lockedBuffer) String() string {
 }
 
 // steer begins a crawl that ends when it is told to, and no later than its test.
-func steer(t *testing.T, lc crawl.ListenConfig, change func(*crawl.Config)) *steered {
+func steer(t *testing.T, lc assembly.ListenConfig, change func(*assembly.Config)) *steered {
 	t.Helper()
 	s := &steered{
 		site:  serveSite(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 100_000}, {Name: "b", Pages: 2}, {Name: "c", Limit: testsite.Limit{Rate: 2, Burst: 1}}}}),
@@ -68,9 +69,9 @@ func steer(t *testing.T, lc crawl.ListenConfig, change func(*crawl.Config)) *ste
 	}
 	lc.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	var err error
-	s.console, err = crawl.Listen(lc)
+	s.console, err = assembly.Listen(lc)
 	require.NoError(t, err)
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = "fixed", 100, 100
 	cfg.Sitemaps.Enabled = false  // requests are counted
 	cfg.Fetch.AllowPrivate = true // clients of the console bring hosts of the site
@@ -78,7 +79,7 @@ func steer(t *testing.T, lc crawl.ListenConfig, change func(*crawl.Config)) *ste
 	if change != nil {
 		change(&cfg)
 	}
-	s.crawler, err = crawl.New(cfg)
+	s.crawler, err = assembly.New(cfg)
 	require.NoError(t, err)
 	transport := &http.Transport{}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
@@ -161,7 +162,7 @@ func (s *steered) snapshot(t *testing.T) (snap struct {
 // A paused crawl asks its host for nothing for a second, by the host's own count, and
 // goes on when it may.
 func TestPauseAndResume(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	status, answer, _ := s.do(t, http.MethodGet, "readyz", "")
 	require.Equal(t, 503, status)
 	require.Contains(t, answer, "has not begun")
@@ -192,7 +193,7 @@ func TestPauseAndResume(t *testing.T) {
 // crawl ends in order.
 func TestSeedsAndStop(t *testing.T) {
 	stopped := make(chan struct{})
-	s := steer(t, crawl.ListenConfig{Addr: "127.0.0.1:0", OnStop: func() { close(stopped) }}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "127.0.0.1:0", OnStop: func() { close(stopped) }}, nil)
 	s.run(t)
 	late := strings.TrimPrefix(s.site.URL(1), "http://")
 	status, answer, _ := s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
@@ -236,7 +237,7 @@ func TestSeedsAndStop(t *testing.T) {
 // Who has no token, comes from another site, under another name, or too often is refused,
 // and that is logged and counted.
 func TestRefusals(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0.0.0.0:0", Token: secret}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0.0.0.0:0", Token: secret}, nil)
 	s.run(t)
 	for _, c := range []struct {
 		header string
@@ -278,7 +279,7 @@ func TestRefusals(t *testing.T) {
 
 // What Prometheus reads of a crawl is as its linter wants it, and names no host.
 func TestMetricsOfACrawl(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0", Version: "9.9"}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0", Version: "9.9"}, nil)
 	s.run(t)
 	text := ""
 	require.Eventually(t, func() bool { // what is told may be a moment old
@@ -310,7 +311,7 @@ func TestMetricsOfACrawl(t *testing.T) {
 
 // The stream tells what happens to a host, and ends with the crawl.
 func TestEventStream(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) {
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) {
 		c.RateLimit.Strategy, c.RateLimit.InitialRPS = "steer", 20 // which searches from there
 	})
 	res, err := s.client.Get(s.console.URL() + "api/events")
@@ -341,10 +342,10 @@ func TestEventStream(t *testing.T) {
 
 // A crawl with a state is put on the disk when asked; one without says that it cannot be.
 func TestCheckpointOrder(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) { c.State.Dir = filepath.Join(t.TempDir(), "state") })
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) { c.State.Dir = filepath.Join(t.TempDir(), "state") })
 	s.run(t)
 	s.order(t, "checkpoint", "")
-	none := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	none := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	status, answer, _ := none.do(t, http.MethodPost, "api/checkpoint", "")
 	require.Equal(t, 409, status)
 	require.Contains(t, answer, "--state")
@@ -352,22 +353,22 @@ func TestCheckpointOrder(t *testing.T) {
 
 // What a program adds to readiness counts, and addresses that would let anybody in do not open.
 func TestListen(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0", Ready: func() error { return errors.New("the database is away") }}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0", Ready: func() error { return errors.New("the database is away") }}, nil)
 	s.run(t)
 	status, answer, _ := s.do(t, http.MethodGet, "readyz", "")
 	require.Equal(t, 503, status)
 	require.Contains(t, answer, "the database is away")
 	require.Contains(t, s.log.String(), "url="+s.console.URL())
 
-	_, err := crawl.Listen(crawl.ListenConfig{Addr: strings.TrimSuffix(strings.TrimPrefix(s.console.URL(), "http://"), "/")})
+	_, err := assembly.Listen(assembly.ListenConfig{Addr: strings.TrimSuffix(strings.TrimPrefix(s.console.URL(), "http://"), "/")})
 	require.ErrorContains(t, err, "in use")
 	for addr, complaint := range map[string]string{
 		"0.0.0.0:0": "whoever reaches it steers the crawl", "": "no address to listen at", "example.com:1": "has a name",
 	} {
-		_, err := crawl.Listen(crawl.ListenConfig{Addr: addr})
+		_, err := assembly.Listen(assembly.ListenConfig{Addr: addr})
 		require.ErrorContains(t, err, complaint)
 	}
-	unused, err := crawl.Listen(crawl.ListenConfig{Addr: "0"})
+	unused, err := assembly.Listen(assembly.ListenConfig{Addr: "0"})
 	require.NoError(t, err)
 	unused.Event(crawl.Event{})
 	require.NoError(t, unused.Close())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
@@ -83,7 +84,7 @@ func control(t *testing.T, k realserver.Kind) {
 // crawlFor crawls a server for that long with more to ask for than it will answer.
 func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, name string, available float64) {
 	t.Helper()
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	if d < searching {
 		cfg.RateLimit.InitialRPS = min(5, available) // so that half a minute is enough to meet the limit
 	}
@@ -101,7 +102,7 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, name str
 		lines := json.NewEncoder(f)
 		cfg.OnEvent = func(e crawl.Event) { assert.NoError(t, lines.Encode(e)) } // of one host: one at a time
 	}
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	plenty := 1000 + 2*int(available*d.Seconds()) // twice what can be had; bursts come on top
 	require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
@@ -29,13 +30,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // newOver is a crawl with connections made by dial, so that it fits into a bubble.
-func newOver(cfg crawl.Config, dial dialer) (*crawl.Crawler, error) {
+func newOver(cfg assembly.Config, dial dialer) (*assembly.Crawler, error) {
 	cfg.Dial = dial
-	return crawl.New(cfg)
+	return assembly.New(cfg)
 }
 
 // visitOver crawls through dial, inside a bubble.
-func visitOver(t *testing.T, cfg crawl.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
+func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
 	t.Helper()
 	out := &records{}
 	cfg.Sinks = append(cfg.Sinks, out)
@@ -134,7 +135,7 @@ func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
 	site := serveSite(t, testsite.Config{Base: "127.0.20.1", Seed: 3, Hosts: []testsite.Host{
 		{Count: 2, Pages: 60, CrossLinks: 3, HostLinks: 1, Media: 4, Redirects: 4, Missing: 3},
 	}})
-	var kinds []crawl.Config
+	var kinds []assembly.Config
 	for i := range 4 {
 		cfg := unpaced()
 		cfg.Output.Text, cfg.Scope.Resources = i&1 != 0, i&2 != 0
@@ -165,7 +166,7 @@ func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
 func TestRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		out := &records{}
 		cfg.Sinks = []crawl.Sink{out}
 		c, err := newOver(cfg, net.DialContext)
@@ -193,7 +194,7 @@ func TestRunsOnce(t *testing.T) {
 }
 
 func TestBadSeedsAreNamedTogether(t *testing.T) {
-	c, err := crawl.New(crawl.DefaultConfig())
+	c, err := assembly.New(assembly.DefaultConfig())
 	require.NoError(t, err)
 	bad := []string{"", "ftp://a.test/", "http://", "http://user:secret@a.test/", "http://a.test:99999/", "mailto:x@a.test", "http://[::1/", "http://a b.test/"}
 	err = c.Run(t.Context(), append([]string{"http://fine.test/"}, bad...)...)
@@ -214,7 +215,7 @@ func TestBadSeedsAreNamedTogether(t *testing.T) {
 func TestLeavingPagesEndsTheCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
 		require.NoError(t, err)
 		n := 0
 		for _, err := range c.Pages(t.Context(), "http://a.test/") {
@@ -236,7 +237,7 @@ func TestLeavingPagesEndsTheCrawl(t *testing.T) {
 func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(200)})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.Concurrency, cfg.PerHostMax = 4, 4
 		cfg.RateLimit.Strategy = "off"
 		c, err := newOver(cfg, net.DialContext)
@@ -265,7 +266,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 func TestPagesEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -311,7 +312,7 @@ func TestPagesMayBeChanged(t *testing.T) {
 func TestHandlerError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		mine := errors.New("disk full")
 		var calls atomic.Int64
 		cfg.OnPage = func(context.Context, *crawl.Page) error {
@@ -332,7 +333,7 @@ func TestHandlerError(t *testing.T) {
 func TestHandlerThatExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		var calls atomic.Int64
 		cfg.OnPage = func(context.Context, *crawl.Page) error {
 			if calls.Add(1) == 5 {
@@ -351,7 +352,7 @@ func TestHandlerThatExits(t *testing.T) {
 func TestPanicInTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
-		c, err := newOver(crawl.DefaultConfig(), net.DialContext)
+		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
 		require.NoError(t, err)
 		require.PanicsWithValue(t, "mine", func() {
 			for range c.Pages(t.Context(), "http://a.test/") {

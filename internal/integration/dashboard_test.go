@@ -19,7 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
@@ -183,9 +183,9 @@ func hostOf(site *testsite.Site, i int) string {
 }
 
 // look begins a crawl of the shops with a browser that looks at it.
-func look(t *testing.T, lc crawl.ListenConfig) (*steered, *testsite.Site, *browser) {
+func look(t *testing.T, lc assembly.ListenConfig) (*steered, *testsite.Site, *browser) {
 	t.Helper()
-	s := steer(t, lc, func(c *crawl.Config) {
+	s := steer(t, lc, func(c *assembly.Config) {
 		c.RateLimit.Strategy, c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = "steer", 2, 40
 	})
 	b := openBrowser(t, s.console.URL())
@@ -210,7 +210,7 @@ func (b *browser) requireClean(t *testing.T) {
 // A person logs in, looks at a crawl and steers it, and the hosts notice.
 func TestDashboardInABrowser(t *testing.T) {
 	t.Parallel() // it mostly waits
-	s, site, b := look(t, crawl.ListenConfig{Addr: "127.0.0.1:0", Token: secret})
+	s, site, b := look(t, assembly.ListenConfig{Addr: "127.0.0.1:0", Token: secret})
 	const shop, wiki = 0, 1
 	b.size(t, 1280, 900, "light")
 	b.do(t, chromedp.Navigate(b.home), chromedp.WaitVisible(chromedp.CSS("#token")))
@@ -273,7 +273,7 @@ func (b *browser) steer(t *testing.T, site *testsite.Site, host int) {
 // host's limit, in the colours and widths that there are.
 func TestDashboardPictures(t *testing.T) {
 	t.Parallel() // it mostly waits
-	_, site, b := look(t, crawl.ListenConfig{Addr: "127.0.0.1:0"})
+	_, site, b := look(t, assembly.ListenConfig{Addr: "127.0.0.1:0"})
 	shop := b.home + "hosts/" + hostOf(site, 0)
 	b.size(t, 1280, 900, "light")
 	b.do(t, chromedp.Navigate(shop))

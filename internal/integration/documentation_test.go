@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
@@ -36,11 +37,11 @@ func (*records) Flush() error { return nil }
 func (*records) Close() error { return nil }
 
 // visit crawls from the seeds and returns the records and the final snapshot.
-func visit(t *testing.T, cfg crawl.Config, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
+func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
 	t.Helper()
 	out := &records{}
 	cfg.Sinks = append(cfg.Sinks, out)
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -49,8 +50,8 @@ func visit(t *testing.T, cfg crawl.Config, seeds ...string) ([]crawl.Record, cra
 }
 
 // unpaced is a crawl whose rate is out of the way, for tests of what is crawled.
-func unpaced() crawl.Config {
-	cfg := crawl.DefaultConfig()
+func unpaced() assembly.Config {
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy = "off"
 	return cfg
 }
@@ -165,7 +166,7 @@ func TestRealLimiter(t *testing.T) {
 			root := pythonDocs(t)
 			want := reachable(t, root, "/index.html")
 			server := realserver.Nginx(t, root, zone, tc.location)
-			cfg := crawl.DefaultConfig()
+			cfg := assembly.DefaultConfig()
 			cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 5, 100
 			got, snap := visit(t, cfg, server.URL+"/index.html")
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -29,7 +30,7 @@ func TestOnEvent(t *testing.T) {
 		})})
 		var mu sync.Mutex
 		var events []crawl.Event
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.OnEvent = func(e crawl.Event) {
 			mu.Lock()
 			defer mu.Unlock()

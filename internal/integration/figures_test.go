@@ -9,12 +9,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // inMemory makes a crawl of a site in memory, inside a bubble, and what it writes.
-func inMemory(t *testing.T, site testsite.Config, cfg crawl.Config) (*testsite.Site, *crawl.Crawler, *records) {
+func inMemory(t *testing.T, site testsite.Config, cfg assembly.Config) (*testsite.Site, *assembly.Crawler, *records) {
 	t.Helper()
 	var network testsite.Memory
 	site.Listen = network.Listen
@@ -71,7 +71,7 @@ func TestLimitedHosts(t *testing.T) {
 	for rate, pages := range map[float64]int{1: 200, 2: 250, 5: 400, 20: 900} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg := crawl.DefaultConfig()
+				cfg := assembly.DefaultConfig()
 				cfg.RateLimit.MaxRPS = 100
 				s, c, out := inMemory(t, testsite.Config{Hosts: limitedHosts(rate, pages)}, cfg)
 				early := make(chan testsite.Report, 1)
@@ -101,7 +101,7 @@ func TestLimitedHosts(t *testing.T) {
 type breakerTimes struct{ opened, closed time.Duration }
 
 // watchBreaker looks at a host's breaker ten times a second until ctx ends.
-func watchBreaker(ctx context.Context, c *crawl.Crawler, domain string) (seen breakerTimes) {
+func watchBreaker(ctx context.Context, c *assembly.Crawler, domain string) (seen breakerTimes) {
 	begun := time.Now()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -139,7 +139,7 @@ func TestOverload(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d at %v per second", mode.Mode, mode.Status, rps), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					mode.After, mode.For = well, ill
-					cfg := crawl.DefaultConfig()
+					cfg := assembly.DefaultConfig()
 					cfg.RateLimit.InitialRPS = rps
 					s, c, out := inMemory(t, testsite.Config{Hosts: []testsite.Host{{
 						Pages: 300, Outages: []testsite.Outage{mode}, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
@@ -195,7 +195,7 @@ func TestFlakyHost(t *testing.T) {
 		s, c, out := inMemory(t, testsite.Config{Seed: 11, Hosts: []testsite.Host{{
 			Pages: 1000, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
 			Flaky: testsite.Flaky{Probability: 0.1, Kinds: []string{"502", "503", "504", "reset"}},
-		}}}, crawl.DefaultConfig())
+		}}}, assembly.DefaultConfig())
 		require.NoError(t, c.Run(t.Context(), s.URLs()...))
 		r := s.Report()
 		requireManners(t, r)
@@ -227,7 +227,7 @@ func TestRulesAreObeyed(t *testing.T) {
 			{Name: "late", Pages: 100, Private: 20, HostLinks: 2, Robots: testsite.Robots{Disallow: []string{"/private/"}, Status: 503, Times: 2, Latency: 5 * time.Second}},
 			{Name: "refused", Pages: 100, Private: 20, HostLinks: 2, Limit: testsite.Limit{Rate: 5}, Robots: testsite.Robots{Disallow: []string{"/private/"}, Status: 429, Times: 3}},
 			{Name: "broken", Pages: 50, HostLinks: 2, Robots: testsite.Robots{Status: 500}},
-		}}, crawl.DefaultConfig())
+		}}, assembly.DefaultConfig())
 		require.NoError(t, c.Run(t.Context(), s.URLs()...))
 		r := s.Report()
 		logTable(t, r)
@@ -267,7 +267,7 @@ func TestMannersOnSockets(t *testing.T) {
 		{Name: "flaky", Pages: 150, Latency: quick, Flaky: testsite.Flaky{Probability: 0.1, Kinds: []string{"502", "503", "reset"}}},
 		{Name: "rules", Pages: 100, Private: 20, Latency: quick, Robots: testsite.Robots{Disallow: []string{"/private/"}}},
 	}})
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS, cfg.RateLimit.AIMDIncrease = 20, 200, 1
 	cfg.RateLimit.OpenStateDuration = time.Second
 	list, snap := visit(t, cfg, s.URLs()...)

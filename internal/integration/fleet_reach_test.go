@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
@@ -18,7 +19,7 @@ import (
 func TestFleetIsUnreachableAsAWhole(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	begin := func(job string, net *fetchtest.Net, seed string) <-chan error {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.Strategy, cfg.RateLimit.RetryMaxAttempts, cfg.Sitemaps.Enabled = "off", 0, false
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions, cfg.Scope.Mode = "redis://"+server.Addr, job, 1, "any"
 		c, err := newOver(cfg, net.DialContext)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
@@ -17,7 +18,7 @@ func TestFleetSyncs(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(5)})
 	run := func(job string, out ...crawl.Sink) error {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions = "redis://"+server.Addr, job, 1
 		cfg.Sinks = out

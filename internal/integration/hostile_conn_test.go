@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 // memo counts requests by path.
@@ -181,7 +182,7 @@ func TestAnswersBeforeTheQuestion(t *testing.T) {
 	cfg.Fetch.HeaderTimeout, cfg.Fetch.ConnectTimeout = time.Second, time.Second
 	out := &records{}
 	cfg.Sinks = []crawl.Sink{out}
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	if err := c.Run(t.Context(), "http://"+ln.Addr().String()+"/"); err != nil {
 		require.ErrorIs(t, err, crawl.ErrUnreachable)

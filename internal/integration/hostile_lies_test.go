@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -179,7 +179,7 @@ func TestSpoiltRefusals(t *testing.T) {
 					}
 					return sayPage(c, "at last")
 				})
-				list, _ := visitOver(t, crawl.DefaultConfig(), h.dial, "http://a.test/")
+				list, _ := visitOver(t, assembly.DefaultConfig(), h.dial, "http://a.test/")
 				rec := byURL(t, list)["http://a.test/x"]
 				require.Equal(t, 200, rec.Status)
 				require.Empty(t, class(rec), "%+v", rec.Error)
@@ -251,7 +251,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 						w.Header().Set("Location", "/3")
 						w.WriteHeader(tc.status)
 					})})
-					cfg := crawl.DefaultConfig()
+					cfg := assembly.DefaultConfig()
 					cfg.RateLimit.MaxRetryAfter = longest
 					cfg.RateLimit.InitialRPS = 3
 					list, snap := visitOver(t, cfg, net.DialContext, "http://a.test/")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 // weirdRefs are references of every kind that pages hold by malice or mistake; other is
@@ -175,7 +176,7 @@ func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
 		cfg.Robots.Enabled = robots
 		out := &records{}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := crawl.New(cfg)
+		c, err := assembly.New(cfg)
 		require.NoError(t, err)
 		err = c.Run(t.Context(), origin+"/")
 		require.Empty(t, inner.heads, "the private host was asked")

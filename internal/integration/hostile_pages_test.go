@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -159,8 +160,8 @@ func evilPaths(origin string) []string {
 }
 
 // evilCrawl is one that reads all that there is to be read in a page.
-func evilCrawl() crawl.Config {
-	cfg := crawl.DefaultConfig()
+func evilCrawl() assembly.Config {
+	cfg := assembly.DefaultConfig()
 	cfg.Scope.Mode, cfg.Depth, cfg.Output.Text = "any", 2, true
 	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false // pages alone
 	cfg.Scope.Exclude = []string{"/many/"}                  // links are what is wanted, not their pages
@@ -196,7 +197,7 @@ func TestEvilPages(t *testing.T) {
 	cfg.Concurrency, cfg.PerHostMax = 8, 8
 	out := &slim{}
 	cfg.Sinks = []crawl.Sink{out}
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	stop := heapPeak()
 	require.NoError(t, c.Run(t.Context(), origin+"/"))
@@ -220,7 +221,7 @@ func TestEvilTrees(t *testing.T) {
 	cfg.Extract.Fields = []string{"a:all=css:i ~ p ~ p ~ p", "b:all=css:*:nth-last-of-type(2n):not(:has(p ~ p))", "c=xpath:count(//*//*//*//*)"}
 	out := &slim{}
 	cfg.Sinks = []crawl.Sink{out}
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	stop := heapPeak()
 	require.NoError(t, c.Run(t.Context(), origin+"/"))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 // zipped is text, and then so many zeros, packed.
@@ -103,7 +104,7 @@ func TestHostileRobots(t *testing.T) {
 					}
 					return sayPage(c, anchors("/1", "/2", "/secret", "/"+strings.Repeat("a", 4000)))
 				})
-				cfg := crawl.DefaultConfig()
+				cfg := assembly.DefaultConfig()
 				begun := time.Now()
 				out := &records{}
 				cfg.Sinks = []crawl.Sink{out}

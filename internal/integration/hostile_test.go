@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -93,7 +94,7 @@ func hostileURL(h *fetchtest.HostileServer, b fetchtest.Behavior) string {
 }
 
 // requireHostile fails the test unless every behaviour has its one record.
-func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]crawl.Record, cfg crawl.Config) {
+func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]crawl.Record, cfg assembly.Config) {
 	t.Helper()
 	for b, want := range hostile {
 		rec, ok := got[hostileURL(h, b)]
@@ -140,7 +141,7 @@ func TestHostilePagesInABubble(t *testing.T) {
 			others := fetchtest.Serve(t, map[string]http.Handler{
 				"seed.test": page(anchors(refs...)), "well.test": star(pages),
 			})
-			cfg := crawl.DefaultConfig()
+			cfg := assembly.DefaultConfig()
 			cfg.Scope.Mode, cfg.Fetch.MaxBody = "any", 256<<10
 			cfg.Sitemaps.Enabled = false // pages are asked for, and nothing else
 			cfg.MaxBlocked = time.Hour   // what hangs gives no sign of life for long

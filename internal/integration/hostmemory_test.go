@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
@@ -20,7 +21,7 @@ import (
 func crawlLimited(t *testing.T, d time.Duration, limit testsite.Limit, remember string) (testsite.HostReport, string) {
 	t.Helper()
 	var said bytes.Buffer
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.MaxRPS, cfg.RateLimit.Remember, cfg.MaxTime = 100, remember, d
 	cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
 	s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{
@@ -63,7 +64,7 @@ func TestRetryAfterOutlastsTheCrawl(t *testing.T) {
 		site := testsite.Config{Hosts: []testsite.Host{{
 			Pages: 5, Script: []testsite.Step{{Status: 503, Times: -1}}, Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 10 * time.Minute},
 		}}}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.Remember, cfg.MaxBlocked = path, 0
 		s, c, _ := inMemory(t, site, cfg)
 		require.ErrorIs(t, c.Run(t.Context(), s.URLs()...), crawl.ErrBlocked)
@@ -104,7 +105,7 @@ func TestRetryAfterOutlastsAKill(t *testing.T) {
 			Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 10 * time.Minute},
 		}}}
 		dir, killed := filepath.Join(t.TempDir(), "state"), make(chan string, 1)
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxTime, cfg.MaxBlocked = dir, time.Minute-1, time.Hour // it ends before all is saved anyway
 		cfg.RateLimit.InitialRPS = 5
 		s, c, _ := inMemory(t, site, cfg)
@@ -114,7 +115,7 @@ func TestRetryAfterOutlastsAKill(t *testing.T) {
 
 		cfg.State.Dir, cfg.MaxTime, cfg.MaxBlocked = "", 0, 0
 		var err error
-		cfg.Kept, err = crawl.OpenState(crawl.StateConfig{Dir: <-killed})
+		cfg.Kept, err = assembly.OpenState(assembly.StateConfig{Dir: <-killed})
 		require.NoError(t, err)
 		s, c, _ = inMemory(t, site, cfg)
 		require.ErrorIs(t, c.Run(t.Context()), crawl.ErrBlocked)
@@ -136,9 +137,9 @@ func TestCrawlOutlivesItsMemory(t *testing.T) {
 
 // What is wrong with the file is told before anything is asked for.
 func TestMemoryThatIsNone(t *testing.T) {
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Remember = t.TempDir()
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	err = c.Run(t.Context(), "http://127.0.0.1:1/")
 	require.ErrorContains(t, err, "ratelimit.remember: "+cfg.RateLimit.Remember+" is no regular file")

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/realserver"
@@ -80,7 +81,7 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("hunter2\n"), 0o600))
 	cert, key := pair(t, dir, "one", nil, nil)
 	_, other := pair(t, dir, "other", nil, nil)
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.Fetch.Headers = []string{"Authorization: ${TEST_UNSET}"}
 	cfg.Access.Auth = []string{"a.test=u:${TEST_UNSET}", "b.test=${TEST_BAD}"}
 	cfg.Access.CookieFile, cfg.Access.Netrc, cfg.Access.CAFile = bad, bad, filepath.Join(dir, "gone.pem")
@@ -92,7 +93,7 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 	}
 	t.Setenv("TEST_BAD", "hunter2")
 	t.Setenv("TEST_PROXY", "u:hunter2@[")
-	_, err := crawl.New(cfg)
+	_, err := assembly.New(cfg)
 	for _, want := range []string{
 		"fetch.headers[0]: takes the variable TEST_UNSET, which is not set",
 		"access.auth[0]: takes the variable TEST_UNSET", "access.auth[1]: is neither",
@@ -147,7 +148,7 @@ func TestSecretsOfAState(t *testing.T) {
 		t.Chdir(dir)
 		t.Setenv("TEST_ACCESS_TOKEN", "hunter2")
 		out := &ledger{}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Access.CookieFile = "state", 2, "cookies.txt"
 		cfg.Access.Auth = []string{"a.test=bearer ${TEST_ACCESS_TOKEN}"}
 		cfg.Sinks = []crawl.Sink{out}
@@ -168,15 +169,15 @@ func TestSecretsOfAState(t *testing.T) {
 
 		t.Chdir(t.TempDir())
 		got.Store("")
-		_, err = resumed(t, state, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 4 })
+		_, err = resumed(t, state, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 4 })
 		require.NoError(t, err)
 		require.Equal(t, "Bearer hunter2|sid=7", got.Load())
 
 		require.NoError(t, os.Unsetenv("TEST_ACCESS_TOKEN"))
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: state})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: state})
 		require.NoError(t, err)
 		cfg = st.Config()
-		_, err = crawl.New(cfg)
+		_, err = assembly.New(cfg)
 		require.ErrorContains(t, err, "access.auth[0]: takes the variable TEST_ACCESS_TOKEN, which is not set")
 		require.NoError(t, st.Close())
 	})
@@ -194,7 +195,7 @@ func TestAProxyThatComesBack(t *testing.T) {
 			}
 			star(10).ServeHTTP(w, r)
 		})})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.Sitemaps.Enabled, cfg.Access.Proxy = false, "proxy.test:3128"
 		list, snap := visitOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Len(t, list, 11)
@@ -219,7 +220,7 @@ func TestAProxyThatIsGone(t *testing.T) {
 				star(10).ServeHTTP(w, r)
 			})})
 			var log strings.Builder
-			cfg := crawl.DefaultConfig()
+			cfg := assembly.DefaultConfig()
 			cfg.Access.Proxy, cfg.Log = "http://me:hunter2@proxy.test:3128", slog.New(slog.NewTextHandler(&log, nil))
 			out := &records{}
 			cfg.Sinks = []crawl.Sink{out}

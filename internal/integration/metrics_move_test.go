@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/resilience/binder"
 )
@@ -49,7 +50,7 @@ func (m moves) look(t *testing.T, url string, metrics http.Handler) {
 }
 
 // crawl crawls to the end and looks on. Orders, if there are any, come in its third second.
-func (m moves) crawl(t *testing.T, cfg crawl.Config, dial dialer, orders func(*crawl.Crawler), seeds ...string) {
+func (m moves) crawl(t *testing.T, cfg assembly.Config, dial dialer, orders func(*assembly.Crawler), seeds ...string) {
 	t.Helper()
 	c, err := newOver(cfg, dial)
 	require.NoError(t, err)
@@ -57,7 +58,7 @@ func (m moves) crawl(t *testing.T, cfg crawl.Config, dial dialer, orders func(*c
 		timer := time.AfterFunc(3*time.Second, func() { orders(c) })
 		defer timer.Stop()
 	}
-	console, err := crawl.Listen(crawl.ListenConfig{Addr: "0"})
+	console, err := assembly.Listen(assembly.ListenConfig{Addr: "0"})
 	require.NoError(t, err)
 	require.NoError(t, console.Close()) // in a bubble its handler is asked without the socket
 	metrics, err := console.Handler(c)
@@ -171,12 +172,12 @@ func TestMetricsMove(t *testing.T) {
 			"a.test": eventful(), "unruled.test": unruled, "down.test": down, "trap.test": trapZoo[3].site, "shop.test": trapZoo[2].site,
 		})
 		dir := filepath.Join(t.TempDir(), "state")
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.Duplicates.Find, cfg.Output.SkipNoindex, cfg.Traps.After = dir, "exact", true, 0
 		cfg.Scope.Budgets = []string{"5 /budget/"}
 		cfg.RateLimit.Strategy, cfg.RateLimit.GlobalConcurrency, cfg.RateLimit.SiteRPS = "aimd", 4, 100
 
-		orders := func(c *crawl.Crawler) {
+		orders := func(c *assembly.Crawler) {
 			c.Pause()
 			time.Sleep(time.Second)
 			c.Resume()
@@ -185,18 +186,18 @@ func TestMetricsMove(t *testing.T) {
 		}
 		m.crawl(t, cfg, net.DialContext, orders, "http://a.test/", "http://trap.test/")
 
-		again, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{Unfinished: true})
+		again, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{Unfinished: true})
 		require.NoError(t, err)
 		second := again.Config()
 		second.MaxPages = 3
 		m.crawl(t, second, net.DialContext, nil)
 
-		reported := crawl.DefaultConfig()
+		reported := assembly.DefaultConfig()
 		reported.Traps.Report, reported.Traps.After, reported.MaxPages = true, 0, 100
 		m.crawl(t, reported, net.DialContext, nil, "http://trap.test/")
 
 		// Permits are taken behind the queue of a bulkhead, in which the situation changes.
-		queued := crawl.DefaultConfig()
+		queued := assembly.DefaultConfig()
 		queued.RateLimit.Strategy, queued.RateLimit.InitialRPS, queued.RateLimit.MaxRPS = "aimd", 20, 20
 		queued.RateLimit.DomainStateTTL, queued.MaxBlocked, queued.Traps.After = 30*time.Second, time.Minute, 0
 		queued.Resilience, err = binder.Load([]byte(`{"Bulkhead": {"MaxConcurrency": 1, "MaxQueueDepth": 100}}`))

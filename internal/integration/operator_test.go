@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/observe/console"
 )
 
@@ -42,7 +43,7 @@ func (s *steered) look(t *testing.T) (h console.Host) {
 // A blocked host gets no further request, by its own count, and gets them again when it is
 // unblocked.
 func TestBlockOrder(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	host := s.hostOf(t)
 	require.ErrorIs(t, s.crawler.Block(host), crawl.ErrNotRunning)
 	s.run(t)
@@ -71,7 +72,7 @@ func TestBlockOrder(t *testing.T) {
 // A changed ceiling shows in what the host is asked, and in what is told of it, and
 // outlives other settings; zero brings the settings back.
 func TestCeilingOrder(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	host := s.hostOf(t)
 	require.ErrorIs(t, s.crawler.SetCeiling(host, 1), crawl.ErrNotRunning)
 	s.run(t)
@@ -89,7 +90,7 @@ func TestCeilingOrder(t *testing.T) {
 	require.Equal(t, "set while the crawl runs: at most 2/s", h.Limiter.Reason)
 	require.Equal(t, map[string]float64{host: 2}, s.controls(t).Ceilings)
 
-	wish := crawl.DefaultConfig().Settings
+	wish := assembly.DefaultConfig().Settings
 	wish.RateLimit.Strategy, wish.RateLimit.InitialRPS, wish.RateLimit.MaxRPS = "fixed", 100, 90
 	_, _, err := s.crawler.Reload(&wish)
 	require.Error(t, err, "the rate to begin with is above the ceiling")
@@ -110,7 +111,7 @@ func TestCeilingOrder(t *testing.T) {
 // A narrower scope ends a crawl that nothing else would: all that is queued is left, recorded
 // with the reason, and asked for no more.
 func TestScopeOrder(t *testing.T) {
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, nil)
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	require.ErrorIs(t, s.crawler.SetScope(nil, nil), crawl.ErrNotRunning)
 	s.run(t)
 	status, answer, _ := s.do(t, "POST", "api/scope", `{"include":[],"exclude":["("]}`)
@@ -145,7 +146,7 @@ func TestScopeOrder(t *testing.T) {
 // What was changed while a crawl ran holds when it is resumed, until it is taken back.
 func TestControlsOutliveTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	s := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) { c.State.Dir = dir })
+	s := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) { c.State.Dir = dir })
 	host := s.hostOf(t)
 	s.run(t)
 	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 50}`)
@@ -157,7 +158,7 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	s.ended <- err
 	require.NoError(t, err)
 
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	state, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err)
 	before := s.asked()
 	log := &lockedBuffer{}
@@ -165,7 +166,7 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	cfg.MaxBlocked = 0
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	require.Equal(t, []string{"/never/"}, cfg.Scope.Exclude)
-	again, err := crawl.New(cfg)
+	again, err := assembly.New(cfg)
 	require.NoError(t, err)
 	err = again.Run(t.Context())
 	require.ErrorIs(t, err, crawl.ErrBlocked)
@@ -173,9 +174,9 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	require.Equal(t, before, s.asked(), "not even its robots.txt")
 	require.Contains(t, log.String(), "blocked_hosts=1 ceilings=1")
 
-	state, err = crawl.OpenState(crawl.StateConfig{Dir: dir})
+	state, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err)
-	third := steer(t, crawl.ListenConfig{Addr: "0"}, func(c *crawl.Config) {
+	third := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) {
 		*c = state.Config()
 		c.MaxBlocked = time.Minute
 	})

@@ -13,18 +13,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // configured is a configuration as a user's file gives it, on top of a quick pace.
-func configured(t *testing.T, yaml string) crawl.Config {
+func configured(t *testing.T, yaml string) assembly.Config {
 	t.Helper()
 	const quick = "ratelimit: {strategy: fixed, initial_rps: 10, max_rps: 10}\n"
 	l, err := config.Load(config.Sources{File: "crawl.yaml", Reader: strings.NewReader(quick + yaml)})
 	require.NoError(t, err)
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.Settings = l.Config
 	cfg.Sitemaps.Enabled = false // requests are counted
 	return cfg

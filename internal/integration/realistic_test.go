@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
@@ -71,7 +71,7 @@ var wantedFigures = map[string]wanted{
 // Retry-After and is banned nowhere. The judge is the site's own report.
 func TestRealisticLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.MaxRPS = 100
 		cfg.Sitemaps.Enabled = false // the site counts every request
 		pages, few := 1500, racetest.Sample(t)
@@ -144,7 +144,7 @@ func TestRealisticLimitersOnSockets(t *testing.T) {
 		{Name: "paced", Pages: 150, Limits: []testsite.Limiter{{Kind: "leaky-bucket", Rate: 60, Burst: 20, Delay: true}}},
 		{Name: "banning", Pages: 150, Limits: []testsite.Limiter{bucket}, Ban: testsite.Ban{After: 50, For: time.Minute, Mode: "drop"}},
 	}})
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS, cfg.RateLimit.AIMDIncrease = 20, 200, 1
 	list, _ := visit(t, cfg, s.URLs()...)
 	byURL(t, list)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // A host that waits for an hour by the old rules is asked when the new ones let it.
 func TestReloadEndsALongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.MinDelay = time.Hour
 		s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 10}}}, cfg)
 		begun := time.Now()
@@ -37,7 +37,7 @@ func TestReloadEndsALongWait(t *testing.T) {
 // stays and is named; what is wrong changes nothing.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.MinDelay = 10 * time.Second
 		s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 100}}}, cfg)
 		begun := time.Now()

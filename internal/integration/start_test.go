@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -34,11 +35,13 @@ func TestTheStartOfACrawlEndsInTime(t *testing.T) {
 						c, err := newOver(cfg, net.DialContext)
 						require.NoError(t, err)
 						require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-						open := crawl.OpenState
+						open := assembly.OpenState
 						if what == "again" {
-							open = func(cfg crawl.StateConfig) (*crawl.State, error) { return crawl.OpenAgain(cfg, crawl.Again{}) }
+							open = func(cfg assembly.StateConfig) (*assembly.State, error) {
+								return assembly.OpenAgain(cfg, assembly.Again{})
+							}
 						}
-						st, err := open(crawl.StateConfig{Dir: cfg.State.Dir})
+						st, err := open(assembly.StateConfig{Dir: cfg.State.Dir})
 						require.NoError(t, err)
 						cfg = st.Config()
 						cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
@@ -62,7 +65,7 @@ func TestTheStartOfACrawlEndsInTime(t *testing.T) {
 					require.Equal(t, want, c.Snapshot().State.String())
 					require.Len(t, out.list, before, "nothing was asked for")
 
-					st, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+					st, err := assembly.OpenState(assembly.StateConfig{Dir: cfg.State.Dir})
 					require.NoError(t, err)
 					require.False(t, st.Seeded(), "the seeds are kept for the next run")
 					require.NoError(t, st.Close())
@@ -78,7 +81,7 @@ func TestMaxTimeCountsFromWhenTheRunBegan(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
 		for began, want := range map[time.Duration]bool{time.Minute: false, 50 * time.Second: true, 0: true} {
 			out := &records{}
-			cfg := crawl.DefaultConfig()
+			cfg := assembly.DefaultConfig()
 			cfg.Sinks, cfg.MaxTime = []crawl.Sink{out}, time.Minute
 			cfg.Began = time.Now().Add(-began)
 			c, err := newOver(cfg, net.DialContext)

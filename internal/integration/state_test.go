@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
@@ -47,9 +48,9 @@ func copyState(t *testing.T, dir string) string {
 }
 
 // resumed opens a state, applies change and crawls to the end, all in memory.
-func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*crawl.Config)) (*crawl.Crawler, error) {
+func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*assembly.Config)) (*assembly.Crawler, error) {
 	t.Helper()
-	st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err)
 	cfg := st.Config()
 	cfg.Sinks = []crawl.Sink{out}
@@ -89,7 +90,7 @@ func mapped() http.Handler {
 func TestResumeCountsForTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": mapped()})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.MaxPagesPerHost = 6
 		whole, _ := visitOver(t, cfg, net.DialContext, "http://a.test/0")
 		for limit := int64(1); limit <= 7; limit++ {
@@ -99,7 +100,7 @@ func TestResumeCountsForTheHost(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, c.Run(t.Context(), "http://a.test/0"))
 			if limit < 7 {
-				c, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+				c, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 				require.NoError(t, err)
 			}
 			require.Equal(t, "done", c.Snapshot().State.String())
@@ -120,11 +121,11 @@ func TestResumeCountsForTheHost(t *testing.T) {
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(12)})
-		whole, _ := visitOver(t, crawl.DefaultConfig(), net.DialContext, "http://a.test/")
+		whole, _ := visitOver(t, assembly.DefaultConfig(), net.DialContext, "http://a.test/")
 
 		dir := filepath.Join(t.TempDir(), "state")
 		out := &ledger{}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Output.Text = dir, 4, true
 		cfg.Sinks = []crawl.Sink{out}
 		c, err := newOver(cfg, net.DialContext)
@@ -134,7 +135,7 @@ func TestResume(t *testing.T) {
 		require.Positive(t, out.synced, "a sink is on its disk before the state says so")
 
 		// A run that knows no more than the first ends where that ended.
-		c, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) {
+		c, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
 			require.True(t, cfg.Output.Text, "the settings are those of the first run")
 			require.Equal(t, dir, cfg.State.Dir)
 		})
@@ -142,18 +143,18 @@ func TestResume(t *testing.T) {
 		require.Equal(t, "limit", c.Snapshot().State.String())
 		require.Len(t, out.list, 4)
 
-		_, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 7 })
+		_, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 7 })
 		require.NoError(t, err)
 		require.Len(t, out.list, 7)
 
 		// What was written behind the position is not there for the state: a crash.
 		out.list = append(out.list, crawl.Record{URL: "http://a.test/lost"})
-		c, err = resumed(t, dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		c, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 		require.Equal(t, "done", c.Snapshot().State.String())
 		require.Equal(t, len(whole), len(byURL(t, out.list)))
 
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		require.True(t, st.Done())
 		queued, pages := st.Left()
@@ -169,7 +170,7 @@ func TestResume(t *testing.T) {
 func TestResumeFromAnyInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(6), "b.test": star(5)})
-		whole, _ := visitOver(t, crawl.DefaultConfig(), net.DialContext, "http://a.test/", "http://b.test/")
+		whole, _ := visitOver(t, assembly.DefaultConfig(), net.DialContext, "http://a.test/", "http://b.test/")
 		dir := filepath.Join(t.TempDir(), "state")
 		var mu sync.Mutex
 		var copies []string
@@ -179,7 +180,7 @@ func TestResumeFromAnyInstant(t *testing.T) {
 			copies = append(copies, copyState(t, dir))
 		}
 		out := &ledger{}
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
 		cfg.OnPage = func(context.Context, *crawl.Page) error {
 			kill()
@@ -194,7 +195,7 @@ func TestResumeFromAnyInstant(t *testing.T) {
 		}, "http://a.test/"))
 		require.Len(t, copies, len(whole)+1)
 		for i, dir := range copies {
-			st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+			st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 			require.NoError(t, err)
 			again := &ledger{list: append([]crawl.Record(nil), out.list[:st.Position("ledger").Records]...)}
 			cfg := st.Config()
@@ -218,14 +219,14 @@ func TestResumeKnowsRedirectedSeeds(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{
 			"a.test": http.RedirectHandler("http://b.test/", http.StatusFound), "b.test": star(3),
 		})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.Robots.Enabled, cfg.MaxPages, cfg.State.Dir = false, 1, t.TempDir()
 		out := &ledger{}
 		cfg.Sinks = []crawl.Sink{out}
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *crawl.Config) { cfg.MaxPages = 0 })
+		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.NoError(t, err)
 		require.Len(t, byURL(t, out.list), 5)
 	})
@@ -233,22 +234,22 @@ func TestResumeKnowsRedirectedSeeds(t *testing.T) {
 
 func TestStateRefusals(t *testing.T) {
 	dir := t.TempDir()
-	_, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	_, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.EqualError(t, err, dir+" holds no crawl: name the directory that --state or --output was given")
-	_, err = crawl.OpenState(crawl.StateConfig{})
+	_, err = assembly.OpenState(assembly.StateConfig{})
 	require.ErrorContains(t, err, "StateConfig.Dir is empty: name a directory")
 
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.MaxPages, cfg.RateLimit.Strategy = dir, 1, "off"
-	begin := func() (*crawl.Crawler, error) { return newOver(cfg, net.DialContext) }
+	begin := func() (*assembly.Crawler, error) { return newOver(cfg, net.DialContext) }
 	c, err := begin()
 	require.NoError(t, err)
 	for _, open := range []func() error{
 		func() error { _, err := begin(); return err },
-		func() error { _, err := crawl.OpenState(crawl.StateConfig{Dir: dir}); return err },
-		func() error { _, err := crawl.NewState(crawl.StateConfig{Dir: dir, Overwrite: true}); return err },
+		func() error { _, err := assembly.OpenState(assembly.StateConfig{Dir: dir}); return err },
+		func() error { _, err := assembly.NewState(assembly.StateConfig{Dir: dir, Overwrite: true}); return err },
 	} {
 		err := open()
 		require.EqualError(t, err, fmt.Sprintf("process %d has the crawl in %s under way: wait for its end, or end it", os.Getpid(), dir))
@@ -277,7 +278,7 @@ func TestStateRefusals(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.EqualError(t, err, dir+" holds a crawl that is done: see what has changed since by 'crawl again "+dir+"', name another directory, or crawl anew with --overwrite")
 
-	_, err = crawl.OpenState(crawl.StateConfig{Dir: filepath.Join(dir, "mine")})
+	_, err = assembly.OpenState(assembly.StateConfig{Dir: filepath.Join(dir, "mine")})
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.EqualError(t, err, filepath.Join(dir, "mine")+" is a file: name the directory that --state or --output was given")
 }
@@ -287,9 +288,9 @@ func TestStateRefusals(t *testing.T) {
 func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages = t.TempDir(), 2
-		var c *crawl.Crawler
+		var c *assembly.Crawler
 		cfg.OnPage = func(context.Context, *crawl.Page) error {
 			slower := cfg.Settings
 			slower.RateLimit.InitialRPS, slower.RateLimit.MaxRPS = 0.5, 0.5
@@ -299,7 +300,7 @@ func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: cfg.State.Dir})
 		require.NoError(t, err)
 		require.InDelta(t, 0.5, float64(st.Config().RateLimit.MaxRPS), 0)
 		require.NoError(t, st.Close())
@@ -309,10 +310,10 @@ func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 // Settings that this program does not know are those of another, which is named.
 func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
 	dir := t.TempDir()
-	st, err := crawl.NewState(crawl.StateConfig{Dir: dir, Version: "99.0"})
+	st, err := assembly.NewState(assembly.StateConfig{Dir: dir, Version: "99.0"})
 	require.NoError(t, err)
 	cfg := st.Config()
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -322,7 +323,7 @@ func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
 	require.NoError(t, db.Exec("UPDATE meta SET value = value || 'warp: 9' || char(10) WHERE key = 'settings'"))
 	require.NoError(t, db.Close())
 	for range 2 { // the name outlasts a program that could do nothing
-		_, err = crawl.OpenState(crawl.StateConfig{Dir: dir, Version: "1.0"})
+		_, err = assembly.OpenState(assembly.StateConfig{Dir: dir, Version: "1.0"})
 		require.ErrorContains(t, err, "its settings, which Treadlight 99.0 wrote: warp: is not a setting")
 		require.ErrorContains(t, err, ": go on with that program")
 	}
@@ -332,7 +333,7 @@ func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
 func TestStateThatNeverBegan(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
-		st, err := crawl.NewState(crawl.StateConfig{Dir: dir})
+		st, err := assembly.NewState(assembly.StateConfig{Dir: dir})
 		require.NoError(t, err)
 		killed := copyState(t, dir)
 		require.NoError(t, st.Close())
@@ -341,25 +342,25 @@ func TestStateThatNeverBegan(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, entries)
 
-		_, err = crawl.OpenState(crawl.StateConfig{Dir: killed})
+		_, err = assembly.OpenState(assembly.StateConfig{Dir: killed})
 		require.ErrorContains(t, err, "the crawl was given up before it began: begin it again as it was")
-		st, err = crawl.NewState(crawl.StateConfig{Dir: killed})
+		st, err = assembly.NewState(assembly.StateConfig{Dir: killed})
 		require.NoError(t, err)
 		require.NoError(t, st.Close())
 	}
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.State.Dir = dir
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
 	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "Run was called before")
 
 	cfg.RateLimit.Remember = filepath.Join(dir, "missing", "hosts")
-	c, err = crawl.New(cfg)
+	c, err = assembly.New(cfg)
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "make the directory first")
-	st, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+	st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err, "a run that fails gives the state back, with its seeds in it")
 	require.False(t, st.Seeded())
 	require.False(t, st.Done())
@@ -369,7 +370,7 @@ func TestStateThatNeverBegan(t *testing.T) {
 // A state that fails ends the crawl with what is wrong and where.
 func TestStateFails(t *testing.T) {
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.RateLimit.Strategy = t.TempDir(), "off"
 	out := &failing{}
 	cfg.Sinks = []crawl.Sink{out}
@@ -390,9 +391,9 @@ func (*failing) Sync() error { return errPower }
 
 func TestCheckpoint(t *testing.T) {
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
-	var c *crawl.Crawler
+	var c *assembly.Crawler
 	var mu sync.Mutex // pages are handled by several goroutines
 	var kept []bool
 	cfg.OnPage = func(ctx context.Context, _ *crawl.Page) error {
@@ -402,7 +403,7 @@ func TestCheckpoint(t *testing.T) {
 		if cfg.State.Dir == "" || err != nil {
 			return err
 		}
-		st, err := crawl.OpenState(crawl.StateConfig{Dir: copyState(t, cfg.State.Dir)})
+		st, err := assembly.OpenState(assembly.StateConfig{Dir: copyState(t, cfg.State.Dir)})
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 // traced is a site of four URLs, one of which fails once, and the spans of a crawl of it.
@@ -59,24 +60,24 @@ func (s *traced) collect(w http.ResponseWriter, r *http.Request) {
 }
 
 // crawl crawls the site with its traces, whole.
-func (s *traced) crawl(t *testing.T, change func(*crawl.Config)) {
+func (s *traced) crawl(t *testing.T, change func(*assembly.Config)) {
 	t.Helper()
 	site, collector := httptest.NewServer(http.HandlerFunc(s.page)), httptest.NewServer(http.HandlerFunc(s.collect))
 	defer site.Close()
 	defer collector.Close()
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.Sitemaps.Enabled = "off", false
 	cfg.Traces.Endpoint = collector.URL
 	cfg.Sinks = []crawl.Sink{&records{}}
 	change(&cfg)
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	require.NoError(t, err)
 	require.NoError(t, c.Run(t.Context(), site.URL))
 }
 
 func TestTracesOfACrawl(t *testing.T) {
 	var s traced
-	s.crawl(t, func(c *crawl.Config) { c.Traces.Propagate = true })
+	s.crawl(t, func(c *assembly.Config) { c.Traces.Propagate = true })
 	named := map[string][]*tracepb.Span{}
 	for _, span := range s.spans {
 		named[span.GetName()] = append(named[span.GetName()], span)
@@ -112,11 +113,11 @@ func TestTracesOfACrawl(t *testing.T) {
 // Hosts hear nothing of traces unless they are to; without a share nobody is told anything.
 func TestTracesAreNotForHosts(t *testing.T) {
 	var s traced
-	s.crawl(t, func(*crawl.Config) {})
+	s.crawl(t, func(*assembly.Config) {})
 	require.NotEmpty(t, s.spans)
 	require.Equal(t, make([]string, 5), s.parents)
 	var none traced
-	none.crawl(t, func(c *crawl.Config) { c.Traces.Sample = 0 })
+	none.crawl(t, func(c *assembly.Config) { c.Traces.Sample = 0 })
 	require.Empty(t, none.spans)
 }
 
@@ -125,22 +126,22 @@ func TestTracesWithoutACollector(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	var s traced
-	s.crawl(t, func(c *crawl.Config) {
+	s.crawl(t, func(c *assembly.Config) {
 		c.Traces.Endpoint, c.State.Dir = gone.URL, filepath.Join(t.TempDir(), "state")
 	})
 	require.Len(t, s.parents, 5)
 }
 
 func TestTracesSettings(t *testing.T) {
-	for complaint, change := range map[string]func(*crawl.Config){
-		"traces.endpoint":   func(c *crawl.Config) { c.Traces.Endpoint = "localhost" },
-		"traces.sample":     func(c *crawl.Config) { c.Traces.Sample = 2 },
-		"traces.headers[0]": func(c *crawl.Config) { c.Traces.Headers = []string{"X: ${TREADLIGHT_NO_SUCH_VARIABLE}"} },
+	for complaint, change := range map[string]func(*assembly.Config){
+		"traces.endpoint":   func(c *assembly.Config) { c.Traces.Endpoint = "localhost" },
+		"traces.sample":     func(c *assembly.Config) { c.Traces.Sample = 2 },
+		"traces.headers[0]": func(c *assembly.Config) { c.Traces.Headers = []string{"X: ${TREADLIGHT_NO_SUCH_VARIABLE}"} },
 	} {
-		cfg := crawl.DefaultConfig()
+		cfg := assembly.DefaultConfig()
 		cfg.Traces.Endpoint = "http://127.0.0.1:1"
 		change(&cfg)
-		_, err := crawl.New(cfg)
+		_, err := assembly.New(cfg)
 		require.ErrorContains(t, err, complaint)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
@@ -58,11 +59,11 @@ func (s trapSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // trapped crawls hosts and returns the records, the crawl's last state and its log.
-func trapped(t *testing.T, change func(cfg *crawl.Config), hosts map[string]http.Handler, seeds ...string) ([]crawl.Record, crawl.Snapshot, string) {
+func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]http.Handler, seeds ...string) ([]crawl.Record, crawl.Snapshot, string) {
 	t.Helper()
 	net := fetchtest.Serve(t, hosts)
 	out, log := &ledger{}, &bytes.Buffer{}
-	cfg := crawl.DefaultConfig()
+	cfg := assembly.DefaultConfig()
 	cfg.Sinks, cfg.Log = []crawl.Sink{out}, slog.New(slog.NewTextHandler(log, nil))
 	cfg.Traps.After = 0
 	if change != nil {
@@ -202,7 +203,7 @@ func TestTrapsAreLeft(t *testing.T) {
 // With default settings a trap is left as soon after the thousandth page as else after the
 // first, and a site of a thousand pages is visited whole, whatever it says.
 func TestTrapsByDefault(t *testing.T) {
-	byDefault := func(cfg *crawl.Config) { cfg.Traps.After = crawl.DefaultConfig().Traps.After }
+	byDefault := func(cfg *assembly.Config) { cfg.Traps.After = assembly.DefaultConfig().Traps.After }
 	for _, tc := range []struct {
 		name        string
 		pages       int // that the site has
@@ -236,7 +237,7 @@ func TestTrapsByDefault(t *testing.T) {
 // With traps.report a trap is told of and followed.
 func TestTrapsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		list, snap, log := trapped(t, func(cfg *crawl.Config) { cfg.Traps.Report, cfg.MaxPages = true, 300 },
+		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Report, cfg.MaxPages = true, 300 },
 			map[string]http.Handler{"a.test": trapZoo[3].site}, "http://a.test/")
 		trap, _ := fetchedOf(list)
 		require.Greater(t, trap, 270)
@@ -249,7 +250,7 @@ func TestTrapsAreReported(t *testing.T) {
 // Without traps nothing is told of, and nothing left.
 func TestTrapsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		list, snap, log := trapped(t, func(cfg *crawl.Config) { cfg.Traps.Enabled, cfg.MaxPages = false, 300 },
+		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Enabled, cfg.MaxPages = false, 300 },
 			map[string]http.Handler{"a.test": trapZoo[3].site}, "http://a.test/")
 		require.Len(t, list, 300)
 		require.Empty(t, snap.Dropped)
@@ -304,7 +305,7 @@ func TestDuplicates(t *testing.T) {
 			mux.Handle("/near", page("<p>"+text+"</p><i>seen 17 times</i>"+anchors("/other")))
 			mux.Handle("/other", page("<p>"+prose("other", 400)+"</p>"+anchors("/again")))
 			mux.Handle("/again", same)
-			list, snap, _ := trapped(t, func(cfg *crawl.Config) { cfg.Duplicates.Find = find }, map[string]http.Handler{"a.test": mux}, "http://a.test/")
+			list, snap, _ := trapped(t, func(cfg *assembly.Config) { cfg.Duplicates.Find = find }, map[string]http.Handler{"a.test": mux}, "http://a.test/")
 			records := byURL(t, list)
 			pages, _ := fetchedOf(list)
 			require.Equal(t, 5, pages)

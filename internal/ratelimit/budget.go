@@ -71,7 +71,7 @@ type shared struct {
 	live  atomic.Int32 // groups that listen to the answers of their members
 
 	feeding feeding // of budgets that processes share
-	active  []*feed // of scopes, for ScopeUses
+	active  []*feed // of scopes, for scopeUses
 
 	news  groupNews   // of groups
 	fresh atomic.Bool // some of it is untold

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
@@ -71,7 +70,7 @@ type Config struct {
 	// tells. Tokens are charged to it ahead, while [AdaptiveRateLimiter.Run] runs: without that
 	// nothing is granted. The processes must have the same figures; of bytes a billion a
 	// second is the most that is shared. Nil: they are this limiter's alone.
-	Fleet admission.Repository
+	Fleet SharedTokens
 	// FleetName is what those have in common who share the budgets: keys begin with it.
 	FleetName string
 

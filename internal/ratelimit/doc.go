@@ -47,7 +47,7 @@
 // # What processes share
 //
 // With a Config.Fleet the budgets of all domains, of addresses and of registrable domains are those of several
-// processes: their tokens are charged to a key of an [admission.Repository], some at a
+// processes: their tokens are charged to a key of [SharedTokens], some at a
 // time and ahead of their use, by the goroutines of [AdaptiveRateLimiter.Run]. No grant waits for a trip; one that
 // has no token waits as for any other budget, under the same name. In any span W all processes together
 // grant at most rate × (W + 1/2 s) and what a quarter of a second brings, or one; so do bytes, and

@@ -1,10 +1,10 @@
 package ratelimit
 
 import (
+	"context"
 	"math"
 	"time"
 
-	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
 )
 
@@ -25,8 +25,35 @@ const (
 	feedSoon = 2 * time.Millisecond
 )
 
+// SharedTokens counts the tokens of budgets that processes share.
+type SharedTokens interface {
+	// Take charges n tokens of the bucket of a key, all of them or none. An error means that
+	// nothing is known. It returns when ctx ends.
+	Take(ctx context.Context, key string, bucket SharedBucket, n int64) (TokensTaken, error)
+}
+
+// SharedBucket is a token bucket that processes share.
+type SharedBucket struct {
+	Name     string  // of the kind of budget: "global", "bytes", "ip" or "site"
+	Capacity int64   // 1 to 1<<40
+	Rate     float64 // tokens per second
+}
+
+// TokensTaken is what became of a question for tokens.
+type TokensTaken struct {
+	Allowed   bool
+	Remaining int64         // right after the decision
+	Wait      time.Duration // until as many are there; WaitForever: time alone does not bring them
+}
+
+// WaitForever is a wait that time does not end.
+const WaitForever time.Duration = math.MaxInt64
+
+// maxShared is the most tokens that a shared bucket holds.
+const maxShared = 1 << 40
+
 // feed brings a budget its tokens if several processes share it: they are charged to a key
-// of an [admission.Repository] ahead of their use, some at a time, and whoever decides finds
+// of [SharedTokens] ahead of their use, some at a time, and whoever decides finds
 // them here. A token that is not used within leaseLife is lost, so a lease is no larger than
 // what was used of the one before, or twice as large if that was used up. At no more than
 // 1/leaseFlow a second each token is a question of its own.
@@ -36,13 +63,13 @@ const (
 //	capacity + rate × (W + leaseLife)
 //
 // where the capacity is what leaseFlow brings, at least one token: each was charged within the span
-// or at most leaseLife before it began. A process that does not reach the repository uses up
+// or at most leaseLife before it began. A process that does not reach whoever counts uses up
 // what it has, and then has none.
 type feed struct {
-	of    *budget
-	key   string
-	plans []admission.Plan // one
-	most  int64            // of a lease
+	of     *budget
+	key    string
+	bucket SharedBucket
+	most   int64 // of a lease
 
 	size   int64    // of the next lease
 	leases [4]lease // the one that ends first comes first; of size zero for none
@@ -51,9 +78,9 @@ type feed struct {
 	again  clock.Instant
 	failed bool  // the last question was not answered
 	used   int64 // since it was made
-	told   int64 // of that, by ScopeUses
+	told   int64 // of that, by scopeUses
 
-	active *[]*feed // those of scopes of which something was used since ScopeUses; nil: it is of none
+	active *[]*feed // those of scopes of which something was used since scopeUses; nil: it is of none
 	listed bool     // it is among them
 }
 
@@ -63,18 +90,13 @@ type lease struct {
 	until      clock.Instant
 }
 
-// newFeed makes the feed of a budget, or nil if it is this process's alone. A plan for every
-// valid rate is valid.
-func (l *AdaptiveRateLimiter) newFeed(of *budget, plan, key string, rate float64) *feed {
+// newFeed makes the feed of a budget, or nil if it is this process's alone.
+func (l *AdaptiveRateLimiter) newFeed(of *budget, name, key string, rate float64) *feed {
 	if l.cfg.Fleet == nil {
 		return nil
 	}
-	flow := int64(math.Ceil(rate * leaseFlow.Seconds()))
-	p, err := admission.Plan{Name: plan, Capacity: min(max(flow, 1), admission.MaxCapacity), TokensPerSecond: min(rate, maxFeed)}.Settle()
-	if err != nil {
-		panic("ratelimit: " + err.Error()) // the configuration was checked
-	}
-	return &feed{of: of, key: l.cfg.FleetName + "/" + key, plans: []admission.Plan{p}, most: p.Capacity, size: 1, again: never}
+	b := SharedBucket{name, min(max(int64(math.Ceil(rate*leaseFlow.Seconds())), 1), maxShared), min(rate, maxFeed)}
+	return &feed{of: of, key: l.cfg.FleetName + "/" + key, bucket: b, most: b.Capacity, size: 1, again: never}
 }
 
 // maxFeed is the fastest plan that there is: of bytes, a gigabyte a second.
@@ -157,7 +179,7 @@ func (f *feed) when(now clock.Instant, n int64) clock.Instant {
 	if missing <= 0 {
 		return now
 	}
-	more := float64(missing-1) / f.plans[0].TokensPerSecond * float64(time.Second)
+	more := float64(missing-1) / f.bucket.Rate * float64(time.Second)
 	return max(f.again, now.Add(feedSoon)).Add(time.Duration(min(more, float64(longest))))
 }
 

@@ -21,18 +21,23 @@ import (
 
 // kept is a repository at the other end of a line that may be cut.
 type kept struct {
-	admission.Repository
+	count *memory.Repository
 	cut   atomic.Bool
 	trips atomic.Int64
 }
 
-func (k *kept) Take(ctx context.Context, key string, plans []admission.Plan, n int64) (admission.Result, error) {
+func (k *kept) Take(ctx context.Context, key string, b SharedBucket, n int64) (TokensTaken, error) {
 	k.trips.Add(1)
 	time.Sleep(time.Millisecond)
 	if k.cut.Load() {
-		return admission.Result{}, errors.New("cut off")
+		return TokensTaken{}, errors.New("cut off")
 	}
-	return k.Repository.Take(ctx, key, plans, n)
+	plan, err := admission.Plan{Name: b.Name, Capacity: b.Capacity, TokensPerSecond: b.Rate}.Settle()
+	if err != nil {
+		return TokensTaken{}, err
+	}
+	r, err := k.count.Take(ctx, key, []admission.Plan{plan}, n)
+	return TokensTaken{r.Allowed, r.Remaining, r.Wait}, err
 }
 
 // fleetWorld is limiters that share their budgets, in a bubble.
@@ -54,7 +59,7 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 
 // join is one process more.
 func (w *fleetWorld) join(change func(c *Config)) (*AdaptiveRateLimiter, *kept) {
-	k := &kept{Repository: w.count}
+	k := &kept{count: w.count}
 	return bubbleLimiter(w.t, func(c *Config) {
 		c.Fleet, c.FleetName = k, "job"
 		change(c)
@@ -206,7 +211,7 @@ func TestFleetCutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, before, w.sum(), "what it had is used up")
 		require.Equal(t, "the whole fleet (whoever keeps the count does not answer): at most 20/s", one.see("a0.test").Reason)
-		require.Equal(t, []BudgetUse{{Name: "global_rps", Plan: 20, Used: one.BudgetUses()[0].Used, Missing: true}}, one.BudgetUses())
+		require.Equal(t, []budgetUse{{name: "global_rps", plan: 20, used: one.budgetUses()[0].used, missing: true}}, one.budgetUses())
 		line.cut.Store(false)
 		time.Sleep(10 * time.Second)
 		require.InDelta(t, 200, w.sum()-before, 16, "no burst for the time that it was cut off")
@@ -303,7 +308,7 @@ func TestShareSlots(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = try()
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the share has ended")
-		require.Equal(t, []BudgetUse{{Name: "global_concurrency", Plan: 8, Used: 2, Missing: true}}, l.BudgetUses())
+		require.Equal(t, []budgetUse{{name: "global_concurrency", plan: 8, used: 2, missing: true}}, l.budgetUses())
 	})
 }
 
@@ -313,7 +318,7 @@ func TestNoFleetNoFeeds(t *testing.T) {
 	require.Nil(t, r.shared.global.feed)
 	require.Nil(t, r.shared.global.caps.feed)
 	require.Nil(t, r.slots())
-	require.Nil(t, r.BudgetUses())
+	require.Nil(t, r.budgetUses())
 	r.ShareSlots(1, start)
 	held, want := r.Slots()
 	require.Zero(t, held+want)

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
 )
 
@@ -99,7 +98,7 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *feed) {
 	h.mu.Lock()
 	n, left := f.need(), f.left(sent)
 	h.mu.Unlock()
-	res, err := l.cfg.Fleet.Take(ctx, f.key, f.plans, n)
+	res, err := l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
 	var wait time.Duration
 	if err == nil && !res.Allowed {
 		wait = f.untilNext(&res, n)
@@ -107,8 +106,8 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *feed) {
 			wait = min(res.Wait, leaseFlow) // for all of them
 		} else if there > 0 {
 			n, sent = there, l.now()
-			res, err = l.cfg.Fleet.Take(ctx, f.key, f.plans, n)
-			wait += time.Duration(float64(n) / f.plans[0].TokensPerSecond * float64(time.Second))
+			res, err = l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
+			wait += time.Duration(float64(n) / f.bucket.Rate * float64(time.Second))
 		}
 	}
 	if !res.Allowed {
@@ -122,11 +121,11 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *feed) {
 
 // untilNext is when to ask again after a denial of n. Others want them too: who asked for each
 // token as it comes would do little else, so half of them are waited for. The budget holds as much.
-func (f *feed) untilNext(res *admission.Result, n int64) time.Duration {
-	if res.Wait == admission.Never {
+func (f *feed) untilNext(res *TokensTaken, n int64) time.Duration {
+	if res.Wait == WaitForever {
 		return feedRetry // of a key for which there is no room at present
 	}
-	rest := float64(n/2) / f.plans[0].TokensPerSecond * float64(time.Second)
+	rest := float64(n/2) / f.bucket.Rate * float64(time.Second)
 	return max(0, res.Wait-time.Duration(rest))
 }
 

@@ -94,17 +94,17 @@ func (l *AdaptiveRateLimiter) slots() *slots {
 	return nil
 }
 
-// BudgetUse is a budget that processes share, as far as this one has used it.
-type BudgetUse struct {
-	Name    string  `json:"name"`              // of the setting, such as "global_rps"
-	Plan    float64 `json:"plan"`              // of all processes together: a second, or at a time
-	Used    int64   `json:"used"`              // by this process, since it began; of a concurrency: out now
-	Share   int64   `json:"share"`             // of a concurrency: what this process has of it; else tokens that it has
-	Missing bool    `json:"missing,omitempty"` // whoever keeps the count does not answer
+// budgetUse is a budget that processes share, as far as this one has used it.
+type budgetUse struct {
+	name    string  // of the setting, such as "global_rps"
+	plan    float64 // of all processes together: a second, or at a time
+	used    int64   // by this process, since it began; of a concurrency: out now
+	share   int64   // of a concurrency: what this process has of it; else tokens that it has
+	missing bool    // whoever keeps the count does not answer
 }
 
-// BudgetUses are the budgets of all domains that processes share; nil if there are none.
-func (l *AdaptiveRateLimiter) BudgetUses() (all []BudgetUse) {
+// budgetUses are the budgets of all domains that processes share; nil if there are none.
+func (l *AdaptiveRateLimiter) budgetUses() (all []budgetUse) {
 	b := l.shared.global
 	if b == nil || l.cfg.Fleet == nil {
 		return nil
@@ -114,14 +114,14 @@ func (l *AdaptiveRateLimiter) BudgetUses() (all []BudgetUse) {
 	now := l.now()
 	add := func(name string, plan float64, f *feed) {
 		if f != nil {
-			all = append(all, BudgetUse{name, plan, f.used, max(0, f.left(now)), f.failed})
+			all = append(all, budgetUse{name, plan, f.used, max(0, f.left(now)), f.failed})
 		}
 	}
 	add("global_rps", l.cfg.GlobalRPS, b.feed)
 	if c := b.caps; c != nil {
 		add("global_bytes", float64(l.cfg.GlobalBytes), c.feed)
 		if s := c.slots; s != nil {
-			all = append(all, BudgetUse{"global_concurrency", float64(l.cfg.GlobalConcurrency), c.out, s.shareAt(now), now >= s.until})
+			all = append(all, budgetUse{"global_concurrency", float64(l.cfg.GlobalConcurrency), c.out, s.shareAt(now), now >= s.until})
 		}
 	}
 	return all

@@ -16,7 +16,7 @@ func TestScopeUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFleetWorld(t)
 		l, _ := w.join(func(c *Config) { c.IPRPS, c.SiteRPS = 50, 100 })
-		require.Empty(t, l.ScopeUses(5))
+		require.Empty(t, l.scopeUses(5))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		hosts := []string{"a.one.test", "b.one.test", "c.two.test"}
@@ -24,16 +24,16 @@ func TestScopeUses(t *testing.T) {
 			l.SetAddress(h, netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", i+1)))
 		}
 		w.work(ctx, l, hosts, time.Millisecond)
-		uses := l.ScopeUses(2)
+		uses := l.scopeUses(2)
 		sums := map[string]int64{}
 		for _, u := range uses {
-			sums[u.Name] += u.Used
+			sums[u.name] += u.used
 		}
 		require.Len(t, uses, 4, "two of three addresses, and both sites")
-		require.GreaterOrEqual(t, uses[0].Used, uses[1].Used)
-		require.Equal(t, ScopeUse{"site_rps", "one.test", uses[2].Used}, uses[2], "the busiest first")
+		require.GreaterOrEqual(t, uses[0].used, uses[1].used)
+		require.Equal(t, scopeUse{"site_rps", "one.test", uses[2].used}, uses[2], "the busiest first")
 		require.EqualValues(t, w.sum(), sums["site_rps"], "every request is of a site")
-		require.Empty(t, l.ScopeUses(2), "it was told before")
+		require.Empty(t, l.scopeUses(2), "it was told before")
 		require.LessOrEqual(t, cap(l.shared.active), maxActive)
 	})
 }

@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ func testLimiters(t *testing.T, forgetful *server, addr string) {
 	for i := range 3 {
 		cfg := ratelimit.DefaultConfig()
 		cfg.Strategy, cfg.InitialRPS, cfg.MaxRPS, cfg.GlobalRPS = "fixed", 1e5, 1e5, rate
-		cfg.Fleet, cfg.FleetName = open(t, redis.Config{}, addr), "crawl/limiters"
+		cfg.Fleet, cfg.FleetName = open(t, redis.Config{}, addr).Shared(slog.New(slog.DiscardHandler)), "crawl/limiters"
 		l, err := ratelimit.New(cfg)
 		require.NoError(t, err)
 		one, kill := context.WithCancel(ctx)

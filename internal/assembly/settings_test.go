@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
 )
 
-func TestMostOut(t *testing.T) {
+func TestMaxInFlight(t *testing.T) {
 	for _, tc := range []struct{ concurrency, files, want int }{
 		{64, 0, 256}, {64, 1 << 20, 256}, {64, 512, 256}, {64, 400, 200}, {64, 100, 64}, {1, 1024, 4},
 	} {
-		require.Equal(t, tc.want, mostOut(tc.concurrency, tc.files), "%+v", tc)
+		require.Equal(t, tc.want, maxInFlight(tc.concurrency, tc.files), "%+v", tc)
 	}
-	require.NotZero(t, openFiles())
+	require.NotZero(t, fetch.OpenFiles())
 }

@@ -1,15 +1,15 @@
 //go:build unix
 
-package assembly
+package fetch
 
 import (
 	"math"
 	"syscall"
 )
 
-// openFiles is how many files this process may have open at a time; zero means that it is not
+// OpenFiles is how many files this process may have open at a time; zero means that it is not
 // known.
-func openFiles() int {
+func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return 0

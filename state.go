@@ -1,0 +1,179 @@
+package crawl
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/treadlight/crawl/internal/assembly"
+)
+
+// StateConfig says which state. Dir is required.
+type StateConfig struct {
+	// Dir is a directory of its own, on a disk of this machine.
+	Dir string
+	// Overwrite has [NewState] remove the state of another crawl, and nothing else, from
+	// Dir first. False leaves it and is an error.
+	Overwrite bool
+	// Version names the program in the state, for people. Empty: not told.
+	Version string
+	// Log is told of what takes long or had to be repaired. Nil means nobody is.
+	Log *slog.Logger
+}
+
+// State is a directory in which a crawl is kept as it goes: the URLs and what became of
+// them, how far sinks are, the rates of hosts, and the settings with the values of headers
+// as they were given, in files for their owner alone. [NewState] makes one and [OpenState]
+// opens that of a crawl to be resumed; [Config.Kept] gives it to a [Crawler], which closes
+// it at the end of its run. Until then the directory is this process's.
+//
+// It survives whatever ends the process. What the last tenth of a second brought may be
+// fetched again, and is recorded once: see [State.Position].
+//
+// Its methods are safe for concurrent use, but for Close.
+type State struct{ inner *assembly.State }
+
+func (s *State) unwrap() *assembly.State {
+	if s == nil {
+		return nil
+	}
+	return s.inner
+}
+
+func wrapState(inner *assembly.State, err error) (*State, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &State{inner}, nil
+}
+
+// NewState makes a state in a directory, which it makes if need be. The error is
+// [fs.ErrExist] if there is one already; another process that has it is named.
+func NewState(cfg StateConfig) (*State, error) {
+	return wrapState(assembly.NewState(assembly.StateConfig(cfg)))
+}
+
+// OpenState opens the state of a crawl that has ended before all was visited, however it
+// ended. [State.Config] has its settings. The error is [fs.ErrNotExist] if there is none;
+// another process that has it is named.
+func OpenState(cfg StateConfig) (*State, error) {
+	return wrapState(assembly.OpenState(assembly.StateConfig(cfg)))
+}
+
+// Again says what a new round is about.
+type Again struct {
+	// MaxAge leaves out pages that were answered no longer ago than that. What was refused
+	// or could not be had the last time is asked for in any case. Zero leaves out nothing.
+	MaxAge time.Duration
+	// Unfinished has a round begin though the last one was interrupted. What that has left
+	// is visited in this one.
+	Unfinished bool
+}
+
+// ErrUnfinished means that a new round was asked for of a crawl whose last run was interrupted,
+// or failed, and has URLs left.
+var ErrUnfinished = assembly.ErrUnfinished
+
+// OpenAgain opens the state of a crawl for another round: every URL that it knows
+// is asked for again, and what is found on the way is, too. A host is asked by what it called
+// the version that is known (ETag, Last-Modified), so that what has not changed is answered
+// with 304 and costs a header, and [Record.Change] says of each page whether it is new,
+// changed, unchanged or gone.
+//
+// [State.Config] has the settings of the round before. The new one begins with [New], and is
+// gone on with by [OpenState] if it is interrupted. Its sinks should be others than those of
+// the round before, which are closed.
+//
+// What the round before has left beyond a limit, or of hosts that refused to be asked, is still
+// queued, behind what was visited: with the same limit a round is about the same pages. The
+// error is [ErrUnfinished] if the last run did not come to an end of its own, unless
+// again.Unfinished says that this does not matter, and otherwise as with OpenState.
+func OpenAgain(cfg StateConfig, again Again) (*State, error) {
+	return wrapState(assembly.OpenAgain(assembly.StateConfig(cfg), assembly.Again(again)))
+}
+
+// Dir is the directory.
+func (s *State) Dir() string { return s.inner.Dir() }
+
+// Config is what the crawl was begun with, for the crawl that goes on: its settings, and
+// the state itself. Programs add what settings do not hold, and may change the settings.
+// Of a state that is new it is [DefaultConfig].
+func (s *State) Config() Config { return Config{Settings: s.inner.Config().Settings, Kept: s} }
+
+// Left is what the state had when it was opened, or when a new round began: URLs that are
+// still to be visited, and pages that earlier runs of this round have visited, which count for
+// the max_pages of the settings.
+func (s *State) Left() (queued, pages int64) { return s.inner.Left() }
+
+// Seeded reports whether all seeds of earlier runs are in the state. If they are not, the
+// next run has those that were given to [Crawler.Run] from the state; those of a sequence
+// have to be given to [Crawler.RunSeq] again, where the ones that are known do no harm.
+func (s *State) Seeded() bool { return s.inner.Seeded() }
+
+// Done reports whether earlier runs have left nothing to do.
+func (s *State) Done() bool { return s.inner.Done() }
+
+// Position is how far the sink of that path was when the state last heard of it; zero if
+// it never did. Before a crawl goes on its sinks are to be cut back to that, or records
+// would be there twice.
+func (s *State) Position(path string) Position { return s.inner.Position(path) }
+
+// Round is the number of the round that the crawl is in, or will be with the Crawler of a
+// state that was opened by [OpenAgain]. The first is 1.
+func (s *State) Round() int { return s.inner.Round() }
+
+// Close gives up a state that no Crawler was built with, or that of a Crawler whose Run was
+// not called. One that is new, in which nothing was ever kept, is removed.
+func (s *State) Close() error { return s.inner.Close() }
+
+// StateError is trouble with the state of a crawl: Dir is its directory, and Err says what is
+// wrong and mostly what to do. It is [fs.ErrExist] if there is a state where a new one was to be,
+// and [fs.ErrNotExist] if there is none. What was committed before is kept.
+type StateError = assembly.StateError
+
+// StateView looks at the state of a crawl, which may be under way in another process. Make
+// one by [ViewState]. It is not safe for concurrent use.
+type StateView struct{ inner *assembly.StateView }
+
+// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there
+// is none.
+func ViewState(dir string) (*StateView, error) {
+	inner, err := assembly.ViewState(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &StateView{inner}, nil
+}
+
+// Settings are those of its last run.
+func (v *StateView) Settings() Settings { return v.inner.Settings() }
+
+// Seeds are the URLs that it began with, and those to which they were redirected.
+func (v *StateView) Seeds() []string { return v.inner.Seeds() }
+
+// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It
+// reads all URLs: some seconds for ten million.
+func (v *StateView) Find(url string) (KnownURL, error) {
+	k, err := v.inner.Find(url)
+	return KnownURL(k), err
+}
+
+// Close ends the view.
+func (v *StateView) Close() error { return v.inner.Close() }
+
+// KnownURL is what the state of a crawl has of a URL.
+type KnownURL struct {
+	// State is "unknown" if the crawl never took the URL up, "queued" if it is still to be
+	// visited, and "visited".
+	State    string    `json:"state"`
+	Depth    int       `json:"depth,omitempty"`
+	Seed     bool      `json:"seed,omitempty"`
+	Referrer string    `json:"referrer,omitempty"`
+	QueuedAt time.Time `json:"queued_at,omitzero"`
+
+	// Of the latest visit.
+	VisitedAt time.Time `json:"visited_at,omitzero"`
+	Round     int       `json:"round,omitempty"` // from 1
+	Status    int       `json:"status,omitempty"`
+	Class     string    `json:"class,omitempty"` // of its error
+	Change    string    `json:"change,omitempty"`
+}
