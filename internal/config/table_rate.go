@@ -95,7 +95,7 @@ var rateFields = []field{
 	// Retries, not tries: --retries 0 asks once. Twenty doublings are past any delay.
 	{
 		path: "ratelimit.retry_max_attempts", kind: kindInt, unit: "retries", def: "3", min: "0", max: "20", flag: "retries",
-		doc: "retries after a first try that failed; 0 = none",
+		doc: "retries after a first try that failed; 0 = none, but a first 429, 503 or 403 that may be a limit of the host is followed by one more request, alone, that tells",
 	},
 	// Servers send dates years ahead by mistake; an hour is a pause, more is an absence.
 	{

@@ -64,6 +64,9 @@ type Lease struct {
 	// Own says that a failure of the request is the URL's own: the host answers others. It
 	// ends with [Frontier.FailedOwn], or Done.
 	Own bool
+	// Clears says that a failure would show that the one before, which the limiter was told of,
+	// was the URL's own too. It does not where the host is known to have a limit.
+	Clears bool
 	// Served says that the host has answered a page.
 	Served bool
 	// FailingSince is when the host failed first since it answered last; zero: it answers.
@@ -176,6 +179,9 @@ type Config struct {
 	// InFlight, if set, is asked once for each host how many leases it may have out within
 	// PerHost; zero and a nil InFlight mean as many as that.
 	InFlight func(host string) int
+	// Once says that a URL which fails on its own has no retries: where no other URL is left to
+	// ask, a control shows whose the failure was before the URL is asked for again.
+	Once bool
 	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
 	// bytes each for the fingerprint, and while queued about 150 and their length; of those
 	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -31,14 +32,17 @@ const (
 	// longestQuiet bounds that where the host's own pace asks for more.
 	longestQuiet = 30 * time.Second
 	// manyOwn is how many URLs that fail on their own show that a host has such URLs, and how
-	// many failures in a row are the host's again all the same.
+	// many failures in a row are the host's again all the same: then a control shows which it is.
 	manyOwn = 4
-	// manyInRow is how many failures in a row may be of a host that refuses everything or of as
-	// many URLs that are refused on their own: some minute of trials.
+	// manyInRow is how many failures in a row bring a control of a host that has a limit or is
+	// out of order.
 	manyInRow = 6
-	// longOutage is for how long a host fails at least before that is asked, unless it is known
-	// to have URLs that fail on their own: most outages are shorter.
-	longOutage = time.Minute
+	// longOutage is for how long a host fails at least before the first control, and
+	// longRefusal for how long it refuses, unless it is known to have URLs that fail on their
+	// own: most outages are shorter. A control takes the place of a trial, and costs the host a
+	// page that it served before.
+	longOutage  = time.Minute
+	longRefusal = 15 * time.Second
 )
 
 // answersOthers reports whether the host has answered since a URL failed, and answered last.
@@ -103,15 +107,19 @@ func (h *host) controlOut() bool {
 // were not asked for yet those are the better trials, unless many in a row have failed.
 func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
 	b := h.bad
-	enough := uint8(2)
+	enough, after := uint8(2), longOutage
+	refuses := b.trouble == outcome.Throttled || b.trouble == outcome.Unavailable || b.trouble == outcome.ClientError
+	if refuses && b.trouble != outcome.Unavailable { // which an outage gives too
+		after = longRefusal
+	}
 	switch {
-	case h.fresh() > 0 && b.own == 0 && (b.since.IsZero() || now.Sub(b.since) < longOutage):
+	case h.fresh() > 0 && b.own == 0 && (b.since.IsZero() || now.Sub(b.since) < after):
 		return nil
-	case h.fresh() > 0 && (b.own < manyOwn || b.limits):
+	case h.fresh() > 0 && (b.limits || !refuses && b.own < manyOwn):
 		enough = manyInRow
-	case b.own >= manyOwn && !b.limits:
+	case h.fresh() > 0 && b.own == 0, b.own >= manyOwn && !b.limits:
 		enough = manyOwn
-	case it.since > 0 && !h.failing():
+	case it.since > 0 && (!h.failing() || h.fresh() == 0 && f.cfg.Once):
 		enough = 1
 	}
 	if h.served == 0 || b.controlled || b.row < enough || it.OwnFailures > 0 && !h.failing() {

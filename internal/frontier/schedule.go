@@ -225,6 +225,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		l.Item = *control
 	default:
 		l.Own = h.own(it)
+		l.Clears = l.Own && it.Returns > 0 && it.OwnFailures == 0 && !h.bad.limits
 		l.Item = f.pop(h, now)
 	}
 	if b := h.bad; b != nil {

@@ -114,7 +114,7 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 		}
 	}
 	if fb.OfURL = l.Own && (forbidden(f) || classOf(f.resp, fb.Err).Transient()); fb.OfURL {
-		fb.RetryAfter, fb.Quota = 0, header.Quota{}
+		fb.RetryAfter, fb.Quota, fb.OfURLFirst = 0, header.Quota{}, l.Clears
 	}
 	p.cfg.Limiter.Feedback(l.Host(), fb)
 }

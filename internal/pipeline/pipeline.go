@@ -116,7 +116,7 @@ func New(cfg Config) (*Pipeline, error) {
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, Aside: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
-		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap,
+		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, Once: cfg.Retries == 0,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}

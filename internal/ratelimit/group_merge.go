@@ -182,11 +182,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 func (m *merge) adopt(s *state, now clock.Instant) {
 	if _, done := m.begun[s]; !done {
 		m.begun[s] = 0
-		l := s.rules.l
-		s.strategy = l.strategy(&l.control, now, control.Host{
-			Start: max(s.bucket.rate, s.rules.start).rps(), Floor: s.rules.floor.rps(), Ceiling: s.rules.ceiling.rps(),
-		})
-		s.heard = 0 // the new one's events are counted anew
+		s.restartLocked(now)
 	}
 }
 

@@ -45,6 +45,7 @@ type Feedback struct {
 	Retry      bool          // it was a further try of a request that had failed; only counted
 	Lifted     bool          // the same URL met a 403 before: this host's mean later, not never
 	OfURL      bool          // its refusal was the URL's alone, others being served meanwhile: no verdict on the domain; RetryAfter holds all the same
+	OfURLFirst bool          // with OfURL: so was the one before, which was reported as the domain's. The strategy begins anew, no slower than now
 }
 
 // AdaptiveRateLimiter is the engine. See the package comment for what it does; it
@@ -181,6 +182,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 		sentAt = min(l.instantOf(fb.SentAt), now)
 	}
 	before := s.bucket.rate
+	if fb.OfURLFirst {
+		s.restartLocked(now)
+	}
 	s.learnLocked(now, sentAt, class, &fb)
 	s.rearmLocked(now)
 	l.unlock(s, domain, before)

@@ -148,3 +148,33 @@ func TestRefusalOfURL(t *testing.T) {
 		r.wantReady(host, 0, 10*time.Second, LimitRetryAfter)
 	}
 }
+
+// A refusal that was reported as the domain's turns out to be the URL's: the strategy begins
+// anew, and an order to wait that is in force holds to its end all the same.
+func TestRefusalThatWasOfTheURLToo(t *testing.T) {
+	for _, strategy := range []string{control.NameSteer, control.NameAIMD, control.NameGradient} {
+		r := newRig(t, func(c *Config) { c.Strategy = strategy })
+		type plan struct {
+			rate float64
+			at   time.Time // of the tenth request from now
+		}
+		planned := func() plan {
+			at, _ := r.ReadyAt(host, 9, 9)
+			return plan{r.see(host).FillRate, at}
+		}
+		p, _ := r.grant(host)
+		p.Release()
+		r.to(30 * time.Second)
+		before := planned()
+		refused := Feedback{StatusCode: 429, Latency: 10 * time.Millisecond}
+		r.Feedback(host, refused)
+		require.NotEqual(t, before, planned(), strategy)
+		refused.OfURL, refused.OfURLFirst = true, true
+		r.Feedback(host, refused)
+		require.Equal(t, before, planned(), strategy)
+
+		r.Feedback(host, Feedback{StatusCode: 429, Latency: 10 * time.Millisecond, RetryAfter: 10 * time.Second})
+		r.Feedback(host, refused)
+		r.wantReady(host, 0, 40*time.Second, LimitRetryAfter)
+	}
+}

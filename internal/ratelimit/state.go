@@ -99,6 +99,14 @@ func (s *state) grantedLocked(waited time.Duration) {
 	s.toWait = 0
 }
 
+// restartLocked has the strategy begin anew, no slower than the domain is asked now.
+func (s *state) restartLocked(now clock.Instant) {
+	l, h := s.rules.l, s.rules.host(control.Memory{})
+	h.Start = max(s.bucket.rate, s.rules.start).rps()
+	s.strategy = l.strategy(&l.control, now, h)
+	s.heard = 0 // the new one's events are counted anew
+}
+
 // nowLocked reads the clock. Reading it under the lock and never below the bucket's
 // last instant keeps each domain's time from going back, whoever comes first.
 func (s *state) nowLocked() clock.Instant {
