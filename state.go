@@ -104,6 +104,9 @@ func (s *State) Config() Config { return Config{Settings: s.inner.Config().Setti
 // the max_pages of the settings.
 func (s *State) Left() (queued, pages int64) { return s.inner.Left() }
 
+// Obtained reports whether earlier runs of this round had a page from a host.
+func (s *State) Obtained() bool { return s.inner.Obtained() }
+
 // Seeded reports whether all seeds of earlier runs are in the state. If they are not, the
 // next run has those that were given to [Crawler.Run] from the state; those of a sequence
 // have to be given to [Crawler.RunSeq] again, where the ones that are known do no harm.

@@ -196,7 +196,11 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 	j.moreSeeds = source == "flag" || source == "file"
 	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
 		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
-		return j.end(j.settle())
+		err := j.settle()
+		if pages > 0 && !j.state.Obtained() {
+			err = errors.Join(err, errNothing)
+		}
+		return j.end(err)
 	}
 	if err := errors.Join(j.checkRound(), j.checkPlaces()); err != nil {
 		return j.end(err)

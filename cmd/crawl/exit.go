@@ -179,8 +179,8 @@ func enoughPages(end pipeline.End, reason string) bool {
 }
 
 // obtained reports whether a crawl, with its earlier runs, has a page, or one that the
-// settings kept out. A process of several need not have any, nor need a run that had nothing
-// left to do.
+// settings kept out. A process of several need not have any, nor need a round in which nothing
+// was due.
 func (j *job) obtained(s *crawl.Snapshot) bool {
 	if s.Pages > 0 || j.out.good || j.cfg.Fleet.Shared() {
 		return true
@@ -189,7 +189,7 @@ func (j *job) obtained(s *crawl.Snapshot) bool {
 		return false
 	}
 	_, before := j.state.Left()
-	return before > 0 || s.Records == 0
+	return j.state.Obtained() || before == 0 && s.Records == 0
 }
 
 // cutCode is the exit code of a crawl that is cut off in this state.

@@ -37,7 +37,7 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	if !again.Unfinished && !s.settled() {
 		return nil, errors.Join(stateError(cfg.Dir, ErrUnfinished), s.Close())
 	}
-	s.next, s.pages, s.newRound = &round{number: s.store.Round() + 1}, 0, true
+	s.next, s.pages, s.given, s.newRound = &round{number: s.store.Round() + 1}, 0, 0, true
 	if again.MaxAge > 0 {
 		s.next.since = clock.System().Now().Add(-again.MaxAge)
 	}

@@ -37,6 +37,7 @@ type State struct {
 	seeds    []string // of Run, if they may not all be in the store
 	all      bool     // they are, and so are those that came from elsewhere
 	pages    int64    // of this round
+	given    int64    // of them, those that hosts gave
 	next     *round   // that is to begin; nil: none
 	newRound bool     // it was opened for a new round
 
@@ -136,7 +137,7 @@ func (s *State) recall() error {
 	if s.all = s.store.Meta(metaAllSeeds) == yes; s.all {
 		s.seeds = nil
 	}
-	s.pages, err = s.store.CountVisits()
+	s.pages, s.given, err = s.store.CountVisits()
 	return err
 }
 
@@ -156,6 +157,9 @@ func (s *State) Config() Config {
 // Left is how many URLs are still to be visited, and how many pages earlier runs of this round have
 // visited.
 func (s *State) Left() (queued, pages int64) { return s.store.Left().Queued, s.pages }
+
+// Obtained reports whether earlier runs of this round had a page from a host.
+func (s *State) Obtained() bool { return s.given > 0 }
 
 // Seeded reports whether all seeds of earlier runs are in the state.
 func (s *State) Seeded() bool { return s.all }

@@ -98,9 +98,10 @@ func TestAgain(t *testing.T) {
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM latest`))
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued' AND kind = 'sitemap' AND status = 301`))
 	require.EqualValues(t, 2, ask(t, s, `SELECT due FROM rounds WHERE round = 2`))
-	n, err := s.CountVisits()
+	n, given, err := s.CountVisits()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n, "of this round")
+	require.EqualValues(t, 1, given, "it is unchanged")
 }
 
 // What a later round is told of a URL is the last visit that says something of the page,
@@ -199,7 +200,7 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.Nil(t, items[0].Before)
 	require.EqualValues(t, 6, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'done' AND round = 1 AND kind = 'page'`))
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM broken`))
-	n, err := s.CountVisits()
+	n, _, err := s.CountVisits()
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE refused = 1`))

@@ -77,19 +77,20 @@ func (s *Store) URLs() iter.Seq2[string, error] {
 	}
 }
 
-// CountVisits is how many pages this round has visited, as of the last commit; what was refused
-// is none. It looks at all visits. It is safe to call from any goroutine.
-func (s *Store) CountVisits() (n int64, err error) {
+// CountVisits is how many pages this round has visited, as of the last commit, and how many of
+// them the host gave, now or unchanged since; what was refused is none. It looks at all visits.
+// It is safe to call from any goroutine.
+func (s *Store) CountVisits() (visited, given int64, err error) {
 	db, err := s.reader()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	q, err := db.Prepare(`SELECT count(*) FROM visits WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
+	q, err := db.Prepare(`SELECT count(*), coalesce(sum(status BETWEEN 200 AND 299 OR status = 304), 0) FROM visits WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
 	if err == nil {
 		q.Int(1, int64(s.Round()))
 		if _, err = q.Step(); err == nil {
-			n = q.ColumnInt(0)
+			visited, given = q.ColumnInt(0), q.ColumnInt(1)
 		}
 	}
-	return n, errors.Join(err, db.Close())
+	return visited, given, errors.Join(err, db.Close())
 }

@@ -396,9 +396,10 @@ func TestSeedsAndVisits(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4"}, got, "done or queued")
-	n, err := s.CountVisits()
+	n, given, err := s.CountVisits()
 	require.NoError(t, err)
 	require.EqualValues(t, 2, n, "for want of robots.txt, whose class may be any")
+	require.EqualValues(t, 0, given)
 	require.NoError(t, s.Close())
 	edit(t, s.path, `UPDATE urls SET url = 'x' WHERE id = 3`)
 	var last error
@@ -407,7 +408,7 @@ func TestSeedsAndVisits(t *testing.T) {
 	}
 	require.ErrorContains(t, last, "row 3 of urls")
 	require.NoError(t, os.WriteFile(s.path, []byte("x"), 0o600))
-	_, err = s.CountVisits()
+	_, _, err = s.CountVisits()
 	require.ErrorContains(t, err, "no SQLite database")
 	for _, err := range s.Seeds() {
 		require.ErrorContains(t, err, "no SQLite database")
