@@ -1,6 +1,8 @@
 package frontier
 
 import (
+	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -123,6 +125,39 @@ func (f *Frontier) again(now time.Time, l *Lease) Item {
 		it.since = h.served + 1
 	}
 	return it
+}
+
+// Abandon leases about so many URLs that were asked for and wait to be asked again: for the end
+// of a crawl that keeps no state. Such a lease holds no slot and ends with Done. None are left
+// when it returns none.
+func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
+	lease := func(h *host, it *Item) {
+		f.queue(it, -1)
+		h.open++
+		f.counts.leased.Add(1)
+		out = append(out, &Lease{Item: *it, host: h, at: now, started: true, freed: true})
+	}
+	for ; f.abandoning < len(f.roll.hosts) && len(out) < most; f.abandoning++ {
+		h := f.roll.hosts[f.abandoning]
+		h.later = slices.DeleteFunc(h.later, func(it delayed) bool {
+			if it.Kind == Robots || it.Returns == 0 {
+				return false
+			}
+			lease(h, &it.Item)
+			return true
+		})
+		heap.Init(&h.later)
+		if h.bad == nil {
+			continue
+		}
+		for b := h.bad; len(b.failed) > 0; b.failed = b.failed[:len(b.failed)-1] {
+			lease(h, &b.failed[len(b.failed)-1].Item)
+		}
+	}
+	if len(out) == 0 {
+		f.abandoning = 0 // what has come back since is found the next time
+	}
+	return out
 }
 
 // Return queues the URL of a lease that came to nothing, and nothing is held against the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -32,16 +33,18 @@ func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitem
 // Item is one URL to visit and how it was found.
 type Item struct {
 	URL         canonical.URL
-	Referrer    string    // the page that linked here; empty for a seed
-	Origin      string    // for Robots: the origin whose rules are asked for
-	Queued      time.Time // when it was first added
-	Depth       int32     // links from a seed; for Robots: of the URL that waits for the rules
-	Hops        uint8     // redirects since the last link
-	Attempt     uint8     // fetches so far that count as tries
-	Returns     uint16    // times the host refused it or was down, which are not tries
-	OwnFailures uint8     // failures while the host answered others, see [Lease.Own]
-	Forbidden   uint8     // 403s it met
-	since       int32     // pages its host had served, plus one, when it failed last; zero if it has not
+	Referrer    string        // the page that linked here; empty for a seed
+	Origin      string        // for Robots: the origin whose rules are asked for
+	Queued      time.Time     // when it was first added
+	Depth       int32         // links from a seed; for Robots: of the URL that waits for the rules
+	Hops        uint8         // redirects since the last link
+	Attempt     uint8         // fetches so far that count as tries
+	Returns     uint16        // times the host refused it or was down, which are not tries
+	OwnFailures uint8         // failures while the host answered others, see [Lease.Own]
+	Forbidden   uint8         // 403s it met
+	Status      uint16        // of the last answer that failed; zero if there was none
+	Class       outcome.Class // of the last failure
+	since       int32         // pages its host had served, plus one, when it failed last; zero if it has not
 	Kind        Kind
 	Seed        bool          // given by the user, or where a seed redirected to
 	Wait        time.Duration // for how long after it was added it is not leased; not stored

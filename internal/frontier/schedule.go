@@ -31,6 +31,7 @@ type Frontier struct {
 	called      *host             // the parked host whose turn it is, until it comes up; nil for none
 	lastLane    lane              // of the last one called
 	revising    int               // hosts, from the first on the roll, that Revise has not come to
+	abandoning  int               // hosts, from the first on the roll, that Abandon has come to
 	slowOut     int               // slots held by hosts of the other lanes than the quick one
 	asideOut    int               // leases that hold a place aside
 	lastOverdue bool              // the last place went to a lease that had held a slot

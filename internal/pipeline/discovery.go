@@ -52,6 +52,7 @@ type discovery struct {
 
 	stopping bool
 	hurried  bool   // it is not to wait for what is under way beyond Grace
+	cutOff   bool   // it has waited for that long
 	cut      func() // cancels what workers and handlers have under way
 	paused   bool
 	unruled  string // the first origin given up for want of its robots.txt, and why
@@ -287,6 +288,29 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 	return rec
 }
 
+// abandon has URLs recorded that were asked for and wait to be asked again, when the crawl ends
+// and keeps no state in which they could wait on. It reports whether there are any.
+func (d *discovery) abandon(now time.Time) bool {
+	if d.p.cfg.State != nil || d.cutOff {
+		return false
+	}
+	for _, l := range d.frontier.Abandon(now, outboxFull) {
+		rec := newRecord(l, now)
+		rec.Attempt, rec.Status = max(1, int(l.Attempt)), int(l.Status)
+		rec.Error = &sink.Error{Class: l.Class.String(), Message: "the crawl ended before the URL was asked for again; " + lastAnswer(l)}
+		d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+	}
+	return len(d.outbox) > 0
+}
+
+// lastAnswer is what a URL that failed has come to so far.
+func lastAnswer(l *frontier.Lease) string {
+	if l.Status == 0 {
+		return "it was not answered"
+	}
+	return fmt.Sprintf("the last answer was status %d", l.Status)
+}
+
 // idle decides what to do when no host may be asked before wake.
 func (d *discovery) idle(now, wake time.Time) time.Time {
 	d.barredTil = time.Time{}
@@ -310,12 +334,13 @@ func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
 		if d.hurried {
 			d.deadline = time.Time{}
+			d.cutOff = true
 			d.cut()
 		} else {
 			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
 		}
 	}
-	if d.out > 0 || len(d.outbox) > 0 {
+	if len(d.outbox) > 0 || d.stopping && d.abandon(now) || d.out > 0 {
 		return false
 	}
 	c := d.frontier.Counts()
@@ -456,6 +481,9 @@ func (d *discovery) event(ev event) {
 	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
+	}
+	if ev.fate == fateNotNow || ev.fate == fateRetry || ev.fate == fateOwn {
+		ev.lease.Status, ev.lease.Class = uint16(ev.status), ev.class
 	}
 	if ev.forbade {
 		ev.lease.Forbidden = min(ev.lease.Forbidden, math.MaxUint8-1) + 1

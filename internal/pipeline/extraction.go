@@ -38,6 +38,7 @@ type event struct {
 	lease     *frontier.Lease
 	took      time.Duration // by the request; zero if none was made
 	heard     bool          // the host answered with a status
+	status    int           // of the answer; zero if there was none
 	class     outcome.Class // of the request; Unknown if none was made, or it says nothing of the host
 	served    bool          // the answer was given willingly
 	forbade   bool          // it was a 403
@@ -128,6 +129,9 @@ func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Co
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, heard: f.resp != nil, class: f.class, served: served(f)}
+	if f.resp != nil {
+		ev.status = f.resp.Status
+	}
 	if f.class == outcome.Canceled {
 		ev.fate = fateReturned
 		f.resp.Release()

@@ -326,6 +326,67 @@ func TestHostThatRefusesForADay(t *testing.T) {
 	}
 }
 
+// A crawl that ends early has a record of each URL that it has asked for, whose last answer was
+// a refusal too: without a state nobody goes on with it. With one they stay queued, all others
+// in both cases.
+func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
+	for end, change := range map[End]func(w *world){
+		EndBlocked:     func(w *world) { w.MaxBlocked = time.Minute },
+		EndLimit:       func(w *world) { w.MaxTime = 30 * time.Second },
+		EndInterrupted: nil,
+	} {
+		for _, status := range []int{429, 503, 403, 0} {
+			for _, kept := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v/%d/state %t", end, status, kept), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						asked := map[string]bool{}
+						refuse := closing(10)
+						site := &limitedSite{page: links(100), status: status, refuse: func(path string, n int, now time.Time) http.Header {
+							asked["http://a.test"+path] = true
+							return refuse(path, n, now)
+						}}
+						w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: 2 * time.Second})
+						w.Retries = 5
+						if kept {
+							w.State = newJournal(1)
+						}
+						if change != nil {
+							change(w)
+						}
+						p := w.build(t)
+						if end == EndInterrupted {
+							time.AfterFunc(30*time.Second+time.Millisecond, p.Stop)
+						}
+						require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+						requireEnd(t, p, end)
+						records := w.out.byURL(t)
+						s := p.Snapshot()
+						require.EqualValues(t, len(records), s.Records)
+						require.EqualValues(t, 101, s.Records+s.Frontier.Queued)
+						if kept {
+							require.Len(t, records, 9)
+							return
+						}
+						require.Len(t, records, len(asked))
+						require.Greater(t, len(asked), 10)
+						require.EqualValues(t, len(records)-9, s.Errors)
+						for u, rec := range records {
+							require.Contains(t, asked, u)
+							if rec.Status == http.StatusOK {
+								continue
+							}
+							require.Equal(t, status, rec.Status)
+							require.Positive(t, rec.Attempt)
+							require.NotEqual(t, outcome.Unknown.String(), rec.Error.Class)
+							require.Contains(t, rec.Error.Message, "the crawl ended before")
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // What was the URL's affair to the end is no failure of its host.
 func TestLastRefusalOfAURLIsNotTheHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -419,7 +480,9 @@ func TestRetestsAreNoWayRoundALimit(t *testing.T) {
 							})
 							records := w.out.byURL(t)
 							for u, rec := range records {
-								require.Equal(t, http.StatusOK, rec.Status, u)
+								if rec.Error == nil || !strings.Contains(rec.Error.Message, "the crawl ended before the URL was asked for again") {
+									require.Equal(t, http.StatusOK, rec.Status, u)
+								}
 								require.Equal(t, 1, rec.Attempt, u)
 							}
 							most := tc.steer
