@@ -37,7 +37,7 @@ WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate 
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help build test conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
+.PHONY: help build quick test test-all docs picture size conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,11 +58,48 @@ test: servers readers bin/gotestsum ## run every test under the race detector, i
 	$(SUM) -- -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
 	cd bench && $(SUM) -- $(RACE) -timeout 5m ./...
 
+# What needs no server, no network and no browser: with a warm build cache under a minute on two
+# cores. Integration, command line and stores of others are left to `make test`.
+QUICK    := ./docs ./internal/clock/... ./internal/config/... ./internal/document/... ./internal/store/... ./internal/web/... \
+            ./internal/records/... ./internal/ratelimit/... ./internal/frontier ./internal/frontier/seen ./internal/pipeline \
+            ./internal/observe/... ./internal/fetch/... ./limit ./resilience/... ./transport/...
+SLOW     := TestRetestsAreNoWayRoundALimit|TestSlowHostsBesideHealthyOnes|TestURLsThatAlwaysFail|TestSoakWithRestarts
+quick: ## vet, and the tests that need no server, in less than a minute
+	$(GO) vet $(PKGS)
+	$(GO) test -short -vet=off -ldflags=-s -skip '^($(SLOW))$$' $(QUICK)
+
+# The long forms of tests that `make test` runs in a short one. Not part of .ci/run.
+HOSTS    ?= 200
+KILLS    ?= 200
+CONTROL  ?= 240s
+test-all: test ## make test, and what is slow: long fleets, kills, real servers, soaks, fuzzing; hours
+	$(GO) test -vet=off -timeout 3h -run '^TestFleet' ./cmd/crawl -fleet.hosts $(HOSTS) -fleet.pages 600 -fleet.lease 15s
+	$(GO) test -vet=off -timeout 3h -run '^TestKill' ./cmd/crawl -kills $(KILLS)
+	$(GO) test -vet=off -timeout 1h -v -run '^TestControl$$' ./internal/integration -control.time $(CONTROL)
+	$(GO) test -vet=off -timeout 1h -count 5 -run 'Soak|Law|World|Stall|Trouble' ./internal/pipeline ./internal/frontier ./internal/ratelimit/...
+	$(MAKE) fuzz FUZZTIME=1m
+
+size: ## lines of Go per room: production, tests
+	@git ls-files '*.go' | grep -vE '^(bench|examples|contrib)/' | while read -r f; do echo "$$f $$(wc -l <"$$f")"; done | awk '{ \
+		n = split($$1, p, "/"); room = n == 1 ? "crawl" : p[1] == "internal" || p[1] == "cmd" ? p[1] "/" p[2] : p[1]; \
+		rooms[room] = 1; if ($$1 ~ /_test\.go$$/) { t[room] += $$2; tests += $$2 } else { c[room] += $$2; code += $$2 } } \
+		END { for (r in rooms) printf "%-20s %8d %8d\n", r, c[r], t[r] | "sort"; close("sort"); printf "%-20s %8d %8d\n", "together", code, tests }'
+
 # The packages whose tests report to the page, one after another: they all write one file.
 SUITES   := Conform|WHATWG|Hosts|Normalization|PublicSuffixes|HTML5Lib|Labels|Encodings|Google|ContentCodings|Answers|Surt|Maze|PythonReadsIt
-conformance: ## run the suites of the standards, and write docs/conformance.md anew
+conformance: ## run the suites of the standards, and write docs/reference/conformance.md anew
 	UPDATE=1 $(GO) test -p 1 -count 1 -run '$(SUITES)' $$(grep -rl --include='*_test.go' conformance.Report . | xargs -n1 dirname | sort -u)
 	$(GO) test -count 1 ./internal/lab/conformance
+
+docs: ## write the generated parts of the documentation anew
+	UPDATE=1 $(GO) test -p 1 -count 1 -run '^TestDocs' ./docs ./cmd/crawl ./internal/observe/console
+
+# 22 hosts with limits of every kind, crawled for 80 seconds.
+picture: build ## take the picture of the dashboard anew; needs Chromium
+	@bin/crawl testsite --scenario testdata/scenarios/realistic.yaml --port 18201 --for 100s >bin/hosts.txt 2>/dev/null & \
+	sleep 2; bin/crawl --max-rate 100 --rate 2 --max-time 95s --listen 18200 --overwrite -o bin/picture.jsonl $$(grep ^http: bin/hosts.txt) >/dev/null 2>&1 & \
+	sleep 82; chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-prefers-reduced-motion --window-size=1100,900 \
+		--user-data-dir=bin/chromium --timeout=3000 --screenshot=docs/images/dashboard.png http://127.0.0.1:18200/ 2>/dev/null; wait
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing
 	$(SUM) -- $(RACE) -count=2 -timeout 30m $(PKGS)

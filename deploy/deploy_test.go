@@ -29,11 +29,11 @@ var elsewhere = []string{
 	"go_memstats_heap_alloc_bytes", "go_goroutines", "go_gc_duration_seconds",
 }
 
-// series are the names of the series there are, by docs/metrics.md, which a test of package
+// series are the names of the series there are, by docs/reference/metrics.md, which a test of package
 // console holds to what a console shows.
 func series(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "metrics.md"))
+	text, err := os.ReadFile(filepath.Join("..", "docs", "reference", "metrics.md"))
 	require.NoError(t, err)
 	names := make(map[string]bool)
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {

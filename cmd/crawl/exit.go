@@ -28,31 +28,22 @@ const (
 	exitFindings    = 20 // no command ends with it yet
 )
 
-// exits is what each code means: in a word for the short help, and in full for --help-all,
-// the manual page and docs/exit-codes.md.
+// exits is what each code means. The full help, the manual page and docs/reference/exit-codes.md
+// are made from it.
 var exits = []struct {
-	code        int
-	short, full string
+	code    int
+	meaning string
 }{
-	{exitDone, "done", "done: everything in scope was visited, or as many pages as --max-pages asks for"},
-	{exitInternal, "internal", "an internal error: please report it"},
-	{exitUsage, "usage or configuration", "usage or configuration: a flag, a setting or a seed is wrong"},
-	{exitIO, "file or state", "a file, an output or the state of the crawl could not be read or written"},
-	{exitNothing, "nothing obtained", "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
-	{exitLimit, "--max-time is over", "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
-	{exitInterrupted, "interrupted", "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
-	{exitForced, "interrupted twice", "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
-	{exitBlocked, "only blocked hosts remain", "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
-	{exitFindings, "findings", "findings: kept for audits, no command ends with it yet"},
-}
-
-// shortExits is the codes in a word each, for the short help.
-func shortExits() string {
-	words := make([]string, len(exits))
-	for i, e := range exits {
-		words[i] = fmt.Sprintf("%d %s", e.code, e.short)
-	}
-	return "Exit codes:\n  " + strings.Join(wrap(strings.Join(words, ", "), usualWidth-2), "\n  ")
+	{exitDone, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
+	{exitInternal, "an internal error: please report it"},
+	{exitUsage, "usage or configuration: a flag, a setting or a seed is wrong"},
+	{exitIO, "a file, an output or the state of the crawl could not be read or written"},
+	{exitNothing, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
+	{exitLimit, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
+	{exitInterrupted, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
+	{exitForced, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
+	{exitBlocked, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{exitFindings, "findings: kept for audits, no command ends with it yet"},
 }
 
 // allExits is the table of the codes in lines of columns at most.
@@ -60,7 +51,7 @@ func allExits(columns int) string {
 	var b strings.Builder
 	b.WriteString("Exit codes:\n")
 	for _, e := range exits {
-		lines := wrap(e.full, columns-6)
+		lines := wrap(e.meaning, columns-6)
 		fmt.Fprintf(&b, "  %-4d%s\n", e.code, strings.Join(lines, "\n      "))
 	}
 	return b.String()

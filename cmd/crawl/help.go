@@ -66,22 +66,23 @@ func groupOfFlag(f *pflag.Flag) string {
 	return groupOwn
 }
 
-// showHelp prints the manual of a command, in lines that w has room for.
+// showHelp prints the help of a command, in lines that w has room for.
 func showHelp(w io.Writer, cmd *cobra.Command) error {
 	return outputError(help(w, cmd, helpColumns(w)))
 }
 
-// help writes the manual of a command to w, lines no longer than columns.
+// help writes the help of a command to w, lines no longer than columns: of the program itself
+// one screen, of a verb all there is.
 func help(w io.Writer, cmd *cobra.Command, columns int) error {
-	return writeHelp(w, cmd, columns, shortExits())
+	if !cmd.HasParent() {
+		return briefHelp(w, cmd, columns)
+	}
+	return fullHelp(w, cmd, columns)
 }
 
-// fullHelp is help for the whole program, with the table of the exit codes.
+// fullHelp is all that the program says about a command: of itself each flag, what signals do,
+// and the table of the exit codes.
 func fullHelp(w io.Writer, cmd *cobra.Command, columns int) error {
-	return writeHelp(w, cmd, columns, strings.TrimRight(allExits(columns), "\n"))
-}
-
-func writeHelp(w io.Writer, cmd *cobra.Command, columns int, exits string) error {
 	var b strings.Builder
 	text := cmd.Long
 	if text == "" {
@@ -97,7 +98,7 @@ func writeHelp(w io.Writer, cmd *cobra.Command, columns int, exits string) error
 	writeCommands(&b, cmd)
 	writeFlags(&b, cmd.LocalFlags(), columns)
 	if !cmd.HasParent() {
-		b.WriteString("\n" + exits + "\n\n" + rootEpilogue + "\n")
+		b.WriteString("\n" + allExits(columns) + "\n" + rootEpilogue + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 // The help of every command is in the script, word for word. Whoever adds one adds
@@ -49,6 +51,9 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	root.InitDefaultHelpCmd()
 	each(root)
 	require.Greater(t, seen, 10)
+	var all bytes.Buffer
+	require.NoError(t, fullHelp(&all, root, usualWidth))
+	require.Equal(t, files["all.golden"], all.String(), "`crawl --help-all`; -run TestScript/help -update writes it anew")
 }
 
 // What cannot be shown is a failure, whoever prints it.
@@ -64,41 +69,98 @@ func TestHelpOnAFullDisk(t *testing.T) {
 	}
 }
 
-// The table of the exit codes is one: the help, the manual page, the page of the docs and the
-// README have the same.
-func TestExitCodesAreToldAlike(t *testing.T) {
-	var doc, all bytes.Buffer
-	doc.WriteString("# Exit codes\n\nWritten from the program's table: `go test ./cmd/crawl -run TestExitCodesAreToldAlike -update`.\n\n| code | meaning |\n|---|---|\n")
-	for _, e := range exits {
-		fmt.Fprintf(&doc, "| %d | %s |\n", e.code, e.full)
+// The short help fits one screen, with the flags that most people use, each with a text of one
+// line.
+func TestShortHelpFitsOneScreen(t *testing.T) {
+	var out bytes.Buffer
+	root := rootCommand(streams{out: &out, err: &out})
+	root.InitDefaultHelpCmd()
+	require.NoError(t, help(&out, root, usualWidth))
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	require.LessOrEqual(t, len(lines), 40)
+	for _, line := range lines {
+		require.LessOrEqual(t, len(line), usualWidth)
 	}
-	path := "../../docs/exit-codes.md"
-	if *update {
-		require.NoError(t, os.WriteFile(path, doc.Bytes(), 0o644))
+	flags := 0
+	for _, g := range briefFlags() {
+		for _, f := range g.flags {
+			flags++
+			require.NotNil(t, root.Flags().Lookup(f.name), "--%s is no flag", f.name)
+		}
 	}
-	have, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, doc.String(), string(have))
+	require.LessOrEqual(t, flags, 20)
+}
 
+// docs/reference/exit-codes.md, the full help and the manual page have the same table.
+func TestDocsHaveEveryExitCode(t *testing.T) {
+	var doc strings.Builder
+	doc.WriteString("| code | meaning |\n|---|---|\n")
+	for _, e := range exits {
+		fmt.Fprintf(&doc, "| %d | %s |\n", e.code, e.meaning)
+	}
+	docpage.Check(t, "docs/reference/exit-codes.md", "exit codes", doc.String())
+
+	var all bytes.Buffer
 	root := rootCommand(streams{out: &all, err: &all})
 	require.NoError(t, fullHelp(&all, root, usualWidth))
 	page := manual(root)
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	_, told, found := strings.Cut(strings.Join(strings.Fields(string(readme)), " "), "Exit codes ([all](docs/exit-codes.md)): ")
-	require.True(t, found)
-	words := strings.Fields(all.String())
+	words := strings.Join(strings.Fields(all.String()), " ")
 	last := -1
 	for _, e := range exits {
 		require.Greater(t, e.code, last, "in order and none twice")
 		last = e.code
-		require.Contains(t, strings.Join(words, " "), fmt.Sprintf(" %d %s ", e.code, e.full))
-		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.code, escapeRoff(e.full)))
-		if e.code != exitFindings {
-			require.Contains(t, told[:400], fmt.Sprintf("%d %s", e.code, e.short))
-		}
+		require.Contains(t, words, fmt.Sprintf(" %d %s ", e.code, e.meaning))
+		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.code, escapeRoff(e.meaning)))
 	}
 	for line := range strings.Lines(all.String()) {
 		require.LessOrEqual(t, len(line), usualWidth+1)
 	}
+}
+
+// docs/reference/commands.md has every command with its flags.
+func TestDocsHaveEveryCommand(t *testing.T) {
+	var b strings.Builder
+	root := rootCommand(streams{out: &b, err: &b})
+	root.InitDefaultHelpCmd()
+	var each func(cmd *cobra.Command)
+	each = func(cmd *cobra.Command) {
+		if cmd.Hidden {
+			return
+		}
+		cmd.InitDefaultHelpFlag()
+		text := cmd.Long
+		if text == "" {
+			text = cmd.Short + "."
+		}
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n```\n%s\n```\n", cmd.CommandPath(), strings.ReplaceAll(text, "*", `\*`), cmd.UseLine())
+		if cmd.Example != "" {
+			fmt.Fprintf(&b, "\nExamples:\n\n```\n%s\n```\n", cmd.Example)
+		}
+		byGroup := map[string]string{}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			name := strings.TrimSpace(flagSpelling(f))
+			byGroup[groupOfFlag(f)] += fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(describe(f), "|", `\|`))
+		})
+		if cmd.Name() == "demo" { // those of the settings, which the program itself has
+			byGroup = map[string]string{groupOwn: byGroup[groupOwn]}
+		}
+		for _, g := range groups() {
+			if byGroup[g] == "" {
+				continue
+			}
+			if g != groupOwn {
+				fmt.Fprintf(&b, "\n**%s**\n", g)
+			}
+			fmt.Fprintf(&b, "\n| flag | meaning |\n|---|---|\n%s", byGroup[g])
+		}
+		b.WriteString("\n")
+		for _, c := range cmd.Commands() {
+			each(c)
+		}
+	}
+	each(root)
+	docpage.Check(t, "docs/reference/commands.md", "commands", b.String())
 }

@@ -74,7 +74,7 @@ func manual(cmd *cobra.Command) string {
 		r.paragraphs("Every setting can be given as a variable: that of a.b is CRAWL_A_B. 'crawl config --reference' lists them with their units, ranges and defaults.")
 		r.section("EXIT STATUS")
 		for _, e := range exits {
-			r.line(".TP\n.B %d\n%s", e.code, escapeRoff(e.full))
+			r.line(".TP\n.B %d\n%s", e.code, escapeRoff(e.meaning))
 		}
 		r.section("SIGNALS")
 		r.paragraphs(rootEpilogue)

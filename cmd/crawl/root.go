@@ -86,7 +86,7 @@ func rootCommand(s streams) *cobra.Command {
 		simulateCommand(s, simulate.NewRegistry()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
-	root.Flags().BoolVar(&helpAll, "help-all", false, "show the full help, with what each exit code means")
+	root.Flags().BoolVar(&helpAll, "help-all", false, "show every flag, what signals do and the exit codes")
 	root.Flags().BoolVar(&asVersion, "version", false, "print the version")
 	for _, name := range []string{"config", "help", "help-all", "version"} {
 		setGroup(root.Flags().Lookup(name), groupMessages)

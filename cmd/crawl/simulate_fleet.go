@@ -28,7 +28,7 @@ func simulateFleetCommand(s streams) *cobra.Command {
 		Long: `Fleet plays how long fleets of different sizes take for a web of many hosts, and
 what holds them back: the processes, or the rates that hosts tolerate. It counts
 what their Redis has to bear. Hosts have pages by a power law, one process owns a
-host at a time, and a process goes no faster than its capacity. See docs/scale.md
+host at a time, and a process goes no faster than its capacity. See docs/explanation/scale.md
 for what the model leaves out and where its figures are from.`,
 		Example: `  crawl simulate fleet                                a billion pages of 10⁶ hosts
   crawl simulate fleet --max-per-host 20000           with a bound for each host

@@ -47,7 +47,7 @@ var trapFields = []field{
 		zero: "the first page on",
 		doc:  "pages of a host before what its pages say counts, and dates; 0 = from the first",
 	},
-	// Off by default: a fingerprint costs as much as the links, see the README.
+	// Off by default: a fingerprint costs as much as the links, see docs/explanation/links-and-traps.md.
 	{
 		path: "duplicates.find", kind: kindChoice, def: "off", enum: []string{"off", "exact", "near"}, flag: "duplicates",
 		doc: "mark pages that repeat an earlier one: byte by byte, or also in nearly all they say",

@@ -204,7 +204,7 @@ func TestMetricsMove(t *testing.T) {
 		require.NoError(t, err)
 		m.crawl(t, queued, net.DialContext, nil, "http://down.test/", "http://unruled.test/", "http://shop.test/")
 	})
-	manual, err := os.ReadFile("../../docs/metrics.md")
+	manual, err := os.ReadFile("../../docs/reference/metrics.md")
 	require.NoError(t, err)
 	var still []string
 	for _, row := range metricRow.FindAllStringSubmatch(string(manual), -1) {

@@ -67,7 +67,7 @@ SELECT url FROM way`, [][]string{{"https://example.com/deep/page"}, {"https://ex
 		{`SELECT host, round(rate, 2) AS per_second, datetime(used / 1000, 'unixepoch') AS last_used
 FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 03:04:04"}}},
 	}
-	text, err := os.ReadFile("../../../docs/state.md")
+	text, err := os.ReadFile("../../../docs/reference/state.md")
 	require.NoError(t, err)
 	var shown []string
 	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(text, -1) {
@@ -77,9 +77,9 @@ FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 0
 			}
 		}
 	}
-	require.Len(t, shown, len(wants), "docs/state.md shows others")
+	require.Len(t, shown, len(wants), "docs/reference/state.md shows others")
 	for i, want := range wants {
-		require.Equal(t, shown[i], want.query, "docs/state.md shows another")
+		require.Equal(t, shown[i], want.query, "docs/reference/state.md shows another")
 		var got [][]string
 		require.NoError(t, each(db, want.query, func(q *sqlitedb.Stmt) error {
 			row := make([]string, len(want.rows[0]))
@@ -99,7 +99,7 @@ func TestManualNamesEveryColumn(t *testing.T) {
 	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
 	require.NoError(t, err)
 	defer db.Close()
-	text, err := os.ReadFile("../../../docs/state.md")
+	text, err := os.ReadFile("../../../docs/reference/state.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), fmt.Sprintf("is the version of all this, %d at present", len(steps())))
 	rows := map[string]string{}
@@ -111,14 +111,14 @@ func TestManualNamesEveryColumn(t *testing.T) {
 		WHERE t.type = 'table' GROUP BY t.name`, func(q *sqlitedb.Stmt) error {
 		tables++
 		row := rows[q.ColumnText(0)]
-		require.NotEmpty(t, row, "docs/state.md has no row for %s", q.ColumnText(0))
+		require.NotEmpty(t, row, "docs/reference/state.md has no row for %s", q.ColumnText(0))
 		if q.ColumnText(0) == "meta" {
 			return nil // a key and a value, as it says
 		}
 		for column := range strings.FieldsSeq(q.ColumnText(1)) {
-			require.Contains(t, row, "`"+column+"`", "docs/state.md does not name a column of %s", q.ColumnText(0))
+			require.Contains(t, row, "`"+column+"`", "docs/reference/state.md does not name a column of %s", q.ColumnText(0))
 		}
 		return nil
 	}))
-	require.Len(t, rows, tables, "docs/state.md names a table that is not there")
+	require.Len(t, rows, tables, "docs/reference/state.md names a table that is not there")
 }

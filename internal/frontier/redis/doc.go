@@ -137,7 +137,7 @@
 // 3,200 pages of 200 hosts, each of which took 200 ms, by processes of 16 slots took 1.8 scripts
 // for a page by one, 2.5 by two and 3.2 to 3.5 by four; two were 1.8 to 2.0 times as fast as one,
 // and four 3.2 to 3.3 times, on a machine of two processors that was shared with other work
-// (TestFleetGrowth of cmd/crawl, and docs/scale.md). The records of a crawl of 4,000 pages were
+// (TestFleetGrowth of cmd/crawl, and docs/explanation/scale.md). The records of a crawl of 4,000 pages were
 // synced 11 times, which took 30 ms of its one to two seconds.
 //
 // A process with idle slots asks all partitions for hosts, at first after 50 ms and then every

@@ -1,4 +1,4 @@
-// Package conformance keeps docs/conformance.md, the page that lists the suites of the
+// Package conformance keeps docs/reference/conformance.md, the page that lists the suites of the
 // standards and how they came out. A test that runs a suite reports to it, and fails where
 // the page says something else: the page cannot go out of date. With UPDATE=1 in the
 // environment it writes the page instead, which packages must do one after another:
@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 // Result is how a suite came out. Every case has passed, or differs, or was not run.
@@ -67,7 +69,7 @@ func Report(tb testing.TB, id string, r Result) {
 			tb.Fatal(err)
 		}
 	default:
-		tb.Errorf("docs/conformance.md is out of date: `make conformance` writes it anew. It should say:\n%s%s",
+		tb.Errorf("docs/reference/conformance.md is out of date: `make conformance` writes it anew. It should say:\n%s%s",
 			parts[suite.Title].row, parts[suite.Title].section)
 	}
 }
@@ -82,18 +84,7 @@ func total(by map[string]int) (n int) {
 // page is where the page is, from the directory of any package.
 func page(tb testing.TB) string {
 	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "docs", "conformance.md")
-		}
-		if dir == filepath.Dir(dir) {
-			tb.Fatal("there is no go.mod above the package")
-		}
-	}
+	return filepath.Join(docpage.Root(tb), "docs", "reference", "conformance.md")
 }
 
 // part is what the page has of a suite: a row of its table, and a section.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 // The page has every suite of the list, and nothing else.
@@ -34,7 +36,7 @@ func (f *failing) Errorf(string, ...any) { f.failed = true }
 func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), nil, 0o600))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "docs"), 0o700))
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "docs", "reference"), 0o700))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "pkg"), 0o700))
 	t.Chdir(filepath.Join(dir, "pkg"))
 	t.Setenv("UPDATE", "")
@@ -56,7 +58,7 @@ func TestReport(t *testing.T) {
 	} {
 		require.False(t, report(r))
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "docs", "conformance.md"))
+	text, err := os.ReadFile(filepath.Join(dir, "docs", "reference", "conformance.md"))
 	require.NoError(t, err)
 	require.Contains(t, string(text), " | 10 | 7 | 2 | 1 |\n")
 	require.Contains(t, string(text), "- 1 differ: it is so.\n- 1 not run: not ours.\n")
@@ -65,7 +67,7 @@ func TestReport(t *testing.T) {
 // Whatever cases lie in the tree, it is written beside them where they come from and under which
 // licence.
 func TestLicences(t *testing.T) {
-	dir := filepath.Join(filepath.Dir(filepath.Dir(page(t))), "testdata", "conformance")
+	dir := filepath.Join(docpage.Root(t), "testdata", "conformance")
 	text, err := os.ReadFile(filepath.Join(dir, "LICENSES.md"))
 	require.NoError(t, err)
 	entries, err := os.ReadDir(dir)

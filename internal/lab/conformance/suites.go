@@ -100,11 +100,11 @@ var suites = map[string]Suite{
 	"maze": {
 		Title:  "Links: a maze",
 		Source: "Written by hand: a site that hides URLs in every way that HTML, CSS, XML, headers, robots.txt and sitemaps have, testdata/maze.",
-		Test:   "go test -run TestMaze .",
+		Test:   "go test -run TestMaze ./internal/integration",
 	},
 	"security-crawl-maze": {
 		Title:  "Links: security-crawl-maze",
 		Source: "The ways to hide a link that github.com/google/security-crawl-maze (Apache-2.0) has, one page each, written anew: testdata/conformance/crawl-maze.",
-		Test:   "go test -run TestSecurityCrawlMaze .",
+		Test:   "go test -run TestSecurityCrawlMaze ./internal/integration",
 	},
 }

@@ -1,10 +1,7 @@
 package console
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,19 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/internal/observe/telemetry"
 	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/neardup"
-)
-
-var update = flag.Bool("update", false, "write docs/metrics.md anew")
-
-const (
-	tableBegins = "<!-- metrics: written by go test ./internal/observe/console -run TestEveryMetricIsDocumented -update -->\n"
-	tableEnds   = "<!-- end -->\n"
 )
 
 // full is a console of a crawl in which everything happens of which there is a metric.
@@ -95,9 +86,9 @@ func unit(f family) string {
 	return ""
 }
 
-// docs/metrics.md has every metric there is, with its unit and its meaning, and no other; the
+// docs/reference/metrics.md has every metric there is, with its unit and its meaning, and no other; the
 // linter of Prometheus has no complaint about any of them.
-func TestEveryMetricIsDocumented(t *testing.T) {
+func TestDocsHaveEveryMetric(t *testing.T) {
 	text := full(t).ask("GET", "/metrics", "").Body.String()
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
 	require.NoError(t, err)
@@ -108,19 +99,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 		require.True(t, strings.HasSuffix(f.help, "."), "%s: %q is no sentence", f.name, f.help)
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, unit(f), f.labels, f.help)
 	}
-	path := filepath.Join("..", "..", "..", "docs", "metrics.md")
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	before, rest, ok := strings.Cut(string(data), tableBegins)
-	require.True(t, ok)
-	_, after, ok := strings.Cut(rest, tableEnds)
-	require.True(t, ok)
-	want := before + tableBegins + table.String() + tableEnds + after
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(want), 0o644))
-		return
-	}
-	require.Equal(t, want, string(data), "run it with -update")
+	docpage.Check(t, "docs/reference/metrics.md", "metrics", table.String())
 }
 
 // A state that is slow or has failed can be seen.

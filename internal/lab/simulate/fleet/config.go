@@ -7,7 +7,7 @@ import (
 )
 
 // Config is a web, the processes and what things cost. The zero Config is the web of
-// docs/scale.md and one process.
+// docs/explanation/scale.md and one process.
 type Config struct {
 	// Processes is how many there are, 1 to 100,000. Zero means 1.
 	Processes int

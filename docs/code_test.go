@@ -1,4 +1,4 @@
-package crawl_test
+package docs_test
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// The Go code of the README, in its order. It is compiled here, and the test below says what
-// of it is not as it is there.
-var readmeCode = []any{
+// The Go code of docs/how-to/use-in-go.md, in its order. It is compiled here, and the test
+// below says what of it is not as it is there.
+var goCode = []any{
 	func(ctx context.Context) error {
 		c, err := crawl.New(crawl.DefaultConfig())
 		if err != nil {
@@ -64,35 +65,42 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-func TestReadmesCodeCompiles(t *testing.T) {
-	manual, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	here, err := os.ReadFile("readme_code_test.go")
+func TestGoCodeCompiles(t *testing.T) {
+	here, err := os.ReadFile("code_test.go")
 	require.NoError(t, err)
 	code := strings.NewReplacer(" //nolint:gosec // as short as can be", "", "\n\t\t", "\n").Replace(string(here))
 	at := 0
-	found := blocks(string(manual), "go")
-	require.Len(t, found, len(readmeCode))
+	const page = "docs/how-to/use-in-go.md"
+	found := blocks(docpage.Read(t, page), "go")
+	require.Len(t, found, len(goCode))
 	for _, block := range found {
 		next := strings.Index(code[at:], block)
-		require.GreaterOrEqual(t, next, 0, "README.md has other code, or in another order, than readmeCode:\n%s", block)
+		require.GreaterOrEqual(t, next, 0, "%s has other code, or in another order, than goCode:\n%s", page, block)
 		at += next + len(block)
+	}
+	for _, name := range docpage.Pages(t) {
+		if name != page {
+			require.Empty(t, blocks(docpage.Read(t, name), "go"), "%s has Go code that no test compiles", name)
+		}
 	}
 }
 
-// The settings and the policies that the manual shows can be had as they are.
-func TestManualsSettingsLoad(t *testing.T) {
+// The settings and the policies that the pages show can be had as they are.
+func TestSettingsLoad(t *testing.T) {
 	t.Setenv("OTLP_TOKEN", "0123456789abcdef")
-	for _, name := range manualFiles(t) {
-		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		for _, block := range blocks(string(text), "yaml") {
+	seen := 0
+	for _, name := range docpage.Pages(t) {
+		text := docpage.Read(t, name)
+		for _, block := range blocks(text, "yaml") {
+			seen++
 			_, err := config.Load(config.Sources{File: "crawl.yaml", Reader: strings.NewReader(block)})
 			require.NoError(t, err, "%s:\n%s", name, block)
 		}
-		for _, block := range blocks(string(text), "json") {
+		for _, block := range blocks(text, "json") {
+			seen++
 			_, err := binder.Load([]byte(block))
 			require.NoError(t, err, "%s:\n%s", name, block)
 		}
 	}
+	require.GreaterOrEqual(t, seen, 6)
 }

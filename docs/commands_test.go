@@ -1,0 +1,131 @@
+package docs_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+)
+
+// patience bounds what the commands of a page take together.
+const patience = 5 * time.Minute
+
+// program builds the command into a directory of its own, and returns that directory.
+func program(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "crawl"), "../cmd/crawl").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
+}
+
+// shell is a command line that finds the built command, in an empty directory and without any
+// settings of the developer.
+func shell(ctx context.Context, bin, dir, line string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + dir}
+	return cmd
+}
+
+// freePort is a port at which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+var typed = regexp.MustCompile(`(?m)^\$ (.+)$`)
+
+// Whoever follows the tutorial to the letter sees each command succeed and print what the page
+// shows of the words that do not depend on time.
+func TestTutorialRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute, most of it waiting for hosts")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	text := strings.NewReplacer("8080", freePort(t), "8091", freePort(t)).Replace(docpage.Read(t, "docs/tutorial/first-crawl.md"))
+	bin, dir := program(t), t.TempDir()
+	steps := blocks(text, "console")
+	require.Greater(t, len(steps), 8)
+
+	first := typed.FindStringSubmatch(steps[0])
+	require.NotNil(t, first)
+	require.Contains(t, first[1], "crawl testsite")
+	site := shell(ctx, bin, dir, "exec "+first[1])
+	var report bytes.Buffer
+	site.Stdout, site.Stderr = &report, &report
+	require.NoError(t, site.Start())
+	for _, step := range steps[1:] {
+		for _, line := range typed.FindAllStringSubmatch(step, -1) {
+			out, err := shell(ctx, bin, dir, line[1]).CombinedOutput()
+			require.NoError(t, err, "%s:\n%s", line[1], out)
+			require.NotContains(t, string(out), "warn", line[1])
+			for _, word := range []string{"resume with:", "look closer with:", "round 2:", "state   ", "visited   "} {
+				if len(typed.FindAllString(step, -1)) == 1 && strings.Contains(step, word) {
+					require.Contains(t, string(out), word, line[1])
+				}
+			}
+		}
+	}
+	require.NoError(t, site.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, site.Wait())
+	require.Regexp(t, `host-1 +\d+ +\d+ +[1-9]\d* +0 `, report.String(), "it refuses, and nothing comes inside a Retry-After")
+}
+
+// The examples of the README run as they are, but for the name of the site.
+func TestReadmesExamplesRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute, most of it waiting for hosts")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	site, err := testsite.New(testsite.Config{Hosts: []testsite.Host{{Name: "example", Pages: 8}}})
+	require.NoError(t, err)
+	require.NoError(t, site.Listen())
+	served := make(chan error, 1)
+	serving, stop := context.WithCancel(ctx)
+	go func() { served <- site.Run(serving) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-served)
+	}()
+	_, examples, found := strings.Cut(docpage.Read(t, "README.md"), "## Five examples")
+	require.True(t, found)
+	lines := strings.NewReplacer("https://example.com/", site.URLs()[0], "8091", freePort(t)).Replace(blocks(examples, "sh")[0])
+	bin, dir := program(t), t.TempDir()
+	ran := 0
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		ran++
+		out, err := shell(ctx, bin, dir, line).CombinedOutput()
+		require.NoError(t, err, "%s:\n%s", line, out)
+	}
+	require.GreaterOrEqual(t, ran, 5)
+	for _, name := range []string{"pages.jsonl", "items.csv", "site/records.jsonl", "site/records-2.jsonl", "archived.jsonl", "report.html"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Positive(t, info.Size(), name)
+	}
+}
