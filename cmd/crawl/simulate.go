@@ -43,8 +43,11 @@ const simulateExamples = `  crawl simulate                            every scen
   crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
 // simulateCommand shows how strategies do at hosts that are known to the last detail,
-// those of reg. What is added to reg is in the table, the list and the completion.
+// those of reg, which is all if it is nil. What is added to reg is in the table, the list and the completion.
 func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
+	if reg == nil {
+		reg = simulate.NewRegistry()
+	}
 	o := simulation{streams: s, registry: reg}
 	cmd := &cobra.Command{
 		Use:                   "simulate [flags] [PATTERN...]",

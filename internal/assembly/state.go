@@ -185,7 +185,7 @@ func (s *State) noteEnd(end pipeline.End) {
 func (s *State) Position(path string) sink.Position {
 	for _, p := range s.store.Positions() {
 		if p.Path == path {
-			return p
+			return sink.Position{Path: p.Path, Format: sink.Format(p.Format), Bytes: p.Bytes, Records: p.Records}
 		}
 	}
 	return sink.Position{Path: path}

@@ -126,3 +126,11 @@ type Left struct {
 	Known  int64 // URLs, visited or queued
 	LastID int64 // the largest of them
 }
+
+// Position is how far a destination of records is, as a state keeps it.
+type Position struct {
+	Path    string // as it was opened
+	Format  string
+	Bytes   int64 // its size up to the last whole record
+	Records int64 // in it
+}

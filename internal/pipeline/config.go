@@ -13,9 +13,9 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/observe/telemetry"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
@@ -47,6 +47,35 @@ type Fetcher interface {
 
 var _ Fetcher = (*fetch.Client)(nil)
 
+// Meter measures how long things take. *telemetry.Meter is the one in use. Its methods never wait.
+type Meter interface {
+	// On reports whether it measures, for callers that would have to read a clock for it.
+	On() bool
+	// Request takes in a request that was made. firstByte is zero and body is negative if there
+	// was no answer.
+	Request(class outcome.Class, firstByte, total time.Duration, body int64)
+	// Took takes in how long a phase was.
+	Took(phase Phase, d time.Duration)
+}
+
+// Phase is something whose length is measured.
+type Phase uint8
+
+// The phases.
+const (
+	PermitWait    Phase = iota // how long a worker waited for a permit, granted or not
+	QueueWait                  // how long after its host could be asked a URL was given to a worker
+	DiscoveryTurn              // how long Discovery was busy without a pause
+	OutputBatch                // how long it took to write records and flush the sinks
+)
+
+// noMeter measures nothing.
+type noMeter struct{}
+
+func (noMeter) On() bool                                                   { return false }
+func (noMeter) Request(outcome.Class, time.Duration, time.Duration, int64) {}
+func (noMeter) Took(Phase, time.Duration)                                  {}
+
 // State is where a crawl is kept so that another process can resume it, or several can work
 // on it. *disk.Store and *redis.Store are those in use. Discovery calls it, and does not wait for it: see [frontier.Store].
 type State interface {
@@ -55,7 +84,7 @@ type State interface {
 	Answers() <-chan frontier.Answer
 	// Commit ends a batch. What was told since the one before, and that the sinks hold what
 	// they do at these positions, becomes durable together or not at all.
-	Commit(positions []sink.Position)
+	Commit(positions []frontier.Position)
 	// Room is nil while there is room for more batches. If too many wait to be written it is
 	// a channel that is closed when they do not.
 	Room() <-chan struct{}
@@ -253,7 +282,7 @@ type Config struct {
 	// Tracer is told of every URL. Nil has none told.
 	Tracer Tracer
 	// Meter measures how long things take. Nil has nothing measured.
-	Meter *telemetry.Meter
+	Meter Meter
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
 	// Log receives what a person may want to know. Its handler must not ask for a Snapshot:
@@ -305,6 +334,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
+	if c.Meter == nil {
+		c.Meter = noMeter{}
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -347,5 +379,5 @@ type ack struct {
 // written is the acks of records that were flushed together, and how far the sinks are.
 type written struct {
 	acks      []ack
-	positions []sink.Position
+	positions []frontier.Position
 }

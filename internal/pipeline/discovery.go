@@ -176,7 +176,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 // was heard. The end of a crawl is no turn.
 func (d *discovery) rests() {
 	if !d.busySince.IsZero() {
-		d.p.cfg.Meter.Turn(d.p.cfg.Clock.Since(d.busySince))
+		d.p.cfg.Meter.Took(DiscoveryTurn, d.p.cfg.Clock.Since(d.busySince))
 		d.busySince = time.Time{}
 	}
 }
@@ -253,7 +253,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 		d.hire()
 	}
 	d.young = append(d.young, l)
-	d.p.cfg.Meter.Leased(l.Late())
+	d.p.cfg.Meter.Took(QueueWait, l.Late())
 	d.p.leases <- l // never blocks: there is room for every worker
 }
 
@@ -399,7 +399,7 @@ func (d *discovery) seed(u canonical.URL) {
 }
 
 // commit ends a batch of what the state was told.
-func (d *discovery) commit(positions []sink.Position) {
+func (d *discovery) commit(positions []frontier.Position) {
 	if d.p.cfg.State != nil {
 		d.p.cfg.State.Commit(positions)
 	}

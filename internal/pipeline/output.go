@@ -56,7 +56,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			}
 		}
 		if !begun.IsZero() {
-			p.cfg.Meter.Batch(p.cfg.Clock.Since(begun))
+			p.cfg.Meter.Took(OutputBatch, p.cfg.Clock.Since(begun))
 		}
 		select {
 		case p.acks <- written{acks, p.positions()}:
@@ -138,14 +138,15 @@ func visitOf(rec *sink.Record) frontier.Visit {
 }
 
 // positions is how far the sinks are that can be cut back.
-func (p *Pipeline) positions() []sink.Position {
+func (p *Pipeline) positions() []frontier.Position {
 	if p.cfg.State == nil {
 		return nil
 	}
-	var all []sink.Position
+	var all []frontier.Position
 	for _, s := range slices.Concat(p.cfg.Sinks, p.cfg.Archives) {
 		if d, ok := s.(sink.Durable); ok {
-			all = append(all, d.Mark())
+			m := d.Mark()
+			all = append(all, frontier.Position{Path: m.Path, Format: string(m.Format), Bytes: m.Bytes, Records: m.Records})
 		}
 	}
 	return all

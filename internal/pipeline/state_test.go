@@ -37,7 +37,7 @@ type journal struct {
 	rnd     *rand.Rand
 	sealed  int // of ops
 	durable int
-	at      [][]sink.Position // of the sinks, with sealed
+	at      [][]frontier.Position // of the sinks, with sealed
 	ends    []int
 	room    chan struct{}
 	failed  chan struct{}
@@ -112,7 +112,7 @@ func (j *journal) while() time.Duration {
 
 func (j *journal) Answers() <-chan frontier.Answer { return j.answers }
 
-func (j *journal) Commit(positions []sink.Position) {
+func (j *journal) Commit(positions []frontier.Position) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.sealed = len(j.ops)

@@ -46,7 +46,7 @@ func (t *try) take(ctx context.Context) error {
 	t.f.sent = p.cfg.Clock.Now()
 	waited := t.waited(t.f.sent)
 	t.f.permitWait += waited
-	p.cfg.Meter.Permit(waited)
+	p.cfg.Meter.Took(PermitWait, waited)
 	if err != nil {
 		t.denied = err
 		return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
 )

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // at is an instant that a row of the state can hold.
@@ -152,7 +151,7 @@ func TestAgainIsAtomic(t *testing.T) {
 	s := visited(t, dir, Config{Linger: time.Hour}, frontier.Visit{Status: 200})
 	put(s, testItem(t, 2, "http://a.test/2"), false)
 	s.Done(2, frontier.Visit{Status: 200})
-	s.Commit([]sink.Position{{Path: "out", Bytes: 1}})
+	s.Commit([]frontier.Position{{Path: "out", Bytes: 1}})
 	again(t, s, Again{})
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM visits WHERE round = 1`))
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM queue`))
@@ -193,7 +192,7 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
 	require.Equal(t, 1, s.Round())
 	require.EqualValues(t, 1795345122000, ask(t, s, `SELECT began FROM rounds`))
-	require.Equal(t, []sink.Position{{Path: "records.jsonl", Format: "jsonl", Bytes: 2915, Records: 6}}, s.Positions())
+	require.Equal(t, []frontier.Position{{Path: "records.jsonl", Format: "jsonl", Bytes: 2915, Records: 6}}, s.Positions())
 	const host = "127.0.0.1:18741"
 	items := loadAll(t, s, host)
 	require.Equal(t, []string{"7 http://127.0.0.1:18741/d.html"}, urls(items))

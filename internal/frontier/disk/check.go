@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -139,11 +138,17 @@ func (v *View) checkURLs(problem func(string)) error {
 	return err
 }
 
+// What the names of the records' formats and destinations say of their files.
+const (
+	archiveFormat  = "warc" // a directory of them
+	standardOutput = "-"    // there is none
+)
+
 // checkFiles looks at the files of records that are beside the state, or where they are named.
 func (v *View) checkFiles(problem func(string)) (files int, err error) {
 	positions, err := readPositions(v.db)
 	for path, p := range positions {
-		if p.Format == sink.WARC || path == sink.Stdout {
+		if p.Format == archiveFormat || path == standardOutput {
 			continue
 		}
 		at := path

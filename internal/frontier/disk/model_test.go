@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // content is what a state has, told in the simplest way.
@@ -29,7 +28,7 @@ type content struct {
 	refused   map[int64]bool // in this round; false: for want of room
 	returned  map[int64]bool // refused in the round before, and queued since
 	found     map[int64]bool // by a visit, in any round
-	positions map[string]sink.Position
+	positions map[string]frontier.Position
 }
 
 func (c content) clone() content {
@@ -208,10 +207,10 @@ func (m *machine) rouse() {
 // commit ends a batch, which a value of its own tells from others.
 func (m *machine) commit() {
 	m.now.batch++
-	p := sink.Position{Path: rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), Format: "x", Bytes: int64(m.now.batch) * 100, Records: int64(m.now.batch)}
+	p := frontier.Position{Path: rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), Format: "x", Bytes: int64(m.now.batch) * 100, Records: int64(m.now.batch)}
 	m.now.positions[p.Path] = p
 	m.s.SetMeta("batch", strconv.Itoa(m.now.batch))
-	m.s.Commit([]sink.Position{p})
+	m.s.Commit([]frontier.Position{p})
 	m.sealed = append(m.sealed, m.now.clone())
 }
 
@@ -305,7 +304,7 @@ func (m *machine) wantAll() {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{t: rt, tb: t, root: t.TempDir()}
-		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, refused: map[int64]bool{}, returned: map[int64]bool{}, found: map[int64]bool{}, positions: map[string]sink.Position{}}
+		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, refused: map[int64]bool{}, returned: map[int64]bool{}, found: map[int64]bool{}, positions: map[string]frontier.Position{}}
 		m.sealed = []content{m.now.clone()}
 		m.open(filepath.Join(m.root, "0"))
 		defer func() { m.s.Close() }()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/seen"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -156,11 +155,11 @@ func readMeta(db *sqlitedb.DB) (map[string]string, error) {
 }
 
 // readPositions reads how far the sinks are, by their paths.
-func readPositions(db *sqlitedb.DB) (map[string]sink.Position, error) {
-	positions := make(map[string]sink.Position)
+func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
+	positions := make(map[string]frontier.Position)
 	return positions, each(db, `SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {
-		p := sink.Position{
-			Path: s.ColumnText(0), Format: sink.Format(s.ColumnText(1)), Bytes: s.ColumnInt(2), Records: s.ColumnInt(3),
+		p := frontier.Position{
+			Path: s.ColumnText(0), Format: s.ColumnText(1), Bytes: s.ColumnInt(2), Records: s.ColumnInt(3),
 		}
 		positions[p.Path] = p
 		return nil

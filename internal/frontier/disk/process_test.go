@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -72,7 +71,7 @@ func writeBatch(s *Store, b int64) {
 	}
 	s.Done(b, frontier.Visit{At: time.UnixMilli(b), Status: 200})
 	s.SetMeta("batch", strconv.FormatInt(b, 10))
-	s.Commit([]sink.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * b, Records: b}})
+	s.Commit([]frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * b, Records: b}})
 	for !s.Ready() && s.Err() == nil {
 		select {
 		case <-s.Room():
@@ -134,7 +133,7 @@ func wantWholeBatches(t *testing.T, dir string) (batch int64) {
 	batch, _ = strconv.ParseInt(s.Meta("batch"), 10, 64)
 	require.Equal(t, frontier.Left{Queued: (perBatch - 1) * batch, Known: perBatch * batch, LastID: perBatch * batch}, s.Left())
 	if batch > 0 {
-		require.Equal(t, []sink.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * batch, Records: batch}}, s.Positions())
+		require.Equal(t, []frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * batch, Records: batch}}, s.Positions())
 	}
 	require.EqualValues(t, batch, ask(t, s, `SELECT count(*) FROM visits`))
 	require.EqualValues(t, batch*(batch+1)/2, ask(t, s, `SELECT total(url) FROM visits`))

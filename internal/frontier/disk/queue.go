@@ -5,7 +5,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // kind is what a call asks for.
@@ -40,7 +39,7 @@ type op struct {
 	hops, attempts, strikes uint8
 	seed                    bool
 	returns                 uint16
-	positions               []sink.Position // opSeal
+	positions               []frontier.Position // opSeal
 	behind                  frontier.Place
 	visit                   *frontier.Visit // opDone
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/seen"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // answersRoom is more than a frontier has questions out (256 loads and a rouse).
@@ -54,7 +53,7 @@ type Store struct {
 
 	mu        sync.Mutex // guards what follows
 	meta      map[string]string
-	positions map[string]sink.Position
+	positions map[string]frontier.Position
 	left      frontier.Left
 	guesses   []frontier.Guess
 	round     int
@@ -184,7 +183,7 @@ func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
 // these positions, become durable together or not at all, within Config.Linger and the
 // time that it takes to write them. What the positions speak of must have been written to
 // the files. Without a batch and positions it does nothing.
-func (s *Store) Commit(positions []sink.Position) {
+func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
 		s.positions[p.Path] = p
@@ -194,7 +193,7 @@ func (s *Store) Commit(positions []sink.Position) {
 }
 
 // Positions are those that were committed last, and those that are about to be.
-func (s *Store) Positions() []sink.Position {
+func (s *Store) Positions() []frontier.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.positions))

@@ -17,7 +17,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -222,21 +221,21 @@ func TestSync(t *testing.T) {
 	putMany(t, s, 1, 1)
 	flush(t, s)
 	require.Zero(t, syncs)
-	p := sink.Position{Path: "out.jsonl", Format: "jsonl", Bytes: 1000, Records: 10}
-	s.Commit([]sink.Position{p})
+	p := frontier.Position{Path: "out.jsonl", Format: "jsonl", Bytes: 1000, Records: 10}
+	s.Commit([]frontier.Position{p})
 	flush(t, s)
 	require.Equal(t, 1, syncs)
 	require.EqualValues(t, 1000, ask(t, s, `SELECT bytes FROM sinks`))
 
 	err = broken
 	s.Done(1, frontier.Visit{})
-	s.Commit([]sink.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 2000, Records: 20}})
+	s.Commit([]frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 2000, Records: 20}})
 	wantFailed(t, s)
 	require.ErrorIs(t, s.Err(), broken)
 	require.ErrorIs(t, s.Flush(t.Context()), broken)
 	require.ErrorIs(t, s.Close(), broken)
 	s = openState(t, filepath.Dir(s.path), Config{})
-	require.Equal(t, []sink.Position{p}, s.Positions())
+	require.Equal(t, []frontier.Position{p}, s.Positions())
 	require.Equal(t, frontier.Left{Queued: 1, Known: 1, LastID: 1}, s.Left())
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // writer is what the writer's goroutine has. Nobody else uses any of it.
@@ -31,8 +30,8 @@ type writer struct {
 	ops       int   // in the transaction
 	lastPut   int64 // the largest ID in it, or before
 	counts    Counts
-	positions map[string]sink.Position // to be committed
-	orders    []*order                 // to be carried out by the next commit
+	positions map[string]frontier.Position // to be committed
+	orders    []*order                     // to be carried out by the next commit
 
 	indexErr error // that was told
 	longLog  bool  // likewise
@@ -42,7 +41,7 @@ type writer struct {
 }
 
 func newWriter(s *Store, f *file) *writer {
-	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]sink.Position)}
+	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]frontier.Position)}
 }
 
 // restore reads the figures, which are kept in memory from then on: to count the rows of

@@ -3,8 +3,8 @@ package frontiertest
 import (
 	"time"
 
-	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
-	"pgregory.net/rapid"                  //nolint:depguard // only tests use the package
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
 )

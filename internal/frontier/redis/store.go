@@ -16,7 +16,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -386,7 +385,7 @@ func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
 
 // Commit does nothing: what was told is sent in its order, soon, what is done after
 // [Config.Sync]; and positions are not kept.
-func (s *Store) Commit([]sink.Position) {}
+func (s *Store) Commit([]frontier.Position) {}
 
 // Ready reports whether the store takes more in. It is advice, and no call is refused.
 func (s *Store) Ready() bool { return s.pending.Load() < int64(s.cfg.MaxPending) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+	"github.com/stretchr/testify/require"
 )
 
 // Cluster starts three masters, each with a third of the slots, and a replica of the

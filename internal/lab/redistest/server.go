@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+	"github.com/stretchr/testify/require"
 )
 
 // Program is a server that speaks the protocol.

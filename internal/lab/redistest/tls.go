@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require" //nolint:depguard // only tests use the package
+	"github.com/stretchr/testify/require"
 )
 
 // TLS is where a server listens with TLS, beside its other port, and the file of the

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -85,41 +86,20 @@ func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, bod
 	}
 }
 
-// Permit takes in how long a worker waited for a permit, granted or not.
-func (m *Meter) Permit(waited time.Duration) { m.observe(waited, histogramPermit) }
-
-// Leased takes in how long after its host could be asked a URL was given to a worker.
-func (m *Meter) Leased(late time.Duration) { m.observe(late, histogramQueue) }
-
-// Turn takes in how long Discovery was busy without a pause.
-func (m *Meter) Turn(took time.Duration) { m.observe(took, histogramTurn) }
-
-// Batch takes in how long it took to write records and flush the sinks.
-func (m *Meter) Batch(took time.Duration) { m.observe(took, histogramFlush) }
-
-// which names a histogram without labels, so that a nil Meter need not have one.
-type which uint8
-
-const (
-	histogramPermit which = iota
-	histogramQueue
-	histogramTurn
-	histogramFlush
-)
-
-func (m *Meter) observe(d time.Duration, w which) {
+// Took takes in how long a phase was.
+func (m *Meter) Took(phase pipeline.Phase, d time.Duration) {
 	if !m.On() {
 		return
 	}
 	h := m.flush
-	switch w {
-	case histogramPermit:
+	switch phase {
+	case pipeline.PermitWait:
 		h = m.permit
-	case histogramQueue:
+	case pipeline.QueueWait:
 		h = m.queue
-	case histogramTurn:
+	case pipeline.DiscoveryTurn:
 		h = m.turn
-	case histogramFlush:
+	case pipeline.OutputBatch:
 	}
 	h.Observe(max(d, 0).Seconds())
 }

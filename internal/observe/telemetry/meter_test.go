@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"github.com/treadlight/crawl/internal/pipeline"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func gathered(t *testing.T, m *Meter) map[string]*dto.Histogram {
 func TestMeter(t *testing.T) {
 	m := New()
 	m.Request(outcome.OK, time.Second, time.Second, 1)
-	m.Permit(time.Second)
+	m.Took(pipeline.PermitWait, time.Second)
 	for name, h := range gathered(t, m) {
 		require.Zero(t, h.GetSampleCount(), "%s before Start", name)
 	}
@@ -44,10 +45,10 @@ func TestMeter(t *testing.T) {
 	m.Request(outcome.OK, 20*time.Millisecond, 30*time.Millisecond, 5000)
 	m.Request(outcome.OK, 40*time.Millisecond, 50*time.Millisecond, 0)
 	m.Request(outcome.Timeout, 0, 30*time.Second, -1)
-	m.Permit(2 * time.Millisecond)
-	m.Leased(-time.Second) // a clock that went back
-	m.Turn(time.Microsecond)
-	m.Batch(time.Minute)
+	m.Took(pipeline.PermitWait, 2*time.Millisecond)
+	m.Took(pipeline.QueueWait, -time.Second) // a clock that went back
+	m.Took(pipeline.DiscoveryTurn, time.Microsecond)
+	m.Took(pipeline.OutputBatch, time.Minute)
 	all := gathered(t, m)
 	for name, want := range map[string]struct {
 		n   uint64
@@ -78,10 +79,10 @@ func TestNoMeter(t *testing.T) {
 	m.Start()
 	require.False(t, m.On())
 	m.Request(outcome.OK, 1, 1, 1)
-	m.Permit(1)
-	m.Leased(1)
-	m.Turn(1)
-	m.Batch(1)
+	m.Took(pipeline.PermitWait, 1)
+	m.Took(pipeline.QueueWait, 1)
+	m.Took(pipeline.DiscoveryTurn, 1)
+	m.Took(pipeline.OutputBatch, 1)
 	require.Empty(t, m.Collectors())
 }
 
@@ -90,8 +91,8 @@ func TestNoAllocation(t *testing.T) {
 	m.Start()
 	observe := func() {
 		m.Request(outcome.OK, 3*time.Millisecond, 4*time.Millisecond, 1234)
-		m.Permit(time.Millisecond)
-		m.Leased(time.Microsecond)
+		m.Took(pipeline.PermitWait, time.Millisecond)
+		m.Took(pipeline.QueueWait, time.Microsecond)
 	}
 	observe()
 	require.Zero(t, testing.AllocsPerRun(100, observe))
@@ -110,8 +111,8 @@ func BenchmarkRequest(b *testing.B) {
 				for d := time.Duration(0); pb.Next(); d += 37 * time.Microsecond {
 					d %= time.Second
 					m.Request(outcome.OK, d, d, int64(d)>>10)
-					m.Permit(d >> 10)
-					m.Leased(d >> 10)
+					m.Took(pipeline.PermitWait, d>>10)
+					m.Took(pipeline.QueueWait, d>>10)
 				}
 			})
 		})
