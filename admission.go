@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/assembly/admit"
+	"github.com/treadlight/crawl/internal/admission/service"
 )
 
 // AdmitPlan is a limit: so much at once and so much in the long run. Its Kind is
@@ -120,7 +120,7 @@ type AdmitConfig struct {
 }
 
 // Admission limits the requests to a service. Its methods are safe for concurrent use.
-type Admission struct{ inner *admit.Service }
+type Admission struct{ inner *service.Service }
 
 // DefaultAdmitRules is what an API with accounts needs to begin with: 5 logins in a
 // minute and 3 registrations in an hour of one address, 10 posts in a minute and 100
@@ -137,7 +137,7 @@ func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string
 // With SQLite it starts a goroutine that cleans up once an hour, and with Redis it begins to
 // connect; Close ends both.
 func Admit(cfg AdmitConfig) (*Admission, error) {
-	s, err := admit.New(admit.Config(cfg))
+	s, err := service.New(service.Config(cfg))
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@
 // # Nouns
 //
 // A seed is a URL the user names; the scope says which of the links found from there
-// belong to the crawl. A URL is canonical: one spelling for each resource. The frontier holds the URLs not yet visited, in one queue per
-// host. The limiter holds what has been learned of each host: the rate it tolerates,
+// belong to the crawl. A URL is canonical: one spelling for each resource. The frontier holds
+// the URLs not yet visited, in one queue per host. The limiter holds what has been learned of each host: the rate it tolerates,
 // its latency, its pauses, and what it has asked of us. A record is what is written of a
 // visited URL: every URL that entered the frontier and was not left over at the end has
 // one. An [Event] is a change of a host's rate, with its cause.
@@ -62,32 +62,15 @@
 // limiters of caps, resilience the policies (binder those of a JSON document), transport
 // puts both around an http.RoundTripper, and adaptive is the engine that learns.
 //
-// # The house
+// # Inside
 //
-//	room                 what lives there
-//	crawl (this one)     the public face; wires the rooms together
-//	limit, resilience,   what of the rooms below is of use to other programs, under public
-//	transport, adaptive  names
-//	cmd/crawl            flags, terminal, exit codes
-//	internal/config      defaults < file < environment < flags, as one tree
-//	internal/pipeline    the four stages; canonical, scope, frontier (and what it is kept in:
-//	                     disk, seen), sink (and warc); what is read of pages: extract and sitemap,
-//	                     and over a tree (dom) fields, metadata, readable; chardet; trap and
-//	                     neardup tell what is endless or there twice; console is the endpoint,
-//	                     summary what a crawl came to, plot the pictures of simulate
-//	internal/fetch       HTTP client; robots.txt; resilience (policies for calls of any kind) and
-//	                     transport (the chain of them around requests); http1; resolve, cookies and
-//	                     access are who we are and whom we find; test servers, made up (testsite)
-//	                     and real (realserver)
-//	internal/ratelimit   the adaptive engine; control has the strategies, simulate proves
-//	                     them in virtual time, memory keeps what they learned in a file;
-//	                     classic has the six well-known limiters, admission the server's side;
-//	                     estimate, backoff, breaker, header, outcome; atomicfile and sqlitedb
-//	                     are how files are written
-//	internal/clock       the one place where time is met
+// This package shows, documents and converts; internal/assembly builds a crawl from its settings
+// and owns its life. Code there imports rooms to the left of its own and no other:
 //
-// A room imports only rooms below it in this list. Start reading at package pipeline, and
-// for politeness at ratelimit and ratelimit/control.
+//	clock ← store, document ← ratelimit ← fetch ← admission ← web ← frontier, records
+//	      ← pipeline ← observe ← config ← assembly ← crawl ← cmd/crawl
+//
+// Start reading at internal/pipeline, and for politeness at internal/ratelimit and its control.
 //
 // # What it does not do
 //

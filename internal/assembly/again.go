@@ -58,7 +58,7 @@ func (s *State) beginRound(settings Settings) error {
 	if s.next == nil {
 		return nil
 	}
-	text, err := s.save(settings)
+	text, err := settings.SaveIn(s.dir)
 	if err != nil {
 		return err
 	}

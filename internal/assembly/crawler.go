@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -192,7 +193,7 @@ func (c *Crawler) buildLimiter() (err error) {
 	lc.OnEvent = c.cfg.OnEvent
 	if c.state != nil || c.cfg.RateLimit.Remember != "" {
 		pauses := make(chan struct{}, 1)
-		c.pauses, lc.OnEvent = pauses, notePauses(pauses, c.cfg.OnEvent)
+		c.pauses, lc.OnEvent = pauses, memory.NotePauses(pauses, c.cfg.OnEvent)
 	}
 	if c.cfg.Fleet.Shared() {
 		if c.fleet, err = newFleet(c, &lc); err != nil {

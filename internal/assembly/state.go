@@ -1,7 +1,6 @@
 package assembly
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +140,18 @@ func (s *State) recall() error {
 	return err
 }
 
+// loadSettings is the settings that a program left in the state of a directory.
+func loadSettings(dir, text, program string) (Settings, error) {
+	if text == "" {
+		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
+	}
+	settings, err := config.LoadSaved(dir, text)
+	if err != nil {
+		err = fmt.Errorf("its settings, which %s wrote: %w: go on with that program", program, err)
+	}
+	return settings, err
+}
+
 // Dir is the directory.
 func (s *State) Dir() string { return s.dir }
 
@@ -232,20 +243,13 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 
 // keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
-	text, err := s.save(settings)
+	text, err := settings.SaveIn(s.dir)
 	if err != nil {
 		return err
 	}
 	s.store.SetMeta(metaSettings, text)
 	s.store.SetMeta(metaProgram, s.program)
 	return nil
-}
-
-// save is settings as the state keeps them.
-func (s *State) save(settings Settings) (string, error) {
-	var b bytes.Buffer
-	err := mapPaths(settings, func(path string) string { return relativeTo(s.dir, path) }).Save(&b)
-	return b.String(), err
 }
 
 // end closes the state at the end of a run that had this error. Of two the first counts.

@@ -1,32 +1,35 @@
-package assembly
+package config
 
 import (
-	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// loadSettings is the settings that a program left in the state of a directory.
-func loadSettings(dir, text, program string) (Settings, error) {
-	if text == "" {
-		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
-	}
-	loaded, err := config.Load(config.Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: dir})
-	if err != nil {
-		return Settings{}, fmt.Errorf("its settings, which %s wrote: %w: go on with that program", program, err)
-	}
-	settings := mapPaths(loaded.Config, func(path string) string { return resolveIn(dir, path) })
-	settings.State.Dir = dir
-	return settings, nil
+// SaveIn is what [Config.Save] writes, with the names of files as the state in a directory keeps
+// them.
+func (c Config) SaveIn(dir string) (string, error) {
+	var b strings.Builder
+	err := mapPaths(c, func(path string) string { return relativeTo(dir, path) }).Save(&b)
+	return b.String(), err
 }
 
-// mapPaths is settings with other names for the files in them.
-func mapPaths(s Settings, name func(string) string) Settings {
+// LoadSaved reads what [Config.SaveIn] wrote for the state in a directory.
+func LoadSaved(dir, text string) (Config, error) {
+	loaded, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: dir})
+	if err != nil {
+		return Config{}, err
+	}
+	c := mapPaths(loaded.Config, func(path string) string { return resolveIn(dir, path) })
+	c.State.Dir = dir
+	return c, nil
+}
+
+// mapPaths is a configuration with other names for the files in it, and without the directory of
+// its state.
+func mapPaths(s Config, name func(string) string) Config {
 	paths := []*string{
 		&s.Output.Path, &s.Output.Events, &s.WARC.Dir, &s.Stats.Path, &s.RateLimit.Remember,
 		&s.Access.Netrc, &s.Access.CookieFile, &s.Access.Cert, &s.Access.Key, &s.Access.CAFile,

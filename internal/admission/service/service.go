@@ -1,6 +1,6 @@
-// Package admit opens the store of an admission service and puts its rules, limits, headers and
+// Package service opens the store of an admission service and puts its rules, limits, headers and
 // endpoints together. The package crawl shows it to programs as Admit.
-package admit
+package service
 
 import (
 	"context"

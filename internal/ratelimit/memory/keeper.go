@@ -1,0 +1,126 @@
+package memory
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+const (
+	// saveEvery is what a crash costs at most of what was learned. To find a limit takes
+	// about as long.
+	saveEvery = time.Minute
+
+	// saveSoon is the least time between two saves when a host asks for a pause: a crawl that is
+	// killed then and resumed at once must not ask it. A pause that is shorter than that has
+	// run out before a process is back, and is worth no save of its own.
+	saveSoon = time.Second
+
+	// saveRest is how many times the length of a save passes until the next one at least:
+	// however many hosts there are, notes cost a hundredth of a processor at most.
+	saveRest = 100
+)
+
+// Keeper keeps what a limiter learns of hosts in some places, of which there may be none: nothing
+// is kept then. It is not safe for concurrent use.
+type Keeper struct {
+	Places  []Place
+	Limiter *ratelimit.AdaptiveRateLimiter
+	Clock   clock.Clock
+	Log     *slog.Logger
+	// Pauses has something when a host has asked for a pause that is worth a save; see [NotePauses].
+	Pauses <-chan struct{}
+
+	failed bool // and that was told
+}
+
+// Recall loads what there is into the limiter. Of two entries of a host the newer counts.
+func (k *Keeper) Recall() error {
+	var known []ratelimit.HostMemory
+	var names []string
+	for _, from := range k.Places {
+		hosts, damage, err := from.Load()
+		if err != nil {
+			return err
+		}
+		if damage.Lines > 0 {
+			k.Log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", from.Path()),
+				slog.Int("damaged_lines", damage.Lines), slog.Int("first", damage.First), slog.Any("error", damage.Err))
+		}
+		if len(hosts) > 0 {
+			known, names = append(known, hosts...), append(names, from.Path())
+		}
+	}
+	// The limiter takes the first it meets of each host.
+	slices.SortStableFunc(known, func(a, b ratelimit.HostMemory) int { return b.LastUsed.Compare(a.LastUsed) })
+	if n := k.Limiter.Recall(slices.Values(known)); n > 0 {
+		k.Log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", strings.Join(names, ", ")))
+	}
+	return nil
+}
+
+// Run saves now and then until ctx ends, and soon when a host has asked for a pause.
+func (k *Keeper) Run(ctx context.Context) {
+	if len(k.Places) == 0 {
+		return
+	}
+	for least := time.Duration(0); k.rest(ctx, least) == nil; {
+		begun := k.Clock.Now()
+		k.save(ctx, "what is learned of hosts cannot be kept; the crawl goes on, and tries again")
+		least = max(saveSoon, saveRest*k.Clock.Since(begun))
+	}
+}
+
+// SaveLast saves what was learned when a crawl is over.
+func (k *Keeper) SaveLast(ctx context.Context) {
+	k.failed = false
+	k.save(ctx, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then")
+}
+
+// rest waits until it is time to save: saveEvery, or after the least rest for a pause.
+func (k *Keeper) rest(ctx context.Context, least time.Duration) error {
+	if err := clock.Sleep(ctx, k.Clock, least); err != nil {
+		return err
+	}
+	timer := k.Clock.NewTimer(saveEvery - min(least, saveEvery))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-k.Pauses:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// NotePauses passes on what the limiter tells, and notes the pauses that a host asks for. A
+// Crawl-delay is none: robots.txt will say it again.
+func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelimit.Event) {
+	return func(e ratelimit.Event) {
+		if e.HoldMS >= saveSoon.Milliseconds() && e.Cause != control.CauseCrawlDelay {
+			select {
+			case pauses <- struct{}{}:
+			default: // there is one that was not seen yet
+			}
+		}
+		if tell != nil {
+			tell(e)
+		}
+	}
+}
+
+// save saves. A crawl does not end because it cannot take notes; it says so once while it
+// goes on, and at its end.
+func (k *Keeper) save(ctx context.Context, otherwise string) {
+	for _, to := range k.Places {
+		if err := to.Save(ctx, k.Limiter.Remember()); err != nil && !k.failed {
+			k.failed = true
+			k.Log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above
+		}
+	}
+}
