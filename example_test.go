@@ -4,7 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -154,4 +159,103 @@ func ExampleOpenState() {
 	// Output:
 	// 2 pages
 	// 3 more
+}
+
+// Admit limits any net/http service. Here each address may come twice, and then once
+// in an hour.
+func ExampleAdmit() {
+	admission, err := crawl.Admit(crawl.AdmitConfig{
+		Plans: []crawl.AdmitPlan{{Name: "visitors", Capacity: 2, TokensPerSecond: 1.0 / 3600}},
+		Rules: []crawl.AdmitRule{{Name: "pages", Path: "/**", Key: "ip", Plans: []string{"visitors"}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer admission.Close()
+	service := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	server := httptest.NewServer(admission.Handler(service))
+	defer server.Close()
+
+	for range 3 {
+		res, err := server.Client().Get(server.URL)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(res.Header.Get("X-RateLimit-Remaining"), "left:", res.Status)
+		if err := res.Body.Close(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 1 left: 200 OK
+	// 0 left: 200 OK
+	// 0 left: 429 Too Many Requests
+}
+
+// versions is a site of pages that have a version each, and tells it.
+type versions map[string]string
+
+func (v versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	version, found := v[r.URL.Path]
+	if !found {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("ETag", `"`+version+`"`)
+	if r.Header.Get("If-None-Match") == `"`+version+`"` {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprintf(w, "<title>%s %s</title>", r.URL.Path, version)
+	for _, path := range slices.Sorted(maps.Keys(v)) { // or no two answers were the same
+		fmt.Fprintf(w, "<a href=%s>x</a>", path)
+	}
+}
+
+// A crawl that is done is visited again to see what has changed.
+func ExampleOpenAgain() {
+	var site atomic.Pointer[versions]
+	site.Store(&versions{"/": "1", "/news": "1"})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { site.Load().ServeHTTP(w, r) }))
+	defer server.Close()
+	dir, err := os.MkdirTemp("", "crawl")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
+	cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false
+	c, err := crawl.New(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(context.Background(), server.URL); err != nil {
+		log.Fatal(err)
+	}
+
+	// Another day, in another process:
+	site.Store(&versions{"/": "1", "/news": "2"})
+	state, err := crawl.OpenAgain(crawl.StateConfig{Dir: dir}, crawl.Again{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err = crawl.New(state.Config())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for page, err := range c.Pages(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if page.Change == "changed" {
+			fmt.Println("changed:", page.Title)
+		}
+	}
+	fmt.Println(c.Snapshot().Changes)
+	// Output:
+	// changed: /news 2
+	// map[changed:1 unchanged:1]
 }

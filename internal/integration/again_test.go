@@ -1,17 +1,13 @@
 package integration_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -194,51 +190,4 @@ func TestAgainBegins(t *testing.T) {
 		_, err = assembly.OpenAgain(assembly.StateConfig{Dir: filepath.Join(dir, "none")}, assembly.Again{})
 		require.True(t, errors.Is(err, os.ErrNotExist))
 	})
-}
-
-// A crawl that is done is visited again to see what has changed.
-func ExampleOpenAgain() {
-	var site atomic.Pointer[versions]
-	site.Store(&versions{"/": "1", "/news": "1"})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { site.Load().ServeHTTP(w, r) }))
-	defer server.Close()
-	dir, err := os.MkdirTemp("", "crawl")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
-	cfg := assembly.DefaultConfig()
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
-	cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false
-	c, err := assembly.New(cfg)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := c.Run(context.Background(), server.URL); err != nil {
-		log.Fatal(err)
-	}
-
-	// Another day, in another process:
-	site.Store(&versions{"/": "1", "/news": "2"})
-	state, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	c, err = assembly.New(state.Config())
-	if err != nil {
-		log.Fatal(err)
-	}
-	for page, err := range c.Pages(context.Background()) {
-		if err != nil {
-			log.Fatal(err)
-		}
-		if page.Change == "changed" {
-			fmt.Println("changed:", page.Title)
-		}
-	}
-	fmt.Println(c.Snapshot().Changes)
-	// Output:
-	// changed: /news 2
-	// map[changed:1 unchanged:1]
 }

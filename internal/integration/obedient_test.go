@@ -1,4 +1,4 @@
-package crawl_test
+package integration_test
 
 import (
 	"fmt"
