@@ -120,7 +120,7 @@ func New(cfg Config) (*Crawler, error) {
 		err = errors.Join(err, c.state.Close())
 	}
 	if err != nil {
-		c.fleet.close()
+		_ = c.fleet.close() // the first error says what matters
 		return nil, err
 	}
 	return c, nil

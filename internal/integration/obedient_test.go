@@ -36,9 +36,17 @@ var perWindow = []struct {
 	permits int64
 	window  time.Duration
 }{
-	{1, time.Second}, {2, time.Second}, {5, time.Second}, {10, time.Second}, {100, time.Second},
-	{1, 2 * time.Second}, {100, 2 * time.Second},
-	{1, 10 * time.Second}, {5, 10 * time.Second}, {100, 10 * time.Second}, {100, time.Minute},
+	{1, time.Second},
+	{2, time.Second},
+	{5, time.Second},
+	{10, time.Second},
+	{100, time.Second},
+	{1, 2 * time.Second},
+	{100, 2 * time.Second},
+	{1, 10 * time.Second},
+	{5, 10 * time.Second},
+	{100, 10 * time.Second},
+	{100, time.Minute},
 }
 
 // askAll has our own client ask a server as fast as it may, and returns the share of what the

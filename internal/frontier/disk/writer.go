@@ -264,7 +264,7 @@ func (w *writer) writePositions() error {
 	put := w.f.putSink
 	for _, p := range w.positions {
 		put.Text(1, p.Path)
-		put.Text(2, string(p.Format))
+		put.Text(2, p.Format)
 		put.Int(3, p.Bytes)
 		put.Int(4, p.Records)
 		if err := put.Run(); err != nil {

@@ -1,9 +1,10 @@
 package telemetry
 
 import (
-	"github.com/treadlight/crawl/internal/pipeline"
 	"testing"
 	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
