@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each public package has all that the room behind it has, but for what is of no use to
+// Each public package of aliases has all that the room behind it has, but for what is of no use to
 // other programs. What is new there is decided on here.
 func TestPublicPackagesHaveAllOfTheirRooms(t *testing.T) {
 	for _, tc := range []struct {
@@ -24,11 +24,6 @@ func TestPublicPackagesHaveAllOfTheirRooms(t *testing.T) {
 			"WithClock",  // programs have synctest
 			"LimitError", // limit.Error
 		}},
-		{"resilience", "internal/fetch/resilience", nil},
-		{"resilience/binder", "internal/fetch/resilience/binder", []string{
-			"Bool", "Entry", "Kind", "List", "LoadNode", "LoadYAML", "Map", "Node", "Null", "Number", "Scalar", "String", // the crawl's own file
-		}},
-		{"transport", "internal/fetch/transport", nil},
 		{"adaptive", "internal/ratelimit", []string{
 			"AdaptiveRateLimiter",     // adaptive.Limiter
 			"Brief",                   // Limiter.Inspect tells more

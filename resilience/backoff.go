@@ -12,37 +12,25 @@ import (
 type Schedule = backoff.Schedule
 
 // Constant waits for d each time, or not at all if d is zero or less.
-func Constant(d time.Duration) Schedule {
-	return backoff.Constant(d)
-}
+func Constant(d time.Duration) Schedule { return backoff.Constant(d) }
 
 // Decorrelated waits for a random time between base and three times the delay before, at
 // most for limit: it grows as Exponential does, but by chance, so that clients that started
 // together drift apart for good.
-func Decorrelated(base, limit time.Duration) Schedule {
-	return backoff.Decorrelated(base, limit)
-}
+func Decorrelated(base, limit time.Duration) Schedule { return backoff.Decorrelated(base, limit) }
 
 // Exponential waits for base, 2·base, 4·base and so on, at most for limit.
-func Exponential(base, limit time.Duration) Schedule {
-	return backoff.Exponential(base, limit)
-}
+func Exponential(base, limit time.Duration) Schedule { return backoff.Exponential(base, limit) }
 
 // FullJitter waits for a random time between nothing and what Exponential would.
-func FullJitter(base, limit time.Duration) Schedule {
-	return backoff.FullJitter(base, limit)
-}
+func FullJitter(base, limit time.Duration) Schedule { return backoff.FullJitter(base, limit) }
 
 // Jittered waits for a random time between nothing and what s would: full jitter for any
 // schedule.
-func Jittered(s Schedule) Schedule {
-	return backoff.Jittered(s)
-}
+func Jittered(s Schedule) Schedule { return backoff.Jittered(s) }
 
 // Linear waits for base, 2·base, 3·base and so on, at most for limit.
-func Linear(base, limit time.Duration) Schedule {
-	return backoff.Linear(base, limit)
-}
+func Linear(base, limit time.Duration) Schedule { return backoff.Linear(base, limit) }
 
 // Source yields a uniform number in [0, n), as rand.Rand does.
 type Source = backoff.Source

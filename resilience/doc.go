@@ -1,25 +1,73 @@
-// Package resilience runs calls that may fail, hang or come too often, for programs of any
-// kind: a call is a function of a context, and its value is of any type. Package transport
-// puts the same policies around HTTP requests, and crawl.Client has them ready made.
+// Package resilience runs calls that may fail, hang or come too often, so that what goes
+// wrong with one callee stays with it.
 //
-// [Retry] makes a call again while it fails, [Timeout] bounds its time, [CircuitBreaker]
-// spares a callee that is down, [BulkheadPolicy] bounds how many go on at a time,
-// [IsolationPolicy] does so for each key, [Hedge] starts a second call beside a slow first,
-// and [Fallback] replaces what is no use. [Wrap] makes one [Policy] of several, outermost
-// first, and its Close closes them all. Package binder builds them of a JSON document.
+// It knows nothing of HTTP or of any transport: a call is a function of a context, and
+// its value is of any type. The glue for requests and responses is in package transport.
 //
-// A [Registry] has policies by name. [Breakers] has circuit breakers by name, whose state
-// callers share, and answers health checks. A [Hub] tells whoever subscribes what policies
-// do: retries, circuits that open and close, timeouts, refusals, hedges, fallbacks. It costs
-// nothing where nobody listens, and a listener can neither delay nor break a call.
+// # Nouns
 //
-// Everything is safe for concurrent use. Programs test what they build of it in a bubble of
-// testing/synctest, in which the policies go by its time; fields for a clock stay nil.
+// A [Policy] runs a call under one rule. [Retry] makes it again while it fails, [Timeout]
+// bounds its time, [CircuitBreaker] spares a callee that is down, [BulkheadPolicy] bounds
+// how many go on at a time and [IsolationPolicy] does so for each key, [Hedge] starts a
+// second one beside a slow first, and [Fallback] replaces what is no use. [Wrap] makes one
+// policy of several.
 //
-// The types are aliases of those of [internal/fetch/resilience].
-// Fields, with units, ranges and what zero means, and methods are told there:
+//	p := resilience.Wrap(total, retry, attempt) // total(retry(attempt(call)))
+//	defer p.Close()
+//	v, err := p.Execute(ctx, func(ctx context.Context) (Page, error) {
+//		return get(ctx, address)
+//	})
 //
-//	go doc github.com/treadlight/crawl/internal/fetch/resilience.RetryConfig
+// A policy that keeps count of callees ([Breaker], [Bulkhead], [Isolation]) is a core
+// without a type of value, which many policies may share, and a thin policy in front. A
+// [Budget] bounds what retries and hedges add together. A [Registry] has policies by
+// name, [Breakers] has breakers.
 //
-// [internal/fetch/resilience]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/resilience
+// A [Verdict] is what a result says about the callee, and a [Classifier] reads it; given
+// the same one, policies agree on what a failure is. Whoever gives up himself says nothing
+// about the callee: that is [Ignored], as is a refusal by a policy further in.
+//
+// # The life of a call
+//
+// The outermost policy sees a call first and its result last. Each may refuse it, with an
+// error of its own kind ([ErrOpen], [ErrBulkheadFull], …), pass it on with a context made
+// from the one it got, and answer what comes back.
+//
+// A call is often not over when its function returns: a response has a body yet to come.
+// Therefore the scope of a policy, be it a place in a bulkhead, a breaker's ticket or a
+// deadline, ends with the life of the value where a [Bind] says when that is. A value
+// which nobody will get goes to the policy's Discard at once, before any delay.
+//
+// What policies do is told to a [Hub] as an [Event], for whoever listens. It costs
+// nothing where nobody does, and a listener can neither delay nor break a call.
+//
+// # The order
+//
+// It is the caller's choice; this one is the default, from the outermost:
+//
+//	fallback       has the last word on whatever comes out of the others
+//	log            sees the call as the caller does, with all its attempts as one
+//	total timeout  is what the caller waits at most, delays between attempts included
+//	retry          has each attempt pass all that follow, and pay for it
+//	hedge          is one attempt to the retry, of as many calls as it takes
+//	breaker        counts each call once, and refuses before one waits for a place
+//	bulkhead       holds a place only while there is a call, not through a delay
+//	rate limit     is asked last, so that no permit is spent on a call that is not made
+//	attempt timeout  measures the callee, not the wait for a place or a permit
+//
+// # What always holds
+//
+//   - A caller who gives up gets his turn to leave at once, from every wait here, with
+//     the cause of his context. His leaving counts for nothing against the callee.
+//   - A scope ends exactly once, whether the call returns, panics or ends its goroutine
+//     with runtime.Goexit, both of which pass through.
+//   - A value goes to the caller or to Discard, never to both and never to neither.
+//   - Close may be called twice, and a closed policy refuses with [ErrClosed].
+//   - Nobody's code is called with a lock held.
+//
+// All of it is safe for concurrent use. Policies wait on an injected clock, except for
+// Timeout, whose time is that of contexts. What has a goroutine says so: Hub and Hedge.
+//
+// Calls are expected to honour their contexts: nothing here leaves a call behind to
+// run on unseen.
 package resilience

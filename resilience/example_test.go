@@ -6,39 +6,41 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Two policies around a call of any kind, and a listener that hears of each retry.
 func ExampleWrap() {
-	hub := &resilience.Hub{}
-	resilience.Subscribe(hub, func(e resilience.RetryEvent) { fmt.Println("failed:", e.Err) })
-
-	retry, err := resilience.NewRetry(resilience.RetryConfig[string]{
-		MaxAttempts: 3, Backoff: resilience.FullJitter(time.Millisecond, time.Second), Hub: hub,
-	})
-	if err != nil {
-		fmt.Println(err) // names the field and the fix
-		return
-	}
-	timeout, err := resilience.NewTimeout(resilience.TimeoutConfig[string]{After: time.Minute})
+	total, err := resilience.NewTimeout(resilience.TimeoutConfig[string]{Name: "total", After: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	policy := resilience.Wrap[string](retry, timeout)
-	answer, err := policy.Execute(context.Background(), func(ctx context.Context) (string, error) {
-		if resilience.AttemptFrom(ctx) < 3 {
-			return "", errors.New("not yet")
-		}
-		return "done", nil
+	retry, err := resilience.NewRetry(resilience.RetryConfig[string]{
+		MaxAttempts: 3,
+		Backoff:     backoff.Constant(time.Millisecond),
+		OnRetry: func(_ string, e resilience.RetryEvent) {
+			fmt.Printf("attempt %d failed: %v; last chance: %v\n", e.Attempt, e.Err, e.Last)
+		},
 	})
-	_ = errors.Join(policy.Close(), hub.Close()) // the events that wait are delivered
-	fmt.Println(answer, err)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p := resilience.Wrap[string](total, retry)
+	defer p.Close()
+
+	v, err := p.Execute(context.Background(), func(ctx context.Context) (string, error) {
+		if n := resilience.AttemptFrom(ctx); n < 3 {
+			return "", errors.New("no answer")
+		}
+		return "hello", nil
+	})
+	fmt.Println(v, err)
 	// Output:
-	// failed: not yet
-	// failed: not yet
-	// done <nil>
+	// attempt 1 failed: no answer; last chance: false
+	// attempt 2 failed: no answer; last chance: true
+	// hello <nil>
 }
 
 // Circuits that callers share by name, and their health.

@@ -1,22 +1,59 @@
-// Package transport has layers to put around an http.RoundTripper: [RateLimit] with any
-// limiter of package limit, [Log] that shows nothing secret, [Hints] that tells what
-// servers say of their limits, and every policy of package resilience. A [Middleware] is one
-// layer, [Chain] puts several around a transport, and [Layers] has a place for each in the
-// order that works. [Polite] has rates learned by package adaptive; crawl.Client is all of it
-// at once.
+// Package transport has the layers between a program and an http.RoundTripper.
 //
-// A [Client] is an http.Client with a helper for each verb, a [Factory] has clients by
-// name, each built once with connections, circuits and limits of its own.
+// A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are
+// glue: what they do is done by the policies of package resilience, the limiters of
+// package classic and the adaptive engine, which know nothing of HTTP. [Layers] has a
+// place for each and the default order, with a reason for every place:
 //
-// What a layer holds, a permit or a place or a deadline, it holds until the body of the
-// answer was read to its end or closed. A request is sent again only if it is
-// [Repeatable]: its method is safe, or it has an Idempotency-Key or a context of
-// [WithIdempotent].
+//	l := transport.Layers{Retry: retry, Breaker: breaker, AttemptTimeout: timeout}
+//	client := &http.Client{Transport: l.Chain(http.DefaultTransport)}
 //
-// The types are aliases of those of [internal/fetch/transport].
-// Fields, with units, ranges and what zero means, and methods are told there:
+// The New functions make policies with what HTTP asks of them: which answers are failures
+// ([TransientVerdict], [OverloadVerdict], [HedgeVerdict]), how long an answer lives
+// ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere goes into a
+// chain by [Apply] or, if it sends requests again, by [Repeat].
 //
-//	go doc github.com/treadlight/crawl/internal/fetch/transport.ClientConfig
+// # What a layer sees
 //
-// [internal/fetch/transport]: https://pkg.go.dev/github.com/treadlight/crawl/internal/fetch/transport
+//	layer            refuses with                 acts on
+//	fallback         –                            chosen statuses, errors
+//	log              –                            every request, once, with its secrets redacted
+//	total timeout    resilience.TimeoutError      the time of all attempts, pauses and the body
+//	retry            resilience.RetryError        408, 425, 429, 502, 503, 504, timeouts, network errors
+//	hedge            resilience.HedgeError        slowness, and such failures except 429 and 503
+//	breaker          resilience.OpenError         5xx, 408, 425, 429, timeouts, network errors
+//	isolation        resilience.BulkheadError     requests at a host at the same time
+//	bulkhead         resilience.BulkheadError     requests at the same time
+//	rate limit       RejectedError                permits, and what servers order if asked to
+//	polite           RejectedError                the same place, for the adaptive engine
+//	attempt timeout  resilience.TimeoutError      the time of one attempt and its body
+//	hints            –                            Retry-After and quotas
+//
+// # A request's life ends with the body
+//
+// Every layer whose effect lasts (a timeout, a place, a permit, a ticket, the context of
+// a hedge's winner, the log) ends at the end of the response's body, at an error of
+// reading it, or at Close, whichever comes first, once. All of them share one wrapper of
+// the body, the scope. So a body must be read to its end or closed, as net/http demands;
+// one that is forgotten keeps its permit. A response without a body ends at once.
+//
+// # What always holds
+//
+//   - The rules of http.RoundTripper: no layer changes a request, each closes its body
+//     also when it refuses, and the result is a response or an error.
+//   - A request is sent again only if it is [Repeatable], with a body from GetBody.
+//   - A response that nobody gets is drained, within bounds, and closed before the next
+//     attempt, which can therefore use its connection, or make the only one allowed.
+//   - What our own layers refuse is no verdict on the host: no breaker counts it, and no
+//     retry repeats it.
+//   - A caller's cancellation ends a request at once and teaches nobody anything.
+//
+// An error is read by outcome.Of like any other; [CheckStatus] makes one of an answer.
+//
+// # What it does not do
+//
+// A body that breaks off is not asked for again: its beginning has been given away. The
+// layers do not decode, cache or keep cookies, and start no goroutine but a hedge's.
+//
+// Everything here is safe for concurrent use, except a response, which is one caller's.
 package transport

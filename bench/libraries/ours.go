@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch/resilience"
-	"github.com/treadlight/crawl/internal/fetch/transport"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
 )
 
 // groups is what the table shows. The goals are this project's own.

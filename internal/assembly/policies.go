@@ -9,12 +9,12 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/redact"
-	"github.com/treadlight/crawl/internal/fetch/resilience"
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
-	"github.com/treadlight/crawl/internal/fetch/transport"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/resilience/binder"
+	"github.com/treadlight/crawl/transport"
 )
 
 // policies are the policies around the requests of a crawl. A crawl without any has no layers

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+	"github.com/treadlight/crawl/resilience/binder"
 )
 
 // Config is every setting of a crawl. Start from [Default] or [Load]: the zero Config

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+	"github.com/treadlight/crawl/resilience/binder"
 )
 
 // policyKeys are the paths of what is in a model, and the values as a file has them.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/document"
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+	"github.com/treadlight/crawl/resilience/binder"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 
 // policies reads the section of policies. One without a policy is none.
 func (f *fileWalk) policies(e document.Entry) {
-	m, err := binder.LoadNode(resiliencePath, policyNode(e.Value))
+	m, err := binder.LoadNode(resiliencePath, e.Value)
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
 		for _, p := range ps {
 			if refusedPolicies[policyOf(p.Path)] == "" {
@@ -70,27 +70,6 @@ func (f *fileWalk) refusePolicies(n document.Node) {
 			f.report(document.Join(resiliencePath, name), f.origin(e.Line), "%s", refusedPolicies[name])
 		}
 	}
-}
-
-// policyNode is a part of a file in the terms of package binder. The text of a scalar is
-// left to the field it is for, as everywhere in a file.
-func policyNode(n document.Node) binder.Node {
-	to := binder.Node{Line: n.Line, Text: n.Text}
-	switch {
-	case n.Single():
-		to.Kind = binder.Scalar
-	case n.Kind == document.Map:
-		to.Kind = binder.Map
-	case n.Kind == document.List:
-		to.Kind = binder.List
-	}
-	for _, e := range n.Keys {
-		to.Keys = append(to.Keys, binder.Entry{Key: e.Key, Line: e.Line, Value: policyNode(e.Value)})
-	}
-	for _, item := range n.Items {
-		to.Items = append(to.Items, policyNode(item))
-	}
-	return to
 }
 
 // policyOrigins notes where the keys of a section without mistakes were written, by

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
+	"github.com/treadlight/crawl/resilience/binder"
 )
 
 const everyPolicy = `resilience:

@@ -7,7 +7,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/fetch/resilience"
+	"github.com/treadlight/crawl/resilience"
 )
 
 // Subscribe has fn called with every denial, beside the requests, until off.

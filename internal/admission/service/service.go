@@ -21,7 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/admission/sqlite"
-	"github.com/treadlight/crawl/internal/fetch/resilience"
+	"github.com/treadlight/crawl/resilience"
 )
 
 // Config says who may come in how often: the AdmitConfig of the package crawl, which says what

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/treadlight/crawl/internal/fetch/resilience"
-	"github.com/treadlight/crawl/internal/fetch/resilience/binder"
-	"github.com/treadlight/crawl/internal/fetch/transport"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/resilience/binder"
+	"github.com/treadlight/crawl/transport"
 )
 
 // ErrClosed is the error of requests made through a [Client] that is closed,
@@ -183,7 +183,7 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 // source is where the document comes from.
 func (c *Config) source() binder.Source {
 	if c.ResilienceFile != "" {
-		return binder.File(c.ResilienceFile, nil)
+		return binder.File(c.ResilienceFile)
 	}
 	document := c.Resilience
 	if document == nil {

@@ -1,0 +1,291 @@
+package binder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// Deps are what policies share with others and no document can say. The zero Deps is
+// usable: what is built shares nothing.
+type Deps struct {
+	// Name is what errors and events call the policies. Empty leaves it out; a circuit has
+	// its own.
+	Name string
+	// Breakers has the circuits that are shared by name. It refuses a name with other
+	// settings than it knows, so that a reload that changes them is refused too. Nil means
+	// a breaker of one's own, which a reload may change.
+	Breakers *resilience.Breakers
+	// Budget bounds what retries and hedges add. Nil means no bound.
+	Budget *resilience.Budget
+	// Hub hears of what the policies do. Nil means nobody does.
+	Hub *resilience.Hub
+	// Clock measures delays and dates events. Nil means the system clock.
+	Clock clock.Clock
+	// Random is what pauses are drawn from. Nil means the process-wide source.
+	Random backoff.Source
+	// Keys is how many pools isolation has at a time. Zero means the 1024 of package resilience.
+	Keys int
+
+	carried *settled // of the generation before
+}
+
+// settled is a breaker and the section it was made of.
+type settled struct {
+	settings CircuitBreaker
+	core     *resilience.Breaker
+}
+
+// circuit is the one for a section: that of the generation before if its settings are the
+// same, so that a reload does not forget that a circuit is open.
+func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
+	if d.carried != nil && d.carried.settings == *c {
+		return d.carried.core, nil
+	}
+	cfg := resilience.BreakerConfig{
+		Name: c.Name, Failures: c.FailureThreshold, SuccessThreshold: c.SuccessThreshold, BreakFor: c.Break,
+		Clock: d.Clock, Hub: d.Hub,
+	}
+	if d.Breakers != nil {
+		return d.Breakers.Get(c.Name, cfg)
+	}
+	return resilience.NewBreaker(cfg)
+}
+
+// Options are what a document cannot say about calls that give a T.
+type Options[T any] struct {
+	Deps
+	// Transient tells what retry and hedge answer. Nil means the policies' own default,
+	// every error.
+	Transient resilience.Classifier[T]
+	// Overload tells what the circuit breaker counts. Nil means the same default.
+	Overload resilience.Classifier[T]
+	// Bind ties the policies to the life of a value. Nil means that they end with the call.
+	Bind resilience.Bind[T]
+	// Discard frees a value nobody gets. Nil means that there is nothing to free.
+	Discard func(T)
+	// Key is what calls are isolated by. Nil is an error if the document isolates.
+	Key func(context.Context) string
+	// Status is the code of a value, which the document's fallback compares. Nil means that
+	// values have none, and only errors are replaced.
+	Status func(T) int
+	// Fallback gives the replacement, as resilience.FallbackConfig.Action does. Nil is an
+	// error if the document has the section.
+	Fallback func(ctx context.Context, v T, err error) (T, error)
+
+	newRetry func(resilience.RetryConfig[T]) (*resilience.Retry[T], error) // nil means resilience.NewRetry
+}
+
+// Policies are those of one document, and as a whole one policy of them all in the default
+// order. They are safe for concurrent use, and belong to whoever bound them.
+type Policies[T any] struct {
+	Fallback  resilience.Policy[T] // nil as all below: the document has no such section
+	Retry     resilience.Policy[T]
+	Hedge     resilience.Policy[T]
+	Breaker   resilience.Policy[T]
+	Isolation resilience.Policy[T]
+	Bulkhead  resilience.Policy[T]
+	Timeout   resilience.Policy[T] // of one attempt
+
+	// Circuit is the breaker behind Breaker, for health checks. Nil if there is none.
+	Circuit *resilience.Breaker
+
+	whole resilience.Policy[T]
+	pools []io.Closer // of the bulkheads, whose policies leave them open
+}
+
+var _ resilience.Policy[int] = (*Policies[int])(nil)
+
+// Bind builds the policies of a document. The error names the section whose policy cannot
+// be built, and what is missing.
+func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
+	p := new(Policies[T])
+	for _, s := range []struct {
+		name    string
+		present bool
+		into    *resilience.Policy[T]
+		build   func() (resilience.Policy[T], error)
+	}{
+		{"Fallback", m.Fallback != nil, &p.Fallback, func() (resilience.Policy[T], error) { return o.fallback(m.Fallback) }},
+		{"Retry", m.Retry != nil, &p.Retry, func() (resilience.Policy[T], error) { return o.retry(m.Retry) }},
+		{"Hedging", m.Hedging != nil, &p.Hedge, func() (resilience.Policy[T], error) { return o.hedge(m.Hedging, m.Retry != nil) }},
+		{"CircuitBreaker", m.CircuitBreaker != nil, &p.Breaker, func() (resilience.Policy[T], error) { return p.breaker(m.CircuitBreaker, &o) }},
+		{"BulkheadIsolation", m.BulkheadIsolation != nil, &p.Isolation, func() (resilience.Policy[T], error) { return p.isolation(m.BulkheadIsolation, &o) }},
+		{"Bulkhead", m.Bulkhead != nil, &p.Bulkhead, func() (resilience.Policy[T], error) { return p.bulkhead(m.Bulkhead, &o) }},
+		{"Timeout", m.Timeout != nil, &p.Timeout, func() (resilience.Policy[T], error) { return o.timeout(m.Timeout) }},
+	} {
+		if !s.present {
+			continue
+		}
+		built, err := s.build()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", s.name, err), p.Close())
+		}
+		*s.into = built
+	}
+	p.whole = resilience.Wrap(p.list()...)
+	return p, nil
+}
+
+// list is the default order, outermost first. Its reasons are in package resilience.
+func (p *Policies[T]) list() []resilience.Policy[T] {
+	return []resilience.Policy[T]{p.Fallback, p.Retry, p.Hedge, p.Breaker, p.Isolation, p.Bulkhead, p.Timeout}
+}
+
+// Execute runs fn under all policies there are.
+func (p *Policies[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	return p.whole.Execute(ctx, fn)
+}
+
+// Close closes every policy, so that later calls fail with [resilience.ErrClosed] and those
+// that wait for a place in a bulkhead too. The circuit goes on: others may share it.
+func (p *Policies[T]) Close() error {
+	errs := make([]error, 0, 1+len(p.pools))
+	for _, pool := range p.pools {
+		errs = append(errs, pool.Close()) // first: who waits in one is in all policies around it
+	}
+	whole := p.whole
+	if whole == nil { // a section that comes later in the list cannot be built
+		whole = resilience.Wrap(p.list()...)
+	}
+	return errors.Join(append(errs, whole.Close())...)
+}
+
+func (o *Options[T]) retry(r *Retry) (resilience.Policy[T], error) {
+	cfg := resilience.RetryConfig[T]{
+		Name: o.Name, MaxAttempts: r.MaxRetries + 1, Forever: r.Forever, Backoff: r.Backoff.schedule(), Random: o.Random,
+		Classify: o.Transient, Budget: o.Budget, Discard: o.Discard, Hub: o.Hub, Clock: o.Clock,
+	}
+	if r.Forever {
+		cfg.MaxAttempts = 0
+	}
+	if o.newRetry != nil {
+		return o.newRetry(cfg)
+	}
+	return resilience.NewRetry(cfg)
+}
+
+// schedule is the pauses of a section.
+func (b *Backoff) schedule() backoff.Schedule {
+	var s backoff.Schedule
+	switch b.Type {
+	case BackoffNone:
+		return backoff.Constant(0)
+	case BackoffDecorrelated:
+		return backoff.Decorrelated(b.Base, b.MaxDelay)
+	case BackoffConstant:
+		s = backoff.Constant(b.Base)
+	case BackoffLinear:
+		s = backoff.Linear(b.Base, b.MaxDelay)
+	case BackoffExponential:
+		s = backoff.Exponential(b.Base, b.MaxDelay)
+	}
+	if b.Jitter {
+		return backoff.Jittered(s)
+	}
+	return s
+}
+
+// hedge leaves the calls that were asked for to the retry around it to count.
+func (o *Options[T]) hedge(h *Hedging, retried bool) (resilience.Policy[T], error) {
+	budget := o.Budget
+	if retried {
+		budget = budget.Inner()
+	}
+	return resilience.NewHedge(resilience.HedgeConfig[T]{
+		Name: o.Name, Delay: h.After, MaxAttempts: 1 + h.MaxAttempts, Budget: budget,
+		Classify: o.Transient, Bind: o.Bind, Discard: o.Discard, Clock: o.Clock, Hub: o.Hub,
+	})
+}
+
+func (p *Policies[T]) breaker(c *CircuitBreaker, o *Options[T]) (_ resilience.Policy[T], err error) {
+	if p.Circuit, err = o.circuit(c); err != nil {
+		return nil, err
+	}
+	return resilience.NewCircuitBreaker(p.Circuit, resilience.CircuitBreakerConfig[T]{Classify: o.Overload, Bind: o.Bind})
+}
+
+// queue is how many may wait. Those who may not wait for any time need no queue; the
+// policies' own zero is a wait without a bound.
+func queue(n int, timeout time.Duration) int {
+	if timeout == 0 {
+		return 0
+	}
+	return n
+}
+
+func (p *Policies[T]) bulkhead(b *Bulkhead, o *Options[T]) (resilience.Policy[T], error) {
+	core, err := resilience.NewBulkhead(resilience.BulkheadConfig{
+		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
+		QueueTimeout: b.QueueTimeout, Clock: o.Clock, Hub: o.Hub,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.pools = append(p.pools, core)
+	return resilience.NewBulkheadPolicy(core, resilience.BulkheadPolicyConfig[T]{Bind: o.Bind})
+}
+
+func (p *Policies[T]) isolation(b *BulkheadIsolation, o *Options[T]) (resilience.Policy[T], error) {
+	if o.Key == nil {
+		return nil, errors.New("a document cannot say what to isolate by: give Options.Key, or remove the section")
+	}
+	core, err := resilience.NewIsolation(resilience.IsolationConfig{
+		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
+		QueueTimeout: b.QueueTimeout, MaxKeys: o.Keys, Clock: o.Clock, Hub: o.Hub,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.pools = append(p.pools, core)
+	return resilience.NewIsolationPolicy(core, resilience.IsolationPolicyConfig[T]{Key: o.Key, Bind: o.Bind})
+}
+
+func (o *Options[T]) timeout(t *Timeout) (resilience.Policy[T], error) {
+	return resilience.NewTimeout(resilience.TimeoutConfig[T]{
+		Name: o.Name, After: t.Limit, Bind: o.Bind, Discard: o.Discard, Hub: o.Hub,
+	})
+}
+
+// fallback replaces errors of every kind, and the values with a status of the document.
+func (o *Options[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
+	if o.Fallback == nil {
+		return nil, errors.New("a document cannot say what to return instead: give Options.Fallback, or remove the section")
+	}
+	codes := slices.Clone(f.StatusCodes)
+	return resilience.NewFallback(resilience.FallbackConfig[T]{
+		Name: o.Name, Action: o.Fallback, Discard: o.Discard, Hub: o.Hub, Clock: o.Clock,
+		When: func(v T, err error) bool {
+			return err != nil || o.Status != nil && slices.Contains(codes, o.Status(v))
+		},
+	})
+}
+
+// BindAll builds the policies of documents and registers each under its name, to be found by
+// [resilience.Lookup] with T. options is asked once for each name; nil means the zero Options.
+// The registry closes what it holds. An error names the document, and nothing is left open.
+func BindAll[T any](models map[string]*Model, options func(name string) Options[T]) (*resilience.Registry, error) {
+	r := new(resilience.Registry)
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		var o Options[T]
+		if options != nil {
+			o = options(name)
+		}
+		p, err := Bind(models[name], o)
+		if err == nil {
+			err = resilience.Register[T](r, name, p)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), r.Close())
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,186 @@
+package binder
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
+)
+
+// HTTPOptions are what a document cannot say about requests. The zero HTTPOptions is
+// usable for every document but one with a fallback.
+type HTTPOptions struct {
+	Deps
+	// Fallback makes the answer that is returned instead, as transport.FallbackConfig.Action
+	// does. Nil is an error if the document has the section.
+	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
+	// Log, RateLimit and Hints are layers at their places in the default order. Nil leaves
+	// them out.
+	Log, RateLimit, Hints transport.Middleware
+	// MaxRetryAfter caps what an answer may ask the retry to wait. Zero means an hour.
+	MaxRetryAfter time.Duration
+	// TotalTimeout bounds all attempts and pauses together; it belongs to the caller, who
+	// closes it. Nil leaves the bound to the requests' contexts.
+	TotalTimeout transport.ResponsePolicy
+}
+
+// Chain is a transport with the policies of a document around it, in the default order of
+// transport.Layers. It is safe for concurrent use.
+type Chain struct {
+	// Policies are those of the document.
+	Policies *Policies[*http.Response]
+
+	rt http.RoundTripper
+}
+
+// BindHTTP puts the policies of a document around base, which stays the caller's. The
+// errors are Bind's.
+func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
+	opts := Options[*http.Response]{
+		Deps:      o.Deps,
+		Transient: transport.TransientVerdict, Overload: transport.OverloadVerdict,
+		Bind: transport.Bind, Discard: transport.Discard,
+		Key:    transport.HostFrom,
+		Status: func(res *http.Response) int { return res.StatusCode },
+		newRetry: func(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
+			cfg.MaxRetryAfter = o.MaxRetryAfter
+			return transport.NewRetry(cfg) //nolint:bodyclose // a policy, which obeys Retry-After, and no response
+		},
+	}
+	if o.Fallback != nil {
+		opts.Fallback = func(ctx context.Context, res *http.Response, err error) (*http.Response, error) {
+			return o.Fallback(transport.RequestFrom(ctx), res, err)
+		}
+	}
+	p, err := Bind(m, opts) //nolint:bodyclose // no request has been made yet
+	if err != nil {
+		return nil, err
+	}
+	layers := transport.Layers{
+		Fallback: p.Fallback, Log: o.Log, TotalTimeout: o.TotalTimeout, Retry: p.Retry, Hedge: p.Hedge, Breaker: p.Breaker,
+		Isolation: p.Isolation, Bulkhead: p.Bulkhead, RateLimit: o.RateLimit, AttemptTimeout: p.Timeout, Hints: o.Hints,
+	}
+	return &Chain{Policies: p, rt: layers.Chain(base)}, nil
+}
+
+// RoundTrip sends a request through the chain.
+func (c *Chain) RoundTrip(req *http.Request) (*http.Response, error) { return c.rt.RoundTrip(req) }
+
+// CloseIdleConnections closes those of the transport at the end of the chain.
+func (c *Chain) CloseIdleConnections() { closeIdle(c.rt) }
+
+// Close closes the policies. The transport stays open.
+func (c *Chain) Close() error { return c.Policies.Close() }
+
+func closeIdle(rt http.RoundTripper) {
+	if idle, ok := rt.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
+}
+
+// LiveChain is a chain that follows the documents of a source. Each request goes through
+// the chain that was current when it began, to the end of its body.
+type LiveChain struct {
+	*Live[*Chain]
+	base http.RoundTripper
+}
+
+// NewLiveChain loads the first document and binds it. Later ones keep the circuit of the
+// one before if its section is the same, so that a reload does not let calls through to
+// what has just failed.
+func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o HTTPOptions) (*LiveChain, error) {
+	live, err := NewLive(ctx, cfg, func(m *Model) (*Chain, error) {
+		chain, err := BindHTTP(m, base, o)
+		if err != nil {
+			return nil, err
+		}
+		o.carry(m, chain.Policies.Circuit)
+		return chain, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &LiveChain{live, base}, nil
+}
+
+// carry keeps the circuit of m for the documents to come. One without the section ends it.
+func (d *Deps) carry(m *Model, core *resilience.Breaker) {
+	d.carried = nil
+	if core != nil {
+		d.carried = &settled{*m.CircuitBreaker, core}
+	}
+}
+
+// RoundTrip sends a request through the current chain. After Close it fails with
+// [resilience.ErrClosed].
+func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
+	g, err := l.use()
+	if err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // nobody is left to be told
+		}
+		return nil, err
+	}
+	bound := false
+	defer func() {
+		if !bound { // also when a layer panics
+			g.leave()
+		}
+	}()
+	res, err := g.value.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	bound = true
+	return transport.Bind(res, g.end), nil
+}
+
+// CloseIdleConnections closes those of the transport at the end of the chain.
+func (l *LiveChain) CloseIdleConnections() { closeIdle(l.base) }
+
+// LivePolicy is all policies of a document as one that follows the documents of a source.
+type LivePolicy[T any] struct {
+	*Live[*Policies[T]]
+	bind resilience.Bind[T]
+}
+
+var _ resilience.Policy[int] = (*LivePolicy[int])(nil)
+
+// NewLivePolicy is [NewLiveChain] for calls that give a T.
+func NewLivePolicy[T any](ctx context.Context, cfg LiveConfig, o Options[T]) (*LivePolicy[T], error) {
+	live, err := NewLive(ctx, cfg, func(m *Model) (*Policies[T], error) {
+		p, err := Bind(m, o)
+		if err != nil {
+			return nil, err
+		}
+		o.carry(m, p.Circuit)
+		return p, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &LivePolicy[T]{live, o.Bind}, nil
+}
+
+// Execute runs fn under the current policies, to the end of its value's life.
+func (l *LivePolicy[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+	g, err := l.use()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	bound := false
+	defer func() {
+		if !bound {
+			g.leave()
+		}
+	}()
+	v, err := g.value.Execute(ctx, fn)
+	if err != nil || l.bind == nil {
+		return v, err
+	}
+	bound = true
+	return l.bind(v, g.end), nil
+}

@@ -1,0 +1,227 @@
+package binder
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// defaultPoll is how often a source is asked: soon enough for a person who has saved a
+// file, and one system call each time.
+const defaultPoll = 5 * time.Second
+
+// LiveConfig says where documents come from and what becomes of them.
+type LiveConfig struct {
+	// Source gives the document. Nil is an error.
+	Source Source
+	// Poll is the time between two looks at the source while [Live.Run] runs. Zero means 5 s.
+	Poll time.Duration
+	// OnReload is called after a look that found something new: with the model now in use
+	// and nil, or with the one still in use and why the new one is not. The same error is
+	// told once in a row, and nil after it also where the old document is back. It is called by the goroutine that looked. Nil means nobody is
+	// told.
+	OnReload func(m *Model, err error)
+	// Clock measures Poll. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Live is what is built of the newest good document of a source. A new one takes the place
+// of the old in one step; uses under way end on the old one, which is closed when the last
+// of them has ended. A document that is no good changes nothing.
+//
+// It starts no goroutine: Run follows the source for as long as its caller lets it. All
+// methods are safe for concurrent use.
+type Live[C io.Closer] struct {
+	cfg   LiveConfig
+	build func(*Model) (C, error)
+
+	current atomic.Pointer[generation[C]] // nil after Close
+
+	mu     sync.Mutex // has one document looked at at a time; guards what follows
+	data   []byte     // the document of current
+	failed string     // the last error, to tell it once
+
+	errMu    sync.Mutex // guards closeErr
+	closeErr error      // of the generations that are over
+}
+
+// generation is what was built of one document.
+type generation[C io.Closer] struct {
+	live  *Live[C]
+	model *Model
+	value C
+	uses  atomic.Int64 // under way, and one for being the current one
+	end   func(error)  // leave, in the form a Bind takes
+}
+
+// NewLive loads the first document and builds of it, so that its error is any of the
+// source's, of [Load]'s and of build's. build is called for one document at a time.
+func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model) (C, error)) (*Live[C], error) {
+	switch {
+	case cfg.Source == nil:
+		return nil, errors.New("binder: LiveConfig.Source is nil: give File or a function")
+	case cfg.Poll < 0:
+		return nil, fmt.Errorf("binder: LiveConfig.Poll is %v: give a positive duration, or zero for %v", cfg.Poll, defaultPoll)
+	case cfg.Poll == 0:
+		cfg.Poll = defaultPoll
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	l := &Live[C]{cfg: cfg, build: build}
+	g, data, err := l.look(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.data = data
+	l.current.Store(g)
+	return l, nil
+}
+
+// look builds of the source's document, unless it asks for what old was built of.
+func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C], data []byte, err error) {
+	if data, err = l.cfg.Source(ctx); err != nil {
+		return nil, nil, err
+	}
+	if old != nil && bytes.Equal(data, l.data) {
+		return old, data, nil
+	}
+	m, err := Load(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if old != nil && m.Equal(old.model) {
+		return old, data, nil
+	}
+	g = &generation[C]{live: l, model: m}
+	g.end = func(error) { g.leave() }
+	g.uses.Store(1)
+	g.value, err = l.build(m)
+	return g, data, err
+}
+
+// Reload looks at the source now, and reports whether what is in use has changed. On an
+// error it has not.
+func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
+	old, news, err := l.reload(ctx)
+	if old != nil {
+		old.leave()
+	}
+	if news != nil && l.cfg.OnReload != nil {
+		l.cfg.OnReload(news, err)
+	}
+	return old != nil, err
+}
+
+// reload returns the generation that is no longer the current one, if it has been replaced,
+// and the model in use, if there is something to tell.
+func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Model, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.current.Load()
+	if old == nil {
+		return nil, nil, resilience.ErrClosed
+	}
+	g, data, err := l.look(ctx, old)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, nil, err // the caller's doing, and not the document's
+	case err != nil:
+		if err.Error() != l.failed {
+			news, l.failed = old.model, err.Error()
+		}
+		return nil, news, err
+	}
+	mended := l.failed != ""
+	l.data, l.failed = data, ""
+	switch {
+	case g == old && mended: // whoever was told of the error waits to hear that it is over
+		return nil, old.model, nil
+	case g == old:
+		return nil, nil, nil
+	}
+	l.current.Store(g)
+	return old, g.model, nil
+}
+
+// Run looks at the source every Poll until ctx ends, whose error it returns, or the Live is
+// closed, which is [resilience.ErrClosed]. What it finds is told to OnReload.
+func (l *Live[C]) Run(ctx context.Context) error {
+	for {
+		if err := clock.Sleep(ctx, l.cfg.Clock, l.cfg.Poll); err != nil {
+			return err
+		}
+		// Every other error has been told, and the next document may be better.
+		if _, err := l.Reload(ctx); errors.Is(err, resilience.ErrClosed) {
+			return err
+		}
+	}
+}
+
+// Model is the document in use; nil after Close.
+func (l *Live[C]) Model() *Model {
+	if g := l.current.Load(); g != nil {
+		return g.model
+	}
+	return nil
+}
+
+// use is the current generation, which stays open until its leave.
+func (l *Live[C]) use() (*generation[C], error) {
+	for {
+		g := l.current.Load()
+		if g == nil {
+			return nil, resilience.ErrClosed
+		}
+		if g.enter() {
+			return g, nil
+		}
+		// It has been replaced and closed since it was loaded, so there is another one.
+	}
+}
+
+// Close ends the use of what is current: later uses fail, those under way go on, and the
+// last of them closes it. The error is that of closing what is over by now.
+func (l *Live[C]) Close() error {
+	l.mu.Lock() // no look is under way, and none comes after it
+	g := l.current.Swap(nil)
+	l.mu.Unlock()
+	if g != nil {
+		g.leave()
+	}
+	l.errMu.Lock()
+	defer l.errMu.Unlock()
+	return l.closeErr
+}
+
+// enter begins a use, unless the generation is over.
+func (g *generation[C]) enter() bool {
+	for n := g.uses.Load(); n > 0; n = g.uses.Load() {
+		if g.uses.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// leave ends a use. The last one closes.
+func (g *generation[C]) leave() {
+	if g.uses.Add(-1) > 0 {
+		return
+	}
+	if err := g.value.Close(); err != nil {
+		g.live.errMu.Lock()
+		defer g.live.errMu.Unlock()
+		if g.live.closeErr == nil { // the first is kept: a Live may see any number of documents
+			g.live.closeErr = err
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package binder
+
+import (
+	"bytes"
+	"reflect"
+	"time"
+)
+
+// Model is a checked document: a section that is nil was not written, and its policy is
+// absent. Every value is in range, those that were not written are at their defaults, and nobody
+// changes it after it is loaded, so that goroutines may share it. The zero Model is no policy at all.
+//
+// The tag of a field is its key in the document, its default, and its least and greatest value as
+// they would be written. The loader, the writer and the messages read nothing else. Bounds are no
+// recommendation: beyond them lies a slip, such as milliseconds where seconds belong.
+type Model struct {
+	Retry             *Retry             `doc:"Retry"`
+	Timeout           *Timeout           `doc:"Timeout"`
+	CircuitBreaker    *CircuitBreaker    `doc:"CircuitBreaker"`
+	Bulkhead          *Bulkhead          `doc:"Bulkhead"`
+	BulkheadIsolation *BulkheadIsolation `doc:"BulkheadIsolation"`
+	Hedging           *Hedging           `doc:"Hedging"`
+	Fallback          *Fallback          `doc:"Fallback"`
+}
+
+// Retry is how often and how soon a failed call is tried again.
+type Retry struct {
+	MaxRetries int     `doc:"MaxRetries,3,0,100"` // tries after the first; it does not count with Forever
+	Forever    bool    `doc:"RetryForever,false"` // until a call succeeds or its context ends
+	Backoff    Backoff `doc:"Backoff"`
+}
+
+// Backoff is how the pause grows from one try to the next. A retry without a pause is the surest
+// way to keep a struggling server down, so it has to be asked for.
+type Backoff struct {
+	Type     BackoffType   `doc:"Type,exponential"`
+	Base     time.Duration `doc:"BaseMs,200,1,3600000"`        // first pause; MaxDelay if that is written and shorter
+	MaxDelay time.Duration `doc:"MaxDelayMs,30000,1,86400000"` // of every pause; Base if that is written and longer
+	// Jitter spreads constant, linear and exponential pauses over the whole range from zero
+	// up, so that clients that failed together do not return together.
+	Jitter bool `doc:"UseJitter,true"`
+}
+
+// BackoffType names a way to grow, as documents are written out with it.
+type BackoffType string
+
+// The ways to grow.
+const (
+	BackoffNone         BackoffType = "none"               // no pause at all
+	BackoffConstant     BackoffType = "constant"           // always Base
+	BackoffLinear       BackoffType = "linear"             // Base times the number of failures
+	BackoffExponential  BackoffType = "exponential"        // Base, doubled with each failure
+	BackoffDecorrelated BackoffType = "decorrelatedJitter" // random between Base and three times the pause before
+)
+
+// Timeout bounds one attempt, from its start to the end of its answer; what all attempts may take
+// together is the business of the caller's context.
+type Timeout struct {
+	Limit time.Duration `doc:"Seconds,30,0.001,86400"`
+}
+
+// CircuitBreaker stops calls to what keeps failing.
+type CircuitBreaker struct {
+	Name             string        `doc:"CircuitName,default"`          // of 1 to 100 printable bytes; those of one name share one breaker
+	FailureThreshold int           `doc:"FailureThreshold,5,1,1000000"` // failures in a row that open it
+	SuccessThreshold int           `doc:"SuccessThreshold,1,1,65535"`   // successes that close it again
+	Break            time.Duration `doc:"BreakSeconds,30,0.001,86400"`  // for how long it stays open
+}
+
+// Bulkhead bounds the calls under way.
+type Bulkhead struct {
+	MaxConcurrency int           `doc:"MaxConcurrency,10,1,100000"`
+	MaxQueue       int           `doc:"MaxQueueDepth,100,0,1000000"`    // how many more may wait
+	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"` // for how long one may wait; 0 is not at all
+}
+
+// BulkheadIsolation bounds the calls under way for each key, which for HTTP is the host.
+type BulkheadIsolation struct {
+	MaxConcurrency int           `doc:"MaxConcurrentRequests,10,1,100000"` // of one key
+	MaxQueue       int           `doc:"MaxQueueSize,100,0,1000000"`        // how many more of one key may wait
+	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"`    // for how long one may wait; 0 is not at all
+}
+
+// Hedging sends a second request when the first is slow.
+type Hedging struct {
+	After       time.Duration `doc:"HedgeAfterMs,200,1,3600000"` // how long the latest attempt may take before another starts
+	MaxAttempts int           `doc:"MaxHedgedAttempts,1,1,10"`   // how many may be started beside the first
+}
+
+// Fallback says when something else is returned in place of what came. What that is cannot
+// be written in a document; the program gives it.
+type Fallback struct {
+	// StatusCodes are the statuses it replaces, none twice. It replaces errors as well.
+	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"`
+}
+
+// Equal reports whether two documents ask for the same.
+func (m *Model) Equal(o *Model) bool { return reflect.DeepEqual(m, o) }
+
+// MarshalJSON writes the document with its root, every section that is there, and in it
+// every key. What is written loads again as an equal Model.
+func (m *Model) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(`{"` + rootKey + `":`)
+	write(&b, reflect.ValueOf(m).Elem())
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// write writes the fields of a struct, but for the sections that are not there.
+func write(b *bytes.Buffer, v reflect.Value) {
+	comma := "{"
+	for i := range v.NumField() {
+		f, to := fieldOf(v.Type(), i), v.Field(i)
+		if to.Kind() == reflect.Pointer {
+			if to.IsNil() {
+				continue
+			}
+			to = to.Elem()
+		}
+		b.WriteString(comma + `"` + f.key + `":`)
+		if comma = ","; to.Kind() == reflect.Struct {
+			write(b, to)
+		} else {
+			b.WriteString(f.format(to.Addr().Interface()))
+		}
+	}
+	if comma == "{" {
+		b.WriteString(comma)
+	}
+	b.WriteByte('}')
+}

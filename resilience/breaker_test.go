@@ -1,0 +1,356 @@
+package resilience_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/resilience"
+)
+
+const (
+	closed   = breaker.Closed
+	open     = breaker.Open
+	halfOpen = breaker.HalfOpen
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// circuit is a breaker whose time a test moves.
+type circuit struct {
+	*resilience.Breaker
+	t       *testing.T
+	clk     *clocktest.Fake
+	tickets map[string]resilience.Ticket
+}
+
+func newCircuit(t *testing.T, cfg resilience.BreakerConfig) *circuit {
+	t.Helper()
+	clk := clocktest.NewFake(epoch)
+	cfg.Clock = clk
+	b, err := resilience.NewBreaker(cfg)
+	require.NoError(t, err)
+	return &circuit{Breaker: b, t: t, clk: clk, tickets: map[string]resilience.Ticket{}}
+}
+
+// moment is what happens at an instant and where the breaker then stands. What happens
+// is words: "ok", "fail" and "ignore" are whole calls, "slow" is one of a minute that
+// succeeds and ends at that instant; "allow a" begins a call, and "ok a", "fail a",
+// "ignore a" end it; "deny 10s" is a refusal with that time to wait.
+type moment struct {
+	at    time.Duration
+	do    string
+	state breaker.State
+}
+
+func (c *circuit) run(moments ...moment) {
+	c.t.Helper()
+	for _, m := range moments {
+		c.clk.Advance(m.at - c.clk.Since(epoch))
+		for do := range strings.SplitSeq(m.do, ", ") {
+			c.do(m.at, do)
+		}
+		if got := c.State(); got != m.state {
+			c.t.Fatalf("after %q at %v the breaker is %v, want %v", m.do, m.at, got, m.state)
+		}
+	}
+}
+
+func (c *circuit) do(at time.Duration, do string) {
+	c.t.Helper()
+	verb, name, named := strings.Cut(do, " ")
+	switch verb {
+	case "":
+		return
+	case "deny":
+		_, err := c.Allow()
+		var refusal *resilience.OpenError
+		require.ErrorAs(c.t, err, &refusal, "at %v", at)
+		require.ErrorIs(c.t, err, resilience.ErrOpen)
+		require.Equal(c.t, name, refusal.RetryAfter.String(), "RetryAfter at %v", at)
+		return
+	case "trip":
+		c.Trip()
+		return
+	case "isolate":
+		c.Isolate()
+		return
+	case "reset":
+		c.Reset()
+		return
+	}
+	ticket, began := c.tickets[name]
+	if !began {
+		var err error
+		ticket, err = c.Allow()
+		require.NoError(c.t, err, "%q at %v", do, at)
+	}
+	if verb == "allow" {
+		c.tickets[name] = ticket
+		return
+	}
+	ticket.Done(map[string]resilience.Verdict{"ok": resilience.Success, "fail": resilience.Failure, "ignore": resilience.Ignored}[verb])
+	if named {
+		delete(c.tickets, name)
+	}
+}
+
+const s = time.Second
+
+func TestBreakerTables(t *testing.T) {
+	constant := resilience.BreakerConfig{Failures: 2, BreakFor: 10 * s}
+	for _, tc := range []struct {
+		name    string
+		cfg     resilience.BreakerConfig
+		moments []moment
+	}{
+		{"failures in a row open", resilience.BreakerConfig{Failures: 3, BreakFor: 10 * s}, []moment{
+			{0, "fail, fail, ok, fail, fail", closed},
+			{1 * s, "fail", open},
+			{1 * s, "deny 10s", open},
+			{11*s - 1, "deny 1ns", open},
+			{11 * s, "", halfOpen},
+			{11 * s, "ok", closed},
+		}},
+		{"a failed probe opens for the whole time again", constant, []moment{
+			{0, "fail, fail", open},
+			{10 * s, "fail", open},
+			{19 * s, "deny 1s", open},
+			{20 * s, "ok", closed},
+		}},
+		{"one slot is enough to close after three successes", resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s, SuccessThreshold: 3}, []moment{
+			{0, "fail", open},
+			{10 * s, "ok, ok", halfOpen},
+			{10 * s, "ok", closed},
+		}},
+		{"several probes at a time, and no more", resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s, SuccessThreshold: 2, HalfOpenMax: 2}, []moment{
+			{0, "fail", open},
+			{10 * s, "allow a, allow b, deny 10s", halfOpen},
+			{11 * s, "ok b", halfOpen},
+			{11 * s, "allow c, deny 9s", halfOpen},
+			{12 * s, "ok a", closed},
+			{12 * s, "fail c", closed}, // of the half-open time
+		}},
+		{"a lost probe's slot is lent again after the probe timeout", resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s, ProbeTimeout: 3 * s, HalfOpenMax: 2}, []moment{
+			{0, "fail", open},
+			{10 * s, "allow a", halfOpen},
+			{11 * s, "allow b, deny 2s", halfOpen},
+			{13 * s, "allow c, deny 1s", halfOpen},
+			{14 * s, "allow d, deny 2s", halfOpen},
+			{14 * s, "ignore a, deny 2s", halfOpen}, // not a's slot any more
+			{15 * s, "ok b", closed},                // late, yet a verdict of this time
+		}},
+		{"no verdict, no effect", constant, []moment{
+			{0, "fail, ignore, ignore", closed},
+			{0, "fail", open},
+			{10 * s, "ignore, ignore", halfOpen},
+			{10 * s, "ok", closed},
+		}},
+		{"by hand", constant, []moment{
+			{0, "trip, deny 10s", open},
+			{5 * s, "trip, deny 10s", open},
+			{15 * s, "", halfOpen},
+			{15 * s, "isolate, deny 0s", open},
+			{1000 * s, "deny 0s", open},
+			{1000 * s, "reset, fail", closed},
+			{1000 * s, "fail", open},
+			{1001 * s, "reset, ok", closed},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { newCircuit(t, tc.cfg).run(tc.moments...) })
+	}
+}
+
+func TestBreakerWindows(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		cfg     resilience.BreakerConfig
+		moments []moment
+	}{
+		{"a share of the last calls", resilience.BreakerConfig{Window: resilience.CountWindow(4), FailureRate: 0.5, MinCalls: 4, BreakFor: 10 * s}, []moment{
+			{0, "fail, ok, ok, ok", closed},
+			{0, "fail", closed}, // the first is out of view: 1 of 4
+			{0, "fail", open},
+		}},
+		{"a success can be the call that makes them enough", resilience.BreakerConfig{Window: resilience.CountWindow(4), FailureRate: 0.5, MinCalls: 4, BreakFor: 10 * s}, []moment{
+			{0, "fail, fail, ok", closed},
+			{0, "ok", open},
+		}},
+		{"what opened it does not open it again", resilience.BreakerConfig{Window: resilience.CountWindow(4), FailureRate: 0.5, MinCalls: 2, BreakFor: 10 * s}, []moment{
+			{0, "fail, fail", open},
+			{10 * s, "ok", closed},
+			{10 * s, "fail", closed},
+			{10 * s, "ok", open},
+		}},
+		{"a share of the last time", resilience.BreakerConfig{Window: resilience.TimeWindow(10*s, 5), FailureRate: 0.5, MinCalls: 3, BreakFor: 10 * s}, []moment{
+			{0, "fail", closed},
+			{9 * s, "ok, ok", closed}, // 1 of 3
+			{10 * s, "fail", closed},  // the first is out of view: 1 of 3
+			{11 * s, "fail", open},
+		}},
+		{"nothing is weighed below the least number", resilience.BreakerConfig{Window: resilience.TimeWindow(10*s, 10), MinCalls: 3, BreakFor: 10 * s}, []moment{
+			{0, "fail, fail", closed},
+			{10 * s, "fail, fail", closed},
+			{10 * s, "fail", open},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { newCircuit(t, tc.cfg).run(tc.moments...) })
+	}
+}
+
+// wound is a clock that is set by hand, also back.
+type wound struct {
+	clock.Clock
+	since time.Duration
+}
+
+func (w *wound) Since(time.Time) time.Duration { return w.since }
+
+func TestBreakerTimeDoesNotGoBack(t *testing.T) {
+	w := &wound{Clock: clock.System(), since: 10 * s}
+	b, err := resilience.NewBreaker(resilience.BreakerConfig{BreakFor: 5 * s, Clock: w})
+	require.NoError(t, err)
+	b.Trip()
+	w.since = 15 * s
+	require.Equal(t, halfOpen, b.State())
+	w.since = 11 * s
+	require.Equal(t, halfOpen, b.State())
+	_, err = b.Allow()
+	require.NoError(t, err)
+}
+
+func TestSlowCalls(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		cfg     resilience.BreakerConfig
+		moments []moment
+	}{
+		{"one as long as the threshold is slow, in a run", resilience.BreakerConfig{Failures: 2, SlowCall: 3 * s, BreakFor: 10 * s}, []moment{
+			{0, "allow a, allow b, allow c", closed},
+			{3*s - 1, "ok a", closed},
+			{3 * s, "ok b", closed},
+			{4 * s, "ok c", open},
+			{14 * s, "allow probe", halfOpen},
+			{17 * s, "ok probe", open}, // a slow probe has failed
+		}},
+		{"a share of slow calls, beside that of failures", resilience.BreakerConfig{
+			Window: resilience.CountWindow(10), MinCalls: 4, FailureRate: 0.75, SlowCall: 3 * s, SlowRate: 0.5, BreakFor: 10 * s,
+		}, []moment{
+			{0, "allow a, allow b", closed},
+			{3 * s, "fail a, fail, ok", closed}, // failures 2, slow 1 of 3
+			{3 * s, "ok b", open},               // failures 2, slow 2 of 4
+		}},
+		{"slow by default means all of them", resilience.BreakerConfig{Window: resilience.CountWindow(3), SlowCall: 3 * s, BreakFor: 10 * s}, []moment{
+			{0, "allow a, allow b, allow c, allow d", closed},
+			{3 * s, "ok, ok a, ok b, ok c", open},
+		}},
+		{"one that gave no verdict was not slow", resilience.BreakerConfig{Failures: 1, SlowCall: 3 * s}, []moment{
+			{0, "allow a", closed},
+			{9 * s, "ignore a", closed},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { newCircuit(t, tc.cfg).run(tc.moments...) })
+	}
+}
+
+// The break grows with each trip, and begins anew once the breaker was closed.
+func TestBreakGrows(t *testing.T) {
+	var b *circuit
+	asked := 0
+	b = newCircuit(t, resilience.BreakerConfig{Failures: 1, Break: func(trips int) time.Duration {
+		asked++
+		require.Equal(t, open, b.State(), "asked without the lock, while it is open")
+		return time.Duration(trips-1) * 10 * s
+	}})
+	b.run(
+		moment{0, "fail", halfOpen}, // zero: half-open at once
+		moment{0, "fail, deny 10s", open},
+		moment{10 * s, "fail, deny 20s", open},
+		moment{30 * s, "ok", closed},
+		moment{30 * s, "fail", halfOpen},
+	)
+	require.Equal(t, 4, asked)
+}
+
+// If Break panics the breaker is open for BreakFor.
+func TestBreakPanics(t *testing.T) {
+	b := newCircuit(t, resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s, Break: func(int) time.Duration { panic("no") }})
+	ticket, err := b.Allow()
+	require.NoError(t, err)
+	require.Panics(t, func() { ticket.Done(resilience.Failure) })
+	b.run(moment{0, "deny 10s", open}, moment{10 * s, "ok", closed})
+}
+
+func TestBreakThatNeverEnds(t *testing.T) {
+	b := newCircuit(t, resilience.BreakerConfig{Failures: 1, Break: func(int) time.Duration { return 1<<63 - 1 }})
+	b.run(moment{5 * s, "fail", open}, moment{100 * 365 * 24 * time.Hour, "", open})
+}
+
+func TestBreakerSnapshot(t *testing.T) {
+	b := newCircuit(t, resilience.BreakerConfig{Name: "api", Window: resilience.CountWindow(10), MinCalls: 3, SlowCall: s, BreakFor: 10 * s})
+	b.run(moment{0, "allow late, allow slow, ignore", closed}, moment{2 * s, "fail, fail, ok slow", open}, moment{4 * s, "deny 8s, fail late", open})
+	got := b.Snapshot()
+	require.Equal(t, resilience.BreakerSnapshot{
+		Name: "api", State: open, Since: epoch.Add(2 * s), RetryAfter: 8 * s,
+		Window: "last 10 calls", Calls: 3, Failures: 2, FailureRate: 2. / 3, SlowRate: 1. / 3, Trips: 1,
+		Totals: resilience.BreakerCounts{Succeeded: 1, Failed: 2, Slow: 1, Ignored: 1, Late: 1, Rejected: 1, Trips: 1},
+	}, got)
+	require.False(t, got.Healthy())
+	require.False(t, b.Healthy())
+	b.run(moment{12 * s, "", halfOpen})
+	require.False(t, b.Healthy(), "only probes pass")
+	require.False(t, b.Snapshot().Healthy())
+	b.Isolate()
+	require.True(t, b.Snapshot().Isolated)
+	b.Reset()
+	got = b.Snapshot()
+	require.Zero(t, got.Calls)
+	require.Equal(t, uint64(2), got.Totals.Failed, "totals stay")
+}
+
+func TestBreakerConfigRefused(t *testing.T) {
+	count := resilience.CountWindow(10)
+	for field, cfg := range map[string]resilience.BreakerConfig{
+		"Failures = -1":             {Failures: -1},
+		"Failures = 3":              {Window: count, Failures: 3},
+		"Window = consecutive":      {FailureRate: 0.5},
+		"FailureRate = 1.5":         {Window: count, FailureRate: 1.5},
+		"FailureRate = -1":          {Window: count, FailureRate: -1},
+		"MinCalls = -1":             {Window: count, MinCalls: -1},
+		"MinCalls = 11":             {Window: count, MinCalls: 11},
+		"SlowCall = -1s":            {SlowCall: -s},
+		"SlowRate = 0.5":            {Window: count, SlowRate: 0.5},
+		"SlowRate = 2":              {Window: count, SlowCall: s, SlowRate: 2},
+		"SuccessThreshold = -1":     {SuccessThreshold: -1},
+		"SuccessThreshold = 65536":  {SuccessThreshold: 65536},
+		"HalfOpenMax = 1025":        {HalfOpenMax: 1025},
+		"BreakFor = -1s":            {BreakFor: -s},
+		"ProbeTimeout = -1s":        {ProbeTimeout: -s},
+		"Window = last 0 calls":     {Window: resilience.CountWindow(0)},
+		"Window = last 65537 calls": {Window: resilience.CountWindow(65537)},
+		"Window = last 1s in 7 b":   {Window: resilience.TimeWindow(s, 7)},
+		"Window = last 1s in -1 b":  {Window: resilience.TimeWindow(s, -1)},
+		"Window: window of 0s":      {Window: resilience.TimeWindow(0, 0)},
+	} {
+		_, err := resilience.NewBreaker(cfg)
+		require.ErrorContains(t, err, "breaker: "+field)
+		require.ErrorContains(t, err, "want ", "says how to mend it")
+	}
+}
+
+func TestBreakerAllocatesNothing(t *testing.T) {
+	for _, w := range []resilience.Window{resilience.ConsecutiveWindow(), resilience.CountWindow(100), resilience.TimeWindow(10*s, 10)} {
+		b, err := resilience.NewBreaker(resilience.BreakerConfig{Window: w, SlowCall: time.Minute})
+		require.NoError(t, err)
+		allocs := testing.AllocsPerRun(100, func() {
+			ticket, _ := b.Allow()
+			ticket.Done(resilience.Success)
+		})
+		require.Zero(t, allocs, w)
+	}
+}

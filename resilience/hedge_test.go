@@ -1,0 +1,337 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/resilience"
+)
+
+// try is what one attempt of a hedged call does.
+type try struct {
+	after time.Duration
+	v     string
+	err   error
+	deaf  bool // to its context
+	do    func()
+}
+
+// server answers attempts in their order and notes what becomes of them.
+type server struct {
+	tries []try
+	begun time.Time
+
+	mu        sync.Mutex
+	at        []time.Duration
+	contexts  []context.Context
+	made      []string // values
+	discarded []string
+}
+
+func serve(tries ...try) *server { return &server{tries: tries, begun: time.Now()} }
+
+func (f *server) call(ctx context.Context) (string, error) {
+	f.mu.Lock()
+	a := f.tries[min(len(f.at), len(f.tries)-1)]
+	f.at = append(f.at, time.Since(f.begun))
+	f.contexts = append(f.contexts, ctx)
+	f.mu.Unlock()
+	if a.deaf {
+		time.Sleep(a.after)
+	} else {
+		select {
+		case <-time.After(a.after):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	if a.do != nil {
+		a.do()
+	}
+	if a.err == nil {
+		f.mu.Lock()
+		f.made = append(f.made, a.v)
+		f.mu.Unlock()
+	}
+	return a.v, a.err
+}
+
+func (f *server) discard(v string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.discarded = append(f.discarded, v)
+}
+
+// hedge runs one call over the tries and closes the policy.
+func (f *server) hedge(t *testing.T, ctx context.Context, cfg resilience.HedgeConfig[string]) (string, error) { //nolint:revive // the test comes first
+	t.Helper()
+	h := newHedge(t, f, cfg)
+	v, err := h.Execute(ctx, f.call)
+	return v, err
+}
+
+func newHedge(t *testing.T, f *server, cfg resilience.HedgeConfig[string]) *resilience.Hedge[string] {
+	t.Helper()
+	cfg.Discard = f.discard
+	if cfg.Classify == nil {
+		cfg.Classify = bad
+	}
+	h, err := resilience.NewHedge(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	return h
+}
+
+// hedged is one call, with a second of delay, and what comes of it.
+type hedged struct {
+	name      string
+	attempts  int
+	tries     []try
+	want      string
+	err       []error
+	took      time.Duration
+	at        []time.Duration // of the attempts
+	discarded []string
+}
+
+func (tc hedged) run(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(tc.tries...)
+		v, err := f.hedge(t, t.Context(), resilience.HedgeConfig[string]{Delay: s, MaxAttempts: tc.attempts})
+		took := time.Since(f.begun)
+		if tc.err == nil {
+			require.NoError(t, err)
+		}
+		for _, want := range tc.err {
+			require.ErrorIs(t, err, want)
+		}
+		require.Equal(t, tc.want, v)
+		require.Equal(t, tc.took, took)
+		synctest.Wait()
+		require.Equal(t, tc.at, f.at)
+		require.Equal(t, tc.discarded, f.discarded)
+		for i, ctx := range f.contexts {
+			require.Error(t, ctx.Err(), "the context of attempt %d", i)
+		}
+	})
+}
+
+func TestHedgeAtExactInstants(t *testing.T) {
+	const d = s // the delay
+	for _, tc := range []hedged{
+		{name: "in time", tries: []try{{after: s - 1, v: "a"}}, want: "a", took: s - 1, at: []time.Duration{0}},
+		{
+			name: "the second is first", tries: []try{{after: 10 * s, v: "a"}, {after: s / 2, v: "b"}},
+			want: "b", took: 3 * s / 2, at: []time.Duration{0, d},
+		},
+		{
+			name: "the first is first", tries: []try{{after: 3 * s / 2, v: "a"}, {after: s, v: "b"}},
+			want: "a", took: 3 * s / 2, at: []time.Duration{0, d},
+		},
+		{
+			name: "one after another, no more than there may be", attempts: 3,
+			tries: []try{{after: 10 * s, v: "a"}, {after: 10 * s, v: "b"}, {after: 10 * s, v: "c"}},
+			want:  "a", took: 10 * s, at: []time.Duration{0, d, 2 * d},
+		},
+		{
+			name: "a failure starts the next at once", attempts: 4,
+			tries: []try{{after: s / 2, err: errDown}, {after: s / 4, err: errDown}, {after: 10 * s, v: "c"}, {after: s, v: "d"}},
+			want:  "d", took: 11 * s / 4, at: []time.Duration{0, s / 2, 3 * s / 4, 7 * s / 4},
+		},
+		{
+			name: "while another runs too", attempts: 3,
+			tries: []try{{after: 5 * s / 4, err: errDown}, {after: 10 * s, v: "b"}, {after: s / 2, v: "c"}},
+			want:  "c", took: 7 * s / 4, at: []time.Duration{0, d, 5 * s / 4},
+		},
+	} {
+		t.Run(tc.name, tc.run)
+	}
+}
+
+func TestHedgeFailures(t *testing.T) {
+	const d = s // the delay
+	other := errors.New("other")
+	for _, tc := range []hedged{
+		{
+			name: "the failed value is discarded, the good one returned", tries: []try{{v: "bad"}, {after: s, v: "b"}},
+			want: "b", took: s, at: []time.Duration{0, 0}, discarded: []string{"bad"},
+		},
+		{
+			name: "a failure is waited out while another runs", tries: []try{{after: 3 * s, v: "a"}, {v: "bad"}},
+			want: "a", took: 3 * s, at: []time.Duration{0, d}, discarded: []string{"bad"},
+		},
+		{
+			name: "all fail with errors", attempts: 3, tries: []try{{err: errDown}, {err: other}, {after: s, err: errDown}},
+			err: []error{resilience.ErrHedgeFailed, errDown, other}, took: s, at: []time.Duration{0, 0, 0},
+		},
+		{
+			name: "all fail, the last with a value", tries: []try{{err: errDown}, {v: "bad"}},
+			want: "bad", at: []time.Duration{0, 0},
+		},
+		{
+			name: "all fail, the last with an error", tries: []try{{v: "bad"}, {err: errDown}},
+			err: []error{resilience.ErrHedgeFailed, errDown}, at: []time.Duration{0, 0}, discarded: []string{"bad"},
+		},
+	} {
+		t.Run(tc.name, tc.run)
+	}
+}
+
+// Hedges come out of the budget that retries have too.
+func TestHedgeBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		budget, err := resilience.NewBudget(resilience.BudgetConfig{Ratio: 0.001, Minimum: 1})
+		require.NoError(t, err)
+		f := serve(try{err: errDown})
+		h := newHedge(t, f, resilience.HedgeConfig[string]{MaxAttempts: 3, Budget: budget})
+		_, err = h.Execute(t.Context(), f.call)
+		var all *resilience.HedgeError
+		require.ErrorAs(t, err, &all)
+		require.Len(t, all.Errs, 2)
+		_, err = h.Execute(t.Context(), f.call)
+		require.Equal(t, errDown, err, "of the only call, as it is") //nolint:testifylint // identity is the point
+		calls, extra := budget.Spent()
+		require.Equal(t, []int64{2, 1}, []int64{calls, extra})
+		require.Equal(t, uint64(2), h.Statistics().Denied)
+
+		g := serve(try{after: 10 * s, v: "a"})
+		v, err := newHedge(t, g, resilience.HedgeConfig[string]{Delay: s, Budget: budget}).Execute(t.Context(), g.call)
+		require.NoError(t, err)
+		require.Equal(t, "a", v, "the one there is goes on")
+		require.Len(t, g.at, 1)
+	})
+}
+
+func TestHedgeEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hub resilience.Hub
+		var got []resilience.Event
+		hub.Any(func(e resilience.Event) { got = append(got, e) })
+		begun := time.Now()
+		f := serve(try{after: 3 * s / 2, err: errDown}, try{after: time.Hour}, try{after: s, v: "c"})
+		_, err := f.hedge(t, t.Context(), resilience.HedgeConfig[string]{Name: "api", Delay: s, MaxAttempts: 3, Hub: &hub})
+		require.NoError(t, err)
+		g := serve(try{v: "a"})
+		_, err = g.hedge(t, t.Context(), resilience.HedgeConfig[string]{Name: "api", Hub: &hub})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.NoError(t, hub.Close())
+		require.Equal(t, []resilience.Event{
+			resilience.HedgeEvent{At: begun.Add(s), Name: "api", Attempt: 2, Delay: s},
+			resilience.HedgeEvent{At: begun.Add(3 * s / 2), Name: "api", Attempt: 3, Delay: 3 * s / 2, Failed: true},
+			resilience.HedgeOutcomeEvent{At: begun.Add(5 * s / 2), Name: "api", Attempts: 3, Winner: 3},
+		}, got)
+	})
+}
+
+func TestHedgeClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := serve(try{after: s, v: "a"})
+		h := newHedge(t, f, resilience.HedgeConfig[string]{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			v, err := h.Execute(t.Context(), f.call)
+			require.NoError(t, err, "calls under way go on")
+			require.Equal(t, "a", v)
+		})
+		synctest.Wait()
+		for range 3 {
+			wg.Go(func() {
+				require.NoError(t, h.Close())
+				require.Equal(t, s, time.Since(f.begun), "it waits for them")
+			})
+		}
+		synctest.Wait()
+		_, err := h.Execute(t.Context(), f.call)
+		require.ErrorIs(t, err, resilience.ErrClosed)
+		wg.Wait()
+		require.NoError(t, h.Close())
+	})
+}
+
+func TestHedgeConfigRefused(t *testing.T) {
+	for field, cfg := range map[string]resilience.HedgeConfig[string]{
+		"Delay = -1s":      {Delay: -s},
+		"Quantile = 1":     {Quantile: 1},
+		"Quantile = -0.5":  {Quantile: -0.5},
+		"MaxAttempts = 1":  {MaxAttempts: 1},
+		"MaxAttempts = 17": {MaxAttempts: 17},
+	} {
+		_, err := resilience.NewHedge(cfg)
+		require.ErrorContains(t, err, "hedge: "+field+": want")
+	}
+}
+
+// Whatever the attempts do and whoever is first: each value is returned or discarded,
+// and none both or twice, and nothing runs after Close.
+func TestHedgeLosesNoValue(t *testing.T) {
+	for seed := range uint64(400) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			var tries []try
+			for i := range 6 {
+				a := try{after: time.Duration(rnd.IntN(8)) * s, deaf: rnd.IntN(2) == 0}
+				switch rnd.IntN(4) {
+				case 0:
+					a.err = errDown
+				case 1:
+					a.v = "bad"
+				default:
+					a.v = fmt.Sprint("good ", i)
+				}
+				tries = append(tries, a)
+			}
+			f := serve(tries...)
+			h, err := resilience.NewHedge(resilience.HedgeConfig[string]{
+				Delay: time.Duration(1+rnd.IntN(3)) * s, MaxAttempts: 2 + rnd.IntN(4), Classify: bad, Discard: f.discard,
+			})
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rnd.IntN(20))*s)
+			defer cancel()
+			v, err := h.Execute(ctx, f.call)
+			require.NoError(t, h.Close())
+			require.Zero(t, h.Statistics().Running)
+			got := f.discarded
+			if err == nil {
+				got = append(got, v)
+			}
+			require.ElementsMatch(t, f.made, got, "seed %d", seed)
+		})
+	}
+}
+
+// TestHedgeASpareRefusalDecidesNothing: a further attempt that was never made, because there
+// was no place for it, neither ends the first nor stands for it.
+func TestHedgeASpareRefusalDecidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, err := resilience.NewHedge(resilience.HedgeConfig[string]{Delay: time.Second, MaxAttempts: 3})
+		require.NoError(t, err)
+		defer h.Close()
+		var n atomic.Int32
+		begin := time.Now()
+		v, err := h.Execute(t.Context(), func(ctx context.Context) (string, error) {
+			if n.Add(1) > 1 {
+				return "", &resilience.BulkheadError{Name: "full"}
+			}
+			select {
+			case <-time.After(5 * time.Second):
+				return "first", nil
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, "first", v)
+		require.Equal(t, 5*time.Second, time.Since(begin))
+		require.EqualValues(t, 3, n.Load())
+	})
+}

@@ -1,0 +1,284 @@
+package resilience_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/treadlight/crawl/resilience"
+)
+
+func retryEvent(attempt int) resilience.RetryEvent { return resilience.RetryEvent{Attempt: attempt} }
+
+func TestHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var retries, all []string
+		if h.Wants() {
+			t.Error("Wants = true with no listener")
+		}
+		h.Emit(retryEvent(0)) // goes nowhere
+		offRetries := resilience.Subscribe(&h, func(e resilience.RetryEvent) { retries = append(retries, fmt.Sprint(e.Attempt)) })
+		offAll := h.Any(func(e resilience.Event) { all = append(all, fmt.Sprintf("%T", e)) })
+		h.Emit(retryEvent(1))
+		h.Emit(resilience.TimeoutEvent{})
+		h.Emit(retryEvent(2))
+		synctest.Wait()
+		offRetries()
+		offRetries() // again is harmless
+		if !h.Wants() {
+			t.Error("Wants = false with a listener left")
+		}
+		h.Emit(resilience.FallbackEvent{})
+		synctest.Wait()
+		offAll()
+		if h.Wants() {
+			t.Error("Wants = true after the last listener has left")
+		}
+		h.Emit(retryEvent(3))
+		wantEqual(t, "retries", retries, []string{"1", "2"})
+		wantEqual(t, "all", all, []string{
+			"resilience.RetryEvent", "resilience.TimeoutEvent", "resilience.RetryEvent", "resilience.FallbackEvent",
+		})
+	}) // the bubble ends only if the goroutine has: nobody closed the hub
+}
+
+func TestHubStartsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []int
+		for i := range 3 {
+			off := resilience.Subscribe(&h, func(e resilience.RetryEvent) { heard = append(heard, e.Attempt) })
+			h.Emit(retryEvent(i))
+			synctest.Wait()
+			off()
+		}
+		wantEqual(t, "heard", heard, []int{0, 1, 2})
+	})
+}
+
+// Events are told one at a time, also by a hub whose last listener left while it was told
+// one, and that has another by now.
+func TestHubTellsOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		start := time.Now()
+		var heard []time.Duration
+		off := h.Any(func(resilience.Event) { time.Sleep(5 * sec) })
+		h.Emit(retryEvent(1))
+		synctest.Wait()
+		off()
+		h.Any(func(resilience.Event) { heard = append(heard, time.Since(start)) })
+		h.Emit(retryEvent(2))
+		h.Close()
+		wantEqual(t, "heard at", heard, []time.Duration{5 * sec})
+	})
+}
+
+// A listener that hangs costs events, not time: the queue takes what fits and the rest is
+// counted. Who comes later hears what comes later.
+func TestHubSlowListener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []int
+		resilience.Subscribe(&h, func(e resilience.RetryEvent) {
+			time.Sleep(sec)
+			heard = append(heard, e.Attempt)
+		})
+		start := time.Now()
+		h.Emit(retryEvent(0))
+		synctest.Wait() // the listener has it, the queue is empty
+		for i := range 1500 {
+			h.Emit(retryEvent(i + 1))
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("emitting took %v, want no time", took)
+		}
+		if got := h.Dropped(); got != 1500-1024 {
+			t.Errorf("Dropped = %d, want %d", got, 1500-1024)
+		}
+		h.Close()
+		if len(heard) != 1025 || heard[1024] != 1024 {
+			t.Errorf("%d events came, want the 1025 that fitted in, in order", len(heard))
+		}
+	})
+}
+
+func TestHubListenerPanicsOrExits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []int
+		resilience.Subscribe(&h, func(e resilience.RetryEvent) {
+			switch e.Attempt {
+			case 1:
+				panic("listener")
+			case 2:
+				runtime.Goexit()
+			}
+		})
+		resilience.Subscribe(&h, func(e resilience.RetryEvent) { heard = append(heard, e.Attempt) })
+		for i := range 4 {
+			h.Emit(retryEvent(i))
+		}
+		h.Close()
+		// The goroutine that a listener ended takes its event along; the queue goes on.
+		wantEqual(t, "heard", heard, []int{0, 1, 3})
+		if h.Panics() != 2 {
+			t.Errorf("Panics = %d, want 2", h.Panics())
+		}
+	})
+}
+
+func TestHubListenersChangeWhileItTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []string
+		note := func(who string) func(resilience.Event) {
+			return func(resilience.Event) { heard = append(heard, who) }
+		}
+		var offFirst, offSecond func()
+		offFirst = h.Any(func(resilience.Event) {
+			heard = append(heard, "first")
+			offSecond()
+			h.Any(note("third"))
+			offFirst()
+		})
+		offSecond = h.Any(note("second"))
+		h.Emit(retryEvent(1))
+		synctest.Wait()
+		h.Emit(retryEvent(2))
+		h.Close()
+		wantEqual(t, "heard", heard, []string{"first", "third"})
+	})
+}
+
+func TestHubClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		heard := 0
+		off := h.Any(func(resilience.Event) {
+			time.Sleep(sec)
+			heard++
+		})
+		h.Emit(retryEvent(1))
+		h.Emit(retryEvent(2))
+		go h.Close() // a second one waits as well
+		h.Close()
+		if heard != 2 {
+			t.Errorf("%d events before Close returned, want both", heard)
+		}
+		off()
+		h.Any(func(resilience.Event) { t.Error("a closed hub told an event") })
+		h.Emit(retryEvent(3))
+		if h.Wants() {
+			t.Error("Wants = true after Close")
+		}
+	})
+}
+
+func TestNilHub(t *testing.T) {
+	var h *resilience.Hub
+	resilience.Subscribe(h, func(resilience.RetryEvent) { t.Error("a nil hub told an event") })()
+	h.Emit(retryEvent(1))
+	if h.Wants() || h.Dropped() != 0 || h.Panics() != 0 || h.Close() != nil {
+		t.Error("a nil hub has something to say")
+	}
+}
+
+func TestHubWithoutListenersIsFree(t *testing.T) {
+	var h resilience.Hub
+	if n := testing.AllocsPerRun(100, func() {
+		if h.Wants() {
+			h.Emit(retryEvent(1))
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations with no listener, want none", n)
+	}
+}
+
+// Everything at once; the race detector is the judge, and the count of what came.
+func TestHubConcurrently(t *testing.T) {
+	var h resilience.Hub
+	var mu sync.Mutex
+	heard := 0
+	resilience.Subscribe(&h, func(resilience.RetryEvent) {
+		mu.Lock()
+		defer mu.Unlock()
+		heard++
+	})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 500 {
+				h.Emit(retryEvent(i))
+				if i%50 == 0 {
+					defer h.Any(func(resilience.Event) {})()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	h.Close()
+	if uint64(heard)+h.Dropped() != 2000 {
+		t.Errorf("%d came and %d were dropped, want 2000 together", heard, h.Dropped())
+	}
+}
+
+// What goes wrong in the hub itself has a listener of its own.
+func TestHubOnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h resilience.Hub
+		var heard []error
+		var mu sync.Mutex
+		h.OnError(func(err error) {
+			mu.Lock()
+			heard = append(heard, err)
+			mu.Unlock()
+			panic("which is nobody's business")
+		})
+		hold := make(chan struct{})
+		resilience.Subscribe(&h, func(e resilience.RetryEvent) {
+			switch e.Attempt {
+			case 1:
+				panic("listener")
+			case 2:
+				runtime.Goexit()
+			case 3:
+				<-hold
+			}
+		})
+		for i := range 4 {
+			h.Emit(retryEvent(i))
+		}
+		synctest.Wait()
+		for range 1024 + 2 { // the queue, and two more
+			h.Emit(retryEvent(4))
+		}
+		close(hold)
+		h.OnError(nil)
+		h.Emit(retryEvent(1))
+		h.Close()
+		var texts []string
+		for _, err := range heard {
+			texts = append(texts, err.Error())
+		}
+		wantEqual(t, "heard", texts, []string{
+			"resilience: a listener panicked at a resilience.RetryEvent: listener",
+			"resilience: a listener panicked at a resilience.RetryEvent: <nil>",
+			resilience.ErrEventDropped.Error(), resilience.ErrEventDropped.Error(),
+		})
+		var first *resilience.ListenerError
+		if !errors.As(heard[0], &first) || first.Event != retryEvent(1) || !errors.Is(heard[2], resilience.ErrEventDropped) {
+			t.Errorf("heard %v, want what happened and at which event", heard)
+		}
+		if h.Dropped() < 2 || h.Panics() < 2 {
+			t.Errorf("%d dropped, %d panics: want them counted too", h.Dropped(), h.Panics())
+		}
+	})
+	var none *resilience.Hub
+	none.OnError(func(error) {})
+}

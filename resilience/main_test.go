@@ -1,0 +1,111 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/resilience"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errDown = errors.New("down")
+
+// must takes the result of a constructor that is to succeed.
+func must[P any](tb testing.TB) func(P, error) P {
+	return func(p P, err error) P {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return p
+	}
+}
+
+// result is what one attempt gives, after a while.
+type result struct {
+	v     string
+	err   error
+	after time.Duration
+}
+
+// callee gives its results in turn, the last one again and again, and notes its calls.
+type callee struct {
+	results []result
+	start   time.Time
+
+	mu       sync.Mutex
+	at       []time.Duration // of the calls, since start
+	attempts []int           // as their contexts said
+	discards []string
+}
+
+func newCallee(results ...result) *callee { return &callee{results: results, start: time.Now()} }
+
+func (c *callee) call(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	r := c.results[min(len(c.at), len(c.results)-1)]
+	c.at = append(c.at, time.Since(c.start))
+	c.attempts = append(c.attempts, resilience.AttemptFrom(ctx))
+	c.mu.Unlock()
+	select {
+	case <-time.After(r.after):
+		return r.v, r.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func (c *callee) discard(v string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.discards = append(c.discards, v)
+}
+
+func wantEqual[E comparable](t *testing.T, what string, got, want []E) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s = %v, want %v", what, got, want)
+	}
+}
+
+// kept is the context of a call, to look at after the call.
+type kept struct{ ctx context.Context }
+
+func (k *kept) keep(ctx context.Context) { k.ctx = ctx }
+
+// goexits runs fn on a goroutine of its own that fn ends with runtime.Goexit.
+func goexits(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	<-done
+}
+
+// panics reports whether fn does.
+func panics(fn func()) (yes bool) {
+	defer func() { yes = recover() != nil }()
+	fn()
+	return
+}
+
+func exit(context.Context) (string, error) {
+	runtime.Goexit()
+	return "", nil
+}
+
+func bad(v string, err error) resilience.Verdict {
+	if err != nil || v == "bad" {
+		return resilience.Failure
+	}
+	return resilience.Success
+}

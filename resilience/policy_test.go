@@ -1,0 +1,251 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/resilience"
+)
+
+func TestWrap(t *testing.T) {
+	var notes []string
+	errA, errC := errors.New("a sticks"), errors.New("c sticks")
+	inner := resilience.Wrap[string](stand[string]{"b", &notes, nil}, stand[string]{"c", &notes, errC})
+	p := resilience.Wrap(stand[string]{"a", &notes, errA}, nil, inner)
+	v, err := p.Execute(t.Context(), func(context.Context) (string, error) {
+		notes = append(notes, "call")
+		return "v", errDown
+	})
+	if v != "v" || !errors.Is(err, errDown) {
+		t.Errorf("Execute = %q, %v, want what the call returned", v, err)
+	}
+	if err := p.Close(); !errors.Is(err, errA) || !errors.Is(err, errC) {
+		t.Errorf("Close = %v, want the errors of a and c", err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("second Close = %v, want nil", err)
+	}
+	wantEqual(t, "notes", notes, []string{
+		"into a", "into b", "into c", "call", "out of c", "out of b", "out of a", "close a", "close b", "close c",
+	})
+	for name, p := range map[string]resilience.Policy[string]{"outer": p, "inner": inner} {
+		if _, err := p.Execute(t.Context(), nil); !errors.Is(err, resilience.ErrClosed) {
+			t.Errorf("%s: Execute after Close = %v, want ErrClosed", name, err)
+		}
+	}
+}
+
+func TestWrapOfNone(t *testing.T) {
+	p := resilience.Wrap[string]()
+	if v, err := p.Execute(t.Context(), newCallee(result{v: "good"}).call); v != "good" || err != nil {
+		t.Errorf("Execute = %q, %v, want what the call returned", v, err)
+	}
+}
+
+// each has one of the policies that need no more than a name.
+func each(tb testing.TB) map[string]resilience.Policy[string] {
+	tb.Helper()
+	return map[string]resilience.Policy[string]{
+		"retry": must[*resilience.Retry[string]](tb)(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})),
+		"fallback": must[*resilience.Fallback[string]](tb)(resilience.NewFallback(fallbackConfig{
+			Action: func(context.Context, string, error) (string, error) { return "spare", nil },
+		})),
+		"timeout": newTimeout(tb, timeoutConfig{After: time.Minute}),
+		"timeout bound": newTimeout(tb, timeoutConfig{After: time.Minute, Bind: func(v string, end func(error)) string {
+			end(nil)
+			return v
+		}}),
+	}
+}
+
+func TestClosedPoliciesRefuse(t *testing.T) {
+	for name, p := range each(t) {
+		if err := errors.Join(p.Close(), p.Close()); err != nil {
+			t.Errorf("%s: Close, twice = %v", name, err)
+		}
+		if _, err := p.Execute(t.Context(), nil); !errors.Is(err, resilience.ErrClosed) {
+			t.Errorf("%s: Execute after Close = %v, want ErrClosed", name, err)
+		}
+	}
+}
+
+// A call that panics or ends its goroutine does both through the policy, which leaves
+// neither a timer nor a living context behind, and works as before. The bubble sees to
+// the timers: it does not end while a goroutine waits for one.
+func TestPanicAndGoexitPassThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policies := each(t)
+		policies["all"] = resilience.Wrap(policies["fallback"], policies["timeout"], policies["retry"], policies["timeout bound"])
+		for name, p := range policies {
+			var scope kept
+			keep := func(fn func(context.Context) (string, error)) func(context.Context) (string, error) {
+				return func(ctx context.Context) (string, error) {
+					scope.keep(ctx)
+					ctx.Done()
+					return fn(ctx)
+				}
+			}
+			ended := func(how string) {
+				if scope.ctx != t.Context() && scope.ctx.Err() == nil {
+					t.Errorf("%s: the scope lives on after a %s", name, how)
+				}
+			}
+			if !panics(func() { p.Execute(t.Context(), keep(func(context.Context) (string, error) { panic("call") })) }) {
+				t.Errorf("%s: the panic was lost", name)
+			}
+			ended("panic")
+			returned := false
+			goexits(func() {
+				p.Execute(t.Context(), keep(exit))
+				returned = true
+			})
+			if returned {
+				t.Errorf("%s: Execute returned after Goexit", name)
+			}
+			ended("Goexit")
+			if v, err := p.Execute(t.Context(), newCallee(result{v: "good"}).call); v != "good" || err != nil {
+				t.Errorf("%s: the next call = %q, %v", name, v, err)
+			}
+		}
+	})
+}
+
+// A chain whose parts work together: the attempt's timeout is a failure to retry, the
+// total one ends that, and the fallback has the last word.
+func TestWrapWorksTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var replaced error
+		c := newCallee(result{v: "late", after: time.Hour})
+		p := resilience.Wrap[string](
+			must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+				Action: func(_ context.Context, _ string, err error) (string, error) {
+					replaced = err
+					return "spare", nil
+				},
+			})),
+			newTimeout(t, timeoutConfig{Name: "total", After: 9 * sec}),
+			must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)})),
+			newTimeout(t, timeoutConfig{Name: "try", After: 3 * sec}),
+		)
+		if v, err := p.Execute(t.Context(), c.call); v != "spare" || err != nil {
+			t.Errorf("Execute = %q, %v, want the replacement", v, err)
+		}
+		// The third attempt is cut by the total time: it began at 8 s and has till 9 s.
+		wantEqual(t, "calls at", c.at, []time.Duration{0, 4 * sec, 8 * sec})
+		var total *resilience.TimeoutError
+		if !errors.As(replaced, &total) || total.Name != "total" || time.Since(c.start) != 9*sec {
+			t.Errorf("replaced %v after %v, want the total timeout after 9s", replaced, time.Since(c.start))
+		}
+	})
+}
+
+// law is a world in which every value has a number, and hooks and calls may panic.
+type law struct {
+	t    *rapid.T
+	made int
+	gone map[int]int // how often each came out or was discarded
+}
+
+func (l *law) chance(what string) bool { return rapid.IntRange(0, 9).Draw(l.t, what) == 0 }
+
+func (l *law) hook(what string) {
+	if l.chance("panic in " + what) {
+		panic(l)
+	}
+}
+
+func (l *law) call(context.Context) (int, error) {
+	l.hook("call")
+	if l.chance("error") || l.made > 50 {
+		return 0, errDown
+	}
+	l.made++
+	return l.made, nil
+}
+
+func (l *law) discard(v int) { l.gone[v]++ }
+
+func (l *law) failed(_ int, err error) bool {
+	l.hook("predicate")
+	return err != nil || rapid.Bool().Draw(l.t, "failed")
+}
+
+// policy is one of those that throw values away.
+func (l *law) policy(tb testing.TB) resilience.Policy[int] {
+	if rapid.Bool().Draw(l.t, "retry") {
+		return must[*resilience.Retry[int]](tb)(resilience.NewRetry(resilience.RetryConfig[int]{
+			Backoff: backoff.Constant(0), Discard: l.discard,
+			OnRetry: func(int, resilience.RetryEvent) { l.hook("OnRetry") },
+			Classify: func(v int, err error) resilience.Verdict {
+				if l.failed(v, err) {
+					return resilience.Failure
+				}
+				return resilience.Success
+			},
+		}))
+	}
+	return must[*resilience.Fallback[int]](tb)(resilience.NewFallback(resilience.FallbackConfig[int]{
+		When: l.failed, Discard: l.discard,
+		Action: func(ctx context.Context, _ int, _ error) (int, error) { return l.call(ctx) },
+	}))
+}
+
+// Whatever is nested in what and wherever it panics, each value comes out or is discarded,
+// once.
+func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		l := &law{t: rt, gone: make(map[int]int)}
+		var policies []resilience.Policy[int]
+		for range rapid.IntRange(1, 3).Draw(rt, "policies") {
+			policies = append(policies, l.policy(t))
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != nil && p != any(l) {
+					panic(p) // rapid's own
+				}
+			}()
+			if v, err := resilience.Wrap(policies...).Execute(t.Context(), l.call); err == nil {
+				l.gone[v]++
+			}
+		}()
+		for v := 1; v <= l.made; v++ {
+			if l.gone[v] != 1 {
+				rt.Errorf("value %d of %d came out or was discarded %d times", v, l.made, l.gone[v])
+			}
+		}
+	})
+}
+
+func TestExecuteAllocations(t *testing.T) {
+	light := newTimeout(t, timeoutConfig{After: time.Minute})
+	bound := newTimeout(t, timeoutConfig{After: time.Minute, Bind: func(v string, end func(error)) string {
+		end(nil)
+		return v
+	}})
+	policies := each(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	fn := func(context.Context) (string, error) { return "v", nil }
+	for _, tc := range []struct {
+		name string
+		p    resilience.Policy[string]
+		most float64
+	}{
+		{"retry", policies["retry"], 0},
+		{"fallback", policies["fallback"], 0},
+		{"timeout", light, 1},       // its context
+		{"timeout bound", bound, 2}, // and the end of the value's life
+		{"wrap of three", resilience.Wrap[string](light, policies["retry"], bound), 5},
+	} {
+		if n := testing.AllocsPerRun(100, func() { tc.p.Execute(ctx, fn) }); n > tc.most {
+			t.Errorf("%s: %v allocations, want at most %v", tc.name, n, tc.most)
+		}
+	}
+}

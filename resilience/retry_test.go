@@ -1,0 +1,395 @@
+package resilience_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/resilience"
+)
+
+const sec = time.Second
+
+type retryConfig = resilience.RetryConfig[string]
+
+// edge is a source that always gives the upper end of the range.
+type edge struct{}
+
+func (edge) Int64N(n int64) int64 { return n - 1 }
+
+func TestRetry(t *testing.T) {
+	fail, no, ok := result{err: errDown}, result{v: "bad"}, result{v: "good"}
+	second := backoff.Constant(sec)
+	wish := func(d time.Duration) func(string, error) time.Duration {
+		return func(string, error) time.Duration { return d }
+	}
+	for _, tc := range []struct {
+		name     string
+		cfg      retryConfig
+		results  []result
+		deadline time.Duration // of the caller; zero means none
+		v        string
+		attempts int   // in the error; zero means that it is no RetryError
+		err      error // what the error is, nil for none
+		at       []time.Duration
+		discards []string
+	}{
+		{name: "success", results: []result{ok}, v: "good", at: []time.Duration{0}},
+		{
+			name: "errors, then success", cfg: retryConfig{Backoff: second}, results: []result{fail, fail, ok},
+			v: "good", at: []time.Duration{0, sec, 2 * sec},
+		},
+		{
+			name: "four attempts by default", cfg: retryConfig{Backoff: second}, results: []result{fail},
+			attempts: 4, err: errDown, at: []time.Duration{0, sec, 2 * sec, 3 * sec},
+		},
+		{
+			name: "full jitter by default", cfg: retryConfig{Random: edge{}}, results: []result{fail},
+			attempts: 4, err: errDown, at: []time.Duration{0, sec / 5, 3 * sec / 5, 7 * sec / 5},
+		},
+		{
+			name: "one attempt", cfg: retryConfig{MaxAttempts: 1}, results: []result{fail},
+			attempts: 1, err: errDown, at: []time.Duration{0},
+		},
+		{
+			name: "the last value comes whole", cfg: retryConfig{MaxAttempts: 3, Backoff: second, Classify: bad},
+			results: []result{no, no, {v: "bad"}}, v: "bad",
+			at: []time.Duration{0, sec, 2 * sec}, discards: []string{"bad", "bad"},
+		},
+		{
+			name: "values and errors", cfg: retryConfig{Backoff: second, Classify: bad}, results: []result{no, fail, ok},
+			v: "good", at: []time.Duration{0, sec, 2 * sec}, discards: []string{"bad"},
+		},
+		{
+			name: "not a failure", cfg: retryConfig{Backoff: second, Classify: func(string, error) resilience.Verdict {
+				return resilience.Ignored
+			}}, results: []result{fail}, err: errDown, at: []time.Duration{0},
+		},
+		{
+			name: "forever", cfg: retryConfig{Backoff: second, Forever: true},
+			results: []result{fail, fail, fail, fail, fail, ok}, v: "good",
+			at: []time.Duration{0, sec, 2 * sec, 3 * sec, 4 * sec, 5 * sec},
+		},
+		{
+			name: "each attempt takes its time", cfg: retryConfig{Backoff: second},
+			results: []result{{err: errDown, after: 2 * sec}, ok}, v: "good", at: []time.Duration{0, 3 * sec},
+		},
+		{
+			name: "the backoff is told its last delay",
+			cfg: retryConfig{MaxAttempts: 3, Backoff: func(_ int, prev time.Duration, _ backoff.Source) time.Duration {
+				return 2*prev + sec
+			}, RetryAfter: wish(2 * sec)},
+			results: []result{fail}, attempts: 3, err: errDown, at: []time.Duration{0, 2 * sec, 5 * sec},
+		},
+		{
+			name: "a longer wish", cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(5 * sec)},
+			results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, 5 * sec},
+		},
+		{
+			name: "a shorter wish", cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(sec / 5)},
+			results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
+		},
+		{
+			name: "an absurd wish", results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, 9 * sec},
+			cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(1<<63 - 1), MaxRetryAfter: 9 * sec},
+		},
+		{
+			name: "chance adds to a wish", results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, 7 * sec},
+			cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(5 * sec), Spread: 2 * sec, Random: edge{}},
+		},
+		{
+			name: "a negative wish", results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
+			cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(-sec), Spread: 5 * sec, Random: edge{}},
+		},
+		{
+			name: "the time of an open circuit", results: []result{{err: &resilience.OpenError{RetryAfter: 30 * sec}}, ok},
+			cfg: retryConfig{Backoff: second, Classify: bad}, v: "good", at: []time.Duration{0, 30 * sec},
+		},
+		{
+			name: "no retry past the deadline", results: []result{fail}, deadline: 5 * sec / 2,
+			cfg: retryConfig{Backoff: second}, attempts: 3, err: errDown, at: []time.Duration{0, sec, 2 * sec},
+		},
+		{
+			name: "no retry at the deadline", results: []result{fail}, deadline: 2 * sec,
+			cfg: retryConfig{Backoff: second}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
+		},
+		{
+			name: "no retry past the deadline, of a value", results: []result{no}, deadline: 3 * sec / 2,
+			cfg: retryConfig{Backoff: second, Classify: bad}, v: "bad",
+			at: []time.Duration{0, sec}, discards: []string{"bad"},
+		},
+		{
+			name: "a policy within is closed", results: []result{{err: resilience.ErrClosed}},
+			cfg: retryConfig{Forever: true, Backoff: second, Classify: bad}, attempts: 1, err: resilience.ErrClosed, at: []time.Duration{0},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if tc.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tc.deadline)
+					defer cancel()
+				}
+				c := newCallee(tc.results...)
+				tc.cfg.Discard = c.discard
+				r := must[*resilience.Retry[string]](t)(resilience.NewRetry(tc.cfg))
+				v, err := r.Execute(ctx, c.call)
+				var exhausted *resilience.RetryError
+				if v != tc.v || !errors.Is(err, tc.err) {
+					t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
+				}
+				switch {
+				case errors.As(err, &exhausted) != (tc.attempts > 0):
+					t.Errorf("error %v, want a RetryError of %d attempts, none for 0", err, tc.attempts)
+				case tc.attempts > 0 && exhausted.Attempts != tc.attempts:
+					t.Errorf("%d attempts in the error, want %d", exhausted.Attempts, tc.attempts)
+				}
+				wantEqual(t, "calls at", c.at, tc.at)
+				wantEqual(t, "discarded", c.discards, tc.discards)
+				for i, n := range c.attempts {
+					if n != i+1 {
+						t.Errorf("AttemptFrom in call %d = %d", i+1, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A value that fails is freed before the delay: it may hold the only connection.
+func TestRetryDiscardsBeforeTheDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, freed, heard := time.Now(), time.Duration(-1), false
+		c := newCallee(result{v: "bad"}, result{v: "good"})
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+			Backoff: backoff.Constant(sec), Classify: bad,
+			OnRetry: func(string, resilience.RetryEvent) { heard = freed < 0 },
+			Discard: func(string) { freed = time.Since(start) },
+		}))
+		r.Execute(t.Context(), c.call)
+		if freed != 0 || len(c.at) != 2 || !heard {
+			t.Errorf("discarded at %v, before calls at %v, and OnRetry saw the value alive = %v; want 0s and true", freed, c.at, heard)
+		}
+	})
+}
+
+func TestRetryCallerGivesUp(t *testing.T) {
+	cause := errors.New("the user left")
+	for _, tc := range []struct {
+		name  string
+		after time.Duration // when the caller does
+		calls int
+		v     string // what comes out
+		err   error  // what the error is
+	}{
+		{"before the first attempt", 0, 0, "", cause},
+		{"during an attempt", sec / 2, 1, "", context.Canceled},
+		{"during a delay", 3 * sec, 1, "", cause},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				if tc.after == 0 {
+					cancel(cause)
+				}
+				go func() {
+					time.Sleep(tc.after)
+					cancel(cause)
+				}()
+				c := newCallee(result{err: errDown, after: sec})
+				r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Backoff: backoff.Constant(time.Minute)}))
+				v, err := r.Execute(ctx, c.call)
+				if v != tc.v || !errors.Is(err, tc.err) || !errors.Is(err, context.Canceled) || errors.Is(err, resilience.ErrRetriesExhausted) {
+					t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
+				}
+				if took := time.Since(c.start); len(c.at) != tc.calls || took != tc.after {
+					t.Errorf("%d calls and over after %v, want %d and %v", len(c.at), took, tc.calls, tc.after)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var hub resilience.Hub
+		var told, heard []string
+		line := func(e resilience.RetryEvent) string {
+			return fmt.Sprintf("%s %d %v %v %v", e.Name, e.Attempt, e.Delay, e.Err, e.Last)
+		}
+		resilience.Subscribe(&hub, func(e resilience.RetryEvent) { heard = append(heard, line(e)) })
+		c := newCallee(result{err: errDown}, result{v: "bad"}, result{v: "good"})
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+			Name: "r", MaxAttempts: 3, Backoff: backoff.Linear(sec, 0), Classify: bad, Hub: &hub,
+			OnRetry: func(v string, e resilience.RetryEvent) { told = append(told, v+" "+line(e)) },
+		}))
+		r.Execute(t.Context(), c.call)
+		hub.Close()
+		wantEqual(t, "OnRetry", told, []string{" r 1 1s down false", "bad r 2 2s <nil> true"})
+		wantEqual(t, "events", heard, []string{"r 1 1s down false", "r 2 2s <nil> true"})
+	})
+}
+
+func TestRetryBudget(t *testing.T) {
+	budget := must[*resilience.Budget](t)(resilience.NewBudget(resilience.BudgetConfig{Ratio: 0.5, Minimum: 1}))
+	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		MaxAttempts: 10, Backoff: backoff.Constant(0), Budget: budget,
+	}))
+	var calls []int
+	for range 4 {
+		c := newCallee(result{err: errDown})
+		if _, err := r.Execute(t.Context(), c.call); !errors.Is(err, resilience.ErrRetriesExhausted) {
+			t.Errorf("error of a call without a budget = %v, want a RetryError", err)
+		}
+		calls = append(calls, len(c.at))
+	}
+	// One retry is free, and each two calls bring another.
+	wantEqual(t, "attempts", calls, []int{2, 2, 1, 2})
+}
+
+func TestRetryClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCallee(result{err: errDown})
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)}))
+		go func() {
+			time.Sleep(5 * sec / 2)
+			r.Close()
+		}()
+		if _, err := r.Execute(t.Context(), c.call); !errors.Is(err, errDown) || len(c.at) != 4 {
+			t.Errorf("%v after %d calls, want the last error after the call that was waited for, the 4th", err, len(c.at))
+		}
+	})
+}
+
+// The waiting is the clock's: a fake one moves a retry through an hour at once.
+func TestRetryWaitsOnItsClock(t *testing.T) {
+	clk := clocktest.NewFake(time.Unix(0, 0))
+	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Clock: clk, MaxAttempts: 2, Backoff: backoff.Constant(time.Hour)}))
+	done := make(chan error)
+	go func() {
+		_, err := r.Execute(t.Context(), newCallee(result{err: errDown}, result{v: "good"}).call)
+		done <- err
+	}()
+	clk.BlockUntil(1)
+	clk.Advance(time.Hour)
+	if err := <-done; err != nil {
+		t.Errorf("Execute = %v, want success after an hour", err)
+	}
+}
+
+func TestAttemptsNest(t *testing.T) {
+	var seen []int
+	inner := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
+	outer := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
+	_, err := resilience.Wrap[string](outer, inner).Execute(t.Context(), func(ctx context.Context) (string, error) {
+		seen = append(seen, resilience.AttemptFrom(ctx))
+		return "", errDown
+	})
+	wantEqual(t, "attempts", seen, []int{1, 2, 1, 2})
+	if want := "retries exhausted after 2 attempts: retries exhausted after 2 attempts: down"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+	if n := resilience.AttemptFrom(t.Context()); n != 1 {
+		t.Errorf("AttemptFrom without a retry = %d, want 1", n)
+	}
+}
+
+func TestRetryConfigIsChecked(t *testing.T) {
+	for field, cfg := range map[string]retryConfig{
+		"MaxAttempts":         {MaxAttempts: -1},
+		"MaxAttempts = 2":     {MaxAttempts: 2, Forever: true},
+		"MaxRetryAfter = -1s": {MaxRetryAfter: -sec},
+		"Spread = -1s":        {Spread: -sec},
+	} {
+		if _, err := resilience.NewRetry(cfg); err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), "want") {
+			t.Errorf("NewRetry error %v, want one that names %s and the fix", err, field)
+		}
+	}
+}
+
+// Who is refused by a circuit that opened between two attempts is told how the last one failed.
+func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
+	down := errors.New("connection refused")
+	for name, tc := range map[string]struct {
+		err  error
+		res  *http.Response
+		want string
+	}{
+		"error":    {err: down, want: "circuit open: next try in 5s; the attempt before failed: connection refused"},
+		"response": {res: &http.Response{Status: "503 Service Unavailable"}, want: "circuit open: next try in 5s; the attempt before failed: HTTP 503 Service Unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				calls := 0
+				r, err := resilience.NewRetry(resilience.RetryConfig[*http.Response]{
+					Classify: func(_ *http.Response, err error) resilience.Verdict {
+						if errors.Is(err, resilience.ErrOpen) {
+							return resilience.Ignored
+						}
+						return resilience.Failure
+					},
+				})
+				require.NoError(t, err)
+				_, err = r.Execute(t.Context(), func(context.Context) (*http.Response, error) {
+					if calls++; calls == 3 {
+						return nil, &resilience.OpenError{RetryAfter: 5 * time.Second}
+					}
+					return tc.res, tc.err
+				})
+				require.Equal(t, 3, calls)
+				require.ErrorIs(t, err, resilience.ErrOpen)
+				require.NotErrorIs(t, err, down)
+				require.EqualError(t, err, tc.want)
+			})
+		})
+	}
+}
+
+// A predicate knows how often and for how long was tried, delays included.
+func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		var told []time.Duration
+		c := newCallee(result{v: "bad", after: sec}, result{err: errDown, after: sec}, result{v: "bad", after: sec}, result{v: "never"})
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+			Forever: true, Backoff: backoff.Constant(2 * sec),
+			When: func(v string, err error, a resilience.Attempt) bool {
+				seen = append(seen, fmt.Sprintf("%q %v %d %v", v, err, a.Number, a.Elapsed))
+				return a.Elapsed < 7*sec
+			},
+			OnRetry: func(_ string, e resilience.RetryEvent) { told = append(told, e.Elapsed) },
+		}))
+		v, err := r.Execute(t.Context(), c.call)
+		if v != "bad" || err != nil {
+			t.Errorf("Execute = %q, %v, want the last value", v, err)
+		}
+		wantEqual(t, "seen", seen, []string{`"bad" <nil> 1 1s`, `"" down 2 4s`, `"bad" <nil> 3 7s`})
+		wantEqual(t, "told", told, []time.Duration{sec, 4 * sec})
+	})
+	if _, err := resilience.NewRetry(retryConfig{When: func(string, error, resilience.Attempt) bool { return false }, Classify: bad}); err == nil {
+		t.Error("When beside Classify was accepted")
+	}
+}
+
+// Whoever has given up is not asked whether to go on.
+func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		When: func(string, error, resilience.Attempt) bool { t.Error("asked"); return true },
+	}))
+	_, err := r.Execute(ctx, func(context.Context) (string, error) { leave(); return "", errDown })
+	if !errors.Is(err, errDown) {
+		t.Errorf("Execute = %v, want the call's error", err)
+	}
+}

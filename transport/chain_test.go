@@ -1,0 +1,337 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
+)
+
+// held reads how much the layers of a chain hold.
+type counts struct {
+	limiter   *classic.Concurrency
+	bulkhead  *resilience.Bulkhead
+	isolation *resilience.Isolation
+	breaker   *resilience.Breaker
+}
+
+// held is how many permits and places are out. Every layer has the same view of it.
+func (c *counts) held() int64 {
+	n := c.limiter.Statistics().InUse
+	if c.bulkhead.Snapshot().InFlight != n || c.isolation.Snapshot().Total.InFlight != n {
+		return -1
+	}
+	return n
+}
+
+func (c *counts) overReleased() uint64 {
+	return c.limiter.Statistics().OverReleased + c.bulkhead.Snapshot().OverReleased + c.isolation.Snapshot().Total.OverReleased
+}
+
+// everyLayer is a chain of all there are, none of which has reason to act by itself.
+func everyLayer(t testing.TB) (transport.Layers, *counts) {
+	t.Helper()
+	c := &counts{
+		limiter:   must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 10})),
+		bulkhead:  must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 10})),
+		isolation: must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 10})),
+		breaker:   must(resilience.NewBreaker(resilience.BreakerConfig{})),
+	}
+	hedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{Delay: time.Hour}))
+	l := transport.Layers{
+		Fallback: must(transport.NewFallback(transport.FallbackConfig{
+			StatusCodes: []int{599}, Errors: func(error) bool { return false },
+			Action: func(*http.Request, *http.Response, error) (*http.Response, error) {
+				return nil, errors.New("no replacement")
+			},
+		})),
+		Log:            transport.Log(transport.LogConfig{Logger: slog.New(slog.DiscardHandler)}),
+		TotalTimeout:   must(transport.NewTimeout(resilience.TimeoutConfig[*http.Response]{After: time.Hour})),
+		Retry:          must(transport.NewRetry(resilience.RetryConfig[*http.Response]{MaxAttempts: 1})),
+		Hedge:          hedge,
+		Breaker:        must(transport.NewBreaker(c.breaker, resilience.CircuitBreakerConfig[*http.Response]{})),
+		Isolation:      must(transport.NewIsolation(c.isolation)),
+		Bulkhead:       must(transport.NewBulkhead(c.bulkhead)),
+		RateLimit:      must(transport.RateLimit(transport.Policy{Limiter: c.limiter, RespectServerHeaders: true})),
+		AttemptTimeout: must(transport.NewTimeout(resilience.TimeoutConfig[*http.Response]{After: time.Hour})),
+		Hints:          must(transport.Hints(transport.HintsConfig{OnHint: func(transport.Hint) {}})),
+	}
+	t.Cleanup(func() { require.NoError(t, hedge.Close()) })
+	return l, c
+}
+
+func TestEveryLayerHoldsUntilTheBodyEnds(t *testing.T) {
+	layers, c := everyLayer(t)
+	rt := layers.Chain(always(200, "page"))
+	for name, use := range map[string]func(*http.Response) error{
+		"read":   func(res *http.Response) error { _, err := io.ReadAll(res.Body); return err },
+		"closed": func(res *http.Response) error { return res.Body.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			res, err := rt.RoundTrip(get(t, "http://a.test/"))
+			require.NoError(t, err)
+			require.EqualValues(t, 1, c.held())
+			require.NoError(t, res.Request.Context().Err(), "the context lives as long as the body")
+			require.NoError(t, use(res))
+			require.Zero(t, c.held())
+			require.Error(t, res.Request.Context().Err())
+			require.NoError(t, res.Body.Close())
+		})
+	}
+	require.Zero(t, c.overReleased())
+}
+
+// Nothing stays taken when a transport panics, and the panic goes on.
+func TestEveryLayerSurvivesPanic(t *testing.T) {
+	layers, c := everyLayer(t)
+	for name, rt := range map[string]http.RoundTripper{
+		"whole": layers.Chain(stub(func(*http.Request) (*http.Response, error) { panic("base") })),
+		"page":  layers.PageChain(stub(func(*http.Request) (*http.Response, error) { panic("base") })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Panics(t, func() {
+				res, err := rt.RoundTrip(get(t, "http://a.test/"))
+				t.Errorf("returned %v, %v", res, err)
+			})
+			require.Zero(t, c.held())
+		})
+	}
+	require.Zero(t, c.overReleased())
+	require.Zero(t, c.breaker.Snapshot().Failures, "a panic is no verdict")
+}
+
+// oneLayer is every middleware by itself, twice where it can refuse.
+func oneLayer(t *testing.T) map[string]transport.Middleware {
+	t.Helper()
+	l, c := everyLayer(t)
+	full := must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 1}))
+	require.True(t, full.TryAcquire())
+	open := must(resilience.NewBreaker(resilience.BreakerConfig{}))
+	open.Isolate()
+	closed := must(transport.NewTimeout(resilience.TimeoutConfig[*http.Response]{After: time.Second}))
+	require.NoError(t, closed.Close())
+	closedRetry := must(transport.NewRetry(resilience.RetryConfig[*http.Response]{}))
+	require.NoError(t, closedRetry.Close())
+	closedHedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{}))
+	require.NoError(t, closedHedge.Close())
+	_ = c
+	return map[string]transport.Middleware{
+		"fallback": transport.ApplyPerRequest(l.Fallback), "log": l.Log, "timeout": transport.Apply(l.TotalTimeout),
+		"retry": transport.Repeat(l.Retry), "hedge": transport.Repeat(l.Hedge), "breaker": transport.Apply(l.Breaker),
+		"isolation": transport.ApplyPerRequest(l.Isolation), "bulkhead": transport.Apply(l.Bulkhead),
+		"rate limit": l.RateLimit, "hints": l.Hints, "polite": must(transport.Polite(transport.PoliteConfig{Limiter: &engine{}})),
+		"refusing rate limit": must(transport.RateLimit(transport.Policy{Limiter: full, AcquireTimeout: transport.NowOrNever})),
+		"refusing breaker":    transport.Apply(must(transport.NewBreaker(open, resilience.CircuitBreakerConfig[*http.Response]{}))),
+		"refusing polite":     must(transport.Polite(transport.PoliteConfig{Limiter: &engine{err: errors.New("no permit")}})),
+		"closed timeout":      transport.Apply(closed), "closed retry": transport.Repeat(closedRetry), "closed hedge": transport.Repeat(closedHedge),
+	}
+}
+
+// The rules of http.RoundTripper hold in every layer, whatever becomes of the request.
+func TestEveryLayerKeepsTheRulesOfRoundTripper(t *testing.T) {
+	broken := errors.New("broken")
+	both := body("page")
+	bases := map[string]func(*http.Request) (*http.Response, error){
+		"answers":       always(200, "page"),
+		"fails":         func(*http.Request) (*http.Response, error) { return nil, broken },
+		"gives both":    func(*http.Request) (*http.Response, error) { return response(both), broken },
+		"gives neither": func(*http.Request) (*http.Response, error) { return nil, nil },
+		"gives no body": func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNoContent}, nil
+		},
+		"gives no request": func(*http.Request) (*http.Response, error) { return response(body("page")), nil },
+	}
+	for layer, wrap := range oneLayer(t) {
+		for base, answer := range bases {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				t.Run(layer+" around one that "+base+" to "+method, func(t *testing.T) {
+					sent := body("form")
+					req := newRequest(t.Context(), t, method, "http://a.test/?token=1", sent)
+					req.GetBody = func() (io.ReadCloser, error) { return body("form"), nil }
+					req.Header.Set("Cookie", "id=1")
+					before, header := *req, req.Header.Clone()
+
+					res, err := transport.Chain(stub(answer), wrap).RoundTrip(req)
+
+					require.Equal(t, res == nil, err != nil, "a response or an error: %v, %v", res, err)
+					if res != nil {
+						require.NotNil(t, res.Body)
+						require.NotNil(t, res.Request)
+						require.NoError(t, res.Body.Close())
+					}
+					require.Positive(t, sent.closed.Load(), "the request's body is closed")
+					require.Equal(t, header, req.Header)
+					require.Same(t, sent, req.Body)
+					require.Equal(t, before.Context(), req.Context())
+					require.Equal(t, before.URL, req.URL)
+				})
+			}
+		}
+	}
+	require.Positive(t, both.closed.Load(), "what comes beside an error is closed")
+}
+
+func TestEveryLayerRefusesACancelledRequest(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	layers, c := everyLayer(t)
+	sent := body("form")
+	rt := layers.Chain(stub(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() }))
+	_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodPost, "http://a.test/", sent))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Zero(t, c.held())
+	require.Positive(t, sent.closed.Load())
+}
+
+// The order is pinned: each layer sees what those inside of it have made of a request.
+func TestDefaultOrder(t *testing.T) {
+	layers, _ := everyLayer(t)
+	var seen []string
+	note := func(name string) transport.Middleware {
+		return func(next http.RoundTripper) http.RoundTripper {
+			return stub(func(req *http.Request) (*http.Response, error) {
+				seen = append(seen, name)
+				return next.RoundTrip(req)
+			})
+		}
+	}
+	noted := transport.Layers{
+		Fallback: spy{layers.Fallback, "fallback", &seen}, TotalTimeout: spy{layers.TotalTimeout, "total timeout", &seen},
+		Retry: spy{layers.Retry, "retry", &seen}, Hedge: spy{layers.Hedge, "hedge", &seen},
+		Breaker: spy{layers.Breaker, "breaker", &seen}, Isolation: spy{layers.Isolation, "isolation", &seen},
+		Bulkhead: spy{layers.Bulkhead, "bulkhead", &seen}, AttemptTimeout: spy{layers.AttemptTimeout, "attempt timeout", &seen},
+		Log: note("log"), RateLimit: note("rate limit"), Hints: note("hints"),
+	}
+	whole := []string{
+		"fallback", "log", "total timeout", "retry", "hedge", "breaker", "isolation", "bulkhead", "rate limit", "attempt timeout", "hints",
+	}
+	do(t, noted.Chain(always(200, "page")), get(t, "http://a.test/"))
+	require.Equal(t, whole, seen)
+	require.Equal(t, whole, noted.Order())
+	require.Equal(t, []string{"log"}, transport.Layers{Log: note("log")}.Order())
+
+	seen = nil
+	do(t, noted.PageChain(always(200, "page")), get(t, "http://a.test/"))
+	require.Equal(t, append(whole[:3:3], whole[5:]...), seen, "the whole without retry and hedge")
+
+	status, page := do(t, transport.Layers{}.Chain(always(200, "page")), get(t, "http://a.test/"))
+	require.Equal(t, 200, status)
+	require.Equal(t, "page", page)
+}
+
+// spy notes that a policy was executed.
+type spy struct {
+	transport.ResponsePolicy
+	name string
+	seen *[]string
+}
+
+func (s spy) Execute(ctx context.Context, fn func(context.Context) (*http.Response, error)) (*http.Response, error) {
+	*s.seen = append(*s.seen, s.name)
+	return s.ResponsePolicy.Execute(ctx, fn)
+}
+
+type idleCloser struct {
+	stub
+	closed int
+}
+
+func (c *idleCloser) CloseIdleConnections() { c.closed++ }
+
+func TestChainHandsOnWhatAClientAsks(t *testing.T) {
+	layers, _ := everyLayer(t)
+	base := &idleCloser{stub: always(200, "page")}
+	client := &http.Client{Transport: layers.Chain(base)}
+	client.CloseIdleConnections()
+	require.Equal(t, 1, base.closed)
+	client.Transport = layers.Chain(always(200, "page"))
+	client.CloseIdleConnections() // a base that cannot is fine
+}
+
+// strange is a context that == panics on.
+type strange struct {
+	context.Context
+	_ []int
+}
+
+func TestContextsThatCannotBeCompared(t *testing.T) {
+	layers, _ := everyLayer(t)
+	req := newRequest(strange{Context: t.Context()}, t, http.MethodGet, "http://a.test/", nil)
+	status, _ := do(t, transport.Chain(always(200, "page"), layers.Log, layers.Hints), req)
+	require.Equal(t, 200, status)
+	status, _ = do(t, layers.Chain(always(200, "page")), req)
+	require.Equal(t, 200, status)
+}
+
+func TestConstructorsNameTheFieldToMend(t *testing.T) {
+	limiter := must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 1}))
+	action := func(*http.Request, *http.Response, error) (*http.Response, error) { return nil, nil }
+	for want, build := range map[string]func() error{
+		"HintsConfig.OnHint":    func() error { _, err := transport.Hints(transport.HintsConfig{}); return err },
+		"PoliteConfig.Limiter":  func() error { _, err := transport.Polite(transport.PoliteConfig{}); return err },
+		"Policy.Limiter":        func() error { _, err := transport.RateLimit(transport.Policy{}); return err },
+		"FallbackConfig.Action": func() error { _, err := transport.NewFallback(transport.FallbackConfig{}); return err },
+		"Policy.AcquireTimeout": func() error {
+			_, err := transport.RateLimit(transport.Policy{Limiter: limiter, AcquireTimeout: -2})
+			return err
+		},
+		"Policy.MaxRetryAfter": func() error {
+			_, err := transport.RateLimit(transport.Policy{Limiter: limiter, MaxRetryAfter: -1})
+			return err
+		},
+		"HintsConfig.MaxRetryAfter": func() error {
+			_, err := transport.Hints(transport.HintsConfig{OnHint: func(transport.Hint) {}, MaxRetryAfter: -1})
+			return err
+		},
+		"FallbackConfig.StatusCodes[1]": func() error {
+			_, err := transport.NewFallback(transport.FallbackConfig{StatusCodes: []int{500, 5}, Action: action})
+			return err
+		},
+	} {
+		require.ErrorContains(t, build(), want)
+	}
+	require.Nil(t, transport.Apply(nil))
+	require.Nil(t, transport.Log(transport.LogConfig{}))
+}
+
+func TestCheckStatus(t *testing.T) {
+	req := get(t, "http://me:pw@a.test/?token=1&q=2")
+	for _, status := range []int{200, 204, 301, 304, 101} {
+		under := body("page")
+		res := response(under)
+		res.StatusCode = status
+		require.NoError(t, transport.CheckStatus(res))
+		require.Zero(t, under.closed.Load(), "a good answer is left as it is")
+	}
+	res := transport.NewResponse(req, 503, http.Header{"Set-Cookie": {"id=opens"}}, []byte("later"))
+	err := transport.CheckStatus(res)
+	var status *transport.StatusError
+	require.ErrorAs(t, err, &status)
+	require.EqualError(t, err, "http://a.test/?token=xxx&q=2: status 503 Service Unavailable")
+	require.Equal(t, "later", string(status.Body))
+	require.False(t, status.Truncated)
+	require.Equal(t, "id=opens", status.Header.Get("Set-Cookie"))
+	require.Equal(t, 1, status.Attempts)
+	require.Equal(t, "unavailable", status.Class().String())
+	var line strings.Builder
+	slog.New(slog.NewTextHandler(&line, nil)).Info("x", slog.Any("err", err))
+	require.NotContains(t, line.String(), "opens")
+
+	under := body(strings.Repeat("x", 64<<10+1))
+	res = response(under)
+	res.StatusCode = 418
+	require.ErrorAs(t, transport.CheckStatus(res), &status)
+	require.Len(t, status.Body, 64<<10)
+	require.True(t, status.Truncated)
+	require.Positive(t, under.closed.Load())
+}

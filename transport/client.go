@@ -1,0 +1,235 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// ClientConfig says what a [Client] is made of. The zero ClientConfig is usable: a
+// transport of the client's own with nothing around it.
+type ClientConfig struct {
+	// BaseURL is what relative URLs are resolved against, as a browser does: one that is
+	// to keep its last part ends in a slash. Empty means that every URL must be absolute.
+	BaseURL string
+	// Header is sent with every request that has not got its fields, but with a BaseURL
+	// only to its scheme and host: credentials belong to one server. Nil adds nothing.
+	Header http.Header
+	// Transport sends the requests. It stays its owner's: the client never closes it. Nil
+	// means one made of Base, which the client closes.
+	Transport http.RoundTripper
+	// Base is what the client's own transport is made of. It must be zero beside a
+	// Transport; zero means the defaults.
+	Base BaseConfig
+	// Chain puts layers around the transport, once. What it returns is the client's: if it
+	// is an io.Closer, the client closes it. Nil means no layers.
+	Chain func(base http.RoundTripper) (http.RoundTripper, error)
+	// Jar keeps cookies. Nil means that none are kept.
+	Jar http.CookieJar
+	// CheckRedirect decides on redirects as that of http.Client does. Nil means that up to
+	// ten are followed.
+	CheckRedirect func(req *http.Request, via []*http.Request) error
+	// MaxBody bounds the documents that are decoded, in bytes. Zero means 10 MiB.
+	MaxBody int64
+}
+
+// defaultMaxDocument is the crawl's own bound on pages: a larger JSON document is seldom
+// what a caller expects to hold in memory.
+const defaultMaxDocument = 10 << 20
+
+// Client is an http.Client that owns what it is made of, with a helper for each verb. It
+// is safe for concurrent use, and one per purpose is enough: see [Factory].
+type Client struct {
+	cfg  ClientConfig // never changes after NewClient
+	base *url.URL     // nil if there is none
+	http *http.Client
+	gate clientGate
+	own  []io.Closer // in the order in which they are closed
+}
+
+// NewClient builds a client. The error names the field of cfg that makes no sense, or is
+// that of cfg.Chain.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	c := &Client{cfg: cfg}
+	if err := c.settle(); err != nil {
+		return nil, err
+	}
+	rt := cfg.Transport
+	if rt == nil {
+		base, err := NewBase(cfg.Base)
+		if err != nil {
+			return nil, err
+		}
+		rt, c.own = base, append(c.own, base)
+	}
+	if cfg.Chain != nil {
+		chain, err := cfg.Chain(rt)
+		if err != nil {
+			return nil, errors.Join(err, closeAll(c.own))
+		}
+		if closer, ok := chain.(io.Closer); ok && !same(chain, rt) { // else the transport was handed back
+			c.own = append([]io.Closer{closer}, c.own...) // the outer one first
+		}
+		rt = chain
+	}
+	c.gate.next = rt
+	c.http = &http.Client{Transport: &c.gate, Jar: cfg.Jar, CheckRedirect: c.redirect}
+	return c, nil
+}
+
+// same compares transports, some of which are of types that == panics on.
+func same(a, b http.RoundTripper) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
+// settle reads the base URL and rejects what makes no sense.
+func (c *Client) settle() error {
+	cfg := &c.cfg
+	if cfg.Transport != nil && cfg.Base != (BaseConfig{}) {
+		return errors.New("transport: ClientConfig.Base is set beside a Transport, which it cannot change: remove one of them")
+	}
+	switch {
+	case cfg.MaxBody < 0:
+		return fmt.Errorf("transport: ClientConfig.MaxBody is %d: use a positive number of bytes, or zero for 10 MiB", cfg.MaxBody)
+	case cfg.MaxBody == 0:
+		cfg.MaxBody = defaultMaxDocument
+	}
+	cfg.Header = cfg.Header.Clone()
+	for name, values := range cfg.Header {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return fmt.Errorf("transport: ClientConfig.Header has a bad name or value at %q: remove spaces and control characters", name)
+		}
+		switch http.CanonicalHeaderKey(name) {
+		case "Host", "Content-Length", "Transfer-Encoding", "Trailer": // net/http would leave them out without a word
+			return fmt.Errorf("transport: ClientConfig.Header has %q, which net/http takes from the request: set it there", name)
+		}
+	}
+	if cfg.BaseURL == "" {
+		return nil
+	}
+	u, err := url.Parse(cfg.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("transport: ClientConfig.BaseURL is %q: use an absolute http or https URL", redact.URL(cfg.BaseURL))
+	}
+	c.base = u
+	return nil
+}
+
+// HTTP is the client for code that wants one of net/http. It sends through the same chain,
+// and without BaseURL and Header. It ends with the Client.
+func (c *Client) HTTP() *http.Client { return c.http }
+
+// Do sends a request as http.Client does, redirects included, with the fields of Header
+// that it has not got. It does not change req.
+func (c *Client) Do(req *http.Request) (*http.Response, error) {
+	return c.http.Do(c.dress(req))
+}
+
+// maxRedirects is net/http's own, which it has only as long as nobody else decides.
+const maxRedirects = 10
+
+// redirect takes the client's header off again where a redirect leads away from home:
+// net/http does so with Authorization and Cookie, and knows of no other name for a key.
+func (c *Client) redirect(req *http.Request, via []*http.Request) error {
+	if !c.isHome(req.URL) {
+		for name, values := range c.cfg.Header {
+			if name = http.CanonicalHeaderKey(name); slices.Equal(req.Header[name], values) {
+				delete(req.Header, name)
+			}
+		}
+	}
+	if c.cfg.CheckRedirect != nil {
+		return c.cfg.CheckRedirect(req, via)
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("stopped after %d redirects", maxRedirects)
+	}
+	return nil
+}
+
+// dress is req with the client's header. It is added here and not in the chain, in which
+// a redirect to another host cannot be told from a request of the program's.
+func (c *Client) dress(req *http.Request) *http.Request {
+	if len(c.cfg.Header) == 0 || req.URL == nil || !c.isHome(req.URL) {
+		return req
+	}
+	dressed := req.WithContext(req.Context())
+	dressed.Header = req.Header.Clone()
+	if dressed.Header == nil {
+		dressed.Header = make(http.Header, len(c.cfg.Header))
+	}
+	for name, values := range c.cfg.Header {
+		name = http.CanonicalHeaderKey(name)
+		if _, ok := dressed.Header[name]; !ok {
+			dressed.Header[name] = slices.Clone(values)
+		}
+	}
+	return dressed
+}
+
+// isHome reports whether the client's header belongs to u.
+func (c *Client) isHome(u *url.URL) bool {
+	return c.base == nil || u.Scheme == c.base.Scheme && u.Host == c.base.Host
+}
+
+// resolve is the URL that a caller means.
+func (c *Client) resolve(ref string) (string, error) {
+	if c.base == nil {
+		return ref, nil
+	}
+	u, err := c.base.Parse(ref)
+	if err != nil {
+		return "", fmt.Errorf("transport: %w", err)
+	}
+	return u.String(), nil
+}
+
+// Close has later requests fail with [resilience.ErrClosed], closes the chain, and ends
+// the connections of the client's own transport. A Transport that was given stays open.
+// Requests under way go on. It may be called again.
+func (c *Client) Close() error {
+	if c.gate.closed.Swap(true) {
+		return nil
+	}
+	return closeAll(c.own)
+}
+
+func closeAll(list []io.Closer) error {
+	errs := make([]error, len(list))
+	for i, closer := range list {
+		errs[i] = closer.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// clientGate is the way into the chain of a client, until that is closed.
+type clientGate struct {
+	next   http.RoundTripper
+	closed atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *clientGate) RoundTrip(req *http.Request) (*http.Response, error) {
+	if g.closed.Load() {
+		closeBody(req)
+		return nil, resilience.ErrClosed
+	}
+	return g.next.RoundTrip(req)
+}
+
+// CloseIdleConnections closes those of the transport, if the chain hands it on.
+func (g *clientGate) CloseIdleConnections() {
+	if idle, ok := g.next.(interface{ CloseIdleConnections() }); ok {
+		idle.CloseIdleConnections()
+	}
+}

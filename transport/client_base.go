@@ -1,0 +1,210 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch/reach"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// BaseConfig says how a [Base] connects. The zero BaseConfig is usable.
+type BaseConfig struct {
+	// ConnectTimeout bounds the lookup of a name and the connection together. Zero means 10s.
+	ConnectTimeout time.Duration
+	// HeaderTimeout bounds the wait for a header once the request is sent. Zero means 20s.
+	HeaderTimeout time.Duration
+	// IdleTimeout is for how long a connection is kept. Zero means 90s.
+	IdleTimeout time.Duration
+	// MaxConnsPerHost bounds the connections to one host; a request beyond it waits. Zero
+	// means 8.
+	MaxConnsPerHost int
+	// AllowPrivate lets redirects lead to private and loopback addresses. False means that only
+	// the hosts a program itself asks for may be there. To link-local addresses, and those
+	// where clouds keep secrets for their machines, none leads.
+	AllowPrivate bool
+	// Strict holds what a program itself asks for to the rule for redirects. False means that
+	// a program may ask for what it likes.
+	Strict bool
+}
+
+// The defaults of [BaseConfig] are those of the crawl's own transport.
+const (
+	defaultConnectTimeout  = 10 * time.Second
+	defaultHeaderTimeout   = 20 * time.Second
+	defaultIdleTimeout     = 90 * time.Second
+	defaultMaxConnsPerHost = 8
+	// tlsTimeout is net/http's own for its default transport.
+	tlsTimeout = 10 * time.Second
+	// maxHeader is four times what common servers refuse to send.
+	maxHeader = 256 << 10
+	// maxIdle bounds the connections kept for all hosts: each costs two goroutines.
+	maxIdle = 1000
+)
+
+// Base is a transport with the bounds that net/http leaves open, and with an end: after
+// Close it makes no connection and keeps none. It speaks HTTP/1.1 and HTTP/2, as the
+// server likes, and consults no proxy of the environment.
+//
+// A redirect to another host is only followed to the public Internet, since it was the
+// server that chose the address and not the program; the address is looked at when it is
+// dialled, after the name was resolved. It is safe for concurrent use.
+type Base struct {
+	rt      *http.Transport
+	connect time.Duration
+	open    func(ctx context.Context, network, addr string) (net.Conn, error)
+	guarded func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	closing context.Context // ends with Close, and every dial with it
+	stop    context.CancelFunc
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	dials  sync.WaitGroup // under way; Add only while not closed
+}
+
+// NewBase builds a transport, and connects to nothing. The error names the field of cfg
+// that makes no sense.
+func NewBase(cfg BaseConfig) (*Base, error) {
+	for _, f := range []struct {
+		name  string
+		value *time.Duration
+		zero  time.Duration
+	}{
+		{"ConnectTimeout", &cfg.ConnectTimeout, defaultConnectTimeout},
+		{"HeaderTimeout", &cfg.HeaderTimeout, defaultHeaderTimeout},
+		{"IdleTimeout", &cfg.IdleTimeout, defaultIdleTimeout},
+	} {
+		var err error
+		if *f.value, err = positive("BaseConfig."+f.name, *f.value, f.zero); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case cfg.MaxConnsPerHost < 0:
+		return nil, fmt.Errorf("transport: BaseConfig.MaxConnsPerHost is %d: use a positive number, or zero for %d", cfg.MaxConnsPerHost, defaultMaxConnsPerHost)
+	case cfg.MaxConnsPerHost == 0:
+		cfg.MaxConnsPerHost = defaultMaxConnsPerHost
+	}
+	b := &Base{connect: cfg.ConnectTimeout}
+	b.closing, b.stop = context.WithCancel(context.Background())
+	var none *reach.Openings
+	b.guarded = (&net.Dialer{Control: none.Control("", cfg.AllowPrivate, denied)}).DialContext
+	if b.open = b.guarded; !cfg.Strict {
+		b.open = (&net.Dialer{}).DialContext
+	}
+	b.rt = &http.Transport{
+		DialContext: b.dial, TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: cfg.HeaderTimeout,
+		MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: cfg.MaxConnsPerHost, MaxIdleConnsPerHost: cfg.MaxConnsPerHost,
+		MaxIdleConns: maxIdle, IdleConnTimeout: cfg.IdleTimeout, ForceAttemptHTTP2: true,
+	}
+	return b, nil
+}
+
+// AddressError says that a request, or a redirect, led to an address that is not on the public
+// Internet, and was not sent.
+type AddressError struct{ Addr string }
+
+var _ outcome.Classed = (*AddressError)(nil)
+
+func (e *AddressError) Error() string {
+	return fmt.Sprintf("the request, or a redirect, leads to %s, which is not on the public Internet: set AllowPrivate to have private addresses asked", e.Addr)
+}
+
+// Class implements outcome.Classed.
+func (e *AddressError) Class() outcome.Class { return outcome.AddressDenied }
+
+func denied(addr string) error { return &AddressError{addr} }
+
+// redirected marks the context of a request whose host the server chose.
+type redirected struct{}
+
+// RoundTrip sends a request. After Close it fails with [resilience.ErrClosed].
+func (b *Base) RoundTrip(req *http.Request) (*http.Response, error) {
+	if b.isClosed() {
+		closeBody(req)
+		return nil, resilience.ErrClosed
+	}
+	if elsewhere(req) {
+		req = req.WithContext(context.WithValue(req.Context(), redirected{}, true))
+	}
+	res, err := b.rt.RoundTrip(req)
+	if b.isClosed() {
+		// Close came between: net/http keeps connections again once it is asked for one.
+		b.rt.CloseIdleConnections()
+	}
+	return res, err
+}
+
+// elsewhere reports whether a redirect has led req to a host that the program has not
+// asked for. http.Client leaves the answers that led there in the request.
+func elsewhere(req *http.Request) bool {
+	first := req
+	for first.Response != nil && first.Response.Request != nil {
+		first = first.Response.Request
+	}
+	return first != req && !strings.EqualFold(first.URL.Hostname(), req.URL.Hostname())
+}
+
+func (b *Base) isClosed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed
+}
+
+// enter admits a dial unless the base is closed; b.dials.Done ends it.
+func (b *Base) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.dials.Add(1)
+	return true
+}
+
+// dial makes a connection. net/http calls it on a goroutine that may outlive the request,
+// so that Close has to end it and wait for it.
+func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if !b.enter() {
+		return nil, resilience.ErrClosed
+	}
+	defer b.dials.Done()
+	ctx, cancel := context.WithTimeout(ctx, b.connect)
+	defer cancel()
+	defer context.AfterFunc(b.closing, cancel)()
+	open := b.open
+	if ctx.Value(redirected{}) != nil {
+		open = b.guarded
+	}
+	conn, err := open(ctx, network, addr)
+	switch {
+	case err == nil:
+		return conn, nil
+	case b.closing.Err() != nil:
+		return nil, errors.Join(resilience.ErrClosed, err)
+	}
+	return nil, err
+}
+
+// CloseIdleConnections ends the connections that are kept.
+func (b *Base) CloseIdleConnections() { b.rt.CloseIdleConnections() }
+
+// Close ends the connections that are kept and those in the making. Requests under way go
+// on, and their connections end with them. It may be called again; its error is nil.
+func (b *Base) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.stop()
+	b.dials.Wait()
+	b.rt.CloseIdleConnections()
+	return nil
+}

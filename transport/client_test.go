@@ -1,0 +1,333 @@
+package transport_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
+)
+
+// echo answers with what it was asked, as JSON.
+func echo(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"method": req.Method, "path": req.URL.Path, "body": string(body),
+		"type": req.Header.Get("Content-Type"), "accept": req.Header.Get("Accept"), "auth": req.Header.Get("Authorization"),
+	})
+}
+
+// loopback serves handler on a real socket for the time of the test, which must leave no
+// goroutine.
+func loopback(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	site := httptest.NewServer(handler)
+	t.Cleanup(site.Close)
+	return site
+}
+
+func newClient(t *testing.T, cfg transport.ClientConfig) *transport.Client {
+	t.Helper()
+	c, err := transport.NewClient(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func TestClientVerbs(t *testing.T) {
+	site := loopback(t, echo)
+	c := newClient(t, transport.ClientConfig{BaseURL: site.URL + "/api/", Header: http.Header{"authorization": {"Bearer x"}}})
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name string
+		send func() (*http.Response, error)
+		want map[string]string
+	}{
+		{"Get", func() (*http.Response, error) { return c.Get(ctx, "a") }, map[string]string{"method": "GET", "path": "/api/a"}},
+		{"Get of the root", func() (*http.Response, error) { return c.Get(ctx, "/a") }, map[string]string{"method": "GET", "path": "/a"}},
+		{"Get of a whole URL", func() (*http.Response, error) { return c.Get(ctx, site.URL+"/b") }, map[string]string{"method": "GET", "path": "/b"}},
+		{
+			"Post", func() (*http.Response, error) { return c.Post(ctx, "a", "text/plain", strings.NewReader("x")) },
+			map[string]string{"method": "POST", "path": "/api/a", "type": "text/plain", "body": "x"},
+		},
+		{
+			"PostJSON", func() (*http.Response, error) { return c.PostJSON(ctx, "a", map[string]int{"n": 1}) },
+			map[string]string{"method": "POST", "path": "/api/a", "type": "application/json", "accept": "application/json", "body": `{"n":1}`},
+		},
+		{
+			"Put", func() (*http.Response, error) { return c.Put(ctx, "a", "text/plain", strings.NewReader("x")) },
+			map[string]string{"method": "PUT", "path": "/api/a", "type": "text/plain", "body": "x"},
+		},
+		{
+			"Patch without a type", func() (*http.Response, error) { return c.Patch(ctx, "a", "", strings.NewReader("x")) },
+			map[string]string{"method": "PATCH", "path": "/api/a", "body": "x"},
+		},
+		{"Delete", func() (*http.Response, error) { return c.Delete(ctx, "a") }, map[string]string{"method": "DELETE", "path": "/api/a"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res, err := tc.send()
+			require.NoError(t, err)
+			want := map[string]string{"body": "", "type": "", "accept": "", "auth": "Bearer x"}
+			maps.Copy(want, tc.want)
+			var got map[string]string
+			require.NoError(t, c.DecodeJSON(res, &got))
+			require.Equal(t, want, got)
+		})
+	}
+	res, err := c.Head(ctx, "a")
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, "HEAD", res.Request.Method)
+
+	var got map[string]string
+	require.Error(t, c.GetJSON(ctx, "%", &got))
+	require.NoError(t, c.GetJSON(ctx, "doc", &got))
+	require.Equal(t, "application/json", got["accept"])
+}
+
+// Credentials of one server are not sent to another, whether by a redirect or by name; and
+// what the caller has set stays, in his own request too.
+func TestClientHeader(t *testing.T) {
+	other := loopback(t, echo)
+	otherName := strings.Replace(other.URL, "127.0.0.1", "localhost", 1)
+	site := loopback(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/away" {
+			http.Redirect(w, req, otherName, http.StatusFound)
+			return
+		}
+		echo(w, req)
+	})
+	c := newClient(t, transport.ClientConfig{
+		BaseURL: site.URL, Header: http.Header{"Authorization": {"Bearer x"}}, Base: transport.BaseConfig{AllowPrivate: true},
+	})
+	for ref, want := range map[string]string{"/": "Bearer x", "/away": "", other.URL: ""} {
+		var got map[string]string
+		require.NoError(t, c.GetJSON(t.Context(), ref, &got))
+		require.Equal(t, want, got["auth"], ref)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, site.URL, http.NoBody)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Basic y")
+	res, err := c.Do(req)
+	require.NoError(t, err)
+	var got map[string]string
+	require.NoError(t, c.DecodeJSON(res, &got))
+	require.Equal(t, "Basic y", got["auth"])
+
+	req.Header = nil
+	res, err = c.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, c.DecodeJSON(res, &got))
+	require.Equal(t, "Bearer x", got["auth"])
+	require.Nil(t, req.Header)
+}
+
+func TestClientDecodeJSON(t *testing.T) {
+	for _, tc := range []struct {
+		name, body string
+		status     int
+		want       string
+		class      outcome.Class
+	}{
+		{"document", `{"n": 1}`, 200, "", outcome.OK},
+		{"white space", " {\"n\": 1}\n\n", 200, "", outcome.OK},
+		{"as long as may be", `{"n":        1}`, 200, "", outcome.OK},
+		{"longer", `{"n":         1}`, 200, "decode JSON from text/json: the body is longer than 15 bytes", outcome.TooLarge},
+		{"two", `{"n":1}{"n":2}`, 200, "decode JSON from text/json: the body goes on after the document", outcome.Decode},
+		{"none", ``, 200, "decode JSON from text/json: EOF", outcome.Decode},
+		{"another", `<html>`, 200, "decode JSON from text/json: invalid character '<' looking for beginning of value", outcome.Decode},
+		{"another type", `{"n": "x"}`, 200, "decode JSON from text/json: json: cannot unmarshal string into Go value of type int", outcome.Decode},
+		{"refusal", `no`, 404, "status 404 Not Found", outcome.ClientError},
+		{"cut off", `{"n"`, 999, "unexpected EOF", outcome.Network},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			site := loopback(t, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/json")
+				if tc.status == 999 {
+					w.Header().Set("Content-Length", "9")
+					tc.status = 200
+				}
+				w.WriteHeader(tc.status)
+				_, _ = io.WriteString(w, tc.body)
+			})
+			c := newClient(t, transport.ClientConfig{BaseURL: site.URL, MaxBody: 15})
+			var got map[string]int
+			err := c.GetJSON(t.Context(), "/?token=secret", &got)
+			if tc.want == "" {
+				require.NoError(t, err)
+				require.Equal(t, map[string]int{"n": 1}, got)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "secret")
+			require.Equal(t, tc.class, outcome.Of(0, err))
+			if decode, ok := errors.AsType[*transport.DecodeError](err); ok {
+				require.ErrorIs(t, err, decode.Err)
+			}
+		})
+	}
+}
+
+// noted is a transport that notes what was closed.
+type noted struct {
+	http.RoundTripper
+	name string
+	log  *[]string
+	err  error
+}
+
+func (n *noted) Close() error {
+	*n.log = append(*n.log, n.name)
+	return n.err
+}
+
+func TestClientOwnsWhatItHasMade(t *testing.T) {
+	site := loopback(t, echo)
+	injected := &http.Transport{}
+	defer injected.CloseIdleConnections()
+	broken := errors.New("broken")
+	var closed []string
+	c, err := transport.NewClient(transport.ClientConfig{
+		Transport: &noted{injected, "transport", &closed, nil},
+		Chain: func(base http.RoundTripper) (http.RoundTripper, error) {
+			return &noted{base, "chain", &closed, broken}, nil
+		},
+	})
+	require.NoError(t, err)
+	res, err := c.Get(t.Context(), site.URL)
+	require.NoError(t, err)
+	transport.Discard(res)
+	require.ErrorIs(t, c.Close(), broken)
+	require.NoError(t, c.Close(), "once is enough")
+	require.Equal(t, []string{"chain"}, closed, "the transport is the caller's")
+
+	sent := body("x")
+	_, err = c.Post(t.Context(), site.URL, "text/plain", sent)
+	require.ErrorIs(t, err, resilience.ErrClosed)
+	require.EqualValues(t, 1, sent.closed.Load())
+	_, err = c.HTTP().Get(site.URL)
+	require.ErrorIs(t, err, resilience.ErrClosed)
+}
+
+// A chain that hands the transport back has made nothing to be closed.
+func TestClientChainOfNothing(t *testing.T) {
+	var closed []string
+	mine := &noted{http.NewFileTransport(http.Dir(t.TempDir())), "transport", &closed, nil}
+	c := newClient(t, transport.ClientConfig{
+		Transport: mine, Chain: func(base http.RoundTripper) (http.RoundTripper, error) { return base, nil },
+	})
+	require.NoError(t, c.Close())
+	require.Empty(t, closed)
+}
+
+func TestClientCloseIdleConnections(t *testing.T) {
+	site := loopback(t, func(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, req.RemoteAddr) })
+	c := newClient(t, transport.ClientConfig{BaseURL: site.URL})
+	var peers [3]string
+	for i := range peers {
+		res, err := c.Get(t.Context(), "/")
+		require.NoError(t, err)
+		peers[i] = read(t, res)
+		if i == 1 {
+			c.HTTP().CloseIdleConnections()
+		}
+	}
+	require.Equal(t, peers[0], peers[1])
+	require.NotEqual(t, peers[1], peers[2])
+}
+
+func TestNewClientRefuses(t *testing.T) {
+	for want, cfg := range map[string]transport.ClientConfig{
+		"transport: ClientConfig.MaxBody is -1: use a positive number of bytes, or zero for 10 MiB":             {MaxBody: -1},
+		`transport: ClientConfig.BaseURL is "ftp://a.test": use an absolute http or https URL`:                  {BaseURL: "ftp://u:p@a.test"},
+		`transport: ClientConfig.BaseURL is "/a": use an absolute http or https URL`:                            {BaseURL: "/a"},
+		"transport: ClientConfig.Header has a bad name or value at \"A\": remove spaces and control characters": {Header: http.Header{"A": {"\n"}}},
+		"transport: ClientConfig.Base is set beside a Transport, which it cannot change: remove one of them": {
+			Transport: http.NewFileTransport(http.Dir(".")), Base: transport.BaseConfig{AllowPrivate: true},
+		},
+		"transport: BaseConfig.IdleTimeout is -1s: use a positive duration, or zero for 1m30s": {Base: transport.BaseConfig{IdleTimeout: -time.Second}},
+		"transport: BaseConfig.MaxConnsPerHost is -1: use a positive number, or zero for 8":    {Base: transport.BaseConfig{MaxConnsPerHost: -1}},
+		"broken": {Chain: func(http.RoundTripper) (http.RoundTripper, error) { return nil, errors.New("broken") }},
+	} {
+		_, err := transport.NewClient(cfg)
+		require.EqualError(t, err, want)
+	}
+	c := newClient(t, transport.ClientConfig{BaseURL: "http://a.test"})
+	_, err := c.Get(t.Context(), "http://a b/")
+	require.ErrorContains(t, err, "invalid character")
+	_, err = c.PostJSON(t.Context(), "/", func() {})
+	require.ErrorContains(t, err, "unsupported type")
+}
+
+func TestBaseGuardsRedirects(t *testing.T) {
+	var asked atomic.Int32
+	inside := loopback(t, func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	insideName := strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)
+	site := loopback(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/home" {
+			echo(w, req)
+			return
+		}
+		http.Redirect(w, req, req.URL.Query().Get("to"), http.StatusFound)
+	})
+	c := newClient(t, transport.ClientConfig{})
+	ask := func(url string) error {
+		res, err := c.Get(t.Context(), url)
+		transport.Discard(res)
+		return err
+	}
+	require.NoError(t, ask(site.URL+"/?to=/home"), "the host that the program has asked for")
+	denied, ok := errors.AsType[*transport.AddressError](ask(site.URL + "/?to=" + insideName))
+	require.True(t, ok)
+	require.Equal(t, outcome.AddressDenied, denied.Class())
+	require.ErrorContains(t, denied, "which is not on the public Internet")
+	require.Error(t, ask(site.URL+"/?to=/%3Fto="+insideName), "in two hops")
+	require.Zero(t, asked.Load())
+	require.NoError(t, ask(insideName), "asked for directly")
+	require.EqualValues(t, 1, asked.Load())
+}
+
+func TestBaseCloseEndsDials(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	base, err := transport.NewBase(transport.BaseConfig{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/", silent.Addr()), http.NoBody)
+	require.NoError(t, err)
+	failed := make(chan error)
+	go func() {
+		_, err := base.RoundTrip(req)
+		failed <- err
+	}()
+	conn, err := silent.Accept()
+	require.NoError(t, err)
+	require.NoError(t, base.Close())
+	require.NoError(t, base.Close())
+	cancel()
+	require.ErrorIs(t, <-failed, context.Canceled)
+	require.NoError(t, conn.Close())
+	_, err = base.RoundTrip(req)
+	require.ErrorIs(t, err, resilience.ErrClosed)
+	goleak.VerifyNone(t, before)
+}

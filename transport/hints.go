@@ -1,0 +1,112 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// defaultMaxRetryAfter is the engine's: an hour is what an operator may ask for in
+// earnest, and beyond it a number is more often a mistake.
+const defaultMaxRetryAfter = time.Hour
+
+// Quota is what a server says is left of one quota.
+type Quota = header.Quota
+
+// Hint is what the header of one answer says about the requests to come.
+type Hint struct {
+	Host       string        // as [ratelimit.Domain] spells it
+	Status     int           // of the answer
+	At         time.Time     // when the header came
+	RetryAfter time.Duration // from At on, capped; zero if nothing was asked
+	Quota      header.Quota  // the tightest; zero if nothing was said
+}
+
+// IsZero reports whether nothing was said.
+func (h *Hint) IsZero() bool { return h.RetryAfter == 0 && h.Quota.IsZero() }
+
+// later is what h still says when d has passed since. An order to wait was for the moment
+// at which it came; of a quota whose window has ended nothing holds.
+func (h Hint) later(d time.Duration) Hint {
+	h.RetryAfter = 0
+	switch {
+	case h.Quota.Reset == 0:
+	case h.Quota.Reset <= d:
+		h.Quota = Quota{}
+	default:
+		h.Quota.Reset -= d
+	}
+	return h
+}
+
+// HintsConfig says who is told of hints.
+type HintsConfig struct {
+	// OnHint is called with every hint, by the goroutine of the request, before anybody
+	// further out sees the answer. It must be safe for concurrent use. Nil is an error.
+	OnHint func(Hint)
+	// MaxRetryAfter caps what a Retry-After and a reset may ask for. Zero means 1h.
+	MaxRetryAfter time.Duration
+	// Clock stamps the hints. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Hints tells a callback what servers say of their limits: of every answer that comes
+// through, so it belongs inside whatever retries. An answer that says nothing is not
+// told. It fails if cfg has no OnHint or a negative cap.
+func Hints(cfg HintsConfig) (Middleware, error) {
+	if cfg.OnHint == nil {
+		return nil, errors.New("transport: HintsConfig.OnHint is nil: give a callback or leave Hints out")
+	}
+	reader, err := newHintReader("HintsConfig", cfg.MaxRetryAfter, cfg.Clock)
+	if err != nil {
+		return nil, err
+	}
+	return func(next http.RoundTripper) http.RoundTripper {
+		h := newHop(next)
+		return layerFunc(func(ctx context.Context, req *http.Request) (*http.Response, error) {
+			res, err := h.send(ctx, req)
+			if err == nil {
+				if hint := reader.read(req, res); !hint.IsZero() {
+					cfg.OnHint(hint)
+				}
+			}
+			return res, err
+		})
+	}, nil
+}
+
+// hintReader reads hints.
+type hintReader struct {
+	clk   clock.Clock
+	limit time.Duration // of what may be asked for; zero means none
+}
+
+func newHintReader(config string, limit time.Duration, clk clock.Clock) (hintReader, error) {
+	limit, err := positive(config+".MaxRetryAfter", limit, defaultMaxRetryAfter)
+	return hintReader{orSystem(clk), limit}, err
+}
+
+// read is what res says. Most answers say nothing, and cost a few lookups.
+func (r hintReader) read(req *http.Request, res *http.Response) Hint {
+	hint := Hint{Status: res.StatusCode, At: r.clk.Now()}
+	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // a malformed one asks for nothing
+	hint.Quota, _ = header.Parse(res.Header, hint.At)                      // nor does a malformed quota say anything
+	if r.limit > 0 {
+		hint.Quota.Reset = min(hint.Quota.Reset, r.limit)
+	}
+	hint.Host = hostOf(req)
+	return hint
+}
+
+// hostOf is the name under which the host of a request has its limits.
+func hostOf(req *http.Request) string {
+	if req.URL == nil {
+		return ""
+	}
+	return ratelimit.Domain(req.URL.Host)
+}

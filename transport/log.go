@@ -1,0 +1,154 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// LogConfig says what is logged of requests, and where.
+type LogConfig struct {
+	// Logger gets one record per request. Nil means that nothing is logged.
+	Logger *slog.Logger
+	// Level is that of a request which the host answered and did not fail. Nil means Info.
+	Level slog.Leveler
+	// FailLevel is that of a request which got no answer, or one that speaks of a host in
+	// trouble. Nil means Warn.
+	FailLevel slog.Leveler
+	// Headers adds the headers of both sides, redacted. False means they are left out.
+	Headers bool
+	// Redactor knows what must not be logged. Nil means the rules of package redact.
+	Redactor *redact.Redactor
+	// Clock measures the durations. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Log logs every request once, when it is over: at the end of the response's body, or
+// with the error that took its place. The record has the method, the redacted URL, the
+// status, the attempts made by the retry, the durations from the call to the header and to
+// the body's end, and the bytes of the bodies sent (-1 if unknown) and received. Texts of
+// errors are redacted too.
+func Log(cfg LogConfig) Middleware {
+	if cfg.Logger == nil {
+		return nil
+	}
+	if cfg.Level == nil {
+		cfg.Level = slog.LevelInfo
+	}
+	if cfg.FailLevel == nil {
+		cfg.FailLevel = slog.LevelWarn
+	}
+	cfg.Clock = orSystem(cfg.Clock)
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &logLayer{cfg, newHop(next)}
+	}
+}
+
+type logLayer struct {
+	LogConfig
+	next hop
+}
+
+func (l *logLayer) RoundTrip(req *http.Request) (*http.Response, error) {
+	return l.roundTrip(req.Context(), req)
+}
+
+func (l *logLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
+	if !l.Logger.Enabled(ctx, l.Level.Level()) && !l.Logger.Enabled(ctx, l.FailLevel.Level()) {
+		return l.next.send(ctx, req)
+	}
+	start := l.Clock.Now()
+	res, err := l.next.send(ctx, req)
+	e := &logEntry{l: l, ctx: ctx, req: req, res: res, start: start, headed: l.Clock.Since(start)}
+	if err != nil {
+		e.write(err)
+		return nil, err
+	}
+	return Bind(res, e.write), nil
+}
+
+// logEntry is one request until it is over.
+type logEntry struct {
+	l      *logLayer
+	ctx    context.Context
+	req    *http.Request
+	res    *http.Response // nil if there was none
+	start  time.Time
+	headed time.Duration
+}
+
+// write writes the record.
+func (e *logEntry) write(err error) {
+	level := e.l.Level.Level()
+	if class := classOf(e.res, err); class.Overload() || !class.Answered() && class != outcome.Canceled {
+		level = e.l.FailLevel.Level()
+	}
+	if e.l.Logger.Enabled(e.ctx, level) {
+		e.l.Logger.LogAttrs(e.ctx, level, "request", e.attrs(err)...)
+	}
+}
+
+func (e *logEntry) attrs(err error) []slog.Attr {
+	r := e.l.Redactor
+	list := []slog.Attr{slog.String("method", e.method()), slog.String("url", shown(r, e.req))}
+	if e.res != nil {
+		list = append(
+			list, slog.Int("status", e.res.StatusCode), slog.Int("attempts", Attempts(e.res)),
+			slog.Duration("header", e.headed), slog.Int64("received", received(e.res)),
+		)
+	} else if retried, ok := errors.AsType[*resilience.RetryError](err); ok {
+		list = append(list, slog.Int("attempts", retried.Attempts))
+	}
+	list = append(list, slog.Duration("total", e.l.Clock.Since(e.start)), slog.Int64("sent", sentBytes(e.req)))
+	if e.l.Headers {
+		list = append(list, slog.Any("request_header", r.Header(e.req.Header)))
+		if e.res != nil {
+			list = append(list, slog.Any("response_header", r.Header(e.res.Header)))
+		}
+	}
+	if err != nil {
+		list = append(list, slog.String("error", r.Text(err.Error(), r.Secrets(e.req)...)))
+	}
+	return list
+}
+
+func (e *logEntry) method() string {
+	if e.req.Method == "" {
+		return http.MethodGet
+	}
+	return e.req.Method
+}
+
+// shown is the URL of a request as it may be shown. One without is refused further in.
+func shown(r *redact.Redactor, req *http.Request) string {
+	if req.URL == nil {
+		return ""
+	}
+	return r.URL(req.URL.String())
+}
+
+// received is how much of a body was read.
+func received(res *http.Response) int64 {
+	switch b := res.Body.(type) {
+	case *scope:
+		return b.read.Load()
+	case *duplex:
+		return b.read.Load()
+	}
+	return 0
+}
+
+// sentBytes is how long the body of a request is: -1 if that is not known.
+func sentBytes(req *http.Request) int64 {
+	if hasBody(req) && req.ContentLength == 0 {
+		return -1
+	}
+	return req.ContentLength
+}

@@ -1,0 +1,134 @@
+package transport_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/transport"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stub is a transport as a function. It keeps the rule that the body is closed.
+type stub func(*http.Request) (*http.Response, error)
+
+func (f stub) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	return f(req)
+}
+
+// always answers every request alike.
+func always(status int, body string) stub {
+	return func(req *http.Request) (*http.Response, error) {
+		return transport.NewResponse(req, status, nil, []byte(body)), nil
+	}
+}
+
+// tracked is a body that knows how often it was closed.
+type tracked struct {
+	io.Reader
+	closed atomic.Int32
+}
+
+func (b *tracked) Close() error {
+	b.closed.Add(1)
+	return nil
+}
+
+func body(text string) *tracked { return &tracked{Reader: strings.NewReader(text)} }
+
+// brokenReader gives what it has and then fails.
+type brokenReader struct {
+	io.Reader
+	err error
+}
+
+func (r brokenReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err == io.EOF {
+		err = r.err
+	}
+	return n, err
+}
+
+func newRequest(ctx context.Context, t testing.TB, method, url string, body io.Reader) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	require.NoError(t, err)
+	return req
+}
+
+func get(t testing.TB, url string) *http.Request {
+	t.Helper()
+	return newRequest(t.Context(), t, http.MethodGet, url, nil)
+}
+
+// read is the whole body of res, which is closed.
+func read(t testing.TB, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// do sends req and reads the answer to its end.
+func do(t testing.TB, rt http.RoundTripper, req *http.Request) (int, string) {
+	t.Helper()
+	res, err := rt.RoundTrip(req)
+	require.NoError(t, err)
+	return res.StatusCode, read(t, res)
+}
+
+// must is a value whose making cannot fail in a test.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// inMemory runs a test in a bubble, against one host in memory.
+func inMemory(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *http.Transport)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		site := fetchtest.Serve(t, map[string]http.Handler{"a.test": handler})
+		base := &http.Transport{DialContext: site.DialContext}
+		t.Cleanup(base.CloseIdleConnections)
+		test(t, base)
+	})
+}
+
+// onLoopback is a server on a real socket and a transport to it, with a counter of the
+// connections made.
+func onLoopback(t testing.TB, handler http.HandlerFunc) (url string, base *http.Transport, conns *atomic.Int32) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	base = &http.Transport{}
+	t.Cleanup(base.CloseIdleConnections)
+	return server.URL, base, new(atomic.Int32)
+}
+
+// counting adds to conns for every connection that was made for req.
+func counting(req *http.Request, conns *atomic.Int32) *http.Request {
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if !info.Reused {
+			conns.Add(1)
+		}
+	}}
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
+}

@@ -1,0 +1,182 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// NewRetry is the policy for [Layers.Retry]. Where cfg leaves them open, failures are
+// those of [TransientVerdict], and a Retry-After is obeyed on the answers that failed. The
+// responses that are tried again are drained and closed before the delay, so that their
+// connection is free; the last one is returned as it is, and [Attempts] tells its number.
+// Errors are those of resilience.NewRetry.
+func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
+	if cfg.Classify == nil && cfg.When == nil {
+		cfg.Classify = TransientVerdict
+	}
+	if cfg.RetryAfter == nil {
+		cfg.RetryAfter = retryAfter(orSystem(cfg.Clock)) //nolint:bodyclose // a function over responses, not one
+	}
+	cfg.Discard = Discard
+	return resilience.NewRetry(cfg) //nolint:bodyclose // a policy over responses, not one
+}
+
+// retryAfter reads the wish of an answer. The cap is the retry's own.
+func retryAfter(clk clock.Clock) func(*http.Response, error) time.Duration {
+	return func(res *http.Response, err error) time.Duration {
+		if err != nil || res == nil {
+			return rejectedFor(err)
+		}
+		if outcome.RetryAfter(res.StatusCode) == outcome.WaitsNone {
+			return 0
+		}
+		d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0) // a malformed one asks for nothing
+		return d
+	}
+}
+
+// rejectedFor is the wish of a refusal of our own, for classifiers that retry those.
+func rejectedFor(err error) time.Duration {
+	if open, ok := errors.AsType[*resilience.OpenError](err); ok {
+		return open.RetryAfter
+	}
+	if rejected, ok := errors.AsType[*RejectedError](err); ok {
+		return rejected.RetryAfter
+	}
+	return 0
+}
+
+// NewTimeout is the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time
+// goes on until the end of the body, whose reads then fail with a TimeoutError. What speaks
+// another protocol after a 101 is not cut: net/http has let go of it, and it may be meant to last.
+func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeout[*http.Response], error) {
+	cfg.Bind, cfg.Discard = Bind, Discard
+	return resilience.NewTimeout(cfg) //nolint:bodyclose // a policy over responses, not one
+}
+
+// NewBreaker is the policy for [Layers.Breaker] over a core that may be shared. Where cfg
+// leaves it open, failures are those of [OverloadVerdict]. A good answer is a success
+// when its body has ended well.
+func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*http.Response]) (*resilience.CircuitBreaker[*http.Response], error) {
+	if cfg.Classify == nil {
+		cfg.Classify = OverloadVerdict
+	}
+	cfg.Bind = Bind
+	return resilience.NewCircuitBreaker(core, cfg) //nolint:bodyclose // a policy over responses, not one
+}
+
+// NewBulkhead is the policy for [Layers.Bulkhead] over a core that may be shared. A place
+// is taken until the end of the response's body.
+func NewBulkhead(core *resilience.Bulkhead) (*resilience.BulkheadPolicy[*http.Response], error) {
+	return resilience.NewBulkheadPolicy(core, resilience.BulkheadPolicyConfig[*http.Response]{Bind: Bind}) //nolint:bodyclose // a policy over responses, not one
+}
+
+// NewIsolation is the policy for [Layers.Isolation] over a core that may be shared: a
+// bulkhead for each host.
+func NewIsolation(core *resilience.Isolation) (*resilience.IsolationPolicy[*http.Response], error) {
+	return resilience.NewIsolationPolicy(core, resilience.IsolationPolicyConfig[*http.Response]{Key: HostFrom, Bind: Bind}) //nolint:bodyclose // a policy over responses, not one
+}
+
+// NewHedge is the policy for [Layers.Hedge]. Where cfg leaves it open, the failures that
+// start another request at once are those of [HedgeVerdict]. The responses of losers
+// are drained and closed, also when they come late; the context of the winner lives until
+// the end of its body. Errors are those of resilience.NewHedge.
+func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*http.Response], error) {
+	if cfg.Classify == nil {
+		cfg.Classify = HedgeVerdict
+	}
+	cfg.Bind, cfg.Discard = Bind, Discard
+	return resilience.NewHedge(cfg) //nolint:bodyclose // a policy over responses, not one
+}
+
+// FallbackConfig says which answers are replaced, and by what.
+type FallbackConfig struct {
+	// Name is what errors and events call the policy. Empty leaves it out.
+	Name string
+	// StatusCodes are replaced, from 100 to 999. Nil means that no answer is.
+	StatusCodes []int
+	// Errors reports whether an error is replaced; the caller's own cancellation never is.
+	// Nil means every other error.
+	Errors func(error) bool
+	// Action gives the answer that is returned instead. It may read res, which is nil if
+	// err is not and is drained and closed afterwards; it must not return it. [NewResponse]
+	// makes an answer. Nil is an error.
+	Action func(req *http.Request, res *http.Response, err error) (*http.Response, error)
+	// Hub hears of each replacement. Nil means nobody.
+	Hub *resilience.Hub
+	// Clock dates the events. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// NewFallback is the policy for [Layers.Fallback]. Its error names the field that is
+// missing or out of range.
+func NewFallback(cfg FallbackConfig) (*resilience.Fallback[*http.Response], error) {
+	if cfg.Action == nil {
+		return nil, errors.New("transport: FallbackConfig.Action is nil: give a function that makes the answer")
+	}
+	for i, code := range cfg.StatusCodes {
+		if code < 100 || code > 999 {
+			return nil, fmt.Errorf("transport: FallbackConfig.StatusCodes[%d] is %d: use a status from 100 to 999", i, code)
+		}
+	}
+	codes := slices.Clone(cfg.StatusCodes)
+	return resilience.NewFallback(resilience.FallbackConfig[*http.Response]{ //nolint:bodyclose // a policy over responses, not one
+		Name: cfg.Name, Hub: cfg.Hub, Clock: cfg.Clock, Discard: Discard,
+		When: func(res *http.Response, err error) bool {
+			if err == nil {
+				return slices.Contains(codes, res.StatusCode)
+			}
+			return cfg.Errors == nil || cfg.Errors(err)
+		},
+		Action: func(ctx context.Context, res *http.Response, err error) (*http.Response, error) {
+			return cfg.Action(RequestFrom(ctx), res, err)
+		},
+	})
+}
+
+// NewResponse is an answer to req that no server gave. h may be nil and is not copied.
+func NewResponse(req *http.Request, status int, h http.Header, body []byte) *http.Response {
+	if h == nil {
+		h = http.Header{}
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", status, http.StatusText(status)), StatusCode: status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}
+}
+
+// RejectedError says that a request was not sent because a limit of our own forbade it:
+// it is no verdict on the host, so no breaker counts it and no retry repeats it.
+type RejectedError struct {
+	Host       string        // that was to be asked
+	RetryAfter time.Duration // until it may be worth another try; zero if it is not known
+	Err        error         // the limiter's
+}
+
+var _ outcome.Classed = (*RejectedError)(nil)
+
+func (e *RejectedError) Error() string {
+	text := fmt.Sprintf("request to %s not sent: %v", e.Host, e.Err)
+	if e.RetryAfter > 0 {
+		text += fmt.Sprintf(" (again in %v)", e.RetryAfter)
+	}
+	return text
+}
+
+// Unwrap returns the limiter's error.
+func (e *RejectedError) Unwrap() error { return e.Err }
+
+// Class is that of a request which we gave up ourselves.
+func (e *RejectedError) Class() outcome.Class { return outcome.Canceled }

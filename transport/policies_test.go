@@ -1,0 +1,279 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
+)
+
+type (
+	timeoutConfig = resilience.TimeoutConfig[*http.Response]
+	breakerPolicy = resilience.CircuitBreakerConfig[*http.Response]
+)
+
+// stalling sends half a page and then nothing until the client is gone.
+func stalling(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, "half")
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+func TestAttemptTimeoutCutsAStalledBody(t *testing.T) {
+	inMemory(t, stalling, func(t *testing.T, base *http.Transport) {
+		hub := &resilience.Hub{}
+		defer hub.Close()
+		var told atomic.Int32
+		resilience.Subscribe(hub, func(resilience.TimeoutEvent) { told.Add(1) })
+		p := must(transport.NewTimeout(timeoutConfig{After: 100 * time.Millisecond, Hub: hub}))
+		start := time.Now()
+		res, err := transport.Layers{AttemptTimeout: p}.Chain(base).RoundTrip(get(t, "http://a.test/"))
+		require.NoError(t, err)
+		require.Zero(t, time.Since(start), "the header came in time")
+		b, err := io.ReadAll(res.Body)
+		require.Equal(t, "half", string(b))
+		require.ErrorIs(t, err, resilience.ErrTimeout)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+		require.NoError(t, res.Body.Close())
+		synctest.Wait()
+		require.EqualValues(t, 1, told.Load())
+	})
+}
+
+// A body that is in use when the time is up is cut; one that was read before is not.
+func TestTimeoutCoversTheBodyAndNoMore(t *testing.T) {
+	inMemory(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "page")
+	}, func(t *testing.T, base *http.Transport) {
+		p := must(transport.NewTimeout(timeoutConfig{After: time.Second}))
+		rt := transport.Layers{TotalTimeout: p}.Chain(base)
+		res, err := rt.RoundTrip(get(t, "http://a.test/"))
+		require.NoError(t, err)
+		time.Sleep(999 * time.Millisecond)
+		require.Equal(t, "page", read(t, res))
+		time.Sleep(time.Second)
+		status, page := do(t, rt, get(t, "http://a.test/"))
+		require.Equal(t, 200, status)
+		require.Equal(t, "page", page)
+	})
+}
+
+// The attempt timeout is per attempt, the total timeout for all of them and the pauses.
+func TestTotalTimeoutBoundsTheAttempts(t *testing.T) {
+	var n atomic.Int32
+	inMemory(t, func(_ http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		<-r.Context().Done()
+	}, func(t *testing.T, base *http.Transport) {
+		layers := transport.Layers{
+			TotalTimeout:   must(transport.NewTimeout(timeoutConfig{Name: "total", After: 3500 * time.Millisecond})),
+			AttemptTimeout: must(transport.NewTimeout(timeoutConfig{Name: "attempt", After: time.Second})),
+			Retry:          must(transport.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(0)})),
+		}
+		start := time.Now()
+		_, err := layers.Chain(base).RoundTrip(get(t, "http://a.test/"))
+		var timeout *resilience.TimeoutError
+		require.ErrorAs(t, err, &timeout)
+		require.Equal(t, "total", timeout.Name)
+		require.Equal(t, 3500*time.Millisecond, time.Since(start))
+		synctest.Wait()
+		require.EqualValues(t, 4, n.Load())
+	})
+}
+
+// breaking is a chain of a breaker that two failures in a row open.
+func breaking(base http.RoundTripper) (*resilience.Breaker, http.RoundTripper) {
+	core := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 2}))
+	return core, transport.Layers{Breaker: must(transport.NewBreaker(core, breakerPolicy{}))}.Chain(base)
+}
+
+func TestBreakerCountsOverloadOnly(t *testing.T) {
+	for _, tc := range []struct {
+		status int
+		err    error
+		want   breaker.State
+	}{
+		{200, nil, breaker.Closed},
+		{404, nil, breaker.Closed},
+		{429, nil, breaker.Open},
+		{500, nil, breaker.Open},
+		{503, nil, breaker.Open},
+		{0, io.ErrUnexpectedEOF, breaker.Open},
+		{0, &resilience.TimeoutError{After: time.Second}, breaker.Open},
+		{0, context.Canceled, breaker.Closed},
+		{0, errors.New("no HTTP"), breaker.Closed},
+		{0, &transport.RejectedError{Err: context.DeadlineExceeded}, breaker.Closed},
+		{0, &resilience.BulkheadError{}, breaker.Closed},
+	} {
+		core, rt := breaking(stub(func(req *http.Request) (*http.Response, error) {
+			if tc.err != nil {
+				return nil, tc.err
+			}
+			return transport.NewResponse(req, tc.status, nil, []byte("page")), nil
+		}))
+		for range 2 {
+			if res, err := rt.RoundTrip(get(t, "http://a.test/")); err == nil {
+				read(t, res)
+			}
+		}
+		require.Equal(t, tc.want, core.State(), "%d, %v", tc.status, tc.err)
+	}
+}
+
+// An answer that looks good is one when its body has ended well.
+func TestBreakerWaitsForTheBody(t *testing.T) {
+	core, rt := breaking(stub(func(*http.Request) (*http.Response, error) {
+		return response(&tracked{Reader: brokenReader{strings.NewReader("pa"), io.ErrUnexpectedEOF}}), nil
+	}))
+	for range 2 {
+		res, err := rt.RoundTrip(get(t, "http://a.test/"))
+		require.NoError(t, err)
+		_, err = io.ReadAll(res.Body)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	}
+	sent := body("form")
+	_, err := rt.RoundTrip(newRequest(t.Context(), t, http.MethodPost, "http://a.test/", sent))
+	require.ErrorIs(t, err, resilience.ErrOpen)
+	require.Positive(t, sent.closed.Load())
+	require.Equal(t, breaker.Open, core.State())
+}
+
+// A status that decides is not made worse by a spoilt body.
+func TestBreakerTakesTheStatusBeforeTheBody(t *testing.T) {
+	core, rt := breaking(stub(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusNotFound, Body: &tracked{Reader: brokenReader{strings.NewReader("pa"), io.ErrUnexpectedEOF}}}, nil
+	}))
+	for range 3 {
+		res, err := rt.RoundTrip(get(t, "http://a.test/"))
+		require.NoError(t, err)
+		_, err = io.ReadAll(res.Body)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	}
+	require.Equal(t, breaker.Closed, core.State())
+}
+
+func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
+	bulkhead := transport.Layers{Bulkhead: must(transport.NewBulkhead(must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1}))))}.Chain(always(200, "page"))
+	isolation := transport.Layers{Isolation: must(transport.NewIsolation(must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 1}))))}.Chain(always(200, "page"))
+	for _, tc := range []struct {
+		rt        http.RoundTripper
+		url       string
+		sameAs    string
+		forbidden bool
+	}{
+		{bulkhead, "http://a.test/", "http://a.test/2", true},
+		{bulkhead, "http://a.test/", "http://b.test/", true},
+		{isolation, "http://a.test/", "https://A.test:443/2", true},
+		{isolation, "http://a.test/", "http://b.test/", false},
+		{isolation, "http://a.test/", "http://a.test:8080/", false},
+	} {
+		first, err := tc.rt.RoundTrip(get(t, tc.url))
+		require.NoError(t, err)
+		second, err := tc.rt.RoundTrip(get(t, tc.sameAs))
+		if tc.forbidden {
+			require.ErrorIs(t, err, resilience.ErrBulkheadFull, tc.sameAs)
+		} else {
+			require.NoError(t, err, tc.sameAs)
+			require.Equal(t, "page", read(t, second))
+		}
+		require.Equal(t, "page", read(t, first))
+		_, page := do(t, tc.rt, get(t, tc.sameAs)) // the place is free again
+		require.Equal(t, "page", page)
+	}
+}
+
+func TestFallback(t *testing.T) {
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		status int
+		err    error
+		cfg    transport.FallbackConfig
+		want   string
+	}{
+		"of a status":         {503, nil, transport.FallbackConfig{StatusCodes: []int{502, 503}}, "cached for /p"},
+		"of no other":         {500, nil, transport.FallbackConfig{StatusCodes: []int{502, 503}}, "page"},
+		"of every error":      {0, broken, transport.FallbackConfig{}, "cached for /p"},
+		"of errors of a kind": {0, broken, transport.FallbackConfig{Errors: func(err error) bool { return errors.Is(err, broken) }}, "cached for /p"},
+		"of no other kind":    {0, broken, transport.FallbackConfig{Errors: func(error) bool { return false }}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			under := body("page")
+			tc.cfg.Action = func(req *http.Request, _ *http.Response, _ error) (*http.Response, error) {
+				return transport.NewResponse(req, 203, nil, []byte("cached for "+req.URL.Path)), nil
+			}
+			rt := transport.Layers{Fallback: must(transport.NewFallback(tc.cfg))}.Chain(stub(func(*http.Request) (*http.Response, error) {
+				if tc.err != nil {
+					return nil, tc.err
+				}
+				return &http.Response{StatusCode: tc.status, Body: under}, nil
+			}))
+			res, err := rt.RoundTrip(get(t, "http://a.test/p"))
+			if tc.want == "" {
+				require.ErrorIs(t, err, broken)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, read(t, res))
+			if tc.err == nil {
+				require.Positive(t, under.closed.Load(), "what was replaced is closed")
+			}
+		})
+	}
+}
+
+func TestFallbackIsNotForACallerWhoGaveUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	rt := transport.Layers{Fallback: must(transport.NewFallback(transport.FallbackConfig{
+		Action: func(req *http.Request, _ *http.Response, _ error) (*http.Response, error) {
+			t.Error("asked")
+			return transport.NewResponse(req, 200, nil, nil), nil
+		},
+	}))}.Chain(stub(func(req *http.Request) (*http.Response, error) {
+		cancel()
+		return nil, req.Context().Err()
+	}))
+	_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// The seven policies together bring a request through a bad network, and hold nothing.
+func TestWholeChainOnABadNetwork(t *testing.T) {
+	var n atomic.Int32
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		switch n.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 2:
+			<-r.Context().Done() // until the attempt's time is up
+		default:
+			_, _ = io.WriteString(w, "page")
+		}
+	}, func(t *testing.T, base *http.Transport) {
+		layers, c := everyLayer(t)
+		layers.AttemptTimeout = must(transport.NewTimeout(timeoutConfig{After: time.Second}))
+		layers.Retry = must(transport.NewRetry(retryConfig{Backoff: backoff.Constant(time.Second)}))
+		start := time.Now()
+		res, err := layers.Chain(base).RoundTrip(get(t, "http://a.test/"))
+		require.NoError(t, err)
+		require.Equal(t, 2, transport.Attempts(res))
+		require.EqualValues(t, 3, n.Load(), "the hedge of the second attempt was the third request")
+		require.EqualValues(t, 1, c.held())
+		require.Equal(t, "page", read(t, res))
+		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Zero(t, c.held())
+		require.Zero(t, c.overReleased())
+	})
+}

@@ -1,0 +1,123 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"sync"
+
+	"github.com/treadlight/crawl/resilience"
+)
+
+// ResponsePolicy is a resilience policy over responses. Its Bind must be [Bind] and its
+// Discard must be [Discard], which the New functions of this package see to.
+type ResponsePolicy = resilience.Policy[*http.Response]
+
+// Apply puts a policy into a chain that runs what it is given once or not at all: a
+// timeout, a breaker, a bulkhead. A nil policy is no layer. Closing p is its owner's.
+func Apply(p ResponsePolicy) Middleware { return put(policyLayer{policy: p}) }
+
+// ApplyPerRequest is Apply for a policy that has to know the request: an isolation, which
+// asks for the host ([HostFrom]), or a fallback ([RequestFrom]).
+func ApplyPerRequest(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, tells: true}) }
+
+// Repeat puts a policy into a chain that may run what it is given several times, and on
+// other goroutines: a retry or a hedge. Only requests that are [Repeatable] go through it,
+// each time with a body from GetBody; every other passes by it and is sent once.
+func Repeat(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, repeats: true}) }
+
+// put makes a Middleware of glue that lacks only the way inwards.
+func put(glue policyLayer) Middleware {
+	if glue.policy == nil {
+		return nil
+	}
+	glue.calls = new(sync.Pool)
+	glue.pools = synchronous(glue.policy)
+	return func(next http.RoundTripper) http.RoundTripper {
+		l := glue
+		l.next = newHop(next)
+		return &l
+	}
+}
+
+// synchronous is true of the policies of which it is known that they never run a function
+// after Execute has returned. Of any other it is not, and a call that was used again
+// under one might send somebody else's request.
+func synchronous(p ResponsePolicy) bool {
+	switch p.(type) {
+	case *resilience.Timeout[*http.Response], *resilience.CircuitBreaker[*http.Response],
+		*resilience.BulkheadPolicy[*http.Response], *resilience.IsolationPolicy[*http.Response],
+		*resilience.Fallback[*http.Response], *resilience.Retry[*http.Response]:
+		return true
+	}
+	return false
+}
+
+// policyLayer is the glue between a request and a policy.
+type policyLayer struct {
+	policy  ResponsePolicy
+	next    hop
+	repeats bool       // the policy may run its function several times
+	tells   bool       // the policy's context carries the request
+	pools   bool       // calls are used again
+	calls   *sync.Pool // of *call; all chains made with one Middleware share it
+}
+
+func (l *policyLayer) RoundTrip(req *http.Request) (*http.Response, error) {
+	return l.roundTrip(req.Context(), req)
+}
+
+func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
+	if l.repeats && !repeatable(ctx, req) {
+		return l.next.send(ctx, req)
+	}
+	if l.tells {
+		ctx = &requestContext{ctx, req}
+	}
+	c, _ := l.calls.Get().(*call)
+	if c == nil {
+		c = &call{}
+		c.fn = c.send
+	}
+	c.layer, c.req = l, req
+	res, err := l.policy.Execute(ctx, c.fn)
+	c.settle()
+	if l.pools { // a call in which Execute panicked is left to the collector
+		c.layer, c.req = nil, nil
+		c.sent.Store(0)
+		l.calls.Put(c)
+	}
+	return complete(req, res, err)
+}
+
+// requestContext is a context that knows the request made under it.
+type requestContext struct {
+	context.Context
+	req *http.Request
+}
+
+type requestKey struct{}
+
+// Value answers with the context itself, which costs no allocation.
+func (c *requestContext) Value(key any) any {
+	if key == (requestKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// RequestFrom is the request that a policy under [ApplyPerRequest] runs for, or nil.
+func RequestFrom(ctx context.Context) *http.Request {
+	if c, ok := ctx.Value(requestKey{}).(*requestContext); ok {
+		return c.req
+	}
+	return nil
+}
+
+// HostFrom is the key of an isolation per host: the host of [RequestFrom] as
+// ratelimit.Domain spells it, or empty.
+func HostFrom(ctx context.Context) string {
+	if req := RequestFrom(ctx); req != nil {
+		return hostOf(req)
+	}
+	return ""
+}

@@ -1,0 +1,199 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// AdaptiveLimiter is what [Polite] asks and teaches: the adaptive engine, whose package
+// says what its methods do.
+type AdaptiveLimiter interface {
+	Acquire(ctx context.Context, domain string) (ratelimit.Permit, error)
+	Feedback(domain string, fb ratelimit.Feedback)
+	SetAddress(domain string, addr netip.Addr)
+	// ReadyAt is when the domain may be asked next, and what it waits for until then.
+	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
+}
+
+var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
+
+// PoliteConfig says by whom requests are paced.
+type PoliteConfig struct {
+	// Limiter learns the rate of every host. Nil is an error.
+	Limiter AdaptiveLimiter
+	// MaxRetryAfter caps the wait for the target of a redirect. Zero means 1h. What hosts ask
+	// for the Limiter caps.
+	MaxRetryAfter time.Duration
+	// Clock measures latencies; it is that of the limiter. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// Polite paces requests by the adaptive engine, host by host: it waits for a permit, and
+// tells the engine what became of the request, with all that the header of the answer
+// says of the host's limits. The permit ends with the response's body.
+//
+// The engine hears of an answer at the header where that settles it: an order to wait, a
+// quota used up, any status but a good one. Otherwise it hears at the end of the body,
+// whose breaking off is news too. A request that gets no permit fails with a
+// [RejectedError] around the engine's error. Polite fails without a Limiter.
+func Polite(cfg PoliteConfig) (Middleware, error) {
+	if cfg.Limiter == nil {
+		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
+	}
+	cfg.Clock = orSystem(cfg.Clock)
+	var err error
+	if cfg.MaxRetryAfter, err = positive("PoliteConfig.MaxRetryAfter", cfg.MaxRetryAfter, defaultMaxRetryAfter); err != nil {
+		return nil, err
+	}
+	return func(next http.RoundTripper) http.RoundTripper {
+		// Without a cap: the engine has its own.
+		return &politeLayer{cfg, hintReader{clk: cfg.Clock}, newHop(next)}
+	}, nil
+}
+
+type politeLayer struct {
+	PoliteConfig
+	reader hintReader
+	next   hop
+}
+
+func (l *politeLayer) RoundTrip(req *http.Request) (*http.Response, error) {
+	return l.roundTrip(req.Context(), req)
+}
+
+func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
+	host := hostOf(req)
+	ctx, err := waitOfRedirect(ctx, req, l.Clock, l.MaxRetryAfter)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	permit, err := l.Limiter.Acquire(ctx, host)
+	if err != nil {
+		closeBody(req)
+		return nil, l.rejected(host, err)
+	}
+	v := &visit{l: l, host: host, permit: permit, retry: resilience.AttemptFrom(ctx) > 1, start: l.Clock.Now()}
+	bound := false
+	defer func() {
+		if !bound {
+			permit.Release()
+		}
+	}()
+	v.trace.GotConn = v.gotConn
+	res, err := l.next.send(httptrace.WithClientTrace(ctx, &v.trace), req)
+	if err != nil {
+		v.feedback(0, explain(ctx, err), Hint{})
+		return nil, err
+	}
+	v.answered(req, res)
+	bound = true
+	return Bind(res, v.end), nil
+}
+
+func (l *politeLayer) rejected(host string, err error) error {
+	e := &RejectedError{Host: host, Err: err}
+	if open, ok := errors.AsType[*ratelimit.CircuitOpenError](err); ok {
+		e.RetryAfter = max(0, -l.Clock.Since(open.Until))
+	}
+	if wait, ok := errors.AsType[*ratelimit.WaitError](err); ok {
+		e.RetryAfter = wait.Wait
+	}
+	return e
+}
+
+// visit is one request that has a permit.
+type visit struct {
+	l      *politeLayer
+	host   string
+	permit ratelimit.Permit
+	retry  bool
+	start  time.Time
+	trace  httptrace.ClientTrace
+	conn   atomic.Int64 // nanoseconds from start to the connection; zero without one
+
+	hint    Hint          // of the header
+	latency time.Duration // from the connection to the header
+	told    bool          // the engine has heard of the header
+}
+
+// gotConn notes when the request could go out: making a connection is not the host's
+// slowness in answering.
+func (v *visit) gotConn(info httptrace.GotConnInfo) {
+	v.conn.Store(int64(v.l.Clock.Since(v.start)))
+	if info.Conn == nil {
+		return
+	}
+	if at, err := netip.ParseAddrPort(info.Conn.RemoteAddr().String()); err == nil {
+		v.l.Limiter.SetAddress(v.host, at.Addr())
+	}
+}
+
+// answered takes in a header, and passes on what cannot wait for the body: more requests
+// would go out against the order meanwhile.
+func (v *visit) answered(req *http.Request, res *http.Response) {
+	v.latency = v.sinceSent()
+	v.hint = v.l.reader.read(req, res)
+	if ordered(&v.hint) > 0 || outcome.Of(v.hint.Status, nil) != outcome.OK {
+		v.told = true
+		v.feedback(v.hint.Status, nil, v.hint)
+	}
+}
+
+// end is the end of the body. The permit goes back after the feedback: that of a probe
+// which comes back without counts as lost.
+func (v *visit) end(err error) {
+	defer v.permit.Release()
+	class := outcome.Of(0, err)
+	switch {
+	case !v.told:
+		if class == outcome.TooLarge {
+			err = nil // it was we who stopped reading, at our own bound
+		}
+		v.feedback(v.hint.Status, err, v.hint.later(v.l.Clock.Since(v.hint.At)))
+	case class.Overload() && outcome.Of(v.hint.Status, nil) == outcome.OK:
+		// A good header with an order, and then the host broke off: that is news, and the
+		// order is not.
+		v.feedback(v.hint.Status, err, Hint{})
+	}
+}
+
+func (v *visit) sinceSent() time.Duration {
+	return v.l.Clock.Since(v.start) - time.Duration(v.conn.Load())
+}
+
+func (v *visit) feedback(status int, err error, hint Hint) {
+	latency := v.latency
+	if latency == 0 {
+		latency = v.sinceSent() // there was no header
+	}
+	if !v.waits(status) {
+		hint.RetryAfter = 0
+	}
+	v.l.Limiter.Feedback(v.host, ratelimit.Feedback{
+		StatusCode: status, Err: err, Latency: latency, SentAt: v.start.Add(time.Duration(v.conn.Load())),
+		RetryAfter: hint.RetryAfter, Quota: hint.Quota, Retry: v.retry,
+	})
+}
+
+// waits reports whether a Retry-After with this status is for the host.
+func (v *visit) waits(status int) bool {
+	switch outcome.RetryAfter(status) {
+	case outcome.WaitsHost:
+		return true
+	case outcome.WaitsIfBlock:
+		_, why := v.l.Limiter.ReadyAt(v.host, 0, 0)
+		return why == ratelimit.LimitBreaker
+	}
+	return false
+}

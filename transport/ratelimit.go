@@ -1,0 +1,210 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/resilience"
+)
+
+// Limiter is what [RateLimit] asks for permits: any limiter of package classic, which
+// says what its methods do.
+type Limiter interface {
+	Acquire(ctx context.Context) error
+	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
+	Release()
+}
+
+// NowOrNever as a Policy.AcquireTimeout refuses a request that would have to wait.
+const NowOrNever time.Duration = -1
+
+// Policy says how [RateLimit] limits requests.
+type Policy struct {
+	// Limiter gives a permit for every request and gets it back at the end of the
+	// response's body. It stays its owner's to close. Nil is an error.
+	Limiter Limiter
+	// AcquireTimeout bounds the wait for a permit and for servers together. NowOrNever
+	// means no wait. Zero means as long as the request's context lasts.
+	AcquireTimeout time.Duration
+	// OnRejected is called with every request that is refused, before its caller gets the
+	// [RejectedError]. It must be safe for concurrent use. Nil means that nobody is told.
+	OnRejected func(req *http.Request, err error)
+	// RespectServerHeaders holds a host's further requests back for as long as one of its
+	// answers asks: by a Retry-After, or by a quota that is used up. False means that
+	// answers are not looked at.
+	RespectServerHeaders bool
+	// MaxRetryAfter caps what an answer may ask for. Zero means 1h.
+	MaxRetryAfter time.Duration
+	// Name is what events call the policy. Empty leaves it out.
+	Name string
+	// Hub hears of a RateLimitedEvent for each request refused, or held back for a server.
+	// Nil means nobody.
+	Hub *resilience.Hub
+	// Clock measures the waits. Nil means the system clock.
+	Clock clock.Clock
+}
+
+// RateLimit lets requests pass by the permits of a limiter. A permit that was granted is
+// released exactly once: when the response's body is over, when there is none, or when
+// a layer further in panics. The error names the field of p that makes no sense.
+func RateLimit(p Policy) (Middleware, error) {
+	if p.Limiter == nil {
+		return nil, errors.New("transport: Policy.Limiter is nil: give a limiter or leave RateLimit out")
+	}
+	if p.AcquireTimeout < 0 && p.AcquireTimeout != NowOrNever {
+		return nil, fmt.Errorf("transport: Policy.AcquireTimeout is %v: use a positive duration, NowOrNever, or zero for no bound", p.AcquireTimeout)
+	}
+	reader, err := newHintReader("Policy", p.MaxRetryAfter, p.Clock)
+	if err != nil {
+		return nil, err
+	}
+	p.Clock = reader.clk
+	g := &limitGate{Policy: p, reader: reader}
+	if p.RespectServerHeaders {
+		g.holds = newHolds(p.Clock)
+	}
+	release := func(error) { p.Limiter.Release() }
+	return func(next http.RoundTripper) http.RoundTripper {
+		return &limitLayer{gate: g, next: newHop(next), release: release}
+	}, nil
+}
+
+type limitLayer struct {
+	gate    *limitGate
+	next    hop
+	release func(error) // one for all requests
+}
+
+func (l *limitLayer) RoundTrip(req *http.Request) (*http.Response, error) {
+	return l.roundTrip(req.Context(), req)
+}
+
+func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
+	var err error
+	if l.gate.holds != nil {
+		ctx, err = waitOfRedirect(ctx, req, l.gate.Clock, l.gate.reader.limit)
+	}
+	if err == nil {
+		err = l.gate.admit(ctx, req)
+	}
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	bound := false
+	defer func() {
+		if !bound {
+			l.release(nil)
+		}
+	}()
+	res, err := l.next.send(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	l.gate.learn(req, res)
+	bound = true
+	return Bind(res, l.release), nil
+}
+
+// limitGate decides who passes. All chains made with one Middleware share it.
+type limitGate struct {
+	Policy
+	reader hintReader
+	holds  *holds // nil if answers are not looked at
+}
+
+func (g *limitGate) learn(req *http.Request, res *http.Response) {
+	if g.holds != nil {
+		hint := g.reader.read(req, res)
+		g.holds.learn(&hint)
+	}
+}
+
+// admit returns with a permit, or with a RejectedError.
+func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
+	if g.holds == nil {
+		return g.rejected(ctx, req, g.acquire(ctx, g.AcquireTimeout))
+	}
+	host, start := hostOf(req), g.Clock.Now()
+	for {
+		if err := g.standBy(ctx, host, g.left(start)); err != nil {
+			return g.rejected(ctx, req, err)
+		}
+		if err := g.acquire(ctx, g.left(start)); err != nil {
+			return g.rejected(ctx, req, err)
+		}
+		if g.holds.wait(host) <= 0 {
+			return nil
+		}
+		// The order came while we waited for the permit, which is of no use now.
+		g.Limiter.Release()
+	}
+}
+
+// left is what is left of the time for waiting since start.
+func (g *limitGate) left(start time.Time) time.Duration {
+	if g.AcquireTimeout <= 0 {
+		return g.AcquireTimeout
+	}
+	if left := g.AcquireTimeout - g.Clock.Since(start); left > 0 {
+		return left
+	}
+	return NowOrNever
+}
+
+func (g *limitGate) acquire(ctx context.Context, timeout time.Duration) error {
+	if timeout == 0 {
+		return g.Limiter.Acquire(ctx)
+	}
+	return g.Limiter.AcquireTimeout(ctx, 1, max(timeout, 0))
+}
+
+// standBy waits while host asks for it. What cannot be waited out fails at once.
+func (g *limitGate) standBy(ctx context.Context, host string, timeout time.Duration) error {
+	for {
+		d := g.holds.wait(host)
+		if d <= 0 {
+			return ctx.Err()
+		}
+		held := &classic.LimitError{Name: host, Algorithm: "server", RetryAfter: d}
+		if timeout != 0 && d > timeout {
+			return held
+		}
+		if end, ok := ctx.Deadline(); ok && g.Clock.Since(end) > -d {
+			held.Err = context.DeadlineExceeded
+			return held
+		}
+		if g.Hub.Wants() {
+			g.Hub.Emit(resilience.RateLimitedEvent{At: g.Clock.Now(), Name: g.Name, Key: host, Wait: d})
+		}
+		if err := clock.Sleep(ctx, g.Clock, d); err != nil {
+			return err
+		}
+	}
+}
+
+// rejected makes a RejectedError of err and tells of it, unless the caller gave up himself.
+func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &RejectedError{Host: hostOf(req), Err: err}
+	if limit, ok := errors.AsType[*classic.LimitError](err); ok && limit.RetryAfter != classic.Never {
+		e.RetryAfter = limit.RetryAfter
+	}
+	if ctx.Err() != nil {
+		return e
+	}
+	if g.Hub.Wants() {
+		g.Hub.Emit(resilience.RateLimitedEvent{At: g.Clock.Now(), Name: g.Name, Key: e.Host, Wait: e.RetryAfter, Err: err})
+	}
+	if g.OnRejected != nil {
+		g.OnRejected(req, e)
+	}
+	return e
+}

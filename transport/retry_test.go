@@ -1,0 +1,266 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
+)
+
+type retryConfig = resilience.RetryConfig[*http.Response]
+
+// retrying is a chain of a retry alone, which does not wait by itself.
+func retrying(t testing.TB, cfg retryConfig, base http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	if cfg.Backoff == nil {
+		cfg.Backoff = backoff.Constant(0)
+	}
+	p, err := transport.NewRetry(cfg)
+	require.NoError(t, err)
+	return transport.Layers{Retry: p}.Chain(base)
+}
+
+// secondFails answers every third request well and the ones before it with 503.
+func everyThird(page string) http.HandlerFunc {
+	var n atomic.Int32
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1)%3 != 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, page)
+	}
+}
+
+// 20 calls of three attempts each, against 503, 503, 200, need one connection: what is
+// retried away is read to its end.
+func TestRetriesUseOneConnection(t *testing.T) {
+	for name, size := range map[string]int{"empty": 0, "short": 20, "8 kB": 8 << 10, "the whole bound": 64 << 10} {
+		t.Run(name, func(t *testing.T) {
+			page := strings.Repeat("x", size)
+			url, base, conns := onLoopback(t, everyThird(page))
+			rt := retrying(t, retryConfig{MaxAttempts: 3}, base)
+			for range 20 {
+				res, err := rt.RoundTrip(counting(get(t, url), conns))
+				require.NoError(t, err)
+				require.Equal(t, 200, res.StatusCode)
+				require.Equal(t, 3, transport.Attempts(res))
+				require.Equal(t, page, read(t, res))
+			}
+			require.EqualValues(t, 1, conns.Load())
+		})
+	}
+}
+
+func TestRetryWithOneConnectionPerHostDoesNotDeadlock(t *testing.T) {
+	// Far more than is drained: the connection is closed, and the next one may be made.
+	url, base, _ := onLoopback(t, everyThird(strings.Repeat("x", 1<<20)))
+	base.MaxConnsPerHost = 1
+	rt := retrying(t, retryConfig{MaxAttempts: 3}, base)
+	for range 5 {
+		status, page := do(t, rt, get(t, url))
+		require.Equal(t, 200, status)
+		require.Len(t, page, 1<<20)
+	}
+}
+
+// A body that drips is not read for longer than a second, nor does it hold up the retry.
+func TestRetryDoesNotDrainForever(t *testing.T) {
+	var n atomic.Int32
+	inMemory(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) > 1 {
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}, func(t *testing.T, base *http.Transport) {
+		start := time.Now()
+		status, _ := do(t, retrying(t, retryConfig{}, base), get(t, "http://a.test/"))
+		require.Equal(t, 200, status)
+		require.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestLastResponseIsReturnedReadable(t *testing.T) {
+	n := 0
+	rt := retrying(t, retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
+		n++
+		return transport.NewResponse(req, 503, nil, []byte("answer "+strconv.Itoa(n))), nil
+	}))
+	res, err := rt.RoundTrip(get(t, "http://a.test/"))
+	require.NoError(t, err)
+	require.Equal(t, 3, transport.Attempts(res))
+	err = transport.CheckStatus(res)
+	var status *transport.StatusError
+	require.ErrorAs(t, err, &status)
+	require.Equal(t, "answer 3", string(status.Body))
+	require.EqualError(t, err, "http://a.test/: status 503 Service Unavailable after 3 attempts")
+}
+
+func TestWhichRequestsAreRetried(t *testing.T) {
+	marked := http.Header{"Idempotency-Key": {"k1"}}
+	plain := func(ctx context.Context) context.Context { return ctx }
+	for name, tc := range map[string]struct {
+		method string
+		header http.Header
+		ctx    func(context.Context) context.Context
+		body   io.Reader
+		want   int
+	}{
+		"GET":                       {http.MethodGet, nil, plain, nil, 3},
+		"GET without saying so":     {"", nil, plain, nil, 3},
+		"HEAD":                      {http.MethodHead, nil, plain, nil, 3},
+		"OPTIONS":                   {http.MethodOptions, nil, plain, nil, 3},
+		"POST":                      {http.MethodPost, nil, plain, strings.NewReader("form"), 1},
+		"PUT":                       {http.MethodPut, nil, plain, strings.NewReader("form"), 1},
+		"DELETE":                    {http.MethodDelete, nil, plain, nil, 1},
+		"POST with a key":           {http.MethodPost, marked, plain, strings.NewReader("form"), 3},
+		"POST with an X- key":       {http.MethodPost, http.Header{"X-Idempotency-Key": {}}, plain, nil, 3},
+		"POST marked":               {http.MethodPost, nil, transport.WithIdempotent, strings.NewReader("form"), 3},
+		"GET of a body that is one": {http.MethodGet, nil, plain, io.MultiReader(strings.NewReader("form")), 1},
+		"POST with a key and such":  {http.MethodPost, marked, plain, io.MultiReader(strings.NewReader("form")), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bodies []string
+			rt := retrying(t, retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
+				text := ""
+				if req.Body != nil {
+					b, err := io.ReadAll(req.Body)
+					require.NoError(t, err)
+					text = string(b)
+				}
+				bodies = append(bodies, text)
+				return transport.NewResponse(req, 503, nil, nil), nil
+			}))
+			req := newRequest(tc.ctx(t.Context()), t, tc.method, "http://a.test/", tc.body)
+			if req.Method = tc.method; tc.header != nil {
+				req.Header = tc.header
+			}
+			status, _ := do(t, rt, req)
+			require.Equal(t, 503, status)
+			require.Len(t, bodies, tc.want)
+			for _, b := range bodies {
+				require.Equal(t, bodies[0], b, "every attempt sends the whole body")
+			}
+			if tc.body != nil {
+				require.Equal(t, "form", bodies[0])
+			}
+			require.Equal(t, tc.want == 3, transport.Repeatable(req))
+		})
+	}
+}
+
+func TestABodyThatCannotBeHadAgain(t *testing.T) {
+	gone := errors.New("gone")
+	req := newRequest(transport.WithIdempotent(t.Context()), t, http.MethodPost, "http://a.test/", strings.NewReader("form"))
+	req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
+	_, err := retrying(t, retryConfig{}, always(503, "later")).RoundTrip(req)
+	require.ErrorIs(t, err, gone)
+}
+
+func TestWhatIsRetried(t *testing.T) {
+	for status, want := range map[int]int{
+		200: 1, 301: 1, 304: 1, 400: 1, 401: 1, 403: 1, 404: 1, 408: 2, 425: 2, 429: 2, 500: 1, 501: 1, 502: 2, 503: 2, 504: 2,
+	} {
+		n := 0
+		rt := retrying(t, retryConfig{MaxAttempts: 2}, stub(func(req *http.Request) (*http.Response, error) {
+			n++
+			return transport.NewResponse(req, status, nil, nil), nil
+		}))
+		got, _ := do(t, rt, get(t, "http://a.test/"))
+		require.Equal(t, status, got)
+		require.Equal(t, want, n, "status %d", status)
+	}
+	for _, tc := range []struct {
+		err  error
+		want int
+	}{
+		{io.ErrUnexpectedEOF, 2},
+		{&resilience.TimeoutError{After: time.Second}, 2},
+		{context.Canceled, 1},
+		{errors.New("no HTTP"), 1},
+		{&resilience.OpenError{}, 1},
+		{&resilience.BulkheadError{Err: context.DeadlineExceeded}, 1},
+		{&transport.RejectedError{Err: context.DeadlineExceeded}, 1},
+	} {
+		n := 0
+		rt := retrying(t, retryConfig{MaxAttempts: 2}, stub(func(*http.Request) (*http.Response, error) {
+			n++
+			return nil, tc.err
+		}))
+		_, err := rt.RoundTrip(get(t, "http://a.test/"))
+		require.ErrorIs(t, err, tc.err)
+		require.Equal(t, tc.want, n, "%v", tc.err)
+	}
+}
+
+// The pauses between the attempts are what the answers ask for, if that is longer than
+// the backoff, and never more than the cap.
+func TestRetryAfterBeatsTheBackoff(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"":                              2 * time.Second,
+		"1":                             2 * time.Second,
+		"30":                            30 * time.Second,
+		"Sat, 01 Jan 2000 00:00:45 GMT": 45 * time.Second, // when the bubble's time begins
+		"Fri, 31 Dec 1999 00:00:00 GMT": 2 * time.Second,
+		"18446744074":                   time.Minute,
+		"3600":                          time.Minute,
+		"-5":                            2 * time.Second,
+		"soon":                          2 * time.Second,
+	} {
+		t.Run(value, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var at []time.Time
+				rt := retrying(t, retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(2 * time.Second), MaxRetryAfter: time.Minute},
+					stub(func(req *http.Request) (*http.Response, error) {
+						at = append(at, time.Now())
+						return transport.NewResponse(req, 429, http.Header{"Retry-After": {value}}, nil), nil
+					}))
+				do(t, rt, get(t, "http://a.test/"))
+				require.Len(t, at, 2)
+				require.Equal(t, want, at[1].Sub(at[0]))
+			})
+		})
+	}
+}
+
+// A wait that the caller has no time for is not begun: he gets the answer at once.
+func TestRetryAfterBeyondTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := retrying(t, retryConfig{}, stub(func(req *http.Request) (*http.Response, error) {
+			return transport.NewResponse(req, 429, http.Header{"Retry-After": {"60"}}, []byte("slower")), nil
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		status, page := do(t, rt, newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+		require.Equal(t, 429, status)
+		require.Equal(t, "slower", page)
+		require.Zero(t, time.Since(start))
+	})
+}
+
+// Retries of a breaker's or a limiter's refusals are for classifiers that ask for them.
+func TestRetryKnowsTheWishesOfRefusals(t *testing.T) {
+	for _, refusal := range []error{&resilience.OpenError{RetryAfter: 7 * time.Second}, &transport.RejectedError{RetryAfter: 7 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := retryConfig{MaxAttempts: 2, Classify: func(*http.Response, error) resilience.Verdict { return resilience.Failure }}
+			start := time.Now()
+			_, err := retrying(t, cfg, stub(func(*http.Request) (*http.Response, error) { return nil, refusal })).RoundTrip(get(t, "http://a.test/"))
+			require.ErrorIs(t, err, refusal)
+			require.Equal(t, 7*time.Second, time.Since(start))
+		})
+	}
+}
