@@ -88,7 +88,6 @@ func (b *Breaker) Allow() (Ticket, error) {
 	return t, nil
 }
 
-// probe is Allow for a breaker that is not closed.
 func (b *Breaker) probe(t *Ticket) error {
 	b.mu.Lock()
 	now := b.nowLocked()
@@ -112,7 +111,6 @@ func (b *Breaker) probe(t *Ticket) error {
 // does nothing, so that a deferred Done(Ignored) covers a panic.
 func (t *Ticket) Done(v Verdict) { t.end(v, v != Ignored && t.slow()) }
 
-// slow reports whether the call has been out for so long that it is slow.
 func (t *Ticket) slow() bool {
 	return t.b != nil && t.b.cfg.SlowCall > 0 && t.b.read().Sub(t.begun) >= t.b.cfg.SlowCall
 }
@@ -125,7 +123,6 @@ func (t *Ticket) end(v Verdict, slow bool) {
 	}
 }
 
-// end takes the result of a call, once for each.
 func (b *Breaker) end(t breaker.Ticket, v Verdict, slow bool) {
 	b.mu.Lock()
 	tripped := b.recordLocked(t, v, slow)
@@ -139,7 +136,6 @@ func (b *Breaker) end(t breaker.Ticket, v Verdict, slow bool) {
 	}
 }
 
-// recordLocked counts a result and reports whether it opened the breaker.
 func (b *Breaker) recordLocked(t breaker.Ticket, v Verdict, slow bool) (tripped bool) {
 	if v == Ignored {
 		b.counts.Ignored++
@@ -165,7 +161,6 @@ func (b *Breaker) recordLocked(t breaker.Ticket, v Verdict, slow bool) (tripped 
 	return b.machine.Record(now, t, r != 0, 0, 0) && b.noteLocked(now, false)
 }
 
-// countLocked adds to the totals.
 func (b *Breaker) countLocked(v Verdict, slow bool) (r callResult) {
 	if v == Failure {
 		r = callFailed
@@ -271,7 +266,6 @@ func (b *Breaker) emit() {
 	b.emitting, b.events = false, nil
 }
 
-// read is the time since the epoch.
 func (b *Breaker) read() clock.Instant { return clock.Instant(b.cfg.Clock.Since(b.epoch)) }
 
 // nowLocked is the time, never before what it was.

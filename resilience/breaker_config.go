@@ -53,7 +53,6 @@ const (
 	defaultFailures = 5
 )
 
-// settle puts defaults where a field is zero and rejects what is out of range.
 func (c *BreakerConfig) settle() error {
 	run := c.Window.kind == byRun
 	if run && (c.FailureRate != 0 || c.SlowRate != 0 || c.MinCalls != 0) {

@@ -111,7 +111,6 @@ func (c *BreakerConfig) conflict(other *BreakerConfig) error {
 	return nil
 }
 
-// conflictError names the field and what the two want of it.
 func conflictError(name, field string, have, want any) error {
 	return fmt.Errorf("breakers: %q has %s = %v, not %v: use the same settings or another name", name, field, have, want)
 }
@@ -129,7 +128,6 @@ func differ(a, b *BreakerConfig) (trip int, x, y time.Duration) {
 	return 0, 0, 0
 }
 
-// breakAt is how long that trip lasts.
 func (c *BreakerConfig) breakAt(trips int) time.Duration {
 	if c.Break == nil {
 		return c.BreakFor
@@ -177,7 +175,6 @@ func healthy(all map[string]BreakerSnapshot) bool {
 	return true
 }
 
-// health is the JSON body of the handler.
 type health struct {
 	Healthy  bool                       `json:"healthy"`
 	Circuits map[string]BreakerSnapshot `json:"circuits"`

@@ -51,7 +51,6 @@ func (b *Breaker) Reset() {
 	})
 }
 
-// force makes a change by hand. Calls under way count in no later state.
 func (b *Breaker) force(change func()) {
 	b.mu.Lock()
 	change()

@@ -72,10 +72,8 @@ type lookback struct {
 	bad  clock.Instant // when the latest call failed or was slow; -span if none was
 }
 
-// callSums counts the calls in view. A call may have failed and been slow.
 type callSums struct{ calls, failures, slow int }
 
-// share is part of the calls, 0 if there are none.
 func (s callSums) share(part int) float64 {
 	if s.calls == 0 {
 		return 0
@@ -108,7 +106,6 @@ func newLookback(w Window) (lookback, error) {
 	return t, nil
 }
 
-// add counts a result. Only a time window looks at now.
 func (t *lookback) add(now clock.Instant, r callResult) {
 	switch t.kind {
 	case byCount:
@@ -124,11 +121,8 @@ func (t *lookback) add(now clock.Instant, r callResult) {
 
 // clean reports whether it is known without counting that all calls in view at now were
 // good: a callee that works need not be counted each time.
-func (t *lookback) clean(now clock.Instant) bool {
-	return t.kind == byTime && now.Sub(t.bad) >= t.span
-}
+func (t *lookback) clean(now clock.Instant) bool { return t.kind == byTime && now.Sub(t.bad) >= t.span }
 
-// sum is what is in view at now.
 func (t *lookback) sum(now clock.Instant) callSums {
 	switch t.kind {
 	case byCount:

@@ -20,10 +20,8 @@ type BudgetConfig struct {
 	// Minimum is how many extra calls per Span are free, so that a client with little
 	// traffic may retry at all. Zero means 10.
 	Minimum int
-	// Span is the time that is looked back on, at least a microsecond. Zero means 10 s.
-	Span time.Duration
-	// Clock tells the time. Nil means the system's.
-	Clock clock.Clock
+	Span    time.Duration // the time that is looked back on, at least a microsecond. Zero means 10 s
+	Clock   clock.Clock   // tells the time. Nil means the system's
 }
 
 func (c *BudgetConfig) settle() error {
@@ -55,7 +53,6 @@ type Budget struct {
 	inner  bool // within another policy that has noted the call
 }
 
-// ledger is what all views of a budget share.
 type ledger struct {
 	cfg   BudgetConfig
 	epoch time.Time

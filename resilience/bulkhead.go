@@ -52,7 +52,6 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 	return newBulkhead(cfg)
 }
 
-// newBulkhead is NewBulkhead for settings that have been checked.
 func newBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 	limit, err := classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(cfg.MaxConcurrency)},
 		classic.WithName(cfg.Name), classic.WithClock(cfg.Clock), classic.WithQueueLimit(cfg.MaxQueue))
@@ -88,7 +87,6 @@ func (b *Bulkhead) acquire(ctx context.Context, key string) error {
 	return b.cfg.refuse(key, err, b.limit.Statistics())
 }
 
-// refuse makes the error of a call that gets no place, and tells the hub.
 func (c *BulkheadConfig) refuse(key string, err error, s classic.Statistics) error {
 	if c.Hub.Wants() {
 		c.Hub.Emit(BulkheadEvent{At: c.Clock.Now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
@@ -164,7 +162,6 @@ func (p *BulkheadPolicy[T]) Execute(ctx context.Context, fn func(context.Context
 	return hold(ctx, fn, p.cfg.Bind, p.core)
 }
 
-// hold runs fn in a place that has been taken.
 func hold[T any](ctx context.Context, fn func(context.Context) (T, error), bind Bind[T], place interface{ Release() }) (T, error) {
 	held := true
 	defer func() {

@@ -136,7 +136,6 @@ func (e *HedgeError) Is(target error) bool { return target == ErrHedgeFailed }
 // Unwrap returns Errs.
 func (e *HedgeError) Unwrap() []error { return e.Errs }
 
-// label is the kind of an error and the name of the policy that made it.
 func label(kind error, name string) string {
 	if name == "" {
 		return kind.Error()

@@ -18,9 +18,8 @@ type HedgeConfig[T any] struct {
 	// Quantile takes for the delay that share, in (0, 1), of the latencies of the last
 	// 64 first calls: with 0.95 one call in twenty is hedged, however fast the callee
 	// is at the time. Zero means that the delay is fixed.
-	Quantile float64
-	// MaxAttempts bounds the calls, the first included, from 2 to 16. Zero means 2.
-	MaxAttempts int
+	Quantile    float64
+	MaxAttempts int // bounds the calls, the first included, from 2 to 16. Zero means 2
 	// Budget is what further calls are taken from; share it with the retry around. Zero
 	// means no bound.
 	Budget *Budget
@@ -74,7 +73,7 @@ type Hedge[T any] struct {
 	cfg  HedgeConfig[T]
 	pace hedgePace
 	desk hedgeDesk
-	over *hedgeReal // of contexts that ended before anybody waited for them
+	over *realContext // of contexts that ended before anybody waited for them
 }
 
 // HedgeStatistics are totals, and what is going on now.
@@ -94,7 +93,7 @@ func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	h := &Hedge[T]{cfg: cfg, over: endedReal()}
+	h := &Hedge[T]{cfg: cfg, over: endedContext()}
 	h.pace.delay.Store(int64(cfg.Delay))
 	h.desk.epoch = h.desk.clk().Now()
 	return h, nil
@@ -109,7 +108,7 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
 	}
-	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, started: 1, running: 1, first: hedgeContext{Context: ctx, over: h.over}}
+	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, started: 1, running: 1, first: scopeContext{Context: ctx, over: h.over}}
 	c.wait.call = c
 	if !h.desk.enter(&c.wait, h.pace.current()) {
 		return refuse[T](ErrClosed)

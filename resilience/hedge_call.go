@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// errHedgeLost is why the context of a loser ended.
 var errHedgeLost = errors.New("another call of the hedge was first")
 
 // errFailedValue stands in a HedgeError for a value that was discarded.
@@ -22,7 +21,7 @@ type hedgeCall[T any] struct {
 	h     *Hedge[T]
 	ctx   context.Context
 	fn    func(context.Context) (T, error)
-	first hedgeContext
+	first scopeContext
 	wait  hedgeWait
 
 	// The caller's own.
@@ -44,7 +43,6 @@ type hedgeCall[T any] struct {
 	done    chan struct{}  // closed when it is decided; nil unless the caller waits
 }
 
-// hedgeResult is how an attempt ended.
 type hedgeResult[T any] struct {
 	attempt  int // from 0
 	value    T
@@ -54,7 +52,6 @@ type hedgeResult[T any] struct {
 	exited   bool // neither returned nor panicked
 }
 
-// owned reports whether there is a value that somebody must free.
 func (r *hedgeResult[T]) owned() bool { return r.err == nil && !r.exited }
 
 // hedgePanic carries a panic from the goroutine of an attempt to the caller, with the
@@ -66,7 +63,6 @@ type hedgePanic struct {
 
 func (p *hedgePanic) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
 
-// Unwrap is the panic's value if that is an error.
 func (p *hedgePanic) Unwrap() error {
 	err, _ := p.value.(error)
 	return err
@@ -129,7 +125,6 @@ func (r *hedgeResult[T]) loses() bool {
 	return r.verdict == Failure || r.verdict == Ignored && r.attempt > 0 && r.err != nil
 }
 
-// failLocked notes a failure, and takes the number of the next attempt.
 func (c *hedgeCall[T]) failLocked(r *hedgeResult[T], next bool) (attempt int) {
 	c.failed = c.failed || r.attempt == 0
 	if r.err == nil {
@@ -198,7 +193,6 @@ func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
 	})
 }
 
-// may reports whether another attempt may be started, and takes it from the budget.
 func (c *hedgeCall[T]) may() bool {
 	c.mu.Lock()
 	may := !c.decided && c.started < c.h.cfg.MaxAttempts
@@ -213,7 +207,6 @@ func (c *hedgeCall[T]) may() bool {
 	return true
 }
 
-// late starts an attempt because those there are take long.
 func (c *hedgeCall[T]) late() {
 	if !c.may() {
 		return
@@ -228,7 +221,6 @@ func (c *hedgeCall[T]) late() {
 	c.launch(attempt, false)
 }
 
-// launch starts a further attempt under a context of its own.
 func (c *hedgeCall[T]) launch(attempt int, failed bool) {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	c.mu.Lock()
@@ -254,7 +246,6 @@ func (c *hedgeCall[T]) launch(attempt int, failed bool) {
 	h.desk.spawn(func() { c.attempt(ctx, attempt) })
 }
 
-// outcome is what Execute returns, once the first attempt has come back.
 func (c *hedgeCall[T]) outcome() (T, error) {
 	if !c.await() {
 		return refuse[T](callerErr(c.ctx))
@@ -300,7 +291,6 @@ func (c *hedgeCall[T]) await() bool {
 	return c.decided
 }
 
-// note adds up what the call was.
 func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	h := c.h
 	// Where another has won, took is the time the first had, see hedgePace.add. A first

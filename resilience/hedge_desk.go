@@ -24,7 +24,6 @@ type hedgeDesk struct {
 	stop        func()        // stops it; nil if it is not set
 }
 
-// hedgeWait is a call's place in the queue. The desk's lock guards it.
 type hedgeWait struct {
 	call       interface{ late() }
 	begun, due clock.Instant
@@ -36,7 +35,6 @@ type hedgeWait struct {
 // clk is the clock of delays, which is that of the contexts the timer is made of.
 func (d *hedgeDesk) clk() clock.Clock { return clock.System() }
 
-// now is the time since the epoch.
 func (d *hedgeDesk) now() clock.Instant { return clock.Instant(d.clk().Since(d.epoch)) }
 
 // enter counts a call and has it called when the delay is over, unless the desk is closed.
@@ -66,7 +64,6 @@ func (d *hedgeDesk) again(w *hedgeWait, delay time.Duration) {
 	}
 }
 
-// exit counts a call out.
 func (d *hedgeDesk) exit(w *hedgeWait) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +186,6 @@ func (d *hedgeDesk) spawn(fn func()) {
 	}()
 }
 
-// count adds one to a total.
 func (d *hedgeDesk) count(total *uint64) {
 	d.mu.Lock()
 	*total++

@@ -136,12 +136,12 @@ func TestHedgeContextIsAContext(t *testing.T) {
 		}
 		return seen
 	}
-	over := endedReal()
+	over := endedContext()
 	for asked, first := range ask {
 		for ended, end := range ends {
 			synctest.Test(t, func(t *testing.T) {
 				lazy := see(func(parent context.Context) scope {
-					c := &hedgeContext{Context: parent, over: over}
+					c := &scopeContext{Context: parent, over: over}
 					return scope{c, c.cancel, c.end}
 				}, first, end)
 				plain := see(func(parent context.Context) scope {

@@ -17,7 +17,6 @@ const (
 	paceEvery = 8
 )
 
-// hedgePace is the delay until the next call of a hedge.
 type hedgePace struct {
 	delay atomic.Int64 // in nanoseconds, more than 0
 

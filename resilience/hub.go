@@ -217,7 +217,6 @@ func (h *Hub) deliver(line, before *hubLine) {
 	whole = true
 }
 
-// next waits for an event. It is not ok when there will be none.
 func (l *hubLine) next() (e Event, ok bool) {
 	select {
 	case e = <-l.queue:

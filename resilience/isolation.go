@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -43,53 +44,21 @@ type Isolation struct {
 
 	mu      sync.Mutex // guards what follows
 	pools   map[string]*pool
-	idle    idlePools
+	order   list.List        // of *pool: of those without users, the one idle for the longest comes first
+	busy    int              // pools with users
 	gone    BulkheadSnapshot // the totals of pools that have gone
 	evicted uint64
 	refused uint64
 	closed  bool
 }
 
-// pool is one key's. The users are callers that hold a place or ask for one.
+// pool is one key's. Its users are callers that hold a place or ask for one.
 type pool struct {
 	*Bulkhead
-	owner      *Isolation
-	key        string
-	users      int   // guarded by the isolation's lock, as what follows is
-	prev, next *pool // in idlePools, while there are no users
-}
-
-// idlePools are the pools without users, the one idle for the longest first. The links
-// are within the pools, so that a call that finds its pool idle allocates nothing.
-type idlePools struct {
-	first, last *pool
-	n           int
-}
-
-func (l *idlePools) push(p *pool) {
-	p.prev, p.next = l.last, nil
-	if l.last == nil {
-		l.first = p
-	} else {
-		l.last.next = p
-	}
-	l.last = p
-	l.n++
-}
-
-func (l *idlePools) remove(p *pool) {
-	if p.prev == nil {
-		l.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		l.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	p.prev, p.next = nil, nil
-	l.n--
+	owner *Isolation
+	key   string
+	users int // guarded by the isolation's lock
+	at    *list.Element
 }
 
 // NewIsolation returns an isolation without keys, or an error that names the field to mend.
@@ -171,18 +140,21 @@ func (i *Isolation) enterLocked(key string) (p, evicted *pool, err error) {
 		return nil, nil, ErrClosed
 	}
 	if p = i.pools[key]; p != nil {
-		if p.users == 0 {
-			i.idle.remove(p)
+		if p.users++; p.users == 1 {
+			i.busy++
 		}
-		p.users++
 		return p, nil, nil
 	}
 	if len(i.pools) >= i.cfg.MaxKeys {
-		if evicted = i.idle.first; evicted == nil {
+		if i.busy == len(i.pools) {
 			i.refused++
 			return nil, nil, classic.ErrTooManyKeys
 		}
-		i.idle.remove(evicted)
+		e := i.order.Front()
+		for e.Value.(*pool).users > 0 {
+			e = e.Next()
+		}
+		evicted = i.order.Remove(e).(*pool)
 		delete(i.pools, evicted.key)
 		i.evicted++
 	}
@@ -191,7 +163,9 @@ func (i *Isolation) enterLocked(key string) (p, evicted *pool, err error) {
 		return nil, evicted, err
 	}
 	p = &pool{Bulkhead: b, owner: i, key: key, users: 1}
+	p.at = i.order.PushBack(p)
 	i.pools[key] = p
+	i.busy++
 	return p, evicted, nil
 }
 
@@ -203,12 +177,12 @@ func (i *Isolation) bury(p *pool) {
 	i.mu.Unlock()
 }
 
-// leave counts a user out.
 func (i *Isolation) leave(p *pool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if p.users--; p.users == 0 {
-		i.idle.push(p)
+		i.busy--
+		i.order.MoveToBack(p.at)
 	}
 }
 
@@ -242,7 +216,7 @@ type IsolationSnapshot struct {
 func (i *Isolation) Snapshot() IsolationSnapshot {
 	i.mu.Lock()
 	s := IsolationSnapshot{
-		Name: i.cfg.Name, MaxKeys: i.cfg.MaxKeys, Busy: len(i.pools) - i.idle.n,
+		Name: i.cfg.Name, MaxKeys: i.cfg.MaxKeys, Busy: i.busy,
 		Evicted: i.evicted, Refused: i.refused, Total: i.gone,
 	}
 	pools := maps.Clone(i.pools)
@@ -257,7 +231,6 @@ func (i *Isolation) Snapshot() IsolationSnapshot {
 	return s
 }
 
-// add adds what can be added.
 func (s *BulkheadSnapshot) add(o BulkheadSnapshot) {
 	s.InFlight += o.InFlight
 	s.Queued += o.Queued

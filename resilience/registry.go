@@ -19,7 +19,6 @@ type Registry struct {
 	closed   bool
 }
 
-// registered is a Policy of some type of value.
 type registered interface{ Close() error }
 
 // Register puts p under name. It refuses a name that is taken: who shares a policy looks

@@ -13,8 +13,7 @@ import (
 
 // RetryConfig says what is tried again, how often and when.
 type RetryConfig[T any] struct {
-	// Name is what errors and events call the policy. Zero leaves it out.
-	Name string
+	Name string // what errors and events call the policy. Zero leaves it out
 	// MaxAttempts is how often a call is made at most, the first time included. Zero means
 	// 4: three retries outlast a restart behind a load balancer.
 	MaxAttempts int
@@ -45,18 +44,15 @@ type RetryConfig[T any] struct {
 	// Spread is the most that is added by chance to a wish, so that the clients that were
 	// told the same do not return together. Zero means nothing.
 	Spread time.Duration
-	// Budget bounds the retries of all policies that share it. Nil means no bound.
-	Budget *Budget
+	Budget *Budget // bounds the retries of all policies that share it. Nil means no bound
 	// OnRetry is called before the delay, on the caller's goroutine. v is the value that
 	// failed, valid only during the call. Nil means nothing is called.
 	OnRetry func(v T, e RetryEvent)
 	// Discard frees a value that failed, before the delay, so that it holds nothing that
 	// the next attempt needs. Nil means that there is nothing to free.
 	Discard func(T)
-	// Hub hears of a [RetryEvent] for each retry. Nil means nobody.
-	Hub *Hub
-	// Clock measures the delays. Nil means the system's.
-	Clock clock.Clock
+	Hub     *Hub        // hears of a [RetryEvent] for each retry. Nil means nobody
+	Clock   clock.Clock // measures the delays. Nil means the system's
 }
 
 // Attempt is a call that has ended, as a [RetryConfig.When] sees it.
@@ -153,7 +149,6 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	}
 }
 
-// causeOf is why an attempt failed.
 func causeOf[T any](v T, err error) error {
 	if err != nil {
 		return err
@@ -186,7 +181,6 @@ func (r *Retry[T]) decide(ctx context.Context, a Attempt, last *time.Duration, v
 	return delay, again
 }
 
-// failed reports whether a result is one to try again.
 func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
 	classify := r.cfg.Classify
 	if r.cfg.When != nil {
@@ -231,7 +225,6 @@ func (r *Retry[T]) discard(v T, err error) {
 	}
 }
 
-// drop tells of a retry and frees the value that failed.
 func (r *Retry[T]) drop(a Attempt, delay time.Duration, v T, err error) {
 	defer r.discard(v, err) // also if OnRetry panics
 	wanted := r.cfg.Hub.Wants()
@@ -258,7 +251,6 @@ type attemptContext struct {
 	attempt int
 }
 
-// Value answers for the number of the attempt.
 func (c *attemptContext) Value(key any) any {
 	if key == (attemptKey{}) {
 		return c.attempt

@@ -34,13 +34,11 @@ type ClientConfig struct {
 	// Chain puts layers around the transport, once. What it returns is the client's: if it
 	// is an io.Closer, the client closes it. Nil means no layers.
 	Chain func(base http.RoundTripper) (http.RoundTripper, error)
-	// Jar keeps cookies. Nil means that none are kept.
-	Jar http.CookieJar
+	Jar   http.CookieJar // keeps cookies. Nil means that none are kept
 	// CheckRedirect decides on redirects as that of http.Client does. Nil means that up to
 	// ten are followed.
 	CheckRedirect func(req *http.Request, via []*http.Request) error
-	// MaxBody bounds the documents that are decoded, in bytes. Zero means 10 MiB.
-	MaxBody int64
+	MaxBody       int64 // bounds the documents that are decoded, in bytes. Zero means 10 MiB
 }
 
 // defaultMaxDocument is the crawl's own bound on pages: a larger JSON document is seldom
@@ -131,9 +129,7 @@ func (c *Client) HTTP() *http.Client { return c.http }
 
 // Do sends a request as http.Client does, redirects included, with the fields of Header
 // that it has not got. It does not change req.
-func (c *Client) Do(req *http.Request) (*http.Response, error) {
-	return c.http.Do(c.dress(req))
-}
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(c.dress(req)) }
 
 // maxRedirects is net/http's own, which it has only as long as nobody else decides.
 const maxRedirects = 10
@@ -177,12 +173,10 @@ func (c *Client) dress(req *http.Request) *http.Request {
 	return dressed
 }
 
-// isHome reports whether the client's header belongs to u.
 func (c *Client) isHome(u *url.URL) bool {
 	return c.base == nil || u.Scheme == c.base.Scheme && u.Host == c.base.Host
 }
 
-// resolve is the URL that a caller means.
 func (c *Client) resolve(ref string) (string, error) {
 	if c.base == nil {
 		return ref, nil
@@ -212,13 +206,11 @@ func closeAll(list []io.Closer) error {
 	return errors.Join(errs...)
 }
 
-// clientGate is the way into the chain of a client, until that is closed.
 type clientGate struct {
 	next   http.RoundTripper
 	closed atomic.Bool
 }
 
-// RoundTrip implements http.RoundTripper.
 func (g *clientGate) RoundTrip(req *http.Request) (*http.Response, error) {
 	if g.closed.Load() {
 		closeBody(req)
@@ -227,7 +219,6 @@ func (g *clientGate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(req)
 }
 
-// CloseIdleConnections closes those of the transport, if the chain hands it on.
 func (g *clientGate) CloseIdleConnections() {
 	if idle, ok := g.next.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()

@@ -17,12 +17,9 @@ import (
 
 // BaseConfig says how a [Base] connects. The zero BaseConfig is usable.
 type BaseConfig struct {
-	// ConnectTimeout bounds the lookup of a name and the connection together. Zero means 10s.
-	ConnectTimeout time.Duration
-	// HeaderTimeout bounds the wait for a header once the request is sent. Zero means 20s.
-	HeaderTimeout time.Duration
-	// IdleTimeout is for how long a connection is kept. Zero means 90s.
-	IdleTimeout time.Duration
+	ConnectTimeout time.Duration // bounds the lookup of a name and the connection together. Zero means 10s
+	HeaderTimeout  time.Duration // bounds the wait for a header once the request is sent. Zero means 20s
+	IdleTimeout    time.Duration // for how long a connection is kept. Zero means 90s
 	// MaxConnsPerHost bounds the connections to one host; a request beyond it waits. Zero
 	// means 8.
 	MaxConnsPerHost int

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// jsonType is the media type of what is sent and asked for.
 const jsonType = "application/json"
 
 // Get asks for ref, which may be relative to BaseURL. As with all verbs, ctx lasts to the
@@ -151,7 +150,6 @@ func mediaType(res *http.Response) string {
 	return media
 }
 
-// send makes and sends a request. A nil body is none.
 func (c *Client) send(ctx context.Context, method, ref string, body io.Reader, h http.Header) (*http.Response, error) {
 	target, err := c.resolve(ref)
 	if err != nil {
@@ -167,7 +165,6 @@ func (c *Client) send(ctx context.Context, method, ref string, body io.Reader, h
 	return c.Do(req)
 }
 
-// fields makes a header of names and values that take turns. Empty values are left out.
 func fields(pairs ...string) http.Header {
 	h := make(http.Header, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {

@@ -18,7 +18,6 @@ func positive(field string, d, zero time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// orSystem is clk, or the system clock for nil.
 func orSystem(clk clock.Clock) clock.Clock {
 	if clk == nil {
 		return clock.System()

@@ -13,8 +13,7 @@ import (
 
 // FactoryConfig says which clients a [Factory] has.
 type FactoryConfig struct {
-	// Clients are those that are known beforehand, by name. Nil means none.
-	Clients map[string]ClientConfig
+	Clients map[string]ClientConfig // those that are known beforehand, by name. Nil means none
 	// Configure gives the client of a name that Clients has not; an error is Client's. It
 	// must be safe for concurrent use, and is called again for a name only after it has
 	// failed. Nil means that there are no others.
@@ -46,7 +45,6 @@ type Factory struct {
 	built  map[string]*building
 }
 
-// building is a client that is there or is being built.
 type building struct {
 	once   sync.Once
 	client *Client
@@ -98,7 +96,6 @@ func (f *Factory) Client(name string) (*Client, error) {
 	return b.client, nil
 }
 
-// find is the place of a client, which may have to be built.
 func (f *Factory) find(name string) (*building, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -156,7 +153,6 @@ func (b *building) close() error {
 	return b.client.Close()
 }
 
-// forget makes room for another try.
 func (f *Factory) forget(name string, b *building) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -48,11 +48,9 @@ func (h Hint) later(d time.Duration) Hint {
 type HintsConfig struct {
 	// OnHint is called with every hint, by the goroutine of the request, before anybody
 	// further out sees the answer. It must be safe for concurrent use. Nil is an error.
-	OnHint func(Hint)
-	// MaxRetryAfter caps what a Retry-After and a reset may ask for. Zero means 1h.
-	MaxRetryAfter time.Duration
-	// Clock stamps the hints. Nil means the system clock.
-	Clock clock.Clock
+	OnHint        func(Hint)
+	MaxRetryAfter time.Duration // caps what a Retry-After and a reset may ask for. Zero means 1h
+	Clock         clock.Clock   // stamps the hints. Nil means the system clock
 }
 
 // Hints tells a callback what servers say of their limits: of every answer that comes
@@ -80,7 +78,6 @@ func Hints(cfg HintsConfig) (Middleware, error) {
 	}, nil
 }
 
-// hintReader reads hints.
 type hintReader struct {
 	clk   clock.Clock
 	limit time.Duration // of what may be asked for; zero means none

@@ -15,19 +15,14 @@ import (
 
 // LogConfig says what is logged of requests, and where.
 type LogConfig struct {
-	// Logger gets one record per request. Nil means that nothing is logged.
-	Logger *slog.Logger
-	// Level is that of a request which the host answered and did not fail. Nil means Info.
-	Level slog.Leveler
+	Logger *slog.Logger // gets one record per request. Nil means that nothing is logged
+	Level  slog.Leveler // that of a request which the host answered and did not fail. Nil means Info
 	// FailLevel is that of a request which got no answer, or one that speaks of a host in
 	// trouble. Nil means Warn.
 	FailLevel slog.Leveler
-	// Headers adds the headers of both sides, redacted. False means they are left out.
-	Headers bool
-	// Redactor knows what must not be logged. Nil means the rules of package redact.
-	Redactor *redact.Redactor
-	// Clock measures the durations. Nil means the system clock.
-	Clock clock.Clock
+	Headers   bool             // adds the headers of both sides, redacted. False means they are left out
+	Redactor  *redact.Redactor // knows what must not be logged. Nil means the rules of package redact
+	Clock     clock.Clock      // measures the durations. Nil means the system clock
 }
 
 // Log logs every request once, when it is over: at the end of the response's body, or
@@ -74,7 +69,6 @@ func (l *logLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Resp
 	return Bind(res, e.write), nil
 }
 
-// logEntry is one request until it is over.
 type logEntry struct {
 	l      *logLayer
 	ctx    context.Context
@@ -84,7 +78,6 @@ type logEntry struct {
 	headed time.Duration
 }
 
-// write writes the record.
 func (e *logEntry) write(err error) {
 	level := e.l.Level.Level()
 	if class := classOf(e.res, err); class.Overload() || !class.Answered() && class != outcome.Canceled {
@@ -126,7 +119,6 @@ func (e *logEntry) method() string {
 	return e.req.Method
 }
 
-// shown is the URL of a request as it may be shown. One without is refused further in.
 func shown(r *redact.Redactor, req *http.Request) string {
 	if req.URL == nil {
 		return ""
@@ -134,7 +126,6 @@ func shown(r *redact.Redactor, req *http.Request) string {
 	return r.URL(req.URL.String())
 }
 
-// received is how much of a body was read.
 func received(res *http.Response) int64 {
 	switch b := res.Body.(type) {
 	case *scope:
@@ -145,7 +136,6 @@ func received(res *http.Response) int64 {
 	return 0
 }
 
-// sentBytes is how long the body of a request is: -1 if that is not known.
 func sentBytes(req *http.Request) int64 {
 	if hasBody(req) && req.ContentLength == 0 {
 		return -1

@@ -19,14 +19,12 @@ type Layers struct {
 	Hints          Middleware     // made by Hints
 }
 
-// place is one layer in the order.
 type place struct {
 	name    string
 	wrap    Middleware // nil if there is none
 	repeats bool       // it may send a request several times
 }
 
-// order is the one list of who stands outside of whom.
 func (l *Layers) order() []place {
 	return []place{
 		{name: "fallback", wrap: ApplyPerRequest(l.Fallback)},    // replaces whatever all others make of it

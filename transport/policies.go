@@ -32,7 +32,6 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 	return resilience.NewRetry(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// retryAfter reads the wish of an answer. The cap is the retry's own.
 func retryAfter(clk clock.Clock) func(*http.Response, error) time.Duration {
 	return func(res *http.Response, err error) time.Duration {
 		if err != nil || res == nil {
@@ -102,10 +101,8 @@ func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*ht
 
 // FallbackConfig says which answers are replaced, and by what.
 type FallbackConfig struct {
-	// Name is what errors and events call the policy. Empty leaves it out.
-	Name string
-	// StatusCodes are replaced, from 100 to 999. Nil means that no answer is.
-	StatusCodes []int
+	Name        string // what errors and events call the policy. Empty leaves it out
+	StatusCodes []int  // replaced, from 100 to 999. Nil means that no answer is
 	// Errors reports whether an error is replaced; the caller's own cancellation never is.
 	// Nil means every other error.
 	Errors func(error) bool
@@ -113,10 +110,8 @@ type FallbackConfig struct {
 	// err is not and is drained and closed afterwards; it must not return it. [NewResponse]
 	// makes an answer. Nil is an error.
 	Action func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-	// Hub hears of each replacement. Nil means nobody.
-	Hub *resilience.Hub
-	// Clock dates the events. Nil means the system clock.
-	Clock clock.Clock
+	Hub    *resilience.Hub // hears of each replacement. Nil means nobody
+	Clock  clock.Clock     // dates the events. Nil means the system clock
 }
 
 // NewFallback is the policy for [Layers.Fallback]. Its error names the field that is

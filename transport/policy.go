@@ -52,7 +52,6 @@ func synchronous(p ResponsePolicy) bool {
 	return false
 }
 
-// policyLayer is the glue between a request and a policy.
 type policyLayer struct {
 	policy  ResponsePolicy
 	next    hop
@@ -89,7 +88,6 @@ func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	return complete(req, res, err)
 }
 
-// requestContext is a context that knows the request made under it.
 type requestContext struct {
 	context.Context
 	req *http.Request

@@ -29,13 +29,11 @@ var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 
 // PoliteConfig says by whom requests are paced.
 type PoliteConfig struct {
-	// Limiter learns the rate of every host. Nil is an error.
-	Limiter AdaptiveLimiter
+	Limiter AdaptiveLimiter // learns the rate of every host. Nil is an error
 	// MaxRetryAfter caps the wait for the target of a redirect. Zero means 1h. What hosts ask
 	// for the Limiter caps.
 	MaxRetryAfter time.Duration
-	// Clock measures latencies; it is that of the limiter. Nil means the system clock.
-	Clock clock.Clock
+	Clock         clock.Clock // measures latencies; it is that of the limiter. Nil means the system clock
 }
 
 // Polite paces requests by the adaptive engine, host by host: it waits for a permit, and
@@ -112,7 +110,6 @@ func (l *politeLayer) rejected(host string, err error) error {
 	return e
 }
 
-// visit is one request that has a permit.
 type visit struct {
 	l      *politeLayer
 	host   string

@@ -38,15 +38,12 @@ type Policy struct {
 	// answers asks: by a Retry-After, or by a quota that is used up. False means that
 	// answers are not looked at.
 	RespectServerHeaders bool
-	// MaxRetryAfter caps what an answer may ask for. Zero means 1h.
-	MaxRetryAfter time.Duration
-	// Name is what events call the policy. Empty leaves it out.
-	Name string
+	MaxRetryAfter        time.Duration // caps what an answer may ask for. Zero means 1h
+	Name                 string        // what events call the policy. Empty leaves it out
 	// Hub hears of a RateLimitedEvent for each request refused, or held back for a server.
 	// Nil means nobody.
-	Hub *resilience.Hub
-	// Clock measures the waits. Nil means the system clock.
-	Clock clock.Clock
+	Hub   *resilience.Hub
+	Clock clock.Clock // measures the waits. Nil means the system clock
 }
 
 // RateLimit lets requests pass by the permits of a limiter. A permit that was granted is
@@ -111,7 +108,6 @@ func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Re
 	return Bind(res, l.release), nil
 }
 
-// limitGate decides who passes. All chains made with one Middleware share it.
 type limitGate struct {
 	Policy
 	reader hintReader
@@ -146,7 +142,6 @@ func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
 	}
 }
 
-// left is what is left of the time for waiting since start.
 func (g *limitGate) left(start time.Time) time.Duration {
 	if g.AcquireTimeout <= 0 {
 		return g.AcquireTimeout

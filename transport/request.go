@@ -47,7 +47,6 @@ type call struct {
 	sent  atomic.Int32
 }
 
-// send sends the request under ctx.
 func (c *call) send(ctx context.Context) (*http.Response, error) {
 	if c.sent.Add(1) == 1 {
 		return c.layer.next.send(ctx, c.req)

@@ -45,7 +45,6 @@ type duplex struct {
 
 var _ io.ReadWriteCloser = (*duplex)(nil)
 
-// Write writes to the other protocol.
 func (d *duplex) Write(p []byte) (int, error) { return d.w.Write(p) }
 
 // Bind is the resilience.Bind of responses: it calls end when the life of the body of
@@ -60,7 +59,6 @@ func Bind(res *http.Response, end func(error)) *http.Response {
 	return res
 }
 
-// scopeOf is the scope of a response, which it makes if there is none.
 func scopeOf(res *http.Response) *scope {
 	switch b := res.Body.(type) {
 	case *scope:
@@ -150,7 +148,6 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
-// end calls the ends, once.
 func (s *scope) end(cause error) {
 	s.mu.Lock()
 	over := s.over

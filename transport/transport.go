@@ -26,7 +26,6 @@ func Chain(base http.RoundTripper, outerToInner ...Middleware) http.RoundTripper
 	return &chained{hop: newHop(rt), base: base}
 }
 
-// chained is a whole chain.
 type chained struct {
 	hop
 	base http.RoundTripper
@@ -36,7 +35,6 @@ func (c *chained) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.send(req.Context(), req)
 }
 
-// CloseIdleConnections closes those of the base, if it knows how.
 func (c *chained) CloseIdleConnections() {
 	if idle, ok := c.base.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
@@ -49,7 +47,6 @@ type layer interface {
 	roundTrip(ctx context.Context, req *http.Request) (*http.Response, error)
 }
 
-// layerFunc is a layer as a function.
 type layerFunc func(ctx context.Context, req *http.Request) (*http.Response, error)
 
 func (f layerFunc) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
@@ -57,9 +54,7 @@ func (f layerFunc) roundTrip(ctx context.Context, req *http.Request) (*http.Resp
 }
 
 // RoundTrip is the way in for what is not of this package.
-func (f layerFunc) RoundTrip(req *http.Request) (*http.Response, error) {
-	return f(req.Context(), req)
-}
+func (f layerFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req.Context(), req) }
 
 // hop leads to the next transport inwards.
 type hop struct {
@@ -116,7 +111,6 @@ func sameContext(a, b context.Context) bool {
 	return (t.Kind() == reflect.Pointer || t.Size() == 0 && t.Comparable()) && a == b
 }
 
-// closeBody closes the body of a request that is not passed on.
 func closeBody(req *http.Request) {
 	if req.Body != nil {
 		_ = req.Body.Close() // nobody is left to be told

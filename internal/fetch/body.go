@@ -33,7 +33,6 @@ const (
 	maxEmptyReads = 100
 )
 
-// buffer is a body's bytes on their way through the pool.
 type buffer struct{ b []byte }
 
 // sizes is how many sizes of buffers there are: powers of two from firstRead to maxPooled.
@@ -68,7 +67,6 @@ func (p *buffers) get(size int64) *buffer {
 	return &buffer{make([]byte, 0, firstRead<<want)}
 }
 
-// take is a free buffer of that size or a larger one, or nil.
 func (p *buffers) take(size int) *buffer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +191,6 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// measured is a decoded body that is held against the size of the encoded one.
 type measured struct {
 	r    io.Reader
 	wire *wire

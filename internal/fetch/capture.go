@@ -21,8 +21,7 @@ import (
 // writes HTTP/1.1 messages from what is known, whatever was spoken: the fields as they were
 // received, sorted by name, the body without framing, and nothing added.
 type Capture struct {
-	// Request is the message sent, with the credentials in it.
-	Request []byte
+	Request []byte // the message sent, with the credentials in it
 	// Response is the message received, from its status line on: without informational
 	// answers before it, with the framing of chunks and the trailers. The bound is the one
 	// on the encoded body, and the one on the header more; framing counts.
@@ -102,7 +101,6 @@ func (r *recorder) hear(hres *http.Response) {
 	}
 }
 
-// heard is a body whose recorder hears what is read of it.
 type heard struct {
 	io.ReadCloser
 	r *recorder
@@ -149,7 +147,6 @@ func (x *exchange) captured(hres *http.Response, failed *Error) *Capture {
 	return c
 }
 
-// truncation names what ended a message early.
 func truncation(cut bool, failed *Error) string {
 	switch {
 	case cut || failed == nil || failed.class.Declined() || failed.Op == OpDecode:
@@ -160,7 +157,6 @@ func truncation(cut bool, failed *Error) string {
 	return truncatedDisconnect
 }
 
-// unchunked takes the framing away, as far as there is any.
 func unchunked(framed []byte) []byte {
 	body := bytes.NewBuffer(make([]byte, 0, len(framed)))
 	// What breaks off has been said to be broken off; what came before stands.

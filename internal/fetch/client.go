@@ -129,7 +129,6 @@ func (c *Client) target(req *Request) (target, error) {
 	return targetOf(u)
 }
 
-// policies are those that a request goes through; nil if there are none.
 func (c *Client) policies(req *Request) http.RoundTripper {
 	if req.Again != nil {
 		return c.repeating
@@ -137,7 +136,6 @@ func (c *Client) policies(req *Request) http.RoundTripper {
 	return c.chain
 }
 
-// send sends the request, through the policies if there are any.
 func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, error) {
 	h := c.header(req, to)
 	if rt := c.policies(req); rt != nil {
@@ -200,7 +198,6 @@ func refused(hres *http.Response, via *url.URL) error {
 	return &phaseError{OpProxy, newProxyError(via, errProxyAuth, outcome.Proxy)}
 }
 
-// receive turns a header into a Response and reads the body.
 func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Response, error) {
 	headed := c.cfg.Clock.Since(x.start)
 	if hres.StatusCode < http.StatusOK {
@@ -231,7 +228,6 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	return res, nil
 }
 
-// bound is how long the decoded body of an answer may be.
 func (c *Client) bound(req *Request) int64 {
 	if req.MaxBody > 0 {
 		return req.MaxBody

@@ -55,43 +55,31 @@ const (
 // Config says how a [Client] behaves. The zero Config is usable: it fetches from the
 // public Internet with the defaults named below. Sizes are in bytes.
 type Config struct {
-	// UserAgent is sent with every request. Empty means "Treadlight".
-	UserAgent string
+	UserAgent string // sent with every request. Empty means "Treadlight"
 	// Header is sent with every request, over Accept, Accept-Encoding and User-Agent
 	// where it names them. Nil adds nothing.
 	Header http.Header
 
-	// ConnectTimeout bounds the lookup of the name and the connection together. Zero means 10s.
-	ConnectTimeout time.Duration
-	// TLSTimeout bounds the TLS handshake. Zero means 10s.
-	TLSTimeout time.Duration
-	// HeaderTimeout bounds the wait for the whole header once the request is sent. Zero means 20s.
-	HeaderTimeout time.Duration
-	// BodyTimeout bounds the silence between two reads of a body. Zero means 15s.
-	BodyTimeout time.Duration
-	// Timeout bounds the request from the call of Fetch to the end of the body. Zero means 30s.
-	Timeout time.Duration
+	ConnectTimeout time.Duration // bounds the lookup of the name and the connection together. Zero means 10s
+	TLSTimeout     time.Duration // bounds the TLS handshake. Zero means 10s
+	HeaderTimeout  time.Duration // bounds the wait for the whole header once the request is sent. Zero means 20s
+	BodyTimeout    time.Duration // bounds the silence between two reads of a body. Zero means 15s
+	Timeout        time.Duration // bounds the request from the call of Fetch to the end of the body. Zero means 30s
 
-	// MaxBody bounds the decoded body; what lies beyond is not read. Zero means 10 MiB.
-	MaxBody int64
+	MaxBody int64 // bounds the decoded body; what lies beyond is not read. Zero means 10 MiB
 	// MaxRatio bounds how many times its encoded size a body may decode to, once it has come
 	// to a mebibyte. Zero means 1000.
-	MaxRatio int64
-	// MaxHeaderBytes bounds the header, informational answers included. Zero means 256 KiB.
-	MaxHeaderBytes int64
+	MaxRatio       int64
+	MaxHeaderBytes int64 // bounds the header, informational answers included. Zero means 256 KiB
 
 	// MaxConnsPerHost bounds the connections to one host, kept ones included; a Fetch
 	// beyond it waits. It is a backstop behind the limiter. Zero means 8.
 	MaxConnsPerHost int
-	// MaxIdle bounds the connections kept for all hosts. Zero means 1000.
-	MaxIdle int
-	// IdleConnTimeout is for how long a connection is kept. Zero means 90s.
-	IdleConnTimeout time.Duration
+	MaxIdle         int           // bounds the connections kept for all hosts. Zero means 1000
+	IdleConnTimeout time.Duration // for how long a connection is kept. Zero means 90s
 
-	// HTTP2 offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only.
-	HTTP2 bool
-	// Insecure accepts any TLS certificate. False means certificates are verified.
-	Insecure bool
+	HTTP2    bool // offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only
+	Insecure bool // accepts any TLS certificate. False means certificates are verified
 	// RootCAs are the authorities that certificates of servers, and of https proxies, are
 	// verified by. Nil means those of the system.
 	RootCAs *x509.CertPool
@@ -108,8 +96,7 @@ type Config struct {
 	// ProxyFor, if set, chooses in the place of Proxy, by scheme and host; nil is none. It
 	// must be safe for concurrent use. Nil means Proxy.
 	ProxyFor func(*url.URL) (*url.URL, error)
-	// Access is what is special about single hosts. Nil means nothing is.
-	Access *access.Table
+	Access   *access.Table // what is special about single hosts. Nil means nothing is
 	// Trusted, if set, reports whether a host (as in a URL: lower case, its port unless that
 	// is the usual one) was named for credentials, over TLS or in the clear. Fields of
 	// Header that look like credentials go to no other, nor does Certificate; those that
@@ -121,9 +108,8 @@ type Config struct {
 	Withheld func(authority string)
 	// Cookies, if set, keeps what answers set, and sends it back. Nil means that there are
 	// no cookies but those of Header.
-	Cookies *cookies.Jar
-	// Resolver finds addresses. It stays its owner's to close. Nil means one of its own.
-	Resolver *resolve.Resolver
+	Cookies  *cookies.Jar
+	Resolver *resolve.Resolver // finds addresses. It stays its owner's to close. Nil means one of its own
 
 	// AllowPrivate lets any host lead to a private or loopback address. False means that only
 	// what Openings has is dialled. Link-local addresses, and those where clouds keep secrets
@@ -149,7 +135,6 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// withDefaults fills in what is zero and rejects what makes no sense.
 func (c Config) withDefaults() (Config, error) {
 	if c.UserAgent == "" {
 		c.UserAgent = defaultUserAgent
@@ -195,7 +180,6 @@ func (c *Config) fillSizes() error {
 	return fill("MaxIdle", &c.MaxIdle, defaultMaxIdle)
 }
 
-// fill sets a zero value to its default and refuses a negative one.
 func fill[T ~int | ~int64](name string, value *T, zero T) error {
 	if *value < 0 {
 		return fmt.Errorf("fetch: Config.%s is %v: use a positive value, or zero for %v", name, *value, zero)
@@ -234,7 +218,6 @@ func (c *Config) checkProxy() error {
 	return checkProxy("Proxy", c.Proxy)
 }
 
-// checkProxy refuses what no connection could be made to.
 func checkProxy(field string, u *url.URL) error {
 	switch u.Scheme {
 	case "http", "https", "socks5", "socks5h":

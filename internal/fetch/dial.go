@@ -69,7 +69,6 @@ func tlsConfig(cfg Config) *tls.Config {
 	}
 }
 
-// addressError says that an address was not dialled, and what to do about it.
 type addressError struct{ host, addr string }
 
 // refuse makes the error for an address of a host, or for a host whose address is not known.
@@ -89,7 +88,6 @@ func (e *addressError) Error() string {
 	return fmt.Sprintf("address %s is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private", where)
 }
 
-// Class implements outcome.Classed.
 func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }
 
 // enter admits a dial unless the Client is closed; leave ends it.
@@ -105,7 +103,6 @@ func (d *dialer) enter() bool {
 
 func (d *dialer) leave() { d.inside.Done() }
 
-// close ends the dials under way and waits for them.
 func (d *dialer) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -182,7 +179,6 @@ func (d *dialer) watch(c *conn) {
 	}
 }
 
-// closeRest closes the connections of HTTP/2 that are left.
 func (d *dialer) closeRest() {
 	d.mu.Lock()
 	rest := slices.Collect(maps.Keys(d.open2))
@@ -223,7 +219,6 @@ func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr st
 	return c, err
 }
 
-// splitHostPort is both parts of an address that is to be dialled.
 func splitHostPort(addr string) (host string, port uint16, err error) {
 	host, text, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -236,7 +231,6 @@ func splitHostPort(addr string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// joinHostPort is the address of a host without brackets.
 func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
@@ -297,7 +291,6 @@ func (d *dialer) certificate(authority string) *tls.Certificate {
 	return d.cfg.Certificate
 }
 
-// stopwatch adds up the lookups of one dial.
 type stopwatch struct {
 	clk   clock.Clock
 	begin time.Time

@@ -33,8 +33,7 @@ const (
 // Error is why a request did not end with a whole answer. It knows its class, so that
 // outcome.Of need not guess from the error inside.
 type Error struct {
-	// Op is the phase.
-	Op Op
+	Op Op // the phase
 	// URL is what was asked for, without user information and with the values of
 	// secret-looking query parameters masked.
 	URL string
@@ -48,10 +47,8 @@ type Error struct {
 	// Sends is how many times the request may have reached the host since the last permit:
 	// once, or not at all.
 	Sends int
-	// Took is the time from the call of Fetch to the failure.
-	Took time.Duration
-	// Err is the error met.
-	Err error
+	Took  time.Duration // the time from the call of Fetch to the failure
+	Err   error         // the error met
 
 	class outcome.Class
 }
@@ -77,7 +74,6 @@ func (e *Error) Unconnected() bool {
 	return (e.Op == OpConnect || e.Op == OpProxy) && e.class == outcome.Network
 }
 
-// newError gives err its class.
 func newError(op Op, rawURL string, err error) *Error {
 	return &Error{Op: op, URL: redact.URL(rawURL), Err: err, class: classify(op, err)}
 }

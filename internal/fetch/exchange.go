@@ -101,7 +101,6 @@ func (x *exchange) context() context.Context {
 	return x.ctx
 }
 
-// bark is the watchdog's only act.
 func (x *exchange) bark() {
 	x.mu.Lock()
 	x.over = x.cause.Load()
@@ -134,7 +133,6 @@ func (x *exchange) ended() error {
 	return nil
 }
 
-// alive tells the watchdog that the body moves.
 func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 
 // arm lets the watchdog bark after d, for this cause, or when the whole time is up if
@@ -197,7 +195,6 @@ func (x *exchange) keepBack(c net.Conn) {
 	}
 }
 
-// FirstByte notes when the answer begins.
 func (x *exchange) FirstByte() { x.first.Store(max(1, int64(x.c.cfg.Clock.Since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
@@ -244,7 +241,6 @@ func (x *exchange) finish(res *Response, headed time.Duration) {
 	x.whole = x.ended() == nil
 }
 
-// op is the phase in which a round trip failed.
 func (x *exchange) op(err error) Op {
 	if p, ok := errors.AsType[*phaseError](err); ok {
 		return p.op
@@ -276,7 +272,6 @@ func (x *exchange) explain(err error) error {
 	return err
 }
 
-// failure makes the Error.
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {
 	e := newError(op, rawURL, err)
 	e.Sends, e.Took = x.sends(), x.c.cfg.Clock.Since(x.start)

@@ -53,7 +53,6 @@ var (
 	errConcurrent = errors.New("a policy has sent a request while it was under way: one at a time is what a crawler may send")
 )
 
-// RoundTrip sends a request that has come through the policies.
 func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
 	if !ok {
@@ -103,7 +102,6 @@ func (p *passage) remember(x *exchange, hres *http.Response, err error) {
 	}
 }
 
-// permit asks for the permit of a sending.
 func (p *passage) permit(ctx context.Context) error {
 	if p.sends == 0 {
 		return p.req.permit(ctx)
@@ -139,7 +137,6 @@ type notSent struct{ error }
 
 var _ outcome.Classed = notSent{}
 
-// Unwrap returns the cause.
 func (e notSent) Unwrap() error { return e.error }
 
 // Class is that of what says nothing about the host, so that no policy repeats it.

@@ -76,7 +76,6 @@ func proxyAuth(via *url.URL) string {
 	return access.Basic(via.User.Username() + ":" + password)
 }
 
-// proxyError says what a proxy has done, or not done.
 type proxyError struct {
 	proxy string
 	err   error
@@ -92,10 +91,8 @@ func newProxyError(via *url.URL, err error, class outcome.Class) *proxyError {
 func (e *proxyError) Error() string { return fmt.Sprintf("proxy %s: %v", e.proxy, e.err) }
 func (e *proxyError) Unwrap() error { return e.err }
 
-// Class implements outcome.Classed.
 func (e *proxyError) Class() outcome.Class { return e.class }
 
-// errProxyAuth is the end of a request that a proxy wants credentials for.
 var errProxyAuth = errors.New("it asks for credentials, or refuses those it got: give them as http://user:password@host:port")
 
 // through makes a connection by way of a proxy, which for a secure host leads to it and for
@@ -192,7 +189,6 @@ func isLocal(host string) bool {
 	})
 }
 
-// hostPort is where a proxy listens.
 func hostPort(via *url.URL) string {
 	port := via.Port()
 	if port == "" {
@@ -204,7 +200,6 @@ func hostPort(via *url.URL) string {
 	return net.JoinHostPort(via.Hostname(), port)
 }
 
-// maxConnect bounds the answer of a proxy to CONNECT.
 const maxConnect = 64 << 10
 
 // tunnel has an HTTP proxy connect to addr (RFC 9110, 9.3.6).
@@ -284,7 +279,6 @@ type firstHop struct {
 
 var _ proxy.ContextDialer = (*firstHop)(nil)
 
-// DialContext implements proxy.ContextDialer.
 func (h *firstHop) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := h.d.direct(ctx, h.lookup, network, addr, true)
 	if err == nil {

@@ -18,7 +18,6 @@ const headStart = 300 * time.Millisecond
 // a first SYN and its repetition after a second.
 const leastTry = 2 * time.Second
 
-// dialAddr makes a connection to an address.
 type dialAddr func(context.Context, netip.Addr) (net.Conn, error)
 
 // race connects to the first address that answers: those of the version of IP that comes

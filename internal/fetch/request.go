@@ -20,11 +20,9 @@ import (
 type Request struct {
 	// URL is absolute, http or https. User information in it is sent as Basic
 	// authentication, a fragment is not sent.
-	URL string
-	// Header is sent over the Config's, name by name. Nil adds nothing.
-	Header http.Header
-	// MaxBody bounds the decoded body in bytes. Zero means the Config's bound.
-	MaxBody int64
+	URL     string
+	Header  http.Header // sent over the Config's, name by name. Nil adds nothing
+	MaxBody int64       // bounds the decoded body in bytes. Zero means the Config's bound
 	// Filter says which bodies are wanted. The others are not read: Fetch then fails with
 	// [OpFilter] and class filtered, and the Response beside it has the header. Nil means
 	// all are.
@@ -94,7 +92,6 @@ func overlay(h, over http.Header) {
 // draft is the header of one request: the Client's own, until something is put over it.
 type draft struct{ base, h http.Header }
 
-// put sets fields of the request.
 func (d *draft) put(over http.Header) {
 	if len(over) == 0 {
 		return
@@ -161,14 +158,12 @@ func (c *Client) hide(h http.Header, authority string) (hidden bool) {
 	return hidden
 }
 
-// keepCookies takes in what an answer sets.
 func (c *Client) keepCookies(to target, h http.Header) {
 	if c.cfg.Cookies != nil {
 		c.cfg.Cookies.Set(to.origin(), h["Set-Cookie"])
 	}
 }
 
-// newRequest is a request as net/http has it.
 func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
 	if h == nil {
 		h = c.base
@@ -178,7 +173,6 @@ func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *htt
 	return req
 }
 
-// target is what a URL asks whom for.
 type target struct {
 	tls  bool
 	host string        // with the port, as in the URL
@@ -220,7 +214,6 @@ func (t *target) absolute() string {
 	return "http://" + t.host + t.uri
 }
 
-// targetOf is the target of a URL as parseURL makes it.
 func targetOf(u *url.URL) (target, error) {
 	host, err := httpguts.PunycodeHostPort(u.Host)
 	if err != nil || !httpguts.ValidHostHeader(host) {

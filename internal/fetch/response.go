@@ -11,39 +11,28 @@ import (
 // Response is an answer, whole or as far as it came. Body is the only part that
 // [Response.Release] takes back.
 type Response struct {
-	// URL is the URL asked for, as it was given.
-	URL string
-	// Status is the status code, 200 to 999.
-	Status int
+	URL    string // the URL asked for, as it was given
+	Status int    // the status code, 200 to 999
 	// Header is the header as received; Content-Encoding and Content-Length describe
 	// the encoded body, not Body.
 	Header http.Header
-	// Proto is the protocol of the answer, such as "HTTP/1.1".
-	Proto string
+	Proto  string // the protocol of the answer, such as "HTTP/1.1"
 	// RemoteAddr is the address and port of the server; empty behind a proxy, where it is not
 	// known.
 	RemoteAddr string
 
-	// Body is the decoded body, at most as long as the bound. It is valid until Release.
-	Body []byte
-	// WireBytes is how many bytes of encoded body were read, without chunk framing.
-	WireBytes int64
-	// Truncated says that the body went on beyond Body.
-	Truncated bool
-	// Capture is the exchange as it was, if Request.Capture asked for it. Nil otherwise.
-	Capture *Capture
+	Body      []byte   // the decoded body, at most as long as the bound. It is valid until Release
+	WireBytes int64    // how many bytes of encoded body were read, without chunk framing
+	Truncated bool     // says that the body went on beyond Body
+	Capture   *Capture // the exchange as it was, if Request.Capture asked for it. Nil otherwise
 
-	// Location is the header field of a redirect, not resolved. Empty if there is none.
-	Location string
-	// ContentType is the media type in lower case, without parameters. Empty if unknown.
-	ContentType string
-	// Charset is the charset parameter in lower case. Empty if there is none.
-	Charset string
+	Location    string // the header field of a redirect, not resolved. Empty if there is none
+	ContentType string // the media type in lower case, without parameters. Empty if unknown
+	Charset     string // the charset parameter in lower case. Empty if there is none
 	// IgnoredCodings are the names in Content-Encoding that are no content coding, such as
 	// "none" or "utf-8", in lower case and separated by ", ". Empty if there are none.
 	IgnoredCodings string
-	// RetryAfter is how long the server asked us to wait, uncapped. Zero if it did not.
-	RetryAfter time.Duration
+	RetryAfter     time.Duration // how long the server asked us to wait, uncapped. Zero if it did not
 	// Quota is the tightest quota that the header speaks of, its Reset counted from the
 	// arrival of the header. Zero if it speaks of none.
 	Quota header.Quota
@@ -51,10 +40,8 @@ type Response struct {
 	// [header.Second]. Zero if it does not say.
 	Second uint8
 
-	// SentAt is when a connection was ready and the request went out.
-	SentAt time.Time
-	// Timings is where the time went.
-	Timings Timings
+	SentAt  time.Time // when a connection was ready and the request went out
+	Timings Timings   // where the time went
 	// Sends is how many times the request may have reached the host since the last permit:
 	// one.
 	Sends int

@@ -36,7 +36,6 @@ func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 // proxyAuthorization is the field for the proxy that is given whole URLs.
 const proxyAuthorization = "Proxy-Authorization"
 
-// own is package http1.
 type own struct {
 	*http1.Transport
 	base []byte // the Client's header on the wire
@@ -94,7 +93,6 @@ func (l *leg) watch() error {
 	return nil
 }
 
-// cut ends what is under way.
 func (l *leg) cut(why error) {
 	l.mu.Lock()
 	if l.why == nil {
@@ -107,10 +105,8 @@ func (l *leg) cut(why error) {
 	}
 }
 
-// Context implements http1.Watch.
 func (l *leg) Context() context.Context { return l.x.sent() }
 
-// Connected implements http1.Watch.
 func (l *leg) Connected(c net.Conn, reused bool) {
 	l.x.gotConn(httptrace.GotConnInfo{Conn: c, Reused: reused})
 	l.mu.Lock()
@@ -122,10 +118,8 @@ func (l *leg) Connected(c net.Conn, reused bool) {
 	}
 }
 
-// FirstByte implements http1.Watch.
 func (l *leg) FirstByte() { l.x.FirstByte() }
 
-// Release implements http1.Watch.
 func (l *leg) Release() error {
 	if l.unhook != nil && !l.unhook() {
 		l.late = true
@@ -142,7 +136,6 @@ func (l *leg) Release() error {
 // would otherwise swallow every request to their host until TCP gives up.
 const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
 
-// standard is net/http's transport.
 type standard struct{ *http.Transport }
 
 func newStandard(cfg Config, d *dialer) *http.Transport {

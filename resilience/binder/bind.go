@@ -24,21 +24,15 @@ type Deps struct {
 	// settings than it knows, so that a reload that changes them is refused too. Nil means
 	// a breaker of one's own, which a reload may change.
 	Breakers *resilience.Breakers
-	// Budget bounds what retries and hedges add. Nil means no bound.
-	Budget *resilience.Budget
-	// Hub hears of what the policies do. Nil means nobody does.
-	Hub *resilience.Hub
-	// Clock measures delays and dates events. Nil means the system clock.
-	Clock clock.Clock
-	// Random is what pauses are drawn from. Nil means the process-wide source.
-	Random backoff.Source
-	// Keys is how many pools isolation has at a time. Zero means the 1024 of package resilience.
-	Keys int
+	Budget   *resilience.Budget // bounds what retries and hedges add. Nil means no bound
+	Hub      *resilience.Hub    // hears of what the policies do. Nil means nobody does
+	Clock    clock.Clock        // measures delays and dates events. Nil means the system clock
+	Random   backoff.Source     // what pauses are drawn from. Nil means the process-wide source
+	Keys     int                // how many pools isolation has at a time. Zero means the 1024 of package resilience
 
 	carried *settled // of the generation before
 }
 
-// settled is a breaker and the section it was made of.
 type settled struct {
 	settings CircuitBreaker
 	core     *resilience.Breaker
@@ -66,14 +60,10 @@ type Options[T any] struct {
 	// Transient tells what retry and hedge answer. Nil means the policies' own default,
 	// every error.
 	Transient resilience.Classifier[T]
-	// Overload tells what the circuit breaker counts. Nil means the same default.
-	Overload resilience.Classifier[T]
-	// Bind ties the policies to the life of a value. Nil means that they end with the call.
-	Bind resilience.Bind[T]
-	// Discard frees a value nobody gets. Nil means that there is nothing to free.
-	Discard func(T)
-	// Key is what calls are isolated by. Nil is an error if the document isolates.
-	Key func(context.Context) string
+	Overload  resilience.Classifier[T]     // tells what the circuit breaker counts. Nil means the same default
+	Bind      resilience.Bind[T]           // ties the policies to the life of a value. Nil means that they end with the call
+	Discard   func(T)                      // frees a value nobody gets. Nil means that there is nothing to free
+	Key       func(context.Context) string // what calls are isolated by. Nil is an error if the document isolates
 	// Status is the code of a value, which the document's fallback compares. Nil means that
 	// values have none, and only errors are replaced.
 	Status func(T) int
@@ -95,8 +85,7 @@ type Policies[T any] struct {
 	Bulkhead  resilience.Policy[T]
 	Timeout   resilience.Policy[T] // of one attempt
 
-	// Circuit is the breaker behind Breaker, for health checks. Nil if there is none.
-	Circuit *resilience.Breaker
+	Circuit *resilience.Breaker // the breaker behind Breaker, for health checks. Nil if there is none
 
 	whole resilience.Policy[T]
 	pools []io.Closer // of the bulkheads, whose policies leave them open
@@ -173,7 +162,6 @@ func (o *Options[T]) retry(r *Retry) (resilience.Policy[T], error) {
 	return resilience.NewRetry(cfg)
 }
 
-// schedule is the pauses of a section.
 func (b *Backoff) schedule() backoff.Schedule {
 	var s backoff.Schedule
 	switch b.Type {

@@ -49,7 +49,6 @@ func keysOf(group reflect.Type) []string {
 // spells reports whether a key as written is the one of the model, in one of its spellings.
 func spells(written, key string) bool { return written == key || written == document.Snake(key) }
 
-// unit is what 1 is of a duration.
 func (f *field) unit() time.Duration {
 	if strings.HasSuffix(f.key, "Seconds") {
 		return time.Second

@@ -19,8 +19,7 @@ type HTTPOptions struct {
 	// Log, RateLimit and Hints are layers at their places in the default order. Nil leaves
 	// them out.
 	Log, RateLimit, Hints transport.Middleware
-	// MaxRetryAfter caps what an answer may ask the retry to wait. Zero means an hour.
-	MaxRetryAfter time.Duration
+	MaxRetryAfter         time.Duration // caps what an answer may ask the retry to wait. Zero means an hour
 	// TotalTimeout bounds all attempts and pauses together; it belongs to the caller, who
 	// closes it. Nil leaves the bound to the requests' contexts.
 	TotalTimeout transport.ResponsePolicy
@@ -29,8 +28,7 @@ type HTTPOptions struct {
 // Chain is a transport with the policies of a document around it, in the default order of
 // transport.Layers. It is safe for concurrent use.
 type Chain struct {
-	// Policies are those of the document.
-	Policies *Policies[*http.Response]
+	Policies *Policies[*http.Response] // those of the document
 
 	rt http.RoundTripper
 }

@@ -20,17 +20,14 @@ const defaultPoll = 5 * time.Second
 
 // LiveConfig says where documents come from and what becomes of them.
 type LiveConfig struct {
-	// Source gives the document. Nil is an error.
-	Source Source
-	// Poll is the time between two looks at the source while [Live.Run] runs. Zero means 5 s.
-	Poll time.Duration
+	Source Source        // gives the document. Nil is an error
+	Poll   time.Duration // the time between two looks at the source while [Live.Run] runs. Zero means 5 s
 	// OnReload is called after a look that found something new: with the model now in use
 	// and nil, or with the one still in use and why the new one is not. The same error is
 	// told once in a row, and nil after it also where the old document is back. It is called by the goroutine that looked. Nil means nobody is
 	// told.
 	OnReload func(m *Model, err error)
-	// Clock measures Poll. Nil means the system clock.
-	Clock clock.Clock
+	Clock    clock.Clock // measures Poll. Nil means the system clock
 }
 
 // Live is what is built of the newest good document of a source. A new one takes the place
@@ -53,7 +50,6 @@ type Live[C io.Closer] struct {
 	closeErr error      // of the generations that are over
 }
 
-// generation is what was built of one document.
 type generation[C io.Closer] struct {
 	live  *Live[C]
 	model *Model

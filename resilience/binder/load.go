@@ -126,7 +126,6 @@ func sectionOf(data []byte, section string) (n document.Node, path string, err e
 	return n, path, nil
 }
 
-// finish checks a parsed document.
 func finish(n document.Node, path string, untyped bool) (*Model, error) {
 	w := &walk{model: new(Model), untyped: untyped, places: make(map[string]place), bad: make(map[string]bool)}
 	w.root(path, n)
@@ -151,7 +150,6 @@ type walk struct {
 	more     int // problems beyond problemsMax
 }
 
-// place is where and how something was written.
 type place struct {
 	path string
 	line int
@@ -225,7 +223,6 @@ func (w *walk) group(path, at string, n document.Node, to reflect.Value) {
 	}
 }
 
-// setDefaults fills a section before it is read, those within it included.
 func setDefaults(section reflect.Value) {
 	for i := range section.NumField() {
 		f, v := fieldOf(section.Type(), i), section.Field(i)
@@ -303,7 +300,6 @@ func (w *walk) wrongKind(path string, f *field, v any, n document.Node) {
 	}
 }
 
-// codes stores the list of statuses.
 func (w *walk) codes(path string, f *field, v *[]int, n document.Node) {
 	if n.Kind != document.List {
 		w.wrongKind(path, f, v, n)

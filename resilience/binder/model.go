@@ -90,8 +90,7 @@ type Hedging struct {
 // Fallback says when something else is returned in place of what came. What that is cannot
 // be written in a document; the program gives it.
 type Fallback struct {
-	// StatusCodes are the statuses it replaces, none twice. It replaces errors as well.
-	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"`
+	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"` // the statuses it replaces, none twice. It replaces errors as well
 }
 
 // Equal reports whether two documents ask for the same.

@@ -12,10 +12,8 @@ type Problem struct {
 	// Path is the key as it was written, "Resilience.Retry.Backoff.BaseMs". Empty: the
 	// document as a whole.
 	Path string
-	// Line is the line of the document, from 1. Zero: not known.
-	Line int
-	// Text says what is wrong and what to write instead.
-	Text string
+	Line int    // the line of the document, from 1. Zero: not known
+	Text string // says what is wrong and what to write instead
 }
 
 func problem(path string, line int, format string, args ...any) Problems {

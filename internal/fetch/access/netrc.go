@@ -36,7 +36,6 @@ func ParseNetrc(r io.Reader) ([]Login, error) {
 	}
 }
 
-// netrc is a file being read.
 type netrc struct {
 	rest   string
 	line   int
@@ -48,7 +47,6 @@ type netrc struct {
 
 var errQuote = errors.New(`a " has no end on its line`)
 
-// next is the next word, which may be quoted.
 func (p *netrc) next() (word string, ok bool, err error) {
 	p.skip()
 	if p.rest == "" {
@@ -78,14 +76,12 @@ func (p *netrc) next() (word string, ok bool, err error) {
 	return "", false, errQuote
 }
 
-// skip passes white space over, and counts lines.
 func (p *netrc) skip() {
 	trimmed := strings.TrimLeft(p.rest, " \t\r\n")
 	p.line += strings.Count(p.rest[:len(p.rest)-len(trimmed)], "\n")
 	p.rest = trimmed
 }
 
-// keyword takes in a word and what belongs to it.
 func (p *netrc) keyword(word string) error {
 	switch {
 	case strings.HasPrefix(word, "#"):

@@ -13,33 +13,24 @@ type Rule struct {
 	// Match is a host, or *.NAME for all names below; with a port, that port only. It is in
 	// lower case and ASCII, IPv6 addresses in brackets, default ports left out. Empty is
 	// refused.
-	Match string
-	// Header is sent over that of all requests, name by name. Nil adds nothing.
-	Header http.Header
-	// Authorization is the value of that field, as [ParseAuth] makes it. Empty sends none.
-	Authorization string
-	// Proxy carries the requests. Nil leaves the choice to whoever asks, unless Direct.
-	Proxy *url.URL
-	// Direct says that no proxy carries them. False: see Proxy.
-	Direct bool
-	// Certificate is shown to servers that ask for one. Nil shows none of the rule's.
-	Certificate *tls.Certificate
+	Match         string
+	Header        http.Header      // sent over that of all requests, name by name. Nil adds nothing
+	Authorization string           // the value of that field, as [ParseAuth] makes it. Empty sends none
+	Proxy         *url.URL         // carries the requests. Nil leaves the choice to whoever asks, unless Direct
+	Direct        bool             // says that no proxy carries them. False: see Proxy
+	Certificate   *tls.Certificate // shown to servers that ask for one. Nil shows none of the rule's
 }
 
 // Login is a credential for the hosts that Match names.
 type Login struct {
-	// Match is as in a [Rule].
-	Match string
-	// Authorization is as in a [Rule]. Empty sends none, also if another login has one.
-	Authorization string
+	Match         string // as in a [Rule]
+	Authorization string // as in a [Rule]. Empty sends none, also if another login has one
 }
 
 // Config is what a [Table] is built from. The zero Config knows nothing special.
 type Config struct {
-	// Logins go before what Rules say, the first that matches first. Nil means none.
-	Logins []Login
-	// Rules are for hosts; the first that matches counts. Nil means none.
-	Rules []Rule
+	Logins []Login // go before what Rules say, the first that matches first. Nil means none
+	Rules  []Rule  // for hosts; the first that matches counts. Nil means none
 	// Netrc are the logins where neither Logins nor the rule of a host has one. Nil means
 	// none.
 	Netrc []Login
@@ -154,7 +145,6 @@ func (x *index) find(authority string) int {
 	return first
 }
 
-// withoutPort cuts the port off.
 func withoutPort(authority string) string {
 	i := strings.LastIndexByte(authority, ':')
 	if i < 0 || strings.HasSuffix(authority, "]") {

@@ -12,10 +12,8 @@ import (
 
 // Loaded is what came of a file.
 type Loaded struct {
-	// Cookies were taken.
-	Cookies int
-	// Expired were left out because their time is over.
-	Expired int
+	Cookies int // were taken
+	Expired int // were left out because their time is over
 }
 
 const (
@@ -27,7 +25,6 @@ const (
 	mostWrong = 5
 )
 
-// errNetscape is what a line should be.
 var errNetscape = errors.New("a line has seven fields with tabs between them: domain, TRUE or FALSE for names below, path, TRUE or FALSE for https only, expiry in seconds since 1970 (0 = none), name, value")
 
 // Load reads a file of cookies in the format of Netscape's cookies.txt, which browsers'

@@ -40,20 +40,15 @@ type Config struct {
 	// MaxPerSite bounds the cookies of a site, which is a registrable domain with all names
 	// below it. Zero means 100.
 	MaxPerSite int
-	// MaxSites bounds the sites. Zero means 10000.
-	MaxSites int
-	// Clock tells what has expired. Nil means the system clock.
-	Clock clock.Clock
+	MaxSites   int         // bounds the sites. Zero means 10000
+	Clock      clock.Clock // tells what has expired. Nil means the system clock
 }
 
 // Origin is where a request goes, as cookies see it.
 type Origin struct {
-	// TLS says that it goes by https.
-	TLS bool
-	// Host is the name or address without port and brackets, in lower case.
-	Host string
-	// Path is that of the URL, as it is spelled there, without the query.
-	Path string
+	TLS  bool   // says that it goes by https
+	Host string // the name or address without port and brackets, in lower case
+	Path string // that of the URL, as it is spelled there, without the query
 }
 
 // Jar keeps cookies. It is made by [New].
@@ -157,7 +152,6 @@ func accept(o Origin, line string, now time.Time) (c cookie, ok bool) {
 	return c, len(c.path) <= mostCookie && (o.TLS || !c.secure) && c.honest()
 }
 
-// end is when a cookie expires; zero if it does not say.
 func end(in *http.Cookie, now time.Time) time.Time {
 	last := now.Add(longest)
 	switch {
@@ -215,7 +209,6 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// below reports whether host is a name below domain.
 func below(host, domain string) bool {
 	return len(host) > len(domain) && host[len(host)-len(domain)-1] == '.' && strings.HasSuffix(host, domain)
 }
@@ -239,7 +232,6 @@ func key(host string) string {
 	return host
 }
 
-// putLocked stores a cookie that o sets, or removes what it replaces.
 func (j *Jar) putLocked(o Origin, c cookie, now time.Time) {
 	k := key(c.domain)
 	s, ok := j.sites.Get(k)
@@ -290,7 +282,6 @@ func (s *site) remove(i int) {
 	s.list = slices.Delete(s.list, i, i+1)
 }
 
-// expire removes what has expired.
 func (s *site) expire(now time.Time) {
 	s.list = slices.DeleteFunc(s.list, func(c cookie) bool {
 		gone := !c.expires.IsZero() && !c.expires.After(now)

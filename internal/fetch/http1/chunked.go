@@ -110,7 +110,6 @@ func chunkSize(line []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// unexpected turns an end where there should be more into what it is.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -124,7 +123,6 @@ type chunkedBody struct {
 	resp *http.Response
 }
 
-// Read reads on. Its error is for good.
 func (b *chunkedBody) Read(p []byte) (int, error) {
 	ended := b.err != nil
 	n, err := b.chunks.Read(p)
@@ -136,7 +134,6 @@ func (b *chunkedBody) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// Close does nothing: the connection is not its own.
 func (b *chunkedBody) Close() error { return nil }
 
 var errTrailers = errors.New("http1: malformed trailers of a chunked body")
@@ -196,7 +193,6 @@ func chunkedOld(in *bufio.Reader) bool {
 	}
 }
 
-// beginsChunk reports whether in is at a line that begins a chunk.
 func beginsChunk(in *bufio.Reader) bool {
 	for n := 1; n <= 64; n++ {
 		line, err := in.Peek(n)

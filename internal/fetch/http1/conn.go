@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// conn is one connection.
 type conn struct {
 	net.Conn
 	key    hostKey
@@ -73,7 +72,6 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole tells the recording, if there is one, whether all of the answer was read.
 func (c *conn) whole(yes bool) {
 	if c.record != nil {
 		c.record.Whole = yes

@@ -162,5 +162,4 @@ func (f *fixed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close does nothing: the connection is not its own.
 func (f *fixed) Close() error { return nil }

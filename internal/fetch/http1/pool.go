@@ -99,7 +99,6 @@ func (p *pool) leave(key hostKey, h *hostConns, turn chan *conn) {
 
 func (p *pool) now() clock.Instant { return clock.Instant(p.clk.Since(p.epoch)) }
 
-// put takes a connection back that may serve again.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	h := p.hosts[c.key]
@@ -143,21 +142,18 @@ func (p *pool) drop(key hostKey) {
 	p.forget(key, h)
 }
 
-// forget counts a connection of a host as gone.
 func (p *pool) forget(key hostKey, h *hostConns) {
 	if h.open--; h.open == 0 && len(h.waiters) == 0 {
 		delete(p.hosts, key)
 	}
 }
 
-// unkeep takes the i-th kept connection of a host out of those that are kept.
 func (p *pool) unkeep(h *hostConns, i int) *conn {
 	e := h.idle[i]
 	h.idle = slices.Delete(h.idle, i, i+1)
 	return p.idle.Remove(e).(*conn)
 }
 
-// evict removes the connection that was kept longest.
 func (p *pool) evict() *conn {
 	e := p.idle.Front()
 	c := e.Value.(*conn)

@@ -17,26 +17,20 @@ const maxExpected = 1 << 20
 type Recording struct {
 	// Max bounds Answer, in bytes; it should have room for Config.MaxHeaderBytes. Zero
 	// records nothing of the answer.
-	Max int64
-	// Request is what was sent, whole: credentials too.
-	Request []byte
+	Max     int64
+	Request []byte // what was sent, whole: credentials too
 	// Answer is what came, from the status line to the last byte of the message, with the
 	// framing of chunks and the trailers. Informational answers before it are left out, and
 	// so is what came behind it.
-	Answer []byte
-	// Head is how long the header in Answer is, with the blank line.
-	Head int
-	// Chunked says that what follows the header is framed in chunks.
-	Chunked bool
-	// Whole says that all of the answer was read, be it in Answer or not.
-	Whole bool
-	// Cut says that the answer went on beyond Max.
-	Cut bool
+	Answer  []byte
+	Head    int  // how long the header in Answer is, with the blank line
+	Chunked bool // says that what follows the header is framed in chunks
+	Whole   bool // says that all of the answer was read, be it in Answer or not
+	Cut     bool // says that the answer went on beyond Max
 
 	past int64 // bytes beyond Max
 }
 
-// read notes what came from the connection.
 func (r *Recording) read(p []byte) {
 	room := max(r.Max-int64(len(r.Answer)), 0)
 	kept := min(int64(len(p)), room)
@@ -74,5 +68,4 @@ func (r *Recording) end(in *bufio.Reader) {
 	r.Answer = r.Answer[:r.used(in)]
 }
 
-// asked notes what was sent.
 func (r *Recording) asked(text []byte) { r.Request = bytes.Clone(text) }

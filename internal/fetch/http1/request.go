@@ -11,20 +11,16 @@ import (
 
 // Request is a GET, or a HEAD. The zero Request asks nobody.
 type Request struct {
-	// TLS asks by https. False means plain http.
-	TLS bool
-	// Head asks for the header only. False means GET.
-	Head bool
+	TLS  bool // asks by https. False means plain http
+	Head bool // asks for the header only. False means GET
 	// Host is whom to ask, as in a URL: a name or an address, and a port unless it is the
 	// usual one. Empty is an error.
-	Host string
-	// Target is what to ask for, path and query or the absolute form. Empty is an error.
-	Target string
+	Host   string
+	Target string // what to ask for, path and query or the absolute form. Empty is an error
 	// Fields is the header as [AppendHeader] makes it, without Host. Nil means that there
 	// is none.
-	Fields []byte
-	// Recording, if set, is filled with the exchange. Nil records nothing.
-	Recording *Recording
+	Fields    []byte
+	Recording *Recording // if set, is filled with the exchange. Nil records nothing
 }
 
 var (
@@ -44,7 +40,6 @@ func (r *Request) check() error {
 	return nil
 }
 
-// ascii reports whether s is printable ASCII without spaces.
 func ascii(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
@@ -118,7 +113,6 @@ func withoutZone(host string) string {
 	return host[:from] + host[to:]
 }
 
-// address is where the host listens.
 func (r *Request) address() string {
 	if i := strings.LastIndexByte(r.Host, ':'); i > strings.LastIndexByte(r.Host, ']') {
 		if i < len(r.Host)-1 {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 )
 
-// socket is what the system knows of a connection.
 type socket struct {
 	raw  syscall.RawConn
 	peek func(fd uintptr) bool // made once, as it is called for each request

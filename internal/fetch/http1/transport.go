@@ -19,16 +19,13 @@ import (
 type Config struct {
 	// Dial and DialTLS make connections to an address with a port; the second one shakes
 	// hands as well.
-	Dial, DialTLS func(ctx context.Context, network, addr string) (net.Conn, error)
-	// MaxHeaderBytes bounds the header of an answer, informational ones before it included.
-	MaxHeaderBytes int64
+	Dial, DialTLS  func(ctx context.Context, network, addr string) (net.Conn, error)
+	MaxHeaderBytes int64 // bounds the header of an answer, informational ones before it included
 	// MaxPerHost bounds the connections to one host, kept ones included; a request beyond
 	// it waits.
-	MaxPerHost int
-	// MaxIdle bounds the connections kept for all hosts together.
-	MaxIdle int
-	// IdleTimeout is for how long a connection is kept.
-	IdleTimeout time.Duration
+	MaxPerHost  int
+	MaxIdle     int           // bounds the connections kept for all hosts together
+	IdleTimeout time.Duration // for how long a connection is kept
 }
 
 // Watch is who waits for an answer, and what may end the waiting. Its methods are called by
@@ -93,7 +90,6 @@ func (t *Transport) Do(r *Request, w Watch) (*http.Response, error) {
 	return resp, nil
 }
 
-// exchange writes the request and reads the header of the answer.
 func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 	if err := c.send(r); err != nil {
 		return nil, err

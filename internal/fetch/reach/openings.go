@@ -261,7 +261,6 @@ func (o *Openings) add(port uint16, addrs []netip.Addr) (some bool) {
 	return some
 }
 
-// shut closes a name. The caller holds the lock.
 func (o *Openings) shut(host string, n *name) {
 	o.names[host] = shut
 	if o.OnOpen == nil || n.addrs == nil {

@@ -28,8 +28,7 @@ const maxURL = 500
 
 // Config says what is secret beyond the rules of the package.
 type Config struct {
-	// Headers are further names of headers whose values are masked, in any case. Nil adds none.
-	Headers []string
+	Headers []string // further names of headers whose values are masked, in any case. Nil adds none
 	// Params are further names of query parameters whose values are masked, in any case.
 	// Nil adds none.
 	Params []string
@@ -92,7 +91,6 @@ func withoutUser(rest string) string {
 	return rest
 }
 
-// query masks the values of the pairs that are secret.
 func (r *Redactor) query(query string) string {
 	pairs := strings.Split(query, "&")
 	for i, pair := range pairs {
@@ -131,7 +129,6 @@ func (r *Redactor) secretParam(key string) bool {
 	return looksSecret(key) || r != nil && slices.Contains(r.params, key)
 }
 
-// looksSecret reports whether a lower-case name says that its value opens something.
 func looksSecret(name string) bool {
 	for _, part := range []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"} {
 		if strings.Contains(name, part) {

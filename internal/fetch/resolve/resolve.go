@@ -48,42 +48,30 @@ const (
 	IPv6               // only IPv6
 )
 
-// network is the family as package net has it.
 func (f Family) network() string { return [...]string{"ip", "ip4", "ip6"}[f] }
 
-// takes reports whether an address is of the family.
-func (f Family) takes(a netip.Addr) bool {
-	return f == Any || (f == IPv4) == a.Unmap().Is4()
-}
+func (f Family) takes(a netip.Addr) bool { return f == Any || (f == IPv4) == a.Unmap().Is4() }
 
 // Config says how a [Resolver] behaves. The zero Config is usable.
 type Config struct {
-	// Static answers go before all others, the first that matches first. Nil means none.
-	Static []Static
-	// Family leaves out the addresses of the other one. Zero means both.
-	Family Family
-	// Server is a name server's IP address with its port. Empty means those of the system.
-	Server string
-	// TTL is for how long an answer is kept. Zero means 2m, less than zero not at all.
-	TTL time.Duration
-	// Max is how many names are kept. Zero means 10000.
-	Max int
-	// Timeout bounds one lookup, whoever waits for it. Zero means 10s.
-	Timeout time.Duration
+	Static  []Static      // answers go before all others, the first that matches first. Nil means none
+	Family  Family        // leaves out the addresses of the other one. Zero means both
+	Server  string        // a name server's IP address with its port. Empty means those of the system
+	TTL     time.Duration // for how long an answer is kept. Zero means 2m, less than zero not at all
+	Max     int           // how many names are kept. Zero means 10000
+	Timeout time.Duration // bounds one lookup, whoever waits for it. Zero means 10s
 	// Lookup, if set, is asked instead of name servers; network is ip, ip4 or ip6. It must
 	// be safe for concurrent use. Nil means name servers.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	// Clock tells how old answers are. Nil means the system clock.
-	Clock clock.Clock
+	Clock  clock.Clock // tells how old answers are. Nil means the system clock
 }
 
 // Answer is where a host is.
 type Answer struct {
 	// Addrs are its addresses, at least one, the preferred first. They are shared and must
 	// not be changed.
-	Addrs []netip.Addr
-	// Static says that they are the user's own words, from a [Static] answer.
-	Static bool
+	Addrs  []netip.Addr
+	Static bool // says that they are the user's own words, from a [Static] answer
 }
 
 // Resolver finds addresses. It is made by [New].
@@ -100,7 +88,6 @@ type Resolver struct {
 	inside sync.WaitGroup // lookups under way; Add only while not closed
 }
 
-// kept is what came of a lookup.
 type kept struct {
 	addrs []netip.Addr
 	err   error     // the name does not exist
@@ -220,7 +207,6 @@ func (r *Resolver) otherFamily(host string) error {
 	return &net.DNSError{Err: fmt.Sprintf("no IPv%d address, and no other is wanted", 4+2*(r.cfg.Family-IPv4)), Name: host, IsNotFound: true}
 }
 
-// static is the answer that the user gave, or nil.
 func (r *Resolver) static(host string, port uint16) []netip.Addr {
 	for i := range r.cfg.Static {
 		if s := &r.cfg.Static[i]; s.matches(host, port) {
@@ -246,7 +232,6 @@ func (r *Resolver) wait(ctx context.Context, host string) (Answer, error) {
 	}
 }
 
-// refresh looks a name up and keeps what came of it.
 func (r *Resolver) refresh(host string) (kept, error) {
 	if !r.enter() {
 		return kept{}, ErrClosed

@@ -11,18 +11,15 @@ import (
 type Static struct {
 	// Host is a name or an address in lower case, or "*" for every host. Empty matches
 	// none.
-	Host string
-	// Port is the port of connections that it is for. Zero means every port.
-	Port uint16
-	// Addrs are the addresses, the preferred first. They must not be empty.
-	Addrs []netip.Addr
+	Host  string
+	Port  uint16       // the port of connections that it is for. Zero means every port
+	Addrs []netip.Addr // the addresses, the preferred first. They must not be empty
 }
 
 func (s *Static) matches(host string, port uint16) bool {
 	return (s.Host == "*" || s.Host == host) && (s.Port == 0 || s.Port == port)
 }
 
-// every is what stands for all hosts or ports.
 const every = "*"
 
 // ParseStatic reads HOST:PORT:ADDR[,ADDR...] as curl has it, with "*" for every host or
