@@ -12,29 +12,22 @@ import (
 // call of a large crawl that loses its network, is 64 KiB of boxed events at most.
 const hubQueue = 1024
 
-// Hub carries events from policies to listeners. Emitting never waits: events go through
-// a bounded queue to one goroutine, which runs from the first listener to the last, and
+// Hub carries events from policies to listeners. Emitting never waits: events go through a
+// bounded queue to one goroutine, which there is only while there are events to deliver, and
 // what does not fit is counted by [Hub.Dropped]. A listener that panics is counted too
 // and hears the next event. One that is slow delays the others, never a policy.
 //
 // The zero Hub is ready, a nil Hub has no listeners and takes none. All methods are safe
-// for concurrent use. A Hub with listeners must be closed or left by all of them.
+// for concurrent use.
 type Hub struct {
-	line            atomic.Pointer[hubLine] // nil while nobody listens
+	listeners       atomic.Pointer[[]*listener] // nil while nobody listens; the slice never changes
 	dropped, panics atomic.Uint64
 	onError         atomic.Pointer[func(error)]
 
-	mu     sync.Mutex // guards what follows, and changes of line and of its listeners
-	last   *hubLine   // the line that was started last, which may have ended
+	mu     sync.Mutex // guards what follows, and changes of listeners
+	queue  []Event
+	ended  chan struct{} // closed when the delivering goroutine has ended; nil while there is none
 	closed bool
-}
-
-// hubLine is one run of the delivering goroutine, from a first listener to a last.
-type hubLine struct {
-	queue     chan Event
-	listeners atomic.Pointer[[]*listener] // the slice never changes
-	stop      chan struct{}               // closed when no further event is to come
-	ended     chan struct{}               // closed when the goroutine has ended
 }
 
 // listener is known by its address: functions cannot be compared.
@@ -62,66 +55,50 @@ func (h *Hub) Any(fn func(Event)) (off func()) {
 	if h.closed {
 		return func() {}
 	}
-	line := h.line.Load()
-	if line == nil {
-		line = h.startLocked()
-	}
 	l := &listener{fn}
-	line.set(append(slices.Clip(*line.listeners.Load()), l))
-	return func() { h.remove(line, l) }
+	list := append(slices.Clip(h.list()), l)
+	h.listeners.Store(&list)
+	return func() { h.remove(l) }
 }
 
-// startLocked starts a goroutine that delivers once the one before it has ended, so that
-// there is one at a time also for a hub whose listeners come and go.
-func (h *Hub) startLocked() *hubLine {
-	line := &hubLine{
-		queue: make(chan Event, hubQueue),
-		stop:  make(chan struct{}),
-		ended: make(chan struct{}),
+func (h *Hub) list() []*listener {
+	if list := h.listeners.Load(); list != nil {
+		return *list
 	}
-	line.set(nil)
-	go h.deliver(line, h.last)
-	h.last = line
-	h.line.Store(line)
-	return line
+	return nil
 }
 
-func (l *hubLine) set(listeners []*listener) { l.listeners.Store(&listeners) }
-
-func (h *Hub) remove(line *hubLine, l *listener) {
+func (h *Hub) remove(l *listener) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	rest := slices.DeleteFunc(slices.Clone(*line.listeners.Load()), func(other *listener) bool { return other == l })
-	line.set(rest)
-	if len(rest) == 0 {
-		h.stopLocked(line)
-	}
-}
-
-// stopLocked may be called for a line that has been stopped already.
-func (h *Hub) stopLocked(line *hubLine) {
-	if line != nil && h.line.CompareAndSwap(line, nil) {
-		close(line.stop)
+	rest := slices.DeleteFunc(slices.Clone(h.list()), func(other *listener) bool { return other == l })
+	if h.listeners.Store(&rest); len(rest) == 0 {
+		h.listeners.Store(nil)
+		h.queue = nil
 	}
 }
 
 // Wants reports whether anybody listens. Whoever asks before building an event pays
 // nothing where nobody does.
-func (h *Hub) Wants() bool { return h != nil && h.line.Load() != nil }
+func (h *Hub) Wants() bool { return h != nil && h.listeners.Load() != nil }
 
 // Emit hands e to the listeners. It never waits, and holding a lock it is best not called
 // all the same: e costs an allocation.
 func (h *Hub) Emit(e Event) {
-	if h == nil {
+	if !h.Wants() {
 		return
 	}
-	line := h.line.Load()
-	if line == nil {
-		return
+	h.mu.Lock()
+	full := len(h.queue) >= hubQueue
+	if !full && !h.closed && h.listeners.Load() != nil {
+		h.queue = append(h.queue, e)
+		if h.ended == nil {
+			h.ended = make(chan struct{})
+			go h.deliver(h.ended)
+		}
 	}
-	select {
-	case line.queue <- e:
-	default:
+	h.mu.Unlock()
+	if full {
 		h.dropped.Add(1)
 		h.report(ErrEventDropped)
 	}
@@ -186,54 +163,47 @@ func (h *Hub) Close() error {
 	}
 	h.mu.Lock()
 	h.closed = true
-	h.stopLocked(h.line.Load())
-	last := h.last
+	ended := h.ended
 	h.mu.Unlock()
-	if last != nil {
-		<-last.ended
+	if ended != nil {
+		<-ended
 	}
+	h.listeners.Store(nil)
 	return nil
 }
 
-// deliver serves line until it is stopped and empty, after the line before it, if any.
-func (h *Hub) deliver(line, before *hubLine) {
+// deliver delivers until the queue is empty.
+func (h *Hub) deliver(ended chan struct{}) {
 	whole := false
 	defer func() {
-		if whole {
-			close(line.ended)
-			return
+		if !whole { // a listener called runtime.Goexit, as a failing test does: the queue lives on
+			go h.deliver(ended)
 		}
-		// A listener called runtime.Goexit, as a failing test does: the queue lives on.
-		go h.deliver(line, before)
 	}()
-	if before != nil {
-		<-before.ended
-	}
-	for e, ok := line.next(); ok; e, ok = line.next() {
-		for _, l := range *line.listeners.Load() {
-			h.tell(line, l, e)
+	for e, ok := h.next(ended); ok; e, ok = h.next(ended) {
+		for _, l := range h.list() {
+			h.tell(l, e)
 		}
 	}
 	whole = true
 }
 
-func (l *hubLine) next() (e Event, ok bool) {
-	select {
-	case e = <-l.queue:
-		return e, true
-	case <-l.stop:
-	}
-	select {
-	case e = <-l.queue:
-		return e, true
-	default:
+// next takes an event. If there is none, the goroutine has ended.
+func (h *Hub) next(ended chan struct{}) (e Event, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.queue) == 0 {
+		h.ended, h.queue = nil, nil
+		close(ended)
 		return nil, false
 	}
+	e, h.queue = h.queue[0], h.queue[1:]
+	return e, true
 }
 
 // tell calls one listener, unless another one has just removed it.
-func (h *Hub) tell(line *hubLine, l *listener, e Event) {
-	if !slices.Contains(*line.listeners.Load(), l) {
+func (h *Hub) tell(l *listener, e Event) {
+	if !slices.Contains(h.list(), l) {
 		return
 	}
 	whole := false
