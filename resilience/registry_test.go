@@ -2,11 +2,20 @@ package resilience_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -129,4 +138,153 @@ func TestRegistryReplaces(t *testing.T) {
 		}
 	}
 	wantEqual(t, "closed", notes, []string{"close a", "close b", "close c"})
+}
+
+func newBreakers(t *testing.T, cfg resilience.BreakersConfig) *resilience.Breakers {
+	t.Helper()
+	r, err := resilience.NewBreakers(cfg)
+	require.NoError(t, err)
+	return r
+}
+
+func TestBreakersShareByName(t *testing.T) {
+	r := newBreakers(t, resilience.BreakersConfig{})
+	var wg sync.WaitGroup
+	got := make([]*resilience.Breaker, 8)
+	for i := range got {
+		wg.Go(func() { got[i], _ = r.Get("api", resilience.BreakerConfig{Failures: 3}) })
+	}
+	wg.Wait()
+	require.NotNil(t, got[0])
+	for _, b := range got {
+		require.Same(t, got[0], b)
+	}
+	same, err := r.Get("api", resilience.BreakerConfig{Name: "api", Failures: 3, BreakFor: 15 * s})
+	require.NoError(t, err, "a default that is written out is the same setting")
+	require.Same(t, got[0], same)
+	other, err := r.Get("other", resilience.BreakerConfig{})
+	require.NoError(t, err)
+	require.NotSame(t, got[0], other)
+	require.Equal(t, []string{"api", "other"}, r.Names())
+	have, ok := r.Lookup("api")
+	require.True(t, ok)
+	require.Same(t, got[0], have)
+	_, ok = r.Lookup("none")
+	require.False(t, ok, "looking makes none")
+	require.Len(t, r.Names(), 2)
+}
+
+// Every field there is makes a conflict, and the error says which it was.
+func TestTrapSameNameOtherSettings(t *testing.T) {
+	base := func() resilience.BreakerConfig {
+		return resilience.BreakerConfig{
+			Window: resilience.CountWindow(20), FailureRate: 0.5, MinCalls: 10, SlowCall: s, SlowRate: 0.5,
+			SuccessThreshold: 2, HalfOpenMax: 2, BreakFor: 10 * s, ProbeTimeout: 5 * s,
+			Break: func(trips int) time.Duration { return min(time.Duration(trips)*s, time.Minute) },
+			Clock: clocktest.NewFake(epoch), Hub: new(resilience.Hub),
+		}
+	}
+	changes := map[string]func(*resilience.BreakerConfig){
+		"Window":           func(c *resilience.BreakerConfig) { c.Window = resilience.CountWindow(21) },
+		"FailureRate":      func(c *resilience.BreakerConfig) { c.FailureRate = 0.6 },
+		"MinCalls":         func(c *resilience.BreakerConfig) { c.MinCalls = 11 },
+		"SlowCall":         func(c *resilience.BreakerConfig) { c.SlowCall = 2 * s },
+		"SlowRate":         func(c *resilience.BreakerConfig) { c.SlowRate = 0.6 },
+		"SuccessThreshold": func(c *resilience.BreakerConfig) { c.SuccessThreshold = 3 },
+		"HalfOpenMax":      func(c *resilience.BreakerConfig) { c.HalfOpenMax = 3 },
+		"BreakFor":         func(c *resilience.BreakerConfig) { c.BreakFor = 11 * s },
+		"ProbeTimeout":     func(c *resilience.BreakerConfig) { c.ProbeTimeout = 6 * s },
+		"Break at trip 9": func(c *resilience.BreakerConfig) {
+			c.Break = func(trips int) time.Duration { return min(time.Duration(trips), 8) * s }
+		},
+		"Clock": func(c *resilience.BreakerConfig) { c.Clock = clocktest.NewFake(epoch) },
+		"Hub":   func(c *resilience.BreakerConfig) { c.Hub = new(resilience.Hub) },
+	}
+	first := base()
+	for field, change := range changes {
+		r := newBreakers(t, resilience.BreakersConfig{})
+		_, err := r.Get("api", first)
+		require.NoError(t, err)
+		again := first
+		again.Break = base().Break
+		_, err = r.Get("api", again)
+		require.NoError(t, err, "another function that does the same is the same setting")
+		change(&again)
+		b, err := r.Get("api", again)
+		require.ErrorContains(t, err, fmt.Sprintf(`breakers: "api" has %s = `, field))
+		require.Nil(t, b)
+	}
+	r := newBreakers(t, resilience.BreakersConfig{})
+	_, err := r.Get("run", resilience.BreakerConfig{Failures: 3})
+	require.NoError(t, err)
+	_, err = r.Get("run", resilience.BreakerConfig{Failures: 5})
+	require.ErrorContains(t, err, `"run" has Failures = 3, not 5`)
+	_, err = r.Get("run", resilience.BreakerConfig{Failures: 3, Break: func(int) time.Duration { return s }})
+	require.ErrorContains(t, err, `"run" has Break at trip 1 = 15s, not 1s`)
+	// Name and Failures are the two that are not in the list.
+	require.Equal(t, len(changes)+2, reflect.TypeFor[resilience.BreakerConfig]().NumField())
+}
+
+func TestBreakersRefuse(t *testing.T) {
+	_, err := resilience.NewBreakers(resilience.BreakersConfig{Max: -1})
+	require.ErrorContains(t, err, "Max = -1: want")
+	r := newBreakers(t, resilience.BreakersConfig{Max: 1})
+	_, err = r.Get("", resilience.BreakerConfig{})
+	require.ErrorContains(t, err, "want a name")
+	_, err = r.Get("a", resilience.BreakerConfig{Name: "b"})
+	require.ErrorContains(t, err, `Name = "b"`)
+	_, err = r.Get("a", resilience.BreakerConfig{Failures: -1})
+	require.ErrorContains(t, err, "Failures = -1")
+	require.Empty(t, r.Names())
+	_, err = r.Get("a", resilience.BreakerConfig{})
+	require.NoError(t, err)
+	_, err = r.Get("b", resilience.BreakerConfig{})
+	require.ErrorContains(t, err, "raise Max")
+	_, err = r.Get("a", resilience.BreakerConfig{})
+	require.NoError(t, err)
+}
+
+// The registry's clock and hub are those of breakers that bring none.
+func TestBreakersHealth(t *testing.T) {
+	clk := clocktest.NewFake(epoch)
+	r := newBreakers(t, resilience.BreakersConfig{Clock: clk})
+	handler := r.Handler()
+	get := func(method string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(method, "/health", nil))
+		return w
+	}
+	require.True(t, r.Healthy())
+	require.JSONEq(t, `{"healthy":true,"circuits":{}}`, get(http.MethodGet).Body.String())
+
+	a, err := r.Get("a", resilience.BreakerConfig{BreakFor: 10 * s})
+	require.NoError(t, err)
+	_, err = r.Get("b", resilience.BreakerConfig{})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, get(http.MethodGet).Code)
+	a.Trip()
+	clk.Advance(4 * s)
+	require.False(t, r.Healthy())
+	w := get(http.MethodGet)
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+	var body struct {
+		Healthy  bool
+		Circuits map[string]resilience.BreakerSnapshot
+	}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+	require.False(t, body.Healthy)
+	require.Equal(t, r.Snapshot(), body.Circuits)
+	require.Equal(t, 6*s, body.Circuits["a"].RetryAfter)
+	require.Equal(t, open, body.Circuits["a"].State)
+	require.Equal(t, closed, body.Circuits["b"].State)
+
+	clk.Advance(6 * s)
+	require.Equal(t, http.StatusServiceUnavailable, get(http.MethodHead).Code, "half-open: only probes pass")
+	a.Isolate()
+	require.Equal(t, http.StatusServiceUnavailable, get(http.MethodHead).Code)
+	w = get(http.MethodPost)
+	require.Equal(t, http.StatusMethodNotAllowed, w.Code)
+	require.Equal(t, "GET, HEAD", w.Header().Get("Allow"))
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -75,4 +76,71 @@ func Attempts(res *http.Response) int {
 		return 1
 	}
 	return max(1, resilience.AttemptFrom(res.Request.Context()))
+}
+
+// classOf is the class of a request: that of the status where it decides, because a 429
+// whose body is spoilt still means "not now"; otherwise that of whatever went wrong. A
+// refusal by a layer further in says nothing of the host, which was not asked.
+func classOf(res *http.Response, err error) outcome.Class {
+	if h, ok := errors.AsType[*resilience.HedgeError](err); ok {
+		return classOfHedge(h)
+	}
+	if errors.Is(err, resilience.ErrOpen) || errors.Is(err, resilience.ErrBulkheadFull) || errors.Is(err, resilience.ErrClosed) {
+		return outcome.Canceled
+	}
+	class := outcome.Of(0, err)
+	if res == nil || class == outcome.Canceled {
+		return class
+	}
+	if status := outcome.Of(res.StatusCode, nil); err == nil || status != outcome.OK {
+		return status
+	}
+	return class
+}
+
+// classOfHedge is the class of what happened to the first request of a hedge that failed:
+// something that another try may cure, or it would have decided. Where no error shows it,
+// it was an answer by which HedgeVerdict fails, that is by a gateway.
+func classOfHedge(h *resilience.HedgeError) outcome.Class {
+	for _, err := range h.Errs {
+		if class := classOf(nil, err); class.Transient() {
+			return class
+		}
+	}
+	return outcome.Gateway
+}
+
+// TransientVerdict is the Classifier of [NewRetry]: a [resilience.Failure] is what another
+// try may cure, that is timeouts, network errors, 408, 425, 429, 502, 503 and 504. Every
+// other answer stands, and every other error is Ignored: a certificate does not get better
+// by asking again, nor does a refusal by a layer of our own.
+func TransientVerdict(res *http.Response, err error) resilience.Verdict {
+	return verdict(classOf(res, err), outcome.Class.Transient)
+}
+
+// OverloadVerdict is the Classifier of [NewBreaker]: a [resilience.Failure] is a sign of a
+// host in trouble, that is what TransientVerdict fails and every other 5xx. Every other
+// answer is a success, also a 404, and every other error is Ignored.
+func OverloadVerdict(res *http.Response, err error) resilience.Verdict {
+	return verdict(classOf(res, err), outcome.Class.Overload)
+}
+
+// HedgeVerdict is the Classifier of [NewHedge]: a [resilience.Failure], which starts
+// another request at once and does not decide while one is under way, is what
+// TransientVerdict fails except 429 and 503. A host that says "not now" is not asked
+// again at once; a retry around the hedge asks when it may.
+func HedgeVerdict(res *http.Response, err error) resilience.Verdict {
+	return verdict(classOf(res, err), func(c outcome.Class) bool {
+		return c.Transient() && c != outcome.Throttled && c != outcome.Unavailable
+	})
+}
+
+func verdict(class outcome.Class, bad func(outcome.Class) bool) resilience.Verdict {
+	switch {
+	case bad(class):
+		return resilience.Failure
+	case class.Answered():
+		return resilience.Success
+	}
+	return resilience.Ignored
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/resilience"
@@ -330,3 +331,28 @@ func TestClosedPoliciesRefuse(t *testing.T) {
 		release()
 	})
 }
+
+// A caller with more hosts than usual says so.
+func TestKeysOfIsolation(t *testing.T) {
+	type key struct{}
+	p, err := binder.Bind(&binder.Model{BulkheadIsolation: &binder.BulkheadIsolation{MaxConcurrency: 1}}, binder.Options[int]{
+		Deps: binder.Deps{Keys: 2}, Key: func(ctx context.Context) string { return ctx.Value(key{}).(string) },
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	nest := func(names ...string) (err error) {
+		run := func(context.Context) (int, error) { return 0, nil }
+		for _, name := range names {
+			inner := run
+			run = func(ctx context.Context) (int, error) {
+				return p.Execute(context.WithValue(ctx, key{}, name), inner)
+			}
+		}
+		_, err = run(t.Context())
+		return err
+	}
+	require.NoError(t, nest("a", "b"))
+	require.ErrorIs(t, nest("a", "b", "c"), resilience.ErrBulkheadFull)
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,8 +1,13 @@
 package http1
 
 import (
+	"context"
+	"io"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -64,4 +69,73 @@ func TestAppendHeader(t *testing.T) {
 		_, err := AppendHeader(nil, http.Header{name: {value}})
 		require.ErrorIs(t, err, errHeader, "%q: %q", name, value)
 	}
+}
+
+// recorded asks once and returns what was recorded of it.
+func recorded(t *testing.T, said string, step int, limit int64, head bool, read func(io.Reader)) *Recording {
+	t.Helper()
+	tr := New(Config{
+		Dial:           func(context.Context, string, string) (net.Conn, error) { return play(said, step), nil },
+		MaxHeaderBytes: bound, MaxPerHost: 1, MaxIdle: 1, IdleTimeout: time.Minute,
+	})
+	defer tr.CloseIdleConnections()
+	rec := &Recording{Max: limit}
+	resp, err := tr.Do(&Request{Host: "a.test", Target: "/x", Head: head, Recording: rec}, wait(t.Context()))
+	require.NoError(t, err)
+	read(resp.Body)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n", strings.Replace(string(rec.Request), "HEAD", "GET", 1))
+	return rec
+}
+
+func toTheEnd(r io.Reader) { _, _ = io.Copy(io.Discard, r) }
+
+// TestRecording walks over where the answer may be cut, by its bound and by who reads.
+func TestRecording(t *testing.T) {
+	const (
+		hint  = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+		head  = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+		body  = "0123456789"
+		after = "HTTP/1.1 200 OK\r\n"
+	)
+	for _, step := range []int{1, 5, 1000} {
+		for limit := range int64(len(head+body) + 2) {
+			rec := recorded(t, head+body+after, step, limit, false, toTheEnd)
+			want := (head + body)[:min(int(limit), len(head+body))]
+			require.Equal(t, want, string(rec.Answer), "step %d, limit %d", step, limit)
+			require.Equal(t, limit < int64(len(head+body)), rec.Cut, "step %d, limit %d", step, limit)
+			require.True(t, rec.Whole)
+			require.Equal(t, min(len(head), int(limit)), rec.Head)
+		}
+		for n := range len(body) {
+			rec := recorded(t, head+body, step, 1000, false, func(r io.Reader) { _, _ = io.ReadFull(r, make([]byte, n)) })
+			require.Equal(t, head+body[:n], string(rec.Answer), "step %d, %d bytes read", step, n)
+			require.False(t, rec.Whole)
+			require.False(t, rec.Cut)
+		}
+		rec := recorded(t, hint+hint+head+body, step, 1000, false, toTheEnd)
+		require.Equal(t, head+body, string(rec.Answer))
+		require.Equal(t, len(head), rec.Head)
+
+		rec = recorded(t, head, step, 1000, true, toTheEnd)
+		require.Equal(t, head, string(rec.Answer), "a HEAD has no body, whatever its length says")
+		require.True(t, rec.Whole)
+	}
+}
+
+// TestRecordingWithoutRoomForHints has informational answers that fill the room: of the
+// answer behind them nothing is left, and that is said.
+func TestRecordingWithoutRoomForHints(t *testing.T) {
+	hints := strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 4)
+	rec := recorded(t, hints+"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 7, 20, false, toTheEnd)
+	require.Empty(t, rec.Answer)
+	require.True(t, rec.Cut)
+	require.True(t, rec.Whole)
+}
+
+// TestAClaimTakesLittleMemory: a Content-Length is no reason to allocate it.
+func TestAClaimTakesLittleMemory(t *testing.T) {
+	rec := recorded(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000\r\n\r\nhalf", 1000, 1<<40, false, toTheEnd)
+	require.Less(t, cap(rec.Answer), 2*maxExpected)
+	require.False(t, rec.Whole)
 }
