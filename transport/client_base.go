@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/treadlight/crawl/internal/fetch/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"
@@ -59,12 +59,7 @@ type Base struct {
 	open    func(ctx context.Context, network, addr string) (net.Conn, error)
 	guarded func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	closing context.Context // ends with Close, and every dial with it
-	stop    context.CancelFunc
-
-	mu     sync.Mutex // guards what follows
-	closed bool
-	dials  sync.WaitGroup // under way; Add only while not closed
+	life *lifetime.Lifetime // of the dials under way
 }
 
 // NewBase builds a transport, and connects to nothing. The error names the field of cfg
@@ -90,8 +85,7 @@ func NewBase(cfg BaseConfig) (*Base, error) {
 	case cfg.MaxConnsPerHost == 0:
 		cfg.MaxConnsPerHost = defaultMaxConnsPerHost
 	}
-	b := &Base{connect: cfg.ConnectTimeout}
-	b.closing, b.stop = context.WithCancel(context.Background())
+	b := &Base{connect: cfg.ConnectTimeout, life: lifetime.New()}
 	var none *reach.Openings
 	b.guarded = (&net.Dialer{Control: none.Control("", cfg.AllowPrivate, denied)}).DialContext
 	if b.open = b.guarded; !cfg.Strict {
@@ -125,7 +119,7 @@ type redirected struct{}
 
 // RoundTrip sends a request. After Close it fails with [resilience.ErrClosed].
 func (b *Base) RoundTrip(req *http.Request) (*http.Response, error) {
-	if b.isClosed() {
+	if b.life.Over() {
 		closeBody(req)
 		return nil, resilience.ErrClosed
 	}
@@ -133,7 +127,7 @@ func (b *Base) RoundTrip(req *http.Request) (*http.Response, error) {
 		req = req.WithContext(context.WithValue(req.Context(), redirected{}, true))
 	}
 	res, err := b.rt.RoundTrip(req)
-	if b.isClosed() {
+	if b.life.Over() {
 		// Close came between: net/http keeps connections again once it is asked for one.
 		b.rt.CloseIdleConnections()
 	}
@@ -150,33 +144,16 @@ func elsewhere(req *http.Request) bool {
 	return first != req && !strings.EqualFold(first.URL.Hostname(), req.URL.Hostname())
 }
 
-func (b *Base) isClosed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.closed
-}
-
-// enter admits a dial unless the base is closed; b.dials.Done ends it.
-func (b *Base) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	b.dials.Add(1)
-	return true
-}
-
 // dial makes a connection. net/http calls it on a goroutine that may outlive the request,
 // so that Close has to end it and wait for it.
 func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if !b.enter() {
+	if !b.life.Begin() {
 		return nil, resilience.ErrClosed
 	}
-	defer b.dials.Done()
+	defer b.life.Done()
 	ctx, cancel := context.WithTimeout(ctx, b.connect)
 	defer cancel()
-	defer context.AfterFunc(b.closing, cancel)()
+	defer context.AfterFunc(b.life.Context(), cancel)()
 	open := b.open
 	if ctx.Value(redirected{}) != nil {
 		open = b.guarded
@@ -185,7 +162,7 @@ func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	switch {
 	case err == nil:
 		return conn, nil
-	case b.closing.Err() != nil:
+	case b.life.Over():
 		return nil, errors.Join(resilience.ErrClosed, err)
 	}
 	return nil, err
@@ -197,11 +174,7 @@ func (b *Base) CloseIdleConnections() { b.rt.CloseIdleConnections() }
 // Close ends the connections that are kept and those in the making. Requests under way go
 // on, and their connections end with them. It may be called again; its error is nil.
 func (b *Base) Close() error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.stop()
-	b.dials.Wait()
+	b.life.End()
 	b.rt.CloseIdleConnections()
 	return nil
 }

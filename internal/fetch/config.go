@@ -142,42 +142,19 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
-	for _, f := range []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout},
-		{"TLSTimeout", &c.TLSTimeout, defaultTLSTimeout},
-		{"HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout},
-		{"BodyTimeout", &c.BodyTimeout, defaultBodyTimeout},
-		{"Timeout", &c.Timeout, defaultTimeout},
-		{"IdleConnTimeout", &c.IdleConnTimeout, defaultIdleConnTimeout},
+	for _, err := range []error{
+		fill("ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout), fill("TLSTimeout", &c.TLSTimeout, defaultTLSTimeout),
+		fill("HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout), fill("BodyTimeout", &c.BodyTimeout, defaultBodyTimeout),
+		fill("Timeout", &c.Timeout, defaultTimeout), fill("IdleConnTimeout", &c.IdleConnTimeout, defaultIdleConnTimeout),
+		fill("MaxBody", &c.MaxBody, defaultMaxBody), fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultMaxHeaderBytes),
+		fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost), fill("MaxRatio", &c.MaxRatio, defaultMaxRatio),
+		fill("MaxIdle", &c.MaxIdle, defaultMaxIdle), c.checkHeader(),
 	} {
-		if err := fill(f.name, f.value, f.zero); err != nil {
+		if err != nil {
 			return c, err
 		}
 	}
-	if err := c.fillSizes(); err != nil {
-		return c, err
-	}
-	return c, c.checkHeader()
-}
-
-func (c *Config) fillSizes() error {
-	if err := fill("MaxBody", &c.MaxBody, defaultMaxBody); err != nil {
-		return err
-	}
-	if err := fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultMaxHeaderBytes); err != nil {
-		return err
-	}
-	if err := fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost); err != nil {
-		return err
-	}
-	if err := fill("MaxRatio", &c.MaxRatio, defaultMaxRatio); err != nil {
-		return err
-	}
-	return fill("MaxIdle", &c.MaxIdle, defaultMaxIdle)
+	return c, nil
 }
 
 func fill[T ~int | ~int64](name string, value *T, zero T) error {
@@ -208,10 +185,6 @@ func (c *Config) checkHeader() error {
 			}
 		}
 	}
-	return c.checkProxy()
-}
-
-func (c *Config) checkProxy() error {
 	if c.Proxy == nil {
 		return nil
 	}

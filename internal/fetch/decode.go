@@ -42,13 +42,7 @@ func codings(h http.Header) (list, ignored []string) {
 
 // decoders keeps decoders for reuse: a fresh one costs tens of kilobytes. None of them
 // starts a goroutine.
-type decoders struct{ gzip, deflate, brotli, zstd sync.Pool }
-
-// stage decodes one coding. Close gives it back to its pool, after which it must not be used.
-type stage interface {
-	io.ReadCloser
-	reset(src io.Reader)
-}
+type decoders [4]sync.Pool
 
 // open stacks the stages that undo list on top of src. The closers are to be closed in
 // any order; after an error there are none.
@@ -63,7 +57,7 @@ func (d *decoders) open(src io.Reader, list []string) (io.Reader, []io.Closer, e
 			closeAll(closers)
 			return nil, nil, fmt.Errorf("content coding %q is not supported", name)
 		}
-		s.reset(src)
+		s.br.Reset(src)
 		src, closers = s, append(closers, s)
 	}
 	return src, closers, nil
@@ -76,60 +70,55 @@ func closeAll(closers []io.Closer) {
 }
 
 // stage takes a decoder from its pool or makes one; nil if the coding is not supported.
-func (d *decoders) stage(name string) stage {
-	switch name {
-	case "gzip", "x-gzip":
-		if s, ok := d.gzip.Get().(*gzipStage); ok {
-			return s
-		}
-		return &gzipStage{source: newSource(&d.gzip)}
-	case "deflate":
-		if s, ok := d.deflate.Get().(*deflateStage); ok {
-			return s
-		}
-		return &deflateStage{source: newSource(&d.deflate)}
-	case "br":
-		if s, ok := d.brotli.Get().(*brotliStage); ok {
-			return s
-		}
-		return &brotliStage{source: newSource(&d.brotli)}
-	case "zstd":
-		if s, ok := d.zstd.Get().(*zstdStage); ok {
-			return s
-		}
-		return newZstd(newSource(&d.zstd))
-	}
-	return nil
-}
-
-// source is what the stages share: a buffered input, and the knowledge whether decoding
-// has begun. An input without a byte is an empty body in every coding: servers send
-// Content-Encoding with bodiless redirects.
-type source struct {
-	br   *bufio.Reader
-	pool *sync.Pool
-	open bool
-}
-
-func newSource(pool *sync.Pool) source {
-	return source{br: bufio.NewReader(nil), pool: pool}
-}
-
-func (s *source) reset(src io.Reader) {
-	s.br.Reset(src)
-	s.open = false
-}
-
-// begin runs start before the first byte is decoded; its EOF means an empty body.
-func (s *source) begin(start func() error) error {
-	if s.open {
+func (d *decoders) stage(name string) *stage {
+	i := slices.Index([]string{"gzip", "deflate", "br", "zstd"}, strings.TrimPrefix(name, "x-"))
+	if i < 0 {
 		return nil
 	}
-	if _, err := s.br.Peek(1); err != nil {
-		return err
+	if s, ok := d[i].Get().(*stage); ok {
+		return s
 	}
-	s.open = true
-	return cut(start())
+	s := &stage{br: bufio.NewReader(nil), pool: &d[i]}
+	[]func(){s.gzip, s.deflate, s.brotli, s.zstd}[i]()
+	return s
+}
+
+// stage decodes one coding. Close gives it back to its pool, after which it must not be used.
+// An input without a byte is an empty body in every coding: servers send Content-Encoding with
+// bodiless redirects. What follows a stream and is none is ignored, as browsers do: some servers
+// append a stray newline.
+type stage struct {
+	br    *bufio.Reader
+	pool  *sync.Pool
+	open  bool
+	start func() error // begins to decode what is in br
+	read  func([]byte) (int, error)
+	free  func() error // what the decoder holds; nil for nothing
+}
+
+func (s *stage) Read(p []byte) (int, error) {
+	if !s.open {
+		if _, err := s.br.Peek(1); err != nil {
+			return 0, err
+		}
+		s.open = true
+		if err := cut(s.start()); err != nil {
+			return 0, err
+		}
+	}
+	return s.read(p)
+}
+
+func (s *stage) Close() error {
+	s.br.Reset(nil)
+	s.open = false
+	if s.free != nil {
+		if err := s.free(); err != nil {
+			return err // a decoder in an odd state is not worth keeping
+		}
+	}
+	s.pool.Put(s)
+	return nil
 }
 
 // cut turns the end of the input inside a header into what it is.
@@ -140,115 +129,62 @@ func cut(err error) error {
 	return err
 }
 
-type gzipStage struct {
-	source
-	z gzip.Reader
-}
-
-// Read decodes member after member. What follows the last and is no member is ignored,
-// as browsers do: some servers append a stray newline.
-func (s *gzipStage) Read(p []byte) (int, error) {
-	if err := s.begin(s.member); err != nil {
-		return 0, err
+// gzip decodes member after member.
+func (s *stage) gzip() {
+	z := new(gzip.Reader)
+	s.start = func() error {
+		err := z.Reset(s.br)
+		z.Multistream(false)
+		return err
 	}
-	for {
-		n, err := s.z.Read(p)
-		if n > 0 || !errors.Is(err, io.EOF) {
-			return n, nonEOF(err)
+	s.read = func(p []byte) (int, error) {
+		for {
+			n, err := z.Read(p)
+			switch {
+			case !errors.Is(err, io.EOF):
+				return n, err
+			case n > 0:
+				return n, nil // the next Read meets the end again
+			}
+			if magic, _ := s.br.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
+				return 0, io.EOF
+			}
+			if err := cut(s.start()); err != nil {
+				return 0, err
+			}
 		}
-		if magic, _ := s.br.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
-			return 0, io.EOF
-		}
-		if err := cut(s.member()); err != nil {
-			return 0, err
-		}
 	}
 }
 
-// nonEOF holds an EOF back that came with bytes; the next Read meets it again.
-func nonEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
-func (s *gzipStage) member() error {
-	err := s.z.Reset(s.br)
-	s.z.Multistream(false)
-	return err
-}
-
-func (s *gzipStage) Close() error {
-	s.br.Reset(nil)
-	s.pool.Put(s)
-	return nil
-}
-
-type deflateStage struct {
-	source
-	z io.ReadCloser
-}
-
-func (s *deflateStage) Read(p []byte) (int, error) {
-	if err := s.begin(s.start); err != nil {
-		return 0, err
-	}
-	return s.z.Read(p)
-}
-
-// start accepts both things that servers call deflate: the zlib format, recognised by
+// deflate accepts both things that servers call so: the zlib format, recognised by
 // its two-byte header (RFC 1950 section 2.2) and read without its checksum, which is
 // often wrong, and the bare stream.
-func (s *deflateStage) start() error {
-	head, _ := s.br.Peek(2)
-	if len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-		_, _ = s.br.Discard(2) // they have just been peeked
+func (s *stage) deflate() {
+	z := flate.NewReader(s.br)
+	s.read = z.Read
+	s.start = func() error {
+		head, _ := s.br.Peek(2)
+		if len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+			_, _ = s.br.Discard(2) // they have just been peeked
+		}
+		r, ok := z.(flate.Resetter)
+		if !ok {
+			return errors.New("flate reader cannot be reset")
+		}
+		return r.Reset(s.br, nil)
 	}
-	if s.z == nil {
-		s.z = flate.NewReader(s.br)
-		return nil
-	}
-	r, ok := s.z.(flate.Resetter)
-	if !ok {
-		return errors.New("flate reader cannot be reset")
-	}
-	return r.Reset(s.br, nil)
 }
 
-func (s *deflateStage) Close() error {
-	s.br.Reset(nil)
-	s.pool.Put(s)
-	return nil
-}
-
-// brotliStage ignores what follows the stream, as gzipStage does.
-type brotliStage struct {
-	source
-	z brotli.Reader
-}
-
-func (s *brotliStage) Read(p []byte) (int, error) {
-	if err := s.begin(func() error { return s.z.Reset(s.br) }); err != nil {
-		return 0, err
+func (s *stage) brotli() {
+	z := new(brotli.Reader)
+	s.start = func() error { return z.Reset(s.br) }
+	s.read = func(p []byte) (int, error) {
+		n, err := z.Read(p)
+		if err != nil && err.Error() == "brotli: excessive input" { // which has no other name
+			err = io.EOF
+		}
+		return n, err
 	}
-	n, err := s.z.Read(p)
-	if err != nil && err.Error() == "brotli: excessive input" { // which has no other name
-		err = io.EOF
-	}
-	return n, err
-}
-
-func (s *brotliStage) Close() error {
-	s.br.Reset(nil)
-	s.pool.Put(s)
-	return nil
-}
-
-type zstdStage struct {
-	source
-	z     *zstd.Decoder
-	given bool // something was decoded
 }
 
 // maxZstdWindow is the largest window a content coding may ask for (RFC 9659 section 3), that
@@ -256,38 +192,23 @@ type zstdStage struct {
 // brotli's goes up to twice as much, as its windows do.
 const maxZstdWindow = 8 << 20
 
-// newZstd is nil only if the options contradict each other, which a test would show.
-func newZstd(src source) stage {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
-	if err != nil {
-		return nil
+func (s *stage) zstd() {
+	given := false // something was decoded
+	// The error is nil unless the options contradict each other.
+	z, failed := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	s.start = func() error {
+		if given = false; failed != nil {
+			return failed
+		}
+		return z.Reset(s.br)
 	}
-	return &zstdStage{source: src, z: z}
-}
-
-func (s *zstdStage) Read(p []byte) (int, error) {
-	if err := s.begin(s.start); err != nil {
-		return 0, err
+	s.free = func() error { return z.Reset(nil) }
+	s.read = func(p []byte) (int, error) {
+		n, err := z.Read(p)
+		given = given || n > 0
+		if given && errors.Is(err, zstd.ErrMagicMismatch) {
+			err = io.EOF
+		}
+		return n, err
 	}
-	n, err := s.z.Read(p)
-	s.given = s.given || n > 0
-	if s.given && errors.Is(err, zstd.ErrMagicMismatch) {
-		err = io.EOF // what follows the frames is ignored here, too
-	}
-	return n, err
-}
-
-func (s *zstdStage) start() error {
-	s.given = false
-	return s.z.Reset(s.br)
-}
-
-func (s *zstdStage) Close() error {
-	s.br.Reset(nil)
-	if err := s.z.Reset(nil); err != nil {
-		return err // a decoder in an odd state is not worth keeping
-	}
-	s.pool.Put(s)
-	return nil
 }

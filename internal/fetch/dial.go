@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -28,24 +29,20 @@ type dialer struct {
 	routes   *routes
 	resolver *resolve.Resolver
 
-	closing context.Context // ends when the Client closes, and every dial with it
-	stop    context.CancelFunc
+	life *lifetime.Lifetime // of the dials under way
 
-	mu     sync.Mutex // guards what follows
-	closed bool
-	inside sync.WaitGroup     // dials under way; Add only while not closed
-	open2  map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
+	mu    sync.Mutex         // guards what follows
+	open2 map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
 }
 
 func newDialer(cfg Config, r *routes) (*dialer, error) {
-	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver}
+	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver, life: lifetime.New()}
 	if d.resolver == nil {
 		var err error
 		if d.resolver, err = resolve.New(resolve.Config{Timeout: cfg.ConnectTimeout, Clock: cfg.Clock}); err != nil {
 			return nil, err
 		}
 	}
-	d.closing, d.stop = context.WithCancel(context.Background())
 	if cfg.HTTP2 {
 		d.open2 = make(map[*conn]struct{})
 	}
@@ -90,25 +87,8 @@ func (e *addressError) Error() string {
 
 func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }
 
-// enter admits a dial unless the Client is closed; leave ends it.
-func (d *dialer) enter() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return false
-	}
-	d.inside.Add(1)
-	return true
-}
-
-func (d *dialer) leave() { d.inside.Done() }
-
 func (d *dialer) close() {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.stop()
-	d.inside.Wait()
+	d.life.End()
 	if d.resolver != d.cfg.Resolver {
 		d.resolver.Close()
 	}
@@ -117,17 +97,17 @@ func (d *dialer) close() {
 // within is ctx for one phase: it also ends after limit and when the Client closes.
 func (d *dialer) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
-	unhook := context.AfterFunc(d.closing, cancel)
+	unhook := context.AfterFunc(d.life.Context(), cancel)
 	return ctx, func() { unhook(); cancel() }
 }
 
 // dial makes a plain connection. net/http's transport calls it in a goroutine of its own,
 // with a context that outlives the request for which it began to dial.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if !d.enter() {
+	if !d.life.Begin() {
 		return nil, errClosed
 	}
-	defer d.leave()
+	defer d.life.Done()
 	c, err := d.connect(ctx, network, addr, false)
 	if err != nil {
 		return nil, err
@@ -243,7 +223,7 @@ func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 	} else if _, ok := errors.AsType[*net.DNSError](err); ok {
 		op = OpDNS
 	}
-	if d.closing.Err() != nil {
+	if d.life.Over() {
 		err = errClosed
 	} else if gone := context.Cause(ctx); gone != nil {
 		err = gone
@@ -255,10 +235,10 @@ func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 // transport names the phase of a failure and keeps the times with the connection, not
 // with the request that happened to cause it.
 func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	if !d.enter() {
+	if !d.life.Begin() {
 		return nil, errClosed
 	}
-	defer d.leave()
+	defer d.life.Done()
 	raw, err := d.connect(ctx, network, addr, true)
 	if err != nil {
 		return nil, err

@@ -289,7 +289,7 @@ func (h *firstHop) DialContext(ctx context.Context, network, addr string) (net.C
 
 // Dial implements proxy.Dialer, and is not called where there is a DialContext.
 func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
-	return h.DialContext(h.d.closing, network, addr)
+	return h.DialContext(h.d.life.Context(), network, addr)
 }
 
 // class tells whose fault a failure is. Package proxy has the replies of RFC 1928 section 6

@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 )
 
@@ -80,12 +80,7 @@ type Resolver struct {
 	cache *lru.Cache[string, kept] // bounded; a name that is forgotten is looked up again
 	group singleflight.Group       // lookups under way
 
-	closing context.Context // ends with Close, and every lookup with it
-	stop    context.CancelFunc
-
-	mu     sync.Mutex // guards what follows
-	closed bool
-	inside sync.WaitGroup // lookups under way; Add only while not closed
+	life *lifetime.Lifetime // of the lookups under way
 }
 
 type kept struct {
@@ -124,12 +119,11 @@ func New(cfg Config) (*Resolver, error) {
 		}
 		cfg.Lookup = lookup
 	}
-	r := &Resolver{cfg: cfg}
+	r := &Resolver{cfg: cfg, life: lifetime.New()}
 	var err error
 	if r.cache, err = lru.New[string, kept](cfg.Max); err != nil {
 		return nil, fmt.Errorf("resolve: %w", err)
 	}
-	r.closing, r.stop = context.WithCancel(context.Background())
 	return r, nil
 }
 
@@ -166,13 +160,7 @@ func ParseServer(s string) (netip.AddrPort, error) {
 }
 
 // Close ends the lookups under way and waits for them.
-func (r *Resolver) Close() {
-	r.mu.Lock()
-	r.closed = true
-	r.mu.Unlock()
-	r.stop()
-	r.inside.Wait()
-}
+func (r *Resolver) Close() { r.life.End() }
 
 // Lookup finds the addresses of a host, for a connection to that port. Host is a name or
 // an address without brackets. The error is a [net.DNSError] unless the Resolver was
@@ -233,14 +221,14 @@ func (r *Resolver) wait(ctx context.Context, host string) (Answer, error) {
 }
 
 func (r *Resolver) refresh(host string) (kept, error) {
-	if !r.enter() {
+	if !r.life.Begin() {
 		return kept{}, ErrClosed
 	}
-	defer r.inside.Done()
-	ctx, cancel := context.WithTimeout(r.closing, r.cfg.Timeout)
+	defer r.life.Done()
+	ctx, cancel := context.WithTimeout(r.life.Context(), r.cfg.Timeout)
 	defer cancel()
 	addrs, err := r.cfg.Lookup(ctx, r.cfg.Family.network(), host)
-	if r.closing.Err() != nil {
+	if r.life.Over() {
 		return kept{}, ErrClosed
 	}
 	if addrs = r.wanted(addrs); err == nil && len(addrs) == 0 {
@@ -264,17 +252,6 @@ func (r *Resolver) refresh(host string) (kept, error) {
 		r.cache.Add(host, k)
 	}
 	return k, err
-}
-
-// enter admits a lookup unless the Resolver is closed.
-func (r *Resolver) enter() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		return false
-	}
-	r.inside.Add(1)
-	return true
 }
 
 // none is the error where a lookup has brought nothing that is wanted.
