@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -196,9 +197,7 @@ func TestBreakerAgainstModel(t *testing.T) {
 		clk := clocktest.NewFake(epoch)
 		cfg.Clock = clk
 		b, err := resilience.NewBreaker(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		now := 0
 		var out []*modelTicket
 		for id := range rapid.IntRange(1, 150).Draw(t, "steps") {
@@ -230,9 +229,7 @@ func TestBreakerAgainstModel(t *testing.T) {
 			if got, want := b.State(), m.seen(now); got != want {
 				t.Fatalf("step %d at %d: %v, want %v", id, now, got, want)
 			}
-			if got := b.Snapshot().Trips; got != m.trips {
-				t.Fatalf("step %d at %d: %d trips, want %d", id, now, got, m.trips)
-			}
+			require.Equal(t, m.trips, b.Snapshot().Trips, "step %d at %d", id, now)
 		}
 	})
 }

@@ -14,14 +14,10 @@ const budgetBuckets = 10
 
 // BudgetConfig says how many calls may be made beyond those that were asked for.
 type BudgetConfig struct {
-	// Ratio is the share of extra calls among the calls of the latest Span, in (0, 10].
-	// Zero means 0.1: a callee that is down sees a tenth more traffic, not several times.
-	Ratio float64
-	// Minimum is how many extra calls per Span are free, so that a client with little
-	// traffic may retry at all. Zero means 10.
-	Minimum int
-	Span    time.Duration // the time that is looked back on, at least a microsecond. Zero means 10 s
-	Clock   clock.Clock   // tells the time. Nil means the system's
+	Ratio   float64       // of extra calls among the others of the latest Span, in (0, 10]; zero means 0.1, so that a callee that is down sees a tenth more
+	Minimum int           // extra calls per Span that are free, so that a client with little traffic may retry at all; zero means 10
+	Span    time.Duration // that is looked back on, at least a microsecond; zero means 10 s
+	Clock   clock.Clock   // nil means the system's
 }
 
 func (c *BudgetConfig) settle() error {

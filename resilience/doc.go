@@ -1,10 +1,6 @@
 // Package resilience runs calls that may fail, hang or come too often, so that what goes
-// wrong with one callee stays with it.
-//
-// It knows nothing of HTTP or of any transport: a call is a function of a context, and
-// its value is of any type. The glue for requests and responses is in package transport.
-//
-// # Nouns
+// wrong with one callee stays with it. A call is a function of a context, and its value is of
+// any type; the glue for HTTP is in package transport.
 //
 // A [Policy] runs a call under one rule. [Retry] makes it again while it fails, [Timeout]
 // bounds its time, [CircuitBreaker] spares a callee that is down, [BulkheadPolicy] bounds
@@ -21,38 +17,28 @@
 // A policy that keeps count of callees ([Breaker], [Bulkhead], [Isolation]) is a core
 // without a type of value, which many policies may share, and a thin policy in front. A
 // [Budget] bounds what retries and hedges add together. A [Registry] has policies by
-// name, [Breakers] has breakers.
+// name, [Breakers] has breakers by name and answers health checks. What policies do is told to
+// a [Hub] as an [Event]. Package binder makes policies of a JSON document.
 //
-// A [Verdict] is what a result says about the callee, and a [Classifier] reads it; given
-// the same one, policies agree on what a failure is. Whoever gives up himself says nothing
-// about the callee: that is [Ignored], as is a refusal by a policy further in.
-//
-// # The life of a call
-//
-// The outermost policy sees a call first and its result last. Each may refuse it, with an
-// error of its own kind ([ErrOpen], [ErrBulkheadFull], …), pass it on with a context made
-// from the one it got, and answer what comes back.
+// A [Verdict] is what a result says about the callee, and a [Classifier] reads it. Whoever
+// gives up himself says nothing about the callee: that is [Ignored], as is a refusal by a
+// policy further in.
 //
 // A call is often not over when its function returns: a response has a body yet to come.
 // Therefore the scope of a policy, be it a place in a bulkhead, a breaker's ticket or a
 // deadline, ends with the life of the value where a [Bind] says when that is. A value
 // which nobody will get goes to the policy's Discard at once, before any delay.
 //
-// What policies do is told to a [Hub] as an [Event], for whoever listens. It costs
-// nothing where nobody does, and a listener can neither delay nor break a call.
+// # The default order, from the outermost
 //
-// # The order
-//
-// It is the caller's choice; this one is the default, from the outermost:
-//
-//	fallback       has the last word on whatever comes out of the others
-//	log            sees the call as the caller does, with all its attempts as one
-//	total timeout  is what the caller waits at most, delays between attempts included
-//	retry          has each attempt pass all that follow, and pay for it
-//	hedge          is one attempt to the retry, of as many calls as it takes
-//	breaker        counts each call once, and refuses before one waits for a place
-//	bulkhead       holds a place only while there is a call, not through a delay
-//	rate limit     is asked last, so that no permit is spent on a call that is not made
+//	fallback         has the last word on whatever comes out of the others
+//	log              sees the call as the caller does, with all its attempts as one
+//	total timeout    is what the caller waits at most, delays between attempts included
+//	retry            has each attempt pass all that follow, and pay for it
+//	hedge            is one attempt to the retry, of as many calls as it takes
+//	breaker          counts each call once, and refuses before one waits for a place
+//	bulkhead         holds a place only while there is a call, not through a delay
+//	rate limit       is asked last, so that no permit is spent on a call that is not made
 //	attempt timeout  measures the callee, not the wait for a place or a permit
 //
 // # What always holds
@@ -63,11 +49,11 @@
 //     with runtime.Goexit, both of which pass through.
 //   - A value goes to the caller or to Discard, never to both and never to neither.
 //   - Close may be called twice, and a closed policy refuses with [ErrClosed].
-//   - Nobody's code is called with a lock held.
+//   - Nobody's code is called with a lock held, and a listener of a Hub can neither delay nor
+//     break a call.
 //
 // All of it is safe for concurrent use. Policies wait on an injected clock, except for
-// Timeout, whose time is that of contexts. What has a goroutine says so: Hub and Hedge.
-//
-// Calls are expected to honour their contexts: nothing here leaves a call behind to
-// run on unseen.
+// Timeout, whose time is that of contexts; in a bubble of testing/synctest both are its, and
+// fields for a clock stay nil. Calls are expected to honour their contexts: nothing here leaves
+// a call behind to run on unseen.
 package resilience

@@ -10,17 +10,17 @@ import (
 
 // FallbackConfig says which results are replaced, and by what.
 type FallbackConfig[T any] struct {
-	Name string // what errors and events call the policy. Zero leaves it out
+	Name string // what errors and events call the policy; zero leaves it out
 	// When reports whether a result is to be replaced. Nil means every error, and no value.
 	// It is not asked when the caller has given up: nobody waits for a replacement.
 	When func(v T, err error) bool
 	// Action gives the replacement of v and err, which may be read. It must not return v,
 	// which is discarded afterwards; an Action that makes a call over the resources v
-	// holds frees them itself first. There is no default: nil is refused.
+	// holds frees them itself first. Nil is an error.
 	Action  func(ctx context.Context, v T, err error) (T, error)
-	Discard func(T)     // frees a value that was replaced. Nil means that there is nothing to free
-	Hub     *Hub        // hears of a [FallbackEvent] for each replacement. Nil means nobody
-	Clock   clock.Clock // dates the events. Nil means the system's
+	Discard func(T)     // frees a value that was replaced; nil means nothing to free
+	Hub     *Hub        // hears of a [FallbackEvent] for each replacement; nil means nobody
+	Clock   clock.Clock // dates the events; nil means the system's
 }
 
 // Fallback replaces results that are no use to the caller: a page from a cache for one

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -78,14 +80,10 @@ func TestFallback(t *testing.T) {
 					t.Errorf("Execute = %q, %v, want %q, %s", v, err, tc.v, tc.text)
 				}
 				for _, want := range tc.errs {
-					if !errors.Is(err, want) {
-						t.Errorf("%v is not %v", err, want)
-					}
+					assert.ErrorIs(t, err, want)
 				}
 				wantEqual(t, "discarded", c.discards, tc.discards)
-				if len(heard) != tc.events {
-					t.Errorf("events %v, want %d", heard, tc.events)
-				}
+				assert.EqualValues(t, tc.events, len(heard))
 			})
 		})
 	}
@@ -115,9 +113,7 @@ func TestFallbackDiscardsWhenActionPanics(t *testing.T) {
 		Action:  func(context.Context, string, error) (string, error) { panic("action") },
 		Discard: c.discard,
 	}))
-	if !panics(func() { f.Execute(t.Context(), c.call) }) {
-		t.Error("the panic of Action was lost")
-	}
+	assert.True(t, panics(func() { f.Execute(t.Context(), c.call) }), "the panic of Action was lost")
 	wantEqual(t, "discarded", c.discards, []string{"bad"})
 }
 
@@ -162,9 +158,7 @@ func TestBudget(t *testing.T) {
 		for range step.calls {
 			b.Note()
 		}
-		if got := spend(b); got != step.extra {
-			t.Errorf("%+v: %d extra calls", step, got)
-		}
+		assert.EqualValues(t, step.extra, spend(b), "%+v", step)
 	}
 	if calls, extra := b.Spent(); calls != 50 || extra != 15 {
 		t.Errorf("Spent = %d, %d, want 50, 15", calls, extra)
@@ -176,9 +170,7 @@ func TestBudgetShared(t *testing.T) {
 	inner := b.Inner()
 	b.Note()
 	inner.Note() // the same call
-	if got := spend(inner) + spend(b); got != 2 {
-		t.Errorf("%d extra calls for one call, want 2: one is free", got)
-	}
+	assert.EqualValues(t, 2, spend(inner)+spend(b))
 }
 
 func TestNilBudgetHasNoBound(t *testing.T) {
@@ -219,9 +211,7 @@ func TestBudgetLaw(t *testing.T) {
 			}
 			c, e := inView(calls, now), inView(extra, now)
 			want := float64(e+1) <= float64(cfg.Minimum)+cfg.Ratio*float64(c)
-			if got := b.Spend(); got != want {
-				t.Fatalf("Spend with %d calls and %d extra in view = %v, want %v", c, e, got, want)
-			}
+			require.Equal(t, want, b.Spend(), "Spend with %d calls and %d extra in view", c, e)
 			if want {
 				extra = append(extra, now)
 			}
@@ -242,9 +232,7 @@ func TestBudgetConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := granted[0] + granted[1] + granted[2] + granted[3]; got != 300 {
-		t.Errorf("%d extra calls for 400, want 300", got)
-	}
+	assert.EqualValues(t, 300, granted[0]+granted[1]+granted[2]+granted[3])
 }
 
 func TestBudgetConfigIsChecked(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -18,9 +20,7 @@ func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h resilience.Hub
 		var retries, all []string
-		if h.Wants() {
-			t.Error("Wants = true with no listener")
-		}
+		assert.False(t, h.Wants(), "Wants = true with no listener")
 		h.Emit(retryEvent(0)) // goes nowhere
 		offRetries := resilience.Subscribe(&h, func(e resilience.RetryEvent) { retries = append(retries, fmt.Sprint(e.Attempt)) })
 		offAll := h.Any(func(e resilience.Event) { all = append(all, fmt.Sprintf("%T", e)) })
@@ -30,15 +30,11 @@ func TestHub(t *testing.T) {
 		synctest.Wait()
 		offRetries()
 		offRetries() // again is harmless
-		if !h.Wants() {
-			t.Error("Wants = false with a listener left")
-		}
+		assert.True(t, h.Wants(), "Wants = false with a listener left")
 		h.Emit(resilience.FallbackEvent{})
 		synctest.Wait()
 		offAll()
-		if h.Wants() {
-			t.Error("Wants = true after the last listener has left")
-		}
+		assert.False(t, h.Wants(), "Wants = true after the last listener has left")
 		h.Emit(retryEvent(3))
 		wantEqual(t, "retries", retries, []string{"1", "2"})
 		wantEqual(t, "all", all, []string{
@@ -98,9 +94,7 @@ func TestHubSlowListener(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("emitting took %v, want no time", took)
 		}
-		if got := h.Dropped(); got != 1500-1024 {
-			t.Errorf("Dropped = %d, want %d", got, 1500-1024)
-		}
+		assert.EqualValues(t, 1500-1024, h.Dropped())
 		h.Close()
 		if len(heard) != 1025 || heard[1024] != 1024 {
 			t.Errorf("%d events came, want the 1025 that fitted in, in order", len(heard))
@@ -127,9 +121,7 @@ func TestHubListenerPanicsOrExits(t *testing.T) {
 		h.Close()
 		// The goroutine that a listener ended takes its event along; the queue goes on.
 		wantEqual(t, "heard", heard, []int{0, 1, 3})
-		if h.Panics() != 2 {
-			t.Errorf("Panics = %d, want 2", h.Panics())
-		}
+		assert.EqualValues(t, 2, h.Panics())
 	})
 }
 
@@ -168,15 +160,11 @@ func TestHubClose(t *testing.T) {
 		h.Emit(retryEvent(2))
 		go h.Close() // a second one waits as well
 		h.Close()
-		if heard != 2 {
-			t.Errorf("%d events before Close returned, want both", heard)
-		}
+		assert.EqualValues(t, 2, heard)
 		off()
 		h.Any(func(resilience.Event) { t.Error("a closed hub told an event") })
 		h.Emit(retryEvent(3))
-		if h.Wants() {
-			t.Error("Wants = true after Close")
-		}
+		assert.False(t, h.Wants(), "Wants = true after Close")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/resilience"
@@ -71,9 +72,7 @@ func (c *callee) discard(v string) {
 
 func wantEqual[E comparable](t *testing.T, what string, got, want []E) {
 	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s = %v, want %v", what, got, want)
-	}
+	assert.True(t, slices.Equal(got, want), "%s = %v, want %v", what, got, want)
 }
 
 // kept is the context of a call, to look at after the call.

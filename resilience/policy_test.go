@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -33,9 +34,7 @@ func TestWrap(t *testing.T) {
 	if err := p.Close(); !errors.Is(err, errA) || !errors.Is(err, errC) {
 		t.Errorf("Close = %v, want the errors of a and c", err)
 	}
-	if err := p.Close(); err != nil {
-		t.Errorf("second Close = %v, want nil", err)
-	}
+	assert.NoError(t, p.Close())
 	wantEqual(t, "notes", notes, []string{
 		"into a", "into b", "into c", "call", "out of c", "out of b", "out of a", "close a", "close b", "close c",
 	})
@@ -71,9 +70,7 @@ func each(tb testing.TB) map[string]resilience.Policy[string] {
 
 func TestClosedPoliciesRefuse(t *testing.T) {
 	for name, p := range each(t) {
-		if err := errors.Join(p.Close(), p.Close()); err != nil {
-			t.Errorf("%s: Close, twice = %v", name, err)
-		}
+		assert.NoError(t, errors.Join(p.Close(), p.Close()), name)
 		if _, err := p.Execute(t.Context(), nil); !errors.Is(err, resilience.ErrClosed) {
 			t.Errorf("%s: Execute after Close = %v, want ErrClosed", name, err)
 		}
@@ -101,9 +98,7 @@ func TestPanicAndGoexitPassThrough(t *testing.T) {
 					t.Errorf("%s: the scope lives on after a %s", name, how)
 				}
 			}
-			if !panics(func() { p.Execute(t.Context(), keep(func(context.Context) (string, error) { panic("call") })) }) {
-				t.Errorf("%s: the panic was lost", name)
-			}
+			assert.True(t, panics(func() { p.Execute(t.Context(), keep(func(context.Context) (string, error) { panic("call") })) }), "%s: the panic was lost", name)
 			ended("panic")
 			returned := false
 			goexits(func() {
@@ -281,9 +276,7 @@ func TestDefaultClassifier(t *testing.T) {
 		{ratelimit.ErrTooManyWaiters, resilience.Ignored},
 		{&ratelimit.WaitError{}, resilience.Ignored},
 	} {
-		if got := resilience.DefaultClassifier("v", tc.err); got != tc.want {
-			t.Errorf("verdict on %T %v = %v, want %v", tc.err, tc.err, got, tc.want)
-		}
+		assert.Equal(t, tc.want, resilience.DefaultClassifier("v", tc.err), "%T %v", tc.err, tc.err)
 	}
 }
 
@@ -359,17 +352,11 @@ func TestErrors(t *testing.T) {
 			resilience.ErrRetriesExhausted,
 		},
 	} {
-		if got := tc.err.Error(); got != tc.text {
-			t.Errorf("%T says %q, want %q", tc.err, got, tc.text)
-		}
+		assert.EqualError(t, tc.err, tc.text)
 		for _, is := range tc.is {
-			if !errors.Is(fmt.Errorf("wrapped: %w", tc.err), is) {
-				t.Errorf("%v is not %v", tc.err, is)
-			}
+			assert.True(t, errors.Is(fmt.Errorf("wrapped: %w", tc.err), is), "%v is not %v", tc.err, is)
 		}
-		if errors.Is(tc.err, tc.not) {
-			t.Errorf("%v is %v", tc.err, tc.not)
-		}
+		assert.False(t, errors.Is(tc.err, tc.not), "%v is %v", tc.err, tc.not)
 	}
 	var timeout net.Error = &resilience.TimeoutError{After: time.Second}
 	if !timeout.Timeout() || !timeout.Temporary() { //nolint:staticcheck // it is what old callers ask

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -46,9 +47,7 @@ func TestRegistry(t *testing.T) {
 		resilience.Register[int](&r, "b", b), resilience.Register[string](&r, "a", a),
 		resilience.Register[string](&r, "c", stand[string]{"c", &notes, nil}),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	wantEqual(t, "Names", r.Names(), []string{"a", "b", "c"})
 	if p, err := resilience.Lookup[string](&r, "a"); err != nil || p != resilience.Policy[string](a) {
@@ -115,27 +114,19 @@ func TestRegistryReplaces(t *testing.T) {
 	if err := resilience.Replace[string](&r, "x", a); err == nil || !strings.Contains(err.Error(), "none to replace") {
 		t.Errorf("Replace of what is not there = %v", err)
 	}
-	if err := resilience.Put[string](&r, "x", a); err != nil {
-		t.Errorf("Put of a new name = %v", err)
-	}
-	if err := resilience.Replace[int](&r, "x", b); err != nil {
-		t.Errorf("Replace = %v", err)
-	}
+	assert.NoError(t, resilience.Put[string](&r, "x", a))
+	assert.NoError(t, resilience.Replace[int](&r, "x", b))
 	if _, err := resilience.Lookup[int](&r, "x"); err != nil {
 		t.Errorf("Lookup of what has replaced another = %v", err)
 	}
-	if err := resilience.Put[string](&r, "x", c); !errors.Is(err, errClose) {
-		t.Errorf("Put = %v, want the error of closing the old one", err)
-	}
+	assert.ErrorIs(t, resilience.Put[string](&r, "x", c), errClose)
 	if p, err := resilience.Lookup[string](&r, "x"); err != nil || p != resilience.Policy[string](c) {
 		t.Errorf("Lookup = %v, %v, want the new one, though the old one closed with an error", p, err)
 	}
 	wantEqual(t, "closed", notes, []string{"close a", "close b"})
 	r.Close()
 	for _, err := range []error{resilience.Put[string](&r, "x", a), resilience.Replace[string](&r, "x", a)} {
-		if !errors.Is(err, resilience.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
+		assert.ErrorIs(t, err, resilience.ErrClosed)
 	}
 	wantEqual(t, "closed", notes, []string{"close a", "close b", "close c"})
 }

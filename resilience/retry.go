@@ -13,46 +13,33 @@ import (
 
 // RetryConfig says what is tried again, how often and when.
 type RetryConfig[T any] struct {
-	Name string // what errors and events call the policy. Zero leaves it out
-	// MaxAttempts is how often a call is made at most, the first time included. Zero means
-	// 4: three retries outlast a restart behind a load balancer.
-	MaxAttempts int
-	// Forever has a call made until it does not fail or its context ends. It excludes
-	// MaxAttempts. Zero means not.
-	Forever bool
-	// Backoff is the delay before each retry. Nil means full jitter under a ceiling that
-	// doubles from 200 ms to 30 s.
-	Backoff backoff.Schedule
-	// Random is what the backoff draws from; it must be safe for concurrent use. Nil means
-	// the process-wide source.
-	Random backoff.Source
-	// Classify tells the failures, which are tried again, from all else. Nil means
-	// [DefaultClassifier].
-	Classify Classifier[T]
-	// When reports whether a result is tried again, and knows how often and for how long it
-	// was tried. It takes the place of Classify. Results of calls whose caller has given up
-	// never reach it. It must be safe for concurrent use and must not consume the value.
-	// Nil means that Classify decides.
+	Name        string // what errors and events call the policy; zero leaves it out
+	MaxAttempts int    // calls, the first included; zero means 4: three retries outlast a restart behind a load balancer
+	Forever     bool   // until a call does not fail or its context ends; it excludes MaxAttempts
+
+	Backoff backoff.Schedule // delay before each retry; nil means full jitter under a ceiling that doubles from 200 ms to 30 s
+	Random  backoff.Source   // what the backoff draws from, safe for concurrent use; nil means the process-wide source
+	Budget  *Budget          // bounds the retries of all policies that share it; nil means no bound
+
+	Classify Classifier[T] // tells the failures, which are tried again; nil means [DefaultClassifier]
+	// When, if set, takes the place of Classify, and knows how often and for how long it was
+	// tried. Results of calls whose caller has given up never reach it. It must be safe for
+	// concurrent use and must not consume the value.
 	When func(v T, err error, a Attempt) bool
+
 	// RetryAfter is how long the callee asks to wait after a result, zero for no wish. The
 	// delay is that time or the backoff's, whichever is longer. Nil means that only an
 	// [OpenError] has a wish, for classifiers by which a refusal is worth a retry.
-	RetryAfter func(v T, err error) time.Duration
-	// MaxRetryAfter is the longest such wish that is fulfilled; a longer one counts as this
-	// long. Zero means an hour, as for the adaptive limiter.
-	MaxRetryAfter time.Duration
-	// Spread is the most that is added by chance to a wish, so that the clients that were
-	// told the same do not return together. Zero means nothing.
-	Spread time.Duration
-	Budget *Budget // bounds the retries of all policies that share it. Nil means no bound
-	// OnRetry is called before the delay, on the caller's goroutine. v is the value that
-	// failed, valid only during the call. Nil means nothing is called.
+	RetryAfter    func(v T, err error) time.Duration
+	MaxRetryAfter time.Duration // longest such wish; a longer one counts as this long; zero means an hour
+	Spread        time.Duration // most that chance adds to a wish, so that those who were told the same do not return together
+
+	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the value
+	// that failed, valid only during the call.
 	OnRetry func(v T, e RetryEvent)
-	// Discard frees a value that failed, before the delay, so that it holds nothing that
-	// the next attempt needs. Nil means that there is nothing to free.
-	Discard func(T)
-	Hub     *Hub        // hears of a [RetryEvent] for each retry. Nil means nobody
-	Clock   clock.Clock // measures the delays. Nil means the system's
+	Discard func(T)     // frees a value that failed, before the delay; nil means nothing to free
+	Hub     *Hub        // hears of a [RetryEvent] for each retry; nil means nobody
+	Clock   clock.Clock // nil means the system's
 }
 
 // Attempt is a call that has ended, as a [RetryConfig.When] sees it.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -159,9 +160,7 @@ func TestRetry(t *testing.T) {
 				wantEqual(t, "calls at", c.at, tc.at)
 				wantEqual(t, "discarded", c.discards, tc.discards)
 				for i, n := range c.attempts {
-					if n != i+1 {
-						t.Errorf("AttemptFrom in call %d = %d", i+1, n)
-					}
+					assert.EqualValues(t, i+1, n)
 				}
 			})
 		})
@@ -285,9 +284,7 @@ func TestRetryWaitsOnItsClock(t *testing.T) {
 	}()
 	clk.BlockUntil(1)
 	clk.Advance(time.Hour)
-	if err := <-done; err != nil {
-		t.Errorf("Execute = %v, want success after an hour", err)
-	}
+	assert.NoError(t, <-done)
 }
 
 func TestAttemptsNest(t *testing.T) {
@@ -302,9 +299,7 @@ func TestAttemptsNest(t *testing.T) {
 	if want := "retries exhausted after 2 attempts: retries exhausted after 2 attempts: down"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
-	if n := resilience.AttemptFrom(t.Context()); n != 1 {
-		t.Errorf("AttemptFrom without a retry = %d, want 1", n)
-	}
+	assert.EqualValues(t, 1, resilience.AttemptFrom(t.Context()))
 }
 
 func TestRetryConfigIsChecked(t *testing.T) {
@@ -391,9 +386,7 @@ func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
 		When: func(string, error, resilience.Attempt) bool { t.Error("asked"); return true },
 	}))
 	_, err := r.Execute(ctx, func(context.Context) (string, error) { leave(); return "", errDown })
-	if !errors.Is(err, errDown) {
-		t.Errorf("Execute = %v, want the call's error", err)
-	}
+	assert.ErrorIs(t, err, errDown)
 }
 
 // Whoever means for ever says the longest duration there is, and some time after the

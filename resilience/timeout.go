@@ -10,20 +10,13 @@ import (
 
 // TimeoutConfig says how long a call may take.
 type TimeoutConfig[T any] struct {
-	Name string // what errors and events call the policy. Zero leaves it out
-	// After is the time for the call and, with Bind, for the life of its value. There is
-	// no default: zero is refused.
-	After time.Duration
-	// Bind has the time go on until the end of the value's life. Nil means that it ends
-	// when Execute returns.
-	Bind Bind[T]
+	Name  string        // what errors and events call the policy; zero leaves it out
+	After time.Duration // for the call and, with Bind, for the life of its value; zero is an error
+	Bind  Bind[T]       // has the time go on until the end of the value's life; nil means that it ends with Execute
 	// Discard frees a value that came when its context had been ended by the time. Nil
-	// means that there is nothing to free. It is used with Bind only: without, such a value
-	// is as good as any and is returned.
+	// means nothing to free. Without Bind such a value is as good as any and is returned.
 	Discard func(T)
-	// Hub hears of a [TimeoutEvent] for each call, or life of a value, that was cut. Nil
-	// means nobody.
-	Hub *Hub
+	Hub     *Hub // hears of a [TimeoutEvent] for each call, or life of a value, that was cut; nil means nobody
 }
 
 // Timeout bounds the time of a call, and of the use of its value.

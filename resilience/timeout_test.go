@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -174,9 +176,7 @@ func TestTimeoutCoversTheLifeOfTheValue(t *testing.T) {
 					t.Fatalf("Execute = %q, %v with a scope that is %v, want a bound value in a living scope", v, err, scope.ctx.Err())
 				}
 				time.Sleep(tc.life)
-				if err := scope.ctx.Err(); !errors.Is(err, tc.ended) {
-					t.Errorf("the scope is %v before the end, want %v", err, tc.ended)
-				}
+				assert.ErrorIs(t, scope.ctx.Err(), tc.ended)
 				end(tc.failed)
 				hub.Close()
 				if scope.ctx.Err() == nil || events != tc.events {
@@ -398,23 +398,17 @@ func TestTimeoutContextErrAlone(t *testing.T) {
 				defer stop()
 			}
 			newTimeout(t, timeoutConfig{After: tc.after}).Execute(parent, func(ctx context.Context) (string, error) {
-				if err := ctx.Err(); err != nil {
-					t.Errorf("%s: error %v at once", name, err)
-				}
+				assert.NoError(t, ctx.Err(), name)
 				time.Sleep(2 * sec)
 				if tc.after == time.Minute {
 					cancel(errDown)
 				}
-				if got := fmt.Sprintf("%v, %v", ctx.Err(), context.Cause(ctx)); got != tc.want {
-					t.Errorf("%s: %s, want %s", name, got, tc.want)
-				}
+				assert.EqualValues(t, tc.want, fmt.Sprintf("%v, %v", ctx.Err(), context.Cause(ctx)), name)
 				scope.keep(ctx)
 				return "", nil
 			})
 			cancel(nil)
-			if got := fmt.Sprintf("%v, %v", scope.ctx.Err(), context.Cause(scope.ctx)); got != tc.want {
-				t.Errorf("%s: %s after the scope, want %s as before", name, got, tc.want)
-			}
+			assert.EqualValues(t, tc.want, fmt.Sprintf("%v, %v", scope.ctx.Err(), context.Cause(scope.ctx)), "%s, after the scope", name)
 		})
 	}
 }

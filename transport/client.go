@@ -29,22 +29,16 @@ type ClientConfig struct {
 	// to keep its last part ends in a slash. Empty means that every URL must be absolute.
 	BaseURL string
 	// Header is sent with every request that has not got its fields, but with a BaseURL
-	// only to its scheme and host: credentials belong to one server. Nil adds nothing.
-	Header http.Header
-	// Transport sends the requests. It stays its owner's: the client never closes it. Nil
-	// means one made of Base, which the client closes.
-	Transport http.RoundTripper
-	// Base is what the client's own transport is made of. It must be zero beside a
-	// Transport; zero means the defaults.
-	Base BaseConfig
+	// only to its scheme and host: credentials belong to one server.
+	Header    http.Header
+	Transport http.RoundTripper // sends the requests, and stays its owner's; nil means one made of Base, which the client closes
+	Base      BaseConfig        // what the client's own transport is made of; it must be zero beside a Transport
 	// Chain puts layers around the transport, once. What it returns is the client's: if it
 	// is an io.Closer, the client closes it. Nil means no layers.
-	Chain func(base http.RoundTripper) (http.RoundTripper, error)
-	Jar   http.CookieJar // keeps cookies. Nil means that none are kept
-	// CheckRedirect decides on redirects as that of http.Client does. Nil means that up to
-	// ten are followed.
-	CheckRedirect func(req *http.Request, via []*http.Request) error
-	MaxBody       int64 // bounds the documents that are decoded, in bytes. Zero means 10 MiB
+	Chain         func(base http.RoundTripper) (http.RoundTripper, error)
+	Jar           http.CookieJar                                     // keeps cookies; nil means that none are kept
+	CheckRedirect func(req *http.Request, via []*http.Request) error // as that of http.Client; nil means that up to ten are followed
+	MaxBody       int64                                              // of documents that are decoded, in bytes; zero means 10 MiB
 }
 
 // defaultMaxDocument is the crawl's own bound on pages: a larger JSON document is seldom

@@ -17,19 +17,15 @@ import (
 
 // BaseConfig says how a [Base] connects. The zero BaseConfig is usable.
 type BaseConfig struct {
-	ConnectTimeout time.Duration // bounds the lookup of a name and the connection together. Zero means 10s
-	HeaderTimeout  time.Duration // bounds the wait for a header once the request is sent. Zero means 20s
-	IdleTimeout    time.Duration // for how long a connection is kept. Zero means 90s
-	// MaxConnsPerHost bounds the connections to one host; a request beyond it waits. Zero
-	// means 8.
-	MaxConnsPerHost int
+	ConnectTimeout  time.Duration // for the lookup of a name and the connection together; zero means 10s
+	HeaderTimeout   time.Duration // for the header once the request is sent; zero means 20s
+	IdleTimeout     time.Duration // for how long a connection is kept; zero means 90s
+	MaxConnsPerHost int           // a request beyond it waits; zero means 8
 	// AllowPrivate lets redirects lead to private and loopback addresses. False means that only
 	// the hosts a program itself asks for may be there. To link-local addresses, and those
 	// where clouds keep secrets for their machines, none leads.
 	AllowPrivate bool
-	// Strict holds what a program itself asks for to the rule for redirects. False means that
-	// a program may ask for what it likes.
-	Strict bool
+	Strict       bool // holds what a program itself asks for to the rule for redirects
 }
 
 // The defaults of [BaseConfig] are those of the crawl's own transport.

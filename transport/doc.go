@@ -2,7 +2,7 @@
 //
 // A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are
 // glue: what they do is done by the policies of package resilience, the limiters of
-// package classic and the adaptive engine, which know nothing of HTTP. [Layers] has a
+// package limit and the adaptive engine, which know nothing of HTTP. [Layers] has a
 // place for each and the default order, with a reason for every place:
 //
 //	l := transport.Layers{Retry: retry, Breaker: breaker, AttemptTimeout: timeout}
@@ -11,9 +11,8 @@
 // The New functions make policies with what HTTP asks of them: which answers are failures
 // ([TransientVerdict], [OverloadVerdict], [HedgeVerdict]), how long an answer lives
 // ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere goes into a
-// chain by [Apply] or, if it sends requests again, by [Repeat].
-//
-// # What a layer sees
+// chain by [Apply] or, if it sends requests again, by [Repeat]. A [Client] is an http.Client
+// with a helper for each verb, a [Factory] has clients by name.
 //
 //	layer            refuses with                 acts on
 //	fallback         –                            chosen statuses, errors
@@ -29,31 +28,24 @@
 //	attempt timeout  resilience.TimeoutError      the time of one attempt and its body
 //	hints            –                            Retry-After and quotas
 //
-// # A request's life ends with the body
-//
 // Every layer whose effect lasts (a timeout, a place, a permit, a ticket, the context of
 // a hedge's winner, the log) ends at the end of the response's body, at an error of
-// reading it, or at Close, whichever comes first, once. All of them share one wrapper of
-// the body, the scope. So a body must be read to its end or closed, as net/http demands;
-// one that is forgotten keeps its permit. A response without a body ends at once.
+// reading it, or at Close, whichever comes first, once. So a body must be read to its end or
+// closed, as net/http demands; one that is forgotten keeps its permit. A response without a
+// body ends at once.
 //
 // # What always holds
 //
 //   - The rules of http.RoundTripper: no layer changes a request, each closes its body
 //     also when it refuses, and the result is a response or an error.
-//   - A request is sent again only if it is [Repeatable], with a body from GetBody.
+//   - A request is sent again only if it is [Repeatable], with a body from GetBody. A body
+//     that breaks off is not asked for again: its beginning has been given away.
 //   - A response that nobody gets is drained, within bounds, and closed before the next
 //     attempt, which can therefore use its connection, or make the only one allowed.
 //   - What our own layers refuse is no verdict on the host: no breaker counts it, and no
-//     retry repeats it.
-//   - A caller's cancellation ends a request at once and teaches nobody anything.
+//     retry repeats it. A caller's cancellation teaches nobody anything.
 //
-// An error is read by outcome.Of like any other; [CheckStatus] makes one of an answer.
-//
-// # What it does not do
-//
-// A body that breaks off is not asked for again: its beginning has been given away. The
-// layers do not decode, cache or keep cookies, and start no goroutine but a hedge's.
-//
-// Everything here is safe for concurrent use, except a response, which is one caller's.
+// The layers start no goroutine but a hedge's. Everything here is safe for concurrent use,
+// except a response, which is one caller's. Fields for a clock stay nil, also in a bubble of
+// testing/synctest.
 package transport

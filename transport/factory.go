@@ -13,7 +13,7 @@ import (
 
 // FactoryConfig says which clients a [Factory] has.
 type FactoryConfig struct {
-	Clients map[string]ClientConfig // those that are known beforehand, by name. Nil means none
+	Clients map[string]ClientConfig // those that are known beforehand, by name
 	// Configure gives the client of a name that Clients has not; an error is Client's. It
 	// must be safe for concurrent use, and is called again for a name only after it has
 	// failed. Nil means that there are no others.
@@ -22,12 +22,8 @@ type FactoryConfig struct {
 	// has one would lose it, so a name too many is an error: names come from configuration,
 	// never from input. Zero means 256.
 	MaxClients int
-	// Transport is shared by the clients that bring none. It stays its owner's. Nil means
-	// one made of Base, which the factory closes.
-	Transport http.RoundTripper
-	// Base is what that one is made of. It must be zero beside a Transport; zero means the
-	// defaults.
-	Base BaseConfig
+	Transport  http.RoundTripper // of the clients that bring none; it stays its owner's; nil means one made of Base, which the factory closes
+	Base       BaseConfig        // it must be zero beside a Transport
 }
 
 // maxClients is more names than a configuration has, and few enough to be held for ever.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -33,9 +34,7 @@ func TestFactoryBuildsOnce(t *testing.T) {
 	for i := range clients {
 		callers.Go(func() {
 			c, err := f.Client("a")
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			clients[i] = c
 		})
 	}

@@ -53,8 +53,8 @@ type HintsConfig struct {
 	// OnHint is called with every hint, by the goroutine of the request, before anybody
 	// further out sees the answer. It must be safe for concurrent use. Nil is an error.
 	OnHint        func(Hint)
-	MaxRetryAfter time.Duration // caps what a Retry-After and a reset may ask for. Zero means 1h
-	Clock         clock.Clock   // stamps the hints. Nil means the system clock
+	MaxRetryAfter time.Duration // cap of what a Retry-After and a reset may ask for; zero means 1h
+	Clock         clock.Clock   // nil means the system clock
 }
 
 // Hints tells a callback what servers say of their limits: of every answer that comes

@@ -15,14 +15,12 @@ import (
 
 // LogConfig says what is logged of requests, and where.
 type LogConfig struct {
-	Logger *slog.Logger // gets one record per request. Nil means that nothing is logged
-	Level  slog.Leveler // that of a request which the host answered and did not fail. Nil means Info
-	// FailLevel is that of a request which got no answer, or one that speaks of a host in
-	// trouble. Nil means Warn.
-	FailLevel slog.Leveler
-	Headers   bool             // adds the headers of both sides, redacted. False means they are left out
-	Redactor  *redact.Redactor // knows what must not be logged. Nil means the rules of package redact
-	Clock     clock.Clock      // measures the durations. Nil means the system clock
+	Logger    *slog.Logger     // gets one record per request; nil means that nothing is logged
+	Level     slog.Leveler     // of a request which the host answered and did not fail; nil means Info
+	FailLevel slog.Leveler     // of one without an answer, or with one that speaks of a host in trouble; nil means Warn
+	Headers   bool             // adds the headers of both sides, redacted
+	Redactor  *redact.Redactor // knows what must not be logged; nil means the rules of package redact
+	Clock     clock.Clock      // measures the durations; nil means the system clock
 }
 
 // Log logs every request once, when it is over: at the end of the response's body, or

@@ -101,17 +101,15 @@ func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*ht
 
 // FallbackConfig says which answers are replaced, and by what.
 type FallbackConfig struct {
-	Name        string // what errors and events call the policy. Empty leaves it out
-	StatusCodes []int  // replaced, from 100 to 999. Nil means that no answer is
-	// Errors reports whether an error is replaced; the caller's own cancellation never is.
-	// Nil means every other error.
-	Errors func(error) bool
+	Name        string           // what errors and events call the policy; empty leaves it out
+	StatusCodes []int            // that are replaced, from 100 to 999; nil means that no answer is
+	Errors      func(error) bool // that are replaced; nil means all but the caller's own cancellation, which never is
 	// Action gives the answer that is returned instead. It may read res, which is nil if
 	// err is not and is drained and closed afterwards; it must not return it. [NewResponse]
 	// makes an answer. Nil is an error.
 	Action func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-	Hub    *resilience.Hub // hears of each replacement. Nil means nobody
-	Clock  clock.Clock     // dates the events. Nil means the system clock
+	Hub    *resilience.Hub // hears of each replacement; nil means nobody
+	Clock  clock.Clock     // dates the events; nil means the system clock
 }
 
 // NewFallback is the policy for [Layers.Fallback]. Its error names the field that is

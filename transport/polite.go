@@ -29,11 +29,9 @@ var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 
 // PoliteConfig says by whom requests are paced.
 type PoliteConfig struct {
-	Limiter AdaptiveLimiter // learns the rate of every host. Nil is an error
-	// MaxRetryAfter caps the wait for the target of a redirect. Zero means 1h. What hosts ask
-	// for the Limiter caps.
-	MaxRetryAfter time.Duration
-	Clock         clock.Clock // measures latencies; it is that of the limiter. Nil means the system clock
+	Limiter       AdaptiveLimiter // learns the rate of every host; nil is an error
+	MaxRetryAfter time.Duration   // cap of the wait for the target of a redirect; zero means 1h. For hosts the Limiter has its own
+	Clock         clock.Clock     // that of the limiter, measures latencies; nil means the system clock
 }
 
 // Polite paces requests by the adaptive engine, host by host: it waits for a permit, and

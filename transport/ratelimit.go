@@ -31,19 +31,16 @@ type Policy struct {
 	// AcquireTimeout bounds the wait for a permit and for servers together. NowOrNever
 	// means no wait. Zero means as long as the request's context lasts.
 	AcquireTimeout time.Duration
-	// OnRejected is called with every request that is refused, before its caller gets the
-	// [RejectedError]. It must be safe for concurrent use. Nil means that nobody is told.
+	// OnRejected, if set, is called with every request that is refused, before its caller gets
+	// the [RejectedError]. It must be safe for concurrent use.
 	OnRejected func(req *http.Request, err error)
 	// RespectServerHeaders holds a host's further requests back for as long as one of its
-	// answers asks: by a Retry-After, or by a quota that is used up. False means that
-	// answers are not looked at.
+	// answers asks: by a Retry-After, or by a quota that is used up.
 	RespectServerHeaders bool
-	MaxRetryAfter        time.Duration // caps what an answer may ask for. Zero means 1h
-	Name                 string        // what events call the policy. Empty leaves it out
-	// Hub hears of a RateLimitedEvent for each request refused, or held back for a server.
-	// Nil means nobody.
-	Hub   *resilience.Hub
-	Clock clock.Clock // measures the waits. Nil means the system clock
+	MaxRetryAfter        time.Duration   // cap of what an answer may ask for; zero means 1h
+	Name                 string          // what events call the policy; empty leaves it out
+	Hub                  *resilience.Hub // hears of a RateLimitedEvent for each request refused, or held back for a server; nil means nobody
+	Clock                clock.Clock     // measures the waits; nil means the system clock
 }
 
 // RateLimit lets requests pass by the permits of a limiter. A permit that was granted is

@@ -26,13 +26,10 @@ type Capture struct {
 	// answers before it, with the framing of chunks and the trailers. The bound is the one
 	// on the encoded body, and the one on the header more; framing counts.
 	Response []byte
-	// Payload is the body without framing of chunks, its content codings not undone. It
-	// shares memory with Response unless that is chunked.
-	Payload []byte
+	Payload  []byte // the body without framing of chunks, its codings not undone; it may share memory with Response
 	// Truncated is why not all of the message is there, as WARC-Truncated has it: "length"
 	// when a bound or a filter let no more be read, "time" when a time limit did, and
-	// "disconnect" when the connection, its framing or the caller ended it. Empty if the
-	// message is whole, whatever its body is worth.
+	// "disconnect" when the connection, its framing or the caller ended it.
 	Truncated string
 }
 

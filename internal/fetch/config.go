@@ -55,10 +55,8 @@ const (
 // Config says how a [Client] behaves. The zero Config is usable: it fetches from the
 // public Internet with the defaults named below. Sizes are in bytes.
 type Config struct {
-	UserAgent string // sent with every request. Empty means "Treadlight"
-	// Header is sent with every request, over Accept, Accept-Encoding and User-Agent
-	// where it names them. Nil adds nothing.
-	Header http.Header
+	UserAgent string      // sent with every request. Empty means "Treadlight"
+	Header    http.Header // sent with every request, over Accept, Accept-Encoding and User-Agent where it names them
 
 	ConnectTimeout time.Duration // bounds the lookup of the name and the connection together. Zero means 10s
 	TLSTimeout     time.Duration // bounds the TLS handshake. Zero means 10s
@@ -66,26 +64,18 @@ type Config struct {
 	BodyTimeout    time.Duration // bounds the silence between two reads of a body. Zero means 15s
 	Timeout        time.Duration // bounds the request from the call of Fetch to the end of the body. Zero means 30s
 
-	MaxBody int64 // bounds the decoded body; what lies beyond is not read. Zero means 10 MiB
-	// MaxRatio bounds how many times its encoded size a body may decode to, once it has come
-	// to a mebibyte. Zero means 1000.
-	MaxRatio       int64
+	MaxBody        int64 // bounds the decoded body; what lies beyond is not read. Zero means 10 MiB
+	MaxRatio       int64 // how many times its encoded size a body may decode to, once it has come to a mebibyte. Zero means 1000
 	MaxHeaderBytes int64 // bounds the header, informational answers included. Zero means 256 KiB
 
-	// MaxConnsPerHost bounds the connections to one host, kept ones included; a Fetch
-	// beyond it waits. It is a backstop behind the limiter. Zero means 8.
-	MaxConnsPerHost int
+	MaxConnsPerHost int           // connections to one host, kept ones included; a Fetch beyond it waits. Zero means 8
 	MaxIdle         int           // bounds the connections kept for all hosts. Zero means 1000
 	IdleConnTimeout time.Duration // for how long a connection is kept. Zero means 90s
 
-	HTTP2    bool // offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only
-	Insecure bool // accepts any TLS certificate. False means certificates are verified
-	// RootCAs are the authorities that certificates of servers, and of https proxies, are
-	// verified by. Nil means those of the system.
-	RootCAs *x509.CertPool
-	// Certificate is shown to the servers that ask for one, if Trusted says so of them. Nil
-	// means that only the rules of Access have some.
-	Certificate *tls.Certificate
+	HTTP2       bool             // offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only
+	Insecure    bool             // accepts any TLS certificate. False means certificates are verified
+	RootCAs     *x509.CertPool   // verify the certificates of servers and of https proxies. Nil means those of the system
+	Certificate *tls.Certificate // shown to the servers that ask for one, if Trusted says so of them
 
 	// Proxy, if set, carries every request (http, https, socks5 or socks5h) for which
 	// Access has no other word. What it connects to is its affair: of a host only a literal
@@ -106,9 +96,7 @@ type Config struct {
 	// Withheld, if set, is called when Trusted has kept credentials of Access from a host,
 	// by Fetch's own goroutine. Nil means nobody is told.
 	Withheld func(authority string)
-	// Cookies, if set, keeps what answers set, and sends it back. Nil means that there are
-	// no cookies but those of Header.
-	Cookies  *cookies.Jar
+	Cookies  *cookies.Jar      // keeps what answers set, and sends it back. Nil means no cookies but those of Header
 	Resolver *resolve.Resolver // finds addresses. It stays its owner's to close. Nil means one of its own
 
 	// AllowPrivate lets any host lead to a private or loopback address. False means that only

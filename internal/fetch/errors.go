@@ -33,10 +33,8 @@ const (
 // Error is why a request did not end with a whole answer. It knows its class, so that
 // outcome.Of need not guess from the error inside.
 type Error struct {
-	Op Op // the phase
-	// URL is what was asked for, without user information and with the values of
-	// secret-looking query parameters masked.
-	URL string
+	Op  Op     // the phase
+	URL string // that was asked for, without user information and secret-looking query parameters
 	// Stale says that the request went out on a kept connection that then died without
 	// a byte of answer, or answered with what is no HTTP. That is most often the host
 	// closing an idle connection at the same instant, or bytes left over from the answer
@@ -44,11 +42,9 @@ type Error struct {
 	// been seen, so another try costs another permit. Over HTTP/2 it says the same of a
 	// stream that the server did not look at.
 	Stale bool
-	// Sends is how many times the request may have reached the host since the last permit:
-	// once, or not at all.
-	Sends int
-	Took  time.Duration // the time from the call of Fetch to the failure
-	Err   error         // the error met
+	Sends int           // how many times the request may have reached the host since the last permit: once, or not at all
+	Took  time.Duration // from the call of Fetch to the failure
+	Err   error
 
 	class outcome.Class
 }

@@ -18,34 +18,26 @@ import (
 
 // Request is one GET.
 type Request struct {
-	// URL is absolute, http or https. User information in it is sent as Basic
-	// authentication, a fragment is not sent.
-	URL     string
-	Header  http.Header // sent over the Config's, name by name. Nil adds nothing
-	MaxBody int64       // bounds the decoded body in bytes. Zero means the Config's bound
+	URL     string      // absolute, http or https; user information is sent as Basic authentication, a fragment is not sent
+	Header  http.Header // sent over the Config's, name by name
+	MaxBody int64       // of the decoded body in bytes; zero means the Config's bound
 	// Filter says which bodies are wanted. The others are not read: Fetch then fails with
-	// [OpFilter] and class filtered, and the Response beside it has the header. Nil means
-	// all are.
-	Filter *Filter
-	// Capture asks for the exchange as an archive wants it, in Response.Capture. It costs a
-	// copy of all that comes. False keeps nothing.
-	Capture bool
+	// [OpFilter] and class filtered, and the Response beside it has the header. Nil means all.
+	Filter  *Filter
+	Capture bool // asks for Response.Capture, which costs a copy of all that comes
 	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
 	// is there, before the body is read: an order to wait holds from then on, and a body
 	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
-	// and Reused. With an Again it is called for every answer, also for one that another
-	// follows. Nil means nobody is told.
+	// and Reused. With an Again it is called for every answer, also for one that another follows.
 	OnHeader func(*Response)
 	// Permit, if set, spends the permit of the request: it is called by Fetch's own goroutine
-	// when the policies have let it pass and nothing has been sent, so that no time is lost
-	// between the two in a policy's queue. If it fails, nothing is sent and Fetch fails with
-	// its error, of class canceled. Nil means that the caller holds the permit.
+	// when the policies have let it pass and nothing has been sent. If it fails, nothing is sent
+	// and Fetch fails with its error, of class canceled. Nil means that the caller holds the permit.
 	Permit func(context.Context) error
 	// Again, if set, lets the request be sent again, as Config.Repeating decides: it is
 	// called by Fetch's own goroutine before each further time, with what came before, a
-	// Response without a Body or an error, and spends the permit for what comes now. If it
-	// fails, nothing is sent and Fetch fails with its error, of class canceled. Nil means
-	// that the request is sent once.
+	// Response without a Body or an error, and spends the permit for what comes now. It fails
+	// as Permit does. Nil means that the request is sent once.
 	Again func(ctx context.Context, before *Response, err error) error
 }
 

@@ -11,40 +11,28 @@ import (
 // Response is an answer, whole or as far as it came. Body is the only part that
 // [Response.Release] takes back.
 type Response struct {
-	URL    string // the URL asked for, as it was given
-	Status int    // the status code, 200 to 999
-	// Header is the header as received; Content-Encoding and Content-Length describe
-	// the encoded body, not Body.
-	Header http.Header
-	Proto  string // the protocol of the answer, such as "HTTP/1.1"
-	// RemoteAddr is the address and port of the server; empty behind a proxy, where it is not
-	// known.
-	RemoteAddr string
+	URL        string      // as it was given
+	Status     int         // 200 to 999
+	Header     http.Header // as received: Content-Encoding and Content-Length are of the encoded body
+	Proto      string      // such as "HTTP/1.1"
+	RemoteAddr string      // address and port of the server; empty behind a proxy
 
-	Body      []byte   // the decoded body, at most as long as the bound. It is valid until Release
-	WireBytes int64    // how many bytes of encoded body were read, without chunk framing
-	Truncated bool     // says that the body went on beyond Body
-	Capture   *Capture // the exchange as it was, if Request.Capture asked for it. Nil otherwise
+	Body      []byte   // decoded, at most as long as the bound; valid until Release
+	WireBytes int64    // of the encoded body that were read, without chunk framing
+	Truncated bool     // the body went on beyond Body
+	Capture   *Capture // the exchange as it was, if Request.Capture asked for it
 
-	Location    string // the header field of a redirect, not resolved. Empty if there is none
-	ContentType string // the media type in lower case, without parameters. Empty if unknown
-	Charset     string // the charset parameter in lower case. Empty if there is none
-	// IgnoredCodings are the names in Content-Encoding that are no content coding, such as
-	// "none" or "utf-8", in lower case and separated by ", ". Empty if there are none.
-	IgnoredCodings string
-	RetryAfter     time.Duration // how long the server asked us to wait, uncapped. Zero if it did not
-	// Quota is the tightest quota that the header speaks of, its Reset counted from the
-	// arrival of the header. Zero if it speaks of none.
-	Quota header.Quota
-	// Second is the second of the host's clock in which the answer was written, see
-	// [header.Second]. Zero if it does not say.
-	Second uint8
+	Location       string        // of a redirect, not resolved; empty if there is none
+	ContentType    string        // media type in lower case, without parameters; empty if unknown
+	Charset        string        // its parameter in lower case; empty if there is none
+	IgnoredCodings string        // names in Content-Encoding that are no coding, as "none" or "utf-8", in lower case, separated by ", "
+	RetryAfter     time.Duration // how long the server asked us to wait, uncapped; zero if it did not
+	Quota          header.Quota  // the tightest that the header speaks of, its Reset counted from the arrival of the header
+	Second         uint8         // of the host's clock, in which the answer was written, see [header.Second]; zero if it does not say
 
 	SentAt  time.Time // when a connection was ready and the request went out
-	Timings Timings   // where the time went
-	// Sends is how many times the request may have reached the host since the last permit:
-	// one.
-	Sends int
+	Timings Timings
+	Sends   int // how many times the request may have reached the host since the last permit: one
 
 	c   *Client
 	buf *buffer

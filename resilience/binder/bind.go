@@ -17,18 +17,16 @@ import (
 // Deps are what policies share with others and no document can say. The zero Deps is
 // usable: what is built shares nothing.
 type Deps struct {
-	// Name is what errors and events call the policies. Empty leaves it out; a circuit has
-	// its own.
-	Name string
+	Name string // what errors and events call the policies; empty leaves it out; a circuit has its own
 	// Breakers has the circuits that are shared by name. It refuses a name with other
 	// settings than it knows, so that a reload that changes them is refused too. Nil means
 	// a breaker of one's own, which a reload may change.
 	Breakers *resilience.Breakers
-	Budget   *resilience.Budget // bounds what retries and hedges add. Nil means no bound
-	Hub      *resilience.Hub    // hears of what the policies do. Nil means nobody does
-	Clock    clock.Clock        // measures delays and dates events. Nil means the system clock
-	Random   backoff.Source     // what pauses are drawn from. Nil means the process-wide source
-	Keys     int                // how many pools isolation has at a time. Zero means the 1024 of package resilience
+	Budget   *resilience.Budget // bounds what retries and hedges add; nil means no bound
+	Hub      *resilience.Hub    // hears of what the policies do; nil means nobody
+	Clock    clock.Clock        // measures delays and dates events; nil means the system clock
+	Random   backoff.Source     // what pauses are drawn from; nil means the process-wide source
+	Keys     int                // pools that isolation has at a time; zero means 1024
 
 	carried *settled // of the generation before
 }
@@ -57,16 +55,12 @@ func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
 // Options are what a document cannot say about calls that give a T.
 type Options[T any] struct {
 	Deps
-	// Transient tells what retry and hedge answer. Nil means the policies' own default,
-	// every error.
-	Transient resilience.Classifier[T]
-	Overload  resilience.Classifier[T]     // tells what the circuit breaker counts. Nil means the same default
-	Bind      resilience.Bind[T]           // ties the policies to the life of a value. Nil means that they end with the call
-	Discard   func(T)                      // frees a value nobody gets. Nil means that there is nothing to free
-	Key       func(context.Context) string // what calls are isolated by. Nil is an error if the document isolates
-	// Status is the code of a value, which the document's fallback compares. Nil means that
-	// values have none, and only errors are replaced.
-	Status func(T) int
+	Transient resilience.Classifier[T]     // what retry and hedge answer; nil means the policies' own default, every error
+	Overload  resilience.Classifier[T]     // what the circuit breaker counts; nil means the same default
+	Bind      resilience.Bind[T]           // ties the policies to the life of a value; nil means that they end with the call
+	Discard   func(T)                      // frees a value nobody gets; nil means nothing to free
+	Key       func(context.Context) string // what calls are isolated by; nil is an error if the document isolates
+	Status    func(T) int                  // of a value, which the document's fallback compares; nil means that only errors are replaced
 	// Fallback gives the replacement, as resilience.FallbackConfig.Action does. Nil is an
 	// error if the document has the section.
 	Fallback func(ctx context.Context, v T, err error) (T, error)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -192,9 +193,7 @@ func occupy(ctx context.Context, t *testing.T, p resilience.Policy[int]) (releas
 	busy, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		_, err := p.Execute(ctx, func(context.Context) (int, error) { <-busy; return 1, nil })
-		if err != nil {
-			t.Errorf("Execute = %v, want nil", err)
-		}
+		assert.NoError(t, err)
 		close(done)
 	}()
 	synctest.Wait()
@@ -208,9 +207,7 @@ func refusal(ctx context.Context, t *testing.T, p resilience.Policy[int]) <-chan
 	begun := time.Now()
 	go func() {
 		_, err := p.Execute(ctx, func(context.Context) (int, error) { return 1, nil })
-		if !errors.Is(err, resilience.ErrBulkheadFull) {
-			t.Errorf("Execute = %v, want ErrBulkheadFull", err)
-		}
+		assert.ErrorIs(t, err, resilience.ErrBulkheadFull)
 		after <- time.Since(begun)
 	}()
 	return after

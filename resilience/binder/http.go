@@ -15,14 +15,10 @@ type HTTPOptions struct {
 	Deps
 	// Fallback makes the answer that is returned instead, as transport.FallbackConfig.Action
 	// does. Nil is an error if the document has the section.
-	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-	// Log, RateLimit and Hints are layers at their places in the default order. Nil leaves
-	// them out.
-	Log, RateLimit, Hints transport.Middleware
-	MaxRetryAfter         time.Duration // caps what an answer may ask the retry to wait. Zero means an hour
-	// TotalTimeout bounds all attempts and pauses together; it belongs to the caller, who
-	// closes it. Nil leaves the bound to the requests' contexts.
-	TotalTimeout transport.ResponsePolicy
+	Fallback              func(req *http.Request, res *http.Response, err error) (*http.Response, error)
+	Log, RateLimit, Hints transport.Middleware     // layers at their places in the default order; nil leaves them out
+	MaxRetryAfter         time.Duration            // cap of what an answer may ask the retry to wait; zero means an hour
+	TotalTimeout          transport.ResponsePolicy // of all attempts and pauses together, the caller's to close; nil leaves the bound to the requests' contexts
 }
 
 // Chain is a transport with the policies of a document around it, in the default order of

@@ -21,14 +21,14 @@ const defaultPoll = 5 * time.Second
 
 // LiveConfig says where documents come from and what becomes of them.
 type LiveConfig struct {
-	Source Source        // gives the document. Nil is an error
-	Poll   time.Duration // the time between two looks at the source while [Live.Run] runs. Zero means 5 s
-	// OnReload is called after a look that found something new: with the model now in use
-	// and nil, or with the one still in use and why the new one is not. The same error is
-	// told once in a row, and nil after it also where the old document is back. It is called by the goroutine that looked. Nil means nobody is
-	// told.
+	Source Source        // gives the document; nil is an error
+	Poll   time.Duration // between two looks at the source while [Live.Run] runs; zero means 5 s
+	// OnReload, if set, is called after a look that found something new, by the goroutine that
+	// looked: with the model now in use and nil, or with the one still in use and why the new one
+	// is not. The same error is told once in a row, and nil after it also where the old document
+	// is back.
 	OnReload func(m *Model, err error)
-	Clock    clock.Clock // measures Poll. Nil means the system clock
+	Clock    clock.Clock // measures Poll; nil means the system clock
 }
 
 // Live is what is built of the newest good document of a source. A new one takes the place

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/resilience"
@@ -244,9 +245,7 @@ func TestLiveUnderLoad(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if p.closed.Load() != 0 {
-					t.Error("a part in use is closed")
-				}
+				assert.Zero(t, p.closed.Load(), "a part in use is closed")
 				leave()
 			}
 		})

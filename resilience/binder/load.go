@@ -254,7 +254,6 @@ func as(first, second document.Entry) string {
 	return text
 }
 
-// kindOf names what a node is in messages.
 // unknown reports a key that is none, with the one that was probably meant, spelled as its
 // neighbours are.
 func (w *walk) unknown(path string, e document.Entry, keys []string) {

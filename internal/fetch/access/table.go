@@ -11,29 +11,26 @@ import (
 // Rule is what is special about the hosts that Match names.
 type Rule struct {
 	// Match is a host, or *.NAME for all names below; with a port, that port only. It is in
-	// lower case and ASCII, IPv6 addresses in brackets, default ports left out. Empty is
-	// refused.
+	// lower case and ASCII, IPv6 addresses in brackets, default ports left out. Empty is refused.
 	Match         string
-	Header        http.Header      // sent over that of all requests, name by name. Nil adds nothing
-	Authorization string           // the value of that field, as [ParseAuth] makes it. Empty sends none
-	Proxy         *url.URL         // carries the requests. Nil leaves the choice to whoever asks, unless Direct
-	Direct        bool             // says that no proxy carries them. False: see Proxy
-	Certificate   *tls.Certificate // shown to servers that ask for one. Nil shows none of the rule's
+	Header        http.Header      // sent over that of all requests, name by name
+	Authorization string           // value of that field, as [ParseAuth] makes it; empty sends none
+	Proxy         *url.URL         // carries the requests; nil leaves the choice to whoever asks, unless Direct
+	Direct        bool             // no proxy carries them
+	Certificate   *tls.Certificate // shown to servers that ask for one; nil shows none of the rule's
 }
 
 // Login is a credential for the hosts that Match names.
 type Login struct {
 	Match         string // as in a [Rule]
-	Authorization string // as in a [Rule]. Empty sends none, also if another login has one
+	Authorization string // as in a [Rule]; empty sends none, also if another login has one
 }
 
 // Config is what a [Table] is built from. The zero Config knows nothing special.
 type Config struct {
-	Logins []Login // go before what Rules say, the first that matches first. Nil means none
-	Rules  []Rule  // for hosts; the first that matches counts. Nil means none
-	// Netrc are the logins where neither Logins nor the rule of a host has one. Nil means
-	// none.
-	Netrc []Login
+	Logins []Login // go before what Rules say, the first that matches first
+	Rules  []Rule  // for hosts; the first that matches counts
+	Netrc  []Login // where neither Logins nor the rule of a host has one
 }
 
 // Table finds what is special about a host. Nil and the zero Table know nothing. It is made

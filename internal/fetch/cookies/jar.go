@@ -37,11 +37,9 @@ const (
 
 // Config says how a [Jar] behaves. The zero Config is usable.
 type Config struct {
-	// MaxPerSite bounds the cookies of a site, which is a registrable domain with all names
-	// below it. Zero means 100.
-	MaxPerSite int
-	MaxSites   int         // bounds the sites. Zero means 10000
-	Clock      clock.Clock // tells what has expired. Nil means the system clock
+	MaxPerSite int         // cookies of a registrable domain with all names below it; zero means 100
+	MaxSites   int         // zero means 10000
+	Clock      clock.Clock // nil means the system clock
 }
 
 // Origin is where a request goes, as cookies see it.

@@ -15,18 +15,15 @@ const maxExpected = 1 << 20
 // goroutine that reads the answer, and is complete when the body has been read to its end
 // or closed.
 type Recording struct {
-	// Max bounds Answer, in bytes; it should have room for Config.MaxHeaderBytes. Zero
-	// records nothing of the answer.
-	Max     int64
+	Max     int64  // bytes of Answer, with room for Config.MaxHeaderBytes; zero records nothing of it
 	Request []byte // what was sent, whole: credentials too
 	// Answer is what came, from the status line to the last byte of the message, with the
-	// framing of chunks and the trailers. Informational answers before it are left out, and
-	// so is what came behind it.
+	// framing of chunks and the trailers. Informational answers before it are left out.
 	Answer  []byte
-	Head    int  // how long the header in Answer is, with the blank line
-	Chunked bool // says that what follows the header is framed in chunks
-	Whole   bool // says that all of the answer was read, be it in Answer or not
-	Cut     bool // says that the answer went on beyond Max
+	Head    int  // length of the header in Answer, with the blank line
+	Chunked bool // what follows the header is framed in chunks
+	Whole   bool // all of the answer was read, be it in Answer or not
+	Cut     bool // the answer went on beyond Max
 
 	past int64 // bytes beyond Max
 }

@@ -11,16 +11,12 @@ import (
 
 // Request is a GET, or a HEAD. The zero Request asks nobody.
 type Request struct {
-	TLS  bool // asks by https. False means plain http
-	Head bool // asks for the header only. False means GET
-	// Host is whom to ask, as in a URL: a name or an address, and a port unless it is the
-	// usual one. Empty is an error.
-	Host   string
-	Target string // what to ask for, path and query or the absolute form. Empty is an error
-	// Fields is the header as [AppendHeader] makes it, without Host. Nil means that there
-	// is none.
-	Fields    []byte
-	Recording *Recording // if set, is filled with the exchange. Nil records nothing
+	TLS       bool       // asks by https
+	Head      bool       // asks for the header only
+	Host      string     // as in a URL: a name or an address, and a port unless it is the usual one; empty is an error
+	Target    string     // path and query, or the absolute form; empty is an error
+	Fields    []byte     // the header as [AppendHeader] makes it, without Host
+	Recording *Recording // filled with the exchange; nil records nothing
 }
 
 var (

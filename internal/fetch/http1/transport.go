@@ -20,12 +20,10 @@ type Config struct {
 	// Dial and DialTLS make connections to an address with a port; the second one shakes
 	// hands as well.
 	Dial, DialTLS  func(ctx context.Context, network, addr string) (net.Conn, error)
-	MaxHeaderBytes int64 // bounds the header of an answer, informational ones before it included
-	// MaxPerHost bounds the connections to one host, kept ones included; a request beyond
-	// it waits.
-	MaxPerHost  int
-	MaxIdle     int           // bounds the connections kept for all hosts together
-	IdleTimeout time.Duration // for how long a connection is kept
+	MaxHeaderBytes int64         // of the header of an answer, informational ones before it included
+	MaxPerHost     int           // connections to one host, kept ones included; a request beyond it waits
+	MaxIdle        int           // connections kept for all hosts together
+	IdleTimeout    time.Duration // for how long a connection is kept
 }
 
 // Watch is who waits for an answer, and what may end the waiting. Its methods are called by

@@ -28,10 +28,8 @@ const maxURL = 500
 
 // Config says what is secret beyond the rules of the package.
 type Config struct {
-	Headers []string // further names of headers whose values are masked, in any case. Nil adds none
-	// Params are further names of query parameters whose values are masked, in any case.
-	// Nil adds none.
-	Params []string
+	Headers []string // further names of headers whose values are masked, in any case
+	Params  []string // further names of query parameters whose values are masked, in any case
 }
 
 // Redactor masks secrets. Nil and the zero Redactor know the rules of the package only.

@@ -54,24 +54,22 @@ func (f Family) takes(a netip.Addr) bool { return f == Any || (f == IPv4) == a.U
 
 // Config says how a [Resolver] behaves. The zero Config is usable.
 type Config struct {
-	Static  []Static      // answers go before all others, the first that matches first. Nil means none
-	Family  Family        // leaves out the addresses of the other one. Zero means both
-	Server  string        // a name server's IP address with its port. Empty means those of the system
-	TTL     time.Duration // for how long an answer is kept. Zero means 2m, less than zero not at all
-	Max     int           // how many names are kept. Zero means 10000
-	Timeout time.Duration // bounds one lookup, whoever waits for it. Zero means 10s
+	Static  []Static      // answers that go before all others, the first that matches first
+	Family  Family        // leaves out the addresses of the other one; zero means both
+	Server  string        // a name server's IP address with its port; empty means those of the system
+	TTL     time.Duration // for which an answer is kept; zero means 2m, less than zero not at all
+	Max     int           // names that are kept; zero means 10000
+	Timeout time.Duration // of one lookup, whoever waits for it; zero means 10s
 	// Lookup, if set, is asked instead of name servers; network is ip, ip4 or ip6. It must
-	// be safe for concurrent use. Nil means name servers.
+	// be safe for concurrent use.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	Clock  clock.Clock // tells how old answers are. Nil means the system clock
+	Clock  clock.Clock // tells how old answers are; nil means the system clock
 }
 
 // Answer is where a host is.
 type Answer struct {
-	// Addrs are its addresses, at least one, the preferred first. They are shared and must
-	// not be changed.
-	Addrs  []netip.Addr
-	Static bool // says that they are the user's own words, from a [Static] answer
+	Addrs  []netip.Addr // at least one, the preferred first; shared, not to be changed
+	Static bool         // they are the user's own words, from a [Static] answer
 }
 
 // Resolver finds addresses. It is made by [New].

@@ -9,11 +9,9 @@ import (
 
 // Static is an answer of the user's own: where a host is, whatever name servers say.
 type Static struct {
-	// Host is a name or an address in lower case, or "*" for every host. Empty matches
-	// none.
-	Host  string
-	Port  uint16       // the port of connections that it is for. Zero means every port
-	Addrs []netip.Addr // the addresses, the preferred first. They must not be empty
+	Host  string       // a name or an address in lower case, or "*" for every host
+	Port  uint16       // of the connections it is for; zero means every port
+	Addrs []netip.Addr // the preferred first; not empty
 }
 
 func (s *Static) matches(host string, port uint16) bool {
