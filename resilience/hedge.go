@@ -73,10 +73,12 @@ func (c *HedgeConfig[T]) settle() error {
 // none of them but the first, which has to honour its context, as ever. The winner's
 // context lives as long as its value.
 type Hedge[T any] struct {
-	cfg  HedgeConfig[T]
-	pace hedgePace
-	desk hedgeDesk
-	over *realContext // of contexts that ended before anybody waited for them
+	cfg   HedgeConfig[T]
+	clk   clock.Clock // of delays: that of contexts
+	epoch time.Time
+	pace  hedgePace
+	work  hedgeWork
+	over  *realContext // of contexts that ended before anybody waited for them
 }
 
 // HedgeStatistics are totals, and what is going on now.
@@ -96,9 +98,9 @@ func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	h := &Hedge[T]{cfg: cfg, over: endedContext()}
+	h := &Hedge[T]{cfg: cfg, clk: clock.System(), over: endedContext()}
 	h.pace.delay.Store(int64(cfg.Delay))
-	h.desk.epoch = h.desk.clk().Now()
+	h.epoch = h.clk.Now()
 	return h, nil
 }
 
@@ -111,17 +113,17 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
 	}
-	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, started: 1, running: 1, first: scopeContext{Context: ctx, over: h.over}}
-	c.wait.call = c
-	if !h.desk.enter(&c.wait, h.pace.current()) {
+	if !h.work.enter() {
 		return refuse[T](ErrClosed)
 	}
+	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, begun: h.now(), started: 1, running: 1, first: scopeContext{Context: ctx, over: h.over}}
 	defer c.leave()
+	c.arm()
 	h.cfg.Budget.Note()
 	r := hedgeResult[T]{}
 	r.value, r.err = fn(&c.first)
 	if h.cfg.Quantile > 0 {
-		c.took = h.desk.now().Sub(c.wait.begun)
+		c.took = h.now().Sub(c.begun)
 	}
 	c.held, c.judging = r, true // where leave finds it if the classifier panics
 	r.verdict = h.cfg.Classify.judge(ctx, r.value, r.err)
@@ -130,9 +132,11 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	return c.outcome()
 }
 
+func (h *Hedge[T]) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
+
 // Statistics is a copy of one instant.
 func (h *Hedge[T]) Statistics() HedgeStatistics {
-	s := h.desk.statistics()
+	s := h.work.statistics()
 	s.Delay = h.pace.current()
 	return s
 }
@@ -140,7 +144,7 @@ func (h *Hedge[T]) Statistics() HedgeStatistics {
 // Close makes later calls fail with [ErrClosed] and waits until those that run have
 // ended, the losers among them too; it cancels none. It must not be called by fn.
 func (h *Hedge[T]) Close() error {
-	h.desk.close()
+	h.work.close()
 	return nil
 }
 

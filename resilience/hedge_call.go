@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 var errHedgeLost = errors.New("another call of the hedge was first")
@@ -22,7 +24,7 @@ type hedgeCall[T any] struct {
 	ctx   context.Context
 	fn    func(context.Context) (T, error)
 	first scopeContext
-	wait  hedgeWait
+	begun clock.Instant
 
 	// The caller's own.
 	took    time.Duration // by the first attempt; only with a quantile
@@ -32,6 +34,7 @@ type hedgeCall[T any] struct {
 	bound   bool // the winner's context ends with its value
 
 	mu      sync.Mutex                // guards what follows
+	timer   *time.Timer               // of the next attempt
 	cancels []context.CancelCauseFunc // of the further attempts, by their number less one
 	started int
 	running int
@@ -97,7 +100,7 @@ func (c *hedgeCall[T]) finish(r hedgeResult[T]) {
 	if c.decided { // it has lost
 		c.mu.Unlock()
 		if r.panicked != nil {
-			c.h.desk.count(&c.h.desk.stats.Panics)
+			c.h.work.count(&c.h.work.stats.Panics)
 		}
 		c.drop(r)
 		return
@@ -187,7 +190,7 @@ func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
 		c.end(r.attempt)
 		return
 	}
-	c.h.desk.spawn(func() {
+	c.h.work.spawn(func() {
 		defer c.end(r.attempt)
 		c.h.cfg.Discard(r.value)
 	})
@@ -201,13 +204,30 @@ func (c *hedgeCall[T]) may() bool {
 		return false
 	}
 	if !c.h.cfg.Budget.Spend() {
-		c.h.desk.count(&c.h.desk.stats.Denied)
+		c.h.work.count(&c.h.work.stats.Denied)
 		return false
 	}
 	return true
 }
 
+// arm has late called after the delay, unless the call has been decided.
+func (c *hedgeCall[T]) arm() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch delay := c.h.pace.current(); {
+	case c.decided:
+	case c.timer == nil:
+		c.timer = time.AfterFunc(delay, c.late) //nolint:forbidigo // in the time of contexts; nothing waits on it
+	default:
+		c.timer.Reset(delay)
+	}
+}
+
 func (c *hedgeCall[T]) late() {
+	if !c.h.work.begin() {
+		return
+	}
+	defer c.h.work.leave()
 	if !c.may() {
 		return
 	}
@@ -235,15 +255,15 @@ func (c *hedgeCall[T]) launch(attempt int, failed bool) {
 	c.cancels[attempt-1] = cancel
 	c.mu.Unlock()
 	h := c.h
-	h.desk.count(&h.desk.stats.Hedges) // and the event, before the attempt can end the call
+	h.work.count(&h.work.stats.Hedges) // and the event, before the attempt can end the call
 	if h.cfg.Hub.Wants() {
-		delay := h.desk.now().Sub(c.wait.begun)
+		delay := h.now().Sub(c.begun)
 		h.cfg.Hub.Emit(HedgeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempt: attempt + 1, Delay: delay, Failed: failed})
 	}
 	if attempt+1 < h.cfg.MaxAttempts {
-		h.desk.again(&c.wait, h.pace.current())
+		c.arm()
 	}
-	h.desk.spawn(func() { c.attempt(ctx, attempt) })
+	h.work.spawn(func() { c.attempt(ctx, attempt) })
 }
 
 func (c *hedgeCall[T]) outcome() (T, error) {
@@ -302,9 +322,9 @@ func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	switch {
 	case c.lost:
 		winner = 0
-		h.desk.count(&h.desk.stats.Failed)
+		h.work.count(&h.work.stats.Failed)
 	case r.attempt > 0:
-		h.desk.count(&h.desk.stats.Won)
+		h.work.count(&h.work.stats.Won)
 	}
 	if c.started > 1 && h.cfg.Hub.Wants() {
 		h.cfg.Hub.Emit(HedgeOutcomeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempts: c.started, Winner: winner})
@@ -318,6 +338,7 @@ func (c *hedgeCall[T]) leave() {
 	if !decided {
 		c.decideLocked(hedgeResult[T]{attempt: -1, exited: true})
 	}
+	c.timer.Stop() // nobody arms it any more
 	c.mu.Unlock()
 	switch {
 	case !decided: // a panic, an exit, or a caller who has left
@@ -330,5 +351,5 @@ func (c *hedgeCall[T]) leave() {
 	if c.judging {
 		c.drop(c.held)
 	}
-	c.h.desk.exit(&c.wait)
+	c.h.work.leave()
 }
