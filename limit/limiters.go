@@ -6,6 +6,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
 )
 
+// Bounds, and the wait that never ends.
 const (
 	DefaultMaxKeys    = classic.DefaultMaxKeys    // how many keys a Keyed has a limiter for
 	DefaultQueueLimit = classic.DefaultQueueLimit // how many callers may wait for one limiter
@@ -57,7 +58,8 @@ type (
 
 // What they are made of, and what they are to their callers.
 type (
-	TokenBucketConfig         = classic.TokenBucketConfig // a rate with a burst
+	// TokenBucketConfig is a rate with a burst.
+	TokenBucketConfig         = classic.TokenBucketConfig
 	WindowConfig              = classic.WindowConfig      // a number of permits in a window of time
 	LeakyBucketConfig         = classic.LeakyBucketConfig // a pace
 	ConcurrencyConfig         = classic.ConcurrencyConfig // how much goes on at a time

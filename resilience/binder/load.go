@@ -215,7 +215,7 @@ func (w *walk) group(path, at string, n document.Node, to reflect.Value) {
 		}
 		if v.Kind() == reflect.Struct {
 			w.group(full, document.Join(at, f.key), e.Value, v)
-		} else if codes, ok := v.Addr().Interface().(*[]int); ok {
+		} else if codes, ok := reflect.TypeAssert[*[]int](v.Addr()); ok {
 			w.codes(full, &f, codes, e.Value)
 		} else {
 			w.scalar(full, &f, v.Addr().Interface(), e.Value)

@@ -6,7 +6,7 @@
 // a netrc file, which come last. It is asked for every request, in the time of a few map
 // look-ups and without allocating, and never changes.
 //
-// The Parse functions read what people write: [ParseAuth], [ParseLogin], [ParseProxy],
+// The Parse functions read what people write: [CutLogin] and [ParseAuth], [ParseProxy],
 // [ParseNetrc]. Their errors say what to write, and never repeat a secret. [Expand] puts
 // variables of the environment into such texts, so that a file need not have the secret.
 //

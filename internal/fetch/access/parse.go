@@ -50,19 +50,6 @@ func CutLogin(s string) (match, auth string, err error) {
 	return match, auth, nil
 }
 
-// ParseLogin reads "HOST=user:password" or "HOST=bearer TOKEN".
-func ParseLogin(s string) (Login, error) {
-	match, auth, err := CutLogin(s)
-	if err != nil {
-		return Login{}, err
-	}
-	value, err := ParseAuth(auth)
-	if err != nil {
-		return Login{}, fmt.Errorf("for %s %w", match, err)
-	}
-	return Login{Match: match, Authorization: value}, nil
-}
-
 // proxyPorts are the ports of proxies whose URLs name none.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
