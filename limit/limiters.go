@@ -59,20 +59,33 @@ type (
 // What they are made of, and what they are to their callers.
 type (
 	// TokenBucketConfig is a rate with a burst.
-	TokenBucketConfig         = classic.TokenBucketConfig
-	WindowConfig              = classic.WindowConfig      // a number of permits in a window of time
-	LeakyBucketConfig         = classic.LeakyBucketConfig // a pace
-	ConcurrencyConfig         = classic.ConcurrencyConfig // how much goes on at a time
-	KeyedConfig[K comparable] = classic.KeyedConfig[K]    // what each key gets and how many keys there may be
-	Spec                      = classic.Spec              // a limiter of any kind, as a configuration describes it
-	Kind                      = classic.Kind              // an algorithm, as configurations and errors spell it
-	Option                    = classic.Option            // a setting that all limiters have
-	Overflow                  = classic.Overflow          // what becomes of a key for which there is no place
-	Refill                    = classic.Refill            // how the tokens of a bucket come in
-	Limiter                   = classic.Limiter           // any of them, for callers who ask for one permit at a time
-	Weighted                  = classic.Weighted          // any of them, for requests that cost several permits, taken together or not at all
-	Statistics                = classic.Statistics        // what a limiter has done and how it stands
-	Error                     = classic.LimitError        // a refusal for now: it is [ErrLimited], and tells when to ask again
+	TokenBucketConfig = classic.TokenBucketConfig
+	// WindowConfig is a number of permits in a window of time.
+	WindowConfig = classic.WindowConfig
+	// LeakyBucketConfig is a pace.
+	LeakyBucketConfig = classic.LeakyBucketConfig
+	// ConcurrencyConfig says how much goes on at a time.
+	ConcurrencyConfig = classic.ConcurrencyConfig
+	// KeyedConfig says what each key gets and how many keys there may be.
+	KeyedConfig[K comparable] = classic.KeyedConfig[K]
+	// Spec is a limiter of any kind, as a configuration describes it.
+	Spec = classic.Spec
+	// Kind is an algorithm, as configurations and errors spell it.
+	Kind = classic.Kind
+	// Option is a setting that all limiters have.
+	Option = classic.Option
+	// Overflow is what becomes of a key for which there is no place.
+	Overflow = classic.Overflow
+	// Refill is how the tokens of a bucket come in.
+	Refill = classic.Refill
+	// Limiter is any of them, for callers who ask for one permit at a time.
+	Limiter = classic.Limiter
+	// Weighted is any of them, for requests that cost several permits, taken together or not at all.
+	Weighted = classic.Weighted
+	// Statistics is what a limiter has done and how it stands.
+	Statistics = classic.Statistics
+	// Error is a refusal for now: it is [ErrLimited], and tells when to ask again.
+	Error = classic.LimitError
 )
 
 // The six kinds.
