@@ -44,7 +44,7 @@ type BreakerCounts struct {
 	Succeeded uint64 `json:"succeeded"`
 	Failed    uint64 `json:"failed"`
 	Slow      uint64 `json:"slow"`     // among both
-	Ignored   uint64 `json:"ignored"`  // ended without a verdict
+	Ignored   uint64 `json:"ignored"`  // ended without a classification
 	Late      uint64 `json:"late"`     // ended after the state they began in
 	Rejected  uint64 `json:"rejected"` // not let through
 	Trips     uint64 `json:"trips"`    // times the breaker opened
@@ -111,21 +111,21 @@ func (b *Breaker) probe(t *Ticket) error {
 
 // Done ends the ticket with what the call has shown. A second Done on the same variable
 // does nothing, so that a deferred Done(Ignored) covers a panic.
-func (t *Ticket) Done(v Verdict) { t.end(v, v != Ignored && t.slow()) }
+func (t *Ticket) Done(v Classification) { t.end(v, v != Ignored && t.slow()) }
 
 func (t *Ticket) slow() bool {
 	return t.b != nil && t.b.cfg.SlowCall > 0 && t.b.read().Sub(t.begun) >= t.b.cfg.SlowCall
 }
 
 // end is Done for a call that is known to be slow or not.
-func (t *Ticket) end(v Verdict, slow bool) {
+func (t *Ticket) end(v Classification, slow bool) {
 	if b := t.b; b != nil {
 		t.b = nil
 		b.end(t.t, v, slow)
 	}
 }
 
-func (b *Breaker) end(t breaker.Ticket, v Verdict, slow bool) {
+func (b *Breaker) end(t breaker.Ticket, v Classification, slow bool) {
 	b.mu.Lock()
 	tripped := b.recordLocked(t, v, slow)
 	news := len(b.events) > 0
@@ -138,7 +138,7 @@ func (b *Breaker) end(t breaker.Ticket, v Verdict, slow bool) {
 	}
 }
 
-func (b *Breaker) recordLocked(t breaker.Ticket, v Verdict, slow bool) (tripped bool) {
+func (b *Breaker) recordLocked(t breaker.Ticket, v Classification, slow bool) (tripped bool) {
 	if v == Ignored {
 		b.counts.Ignored++
 		b.machine.Drop(t)
@@ -163,7 +163,7 @@ func (b *Breaker) recordLocked(t breaker.Ticket, v Verdict, slow bool) (tripped 
 	return b.machine.Record(now, t, r != 0, 0, 0) && b.noteLocked(now, false)
 }
 
-func (b *Breaker) countLocked(v Verdict, slow bool) (r callResult) {
+func (b *Breaker) countLocked(v Classification, slow bool) (r callResult) {
 	if v == Failure {
 		r = callFailed
 		b.counts.Failed++
@@ -400,7 +400,7 @@ func (c *CircuitBreaker[T]) Breaker() *Breaker { return c.core }
 
 // Execute runs fn if the breaker lets it, else it fails with an [OpenError]. A call that
 // fails because ctx has ended, one that panics and one that leaves by runtime.Goexit say
-// nothing of the callee: they end the ticket without a verdict. What says nothing is a
+// nothing of the callee: they end the ticket without a classification. What says nothing is a
 // caller that was impatient; for a callee that hangs put a timeout inside or outside.
 //
 // With a Bind a success stands only when the life of the value has ended well, while a
@@ -423,9 +423,9 @@ func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context
 		}
 	}()
 	v, err := fn(ctx)
-	verdict := c.cfg.Classify.judge(ctx, v, err)
-	if c.cfg.Bind == nil || err != nil || verdict != Success {
-		t.Done(verdict)
+	classification := c.cfg.Classify.judge(ctx, v, err)
+	if c.cfg.Bind == nil || err != nil || classification != Success {
+		t.Done(classification)
 		return v, err
 	}
 	v = c.bind(ctx, &t, v)
@@ -438,10 +438,10 @@ func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context
 func (c *CircuitBreaker[T]) bind(ctx context.Context, t *Ticket, v T) T {
 	ticket, slow := t.t, t.slow()
 	return c.cfg.Bind(v, func(err error) {
-		verdict := Success
+		classification := Success
 		if err != nil {
-			verdict = c.cfg.Classify.judge(ctx, v, err)
+			classification = c.cfg.Classify.judge(ctx, v, err)
 		}
-		c.core.end(ticket, verdict, slow && verdict != Ignored)
+		c.core.end(ticket, classification, slow && classification != Ignored)
 	})
 }

@@ -94,7 +94,7 @@ func (m *modelBreaker) allow(now, id int) (wait int) {
 	return -1
 }
 
-func (m *modelBreaker) done(now int, t *modelTicket, v resilience.Verdict) {
+func (m *modelBreaker) done(now int, t *modelTicket, v resilience.Classification) {
 	if t.age != m.age {
 		return
 	}
@@ -221,7 +221,7 @@ func TestBreakerAgainstModel(t *testing.T) {
 				out = allowBoth(t, b, m, now, id, out)
 			case len(out) > 0:
 				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
-				v := rapid.SampledFrom([]resilience.Verdict{resilience.Success, resilience.Success, resilience.Failure, resilience.Failure, resilience.Ignored}).Draw(t, "verdict")
+				v := rapid.SampledFrom([]resilience.Classification{resilience.Success, resilience.Success, resilience.Failure, resilience.Failure, resilience.Ignored}).Draw(t, "classification")
 				out[i].ticket.Done(v)
 				m.done(now, out[i], v)
 				out = append(out[:i], out[i+1:]...)

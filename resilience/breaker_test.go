@@ -94,7 +94,7 @@ func (c *circuit) do(at time.Duration, do string) {
 		c.tickets[name] = ticket
 		return
 	}
-	ticket.Done(map[string]resilience.Verdict{"ok": resilience.Success, "fail": resilience.Failure, "ignore": resilience.Ignored}[verb])
+	ticket.Done(map[string]resilience.Classification{"ok": resilience.Success, "fail": resilience.Failure, "ignore": resilience.Ignored}[verb])
 	if named {
 		delete(c.tickets, name)
 	}
@@ -143,9 +143,9 @@ func TestBreakerTables(t *testing.T) {
 			{13 * s, "allow c, deny 1s", halfOpen},
 			{14 * s, "allow d, deny 2s", halfOpen},
 			{14 * s, "ignore a, deny 2s", halfOpen}, // not a's slot any more
-			{15 * s, "ok b", closed},                // late, yet a verdict of this time
+			{15 * s, "ok b", closed},                // late, yet it counts for this time
 		}},
-		{"no verdict, no effect", constant, []moment{
+		{"no classification, no effect", constant, []moment{
 			{0, "fail, ignore, ignore", closed},
 			{0, "fail", open},
 			{10 * s, "ignore, ignore", halfOpen},
@@ -249,7 +249,7 @@ func TestSlowCalls(t *testing.T) {
 			{0, "allow a, allow b, allow c, allow d", closed},
 			{3 * s, "ok, ok a, ok b, ok c", open},
 		}},
-		{"one that gave no verdict was not slow", resilience.BreakerConfig{Failures: 1, SlowCall: 3 * s}, []moment{
+		{"one that gave no classification was not slow", resilience.BreakerConfig{Failures: 1, SlowCall: 3 * s}, []moment{
 			{0, "allow a", closed},
 			{9 * s, "ignore a", closed},
 		}},

@@ -187,7 +187,7 @@ func TestTrapRateIsAtLeastTheThreshold(t *testing.T) {
 	for _, tc := range []struct {
 		rate  float64
 		calls string
-		state resilience.Verdict
+		state resilience.Classification
 	}{
 		{0.5, "ok, fail, ok, fail", resilience.Failure},
 		{0.51, "ok, fail, ok, fail", resilience.Success},
@@ -219,9 +219,9 @@ func TestTicketEndsOnce(t *testing.T) {
 	require.Equal(t, uint64(1), b.Snapshot().Totals.Failed)
 }
 
-// With a Bind the verdict comes with the end of the value's life; a failure is known at
-// once, and a cancelled reader is no verdict there either.
-func TestBreakerVerdictAtTheEndOfTheValue(t *testing.T) {
+// With a Bind the classification comes with the end of the value's life; a failure is known at
+// once, and a cancelled reader says nothing there either.
+func TestBreakerClassificationAtTheEndOfTheValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var end func(error)
 		p := newPolicy(t, resilience.BreakerConfig{Failures: 1, BreakFor: s, SlowCall: s}, resilience.CircuitBreakerConfig[string]{

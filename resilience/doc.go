@@ -20,7 +20,7 @@
 // name, [Breakers] has breakers by name and answers health checks. What policies do is told to
 // a [Hub] as an [Event]. Package binder makes policies of a JSON document.
 //
-// A [Verdict] is what a result says about the callee, and a [Classifier] reads it. Whoever
+// A [Classification] is what a result says about the callee, and a [Classifier] reads it. Whoever
 // gives up himself says nothing about the callee: that is [Ignored], as is a refusal by a
 // policy further in.
 //

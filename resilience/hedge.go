@@ -126,7 +126,7 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		c.took = h.now().Sub(c.begun)
 	}
 	c.held, c.judging = r, true // where leave finds it if the classifier panics
-	r.verdict = h.cfg.Classify.judge(ctx, r.value, r.err)
+	r.classification = h.cfg.Classify.judge(ctx, r.value, r.err)
 	c.judging = false
 	c.finish(r)
 	return c.outcome()

@@ -47,12 +47,12 @@ type hedgeCall[T any] struct {
 }
 
 type hedgeResult[T any] struct {
-	attempt  int // from 0
-	value    T
-	err      error
-	verdict  Verdict
-	panicked *hedgePanic
-	exited   bool // neither returned nor panicked
+	attempt        int // from 0
+	value          T
+	err            error
+	classification Classification
+	panicked       *hedgePanic
+	exited         bool // neither returned nor panicked
 }
 
 func (r *hedgeResult[T]) owned() bool { return r.err == nil && !r.exited }
@@ -78,15 +78,15 @@ func (c *hedgeCall[T]) attempt(ctx context.Context, attempt int) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.panicked = &hedgePanic{p, debug.Stack()}
-			r.verdict = Ignored
+			r.classification = Ignored
 		} else if !returned {
-			r.verdict = Ignored // by runtime.Goexit
+			r.classification = Ignored // by runtime.Goexit
 		}
 		c.finish(r)
 	}()
 	r.value, r.err = c.fn(ctx)
 	r.exited = false
-	r.verdict = c.h.cfg.Classify.judge(c.ctx, r.value, r.err)
+	r.classification = c.h.cfg.Classify.judge(c.ctx, r.value, r.err)
 	returned = true
 }
 
@@ -95,7 +95,7 @@ func (c *hedgeCall[T]) attempt(ctx context.Context, attempt int) {
 // Its value is discarded at once: kept for a case that may never be, a response would
 // hold the one connection that the next attempt waits for.
 func (c *hedgeCall[T]) finish(r hedgeResult[T]) {
-	next := r.verdict == Failure && c.may() // before the lock: the budget has its own
+	next := r.classification == Failure && c.may() // before the lock: the budget has its own
 	c.mu.Lock()
 	if c.decided { // it has lost
 		c.mu.Unlock()
@@ -125,7 +125,7 @@ func (c *hedgeCall[T]) finish(r hedgeResult[T]) {
 // loses reports whether the attempt cannot be what the call comes to: it is a failure, or
 // a further one that was not made at all, as where there was no place for it.
 func (r *hedgeResult[T]) loses() bool {
-	return r.verdict == Failure || r.verdict == Ignored && r.attempt > 0 && r.err != nil
+	return r.classification == Failure || r.classification == Ignored && r.attempt > 0 && r.err != nil
 }
 
 func (c *hedgeCall[T]) failLocked(r *hedgeResult[T], next bool) (attempt int) {

@@ -197,7 +197,7 @@ func TestHedgeLosersPanicIsCounted(t *testing.T) {
 func TestHedgeClassifierAndBindThatPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := serve(try{v: "a"})
-		h := newHedge(t, f, resilience.HedgeConfig[string]{Classify: func(string, error) resilience.Verdict { panic("classify") }})
+		h := newHedge(t, f, resilience.HedgeConfig[string]{Classify: func(string, error) resilience.Classification { panic("classify") }})
 		require.Panics(t, func() { _, _ = h.Execute(t.Context(), f.call) })
 		require.NoError(t, h.Close())
 		require.Equal(t, []string{"a"}, f.discarded)

@@ -127,7 +127,7 @@ func (i *Isolation) enter(key string) (*pool, error) {
 	p, evicted, err := i.enterLocked(key)
 	i.mu.Unlock()
 	if evicted != nil {
-		i.bury(evicted)
+		i.addGone(evicted)
 	}
 	if errors.Is(err, classic.ErrTooManyKeys) {
 		return nil, i.pool.refuse(key, err, classic.Statistics{})
@@ -169,8 +169,8 @@ func (i *Isolation) enterLocked(key string) (p, evicted *pool, err error) {
 	return p, evicted, nil
 }
 
-// bury adds up what a pool has been that is in no map any more, and has no users.
-func (i *Isolation) bury(p *pool) {
+// addGone adds up what a pool has been that is in no map any more, and has no users.
+func (i *Isolation) addGone(p *pool) {
 	s := p.Snapshot()
 	i.mu.Lock()
 	i.gone.add(s)

@@ -102,7 +102,7 @@ func exit(context.Context) (string, error) {
 	return "", nil
 }
 
-func bad(v string, err error) resilience.Verdict {
+func bad(v string, err error) resilience.Classification {
 	if err != nil || v == "bad" {
 		return resilience.Failure
 	}

@@ -182,7 +182,7 @@ func (l *law) policy(tb testing.TB) resilience.Policy[int] {
 		return must[*resilience.Retry[int]](tb)(resilience.NewRetry(resilience.RetryConfig[int]{
 			Backoff: backoff.Constant(0), Discard: l.discard,
 			OnRetry: func(int, resilience.RetryEvent) { l.hook("OnRetry") },
-			Classify: func(v int, err error) resilience.Verdict {
+			Classify: func(v int, err error) resilience.Classification {
 				if l.failed(v, err) {
 					return resilience.Failure
 				}
@@ -253,7 +253,7 @@ func TestExecuteAllocations(t *testing.T) {
 func TestDefaultClassifier(t *testing.T) {
 	for _, tc := range []struct {
 		err  error
-		want resilience.Verdict
+		want resilience.Classification
 	}{
 		{nil, resilience.Success},
 		{errDown, resilience.Failure},
@@ -282,7 +282,7 @@ func TestDefaultClassifier(t *testing.T) {
 
 // A classifier is not asked about errors of a caller who has given up. One whose time was
 // up by a policy further out was not served in that time.
-func TestVerdictOnTheCallersEnd(t *testing.T) {
+func TestClassificationOnTheCallersEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cause error
 		asked bool
@@ -291,7 +291,7 @@ func TestVerdictOnTheCallersEnd(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		asked := false
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Classify: func(string, error) resilience.Verdict {
+		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Classify: func(string, error) resilience.Classification {
 			asked = true
 			return resilience.Failure
 		}}))
@@ -305,9 +305,9 @@ func TestVerdictOnTheCallersEnd(t *testing.T) {
 	}
 }
 
-func TestVerdictNames(t *testing.T) {
-	wantEqual(t, "names", []string{resilience.Success.String(), resilience.Failure.String(), resilience.Ignored.String(), resilience.Verdict(9).String()},
-		[]string{"success", "failure", "ignored", "verdict(9)"})
+func TestClassificationNames(t *testing.T) {
+	wantEqual(t, "names", []string{resilience.Success.String(), resilience.Failure.String(), resilience.Ignored.String(), resilience.Classification(9).String()},
+		[]string{"success", "failure", "ignored", "classification(9)"})
 }
 
 func TestErrors(t *testing.T) {

@@ -171,7 +171,7 @@ func (r *Retry[T]) decide(ctx context.Context, a Attempt, last *time.Duration, v
 func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
 	classify := r.cfg.Classify
 	if r.cfg.When != nil {
-		classify = func(v T, err error) Verdict {
+		classify = func(v T, err error) Classification {
 			if r.cfg.When(v, err, a) {
 				return Failure
 			}

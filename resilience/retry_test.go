@@ -73,7 +73,7 @@ func TestRetry(t *testing.T) {
 			v: "good", at: []time.Duration{0, sec, 2 * sec}, discards: []string{"bad"},
 		},
 		{
-			name: "not a failure", cfg: retryConfig{Backoff: second, Classify: func(string, error) resilience.Verdict {
+			name: "not a failure", cfg: retryConfig{Backoff: second, Classify: func(string, error) resilience.Classification {
 				return resilience.Ignored
 			}}, results: []result{fail}, err: errDown, at: []time.Duration{0},
 		},
@@ -330,7 +330,7 @@ func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
 				r, err := resilience.NewRetry(resilience.RetryConfig[*http.Response]{
-					Classify: func(_ *http.Response, err error) resilience.Verdict {
+					Classify: func(_ *http.Response, err error) resilience.Classification {
 						if errors.Is(err, resilience.ErrOpen) {
 							return resilience.Ignored
 						}

@@ -111,7 +111,7 @@ func TestEveryLayerSurvivesPanic(t *testing.T) {
 		})
 	}
 	require.Zero(t, c.overReleased())
-	require.Zero(t, c.breaker.Snapshot().Failures, "a panic is no verdict")
+	require.Zero(t, c.breaker.Snapshot().Failures, "a panic is no classification")
 }
 
 // oneLayer is every middleware by itself, twice where it can refuse.

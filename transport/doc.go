@@ -9,7 +9,7 @@
 //	client := &http.Client{Transport: l.Chain(http.DefaultTransport)}
 //
 // The New functions make policies with what HTTP asks of them: which answers are failures
-// ([TransientVerdict], [OverloadVerdict], [HedgeVerdict]), how long an answer lives
+// ([TransientClassifier], [OverloadClassifier], [HedgeClassifier]), how long an answer lives
 // ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere goes into a
 // chain by [Apply] or, if it sends requests again, by [Repeat]. A [Client] is an http.Client
 // with a helper for each verb, a [Factory] has clients by name.
@@ -42,7 +42,7 @@
 //     that breaks off is not asked for again: its beginning has been given away.
 //   - A response that nobody gets is drained, within bounds, and closed before the next
 //     attempt, which can therefore use its connection, or make the only one allowed.
-//   - What our own layers refuse is no verdict on the host: no breaker counts it, and no
+//   - What our own layers refuse says nothing about the host: no breaker counts it, and no
 //     retry repeats it. A caller's cancellation teaches nobody anything.
 //
 // The layers start no goroutine but a hedge's. Everything here is safe for concurrent use,

@@ -112,13 +112,13 @@ func hostOf(req *http.Request) string {
 	return ratelimit.Domain(req.URL.Host)
 }
 
-// maxHolds bounds the hosts whose orders are kept. A client that talks to more than
+// maxPauses bounds the hosts whose orders are kept. A client that talks to more than
 // this many hosts which all refuse it at once has other problems than a forgotten order.
-const maxHolds = 4096
+const maxPauses = 4096
 
-// holds keeps until when servers have asked not to be asked. It is bounded: those that
+// pauses keeps until when servers have asked not to be asked. It is bounded: those that
 // are over are forgotten first, then the one that ends next, since least is lost with it.
-type holds struct {
+type pauses struct {
 	clk   clock.Clock
 	epoch time.Time
 
@@ -126,14 +126,14 @@ type holds struct {
 	until map[string]clock.Instant
 }
 
-func newHolds(clk clock.Clock) *holds {
-	return &holds{clk: clk, epoch: clk.Now(), until: make(map[string]clock.Instant)}
+func newPauses(clk clock.Clock) *pauses {
+	return &pauses{clk: clk, epoch: clk.Now(), until: make(map[string]clock.Instant)}
 }
 
-func (h *holds) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
+func (h *pauses) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
 
 // wait is how long host has still asked to be left alone; zero or less is not.
-func (h *holds) wait(host string) time.Duration {
+func (h *pauses) wait(host string) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	until, ok := h.until[host]
@@ -143,25 +143,25 @@ func (h *holds) wait(host string) time.Duration {
 	return until.Sub(h.now())
 }
 
-// learn takes in an answer. The later of two orders holds.
-func (h *holds) learn(hint *Hint) {
-	d := ordered(hint)
+// learn takes in an answer. The later of two hints counts.
+func (h *pauses) learn(hint *Hint) {
+	d := pauseOf(hint)
 	if d <= 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	if _, ok := h.until[hint.Host]; !ok && len(h.until) >= maxHolds {
+	if _, ok := h.until[hint.Host]; !ok && len(h.until) >= maxPauses {
 		h.forgetLocked(now)
 	}
 	h.until[hint.Host] = max(h.until[hint.Host], now.AddClamped(d))
 }
 
-// ordered is for how long a hint forbids further requests to its host: until the end of a
+// pauseOf is for how long a hint forbids further requests to its host: until the end of a
 // Retry-After with a status for which that is so (see [outcome.RetryAfter]; one answer does
 // not show whether a 403 is a block), and until the reset of a quota that is used up.
-func ordered(hint *Hint) time.Duration {
+func pauseOf(hint *Hint) time.Duration {
 	d := time.Duration(0)
 	if outcome.RetryAfter(hint.Status) == outcome.WaitsHost {
 		d = hint.RetryAfter
@@ -172,7 +172,7 @@ func ordered(hint *Hint) time.Duration {
 	return d
 }
 
-func (h *holds) forgetLocked(now clock.Instant) {
+func (h *pauses) forgetLocked(now clock.Instant) {
 	next := ""
 	for host, until := range h.until {
 		if until <= now {
@@ -181,7 +181,7 @@ func (h *holds) forgetLocked(now clock.Instant) {
 			next = host
 		}
 	}
-	if len(h.until) >= maxHolds {
+	if len(h.until) >= maxPauses {
 		delete(h.until, next)
 	}
 }

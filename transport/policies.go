@@ -17,13 +17,13 @@ import (
 )
 
 // NewRetry is the policy for [Layers.Retry]. Where cfg leaves them open, failures are
-// those of [TransientVerdict], and a Retry-After is obeyed on the answers that failed. The
+// those of [TransientClassifier], and a Retry-After is obeyed on the answers that failed. The
 // responses that are tried again are drained and closed before the delay, so that their
 // connection is free; the last one is returned as it is, and [Attempts] tells its number.
 // Errors are those of resilience.NewRetry.
 func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
 	if cfg.Classify == nil && cfg.When == nil {
-		cfg.Classify = TransientVerdict
+		cfg.Classify = TransientClassifier
 	}
 	if cfg.RetryAfter == nil {
 		cfg.RetryAfter = retryAfter(orSystem(cfg.Clock)) //nolint:bodyclose // a function over responses, not one
@@ -65,11 +65,11 @@ func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeo
 }
 
 // NewBreaker is the policy for [Layers.Breaker] over a core that may be shared. Where cfg
-// leaves it open, failures are those of [OverloadVerdict]. A good answer is a success
+// leaves it open, failures are those of [OverloadClassifier]. A good answer is a success
 // when its body has ended well.
 func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*http.Response]) (*resilience.CircuitBreaker[*http.Response], error) {
 	if cfg.Classify == nil {
-		cfg.Classify = OverloadVerdict
+		cfg.Classify = OverloadClassifier
 	}
 	cfg.Bind = Bind
 	return resilience.NewCircuitBreaker(core, cfg) //nolint:bodyclose // a policy over responses, not one
@@ -88,12 +88,12 @@ func NewIsolation(core *resilience.Isolation) (*resilience.IsolationPolicy[*http
 }
 
 // NewHedge is the policy for [Layers.Hedge]. Where cfg leaves it open, the failures that
-// start another request at once are those of [HedgeVerdict]. The responses of losers
+// start another request at once are those of [HedgeClassifier]. The responses of losers
 // are drained and closed, also when they come late; the context of the winner lives until
 // the end of its body. Errors are those of resilience.NewHedge.
 func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*http.Response], error) {
 	if cfg.Classify == nil {
-		cfg.Classify = HedgeVerdict
+		cfg.Classify = HedgeClassifier
 	}
 	cfg.Bind, cfg.Discard = Bind, Discard
 	return resilience.NewHedge(cfg) //nolint:bodyclose // a policy over responses, not one
@@ -151,7 +151,7 @@ func NewResponse(req *http.Request, status int, h http.Header, body []byte) *htt
 }
 
 // RejectedError says that a request was not sent because a limit of our own forbade it:
-// it is no verdict on the host, so no breaker counts it and no retry repeats it.
+// it says nothing about the host, so no breaker counts it and no retry repeats it.
 type RejectedError struct {
 	Host       string        // that was to be asked
 	RetryAfter time.Duration // until it may be worth another try; zero if it is not known

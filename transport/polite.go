@@ -139,7 +139,7 @@ func (v *visit) gotConn(info httptrace.GotConnInfo) {
 func (v *visit) answered(req *http.Request, res *http.Response) {
 	v.latency = v.sinceSent()
 	v.hint = v.l.reader.read(req, res)
-	if ordered(&v.hint) > 0 || outcome.Of(v.hint.Status, nil) != outcome.OK {
+	if pauseOf(&v.hint) > 0 || outcome.Of(v.hint.Status, nil) != outcome.OK {
 		v.told = true
 		v.feedback(v.hint.Status, nil, v.hint)
 	}

@@ -60,7 +60,7 @@ func RateLimit(p Policy) (Middleware, error) {
 	p.Clock = reader.clk
 	g := &limitGate{Policy: p, reader: reader}
 	if p.RespectServerHeaders {
-		g.holds = newHolds(p.Clock)
+		g.pauses = newPauses(p.Clock)
 	}
 	release := func(error) { p.Limiter.Release() }
 	return func(next http.RoundTripper) http.RoundTripper {
@@ -80,7 +80,7 @@ func (l *limitLayer) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
 	var err error
-	if l.gate.holds != nil {
+	if l.gate.pauses != nil {
 		ctx, err = waitOfRedirect(ctx, req, l.gate.Clock, l.gate.reader.limit)
 	}
 	if err == nil {
@@ -108,30 +108,30 @@ func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Re
 type limitGate struct {
 	Policy
 	reader hintReader
-	holds  *holds // nil if answers are not looked at
+	pauses *pauses // nil if answers are not looked at
 }
 
 func (g *limitGate) learn(req *http.Request, res *http.Response) {
-	if g.holds != nil {
+	if g.pauses != nil {
 		hint := g.reader.read(req, res)
-		g.holds.learn(&hint)
+		g.pauses.learn(&hint)
 	}
 }
 
 // admit returns with a permit, or with a RejectedError.
 func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
-	if g.holds == nil {
+	if g.pauses == nil {
 		return g.rejected(ctx, req, g.acquire(ctx, g.AcquireTimeout))
 	}
 	host, start := hostOf(req), g.Clock.Now()
 	for {
-		if err := g.standBy(ctx, host, g.left(start)); err != nil {
+		if err := g.waitOutPause(ctx, host, g.left(start)); err != nil {
 			return g.rejected(ctx, req, err)
 		}
 		if err := g.acquire(ctx, g.left(start)); err != nil {
 			return g.rejected(ctx, req, err)
 		}
-		if g.holds.wait(host) <= 0 {
+		if g.pauses.wait(host) <= 0 {
 			return nil
 		}
 		// The order came while we waited for the permit, which is of no use now.
@@ -156,10 +156,10 @@ func (g *limitGate) acquire(ctx context.Context, timeout time.Duration) error {
 	return g.Limiter.AcquireTimeout(ctx, 1, max(timeout, 0))
 }
 
-// standBy waits while host asks for it. What cannot be waited out fails at once.
-func (g *limitGate) standBy(ctx context.Context, host string, timeout time.Duration) error {
+// waitOutPause waits while host asks for it. What cannot be waited out fails at once.
+func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.Duration) error {
 	for {
-		d := g.holds.wait(host)
+		d := g.pauses.wait(host)
 		if d <= 0 {
 			return ctx.Err()
 		}

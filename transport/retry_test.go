@@ -256,7 +256,7 @@ func TestRetryAfterBeyondTheDeadline(t *testing.T) {
 func TestRetryKnowsTheWishesOfRefusals(t *testing.T) {
 	for _, refusal := range []error{&resilience.OpenError{RetryAfter: 7 * time.Second}, &transport.RejectedError{RetryAfter: 7 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := retryConfig{MaxAttempts: 2, Classify: func(*http.Response, error) resilience.Verdict { return resilience.Failure }}
+			cfg := retryConfig{MaxAttempts: 2, Classify: func(*http.Response, error) resilience.Classification { return resilience.Failure }}
 			start := time.Now()
 			_, err := retrying(t, cfg, stub(func(*http.Request) (*http.Response, error) { return nil, refusal })).RoundTrip(get(t, "http://a.test/"))
 			require.ErrorIs(t, err, refusal)

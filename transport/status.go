@@ -100,7 +100,7 @@ func classOf(res *http.Response, err error) outcome.Class {
 
 // classOfHedge is the class of what happened to the first request of a hedge that failed:
 // something that another try may cure, or it would have decided. Where no error shows it,
-// it was an answer by which HedgeVerdict fails, that is by a gateway.
+// it was an answer by which HedgeClassifier fails, that is by a gateway.
 func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	for _, err := range h.Errs {
 		if class := classOf(nil, err); class.Transient() {
@@ -110,32 +110,32 @@ func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	return outcome.Gateway
 }
 
-// TransientVerdict is the Classifier of [NewRetry]: a [resilience.Failure] is what another
+// TransientClassifier is the Classifier of [NewRetry]: a [resilience.Failure] is what another
 // try may cure, that is timeouts, network errors, 408, 425, 429, 502, 503 and 504. Every
 // other answer stands, and every other error is Ignored: a certificate does not get better
 // by asking again, nor does a refusal by a layer of our own.
-func TransientVerdict(res *http.Response, err error) resilience.Verdict {
-	return verdict(classOf(res, err), outcome.Class.Transient)
+func TransientClassifier(res *http.Response, err error) resilience.Classification {
+	return classification(classOf(res, err), outcome.Class.Transient)
 }
 
-// OverloadVerdict is the Classifier of [NewBreaker]: a [resilience.Failure] is a sign of a
-// host in trouble, that is what TransientVerdict fails and every other 5xx. Every other
+// OverloadClassifier is the Classifier of [NewBreaker]: a [resilience.Failure] is a sign of a
+// host in trouble, that is what TransientClassifier fails and every other 5xx. Every other
 // answer is a success, also a 404, and every other error is Ignored.
-func OverloadVerdict(res *http.Response, err error) resilience.Verdict {
-	return verdict(classOf(res, err), outcome.Class.Overload)
+func OverloadClassifier(res *http.Response, err error) resilience.Classification {
+	return classification(classOf(res, err), outcome.Class.Overload)
 }
 
-// HedgeVerdict is the Classifier of [NewHedge]: a [resilience.Failure], which starts
+// HedgeClassifier is the Classifier of [NewHedge]: a [resilience.Failure], which starts
 // another request at once and does not decide while one is under way, is what
-// TransientVerdict fails except 429 and 503. A host that says "not now" is not asked
+// TransientClassifier fails except 429 and 503. A host that says "not now" is not asked
 // again at once; a retry around the hedge asks when it may.
-func HedgeVerdict(res *http.Response, err error) resilience.Verdict {
-	return verdict(classOf(res, err), func(c outcome.Class) bool {
+func HedgeClassifier(res *http.Response, err error) resilience.Classification {
+	return classification(classOf(res, err), func(c outcome.Class) bool {
 		return c.Transient() && c != outcome.Throttled && c != outcome.Unavailable
 	})
 }
 
-func verdict(class outcome.Class, bad func(outcome.Class) bool) resilience.Verdict {
+func classification(class outcome.Class, bad func(outcome.Class) bool) resilience.Classification {
 	switch {
 	case bad(class):
 		return resilience.Failure

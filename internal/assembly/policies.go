@@ -99,11 +99,11 @@ func (p *policies) logTo(log *slog.Logger) {
 // A worker makes that pause, so it is not for hosts that want to be left alone: they wait
 // in the frontier, where waiting is free, and what they say holds for their pages too.
 func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
-	return func(res *http.Response, err error) resilience.Verdict {
+	return func(res *http.Response, err error) resilience.Classification {
 		if err == nil && (outcome.Of(res.StatusCode, nil) == outcome.Throttled || wish(res, clk) > 0) {
 			return resilience.Success
 		}
-		return transport.TransientVerdict(res, err)
+		return transport.TransientClassifier(res, err)
 	}
 }
 

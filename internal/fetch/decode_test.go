@@ -309,7 +309,7 @@ func TestBound(t *testing.T) {
 }
 
 // TestDrainGivesUp is about a server that dawdles over the rest of a page we have cut:
-// the verdict stands, and waiting for the connection ends soon.
+// the classification stands, and waiting for the connection ends soon.
 func TestDrainGivesUp(t *testing.T) {
 	hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(make([]byte, 2000))

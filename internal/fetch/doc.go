@@ -17,7 +17,7 @@
 // Stale. With HTTP/2 net/http is kept from sending again.
 //
 // [Config.Chain] puts policies of package transport around the transport, which see the
-// plain request; what they refuse ends with [OpPolicy] and without a verdict on the host.
+// plain request; what they refuse ends with [OpPolicy] and says nothing about the host.
 // [Config.Repeating] may also send a request again, if it says so by its Again, which spends
 // a permit for each further time.
 //

@@ -29,7 +29,7 @@ type exchange struct {
 	mu     sync.Mutex      // guards what follows
 	ctx    context.Context // caller's, ended by the watchdog too; nil until somebody asks
 	cancel context.CancelCauseFunc
-	over   *timeoutError // why the watchdog has barked
+	over   *timeoutError // why the watchdog has ended it
 
 	caller context.Context // the one given to Fetch
 	via    context.Context // the one that came through the policies; nil without
@@ -65,7 +65,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	x.capture, x.recorder = 0, nil
 	x.cause.Store(c.tooLong)
 	if x.timer == nil {
-		x.timer = time.AfterFunc(c.cfg.Timeout, x.bark) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
+		x.timer = time.AfterFunc(c.cfg.Timeout, x.timeUp) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
 	} else {
 		x.timer.Reset(c.cfg.Timeout)
 	}
@@ -101,7 +101,7 @@ func (x *exchange) context() context.Context {
 	return x.ctx
 }
 
-func (x *exchange) bark() {
+func (x *exchange) timeUp() {
 	x.mu.Lock()
 	x.over = x.cause.Load()
 	cancel := x.cancel
@@ -135,7 +135,7 @@ func (x *exchange) ended() error {
 
 func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 
-// arm lets the watchdog bark after d, for this cause, or when the whole time is up if
+// arm lets the watchdog end the request after d, for this cause, or when the whole time is up if
 // that is sooner. One timer for every phase costs less than the transport's own.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
 	if left := x.c.cfg.Timeout - x.c.cfg.Clock.Since(x.start); left <= d {

@@ -15,8 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// verdict is what must be said of a behaviour, and whether what arrived is handed over.
-type verdict struct {
+// classification is what must be said of a behaviour, and whether what arrived is handed over.
+type classification struct {
 	op       fetch.Op
 	class    outcome.Class
 	body     string // what must have arrived; "*" is anything not empty, "" is no Response
@@ -24,8 +24,8 @@ type verdict struct {
 	duration string // reason for the time
 }
 
-// verdicts is the whole list; times are the defaults of Config, in a bubble.
-var verdicts = map[fetchtest.Behavior]verdict{
+// classifications is the whole list; times are the defaults of Config, in a bubble.
+var classifications = map[fetchtest.Behavior]classification{
 	fetchtest.Hang:           {op: fetch.OpHeader, class: outcome.Timeout, took: 20 * time.Second, duration: "HeaderTimeout"},
 	fetchtest.HangInHeader:   {op: fetch.OpHeader, class: outcome.Timeout, took: 20 * time.Second, duration: "HeaderTimeout"},
 	fetchtest.SlowHeader:     {op: fetch.OpHeader, class: outcome.Timeout, took: 20 * time.Second, duration: "HeaderTimeout"},
@@ -69,7 +69,7 @@ var verdicts = map[fetchtest.Behavior]verdict{
 
 const hostileBound = 256 << 10
 
-func (v verdict) check(t *testing.T, res *fetch.Response, err error) {
+func (v classification) check(t *testing.T, res *fetch.Response, err error) {
 	t.Helper()
 	status := 0
 	if res != nil {
@@ -85,7 +85,7 @@ func (v verdict) check(t *testing.T, res *fetch.Response, err error) {
 	v.checkBody(t, res)
 }
 
-func (v verdict) checkBody(t *testing.T, res *fetch.Response) {
+func (v classification) checkBody(t *testing.T, res *fetch.Response) {
 	t.Helper()
 	if v.op == fetch.OpHeader {
 		require.Nil(t, res)
@@ -106,14 +106,14 @@ func (v verdict) checkBody(t *testing.T, res *fetch.Response) {
 
 func TestHostileList(t *testing.T) {
 	for _, b := range fetchtest.Behaviors() {
-		require.Contains(t, verdicts, b, "no verdict on a behaviour")
+		require.Contains(t, classifications, b, "no classification on a behaviour")
 	}
-	require.Len(t, verdicts, len(fetchtest.Behaviors()))
+	require.Len(t, classifications, len(fetchtest.Behaviors()))
 }
 
 // TestHostilePipes meets every behaviour in a bubble, where the time taken is exact.
 func TestHostilePipes(t *testing.T) {
-	for b, v := range verdicts {
+	for b, v := range classifications {
 		t.Run(string(b)[1:], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := fetchtest.HostilePipes(t)
@@ -137,7 +137,7 @@ func TestHostileSockets(t *testing.T) {
 	log.SetOutput(&logged)
 	defer log.SetOutput(standard)
 	h := fetchtest.Hostile(t)
-	for b, v := range verdicts {
+	for b, v := range classifications {
 		cfg := fetch.Config{AllowPrivate: true, MaxBody: hostileBound}
 		if v.took > 0 {
 			if b == fetchtest.SlowHeader || b == fetchtest.SlowBody {

@@ -34,7 +34,7 @@ type Chain struct {
 func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
 	opts := Options[*http.Response]{
 		Deps:      o.Deps,
-		Transient: transport.TransientVerdict, Overload: transport.OverloadVerdict,
+		Transient: transport.TransientClassifier, Overload: transport.OverloadClassifier,
 		Bind: transport.Bind, Discard: transport.Discard,
 		Key:    transport.HostFrom,
 		Status: func(res *http.Response) int { return res.StatusCode },

@@ -10,37 +10,37 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
 )
 
-// Verdict is what a result says about the callee. The zero Verdict is [Success].
-type Verdict uint8
+// Classification is what a result says about the callee. The zero Classification is [Success].
+type Classification uint8
 
-// The verdicts.
+// The classifications.
 const (
-	Success Verdict = iota // the callee did its work
-	Failure                // it did not, and may do better another time
-	Ignored                // nothing was learned about it: the caller gave up, or it was never asked
+	Success Classification = iota // the callee did its work
+	Failure                       // it did not, and may do better another time
+	Ignored                       // nothing was learned about it: the caller gave up, or it was never asked
 )
 
-var verdictNames = [...]string{"success", "failure", "ignored"}
+var classificationNames = [...]string{"success", "failure", "ignored"}
 
 // String is the name that logs and snapshots carry.
-func (v Verdict) String() string {
-	if int(v) < len(verdictNames) {
-		return verdictNames[v]
+func (v Classification) String() string {
+	if int(v) < len(classificationNames) {
+		return classificationNames[v]
 	}
-	return fmt.Sprintf("verdict(%d)", uint8(v))
+	return fmt.Sprintf("classification(%d)", uint8(v))
 }
 
-// Classifier reads a verdict from a result. Retry repeats a [Failure], the breaker counts
+// Classifier classifies a result. Retry repeats a [Failure], the breaker counts
 // it, the hedge goes on to its next call. A nil Classifier is [DefaultClassifier]. It
 // must be safe for concurrent use and must not consume the value. Errors of calls whose
 // caller has given up never reach it: they are Ignored.
-type Classifier[T any] func(v T, err error) Verdict
+type Classifier[T any] func(v T, err error) Classification
 
 // DefaultClassifier knows nothing of values: every one is a [Success], and every error a
 // [Failure] except the ones that say nothing about the callee, which are Ignored: the
 // refusals of our own policies and limiters, and a cancellation. A timeout of ours that
 // cancelled the call is a Failure.
-func DefaultClassifier[T any](_ T, err error) Verdict {
+func DefaultClassifier[T any](_ T, err error) Classification {
 	switch {
 	case err == nil:
 		return Success
@@ -73,10 +73,10 @@ func unasked(err error) bool {
 	return early
 }
 
-// judge is the verdict on a result of a call under ctx, the context which the policy was
+// judge is the classification of the result of a call under ctx, the context which the policy was
 // given and not the one it made. An error after that has ended is the caller's doing,
 // unless it ended by the timeout of a policy further out: then the callee was slow.
-func (c Classifier[T]) judge(ctx context.Context, v T, err error) Verdict {
+func (c Classifier[T]) judge(ctx context.Context, v T, err error) Classification {
 	if err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrTimeout) {
 		return Ignored
 	}
