@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -37,9 +36,11 @@ type RetryConfig[T any] struct {
 	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the value
 	// that failed, valid only during the call.
 	OnRetry func(v T, e RetryEvent)
-	Discard func(T)     // frees a value that failed, before the delay; nil means nothing to free
-	Hub     *Hub        // hears of a [RetryEvent] for each retry; nil means nobody
-	Clock   clock.Clock // nil means the system's
+	// Describe says of a value why it failed, for an [UnaskedError]. Nil means no more than that it did.
+	Describe func(v T) error
+	Discard  func(T)     // frees a value that failed, before the delay; nil means nothing to free
+	Hub      *Hub        // hears of a [RetryEvent] for each retry; nil means nobody
+	Clock    clock.Clock // nil means the system's
 }
 
 // Attempt is a call that has ended, as a [RetryConfig.When] sees it.
@@ -127,7 +128,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 			return v, err
 		}
 		if !unasked(err) {
-			cause = causeOf(v, err)
+			cause = r.causeOf(v, err)
 		}
 		r.drop(a, delay, v, err)
 		if clock.Sleep(ctx, r.cfg.Clock, delay) != nil {
@@ -136,12 +137,12 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	}
 }
 
-func causeOf[T any](v T, err error) error {
-	if err != nil {
+func (r *Retry[T]) causeOf(v T, err error) error {
+	switch {
+	case err != nil:
 		return err
-	}
-	if res, ok := any(v).(*http.Response); ok && res != nil {
-		return errors.New("HTTP " + res.Status)
+	case r.cfg.Describe != nil:
+		return r.cfg.Describe(v)
 	}
 	return errors.New("its result was a failure")
 }

@@ -330,6 +330,7 @@ func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				calls := 0
 				r, err := resilience.NewRetry(resilience.RetryConfig[*http.Response]{
+					Describe: func(res *http.Response) error { return errors.New("HTTP " + res.Status) },
 					Classify: func(_ *http.Response, err error) resilience.Classification {
 						if errors.Is(err, resilience.ErrOpen) {
 							return resilience.Ignored

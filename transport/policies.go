@@ -28,6 +28,9 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 	if cfg.RetryAfter == nil {
 		cfg.RetryAfter = retryAfter(orSystem(cfg.Clock)) //nolint:bodyclose // a function over responses, not one
 	}
+	if cfg.Describe == nil {
+		cfg.Describe = func(res *http.Response) error { return errors.New("HTTP " + res.Status) }
+	}
 	cfg.Discard = Discard
 	return resilience.NewRetry(cfg) //nolint:bodyclose // a policy over responses, not one
 }

@@ -439,3 +439,17 @@ func TestRetryAroundAHedgeThatFailed(t *testing.T) {
 		})
 	}
 }
+
+// Who is refused between two attempts is told the status that the last one had.
+func TestRetryTellsTheStatusBeforeARefusal(t *testing.T) {
+	retry := must(transport.NewRetry(resilience.RetryConfig[*http.Response]{Backoff: backoff.Constant(0)}))
+	sent := 0
+	_, err := transport.Chain(stub(func(req *http.Request) (*http.Response, error) {
+		if sent++; sent == 2 {
+			return nil, &resilience.OpenError{}
+		}
+		return transport.NewResponse(req, http.StatusServiceUnavailable, nil, nil), nil
+	}), transport.Repeat(retry)).RoundTrip(get(t, "http://a.test/"))
+	require.ErrorIs(t, err, resilience.ErrOpen)
+	require.ErrorContains(t, err, "the attempt before failed: HTTP 503 Service Unavailable")
+}
