@@ -223,7 +223,7 @@ const maxBits = 3
 func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
-		pc.Traps.Judge, err = trap.New(trap.Config{
+		pc.Traps.Detector, err = trap.New(trap.Config{
 			MaxURLLength: noneAsMinus(t.MaxURLLength), MaxDepth: noneAsMinus(t.MaxDepth), MaxRepeats: noneAsMinus(t.MaxRepeats),
 			MaxStale: noneAsMinus(t.MaxStale), MaxFar: noneAsMinus(t.MaxFar), After: noneAsMinus(t.After), Key: pc.Key,
 		})

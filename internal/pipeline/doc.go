@@ -43,7 +43,7 @@
 //
 // URLs that lead nowhere are left in three places: Discovery does not take in links that
 // package trap refuses, the frontier's gate keeps back those that were taken in before it was
-// known, and Processing has its judge learn from pages; see traps.go.
+// known, and Processing has the trap detector learn from pages; see traps.go.
 //
 // # What survives
 //

@@ -122,7 +122,7 @@ func New(cfg Config) (*Pipeline, error) {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
 		fc.Gate, fc.Forsaken = p.gate, p.gate.forsaken
 	}
-	if p.traps.Judge != nil {
+	if p.traps.Detector != nil {
 		fc.Gate = &trapGate{fc.Gate, p.traps}
 	}
 	fc.Gate = &scopeGate{Gate: fc.Gate, scope: cfg.Scope}

@@ -66,7 +66,7 @@ func TestLinksLongerThanAnyURL(t *testing.T) {
 				w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 				if w.Traps.Report = tc.report; tc.traps {
 					var err error
-					w.Traps.Judge, err = trap.New(trap.Config{})
+					w.Traps.Detector, err = trap.New(trap.Config{})
 					require.NoError(t, err)
 				}
 				var log bytes.Buffer

@@ -37,7 +37,7 @@ type stats struct {
 	overBudget atomic.Int64 // links dropped for a budget
 	overLinks  atomic.Int64 // links dropped as their page has too many
 	overLong   atomic.Int64 // links dropped as no URL may be so long
-	trapped    [trap.NumReasons]atomic.Int64
+	trapped    [trap.NumDecisions]atomic.Int64
 	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
 	nofollow   atomic.Int64 // links not followed because their page says so
 	unindexed  atomic.Int64 // records left out because their page says so
@@ -195,7 +195,7 @@ func (s *stats) into(to *Snapshot) {
 // traps tells of links that lead nowhere: whether they were followed or not.
 func (s *stats) traps(to *Snapshot, report bool) {
 	to.Trapped = s.left.Load()
-	m := counted(s.trapped[:], func(i int) string { return trap.Reason(i).String() })
+	m := counted(s.trapped[:], func(i int) string { return trap.Decision(i).String() })
 	if report {
 		to.Suspected = m
 	} else {

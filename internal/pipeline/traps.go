@@ -19,8 +19,8 @@ const classTrap = "trap"
 
 // Traps is what is done about URLs that lead nowhere.
 type Traps struct {
-	// Judge tells them. Nil has every URL followed.
-	Judge *trap.Judge
+	// Detector finds them. Nil has every URL followed.
+	Detector *trap.Detector
 	// Report has them counted and followed all the same. False leaves them.
 	Report bool
 }
@@ -43,17 +43,17 @@ func newTraps(cfg *Config) *traps {
 // and so is what a site lists in its sitemap.
 func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bool {
 	t, it := d.p.traps, &link.item
-	if t.Judge == nil || it.Seed || it.Kind != frontier.Page || from != nil && from.Kind != frontier.Page {
+	if t.Detector == nil || it.Seed || it.Kind != frontier.Page || from != nil && from.Kind != frontier.Page {
 		return false
 	}
-	why := t.Judge.Link(it.URL, now.Year())
-	if why == trap.None {
+	why := t.Detector.CheckLink(it.URL, now.Year())
+	if why == trap.Follow {
 		return false
 	}
 	if d.frontier.Known(link.fp) {
 		return true // whatever becomes of it, it need not be added
 	}
-	if !t.Report && t.Judge.Refuse(it.URL) {
+	if !t.Report && t.Detector.AllowProbe(it.URL) {
 		return false
 	}
 	d.p.stats.trapped[why].Add(1)
@@ -63,18 +63,18 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 
 // accepted notes a URL that was added to the frontier.
 func (t *traps) accepted(from *frontier.Lease, it *frontier.Item, now time.Time) {
-	if t.Judge == nil || it.Seed || it.Kind != frontier.Page {
+	if t.Detector == nil || it.Seed || it.Kind != frontier.Page {
 		return
 	}
 	var page canonical.URL
 	if from != nil {
 		page = from.URL
 	}
-	t.Judge.Accept(page, it.URL, now.Year())
+	t.Detector.RecordAccepted(page, it.URL, now.Year())
 }
 
 // tell logs the first URL of a host for a reason.
-func (t *traps) tell(u canonical.URL, why trap.Reason) {
+func (t *traps) tell(u canonical.URL, why trap.Decision) {
 	key := xxhash.Sum64String(u.Host()) + uint64(why)
 	if _, ok := t.told[key]; ok || len(t.told) >= maxTold {
 		return
@@ -113,21 +113,21 @@ func (g *trapGate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
 	if g.Report || it.Seed || it.Kind != frontier.Page {
 		return frontier.Verdict{}
 	}
-	why := g.Judge.Queued(it.URL)
-	if why == trap.None {
+	why := g.Detector.CheckQueued(it.URL)
+	if why == trap.Follow {
 		return frontier.Verdict{}
 	}
 	g.tell(it.URL, why)
 	return refuse(classTrap, fmt.Sprintf("%s: %s", why, why.Why()))
 }
 
-// examine has the judge of traps learn from a page, and looks for others that say the same.
+// examine lets the trap detector learn from a page, and looks for others that say the same.
 func (w *processor) examine(r *result, f *fetched) {
 	p, body := w.p, f.resp.Body
-	judge := p.traps.Judge
-	var look trap.Look
-	if judge != nil && w.found.HTML {
-		look = judge.Visit(f.lease.URL, w.found.Title)
+	detector := p.traps.Detector
+	var look trap.Visit
+	if detector != nil && w.found.HTML {
+		look = detector.RecordVisit(f.lease.URL, w.found.Title)
 	}
 	fingerprint := p.cfg.Duplicates != nil && p.cfg.Duplicates.Near() && w.found.HTML
 	var sim uint64
@@ -138,7 +138,7 @@ func (w *processor) examine(r *result, f *fetched) {
 			sim = text.SimHash()
 		}
 		if look.Read && whole {
-			judge.Learn(f.lease.URL, &look, text, trap.Nothing(w.found.Title) || trap.Nothing(string(text.Heading)))
+			detector.RecordText(f.lease.URL, &look, text, trap.SaysNotFound(w.found.Title) || trap.SaysNotFound(string(text.Heading)))
 		}
 	}
 	if p.cfg.Duplicates == nil || len(body) == 0 {

@@ -14,21 +14,21 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// leftPattern is a judge that has left the URLs /n/… of a.test.
-func leftPattern(t *testing.T) *trap.Judge {
+// leftPattern is a detector that has left the URLs /n/… of a.test.
+func leftPattern(t *testing.T) *trap.Detector {
 	t.Helper()
-	judge, err := trap.New(trap.Config{After: -1})
+	detector, err := trap.New(trap.Config{After: -1})
 	require.NoError(t, err)
 	var r neardup.Reader
 	for i := range 100 {
 		u := pageURL(t, i)
-		judge.Accept(canonical.URL{}, u, 2026)
-		if look := judge.Visit(u, "Page"); look.Read {
-			judge.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
+		detector.RecordAccepted(canonical.URL{}, u, 2026)
+		if look := detector.RecordVisit(u, "Page"); look.Read {
+			detector.RecordText(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
 		}
 	}
-	require.Equal(t, trap.PatternBudget, judge.Link(pageURL(t, 1000), 2026))
-	return judge
+	require.Equal(t, trap.PatternBudget, detector.CheckLink(pageURL(t, 1000), 2026))
+	return detector
 }
 
 func pageURL(t *testing.T, i int) canonical.URL {
@@ -59,7 +59,7 @@ func TestTrapGate(t *testing.T) {
 		"no rules": {gate: wait, want: frontier.Wait},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := &Config{Log: slog.New(slog.DiscardHandler), Traps: Traps{Judge: leftPattern(t), Report: tc.report}}
+			cfg := &Config{Log: slog.New(slog.DiscardHandler), Traps: Traps{Detector: leftPattern(t), Report: tc.report}}
 			g := &trapGate{tc.gate, newTraps(cfg)}
 			tc.item.URL = pageURL(t, 1000)
 			v := g.Check(&tc.item, time.Unix(0, 0))

@@ -24,7 +24,7 @@ func TestAfter(t *testing.T) {
 			cfg.After = 1000
 		}
 		v := walk(t, cfg, 5000, counter, "/")
-		require.Equal(t, [NumReasons]int{PatternBudget: 1}, v.refused)
+		require.Equal(t, [NumDecisions]int{PatternBudget: 1}, v.refused)
 		require.InDelta(t, want+atOnce, len(v.fetched), 2)
 	}
 	j, err := New(Config{})
@@ -54,7 +54,7 @@ func TestSmallSitesAreWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v := walk(t, Config{After: 1000}, 1000, site, "/1")
 			require.Len(t, v.fetched, 1000)
-			require.Equal(t, [NumReasons]int{}, v.refused)
+			require.Equal(t, [NumDecisions]int{}, v.refused)
 			require.Zero(t, v.read)
 		})
 	}
@@ -65,15 +65,15 @@ func TestHostsAreCountedApart(t *testing.T) {
 	j := newJudge(t, Config{After: 10})
 	for i := range 40 {
 		u := parse(t, fmt.Sprintf("http://a%d.test/%d", i%4, i))
-		require.False(t, j.Visit(u, "").Read)
+		require.False(t, j.RecordVisit(u, "").Read)
 	}
 	require.Zero(t, j.large.Load())
 	for i := range 100 {
 		see(t, j, fmt.Sprintf("http://a1.test/n/%d", i), "Page", "all pages of this site say the very same thing")
 	}
 	require.Equal(t, int32(1), j.large.Load())
-	require.Equal(t, PatternBudget, j.Link(parse(t, "http://a1.test/n/x"), thisYear))
-	require.Equal(t, None, j.Link(parse(t, "http://a2.test/n/x"), thisYear))
+	require.Equal(t, PatternBudget, j.CheckLink(parse(t, "http://a1.test/n/x"), thisYear))
+	require.Equal(t, Follow, j.CheckLink(parse(t, "http://a2.test/n/x"), thisYear))
 }
 
 // Of many hosts those with few pages are forgotten first.
@@ -81,19 +81,19 @@ func TestManyHosts(t *testing.T) {
 	j := newJudge(t, Config{After: 16})
 	large := parse(t, "http://large.test/")
 	for range 17 {
-		j.enough(large)
+		j.countPage(large)
 	}
 	for i := range 3 * maxHosts {
-		j.enough(parse(t, fmt.Sprintf("http://h%d.test/", i)))
+		j.countPage(parse(t, fmt.Sprintf("http://h%d.test/", i)))
 		if len(j.hosts) > maxHosts {
 			t.Fatalf("%d hosts", len(j.hosts))
 		}
 	}
-	require.True(t, j.enough(large))
+	require.True(t, j.countPage(large))
 	require.Equal(t, int32(1), j.large.Load())
 	j = newJudge(t, Config{}) // all of them are large
 	for i := range 2 * maxHosts {
-		j.enough(parse(t, fmt.Sprintf("http://h%d.test/", i)))
+		j.countPage(parse(t, fmt.Sprintf("http://h%d.test/", i)))
 	}
 	require.LessOrEqual(t, len(j.hosts), maxHosts)
 	require.Equal(t, int(j.large.Load()), len(j.hosts))
@@ -135,5 +135,5 @@ func TestIndexesOfLinks(t *testing.T) {
 		return p
 	}, "/index/0")
 	require.Equal(t, items+items/20, len(v.fetched))
-	require.Equal(t, [NumReasons]int{}, v.refused)
+	require.Equal(t, [NumDecisions]int{}, v.refused)
 }

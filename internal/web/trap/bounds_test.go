@@ -11,7 +11,7 @@ import (
 func TestBounds(t *testing.T) {
 	j := newJudge(t, Config{})
 	for i := range maxPatterns {
-		j.Visit(parse(t, fmt.Sprintf("http://h%d.test/x/%s/", i/4, []string{"a", "b", "c", "d"}[i%4])), "")
+		j.RecordVisit(parse(t, fmt.Sprintf("http://h%d.test/x/%s/", i/4, []string{"a", "b", "c", "d"}[i%4])), "")
 		if len(j.patterns) > maxPatterns {
 			t.Fatalf("%d patterns", len(j.patterns))
 		}
@@ -48,16 +48,16 @@ func TestBounds(t *testing.T) {
 func TestLeftWithoutRoom(t *testing.T) {
 	j := newJudge(t, Config{})
 	stale(t, j, "http://a.test/n/%d", 0, 16+16+24, "all pages of this site say the very same thing")
-	require.Equal(t, int32(1), j.left.Load())
+	require.Equal(t, int32(1), j.skipped.Load())
 	for i := range maxTrials + 1 {
 		stale(t, j, fmt.Sprintf("http://h%d.test/x/%%d", i), 0, 20, "all pages of this site say the very same thing")
 	}
 	for i := range 1000 {
-		require.Equal(t, PatternBudget, j.Queued(parse(t, fmt.Sprintf("http://a.test/n/%d", 5000+i))))
+		require.Equal(t, PatternBudget, j.CheckQueued(parse(t, fmt.Sprintf("http://a.test/n/%d", 5000+i))))
 	}
 	// Patterns that were left are forgotten last.
 	for i := range maxPatterns {
-		j.Visit(parse(t, fmt.Sprintf("http://x%d.test/", i)), "")
+		j.RecordVisit(parse(t, fmt.Sprintf("http://x%d.test/", i)), "")
 	}
-	require.Equal(t, int32(1), j.left.Load())
+	require.Equal(t, int32(1), j.skipped.Load())
 }

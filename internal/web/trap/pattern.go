@@ -10,116 +10,108 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-const noBound = math.MaxInt
-
-// pattern is what is known of the URLs of a pattern.
+// pattern is the state of one URL pattern.
 type pattern struct {
-	visited int    // pages
-	trialAt int    // with that many pages the next trial begins, if the pattern grows
-	since   int    // pages when it was last begun to count what follows
-	grown   int    // URLs that were found since then
-	trial   *trial // nil: none has begun, or its room was needed
-	trying  bool   // the trial is on
-	proven  bool   // one has ended well
-	why     Reason // it was left; None: it is open
-	refused int    // URLs, since it was left
-	probeAt int    // with so many refused one may pass; zero: none, as nothing is left to judge by
-	passed  uint64 // the last that did, by its hash
+	visited     int      // pages
+	trialAt     int      // a trial begins at so many pages, if the pattern grows
+	since       int      // pages when grown was last reset
+	grown       int      // URLs found since then
+	trial       *trial   // nil: none has begun, or it was evicted
+	trying      bool     // the trial is running
+	passedTrial bool     // the last trial passed
+	decision    Decision // Follow unless the pattern is skipped
+	refused     int      // URLs since it was skipped
+	probeAt     int      // refused URLs before the next probe; zero: no probes
+	probed      uint64   // hash of the last probe
 
 	titles    [4]uint64 // a filter of the titles before the first trial
-	newTitles int       // that it did not know
+	newTitles int       // that it did not contain
 }
 
-// trial is what pages of a pattern have said.
+// trial is what the pages of a pattern had so far.
 type trial struct {
-	filter  [filterBits / 64]uint64
-	set     int // bits of it
-	read    int // pages, of this trial
-	titles  int // titles that were new
-	score   int // stale pages, less freshWeight for each fresh one
-	early   int // what pages of the trial brought after the first: new runs of words, and images
-	late    int // and those after the teaching
-	stale   int // pages since the teaching
-	nothing int // of them, those that say there is nothing
-	unheard int // pages with too few words to be heard
+	filter   [filterBits / 64]uint64
+	set      int // bits of it
+	read     int // pages
+	titles   int // new titles
+	score    int // stale pages, less freshWeight for each fresh one
+	early    int // new runs and images of the steady pages after the first
+	late     int // and of those after the warm-up
+	stale    int // pages since the warm-up
+	notFound int // stale "not found" pages
+	tooShort int // pages with too few words to compare
 }
 
 const (
-	// maxPatterns bounds the patterns, at about 100 bytes each.
-	maxPatterns = 1 << 17
-	// maxTrials bounds the trials, at 8 KB each.
-	maxTrials = 1 << 10
-	// filterBits is what a trial remembers what was said in. A quarter of it is some 19,000
-	// runs of words, which is proof enough that pages have something to say.
+	maxPatterns = 1 << 17 // about 100 bytes each
+	maxTrials   = 1 << 10 // 8 KB each
+	// A full filter holds some 19,000 runs of words: enough to show that pages have new text.
 	filterBits = 1 << 16
-	// fullFilter is when it may take too much for known that is new.
 	fullFilter = filterBits / 4
 
-	teaching    = 16  // pages; more than there are months
-	steady      = 8   // pages after the teaching that are compared with the first ones
-	longTrial   = 160 // pages after which a trial ends well
+	warmUp      = 16  // pages; more than there are months
+	steady      = 8   // pages after the warm-up that are compared with the first ones
+	longTrial   = 160 // pages after which a trial passes
 	freshWeight = 12
 	titleEvery  = 8 // of pages with new titles one in so many is read
-	patience    = 8 // so many times later the first trial begins while titles are new
+	patience    = 8 // factor for the first trial while titles are new
 
-	staleWords   = 3  // new runs of three words: one new word makes three. None, if the title is new
-	nothingWords = 9  // of a page that says that there is nothing, and what was asked for
-	fewWords     = 6  // a page with fewer different ones says nothing that could be judged: it is made by its scripts
-	maxUnheard   = 32 // pages below that, after which a trial ends, as they cost as much as others
-	staleNumbers = 8  // a date and time, a counter, how long it took
+	staleWords    = 3  // new runs of three words: one new word makes three
+	notFoundWords = 9  // of a "not found" page, which repeats what was asked for
+	fewWords      = 6  // fewer different words: the page is built by scripts and cannot be compared
+	maxTooShort   = 32 // such pages end a trial
+	staleNumbers  = 8  // a date and time, a counter, a duration
 
 	firstProbe = 64
+
+	noBound = math.MaxInt
 )
 
-// begins are the pages of a pattern before its trial, and needs are how many times
-// Config.MaxStale leave it.
+// minPages is when a trial begins, staleFactor the multiple of Config.MaxStale that ends it.
 var (
-	begins = [levels]int{16, 32, 128, 512}
-	needs  = [levels]int{1, 2, 4, 8}
+	minPages    = [levels]int{16, 32, 128, 512}
+	staleFactor = [levels]int{1, 2, 4, 8}
 )
 
-// pause is how many pages pass until another trial. A trap that begins late in a large
-// pattern costs as many.
+// pause is how many pages pass until the next trial.
 func (p *pattern) pause() int { return min(256+p.visited/4, 1024) }
 
-// count begins to count anew whether the pattern grows.
 func (p *pattern) count() { p.since, p.grown = p.visited, 0 }
 
-// grows reports whether for two pages of the pattern that were visited at least one URL of
-// it was found. Else it has an end, and is no trap whatever its pages say.
+// grows reports whether at least one URL was found for every two visited pages. Otherwise the
+// pattern is finite, and no trap.
 func (p *pattern) grows() bool { return 2*p.grown >= p.visited-p.since }
 
-// visitLocked counts a page of a pattern, and begins its trial when that is due.
-func (j *Judge) visitLocked(key uint64, l level) *pattern {
-	p := j.patterns[key]
+// visitLocked counts a page and begins a trial when it is due.
+func (d *Detector) visitLocked(key uint64, l level) *pattern {
+	p := d.patterns[key]
 	if p == nil {
-		j.makeRoom()
-		p = &pattern{trialAt: begins[l]}
-		j.patterns[key] = p
+		d.makeRoom()
+		p = &pattern{trialAt: minPages[l]}
+		d.patterns[key] = p
 	}
 	p.visited++
-	if p.trying || p.why != None || p.visited < p.trialAt || p.various(l) {
+	if p.trying || p.decision != Follow || p.visited < p.trialAt || p.various(l) {
 		return p
 	}
 	if p.grows() {
-		j.begin(p)
+		d.begin(p)
 	} else {
-		p.trialAt = p.visited + begins[l]
+		p.trialAt = p.visited + minPages[l]
 	}
 	p.count()
 	return p
 }
 
-// various reports whether the pages of a pattern have so many titles that its first trial
-// can wait.
+// various reports whether titles are so often new that the first trial waits.
 func (p *pattern) various(l level) bool {
-	return p.trial == nil && p.visited < patience*begins[l] && 4*p.newTitles >= 3*p.visited
+	return p.trial == nil && p.visited < patience*minPages[l] && 4*p.newTitles >= 3*p.visited
 }
 
-// wants reports whether the text of a page with that title is to be read, and whether the
-// title is new.
+// wants reports whether to read the text of a page with that title, and whether the title is
+// new.
 func (p *pattern) wants(title uint64) (read, isNew bool) {
-	if p.trial == nil || !p.trying && p.why == None {
+	if p.trial == nil || !p.trying && p.decision == Follow {
 		if i, bit := title>>6%4, uint64(1)<<(title%64); title != 0 && p.titles[i]&bit == 0 {
 			p.titles[i] |= bit
 			p.newTitles++
@@ -130,99 +122,92 @@ func (p *pattern) wants(title uint64) (read, isNew bool) {
 		return true, false
 	}
 	p.trial.titles++
-	return p.why != None || p.trial.titles%titleEvery == 1, true
+	return p.decision != Follow || p.trial.titles%titleEvery == 1, true
 }
 
-// makeRoom forgets patterns when there are too many.
-func (j *Judge) makeRoom() {
-	if len(j.patterns) < maxPatterns {
+// makeRoom evicts patterns: those with few pages first, skipped ones last.
+func (d *Detector) makeRoom() {
+	if len(d.patterns) < maxPatterns {
 		return
 	}
 	for _, worth := range []func(p *pattern) bool{
-		func(p *pattern) bool { return p.visited >= begins[byNames] || p.why != None },
-		func(p *pattern) bool { return p.trial != nil || p.why != None },
+		func(p *pattern) bool { return p.visited >= minPages[byNames] || p.decision != Follow },
+		func(p *pattern) bool { return p.trial != nil || p.decision != Follow },
 		func(*pattern) bool { return false },
 	} {
-		for key, p := range j.patterns {
+		for key, p := range d.patterns {
 			if !worth(p) {
-				j.forget(p)
-				delete(j.patterns, key)
+				d.forget(p)
+				delete(d.patterns, key)
 			}
 		}
-		if len(j.patterns) < maxPatterns*3/4 {
+		if len(d.patterns) < maxPatterns*3/4 {
 			return
 		}
 	}
 }
 
-func (j *Judge) forget(p *pattern) {
-	if p.why != None {
-		j.left.Add(-1)
+func (d *Detector) forget(p *pattern) {
+	if p.decision != Follow {
+		d.skipped.Add(-1)
 	}
 	if p.trial != nil {
-		j.end(p)
-		j.trials = slices.DeleteFunc(j.trials, func(other *pattern) bool { return other == p })
+		d.end(p)
+		d.trials = slices.DeleteFunc(d.trials, func(other *pattern) bool { return other == p })
 	}
 }
 
-// begin begins a trial, with what earlier ones have heard unless they are full of it.
-func (j *Judge) begin(p *pattern) {
+// begin begins a trial. The filter of an earlier one is kept unless it is full.
+func (d *Detector) begin(p *pattern) {
 	p.trying = true
-	j.trying.Add(1)
+	d.trying.Add(1)
 	if p.trial == nil {
-		if len(j.trials) >= maxTrials {
-			j.drop(j.trials[0])
-			j.trials = append(j.trials[:0], j.trials[1:]...)
+		if len(d.trials) >= maxTrials {
+			d.drop(d.trials[0])
+			d.trials = append(d.trials[:0], d.trials[1:]...)
 		}
 		p.trial = new(trial)
-		j.trials = append(j.trials, p)
+		d.trials = append(d.trials, p)
 		return
 	}
-	p.trial.again()
+	if p.trial.set > fullFilter {
+		*p.trial = trial{}
+		return
+	}
+	*p.trial = trial{filter: p.trial.filter, set: p.trial.set}
 }
 
-// probe counts a URL that is refused, and reports whether it may pass.
+// probe counts a refused URL and reports whether to fetch it.
 func (p *pattern) probe(u canonical.URL) bool {
 	h := xxhash.Sum64String(u.String())
-	if h == p.passed {
+	if h == p.probed {
 		return true
 	}
 	p.refused++
 	if p.probeAt == 0 || p.refused < p.probeAt {
 		return false
 	}
-	p.passed = h
+	p.probed = h
 	p.probeAt *= 2
 	return true
 }
 
-// drop takes a trial away whose room is needed. The pattern begins another by and by; one
-// that was left stays so, and has no more probes.
-func (j *Judge) drop(p *pattern) {
-	j.end(p)
+// drop evicts a trial. A skipped pattern stays skipped, without probes.
+func (d *Detector) drop(p *pattern) {
+	d.end(p)
 	p.trial, p.probeAt = nil, 0
 }
 
-// end ends the trial that is on, if one is.
-func (j *Judge) end(p *pattern) {
+func (d *Detector) end(p *pattern) {
 	if p.trying {
-		j.trying.Add(-1)
+		d.trying.Add(-1)
 	}
 	p.trying, p.trialAt = false, p.visited+p.pause()
 	p.count()
 }
 
-// again readies the trial for another round.
-func (t *trial) again() {
-	if t.set > fullFilter {
-		*t = trial{}
-		return
-	}
-	*t = trial{filter: t.filter, set: t.set}
-}
-
-// add puts a hash into the filter and reports whether it is new there. With the filter as
-// full as it gets, a quarter of what is new is taken for known.
+// add reports whether a hash is new in the filter. A full filter misses a quarter of the new
+// ones.
 func (t *trial) add(h uint64) bool {
 	i, bit := h%filterBits/64, uint64(1)<<(h>>32%64)
 	if t.filter[i]&bit != 0 {
@@ -233,8 +218,8 @@ func (t *trial) add(h uint64) bool {
 	return true
 }
 
-// news is what a page says that is new.
-func (t *trial) news(text *neardup.Text) (words, numbers, images int) {
+// addNew counts what the text has that is new.
+func (t *trial) addNew(text *neardup.Text) (words, numbers, images int) {
 	count := func(list []uint64) (n int) {
 		for _, h := range list {
 			if t.add(h) {
@@ -246,53 +231,52 @@ func (t *trial) news(text *neardup.Text) (words, numbers, images int) {
 	return count(text.Runs), count(text.Numbers), count(text.Images)
 }
 
-// hear takes in the text of a page, in a trial or of a pattern that was left.
-func (j *Judge) hear(p *pattern, look *Look, l level, text *neardup.Text, nothing bool) {
+// addText compares the text of a page of a pattern that is in a trial or skipped.
+func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, notFound bool) {
 	t := p.trial
-	if text.Different() < fewWords && len(text.Images) == 0 && p.why == None {
-		if t.unheard++; p.trying && t.unheard == maxUnheard {
-			j.end(p)
+	if text.Different() < fewWords && len(text.Images) == 0 && p.decision == Follow {
+		if t.tooShort++; p.trying && t.tooShort == maxTooShort {
+			d.end(p)
 		}
 		return
 	}
-	words, numbers, images := t.news(text)
-	stale := words <= staleWords && !look.newTitle[l] || words == 0 || nothing && words <= nothingWords
+	words, numbers, images := t.addNew(text)
+	stale := words <= staleWords && !v.newTitle[l] || words == 0 || notFound && words <= notFoundWords
 	stale = stale && numbers <= staleNumbers && images == 0
 	switch {
-	case p.why != None:
-		if !stale && !nothing { // it was on its way when the pattern was left, or a probe
+	case p.decision != Follow:
+		if !stale && !notFound { // it was on its way when the pattern was left, or a probe
 			p.reopen()
-			j.left.Add(-1)
+			d.skipped.Add(-1)
 		}
 		return
 	case !p.trying:
 		return
 	}
 	t.read++
-	t.weigh(words+images, stale, nothing)
+	t.addPage(words+images, stale, notFound)
 	switch {
-	case t.read > teaching && t.score >= needs[l]*j.cfg.MaxStale:
+	case t.read > warmUp && t.score >= staleFactor[l]*d.cfg.MaxStale:
 		if p.grows() {
-			j.leave(p, &look.shape, l)
+			d.skip(p, &v.shape, l)
 		} else {
-			j.end(p)
+			d.end(p)
 		}
 	case t.ended(l):
-		j.end(p)
-		p.proven = true
+		d.end(p)
+		p.passedTrial = true
 	}
 }
 
-// weigh counts a page that was read.
-func (t *trial) weigh(news int, stale, nothing bool) {
+func (t *trial) addPage(news int, stale, notFound bool) {
 	switch {
 	case t.read == 1: // what all pages share
 	case t.read <= steady+1:
 		t.early += news
-	case t.read > teaching && t.read <= teaching+steady:
+	case t.read > warmUp && t.read <= warmUp+steady:
 		t.late += news
 	}
-	if t.read <= teaching {
+	if t.read <= warmUp {
 		return
 	}
 	if !stale {
@@ -301,37 +285,35 @@ func (t *trial) weigh(news int, stale, nothing bool) {
 	}
 	t.score++
 	t.stale++
-	if nothing {
-		t.nothing++
+	if notFound {
+		t.notFound++
 	}
 }
 
-// ended reports whether a trial ends well: the pages bring as much as the first ones did,
-// have brought more than the filter can tell, or have been heard for long.
+// ended reports whether a trial passes: pages bring as much as the first ones did, the filter is
+// full, or many pages were read.
 func (t *trial) ended(l level) bool {
-	return t.read == teaching+steady && t.stale <= steady/4 && 2*t.late >= t.early ||
-		t.set > fullFilter || t.read >= longTrial*needs[l]
+	return t.read == warmUp+steady && t.stale <= steady/4 && 2*t.late >= t.early ||
+		t.set > fullFilter || t.read >= longTrial*staleFactor[l]
 }
 
-// leave leaves a pattern.
-func (j *Judge) leave(p *pattern, s *shape, l level) {
+func (d *Detector) skip(p *pattern, s *shape, l level) {
 	t := p.trial
 	switch {
-	case 4*t.nothing >= 3*t.stale:
-		p.why = Soft404
+	case 4*t.notFound >= 3*t.stale:
+		p.decision = Soft404
 	case s.dated && l < byDir:
-		p.why = Calendar
+		p.decision = Calendar
 	case l == byPath:
-		p.why = Parameters
+		p.decision = Parameters
 	default:
-		p.why = PatternBudget
+		p.decision = PatternBudget
 	}
-	j.end(p)
-	p.refused, p.probeAt, p.proven = 0, firstProbe, false
-	j.left.Add(1)
+	d.end(p)
+	p.refused, p.probeAt, p.passedTrial = 0, firstProbe, false
+	d.skipped.Add(1)
 }
 
-// reopen opens a pattern that was left.
 func (p *pattern) reopen() {
-	p.why, p.trialAt = None, p.visited+begins[byNames]
+	p.decision, p.trialAt = Follow, p.visited+minPages[byNames]
 }

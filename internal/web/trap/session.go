@@ -9,31 +9,25 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// sessions is what is known of the parts of URLs that look random: parameters, parameters of
-// path segments, and segments.
+// sessions are the parts of URLs that look random: parameters of the query, parameters of path
+// segments, and segments. They are tested for being session ids.
 type sessions struct {
 	parts map[uint64]*part  // by host and name
-	seen  map[uint64]uint64 // of parts that are session ids: the URL that is visited, by what is left without the id
+	seen  map[uint64]uint64 // by URL without its session id: the hash of the id that is visited
 }
 
 const (
-	// maxParts bounds the parts, at some 900 bytes each while they are tried.
-	maxParts = 1 << 12
-	// maxSeen bounds the URLs without their ids. When there are so many all are forgotten,
-	// and each may be visited once more.
-	maxSeen = 1 << 18
-	// equalPages are as many pairs of pages that were the same under two ids as tell that it
-	// is one, and differentPages that it is none.
+	maxParts = 1 << 12 // about 900 bytes each while they are tested
+	maxSeen  = 1 << 18 // then all are forgotten, and each may be visited once more
+	// So many pairs of pages under two ids decide: equal ones for a session id, different
+	// ones against it.
 	equalPages, differentPages = 6, 6
-	// maxTries bounds the pages that are read for it.
-	maxTries = 256
-	places   = 32
-	// sameBits is in how many bits the fingerprints of pages that are the same may differ:
-	// those that show the id itself.
-	sameBits = 3
+	maxTries                   = 256 // pages read for one test
+	places                     = 32
+	sameBits                   = 3 // of fingerprints of equal pages: some show the id itself
 )
 
-// part is a part of URLs that looks random.
+// part is one part of URLs that looks random.
 type part struct {
 	decided, session        bool
 	equal, different, tries int
@@ -47,22 +41,20 @@ func newSessions() sessions {
 	return sessions{parts: make(map[uint64]*part), seen: make(map[uint64]uint64)}
 }
 
-// found is the part of a URL that looks random.
+// foundPart is the first part of a URL that looks random.
 type foundPart struct {
 	key   uint64 // of host and name
 	value uint64
 	rest  uint64 // the URL without it
 }
 
-// find finds the first such part.
 func find(u canonical.URL, seed uint64) (p foundPart, ok bool) {
 	s := u.Path()
 	name, from, to := randomIn(s)
 	if from < 0 {
 		return p, false
 	}
-	host := xxhash.Sum64String(u.Host()) ^ seed
-	p.key = final(host^xxhash.Sum64String(name), byHost)
+	p.key = final(xxhash.Sum64String(u.Host())^seed^xxhash.Sum64String(name), byHost)
 	p.value = xxhash.Sum64String(s[from:to])
 	h := hasher(p.key)
 	h.text(s[:from])
@@ -72,8 +64,17 @@ func find(u canonical.URL, seed uint64) (p foundPart, ok bool) {
 	return p, true
 }
 
-// randomIn finds the first part of a path with its query that looks random, and what it is
-// called; from is below zero if there is none.
+// findSession is the part of u if it is a session id.
+func (s *sessions) findSession(u canonical.URL, seed uint64) (f foundPart, ok bool) {
+	if f, ok = find(u, seed); ok {
+		p := s.parts[f.key]
+		ok = p != nil && p.session
+	}
+	return f, ok
+}
+
+// randomIn finds the first part of a path with query that looks random, and its name; from is
+// negative if there is none.
 func randomIn(s string) (name string, from, to int) {
 	from = 1
 	query := false
@@ -95,15 +96,15 @@ func randomIn(s string) (name string, from, to int) {
 }
 
 const (
-	// shortID is the shortest value of a parameter that is called a session; longID of any
-	// other part, which is 64 bits in hex digits.
+	// The least bytes of the value of a parameter named like a session, and of any other part
+	// (64 bits in hex).
 	shortID, longID = 6, 16
-	// turns is how often a random text of that length changes between letters and digits:
-	// half as often as those of hex digits do, and names with a number hardly ever.
+	// A random text of that length changes between letters and digits at least so often: hex
+	// digits twice as often, names with a number hardly ever.
 	turns = 4
 )
 
-// random reports whether a text looks random.
+// random reports whether s is long and of letters and digits that alternate.
 func random(s string) bool {
 	s = strings.TrimSuffix(strings.TrimPrefix(s, "(S("), "))") // as ASP.NET writes it
 	if len(s) < longID {
@@ -130,7 +131,6 @@ func random(s string) bool {
 	return changes >= turns
 }
 
-// sessionName reports whether a parameter is called what sessions are called.
 func sessionName(name string) bool {
 	if len(name) > maxName {
 		return false
@@ -139,7 +139,7 @@ func sessionName(name string) bool {
 	return strings.Contains(name, "sess") || name == "sid" || name == "cfid" || name == "cftoken"
 }
 
-// open reports whether the page of a URL is wanted to tell about its part.
+// open reports whether the page of u is wanted to test its part.
 func (s *sessions) open(u canonical.URL, seed uint64) bool {
 	f, ok := find(u, seed)
 	if !ok {
@@ -156,7 +156,7 @@ func (s *sessions) open(u canonical.URL, seed uint64) bool {
 	return !p.decided
 }
 
-// makeRoom forgets all but the session ids, or if they are too many, all.
+// makeRoom forgets all but session ids or, if those are too many, all.
 func (s *sessions) makeRoom() {
 	for key, p := range s.parts {
 		if !p.session {
@@ -169,8 +169,7 @@ func (s *sessions) makeRoom() {
 	}
 }
 
-// learn takes in what a page says and shows and reports whether its part has turned out to
-// be a session id.
+// learn compares the page of u and reports whether its part is now known to be a session id.
 func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool {
 	f, ok := find(u, seed)
 	if !ok {
@@ -203,30 +202,23 @@ func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool 
 	return p.session
 }
 
-// known reports whether another URL is visited for this one. One that is to be visited next
-// and has none is noted.
-func (s *sessions) known(u canonical.URL, seed uint64, next bool) bool {
-	f, ok := find(u, seed)
+// visited reports whether another URL is visited for this one. With next u is to be visited
+// now, and is remembered if it is the first.
+func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
+	f, ok := s.findSession(u, seed)
 	if !ok {
 		return false
 	}
-	if p := s.parts[f.key]; p == nil || !p.session {
-		return false
-	}
-	visited, ok := s.seen[f.rest]
+	value, ok := s.seen[f.rest]
 	if !ok && next {
 		s.note(f)
 	}
-	return ok && (!next || visited != f.value)
+	return ok && (!next || value != f.value)
 }
 
-// accept notes a URL that is to be visited.
+// accept remembers a URL that is queued.
 func (s *sessions) accept(u canonical.URL, seed uint64) {
-	f, ok := find(u, seed)
-	if !ok {
-		return
-	}
-	if p := s.parts[f.key]; p != nil && p.session {
+	if f, ok := s.findSession(u, seed); ok {
 		if _, ok := s.seen[f.rest]; !ok {
 			s.note(f)
 		}

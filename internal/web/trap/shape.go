@@ -1,6 +1,7 @@
 package trap
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -19,13 +20,13 @@ const (
 	levels
 )
 
-// shape is the patterns of a URL.
+// shape is the patterns of a URL, by their hashes.
 type shape struct {
 	keys  [levels]uint64 // zero: it has none of that level
 	dated bool           // it has a date
 }
 
-// hasher hashes what it is told, piece by piece, without a copy.
+// hasher is FNV-1a, 64 bits.
 type hasher uint64
 
 func (h *hasher) byte(c byte) { *h = (*h ^ hasher(c)) * 1099511628211 }
@@ -36,11 +37,11 @@ func (h *hasher) text(s string) {
 	}
 }
 
-// of is the shape of a URL. It does not allocate.
-func (j *Judge) of(u canonical.URL) shape {
+// of computes the shape of a URL. It does not allocate.
+func (d *Detector) of(u canonical.URL) shape {
 	var s shape
 	path, query, hasQuery := strings.Cut(u.Path(), "?")
-	host := xxhash.Sum64String(u.Host()) ^ j.cfg.Key
+	host := xxhash.Sum64String(u.Host()) ^ d.cfg.Key
 	h, dir := hasher(host), ""
 	rest := path[1:]
 	for first := true; ; first = false {
@@ -67,7 +68,7 @@ func (j *Judge) of(u canonical.URL) shape {
 	return s
 }
 
-// final spreads a hash, and keeps levels apart. It is never zero.
+// final mixes a hash with its level. It is never zero.
 func final(h uint64, l level) uint64 {
 	h += uint64(l) + 1
 	h ^= h >> 32
@@ -76,7 +77,7 @@ func final(h uint64, l level) uint64 {
 	return max(h, 1)
 }
 
-// inner takes in a segment before the last one: as it is, or as one that varies.
+// inner hashes a segment before the last one, "*" for a variable one.
 func (h *hasher) inner(segment string) {
 	if varies(segment) {
 		h.byte('*')
@@ -86,8 +87,7 @@ func (h *hasher) inner(segment string) {
 	h.byte('/')
 }
 
-// maxName is where a segment without digits or hyphens is too long to be the name of a
-// directory.
+// maxName is the longest segment that can be the name of a directory.
 const maxName = 24
 
 func varies(segment string) bool {
@@ -102,22 +102,21 @@ func varies(segment string) bool {
 	return false
 }
 
-// maxEnding is the longest ending of a file's name, such as ".html".
-const maxEnding = 6
+// maxExtension is the longest file extension, such as ".html".
+const maxExtension = 6
 
-// last takes in the last segment: its ending, or that it is none.
+// last hashes the last segment: "*" and its extension, or nothing if it is empty.
 func (h *hasher) last(segment string) {
 	if segment == "" {
 		return
 	}
 	h.byte('*')
-	if dot := strings.LastIndexByte(segment, '.'); dot >= 0 && len(segment)-dot <= maxEnding && !varies(segment[dot:]) {
+	if dot := strings.LastIndexByte(segment, '.'); dot >= 0 && len(segment)-dot <= maxExtension && !varies(segment[dot:]) {
 		h.text(segment[dot:])
 	}
 }
 
-// names is a hash of the names of the parameters, whatever their order and how often each
-// is there.
+// names is a hash of the names of the parameters, independent of their order and number.
 func names(query string) (sum uint64) {
 	var last uint64
 	for len(query) > 0 {
@@ -130,4 +129,47 @@ func names(query string) (sum uint64) {
 		}
 	}
 	return sum
+}
+
+// titleHash is a hash of a title without its numbers, which differ on every page of a calendar
+// or counter; zero if nothing is left.
+func titleHash(title string) uint64 {
+	const most = 128 // what tells titles apart comes first
+	h, word := hasher(0), false
+	for i := range min(len(title), most) {
+		c := title[i]
+		isDigit := c >= '0' && c <= '9'
+		if isDigit && !word {
+			continue
+		}
+		word = isDigit || c|0x20 >= 'a' && c|0x20 <= 'z' // a digit behind a letter belongs to a name
+		h.byte(c)
+	}
+	if h == 0 {
+		return 0
+	}
+	return final(uint64(h), byHost)
+}
+
+// notFoundTexts are parts of titles and headings of "not found" pages, in lower case: in
+// English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese,
+// Japanese and Korean.
+var notFoundTexts = []string{
+	"404", "not found", "page not found", "does not exist", "doesn't exist", "no longer available", "no results", "nothing found", "can't be found",
+	"nicht gefunden", "existiert nicht", "keine ergebnisse",
+	"introuvable", "n'existe pas", "non trouvée", "aucun résultat",
+	"no encontrad", "no existe", "sin resultados",
+	"não encontrad", "não existe", "non trovat", "non esiste",
+	"niet gevonden", "bestaat niet",
+	"nie znalezion", "nie istnieje",
+	"не найден", "не существует",
+	"页面不存在", "未找到", "找不到", "見つかりません", "存在しません", "찾을 수 없",
+}
+
+// SaysNotFound reports whether a title or heading reads like that of a "not found" page. A page
+// about error 404 does too.
+func SaysNotFound(text string) bool {
+	const most = 256 // what a person would read of it
+	text = strings.ToLower(text[:min(len(text), most)])
+	return slices.ContainsFunc(notFoundTexts, func(words string) bool { return strings.Contains(text, words) })
 }

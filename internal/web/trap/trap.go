@@ -1,65 +1,40 @@
-// Package trap tells URLs that lead nowhere: calendars without an end, filters in every
-// combination, session ids in links, paths that grow by themselves, hosts that have a page
-// for any name.
+// Package trap finds URLs that lead to endless sets of pages without new text: calendars,
+// filters in every combination, session ids in links, paths that repeat, wildcard hosts.
 //
-// A [Judge] has two kinds of evidence. Some URLs tell by themselves, whatever their host:
-// their path repeats itself or is endlessly deep, or they are longer than anyone writes. All
-// else is judged by what the pages of a host say, once [Config.After] of them were visited: a
-// trap has no end and can wait, and a site that has fewer pages is visited whole, for the
-// price of a counter. A URL belongs to patterns, and a pattern is left when it goes on
-// without an end and its pages have had nothing new for a while. A pattern whose pages say
-// something new goes on for ever, however many there are: an archive of a hundred thousand
-// articles is no trap. From then on dates that are further away than events are planned
-// count too.
+// A [Detector] decides by two kinds of evidence. Some URLs are traps by their own form: a path
+// that repeats itself or is very deep, or an extreme length. All others are decided by the pages
+// of their host, once [Config.After] of them were visited: an endless set can wait, and a site
+// with fewer pages is visited whole.
 //
-// # Patterns
+// # Patterns and trials
 //
-// A URL has up to four of them: its path, with what varies from page to page left out,
-// under the names of its parameters; the same whatever the parameters; its first directory;
-// its host. What varies is the last segment, but for its ending, and every other segment
-// with a digit or a hyphen in it. The wider a pattern is, the more pages it takes to doubt
-// it and the more to leave it, as more would be lost. To the wider ones only those pages
-// count whose narrowest pattern has not passed a trial: a page about a product says what the
-// list of products has said before, and is what was looked for.
+// A URL belongs to up to four patterns, from narrow to wide: its path and the names of its
+// parameters, its path with any parameters, its first directory, its host. In a path, the last
+// segment (but for its extension) and every segment with a digit or a hyphen count as variable.
+// A wider pattern needs more pages, because more would be lost. Pages of a narrow pattern that
+// has passed a trial do not count in wider ones.
 //
-// # Trials
+// A trial compares the pages of a pattern with earlier ones: runs of three words, numbers and
+// images (package neardup). It begins when the pattern has enough pages and grows, that is, at
+// least one new URL was found for every two visited pages. The first [warmUp] pages only fill
+// the filter. Then a stale page (at most [staleWords] new runs, [staleNumbers] new numbers, no
+// new image) adds one to the score; a fresh page, or one that links to new URLs of other
+// patterns, subtracts [freshWeight]. At the limit the pattern is skipped if it still grows. A
+// trial passes when pages bring as much as the first ones did, or after many pages; some hundred
+// pages later the next one begins. Of pages with new titles every eighth is read, and while
+// titles are new the first trial waits eight times as long, so that archives are cheap.
 //
-// When so many pages of a pattern were visited, its trial begins if the pattern grows: if
-// for two pages of it that are visited at least one URL of it is found. One that does not
-// has an end. Pages are read (package neardup) and their runs of three words compared with
-// those that the pattern's pages have had before. A page is stale if it has at most
-// [staleWords] runs that are new, at most [staleNumbers] new numbers, and shows no new image.
-// [teaching] pages only teach, so that the names of months are known; pages with less than
-// [fewWords] different words are not heard. After them a stale page counts one; a fresh one
-// takes [freshWeight] away, and so does one that leads to new URLs of other patterns, as an
-// index may have nothing to say by itself. The pattern is left when the count gets to its
-// limit and it still grows: that takes more than 92 stale pages of a hundred.
+// After 64, 128, 256 … refused URLs of a skipped pattern one is fetched as a probe; a fresh page
+// reopens the pattern.
 //
-// A trial also ends well, when pages keep bringing as much as the first ones did or when it
-// has lasted long; then some hundred pages pass until the next. Of pages with a title that is
-// new, numbers aside, only every eighth is read, and it is stale only if all of its runs are
-// known; while titles are new the first trial waits for eight times as many pages. That makes
-// a trial of an archive cheap, and lets the pages of a reference pass whose names are made of
-// a few parts.
-//
-// A pattern that was left is asked again, after 64, 128, 256 and so on more URLs were
-// refused: one of them may pass, and if its page is fresh, the pattern is open again.
-//
-// # Session ids
-//
-// A parameter, or a part of the path, that looks random is put to the test: if pages are the
-// same whatever its value, of URLs that differ in it alone one is visited. If they are not,
-// it is a name like others.
+// A parameter or path segment that looks random is tested as a session id: if pages are equal
+// whatever its value, only one of the URLs that differ in it alone is visited.
 //
 // # Bounds
 //
-// A Judge holds at most 50 MB. What it forgets begins anew, which costs the pages of a trial
-// once more: patterns and hosts with few pages first, then the others; trials that others
-// need the room of; session ids beyond a quarter million. Nothing is kept beyond the process: a crawl
-// that is resumed learns again.
-//
-// All methods are safe for concurrent use. With the same calls in the same order a Judge
-// says the same.
+// A Detector holds at most 50 MB. Patterns and hosts with few pages are evicted first; an evicted
+// one begins anew. Nothing is kept across restarts. All methods are safe for concurrent use, and
+// the same calls in the same order give the same decisions.
 package trap
 
 import (
@@ -67,31 +42,31 @@ import (
 	"math"
 )
 
-// Reason is why a URL is left.
-type Reason uint8
+// Decision is whether a URL is followed, or why it is skipped.
+type Decision uint8
 
-// The reasons.
+// The decisionNames.
 const (
-	None           Reason = iota
-	PathRepetition        // segments of its path repeat
-	PathDepth             // its path has too many segments
-	URLLength             // it is too long
-	Calendar              // its date is far away, or nothing happens on dates like it
-	Sessions              // it differs from one that is known in a session id alone
-	Parameters            // its path has nothing new under any more parameters
-	PatternBudget         // pages like it have nothing new
-	Soft404               // pages like it say that there is nothing
-	NumReasons
+	Follow         Decision = iota
+	PathRepetition          // segments of its path repeat
+	PathDepth               // its path has too many segments
+	URLLength               // it is too long
+	Calendar                // its date is far away, or nothing happens on dates like it
+	Sessions                // it differs from one that is known in a session id alone
+	Parameters              // its path has nothing new under other parameters
+	PatternBudget           // pages like it have nothing new
+	Soft404                 // pages like it are "not found" pages
+	NumDecisions
 )
 
-var reasons = [NumReasons]string{"", "path_repetition", "path_depth", "url_length", "calendar", "sessions", "parameters", "pattern_budget", "soft_404"}
+var decisionNames = [NumDecisions]string{"", "path_repetition", "path_depth", "url_length", "calendar", "sessions", "parameters", "pattern_budget", "soft_404"}
 
-// String is the name to count by; empty for None.
-func (r Reason) String() string { return reasons[r] }
+// String is the name used in counters; empty for Follow.
+func (r Decision) String() string { return decisionNames[r] }
 
-// Why says it in words, without an end.
-func (r Reason) Why() string {
-	return [NumReasons]string{
+// Why is the reason in words, without a full stop.
+func (r Decision) Why() string {
+	return [NumDecisions]string{
 		"", "segments of its path repeat", "its path is too deep", "it is too long", "its date is far from today, or pages of such dates have nothing new",
 		"it differs from a URL that is known in a session id alone", "its path has nothing new under other parameters", "pages of URLs like it have nothing new",
 		"pages of URLs like it say that there is nothing",
@@ -99,7 +74,7 @@ func (r Reason) Why() string {
 }
 
 // Fix is the setting that lets such URLs pass; see [Config].
-func (r Reason) Fix() string {
+func (r Decision) Fix() string {
 	switch r {
 	case PathRepetition:
 		return "raise traps.max_repeats"
@@ -113,30 +88,26 @@ func (r Reason) Fix() string {
 	return "none is needed; to have them, raise traps.after, set traps.report, or seed them"
 }
 
-// Config shapes a Judge.
+// Config is the settings of a Detector. A negative bound is no bound.
 type Config struct {
-	// MaxURLLength is the longest URL in bytes. Zero means 8000, which is about what servers
-	// take; below zero there is no bound.
+	// MaxURLLength is the longest URL in bytes. Zero means 8000, about what servers accept.
 	MaxURLLength int
-	// MaxDepth is how many segments a path may have. Zero means 32; the deepest pages of
-	// documentations have a dozen. Below zero there is no bound.
+	// MaxDepth is how many segments a path may have. Zero means 32.
 	MaxDepth int
-	// MaxRepeats is how often a segment, or some of them, may stand in a row in a path, and
-	// three times that is how often one may stand in it at all. Zero means 3, below zero
-	// there is no bound.
+	// MaxRepeats is how often a segment, or a group of them, may follow itself in a path; a
+	// third of how often one may occur at all. Zero means 3.
 	MaxRepeats int
-	// MaxStale is how many stale pages in a row have the narrowest patterns left, after
-	// those that only teach; the others take two, four and eight times as many. Zero means
-	// 24; below zero patterns and session ids are not looked at.
+	// MaxStale is how many stale pages in a row have the narrowest pattern skipped, after the
+	// warm-up; wider ones take two, four and eight times as many. Zero means 24; below zero
+	// patterns and session ids are not examined.
 	MaxStale int
 	// MaxFar is how many URLs of a pattern may have dates beyond five years from now, or
-	// before 1700. Zero means 64, below zero there is no bound.
+	// before 1700. Zero means 64.
 	MaxFar int
-	// After is how many pages of a host are visited before it is judged by what its pages
-	// say, so that a site with fewer is visited whole: a trap has no end, and can wait. Zero
-	// means 1000; below zero it is judged from the first page.
+	// After is how many pages of a host are visited before its pages decide. Zero means 1000;
+	// below zero the first page does.
 	After int
-	// Key seeds the hashes of patterns, so that nobody can make two that are one.
+	// Key seeds the hashes of patterns, so that nobody can construct collisions.
 	Key uint64
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-func newJudge(t testing.TB, cfg Config) *Judge {
+func newJudge(t testing.TB, cfg Config) *Detector {
 	t.Helper()
 	if cfg.After == 0 {
 		cfg.After = -1 // but for the tests that are about it, from the first page on
@@ -36,35 +36,35 @@ func parse(t testing.TB, s string) canonical.URL {
 // What a URL tells by itself.
 func TestLone(t *testing.T) {
 	j := newJudge(t, Config{})
-	for path, want := range map[string]Reason{
-		"/":                                    None,
-		"/a/b/a/b/a/b":                         None, // three times may be
+	for path, want := range map[string]Decision{
+		"/":                                    Follow,
+		"/a/b/a/b/a/b":                         Follow, // three times may be
 		"/a/b/a/b/a/b/a/b":                     PathRepetition,
 		"/x/a/b/a/b/a/b/a/b/y":                 PathRepetition,
-		"/aa/aa/aa":                            None,
+		"/aa/aa/aa":                            Follow,
 		"/aa/aa/aa/aa":                         PathRepetition,
-		"/f/f/f/f/f/0":                         None, // the digits of a hash
-		"/0/0/0/0/0":                           None, // coordinates
+		"/f/f/f/f/f/0":                         Follow, // the digits of a hash
+		"/0/0/0/0/0":                           Follow, // coordinates
 		strings.Repeat("/0", 10):               PathRepetition,
-		"/a/b/c/a/d/e/a/f/g/a/h":               None,
-		strings.Repeat("/a/x", 2) + "/a/b":     None,
-		"/s/a/s/b/s/c/s/d/s/e/s/f/s/g/s/h/s/i": None, // nine times
+		"/a/b/c/a/d/e/a/f/g/a/h":               Follow,
+		strings.Repeat("/a/x", 2) + "/a/b":     Follow,
+		"/s/a/s/b/s/c/s/d/s/e/s/f/s/g/s/h/s/i": Follow, // nine times
 		"/s/a/s/b/s/c/s/d/s/e/s/f/s/g/s/h/s/i/s/j/": PathRepetition,
-		"/a//b//c//d//e//f":                         None, // nothing is no segment
-		"/a/b?x=/a/b/a/b/a/b/a/b":                   None, // a query is no path
-		deep(32):                                    None,
+		"/a//b//c//d//e//f":                         Follow, // nothing is no segment
+		"/a/b?x=/a/b/a/b/a/b/a/b":                   Follow, // a query is no path
+		deep(32):                                    Follow,
 		deep(33):                                    PathDepth,
-		"/" + strings.Repeat("x", 8000-14):          None,
+		"/" + strings.Repeat("x", 8000-14):          Follow,
 		"/" + strings.Repeat("x", 8000-13):          URLLength,
 		"/?" + strings.Repeat("x", 8000):            URLLength,
-		"/doc/libs/1_89_0/doc/html/boost_asio/reference/basic_stream_socket/overload1.html": None,
+		"/doc/libs/1_89_0/doc/html/boost_asio/reference/basic_stream_socket/overload1.html": Follow,
 	} {
-		require.Equal(t, want.String(), j.Link(parse(t, path), thisYear).String(), path)
+		require.Equal(t, want.String(), j.CheckLink(parse(t, path), thisYear).String(), path)
 	}
 	none := newJudge(t, Config{MaxURLLength: -1, MaxDepth: -1, MaxRepeats: -1, MaxStale: -1, MaxFar: -1})
 	for _, path := range []string{strings.Repeat("/a", 500), "/" + strings.Repeat("x", 8100), "/9999/12/31"} {
-		require.Equal(t, None, none.Link(parse(t, path), thisYear), path)
-		look := none.Visit(parse(t, path), "")
+		require.Equal(t, Follow, none.CheckLink(parse(t, path), thisYear), path)
+		look := none.RecordVisit(parse(t, path), "")
 		require.False(t, look.Read)
 	}
 }
@@ -141,24 +141,24 @@ func TestShapes(t *testing.T) {
 	}
 	require.NotEqual(t, j.of(parse(t, "/")).keys, newJudge(t, Config{Key: 1}).of(parse(t, "/")).keys)
 	u := parse(t, "/a/b-1/c/2026/04/x.html?p=1&q=2026-01-02&r=4")
-	require.Zero(t, testing.AllocsPerRun(100, func() { j.Link(u, thisYear) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { j.CheckLink(u, thisYear) }))
 }
 
 // stale has a judge see pages of a pattern that say one thing.
-func stale(t testing.TB, j *Judge, pattern string, from, to int, text string) {
+func stale(t testing.TB, j *Detector, pattern string, from, to int, text string) {
 	t.Helper()
 	for i := from; i < to; i++ {
 		see(t, j, fmt.Sprintf(pattern, i), "Title", text)
 	}
 }
 
-func see(t testing.TB, j *Judge, path, title, text string) {
+func see(t testing.TB, j *Detector, path, title, text string) {
 	t.Helper()
 	var r neardup.Reader
 	u := parse(t, path)
-	j.Accept(canonical.URL{}, u, thisYear)
-	if look := j.Visit(u, title); look.Read {
-		j.Learn(u, &look, r.Read([]byte(text), nil), Nothing(title))
+	j.RecordAccepted(canonical.URL{}, u, thisYear)
+	if look := j.RecordVisit(u, title); look.Read {
+		j.RecordText(u, &look, r.Read([]byte(text), nil), SaysNotFound(title))
 	}
 }
 
@@ -168,32 +168,32 @@ func TestProbes(t *testing.T) {
 	j := newJudge(t, Config{})
 	const patterns = "/n/%d"
 	stale(t, j, patterns, 0, 16+16+24-2, "all pages of this site say the very same thing")
-	require.Equal(t, None, j.Link(parse(t, "/n/1000"), thisYear))
+	require.Equal(t, Follow, j.CheckLink(parse(t, "/n/1000"), thisYear))
 	stale(t, j, patterns, 100, 102, "all pages of this site say the very same thing")
-	require.Equal(t, PatternBudget, j.Link(parse(t, "/n/1000"), thisYear))
-	require.Equal(t, None, j.Link(parse(t, "/m/1000"), thisYear))
-	require.False(t, j.Refuse(parse(t, "/m/1000")), "nobody refused it")
+	require.Equal(t, PatternBudget, j.CheckLink(parse(t, "/n/1000"), thisYear))
+	require.Equal(t, Follow, j.CheckLink(parse(t, "/m/1000"), thisYear))
+	require.False(t, j.AllowProbe(parse(t, "/m/1000")), "nobody refused it")
 
 	var passed []int
 	for i := range 300 {
 		u := parse(t, fmt.Sprintf(patterns, 1000+i))
-		require.Equal(t, PatternBudget, j.Link(u, thisYear))
+		require.Equal(t, PatternBudget, j.CheckLink(u, thisYear))
 		if i%2 == 0 {
-			if j.Refuse(u) {
-				require.Equal(t, None, j.Queued(u), "it has passed")
+			if j.AllowProbe(u) {
+				require.Equal(t, Follow, j.CheckQueued(u), "it has passed")
 				passed = append(passed, i+1)
 			}
-		} else if j.Queued(u) == None {
+		} else if j.CheckQueued(u) == Follow {
 			passed = append(passed, i+1)
-			require.Equal(t, None, j.Queued(u), "and may be tried again")
+			require.Equal(t, Follow, j.CheckQueued(u), "and may be tried again")
 		}
 	}
 	require.Equal(t, []int{64, 128, 256}, passed)
 	see(t, j, "/n/1063", "Title", "something new to tell about ships and the sea")
-	require.Equal(t, None, j.Link(parse(t, "/n/5000"), thisYear))
-	require.Zero(t, j.left.Load())
+	require.Equal(t, Follow, j.CheckLink(parse(t, "/n/5000"), thisYear))
+	require.Zero(t, j.skipped.Load())
 	stale(t, j, patterns, 2000, 2000+16+16+24, "all pages of this site say the very same thing")
-	require.Equal(t, PatternBudget, j.Link(parse(t, "/n/5000"), thisYear), "and can be left once more")
+	require.Equal(t, PatternBudget, j.CheckLink(parse(t, "/n/5000"), thisYear), "and can be left once more")
 }
 
 // What was learned is not what a page before the next trial says: a trap that begins late is
@@ -203,9 +203,9 @@ func TestTrapThatBeginsLate(t *testing.T) {
 	for i := range 2000 {
 		see(t, j, fmt.Sprintf("/n/%d", i), prose(fmt.Sprint(i), 3), prose(fmt.Sprint(i), 30))
 	}
-	require.Equal(t, None, j.Link(parse(t, "/n/x"), thisYear))
+	require.Equal(t, Follow, j.CheckLink(parse(t, "/n/x"), thisYear))
 	pages := 0
-	for ; j.Link(parse(t, "/n/x"), thisYear) == None; pages++ {
+	for ; j.CheckLink(parse(t, "/n/x"), thisYear) == Follow; pages++ {
 		see(t, j, fmt.Sprintf("/n/t%d", pages), "Title", "all pages of this site say the very same thing")
 		require.Less(t, pages, 1100)
 	}
@@ -221,7 +221,7 @@ func TestMixedPattern(t *testing.T) {
 			text = prose(fmt.Sprint(i), 10)
 		}
 		see(t, j, fmt.Sprintf("/n/%d", i), "Title", text)
-		require.Equal(t, None, j.Link(parse(t, "/n/x"), thisYear), i)
+		require.Equal(t, Follow, j.CheckLink(parse(t, "/n/x"), thisYear), i)
 	}
 }
 
@@ -231,9 +231,9 @@ func TestNothing(t *testing.T) {
 		"Страница не найдена": true, "页面不存在 - 网站": true, "ページが見つかりません": true, "Nothing found for “x”": true,
 		"": false, "Home": false, "What to do when you are lost": false,
 	} {
-		require.Equal(t, want, Nothing(text), text)
+		require.Equal(t, want, SaysNotFound(text), text)
 	}
-	require.False(t, Nothing(strings.Repeat("x", 300)+"not found"), "further on than anyone reads")
+	require.False(t, SaysNotFound(strings.Repeat("x", 300)+"not found"), "further on than anyone reads")
 }
 
 func TestTitleHash(t *testing.T) {
@@ -259,20 +259,20 @@ func TestJudgeFromManyGoroutines(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if look := j.Visit(u, "Title"); look.Read {
-					j.Learn(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
+				if look := j.RecordVisit(u, "Title"); look.Read {
+					j.RecordText(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
 				}
-				if j.Link(u, thisYear) == None {
-					j.Accept(u, u, thisYear)
+				if j.CheckLink(u, thisYear) == Follow {
+					j.RecordAccepted(u, u, thisYear)
 				} else {
-					j.Refuse(u)
+					j.AllowProbe(u)
 				}
-				j.Queued(u)
+				j.CheckQueued(u)
 			}
 		})
 	}
 	wg.Wait()
-	require.Positive(t, j.left.Load(), "they have left what had nothing new")
+	require.Positive(t, j.skipped.Load(), "they have left what had nothing new")
 }
 
 // The same calls in the same order say the same, whatever the key.
@@ -302,14 +302,14 @@ func TestConfigNamesTheField(t *testing.T) {
 
 func TestReasonsHaveWords(t *testing.T) {
 	seen := map[string]bool{}
-	for r := PathRepetition; r < NumReasons; r++ {
+	for r := PathRepetition; r < NumDecisions; r++ {
 		require.NotEmpty(t, r.String())
 		require.NotEmpty(t, r.Why())
 		require.NotEmpty(t, r.Fix())
 		require.False(t, seen[r.String()])
 		seen[r.String()] = true
 	}
-	require.Empty(t, None.String())
+	require.Empty(t, Follow.String())
 }
 
 // Whatever a URL looks like, it is judged, and alike each time.
@@ -323,15 +323,15 @@ func FuzzLink(f *testing.F) {
 			return
 		}
 		j := newJudge(t, Config{})
-		if a, b := j.Link(u, thisYear), j.Link(u, thisYear); a != b {
+		if a, b := j.CheckLink(u, thisYear), j.CheckLink(u, thisYear); a != b {
 			t.Errorf("%v, and then %v", a, b)
 		}
-		if only, _, _ := strings.Cut(u.Path(), "?"); j.repeats(only) && alike(only) <= j.cfg.MaxRepeats {
+		if only, _, _ := strings.Cut(u.Path(), "?"); j.repeats(only) && maxSimilar(only) <= j.cfg.MaxRepeats {
 			t.Errorf("%q repeats itself, and would pass", only)
 		}
-		j.Accept(u, u, thisYear)
-		look := j.Visit(u, path)
-		j.Learn(u, &look, new(neardup.Reader).Read([]byte(path), nil), Nothing(path))
+		j.RecordAccepted(u, u, thisYear)
+		look := j.RecordVisit(u, path)
+		j.RecordText(u, &look, new(neardup.Reader).Read([]byte(path), nil), SaysNotFound(path))
 		if name, from, to := randomIn(u.Path()); from >= 0 && (to <= from || to > len(u.Path()) || len(name) > len(u.Path())) {
 			t.Errorf("%q from %d to %d", name, from, to)
 		}
@@ -344,12 +344,12 @@ func BenchmarkLink(b *testing.B) {
 	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html?lang=en")
 	usual, left := newJudge(b, Config{}), newJudge(b, Config{})
 	stale(b, left, "/n/%d", 0, 60, "all pages of this site say the very same thing")
-	for name, j := range map[string]*Judge{"usual": usual, "left": left} {
+	for name, j := range map[string]*Detector{"usual": usual, "left": left} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if j.Link(u, thisYear) == None {
-					j.Accept(u, u, thisYear)
+				if j.CheckLink(u, thisYear) == Follow {
+					j.RecordAccepted(u, u, thisYear)
 				}
 			}
 		})
@@ -362,6 +362,6 @@ func BenchmarkVisit(b *testing.B) {
 	j := newJudge(b, Config{})
 	b.ReportAllocs()
 	for b.Loop() {
-		j.Visit(u, "Methods of standard types — a documentation")
+		j.RecordVisit(u, "Methods of standard types — a documentation")
 	}
 }

@@ -113,7 +113,7 @@ func TestNoTraps(t *testing.T) {
 			t.Parallel()
 			v := walk(t, Config{}, 1<<30, listing(tc.pages, tc.url, tc.page), "/index/0")
 			t.Logf("%d fetched, %d read, refused %v", len(v.fetched), v.read, v.refused)
-			require.Equal(t, [NumReasons]int{}, v.refused)
+			require.Equal(t, [NumDecisions]int{}, v.refused)
 			require.Less(t, v.read, 1000, "reading costs")
 			urls := map[string]bool{}
 			for i := range tc.pages {

@@ -25,7 +25,7 @@ type paper struct {
 // visitors is what became of a crawl of a site without a network.
 type visitors struct {
 	fetched map[string]bool
-	refused [NumReasons]int
+	refused [NumDecisions]int
 	read    int
 }
 
@@ -55,7 +55,7 @@ func walk(t testing.TB, cfg Config, most int, site func(path string) *paper, see
 	var reader neardup.Reader
 	for ; len(queue) > 0 && len(v.fetched) < most; queue = queue[1:] {
 		u := queue[0]
-		if why := j.Queued(u); why != None {
+		if why := j.CheckQueued(u); why != Follow {
 			v.refused[why]++
 			continue
 		}
@@ -64,23 +64,23 @@ func walk(t testing.TB, cfg Config, most int, site func(path string) *paper, see
 		if p == nil {
 			continue
 		}
-		if look := j.Visit(u, p.title); look.Read {
+		if look := j.RecordVisit(u, p.title); look.Read {
 			v.read++
 			text := reader.Read([]byte("<html><title>"+p.title+"</title><body>"+p.text+"</body></html>"), nil)
-			j.Learn(u, &look, text, Nothing(p.title) || Nothing(string(text.Heading)))
+			j.RecordText(u, &look, text, SaysNotFound(p.title) || SaysNotFound(string(text.Heading)))
 		}
 		for _, ref := range p.links {
 			to, err := u.Resolve(ref)
 			if err != nil || known[to] || to.Host() != u.Host() {
 				continue
 			}
-			if why := j.Link(to, thisYear); why != None && !j.Refuse(to) {
+			if why := j.CheckLink(to, thisYear); why != Follow && !j.AllowProbe(to) {
 				v.refused[why]++
 				continue
 			}
 			known[to] = true
 			queue = append(queue, to)
-			j.Accept(u, to, thisYear)
+			j.RecordAccepted(u, to, thisYear)
 		}
 	}
 	return v
@@ -129,7 +129,7 @@ func TestTraps(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		most int // pages beside the real ones
-		why  Reason
+		why  Decision
 		site func(path string) *paper
 	}{
 		{"calendar", 80, Calendar, func(path string) *paper {
@@ -149,7 +149,7 @@ func TestTraps(t *testing.T) {
 			p := article(path, 60, at(-1), at(1), at(12))
 			return p
 		}},
-		{"filters", 700, None, func(path string) *paper {
+		{"filters", 700, Follow, func(path string) *paper {
 			_, query, _ := strings.Cut(path, "?")
 			var links []string
 			for name := range strings.FieldsSeq("color size brand price sort view") {
@@ -209,7 +209,7 @@ func TestTraps(t *testing.T) {
 				fmt.Sprintf("/diff?a=%d&b=%d", a+1, b), fmt.Sprintf("/diff?a=%d&b=%d", a, b+1),
 			}}
 		}},
-		{"a list in every order", 300, None, func(path string) *paper {
+		{"a list in every order", 300, Follow, func(path string) *paper {
 			r, rows := draw(path), []string{}
 			for i := range 12 {
 				rows = append(rows, "<tr><td>"+prose(fmt.Sprint("row", i), 4)+"</td></tr>")
@@ -254,7 +254,7 @@ func TestTraps(t *testing.T) {
 			t.Logf("%d fetched, %d read, refused %v", len(v.fetched), v.read, v.refused)
 			require.LessOrEqual(t, len(v.fetched)-v.in("/real/"), tc.most)
 			require.Equal(t, 11, v.in("/real/"), "the others are there")
-			if tc.why != None {
+			if tc.why != Follow {
 				require.Positive(t, v.refused[tc.why])
 			}
 		})

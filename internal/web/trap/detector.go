@@ -1,0 +1,246 @@
+package trap
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/neardup"
+)
+
+// Detector decides which URLs of a crawl are traps. Build it with New.
+type Detector struct {
+	cfg Config
+
+	large   atomic.Int32 // hosts with more than Config.After pages
+	skipped atomic.Int32 // skipped patterns
+	trying  atomic.Int32 // patterns in a trial
+	learned atomic.Int32 // parameters that hold session ids
+
+	mu       sync.Mutex     // guards what follows
+	hosts    map[uint64]int // visited pages, up to Config.After+1
+	patterns map[uint64]*pattern
+	trials   []*pattern // those with a trial, oldest first
+	sessions sessions
+	far      [1 << farBits]uint16 // URLs with a far date, by a hash of their pattern
+}
+
+// farBits: 16,384 counters, shared by patterns with equal hashes.
+const farBits = 14
+
+// New builds a Detector. The error names the invalid field.
+func New(cfg Config) (*Detector, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Detector{cfg: cfg, hosts: make(map[uint64]int), patterns: make(map[uint64]*pattern), sessions: newSessions()}, nil
+}
+
+// CheckLink decides on a link, in that year. Seeds and sitemap URLs are checked with CheckQueued
+// alone. CheckLink changes nothing.
+func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
+	if why := d.checkURL(u); why != Follow {
+		return why
+	}
+	if d.large.Load() == 0 {
+		return Follow
+	}
+	if year, _ := date(u.Path()); far(year, thisYear) && d.farFrom(u) {
+		return Calendar
+	}
+	return d.checkLearned(u, false)
+}
+
+// farFrom reports whether the pattern of u has used up its URLs with far dates.
+func (d *Detector) farFrom(u canonical.URL) bool {
+	i := d.of(u).keys[byNames] >> (64 - farBits)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hosts[d.host(u)] > d.cfg.After && int(d.far[i]) >= d.cfg.MaxFar
+}
+
+// RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found
+// on the page from, which may be zero.
+func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
+	if d.large.Load() == 0 {
+		return
+	}
+	year, _ := date(u.Path())
+	s := d.of(u)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := s.keys[byNames] >> (64 - farBits); far(year, thisYear) && d.far[i] < math.MaxUint16 {
+		d.far[i]++
+	}
+	if d.learned.Load() > 0 {
+		d.sessions.accept(u, d.cfg.Key)
+	}
+	for _, key := range s.keys {
+		if p := d.patterns[key]; p != nil {
+			p.grown++
+		}
+	}
+	if d.trying.Load() > 0 && !from.IsZero() {
+		d.credit(from, &s)
+	}
+}
+
+// credit counts a page that links to new URLs of other patterns as fresh for its own.
+func (d *Detector) credit(from canonical.URL, to *shape) {
+	s := d.of(from)
+	for l := range levels {
+		if s.keys[l] == 0 || s.keys[l] == to.keys[l] {
+			continue
+		}
+		if p := d.patterns[s.keys[l]]; p != nil && p.trying {
+			p.trial.score = max(0, p.trial.score-freshWeight)
+		}
+	}
+}
+
+// AllowProbe counts a new URL that CheckLink refused, and reports whether to fetch it all the
+// same, as a probe of its pattern.
+func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
+	if d.skipped.Load() == 0 {
+		return false
+	}
+	s := d.of(u)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.skippedLocked(&s)
+	return p != nil && p.probe(u)
+}
+
+// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was
+// queued. It counts refusals and lets probes pass.
+func (d *Detector) CheckQueued(u canonical.URL) Decision { return d.checkLearned(u, true) }
+
+// checkLearned decides by what pages have shown. next means that u is to be fetched now.
+func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {
+	left, learned := d.skipped.Load() > 0, d.learned.Load() > 0
+	if !left && !learned {
+		return Follow
+	}
+	s := d.of(u)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if learned && d.sessions.visited(u, d.cfg.Key, next) {
+		return Sessions
+	}
+	p := d.skippedLocked(&s)
+	if p == nil || next && p.probe(u) {
+		return Follow
+	}
+	return p.decision
+}
+
+// skippedLocked is the narrowest skipped pattern of a URL, or nil.
+func (d *Detector) skippedLocked(s *shape) *pattern {
+	for _, key := range s.keys {
+		if p := d.patterns[key]; p != nil && p.decision != Follow {
+			return p
+		}
+	}
+	return nil
+}
+
+// Visit is what RecordVisit found of a page, for RecordText.
+type Visit struct {
+	Read bool // the text of the page is wanted
+
+	session  bool // the page tests a possible session id
+	shape    shape
+	newTitle [levels]bool
+}
+
+// RecordVisit records that u was fetched, and the title of its page.
+func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
+	if !d.countPage(u) || d.cfg.MaxStale == noBound {
+		return v
+	}
+	v.shape = d.of(u)
+	name := titleHash(title)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v.session = d.sessions.open(u, d.cfg.Key)
+	v.Read = v.session
+	for l := range levels {
+		key := v.shape.keys[l]
+		if key == 0 {
+			continue
+		}
+		p := d.visitLocked(key, l)
+		var read bool
+		if read, v.newTitle[l] = p.wants(name); read {
+			v.Read = true
+		}
+		if l == byNames && p.passedTrial {
+			break
+		}
+	}
+	return v
+}
+
+// RecordText takes the text of the page of u. notFound: it reads like a "not found" page.
+func (d *Detector) RecordText(u canonical.URL, v *Visit, text *neardup.Text, notFound bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v.session && d.sessions.learn(u, d.cfg.Key, text) {
+		d.learned.Add(1)
+	}
+	for l := range levels {
+		if p := d.patterns[v.shape.keys[l]]; p != nil && p.trial != nil {
+			d.addText(p, v, l, text, notFound)
+			if l == byNames && p.passedTrial {
+				break
+			}
+		}
+	}
+}
+
+// maxHosts bounds the counted hosts, at about 40 bytes each.
+const maxHosts = 1 << 16
+
+func (d *Detector) host(u canonical.URL) uint64 { return xxhash.Sum64String(u.Host()) ^ d.cfg.Key }
+
+// countPage counts a page and reports whether its host had more than Config.After before.
+func (d *Detector) countPage(u canonical.URL) bool {
+	key := d.host(u)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, known := d.hosts[key]
+	if n > d.cfg.After {
+		return true
+	}
+	if !known && len(d.hosts) >= maxHosts {
+		d.forgetHosts()
+	}
+	d.hosts[key] = n + 1
+	if n < d.cfg.After {
+		return false
+	}
+	d.large.Add(1)
+	return true
+}
+
+// forgetHosts evicts at least half of the hosts, those with few pages first.
+func (d *Detector) forgetHosts() {
+	for _, most := range [...]int{d.cfg.After / 8, d.cfg.After, noBound} {
+		for key, n := range d.hosts {
+			if n > most {
+				continue
+			}
+			if n > d.cfg.After {
+				d.large.Add(-1)
+			}
+			delete(d.hosts, key)
+		}
+		if len(d.hosts) <= maxHosts/2 {
+			return
+		}
+	}
+}
