@@ -2,7 +2,7 @@ package canonical
 
 import "unicode/utf8"
 
-// What a byte can be. Bytes are looked up, not compared: links are long.
+// Byte classes, for table lookup.
 const (
 	inPath     = 1 << iota // stands for itself in a path segment
 	inQuery                // stands for itself in a query
@@ -13,8 +13,8 @@ const (
 	inHost                 // may stand in a name that needs no IDNA; upper case is lowered
 )
 
-// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for
-// special schemes. Slashes, "?" and "%" are in neither set: they have meaning.
+// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes.
+// "/", "?" and "%" have a meaning and are in neither set.
 var classes = func() (t [256]byte) {
 	set := func(chars string, bits byte) {
 		for _, c := range []byte(chars) {
@@ -39,8 +39,7 @@ var classes = func() (t [256]byte) {
 	return t
 }()
 
-// appendEscaped appends s as it stands in a path segment or a query: allowed is
-// inPath or inQuery.
+// appendEscaped appends s as part of a path segment (allowed = inPath) or query (inQuery).
 func appendEscaped[T text](dst []byte, s T, allowed byte) []byte {
 	clean := 0
 	for clean < len(s) && classes[s[clean]]&allowed != 0 {
@@ -85,8 +84,8 @@ func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
 	return dst
 }
 
-// appendRune escapes the character at s[i] byte by byte and says where the next one
-// is. What is not UTF-8 becomes U+FFFD, as it does when a browser decodes a page.
+// appendRune escapes the character at s[i] and returns the index of the next. Invalid UTF-8
+// becomes U+FFFD.
 func appendRune[T text](dst []byte, s T, i int) ([]byte, int) {
 	var b [utf8.UTFMax]byte
 	r, n := utf8.DecodeRune(b[:copy(b[:], s[i:])])

@@ -7,15 +7,12 @@ import (
 )
 
 const (
-	// maxHost is the longest name DNS can hold, RFC 1035 §2.3.4.
-	maxHost = 253
-	// maxAuthority bounds what we let the library look at. A name of 253 bytes can
-	// be longer in the page, as UTF-8 that is escaped on top, but not ten times.
-	maxAuthority = 10 * maxHost
+	maxHost      = 253          // RFC 1035 §2.3.4
+	maxAuthority = 10 * maxHost // given to the library: escaped UTF-8 is longer than the name
 )
 
-// appendHost appends the host of an authority, with its port unless it is the
-// scheme's own. Most pages link to their own host, and most others have plain names.
+// appendHost appends the host of an authority, with its port unless it is the default. Most
+// links are to their own host, and most others have plain names.
 func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byte, error) {
 	if string(authority) == base.Host() && scheme == base.Scheme() {
 		return append(dst, authority...), nil
@@ -33,10 +30,9 @@ func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byt
 	return append(dst, host...), err
 }
 
-// appendPlainHost appends a name of letters, digits, hyphens and underscores in lower
-// case, or an IPv4 address as everybody writes it, and its port unless it is the scheme's
-// own. It is not ok if any of them needs a closer look: numbers may be addresses in other
-// forms, and a label with "--" in third place may be punycode to be checked.
+// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) or dotted IPv4
+// address in lower case, with its port unless it is the default. It is not ok for anything else:
+// other forms of numbers may be addresses, and "--" in third place may be punycode.
 func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
 	colon := index(authority, ':')
 	dst, ok := appendPlainName(dst, authority[:colon])
@@ -44,7 +40,7 @@ func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bo
 		return dst, ok
 	}
 	port := authority[colon+1:]
-	if !isPlainPort(port) {
+	if !isPlainNumber(port, 0xffff) {
 		return nil, false
 	}
 	if string(port) == defaultPort(scheme) {
@@ -53,7 +49,6 @@ func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bo
 	return append(append(dst, ':'), port...), true
 }
 
-// appendPlainName is appendPlainHost without the port.
 func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 	if len(name) > maxHost {
 		return nil, false
@@ -81,7 +76,7 @@ func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 	return dst, true
 }
 
-// isPlainIPv4 knows an address of four decimal numbers, none with a zero in front.
+// isPlainIPv4 matches four decimal numbers without leading zeros.
 func isPlainIPv4[T text](s T) bool {
 	for range 3 {
 		dot := index(s, '.')
@@ -93,10 +88,7 @@ func isPlainIPv4[T text](s T) bool {
 	return isPlainNumber(s, 0xff)
 }
 
-// isPlainPort knows a port without zeros in front.
-func isPlainPort[T text](s T) bool { return isPlainNumber(s, 0xffff) }
-
-// isPlainNumber knows a decimal number up to limit that could not be shorter.
+// isPlainNumber matches a decimal number up to limit without leading zeros.
 func isPlainNumber[T text](s T, limit int) bool {
 	if len(s) == 0 || s[0] == '0' && len(s) > 1 {
 		return false
@@ -113,7 +105,6 @@ func isPlainNumber[T text](s T, limit int) bool {
 	return true
 }
 
-// defaultPort is the scheme's own.
 func defaultPort(scheme string) string {
 	if scheme == "https" {
 		return "443"
@@ -121,8 +112,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// parseHost hands an authority to the library and holds the answer against what DNS
-// can look up.
+// parseHost uses the library, and checks that DNS can hold the result.
 func parseHost[T text](scheme string, authority T) (string, error) {
 	if len(authority) > maxAuthority {
 		return "", errLongHost

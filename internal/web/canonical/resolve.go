@@ -2,16 +2,14 @@ package canonical
 
 import "bytes"
 
-// text is what a reference can lie in. One body of code serves both, so that a page
-// scanner need not make a string of every href it drops again.
+// text is what a reference can be, so that a page scanner need not make strings.
 type text interface{ ~string | ~[]byte }
 
-// workspace is where a URL is put together before it becomes a string. Few links
-// are longer, and those that are only cost one allocation more.
+// workspace is the buffer in which a URL is built; longer ones cost one allocation more.
 const workspace = 512
 
-// resolve is the WHATWG URL parser for the two schemes we know. The standard reads
-// character by character with a state; on whole parts the same rules are shorter.
+// resolve is the WHATWG URL parser for http and https, on whole parts in place of single
+// characters.
 func resolve[T text](base URL, ref T) (URL, error) {
 	ref = strip(trim(ref))
 	if len(ref) == 0 {
@@ -28,13 +26,12 @@ func resolve[T text](base URL, ref T) (URL, error) {
 	if len(out) > MaxLength {
 		return URL{}, ErrLong
 	}
-	return view(asString(out, ref)), nil
+	return Restore(asString(out, ref)), nil
 }
 
-// Portable reports whether ref resolves to the same URL, or the same error, against
-// every page of one directory (see [URL.Dir]), so that an answer may be remembered. It
-// may say no of a reference that does, but never yes of one that does not: those that
-// keep the page's own name, which are empty but for a query, perhaps behind a scheme.
+// Portable reports whether ref resolves to the same URL, or the same error, against every page
+// of one directory (see [URL.Dir]), so that the result may be cached. It is false for references
+// that keep the page's own name, and for some others.
 func Portable(ref []byte) bool {
 	ref = trim(ref)
 	if len(ref) == 0 || ref[0] == '?' || ref[0] == '#' {
@@ -44,8 +41,7 @@ func Portable(ref []byte) bool {
 	return colon < 0 || len(ref) > colon+2 && ref[colon+1] == '/' && ref[colon+2] == '/'
 }
 
-// asString makes the string of out, or takes ref if it is that string already: a
-// list of clean URLs then costs nothing.
+// asString is out as a string, without allocating if that is ref.
 func asString[T text](out []byte, ref T) string {
 	if s, ok := any(ref).(string); ok && s == string(out) {
 		return s
@@ -53,7 +49,7 @@ func asString[T text](out []byte, ref T) string {
 	return string(out)
 }
 
-// trim removes what the standard removes from both ends: C0 controls and space.
+// trim removes C0 controls and space at both ends, as the standard does.
 func trim[T text](s T) T {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
@@ -64,8 +60,7 @@ func trim[T text](s T) T {
 	return s
 }
 
-// strip cuts the fragment off and removes tabs and line ends, which the standard
-// removes wherever they are: editors break long links.
+// strip removes the fragment, tabs and line ends, as the standard does.
 func strip[T text](s T) T {
 	for i := range len(s) {
 		switch s[i] {
@@ -88,7 +83,6 @@ func stripFrom[T text](s T, i int) T {
 	return T(out)
 }
 
-// appendResolved decides what kind of reference ref is.
 func appendResolved[T text](dst []byte, base URL, ref T) ([]byte, error) {
 	if n := schemeLen(ref); n > 0 {
 		scheme := webScheme(ref[:n])
@@ -129,8 +123,7 @@ func appendRelative[T text](dst []byte, base URL, ref T) ([]byte, error) {
 	return appendTail(append(dst, bare[:dir]...), root, ref)
 }
 
-// appendAbsolute handles what stands behind "http:" or is a "//host/path". However
-// many slashes there are, the next thing is the host.
+// appendAbsolute resolves what follows "http:", or a "//host/path" with any number of slashes.
 func appendAbsolute[T text](dst []byte, base URL, scheme string, rest T) ([]byte, error) {
 	for len(rest) > 0 && isSlash(rest[0]) {
 		rest = rest[1:]
@@ -153,8 +146,7 @@ func appendAbsolute[T text](dst []byte, base URL, scheme string, rest T) ([]byte
 	return appendTail(dst, root, rest)
 }
 
-// appendTail appends the path and the query of ref to a dst that ends in the
-// directory they are relative to, whose path begins at root.
+// appendTail appends the path and query of ref to dst, a directory whose path begins at root.
 func appendTail[T text](dst []byte, root int, ref T) ([]byte, error) {
 	if len(ref) > MaxLength { // do not even escape it
 		return nil, ErrLong
@@ -169,8 +161,7 @@ func appendTail[T text](dst []byte, root int, ref T) ([]byte, error) {
 	return dst, nil
 }
 
-// appendPath appends segment after segment and resolves the dots as it goes. A
-// backslash separates as a slash does, as in every browser.
+// appendPath appends segment by segment and resolves dots. A backslash is a slash.
 func appendPath[T text](dst []byte, root int, path T) []byte {
 	for {
 		n := 0
@@ -179,7 +170,7 @@ func appendPath[T text](dst []byte, root int, path T) []byte {
 		}
 		start := len(dst)
 		dst = appendEscaped(dst, path[:n], inPath)
-		switch string(dst[start:]) { // escaped dots stand for themselves by now
+		switch string(dst[start:]) { // dots are unescaped by now
 		case ".":
 			dst = dst[:start]
 		case "..":
@@ -196,8 +187,7 @@ func appendPath[T text](dst []byte, root int, path T) []byte {
 	}
 }
 
-// parent removes the last directory of a dst that ends in a slash. The root is its
-// own parent.
+// parent removes the last directory of dst, which ends in a slash.
 func parent(dst []byte, root int) []byte {
 	end := len(dst) - 1
 	if end <= root {
@@ -224,7 +214,7 @@ func schemeLen[T text](s T) int {
 	return 0
 }
 
-// webScheme is the scheme as we spell it, or "" if it is not for us.
+// webScheme is "http", "https" or "".
 func webScheme[T text](s T) string {
 	if len(s) < len("http") || len(s) > len("https") {
 		return ""
@@ -239,7 +229,7 @@ func webScheme[T text](s T) string {
 
 func isSlash(c byte) bool { return c == '/' || c == '\\' }
 
-// index is where c first stands in s, or the end of s.
+// index is where c first occurs in s, or len(s).
 func index[T text](s T, c byte) int {
 	for i := range len(s) {
 		if s[i] == c {

@@ -1,18 +1,19 @@
 package canonical
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// Rule is a way of merging spellings that goes beyond the URL standard. Each may merge
-// resources that differ, so none of them holds unless the user says so.
+// Rule is a way of merging spellings beyond the URL standard. It may merge resources that
+// differ, so none is on by default.
 type Rule uint8
 
-// The rules, in the order in which they are applied, so that each leaves nothing to do for
-// those before it: what takes parameters away goes before what asks whether there are any.
+// The rules, in the order in which they are applied: those that remove parameters come before
+// those that ask whether there are any.
 const (
 	Sessions   Rule = iota // session ids in path and query
 	Slashes                // slashes that follow a slash in the path
@@ -26,7 +27,7 @@ const (
 
 var ruleNames = [numRules]string{"sessions", "slashes", "tracking", "drop", "empty-query", "index", "sort"}
 
-// String is the word of settings; for Drop it is only a name.
+// String is the word used in settings.
 func (r Rule) String() string { return ruleNames[r] }
 
 // RuleNames lists the words that [NewRules] takes, in the order of the rules.
@@ -34,16 +35,14 @@ func RuleNames() []string {
 	return slices.DeleteFunc(slices.Clone(ruleNames[:]), func(s string) bool { return s == Drop.String() })
 }
 
-// Rules are the rules that hold in a crawl. Nil holds none. They never change, and are safe
-// for concurrent use.
+// Rules are the rules of a crawl, immutable. Nil has none.
 type Rules struct {
 	on   [numRules]bool
 	drop []string // globs, in lower case
 }
 
-// NewRules reads the words of settings, and patterns of the parameters to drop: names in
-// which "*" stands for any text, upper and lower case being the same. Without any of both
-// the Rules are nil. The error names the word or pattern that is wrong.
+// NewRules reads the words of settings, and patterns of parameters to drop: names in which "*"
+// is any text, case-insensitive. Without both the Rules are nil. The error names what is wrong.
 func NewRules(words, drop []string) (*Rules, error) {
 	if len(words)+len(drop) == 0 {
 		return nil, nil //nolint:nilnil // there are none, and that is no error
@@ -64,7 +63,7 @@ func NewRules(words, drop []string) (*Rules, error) {
 	return r, nil
 }
 
-// CheckRule says what is wrong with a word for [NewRules].
+// CheckRule validates a word for [NewRules].
 func CheckRule(word string) error {
 	if names := RuleNames(); !slices.Contains(names, word) {
 		if strings.ContainsAny(word, ", ") { // a list where one is wanted
@@ -75,7 +74,7 @@ func CheckRule(word string) error {
 	return nil
 }
 
-// CheckDrop says what is wrong with a pattern for [NewRules].
+// CheckDrop validates a pattern for [NewRules].
 func CheckDrop(glob string) error {
 	switch {
 	case strings.Trim(glob, "*") == "":
@@ -86,9 +85,8 @@ func CheckDrop(glob string) error {
 	return nil
 }
 
-// Apply is u as the rules spell it: a URL of the same host, to which nothing more is to be
-// applied. It does not allocate if nothing changes, and never fails: what the rules take
-// away only makes a URL shorter.
+// Apply rewrites u by the rules. The host stays, and applying twice changes nothing more. It
+// does not allocate if nothing changes.
 func (r *Rules) Apply(u URL) URL {
 	if r == nil || u.s == "" {
 		return u
@@ -103,10 +101,10 @@ func (r *Rules) Apply(u URL) URL {
 	if string(out) == u.s {
 		return u
 	}
-	return view(string(out))
+	return Restore(string(out))
 }
 
-// apply rewrites s, whose path begins at root, in place.
+// apply applies one rule in place. The path of s begins at root.
 func (r *Rules) apply(rule Rule, s []byte, root int) []byte {
 	switch rule {
 	case Sessions:
@@ -123,7 +121,6 @@ func (r *Rules) apply(rule Rule, s []byte, root int) []byte {
 	return sortParams(s, root)
 }
 
-// drops reports whether a rule takes a parameter away.
 func (r *Rules) drops(rule Rule, name, value []byte) bool {
 	switch rule {
 	case Sessions:
@@ -134,18 +131,12 @@ func (r *Rules) drops(rule Rule, name, value []byte) bool {
 	return matchAny(r.drop, name)
 }
 
-// matchAny reports whether one of the globs matches.
 func matchAny(globs []string, name []byte) bool {
-	for _, glob := range globs {
-		if matchFold(glob, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(globs, func(glob string) bool { return matchFold(glob, name) })
 }
 
-// matchFold reports whether name matches a lower-case glob in which "*" is any text. It
-// goes back to the last star only, so it takes the product of both lengths at most.
+// matchFold matches name against a lower-case glob. It backtracks to the last star only, so it
+// takes at most the product of both lengths.
 func matchFold(glob string, name []byte) bool {
 	star, from := -1, 0
 	g := 0
@@ -172,4 +163,185 @@ func lower(c byte) byte {
 		c |= 0x20
 	}
 	return c
+}
+
+// dropParams removes the parameters that a rule drops, and the "?" if none is left.
+func (r *Rules) dropParams(rule Rule, s []byte, root int) []byte {
+	mark := root + index(s[root:], '?')
+	if mark == len(s) {
+		return s
+	}
+	out := s[:mark]
+	separator := byte('?')
+	for at := mark; at < len(s); {
+		next := at + 1 + index(s[at+1:], '&')
+		param := s[at+1 : next]
+		name := nameOf(param)
+		if !r.drops(rule, name, param[min(len(name)+1, len(param)):]) {
+			out = append(append(out, separator), param...)
+			separator = '&'
+		}
+		at = next
+	}
+	return out
+}
+
+// sortParams sorts parameters by name. Those of one name keep their order.
+func sortParams(s []byte, root int) []byte {
+	mark := root + index(s[root:], '?')
+	if mark == len(s) || inOrder(s[mark+1:]) {
+		return s
+	}
+	params := bytes.Split(bytes.Clone(s[mark+1:]), []byte("&"))
+	slices.SortStableFunc(params, func(a, b []byte) int { return bytes.Compare(nameOf(a), nameOf(b)) })
+	return append(s[:mark+1], bytes.Join(params, []byte("&"))...)
+}
+
+func inOrder(query []byte) bool {
+	before := []byte(nil)
+	for {
+		end := index(query, '&')
+		name := nameOf(query[:end])
+		if bytes.Compare(before, name) > 0 {
+			return false
+		}
+		if end == len(query) {
+			return true
+		}
+		before, query = name, query[end+1:]
+	}
+}
+
+func nameOf(param []byte) []byte { return param[:index(param, '=')] }
+
+func cutEmptyQuery(s []byte, root int) []byte {
+	if mark := root + index(s[root:], '?'); mark == len(s)-1 {
+		return s[:mark]
+	}
+	return s
+}
+
+func mergeSlashes(s []byte, root int) []byte {
+	end := root + index(s[root:], '?')
+	out := s[:root+1]
+	for i := root + 1; i < end; i++ {
+		if s[i] != '/' || s[i-1] != '/' {
+			out = append(out, s[i])
+		}
+	}
+	return append(out, s[end:]...)
+}
+
+// indexes are the default names of directory index pages.
+var indexes = []string{
+	"index.html", "index.htm", "index.xhtml", "index.shtml", "index.php", "index.jsp", "index.asp", "index.aspx", "index.cgi",
+	"default.html", "default.htm", "default.asp", "default.aspx",
+}
+
+// cutIndex removes the name of a directory index page, unless there is a query.
+func cutIndex(s []byte, root int) []byte {
+	if index(s[root:], '?') < len(s)-root {
+		return s
+	}
+	slash := bytes.LastIndexByte(s, '/')
+	if slices.Contains(indexes, string(s[slash+1:])) {
+		return s[:slash+1]
+	}
+	return s
+}
+
+// trackers are the parameters that analytics and advertisement services document.
+var trackers = []string{
+	"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "_ga", "_gl", // Google
+	"fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id", "epik", "yclid", "ysclid", "_openstat",
+	"mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "__hssc", "__hstc", "__hsfp", "hsctatracking",
+	"pk_*", "piwik_*", "mtm_*", "matomo_*", "vero_id", "vero_conv", "oly_anon_id", "oly_enc_id", "wickedid", "rb_clickid",
+}
+
+// sessionNames are parameters that hold session ids of any form.
+var sessionNames = []string{"phpsessid", "jsessionid", "aspsessionid*", "sessionid", "session_id", "cfid", "cftoken", "oscsid", "zenid"}
+
+// shortNames are parameters that hold a session id if the value looks like one.
+var shortNames = []string{"sid", "s", "sess", "session"}
+
+// minSession is the shortest such value: 64 bits in hex.
+const minSession = 16
+
+// looksRandom reports whether a value is long and of letters and digits, with both.
+func looksRandom(value []byte) bool {
+	letters, digits := 0, 0
+	for _, c := range value {
+		switch {
+		case classes[c]&alpha != 0:
+			letters++
+		case '0' <= c && c <= '9':
+			digits++
+		default:
+			return false
+		}
+	}
+	return len(value) >= minSession && letters > 0 && digits > 0
+}
+
+// pathSessions are path parameters that hold session ids: those of Java servlets (Jakarta
+// Servlet §7.1.3) and imitations.
+var pathSessions = []string{"jsessionid", "phpsessid", "sid"}
+
+// cutPathSessions removes session ids from the path: parameters after a semicolon, and ASP.NET
+// segments such as "/(S(id))/".
+func cutPathSessions(s []byte, root int) []byte {
+	if !bytes.ContainsAny(s[root:], ";(") {
+		return s
+	}
+	end := root + index(s[root:], '?')
+	out := s[:root]
+	for at := root; at < end; {
+		next := at + 1 + index(s[at+1:end], '/')
+		begin := len(out)
+		out = appendSegment(append(out, '/'), s[at+1:next])
+		if next < end && isCookieless(out[begin+1:]) {
+			out = out[:begin]
+		}
+		at = next
+	}
+	return append(out, s[end:]...)
+}
+
+// isCookieless matches ASP.NET segments: in parentheses, groups of a letter and an id in
+// parentheses.
+func isCookieless(segment []byte) bool {
+	if len(segment) < len("(S(x))") || segment[0] != '(' || segment[len(segment)-1] != ')' {
+		return false
+	}
+	for rest := segment[1 : len(segment)-1]; len(rest) > 0; {
+		closed := bytes.IndexByte(rest, ')')
+		if closed < len("S(x") || rest[1] != '(' || bytes.IndexByte([]byte("SAFX"), rest[0]) < 0 || bytes.IndexByte(rest[2:closed], '(') >= 0 {
+			return false
+		}
+		rest = rest[closed+1:]
+	}
+	return true
+}
+
+// appendSegment appends a segment without session ids. Dot segments keep them. dst may be the
+// memory before segment.
+func appendSegment(dst, segment []byte) []byte {
+	name := index(segment, ';')
+	if head := string(segment[:name]); head == "." || head == ".." {
+		return append(dst, segment...)
+	}
+	dst = append(dst, segment[:name]...)
+	for rest := segment[name:]; len(rest) > 0; {
+		end := 1 + index(rest[1:], ';')
+		if !isPathSession(rest[1:end]) {
+			dst = append(dst, rest[:end]...)
+		}
+		rest = rest[end:]
+	}
+	return dst
+}
+
+func isPathSession(param []byte) bool {
+	name := nameOf(param)
+	return len(name) < len(param) && matchAny(pathSessions, name)
 }

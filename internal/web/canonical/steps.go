@@ -2,7 +2,7 @@ package canonical
 
 import "strings"
 
-// Step is one thing that is done to a reference until it is canonical.
+// Step is one change on the way from text to canonical URL.
 type Step struct {
 	Rule     string // its name, in one or two words
 	From, To string // the whole reference, before and after
@@ -12,17 +12,16 @@ type Step struct {
 // Changed reports whether the step did anything.
 func (s *Step) Changed() bool { return s.From != s.To }
 
-// Steps tells how the text of an absolute URL becomes canonical, one step after another and
-// the rules last; the text of the last one is the URL. Nil rules are none. If the text is no
-// URL, the error is that of [Parse], and the steps are those up to where it fails.
+// Steps explains how the text of an absolute URL becomes canonical, the rules last; the text of
+// the last step is the URL. Nil rules are none. If the text is no URL, the error is that of
+// [Parse], and the steps are those before it.
 //
-// [URL.Resolve] does all of them at once. Here each is done by itself, so that it can be
-// seen; a test holds the two together.
+// It does one after another what [URL.Resolve] does at once; a test compares both.
 func Steps(text string, rules *Rules) ([]Step, URL, error) {
 	w := walk{now: text}
 	u, err := Parse(text)
 	w.step("white space", "controls and space around a URL, and line ends within, are not part of it", clean(text))
-	w.step("fragment", "what follows # is never sent", cutAt(w.now, '#'))
+	w.step("fragment", "what follows # is never sent", w.now[:index(w.now, '#')])
 	if err != nil {
 		return w.steps, URL{}, err
 	}
@@ -40,7 +39,6 @@ func Steps(text string, rules *Rules) ([]Step, URL, error) {
 	return w.steps, u, nil
 }
 
-// ruleWhys explains the rules.
 var ruleWhys = [numRules]string{
 	Sessions:   "session ids are another for every visitor",
 	Slashes:    "slashes that follow a slash are left out",
@@ -51,7 +49,6 @@ var ruleWhys = [numRules]string{
 	Sort:       "parameters go in the order of their names",
 }
 
-// walk gathers steps.
 type walk struct {
 	steps []Step
 	now   string
@@ -62,15 +59,11 @@ func (w *walk) step(rule, why, to string) {
 	w.now = to
 }
 
-// clean is text without what the URL parser does not see.
 func clean(text string) string {
 	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(trim(text))
 }
 
-// cutAt is s up to the first c.
-func cutAt(s string, c byte) string { return s[:index(s, c)] }
-
-// authority walks from how a URL begins to where its path does.
+// authority explains scheme, host and port.
 func (w *walk) authority(u URL) {
 	rest := w.now[schemeLen(w.now)+1:]
 	for rest != "" && isSlash(rest[0]) {
@@ -91,7 +84,7 @@ func (w *walk) authority(u URL) {
 	w.step("port", "the scheme's own port says nothing", u.Origin()+tail)
 }
 
-// path walks through the path and the query.
+// path explains path and query.
 func (w *walk) path(u URL) {
 	tail := w.now[u.path:]
 	path, query := tail, ""
@@ -104,7 +97,7 @@ func (w *walk) path(u URL) {
 	w.step("escapes", "what need not be escaped is not, all else is, with upper-case digits", u.s)
 }
 
-// walkDots resolves the dots of a path and changes nothing else.
+// walkDots resolves dot segments and changes nothing else.
 func walkDots(path string) []byte {
 	out := []byte{'/'}
 	for rest := path[1:]; ; {

@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,7 +44,7 @@ func TestStepsOfNoURL(t *testing.T) {
 
 // same reports whether escaping would make of walked what the path of u is.
 func same(walked []byte, u URL) bool {
-	path := cutAt(u.Path(), '?')
+	path, _, _ := strings.Cut(u.Path(), "?")
 	var out []byte
 	for part := range bytes.SplitSeq(walked, []byte("/")) {
 		out = append(appendEscaped(out, part, inPath), '/')
@@ -72,7 +73,10 @@ func FuzzSteps(f *testing.F) {
 				t.Fatalf("%q: step %s begins with %q, not %q", s, step.Rule, step.From, now)
 			}
 			now = step.To
-			if step.Rule == "dot segments" && !same([]byte(cutAt(now[parsed.path:], '?')), parsed) {
+			if step.Rule != "dot segments" {
+				continue
+			}
+			if path, _, _ := strings.Cut(now[parsed.path:], "?"); !same([]byte(path), parsed) {
 				t.Fatalf("%q walks to %q, but is %q", s, now, parsed)
 			}
 		}

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// ParseTyped reads a URL as a person types it: see [Typed]. It refuses what cannot be meant for a
-// URL of the web.
+// ParseTyped reads a URL as a person types it: see [Typed]. It refuses what is no web address.
 func ParseTyped(s string) (URL, error) {
 	if err := checkScheme(s); err != nil {
 		return URL{}, fmt.Errorf("%q: %w", s, err)
@@ -17,8 +16,8 @@ func ParseTyped(s string) (URL, error) {
 	return Parse(Typed(s))
 }
 
-// Typed is what a person typed without blanks and quotes around, and with a scheme: a missing one
-// is https, or http for a port that is none of TLS, as other programs have it.
+// Typed removes blanks and quotes around s and adds a missing scheme: https, or http if the port
+// is neither 443 nor 8443.
 func Typed(s string) string {
 	s = unquoted(s)
 	if strings.Contains(s, "://") || s == "" {
@@ -31,7 +30,7 @@ func Typed(s string) string {
 	return "https://" + s
 }
 
-// quotes are what people copy around URLs, from mails and from tables.
+// quotes are copied around URLs from mails and tables.
 var quotes = [][2]string{{"<", ">"}, {`"`, `"`}, {"'", "'"}, {"“", "”"}, {"«", "»"}}
 
 func unquoted(s string) string {
@@ -46,10 +45,9 @@ func unquoted(s string) string {
 	return s
 }
 
-// otherSchemes are those without "//", whose addresses would pass for a host and a port.
+// otherSchemes have no "//", so that their addresses look like a host and a port.
 var otherSchemes = regexp.MustCompile(`(?i)^(mailto|tel|sms|javascript|data|about|blob|urn|file):`)
 
-// checkScheme refuses what cannot be meant for a URL of the web.
 func checkScheme(s string) error {
 	s = unquoted(s)
 	switch scheme := otherSchemes.FindString(s); {
