@@ -7,8 +7,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// MaxRedirects is how many redirects are followed for one robots.txt, the least that
-// RFC 9309 section 2.3.1.2 asks for. A file behind more is taken as not existing.
+// MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2).
+// A file behind more does not exist.
 const MaxRedirects = 5
 
 // Answer is how one request for robots.txt ended.
@@ -21,7 +21,7 @@ type Answer struct {
 	RetryAfter time.Duration // the host's wish; zero if it had none
 }
 
-// Kind is what an [Answer] amounts to.
+// Kind is the meaning of an [Answer].
 type Kind uint8
 
 // The kinds. The zero Kind is NoAnswer.
@@ -34,7 +34,7 @@ const (
 	Failed                // the host cannot say: everything is forbidden for now
 )
 
-// Result is what is to be done about an [Answer].
+// Result is what follows from an [Answer].
 type Result struct {
 	Kind       Kind
 	File       *File         // of kind Found; otherwise nil
@@ -45,9 +45,8 @@ type Result struct {
 	Lasting    bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
 }
 
-// FromAnswer gives an answer its meaning. A body that was cut at a size limit is parsed
-// as far as it goes; one that broke off is not, because the line that forbids may be
-// missing. Redirects are handed back until MaxRedirects have been followed.
+// FromAnswer classifies an answer. A body that was cut at a size limit is parsed; one that broke
+// off is not, because a rule may be missing.
 func FromAnswer(a Answer) Result {
 	class, success := classOf(a)
 	r := Result{RetryAfter: a.RetryAfter, Reason: reason(a, class), Class: class}
@@ -68,8 +67,7 @@ func FromAnswer(a Answer) Result {
 	return r
 }
 
-// classOf is the class of an answer. Only a success needs its body; with any other
-// status the meaning has arrived before a body could break off.
+// classOf is the class of an answer. The body matters only for a success.
 func classOf(a Answer) (class outcome.Class, success bool) {
 	success = a.Status/100 == 2
 	class = outcome.Of(a.Status, a.Err)

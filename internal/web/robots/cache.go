@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -11,46 +12,35 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Defaults and limits of [Config].
+// Defaults and bounds of [Config].
 const (
-	// maxTTL is RFC 9309 section 2.4: no copy is used for longer than a day.
-	maxTTL = 24 * time.Hour
-	// A robots.txt is a few kilobytes at most sites, so ten thousand origins fit into
-	// the byte bound; it is there for those that fill the half mebibyte they may.
+	maxTTL          = 24 * time.Hour // RFC 9309 section 2.4
 	defaultOrigins  = 10_000
 	defaultMaxBytes = 64 << 20
-	// A blip is over in seconds; an outage lasts, and asking every ten minutes notices
-	// its end soon enough at no cost to the host.
-	defaultRetryBase = 2 * time.Second
-	defaultRetryMax  = 10 * time.Minute
+	retryBase       = 2 * time.Second // the pause after a failure; it doubles with each further one
+	retryMax        = 10 * time.Minute
 )
 
-// Config says how a [Cache] behaves.
+// Config is the settings of a [Cache].
 type Config struct {
-	// Agent is the product token whose rules are kept, such as "treadlight". A version
-	// after it is ignored. It has no default: empty is an error.
+	// Agent is the product token whose rules are kept, such as "treadlight". A version after it
+	// is ignored. Required.
 	Agent string
-	// MaxOrigins bounds how many origins are remembered. Zero means 10000.
+	// MaxOrigins bounds the origins. Zero means 10000.
 	MaxOrigins int
-	// MaxBytes bounds the memory of all their rules, approximately. Zero means 64 MiB.
+	// MaxBytes bounds the memory of all rules, approximately. Zero means 64 MiB.
 	MaxBytes int
 	// TTL is how long a file is obeyed before it is fetched again, at most 24h. Zero means 24h.
 	TTL time.Duration
-	// Stale is for how long after that a copy stays in force while the origin cannot be
-	// reached, at most 24h. Zero means 24h.
+	// Stale is how long after that a copy stays in force while the origin is unreachable, at
+	// most 24h. Zero means 24h.
 	Stale time.Duration
-	// RetryBase is the pause after the first failure; it doubles with each that follows.
-	// Zero means 2s.
-	RetryBase time.Duration
-	// RetryMax bounds that pause, at least RetryBase and at most 24h. Zero means 10m, or
-	// RetryBase if that is longer.
-	RetryMax time.Duration
 }
 
-// State is where an origin stands.
+// State is the state of an origin.
 type State uint8
 
-// The states in the order in which an origin goes through them.
+// The states, in their usual order.
 const (
 	Unknown     State = iota // nobody has asked, or what is known has expired
 	Pending                  // robots.txt is being asked for
@@ -58,7 +48,7 @@ const (
 	Unreachable              // the last try failed; the next is due at RetryAt
 )
 
-// String is the name that logs and explanations carry.
+// String is the name in logs and explanations.
 func (s State) String() string {
 	switch s {
 	case Pending:
@@ -71,35 +61,34 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Entry is what is known of an origin at an instant.
+// Entry is what is known of an origin at one time.
 type Entry struct {
 	State State
-	// Rules are those in force, or nil while URLs of the origin have to wait. They are
-	// there when the State is Known, and in any other while an older copy may be used.
+	// Rules are those in force, in any State while an older copy may be used; nil while URLs of
+	// the origin have to wait.
 	Rules *Rules
 	// Sitemaps are the sitemap URLs of the file in force. They must not be changed.
 	Sitemaps []string
-	// RetryAt is when the state can change by itself: in Known the rules expire, in
-	// Unknown and Unreachable the file may be asked for from then on. Zero means now.
+	// RetryAt is when the rules expire (Known) or the file may be requested (Unknown,
+	// Unreachable). Zero means now.
 	RetryAt time.Time
-	// Attempts is how many tries in a row have failed or been put off. Whoever gives an
-	// origin up for good decides by it.
+	// Attempts is how many tries in a row have failed or been put off.
 	Attempts int
 	// Class is the outcome of the last request that failed or was put off.
 	Class outcome.Class
-	// Lasting says that the State is Unreachable for a reason that waiting will not cure.
+	// Lasting says that waiting will not help an Unreachable origin.
 	Lasting bool
-	// Reason says how the State came about. Empty for an origin never heard of.
+	// Reason is the cause of the State. Empty for an origin never seen.
 	Reason string
 }
 
-// Due reports whether robots.txt should be asked for now, with Begin.
+// Due reports whether to request robots.txt now, with Begin.
 func (e Entry) Due(now time.Time) bool {
 	return (e.State == Unknown || e.State == Unreachable) && !now.Before(e.RetryAt)
 }
 
-// Check gives the verdict on a path. Without rules in force nothing is allowed, for now.
-func (e Entry) Check(path string) Verdict {
+// Check decides on a path. Without rules nothing is allowed for now.
+func (e Entry) Check(path string) Decision {
 	if e.Rules != nil {
 		return e.Rules.Check(path)
 	}
@@ -113,7 +102,7 @@ func (e Entry) wait() string {
 	return "robots.txt is not known yet"
 }
 
-// record is what the cache keeps of an origin.
+// record is the state of an origin.
 type record struct {
 	pending  bool
 	rules    *Rules // of the last file, or nil
@@ -128,9 +117,8 @@ type record struct {
 	reason   string
 }
 
-// Cache remembers the robots.txt of origins for one crawler. An origin that is
-// forgotten for lack of room is unknown again, so its file is asked for once more: that
-// costs a request but never breaks a rule. A Cache is safe for concurrent use.
+// Cache holds the robots.txt of origins for one crawler. An evicted origin is unknown again, and
+// its file is requested once more.
 type Cache struct {
 	cfg Config // never changes after New
 
@@ -139,7 +127,7 @@ type Cache struct {
 	bytes   int
 }
 
-// New returns an empty Cache, or an error that names the field of cfg that makes no sense.
+// New returns an empty Cache. The error names the invalid field.
 func New(cfg Config) (*Cache, error) {
 	if token(cfg.Agent) == "" {
 		return nil, fmt.Errorf("robots: Config.Agent is %q: begin it with a letter, as in %q", cfg.Agent, "treadlight")
@@ -157,36 +145,12 @@ func New(cfg Config) (*Cache, error) {
 }
 
 func (cfg *Config) fill() error {
-	for _, f := range []struct {
-		name       string
-		value      *int
-		zero, most int
-	}{
-		{"MaxOrigins", &cfg.MaxOrigins, defaultOrigins, math.MaxInt},
-		{"MaxBytes", &cfg.MaxBytes, defaultMaxBytes, math.MaxInt},
-	} {
-		if err := fill(f.name, f.value, f.zero, f.most); err != nil {
-			return err
-		}
-	}
-	for _, f := range []struct {
-		name       string
-		value      *time.Duration
-		zero, most time.Duration
-	}{
-		{"TTL", &cfg.TTL, maxTTL, maxTTL},
-		{"Stale", &cfg.Stale, maxTTL, maxTTL},
-		{"RetryBase", &cfg.RetryBase, defaultRetryBase, maxTTL},
-		{"RetryMax", &cfg.RetryMax, max(defaultRetryMax, cfg.RetryBase), maxTTL},
-	} {
-		if err := fill(f.name, f.value, f.zero, f.most); err != nil {
-			return err
-		}
-	}
-	if cfg.RetryMax < cfg.RetryBase {
-		return fmt.Errorf("robots: Config.RetryMax is %v: use at least RetryBase, %v", cfg.RetryMax, cfg.RetryBase)
-	}
-	return nil
+	return cmp.Or(
+		fill("MaxOrigins", &cfg.MaxOrigins, defaultOrigins, math.MaxInt),
+		fill("MaxBytes", &cfg.MaxBytes, defaultMaxBytes, math.MaxInt),
+		fill("TTL", &cfg.TTL, maxTTL, maxTTL),
+		fill("Stale", &cfg.Stale, maxTTL, maxTTL),
+	)
 }
 
 func fill[T int | time.Duration](name string, value *T, zero, most T) error {
@@ -199,7 +163,7 @@ func fill[T int | time.Duration](name string, value *T, zero, most T) error {
 	return nil
 }
 
-// Lookup is what is known of an origin, "scheme://host:port", at now.
+// Lookup is the state of an origin, "scheme://host:port", at now.
 func (c *Cache) Lookup(origin string, now time.Time) Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +180,7 @@ func (r *record) entry(now time.Time, stale time.Duration) Entry {
 		e.RetryAt = r.expires
 	}
 	end := r.expires
-	if r.failed { // a host in trouble keeps its word, one that answers renews it
+	if r.failed {
 		end = end.Add(stale)
 	}
 	if r.rules != nil && now.Before(end) {
@@ -237,17 +201,22 @@ func (r *record) state(now time.Time) State {
 	return Unknown
 }
 
-// Begin claims the request for an origin's robots.txt. True means that the caller has
-// to make it and to report its end with Answer; of several callers only one gets true.
-// False means that it is not due.
-func (c *Cache) Begin(origin string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// recordLocked is the record of an origin, made if there is none.
+func (c *Cache) recordLocked(origin string) *record {
 	r, ok := c.origins.Get(origin)
 	if !ok {
 		r = new(record)
 		c.origins.Add(origin, r)
 	}
+	return r
+}
+
+// Begin claims the request for robots.txt. If it is true, which it is for one caller only, the
+// caller makes the request and reports its end with Answer. False means that it is not due.
+func (c *Cache) Begin(origin string, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.recordLocked(origin)
 	if !r.entry(now, c.cfg.Stale).Due(now) {
 		return false
 	}
@@ -255,29 +224,24 @@ func (c *Cache) Begin(origin string, now time.Time) bool {
 	return true
 }
 
-// Answer records how the request ended and returns what is known then. A result of
-// kind Moved leaves the origin as it is: the caller goes on asking. An answer nobody
-// has begun to wait for, because the origin was forgotten meanwhile, is as welcome.
+// Answer records the end of a request and returns the new state. A result of kind Moved changes
+// nothing: the caller follows the redirect. Answers without Begin are taken as well.
 func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	fresh := c.fresh(now, res) // before the lock: a large file takes a while
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r, ok := c.origins.Get(origin)
-	if !ok {
-		r = new(record)
-		c.origins.Add(origin, r)
-	}
+	r := c.recordLocked(origin)
 	switch {
 	case res.Kind == Moved:
 	case fresh != nil:
 		c.storeLocked(r, fresh)
 	default:
-		r.putOff(now, res, c.cfg)
+		r.putOff(now, res)
 	}
 	return r.entry(now, c.cfg.Stale)
 }
 
-// fresh is the record of a result that puts rules in force, or nil.
+// fresh is the record of a result with rules, or nil.
 func (c *Cache) fresh(now time.Time, res Result) *record {
 	r := &record{rules: new(Rules), expires: now.Add(c.cfg.TTL), reason: res.Reason}
 	switch {
@@ -293,14 +257,13 @@ func (c *Cache) fresh(now time.Time, res Result) *record {
 func (c *Cache) storeLocked(r, fresh *record) {
 	c.bytes += fresh.size - r.size
 	*r = *fresh
-	// The origin itself is the most recent, so it goes last; alone it may stay.
+	// The origin itself is the newest, and stays if it is alone.
 	for c.bytes > c.cfg.MaxBytes && c.origins.Len() > 1 {
 		c.origins.RemoveOldest()
 	}
 }
 
-// weigh estimates the memory of a record: the constants are the sizes of its parts and
-// what the list and the map around them add.
+// weigh estimates the memory of a record.
 func (r *record) weigh() int {
 	const perRecord, perRule, perString = 300, 64, 16
 	n := perRecord
@@ -313,9 +276,9 @@ func (r *record) weigh() int {
 	return n
 }
 
-// putOff schedules the next try: at once if it was we who gave up, otherwise after a
-// pause that doubles, and not before the host wants.
-func (r *record) putOff(now time.Time, res Result, cfg Config) {
+// putOff schedules the next try: at once if we gave up, otherwise after a pause that doubles,
+// and not before Retry-After.
+func (r *record) putOff(now time.Time, res Result) {
 	r.pending = false
 	r.reason = res.Reason
 	if res.Kind == NoAnswer {
@@ -324,9 +287,9 @@ func (r *record) putOff(now time.Time, res Result, cfg Config) {
 	}
 	r.failed = r.failed || res.Kind == Failed
 	r.lasting, r.class = res.Lasting, res.Class
-	pause := cfg.RetryBase
+	pause := retryBase
 	for range r.attempts {
-		if pause = min(2*pause, cfg.RetryMax); pause == cfg.RetryMax {
+		if pause = min(2*pause, retryMax); pause == retryMax {
 			break
 		}
 	}

@@ -246,22 +246,16 @@ func TestCacheBounds(t *testing.T) {
 
 func TestCacheConfig(t *testing.T) {
 	for want, cfg := range map[string]robots.Config{
-		"Config.Agent is \"\"":         {},
-		"Config.Agent is \"*\"":        {Agent: "*"},
-		"Config.MaxOrigins is -1":      {Agent: "x", MaxOrigins: -1},
-		"Config.MaxBytes is -1":        {Agent: "x", MaxBytes: -1},
-		"Config.TTL is 25h0m0s":        {Agent: "x", TTL: 25 * time.Hour},
-		"Config.Stale is -1ns":         {Agent: "x", Stale: -1},
-		"Config.RetryBase is -1s":      {Agent: "x", RetryBase: -time.Second},
-		"Config.RetryMax is 48h0m0s":   {Agent: "x", RetryMax: 48 * time.Hour},
-		"RetryMax is 1s: use at least": {Agent: "x", RetryMax: time.Second},
+		"Config.Agent is \"\"":    {},
+		"Config.Agent is \"*\"":   {Agent: "*"},
+		"Config.MaxOrigins is -1": {Agent: "x", MaxOrigins: -1},
+		"Config.MaxBytes is -1":   {Agent: "x", MaxBytes: -1},
+		"Config.TTL is 25h0m0s":   {Agent: "x", TTL: 25 * time.Hour},
+		"Config.Stale is -1ns":    {Agent: "x", Stale: -1},
 	} {
 		_, err := robots.New(cfg)
 		require.ErrorContains(t, err, want)
 	}
-	c := newCache(t, robots.Config{RetryBase: time.Hour})
-	c.Answer(origin, start, status(500))
-	require.Equal(t, start.Add(time.Hour), c.Lookup(origin, start).RetryAt)
 	require.Equal(t, "unknown pending known unreachable",
 		fmt.Sprint(robots.Unknown, " ", robots.Pending, " ", robots.Known, " ", robots.Unreachable))
 }
@@ -312,7 +306,7 @@ func TestCacheLaws(t *testing.T) {
 				t.Fatalf("rules of %v are in force at %v", good, now)
 			}
 			if v := e.Check("/x"); v.Reason == "" || e.Rules == nil && v.Allowed {
-				t.Fatalf("verdict %+v in %+v", v, e)
+				t.Fatalf("decision %+v in %+v", v, e)
 			}
 			if out && rapid.Bool().Draw(t, "answer") {
 				r := results[rapid.IntRange(0, len(results)-1).Draw(t, "result")]

@@ -1,7 +1,27 @@
+// Package robots reads robots.txt (RFC 9309) and decides what may be requested.
+//
+// [Parse] reads a [File] and never fails: what is readable is obeyed. [File.Agent] selects the
+// [Rules] of one crawler, and [Rules.Check] gives a [Decision] on a path, with the line that
+// decided.
+//
+// A [Cache] keeps the rules of each origin, which is unknown, pending while its file is
+// requested, known, or unreachable. The caller looks an origin up before it fetches a URL of it;
+// without rules the URL waits. If [Cache.Begin] is true the caller requests robots.txt, paced
+// like any request, and passes the result of [FromAnswer] to [Cache.Answer].
+//
+// By section 2.3.1, a file is obeyed for a day; the caller follows up to five redirects; 4xx
+// other than 429 allows everything; 429 is no answer yet; 5xx and an unreachable host forbid
+// everything until a later try succeeds, but an earlier copy stays in force for a day longer.
+// Crawl-delay and Request-rate, which RFC 9309 does not have, become [Rules.Pause].
+//
+// Nothing here reads a clock, waits or does I/O. Files and Rules are immutable; a Cache is safe
+// for concurrent use.
 package robots
 
 import (
 	"bytes"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -9,12 +29,11 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// MaxBytes is how much of a file is read, the least that RFC 9309 section 2.5 allows a
-// crawler to stop at: 500 kibibytes. A fetch need not ask for more.
+// MaxBytes is how much of a file is read: the least that RFC 9309 section 2.5 allows.
 const MaxBytes = 500 << 10
 
-// File is a robots.txt, read. The zero File allows everything. Its memory is bounded by
-// a small multiple of MaxBytes.
+// File is a parsed robots.txt. The zero File allows everything. Its memory is a small multiple
+// of MaxBytes.
 type File struct {
 	groups   []group
 	sitemaps []string
@@ -24,11 +43,10 @@ type File struct {
 type group struct {
 	agents []string // product tokens in lower case, or "*"
 	rules  []rule
-	delay  time.Duration // of Crawl-delay
-	pace   time.Duration // of Request-rate
+	pause  time.Duration // between two requests
 }
 
-// Parse reads the first MaxBytes of a file and skips whatever makes no sense.
+// Parse reads the first MaxBytes of a file and skips what is no valid line.
 func Parse(body []byte) *File {
 	p := parser{f: new(File)}
 	body = textOf(body)
@@ -40,8 +58,8 @@ func Parse(body []byte) *File {
 	return p.f
 }
 
-// textOf is the first MaxBytes of a file as UTF-8, without the line that the limit may have
-// cut in two. A file is to be UTF-8, but editors save some in UTF-16, with a byte order mark.
+// textOf is the first MaxBytes of a file as UTF-8, without the last line if the limit may have
+// cut it. UTF-16 is read if it has a byte order mark.
 func textOf(body []byte) []byte {
 	limited := len(body) >= MaxBytes
 	body = body[:min(len(body), MaxBytes)]
@@ -56,7 +74,7 @@ func textOf(body []byte) []byte {
 	return body
 }
 
-// withoutBOM drops a byte order mark, also one that has lost its end.
+// withoutBOM drops a byte order mark, also one without its end.
 func withoutBOM(body []byte) []byte {
 	const bom = "\xef\xbb\xbf"
 	for n := len(bom); n > 0; n-- {
@@ -80,12 +98,10 @@ func nextLine(body []byte) (line, rest []byte) {
 	return body[:i], rest
 }
 
-// parser is where a reading stands. A rule ends a list of agents: the next User-agent
-// line begins a new group. Crawl-delay, Request-rate, Sitemap and unknown lines do not
-// (RFC 9309 section 2.2.4 forbids that other records interfere).
+// parser is the state of Parse. Only a rule ends a list of agents (RFC 9309 section 2.2.4).
 type parser struct {
 	f      *File
-	inList bool // the last line that counts was a User-agent line
+	inList bool // the last rule or User-agent line was a User-agent line
 }
 
 func (p *parser) line(n int, text string) {
@@ -97,19 +113,20 @@ func (p *parser) line(n int, text string) {
 	case keyAllow, keyDisallow:
 		p.rule(n, key == keyAllow, value)
 	case keyDelay:
-		if d, ok := parseDelay(value); ok && len(p.f.groups) > 0 {
-			g := &p.f.groups[len(p.f.groups)-1]
-			g.delay = max(g.delay, d)
-		}
+		p.pause(parseDelay(value))
 	case keyRate:
-		if d, ok := parseRate(value); ok && len(p.f.groups) > 0 {
-			g := &p.f.groups[len(p.f.groups)-1]
-			g.pace = max(g.pace, d)
-		}
+		p.pause(parseRate(value))
 	case keySitemap:
 		if value != "" {
 			p.f.sitemaps = append(p.f.sitemaps, value)
 		}
+	}
+}
+
+// pause keeps the longest pause of a group; zero is none.
+func (p *parser) pause(d time.Duration) {
+	if n := len(p.f.groups); n > 0 {
+		p.f.groups[n-1].pause = max(p.f.groups[n-1].pause, d)
 	}
 }
 
@@ -119,8 +136,7 @@ func (p *parser) agent(value string) {
 		p.inList = true
 	}
 	name := token(value)
-	// A star is everybody only if it stands alone: "*WordPress*" means clients by part of
-	// their name, which is not in RFC 9309, and not us.
+	// "*WordPress*", for clients by a part of their name, is not in RFC 9309.
 	if f := strings.Fields(value); len(f) > 0 && f[0] == "*" {
 		name = "*"
 	}
@@ -129,8 +145,8 @@ func (p *parser) agent(value string) {
 	}
 }
 
-// rule adds to the current group. One before any group binds nobody, and one without a
-// path says nothing, but ends the list all the same.
+// rule adds to the current group. One before any group binds nobody; one without a path only
+// ends the list of agents.
 func (p *parser) rule(n int, allow bool, path string) {
 	p.inList = false
 	if len(p.f.groups) == 0 || path == "" {
@@ -152,8 +168,7 @@ const (
 	keySitemap
 )
 
-// keyOf knows the names, with those misspellings that are common and whose author can only
-// have meant one thing: reading them errs on the side of the host.
+// keyOf knows the names and their common misspellings.
 func keyOf(name string) key {
 	switch strings.ToLower(name) {
 	case "user-agent", "useragent", "user agent":
@@ -172,12 +187,10 @@ func keyOf(name string) key {
 	return keyOther
 }
 
-// space is what may surround names and values. NUL is in it because files padded or
-// damaged by it exist and no path begins or ends with one.
+// space may surround names and values; damaged files contain NUL.
 const space = " \t\v\f\x00"
 
-// split reads "key: value". Some people forget the colon; then blanks stand in for it,
-// provided that what follows is a single word.
+// split reads "key: value", or "key value" if the value is one word.
 func split(line string) (key, string) {
 	line = strings.Trim(line, space)
 	if name, value, ok := strings.Cut(line, ":"); ok {
@@ -196,9 +209,8 @@ func split(line string) (key, string) {
 	return keyOf(line[:i]), value
 }
 
-// token is the product token that a value begins with, in lower case: "Bot/1.0 (x)" is
-// for "bot". RFC 9309 knows letters, "_" and "-"; digits are read too, because real
-// names have them and cutting at one would let a rule for one crawler bind another.
+// token is the product token at the beginning of value, in lower case: "bot" of "Bot/1.0 (x)".
+// Unlike in RFC 9309 digits belong to it: real names have them.
 func token(value string) string {
 	for i := range len(value) {
 		c := value[i]
@@ -211,13 +223,11 @@ func token(value string) string {
 	return strings.ToLower(value)
 }
 
-// Sitemaps are the sitemap URLs of the file as they are written, in order; they belong
-// to no group. They may be anything, also of other hosts.
+// Sitemaps are the sitemap URLs as they are written, in order, of any host.
 func (f *File) Sitemaps() []string { return slices.Clone(f.sitemaps) }
 
-// Agent is the rules for a crawler with this product token: those of every group that
-// names it, in any case, or else of every group for "*". A version after the token
-// ("bot/1.0") is ignored.
+// Agent is the rules of all groups for this product token, or else of all groups for "*". A
+// version after the token ("bot/1.0") is ignored.
 func (f *File) Agent(name string) *Rules {
 	name = token(name)
 	r, found := f.collect(name)
@@ -227,16 +237,82 @@ func (f *File) Agent(name string) *Rules {
 	return r.sorted()
 }
 
-// collect merges the groups for one name, and reports whether there is any.
+// collect merges the groups for one name and reports whether there are any.
 func (f *File) collect(name string) (r *Rules, found bool) {
 	r = new(Rules)
 	for _, g := range f.groups {
 		if slices.Contains(g.agents, name) {
 			found = true
 			r.rules = append(r.rules, g.rules...)
-			// Of several delays the longest is the one that offends nobody.
-			r.delay, r.pace = max(r.delay, g.delay), max(r.pace, g.pace)
+			r.pause = max(r.pause, g.pause)
 		}
 	}
 	return r, found
 }
+
+// maxPause bounds Crawl-delay and Request-rate.
+const maxPause = 24 * time.Hour
+
+// parseDelay reads seconds with an optional fraction. Anything else is zero.
+func parseDelay(value string) time.Duration {
+	whole, fraction, _ := strings.Cut(value, ".")
+	if whole+fraction == "" || !digits(whole) || !digits(fraction) {
+		return 0
+	}
+	whole = strings.TrimLeft(whole, "0")
+	if len(whole) > len("86400") {
+		return maxPause
+	}
+	d := time.Duration(number(whole)) * time.Second
+	return min(d+time.Duration(number((fraction + "000000000")[:9])), maxPause)
+}
+
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+func number(s string) (n int64) {
+	for i := range len(s) {
+		n = n*10 + int64(s[i]-'0')
+	}
+	return n
+}
+
+// parseRate reads "n/t", n requests in every t seconds, as a pause. A unit may follow t (s, m or
+// h), and then a time of day ("1/10m 0600-0845"), which is ignored: the pause holds around the
+// clock. Anything else is zero, and so is a rate of no requests.
+func parseRate(value string) time.Duration {
+	count, rest, _ := strings.Cut(value, "/")
+	count, rest = strings.TrimRight(count, " \t"), strings.TrimLeft(rest, " \t")
+	per, when := rest, ""
+	if i := strings.IndexAny(rest, " \t"); i >= 0 {
+		per, when = rest[:i], strings.Trim(rest[i:], " \t")
+	}
+	unit := time.Second
+	if n := len(per) - 1; n >= 0 {
+		switch per[n] | 0x20 {
+		case 's':
+			per = per[:n]
+		case 'm':
+			per, unit = per[:n], time.Minute
+		case 'h':
+			per, unit = per[:n], time.Hour
+		}
+	}
+	n, t := quantity(count), quantity(per)
+	if count == "" || per == "" || n <= 0 || t < 0 || !timeOfDay.MatchString(when) {
+		return 0
+	}
+	// Rounded up, never too fast.
+	return time.Duration(min(math.Ceil(t*float64(unit)/n), float64(maxPause)))
+}
+
+// quantity is a number of digits, or negative. Beyond 15 digits it is only large.
+func quantity(s string) float64 {
+	if !digits(s) {
+		return -1
+	}
+	s = strings.TrimLeft(s, "0")
+	return float64(number(s[:min(len(s), 15)]))
+}
+
+// timeOfDay matches nothing, or "0600-0845", "845-1200" and "06:00 - 08:45" with or without UTC.
+var timeOfDay = regexp.MustCompile(`(?i)^(\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d)?[ \t]*(z|gmt|utc)?$`)

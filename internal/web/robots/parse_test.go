@@ -123,12 +123,11 @@ func TestCrawlDelay(t *testing.T) {
 		"5 # seconds":             5 * time.Second,
 		"10#":                     10 * time.Second,
 	} {
-		require.Equal(t, want, rulesOf("User-agent: *\nCrawl-delay: "+value).CrawlDelay(), value)
+		require.Equal(t, want, rulesOf("User-agent: *\nCrawl-delay: "+value).Pause(), value)
 	}
-	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: b\nCrawl-delay: 2").CrawlDelay(), "the longest of a group")
-	require.Zero(t, rulesOf("Crawl-delay: 3\nUser-agent: *\nAllow: /").CrawlDelay(), "before any group")
-	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: treadlight\nAllow: /").CrawlDelay(), "a list goes on")
-	require.Zero(t, (*robots.Rules)(nil).CrawlDelay())
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: b\nCrawl-delay: 2").Pause(), "the longest of a group")
+	require.Zero(t, rulesOf("Crawl-delay: 3\nUser-agent: *\nAllow: /").Pause(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nCrawl-delay: 3\nUser-agent: treadlight\nAllow: /").Pause(), "a list goes on")
 	require.True(t, (*robots.Rules)(nil).Check("/").Allowed)
 }
 
@@ -171,18 +170,15 @@ func TestRequestRate(t *testing.T) {
 		"NaN/1":                    0,
 	} {
 		r := rulesOf("User-agent: *\nRequest-rate: " + value)
-		require.Equal(t, want, r.RequestRate(), value)
 		require.Equal(t, want, r.Pause(), value)
-		require.Zero(t, r.CrawlDelay(), value)
 	}
-	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nrequest-rate: 1/5\nRequest-Rate: 1/2").RequestRate(), "the slowest of a group")
-	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/5 0600-0845\nRequest-rate: 9/1 0845-0600").RequestRate(), "around the clock")
-	require.Zero(t, rulesOf("Request-rate: 1/3\nUser-agent: *\nAllow: /").RequestRate(), "before any group")
-	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/3\nUser-agent: treadlight\nAllow: /").RequestRate(), "a list goes on")
-	require.Zero(t, rulesOf("User-agent: *\nRequest-rate: 1/9\nAllow: /\nUser-agent: treadlight\nAllow: /").RequestRate(), "another's group")
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nrequest-rate: 1/5\nRequest-Rate: 1/2").Pause(), "the slowest of a group")
+	require.Equal(t, 5*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/5 0600-0845\nRequest-rate: 9/1 0845-0600").Pause(), "around the clock")
+	require.Zero(t, rulesOf("Request-rate: 1/3\nUser-agent: *\nAllow: /").Pause(), "before any group")
+	require.Equal(t, 3*time.Second, rulesOf("User-agent: *\nRequest-rate: 1/3\nUser-agent: treadlight\nAllow: /").Pause(), "a list goes on")
+	require.Zero(t, rulesOf("User-agent: *\nRequest-rate: 1/9\nAllow: /\nUser-agent: treadlight\nAllow: /").Pause(), "another's group")
 	require.Equal(t, 7*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/5").Pause(), "the slower of both")
 	require.Equal(t, 9*time.Second, rulesOf("User-agent: *\nCrawl-delay: 7\nRequest-rate: 1/9").Pause(), "the slower of both")
-	require.Zero(t, (*robots.Rules)(nil).RequestRate())
 	require.Zero(t, (*robots.Rules)(nil).Pause())
 }
 
@@ -222,18 +218,18 @@ func TestLineNumbers(t *testing.T) {
 	for _, eol := range []string{"\n", "\r", "\r\n"} {
 		lines := []string{"# one", "User-agent: *", "", "", "Disallow: /five", "Allow: /six  # x", "Disallow: /s%65ven€"}
 		r := rulesOf(strings.Join(lines, eol))
-		require.Equal(t, robots.Verdict{
+		require.Equal(t, robots.Decision{
 			Line: 5, Rule: "Disallow: /five", Reason: "robots.txt line 5: Disallow: /five",
 		}, r.Check("/five/x"))
-		require.Equal(t, robots.Verdict{
+		require.Equal(t, robots.Decision{
 			Allowed: true, Line: 6, Rule: "Allow: /six", Reason: "robots.txt line 6: Allow: /six",
 		}, r.Check("/six"))
 		require.Equal(t, "robots.txt line 7: Disallow: /s%65ven€", r.Check("/seven%e2%82%ac").Reason, "as it is written")
-		require.Equal(t, robots.Verdict{Allowed: true, Reason: "no rule in robots.txt matches"}, r.Check("/"))
+		require.Equal(t, robots.Decision{Allowed: true, Reason: "no rule in robots.txt matches"}, r.Check("/"))
 	}
 }
 
-// FuzzParse: whatever the bytes, parsing and checking stand it, give the same verdict
+// FuzzParse: whatever the bytes, parsing and checking stand it, give the same decision
 // every time, and name a line that exists; and no line asks for more than a day's pause,
 // or makes us quicker than the others have asked for.
 func FuzzParse(f *testing.F) {
@@ -244,25 +240,19 @@ func FuzzParse(f *testing.F) {
 		r := robots.Parse(body).Agent(agent)
 		v := r.Check(path)
 		if again := robots.Parse(bytes.Clone(body)).Agent("treadlight/9").Check(path); again != v {
-			t.Errorf("verdicts %v and %v on the same", v, again)
+			t.Errorf("decisions %v and %v on the same", v, again)
 		}
 		lines := bytes.Count(body, []byte("\n")) + bytes.Count(body, []byte("\r")) + 1
 		if v.Line < 0 || v.Line > lines || (v.Line == 0) != (v.Rule == "") || (!v.Allowed && v.Line == 0) {
-			t.Errorf("verdict %+v on a file of at most %d lines", v, lines)
+			t.Errorf("decision %+v on a file of at most %d lines", v, lines)
 		}
-		if d := r.CrawlDelay(); d < 0 || d > 24*time.Hour {
-			t.Errorf("Crawl-delay %v, want at most a day", d)
-		}
-		if d := r.RequestRate(); d < 0 || d > 24*time.Hour {
-			t.Errorf("Request-rate of one in %v, want at most a day", d)
-		}
-		if p := r.Pause(); p < r.CrawlDelay() || p < r.RequestRate() {
-			t.Errorf("pause %v, want no less than %v and %v", p, r.CrawlDelay(), r.RequestRate())
+		if p := r.Pause(); p < 0 || p > 24*time.Hour {
+			t.Errorf("pause %v, want at most a day", p)
 		}
 		if len(body) < robots.MaxBytes/2 {
 			more := robots.Parse(append(bytes.Clone(body), "\nUser-agent: treadlight\nRequest-rate: 1/1h 0600-0845\n"...)).Agent(agent)
-			if got := more.RequestRate(); got < time.Hour {
-				t.Errorf("one in an hour, asked for last, became one in %v", got)
+			if got := more.Pause(); got < max(time.Hour, r.Pause()) {
+				t.Errorf("with one request per hour added, the pause is %v, and was %v", got, r.Pause())
 			}
 		}
 		pad := append(bytes.Repeat([]byte("#"), max(0, robots.MaxBytes-len(body)/2)), '\n')

@@ -1,0 +1,185 @@
+package robots
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Rules are the rules of one crawler at one origin. The zero Rules and nil allow everything.
+type Rules struct {
+	rules []rule // in the order of precedence
+	pause time.Duration
+	fixed string // if not empty, why everything but robots.txt is refused
+}
+
+type rule struct {
+	pattern string // normalised
+	written string // as in the file
+	line    int
+	allow   bool
+}
+
+// Decision is whether a path may be requested, and why.
+type Decision struct {
+	Allowed bool
+	// Line is the number of the line that decided, from 1; zero if none did.
+	Line int
+	// Rule is that line's content, such as "Disallow: /private". Empty if none decided.
+	Rule string
+	// Reason is for people, such as "robots.txt line 12: Disallow: /private".
+	Reason string
+}
+
+// maxWritten bounds how much of a rule is kept for people to read.
+const maxWritten = 200
+
+func newRule(line int, allow bool, path string) rule {
+	body, anchored := strings.CutSuffix(path, "$")
+	r := rule{pattern: normalise(body, true), line: line, allow: allow}
+	if anchored {
+		r.pattern += "$"
+	}
+	if r.written = r.pattern; path != r.pattern {
+		r.written = strings.Clone(path[:min(len(path), maxWritten)])
+	}
+	return r
+}
+
+// sorted orders rules by precedence (RFC 9309 section 2.2.2): the most octets first, Allow
+// before Disallow among equals.
+func (r *Rules) sorted() *Rules {
+	slices.SortStableFunc(r.rules, func(a, b rule) int {
+		if c := cmp.Compare(len(b.pattern), len(a.pattern)); c != 0 || a.allow == b.allow {
+			return c
+		}
+		if a.allow {
+			return -1
+		}
+		return 1
+	})
+	return r
+}
+
+// Pause is the least time between two requests by Crawl-delay and Request-rate, at most a day.
+// Zero means that the file has neither.
+func (r *Rules) Pause() time.Duration {
+	if r == nil {
+		return 0
+	}
+	return r.pause
+}
+
+// Check decides on a path with its query. A missing leading slash is added, a fragment ignored.
+func (r *Rules) Check(path string) Decision {
+	path, _, _ = strings.Cut(path, "#")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	path = normalise(path, false)
+	switch {
+	case path == "/robots.txt":
+		return Decision{Allowed: true, Reason: "robots.txt itself is always allowed"}
+	case r == nil:
+		return Decision{Allowed: true, Reason: noRule}
+	case r.fixed != "":
+		return Decision{Reason: r.fixed}
+	}
+	for i := range r.rules {
+		if match(r.rules[i].pattern, path) {
+			return r.rules[i].decision()
+		}
+	}
+	return Decision{Allowed: true, Reason: noRule}
+}
+
+const noRule = "no rule in robots.txt matches"
+
+func (r *rule) decision() Decision {
+	text := "Disallow: " + r.written
+	if r.allow {
+		text = "Allow: " + r.written
+	}
+	return Decision{Allowed: r.allow, Line: r.line, Rule: text, Reason: fmt.Sprintf("robots.txt line %d: %s", r.line, text)}
+}
+
+// match matches a normalised pattern with the start of a normalised path, or the whole of it if
+// the pattern ends in "$". Each literal between stars is matched as early as possible, so
+// nothing is tried twice.
+func match(pattern, path string) bool {
+	pattern, anchored := strings.CutSuffix(pattern, "$")
+	first, rest, star := strings.Cut(pattern, "*")
+	path, ok := strings.CutPrefix(path, first)
+	for ok && star {
+		first, rest, star = strings.Cut(rest, "*")
+		if !star && anchored {
+			return strings.HasSuffix(path, first)
+		}
+		var i int
+		if i = strings.Index(path, first); i < 0 {
+			return false
+		}
+		path = path[i+len(first):]
+	}
+	return ok && (!anchored || path == "")
+}
+
+// normalise percent-encodes s in one way (RFC 9309 section 2.2.2): only characters that need it
+// are encoded, in upper case. "*" is a wildcard if stars is set; otherwise it is literal and
+// becomes "%2A", as it does when escaped. So does "$", which newRule keeps at the end.
+func normalise(s string, stars bool) string {
+	i := 0
+	for i < len(s) && plain(s[i], stars) {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	out := make([]byte, i, len(s)+8)
+	copy(out, s)
+	query := strings.IndexByte(s, '?')
+	for ; i < len(s); i++ {
+		c := s[i]
+		if c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]) {
+			c = unhex(s[i+1])<<4 | unhex(s[i+2])
+			i += 2
+			// ":" and "@", and "/" and "?" in a query, have no other meaning either (RFC 3986
+			// sections 3.3 and 3.4).
+			if unreserved(c) || c == ':' || c == '@' || query >= 0 && i > query && (c == '/' || c == '?') {
+				out = append(out, c)
+				continue
+			}
+		} else if plain(c, stars) {
+			out = append(out, c)
+			continue
+		}
+		out = append(out, '%', upperHex[c>>4], upperHex[c&15])
+	}
+	return string(out)
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// unreserved is RFC 3986 section 2.3.
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+func plain(c byte, stars bool) bool {
+	if c == '*' {
+		return stars
+	}
+	return unreserved(c) || strings.IndexByte("/?:@!&'()+,;=", c) >= 0
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c | 0x20 - 'a' + 10
+}
