@@ -315,7 +315,7 @@ func (w *processor) list(rec *sink.Record) {
 }
 
 // follow puts a URL on its way to the frontier if the scope lets it in.
-func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Verdict {
+func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Decision {
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	if v.In {
 		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)

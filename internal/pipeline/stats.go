@@ -77,7 +77,7 @@ func (s *stats) record(rec *sink.Record) {
 	}
 }
 
-func (s *stats) outOfScope(v scope.Verdict) { s.out[v.Code].Add(1) }
+func (s *stats) outOfScope(v scope.Decision) { s.out[v.Code].Add(1) }
 
 // Workers is how the fetching goroutines spend their time.
 type Workers struct {

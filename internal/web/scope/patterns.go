@@ -7,7 +7,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// patterns are Include and Exclude of a Config, or what has taken their place.
+// patterns are the Include and Exclude in force.
 type patterns struct {
 	include, exclude []*regexp.Regexp
 }
@@ -39,13 +39,12 @@ func compile(field string, patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// judge is the verdict on a URL in the area of the seeds, and which pattern excluded it if
-// one did. Include is asked if it is bound.
-func (p *patterns) judge(u canonical.URL, bound bool) (code Code, by *regexp.Regexp) {
+// check decides on a URL in the area of the seeds, by Include only if include is set.
+func (p *patterns) check(u canonical.URL, include bool) (code Code, by *regexp.Regexp) {
 	if re := firstMatch(p.exclude, u.String()); re != nil {
 		return Excluded, re
 	}
-	if bound && len(p.include) > 0 && firstMatch(p.include, u.String()) == nil {
+	if include && len(p.include) > 0 && firstMatch(p.include, u.String()) == nil {
 		return NotIncluded, nil
 	}
 	return In, nil
@@ -60,8 +59,8 @@ func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
 	return nil
 }
 
-// SetPatterns replaces Include and Exclude of the Config, at once and for all that is judged
-// from now on. The error names the pattern that is wrong, and leaves everything as it was.
+// SetPatterns replaces Include and Exclude for all later checks. The error names the invalid
+// pattern, and changes nothing.
 func (s *Scope) SetPatterns(include, exclude []string) error {
 	p, err := newPatterns(include, exclude)
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Scope) SetPatterns(include, exclude []string) error {
 	return nil
 }
 
-// Patterns are the Include and the Exclude that hold.
+// Patterns are the Include and Exclude in force.
 func (s *Scope) Patterns() (include, exclude []string) {
 	p := s.patterns.Load()
 	return texts(p.include), texts(p.exclude)
@@ -85,12 +84,12 @@ func texts(patterns []*regexp.Regexp) []string {
 	return out
 }
 
-// Recheck judges by the patterns that hold now what is about to be asked for: a seed, which
-// nothing has judged before, or a URL that was in by the patterns of its time. Seeds and
-// sitemaps are exempt from Include.
-func (s *Scope) Recheck(u canonical.URL, exempt bool) Verdict {
-	v := Verdict{scope: s, url: u}
-	v.Code, v.by = s.patterns.Load().judge(u, !exempt)
+// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not
+// checked before, or a URL that was in scope by earlier patterns. exempt (seeds and sitemaps)
+// leaves Include out.
+func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
+	v := Decision{scope: s, url: u}
+	v.Code, v.by = s.patterns.Load().check(u, !exempt)
 	v.In = v.Code == In
 	return v
 }

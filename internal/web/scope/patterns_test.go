@@ -29,7 +29,7 @@ func TestSetPatterns(t *testing.T) {
 
 	before := s.Check(old, 1, 0, false)
 	require.NoError(t, s.SetPatterns([]string{"/blog/", "/old/"}, []string{`\?print=`}))
-	require.Equal(t, "excluded by //old//", before.Reason(), "a verdict keeps its reason")
+	require.Equal(t, "excluded by //old//", before.Reason(), "a decision keeps its reason")
 	for _, c := range []struct {
 		url    canonical.URL
 		exempt bool

@@ -1,18 +1,12 @@
-// Package scope decides which URLs belong to a crawl, and says why.
+// Package scope decides which URLs belong to a crawl.
 //
-// A [Scope] knows the seeds and the user's limits. [Scope.Check] takes a URL with
-// the way it was found and returns a [Verdict], which carries a [Code] to count and,
-// for those who ask, a reason in words: the log, the record of what was not followed
-// and "crawl explain" print the same sentence.
+// A [Scope] has the seeds and the limits of the user. [Scope.Check] gives a [Decision] on a URL,
+// with a [Code] to count and a reason in words. It asks, in this order: is it a resource, too
+// deep, one redirect too many, outside of the area of the seeds, excluded, not included.
 //
-// The questions are asked from cheap to dear, and the first no is the verdict: is it
-// a resource, is it too deep, is it one redirect too many, is it in the area that
-// the seeds span, is it excluded, is it included.
-//
-// Patterns may be replaced at any time; what was let in by the old ones is judged again by
-// [Scope.Recheck]. Seeds may be added while others check: the caller adds the target of a seed's own
-// redirect, so that http://example.com leads into https://www.example.com. A Scope
-// does not canonicalize, does not know robots.txt and remembers no URL it judged.
+// Patterns may be replaced at any time; [Scope.Recheck] checks again what earlier ones let in.
+// Seeds may be added at any time: the caller adds the target of a seed's redirect, so that
+// http://example.com leads into https://www.example.com. A Scope remembers no URL it checked.
 package scope
 
 import (
@@ -31,8 +25,7 @@ import (
 // Mode is the area that a seed spans.
 type Mode uint8
 
-// The modes. Schemes do not matter in any of them: http and https of a host are one
-// site.
+// The modes. http and https of a host are one site in all of them.
 const (
 	Host   Mode = iota // the seed's host and port
 	Domain             // everything under the seed's registrable domain, on any port
@@ -43,7 +36,7 @@ const (
 
 var modeNames = [numModes]string{"host", "domain", "prefix", "any"}
 
-// String is the name that the command line uses.
+// String is the name in settings.
 func (m Mode) String() string {
 	if m < numModes {
 		return modeNames[m]
@@ -65,53 +58,47 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return fmt.Errorf("scope %q: use one of %s", text, strings.Join(modeNames[:], ", "))
 }
 
-// Unlimited is the depth without an end.
+// Unlimited is no bound on the depth.
 const Unlimited = -1
 
-// defaultMaxSeeds bounds the areas we keep, at roughly 100 bytes each. A list of
-// seeds beyond a million hosts is a crawl of mode Any.
 const defaultMaxSeeds = 1 << 20
 
-// Config says what belongs to a crawl. The zero Config takes the seeds alone.
+// Config is the settings of a Scope. The zero Config lets the seeds in.
 type Config struct {
 	// Mode is the area that each seed spans. Zero is Host.
 	Mode Mode
-	// Include are regular expressions on the canonical URL, of which one must match.
-	// Seeds are exempt: they are where the user asked to begin. None matches all.
+	// Include are regular expressions of which one must match the canonical URL. Seeds are
+	// exempt. Empty: all match.
 	Include []string
-	// Exclude are regular expressions on the canonical URL, of which none may match.
-	// They go before Include and hold for seeds too. None excludes nothing.
+	// Exclude are regular expressions of which none may match, for seeds too. They come before
+	// Include.
 	Exclude []string
-	// MaxDepth is how many links away from a seed a page may be, or Unlimited. Zero
-	// takes the seeds alone.
+	// MaxDepth is how many links away from a seed a page may be, or Unlimited.
 	MaxDepth int
-	// MaxRedirects is how many redirects in a row are followed. Zero follows none.
+	// MaxRedirects is how many redirects in a row are followed.
 	MaxRedirects int
-	// Resources takes images, scripts, styles and media too, under the same rules.
-	// False takes only pages.
+	// Resources lets images, scripts, styles and media in, under the same rules.
 	Resources bool
-	// MaxSeeds bounds the areas that seeds span. Beyond it AddSeed refuses, which
-	// keeps a crawl of redirects from growing without end. Zero is 1,048,576.
+	// MaxSeeds bounds the areas, at roughly 100 bytes each. Zero is 1,048,576.
 	MaxSeeds int
 }
 
-// Scope judges URLs. All methods are safe for concurrent use.
+// Scope decides on URLs. All methods are safe for concurrent use.
 type Scope struct {
 	cfg      Config // never changes after New
 	patterns atomic.Pointer[patterns]
 
 	mu    sync.RWMutex        // guards what follows
 	areas map[string]struct{} // hosts, registrable domains or host/dir prefixes
-	hosts map[string]struct{} // hosts of seeds in mode Prefix, of which there are as many as areas at most
-	known map[string]struct{} // hosts found in scope in mode Domain, to ask the list once
+	hosts map[string]struct{} // hosts of seeds in mode Prefix, at most one per area
+	known map[string]struct{} // hosts in scope in mode Domain, to look them up once
 }
 
-// maxKnown bounds the hosts of mode Domain that are remembered, at less than 10 MB.
-// A host that finds no room costs the look into the suffix list each time.
+// maxKnown bounds the known hosts of mode Domain, at less than 10 MB.
 const maxKnown = 1 << 16
 
-// New checks cfg and makes a scope without seeds, in which only mode Any lets
-// anything in.
+// New makes a scope without seeds, in which only mode Any lets anything in. The error names the
+// invalid field.
 func New(cfg Config) (*Scope, error) {
 	switch {
 	case cfg.Mode >= numModes:
@@ -136,8 +123,7 @@ func New(cfg Config) (*Scope, error) {
 	return s, nil
 }
 
-// AddSeed widens the scope by the area that u spans. It reports false, and changes
-// nothing, if there is no room for another area.
+// AddSeed adds the area of u. It reports false if there is no room.
 func (s *Scope) AddSeed(u canonical.URL) bool {
 	area := s.areaOf(u)
 	s.mu.Lock()
@@ -155,10 +141,9 @@ func (s *Scope) AddSeed(u canonical.URL) bool {
 	return true
 }
 
-// fileName is one with an ending, as index.html; v1.2 is a directory's.
+// fileName has an extension, as index.html; v1.2 is a directory.
 var fileName = regexp.MustCompile(`.\.[A-Za-z]{2,5}$`)
 
-// areaOf is the key of the area that a seed spans.
 func (s *Scope) areaOf(u canonical.URL) string {
 	switch s.cfg.Mode {
 	case Domain:
@@ -177,29 +162,55 @@ func (s *Scope) areaOf(u canonical.URL) string {
 	return u.Host()
 }
 
-// Check judges u, which was found depth links away from a seed (seeds: 0) at the end
-// of so many redirects, as a page or as a resource of one. A URL that is in costs no
-// allocation, but for the first of a host in mode Domain.
-func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Verdict {
-	v := Verdict{scope: s, url: u, depth: depth, redirects: redirects}
-	v.Code, v.by = s.judge(u, depth, redirects, resource)
+// Check decides on u, found depth links away from a seed (seeds: 0) after so many redirects, as a
+// page or as a resource of one. It does not allocate for a URL in scope, but for the first of a
+// host in mode Domain.
+func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Decision {
+	v := Decision{scope: s, url: u, depth: depth, redirects: redirects}
+	switch {
+	case resource && !s.cfg.Resources:
+		v.Code = NoResources
+	case s.checkDistance(&v):
+	case s.cfg.Mode != Any && !s.within(u):
+		v.Code = Code(s.cfg.Mode) + OtherHost
+	default:
+		v.Code, v.by = s.patterns.Load().check(u, depth > 0)
+	}
 	v.In = v.Code == In
 	return v
 }
 
-// judge is the verdict's code, and which pattern excluded u if one did.
-func (s *Scope) judge(u canonical.URL, depth, redirects int, resource bool) (code Code, by *regexp.Regexp) {
-	switch {
-	case resource && !s.cfg.Resources:
-		return NoResources, nil
-	case s.cfg.MaxDepth != Unlimited && depth > s.cfg.MaxDepth:
-		return TooDeep, nil
-	case redirects > s.cfg.MaxRedirects:
-		return TooManyRedirects, nil
-	case s.cfg.Mode != Any && !s.within(u):
-		return Code(s.cfg.Mode) + OtherHost, nil
+// CheckSitemap decides on u as a sitemap, whose pages are depth links away from a seed. It may be
+// outside of the area of the seeds, and Include does not apply.
+func (s *Scope) CheckSitemap(u canonical.URL, depth, redirects int) Decision {
+	v := Decision{scope: s, url: u, depth: depth, redirects: redirects}
+	if !s.checkDistance(&v) {
+		v.Code, v.by = s.patterns.Load().check(u, false)
 	}
-	return s.patterns.Load().judge(u, depth > 0)
+	v.In = v.Code == In
+	return v
+}
+
+// checkDistance reports whether v is out of scope for its depth or redirects.
+func (s *Scope) checkDistance(v *Decision) bool {
+	switch {
+	case s.cfg.MaxDepth != Unlimited && v.depth > s.cfg.MaxDepth:
+		v.Code = TooDeep
+	case v.redirects > s.cfg.MaxRedirects:
+		v.Code = TooManyRedirects
+	}
+	return v.Code != In
+}
+
+// Reaches reports whether any page of u's host can be in scope.
+func (s *Scope) Reaches(u canonical.URL) bool {
+	switch s.cfg.Mode {
+	case Any:
+		return true
+	case Prefix:
+		return s.has(s.hosts, u.Host())
+	}
+	return s.within(u)
 }
 
 // within reports whether u lies in an area that a seed spans.
@@ -222,8 +233,7 @@ func (s *Scope) has(set map[string]struct{}, key string) bool {
 	return ok
 }
 
-// remember keeps a host of mode Domain that is in. Seeds never leave, so it stays in.
-// The answer is always true.
+// remember adds a host of mode Domain that is in scope, and returns true.
 func (s *Scope) remember(host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +243,7 @@ func (s *Scope) remember(host string) bool {
 	return true
 }
 
-// hasPrefixLocked looks p and every directory above it up: paths are shallow, lists of seeds
-// may be long.
+// hasPrefixLocked looks up p and every directory above it.
 func (s *Scope) hasPrefixLocked(p string) bool {
 	end := len(p)
 	if q := strings.IndexByte(p, '?'); q >= 0 {
@@ -252,23 +261,19 @@ func (s *Scope) hasPrefixLocked(p string) bool {
 	return ok
 }
 
-// domainOf is the registrable domain: the public suffix and one label. Addresses,
-// names of one label and public suffixes themselves have none and stand for
-// themselves.
+// domainOf is the registrable domain: the public suffix and one label. Addresses, single labels
+// and public suffixes are themselves.
 func domainOf(name string) string {
 	if strings.IndexByte(name, '.') < 0 || isAddress(name) {
 		return name
 	}
-	suffix, _ := publicsuffix.PublicSuffix(name)
-	if len(name) <= len(suffix) {
-		return name
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
+		return domain
 	}
-	dot := strings.LastIndexByte(name[:len(name)-len(suffix)-1], '.')
-	return name[dot+1:]
+	return name
 }
 
-// isAddress is true of an IP address. Only those end in a digit, which is looked at
-// first: this runs for every link.
+// isAddress tests for an IP address, quickly: only those end in a digit.
 func isAddress(name string) bool {
 	if last := name[len(name)-1]; last < '0' || last > '9' {
 		return false

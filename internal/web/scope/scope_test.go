@@ -226,10 +226,10 @@ func TestNames(t *testing.T) {
 		require.NotEmpty(t, c.String())
 		require.False(t, seen[c.String()], "%s twice", c)
 		seen[c.String()] = true
-		require.NotEmpty(t, Verdict{Code: c, scope: newScope(t, Config{Exclude: []string{"x"}})}.Reason())
+		require.NotEmpty(t, Decision{Code: c, scope: newScope(t, Config{Exclude: []string{"x"}})}.Reason())
 	}
 	require.Equal(t, "code(99)", Code(99).String())
-	require.Equal(t, "code(99)", Verdict{Code: 99}.Reason())
+	require.Equal(t, "code(99)", Decision{Code: 99}.Reason())
 	data, err := json.Marshal(map[string]Code{"c": TooDeep})
 	require.NoError(t, err)
 	require.JSONEq(t, `{"c":"too_deep"}`, string(data))

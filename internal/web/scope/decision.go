@@ -7,11 +7,10 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Code is a verdict to count. The zero Code is [In].
+// Code is a decision as a number. The zero Code is [In].
 type Code uint8
 
-// The codes. OtherHost, OtherDomain and OtherPrefix stand in the order of the modes
-// they belong to.
+// The codes. OtherHost, OtherDomain and OtherPrefix are in the order of their modes.
 const (
 	In               Code = iota
 	OtherHost             // not a seed's host
@@ -22,7 +21,7 @@ const (
 	Excluded              // an Exclude pattern matches
 	NotIncluded           // no Include pattern matches
 	NoResources           // a resource, and only pages were asked for
-	NumCodes              // how many there are, to size arrays of counters
+	NumCodes              // the number of codes
 )
 
 var codeNames = [NumCodes]string{
@@ -41,9 +40,8 @@ func (c Code) String() string {
 // MarshalText writes the name, so that JSON shows it.
 func (c Code) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// Verdict is in or out, and why. It is valid as long as one likes and keeps the
-// URL's string alive.
-type Verdict struct {
+// Decision is whether a URL is in scope, and why.
+type Decision struct {
 	In   bool
 	Code Code
 
@@ -53,9 +51,8 @@ type Verdict struct {
 	by               *regexp.Regexp // the Exclude pattern that matched; nil if none did
 }
 
-// Reason says in words why u is in or out, in the form "depth 6 > 5". It is built
-// when asked for: most verdicts are only counted.
-func (v Verdict) Reason() string {
+// Reason is the decision in words, such as "depth 6 > 5".
+func (v Decision) Reason() string {
 	switch v.Code {
 	case In:
 		return "in scope"
@@ -80,4 +77,4 @@ func (v Verdict) Reason() string {
 }
 
 // String is Reason.
-func (v Verdict) String() string { return v.Reason() }
+func (v Decision) String() string { return v.Reason() }
