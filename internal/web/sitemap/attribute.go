@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// attribute finds an attribute in what stands behind a tag's name. Its value is unescaped,
-// and valid as long as attrs is.
+// attribute is the value of an attribute, unescaped. It may share the memory of attrs.
 func attribute(attrs []byte, name string) (value []byte, ok bool) {
 	for rest := attrs; ; {
 		i := bytes.IndexByte(rest, '=')
@@ -23,7 +22,7 @@ func attribute(attrs []byte, name string) (value []byte, ok bool) {
 	}
 }
 
-// cutValue splits off a value, which should be quoted.
+// cutValue splits off a value, quoted or not.
 func cutValue(s []byte) (value, rest []byte) {
 	if len(s) == 0 {
 		return nil, nil
@@ -40,7 +39,6 @@ func cutValue(s []byte) (value, rest []byte) {
 	return s, nil
 }
 
-// unescaped is s, if nothing in it is escaped, or a copy.
 func unescaped(s []byte) []byte {
 	if bytes.IndexByte(s, '&') < 0 {
 		return s
@@ -48,8 +46,8 @@ func unescaped(s []byte) []byte {
 	return appendUnescaped(nil, s)
 }
 
-// appendUnescaped appends s with its entities replaced. A "&" that begins none stays: half
-// of the people who write URLs into XML do not escape them.
+// appendUnescaped replaces entities. A "&" that begins none stays: many do not escape URLs in
+// XML.
 func appendUnescaped(dst, s []byte) []byte {
 	for {
 		i := bytes.IndexByte(s, '&')
@@ -69,10 +67,9 @@ func appendUnescaped(dst, s []byte) []byte {
 	}
 }
 
-// longestEntity is "&#x10FFFF;", with some zeros in front.
-const longestEntity = 16
+const longestEntity = 16 // "&#x10FFFF;" with some zeros in front
 
-// entity reads the one that s begins with, and how long it is; zero: none that we know.
+// entity decodes the entity at the beginning of s, and returns its length, or zero.
 func entity(s []byte) (c rune, n int) {
 	end := bytes.IndexByte(s[:min(len(s), longestEntity)], ';')
 	if end < 2 {
@@ -90,17 +87,10 @@ func entity(s []byte) (c rune, n int) {
 		}
 		return rune(v), end + 1
 	}
-	switch string(name) {
-	case "amp":
-		return '&', end + 1
-	case "lt":
-		return '<', end + 1
-	case "gt":
-		return '>', end + 1
-	case "quot":
-		return '"', end + 1
-	case "apos":
-		return '\'', end + 1
+	if c, ok := entities[string(name)]; ok {
+		return c, end + 1
 	}
 	return 0, 0
 }
+
+var entities = map[string]rune{"amp": '&', "lt": '<', "gt": '>', "quot": '"', "apos": '\''}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// lines reads a list of URLs, one in a line. At the first "<" where no URL stands, it is
-// markup with something in front, such as the warning of a script.
+// lines reads a list of URLs, one per line. At the first "<" where no URL is, markup follows,
+// such as after the warning of a script.
 func (r *reader) lines() {
 	for r.goesOn() {
 		r.blanks()
@@ -25,7 +25,7 @@ func (r *reader) lines() {
 	}
 }
 
-// blanks passes over space and empty lines.
+// blanks skips space and empty lines.
 func (r *reader) blanks() {
 	for {
 		c, n := utf8.DecodeRune(r.w.peek(utf8.UTFMax))
@@ -36,13 +36,12 @@ func (r *reader) blanks() {
 	}
 }
 
-// isWeb reports whether a line begins with an http or https URL.
 func isWeb(head []byte) bool {
 	s := strings.ToLower(string(head))
 	return strings.HasPrefix(s, "http://") || s == "https://"
 }
 
-// lineURL takes a line. The last one of a document that was cut off is not whole.
+// lineURL reads a line. The last one of a truncated document is not whole.
 func (r *reader) lineURL() {
 	line, ended := r.w.through("\n")
 	if !ended && (r.doc.Truncated || r.w.cut || r.w.err != nil) {
@@ -57,8 +56,7 @@ func (r *reader) lineURL() {
 	}
 }
 
-// junk passes over a line without a URL, or over what stands in front of markup, which it
-// reports.
+// junk skips a line without a URL, or up to markup, which it reports.
 func (r *reader) junk() (markup bool) {
 	for first := true; ; first = false {
 		head := r.w.peek(windowSize / 4)

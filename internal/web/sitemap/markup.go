@@ -7,12 +7,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// space is what may surround names and values: the white space of Unicode, and two characters
-// without a width that editors leave behind.
+// space may surround names and values: white space of Unicode, and two characters without width
+// that editors leave.
 const space = " \t\r\n\v\f\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a" +
 	"\u2028\u2029\u202f\u205f\u3000\u200b\ufeff"
 
-// reader is where a reading stands.
+// reader is the state of Read.
 type reader struct {
 	doc   Document
 	base  canonical.URL // xml:base of the root, or the document's own URL
@@ -20,18 +20,17 @@ type reader struct {
 	sum   Summary
 	w     window
 
-	charged int     // bytes that the budget was charged for
-	stopped bool    // by yield, by a bound, or because it is nothing of ours
-	root    bool    // the root element was seen
-	strict  bool    // nothing without a root of ours is read
-	dialect dialect // what its elements mean
-	inside  element // the element within an entry whose content is of another kind
-	group   group   // the entry being read
-	field   field   // what the text that comes is
-	value   []byte  // that text, unescaped
+	charged int  // bytes, to the budget
+	stopped bool // by yield, by a bound, or because it is no sitemap or feed
+	root    bool // the root element was seen
+	strict  bool // a document with another root is not read
+	dialect dialect
+	inside  string // an element within an entry with other content, or empty
+	group   group  // the entry being read
+	field   field  // what the next text is
+	value   []byte // that text, unescaped
 }
 
-// dialect is which elements a document has.
 type dialect uint8
 
 const (
@@ -40,18 +39,17 @@ const (
 	feed              // RSS or Atom
 )
 
-// group is an entry and what belongs to it. It is yielded as a whole, its own URL first.
+// group is an entry and its extras, which are yielded together.
 type group struct {
 	open     bool
 	main     Entry // without a URL if there is none yet
 	fallback canonical.URL
 	extras   []Entry // at most maxExtras
 	base     canonical.URL
-	loose    bool // it needs no URL of its own, as in Atom
-	named    bool // it had one, even if that is none
+	loose    bool // it needs no URL, as in Atom
+	named    bool // it had one, valid or not
 }
 
-// field is what a text stands for.
 type field uint8
 
 const (
@@ -65,14 +63,13 @@ const (
 	fieldAside // a page beside the entry's own
 )
 
-// problem counts what is wrong, and keeps the first.
+// problem counts a problem and keeps the first.
 func (r *reader) problem(format string, args ...any) {
 	if r.sum.Problems++; r.sum.Problems == 1 {
 		r.sum.Problem = fmt.Sprintf("line %d: ", r.w.line()) + fmt.Sprintf(format, args...)
 	}
 }
 
-// markup reads the document, or what is left of it, as markup.
 func (r *reader) markup() {
 	for r.goesOn() {
 		text, ok := r.w.through("<")
@@ -90,8 +87,8 @@ func (r *reader) markup() {
 	}
 }
 
-// goesOn reports whether to read on, and charges for what was read. A tag is gone over once
-// for each of the attributes that it may have.
+// goesOn reports whether to read on, and charges the budget. A tag is searched once for each of
+// its attributes.
 func (r *reader) goesOn() bool {
 	const times = 8
 	read := r.w.used - r.charged
@@ -102,7 +99,6 @@ func (r *reader) goesOn() bool {
 	return !r.stopped
 }
 
-// text takes in what stands between tags.
 func (r *reader) text(s []byte) {
 	if r.field == noField || len(s) == 0 {
 		return
@@ -115,7 +111,7 @@ func (r *reader) text(s []byte) {
 	r.value = appendUnescaped(r.value, s)
 }
 
-// markupAt reads what a "<" begins.
+// markupAt reads what follows a "<".
 func (r *reader) markupAt() {
 	head := r.w.peek(len("![CDATA["))
 	ok := true
@@ -150,14 +146,13 @@ func (r *reader) markupAt() {
 	}
 }
 
-// endsWithin says that more should have come. That a document breaks off is said elsewhere.
 func (r *reader) endsWithin(what string) {
 	if r.w.err == nil {
 		r.problem("the document ends within %s", what)
 	}
 }
 
-// declaration passes over a document type, and over what it declares.
+// declaration skips a document type.
 func (r *reader) declaration() bool {
 	content, _, ok := r.w.tag()
 	if ok && bytes.IndexByte(content, '[') >= 0 {
@@ -174,7 +169,7 @@ func (r *reader) declaration() bool {
 	return ok
 }
 
-// refuse ends the reading of what is nothing of ours.
+// refuse stops at a document that is no sitemap or feed.
 func (r *reader) refuse(what string) {
 	if r.sum.Format == None {
 		r.problem("%s, and neither a sitemap nor a feed", what)
@@ -182,13 +177,11 @@ func (r *reader) refuse(what string) {
 	}
 }
 
-// isNameStart reports whether a name can begin so; bytes beyond ASCII are left to those who
-// mind.
 func isNameStart(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_' || c == ':' || c >= 0x80
 }
 
-// element takes in a tag, given without its brackets.
+// element handles a tag, given without its brackets.
 func (r *reader) element(tag []byte) {
 	r.settle()
 	if tag = bytes.TrimRight(tag, space); len(tag) == 0 {
@@ -212,8 +205,7 @@ func (r *reader) element(tag []byte) {
 	}
 }
 
-// start takes in a start tag.
-func (r *reader) start(e element, name, attrs []byte) {
+func (r *reader) start(e string, name, attrs []byte) {
 	if !r.root {
 		r.rootElement(e, name, attrs)
 		return
@@ -229,20 +221,19 @@ func (r *reader) start(e element, name, attrs []byte) {
 	}
 }
 
-// rootElement settles what the document is.
-func (r *reader) rootElement(e element, name, attrs []byte) {
+func (r *reader) rootElement(e string, name, attrs []byte) {
 	r.root = true
 	r.base = r.rebase(r.base, attrs)
 	switch e {
-	case elURLSet:
+	case "urlset":
 		r.sum.Format, r.dialect = URLSet, protocol
-	case elSitemapIndex:
+	case "sitemapindex":
 		r.sum.Format, r.dialect = Index, protocol
-	case elRSS, elRDF:
+	case "rss":
 		r.sum.Format, r.dialect = RSS, feed
-	case elFeed:
+	case "feed":
 		r.sum.Format, r.dialect = Atom, feed
-	case elHTML:
+	case "html":
 		r.refuse("an HTML page")
 		return
 	default:
@@ -259,27 +250,27 @@ func (r *reader) rootElement(e element, name, attrs []byte) {
 	}
 }
 
-// settleDialect goes by the first entry, where the root says nothing.
-func (r *reader) settleDialect(e element) {
+// settleDialect decides by the first entry, where the root does not.
+func (r *reader) settleDialect(e string) {
 	switch e {
-	case elURL:
+	case "url":
 		r.sum.Format, r.dialect = URLSet, protocol
-	case elSitemap:
+	case "sitemap":
 		r.sum.Format, r.dialect = Index, protocol
-	case elItem:
+	case "item":
 		r.sum.Format, r.dialect = RSS, feed
-	case elEntry:
+	case "entry":
 		r.sum.Format, r.dialect = Atom, feed
 	}
 }
 
-// finish takes in the end of an element.
-func (r *reader) finish(e element) {
+// finish handles the end of an element.
+func (r *reader) finish(e string) {
 	switch e {
 	case r.inside:
-		r.inside = elOther
-	case elURL, elSitemap, elItem, elEntry:
-		if r.inside == elOther || r.dialect == protocol {
+		r.inside = ""
+	case "url", "sitemap", "item", "entry":
+		if r.inside == "" || r.dialect == protocol {
 			r.flush(false)
 		}
 	}

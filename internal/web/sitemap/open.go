@@ -12,12 +12,11 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// declaredWithin is how far into a document its encoding is looked for: an XML declaration
-// is the first thing in it, and short.
+// declaredWithin is how far into a document an XML declaration is looked for.
 const declaredWithin = 256
 
-// open has the window look at a body as UTF-8, up to limit bytes of it. The error says that
-// the body is not what its first bytes claim.
+// open makes the window read a body as UTF-8, up to limit bytes. The error is that of the gzip
+// header.
 func (w *window) open(body []byte, declared string, limit int64) error {
 	w.left = limit
 	switch {
@@ -45,8 +44,8 @@ func (w *window) open(body []byte, declared string, limit int64) error {
 // mark is the byte order mark in UTF-8.
 const mark = "\ufeff"
 
-// decode reads the document through a decoder. Both sides of it are bounded: there are
-// escape sequences of which a gigabyte is no text at all.
+// decode reads through a decoder. Its input is bounded too: there are escape sequences that
+// yield no text.
 func (w *window) decode(enc encoding.Encoding, limit int64) {
 	var rest io.Reader = bytes.NewReader(w.buf)
 	if w.src != nil {
@@ -56,9 +55,8 @@ func (w *window) decode(enc encoding.Encoding, limit int64) {
 	*w = window{src: transform.NewReader(raw, enc.NewDecoder()), left: limit, raw: raw, cut: w.cut}
 }
 
-// encodingOf is the encoding of a document that begins with head: by its byte order mark,
-// then by the server's word, then by its own (RFC 7303 section 3). Nil is UTF-8, or as good
-// as that. A document whose first characters are single bytes is no UTF-16, whoever says so.
+// encodingOf is the encoding by the byte order mark, the server, or the XML declaration (RFC
+// 7303 section 3). Nil is UTF-8. What begins with single bytes is never UTF-16.
 func encodingOf(head []byte, declared string) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(head, []byte(mark)):
@@ -85,7 +83,6 @@ func lookup(label string) encoding.Encoding {
 	return enc
 }
 
-// declaration is the encoding that an XML declaration names.
 func declaration(head []byte) string {
 	head = bytes.TrimLeft(head, space)
 	if !bytes.HasPrefix(head, []byte("<?xml")) {
@@ -97,4 +94,35 @@ func declaration(head []byte) string {
 	}
 	value, _ := attribute(head[:end], "encoding")
 	return string(value)
+}
+
+// detectWithin is how much of a document Detect reads to find its root.
+const detectWithin = 8 << 10
+
+// Detect is the format of a page by its root element; [None] for everything else, lists in plain
+// text too. The media type is without parameters; only that of HTML decides.
+func Detect(mediaType string, body []byte) Format {
+	if strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml") {
+		return None
+	}
+	head := body[:min(len(body), 64)]
+	if head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), space); len(head) < 2 {
+		return None
+	}
+	switch head[0] {
+	case '<', 0, 0x1f, 0xfe, 0xff:
+	default:
+		return None
+	}
+	r := reader{strict: true, yield: func(Entry) bool { return true }}
+	if r.w.open(body, "", detectWithin) != nil {
+		return None
+	}
+	for !r.root && !r.stopped {
+		if _, ok := r.w.through("<"); !ok {
+			break
+		}
+		r.markupAt()
+	}
+	return r.sum.Format
 }

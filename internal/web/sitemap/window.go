@@ -6,32 +6,31 @@ import (
 )
 
 const (
-	// maxToken is the longest text or tag that is looked at: eight times the longest URL.
+	// maxToken is the longest text or tag that is read: eight times the longest URL.
 	maxToken = 64 << 10
-	// windowSize has room for the longest token and for the reading of more.
+	// windowSize has room for the longest token and another read.
 	windowSize = 2 * maxToken
 )
 
-// window is the part of a document that is at hand. What its methods return is valid until
-// the next call.
+// window is the part of a document in memory. What its methods return is valid until the next
+// call.
 type window struct {
-	buf  []byte            // not yet passed; the end of all
-	all  []byte            // what is at hand, with what was passed
+	buf  []byte            // what comes next; the end of all
+	all  []byte            // what is in memory
 	src  io.Reader         // the rest of the document; nil if there is none
 	past int               // line ends before all
-	used int               // bytes passed
+	used int               // bytes skipped
 	left int64             // bytes that may still be read from src
-	cut  bool              // there was more than that
-	err  error             // why src broke off
-	raw  *io.LimitedReader // what src decodes; nil if it does not
+	cut  bool              // the limit was reached
+	err  error             // of src
+	raw  *io.LimitedReader // the input of src if it decodes; else nil
 }
 
-// line is the number of the line that comes next, from 1.
 func (w *window) line() int {
 	return 1 + w.past + bytes.Count(w.all[:len(w.all)-len(w.buf)], []byte("\n"))
 }
 
-// more has more of the document at hand, or reports that there is none.
+// more reads more of the document, and reports whether there was any.
 func (w *window) more() bool {
 	if w.src == nil {
 		return false
@@ -73,9 +72,8 @@ func (w *window) peek(n int) []byte {
 // skip passes over n bytes that were peeked at.
 func (w *window) skip(n int) { w.buf, w.used = w.buf[n:], w.used+n }
 
-// through passes over all up to delim and over delim, and returns what stood before it. Of
-// more than maxToken bytes it returns none. It is not ok if delim does not come: then all
-// that was left is returned.
+// through skips up to and including delim and returns what came before it, or nil if that is
+// longer than maxToken. If delim does not come it is not ok, and returns all that is left.
 func (w *window) through(delim string) (content []byte, ok bool) {
 	from, long := 0, false
 	for {
@@ -100,8 +98,8 @@ func (w *window) through(delim string) (content []byte, ok bool) {
 	return content, ok
 }
 
-// tag passes over the rest of a tag and returns it without its ">". A "<" ends it as well,
-// which is not passed over: the tag is broken. It is not ok if neither comes.
+// tag skips the rest of a tag, which it returns without ">". A "<" ends a broken tag and is not
+// skipped. It is not ok if neither comes.
 func (w *window) tag() (content []byte, broken, ok bool) {
 	var quote byte
 	long := false

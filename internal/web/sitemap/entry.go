@@ -3,22 +3,20 @@ package sitemap
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// begin begins an entry, whatever became of the one before.
 func (r *reader) begin(rel Rel, attrs []byte) {
 	r.flush(false)
-	r.inside = elOther
+	r.inside = ""
 	r.group.open = true
 	r.group.main = Entry{Rel: rel, Priority: DefaultPriority}
 	r.group.base = r.rebase(r.base, attrs)
 	r.group.loose = r.sum.Format == Atom
 }
 
-// rebase is the base that attributes set, or the one before.
+// rebase applies an xml:base attribute.
 func (r *reader) rebase(base canonical.URL, attrs []byte) canonical.URL {
 	if !bytes.Contains(attrs, []byte("xml:base")) {
 		return base
@@ -30,8 +28,8 @@ func (r *reader) rebase(base canonical.URL, attrs []byte) canonical.URL {
 	return base
 }
 
-// flush yields the entry that is open. At the end of the document one that has no URL of its
-// own is left out: it may have come yet.
+// flush yields the open entry. At the end of the document one without a URL is left out: it may
+// have been cut off.
 func (r *reader) flush(last bool) {
 	g := &r.group
 	if !g.open {
@@ -58,7 +56,7 @@ func (r *reader) flush(last bool) {
 	*g = group{extras: g.extras[:0]}
 }
 
-// emit yields an entry, if there is room for it.
+// emit yields an entry unless a bound is reached.
 func (r *reader) emit(e *Entry) {
 	if r.stopped {
 		r.sum.Dropped++
@@ -87,7 +85,7 @@ func (r *reader) emit(e *Entry) {
 	r.stopped = !r.yield(*e)
 }
 
-// extra adds a URL to the entry that is open.
+// extra adds a URL to the open entry.
 func (r *reader) extra(rel Rel, ref []byte) {
 	if !r.group.open {
 		return
@@ -101,7 +99,6 @@ func (r *reader) extra(rel Rel, ref []byte) {
 	}
 }
 
-// resolve makes a URL of a reference.
 func (r *reader) resolve(ref []byte) (canonical.URL, bool) {
 	ref = bytes.Trim(ref, space)
 	if len(ref) == 0 {
@@ -120,10 +117,10 @@ func (r *reader) resolve(ref []byte) (canonical.URL, bool) {
 	return r.doc.Rules.Apply(u), true
 }
 
-// collect has the text that comes be a field.
+// collect makes the following text a field.
 func (r *reader) collect(f field) { r.field, r.value = f, r.value[:0] }
 
-// settle ends a field at the tag behind it.
+// settle ends a field.
 func (r *reader) settle() {
 	f := r.field
 	if r.field = noField; f == noField || !r.group.open {
@@ -149,11 +146,16 @@ func (r *reader) settle() {
 	case fieldPriority:
 		r.priority(v)
 	case fieldFreq:
-		main.ChangeFreq = freqs[strings.ToLower(string(v[:min(len(v), len("monthly")+1)]))]
+		main.ChangeFreq = ""
+		for _, word := range freqs {
+			if bytes.EqualFold(v, []byte(word)) {
+				main.ChangeFreq = word
+			}
+		}
 	}
 }
 
-// date takes in a date; of several the latest.
+// date keeps the latest date.
 func (r *reader) date(v []byte) {
 	at, ok := ParseTime(v)
 	if !ok {
@@ -165,11 +167,8 @@ func (r *reader) date(v []byte) {
 	}
 }
 
-// maxYear is beyond any date of a page; what says more is a mistake, or "for ever".
+// maxYear is beyond any date of a page; later ones are mistakes, or mean "for ever".
 const maxYear = 2200
 
-// freqs are the words of the protocol.
-var freqs = map[string]string{
-	"always": "always", "hourly": "hourly", "daily": "daily", "weekly": "weekly",
-	"monthly": "monthly", "yearly": "yearly", "never": "never",
-}
+// freqs are the words of the Sitemaps protocol.
+var freqs = []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
