@@ -1,8 +1,9 @@
 package docs_test
 
 import (
-	"bytes"
+	"bufio"
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -70,9 +71,13 @@ func TestTutorialRuns(t *testing.T) {
 	require.NotNil(t, first)
 	require.Contains(t, first[1], "crawl testsite")
 	site := shell(ctx, bin, dir, "exec "+first[1])
-	var report bytes.Buffer
-	site.Stdout, site.Stderr = &report, &report
+	out, err := site.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, site.Start())
+	printed := bufio.NewReader(out)
+	address, err := printed.ReadString('\n') // once it listens
+	require.NoError(t, err)
+	require.Contains(t, steps[0], address)
 	for _, step := range steps[1:] {
 		for _, line := range typed.FindAllStringSubmatch(step, -1) {
 			out, err := shell(ctx, bin, dir, line[1]).CombinedOutput()
@@ -86,8 +91,10 @@ func TestTutorialRuns(t *testing.T) {
 		}
 	}
 	require.NoError(t, site.Process.Signal(syscall.SIGTERM))
+	report, err := io.ReadAll(printed)
+	require.NoError(t, err)
 	require.NoError(t, site.Wait())
-	require.Regexp(t, `host-1 +\d+ +\d+ +[1-9]\d* +0 `, report.String(), "it refuses, and nothing comes inside a Retry-After")
+	require.Regexp(t, `host-1 +\d+ +\d+ +[1-9]\d* +0 `, string(report), "it refuses, and nothing comes inside a Retry-After")
 }
 
 // The examples of the README run as they are, but for the name of the site.
