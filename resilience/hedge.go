@@ -73,12 +73,13 @@ func (c *HedgeConfig[T]) settle() error {
 // none of them but the first, which has to honour its context, as ever. The winner's
 // context lives as long as its value.
 type Hedge[T any] struct {
-	cfg   HedgeConfig[T]
-	clk   clock.Clock // of delays: that of contexts
-	epoch time.Time
-	pace  hedgePace
-	work  hedgeWork
-	over  *realContext // of contexts that ended before anybody waited for them
+	cfg    HedgeConfig[T]
+	clk    clock.Clock // of delays: that of contexts
+	epoch  time.Time
+	pace   hedgePace
+	work   hedgeWork
+	timers sync.Pool    // of *hedgeTimer
+	over   *realContext // of contexts that ended before anybody waited for them
 }
 
 // HedgeStatistics are totals, and what is going on now.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -34,7 +35,8 @@ type hedgeCall[T any] struct {
 	bound   bool // the winner's context ends with its value
 
 	mu      sync.Mutex                // guards what follows
-	timer   *time.Timer               // of the next attempt
+	timer   *hedgeTimer[T]            // of the next attempt
+	fired   bool                      // the timer has been, perhaps, and is not used again
 	cancels []context.CancelCauseFunc // of the further attempts, by their number less one
 	started int
 	running int
@@ -217,10 +219,28 @@ func (c *hedgeCall[T]) arm() {
 	switch delay := c.h.pace.current(); {
 	case c.decided:
 	case c.timer == nil:
-		c.timer = time.AfterFunc(delay, c.late) //nolint:forbidigo // in the time of contexts; nothing waits on it
+		c.timer = c.h.timer(c, delay)
 	default:
-		c.timer.Reset(delay)
+		c.fired = !c.timer.t.Reset(delay) || c.fired
 	}
+}
+
+// hedgeTimer tells one call after the other that it is late: to make a timer costs more.
+type hedgeTimer[T any] struct {
+	t    *time.Timer
+	call atomic.Pointer[hedgeCall[T]]
+}
+
+func (h *Hedge[T]) timer(c *hedgeCall[T], delay time.Duration) *hedgeTimer[T] {
+	if t, ok := h.timers.Get().(*hedgeTimer[T]); ok {
+		t.call.Store(c)
+		t.t.Reset(delay)
+		return t
+	}
+	t := new(hedgeTimer[T])
+	t.call.Store(c)
+	t.t = time.AfterFunc(delay, func() { t.call.Load().late() }) //nolint:forbidigo // in the time of contexts; nothing waits on it
+	return t
 }
 
 func (c *hedgeCall[T]) late() {
@@ -338,7 +358,10 @@ func (c *hedgeCall[T]) leave() {
 	if !decided {
 		c.decideLocked(hedgeResult[T]{attempt: -1, exited: true})
 	}
-	c.timer.Stop() // nobody arms it any more
+	if c.timer.t.Stop() && !c.fired { // nobody arms it any more
+		c.timer.call.Store(nil)
+		c.h.timers.Put(c.timer)
+	}
 	c.mu.Unlock()
 	switch {
 	case !decided: // a panic, an exit, or a caller who has left

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -21,29 +22,32 @@ const maxName = 100
 // field is the tag of a field of the [Model].
 type field struct {
 	key      string
+	snake    string  // as YAML spells it
 	def      string  // as it would be written
 	min, max float64 // both inclusive, as written; not for texts and switches
 }
 
-func fieldOf(group reflect.Type, i int) field {
-	parts := append(strings.Split(group.Field(i).Tag.Get("doc"), ","), "", "", "")
-	f := field{key: parts[0], def: parts[1]}
-	f.min, _ = strconv.ParseFloat(parts[2], 64) // not a number where there is none
-	f.max, _ = strconv.ParseFloat(parts[3], 64)
-	return f
+// byType is a []field for each struct of the model.
+var byType sync.Map
+
+func fieldsOf(group reflect.Type) []field {
+	if known, ok := byType.Load(group); ok {
+		return known.([]field)
+	}
+	all := make([]field, group.NumField())
+	for i := range all {
+		parts := append(strings.Split(group.Field(i).Tag.Get("doc"), ","), "", "", "")
+		all[i] = field{key: parts[0], def: parts[1], snake: document.Snake(parts[0])}
+		all[i].min, _ = strconv.ParseFloat(parts[2], 64) // not a number where there is none
+		all[i].max, _ = strconv.ParseFloat(parts[3], 64)
+	}
+	byType.Store(group, all)
+	return all
 }
 
 // find is the field that a key spells, or -1.
 func find(group reflect.Type, key string) int {
-	return slices.IndexFunc(keysOf(group), func(k string) bool { return spells(key, k) })
-}
-
-func keysOf(group reflect.Type) []string {
-	keys := make([]string, group.NumField())
-	for i := range keys {
-		keys[i] = fieldOf(group, i).key
-	}
-	return keys
+	return slices.IndexFunc(fieldsOf(group), func(f field) bool { return key == f.key || key == f.snake })
 }
 
 // spells reports whether a key as written is the one of the model, in one of its spellings.

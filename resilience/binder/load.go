@@ -198,10 +198,10 @@ func (w *walk) group(path, at string, n document.Node, to reflect.Value) {
 	for _, e := range n.Keys {
 		i := find(to.Type(), e.Key)
 		if i < 0 {
-			w.unknown(path, e, keysOf(to.Type()))
+			w.unknown(path, e, fieldsOf(to.Type()))
 			continue
 		}
-		f, v, full := fieldOf(to.Type(), i), to.Field(i), document.Join(path, e.Key)
+		f, v, full := fieldsOf(to.Type())[i], to.Field(i), document.Join(path, e.Key)
 		if first, twice := seen[i]; twice {
 			w.report(full, e.Line, "is set already%s; remove one of the two", as(first, e))
 			continue
@@ -225,7 +225,7 @@ func (w *walk) group(path, at string, n document.Node, to reflect.Value) {
 
 func setDefaults(section reflect.Value) {
 	for i := range section.NumField() {
-		f, v := fieldOf(section.Type(), i), section.Field(i)
+		f, v := fieldsOf(section.Type())[i], section.Field(i)
 		if v.Kind() == reflect.Struct {
 			setDefaults(v)
 		} else if err := f.store(v.Addr().Interface(), f.def); err != nil {
@@ -256,14 +256,14 @@ func as(first, second document.Entry) string {
 
 // unknown reports a key that is none, with the one that was probably meant, spelled as its
 // neighbours are.
-func (w *walk) unknown(path string, e document.Entry, keys []string) {
-	meant := spelling.Nearest(e.Key, keys)
-	if strings.ToLower(e.Key) == e.Key && strings.ToLower(path) == path {
-		meant = document.Snake(meant)
-		for i, key := range keys {
-			keys[i] = document.Snake(key)
+func (w *walk) unknown(path string, e document.Entry, fields []field) {
+	keys := make([]string, len(fields))
+	for i := range fields {
+		if keys[i] = fields[i].key; strings.ToLower(e.Key) == e.Key && strings.ToLower(path) == path {
+			keys[i] = fields[i].snake
 		}
 	}
+	meant := spelling.Nearest(e.Key, keys)
 	hint := "; there are " + strings.Join(keys, ", ")
 	if meant != "" {
 		hint = "; did you mean " + meant + "?"

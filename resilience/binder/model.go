@@ -110,7 +110,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 func write(b *bytes.Buffer, v reflect.Value) {
 	comma := "{"
 	for i := range v.NumField() {
-		f, to := fieldOf(v.Type(), i), v.Field(i)
+		f, to := fieldsOf(v.Type())[i], v.Field(i)
 		if to.Kind() == reflect.Pointer {
 			if to.IsNil() {
 				continue
