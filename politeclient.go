@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/treadlight/crawl/internal/assembly/polite"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/fetch/polite"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"

@@ -26,6 +26,8 @@ func room(path string) string {
 		return ""
 	case words[0] == "":
 		return "crawl"
+	case strings.HasPrefix(rest, "resilience/binder/"):
+		return "resilience/binder"
 	case words[0] == "internal" || words[0] == "cmd":
 		return strings.TrimPrefix(strings.Join(words[:2], "/"), "internal/")
 	}
