@@ -6,21 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// cssScanner finds the references of a style sheet: url(), src(), @import and
-// the strings of image-set() and image(). It knows of the CSS syntax what keeps one from
-// the other: comments, strings, escapes, names and brackets. What a reference is for it
-// does not ask: a rule that never applies still names its image.
+// cssScanner finds the references of a style sheet: url(), src(), @import and the strings of
+// image-set() and image(), whether their rules apply or not. Of the CSS syntax it knows
+// comments, strings, escapes, names and brackets.
 type cssScanner struct {
 	s   []byte
 	at  int
-	buf []byte // the current reference, if it is not in s as it reads
+	buf []byte // the current reference, if it has escapes
 
 	importing bool   // an @import was begun
-	namespace bool   // an @namespace was, whose URL is a name
+	namespace bool   // an @namespace was begun, whose URL is a name
 	functions uint64 // a bit for each open bracket, the last lowest: its strings are references
 }
 
-// css takes the references of a style sheet or a declaration, each as a resource.
+// css adds the references of a style sheet or declaration as resources.
 func (e *Extractor) css(tag, attr string, s []byte) {
 	c := cssScanner{s: s}
 	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
@@ -30,8 +29,7 @@ func (e *Extractor) css(tag, attr string, s []byte) {
 	}
 }
 
-// next is the next reference, which may be empty, or nil at the end. It is valid until
-// the next call.
+// next is the next reference, valid until the next call, or nil.
 func (c *cssScanner) next() []byte {
 	for c.at < len(c.s) {
 		switch b := c.s[c.at]; {
@@ -64,7 +62,7 @@ func (c *cssScanner) next() []byte {
 	return nil
 }
 
-// open goes into a bracket. Beyond sixty-four of them the outermost are forgotten.
+// open enters a bracket. Beyond 64 the outermost are forgotten.
 func (c *cssScanner) open(references bool) {
 	c.at++
 	c.functions <<= 1
@@ -73,8 +71,7 @@ func (c *cssScanner) open(references bool) {
 	}
 }
 
-// atRule notes what begins with one, and else does nothing: behind a hash or a digit,
-// a name is no function's.
+// atRule handles a name after "@". After a hash or a digit it is no function.
 func (c *cssScanner) atRule(first byte, name []byte) {
 	if first == '@' {
 		c.importing = is(name, "import")
@@ -82,7 +79,7 @@ func (c *cssScanner) atRule(first byte, name []byte) {
 	}
 }
 
-// word reads a name and, if it is that of a function with a reference, the reference.
+// word reads a name and, if it is a function with a reference, the reference.
 func (c *cssScanner) word() []byte {
 	name := c.name()
 	if c.at >= len(c.s) || c.s[c.at] != '(' {
@@ -99,8 +96,8 @@ func (c *cssScanner) word() []byte {
 	return nil
 }
 
-// url reads what stands in the brackets that begin here: a string, or anything up to
-// the end of them. It is nil if that is no reference to something.
+// url reads the string or URL in the brackets that begin here. It is nil if there is no
+// reference.
 func (c *cssScanner) url() []byte {
 	c.open(false)
 	c.at = skipSpace(c.s, c.at)
@@ -117,8 +114,8 @@ func (c *cssScanner) url() []byte {
 	return ref
 }
 
-// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if there are
-// characters in it that it cannot have.
+// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if it has invalid
+// characters.
 func (c *cssScanner) unquoted() []byte {
 	from, to, bad := c.at, -1, false
 	for c.at < len(c.s) && c.s[c.at] != ')' {
@@ -167,7 +164,7 @@ func (c *cssScanner) quoted() []byte {
 	return c.read(c.s[from:])
 }
 
-// name reads a name, which may be empty, with its escapes.
+// name reads a name, perhaps empty, with its escapes.
 func (c *cssScanner) name() []byte {
 	from := c.at
 	for c.at < len(c.s) {
@@ -185,7 +182,7 @@ func (c *cssScanner) name() []byte {
 	return c.read(c.s[from:c.at])
 }
 
-// read gives raw as it reads: itself but for escapes. It is not nil.
+// read decodes escapes. It is not nil.
 func (c *cssScanner) read(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return slices.Clip(raw)
@@ -211,8 +208,7 @@ func (c *cssScanner) read(raw []byte) []byte {
 	return c.buf
 }
 
-// escape reads what begins with a backslash, §4.3.7: the character it stands for, and its
-// length, which is zero if it is none but the end of a line.
+// escape decodes an escape, §4.3.7, and returns its length: zero at the end of a line.
 func escape(s []byte) (r rune, n int) {
 	n = 1
 	if newline(s[n:]) > 0 {
@@ -235,7 +231,7 @@ func escape(s []byte) (r rune, n int) {
 	return r, n
 }
 
-// newline is the length of the line end that s begins with, or zero.
+// newline is the length of the line end at the beginning of s.
 func newline(s []byte) int {
 	switch {
 	case hasPrefix(s, "\r\n"):
@@ -246,12 +242,10 @@ func newline(s []byte) int {
 	return 0
 }
 
-// startsName reports whether a name begins at the beginning of s.
 func startsName(s []byte) bool {
 	return s[0] == '-' || s[0] == '_' || s[0] >= utf8.RuneSelf || kinds[s[0]]&letter != 0 || s[0] == '\\' && newline(s[1:]) == 0
 }
 
-// hexValue is that of a hexadecimal digit.
 func hexValue(c byte) rune {
 	if kinds[c]&digit != 0 {
 		return rune(c - '0')
@@ -259,5 +253,5 @@ func hexValue(c byte) rune {
 	return rune(lower(c)-'a') + 10
 }
 
-// is compares a name to one in lower case.
+// is reports whether name is want in any case.
 func is(name []byte, want string) bool { return bytes.EqualFold(name, []byte(want)) }

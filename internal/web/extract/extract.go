@@ -1,56 +1,41 @@
 // Package extract reads links, text and metadata out of a page.
 //
-// An [Extractor] goes over the page once, tag by tag, and builds no tree: a tree costs
-// more than all the rest of a crawl, and parsers give up on nesting that real pages
-// have. It works in a worker, one page at a time, and reuses what it can; the [Result]
-// it fills is the caller's and may be reused too.
+// An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the
+// [Result] it fills are reused from page to page. header.go reads the response header, charset.go
+// converts to UTF-8, scanner.go finds tags and rawtext.go the end of scripts and the like,
+// attributes.go and references.go read attributes and character references, elements.go and
+// anyelement.go decide what each tag means, with rel.go, forms.go, css.go, meta.go and robots.go.
+// links.go collects references and resolves them at the end, with the cache in resolved.go.
+// xml.go is for documents that are not HTML.
 //
-// A page passes through in this order: header.go reads what the answer says of it,
-// charset.go makes UTF-8 of it, scanner.go finds its tags, rawtext.go steps over scripts and
-// the like, names.go, attrs.go and entities.go read attributes, scan.go decides what each
-// tag means, with rels.go for links, shared.go for what any element may carry, forms.go,
-// css.go and, for what a page says of itself, says.go and directives.go. links.go gathers
-// references and, at the end, resolves those that known.go does not remember from earlier
-// pages. xml.go is for documents that are no HTML.
+// Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and
+// the links in srcdoc; longdesc; cite; data of an object with an HTML type; href of SVG's a; the
+// targets of meta refresh and of the headers Refresh and Link; og:url; data-href, and data-url
+// and data-link where they look like a URL; the start of a web manifest; XLink in any XML; feeds
+// and forms if the Options say so.
 //
-// What is a link to a page: href of a, area and, by its rel, link; src of frames, portals
-// and iframes, and what stands in srcdoc; longdesc, and the cite of quotations; data of an
-// object that says it is HTML; href of SVG's a; the targets of meta refresh and of the
-// headers Refresh and Link; og:url; data-href, and data-url and data-link where they look
-// like a URL; the start of a web manifest; XLink in any XML. Feeds and forms are if the
-// Options ask for them.
+// Resources, if the Options say so, are: src, srcset, imagesrcset, poster and data of media and
+// scripts, background, lowsrc, dynsrc, applets and params; what use, image and others of SVG
+// refer to; link by rel; images of Open Graph and Twitter; url() and @import in style sheets,
+// style elements and attributes; xml-stylesheet; data-src and similar ones that look like a URL.
 //
-// What is a resource, if they are asked for: src, srcset, imagesrcset, poster and data of
-// whatever shows or runs something, background, lowsrc and dynsrc of old, applets and
-// params; in SVG, what use, image and others refer to; link by its rel, the images of Open
-// Graph and Twitter; url() and @import in style sheets, in style elements and attributes
-// and in the style sheets that XML names; data-src and its like, where they look like a
-// URL.
-//
-// Links in noscript and noframes count, because we run no scripts and show no frames. Not
-// links: what stands in comments, scripts, textareas and templates, and references that
-// are nothing but a fragment.
-//
-// A page's links are in order and unique by canonical URL. Navigation wins over
-// Resource, and both over a nofollow link, wherever each stood first.
-// References resolve against the first base element with an href even if they stand
-// before it, as in a browser.
+// Links in noscript and noframes count. Links in comments, scripts, textareas and templates do
+// not, nor references that are only a fragment. Links are in the order of the page and unique by
+// canonical URL; Navigation wins over Resource, and both win over a nofollow link. References
+// resolve against the first base element with an href, wherever it is.
 //
 // # Bounds
 //
-// A page costs at most its own size a few times over: links beyond Options.MaxLinks are
-// counted and dropped, and title and metadata are cut at 1 KiB. Any input is a page: an
-// Extractor never panics and never fails on what a server sends. What it remembers of
-// earlier pages is at most 5 MB.
+// A page costs a few times its own size: links beyond Options.MaxLinks are counted and dropped,
+// title and metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never
+// fails on what a server sends. It caches at most 5 MB of earlier pages.
 //
 // # Why a scanner of our own
 //
-// The tokenizer of x/net/html alone costs more than three times as much as all that this
-// package does with a page (BenchmarkCost): it looks at every byte of text and copies the name
-// of every attribute, to hand out tags of which one in six can matter. The scanner here
-// looks for "<" and passes over the rest. Else it must not differ, so the tokenizer is the
-// oracle of its tests: on every input both have to give the same tokens, down to where
-// the tokenizer itself strays from the standard.
+// The tokenizer of x/net/html takes more than three times as long as this whole package
+// (BenchmarkCost): it looks at every byte of text and copies every attribute. The tests require
+// the scanner to give the same tokens on every input, where the tokenizer strays from the
+// standard too.
 package extract
 
 import (
@@ -66,53 +51,42 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// defaultMaxLinks is above what pages written for people hold; site maps in HTML and
-// traps go beyond it.
-const defaultMaxLinks = 10_000
+const (
+	defaultMaxLinks = 10_000 // more than pages written for people have
+	// maxLinkBytes bounds the resolved links of one page, and grows with Options.MaxLinks: a long
+	// base with short references makes a small page many megabytes.
+	maxLinkBytes = 2 << 20
+	maxKept      = 1 << 20 // bytes of each buffer that is kept from page to page
+	maxField     = 1 << 10 // bytes of title and metadata
+)
 
-// maxLinkBytes bounds the links of one page, written out, and grows with Options.MaxLinks.
-// Ten thousand links of two hundred bytes fit; a long base with short references under it
-// can make a small page many megabytes of links.
-const maxLinkBytes = 2 << 20
-
-// maxKept is the memory an Extractor keeps from page to page, in bytes per buffer. Few
-// pages have more than a megabyte of text or of references.
-const maxKept = 1 << 20
-
-// maxField bounds title and metadata, in bytes. Search engines show a tenth of it.
-const maxField = 1 << 10
-
-// Options say what a page is read for. The zero Options ask for links to pages and
-// for metadata.
+// Options select what is read. The zero Options select links to pages and metadata.
 type Options struct {
-	// Text asks for the page's text, and for that of its links. False leaves both out.
+	// Text reads the text of the page and of its links.
 	Text bool
-	// Resources asks for images, scripts, styles and media too. False leaves them out.
+	// Resources reads links to images, scripts, styles and media too.
 	Resources bool
-	// MaxLinks bounds the links of one page, and with 209 bytes for each what they are
-	// together, which is 2 MiB at least. Zero, and anything below, is 10,000.
+	// MaxLinks bounds the links of one page, and their bytes: 209 for each, at least 2 MiB. Zero
+	// or less is 10,000.
 	MaxLinks int
-	// Rules are applied to every link. Nil applies none.
+	// Rules are applied to every link.
 	Rules *canonical.Rules
-	// Feeds takes the feeds that a page names as alternates of its own, and its sitemap, as
-	// links to pages. False leaves them out.
+	// Feeds takes alternates that are feeds, and the page's sitemap, as links to pages.
 	Feeds bool
-	// Forms takes forms that are sent by GET as links to pages: the action with the values
-	// that the form has before anyone has filled it in. Forms with a password or a file are
-	// left out, and so are those with more than 64 fields. False leaves out all.
+	// Forms takes GET forms with their default values as links to pages, but for those with a
+	// password, a file or more than 64 fields.
 	Forms bool
-	// Agent is the name, in lower case, by which pages may speak to this crawler, as in
-	// meta name=treadlight. Empty: by none, only to all robots.
+	// Agent is the lower-case name of this crawler in robots directives, as in
+	// meta name=treadlight. Empty: only those for all robots are read.
 	Agent string
-	// Budget is what reading the page may cost; when it is spent the rest is left out. Nil has
-	// no bound.
+	// Budget bounds the cost; when it is spent the rest is left out. Nil is no bound.
 	Budget *effort.Budget
-	// Key seeds the fingerprints of links. It should be nobody's to guess, so that no
-	// page can hold URLs that are taken for one another. Zero is a key like others.
+	// Key seeds the fingerprints of links. It should be secret, so that no page can construct
+	// collisions.
 	Key uint64
 }
 
-// Kind is what following a link is for.
+// Kind is the purpose of a link.
 type Kind uint8
 
 // The kinds.
@@ -129,19 +103,19 @@ func (k Kind) String() string {
 	return "navigation"
 }
 
-// Link is a way out of a page.
+// Link is a link of a page.
 type Link struct {
 	URL canonical.URL
 	// Fingerprint is that of URL under Options.Key.
 	Fingerprint uint64
-	// Tag and Attr are the element and attribute it stood in, in lower case.
+	// Tag and Attr are the element and attribute, in lower case.
 	Tag, Attr string
 	// Rel is the rel attribute in lower case, at most 256 bytes of it.
 	Rel string
-	// Type is the media type that a link element or Link header has for it, in lower case
-	// and not cut at its parameters. Empty if it is not said, and for resources.
+	// Type is the media type by a link element or Link header, in lower case, with parameters.
+	// Empty for resources.
 	Type string
-	// Text is what the link reads, if Options.Text and if it is an a element.
+	// Text is the text of an a element, if Options.Text.
 	Text string
 	Kind Kind
 }
@@ -149,8 +123,8 @@ type Link struct {
 // NoFollow reports whether the page asks crawlers not to follow the link.
 func (l *Link) NoFollow() bool { return hasToken(l.Rel, "nofollow") }
 
-// Meta is what a page says about itself. Each field is the first of its name, with
-// space collapsed, at most 1 KiB; empty if there is none.
+// Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at
+// most 1 KiB.
 type Meta struct {
 	Description string `json:"description,omitempty"`
 	Robots      string `json:"robots,omitempty"` // all of them, joined by ", "
@@ -161,40 +135,36 @@ type Meta struct {
 	OGImage     string `json:"og_image,omitempty"` // as written
 }
 
-// Result is what a page held.
+// Result is what was read of a page.
 type Result struct {
-	// HTML is whether the page was read for links at all.
+	// HTML is whether the page was read for links.
 	HTML  bool
 	Links []Link
 	Title string
-	// Lang is the lang attribute of the html element, or what stands for it: meta
-	// http-equiv=content-language, then the header Content-Language if it names one.
+	// Lang is the lang attribute of the html element, or meta http-equiv=content-language, or
+	// the header Content-Language if it names one language.
 	Lang string
-	// Base is what references were resolved against: the document's URL or its base
-	// element's.
+	// Base is what references were resolved against.
 	Base string
 	Meta Meta
-	// Directives is what the page and its header say to robots, or to the Agent, each once:
-	// "noindex", "max-snippet:20". "none" is given as what it stands for, what permits is
-	// left out, and an unavailable_after has its time in RFC 3339 if it could be read. At
-	// most 24 of at most 64 bytes.
+	// Directives are those of the page and its header for robots or the Agent, each once:
+	// "noindex", "max-snippet:20". "none" is replaced by its meaning, permissions are left out,
+	// an unavailable_after has its time in RFC 3339. At most 24 of at most 64 bytes.
 	Directives []string
-	// NoIndex and NoFollow are whether they are among the Directives, UnavailableAfter is
-	// the instant of that directive, or zero.
+	// NoIndex, NoFollow and UnavailableAfter are these Directives.
 	NoIndex, NoFollow bool
 	UnavailableAfter  time.Time
-	// Alternates are the other forms of the page, at most 100, and Next and Prev its
-	// neighbours in a series; all are canonical.
+	// Alternates are the other forms of the page, at most 100, Next and Prev its neighbours in a
+	// series; all are canonical.
 	Alternates []Alternate
 	Next, Prev string
-	// Text is the page's text with space collapsed and a line per block, if asked for.
+	// Text is the page's text with space collapsed and a line per block, if Options.Text.
 	Text string
-	// Charset is the encoding that the page was read in, by its WHATWG name.
+	// Charset is the WHATWG name of the encoding.
 	Charset string
-	// BadLinks counts references that are no URL, SkippedSchemes those to mailto:,
-	// javascript: and the like, LongLinks those longer than [canonical.MaxLength] and
-	// DroppedLinks those beyond MaxLinks. A reference repeated counts once, unless it was
-	// dropped or is longer than any URL.
+	// BadLinks counts references that are no URL, SkippedSchemes those of mailto:, javascript:
+	// and the like, LongLinks those longer than [canonical.MaxLength], DroppedLinks those beyond
+	// MaxLinks. Repeated references count once, but for dropped and long ones.
 	BadLinks, SkippedSchemes, LongLinks, DroppedLinks int
 }
 
@@ -204,36 +174,34 @@ func (r *Result) Reset() {
 	*r = Result{Links: r.Links[:0]}
 }
 
-// Extractor reads pages. The zero Extractor is ready. It must not be used by two
-// goroutines at once, nor copied once it was used.
+// Extractor reads pages. The zero Extractor is ready. It must not be used concurrently, nor
+// copied after use.
 type Extractor struct {
 	page // what is known of the current page
 
-	// What follows is memory that pages share. Between pages a buffer holds at most
-	// maxKept, whatever pages came before, and nothing refers to a page's body.
+	// Memory that pages share: at most maxKept for each buffer, and nothing of a page's body.
 
-	source    source // nil is scanner; the tests have another
+	source    source // nil is scanner; tests have another one
 	scanner   scanner
 	pending   []pending         // at most MaxLinks
-	refs      []byte            // the references of pending, one after another, and of relations
+	refs      []byte            // those of pending and relations, one after another
 	relations []relation        // at most maxAlternates and three
 	byRef     index             // pending by its reference
 	byURL     index             // links by their fingerprint
-	known     known             // references of this page and of those before
-	linkBytes int               // of all URLs resolved and kept, and the first that was not
+	resolved  resolvedCache     // resolved references
+	linkBytes int               // of the links kept, and of the first that was not
 	rels      map[string]string // interned values of rel and the like, bounded by maxRels
-	meanings  map[string]relMeaning
-	encodings encodings // what pages declared
+	encodings encodings
 
-	lastRobots     string // the content of a meta robots, at most maxField of it
+	lastRobots     string // the last content of a meta robots
 	lastDirectives directives
 	decoded        []byte       // a body that was not UTF-8
-	seed           maphash.Seed // so that no page can choose references that collide
-	dirSeed        maphash.Seed // of page.dir: a reference may be the very name of a directory
+	seed           maphash.Seed // secret, against constructed collisions
+	dirSeed        maphash.Seed // of page.dir: a reference may be equal to a directory
 	hasSeed        bool
 }
 
-// page is the state that each page begins without.
+// page is the state of one page.
 type page struct {
 	opts Options
 	dst  *Result
@@ -264,28 +232,20 @@ type page struct {
 	inner                bool     // one of them is being read
 }
 
-// Document is what an [Extractor] reads, with what the server said of it.
+// Document is the input of an [Extractor].
 type Document struct {
 	URL canonical.URL
 	// MediaType and Charset are those of the Content-Type, both possibly empty.
 	MediaType, Charset string
-	// Header is that of the answer: of it are read Link, Refresh, X-Robots-Tag and
-	// Content-Language. Nil is none.
+	// Header is that of the response. Link, Refresh, X-Robots-Tag and Content-Language are read.
 	Header http.Header
-	// Body is decoded of any content coding. It is not changed, nor kept.
+	// Body is without content coding. It is not changed or kept.
 	Body []byte
 }
 
-// Page reads body, which is the document at base as mediaType in charset, without a
-// header; see Document.
-func (e *Extractor) Page(base canonical.URL, mediaType, charset string, body []byte, opts Options, dst *Result) error {
-	return e.Document(&Document{URL: base, MediaType: mediaType, Charset: charset, Body: body}, opts, dst)
-}
-
-// Document reads d. It replaces all of *dst. Links have HTML, XHTML, SVG and what else is
-// XML, but for feeds and sitemaps, and, if Options.Resources, style sheets; and so has
-// the header, whatever the body is. Of text/plain the text is taken. The error is about
-// the arguments, never about the document.
+// Document reads d and replaces all of *dst. Links are read from the header, from HTML, XHTML,
+// SVG and other XML but for feeds and sitemaps, and, if Options.Resources, from style sheets; of
+// text/plain the text is read. The error is about the arguments, never about the document.
 func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	if d.URL.IsZero() {
 		return errors.New("extract: no base to resolve links against")
@@ -304,7 +264,6 @@ func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	return nil
 }
 
-// read goes over the body.
 func (e *Extractor) read(f form, d *Document) {
 	if f == css && !e.opts.Resources {
 		f = opaque
@@ -337,8 +296,8 @@ func (e *Extractor) read(f form, d *Document) {
 	}
 }
 
-// begin readies what is reused. Hashing is seeded once and not per page: a page cannot
-// learn the seed from the links we follow.
+// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they
+// last.
 func (e *Extractor) begin() {
 	if !e.hasSeed {
 		e.seed, e.dirSeed, e.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
@@ -349,12 +308,11 @@ func (e *Extractor) begin() {
 	e.pending, e.refs, e.relations = e.pending[:0], e.refs[:0], e.relations[:0]
 	e.byRef.reset()
 	e.byURL.reset()
-	e.known.reset(e.opts.Key, e.opts.Rules)
+	e.resolved.reset(e.opts.Key, e.opts.Rules)
 	e.linkBytes = 0
 }
 
-// release lets go of the page, which belongs to the caller, and of memory beyond the
-// usual.
+// release drops the page and large buffers.
 func (e *Extractor) release() {
 	e.dst, e.srcdocs, e.sent = nil, nil, formState{}
 	e.scanner.release()
@@ -369,39 +327,39 @@ func (e *Extractor) release() {
 	}
 }
 
-// form is how a body is read.
 type form uint8
 
 const (
-	opaque form = iota // not at all
+	opaque form = iota // not read
 	plain
-	html // and what follows is read for links
+	html // this and the next ones are read for links
 	xhtml
-	xml // which may turn out to be XHTML, or nothing for us
+	xml // which may become XHTML or opaque
 	css
 	appManifest
 )
 
-// formOf goes by the media type and looks into the body only if there is none.
+// formOf is the form by the media type or, without one, by the body.
 func formOf(mediaType string, body []byte) form {
 	mediaType = essence(mediaType)
 	if mediaType == "" {
 		mediaType = essence(http.DetectContentType(body))
 	}
-	switch {
-	case strings.EqualFold(mediaType, "text/html"):
+	switch mediaType = strings.ToLower(mediaType); mediaType {
+	case "text/html":
 		return html
-	case strings.EqualFold(mediaType, "application/xhtml+xml"):
+	case "application/xhtml+xml":
 		return xhtml
-	case strings.EqualFold(mediaType, "text/plain"):
+	case "text/plain":
 		return plain
-	case strings.EqualFold(mediaType, "text/css"):
+	case "text/css":
 		return css
-	case strings.EqualFold(mediaType, "application/manifest+json"):
+	case "application/manifest+json":
 		return appManifest
-	case strings.EqualFold(mediaType, "text/xml"), strings.EqualFold(mediaType, "application/xml"):
+	case "text/xml", "application/xml":
 		return xml
-	case len(mediaType) > 4 && strings.EqualFold(mediaType[len(mediaType)-4:], "+xml"):
+	}
+	if len(mediaType) > len("+xml") && strings.HasSuffix(mediaType, "+xml") {
 		return xml
 	}
 	return opaque

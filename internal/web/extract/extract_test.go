@@ -410,3 +410,8 @@ func TestLinkBytesAreBounded(t *testing.T) {
 		require.Equal(t, 9000, len(r.Links)+r.DroppedLinks)
 	}
 }
+
+// Page reads body, the document at base, without a header.
+func (e *Extractor) Page(base canonical.URL, mediaType, charset string, body []byte, opts Options, dst *Result) error {
+	return e.Document(&Document{URL: base, MediaType: mediaType, Charset: charset, Body: body}, opts, dst)
+}

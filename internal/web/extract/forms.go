@@ -1,29 +1,22 @@
 package extract
 
-import (
-	"bytes"
-)
+import "bytes"
 
 const (
-	// maxFields bounds the fields of a form, and maxQuery what they come to, in bytes: a
-	// form that sends more is for people to fill in.
-	maxFields = 64
-	maxQuery  = 2 << 10
-	// maxSubmits bounds the buttons of a form, each of which can send all of its fields.
-	maxSubmits = 8
+	maxFields  = 64      // of a form; one with more is for people
+	maxQuery   = 2 << 10 // bytes
+	maxSubmits = 8       // buttons of a form
 )
 
-// formState is the form being read, as it would be sent by GET by someone who fills in
-// nothing.
+// formState is the form being read, with its default values.
 type formState struct {
 	open   bool
-	asks   bool   // for what nobody should be asked by a program: a password, a file
+	asks   bool   // for a password, a file, or too much
 	post   bool   // it is not sent by GET, unless a button says so
 	action []byte // as written, without query and fragment
 	query  []byte
 	fields int
-	// submits are the buttons that send it: the first, which the enter key presses, and those
-	// that send it elsewhere.
+	// submits are the first button, which the enter key presses, and those with another target.
 	submits []submit
 
 	selectName []byte // of the select element being read
@@ -39,11 +32,10 @@ type formState struct {
 	selected  bool // the option is
 }
 
-// submit is a button that sends a form.
 type submit struct {
 	action []byte
 	field  []byte // its own, encoded; empty without a name
-	at     int    // where in the query of the form that belongs
+	at     int    // its place in the query
 }
 
 // formElement begins a form. Forms do not nest.
@@ -55,7 +47,7 @@ func (e *Extractor) formElement() {
 	e.sent = formState{open: true, post: len(method) > 0 && !is(method, "get"), action: e.actionOf(attrAction)}
 }
 
-// actionOf is where an attribute sends a form, without query and fragment.
+// actionOf is the target of a form, without query and fragment.
 func (e *Extractor) actionOf(a attr) []byte {
 	action, _, _ := bytes.Cut(trim(e.attr(a)), []byte("#"))
 	action, _, _ = bytes.Cut(action, []byte("?"))
@@ -65,7 +57,7 @@ func (e *Extractor) actionOf(a attr) []byte {
 	return bytes.Clone(action)
 }
 
-// endForm makes a link of the form, and one of each further place that it can be sent to.
+// endForm adds a link for the form, and for each further target.
 func (e *Extractor) endForm() {
 	e.endWords()
 	e.endSelect()
@@ -90,7 +82,6 @@ func (e *Extractor) endForm() {
 	e.sent = formState{}
 }
 
-// formField takes an element of a form as it stands.
 func (e *Extractor) formField(name []byte) {
 	if !e.sent.open || e.template > 0 {
 		return
@@ -116,7 +107,7 @@ func (e *Extractor) formField(name []byte) {
 	}
 }
 
-// input goes by the type of an input element. Most types there are have a text.
+// input handles an input element by its type.
 func (e *Extractor) input() {
 	f := &e.sent
 	switch kind := lowered(nil, e.attr(attrType)); string(kind) {
@@ -142,8 +133,7 @@ func (e *Extractor) input() {
 	}
 }
 
-// submitButton takes the first button there is, and others with an action of their own. One
-// that sends the form by POST is there for its place alone.
+// submitButton keeps the first button, and others with an action of their own.
 func (e *Extractor) submitButton() {
 	f := &e.sent
 	_, own := e.source.attr(attrFormAction)
@@ -168,7 +158,7 @@ func (e *Extractor) submitButton() {
 	f.submits = append(f.submits, s)
 }
 
-// option takes an option, whose value may be its text.
+// option handles an option, whose value may be its text.
 func (e *Extractor) option() {
 	e.endWords()
 	f := &e.sent
@@ -183,7 +173,6 @@ func (e *Extractor) option() {
 	f.wordsOf = "option"
 }
 
-// choose takes the value of an option.
 func (e *Extractor) choose(value []byte) {
 	f := &e.sent
 	if !f.hasFirst {
@@ -195,7 +184,7 @@ func (e *Extractor) choose(value []byte) {
 	}
 }
 
-// endSelect ends the select element: without a choice its first option counts.
+// endSelect ends a select element. Without a choice its first option counts.
 func (e *Extractor) endSelect() {
 	f := &e.sent
 	if f.inSelect && !f.chosen && !f.multiple && f.hasFirst {
@@ -204,14 +193,12 @@ func (e *Extractor) endSelect() {
 	f.inSelect, f.chosen, f.multiple, f.hasFirst, f.first = false, false, false, false, nil
 }
 
-// words takes text that an option or a textarea may have for a value.
 func (f *formState) takeWords(s []byte) {
 	if f.wordsOf != "" && len(f.words)+len(s) <= maxQuery {
 		f.words = append(f.words, s...)
 	}
 }
 
-// endWords ends such text.
 func (e *Extractor) endWords() {
 	f := &e.sent
 	switch f.wordsOf {
@@ -223,9 +210,8 @@ func (e *Extractor) endWords() {
 	f.wordsOf, f.words = "", f.words[:0]
 }
 
-// add appends a field to the query as forms are encoded, URL standard §5.2. A field
-// without a name is not sent. Characters beyond ASCII stay as they are, for they are
-// sent in the encoding of the page, as those of links.
+// add appends a field to the query, URL standard §5.2, if it has a name. Characters beyond ASCII
+// stay, to be sent in the encoding of the page.
 func (f *formState) add(name, value []byte) {
 	if len(name) == 0 {
 		return
@@ -240,7 +226,6 @@ func (f *formState) add(name, value []byte) {
 	f.query = appendField(f.query, name, value)
 }
 
-// appendField appends a field, if it has a name.
 func appendField(dst, name, value []byte) []byte {
 	if len(name) == 0 {
 		return dst
@@ -248,7 +233,7 @@ func appendField(dst, name, value []byte) []byte {
 	return appendEncoded(append(appendEncoded(dst, name), '='), value)
 }
 
-// appendEncoded escapes all of ASCII that does not stand for itself in a form.
+// appendEncoded escapes ASCII characters as forms do.
 func appendEncoded(dst, s []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range s {

@@ -6,12 +6,9 @@ import (
 	"strings"
 )
 
-// maxHeaderLinks bounds the links of an answer's header; a server that pushes what its
-// pages show names some dozens.
-const maxHeaderLinks = 512
+const maxHeaderLinks = 512 // of one response
 
-// header takes what the answer's header says of the document. Its references are relative
-// to the document, whatever base that names for its own.
+// header reads the response header. References are relative to the document, whatever its base.
 func (e *Extractor) header(h http.Header) {
 	for _, value := range h["X-Robots-Tag"] {
 		e.directives.header(value, e.opts.Agent)
@@ -24,7 +21,7 @@ func (e *Extractor) header(h http.Header) {
 		for rest := value; rest != "" && n < maxHeaderLinks; n++ {
 			var l headerLink
 			l, rest = nextLink(rest)
-			e.headerLink(&l)
+			e.headerLink(l)
 		}
 	}
 	if target := refreshTarget([]byte(h.Get("Refresh"))); len(target) > 0 {
@@ -34,23 +31,21 @@ func (e *Extractor) header(h http.Header) {
 	}
 }
 
-// headerLink takes a link of the header like a link element.
-func (e *Extractor) headerLink(l *headerLink) {
-	if l.rel == "" {
-		return // there is no link without a relation, says RFC 8288 §3.3
-	}
+// headerLink handles a link of the header like a link element. Without a relation it is none
+// (RFC 8288 §3.3).
+func (e *Extractor) headerLink(l headerLink) {
 	ref, ok := e.fromDocument([]byte(l.target))
-	if !ok {
+	if !ok || l.params["rel"] == "" {
 		return
 	}
 	e.linked(&linked{
-		tag: "header", attr: "link", ref: ref, rel: e.interned([]byte(l.rel), maxRel),
-		mediaType: []byte(l.mediaType), as: []byte(l.as), hrefLang: []byte(l.hrefLang),
-		ofAnotherDocument: l.anchor != "",
+		tag: "header", attr: "link", ref: ref, rel: e.interned([]byte(l.params["rel"]), maxRel),
+		mediaType: []byte(l.params["type"]), as: []byte(l.params["as"]), hrefLang: []byte(l.params["hreflang"]),
+		ofAnotherDocument: l.params["anchor"] != "",
 	})
 }
 
-// fromDocument resolves a reference at once and against the document.
+// fromDocument resolves a reference against the document.
 func (e *Extractor) fromDocument(ref []byte) ([]byte, bool) {
 	ref, _, _ = bytes.Cut(trim(ref), []byte("#"))
 	if len(ref) == 0 {
@@ -64,15 +59,14 @@ func (e *Extractor) fromDocument(ref []byte) ([]byte, bool) {
 	return []byte(u.String()), true
 }
 
-// headerLink is a link of a Link header. Of each parameter the first counts.
+// headerLink is a link of a Link header, with the first of each parameter.
 type headerLink struct {
-	target                               string
-	rel, mediaType, hrefLang, as, anchor string
+	target string
+	params map[string]string
 }
 
-// nextLink splits the first link off the value of a Link header: RFC 8288 appendix B.2.
-// What stands there instead of a link is passed over up to the next comma, and the link
-// is empty.
+// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B.2. What is no
+// link is skipped up to the next comma, and the link is zero.
 func nextLink(s string) (l headerLink, rest string) {
 	s = strings.TrimLeft(s, " \t,")
 	if !strings.HasPrefix(s, "<") {
@@ -83,15 +77,18 @@ func nextLink(s string) (l headerLink, rest string) {
 		return l, ""
 	}
 	l.target, s = s[1:end], strings.TrimLeft(s[end+1:], " \t")
+	l.params = make(map[string]string)
 	for strings.HasPrefix(s, ";") {
 		var name, value string
 		name, value, s = nextParameter(s[1:])
-		l.set(strings.ToLower(name), value)
+		if name = strings.ToLower(name); l.params[name] == "" {
+			l.params[name] = value
+		}
 	}
 	return l, afterComma(s)
 }
 
-// afterComma is what stands behind the first comma that is not within quotes.
+// afterComma is what follows the first comma outside of quotes.
 func afterComma(s string) string {
 	for s != "" && s[0] != ',' {
 		if s[0] == '"' {
@@ -103,7 +100,7 @@ func afterComma(s string) string {
 	return strings.TrimLeft(s, " \t,")
 }
 
-// nextParameter reads a name and perhaps a value behind a semicolon, appendix B.3.
+// nextParameter reads a parameter after a semicolon, appendix B.3.
 func nextParameter(s string) (name, value, rest string) {
 	s = strings.TrimLeft(s, " \t")
 	end := len(s)
@@ -139,26 +136,4 @@ func unquote(s string) (value, rest string) {
 		b.WriteByte(s[i])
 	}
 	return b.String(), ""
-}
-
-// set keeps a parameter that matters.
-func (l *headerLink) set(name, value string) {
-	to := (*string)(nil)
-	switch name {
-	case "rel":
-		to = &l.rel
-	case "type":
-		to = &l.mediaType
-	case "hreflang":
-		to = &l.hrefLang
-	case "as":
-		to = &l.as
-	case "anchor":
-		to = &l.anchor
-	default:
-		return
-	}
-	if *to == "" {
-		*to = value
-	}
 }

@@ -44,9 +44,9 @@ func TestNextLink(t *testing.T) {
 			var l headerLink
 			l, rest = nextLink(rest)
 			s := l.target
-			for _, p := range [][2]string{{"rel", l.rel}, {"type", l.mediaType}, {"hreflang", l.hrefLang}, {"as", l.as}, {"anchor", l.anchor}} {
-				if p[1] != "" {
-					s += " " + p[0] + "=" + p[1]
+			for _, name := range []string{"rel", "type", "hreflang", "as", "anchor"} {
+				if v := l.params[name]; v != "" {
+					s += " " + name + "=" + v
 				}
 			}
 			got = append(got, s)
@@ -64,7 +64,7 @@ func FuzzLinkHeader(f *testing.F) {
 		for rest := value; rest != ""; {
 			var l headerLink
 			before := len(rest)
-			if l, rest = nextLink(rest); len(rest) >= before || len(l.target)+len(l.rel)+len(l.as) > before {
+			if l, rest = nextLink(rest); len(rest) >= before || len(l.target)+len(l.params["rel"])+len(l.params["as"]) > before {
 				t.Fatalf("%q: %+v, then %q", value, l, rest)
 			}
 		}
@@ -73,8 +73,8 @@ func FuzzLinkHeader(f *testing.F) {
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(rel) + `"`
 		for _, spelled := range []string{"<%s>;rel=%s", " , <%s>; title=\"a, <b>; rel=no\" ; rel = %s , <x>"} {
-			if l, _ := nextLink(fmt.Sprintf(spelled, target, quoted)); l.target != target || l.rel != rel {
-				t.Fatalf(spelled+": %q %q", target, quoted, l.target, l.rel)
+			if l, _ := nextLink(fmt.Sprintf(spelled, target, quoted)); l.target != target || l.params["rel"] != rel {
+				t.Fatalf(spelled+": %q %q", target, quoted, l.target, l.params["rel"])
 			}
 		}
 	})

@@ -10,19 +10,17 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// pending is a link whose reference has not been resolved yet. It waits for the end of
-// the page because a base element may still come. What it refers to lies in buffers of
-// the extractor: the page's own bytes are gone with the next token.
+// pending is a link whose reference is resolved at the end of the page, when the base is known.
 type pending struct {
 	tag, attr, rel, mediaType string
 	kind                      Kind
 	hash                      uint64 // of the reference
-	from, to                  int    // where it is, in Extractor.refs
-	text, textEnd             int    // what it reads, in the text
+	from, to                  int    // in Extractor.refs
+	text, textEnd             int    // in the text
 }
 
-// link takes the first of the attributes that the tag has, and returns the index of
-// the pending link or -1.
+// link adds the first of the attributes that the tag has, and returns the index of the pending
+// link or -1.
 func (e *Extractor) link(kind Kind, tag string, from ...attr) int {
 	if e.template > 0 {
 		return -1
@@ -35,13 +33,13 @@ func (e *Extractor) link(kind Kind, tag string, from ...attr) int {
 	return -1
 }
 
-// attr is an attribute of the current tag, which is empty too if the tag has none such.
+// attr is an attribute of the current tag, or empty.
 func (e *Extractor) attr(a attr) []byte {
 	val, _ := e.source.attr(a)
 	return val
 }
 
-// resource takes an attribute that names something to show. There, empty is nothing.
+// resource adds a reference to a resource, unless it is empty.
 func (e *Extractor) resource(tag string, a attr) {
 	if !e.opts.Resources || e.template > 0 {
 		return
@@ -51,8 +49,7 @@ func (e *Extractor) resource(tag string, a attr) {
 	}
 }
 
-// srcset takes every image of a set: which of them a browser would show depends on a
-// screen that we do not have.
+// srcset adds every image of a set.
 func (e *Extractor) srcset(tag string, a attr) {
 	if e.template > 0 {
 		return
@@ -65,21 +62,19 @@ func (e *Extractor) srcset(tag string, a attr) {
 	}
 }
 
-// add makes a reference of the current tag pending; see put.
+// add adds a reference of the current tag; see put.
 func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
 	return e.put(pending{tag: tag, attr: attr, kind: kind, rel: e.relOf()}, ref)
 }
 
-// put makes a reference pending unless the page had it before. It returns the
-// index of the pending link, or -1 if there is none.
+// put adds a reference unless the page had it before. It returns the index of the pending link,
+// or -1.
 func (e *Extractor) put(now pending, ref []byte) int {
-	// Without its fragment a reference to each section of a page is the same reference,
-	// and it is resolved once.
-	ref = trim(ref)
+	ref = trim(ref) // without its fragment, so that links to sections are one
 	if i := bytes.IndexByte(ref, '#'); i >= 0 {
 		ref = ref[:i]
 	}
-	if len(ref) > canonical.MaxLength { // it can be no link: do not carry it around
+	if len(ref) > canonical.MaxLength {
 		_, err := e.doc.ResolveBytes(ref)
 		e.count(cmp.Or(err, canonical.ErrLong))
 		return -1
@@ -98,27 +93,27 @@ func (e *Extractor) put(now pending, ref []byte) int {
 	now.from = len(e.refs)
 	e.refs = append(e.refs, ref...)
 	now.to = len(e.refs)
-	now.text = e.text.mark()
+	now.text = len(e.text.buf)
 	now.textEnd = now.text
 	e.pending = append(e.pending, now)
 	return len(e.pending) - 1
 }
 
-// again merges a link with the one at index old, which has the same reference. The
-// first text counts: many a logo is followed by its caption.
+// again merges a link into the pending one with the same reference. The first text counts: many
+// logos have a caption.
 func (e *Extractor) again(now pending, old int) int {
 	was := &e.pending[old]
-	if better(now.kind, now.rel, was.kind, was.rel) {
+	if worth(now.kind, now.rel) > worth(was.kind, was.rel) {
 		was.tag, was.attr, was.kind, was.rel, was.mediaType = now.tag, now.attr, now.kind, now.rel, now.mediaType
 	}
 	if was.textEnd > was.text {
 		return -1
 	}
-	was.text, was.textEnd = e.text.mark(), e.text.mark()
+	was.text, was.textEnd = len(e.text.buf), len(e.text.buf)
 	return old
 }
 
-// trim removes what a URL may not begin or end with: C0 controls and space.
+// trim removes C0 controls and space, as for URLs.
 func trim(s []byte) []byte {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
@@ -129,14 +124,7 @@ func trim(s []byte) []byte {
 	return s
 }
 
-// better reports whether the second of two links to one URL replaces the first: it
-// can be followed where the first could not.
-func better(kind Kind, rel string, oldKind Kind, oldRel string) bool {
-	return worth(kind, rel) > worth(oldKind, oldRel)
-}
-
-// worth orders links to one URL: a way to a page, something to show, a way to a page
-// that is not to be taken.
+// worth ranks links to one URL: nofollow, resource, navigation.
 func worth(kind Kind, rel string) int {
 	switch {
 	case kind == Resource:
@@ -147,15 +135,14 @@ func worth(kind Kind, rel string) int {
 	return 2
 }
 
-// endAnchor ends the text of the link being read.
 func (e *Extractor) endAnchor() {
 	if e.anchor >= 0 {
-		e.pending[e.anchor].textEnd = e.text.mark()
+		e.pending[e.anchor].textEnd = len(e.text.buf)
 	}
 	e.anchor = -1
 }
 
-// finish resolves what is pending.
+// finish completes the result.
 func (e *Extractor) finish() {
 	e.endAnchor()
 	text := e.text.string()
@@ -168,7 +155,7 @@ func (e *Extractor) finish() {
 	d.UnavailableAfter = e.directives.unavailableAfter
 	e.inDirectory()
 	for i := range e.pending {
-		e.known.expect(e.pending[i].hash ^ e.dir)
+		e.resolved.prefetch(e.pending[i].hash ^ e.dir)
 	}
 	for i := range e.pending {
 		p := &e.pending[i]
@@ -185,8 +172,8 @@ func (e *Extractor) finish() {
 	e.relate()
 }
 
-// resolve counts what is no link. Nothing but a fragment is none either, unless the
-// base makes it lead elsewhere.
+// resolve also counts what is no link: a mere fragment is none, unless the base is another
+// document.
 func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
 	if len(ref) == 0 {
 		return e.opts.Rules.Apply(e.base), e.base != e.doc
@@ -197,7 +184,7 @@ func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
 	return e.opts.Rules.Apply(u), err == nil
 }
 
-// count tells links to other schemes, which are fine, and those that are too long from mistakes.
+// count counts a reference that is no link.
 func (e *Extractor) count(err error) {
 	switch {
 	case errors.Is(err, canonical.ErrScheme):
@@ -209,8 +196,8 @@ func (e *Extractor) count(err error) {
 	}
 }
 
-// keep adds l unless another spelling of its URL was there before. Then the place is
-// the first one's, and what is said of the link the better one's.
+// keep adds l, or merges it with the link to the same URL: the first place counts, and the
+// higher worth.
 func (e *Extractor) keep(l Link) {
 	slot, old := e.byURL.find(l.Fingerprint)
 	if old < 0 {
@@ -223,7 +210,7 @@ func (e *Extractor) keep(l Link) {
 		return
 	}
 	was := &e.dst.Links[old]
-	if better(l.Kind, l.Rel, was.Kind, was.Rel) {
+	if worth(l.Kind, l.Rel) > worth(was.Kind, was.Rel) {
 		l.Text = cmp.Or(was.Text, l.Text)
 		*was = l
 	} else if was.Text == "" {

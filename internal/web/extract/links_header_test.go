@@ -26,11 +26,11 @@ func TestLinkConforms(t *testing.T) {
 		var got []string
 		for rest := value; rest != ""; {
 			var l headerLink
-			if l, rest = nextLink(rest); l.rel == "" {
+			if l, rest = nextLink(rest); l.params["rel"] == "" {
 				continue
 			}
-			said := l.target + " " + l.rel
-			if l.anchor != "" {
+			said := l.target + " " + l.params["rel"]
+			if l.params["anchor"] != "" {
 				said += " of another"
 			}
 			got = append(got, said)

@@ -1,49 +1,34 @@
 package extract
 
-import "bytes"
+import (
+	"bytes"
 
-// rawElement is the element of that name if its content is raw text, or "". XHTML and
-// foreign elements are no exception here: the extractor knows them and says so.
+	"golang.org/x/net/html/atom"
+)
+
+// rawElement is name if its content is raw text, or "". The extractor handles XHTML and foreign
+// elements.
 func rawElement(name []byte) string {
 	switch string(name) {
-	case "script":
-		return "script"
-	case "style":
-		return "style"
-	case "title":
-		return "title"
-	case "textarea":
-		return "textarea"
-	case "iframe":
-		return "iframe"
-	case "noscript":
-		return "noscript"
-	case "noframes":
-		return "noframes"
-	case "noembed":
-		return "noembed"
-	case "xmp":
-		return "xmp"
-	case "plaintext":
-		return "plaintext"
+	case "script", "style", "title", "textarea", "iframe", "noscript", "noframes", "noembed", "xmp", "plaintext":
+		return atom.String(name) // without allocation
 	}
 	return ""
 }
 
-// rawText reads the content of the element just begun and reports whether it has any.
-// Without any, the end tag or the end of the page comes next, and there is no token of
-// no text: titles are told by their text alone.
+// rawText reads the content of the element just begun and reports whether it has any: there are
+// no empty text tokens.
 func (s *scanner) rawText() bool {
 	from, to := s.at, RawTextEnd(s.body, s.at, s.raw)
-	s.say(from, to, to)
+	s.setText(from, to, to)
 	s.verbatim = s.raw != "textarea" && s.raw != "title"
 	s.noNUL = true
 	s.raw = ""
 	return to > from
 }
 
-// RawTextEnd is where the end tag of an element stands whose content is raw text and begins
-// at i, or the end of s. The name is in lower case.
+// RawTextEnd is where the end tag of a raw text element is whose content begins at i, or the end
+// of s. The name is in lower case.
 func RawTextEnd(s []byte, i int, name string) int {
 	switch name {
 	case "plaintext": // which nothing ends
@@ -54,7 +39,6 @@ func RawTextEnd(s []byte, i int, name string) int {
 	return rawEnd(s, i, name)
 }
 
-// rawEnd is where the first end tag of an element stands from i, or the end of s.
 func rawEnd(s []byte, i int, name string) int {
 	for {
 		n := bytes.Index(s[i:], []byte("</"))
@@ -68,24 +52,18 @@ func rawEnd(s []byte, i int, name string) int {
 	}
 }
 
-// isTag reports whether a tag's name at i is name, and ends there. Where the page ends
-// behind a name, that is no tag, for one could still go on: "</titles".
+// isTag reports whether the tag name at i is name. At the end of the page it is not: the name
+// could go on.
 func isTag(s []byte, i int, name string) bool {
 	if i+len(name) >= len(s) {
 		return false
 	}
-	for j := range len(name) {
-		if lower(s[i+j]) != name[j] {
-			return false
-		}
-	}
-	return kinds[s[i+len(name)]]&endsName != 0
+	return spells(s[i:i+len(name)], name) && kinds[s[i+len(name)]]&endsName != 0
 }
 
-// scriptEnd is where the end tag of a script stands whose text begins at i, or the end
-// of s. Old pages hide their scripts in comments, and within a comment a script may
-// hold a script: §13.2.5.15 to 31. Where a comment meets a "<" that begins no tag, we
-// take it to have ended, as x/net/html does; the standard has it go on.
+// scriptEnd is where the end tag of a script is, or the end of s. Old pages hide scripts in
+// comments, and a script in a comment may contain a script: §13.2.5.15 to 31. Where a comment
+// contains a "<" that begins no tag it ends, as in x/net/html; by the standard it goes on.
 func scriptEnd(s []byte, i int) int {
 	const tag, comment = "script", "<!--"
 	for {
@@ -108,12 +86,11 @@ func scriptEnd(s []byte, i int) int {
 	}
 }
 
-// hiddenScript reads a script from within a comment, up to the comment's end or to
-// that of the script, and reports whether it was the latter.
+// hiddenScript reads a script within a comment, up to the end of either, and reports whether it
+// was that of the script.
 //
-// The standard has eleven states for this. They come down to two numbers: how many
-// dashes stand right before, since two and a ">" end the comment, and whether a script
-// was begun within it, whose end tag is then not ours.
+// The eleven states of the standard are two values: how many dashes came right before, since two
+// and a ">" end the comment, and whether another script was begun within it.
 func hiddenScript(s []byte, i int) (next int, end bool) {
 	const tag = "script"
 	nested := false                // within a script within the comment

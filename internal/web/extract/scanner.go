@@ -1,8 +1,12 @@
 package extract
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
 
-// token is what a source stands on.
 type token uint8
 
 const (
@@ -12,32 +16,31 @@ const (
 	chars // text: of the page if it was asked for, and of elements that hold raw text
 )
 
-// source gives the tokens of a page that can matter, in order; others it may leave out.
-// The tests have a second one, the tokenizer of x/net/html, and hold the first to it.
+// source yields the tokens of a page that matter, in order; it may leave out others. The tests
+// compare scanner with another source, the tokenizer of x/net/html.
 type source interface {
-	// reset begins a page. Text that stands between tags is given if withText.
+	// reset begins a page. Text between tags is yielded if withText.
 	reset(body []byte, xhtml, withText bool)
-	// next moves on. What the other methods return is valid until it is called again.
+	// next moves on. The results of the other methods are valid until the next call.
 	next() token
-	// tag is the lower-case name of the tag, or empty if it is longer than maxName.
+	// tag is the lower-case name of the tag, empty if it is longer than maxName.
 	tag() []byte
 	// attr is an attribute of the start tag, the first of its name, references resolved.
 	attr(a attr) (val []byte, has bool)
-	// has tells which attributes there are, a bit for each attr.
+	// has is a bit for each attr of the start tag.
 	has() uint64
-	// selfClosing reports whether the start tag ends in a slash that is no value's.
+	// selfClosing reports whether the start tag ends in a slash that is not part of a value.
 	selfClosing() bool
 	// text is the current text with references resolved.
 	text() []byte
-	// markup makes the content of the element just begun be read as markup, where it
-	// would be raw text otherwise.
+	// markup makes the content of the element just begun be read as markup, not as raw text.
 	markup()
 }
 
-// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5,
-// on a body in memory. It jumps from one "<" to the next, knows most tags for
-// meaningless by the first letter and the length of their names, and copies nothing
-// but what holds character references. A tag that the page cuts off is none.
+// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5, on a body in
+// memory. It jumps from one "<" to the next, skips most tags by the first letter and length of
+// their names, and copies only what has character references. A tag that the page cuts off is
+// none.
 type scanner struct {
 	body     []byte
 	at       int // where the next token begins
@@ -49,19 +52,17 @@ type scanner struct {
 	nameBuf  [maxName]byte
 	nameEnd  int    // where it ends in body
 	attrs    attrs  // of the current start tag
-	words    []byte // the current text as it stands
-	verbatim bool   // it holds no character references
+	words    []byte // the current text, raw
+	verbatim bool   // without character references
 	noNUL    bool   // a NUL in it stands for U+FFFD
 	raw      string // the element whose raw text comes next, or ""
-	decoded  []byte // memory for what is not in the page as it reads
+	decoded  []byte // buffer for decoded text
 }
 
-// reset keeps nothing of the last page but memory.
 func (s *scanner) reset(body []byte, xhtml, withText bool) {
 	*s = scanner{body: body, xhtml: xhtml, withText: withText, decoded: s.decoded[:0]}
 }
 
-// release lets go of the page, and of memory beyond the usual.
 func (s *scanner) release() {
 	s.reset(nil, false, false)
 	if cap(s.decoded) > maxKept {
@@ -73,7 +74,6 @@ func (s *scanner) tag() []byte { return s.name }
 
 func (s *scanner) markup() { s.raw = "" }
 
-// next looks on behind the current token, or behind what has turned out not to matter.
 func (s *scanner) next() token {
 	s.decoded = s.decoded[:0]
 	if s.raw != "" && s.rawText() {
@@ -81,8 +81,8 @@ func (s *scanner) next() token {
 	}
 	for look := s.at; ; look = s.at {
 		lt := s.find(look)
-		if s.withText && lt > s.at { // the markup is found again by the next call
-			s.say(s.at, lt, lt)
+		if s.withText && lt > s.at {
+			s.setText(s.at, lt, lt)
 			return chars
 		}
 		if lt >= len(s.body) {
@@ -94,7 +94,7 @@ func (s *scanner) next() token {
 	}
 }
 
-// find is where the next markup stands that is to be read.
+// find is where the next markup is that matters.
 func (s *scanner) find(i int) int {
 	if s.withText || s.every {
 		return s.markupFrom(i)
@@ -102,8 +102,7 @@ func (s *scanner) find(i int) int {
 	return skim(s.body, i)
 }
 
-// markupFrom is where the next "<" stands that begins something other than text, or
-// the end of the page.
+// markupFrom is where the next "<" is that begins markup, or the end of the page.
 func (s *scanner) markupFrom(i int) int {
 	for i < len(s.body) {
 		lt := near(s.body, i, '<')
@@ -118,7 +117,7 @@ func (s *scanner) markupFrom(i int) int {
 	return len(s.body)
 }
 
-// markupAt reads what begins at lt, and reports whether it is a token to give.
+// markupAt reads the markup at lt, and reports whether it is a token to yield.
 func (s *scanner) markupAt(lt int) (token, bool) {
 	switch s.body[lt+1] {
 	case '!':
@@ -132,12 +131,12 @@ func (s *scanner) markupAt(lt int) (token, bool) {
 	return s.tagAt(lt+1, startTag)
 }
 
-// endTagAt reads what begins with "</". Where the page ends there, that is text.
+// endTagAt reads from "</", which is text at the end of the page.
 func (s *scanner) endTagAt(lt int) (token, bool) {
 	i := lt + len("</")
 	switch {
 	case i == len(s.body):
-		s.say(lt, i, i)
+		s.setText(lt, i, i)
 		return chars, s.withText
 	case kinds[s.body[i]]&letter != 0:
 		return s.tagAt(i, endTag)
@@ -146,10 +145,9 @@ func (s *scanner) endTagAt(lt int) (token, bool) {
 	return 0, false
 }
 
-// tagAt reads the tag whose name begins at i.
 func (s *scanner) tagAt(i int, t token) (token, bool) {
 	end := endOf(s.body, i, endsName)
-	// With text every tag matters, since most of them part it.
+	// With text every tag matters: most separate it.
 	wanted := s.withText || tagShapes.has(s.body[i:end])
 	s.nameEnd = end
 	s.at = s.attributes(end, s.leastKept(t, wanted))
@@ -161,7 +159,7 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 		return t, false
 	}
 	s.name = s.nameBuf[:0]
-	if end-i <= maxName { // else it is none that we look for
+	if end-i <= maxName {
 		s.name = lowered(s.name, s.body[i:end])
 	}
 	if t == startTag {
@@ -170,7 +168,7 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 	return t, true
 }
 
-// shared is the attributes for whose sake any tag matters.
+// shared is the attributes that matter in any tag.
 func (s *scanner) shared() uint64 {
 	if s.every {
 		return sharedAttrs
@@ -178,7 +176,7 @@ func (s *scanner) shared() uint64 {
 	return sharedNavigation
 }
 
-// leastKept is how long the names of a tag's attributes are at least that are kept.
+// leastKept is the least length of the attributes of a tag to keep.
 func (s *scanner) leastKept(t token, wanted bool) int {
 	switch {
 	case t == endTag:
@@ -189,18 +187,15 @@ func (s *scanner) leastKept(t token, wanted bool) int {
 	return leastShared
 }
 
-// say makes a stretch of the page the current text.
-func (s *scanner) say(from, to, next int) {
+// setText makes a part of the page the current text.
+func (s *scanner) setText(from, to, next int) {
 	s.words, s.at = s.body[from:to], next
 	s.verbatim, s.noNUL = false, false
 }
 
-// declaration steps over what begins with "<!", up to i, and reports whether it was
-// text: only XHTML has sections of that.
+// declaration skips what follows "<!", and reports whether it is text: a CDATA section of XHTML.
 func (s *scanner) declaration(i int) (text bool) {
 	const comment, cdata = "--", "[CDATA["
-	// What is left is a document type or a comment that was meant to be something else;
-	// both end at the first ">", whatever quotes they hold.
 	rest := s.body[i:]
 	switch {
 	case hasPrefix(rest, comment):
@@ -212,17 +207,17 @@ func (s *scanner) declaration(i int) (text bool) {
 		if bytes.HasSuffix(s.body[from:next], []byte("]]>")) {
 			to -= len("]]>")
 		}
-		s.say(from, to, next)
+		s.setText(from, to, next)
 		s.noNUL = true
 		return s.withText
 	default:
-		s.at = through(s.body, i, ">")
+		s.at = through(s.body, i, ">") // a document type or bogus comment, quotes or not
 	}
 	return false
 }
 
-// CommentEnd is where a comment ends whose text begins at i: behind "-->", "--!>" or,
-// at its very beginning, ">" or "->". Without any of them it is the end of s.
+// CommentEnd is where a comment ends whose text begins at i: after "-->", "--!>" or, at its very
+// beginning, ">" or "->"; or the end of s.
 func CommentEnd(s []byte, i int) int {
 	for end := i; ; {
 		n := bytes.IndexByte(s[end:], '>')
@@ -230,7 +225,6 @@ func CommentEnd(s []byte, i int) int {
 			return len(s)
 		}
 		end += n + 1
-		// Dashes of the opening do not count, which is why the text is looked at alone.
 		text := s[i : end-1]
 		if len(text) == 0 || string(text) == "-" || hasSuffix(text, "--") || hasSuffix(text, "--!") {
 			return end
@@ -238,7 +232,7 @@ func CommentEnd(s []byte, i int) int {
 	}
 }
 
-// through is where s goes on behind the first end from i, or the length of s.
+// through is the index after the first end from i, or the length of s.
 func through(s []byte, i int, end string) int {
 	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
 		return i + n + len(end)
@@ -249,3 +243,153 @@ func through(s []byte, i int, end string) int {
 func hasPrefix(s []byte, p string) bool { return len(s) >= len(p) && string(s[:len(p)]) == p }
 
 func hasSuffix(s []byte, p string) bool { return len(s) >= len(p) && string(s[len(s)-len(p):]) == p }
+
+// Byte classes, for table lookup.
+const (
+	space     = 1 << iota // white space of HTML
+	letter                // of ASCII; begins the name of a tag
+	digit                 //
+	hexDigit              //
+	endsName              // ends the name of a tag
+	endsKey               // ends the name of an attribute
+	endsValue             // ends a value without quotes
+	mark                  // begins markup that is no start tag
+)
+
+var kinds = func() (t [256]uint8) {
+	set := func(chars string, bits uint8) {
+		for _, c := range []byte(chars) {
+			t[c] |= bits
+		}
+	}
+	const lowers, uppers = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	set(" \n\t\r\f", space|endsName|endsKey|endsValue)
+	set(">", endsName|endsKey|endsValue)
+	set("/", endsName|endsKey)
+	set("=", endsKey)
+	set("/!?", mark)
+	set(lowers+uppers, letter)
+	set("0123456789", digit|hexDigit)
+	set("abcdefABCDEF", hexDigit)
+	return t
+}()
+
+func isSpace(c byte) bool { return kinds[c]&space != 0 }
+
+func skipSpace(s []byte, i int) int {
+	for i < len(s) && isSpace(s[i]) {
+		i++
+	}
+	return i
+}
+
+// endOf is the index of the next byte of that kind, or the length of s.
+func endOf(s []byte, i int, kind uint8) int {
+	for n, c := range s[i:] { // there are no bounds to check
+		if kinds[c]&kind != 0 {
+			return i + n
+		}
+	}
+	return len(s)
+}
+
+// lower is c in lower case, for ASCII.
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// skim is [scanner.markupFrom] without text and shared attributes of every tag. It skips tags
+// without a meaning that have the usual form, with fewer steps than the standard needs.
+func skim(s []byte, i int) int {
+	for i < len(s) {
+		lt := near(s, i, '<')
+		if lt < 0 || lt+1 >= len(s) {
+			break
+		}
+		name, least := lt+1, leastShared
+		if s[name] == '/' {
+			name, least = name+1, math.MaxInt // without attributes
+		}
+		switch {
+		case name < len(s) && kinds[s[name]]&letter != 0:
+			if i = passOver(s, name, least); i < 0 {
+				return lt
+			}
+		case kinds[s[lt+1]]&mark != 0:
+			return lt
+		default:
+			i = lt + 1
+		}
+	}
+	return len(s)
+}
+
+// passOver is where the page goes on after the tag whose name begins at i, or -1 if it may
+// matter, is not closed, or is not of the usual form: attributes without a value or with one in
+// quotes. Attributes shorter than least do not matter.
+func passOver(s []byte, i, least int) int {
+	name := i
+	i = endOf(s, i, endsKey) // a tag name with "=" ends at -1 below
+	if tagShapes.has(s[name:i]) {
+		return -1
+	}
+	for i < len(s) {
+		switch c := s[i]; {
+		case c == '>':
+			return i + 1
+		case c == '/' || isSpace(c):
+			i++
+			continue
+		case c == '=':
+			return -1
+		}
+		key := i
+		i = endOf(s, i, endsKey)
+		if i-key >= least && attrShapes.has(s[key:i]) {
+			return -1
+		}
+		if i+1 < len(s) && s[i] == '=' {
+			if s[i+1] != '"' && s[i+1] != '\'' {
+				return -1
+			}
+			end := near(s, i+2, s[i+1])
+			if end < 0 {
+				return -1
+			}
+			i = end + 1
+		}
+	}
+	return -1
+}
+
+// nearWords is how many words of eight bytes near tests before it calls IndexByte.
+const nearWords = 4
+
+// near is the index of the next c from i, or -1. In a page it is usually a few bytes away, where
+// IndexByte costs more. The test of a word is that of H. S. Warren, Hacker's Delight, section
+// 6-1: its lowest hit is exact.
+func near(s []byte, i int, c byte) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	want := ones * uint64(c)
+	for range nearWords {
+		if i+8 > len(s) {
+			break
+		}
+		x := binary.LittleEndian.Uint64(s[i:]) ^ want
+		if hit := (x - ones) &^ x & tops; hit != 0 {
+			return i + bits.TrailingZeros64(hit)/8
+		}
+		i += 8
+	}
+	if i > len(s) {
+		return -1
+	}
+	n := bytes.IndexByte(s[i:], c)
+	if n < 0 {
+		return -1
+	}
+	return i + n
+}

@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// gap is what must stand before the next character. Of two gaps the larger one
-// stays.
+// gap is the space before the next character. Of two the larger one counts.
 type gap uint8
 
 const (
@@ -15,14 +14,13 @@ const (
 	line
 )
 
-// textBuffer gathers a page's text: one space for any run of white space, a new line
-// where a block begins or ends. The text neither begins nor ends with either.
+// textBuffer collects the text of a page: one space for white space, a new line between blocks,
+// none at the ends.
 type textBuffer struct {
 	buf []byte
 	due gap
 }
 
-// add appends text.
 func (t *textBuffer) add(s []byte) {
 	for len(s) > 0 {
 		n := 0
@@ -40,7 +38,6 @@ func (t *textBuffer) add(s []byte) {
 	}
 }
 
-// fill writes the gap that is due.
 func (t *textBuffer) fill() {
 	if len(t.buf) > 0 {
 		switch t.due {
@@ -53,8 +50,7 @@ func (t *textBuffer) fill() {
 	t.due = none
 }
 
-// breakBefore parts what a tag parts on a page. It goes by the element's name alone:
-// styles can make anything of anything, and we do not read them.
+// breakBefore separates text at a tag, by its name alone: styles are not read.
 func (t *textBuffer) breakBefore(name []byte) {
 	switch string(name) {
 	case "td", "th", "img", "option", "button", "label", "input", "select", "iframe", "video", "audio":
@@ -67,14 +63,10 @@ func (t *textBuffer) breakBefore(name []byte) {
 	}
 }
 
-// mark is where the next character will stand, or the gap before it.
-func (t *textBuffer) mark() int { return len(t.buf) }
-
-// string is the text, as valid UTF-8.
 func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf), "\ufffd") }
 
-// field is a short text: white space collapsed, valid UTF-8, at most maxField bytes
-// and not cut within a character.
+// field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole
+// characters.
 func field(s []byte) string {
 	if len(s) == 0 {
 		return ""
@@ -84,7 +76,6 @@ func field(s []byte) string {
 	}
 	var room [256]byte // for most
 	t := textBuffer{buf: room[:0]}
-	// More than what is kept cannot matter, but for white space.
 	t.add(s[:min(len(s), 4*maxField)])
 	out := strings.ToValidUTF8(string(t.buf), "\ufffd")
 	if len(out) <= maxField {
@@ -97,8 +88,8 @@ func field(s []byte) string {
 	return out[:end]
 }
 
-// collapsed reports whether [field] would leave s as it is: most titles are of words in ASCII
-// with a space between them.
+// collapsed reports whether [field] would not change s: most titles are ASCII words with single
+// spaces.
 func collapsed(s []byte) bool {
 	if len(s) > maxField {
 		return false

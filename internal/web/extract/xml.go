@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// prolog goes over what an XML document has before its root element, whose name it
-// returns in lower case and without a prefix; empty if there is none. It tells of the
-// processing instructions, without their brackets.
+// prolog reads an XML document up to its root element, whose name it returns in lower case
+// without a prefix, empty if there is none. It calls instruction for each processing
+// instruction.
 func prolog(body []byte, instruction func([]byte)) (root string) {
 	s := scanner{body: body, xhtml: true, withText: true}
 	for i := s.markupFrom(0); i+1 < len(body); i = s.markupFrom(s.at) {
@@ -26,8 +26,7 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 	return ""
 }
 
-// xmlForm is how an XML document is read, by its root. Feeds and sitemaps are not: they
-// have a parser of their own.
+// xmlForm decides by the root element. Feeds and sitemaps have a parser of their own.
 func xmlForm(body []byte) form {
 	switch prolog(body, nil) {
 	case "html":
@@ -38,7 +37,7 @@ func xmlForm(body []byte) form {
 	return xml
 }
 
-// styleSheets takes the style sheets that an XML document names before its root.
+// styleSheets adds the xml-stylesheets before the root.
 func (e *Extractor) styleSheets(body []byte) {
 	var s scanner // for its memory
 	prolog(body, func(instruction []byte) {
@@ -55,7 +54,7 @@ func (e *Extractor) styleSheets(body []byte) {
 	})
 }
 
-// manifest is what a web application's says of URLs.
+// manifest has the URLs of a web application manifest.
 type manifest struct {
 	StartURL    string          `json:"start_url"`
 	Icons       []manifestImage `json:"icons"`
@@ -70,27 +69,24 @@ type manifestImage struct {
 	Src string `json:"src"`
 }
 
-// webManifest reads the manifest of a web application.
 func (e *Extractor) webManifest(body []byte) {
 	var m manifest
-	_ = json.Unmarshal(body, &m) // what could be read of it counts, and the rest is empty
-	page := func(attr, ref string) {
-		if ref != "" {
-			e.put(pending{tag: "manifest", attr: attr, kind: Navigation}, []byte(ref))
+	_ = json.Unmarshal(body, &m) // what can be read counts
+	add := func(kind Kind, attr, ref string) {
+		if ref != "" && (kind == Navigation || e.opts.Resources) {
+			e.put(pending{tag: "manifest", attr: attr, kind: kind}, []byte(ref))
 		}
 	}
 	images := func(attr string, list []manifestImage) {
 		for _, i := range list {
-			if i.Src != "" && e.opts.Resources {
-				e.put(pending{tag: "manifest", attr: attr, kind: Resource}, []byte(i.Src))
-			}
+			add(Resource, attr, i.Src)
 		}
 	}
-	page("start_url", m.StartURL)
+	add(Navigation, "start_url", m.StartURL)
 	images("icons", m.Icons)
 	images("screenshots", m.Screenshots)
 	for i := range m.Shortcuts {
-		page("shortcuts", m.Shortcuts[i].URL)
+		add(Navigation, "shortcuts", m.Shortcuts[i].URL)
 		images("icons", m.Shortcuts[i].Icons)
 	}
 }

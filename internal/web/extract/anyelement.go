@@ -2,15 +2,16 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"math/bits"
 	"slices"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// shared takes the attributes that any element may carry. Those of data- are a page's own,
-// and mean what its scripts make of them; but most scripts that load images late and make
-// rows of a table lead somewhere call them alike. What is no URL is told by its look.
+// shared handles the attributes of any element. Those of data- belong to the page, but most
+// scripts that load images late or make rows clickable use the same names; what is no URL is
+// recognised by its form.
 func (e *Extractor) shared(name []byte, has uint64) {
 	tag := e.tagName(name)
 	if has&sharedNavigation != 0 {
@@ -44,8 +45,7 @@ func (e *Extractor) shared(name []byte, has uint64) {
 	}
 }
 
-// sharedLinks takes those that lead to pages. Only data-href is always meant so; of the
-// others we want to see that it is a URL.
+// sharedLinks adds links to pages. Only data-href always is one.
 func (e *Extractor) sharedLinks(tag string) {
 	rel := "" // as other elements have none
 	if tag == "a" || tag == "area" {
@@ -65,7 +65,7 @@ func (e *Extractor) sharedLinks(tag string) {
 	}
 }
 
-// sharedImage takes one that names an image, alone or as a style would.
+// sharedImage adds an image, given as a URL or as in a style.
 func (e *Extractor) sharedImage(tag string, a attr) {
 	switch ref := e.attr(a); {
 	case tag == "iframe" || tag == "amp-iframe": // which shows pages
@@ -76,8 +76,7 @@ func (e *Extractor) sharedImage(tag string, a attr) {
 	}
 }
 
-// likeURL tells references from what else stands in attributes of a page's own: words,
-// numbers, colours, data and what a script would put something into.
+// likeURL rules out words, numbers, colours, data and templates.
 func likeURL(s []byte) bool {
 	s = trim(s)
 	if len(s) == 0 || len(s) > canonical.MaxLength || s[0] == '#' {
@@ -97,7 +96,6 @@ func likeURL(s []byte) bool {
 	return letters && marks
 }
 
-// first is the first word of s.
 func first(s []byte) []byte {
 	s = trim(s)
 	for i, c := range s {
@@ -108,25 +106,20 @@ func first(s []byte) []byte {
 	return s
 }
 
-// tagName is an element's name for a [Link]: as it is if it is one as HTML and SVG have
-// them, and "other" if it is not.
+// tagName is an element name for a [Link], "other" if it is no name of HTML or SVG.
 func (e *Extractor) tagName(name []byte) string {
 	for _, c := range name {
 		if kinds[c]&(letter|digit) == 0 && c != '-' && c != ':' {
 			return "other"
 		}
 	}
-	if len(name) == 0 {
-		return "other"
-	}
-	return e.interned(name, maxName)
+	return cmp.Or(e.interned(name, maxName), "other")
 }
 
-// maxArchives bounds the archives of an applet: each is as long as its codebase.
+// maxArchives bounds the archives of an applet.
 const maxArchives = 64
 
-// applet takes the program of an applet. Its codebase is a directory, with a slash or
-// without.
+// applet adds the program of an applet. Its codebase is a directory.
 func (e *Extractor) applet() {
 	base := bytes.Clone(trim(e.attr(attrCodebase)))
 	if len(base) > 0 && base[len(base)-1] != '/' {
@@ -144,14 +137,11 @@ func (e *Extractor) applet() {
 	}
 }
 
-// param takes what an object is told to load.
+// param adds what an object is to load.
 func (e *Extractor) param() {
-	name, value := e.attr(attrName), e.attr(attrValue)
-	known := false
-	for _, n := range [...]string{"movie", "src", "filename", "url", "href", "ref", "data"} {
-		known = known || is(name, n)
-	}
-	if is(e.attr(attrValueType), "ref") || known && likeURL(value) {
+	names := []string{"movie", "src", "filename", "url", "href", "ref", "data"}
+	known := slices.ContainsFunc(names, func(n string) bool { return is(e.attr(attrName), n) })
+	if is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)) {
 		e.resource("param", attrValue)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// htmlElement takes the language, from the first html tag that has one: pages glued
-// together by templates have several.
+// htmlElement reads the language of the first html tag that has one: pages made of templates
+// have several.
 func (e *Extractor) htmlElement() {
 	if e.inner {
 		return
@@ -19,7 +19,6 @@ func (e *Extractor) htmlElement() {
 	e.resource("html", attrManifest)
 }
 
-// baseElement takes the first base that can be used.
 func (e *Extractor) baseElement() {
 	if e.hasBase || e.template > 0 || e.inner {
 		return
@@ -35,7 +34,6 @@ func (e *Extractor) baseElement() {
 	}
 }
 
-// metaElement takes what the page says of itself, and where it sends us.
 func (e *Extractor) metaElement() {
 	if e.template > 0 {
 		return
@@ -66,8 +64,7 @@ func (e *Extractor) metaElement() {
 	e.metaLink(name, content)
 }
 
-// robots takes directives. The pages of a site say alike, so those of the last page that
-// had only this to say are remembered.
+// robots reads directives. The pages of a site repeat them, so the last ones are kept.
 func (e *Extractor) robots(content []byte) {
 	if len(e.directives.list) > 0 {
 		e.directives.meta(string(content))
@@ -81,7 +78,6 @@ func (e *Extractor) robots(content []byte) {
 	e.directives = e.lastDirectives
 }
 
-// metaLink takes what is named for others to show beside a link to the page.
 func (e *Extractor) metaLink(name, content []byte) {
 	switch string(name) {
 	case "og:url":
@@ -93,8 +89,7 @@ func (e *Extractor) metaLink(name, content []byte) {
 	}
 }
 
-// put takes one name of interest. The first of a name counts; of robots all do,
-// because each of them forbids something.
+// put keeps the first value of a name; of robots all.
 func (m *Meta) put(name, content []byte) {
 	to := (*string)(nil)
 	switch string(name) {

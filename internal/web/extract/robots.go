@@ -7,33 +7,26 @@ import (
 )
 
 const (
-	// maxDirectives bounds what a page may say to robots: there are some twenty words
-	// that anyone has ever used.
-	maxDirectives = 24
-	// maxDirective bounds one of them, in bytes.
-	maxDirective = 64
-	// maxDirectiveWords bounds what is looked at: dates are read in many ways, and a page can
-	// be full of them.
-	maxDirectiveWords = 1 << 10
+	maxDirectives     = 24      // kept; some twenty are in use
+	maxDirective      = 64      // bytes
+	maxDirectiveWords = 1 << 10 // read: dates take long
 )
 
-// defaultAgent is the name of whom a page speaks to if it names nobody else.
+// defaultAgent is the name of all robots.
 const defaultAgent = "robots"
 
-// directives gathers what a page and its answer say to robots, each once and in the
-// order in which it was said. What is said to all holds beside what is said to us, as
-// Google and Bing have it: each of them forbids something.
+// directives collects robots directives, each once. Those for all robots and those for the Agent
+// add up, as for Google and Bing.
 type directives struct {
 	list             []string
-	words            int // that were looked at
+	words            int // that were read
 	noIndex          bool
 	noFollow         bool
 	unavailableAfter time.Time
 }
 
-// header takes the value of an X-Robots-Tag, in which "name:" in front of directives says
-// that they, and those that follow, are for the robot of that name. Other robots' are
-// passed over.
+// header reads an X-Robots-Tag. "name:" before a directive says for which robot it and the next
+// ones are.
 func (d *directives) header(value, agent string) {
 	ours := true
 	for ; value != "" && d.words < maxDirectiveWords; d.words++ {
@@ -41,7 +34,7 @@ func (d *directives) header(value, agent string) {
 		word, value = nextDirective(value)
 		for name, rest, named := agentOf(word); named; name, rest, named = agentOf(word) {
 			ours, word = name == agent || name == defaultAgent || name == "*", rest
-			if strings.HasPrefix(word, afterWord) { // whose date the comma has cut off
+			if strings.HasPrefix(word, afterWord) { // its date was cut at the comma
 				word, value = nextDirective(word + "," + value)
 			}
 		}
@@ -51,7 +44,6 @@ func (d *directives) header(value, agent string) {
 	}
 }
 
-// meta takes the content of a meta element that is for us.
 func (d *directives) meta(content string) {
 	for ; content != "" && d.words < maxDirectiveWords; d.words++ {
 		var word string
@@ -60,22 +52,24 @@ func (d *directives) meta(content string) {
 	}
 }
 
-// afterWord begins the directive whose value holds what separates others.
+// afterWord is the directive whose value may contain commas.
 const afterWord = "unavailable_after"
 
-// nextDirective splits the first directive off a list, in lower case. Commas separate
-// them, but dates have commas too.
+// nextDirective splits the first directive off a list, in lower case.
 func nextDirective(s string) (word, rest string) {
 	s = strings.TrimLeft(s, " \t\r\n\f,")
 	if len(s) >= len(afterWord) && strings.EqualFold(s[:len(afterWord)], afterWord) {
-		word, rest = untilDate(s)
-		return word, rest
+		return untilDate(s)
 	}
+	return cutWord(s)
+}
+
+func cutWord(s string) (word, rest string) {
 	word, rest, _ = strings.Cut(s, ",")
 	return strings.ToLower(strings.TrimSpace(word)), rest
 }
 
-// untilDate reads an unavailable_after with as much as makes a date, or up to the comma.
+// untilDate reads an unavailable_after with its date, or up to the comma.
 func untilDate(s string) (word, rest string) {
 	for from := 0; ; {
 		i := strings.IndexByte(s[from:], ',')
@@ -85,8 +79,7 @@ func untilDate(s string) (word, rest string) {
 		end := from + i
 		if _, ok := unavailable(s[:end]); ok || end == len(s) || end > maxDirective {
 			if !ok {
-				word, rest, _ = strings.Cut(s, ",")
-				return strings.ToLower(strings.TrimSpace(word)), rest
+				return cutWord(s)
 			}
 			return strings.TrimSpace(s[:end]), s[end:]
 		}
@@ -94,8 +87,8 @@ func untilDate(s string) (word, rest string) {
 	}
 }
 
-// agentOf splits the name of a robot off a directive. Those that have values have names
-// with a colon behind too, and none of them is a robot's.
+// agentOf splits the name of a robot off a directive, unless the name is that of a directive
+// with a value.
 func agentOf(word string) (name, rest string, named bool) {
 	name, rest, named = strings.Cut(word, ":")
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -106,7 +99,7 @@ func agentOf(word string) (name, rest string, named bool) {
 	return name, strings.TrimSpace(rest), named
 }
 
-// add takes a directive. What permits what nobody has forbidden is not worth a word.
+// add adds a directive. Permissions are left out.
 func (d *directives) add(word string) {
 	if at, ok := unavailable(word); ok {
 		if d.unavailableAfter.IsZero() {
@@ -127,20 +120,17 @@ func (d *directives) add(word string) {
 	}
 }
 
-// put keeps a directive that reads like one.
+// put keeps a printable directive.
 func (d *directives) put(word string) {
 	if len(d.list) >= maxDirectives || len(word) > maxDirective || slices.Contains(d.list, word) {
 		return
 	}
-	for i := range len(word) {
-		if c := word[i]; c < ' ' || c >= 0x7f {
-			return
-		}
+	if !strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r >= 0x7f }) {
+		d.list = append(d.list, word)
 	}
-	d.list = append(d.list, word)
 }
 
-// unavailable is the instant of an unavailable_after.
+// unavailable is the time of an unavailable_after.
 func unavailable(word string) (time.Time, bool) {
 	if len(word) < len(afterWord) || !strings.EqualFold(word[:len(afterWord)], afterWord) {
 		return time.Time{}, false

@@ -2,11 +2,10 @@ package extract
 
 import "bytes"
 
-// maxSrcdoc bounds the documents within a page, in bytes: they are copied.
+// maxSrcdoc bounds the documents within a page, in bytes.
 const maxSrcdoc = 1 << 20
 
-// scan goes over the page once. References are kept as they stand until the end, when
-// the base is known.
+// scan goes over the page once.
 func (e *Extractor) scan(body []byte, isXML bool) {
 	e.source.reset(body, isXML, (e.opts.Text || e.opts.Forms) && !e.inner)
 	e.scanner.every, e.sharedMask = e.opts.Resources || e.form == xml, sharedNavigation|1<<attrXlinkHref
@@ -31,8 +30,8 @@ func (e *Extractor) scan(body []byte, isXML bool) {
 	}
 }
 
-// scanInner goes over the documents that stand in the srcdoc of a frame, whose references
-// are relative to the base of the page. Within them there are no others.
+// scanInner scans the srcdoc documents of frames. Their references are relative to the base of
+// the page, and they have no srcdoc of their own.
 func (e *Extractor) scanInner() {
 	e.inner = true
 	for _, body := range e.srcdocs {
@@ -42,7 +41,6 @@ func (e *Extractor) scanInner() {
 	}
 }
 
-// start handles a start tag. Most tags mean nothing to us and cost one look.
 func (e *Extractor) start() {
 	name := e.source.tag()
 	if e.opts.Text && !e.inner {
@@ -51,8 +49,7 @@ func (e *Extractor) start() {
 	if has := e.source.has() & e.sharedMask; has != 0 && e.template == 0 {
 		e.shared(name, has)
 	}
-	// The switches compare without making strings. They are split by how often pages
-	// have an element, not by what it is.
+	// The switches do not allocate. They are split by the frequency of elements.
 	switch string(name) {
 	case "a":
 		e.endAnchor() // links do not nest
@@ -77,7 +74,6 @@ func (e *Extractor) start() {
 	}
 }
 
-// startOther handles elements that hold or hide something.
 func (e *Extractor) startOther(name []byte) {
 	switch string(name) {
 	case "title":
@@ -120,7 +116,7 @@ func (e *Extractor) startOther(name []byte) {
 	}
 }
 
-// startMedia handles elements that show something else, if that is asked for.
+// startMedia handles elements that show a resource.
 func (e *Extractor) startMedia(name []byte) {
 	if !e.opts.Resources || e.template > 0 {
 		return
@@ -157,7 +153,7 @@ func (e *Extractor) startMedia(name []byte) {
 	}
 }
 
-// leads takes an attribute that leads to a page. Unlike in href, empty is nothing.
+// leads adds a link to a page, unless it is empty.
 func (e *Extractor) leads(tag string, a attr) {
 	if ref := e.attr(a); len(ref) > 0 && e.template == 0 {
 		e.add(Navigation, tag, attrNames[a], ref)
@@ -182,7 +178,7 @@ func (e *Extractor) frame(name []byte) {
 	}
 }
 
-// graphic handles what shows something in SVG. In HTML, image is another name of img.
+// graphic handles elements of SVG. In HTML, image is img.
 func (e *Extractor) graphic(name []byte) {
 	switch {
 	case e.svg > 0:
@@ -193,8 +189,8 @@ func (e *Extractor) graphic(name []byte) {
 	}
 }
 
-// silence handles an element whose content is text that nobody reads. In XML, and in
-// SVG inside of HTML, it may have none: then no end tag will come.
+// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no
+// end tag.
 func (e *Extractor) silence() {
 	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
 		e.source.markup()
@@ -204,8 +200,7 @@ func (e *Extractor) silence() {
 	e.silent = true
 }
 
-// startTemplate hides what is inert: scripts may clone it or not. A shadow root is
-// shown as it stands, so it is no template to us.
+// startTemplate hides templates. A shadow root is shown.
 func (e *Extractor) startTemplate() {
 	if e.xhtml && e.source.selfClosing() {
 		return
@@ -215,8 +210,7 @@ func (e *Extractor) startTemplate() {
 	}
 }
 
-// end handles an end tag. Pages leave elements open and close what was never opened,
-// so counts stop at zero.
+// end handles an end tag. Elements may be left open, or closed without being open.
 func (e *Extractor) end() {
 	name := e.source.tag()
 	if e.opts.Text && !e.inner {
@@ -243,8 +237,7 @@ func (e *Extractor) end() {
 	}
 }
 
-// chars handles text. To ask for it costs a look at every byte, so it is asked only for
-// what is kept.
+// chars handles text. It is decoded only if it is kept.
 func (e *Extractor) chars() {
 	if e.sent.wordsOf != "" {
 		e.sent.takeWords(e.source.text())

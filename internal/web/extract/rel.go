@@ -3,21 +3,17 @@ package extract
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// maxRel is how many bytes of a rel attribute are kept.
-const maxRel = 256
-
-// maxRels bounds the interned values of rel and type. A page has a handful, a site too;
-// what finds no room is allocated for each link.
-const maxRels = 256
-
-// maxAlternates bounds the alternates of a page: there are some two hundred languages
-// that sites are written in, and nobody has half of them.
-const maxAlternates = 100
+const (
+	maxRel        = 256 // bytes of a rel attribute that are kept
+	maxRels       = 256 // interned values; further ones are allocated for each link
+	maxAlternates = 100 // of a page
+)
 
 // Alternate is another form of the page: a translation, a feed, a printable one.
 type Alternate struct {
@@ -26,8 +22,7 @@ type Alternate struct {
 	Type     string // the media type in lower case; empty if it is not said
 }
 
-// relation is a page that this one names as something to it. Like a pending link it
-// waits for the base.
+// relation is a canonical, next, prev or alternate link, resolved at the end of the page.
 type relation struct {
 	kind     relMeaning // one of relOfPage
 	of       pending    // of which there is no more than the reference
@@ -35,13 +30,13 @@ type relation struct {
 	typ      string
 }
 
-// relMeaning is what a rel says, all of its tokens together.
+// relMeaning is the meaning of all tokens of a rel.
 type relMeaning uint16
 
 const (
-	relPage     relMeaning = 1 << iota // it leads to a page
-	relResource                        // it names what a browser loads to show this one
-	relDocument                        // that may be a page, if it says so
+	relPage     relMeaning = 1 << iota // a link to a page
+	relResource                        // part of this page
+	relDocument                        // a page if as=document
 	relSitemap
 	relCanonical
 	relNext
@@ -51,17 +46,16 @@ const (
 	relOfPage = relCanonical | relNext | relPrev | relAlternate
 )
 
-// linked is what a link element says, or one of a Link header: their meaning is the same.
+// linked is a link element, or a link of a Link header.
 type linked struct {
 	tag, attr         string
 	ref               []byte
 	rel               string // in lower case
 	mediaType, as     []byte
 	hrefLang          []byte
-	ofAnotherDocument bool // the header's anchor names what it is about, and not this page
+	ofAnotherDocument bool // by the anchor of the header
 }
 
-// linkElement takes a link element.
 func (e *Extractor) linkElement() {
 	if e.template > 0 {
 		return
@@ -70,15 +64,14 @@ func (e *Extractor) linkElement() {
 		tag: "link", attr: "href", ref: e.attr(attrHref), rel: e.relOf(),
 		mediaType: e.attr(attrType), as: e.attr(attrAs), hrefLang: e.attr(attrHrefLang), ofAnotherDocument: e.inner,
 	}
-	resource := e.linked(&l)
-	if resource && e.opts.Resources {
+	if e.linked(&l) && e.opts.Resources {
 		e.srcset("link", attrImageSrcset)
 	}
 }
 
-// linked goes by the rel of a link, and reports whether it is a resource.
+// linked handles a link by its rel, and reports whether it is a resource.
 func (e *Extractor) linked(l *linked) (resource bool) {
-	rel := e.meaning(l.rel)
+	rel := meaningOf(l.rel)
 	if rel&relDocument != 0 && is(l.as, "document") {
 		rel = rel&^relResource | relPage
 	}
@@ -103,8 +96,7 @@ func (e *Extractor) linked(l *linked) (resource bool) {
 	return resource
 }
 
-// relation notes what a page says that others are to it. Of alternates there may be
-// many, of the rest the first counts.
+// relation keeps the first link of each relation, and several alternates.
 func (e *Extractor) relation(l *linked, rel relMeaning, mediaType string) {
 	ref, _, _ := bytes.Cut(trim(l.ref), []byte("#"))
 	if len(ref) > canonical.MaxLength {
@@ -123,8 +115,7 @@ func (e *Extractor) relation(l *linked, rel relMeaning, mediaType string) {
 	}
 }
 
-// relate resolves the relations, most of which are links too and known by now. What is
-// no URL has been counted there.
+// relate resolves the relations. Invalid ones were counted as links.
 func (e *Extractor) relate() {
 	d := e.dst
 	bad, skipped, long := d.BadLinks, d.SkippedSchemes, d.LongLinks
@@ -148,23 +139,7 @@ func (e *Extractor) relate() {
 	d.BadLinks, d.SkippedSchemes, d.LongLinks = bad, skipped, long
 }
 
-// meaning is meaningOf, remembered: a page repeats a few.
-func (e *Extractor) meaning(rel string) relMeaning {
-	if m, ok := e.meanings[rel]; ok {
-		return m
-	}
-	m := meaningOf(rel)
-	if e.meanings == nil {
-		e.meanings = make(map[string]relMeaning)
-	}
-	if len(e.meanings) < maxRels {
-		e.meanings[rel] = m
-	}
-	return m
-}
-
-// meaningOf goes by the tokens of rel. Of those that are not here some ask for nothing
-// (preconnect), some are for programs (pingback), and most we have never heard of.
+// meaningOf ignores unknown tokens, and those for programs, such as preconnect and pingback.
 func meaningOf(rel string) (m relMeaning) {
 	for token := range strings.FieldsSeq(rel) {
 		switch token {
@@ -195,36 +170,24 @@ func meaningOf(rel string) (m relMeaning) {
 	return m
 }
 
-// isPageType keeps feeds, search descriptions and the like out, which share rel with
-// pages. It is given the type in lower case.
+// isPageType excludes feeds, search descriptions and the like. The type is in lower case.
 func isPageType(mediaType string) bool {
-	switch mediaType = essence(mediaType); mediaType {
-	case "", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown"}, essence(mediaType))
 }
 
-// isFeedType knows the types that feeds are linked with.
 func isFeedType(mediaType string) bool {
-	switch essence(mediaType) {
-	case "application/rss+xml", "application/atom+xml", "application/rdf+xml":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}, essence(mediaType))
 }
 
-// essence is a media type without its parameters.
 func essence(mediaType string) string {
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	return strings.TrimSpace(mediaType)
 }
 
-// relOf is the rel of the current tag in lower case, interned.
 func (e *Extractor) relOf() string { return e.interned(e.attr(attrRel), maxRel) }
 
-// interned is s in lower case and cut to so many bytes, at most maxRel: a page repeats
-// a few.
+// interned is s in lower case, cut to atMost bytes (at most maxRel), without repeated
+// allocation.
 func (e *Extractor) interned(s []byte, atMost int) string {
 	if len(s) == 0 {
 		return ""

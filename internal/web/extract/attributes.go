@@ -1,0 +1,279 @@
+package extract
+
+import "bytes"
+
+// maxName is longer than any element or attribute that matters.
+const maxName = 24
+
+// attr is an attribute that matters. Others are not copied.
+type attr uint8
+
+const (
+	attrHref attr = iota
+	attrXlinkHref
+	attrSrc
+	attrSrcset
+	attrImageSrcset
+	attrPoster
+	attrData
+	attrRel
+	attrType
+	attrName
+	attrProperty
+	attrContent
+	attrHTTPEquiv
+	attrLang
+	attrXMLLang
+	attrShadowRootMode
+	attrAs
+	attrHrefLang
+	attrStyle
+	attrSrcdoc
+	attrManifest
+	attrCode
+	attrArchive
+	attrCodebase
+	attrValue
+	attrValueType
+	attrLowSrc
+	attrDynSrc
+	attrAction
+	attrMethod
+	attrFormAction
+	attrFormMethod
+	attrChecked
+	attrSelected
+	attrMultiple
+	attrDisabled
+	attrCite
+	attrLongDesc
+	attrBackground
+	attrDataHref
+	attrDataURL
+	attrDataLink
+	attrDataSrc                       // the first of the data-* images
+	attrDataSrcset = attrDataSrc + 11 // the first of the data-* image sets
+	numAttrs       = attrDataSrcset + 3
+)
+
+// attrNames are their names in the order of attr.
+var attrNames = [numAttrs]string{
+	"href", "xlink:href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type",
+	"name", "property", "content", "http-equiv", "lang", "xml:lang", "shadowrootmode", "as", "hreflang",
+	"style", "srcdoc", "manifest", "code", "archive", "codebase", "value", "valuetype", "lowsrc", "dynsrc",
+	"action", "method", "formaction", "formmethod", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background",
+	"data-href", "data-url", "data-link",
+	"data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster", "data-image",
+	"data-bg", "data-bg-src", "data-background", "data-background-image",
+	"data-srcset", "data-lazy-srcset", "data-bgset",
+}
+
+// leastShared is the length of the shortest name in sharedNavigation. In tags without a meaning
+// shorter attributes are skipped.
+const leastShared = len("data-url")
+
+// Attributes of any element: those that scripts make links of, and those that show something.
+const (
+	sharedNavigation = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
+	sharedSets       = 1<<numAttrs - 1<<attrDataSrcset
+	sharedImages     = 1<<attrDataSrcset - 1<<attrDataSrc
+	sharedResource   = sharedImages | sharedSets | 1<<attrStyle | 1<<attrBackground | 1<<attrXlinkHref
+	sharedAttrs      = sharedNavigation | sharedResource
+)
+
+// shapes rules most names out by their length, first and last letter.
+type shapes struct {
+	first, last [32]uint32 // a bit for each length, by the lower five bits of the letter
+}
+
+// shapesOf makes the shapes of names of at most maxName bytes.
+func shapesOf(names ...string) (x shapes) {
+	for _, name := range names {
+		x.first[name[0]&31] |= 1 << len(name)
+		x.last[name[len(name)-1]&31] |= 1 << len(name)
+	}
+	return x
+}
+
+// has reports whether name has the shape of one in the set, in any case.
+func (x *shapes) has(name []byte) bool {
+	n := len(name)
+	return n > 0 && n <= maxName && x.first[name[0]&31]&x.last[name[n-1]&31]&(1<<n) != 0
+}
+
+// tagShapes are those of the elements that matter without text.
+var tagShapes = shapesOf("a", "amp-anim", "amp-audio", "amp-iframe", "amp-img", "amp-video", "applet", "area", "audio",
+	"base", "bgsound", "blockquote", "button", "del", "embed", "feimage", "fencedframe", "form", "frame", "html",
+	"iframe", "image", "img", "input", "ins", "link", "meta", "noembed", "noframes", "noscript", "object", "option",
+	"param", "plaintext", "portal", "q", "script", "select", "source", "style", "svg", "template", "textarea", "title",
+	"track", "use", "video", "xmp")
+
+// attrShapes are those of the attributes; attrsByLen are the attributes by length.
+var (
+	attrShapes = shapesOf(attrNames[:]...)
+	attrsByLen = func() (t [maxName + 1][]attr) {
+		for a, name := range attrNames {
+			t[len(name)] = append(t[len(name)], attr(a))
+		}
+		return t
+	}()
+)
+
+// attrOf is the attribute of a name that has a shape of attrShapes.
+func attrOf(name []byte) (attr, bool) {
+	for _, a := range attrsByLen[len(name)] {
+		if spells(name, attrNames[a]) {
+			return a, true
+		}
+	}
+	return 0, false
+}
+
+// spells reports whether name is want, in any case. want is in lower case and as long.
+func spells(name []byte, want string) bool {
+	for i := range name {
+		if lower(name[i]) != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// attrs are the attributes of a start tag that matter, the first of each name.
+type attrs struct {
+	has  uint64 // a bit for each that the tag has
+	read uint64 // and for each whose references have been resolved
+	vals [numAttrs][]byte
+}
+
+// put keeps an attribute that matters, unless there is one of its name.
+func (as *attrs) put(key, val []byte) {
+	if a, ok := attrOf(key); ok && as.has&(1<<a) == 0 {
+		as.has |= 1 << a
+		as.vals[a] = val
+	}
+}
+
+// attr resolves character references when asked: few values have any.
+func (s *scanner) attr(a attr) (val []byte, has bool) {
+	as, bit := &s.attrs, uint64(1)<<a
+	if as.has&bit == 0 {
+		return nil, false
+	}
+	if as.read&bit == 0 {
+		as.read |= bit
+		as.vals[a] = s.read(as.vals[a], reading{refs: true, attr: true, noNUL: true})
+	}
+	return as.vals[a], true
+}
+
+func (s *scanner) has() uint64 { return s.attrs.has }
+
+// attributes reads a tag whose name ends at i, §13.2.5.32 to 40, with its ">". It returns where
+// the page goes on, or -1 if it ends within the tag. Attributes that matter are kept if they
+// have at least atLeast letters.
+func (s *scanner) attributes(i, atLeast int) int {
+	s.attrs.has, s.attrs.read = 0, 0
+	for {
+		i = skipSpace(s.body, i)
+		switch {
+		case i >= len(s.body):
+			return -1
+		case s.body[i] == '>':
+			return i + 1
+		}
+		var key, val []byte
+		key, val, i = NextAttr(s.body, i) // even if none matters: quotes may hide a ">"
+		if len(key) >= atLeast && attrShapes.has(key) {
+			s.attrs.put(key, val)
+		}
+	}
+}
+
+// NextAttr reads the attribute at i, where there is neither space nor ">", and returns where the
+// next one can begin. A slash is an attribute without a name.
+func NextAttr(s []byte, i int) (key, val []byte, next int) {
+	start := i
+	if s[i] == '=' { // at its beginning it belongs to the name
+		i++
+	}
+	i = endOf(s, i, endsKey)
+	key = s[start:i]
+	val, next = value(s, skipSpace(s, i))
+	return key, val, next
+}
+
+// value reads what may follow a name: nothing, a slash, or "=" and a value.
+func value(s []byte, i int) (val []byte, next int) {
+	if i >= len(s) || s[i] != '=' && s[i] != '/' {
+		return nil, i
+	}
+	if s[i] == '/' {
+		return nil, i + 1
+	}
+	i = skipSpace(s, i+1)
+	if i >= len(s) {
+		return nil, i
+	}
+	// Without a closing quote the page ends within the tag, as in browsers.
+	if q := s[i]; q == '"' || q == '\'' {
+		i++
+		end := near(s, i, q)
+		if end < 0 {
+			return nil, len(s)
+		}
+		return s[i:end], end + 1
+	}
+	end := endOf(s, i, endsValue)
+	return s[i:end], end
+}
+
+// selfClosing reports whether the tag ends in a slash. The last slash may be the end of a value
+// without quotes, unless its attribute is not the first of its name: x/net/html forgets those too
+// early, and so do we.
+func (s *scanner) selfClosing() bool {
+	end := s.at - len(">")
+	if s.body[end-1] != '/' {
+		return false
+	}
+	for i := skipSpace(s.body, s.nameEnd); i < end; {
+		key, val, next := NextAttr(s.body, i)
+		if next == end && len(val) > 0 && s.body[next-1] == '/' {
+			return s.hasBefore(key, i)
+		}
+		i = skipSpace(s.body, next)
+	}
+	return true
+}
+
+func (s *scanner) hasBefore(name []byte, i int) bool {
+	for at := skipSpace(s.body, s.nameEnd); at < i; {
+		key, _, next := NextAttr(s.body, at)
+		if bytes.Equal(lowered(nil, key), lowered(nil, name)) {
+			return true
+		}
+		at = skipSpace(s.body, next)
+	}
+	return false
+}
+
+func lowered(dst, s []byte) []byte {
+	for _, c := range s {
+		dst = append(dst, lower(c))
+	}
+	return dst
+}
+
+// hasToken reports whether the space-separated list has token. Both are in lower case.
+func hasToken[T ~string | ~[]byte](list T, token string) bool {
+	for i := 0; i < len(list); i++ {
+		start := i
+		for i < len(list) && !isSpace(list[i]) {
+			i++
+		}
+		if string(list[start:i]) == token {
+			return true
+		}
+	}
+	return false
+}
