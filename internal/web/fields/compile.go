@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"github.com/andybalholm/cascadia"
@@ -13,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-// compiled is a rule that can run.
 type compiled struct {
 	Rule
 	match *regexp.Regexp // nil: every page
@@ -23,11 +23,10 @@ type compiled struct {
 	perByte int
 }
 
-// Set is rules that can run. It is not changed any more and safe for concurrent use.
+// Set is compiled rules. It is immutable and safe for concurrent use.
 type Set struct{ rules []compiled }
 
-// New compiles rules. The error has everything that is wrong, each with the name of its
-// rule in front.
+// New compiles rules. The error joins all problems, each with the name of its rule.
 func New(rules []Rule) (*Set, error) {
 	if len(rules) > MaxRules {
 		return nil, fmt.Errorf("%d rules are more than %d; leave some out", len(rules), MaxRules)
@@ -48,14 +47,14 @@ func New(rules []Rule) (*Set, error) {
 	return s, nil
 }
 
-// compile makes a rule ready. The error joins a [Problem] for each of its parts.
+// compile compiles a rule. The error joins a [Problem] for each part.
 func compile(r Rule) (compiled, error) {
 	c := compiled{Rule: r}
 	errs := r.checkParts()
 	var err error
 	switch {
 	case (r.CSS == "") == (r.XPath == ""):
-		errs = append(errs, problem("css", "%v", errSelectors))
+		errs = append(errs, problem("css", "give one of css and xpath"))
 	case r.CSS != "":
 		if c.css, err = compileCSS(r.CSS); err != nil {
 			errs = append(errs, problem("css", "%v", err))
@@ -77,7 +76,7 @@ func compile(r Rule) (compiled, error) {
 	return c, errors.Join(errs...)
 }
 
-// compileCSS also refuses what the library takes and never matches.
+// compileCSS also refuses what the library accepts and never matches.
 func compileCSS(s string) (*selector, error) {
 	group, err := cascadia.ParseGroupWithPseudoElements(s)
 	if err != nil {
@@ -95,7 +94,6 @@ func compileCSS(s string) (*selector, error) {
 	return sel, nil
 }
 
-// hint is what probably went wrong.
 func hint(s string) string {
 	if strings.HasPrefix(s, "/") {
 		return "for XPath write xpath: in its place"
@@ -106,8 +104,8 @@ func hint(s string) string {
 	return "write one such as article h1, .price or a[rel=author]"
 }
 
-// compileXPath compiles an expression and runs it once, because the library finds wrong
-// arguments of functions only then, and panics.
+// compileXPath compiles an expression and runs it once: the library panics on wrong arguments of
+// functions only then.
 func compileXPath(s string) (expr *xpath.Expr, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -123,16 +121,16 @@ func compileXPath(s string) (expr *xpath.Expr, err error) {
 	root := dom.Parse([]byte(`<title>a</title><p id="b" class="c">d<a href="e">f</a>`)).Root
 	if it, ok := expr.Evaluate(navigate(root, nil, 0)).(*xpath.NodeIterator); ok {
 		for it.MoveNext() {
-			continue // what it finds is of no interest, only that it can be asked
+			continue
 		}
 	}
 	return expr, nil
 }
 
-// Extractor runs a set. It must not be used by two goroutines at once.
+// Extractor runs a set. It must not be used concurrently.
 type Extractor struct{ rules []compiled }
 
-// Extractor makes one for a worker. Of a nil Set it is nil, and finds nothing.
+// Extractor makes one for a worker. Of a nil or empty Set it is nil, and finds nothing.
 func (s *Set) Extractor() *Extractor {
 	if s == nil || len(s.rules) == 0 {
 		return nil
@@ -148,17 +146,119 @@ func (s *Set) Extractor() *Extractor {
 	return e
 }
 
-// Wants reports whether any rule is for the page, so that others need no tree.
+// Wants reports whether any rule is for the page; otherwise no tree is needed.
 func (e *Extractor) Wants(url string) bool {
 	if e == nil {
 		return false
 	}
-	for i := range e.rules {
-		if e.rules[i].wants(url) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.rules, func(c compiled) bool { return c.wants(url) })
 }
 
 func (c *compiled) wants(url string) bool { return c.match == nil || c.match.MatchString(url) }
+
+// maxProgram bounds the instructions of a regular expression: each byte of text may run all of
+// them.
+const maxProgram = 10_000
+
+// patternSteps is the cost of a regular expression per byte of text. The error is for one that
+// is too long; an invalid one costs nothing.
+func patternSteps(pattern string) (steps int, err error) {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0, nil //nolint:nilerr // compiling it says so
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0, nil //nolint:nilerr // as above
+	}
+	if len(prog.Inst) > maxProgram {
+		return 0, fmt.Errorf("the regular expression %.60q is %d instructions, more than %d; use smaller repetitions", pattern, len(prog.Inst), maxProgram)
+	}
+	return 1 + len(prog.Inst)/8, nil
+}
+
+// literalArgs are the XPath functions whose arguments but the first must be literals: from a
+// page they could be megabytes each, of which the result is the product, or a pattern of any
+// size.
+var literalArgs = regexp.MustCompile(`^(matches|replace|string-join|translate)\s*\(`)
+
+// maxGrowth bounds how much longer the calls of replace may make a text together.
+const maxGrowth = 1 << 20
+
+// callSteps checks the arguments of these functions in a valid expression, and returns the cost
+// of their patterns per byte of text.
+func callSteps(expr string) (steps int, err error) {
+	growth := 1
+	for i := 0; i < len(expr); i++ {
+		if end := quoteEnd(expr, i); end > i {
+			i = end
+			continue
+		}
+		if i > 0 && strings.IndexByte("-_.:@/", expr[i-1]) >= 0 || i > 0 && wordByte(expr[i-1]) {
+			continue
+		}
+		call := literalArgs.FindStringSubmatch(expr[i:])
+		if call == nil {
+			continue
+		}
+		for n, arg := range arguments(expr[i+len(call[0]):]) {
+			if n == 0 {
+				continue
+			}
+			if arg == "" || quoteEnd(arg, 0) != len(arg)-1 {
+				return 0, fmt.Errorf("the arguments of %s() behind the first must be texts in quotes, and %q is none", call[1], arg)
+			}
+			if call[1] == "matches" || call[1] == "replace" && n == 1 {
+				n, err := patternSteps(arg[1 : len(arg)-1])
+				if err != nil {
+					return 0, err
+				}
+				steps += n
+			}
+			if call[1] == "replace" && n == 2 { // it may stand between any two bytes
+				if growth *= len(arg) - 1; growth > maxGrowth {
+					return 0, fmt.Errorf("the calls of replace() could make a text more than %d times as long; use shorter texts, or fewer calls", maxGrowth)
+				}
+			}
+		}
+	}
+	return steps * growth, nil
+}
+
+func wordByte(c byte) bool {
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= 0x80
+}
+
+// quoteEnd is the end of the literal that begins at i, or i.
+func quoteEnd(s string, i int) int {
+	if s[i] != '"' && s[i] != '\'' {
+		return i
+	}
+	if n := strings.IndexByte(s[i+1:], s[i]); n >= 0 {
+		return i + 1 + n
+	}
+	return i
+}
+
+// arguments splits what follows the bracket of a call.
+func arguments(s string) (all []string) {
+	from, open := 0, 0
+	for i := 0; i < len(s); i++ {
+		if end := quoteEnd(s, i); end > i {
+			i = end
+			continue
+		}
+		switch c := s[i]; {
+		case c == '(' || c == '[':
+			open++
+		case (c == ')' || c == ']') && open > 0:
+			open--
+		case c == ')':
+			return append(all, strings.TrimSpace(s[from:i]))
+		case c == ',' && open == 0:
+			all = append(all, strings.TrimSpace(s[from:i]))
+			from = i + 1
+		}
+	}
+	return all
+}

@@ -125,6 +125,7 @@ func TestWhatRulesDoIsCharged(t *testing.T) {
 		{"xpath://p[matches(., 'y{50}')]", text, 5 * long},
 		{"xpath://p[matches(@class, 'y{50}')]", attr, 5 * long},
 		{"xpath://none", strings.Repeat("<br>", n), n},
+		{"xpath://br[@a]", strings.Repeat("<br>", n), 10 * n}, // three copies for each; the moves alone are 4*n
 		{"xpath://p[.='y']", strings.Repeat(text, n), n * long / effort.Bytes},
 	} {
 		used, _, _ := costs(t, tc.page, tc.line)

@@ -11,31 +11,29 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// The library matches one element at a time, and for "a ~ b ~ c" looks at all siblings before
-// it for each of those: the square, the cube and so on of their number, with no way to stop
-// it. Here a selector is matched against the whole tree in one walk, from left to right:
-// each element knows which parts of it its parent, its ancestors and its siblings have matched.
-// So the cost is the elements times the parts. The library parses selectors and tests
+// The library matches one element at a time, and for "a ~ b ~ c" goes over all earlier siblings for
+// each: the square or cube of their number, uninterruptible. Here a selector is matched in one walk
+// over the tree, from left to right: each element knows which parts its parent, ancestors and
+// siblings matched, so the cost is elements times parts. The library parses selectors and tests
 // what needs one element alone.
 
-// maxParts is how many parts the selectors of one rule may have together: a bit for each.
+// maxParts bounds the parts of the selectors of one rule: a bit for each.
 const maxParts = 64
 
-// selector is a list of CSS selectors.
 type selector struct {
-	parts       []part // of all selectors, one behind the other
+	parts       []part // of all selectors, one after another
 	first, last uint64 // the parts that begin and end a selector
 	// The parts by what joins them to the one before.
 	descendant, child, next, later uint64
 }
 
-// part is what one element must be.
+// part is the conditions on one element.
 type part struct{ tests []test }
 
-// test is one condition on an element, which stands at a place among its siblings.
+// test is one condition on an element and its place.
 type test func(m *matcher, n *html.Node, at *place) bool
 
-// matcher matches selectors against one tree.
+// matcher matches selectors in one tree.
 type matcher struct {
 	root   *html.Node
 	budget *effort.Budget
@@ -43,7 +41,7 @@ type matcher struct {
 	text   int                               // bytes in the element that is being looked at
 }
 
-// place is where an element stands among its siblings, as far as someone asked.
+// place is the position among siblings, computed as needed.
 type place struct {
 	parent *html.Node
 	index  int            // of the element among all, from 1
@@ -52,14 +50,14 @@ type place struct {
 	totals map[string]int // how many of a name there are, and of all by ""; nil: not counted
 }
 
-// each calls yield with the elements that match, in the order of the page, until it returns
-// false or the budget is spent.
+// each calls yield with the matching elements in the order of the page, until it returns false
+// or the budget is spent.
 func (m *matcher) each(s *selector, yield func(*html.Node) bool) {
 	m.children(s, m.root, 0, 0, yield)
 }
 
-// children goes over what is in parent, of which the parts in self match parent and those in
-// above one of its ancestors or itself.
+// children matches what is in parent. The parts in self match parent, those in above an ancestor
+// or parent.
 func (m *matcher) children(s *selector, parent *html.Node, self, above uint64, yield func(*html.Node) bool) bool {
 	var before, earlier uint64 // what matches the sibling before, and any before
 	at := place{parent: parent}
@@ -112,7 +110,7 @@ func (m *matcher) set(s *selector, relate func(set map[*html.Node]bool, n *html.
 	return set
 }
 
-// relation makes a test of :not, :has or :haschild.
+// relation tests :not, :has or :haschild.
 func relation(name string, of *selector) test {
 	relate := func(set map[*html.Node]bool, n *html.Node) { set[n] = true }
 	switch name {
@@ -129,7 +127,7 @@ func relation(name string, of *selector) test {
 	return func(m *matcher, n *html.Node, _ *place) bool { return m.set(of, relate)[n] == want }
 }
 
-// position makes a test of the position among siblings, an+b counted from 1.
+// position tests the position among siblings, an+b from 1.
 func position(a, b int, fromEnd, ofType bool) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		i := at.of(m, n, ofType)
@@ -143,12 +141,12 @@ func position(a, b int, fromEnd, ofType bool) test {
 	}
 }
 
-// only makes a test of :only-child or :only-of-type.
+// only tests :only-child or :only-of-type.
 func only(ofType bool) test {
 	return func(m *matcher, n *html.Node, at *place) bool { return at.total(m, n, ofType) == 1 }
 }
 
-// of is the position of n, which comes after all that were asked for before.
+// of is the position of n, which comes after all earlier calls.
 func (p *place) of(m *matcher, n *html.Node, ofType bool) int {
 	if !ofType {
 		return p.index
@@ -170,7 +168,6 @@ func (p *place) of(m *matcher, n *html.Node, ofType bool) int {
 	return p.kinds[n.Data]
 }
 
-// total is how many siblings there are, n included.
 func (p *place) total(m *matcher, n *html.Node, ofType bool) int {
 	if p.totals == nil {
 		p.totals = make(map[string]int)
@@ -187,8 +184,7 @@ func (p *place) total(m *matcher, n *html.Node, ofType bool) int {
 	return p.totals[""]
 }
 
-// within charges for all that is in n, so many steps for each byte, before a test that looks at
-// it.
+// within charges for the content of n before a test that reads it.
 func within(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		m.text = 0
@@ -196,7 +192,7 @@ func within(t test, perByte int) test {
 	}
 }
 
-// patterned charges for the attributes of n before a test that runs a pattern on them.
+// patterned charges for the attributes of n before a test that matches a pattern.
 func patterned(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for i := range n.Attr {
@@ -220,8 +216,8 @@ func (m *matcher) content(n *html.Node, perByte int) bool {
 	return true
 }
 
-// upward charges for the ancestors of n, and for the siblings of legends, before a test that
-// looks at them.
+// upward charges for the ancestors of n, and the siblings of legends, before a test that visits
+// them.
 func upward(t test) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for p := n; p != nil; p = p.Parent {
@@ -234,7 +230,7 @@ func upward(t test) test {
 	}
 }
 
-// parseSelector reads a list of selectors that the library has taken.
+// parseSelector splits a list of selectors that the library has accepted.
 func parseSelector(s string) (*selector, error) {
 	p := &selectorParser{s: s}
 	sel, err := p.list()
@@ -244,7 +240,6 @@ func parseSelector(s string) (*selector, error) {
 	return sel, err
 }
 
-// selectorParser finds where the parts of selectors end.
 type selectorParser struct {
 	s string
 	i int
@@ -307,7 +302,7 @@ func (p *selectorParser) space() {
 	}
 }
 
-// part reads what is said of one element.
+// part reads the conditions on one element.
 func (p *selectorParser) part() (one part, err error) {
 	for {
 		from, perByte := p.i, 0
@@ -351,7 +346,7 @@ func (p *selectorParser) part() (one part, err error) {
 	}
 }
 
-// simple makes a test of what needs the element alone.
+// simple tests what needs the element alone.
 func simple(text string) (test, error) {
 	sel, err := cascadia.Parse(text)
 	if err != nil {
@@ -360,7 +355,6 @@ func simple(text string) (test, error) {
 	return func(_ *matcher, n *html.Node, _ *place) bool { return sel.Match(n) }, nil
 }
 
-// pseudo reads a pseudo-class.
 func (p *selectorParser) pseudo() (test, error) {
 	from := p.i
 	p.i++
@@ -405,7 +399,7 @@ func (p *selectorParser) pseudo() (test, error) {
 	return t, nil
 }
 
-// nth makes a test of a position, with the library's reading of the formula.
+// nth tests a position, by the library's reading of the formula.
 func nth(name, text string) (test, error) {
 	a, b := 0, 1
 	if strings.HasPrefix(name, "nth-") {
@@ -422,7 +416,7 @@ func nth(name, text string) (test, error) {
 	return position(a, b, strings.Contains(name, "last-"), strings.HasSuffix(name, "-of-type")), nil
 }
 
-// name passes over an identifier with its escapes.
+// name skips an identifier with its escapes.
 func (p *selectorParser) name() {
 	for p.i < len(p.s) {
 		switch c := p.s[p.i]; {
@@ -436,8 +430,7 @@ func (p *selectorParser) name() {
 	}
 }
 
-// escape passes over a backslash and what it stands before: up to six digits and a space, or
-// one character.
+// escape skips a backslash with up to six digits and a space, or one character.
 func (p *selectorParser) escape() {
 	p.i++
 	from := p.i
@@ -454,7 +447,7 @@ func (p *selectorParser) escape() {
 	}
 }
 
-// bracket passes over a test of an attribute.
+// bracket skips a test of an attribute.
 func (p *selectorParser) bracket() (perByte int, err error) {
 	p.i++
 	p.space()
@@ -470,7 +463,7 @@ func (p *selectorParser) bracket() (perByte int, err error) {
 	return perByte, err
 }
 
-// until goes to a closing bracket, past quoted text.
+// until skips to a closing bracket, past quoted text.
 func (p *selectorParser) until(end byte) {
 	for p.i < len(p.s) && p.s[p.i] != end {
 		switch c := p.s[p.i]; c {
@@ -489,8 +482,7 @@ func (p *selectorParser) until(end byte) {
 	p.i = min(p.i, len(p.s))
 }
 
-// pattern goes to the bracket that closes a regular expression, as the library finds it: by
-// counting.
+// pattern skips a regular expression to its closing bracket, by counting, as the library does.
 func (p *selectorParser) pattern() (steps int, err error) {
 	from := p.i
 	for open := 0; p.i < len(p.s); p.i++ {

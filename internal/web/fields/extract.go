@@ -3,7 +3,9 @@ package fields
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,18 +18,17 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// Field is what a page has of one name.
+// Field is the values of one name.
 type Field struct {
 	Name string
-	// Values are in the order of the page, none of them empty. There is at least one.
+	// Values are in the order of the page, at least one, none of them empty.
 	Values []string
-	// All says that the rule asks for all values; without it there is one.
+	// All says that the rule selects all values; otherwise there is one.
 	All bool
 	// Number says that the values are numbers as JSON writes them.
 	Number bool
 }
 
-// page is one page while its fields are gathered.
 type page struct {
 	root   *html.Node
 	base   canonical.URL
@@ -36,9 +37,9 @@ type page struct {
 	errs   []error
 }
 
-// Page gathers the fields of a page, in the order of the rules. url is that of the page,
-// and base what its references are resolved against. The error says what was cut or could
-// not be run; the fields are those found all the same.
+// Page extracts the fields of a page, in the order of the rules. url is that of the page, and
+// base what references resolve against. The error says what was cut or failed; the fields are
+// valid all the same.
 func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, error) {
 	if e == nil {
 		return nil, nil
@@ -50,7 +51,7 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 		if d.Budget.Spent() {
 			break
 		}
-		if has(all, c.Name) || !c.wants(url.String()) {
+		if slices.ContainsFunc(all, func(f Field) bool { return f.Name == c.Name }) || !c.wants(url.String()) {
 			continue
 		}
 		if f := p.field(c); len(f.Values) > 0 {
@@ -63,20 +64,9 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 	return all, errors.Join(p.errs...)
 }
 
-// errCut is for a page of which not all was looked at.
 var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or extract.max_elements, or takes longer than extract.max_time", dom.MaxBytes)
 
-func has(fields []Field, name string) bool {
-	for i := range fields {
-		if fields[i].Name == name {
-			return true
-		}
-	}
-	return false
-}
-
-// field runs one rule. XPath is a library's interpreter of what the user wrote: if it
-// panics on some page, that page lacks the field, and says so.
+// field runs one rule. If the XPath interpreter panics the page lacks the field, with an error.
 func (p *page) field(c *compiled) (f Field) {
 	f = Field{Name: c.Name, All: c.All, Number: c.Type == Number}
 	defer func() {
@@ -116,7 +106,7 @@ func (p *page) field(c *compiled) (f Field) {
 	return f
 }
 
-// add takes a value and reports whether more are wanted.
+// add adds a value and reports whether more are wanted.
 func (p *page) add(f *Field, c *compiled, value string) bool {
 	if value == "" {
 		return true
@@ -140,7 +130,6 @@ func (p *page) add(f *Field, c *compiled, value string) bool {
 	return c.All && p.left > 0
 }
 
-// value is what a rule by CSS takes of an element.
 func (p *page) value(c *compiled, n *html.Node) string {
 	if c.Attr != "" {
 		v, _ := attr(n, c.Attr)
@@ -149,7 +138,7 @@ func (p *page) value(c *compiled, n *html.Node) string {
 	return p.element(c, n)
 }
 
-// attr also finds those that the parser gave a namespace, such as xlink:href.
+// attr also finds attributes with a namespace, such as xlink:href.
 func attr(n *html.Node, name string) (string, bool) {
 	name = strings.ToLower(name)
 	space, key, ok := strings.Cut(name, ":")
@@ -162,8 +151,7 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// element is what a rule takes of an element itself: of links and images as a URL, that is
-// where they lead.
+// element is the value of an element; as a URL, that of its link.
 func (p *page) element(c *compiled, n *html.Node) string {
 	switch c.Type {
 	case HTML:
@@ -180,7 +168,6 @@ func (p *page) element(c *compiled, n *html.Node) string {
 	return p.read(c.Type, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.budget))
 }
 
-// found is what a rule by XPath takes of what it came to.
 func (p *page) found(c *compiled, nav *navigator) string {
 	if nav.NodeType() == xpath.ElementNode || nav.NodeType() == xpath.RootNode {
 		return p.element(c, nav.Current())
@@ -188,7 +175,6 @@ func (p *page) found(c *compiled, nav *navigator) string {
 	return p.read(c.Type, nav.Value())
 }
 
-// read makes a value of a text.
 func (p *page) read(t Type, s string) string {
 	switch t {
 	case Number:
@@ -208,31 +194,123 @@ func (p *page) read(t Type, s string) string {
 	return c.String()
 }
 
-// render is an element as HTML, at most a little more than a value may have.
+// render is an element as HTML, at most a little more than MaxValue.
 func render(n *html.Node) string {
-	var b limited
-	_ = html.Render(&b, n) // its error is that of the writer, which is full
+	var l limited
+	_ = html.Render(&l, n) // its error is that of the writer, which is full
+	return l.b.String()
+}
+
+// limited fails when it has more than MaxValue bytes.
+type limited struct{ b strings.Builder }
+
+// Write keeps b, unless there is enough.
+func (l *limited) Write(b []byte) (int, error) {
+	if l.b.Len() > MaxValue {
+		return 0, io.ErrShortWrite
+	}
+	return l.b.Write(b)
+}
+
+// number is the first number of a text as JSON writes it, or empty: "1.234,50 €" is 1234.50.
+//
+// Of point and comma, the last is the decimal point and the other groups digits. One that
+// repeats groups digits, and so does a single comma before three digits; a single point is a
+// decimal point. Spaces, apostrophes and underscores between digits group them.
+func number(s string) string {
+	start := strings.IndexAny(s, digits)
+	if start < 0 {
+		return ""
+	}
+	sign := ""
+	for _, minus := range []string{"-", "−"} {
+		if strings.HasSuffix(s[:start], minus) && !joined(s[:start-len(minus)]) {
+			sign = "-"
+		}
+	}
+	whole, fraction := split(run(s[start:]))
+	if start > 0 && s[start-1] == '.' && (start == 1 || !joined(s[:start-1])) && fraction == "" {
+		whole, fraction = "0", whole // .5
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	if fraction != "" {
+		whole += "." + fraction
+	}
+	if len(whole) > maxNumber {
+		return ""
+	}
+	return sign + whole
+}
+
+const (
+	digits    = "0123456789"
+	maxNumber = 40 // bytes; longer ones are card numbers and hashes
+)
+
+// joined reports whether a dash after s is a hyphen, as in "A-4" and "2020-01".
+func joined(s string) bool {
+	if s == "" {
+		return false
+	}
+	c := s[len(s)-1]
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+var groupers = []string{" ", "\u00a0", "\u202f", "\u2009", "'", "’", "_", ",", "."}
+
+// run is the digits at the beginning of s with the points and commas between them.
+func run(s string) string {
+	var b strings.Builder
+	grouped := false // two years in a row are not
+	for s != "" {
+		if strings.IndexByte(digits, s[0]) >= 0 {
+			b.WriteByte(s[0])
+			s = s[1:]
+			continue
+		}
+		mark := ""
+		for _, g := range groupers {
+			if rest, ok := strings.CutPrefix(s, g); ok && rest != "" && strings.IndexByte(digits, rest[0]) >= 0 {
+				mark = g
+			}
+		}
+		decimal := mark == "," || mark == "."
+		if mark == "" || !decimal && (!three(s[len(mark):]) || !grouped && b.Len() > 3) {
+			break
+		}
+		if decimal {
+			b.WriteString(mark)
+		}
+		grouped = true
+		s = s[len(mark):]
+	}
 	return b.String()
 }
 
-// limited keeps what is written to it, up to a value.
-type limited struct{ strings.Builder }
-
-var errFull = errors.New("full")
-
-// Write fails when there is more than a value may have.
-func (l *limited) Write(b []byte) (int, error) {
-	if l.Len() > MaxValue {
-		return 0, errFull
+// three reports whether s begins with exactly three digits.
+func three(s string) bool {
+	n := 0
+	for n < len(s) && strings.IndexByte(digits, s[n]) >= 0 {
+		n++
 	}
-	return l.Builder.Write(b)
+	return n == 3
 }
 
-// WriteByte and WriteString are what a Builder would otherwise offer without the limit.
-func (l *limited) WriteByte(c byte) error {
-	_, err := l.Write([]byte{c})
-	return err
+// split finds the decimal point.
+func split(s string) (whole, fraction string) {
+	point, comma := strings.LastIndexByte(s, '.'), strings.LastIndexByte(s, ',')
+	at := max(point, comma)
+	switch {
+	case at < 0:
+	case point >= 0 && comma >= 0: // the last one
+	case strings.Count(s, s[at:at+1]) > 1, comma >= 0 && len(s)-comma-1 == 3:
+		at = -1
+	}
+	clean := func(s string) string { return strings.NewReplacer(".", "", ",", "").Replace(s) }
+	if at < 0 {
+		return clean(s), ""
+	}
+	return clean(s[:at]), s[at+1:]
 }
-
-// WriteString fails as Write does.
-func (l *limited) WriteString(s string) (int, error) { return l.Write([]byte(s)) }

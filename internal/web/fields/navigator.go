@@ -11,16 +11,16 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// navigator is a place in a tree for the interpreter of XPath, which does all its work by
-// moving it. Each move is a step. The interpreter cannot be told to stop, so that the move
-// for which there is no step left panics with errSpent.
+// navigator is a place in a tree for the XPath interpreter, which moves it. Each move is a step.
+// The interpreter cannot be stopped, so a move without a step left panics with errSpent.
 type navigator struct {
 	htmlquery.NodeNavigator
 	budget  *effort.Budget
-	perByte int // what the expression may do with each byte of a text, beside reading it
+	perByte int // steps of the patterns of the expression for each byte of text
 }
 
-// copySteps is what a copy costs: the interpreter keeps copies, and so they bound its memory.
+// copySteps is the cost of a copy: the interpreter keeps copies, so that the cost bounds its
+// memory.
 const copySteps = 4
 
 var errSpent = errors.New("the page has cost enough")
@@ -35,7 +35,7 @@ func (n *navigator) spend(steps int) {
 	}
 }
 
-// spendText takes the steps for a text of so many bytes, the end of one of whole bytes.
+// spendText charges for a text, the last part of one of whole bytes.
 func (n *navigator) spendText(bytes, whole int) {
 	if !n.budget.AllowCall(whole * n.perByte) {
 		panic(errSpent)
@@ -81,7 +81,7 @@ func (n *navigator) MoveToChild() bool {
 	return n.NodeNavigator.MoveToChild()
 }
 
-// MoveToFirst moves to the first sibling, past all between.
+// MoveToFirst moves to the first sibling.
 func (n *navigator) MoveToFirst() (moved bool) {
 	for n.MoveToPrevious() {
 		moved = true
@@ -101,7 +101,7 @@ func (n *navigator) MoveToPrevious() bool {
 	return n.NodeNavigator.MoveToPrevious()
 }
 
-// Value is the text of a place: of an element all that is in it, a step for each node.
+// Value is the text of a place. Of an element it is charged for each node.
 func (n *navigator) Value() string {
 	node := n.Current()
 	if node.Type != html.ElementNode || n.NodeType() == xpath.AttributeNode {

@@ -1,25 +1,17 @@
-// Package fields takes named values out of pages by rules that the user gives: a CSS
-// selector or an XPath expression for each, and how the value is to be read.
+// Package fields extracts named values from pages by rules of the user: a CSS selector or an XPath
+// expression for each, and the type of the value.
 //
-// A [Rule] is text, in one line (see [Parse]) or in parts. [New] compiles all rules and
-// reports all that is wrong with them at once. The [Set] it makes is shared; each worker
-// has an [Extractor] of its own, because an XPath expression keeps state as it runs.
+// [Parse] reads a [Rule] from one line, [New] compiles all rules and reports all problems at once.
+// The [Set] is shared; each worker has its own [Extractor], because an XPath expression keeps
+// state. Of several rules with one name the first that finds something gives the field.
 //
-// Several rules may have one name: the first that finds something on a page gives the
-// field. So different kinds of pages of a site can have different rules, and a rule can
-// have others behind it.
-//
-// # Bounds
-//
-// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page
-// at [MaxPage] bytes; a tree has the bounds of package dom. What was cut is told by the
-// error of Extractor.Page, beside the fields. What rules do on a page is taken from its budget
-// (package effort): an expression may compare every element with every other one, and on
-// some page there are many.
+// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page at
+// [MaxPage] bytes; the error of Extractor.Page says what was cut. The work of rules is charged to
+// the budget of the page (package effort): an expression may compare every element with every
+// other one.
 package fields
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,16 +20,15 @@ import (
 )
 
 const (
-	// MaxRules is how many rules there may be. Each is a walk over every page.
+	// MaxRules bounds the rules.
 	MaxRules = 200
-	// MaxValue bounds a value in bytes: a long article as HTML fits.
+	// MaxValue bounds a value in bytes.
 	MaxValue = 64 << 10
 	// MaxValues bounds the values of a field.
 	MaxValues = 1000
 	// MaxPage bounds the values of all fields of a page in bytes.
 	MaxPage = 1 << 20
-	// maxName is the longest name of a field.
-	maxName = 64
+	maxName = 64 // bytes of the name of a field
 )
 
 // Type is how a value is read out of what was found.
@@ -51,13 +42,12 @@ const (
 	URL                // resolved against the page, canonical
 )
 
-// typeNames are the types as rules write them.
 var typeNames = []string{"text", "html", "number", "url"}
 
-// String is the type as rules write it.
+// String is the name in rules.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType reads a type. Empty is text.
+// ParseType reads the name of a type. Empty is text.
 func ParseType(s string) (Type, error) {
 	if s == "" {
 		return Text, nil
@@ -68,24 +58,21 @@ func ParseType(s string) (Type, error) {
 	return 0, fmt.Errorf("%q is no type of a value; give one of %s", s, strings.Join(typeNames, ", "))
 }
 
-// Rule says how a field is found.
+// Rule describes a field.
 type Rule struct {
-	// Name is that of the field: letters, digits, "_" and "-".
+	// Name is letters, digits, "_" and "-".
 	Name string
-	// CSS or XPath is what finds it; exactly one is set.
+	// CSS or XPath selects it; exactly one is set.
 	CSS, XPath string
-	// Attr is the attribute of the elements that CSS finds. Empty: the element itself.
+	// Attr is an attribute of the elements that CSS selects. Empty: the element itself.
 	Attr string
 	// All takes every value. False: the first.
-	All bool
-	// Type is how the value is read.
+	All  bool
 	Type Type
-	// Match is a regular expression for the URLs of the pages that the rule is for. Empty:
-	// all pages.
+	// Match is a regular expression on the URL of the page. Empty: all pages.
 	Match string
 }
 
-// The parts of a rule in a line.
 const (
 	cssPrefix   = "css:"
 	xpathPrefix = "xpath:"
@@ -93,7 +80,6 @@ const (
 	matchMark   = " url~"
 )
 
-// shape is what a rule looks like, for messages.
 const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE or NAME=xpath:EXPRESSION`
 
 var (
@@ -141,8 +127,7 @@ func Parse(s string) (Rule, error) {
 	return r, nil
 }
 
-// String is the rule in a line. Of one that passes [Rule.Check], [Parse] makes the rule
-// again.
+// String is the rule in a line, which [Parse] reads if it passes [Rule.Check].
 func (r Rule) String() string {
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -166,26 +151,26 @@ func (r Rule) String() string {
 	return b.String()
 }
 
-// Problem is what is wrong with one part of a rule.
+// Problem is what is wrong with a part of a rule.
 type Problem struct {
-	Key  string // as the parts are called: "name", "css", "xpath", "attr", "type" or "match"
+	Key  string // "name", "css", "xpath", "attr", "type" or "match"
 	Text string
 }
 
-// Error is the part and what is wrong with it.
+// Error names the part and the problem.
 func (p *Problem) Error() string { return p.Key + ": " + p.Text }
 
 func problem(key, format string, args ...any) error {
 	return &Problem{Key: key, Text: fmt.Sprintf(format, args...)}
 }
 
-// Check reports everything that is wrong with the rule: a [Problem] for each part, joined.
+// Check reports all problems of the rule, joined.
 func (r Rule) Check() error {
 	_, err := compile(r)
 	return err
 }
 
-// checkParts reports what is wrong with the parts but for the selector and the pattern.
+// checkParts checks all but the selector and the pattern.
 func (r *Rule) checkParts() (errs []error) {
 	if len(r.Name) > maxName || !nameForm().MatchString(r.Name) {
 		errs = append(errs, problem("name", `%q is no name of a field; give up to %d letters, digits, "_" and "-", a letter first`, r.Name, maxName))
@@ -206,6 +191,3 @@ func (r *Rule) checkParts() (errs []error) {
 	}
 	return errs
 }
-
-// errSelectors is for a rule with no selector, or two.
-var errSelectors = errors.New("give one of css and xpath")
