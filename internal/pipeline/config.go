@@ -246,7 +246,8 @@ type Config struct {
 	MaxTime time.Duration
 	// Grace is how long what is under way may take once MaxTime is over or Stop was called.
 	// After three quarters of it requests are cancelled, the context of handlers ends, and what
-	// is not written yet is dropped: those URLs stay queued. The rest of the time is for what
+	// is not written yet is dropped: those URLs stay queued. Without a State the URLs that were
+	// asked for are recorded as cancelled instead. The rest of the time is for that, and for what
 	// cannot be interrupted to come to its end. Zero means as long as it takes.
 	Grace time.Duration
 	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them

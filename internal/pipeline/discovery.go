@@ -52,7 +52,7 @@ type discovery struct {
 
 	stopping bool
 	hurried  bool   // it is not to wait for what is under way beyond Grace
-	cutOff   bool   // it has waited for that long
+	late     bool   // Output takes no more records of what was cut off
 	cut      func() // cancels what workers and handlers have under way
 	paused   bool
 	unruled  string // the first origin given up for want of its robots.txt, and why
@@ -291,24 +291,43 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 // abandon has URLs recorded that were asked for and wait to be asked again, when the crawl ends
 // and keeps no state in which they could wait on. It reports whether there are any.
 func (d *discovery) abandon(now time.Time) bool {
-	if d.p.cfg.State != nil || d.cutOff {
+	if d.p.cfg.State != nil || d.late {
 		return false
 	}
 	for _, l := range d.frontier.Abandon(now, outboxFull) {
-		rec := newRecord(l, now)
-		rec.Attempt, rec.Status = max(1, int(l.Attempt)), int(l.Status)
-		rec.Error = &sink.Error{Class: l.Class.String(), Message: "the crawl ended before the URL was asked for again; " + lastAnswer(l)}
+		rec := endedRecord(l, now, l.Class, int(l.Status), "the URL was asked for again")
+		rec.Attempt = max(1, int(l.Attempt))
 		d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
 	}
 	return len(d.outbox) > 0
 }
 
-// lastAnswer is what a URL that failed has come to so far.
-func lastAnswer(l *frontier.Lease) string {
-	if l.Status == 0 {
-		return "it was not answered"
+// cutOff has a URL recorded whose request was cancelled at the end of a crawl that keeps no
+// state. It reports whether it did.
+func (d *discovery) cutOff(ev *event, now time.Time) bool {
+	l := ev.lease
+	if d.p.cfg.State != nil || !d.hurried || ev.class != outcome.Canceled || l.Kind == frontier.Control {
+		return false
 	}
-	return fmt.Sprintf("the last answer was status %d", l.Status)
+	rec := endedRecord(l, now, outcome.Canceled, int(l.Status), beforeDone)
+	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+	return true
+}
+
+// beforeDone is when a crawl ended that has cut a URL off.
+const beforeDone = "the URL was done with"
+
+// endedRecord is the record of a URL that was asked for, whose last answer had a status, and
+// with which the crawl was not done when it ended. The status is zero if there was no answer.
+func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status int, before string) *sink.Record {
+	rec := newRecord(l, now)
+	rec.Status = status
+	answer := "it was not answered"
+	if status != 0 {
+		answer = fmt.Sprintf("the last answer was status %d", status)
+	}
+	rec.Error = &sink.Error{Class: class.String(), Message: "the crawl ended before " + before + "; " + answer}
+	return rec
 }
 
 // idle decides what to do when no host may be asked before wake.
@@ -334,7 +353,6 @@ func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
 		if d.hurried {
 			d.deadline = time.Time{}
-			d.cutOff = true
 			d.cut()
 		} else {
 			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
@@ -383,7 +401,11 @@ func (d *discovery) hurry(end End, reason string) {
 	d.hurried, d.deadline = true, time.Time{}
 	close(d.p.stopping)
 	if grace := d.p.cfg.Grace; grace > 0 {
-		d.deadline = d.p.cfg.Clock.Now().Add(grace - grace/4)
+		now := d.p.cfg.Clock.Now()
+		d.deadline = now.Add(grace - grace/4)
+		d.p.mu.Lock()
+		d.p.until = now.Add(grace - grace/8)
+		d.p.mu.Unlock()
 	}
 }
 
@@ -448,6 +470,7 @@ func (d *discovery) acknowledge(w written) {
 		}
 		switch l := w.acks[i].lease; {
 		case w.acks[i].dropped:
+			d.late = true
 			d.frontier.Return(now, l, false)
 			if l.Kind == frontier.Page && l.Refused == nil {
 				d.pages--
@@ -482,7 +505,8 @@ func (d *discovery) event(ev event) {
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
-	if ev.fate == fateNotNow || ev.fate == fateRetry || ev.fate == fateOwn {
+	switch ev.fate {
+	case fateNotNow, fateRetry, fateOwn, fateStale:
 		ev.lease.Status, ev.lease.Class = uint16(ev.status), ev.class
 	}
 	if ev.forbade {
@@ -493,6 +517,9 @@ func (d *discovery) event(ev event) {
 	case fateReturned, fateStale:
 		if d.stopping && ev.lease.Kind == frontier.Robots {
 			d.frontier.Done(now, ev.lease) // it is no URL that is left to visit
+			return
+		}
+		if d.cutOff(&ev, now) {
 			return
 		}
 		d.frontier.Return(now, ev.lease, ev.fate == fateStale)

@@ -68,9 +68,13 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 	for l := range p.leases {
 		ev, page := p.visit(work, l)
 		if page != nil {
+			over := work
+			if p.cfg.State == nil {
+				over = ctx // Processing has it recorded all the same
+			}
 			select {
 			case p.fetched <- page:
-			case <-work.Done():
+			case <-over.Done():
 				page.resp.Release()
 				if page.aside == nil {
 					ev.fate = fateReturned

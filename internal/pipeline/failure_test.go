@@ -327,26 +327,33 @@ func TestHostThatRefusesForADay(t *testing.T) {
 }
 
 // A crawl that ends early has a record of each URL that it has asked for, whose last answer was
-// a refusal too: without a state nobody goes on with it. With one they stay queued, all others
-// in both cases.
+// a refusal too, or that was cut off: without a state nobody goes on with it. With one they stay
+// queued, all others in both cases.
 func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
+	const cutOff = -1 // no answer for longer than the crawl waits
 	for end, change := range map[End]func(w *world){
 		EndBlocked:     func(w *world) { w.MaxBlocked = time.Minute },
 		EndLimit:       func(w *world) { w.MaxTime = 30 * time.Second },
 		EndInterrupted: nil,
 	} {
-		for _, status := range []int{429, 503, 403, 0} {
+		for _, status := range []int{429, 503, 403, 0, cutOff} {
+			if status == cutOff && end == EndBlocked {
+				continue // it waits for what is under way
+			}
 			for _, kept := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v/%d/state %t", end, status, kept), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						asked := map[string]bool{}
-						refuse := closing(10)
-						site := &limitedSite{page: links(100), status: status, refuse: func(path string, n int, now time.Time) http.Header {
+						refuse, timeout := closing(10), 2*time.Second
+						if status == cutOff {
+							timeout = time.Hour
+						}
+						site := &limitedSite{page: links(100), status: max(status, 0), refuse: func(path string, n int, now time.Time) http.Header {
 							asked["http://a.test"+path] = true
 							return refuse(path, n, now)
 						}}
-						w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: 2 * time.Second})
-						w.Retries = 5
+						w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: timeout, HeaderTimeout: timeout})
+						w.Retries, w.Grace = 5, 2*time.Second
 						if kept {
 							w.State = newJournal(1)
 						}
@@ -375,9 +382,10 @@ func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 							if rec.Status == http.StatusOK {
 								continue
 							}
-							require.Equal(t, status, rec.Status)
+							require.Equal(t, max(status, 0), rec.Status)
 							require.Positive(t, rec.Attempt)
 							require.NotEqual(t, outcome.Unknown.String(), rec.Error.Class)
+							require.Equal(t, status == cutOff, rec.Error.Class == outcome.Canceled.String())
 							require.Contains(t, rec.Error.Message, "the crawl ended before")
 						}
 					})

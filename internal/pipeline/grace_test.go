@@ -3,8 +3,11 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -36,6 +40,9 @@ type busyWorld struct {
 	calm  atomic.Bool
 	dial  dialFunc
 	serve func(rw http.ResponseWriter, r *http.Request) bool // reports whether it answered; nil: never
+
+	mu    sync.Mutex // guards what follows
+	asked map[string]bool
 }
 
 // pending blocks until the crawl gives the request up, or the test is over with it.
@@ -49,6 +56,11 @@ func (b *busyWorld) pending(r *http.Request) bool {
 const busyPages = 40
 
 func (b *busyWorld) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/robots.txt" {
+		b.mu.Lock()
+		b.asked["http://"+r.Host+r.URL.Path] = true
+		b.mu.Unlock()
+	}
 	if b.serve != nil && !b.calm.Load() && b.serve(rw, r) {
 		return
 	}
@@ -143,27 +155,33 @@ func TestEndsWithinGrace(t *testing.T) {
 	}
 }
 
-func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
-	const grace, after = 2 * time.Second, 2500 * time.Millisecond
-	b := &busyWorld{out: &slowSink{}}
-	network := fetchtest.Serve(t, map[string]http.Handler{"busy.test": b, "other.test": b})
-	state := newJournal(1)
-	b.dial = network.DialContext
-	run := func() *Pipeline {
-		b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
-		b.State, b.Sinks, b.Sitemaps = state, []sink.Sink{b.out}, Sitemaps{Enabled: true}
-		b.Grace, b.Backoff.Base, b.Backoff.Max = grace, time.Hour, time.Hour
-		b.limits.InitialRPS, b.limits.MaxRPS = 15, 15
-		set(b)
-		if b.calm.Load() {
-			b.out.pause = 0
-		}
-		for _, host := range []string{"busy.test", "other.test"} {
-			b.Scope.AddSeed(parse(t, "http://"+host+"/"))
-		}
-		return b.build(t)
+const busyGrace = 2 * time.Second
+
+func newBusyWorld(t *testing.T) *busyWorld {
+	b := &busyWorld{out: &slowSink{}, asked: map[string]bool{}}
+	b.dial = fetchtest.Serve(t, map[string]http.Handler{"busy.test": b, "other.test": b}).DialContext
+	return b
+}
+
+// prepare makes a crawl; without a state if that is nil.
+func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state State) *Pipeline {
+	b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
+	b.State, b.Sinks, b.Sitemaps = state, []sink.Sink{b.out}, Sitemaps{Enabled: true}
+	b.Grace, b.Backoff.Base, b.Backoff.Max = busyGrace, time.Hour, time.Hour
+	b.limits.InitialRPS, b.limits.MaxRPS = 15, 15
+	set(b)
+	if b.calm.Load() {
+		b.out.pause = 0
 	}
-	p := run()
+	for _, host := range []string{"busy.test", "other.test"} {
+		b.Scope.AddSeed(parse(t, "http://"+host+"/"))
+	}
+	return b.build(t)
+}
+
+// ends runs a crawl that is to end early, and returns how long it took.
+func (b *busyWorld) ends(t *testing.T, p *Pipeline, end string) time.Duration {
+	const after = 2500 * time.Millisecond
 	want := EndInterrupted
 	if end == "max_time" {
 		p.cfg.MaxTime, want = after, EndLimit
@@ -174,8 +192,15 @@ func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
 	require.NoError(t, b.run(t.Context(), t, p, "http://busy.test/", "http://other.test/"))
 	took := time.Since(began)
 	require.GreaterOrEqual(t, took, after)
-	require.LessOrEqual(t, took, after+grace)
+	require.LessOrEqual(t, took, after+busyGrace)
 	requireEnd(t, p, want)
+	return took
+}
+
+func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
+	b, state := newBusyWorld(t), newJournal(1)
+	p := b.prepare(t, set, state)
+	took := b.ends(t, p, end)
 	select {
 	case <-p.Stopping():
 	default:
@@ -190,7 +215,7 @@ func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
 	require.Equal(t, state.left.Queued, p.Snapshot().Frontier.Queued, "the summary counts what is left")
 	first := len(b.out.records)
 	b.calm.Store(true)
-	p = run()
+	p = b.prepare(t, set, state)
 	p.cfg.MaxTime = 0
 	require.NoError(t, b.run(t.Context(), t, p, "http://busy.test/", "http://other.test/"))
 	requireEnd(t, p, EndDone)
@@ -200,4 +225,36 @@ func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
 	}
 	t.Logf("ended after %v with %d records, then %d", took, first, len(b.out.records)-first)
 	b.client.Close()
+}
+
+// Without a state nobody goes on with such a crawl: each URL that was asked for has a record
+// then, and the crawl ends within Grace all the same. What a slow sink does not take in time is lost.
+func TestURLsCutOffHaveRecords(t *testing.T) {
+	for name, set := range busy {
+		for _, end := range []string{"max_time", "stop"} {
+			t.Run(name+"/"+end, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBusyWorld(t)
+					p := b.prepare(t, set, nil)
+					took := b.ends(t, p, end)
+					b.client.Close()
+					synctest.Wait()
+					records, cut := b.out.byURL(t), 0
+					for _, rec := range records {
+						if rec.Error != nil && rec.Error.Class == outcome.Canceled.String() {
+							require.Contains(t, rec.Error.Message, "the crawl ended before")
+							cut++
+						}
+					}
+					t.Logf("ended after %v with %d records, %d of URLs that were cut off", took, len(records), cut)
+					if b.out.pause == 0 {
+						require.ElementsMatch(t, slices.Collect(maps.Keys(b.asked)), slices.Collect(maps.Keys(records)))
+					} else {
+						require.Subset(t, slices.Collect(maps.Keys(b.asked)), slices.Collect(maps.Keys(records)))
+					}
+					require.EqualValues(t, len(records), p.Snapshot().Records)
+				})
+			})
+		}
+	}
 }

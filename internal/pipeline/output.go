@@ -24,9 +24,10 @@ const resultsRoom = 16
 // output writes records until Processing and Discovery have no more. Records that are
 // there together are flushed, and acknowledged, together. None is begun once the state is another's:
 // who has it cuts the files back to where it knows of, and goes on there. When work ends what
-// is not written yet is dropped.
+// is not written yet is dropped; without a state what there is no time for within Grace.
 func (p *Pipeline) output(ctx, work context.Context) error {
 	state, _ := p.cfg.State.(owned)
+	var took time.Duration // by the last record that was written
 	for r := range p.results {
 		if state != nil {
 			if err := state.Owned(); err != nil {
@@ -37,12 +38,17 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0
 		for n := 1; r != nil; n++ {
-			if work.Err() != nil {
+			from := p.cfg.Clock.Now()
+			late := p.tooLate(ctx, work, from.Add(took))
+			if late {
 				p.bodies.release(r)
 				*r = result{lease: r.lease, dropped: r.lease != nil, aside: r.aside}
 			}
 			if err := p.write(r); err != nil {
 				return err
+			}
+			if !late {
+				took = p.cfg.Clock.Since(from)
 			}
 			if !r.aside {
 				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped})
@@ -65,6 +71,16 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tooLate reports whether a record is to be dropped that would be written at an instant.
+func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
+	if work.Err() == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cfg.State != nil || ctx.Err() != nil || written.After(p.until)
 }
 
 // measureFrom is now if anybody measures, and zero otherwise.

@@ -84,6 +84,7 @@ type Pipeline struct {
 	since  time.Time  // what MaxTime counts from; zero: Run
 	start  time.Time
 	finish time.Time // zero while running
+	until  time.Time // when the last record of what was cut off is to be written; zero if nothing is
 	end    End
 	reason string
 }

@@ -71,7 +71,7 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 	}
 	if work.Err() != nil {
 		f.resp.Release()
-		return w.send(&result{lease: f.lease, dropped: true})
+		return w.send(w.cutOff(f))
 	}
 	from := w.p.tracedFrom(f.trip)
 	r, err := w.page(ctx, work, f)
@@ -97,7 +97,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	if f.resp != nil {
 		w.answer(work, r, f)
 		if work.Err() != nil && w.budget.Spent() { // it may not have been read to the end
-			return &result{lease: f.lease, dropped: true}, nil
+			return w.cutOff(f), nil
 		}
 	}
 	w.compare(r, f)
@@ -114,11 +114,24 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	if err := w.p.cfg.Handle(work, page); err != nil {
 		if work.Err() != nil && ctx.Err() == nil {
 			w.p.bodies.release(r)
-			return &result{lease: f.lease, dropped: true}, nil
+			return w.cutOff(f), nil
 		}
 		return nil, fmt.Errorf("handle %s: %w", r.rec.URL, err)
 	}
 	return r, nil
+}
+
+// cutOff is what becomes of a page that the end of the crawl overtakes. With a state the next
+// run asks for it again.
+func (w *processor) cutOff(f *fetched) *result {
+	if w.p.cfg.State != nil {
+		return &result{lease: f.lease, dropped: true}
+	}
+	status := 0
+	if f.resp != nil {
+		status = f.resp.Status
+	}
+	return &result{lease: f.lease, rec: endedRecord(f.lease, f.sent, outcome.Canceled, status, beforeDone), trip: f.trip}
 }
 
 // answer fills in what the host answered. The end of work ends the reading.
