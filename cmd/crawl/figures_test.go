@@ -76,7 +76,7 @@ func ill() http.Handler {
 }
 
 // Whoever tells of a crawl has the same figures: the summary at its end, the snapshot of
-// --stats and of the console, /metrics, the dashboard and 'crawl report'.
+// --stats and of the console, /metrics, the dashboard, 'crawl stats' and 'crawl report'.
 func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(troubledSite())
@@ -167,6 +167,9 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	require.Contains(t, page, fmt.Sprintf("%d failed requests", final.Failed))
 	figures := plural(final.Pages, "page") + " .*, " + size(final.Bytes) + ", " + plural(final.Errors, "error")
 	require.Regexp(t, `\): `+figures+", "+retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
+	told, err := exec.Command("crawl", "stats", stats).Output()
+	require.NoError(t, err)
+	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
 	text, err := exec.Command("crawl", "report", out).Output()
 	require.NoError(t, err)
 	require.Regexp(t, ": "+figures, strings.Join(strings.Fields(string(text)), " "))
