@@ -113,8 +113,9 @@ func (r *report) writeTotals(b *strings.Builder) {
 		fmt.Fprintf(b, ", %s", retries(s.Retries))
 	}
 	b.WriteString("\n")
-	if s.Frontier.Queued > 0 && s.State != pipeline.EndNone {
-		fmt.Fprintf(b, "  left in the queue: %s\n", plural(s.Frontier.Queued, "URL"))
+	// What is in flight at the end was given up, and waits for the resume as the others do.
+	if left := s.Frontier.Queued + s.Frontier.Leased; left > 0 && s.State != pipeline.EndNone {
+		fmt.Fprintf(b, "  left in the queue: %s\n", plural(left, "URL"))
 	}
 	if r.goOn != "" {
 		fmt.Fprintf(b, "  resume with: %s\n", r.goOn)
