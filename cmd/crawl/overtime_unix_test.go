@@ -89,7 +89,7 @@ func (s *busySite) all() []string {
 // Whatever a crawl waits for, the end of its time, the first interrupt and the console's stop
 // end it, with their own exit codes, and the resume visits the rest.
 func TestEndsThoughBusy(t *testing.T) {
-	for _, way := range []string{"max-time", "interrupt", "console"} {
+	for _, way := range []string{"max-time", "interrupt", "interrupted twice", "console"} {
 		for _, what := range []string{"no answer", "trickle", "sink"} {
 			t.Run(what+"/"+way, func(t *testing.T) {
 				t.Parallel()
@@ -115,8 +115,11 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		args = append(args, "--body", "store")
 	}
 	want := exitInterrupted
-	if way == "max-time" {
+	switch way {
+	case "max-time":
 		args, want = append(args, "--max-time", "2s"), exitLimit
+	case "interrupted twice":
+		args, want = append(args, "--grace", "0"), exitForced
 	}
 	c := begin(t, append(args, site.url+"/"))
 	c.until(t, steering)
@@ -126,6 +129,11 @@ func endsThoughBusy(t *testing.T, way, what string) {
 	case "max-time":
 		asked = asked.Add(2 * time.Second)
 	case "interrupt":
+		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	case "interrupted twice":
+		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+		c.until(t, regexp.MustCompile("interrupt again to give it up"))
+		asked = time.Now()
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	case "console":
 		res, err := http.Post(steering.FindStringSubmatch(c.text())[1]+"api/stop", "application/json", strings.NewReader("{}"))
