@@ -366,6 +366,8 @@ func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 						}
 						require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
 						requireEnd(t, p, end)
+						site.mu.Lock()
+						defer site.mu.Unlock()
 						records := w.out.byURL(t)
 						s := p.Snapshot()
 						require.EqualValues(t, len(records), s.Records)
