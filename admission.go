@@ -11,20 +11,29 @@ import (
 	"github.com/treadlight/crawl/internal/admission/service"
 )
 
-// AdmitPlan is a limit: so much at once and so much in the long run. Its Kind is
-// "token-bucket", "fixed-window" or "sliding-window".
+// AdmitPlan is a limit: Name (1 to 64 letters, digits, '.', '_' and '-'); Kind ("token-bucket", the
+// default, "fixed-window" or "sliding-window"); Capacity, what a bucket holds or a window admits (1
+// to 1<<40); TokensPerSecond, the refill rate of a bucket (1e-9 to 1e9); and Window, the length of a
+// window (1ms to 366 days).
 type AdmitPlan = admission.Plan
 
-// AdmitRule says which requests are limited, by which plans, and who is counted.
+// AdmitRule says which requests are limited, by which plans, and who is counted: Name; Path, a pattern
+// with "*" and "**"; Methods (none: all); Key ("ip", "user", "route", "global", "header:NAME", one of
+// AdmitConfig.Keys, or several joined by "+"); Plans; Cost in tokens (0: 1) or CostBy, a function of
+// AdmitConfig.Costs; Concurrency, how many requests of a key may be under way (0: any number); Wait,
+// for how long one may wait for its turn; Shadow and OnError as in AdmitConfig.
 type AdmitRule = admission.Rule
 
-// AdmitResult is a decision with what there is to tell about it.
+// AdmitResult is a decision: Allowed, Limit, Remaining, Wait (until the same question would be allowed),
+// Reset, and of the tightest plan its name (Plan) and the Reason.
 type AdmitResult = admission.Result
 
-// AdmitStatistics is what was decided so far.
+// AdmitStatistics counts decisions since the start: Allowed, Denied, Failures of the store, Fallbacks,
+// Timeouts, FailedOpen, FailedClosed, and Down while the store is out of reach.
 type AdmitStatistics = admission.Statistics
 
-// Denial is the record of a request that was denied.
+// Denial is the record of a denied request: RateLimited (false if the rule only looks on), Rule, Shadow,
+// Status, Method, Path, Key (never written to JSON or logs) and Result.
 type Denial = admission.Denial
 
 // DeniedError is the error of [Admission.Guard] for a call that is over its limit. It

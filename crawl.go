@@ -22,35 +22,49 @@ const Homepage = assembly.Homepage
 // the package gives [Config.Sinks] and [Config.Log] instead.
 type Settings = config.Config
 
-// Page is a visited URL: its record, the answer's header and the decoded body.
+// Page is a visited URL: its [Record], embedded; the Header of the response, nil without one; and
+// Body, the decoded bytes. In [Config.OnPage] the Body is valid until the function returns.
 type Page = pipeline.Page
 
-// Record is what is written of a visited URL.
+// Record is what is written about one visited URL. The fields that most programs read: URL
+// (canonical), Kind ("page", "robots" or "sitemap"), Status (0 without a response), Error (with
+// Class and Message; nil if the response is whole, whatever its status), Depth, Referrer, FetchedAt,
+// Attempt, RedirectTo, ContentType, Charset, Bytes, WireBytes, Truncated, Digest, Change (in a later
+// round), Title, Lang, Links, Text, Fields, MainText, Timings and RemoteAddr. `crawl config
+// --reference` says which settings fill them; docs/reference/records.md has all of them.
 type Record = sink.Record
 
-// Sink takes records, one at a time.
+// Sink takes records, one call at a time. Write takes one, which may stay in memory until Flush;
+// Flush hands all of them to the system; Close flushes and gives the destination up.
 type Sink = sink.Sink
 
-// Durable is a Sink that tells how far it is, so that what was written behind the last
-// batch that a [State] has can be cut off after a crash. Records of other sinks may come
-// twice then.
+// Durable is a Sink that knows how far it is: Mark returns the [Position] up to the last Flush, and
+// Sync puts on the disk what was flushed, also beside the other methods. After a crash, what was
+// written behind the last batch of a [State] can be cut off; records of other sinks may come twice.
 type Durable = sink.Durable
 
-// Position is how far a sink is.
+// Position is how far a sink is: the Path as it was opened ("-" is standard output), the Format, and
+// the Bytes and Records up to the last whole record.
 type Position = sink.Position
 
-// Snapshot is the state of a crawl at one instant.
+// Snapshot is the state of a crawl at one instant, ready for JSON: Time, ElapsedSeconds, State ("" while
+// it runs) and Reason; counts such as Records, Pages, Errors, Requests, Retries, Refused (by
+// robots.txt), Bytes; Outcomes, OutOfScope and Dropped by reason; Workers; the Frontier's counts and
+// longest Hosts; and the Limiter, with the rate of each active host and why it is that.
 type Snapshot = pipeline.Snapshot
 
-// Event is something that changed how fast a host is asked, or whether it is, with the
-// cause and the figures.
+// Event is a change of the rate of a host: Time, Domain, Cause, State of its circuit breaker, the
+// rate before and after (FromRPS, ToRPS), the pause in milliseconds (HoldMS), Text (the same as a
+// sentence), and Hosts if a group of them is paced as one.
 type Event = ratelimit.Event
 
-// Change is a setting with its old value and the new one.
+// Change is a setting that has another value: Path ("ratelimit.max_rps"), Was and Is as a file would
+// have them, without credentials, and Live if it may change while a crawl runs.
 type Change = config.Change
 
-// Exchange is what was sent for a page and what came, byte by byte, of a crawl with
-// archives. It is nobody else's.
+// Exchange is the bytes of one request and its response, in a [Record] of a crawl with archives:
+// Request (credentials included), Response from its status line on, Payload (the body, its encodings
+// not undone) and Truncated (why not all of it is there: "length", "time" or "disconnect").
 type Exchange = fetch.Capture
 
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the

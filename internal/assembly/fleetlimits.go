@@ -16,7 +16,7 @@ const (
 	// tokenPatience is for one question about tokens, which nobody waits for: an answer that
 	// is late is worth more than none.
 	tokenPatience = time.Second
-	// slotsEvery is how often a process asks for its share of what may be out at a time, at most.
+	// slotsEvery is how often a process asks for its share of the concurrency budget, at most.
 	slotsEvery = time.Second
 )
 
@@ -72,12 +72,12 @@ func (f *fleet) shareSlots(ctx context.Context) {
 			}
 			if failed = false; share == 0 && want > 0 && !told {
 				told = true
-				c.log.Info("all that may be out at a time is with other processes: nothing is asked for until they let go of some",
+				c.log.Info("other processes hold the whole concurrency budget of the fleet; waiting",
 					setting, slog.Int("plan", plan))
 			}
 		case ctx.Err() == nil && !failed:
 			failed = true
-			c.log.Warn("Redis does not say what this process may have out at a time: nothing is begun when what it said last has run out",
+			c.log.Warn("Redis does not tell the share of this process; new requests stop when the last share expires",
 				setting, slog.Any("error", err))
 		}
 		period := slotsEvery
