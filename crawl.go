@@ -47,10 +47,11 @@ type Durable = sink.Durable
 // the Bytes and Records up to the last whole record.
 type Position = sink.Position
 
-// Snapshot is the state of a crawl at one instant, ready for JSON: Time, ElapsedSeconds, State ("" while
-// it runs) and Reason; counts such as Records, Pages, Errors, Requests, Retries, Refused (by
-// robots.txt), Bytes; Outcomes, OutOfScope and Dropped by reason; Workers; the Frontier's counts and
-// longest Hosts; and the Limiter, with the rate of each active host and why it is that.
+// Snapshot is the state of a crawl at one instant, ready for JSON: Time, ElapsedSeconds, State
+// ("running", "done", "limit", "blocked", "unruled", "interrupted" or "failed") and Reason; counts
+// such as Records, Pages, Errors, Requests, Retries, Refused (by robots.txt) and Bytes; Outcomes,
+// OutOfScope and Dropped by reason; Workers; the Frontier's counts and the Hosts with the longest
+// queues; and the Limiter, with the rate of each active host and why it is that.
 type Snapshot = pipeline.Snapshot
 
 // Event is a change of the rate of a host: Time, Domain, Cause, State of its circuit breaker, the
