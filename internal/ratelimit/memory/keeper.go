@@ -118,7 +118,8 @@ func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelim
 // goes on, and at its end.
 func (k *Keeper) save(ctx context.Context, otherwise string) {
 	for _, to := range k.Places {
-		if err := to.Save(ctx, k.Limiter.Remember()); err != nil && !k.failed {
+		// A save that the end of the crawl breaks off is made good by the last one.
+		if err := to.Save(ctx, k.Limiter.Remember()); err != nil && ctx.Err() == nil && !k.failed {
 			k.failed = true
 			k.Log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above
 		}
