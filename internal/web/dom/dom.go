@@ -85,7 +85,7 @@ func wholeRunes(b []byte) []byte {
 // prune takes out the elements beyond most, in the order of the page.
 func prune(root *html.Node, most int) bool {
 	elements := 0
-	for n := root; n != nil; n = next(n, root) {
+	for n := range root.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
@@ -105,14 +105,6 @@ func cutAfter(n, root *html.Node) {
 		}
 	}
 	n.Parent.RemoveChild(n)
-}
-
-// next is the node after n in the order of the page, nil after the last one below root.
-func next(n, root *html.Node) *html.Node {
-	if n.FirstChild != nil {
-		return n.FirstChild
-	}
-	return After(n, root)
 }
 
 // After is the node that follows n and all that is in it, in the order of the page. It is

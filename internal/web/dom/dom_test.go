@@ -13,7 +13,7 @@ import (
 
 // find is the first element of that name.
 func find(root *html.Node, name string) *html.Node {
-	for n := root; n != nil; n = next(n, root) {
+	for n := range root.Descendants() {
 		if n.Type == html.ElementNode && n.Data == name {
 			return n
 		}
@@ -22,7 +22,7 @@ func find(root *html.Node, name string) *html.Node {
 }
 
 func count(root *html.Node, is func(*html.Node) bool) (total int) {
-	for n := root; n != nil; n = next(n, root) {
+	for n := range root.Descendants() {
 		if is(n) {
 			total++
 		}

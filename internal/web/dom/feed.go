@@ -136,9 +136,9 @@ func (f *feed) next(held int) []byte {
 	case was == inStart && bytes.HasPrefix(f.page[from:], []byte("--")):
 		f.at = extract.CommentEnd(f.page, from+len("--"))
 	case was == inStart && f.cdata.Bool() && bytes.HasPrefix(f.page[from:], []byte("[CDATA[")):
-		f.at = through(f.page, from, "]]>")
+		f.at = extract.Through(f.page, from, "]]>")
 	case was == inStart, was == inToken && held > 0:
-		f.at = through(f.page, from, ">")
+		f.at = extract.Through(f.page, from, ">")
 	default:
 		f.nodes--
 		f.reopened()
@@ -150,7 +150,7 @@ func (f *feed) next(held int) []byte {
 // startTag is the rest of a start tag without the attributes that are too many.
 func (f *feed) startTag() []byte {
 	from, most := f.at, maxAttrs
-	name := f.page[from-1 : nameEnd(f.page, from)]
+	name := f.page[from-1 : extract.TagNameEnd(f.page, from)]
 	if bytes.EqualFold(name, []byte("html")) || bytes.EqualFold(name, []byte("body")) {
 		if f.roots++; f.roots > maxRoots {
 			most = 0
@@ -195,7 +195,7 @@ const misnested = 24
 
 // formatting reports whether s begins with the name of a formatting element.
 func formatting(s []byte) bool {
-	switch atom.Lookup(bytes.ToLower(s[:min(nameEnd(s, 0), len("strong")+1)])) {
+	switch atom.Lookup(bytes.ToLower(s[:min(extract.TagNameEnd(s, 0), len("strong")+1)])) {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small,
 		atom.Strike, atom.Strong, atom.Tt, atom.U:
 		return true
@@ -255,25 +255,15 @@ func textEnd(s []byte, i int) int {
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-func space(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' }
-
-// nameEnd is where the name of a tag ends, of which i is within.
-func nameEnd(s []byte, i int) int {
-	for i < len(s) && !space(s[i]) && s[i] != '/' && s[i] != '>' {
-		i++
-	}
-	return i
-}
-
 // tagEnd is where the end tag at i ends, or the end of s.
 func tagEnd(s []byte, i int) int {
 	if i += len("</"); i >= len(s) {
 		return len(s)
 	}
 	if !letter(s[i]) {
-		return through(s, i, ">")
+		return extract.Through(s, i, ">")
 	}
-	_, _, end := attributes(s, nameEnd(s, i), 0)
+	_, _, end := attributes(s, extract.TagNameEnd(s, i), 0)
 	return end
 }
 
@@ -282,7 +272,7 @@ func tagEnd(s []byte, i int) int {
 // have no more than most; if it has no more, that is its end.
 func attributes(s []byte, i, most int) (kept, count, end int) {
 	kept = -1
-	for i = skipSpace(s, i); i < len(s) && s[i] != '>'; i = skipSpace(s, i) {
+	for i = extract.SkipSpace(s, i); i < len(s) && s[i] != '>'; i = extract.SkipSpace(s, i) {
 		if count++; count == most+1 {
 			kept = i
 		}
@@ -293,19 +283,4 @@ func attributes(s []byte, i, most int) (kept, count, end int) {
 		kept = end
 	}
 	return kept, count, end
-}
-
-func skipSpace(s []byte, i int) int {
-	for i < len(s) && space(s[i]) {
-		i++
-	}
-	return i
-}
-
-// through is behind the next end, or the end of s.
-func through(s []byte, i int, end string) int {
-	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
-		return i + n + len(end)
-	}
-	return len(s)
 }

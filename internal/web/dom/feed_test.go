@@ -88,7 +88,7 @@ func counting(size int) *effort.Budget {
 const overshoot = 2000
 
 func nodes(root *html.Node) (n, attrs int) {
-	for c := root; c != nil; c = next(c, root) {
+	for c := range root.Descendants() {
 		n++
 		attrs += len(c.Attr)
 	}

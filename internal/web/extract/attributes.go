@@ -175,7 +175,7 @@ func (s *scanner) has() uint64 { return s.attrs.has }
 func (s *scanner) attributes(i, atLeast int) int {
 	s.attrs.has, s.attrs.read = 0, 0
 	for {
-		i = skipSpace(s.body, i)
+		i = SkipSpace(s.body, i)
 		switch {
 		case i >= len(s.body):
 			return -1
@@ -199,7 +199,7 @@ func NextAttr(s []byte, i int) (key, val []byte, next int) {
 	}
 	i = endOf(s, i, endsKey)
 	key = s[start:i]
-	val, next = value(s, skipSpace(s, i))
+	val, next = value(s, SkipSpace(s, i))
 	return key, val, next
 }
 
@@ -211,7 +211,7 @@ func value(s []byte, i int) (val []byte, next int) {
 	if s[i] == '/' {
 		return nil, i + 1
 	}
-	i = skipSpace(s, i+1)
+	i = SkipSpace(s, i+1)
 	if i >= len(s) {
 		return nil, i
 	}
@@ -236,23 +236,23 @@ func (s *scanner) selfClosing() bool {
 	if s.body[end-1] != '/' {
 		return false
 	}
-	for i := skipSpace(s.body, s.nameEnd); i < end; {
+	for i := SkipSpace(s.body, s.nameEnd); i < end; {
 		key, val, next := NextAttr(s.body, i)
 		if next == end && len(val) > 0 && s.body[next-1] == '/' {
 			return s.hasBefore(key, i)
 		}
-		i = skipSpace(s.body, next)
+		i = SkipSpace(s.body, next)
 	}
 	return true
 }
 
 func (s *scanner) hasBefore(name []byte, i int) bool {
-	for at := skipSpace(s.body, s.nameEnd); at < i; {
+	for at := SkipSpace(s.body, s.nameEnd); at < i; {
 		key, _, next := NextAttr(s.body, at)
 		if bytes.Equal(lowered(nil, key), lowered(nil, name)) {
 			return true
 		}
-		at = skipSpace(s.body, next)
+		at = SkipSpace(s.body, next)
 	}
 	return false
 }

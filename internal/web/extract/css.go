@@ -34,7 +34,7 @@ func (c *cssScanner) next() []byte {
 	for c.at < len(c.s) {
 		switch b := c.s[c.at]; {
 		case b == '/' && hasPrefix(c.s[c.at:], "/*"):
-			c.at = through(c.s, c.at+2, "*/")
+			c.at = Through(c.s, c.at+2, "*/")
 		case b == '"' || b == '\'':
 			if ref := c.quoted(); c.importing || c.functions&1 != 0 {
 				c.importing = false
@@ -100,7 +100,7 @@ func (c *cssScanner) word() []byte {
 // reference.
 func (c *cssScanner) url() []byte {
 	c.open(false)
-	c.at = skipSpace(c.s, c.at)
+	c.at = SkipSpace(c.s, c.at)
 	var ref []byte
 	if c.at < len(c.s) && (c.s[c.at] == '"' || c.s[c.at] == '\'') {
 		ref = c.quoted() // and what may follow is read as usual

@@ -123,7 +123,7 @@ func (s *scanner) markupAt(lt int) (token, bool) {
 	case '!':
 		return chars, s.declaration(lt + 2)
 	case '?':
-		s.at = through(s.body, lt+1, ">")
+		s.at = Through(s.body, lt+1, ">")
 		return 0, false
 	case '/':
 		return s.endTagAt(lt)
@@ -141,7 +141,7 @@ func (s *scanner) endTagAt(lt int) (token, bool) {
 	case kinds[s.body[i]]&letter != 0:
 		return s.tagAt(i, endTag)
 	}
-	s.at = through(s.body, i, ">") // a comment, says the standard
+	s.at = Through(s.body, i, ">") // a comment, says the standard
 	return 0, false
 }
 
@@ -202,7 +202,7 @@ func (s *scanner) declaration(i int) (text bool) {
 		s.at = CommentEnd(s.body, i+len(comment))
 	case s.xhtml && hasPrefix(rest, cdata):
 		from := i + len(cdata)
-		next := through(s.body, from, "]]>")
+		next := Through(s.body, from, "]]>")
 		to := next
 		if bytes.HasSuffix(s.body[from:next], []byte("]]>")) {
 			to -= len("]]>")
@@ -211,7 +211,7 @@ func (s *scanner) declaration(i int) (text bool) {
 		s.noNUL = true
 		return s.withText
 	default:
-		s.at = through(s.body, i, ">") // a document type or bogus comment, quotes or not
+		s.at = Through(s.body, i, ">") // a document type or bogus comment, quotes or not
 	}
 	return false
 }
@@ -232,8 +232,8 @@ func CommentEnd(s []byte, i int) int {
 	}
 }
 
-// through is the index after the first end from i, or the length of s.
-func through(s []byte, i int, end string) int {
+// Through is the index after the first end from i, or the length of s.
+func Through(s []byte, i int, end string) int {
 	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
 		return i + n + len(end)
 	}
@@ -276,7 +276,8 @@ var kinds = func() (t [256]uint8) {
 
 func isSpace(c byte) bool { return kinds[c]&space != 0 }
 
-func skipSpace(s []byte, i int) int {
+// SkipSpace is the index of the next byte from i that is no white space.
+func SkipSpace(s []byte, i int) int {
 	for i < len(s) && isSpace(s[i]) {
 		i++
 	}
@@ -292,6 +293,9 @@ func endOf(s []byte, i int, kind uint8) int {
 	}
 	return len(s)
 }
+
+// TagNameEnd is where the name of a tag ends that contains i.
+func TagNameEnd(s []byte, i int) int { return endOf(s, i, endsName) }
 
 // lower is c in lower case, for ASCII.
 func lower(c byte) byte {

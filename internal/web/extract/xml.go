@@ -42,7 +42,7 @@ func (e *Extractor) styleSheets(body []byte) {
 	var s scanner // for its memory
 	prolog(body, func(instruction []byte) {
 		attributes, found := bytes.CutPrefix(instruction, []byte("xml-stylesheet"))
-		for at := skipSpace(attributes, 0); found && at < len(attributes); at = skipSpace(attributes, at) {
+		for at := SkipSpace(attributes, 0); found && at < len(attributes); at = SkipSpace(attributes, at) {
 			var key, val []byte
 			if key, val, at = NextAttr(attributes, at); string(key) != "href" {
 				continue

@@ -1,6 +1,7 @@
 package neardup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"sync"
 )
 
-// Kind is in what way a page repeats another one.
+// Kind is how a page repeats another one.
 type Kind uint8
 
 // The kinds.
@@ -18,14 +19,13 @@ const (
 	Near              // in nearly all it says
 )
 
-// String is the kind as records have it; empty for None.
+// String is the name in records; empty for None.
 func (k Kind) String() string { return [...]string{"", "exact", "near"}[k] }
 
-// Match is what an Index knows of a page.
+// Match is the result for a page.
 type Match struct {
 	Kind Kind
-	// Of is the URL of the first page of those that say the same. A page that repeats one
-	// that is itself near the first counts as near the first, even if the two are equal.
+	// Of is the URL of the first page. A page equal to one that is near the first counts as near.
 	Of string
 }
 
@@ -43,22 +43,20 @@ type Totals struct {
 	Clusters []Cluster `json:"clusters,omitempty"` // the largest, at most ten
 }
 
-// IndexConfig shapes an Index.
+// IndexConfig is the settings of an Index.
 type IndexConfig struct {
-	// MaxPages is how many pages that repeat no other are remembered, up to 2³⁰: each takes
-	// about 70 bytes and its URL. Beyond it the oldest are forgotten, and what repeats one
-	// of them counts as new. Zero means 1,000,000.
+	// MaxPages bounds the pages that repeat no other, up to 2³⁰: each takes about 70 bytes and
+	// its URL. The oldest are evicted. Zero means 1,000,000.
 	MaxPages int
-	// MaxBytes bounds the URLs of these pages, in bytes. Zero means 128 for each page.
+	// MaxBytes bounds their URLs. Zero means 128 for each page.
 	MaxBytes int
-	// Bits is in how many bits near pages may differ, at most 3. Zero means that only exact
-	// repetitions are found.
+	// Bits is in how many bits near pages may differ, at most 3. Zero finds only exact ones.
 	Bits int
 }
 
-// Index remembers pages by fingerprint. Two fingerprints that differ in three of 64 bits
-// have one of their four quarters in common, so those of each quarter are chained together,
-// and the body's hash makes a fifth chain. Build it with NewIndex.
+// Index holds pages by fingerprint. Fingerprints that differ in three bits have one of four
+// quarters in common, so there is a chain for each quarter, and a fifth for the hash of the
+// body. Build it with NewIndex.
 type Index struct {
 	cfg IndexConfig
 
@@ -76,10 +74,8 @@ const (
 	heads     = 1 << 16
 	maxBits   = 3
 	maxStored = 1 << 30
-	// maxWalk bounds how many pages of a chain are compared: of a million spread evenly there
-	// are 15 in each. What lies deeper in one that is crowded is not found again.
-	maxWalk = 512
-	// maxClusters bounds the list of the largest.
+	// maxWalk bounds the pages of a chain that are compared; of a million there are 15 in each.
+	maxWalk     = 512
 	maxClusters = 10
 )
 
@@ -92,7 +88,7 @@ type page struct {
 	exact, near int32
 }
 
-// NewIndex builds an Index. The error names the field that is wrong.
+// NewIndex builds an Index. The error names the invalid field.
 func NewIndex(cfg IndexConfig) (*Index, error) {
 	if cfg.MaxPages == 0 {
 		cfg.MaxPages = 1_000_000
@@ -115,8 +111,8 @@ func NewIndex(cfg IndexConfig) (*Index, error) {
 	return x, nil
 }
 
-// Add tells of a page whose body has that hash, and whose fingerprint may be zero for none.
-// It remembers the page if it repeats none.
+// Add looks up a page by the hash of its body and its fingerprint (zero: none), and stores it if
+// it repeats none.
 func (x *Index) Add(url string, body, sim uint64) Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -137,11 +133,9 @@ func (x *Index) Add(url string, body, sim uint64) Match {
 	return Match{Kind: kind, Of: p.url}
 }
 
-// Near reports whether near repetitions are looked for, and so fingerprints are of use.
+// Near reports whether fingerprints are used.
 func (x *Index) Near() bool { return x.cfg.Bits > 0 }
 
-// chainKeys is where a page stands: the quarters of its fingerprint, and a part of the
-// body's hash.
 func chainKeys(body, sim uint64) (k [chains]uint16) {
 	for i := range 4 {
 		k[i] = uint16(sim >> (16 * i))
@@ -150,8 +144,7 @@ func chainKeys(body, sim uint64) (k [chains]uint16) {
 	return k
 }
 
-// findLocked is the page that another one repeats. The exact one goes before a near one,
-// and of near ones the oldest.
+// findLocked is the page that another one repeats: an exact one, or the oldest near one.
 func (x *Index) findLocked(keys [chains]uint16, body, sim uint64) (best *page, kind Kind) {
 	for p := range x.chainLocked(4, keys[4]) {
 		if p.body == body {
@@ -172,7 +165,7 @@ func (x *Index) findLocked(keys [chains]uint16, body, sim uint64) (best *page, k
 	return best, kind
 }
 
-// chainLocked goes over the pages of a chain, the newest first, with their numbers.
+// chainLocked yields the pages of a chain with their numbers, the newest first.
 func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bool) {
 	return func(yield func(*page, uint32) bool) {
 		n := x.heads[c][key]
@@ -189,9 +182,9 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 	}
 }
 
-// storeLocked remembers a page, and forgets as many old ones as that takes.
+// storeLocked stores a page and evicts the oldest.
 func (x *Index) storeLocked(keys [chains]uint16, p page) {
-	if x.next == 1<<32-1 { // numbers are used up: begin anew
+	if x.next == 1<<32-1 { // numbers are used up
 		x.forgetLocked()
 		clear(p.before[:])
 	}
@@ -208,12 +201,11 @@ func (x *Index) storeLocked(keys [chains]uint16, p page) {
 	for c, key := range keys {
 		p.before[c], x.heads[c][key] = x.heads[c][key], x.next
 	}
-	p.url = strings.Clone(p.url) // or it would hold the whole of a larger text
+	p.url = strings.Clone(p.url) // not to retain a larger string
 	x.pages[int(x.next)%x.cfg.MaxPages] = p
 	x.next++
 }
 
-// forgetLocked begins anew.
 func (x *Index) forgetLocked() {
 	for c := range x.heads {
 		clear(x.heads[c])
@@ -222,30 +214,19 @@ func (x *Index) forgetLocked() {
 	x.oldest, x.next, x.bytes = 1, 1, 0
 }
 
-// rankLocked keeps the list of the largest clusters.
+// rankLocked keeps the largest clusters.
 func (x *Index) rankLocked(p *page) {
 	list := x.totals.Clusters
-	size := int64(p.exact) + int64(p.near)
 	at := slices.IndexFunc(list, func(c Cluster) bool { return c.URL == p.url })
-	switch {
-	case at >= 0:
-	case len(list) < maxClusters:
-		list = append(list, Cluster{URL: p.url})
-		at = len(list) - 1
-	case list[len(list)-1].Exact+list[len(list)-1].Near < size:
-		at = len(list) - 1
-		list[at].URL = p.url
-	default:
-		return
+	if at < 0 {
+		list, at = append(list, Cluster{URL: p.url}), len(list)
 	}
 	list[at].Exact, list[at].Near = int64(p.exact), int64(p.near)
-	for ; at > 0 && list[at-1].Exact+list[at-1].Near < size; at-- {
-		list[at-1], list[at] = list[at], list[at-1]
-	}
-	x.totals.Clusters = list
+	slices.SortStableFunc(list, func(a, b Cluster) int { return cmp.Compare(b.Exact+b.Near, a.Exact+a.Near) })
+	x.totals.Clusters = list[:min(len(list), maxClusters)]
 }
 
-// Totals is what was found so far. The slice is the caller's.
+// Totals is a copy of what was found so far.
 func (x *Index) Totals() Totals {
 	x.mu.Lock()
 	defer x.mu.Unlock()

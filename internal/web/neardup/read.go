@@ -4,9 +4,10 @@ import (
 	"bytes"
 
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/extract"
 )
 
-// Reader reads pages. The zero Reader is ready. It reuses its memory from page to page.
+// Reader reads pages into its [Text], with memory that it reuses. The zero Reader is ready.
 type Reader struct {
 	text Text
 
@@ -14,14 +15,13 @@ type Reader struct {
 	heading bool      // the next text is the heading
 }
 
-// maxKept bounds each list that is kept from page to page, in hashes. Few pages have more.
+// maxKept bounds the hashes of each list that is kept from page to page.
 const maxKept = 1 << 15
 
-// wordSteps is what a word costs: reading it, and what is made of its pair and its run later.
+// wordSteps is the cost of a word, its pair and its run.
 const wordSteps = 3
 
-// Read reads the first MaxRead bytes of a page, or as much as the budget lets it. Any bytes are a
-// page.
+// Read reads the first MaxRead bytes of a page, as far as the budget allows. It takes any bytes.
 func (r *Reader) Read(page []byte, budget *effort.Budget) *Text {
 	t := &r.text
 	*t = Text{Pairs: kept(t.Pairs), Runs: kept(t.Runs), Numbers: kept(t.Numbers), Images: kept(t.Images)}
@@ -73,17 +73,17 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// ideographs is the lead byte, in UTF-8, from which on characters are words: those of
-// Chinese, Japanese and Korean.
+// ideographs is the first lead byte in UTF-8 of characters that are words: Chinese, Japanese,
+// Korean.
 const ideographs = 0xe3
 
-// FNV-1a, 64 bits wide: words are short, and it takes them byte by byte.
+// FNV-1a, 64 bits.
 const (
 	offset = 14695981039346656037
 	prime  = 1099511628211
 )
 
-// word reads the word at i, and returns where it ends.
+// word reads the word at i and returns its end.
 func (r *Reader) word(page []byte, i int) int {
 	if r.heading {
 		r.setHeading(page[i:])
@@ -98,21 +98,20 @@ func (r *Reader) word(page []byte, i int) int {
 		case digit:
 		case high:
 			if c >= ideographs && c < 0xf0 || sign(page[i:]) > 0 {
-				r.take(h, number)
+				r.add(h, number)
 				return i
 			}
 		default:
-			r.take(h, number)
+			r.add(h, number)
 			return i
 		}
 		h = (h ^ uint64(c)) * prime
 	}
-	r.take(h, number)
+	r.add(h, number)
 	return i
 }
 
-// highWord reads a word that begins beyond ASCII: one character of a script without spaces
-// or a run of letters.
+// highWord reads a word that begins beyond ASCII.
 func (r *Reader) highWord(page []byte, i int) int {
 	if n := sign(page[i:]); n > 0 {
 		return min(i+n, len(page))
@@ -124,16 +123,20 @@ func (r *Reader) highWord(page []byte, i int) int {
 		r.setHeading(page[i:])
 	}
 	end := min(i+3, len(page))
-	h := uint64(offset)
-	for _, c := range page[i:end] {
-		h = (h ^ uint64(c)) * prime
-	}
-	r.take(h, false)
+	r.add(fnv(page[i:end]), false)
 	return end
 }
 
-// sign is the length of the sign or space beyond ASCII that a text begins with: one of
-// U+0080 to U+00BF or of U+2000 to U+2FFF, which parts words. Zero: it is something else.
+func fnv(s []byte) uint64 {
+	h := uint64(offset)
+	for _, c := range s {
+		h = (h ^ uint64(c)) * prime
+	}
+	return h
+}
+
+// sign is the length of a sign or space beyond ASCII at the beginning of page (U+0080 to U+00BF,
+// U+2000 to U+2FFF), which separates words, or zero.
 func sign(page []byte) int {
 	switch page[0] {
 	case 0xc2:
@@ -144,8 +147,8 @@ func sign(page []byte) int {
 	return 0
 }
 
-// take takes in a word by its hash.
-func (r *Reader) take(h uint64, number bool) {
+// add adds a word by its hash.
+func (r *Reader) add(h uint64, number bool) {
 	t := &r.text
 	t.Count++
 	h = mix(h)
@@ -160,7 +163,7 @@ func (r *Reader) take(h uint64, number bool) {
 	r.before[0], r.before[1] = r.before[1], h
 }
 
-// mix spreads a hash over all 64 bits (the finalizer of MurmurHash3).
+// mix is the finalizer of MurmurHash3.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -169,8 +172,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// maxHeading bounds the heading, in bytes.
-const maxHeading = 256
+const maxHeading = 256 // bytes
 
 func (r *Reader) setHeading(page []byte) {
 	end := bytes.IndexByte(page, '<')
@@ -180,7 +182,7 @@ func (r *Reader) setHeading(page []byte) {
 	r.text.Heading, r.heading = page[:min(end, maxHeading)], false
 }
 
-// tag steps over the tag at i, and over all of an element whose text is not shown.
+// tag skips the tag at i, and elements whose text is not shown.
 func (r *Reader) tag(page []byte, i int) int {
 	rest := page[i+1:]
 	if len(rest) == 0 || classes[rest[0]] != letter && rest[0] != '/' && rest[0] != '!' && rest[0] != '?' {
@@ -188,89 +190,31 @@ func (r *Reader) tag(page []byte, i int) int {
 	}
 	r.before = [2]uint64{}
 	if bytes.HasPrefix(rest, []byte("!--")) {
-		return after(page, i+4, "-->")
+		return extract.Through(page, min(i+len("<!--"), len(page)), "-->")
 	}
-	end := after(page, i, ">")
+	end := extract.Through(page, i, ">")
 	tag := page[i+1 : end]
-	switch name := tag[:nameEnd(tag)]; len(name) {
-	case len("h1"):
-		r.heading = r.heading || r.text.Heading == nil && is(name, "h1")
-	case len("img"):
-		r.image(tag, name, "img")
-	case len("style"), len("script"), len("template"):
-		for _, silent := range [...]string{"script", "style", "template", "video"} {
-			if !is(name, silent) {
-				continue
-			}
-			if silent == "video" {
-				r.image(tag, name, silent)
-				break
-			}
-			return closing(page, end, silent)
-		}
-		r.image(tag, name, "source")
-		r.image(tag, name, "iframe")
+	name := tag[:extract.TagNameEnd(tag, 0)]
+	var lower [len("template")]byte
+	if len(name) > len(lower) {
+		return end
+	}
+	for i, c := range name {
+		lower[i] = c | 0x20
+	}
+	switch element := string(lower[:len(name)]); element {
+	case "h1":
+		r.heading = r.heading || r.text.Heading == nil
+	case "img", "source", "video", "iframe":
+		r.image(tag)
+	case "script", "style", "template":
+		return extract.RawTextEnd(page, end, element)
 	}
 	return end
 }
 
-// nameEnd is where the name of a tag ends.
-func nameEnd(tag []byte) int {
-	for i, c := range tag {
-		if classes[c] != letter && classes[c] != digit {
-			return i
-		}
-	}
-	return len(tag)
-}
-
-// is compares a name with one in lower case.
-func is(name []byte, lower string) bool {
-	if len(name) != len(lower) {
-		return false
-	}
-	for i, c := range name {
-		if c|0x20 != lower[i]|0x20 {
-			return false
-		}
-	}
-	return true
-}
-
-// after is the index behind the next mark, or the end of the page.
-func after(page []byte, i int, mark string) int {
-	if i >= len(page) {
-		return len(page)
-	}
-	n := bytes.Index(page[i:], []byte(mark))
-	if n < 0 {
-		return len(page)
-	}
-	return i + n + len(mark)
-}
-
-// closing is where the end tag of an element begins, or the end of the page.
-func closing(page []byte, i int, name string) int {
-	for i < len(page) {
-		n := bytes.Index(page[i:], []byte("</"))
-		if n < 0 {
-			break
-		}
-		i += n
-		if at := i + 2; at+len(name) <= len(page) && is(page[at:at+len(name)], name) {
-			return i
-		}
-		i += 2
-	}
-	return len(page)
-}
-
-// image takes in what an element shows. Queries are left out: many a one is there to get
-// past caches, and new each time.
-func (r *Reader) image(tag, name []byte, want string) {
-	if !is(name, want) {
-		return
-	}
+// image adds the src of an element, without its query, which often only defeats caches.
+func (r *Reader) image(tag []byte) {
 	_, src, ok := bytes.Cut(tag, []byte("src="))
 	if !ok {
 		return
@@ -282,9 +226,5 @@ func (r *Reader) image(tag, name []byte, want string) {
 	if len(src) == 0 || bytes.HasPrefix(src, []byte("data:")) {
 		return
 	}
-	h := uint64(offset)
-	for _, c := range src {
-		h = (h ^ uint64(c)) * prime
-	}
-	r.text.Images = append(r.text.Images, mix(h))
+	r.text.Images = append(r.text.Images, mix(fnv(src)))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// block is text that stands together, as a paragraph does.
 type block struct {
 	text          string
 	words, linked int  // how many, and how many of them are links
@@ -20,7 +19,7 @@ type block struct {
 	main          bool // it is main text
 }
 
-// links is the share of the words that are links.
+// links is the share of link words.
 func (b *block) links() float64 {
 	if b.words == 0 {
 		return 0
@@ -28,7 +27,6 @@ func (b *block) links() float64 {
 	return float64(b.linked) / float64(b.words)
 }
 
-// splitter gathers the blocks of a page.
 type splitter struct {
 	blocks  []block
 	open    block         // without its text
@@ -39,7 +37,7 @@ type splitter struct {
 	budget  *effort.Budget
 }
 
-// split cuts what is in top into blocks. prose is that of all elements in it.
+// split cuts top into blocks. prose is the words of each element.
 func split(top *html.Node, prose map[*html.Node]int, budget *effort.Budget) []block {
 	s := splitter{prose: prose, budget: budget}
 	s.children(top, false)
@@ -47,7 +45,6 @@ func split(top *html.Node, prose map[*html.Node]int, budget *effort.Budget) []bl
 	return s.blocks
 }
 
-// children goes over what is in n.
 func (s *splitter) children(n *html.Node, linked bool) {
 	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
@@ -103,7 +100,6 @@ func (s *splitter) text(t string, linked bool) {
 	}
 }
 
-// end ends the block that is open.
 func (s *splitter) end() {
 	if s.line.Len() > 0 {
 		s.open.text, s.open.heading = s.line.String(), s.heading
@@ -112,7 +108,7 @@ func (s *splitter) end() {
 	s.open, s.line = block{}, dom.Collapser{}
 }
 
-// preformatted is a block of its own with its line ends.
+// preformatted adds a block with its line ends.
 func (s *splitter) preformatted(n *html.Node) {
 	s.end()
 	s.raw.Reset()
@@ -136,8 +132,8 @@ func (s *splitter) verbatim(n *html.Node) {
 	}
 }
 
-// words counts words: runs of letters and digits, and of scripts that are written without
-// spaces every two characters, which is the mean length of a word in Chinese and Japanese.
+// words counts runs of letters and digits; in scripts without spaces two characters are a word,
+// the mean length in Chinese and Japanese.
 func words(s string) (n int) {
 	inside, dense := false, 0
 	for _, r := range s {
@@ -162,8 +158,8 @@ func words(s string) (n int) {
 	return n + (dense+1)/2
 }
 
-// count adds the words of each block-level element in n that are no links, nor aside, to
-// prose, and returns those of n.
+// count is the words in n that are neither links nor aside, and stores those of each block-level
+// element in prose.
 func count(n *html.Node, linked bool, prose map[*html.Node]int, budget *effort.Budget) (total int) {
 	for c := n.FirstChild; c != nil && budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
@@ -179,7 +175,7 @@ func count(n *html.Node, linked bool, prose map[*html.Node]int, budget *effort.B
 	return total
 }
 
-// boilerplate reports whether an element says that it is no main text.
+// boilerplate reports whether an element is marked as no main text.
 func (s *splitter) boilerplate(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Form, atom.Noscript:
@@ -190,7 +186,7 @@ func (s *splitter) boilerplate(n *html.Node) bool {
 	return aside(n) || named(n) && s.prose[n] < namedProse
 }
 
-// aside reports whether an element says so whatever it holds.
+// aside reports whether an element is no main text whatever its length.
 func aside(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Nav, atom.Aside, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
@@ -211,22 +207,19 @@ func aside(n *html.Node) bool {
 }
 
 const (
-	// formProse is how many words a form has when it is around the page and no form of it:
-	// some systems put every page into one.
+	// formProse is how many words make a form the page itself: some systems put pages into one.
 	formProse = 150
-	// namedProse is how many words an element has when its class says something of the page
-	// and not of the element, as in <div class="with-sidebar">.
+	// namedProse is how many words let an element stay in spite of its class, as in <div
+	// class="with-sidebar">.
 	namedProse = 250
 )
 
-// roles are landmarks that are no main text (WAI-ARIA 1.2).
 var roles = []string{
 	"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar", "toolbar",
 	"dialog", "alertdialog", "form", "tablist", "status",
 }
 
-// names are words in classes and ids that mark boilerplate. They are compared whole: "nav"
-// is one and "navy" is none.
+// names are words in classes and ids that mark boilerplate, compared as whole words.
 var names = map[string]bool{
 	"nav": true, "navbar": true, "navigation": true, "navheader": true, "navfooter": true, "menu": true, "sidebar": true,
 	"breadcrumb": true, "breadcrumbs": true, "footer": true, "masthead": true, "topbar": true, "toolbar": true,
@@ -236,7 +229,6 @@ var names = map[string]bool{
 	"widget": true, "popup": true, "modal": true, "skip": true, "tagcloud": true, "copyright": true, "comments": true,
 }
 
-// named reports whether the class or the id of n has one of the names.
 func named(n *html.Node) bool {
 	for _, attr := range []string{"class", "id"} {
 		value, _ := dom.Attr(n, attr)
@@ -252,5 +244,122 @@ func named(n *html.Node) bool {
 	return false
 }
 
-// maxClass is longer than any list of classes that means something.
+// maxClass bounds the classes that are read, in bytes.
 const maxClass = 1 << 10
+
+// choose selects blocks by the decision tree of the paper, with its figures.
+func choose(blocks []block) {
+	var none block
+	for i := range blocks {
+		before, after := &none, &none
+		if i > 0 {
+			before = &blocks[i-1]
+		}
+		if i+1 < len(blocks) {
+			after = &blocks[i+1]
+		}
+		blocks[i].main = isMain(before, &blocks[i], after)
+	}
+}
+
+// minCode is how many words make preformatted text main text.
+const minCode = 5
+
+func isMain(before, b, after *block) bool {
+	switch {
+	case b.links() > 0.333333:
+		return false
+	case b.pre: // news have none, and navigation has none either
+		return b.words >= minCode
+	case before.links() <= 0.555556 && b.words > 16:
+		return true
+	case before.links() <= 0.555556:
+		return after.words > 15 || before.words > 4 && !b.heading && after.links() <= 0.333333
+	case b.words > 40:
+		return true
+	}
+	return after.words > 17 && after.links() <= 0.333333
+}
+
+// maxGap is how many short blocks between two of the main text belong to it: list items, table
+// cells, lines of code.
+const maxGap = 12
+
+// fuse adds the few blocks without links between selected ones, and removes short ones far from
+// the others.
+func fuse(blocks []block) {
+	last := -1
+	for i := range blocks {
+		if !blocks[i].main {
+			continue
+		}
+		if last >= 0 && i-last-1 <= maxGap {
+			for j := last + 1; j < i; j++ {
+				blocks[j].main = blocks[j].links() <= 0.5 || blocks[j].pre
+			}
+		}
+		last = i
+	}
+	alone(blocks)
+}
+
+// minRun is how many words make a run of blocks main text by itself; a cookie notice has fewer.
+const minRun = 25
+
+// alone removes runs of few words if there are longer ones.
+func alone(blocks []block) {
+	type run struct{ from, to, words int }
+	var runs []run
+	longest := 0
+	for i := 0; i < len(blocks); i++ {
+		if !blocks[i].main {
+			continue
+		}
+		r := run{from: i, to: i}
+		for ; i < len(blocks) && blocks[i].main; i++ {
+			r.words += blocks[i].words
+			r.to = i + 1
+		}
+		runs = append(runs, r)
+		longest = max(longest, r.words)
+	}
+	for _, r := range runs {
+		if longest < minRun || r.words < minRun && r.words*4 < longest {
+			for i := r.from; i < r.to; i++ {
+				blocks[i].main = false
+			}
+		}
+	}
+}
+
+// chooseMarked selects all blocks of marked main text but for links.
+func chooseMarked(blocks []block) {
+	for i := range blocks {
+		b := &blocks[i]
+		b.main = b.links() <= 0.5 || b.heading || b.words > b.linked && b.words-b.linked >= 3
+	}
+}
+
+const (
+	maxHeadings = 3  // in a row before their text
+	maxLine     = 12 // words between a heading and its text
+)
+
+// leadIn adds headings before selected blocks, with a short line between at most, such as a date
+// or author, and removes those without text.
+func leadIn(blocks []block) {
+	main, lines, headings := false, 0, 0 // what comes next, and how much stands before it
+	for i := len(blocks) - 1; i >= 0; i-- {
+		b := &blocks[i]
+		switch {
+		case b.heading:
+			b.main = main && headings < maxHeadings
+			headings++
+		case b.main:
+			main, lines, headings = true, 0, 0
+		default:
+			lines++
+			main = main && lines == 1 && headings == 0 && b.words <= maxLine
+		}
+	}
+}

@@ -62,7 +62,7 @@ func compare(got, want string) (s score) {
 // person says is the main text.
 func marked(d *dom.Document) string {
 	var b strings.Builder
-	for n := d.Root.FirstChild; n != nil; n = step(n, d.Root) {
+	for n := range d.Root.Descendants() {
 		for i := range n.Attr {
 			if n.Attr[i].Key == "data-main" {
 				n.Attr = slices.Delete(n.Attr, i, i+1)
@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 
 // strip takes out the marks of main text, so that the rules for other pages are tried.
 func strip(root *html.Node) {
-	for n := root.FirstChild; n != nil; n = step(n, root) {
+	for n := range root.Descendants() {
 		n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
 			return a.Key == "role" || a.Key == "class" || a.Key == "id"
 		})
@@ -122,10 +122,10 @@ func hasClass(name string) func(*html.Node) bool {
 // which leads to the text and is none.
 func withoutContents(page []byte, main func(*html.Node) bool) string {
 	root := dom.Parse(page).Root
-	for toc := find(root, hasClass("toc")); toc != nil; toc = find(root, hasClass("toc")) {
+	for toc := find(root, nil, hasClass("toc")); toc != nil; toc = find(root, nil, hasClass("toc")) {
 		toc.Parent.RemoveChild(toc)
 	}
-	return dom.Text(find(root, main), MaxText)
+	return dom.Text(find(root, nil, main), MaxText)
 }
 
 // linked is the share of words that are links.
@@ -156,7 +156,7 @@ func TestDocumentation(t *testing.T) {
 				page, err := os.ReadFile(files[i])
 				require.NoError(t, err)
 				d := dom.Parse(page)
-				main := find(d.Root, set.main)
+				main := find(d.Root, nil, set.main)
 				if main == nil {
 					continue
 				}
