@@ -1,41 +1,39 @@
-// Package chardet guesses the encoding of a text that nothing else tells the encoding of:
-// no byte order mark, no header and no word in the page. [Detect] is asked about such pages
-// only, a few in a thousand.
+// Package chardet guesses the encoding of a text without any declaration of it.
 //
-// Text in UTF-8, in UTF-16 and in ISO-2022-JP is known by its form. All others are told
-// apart by what it would cost to write the text in the language that goes with them: a
-// model knows which letters a language has beyond ASCII and in which order of frequency,
-// and gives each character a price in bits, the usual ones few. The encoding in which the
-// text is cheapest is the guess (minimum description length). Letters that stand where the
-// language has none, such as a capital within a word, are dear. models.go has the
-// languages, single.go and multi.go the reading of bytes.
+// UTF-8, UTF-16 and ISO-2022-JP are recognised by their form. For other encodings a model of each
+// language gives every character beyond ASCII a price in bits, by its frequency; the encoding in
+// which the text is cheapest wins (minimum description length). Unusual neighbours, such as a
+// capital within a word, cost more. models.go has the languages, single.go the encodings with one
+// byte per character; those with several are here.
 //
-// The guess is windows-1252, which the HTML standard names for pages of western languages,
-// unless another one is clearly cheaper: a page with nothing but a copyright sign is the
-// same in a dozen encodings. Encodings that the list of the WHATWG has and no model, such as
-// windows-1258 and those of the Macintosh, are never guessed: x-mac-cyrillic is hardly told
-// from windows-1251, and hardly used.
+// The default is windows-1252, which the HTML standard names for western languages, unless another
+// encoding is clearly cheaper. Encodings of the WHATWG list without a model, such as windows-1258
+// and those of the Macintosh, are never guessed.
 package chardet
 
 import (
 	"bytes"
+	"maps"
+	"math"
+	"sync"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/transform"
 )
 
-// Default is what a text is taken for if nothing says otherwise.
+// Default is the encoding if nothing else fits.
 const Default = "windows-1252"
 
 const (
-	// maxSample is how many bytes are looked at. A title and a menu alone would do.
-	maxSample = 4 << 10
-	// margin is by how many bits another encoding must be cheaper than the default. A word
-	// in Cyrillic is, and a sign in a line of English is not. With 12 in the place of 5, one
-	// in ten short pieces of Central European text is lost, and no western one is won.
+	maxSample = 4 << 10 // bytes
+	// margin is by how many bits another encoding must be cheaper than the default. With 12, one
+	// in ten short Central European texts is lost, and no western one is won.
 	margin = 5
 )
 
-// Detect guesses the encoding of text and gives its WHATWG name, in lower case. It takes
-// any text and never gives up: of one that no model fits it is [Default].
+// Detect guesses the encoding of any text and returns its WHATWG name, in lower case.
 func Detect(text []byte) string {
 	if name := byForm(text); name != "" {
 		return name
@@ -58,12 +56,10 @@ func Detect(text []byte) string {
 	return best
 }
 
-// byForm knows encodings that need no language to be known.
+// byForm recognises encodings without a language.
 func byForm(text []byte) string {
-	if bytes.Contains(text, []byte("\x1b$B")) || bytes.Contains(text, []byte("\x1b$@")) {
-		if !hasHigh(text) {
-			return "iso-2022-jp"
-		}
+	if (bytes.Contains(text, []byte("\x1b$B")) || bytes.Contains(text, []byte("\x1b$@"))) && len(sampleOf(text)) == 0 {
+		return "iso-2022-jp"
 	}
 	if name := utf16(text); name != "" {
 		return name
@@ -74,16 +70,7 @@ func byForm(text []byte) string {
 	return ""
 }
 
-func hasHigh(text []byte) bool {
-	for _, c := range text {
-		if c >= utf8.RuneSelf {
-			return true
-		}
-	}
-	return false
-}
-
-// utf16 knows UTF-16 without a mark by its zeros: every other byte of markup is one.
+// utf16 recognises UTF-16 without a mark: every other byte of markup is zero.
 func utf16(text []byte) string {
 	const enough = 64
 	head := text[:min(len(text), enough)]
@@ -104,9 +91,8 @@ func utf16(text []byte) string {
 	return ""
 }
 
-// nearlyUTF8 is true of UTF-8 with a few bytes that are none, as a page has that was cut
-// off, or into which something was pasted. In other encodings, sequences that are UTF-8
-// come up by chance only.
+// nearlyUTF8 is true of UTF-8 with a few invalid bytes, as of a page that was cut off. In other
+// encodings valid sequences are chance.
 func nearlyUTF8(text []byte) bool {
 	good, bad := 0, 0
 	for len(text) > 0 {
@@ -128,8 +114,7 @@ func nearlyUTF8(text []byte) bool {
 	return good > 0 && bad*10 <= good
 }
 
-// sampleOf is the part of a text that is looked at: bytes beyond ASCII and a few of what
-// stands on both sides of them. It is empty if the text is all ASCII.
+// sampleOf is the bytes beyond ASCII with their neighbours, empty if there are none.
 func sampleOf(text []byte) (sample []byte) {
 	const beside = 2 // a second byte may be ASCII, and the letter after it matters
 	kept := 0        // up to here
@@ -142,4 +127,76 @@ func sampleOf(text []byte) (sample []byte) {
 		kept = end
 	}
 	return sample
+}
+
+// multiModel is an encoding with several bytes per character, and its language.
+type multiModel struct {
+	name   string
+	common []share
+	script *unicode.RangeTable // its characters
+	any    float64             // the probability of one that is not common
+}
+
+// share is characters that make up a part of a text, most frequent first.
+type share struct {
+	letters string
+	part    float64
+}
+
+// multiModels are the encodings of East Asia.
+var multiModels = []multiModel{
+	{"shift_jis", japaneseShares, unicode.Han, 1.2e-4},
+	{"euc-jp", japaneseShares, unicode.Han, 1.2e-4},
+	{"gbk", []share{{simplified, 0.4}, {wide, 0.12}}, unicode.Han, 1.5e-4},
+	{"big5", []share{{traditional, 0.4}, {wide, 0.12}}, unicode.Han, 1.5e-4},
+	{"euc-kr", []share{{hangul, 0.6}, {wide, 0.02}}, unicode.Hangul, 3e-4},
+}
+
+var japaneseShares = []share{{hiragana, 0.5}, {katakana, 0.08}, {kanji, 0.1}, {wide, 0.1}}
+
+// commons are the probabilities of the common characters by encoding.
+var commons = sync.OnceValue(func() map[string]map[rune]float64 {
+	all := make(map[string]map[rune]float64, len(multiModels))
+	for _, m := range multiModels {
+		all[m.name] = map[rune]float64{}
+		for _, s := range m.common {
+			maps.Copy(all[m.name], zipf(s.letters, s.part))
+		}
+	}
+	return all
+})
+
+// cost is the price of a text. It may stop beyond limit.
+func (m *multiModel) cost(text []byte, limit float64) (total float64) {
+	enc, _ := charset.Lookup(m.name)
+	decoded, _, err := transform.Append(enc.NewDecoder(), nil, text)
+	if err != nil {
+		return math.Inf(1)
+	}
+	chances := commons()[m.name]
+	for i := 0; i < len(decoded) && total <= limit; {
+		r, n := utf8.DecodeRune(decoded[i:])
+		i += n
+		if r >= utf8.RuneSelf {
+			total -= math.Log2(m.chance(r, chances))
+		}
+	}
+	return total
+}
+
+func (m *multiModel) chance(r rune, chances map[rune]float64) float64 {
+	if p, ok := chances[r]; ok {
+		return p
+	}
+	switch {
+	case unicode.Is(m.script, r):
+		return m.any
+	case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Co, r):
+		return pNever
+	case unicode.In(r, unicode.Hiragana, unicode.Katakana) && m.script == unicode.Han && len(m.common) > 2:
+		return m.any
+	case r >= 0xff00 && r <= 0xff60: // wide forms of ASCII
+		return m.any
+	}
+	return pOdd
 }

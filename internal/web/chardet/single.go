@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// kind is what a byte is to what stands beside it.
+// kind is the class of a byte for its neighbours.
 type kind uint8
 
 const (
@@ -19,8 +19,7 @@ const (
 	capital
 )
 
-// Probabilities of what is no letter of the language. They need not be right, only in the
-// right order.
+// Probabilities; their order matters.
 const (
 	pLetters = 0.9  // all letters together
 	pCapital = 0.05 // a capital in the place of its small letter
@@ -30,21 +29,21 @@ const (
 	pNever   = 1e-7 // a control, or a byte without a meaning
 )
 
-// Prices of neighbours that a language does not have, in bits.
+// Prices of unusual neighbours, in bits.
 const (
 	capitalWithin = 5 // a capital after a small letter
 	mixed         = 6 // a letter of another script beside one of ASCII
 	crowded       = 3 // two letters beyond ASCII side by side, where ASCII has most
 )
 
-// prices is what the bytes beyond ASCII cost in one encoding and language.
+// prices are those of the bytes beyond ASCII in one encoding and language.
 type prices struct {
 	latin bool
 	bits  [128]float64
 	kinds [128]kind
 }
 
-// tables are the prices of all encodings. They are made when the first text is looked at.
+// tables are the prices by encoding.
 var tables = sync.OnceValue(func() map[string][]prices {
 	all := make(map[string][]prices, len(charsets))
 	for _, c := range charsets {
@@ -55,8 +54,7 @@ var tables = sync.OnceValue(func() map[string][]prices {
 	return all
 })
 
-// singleNames are the encodings there are prices for, in the order of the table, without
-// the default.
+// singleNames are the encodings with prices, without the default.
 func singleNames() []string {
 	names := make([]string, 0, len(charsets)-1)
 	for _, c := range charsets[1:] {
@@ -65,7 +63,6 @@ func singleNames() []string {
 	return names
 }
 
-// priced makes the table of one language.
 func priced(name string, l language) (p prices) {
 	enc, _ := charset.Lookup(name)
 	p.latin = l.latin
@@ -86,8 +83,8 @@ func priced(name string, l language) (p prices) {
 	return p
 }
 
-// zipf shares out a chance among characters by their rank. Frequencies of letters fall off
-// about as fast as that.
+// zipf distributes a probability over characters by rank, about as fast as letter frequencies
+// fall.
 func zipf(letters string, all float64) map[rune]float64 {
 	chances, sum := map[rune]float64{}, 0.0
 	n := float64(utf8.RuneCountInString(letters))
@@ -103,7 +100,7 @@ func zipf(letters string, all float64) map[rune]float64 {
 	return chances
 }
 
-// chance is how likely a character is, with the letters of a language.
+// chance is the probability of a character in a language.
 func chance(r rune, letters map[rune]float64) float64 {
 	if p, ok := letters[r]; ok {
 		return p
@@ -122,7 +119,7 @@ func chance(r rune, letters map[rune]float64) float64 {
 	return pOdd
 }
 
-// singleCost is what a text costs in an encoding, in the language in which it is cheapest.
+// singleCost is the price of a text in the cheapest language of an encoding.
 func singleCost(name string, text []byte) float64 {
 	cheapest := math.Inf(1)
 	all := tables()[name]
@@ -132,7 +129,7 @@ func singleCost(name string, text []byte) float64 {
 	return cheapest
 }
 
-// cost is what a text costs. It may stop when that is beyond limit.
+// cost is the price of a text. It may stop beyond limit.
 func (p *prices) cost(text []byte, limit float64) (total float64) {
 	for i, c := range text {
 		if c < utf8.RuneSelf {
@@ -158,7 +155,7 @@ func (p *prices) cost(text []byte, limit float64) (total float64) {
 	return total
 }
 
-// beside is what a letter costs more for what it stands beside.
+// beside is the price of the neighbours of a letter.
 func (p *prices) beside(k kind, before, after byte) (bits float64) {
 	if k == capital && p.isSmall(before) {
 		bits += capitalWithin

@@ -1,13 +1,9 @@
 // Package effort bounds the work that one page may cost.
 //
-// All readers of a page share one [Budget] and charge it for what they do: a step is one
-// node, token or comparison, or [Bytes] bytes of text. When the budget is spent each reader
-// stops where it is and returns what it has. So no page costs more than the budget, whatever
-// it holds and whatever is asked of it, and the cost in steps can be tested without a clock.
-//
-// A budget also has a deadline and a context. They are looked at every few thousand steps:
-// the deadline bounds what steps measure badly, such as a machine that is overloaded, and the
-// end of the context lets a crawl stop in the middle of a page.
+// All readers of a page charge one [Budget]: a step is one node, token or comparison, or [Bytes]
+// bytes of text. When it is spent each reader stops and returns what it has, so that costs can be
+// tested without a clock. A budget also has a deadline, for what steps measure badly, and a
+// context; both are checked every few thousand steps.
 package effort
 
 import (
@@ -15,43 +11,38 @@ import (
 	"time"
 )
 
-// Bytes is how many bytes of text cost one step. Searching them takes about as long as
-// visiting a node.
+// Bytes is how many bytes of text cost one step: searching them takes as long as visiting a node.
 const Bytes = 64
 
-// What a page may cost at most: a share that any page has, and as much for each of its bytes
-// as dozens of rules take on a page that is all tags.
+// The steps of a page: for each byte as many as dozens of rules take on a page of tags.
 const (
 	share   = 250_000
 	perByte = 100
 )
 
-// Steps is what a page of so many bytes may cost, where no page may cost more than most.
+// Steps is the budget of a page of so many bytes, at most most.
 func Steps(bytes int, most int64) int64 { return min(most, share+perByte*int64(bytes)) }
 
-// lookEvery is how many steps lie between two looks at the deadline: a fraction of a
-// millisecond.
+// lookEvery is how many steps lie between two checks of the deadline.
 const lookEvery = 1 << 12
 
-// Budget is what is left for one page. A nil Budget has no bound. It must not be used by two
-// goroutines at once.
+// Budget is what is left for one page. A nil Budget is no bound. It must not be used concurrently.
 type Budget struct {
 	most, left int64
-	look       int64 // the deadline is looked at when less than this is left
+	look       int64 // the deadline is checked when less is left
 	spent      bool
 	ctx        context.Context // a budget lives as long as the call that reads one page
 	now        func() time.Time
 	until      time.Time
 }
 
-// New is a budget of so many steps, which ends early at until, by now, or when ctx is done. A
-// nil now means no deadline.
+// New is a budget of so many steps, which ends early at until, by now, or when ctx is done. A nil
+// now is no deadline.
 func New(ctx context.Context, steps int64, now func() time.Time, until time.Time) *Budget {
 	return &Budget{most: steps, left: steps, look: max(0, steps-lookEvery), ctx: ctx, now: now, until: until}
 }
 
-// Spend takes n steps and reports whether the work may go on. Once it has returned false it
-// always does.
+// Spend takes n steps and reports whether to go on. Once false, it stays false.
 func (b *Budget) Spend(n int) bool {
 	if b == nil {
 		return true
@@ -62,12 +53,11 @@ func (b *Budget) Spend(n int) bool {
 	return !b.spent
 }
 
-// maxCall is what one call may cost that looks at no budget, such as that of a regular
-// expression: 0.1 to 0.2 seconds.
+// maxCall bounds one call that checks no budget, such as a regular expression: 0.1 to 0.2 seconds.
 const maxCall = 1 << 21
 
-// AllowCall reports whether a call that cannot be interrupted may cost n steps, which it does
-// not take. One that would cost too much ends the work.
+// AllowCall reports whether an uninterruptible call may cost n steps, which it does not take. One
+// that costs too much ends the work.
 func (b *Budget) AllowCall(n int) bool {
 	if b != nil && n > maxCall {
 		b.left, b.spent = min(b.left, 0), true
@@ -83,15 +73,14 @@ func (b *Budget) check() {
 	b.spent = b.spent || b.left < 0 || b.ctx.Err() != nil || b.now != nil && !b.now().Before(b.until)
 }
 
-// DropDeadline leaves the steps and the context as the only bounds. It is for work that waits
-// for others in between.
+// DropDeadline removes the deadline, for work that waits for others.
 func (b *Budget) DropDeadline() {
 	if b != nil {
 		b.now = nil
 	}
 }
 
-// Spent reports whether the work had to stop. Of a nil Budget it is false.
+// Spent reports whether the budget is spent.
 func (b *Budget) Spent() bool { return b != nil && b.spent }
 
 // Used is how many steps were taken; it may be more than there were.

@@ -1,15 +1,13 @@
-// Package metadata reads what a page says of itself for other programs: the properties of
-// Open Graph and Twitter cards, and JSON-LD. [Read] takes both from a page's tree.
+// Package metadata reads Open Graph properties, Twitter cards and JSON-LD from the tree of a page.
 //
-// Properties are meta elements whose property or name begins with og:, article: and the
-// like. Values are kept as they are written, white space collapsed; a property that comes
-// several times keeps all of them, which is how Open Graph writes lists.
-//
-// JSON-LD is kept as JSON and not interpreted. A block that is no JSON is mended where the
-// usual mistakes of templates are the only ones, and else counted.
+// Properties are meta elements whose property or name has a prefix such as og: or article:, as
+// they are written, white space collapsed; a repeated property keeps all values. JSON-LD is kept
+// as JSON; usual mistakes of templates are repaired, other invalid blocks counted.
 package metadata
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -20,22 +18,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// What is kept of a page at most. Real pages have some twenty properties and a handful of
-// blocks; a shop's list of products is the longest JSON-LD there is.
+// Bounds of what is kept of a page.
 const (
-	// MaxProperties is how many properties there are, each with at most MaxValues values.
 	MaxProperties = 100
-	// MaxValues is how many values of a property are kept.
-	MaxValues = 50
-	// MaxValue is the longest value, in bytes; the rest of it is cut off.
-	MaxValue = 4 << 10
-	// MaxBlocks is how many blocks of JSON-LD are kept.
-	MaxBlocks = 32
-	// MaxJSON bounds all blocks together, in bytes.
-	MaxJSON = 512 << 10
-	// MaxDepth is how deep the objects and arrays of a block may be in one another. Many a
-	// reader of JSON gives up at a thousand, and would lose the whole record.
-	MaxDepth = 256
+	MaxValues     = 50        // of a property
+	MaxValue      = 4 << 10   // bytes of a value; the rest is cut off
+	MaxBlocks     = 32        // of JSON-LD
+	MaxJSON       = 512 << 10 // bytes of all blocks
+	MaxDepth      = 256       // of a block; many readers of JSON fail at a thousand
 )
 
 // Property is one name with its values.
@@ -44,16 +34,15 @@ type Property struct {
 	Values []string
 }
 
-// Metadata is what a page says. The zero Metadata is a page that says nothing.
+// Metadata is the metadata of a page.
 type Metadata struct {
 	Properties []Property // in the order of the page
 	JSONLD     []string   // blocks, each valid JSON without needless space
-	// InvalidJSONLD counts blocks that are no JSON, Dropped values and blocks beyond the
-	// bounds.
+	// InvalidJSONLD counts blocks that are no JSON, Dropped what is beyond the bounds.
 	InvalidJSONLD, Dropped int
 }
 
-// Read reads the metadata of a page. It takes any tree.
+// Read reads the metadata of any tree.
 func Read(d *dom.Document) Metadata {
 	r := reader{left: MaxJSON, budget: d.Budget}
 	for n := d.Root; n != nil && r.budget.Spend(1); {
@@ -82,11 +71,10 @@ type reader struct {
 	budget *effort.Budget
 }
 
-// prefixes begin the names of properties: those of Open Graph and its types, what Facebook
-// adds, and Twitter's.
+// prefixes are those of Open Graph and its types, of Facebook and of Twitter.
 var prefixes = []string{"og:", "article:", "book:", "profile:", "video:", "music:", "product:", "fb:", "twitter:"}
 
-// meta notes a property. Sites write name for property and the other way round.
+// meta reads a property. Sites confuse property and name.
 func (r *reader) meta(n *html.Node) {
 	content, _ := dom.Attr(n, "content")
 	if !r.budget.SpendText(len(content)) {
@@ -120,34 +108,126 @@ func (r *reader) add(name, value string) {
 	}
 }
 
-// isJSONLD goes by the media type, parameters aside.
 func isJSONLD(script *html.Node) bool {
 	mediaType, _ := dom.Attr(script, "type")
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	return strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json")
 }
 
-// mendings is how often the text of a block is gone over at most.
-const mendings = 8
+// repairPasses bounds how often the text of a block is read.
+const repairPasses = 8
 
-// block notes what is in a script.
+// block reads a script with JSON-LD.
 func (r *reader) block(script *html.Node) {
 	var text strings.Builder
 	for c := script.FirstChild; c != nil; c = c.NextSibling {
 		text.WriteString(c.Data)
 	}
-	if !r.budget.SpendText(mendings*text.Len()) || strings.TrimSpace(text.String()) == "" {
+	if !r.budget.SpendText(repairPasses*text.Len()) || strings.TrimSpace(text.String()) == "" {
 		return
 	}
 	if len(r.JSONLD) == MaxBlocks || text.Len() > r.left {
 		r.Dropped++
 		return
 	}
-	json, ok := mend(text.String())
+	json, ok := repair(text.String())
 	if !ok {
 		r.InvalidJSONLD++
 		return
 	}
 	r.left -= text.Len()
 	r.JSONLD = append(r.JSONLD, json)
+}
+
+// repair compacts a block. It accepts what browsers and search engines do: comments and CDATA
+// marks around it, a semicolon at the end, line ends within strings, trailing commas, and quotes
+// as character references.
+func repair(s string) (string, bool) {
+	s = unwrap(s)
+	if compact, ok := compactJSON(s); ok {
+		return compact, true
+	}
+	if !strings.Contains(s, `"`) && strings.Contains(s, "&quot;") {
+		s = html.UnescapeString(s)
+	}
+	return compactJSON(fixSyntax(s))
+}
+
+func compactJSON(s string) (string, bool) {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(s)) != nil {
+		return "", false
+	}
+	if depth(b.Bytes()) > MaxDepth {
+		return "", false
+	}
+	// A text or a number by itself is JSON, but says nothing.
+	return b.String(), b.Len() > 0 && (b.Bytes()[0] == '{' || b.Bytes()[0] == '[')
+}
+
+// depth is how deep valid JSON is nested.
+func depth(s []byte) (deepest int) {
+	quoted, now := false, 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{', c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}', c == ']':
+			now--
+		}
+	}
+	return deepest
+}
+
+var wrappers = [...]string{"<!--", "-->", "<![CDATA[", "]]>", "//", "/*", "*/", ";", "\ufeff"}
+
+// unwrap removes wrappers around the value.
+func unwrap(s string) string {
+	for again := true; again; {
+		again = false
+		s = strings.TrimSpace(s)
+		for _, w := range wrappers {
+			if rest := strings.TrimSuffix(strings.TrimPrefix(s, w), w); rest != s {
+				s, again = rest, true
+			}
+		}
+	}
+	return s
+}
+
+// fixSyntax removes trailing commas and escapes controls within strings.
+func fixSyntax(s string) string {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case quoted && c == '\\' && i+1 < len(s):
+			b.WriteByte(c)
+			i++
+			c = s[i]
+		case c == '"':
+			quoted = !quoted
+		case quoted && c < ' ':
+			quoted, _ := json.Marshal(string(rune(c))) // cannot fail
+			b.Write(bytes.Trim(quoted, `"`))
+			continue
+		case !quoted && c == ',' && closes(s[i+1:]):
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// closes reports whether a closing bracket is next.
+func closes(s string) bool {
+	s = strings.TrimLeft(s, " \t\r\n")
+	return s != "" && (s[0] == '}' || s[0] == ']')
 }

@@ -113,12 +113,12 @@ func TestTheBudgetEndsTheReading(t *testing.T) {
 	require.NotEmpty(t, m.Properties[0].Values)
 }
 
-// A block costs what its mendings read, and one that the budget does not cover is not read.
+// A block costs what its repairs read, and one that the budget does not cover is not read.
 func TestBlocksAreCharged(t *testing.T) {
 	block := `<script type="application/ld+json">["` + strings.Repeat("x", 64_000) + `"]</script>`
 	m, b := costs(block, math.MaxInt64)
 	require.Len(t, m.JSONLD, 1)
-	require.GreaterOrEqual(t, b.Used(), int64(mendings*64_000/effort.Bytes))
+	require.GreaterOrEqual(t, b.Used(), int64(repairPasses*64_000/effort.Bytes))
 	m, b = costs(block, 1000)
 	require.Empty(t, m.JSONLD)
 	require.True(t, b.Spent())
