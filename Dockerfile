@@ -25,7 +25,7 @@ COPY --from=build /crawl /crawl
 USER 65532:65532
 WORKDIR /data
 VOLUME /data
-# SIGTERM, which a container is stopped by, finishes what is under way for as long as --grace
+# SIGTERM, which a container is stopped by, finishes what is under way for as long as grace
 # says: resume the crawl with the directory that it wrote.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/crawl"]

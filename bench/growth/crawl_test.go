@@ -84,7 +84,7 @@ func (c crawler) begin(t *testing.T, dir string, args ...string) *process.Proces
 	ctx, cancel := context.WithTimeout(t.Context(), c.limit)
 	t.Cleanup(cancel)
 	n := strconv.Itoa(inFlight)
-	cmd := exec.Command(c.path, append(args, "--concurrency", n, "--per-host-max", n, "--log-level", "warn", "--progress", "none")...)
+	cmd := exec.Command(c.path, append(args, "--concurrency", n, "--set", "per_host_max="+n, "--set", "log.level=warn", "--progress", "none")...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CRAWL_FRONTIER_MAX_URLS="+strconv.Itoa(mostURLs))
 	p, err := process.Start(ctx, cmd)

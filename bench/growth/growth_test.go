@@ -159,7 +159,7 @@ type known struct {
 // larger than the state.
 func (k *known) args() []string {
 	return []string{
-		k.seed(0), "--strategy", "off", "--no-sitemaps", "--output", "out/", "--no-links", "--no-robots", "--scope", "any", "--allow-private",
+		k.seed(0), "--strategy", "off", "--no-sitemaps", "--output", "out/", "--record", "no-links", "--no-robots", "--scope", "any", "--allow-private",
 		"--max-pages", strconv.FormatInt(*visits, 10),
 	}
 }
@@ -256,7 +256,7 @@ func idle(t *testing.T, c crawler, s site, out string) time.Duration {
 		fmt.Fprintln(&seeds, v.seed(h))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "seeds"), []byte(seeds.String()), 0o600))
-	p := c.begin(t, dir, "--input-file", "seeds", "--no-sitemaps", "--output", out, "--max-crawl-delay", "1h", "--max-blocked", "2h", "--rate", "1000", "--max-rate", "1000")
+	p := c.begin(t, dir, "--input-file", "seeds", "--no-sitemaps", "--output", out, "--set", "robots.max_crawl_delay=1h", "--set", "max_blocked=2h", "--rate", "1000", "--max-rate", "1000")
 	// A page of each host that is sorry, robots.txt of each that is not.
 	for r := v.report(t); r.Other < s.Hosts || s.Sorry > 0 && r.Pages < s.Hosts; r = v.report(t) {
 		time.Sleep(10 * time.Millisecond)

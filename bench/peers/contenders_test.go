@@ -44,7 +44,7 @@ func yardsticks() []string { return []string{"wget2", "tokens", "crawl off"} }
 func contenders(t *testing.T, crawl, bare string) []contender {
 	t.Helper()
 	n := fmt.Sprint(inFlight)
-	common := []string{"--concurrency", n, "--per-host-max", n, "--quiet", "--output", os.DevNull}
+	common := []string{"--concurrency", n, "--set", "per_host_max="+n, "--quiet", "--output", os.DevNull}
 	ours := func(flags ...string) func(task) []string {
 		return func(k task) []string { return append(append([]string{k.seed}, common...), flags...) }
 	}
@@ -62,7 +62,7 @@ func contenders(t *testing.T, crawl, bare string) []contender {
 	})
 	return []contender{
 		{name: "crawl off", program: crawl, note: "no engine, frontier in memory", args: ours("--strategy", "off")},
-		{name: "crawl plain", program: crawl, note: "no engine, and no digest of the pages, like wget2", args: ours("--strategy", "off", "--no-digest")},
+		{name: "crawl plain", program: crawl, note: "no engine, and no digest of the pages, like wget2", args: ours("--strategy", "off", "--record", "no-digest")},
 		{name: "crawl steer", program: crawl, note: "engine on, " + rate + " per second allowed", args: ours("--rate", rate, "--max-rate", rate)},
 		disk,
 		{name: "fetch", program: bare, note: "net/http over a known list, nothing parsed", args: loop("fetch")},

@@ -42,7 +42,7 @@ the same with --unfinished, which visits what is left as well.
 
 A page that has not changed is not read for links again. What makes a crawl
 wider (--depth, --scope, --include) finds all there is to find together with
---no-conditional, which asks for every page whole.
+--set fetch.conditional=false, which asks for every page whole.
 
 It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`,
 		Example: `  crawl -o site/ https://example.com/      the first round

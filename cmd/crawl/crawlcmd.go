@@ -47,7 +47,7 @@ type job struct {
 	level  slog.LevelVar // of log
 	in     *seedSource   // of --input-file, or empty
 	stats  *statsWriter  // of --stats, or mute
-	events *eventsWriter // of --events, or mute
+	events *eventsWriter // of output.events, or mute
 	out    *witness      // of --output
 
 	archive *witness // of --warc; nil = there is none beside the output
@@ -138,7 +138,7 @@ func (j *job) open() (err error) {
 		j.cfg.State.Dir = ""
 	}
 	seeds := j.seedFiles()
-	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "--events": j.cfg.Output.Events} {
+	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "output.events": j.cfg.Output.Events} {
 		if slices.ContainsFunc(seeds, func(file string) bool { return sameFile(file, path) }) {
 			return usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path))
 		}
@@ -246,7 +246,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 			reload: j.reloader(c),
 		})
 	})
-	if j.cfg.Log.Progress != "none" && !j.cfg.Log.Quiet {
+	if j.cfg.Log.Progress != "none" && !j.cfg.Log.Quiet() {
 		companions.Go(func() { j.progress(beside, c, view) })
 	}
 	companions.Go(func() {
@@ -289,7 +289,7 @@ func (j *job) explain(err error, end pipeline.End) error {
 	case end == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
 	case errors.Is(err, crawl.ErrBlocked):
-		return fmt.Errorf("%w; --max-blocked says how long to wait for them", err)
+		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}
 	return err
 }
@@ -324,7 +324,7 @@ func (j *job) afterWriteError(e *sink.WriteError) string {
 // tell reports the end of the crawl.
 func (j *job) tell(final *crawl.Snapshot) error {
 	switch {
-	case j.cfg.Log.Quiet:
+	case j.cfg.Log.Quiet():
 		return nil
 	case j.cfg.Log.Format == "json":
 		log := j.log

@@ -98,7 +98,7 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	// and only stop ends the hosts.
 	go func() { served <- site.Run(serving) }()
 
-	if !loaded.Config.Log.Quiet {
+	if !loaded.Config.Log.Quiet() {
 		say(s.err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
 	j := &job{

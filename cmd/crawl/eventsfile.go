@@ -27,9 +27,9 @@ const (
 
 // eventsWriter writes events as JSON, one per line. The crawl never waits for it: what
 // finds the queue full is counted and left out, and a file that fails costs the events
-// and not the crawl. Without --events it does nothing.
+// and not the crawl. Without output.events it does nothing.
 type eventsWriter struct {
-	name    string   // for messages; empty without --events
+	name    string   // for messages; empty without output.events
 	file    *os.File // what to close; nil for standard error
 	w       io.Writer
 	queue   chan crawl.Event
@@ -42,7 +42,7 @@ type eventsWriter struct {
 	failed  error // the first; nothing is written after it
 }
 
-// openEvents opens the file of --events. Like the file of --stats it is added to. For
+// openEvents opens the file of output.events. Like the file of --stats it is added to. For
 // people's eyes, it may be standard error.
 func openEvents(path string, stderr io.Writer) (*eventsWriter, error) {
 	e := &eventsWriter{name: path, w: stderr, queue: make(chan crawl.Event, eventsQueued)}
@@ -55,7 +55,7 @@ func openEvents(path string, stderr io.Writer) (*eventsWriter, error) {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, openError("--events", err)
+		return nil, openError("output.events", err)
 	}
 	e.file, e.w = f, f
 	return e, nil

@@ -135,6 +135,6 @@ func TestNoEvents(t *testing.T) {
 	e.close(quietLog())
 	require.Empty(t, e.summary())
 	_, err = openEvents(filepath.Join(t.TempDir(), "none", "events.jsonl"), io.Discard)
-	require.ErrorContains(t, err, "open --events: ")
+	require.ErrorContains(t, err, "open output.events: ")
 	require.Equal(t, exitIO, code(err))
 }

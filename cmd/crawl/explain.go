@@ -129,7 +129,9 @@ func (x *explanation) openState(dir string, settings *settings) (_ *config.Loade
 		return nil, ioError(err)
 	}
 	saved := x.kept.Settings()
-	given := slices.DeleteFunc(slices.Clone(settings.given), func(f config.FlagValue) bool { return f.Name == "state" })
+	given := slices.DeleteFunc(slices.Clone(settings.given), func(f config.FlagValue) bool {
+		return f.Name == "state" || f.Name == "set" && strings.HasPrefix(f.Value, "state.dir=")
+	})
 	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: given})
 	if err != nil {
 		return nil, errors.Join(err, x.kept.Close())

@@ -97,7 +97,7 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	out, stats := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "stats.json")
 	proc := &process{changed: make(chan struct{})}
 	said := &lockedBuffer{p: proc}
-	cmd := exec.Command("crawl", "--contact", "a@b.test", "--rate", "5", "--max-rate", "5", "--max-blocked", "1h", "--retries", "1",
+	cmd := exec.Command("crawl", "--contact", "a@b.test", "--rate", "5", "--max-rate", "5", "--set", "max_blocked=1h", "--retries", "1",
 		"--listen", "127.0.0.1:0", "--progress", "none", "--stats", stats, "-o", out, site.URL, shut.URL+"/", nobody, site.URL+"/sick", sick.URL)
 	cmd.Stderr, cmd.Env = said, append(os.Environ(), "CRAWL_RATELIMIT_OPEN_STATE_DURATION=1s")
 	require.NoError(t, cmd.Start())

@@ -93,7 +93,7 @@ func kindOfObject(line string) string {
 	case fields["elapsed_seconds"]:
 		return "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"
 	case fields["cause"]:
-		return "it has the events of a crawl, as --events writes them"
+		return "it has the events of a crawl, as output.events writes them"
 	case fields["fetched_at"]:
 		return "it has the records of a crawl, as --output writes them"
 	}

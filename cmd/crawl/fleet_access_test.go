@@ -34,13 +34,13 @@ func TestFleetSecrets(t *testing.T) {
 		_ = cmd.Run() // what it says tells
 		return said.String()
 	}
-	said := run("--config", config, "--warc", dir+"/warc", "-o", dir+"/", "--events", dir+"/events", "--stats", dir+"/stats", "-v",
+	said := run("--config", config, "--warc", dir+"/warc", "-o", dir+"/", "--set", "output.events="+dir+"/events", "--stats", dir+"/stats", "-v",
 		"--contact", "a@b.test", "--rate", "50", "--max-rate", "50", "-d", "0", site.URLs()[0])
 	require.Contains(t, said, "done: 1 page")
 	status := run("fleet", "status") // by a variable, which the file of the settings does not know
 	require.Contains(t, status, "j: complete")
 	said += status + run("config", "--config", config)
-	said += run("fleet", "status", "--redis-passfile", config) // a wrong one
+	said += run("fleet", "status", "--set", "fleet.password_file="+config) // a wrong one
 	require.Contains(t, said, "is not one line with a password")
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path != file {

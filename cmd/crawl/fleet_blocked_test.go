@@ -76,8 +76,8 @@ func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	defer cancel()
 	start := func(name, seed string) *process {
 		p := &process{Cmd: exec.CommandContext(ctx, "crawl", //nolint:gosec // of the test
-			"--redis", "redis://"+srv.Addr, "--job", "j", "--lease", "1s", "--worker", name, "-o", dir+"/", "--scope", "any", "-d", "100", "--allow-private",
-			"--contact", "a@b.test", "--rate", "50", "--max-rate", "50", "--no-sitemaps", "--max-blocked", "1s", "--progress", "none", seed)}
+			"--redis", "redis://"+srv.Addr, "--job", "j", "--set", "fleet.lease=1s", "--set", "fleet.worker="+name, "-o", dir+"/", "--scope", "any", "-d", "100", "--allow-private",
+			"--contact", "a@b.test", "--rate", "50", "--max-rate", "50", "--no-sitemaps", "--set", "max_blocked=1s", "--progress", "none", seed)}
 		p.Stderr, p.Env = &p.said, append(os.Environ(), "GORACE="+race)
 		require.NoError(t, p.Start())
 		return p

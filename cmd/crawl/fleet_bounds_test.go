@@ -30,7 +30,7 @@ func TestFleetSet(t *testing.T) {
 	f.serve(testsite.Uniform(2, 40, 0))
 	f.args = append([]string{
 		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test",
-		"--rate", "200", "--max-rate", "200", "--no-sitemaps", "--no-robots", "--max-pages", "30", "--lease", "1s",
+		"--rate", "200", "--max-rate", "200", "--no-sitemaps", "--no-robots", "--max-pages", "30", "--set", "fleet.lease=1s",
 	}, f.site.URLs()...)
 	both := func() {
 		for _, p := range []*fleetProcess{f.start("w1"), f.start("w2")} {
@@ -61,7 +61,7 @@ func TestFleetSetWhileItCrawls(t *testing.T) {
 	f.serve(testsite.Uniform(2, 200, 0))
 	f.args = append([]string{
 		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test",
-		"--rate", "10", "--max-rate", "10", "--no-sitemaps", "--no-robots", "--lease", "1s",
+		"--rate", "10", "--max-rate", "10", "--no-sitemaps", "--no-robots", "--set", "fleet.lease=1s",
 	}, f.site.URLs()...)
 	p := f.start("w1")
 	f.served(3)

@@ -44,7 +44,7 @@ func TestFleetBudgets(t *testing.T) {
 	const rate, flight = 30, 3
 	f := newFleet(t, hosts)
 	f.args = append([]string{
-		"--global-rate", strconv.Itoa(rate), "--global-concurrency", strconv.Itoa(flight), "--max-pages", strconv.Itoa(plan),
+		"--global-rate", strconv.Itoa(rate), "--set", "ratelimit.global_concurrency=" + strconv.Itoa(flight), "--max-pages", strconv.Itoa(plan),
 	}, f.args...)
 	var seen arrivals
 	begun := time.Now()
@@ -68,7 +68,7 @@ func TestFleetBudgets(t *testing.T) {
 	for _, want := range []string{" of " + strconv.Itoa(plan) + "\n", " a second of 30\n", "ratelimit.global_concurrency: "} {
 		require.Contains(t, string(status), want)
 	}
-	other := exec.Command("crawl", append([]string{"--worker", "other", "--global-rate", "31"}, f.args[2:]...)...)
+	other := exec.Command("crawl", append([]string{"--set", "fleet.worker=other", "--global-rate", "31"}, f.args[2:]...)...)
 	var said bytes.Buffer
 	other.Stderr = &said
 	require.Error(t, other.Run())

@@ -30,7 +30,7 @@ func TestJoinBeforeTheSeeds(t *testing.T) {
 	srv, dir := redistest.Redis.Start(t), t.TempDir()
 	start := func(name string, args ...string) (*exec.Cmd, *os.File) {
 		cmd := exec.Command("crawl", append([]string{
-			"--redis", "redis://" + srv.Addr, "--job", "j", "--lease", "1s", "-o", dir + "/", "--worker", name,
+			"--redis", "redis://" + srv.Addr, "--job", "j", "--set", "fleet.lease=1s", "-o", dir + "/", "--set", "fleet.worker=" + name,
 			"--contact", "a@b.test", "--rate", "50", "--max-rate", "50", "--progress", "none",
 		}, args...)...)
 		said, err := os.Create(filepath.Join(dir, name+".log")) //nolint:gosec // of the test

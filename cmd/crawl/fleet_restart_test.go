@@ -41,7 +41,7 @@ func TestRollingRestart(t *testing.T) {
 	procs[0] = f.start("w1")
 
 	// Nobody else may write under that name.
-	second, err := exec.Command("crawl", append([]string{"--worker", "w2"}, f.args...)...).CombinedOutput()
+	second, err := exec.Command("crawl", append([]string{"--set", "fleet.worker=w2"}, f.args...)...).CombinedOutput()
 	if f.site.Report().Total.Distinct < pages { // or it has ended meanwhile
 		require.ErrorContains(t, err, "exit status 3", string(second))
 		require.Contains(t, string(second), "another process called w2 is writing")

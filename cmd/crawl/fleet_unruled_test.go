@@ -55,7 +55,7 @@ func TestFleetIsUnruledAsAWhole(t *testing.T) {
 			f := &fleetTest{t: t, redis: srv}
 			t.Cleanup(f.reap)
 			f.args = []string{
-				"--redis", "redis://" + srv.Addr, "--job", "unruled-" + name, "--lease", "2s", "-o", t.TempDir() + "/", "-q", "--allow-private",
+				"--redis", "redis://" + srv.Addr, "--job", "unruled-" + name, "--set", "fleet.lease=2s", "-o", t.TempDir() + "/", "-q", "--allow-private",
 				"--contact", "a@b.test", "--no-sitemaps", "--retries", "0", "--scope", "any", "-d", "0",
 			}
 			begin := func(seed string) *fleetProcess {

@@ -52,8 +52,8 @@ func newPaced(t *testing.T, pages int) *fleetTest {
 	cfg.Arrived = f.log.note
 	f.serve(cfg)
 	f.args = append([]string{
-		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test", "--lease", "4s", // one that ends for want of a processor is no handover
-		"--rate", fmt.Sprint(pacedRate), "--max-rate", fmt.Sprint(pacedRate), "--per-host-max", "1", "--no-sitemaps",
+		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test", "--set", "fleet.lease=4s", // one that ends for want of a processor is no handover
+		"--rate", fmt.Sprint(pacedRate), "--max-rate", fmt.Sprint(pacedRate), "--set", "per_host_max=1", "--no-sitemaps",
 	}, f.site.URLs()...)
 	return f
 }

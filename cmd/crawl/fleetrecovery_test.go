@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +18,7 @@ func TestFleetRecovery(t *testing.T) {
 		t.Skip("give -fleet.lease 15s: it takes a minute and a half")
 	}
 	f := newFleet(t, *fleetHosts)
-	f.args[slices.Index(f.args, "--lease")+1] = lease.String()
+	f.args = append(f.args, "--set", "fleet.lease="+lease.String()) // the last one counts
 	procs := []*fleetProcess{f.start(""), f.start("")}
 	var all []time.Duration
 	for round := range 3 {

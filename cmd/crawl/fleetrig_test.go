@@ -116,8 +116,8 @@ func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest 
 	cfg.Arrived = f.log.note
 	f.serve(cfg)
 	f.args = append([]string{
-		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "--lease", fleetLease().String(), "-o", f.dir + "/", "-q",
-		"--contact", "a@b.test", "--rate", "10", "--max-rate", fmt.Sprint(fleetMaxRate), "--per-host-max", "1", "--no-sitemaps", "--retries", "10",
+		"--redis", "redis://" + f.redis.Addr, "--job", "e2e", "--set", "fleet.lease=" + fleetLease().String(), "-o", f.dir + "/", "-q",
+		"--contact", "a@b.test", "--rate", "10", "--max-rate", fmt.Sprint(fleetMaxRate), "--set", "per_host_max=1", "--no-sitemaps", "--retries", "10",
 	}, f.site.URLs()...)
 	return f
 }
@@ -153,7 +153,7 @@ func (f *fleetTest) start(name string) *fleetProcess {
 	}
 	n := len(f.procs)
 	p := &fleetProcess{name: name, agent: fmt.Sprintf("%s/%d", name, n), done: make(chan error, 1)}
-	p.cmd = exec.Command("crawl", append([]string{"--worker", name, "-U", p.agent}, f.args...)...)
+	p.cmd = exec.Command("crawl", append([]string{"--set", "fleet.worker=" + name, "-U", p.agent}, f.args...)...)
 	p.cmd.Stderr = &p.err
 	p.cmd.Env = append(os.Environ(), "GORACE="+race, clockEnv+"="+clocks[n%len(clocks)].String())
 	require.NoError(f.t, p.cmd.Start())

@@ -47,7 +47,7 @@ func groupOf(path string) string {
 		return groupOutput
 	case "fleet":
 		return groupFleet
-	case "log":
+	case "log", "": // --set
 		return groupMessages
 	}
 	return groupSeeds

@@ -58,7 +58,7 @@ func briefFlags() []briefGroup {
 		{"Output and messages", []briefFlag{
 			{"output", "write here: .jsonl, .csv, .txt, .warc or a DIR/"},
 			{"field", "take a value out of pages: NAME=css:SELECTOR"},
-			{"body", "omit, hash or store bodies (default hash)"},
+			{"record", "also text, main-text, metadata or body"},
 			{"listen", "dashboard and API, 8091 for instance"},
 			{"config", "read settings from a YAML or JSON file"},
 			{"quiet", "show errors only"},

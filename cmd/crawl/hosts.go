@@ -82,7 +82,7 @@ func noHosts(path string, err error) error {
 	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
 }
 
-// longestWait is the largest --max-retry-after, since the file does not tell which it
+// longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it
 // was written under.
 const longestWait = 168 * time.Hour
 

@@ -186,7 +186,7 @@ func (k kept) first(seeds []string) []string {
 		args = append(args, "--no-robots", "--no-sitemaps")
 	}
 	if k.archive != "" && filepath.Ext(k.archive) == "" {
-		args = append(args, "--warc-max-size", "64KiB") // a few files for each crawl
+		args = append(args, "--set", "warc.max_size=64KiB") // a few files for each crawl
 	}
 	if k.format == "jsonl" {
 		args = append(args, "--warc", k.archive)

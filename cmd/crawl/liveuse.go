@@ -18,7 +18,7 @@ func (j *job) liveView(c *crawl.Crawler, interrupt func()) *live {
 	switch {
 	case !ok || !isTerminal(out) || !j.term.live() || lookup(j.env, "TERM") == "":
 		return nil
-	case j.cfg.Log.Progress != "auto" || j.cfg.Log.Quiet || j.cfg.Log.Format != "text":
+	case j.cfg.Log.Progress != "auto" || j.cfg.Log.Quiet() || j.cfg.Log.Format != "text":
 		return nil
 	case j.level.Level() < slog.LevelInfo: // who asks for every step wants to read them
 		return nil

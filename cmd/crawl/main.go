@@ -5,10 +5,10 @@
 // # Where what goes
 //
 // Records go to standard output or a file, and snapshots of --stats likewise; never
-// both to the same place. Events (--events) go to a file or to standard error, and may
+// both to the same place. Events (output.events) go to a file or to standard error, and may
 // get lost where the others may not: they are no result. Everything for people goes to standard error, through one
 // [terminal], which keeps log lines, reports and the status line from tearing each
-// other and takes control characters out of what strangers wrote. With --log-format
+// other and takes control characters out of what strangers wrote. With log.format
 // json all of it is log lines, for machines.
 //
 // # How a run goes

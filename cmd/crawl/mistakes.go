@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
@@ -15,7 +16,14 @@ import (
 func flagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
-		if short := e.GetSpecifiedShortnames(); short != "" {
+		dashes := "--"
+		if e.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		if says := config.RetiredFlag(name); says != "" {
+			return usage(fmt.Errorf("%s%s %s", dashes, name, says))
+		}
+		if dashes == "-" {
 			return usage(fmt.Errorf("-%s is not a flag of %q", name, cmd.CommandPath()))
 		}
 		var near string

@@ -13,7 +13,7 @@ import (
 // forcedWithin is for how long a crawl that was interrupted twice may write what it has.
 const forcedWithin = 2 * time.Second
 
-// overtime ends the process when a crawl that is to end has not within --grace, whatever
+// overtime ends the process when a crawl that is to end has not within grace, whatever
 // blocks: a pipe that nobody reads, a disk that does not answer, a page that takes long. What
 // is not committed then is visited again by the resume, as after a kill. Its methods are safe
 // for concurrent use.
@@ -73,7 +73,7 @@ func (j *job) cutOff(c *crawl.Crawler, view *live, forced bool) {
 			final.State, final.Reason = pipeline.EndInterrupted, "what it wrote did not go through"
 		}
 		code <- cutCode(final.State, forced)
-		j.log.Warn("ending now: what is under way has not ended within --grace, and is not recorded", slog.Duration("grace", j.cfg.Grace))
+		j.log.Warn("ending now: what is under way has not ended within its grace, and is not recorded", slog.Duration("grace", j.cfg.Grace))
 		j.cut.Store(true)
 		_ = j.tell(&final) // there is nobody to tell of its failure
 	}()

@@ -104,22 +104,21 @@ func endsThoughBusy(t *testing.T, way, what string) {
 	state, records := filepath.Join(dir, "state"), filepath.Join(dir, "records")
 	args := []string{
 		"--strategy", "off", "--no-robots", "--no-sitemaps", "--progress", "none", "--state", state, "-o", records,
-		"--timeout", "1h", "--concurrency", "4", "--listen", "127.0.0.1:0", "--config", filepath.Join(dir, "config.yaml"),
+		"--timeout", "1h", "--concurrency", "4", "--listen", "127.0.0.1:0",
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("fetch: {header_timeout: 1h, body_timeout: 1h}\n"), 0o600))
 	if what == "sink" { // a pipe that nobody reads, which is full with the second page
 		require.NoError(t, syscall.Mkfifo(records, 0o600))
 		unread, err := os.OpenFile(records, os.O_RDWR, 0)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = unread.Close() })
-		args = append(args, "--body", "store")
+		args = append(args, "--record", "body")
 	}
 	want := exitInterrupted
 	switch way {
 	case "max-time":
 		args, want = append(args, "--max-time", "2s"), exitLimit
 	case "interrupted twice":
-		args, want = append(args, "--grace", "0"), exitForced
+		args, want = append(args, "--set", "grace=0"), exitForced
 	}
 	c := begin(t, append(args, site.url+"/"))
 	c.until(t, steering)
@@ -236,12 +235,11 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			t.Parallel()
 			server := redistest.Redis.Start(t, fsync...)
 			site, dir := serveBusySite(t, false), t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(dir, "config.yaml"), []byte("fetch: {header_timeout: 1h, body_timeout: 1h}\n"), 0o600))
 			args := []string{
-				"--redis", "redis://" + server.Addr, "--job", "busy", "--lease", "2s", "--progress", "none", "--no-robots", "--no-sitemaps",
-				"--strategy", "off", "--per-host-max", "4", "--timeout", "1h", "--config", filepath.Join(dir, "config.yaml"), "-o", dir + "/", site.url + "/",
+				"--redis", "redis://" + server.Addr, "--job", "busy", "--set", "fleet.lease=2s", "--progress", "none", "--no-robots", "--no-sitemaps",
+				"--strategy", "off", "--set", "per_host_max=4", "--timeout", "1h", "-o", dir + "/", site.url + "/",
 			}
-			c := begin(t, append([]string{"--worker", "one"}, args...))
+			c := begin(t, append([]string{"--set", "fleet.worker=one"}, args...))
 			<-site.busy
 			if what == "redis is silent" {
 				server.Signal(t, syscall.SIGSTOP)
@@ -256,7 +254,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			}
 
 			site.calm.Store(true)
-			c = begin(t, append([]string{"--worker", "two"}, args...))
+			c = begin(t, append([]string{"--set", "fleet.worker=two"}, args...))
 			require.Zero(t, c.wait(t), "%s", c.text())
 			var urls []string
 			for _, worker := range []string{"one", "two"} {

@@ -42,7 +42,7 @@ func TestStatusLine(t *testing.T) {
 	})
 }
 
-// A log has a line every --stats-interval, and each line has the same fields in the same
+// A log has a line every stats.interval, and each line has the same fields in the same
 // order, whatever they are: scripts read them.
 func TestProgressInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

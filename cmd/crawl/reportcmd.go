@@ -38,7 +38,7 @@ stand, chains of redirects, repetitions, what robots.txt keeps back and pages
 ask for, the slowest hosts, the largest pages, and what has changed in a round.
 
 The file may be larger than the memory: it is read twice, line by line. What has
-no list of links, as CSV and crawls with --links=false, names one referrer of
+no list of links, as CSV and crawls with record no-links, names one referrer of
 each broken page. A directory without records is told of by its state alone.`,
 		Example: `  crawl report site                        a kept crawl, its newest round
   crawl report pages.jsonl.gz              a file of records

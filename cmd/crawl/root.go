@@ -29,7 +29,7 @@ const rootExamples = `  crawl demo                                    see it at 
   crawl again site                              when done: what has changed
   crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
 
-const rootEpilogue = `The first Ctrl-C or SIGTERM finishes what is under way, for as long as --grace
+const rootEpilogue = `The first Ctrl-C or SIGTERM finishes what is under way, for as long as grace
 says, the second gives it up, a third ends the crawl at once. SIGUSR1 tells how
 the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
 --config again. Every setting, those without a flag too, can stand in a file or

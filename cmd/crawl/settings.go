@@ -58,12 +58,12 @@ func hide(cmd *cobra.Command) {
 // nothing for the rest.
 func complete(cmd *cobra.Command, f config.Flag) {
 	words, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
-	if f.Type == "choice" {
-		list, _, _ := strings.Cut(f.Help, ":") // the words stand before the sentence
-		words = strings.Split(list, "|")
-	} else if placeholder(f) == "file" {
+	switch {
+	case !f.Switch && f.Words != nil:
+		words = f.Words
+	case f.Arg == "file":
 		directive = cobra.ShellCompDirectiveDefault
-	} else if placeholder(f) == "dir" {
+	case f.Arg == "dir":
 		directive = cobra.ShellCompDirectiveFilterDirs
 	}
 	// The only error is a flag that does not exist or has its words already.
@@ -140,48 +140,5 @@ func (v *flagValue) Type() string {
 	if v.flag.Switch {
 		return "bool"
 	}
-	return placeholder(v.flag)
-}
-
-// placeholder says what to write for a value where the type alone does not.
-func placeholder(f config.Flag) string {
-	switch f.Path {
-	case "output.path", "output.events", "ratelimit.remember", "seeds.file", "stats.path",
-		"access.netrc", "access.cookie_file", "access.cert", "access.key", "access.ca_file",
-		"fleet.ca_file", "fleet.password_file":
-		return "file"
-	case "state.dir", "warc.dir":
-		return "dir"
-	case "listen.addr", "access.dns_server", "access.resolve":
-		return "addr"
-	case "traces.endpoint", "access.proxy", "fleet.redis":
-		return "url"
-	case "access.auth":
-		return "login"
-	case "scope.canonical":
-		return "word"
-	case "scope.drop_params", "fleet.job", "fleet.worker":
-		return "name"
-	case "fetch.accept_types":
-		return "type"
-	case "scope.include", "scope.exclude":
-		return "regexp"
-	case "scope.scores":
-		return "score"
-	case "scope.budgets":
-		return "budget"
-	case "fetch.headers":
-		return "header"
-	case "extract.fields":
-		return "rule"
-	}
-	switch f.Type {
-	case "choice":
-		return "word"
-	case "duration":
-		return "time"
-	case "int":
-		return "n"
-	}
-	return f.Type
+	return v.flag.Arg
 }

@@ -120,7 +120,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 	}
 	if !lockFile(f) {
 		_ = f.Close() // nothing was written
-		return nil, fmt.Errorf("another process called %s is writing %s: give each a --worker name of its own, or wait until that one has ended", worker, path)
+		return nil, fmt.Errorf("another process called %s is writing %s: give each a fleet.worker name of its own, or wait until that one has ended", worker, path)
 	}
 	return f, nil
 }
@@ -151,7 +151,7 @@ func goingOn(path string) (cfg sink.Config, cut int64, err error) {
 	}
 	first := whole == 0 && bytes.HasPrefix(head, []byte(`{"url":`)) // a record that was cut off
 	if kind := kindOf(head); !first && !strings.HasPrefix(kind, "it has the records") && !strings.HasPrefix(kind, "it is a list of URLs") {
-		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another --worker or --output", path)
+		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another fleet.worker or --output", path)
 	}
 	return sink.Config{Existing: sink.Resume, Position: whole}, info.Size() - whole, nil
 }

@@ -62,7 +62,7 @@ func TestOwnFiles(t *testing.T) {
 	begin := func(output string) (*job, error) {
 		cfg := config.Default()
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Worker = "redis://127.0.0.1:1", "j", "2"
-		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Quiet = output, "arch", true
+		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Level = output, "arch", "error"
 		j := &job{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, cfg: &cfg}
 		j.openLog()
 		return j, j.open()
@@ -77,7 +77,7 @@ func TestOwnFiles(t *testing.T) {
 		j, err := begin("pages-{worker}.jsonl")
 		require.NoError(t, err)
 		_, err = begin("pages-{worker}.jsonl")
-		require.ErrorContains(t, err, "another process called 2 is writing pages-2.jsonl: give each a --worker name of its own")
+		require.ErrorContains(t, err, "another process called 2 is writing pages-2.jsonl: give each a fleet.worker name of its own")
 		_, err = begin("others-{worker}.jsonl")
 		require.ErrorContains(t, err, "another process called 2 is writing arch/2")
 		require.NoError(t, j.abandon())

@@ -192,7 +192,7 @@ func TestNoLiveView(t *testing.T) {
 		"a dumb terminal":       {"TERM=dumb " + crawl + "-o /dev/null " + site.URLs()[0], `progress  state=running`},
 		"plain":                 {crawl + "--progress plain -o /dev/null " + site.URLs()[0], `progress  state=running`},
 		"one line":              {crawl + "--progress tty -o /dev/null " + site.URLs()[0], `limit \(max_pages`},
-		"for machines":          {crawl + "--log-format json -o /dev/null " + site.URLs()[0], `"msg":"the crawl ended"`},
+		"for machines":          {crawl + "--set log.format=json -o /dev/null " + site.URLs()[0], `"msg":"the crawl ended"`},
 		"every step":            {crawl + "-v -o /dev/null " + site.URLs()[0], `debug: `},
 	} {
 		p.press("clear", "Enter")
@@ -219,7 +219,7 @@ func TestLiveViewGivesUp(t *testing.T) {
 		<-served // it says that clients were cut off
 	}()
 	p := openPane(t, 80, 24)
-	p.press("crawl --contact me@example.com -o /dev/null --grace 10m --timeout 1h "+site.URLs()[0], "Enter")
+	p.press("crawl --contact me@example.com -o /dev/null --set grace=10m --timeout 1h "+site.URLs()[0], "Enter")
 	p.until(` 1 in flight`)
 	p.press("q")
 	p.until(`stopping  \S+s$`, `^q give up what is under way`)

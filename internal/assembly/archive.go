@@ -27,11 +27,8 @@ type ArchiveConfig struct {
 // one such file.
 func OpenArchive(cfg ArchiveConfig) (sink.Durable, error) {
 	s := &cfg.Settings.WARC
-	wc := warc.Config{Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Remember: s.Remember, Info: archiveInfo(&cfg)}
+	wc := warc.Config{Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Info: archiveInfo(&cfg)}
 	wc.Credentials, wc.Redact, wc.ObeyNoArchive = s.Credentials, secrets(&cfg.Settings), s.NoArchive == "obey"
-	if s.Remember == 0 {
-		wc.Remember = -1
-	}
 	if s.Host {
 		wc.Host = hostname()
 	}

@@ -101,7 +101,7 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 	if err != nil {
 		return nil, err
 	}
-	rules, err := canonical.NewRules(cfg.Scope.Canonical, cfg.Scope.DropParams)
+	rules, err := canonical.NewRules(cfg.Scope.Canonical)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 	if err != nil {
 		return &FleetError{f.Job, err}
 	}
-	err = redis.Await(ctx, o, f.Job, f.GiveUp, clock.System(), func(exists bool) {
+	err = redis.Await(ctx, o, f.Job, redis.DefaultGiveUp, clock.System(), func(exists bool) {
 		what := "the job does not exist yet: waiting until a process brings it URLs"
 		if exists {
 			what = "the job has no URLs yet: waiting until a process brings some"
@@ -164,9 +164,9 @@ func (f *fleet) open(c *Crawler) (err error) {
 func (f *fleet) storeConfig() (redis.Config, error) {
 	c, s := f.crawl, &f.crawl.cfg.Fleet
 	rc := redis.Config{
-		Job: s.Job, Worker: s.Worker, Terms: c.cfg.Terms(), Partitions: s.Partitions,
+		Job: s.Job, Worker: s.Worker, Terms: c.cfg.Terms(),
 		MaxPages: c.cfg.MaxPages, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
-		Lease: s.Lease, GiveUp: s.GiveUp, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Leased: f.leased, Log: c.log, Clock: c.clk,
+		Lease: s.Lease, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Leased: f.leased, Log: c.log, Clock: c.clk,
 		OnControl: func(control redis.Control) { keepNewest(f.control, control) },
 		OnBounds:  func(b redis.Bounds) { keepNewest(f.bounds, b) },
 	}

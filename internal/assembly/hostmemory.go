@@ -49,7 +49,7 @@ func memoryFile(r *config.RateLimit) (memory.Place, error) {
 	if r.Remember == "" || !r.Enabled() {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
-	place, err := memory.At(memory.Config{Path: r.Remember, MaxHosts: r.MaxDomains, MaxWait: r.MaxRetryAfter})
+	place, err := memory.At(memory.Config{Path: r.Remember, MaxWait: r.MaxRetryAfter})
 	if err != nil {
 		return nil, err
 	}

@@ -252,14 +252,14 @@ func (r *identityReader) cookies(a *config.Access, clk clock.Clock) {
 // resolver makes what finds addresses.
 func (r *identityReader) resolver(clk clock.Clock) {
 	a := &r.cfg.Access
-	cfg := resolve.Config{TTL: a.DNSTTL, Server: a.DNSServer, Timeout: r.cfg.Fetch.ConnectTimeout, Clock: clk, Lookup: r.cfg.Lookup}
-	if a.DNSTTL == 0 || cfg.Lookup != nil {
-		cfg.TTL = -1 // where zero would mean the default
+	cfg := resolve.Config{Server: a.DNSServer, Timeout: r.cfg.Fetch.ConnectTimeout(), Clock: clk, Lookup: r.cfg.Lookup}
+	if cfg.Lookup != nil {
+		cfg.TTL = -1 // each time anew: zero would mean the default
 	}
-	switch {
-	case a.IPv4:
+	switch a.Family {
+	case "ipv4":
 		cfg.Family = resolve.IPv4
-	case a.IPv6:
+	case "ipv6":
 		cfg.Family = resolve.IPv6
 	}
 	for i, item := range a.Resolve {

@@ -3,7 +3,6 @@ package assembly
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -49,9 +48,8 @@ func limiterConfig(s *Settings) ratelimit.Config {
 	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
 	rc.GlobalConcurrency, rc.GlobalBytes = r.GlobalConcurrency, r.GlobalBytes
 	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
-	rc.LatencySamples = r.LatencySamples
 	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
-	rc.Shards, rc.MaxDomains = r.Shards, r.MaxDomains
+	rc.Shards = r.Shards
 	spec := func(c config.Cap) classic.Spec {
 		return classic.Spec{Kind: classic.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
 	}
@@ -84,17 +82,13 @@ func (c *Crawler) fetchConfig() fetch.Config {
 	f := &c.cfg.Fetch
 	fc := fetch.Config{
 		UserAgent:      f.Agent(c.cfg.Version),
-		ConnectTimeout: f.ConnectTimeout, HeaderTimeout: f.HeaderTimeout, BodyTimeout: f.BodyTimeout,
+		ConnectTimeout: f.ConnectTimeout(), HeaderTimeout: f.HeaderTimeout(), BodyTimeout: f.BodyTimeout(),
 		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
 		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Openings: &c.named.addresses,
 		Chain: c.policies.page, Repeating: c.policies.robots, DialContext: c.cfg.Dial,
 		Trusted: c.named.trusts, Withheld: c.named.logWithheld(c.log),
 	}
 	c.id.apply(&fc)
-	fc.MaxRatio = f.MaxRatio
-	if f.MaxRatio == 0 {
-		fc.MaxRatio = math.MaxInt64
-	}
 	return fc
 }
 
@@ -104,20 +98,20 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	pc := pipeline.Config{
 		Limiter: c.limiter, Fetcher: c.client, Scope: c.scope, Sinks: c.cfg.Sinks, Archives: c.cfg.Archives,
 		Extract: extract.Options{
-			Text: s.Output.Text, Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
-			MaxLinks: s.Scope.MaxLinks, Agent: strings.ToLower(config.Product),
+			Text: s.Output.Has("text"), Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
+			Agent: strings.ToLower(config.Product),
 		},
 		Concurrency: s.Concurrency, MaxOut: maxInFlight(s.Concurrency, fetch.OpenFiles()), PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
 		PageTime: s.Extract.MaxTime,
 		MaxTime:  s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
-		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts, Resident: s.Frontier.Resident,
+		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts(),
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
 		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, Meter: c.meter,
-		OmitLinks: !s.Output.Links, OmitDigest: !s.Output.Digest || s.Output.Body == "omit", StoreBody: s.Output.Body == "store",
+		OmitLinks: !s.Output.Has("links"), OmitDigest: !s.Output.Has("digest"), StoreBody: s.Output.Has("body"),
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
-		Sitemaps: pipeline.Sitemaps(s.Sitemaps),
+		Sitemaps: pipeline.Sitemaps{Enabled: s.Sitemaps.Enabled, Feeds: s.Sitemaps.Feeds},
 	}
 	c.policies.bound(&pc)
 	if err := compileInto(&pc, s); err != nil {
@@ -147,13 +141,13 @@ func maxInFlight(concurrency, files int) int {
 // compileInto makes of texts in the settings what the pipeline works by. The error names
 // the setting.
 func compileInto(pc *pipeline.Config, s *Settings) (err error) {
-	if pc.Rules, err = canonical.NewRules(s.Scope.Canonical, s.Scope.DropParams); err != nil {
+	if pc.Rules, err = canonical.NewRules(s.Scope.Canonical); err != nil {
 		return fmt.Errorf("scope.canonical: %w", err)
 	}
 	if pc.Filter, err = fetch.NewFilter(s.Fetch.AcceptTypes, s.Fetch.SkipLarger); err != nil {
 		return fmt.Errorf("fetch.accept_types: %w", err)
 	}
-	if pc.Tree, err = tree(&s.Extract); err != nil {
+	if pc.Tree, err = tree(s); err != nil {
 		return err
 	}
 	if pc.Rank, err = rank(s); err != nil {
@@ -164,8 +158,9 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 }
 
 // tree is what is read out of pages by way of their trees.
-func tree(e *config.Extract) (pipeline.Tree, error) {
-	t := pipeline.Tree{Metadata: e.Metadata, MainText: e.MainText, MaxElements: e.MaxElements}
+func tree(s *Settings) (pipeline.Tree, error) {
+	e := &s.Extract
+	t := pipeline.Tree{Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text")}
 	rules := make([]fields.Rule, len(e.Fields))
 	for i, text := range e.Fields {
 		var err error
@@ -223,10 +218,7 @@ const maxBits = 3
 func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
-		pc.Traps.Detector, err = trap.New(trap.Config{
-			MaxURLLength: noneAsMinus(t.MaxURLLength), MaxDepth: noneAsMinus(t.MaxDepth), MaxRepeats: noneAsMinus(t.MaxRepeats),
-			MaxStale: noneAsMinus(t.MaxStale), MaxFar: noneAsMinus(t.MaxFar), After: noneAsMinus(t.After), Key: pc.Key,
-		})
+		pc.Traps.Detector, err = trap.New(trap.Config{After: noneAsMinus(t.After), Key: pc.Key})
 		if err != nil {
 			return err
 		}
@@ -234,7 +226,7 @@ func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
 	if s.Duplicates.Find == "off" {
 		return nil
 	}
-	ic := neardup.IndexConfig{MaxPages: s.Duplicates.MaxPages}
+	var ic neardup.IndexConfig
 	if s.Duplicates.Find == "near" {
 		ic.Bits = maxBits
 	}
@@ -248,7 +240,7 @@ func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
 func robotsConfig(s *Settings) robots.Config {
 	const perHost = 1 << 10 // bytes; most files come to less
 	return robots.Config{
-		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts, MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts),
+		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts(), MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts()),
 	}
 }
 
@@ -265,7 +257,7 @@ func newTracer(cfg *Config, clk clock.Clock) (*traces.Exporter, error) {
 		return nil, errors.Join(r.errs...)
 	}
 	return traces.New(traces.Config{
-		Endpoint: s.Endpoint, Header: h, Sample: s.Sample, Insecure: s.Insecure, Propagate: s.Propagate,
+		Endpoint: s.Endpoint, Header: h, Sample: s.Sample, Propagate: s.Propagate,
 		Version: cfg.Version, Clock: clk, Log: cfg.Log,
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
@@ -43,13 +42,9 @@ type Access struct {
 	Resolve []string `yaml:"resolve"`
 	// DNSServer is the IP address of a name server (default ""). Empty: the system's.
 	DNSServer string `yaml:"dns_server"`
-	// DNSTTL is how long an address is kept (default 2m). Zero: it is looked up for each
-	// connection.
-	DNSTTL time.Duration `yaml:"dns_ttl"`
-	// IPv4 connects over IPv4 only (default false). False: over both.
-	IPv4 bool `yaml:"ipv4"`
-	// IPv6 connects over IPv6 only (default false). False: over both.
-	IPv6 bool `yaml:"ipv6"`
+	// Family is any, ipv4 or ipv6: what connections are made over (default any). Empty is
+	// refused.
+	Family string `yaml:"family"`
 }
 
 // The words that stand in the place of a proxy.
@@ -178,10 +173,6 @@ func (h *Host) HasAccess() bool {
 // checkAccess reports what contradicts itself.
 func (l *loader) checkAccess() {
 	a := &l.cfg.Access
-	if a.IPv4 && a.IPv6 {
-		l.report("access.ipv6", l.origins["access.ipv6"], "contradicts access.ipv4, which is true too%s; give one of --ipv4 and --ipv6, or neither for both",
-			l.place("access.ipv4"))
-	}
 	if a.Key != "" && a.Cert == "" {
 		l.report("access.key", l.origins["access.key"], "is the key of a certificate that is missing; give access.cert (--cert) as well")
 	}
@@ -201,20 +192,5 @@ func (l *loader) warnAccess() {
 	}
 	if u, err := url.Parse(l.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(l.cfg.Access.Resolve) > 0 {
 		l.warnings = append(l.warnings, "access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
-	}
-}
-
-// settleFamily lets the stronger layer speak where --ipv4 and --ipv6 contradict each other.
-// Of the same layer, both stay, and checkAccess reports them.
-func (l *loader) settleFamily() {
-	const four, six = "access.ipv4", "access.ipv6"
-	if !l.cfg.Access.IPv4 || !l.cfg.Access.IPv6 {
-		return
-	}
-	switch a, b := l.origins[four].rank(), l.origins[six].rank(); {
-	case a < b:
-		l.follow(four, false, six)
-	case b < a:
-		l.follow(six, false, four)
 	}
 }

@@ -13,7 +13,7 @@ access:
   proxy: http://me:hunter2@proxy.test:3128
   resolve: ["a.test:443:192.0.2.1,192.0.2.2", "*:80:127.0.0.1"]
   dns_server: 192.0.2.53
-  dns_ttl: 0
+  family: ipv4
   cookie_file: cookies.txt
 hosts:
   - match: a.test
@@ -31,7 +31,7 @@ func TestAccess(t *testing.T) {
 	require.Equal(t, Access{
 		Auth:  []string{"a.test=u:hunter2", "*.b.test:8080=bearer hunter2", "c.test=${TOKEN}"},
 		Proxy: "http://me:hunter2@proxy.test:3128", Resolve: []string{"a.test:443:192.0.2.1,192.0.2.2", "*:80:127.0.0.1"},
-		DNSServer: "192.0.2.53", CookieFile: "cookies.txt",
+		DNSServer: "192.0.2.53", CookieFile: "cookies.txt", Family: "ipv4",
 	}, l.Config.Access)
 	a, b, c := &l.Config.Hosts[0], &l.Config.Hosts[1], &l.Config.Hosts[2]
 	require.Equal(t, []string{"X-Api-Key: hunter2", "X-Plain: yes"}, a.Headers)
@@ -86,10 +86,8 @@ func TestWrongAccess(t *testing.T) {
 		"access: {proxy: 'http://${hunter2'}":                     "has a ${ without a name",
 		"access: {resolve: a.test}":                               `access.resolve[0]: "a.test" is not complete`,
 		"access: {dns_server: dns.test}":                          `access.dns_server: "dns.test" is no name server`,
-		"access: {ipv4: true, ipv6: true}":                        "access.ipv6: contradicts access.ipv4",
 		"access: {key: k.pem}":                                    "access.key: is the key of a certificate that is missing",
 		"access: {cookie_file: '-'}":                              `access.cookie_file: "-" cannot be read back`,
-		"access: {dns_ttl: 1ms}":                                  "access.dns_ttl: 1ms is below 1s",
 		"hosts: [{match: a.test, key: k.pem}]":                    "hosts[0].key: is the key of a certificate that is missing; give cert as well",
 		"hosts: [{match: a.test, auth: hunter2}]":                 "hosts[0].auth: is neither",
 		"hosts: [{match: a.test, proxy: env}]":                    "hosts[0].proxy: env is for access.proxy only",
@@ -105,16 +103,6 @@ func TestWrongAccess(t *testing.T) {
 		require.ErrorContains(t, err, want, in)
 		require.NotContains(t, err.Error(), "hunter2", in)
 	}
-}
-
-// TestTheStrongerFamilyWins, as for --quiet and --verbose.
-func TestTheStrongerFamilyWins(t *testing.T) {
-	src := yamlFile("access: {ipv4: true}\n")
-	src.Flags = []FlagValue{{"ipv6", "true"}}
-	l := mustLoad(t, src)
-	require.True(t, l.Config.Access.IPv6)
-	require.False(t, l.Config.Access.IPv4)
-	require.Equal(t, "follows access.ipv6", l.Origins["access.ipv4"].String())
 }
 
 func TestSecretHeadersAreToldOf(t *testing.T) {

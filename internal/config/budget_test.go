@@ -49,16 +49,16 @@ func TestBudgetsAreLoaded(t *testing.T) {
 	for _, src := range []Sources{
 		yamlFile("scope: {budgets: ['500 /cal/', '9/crawl \\?page=']}"),
 		{Env: []string{"CRAWL_SCOPE_BUDGETS=" + strings.Join(want, "\n")}},
-		{Flags: flags("budget", want[0], "budget", want[1])},
+		{Flags: flags("set", "scope.budgets="+want[0], "set", "scope.budgets="+want[1])},
 	} {
 		saved := first(t, src)
 		require.Equal(t, want, saved.Scope.Budgets)
 		require.Equal(t, want, mustLoad(t, Sources{Saved: saved}).Config.Scope.Budgets)
-		require.Equal(t, []string{"1 x"}, mustLoad(t, Sources{Saved: saved, Flags: flags("budget", "1 x")}).Config.Scope.Budgets, "other ones when it goes on")
+		require.Equal(t, []string{"1 x"}, mustLoad(t, Sources{Saved: saved, Flags: flags("set", "scope.budgets=1 x")}).Config.Scope.Budgets, "other ones when it goes on")
 	}
-	_, err := Load(Sources{Flags: flags("budget", "5 /x", "budget", "/x")})
+	_, err := Load(Sources{Flags: flags("set", "scope.budgets=5 /x", "set", "scope.budgets=/x")})
 	require.ErrorContains(t, err, `scope.budgets[1]: "/x" does not begin with a number of pages; `)
-	require.ErrorContains(t, err, "[flag --budget]")
+	require.ErrorContains(t, err, "[flag --set scope.budgets]")
 }
 
 // FuzzParseBudget asserts that what is accepted, written in the one way in which its parts

@@ -110,21 +110,16 @@ type Scope struct {
 	// counts, and seeds are always taken. Empty: no bound.
 	Budgets []string `yaml:"budgets"`
 	// Canonical are rules that give more than one spelling of a URL the same form, beyond
-	// what the URL standard does: sessions, slashes, tracking, empty-query, index, sort
-	// (default []). Empty: none.
+	// what the URL standard does: sessions, slashes, tracking, empty-query, index, sort,
+	// and drop:NAME for a parameter to take out, "*" in NAME being any text (default []).
+	// Empty: none.
 	Canonical []string `yaml:"canonical"`
-	// DropParams are parameters that are taken out of every URL, "*" in them being any text
-	// (default []). Empty: none.
-	DropParams []string `yaml:"drop_params"`
 	// Resources follows images, scripts and styles too (default false). False:
 	// only links to pages.
 	Resources bool `yaml:"resources"`
 	// Forms follows forms that are sent by GET, with the values they begin with (default
 	// false). False: no form.
 	Forms bool `yaml:"forms"`
-	// MaxLinks bounds the links that are taken from one page, 1 to 10,000,000 (default 10000).
-	// Those behind are dropped, counted and told. Zero is refused.
-	MaxLinks int `yaml:"max_links"`
 }
 
 // Traps says what is done about URLs that lead nowhere.
@@ -134,20 +129,6 @@ type Traps struct {
 	// Report follows them, and only counts and logs them (default false). False: they are
 	// left.
 	Report bool `yaml:"report"`
-	// MaxURLLength is the longest URL that is followed, in bytes (default 8000). Zero: no
-	// limit.
-	MaxURLLength int `yaml:"max_url_length"`
-	// MaxDepth is how many segments a path may have (default 32). Zero: no limit.
-	MaxDepth int `yaml:"max_depth"`
-	// MaxRepeats is how often segments may stand in a row in a path (default 3). Zero: no
-	// limit.
-	MaxRepeats int `yaml:"max_repeats"`
-	// MaxStale is how many pages with nothing new have URLs like theirs left (default 24).
-	// Zero: none are left for what pages say.
-	MaxStale int `yaml:"max_stale"`
-	// MaxFar is how many URLs of a kind may have dates more than five years from now, or
-	// before 1700 (default 64). Zero: no limit.
-	MaxFar int `yaml:"max_far"`
 	// After is how many pages of a host are visited before what pages say counts, and dates
 	// (default 1000). Zero: they count from the first.
 	After int `yaml:"after"`
@@ -157,9 +138,6 @@ type Traps struct {
 type Duplicates struct {
 	// Find is off, exact or near (default off). Empty is refused.
 	Find string `yaml:"find"`
-	// MaxPages is how many pages others are compared with (default 1000000). Zero is
-	// refused.
-	MaxPages int `yaml:"max_pages"`
 }
 
 // Robots says how robots.txt is obeyed.
@@ -183,9 +161,6 @@ type Sitemaps struct {
 	// Feeds follows the feeds that pages name and reads RSS and Atom for links (default
 	// true). False: neither.
 	Feeds bool `yaml:"feeds"`
-	// Max is how many sitemaps are read of one host, 1 to 50000 (default 1000). Zero is
-	// refused.
-	Max int `yaml:"max"`
 }
 
 // Host is a rule for the hosts that Match names. [Load] fills what a rule leaves out
@@ -249,23 +224,12 @@ type Fetch struct {
 	// Headers are sent with every request, each as "Name: value" (default []). Empty:
 	// none beyond the crawler's own.
 	Headers []string `yaml:"headers"`
-	// Timeout bounds one fetch from dial to the last byte (default 30s). Zero is
-	// refused.
+	// Timeout bounds one fetch from dial to the last byte, and with it the parts of one: see
+	// [Fetch.ConnectTimeout] and its like (default 30s). Zero is refused.
 	Timeout time.Duration `yaml:"timeout"`
-	// ConnectTimeout bounds the lookup of the name and the connection (default 10s). Zero
-	// is refused.
-	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	// HeaderTimeout bounds the wait for the headers (default 20s). Zero is refused.
-	HeaderTimeout time.Duration `yaml:"header_timeout"`
-	// BodyTimeout bounds the silence between two reads of a body (default 15s). Zero
-	// is refused.
-	BodyTimeout time.Duration `yaml:"body_timeout"`
 	// MaxBody is how many bytes of a body are kept, after decoding (default 10MiB).
 	// Zero is refused.
 	MaxBody int64 `yaml:"max_body"`
-	// MaxRatio is how many times its size a body may decode to, beyond a mebibyte (default
-	// 1000). Zero: any.
-	MaxRatio int64 `yaml:"max_ratio"`
 	// AcceptTypes are patterns of media types whose bodies are read, or with ! before them
 	// are not (default []). Empty: all are.
 	AcceptTypes []string `yaml:"accept_types"`
@@ -287,6 +251,22 @@ type Fetch struct {
 	// the crawl began, at their ports. To link-local addresses, and those where clouds keep
 	// secrets for their machines, only seeds and access.resolve lead, by the address itself.
 	AllowPrivate bool `yaml:"allow_private"`
+}
+
+// ConnectTimeout bounds the lookup of the name and the connection. Three SYN
+// retransmissions, after 1, 3 and 7 s (RFC 6298), fit into ten seconds.
+func (f Fetch) ConnectTimeout() time.Duration { return min(f.Timeout, 10*time.Second) }
+
+// HeaderTimeout bounds the wait for the headers: servers that compute a page slowly do it
+// before them. It is 20 seconds of 30.
+func (f Fetch) HeaderTimeout() time.Duration {
+	return max(min(f.Timeout, 20*time.Second), f.Timeout*2/3)
+}
+
+// BodyTimeout bounds the silence between two reads of a body, and not all of it, for a large
+// page on a slow line is still a page. It is 15 seconds of 30.
+func (f Fetch) BodyTimeout() time.Duration {
+	return max(min(f.Timeout, 15*time.Second), f.Timeout/2)
 }
 
 // Agent is the User-Agent to send: UserAgent if it is set, else the product with its
@@ -325,15 +305,6 @@ type Extract struct {
 	// Fields are rules for values, each as "NAME=css:SELECTOR" or "NAME=xpath:EXPRESSION", with
 	// more to be said; see [ParseField] (default []). Empty: none.
 	Fields []string `yaml:"fields"`
-	// Metadata writes Open Graph, Twitter and JSON-LD metadata (default false). False: left
-	// out.
-	Metadata bool `yaml:"metadata"`
-	// MainText writes the text without navigation, asides and footers (default false). False:
-	// left out.
-	MainText bool `yaml:"main_text"`
-	// MaxElements bounds the tree that is built of a page for them, and with it what all reading
-	// of the page may cost (default 100000). Zero is refused.
-	MaxElements int `yaml:"max_elements"`
 	// MaxTime is how long the reading of one page may take (default 2s). Zero is refused.
 	MaxTime time.Duration `yaml:"max_time"`
 }
@@ -347,17 +318,12 @@ type Output struct {
 	// says if nobody wrote it. warc writes archives and no records, one if Path ends in .warc
 	// or .warc.gz and else several into the directory Path. Empty is refused.
 	Format string `yaml:"format"`
+	// Record is what records have beside what all have: text, main-text (without navigation,
+	// asides and footers), metadata (Open Graph, Twitter and JSON-LD) and body; and what they
+	// have not: no-links, no-digest (default []). Empty: links, and the SHA-256 of bodies.
+	Record []string `yaml:"record"`
 	// Overwrite replaces a file that exists, and a state (default false). False: an error.
 	Overwrite bool `yaml:"overwrite"`
-	// Text writes the text of each page (default false). False: left out.
-	Text bool `yaml:"text"`
-	// Links writes the links of each page (default true). False: left out.
-	Links bool `yaml:"links"`
-	// Body is omit, hash or store: nothing of bodies, their digest, or they themselves with it
-	// (default hash). Empty is refused.
-	Body string `yaml:"body"`
-	// Digest writes the SHA-256 of each body, unless Body is omit (default true). False: left out.
-	Digest bool `yaml:"digest"`
 	// SkipNoindex leaves out pages that say noindex (default false). False: written, with
 	// what they say.
 	SkipNoindex bool `yaml:"skip_noindex"`
@@ -379,9 +345,6 @@ type WARC struct {
 	// Host has the name of this machine in those of files and in what they tell of
 	// themselves (default true). False: it is not told.
 	Host bool `yaml:"host"`
-	// Remember is how many bodies are known at a time to be archived once (default 131072).
-	// Zero: none.
-	Remember int `yaml:"remember"`
 	// Credentials keeps those of requests in the archives, which are then for their owner
 	// alone (default false). False: their values are left out.
 	Credentials bool `yaml:"credentials"`
@@ -400,22 +363,19 @@ type State struct {
 
 // Frontier bounds the memory of the URLs known, and orders them. As package frontier
 // counts it, a visited URL is about 8 bytes, a queued one 150 and a host 300: the defaults
-// allow for 1.8 GB, which only a crawl of that size uses. One with a state keeps URLs on
-// disk, and only Resident of them in memory.
+// allow for 1.8 GB, which only a crawl of that size uses. One with a state keeps most of the
+// queued URLs on disk.
 type Frontier struct {
 	// MaxURLs is how many URLs are known at most, queued or visited (default
 	// 10000000). Zero is refused.
 	MaxURLs int `yaml:"max_urls"`
-	// MaxHosts is how many hosts are in memory at most (default 1000000). Zero is
-	// refused.
-	MaxHosts int `yaml:"max_hosts"`
-	// Resident is how many queued URLs are in memory at least, of a crawl with a state
-	// (default 131072). Zero is refused.
-	Resident int `yaml:"resident"`
 	// Order is found, breadth or depth: which of a host's URLs go first (default found).
 	// Empty is refused.
 	Order string `yaml:"order"`
 }
+
+// MaxHosts is how many hosts are in memory at most.
+func (f Frontier) MaxHosts() int { return max(f.MaxURLs/10, 1_000_000) }
 
 // Stats says where the state of the crawl is written while it runs.
 type Stats struct {
@@ -445,12 +405,6 @@ type Fleet struct {
 	// Lease is how long a process that is not heard of keeps its hosts, 1s to 10m (default
 	// 15s). Zero is refused.
 	Lease time.Duration `yaml:"lease"`
-	// Partitions is in how many parts a new job is stored, 1 to 1024 (default 64). Zero is
-	// refused.
-	Partitions int `yaml:"partitions"`
-	// GiveUp is how long to try again while Redis does not answer, 1s to 24h (default 15m).
-	// Zero is refused.
-	GiveUp time.Duration `yaml:"give_up"`
 }
 
 // Listen says where the crawl answers over HTTP: health, state, metrics, events and orders.
@@ -472,8 +426,6 @@ type Traces struct {
 	Headers []string `yaml:"headers"`
 	// Sample is the share of URLs that is traced, 0 to 1 (default 1). Zero: none.
 	Sample float64 `yaml:"sample"`
-	// Insecure takes any certificate of the collector (default false). False: it is verified.
-	Insecure bool `yaml:"insecure"`
 	// Propagate sends the hosts that are crawled a traceparent header (default false). False:
 	// they hear nothing of traces.
 	Propagate bool `yaml:"propagate"`
@@ -481,16 +433,14 @@ type Traces struct {
 
 // Log says what people see on standard error.
 type Log struct {
-	// Level is debug, info, warn or error (default info). Empty is refused.
+	// Level is debug, info, warn or error: the least important message that is shown. With
+	// error there is no progress and no summary either (default info). Empty is refused.
 	Level string `yaml:"level"`
 	// Format is text or json (default text). Empty is refused.
 	Format string `yaml:"format"`
 	// Progress is auto, tty, plain or none (default auto). Empty is refused.
 	Progress string `yaml:"progress"`
-	// Quiet leaves out progress and summary and moves Level to error unless that was
-	// written as well (default false). False: they are shown.
-	Quiet bool `yaml:"quiet"`
-	// Verbose moves Level to debug unless that was written as well (default false).
-	// False: Level says all.
-	Verbose bool `yaml:"verbose"`
 }
+
+// Quiet reports whether people want to see errors alone.
+func (l Log) Quiet() bool { return l.Level == "error" }

@@ -16,18 +16,35 @@ type field struct {
 	def      string   // "" is the empty value of text and list
 	min, max string   // both inclusive; "" where the kind has no order
 	zero     string   // what 0 means when it is allowed beside min..max; "" = it is not
-	enum     []string // the words of a choice
+	enum     []string // the words of a choice, or of a list of words
 
-	flag, short string   // "" = set by file and environment only
-	also        []string // older or customary names of the flag, not shown in help
-	unless      string   // for a bool that is true by default: what --no-FLAG does
-	doc         string   // one line: what it is, and what zero or empty means
-	example     string   // "" = the default is example enough
+	flag, short string        // "" = set by file, environment and --set only
+	also        []string      // other customary names of the flag, not shown in help
+	arg         string        // what its value is called in help; "" = by the kind
+	switches    []valueSwitch // flags that stand for one value
+	was         string        // a flag that there was, of which an error says what to write
+	unless      string        // for a bool that is true by default: what --no-FLAG does
+	doc         string        // one line: what it is, and what zero or empty means
+	example     string        // "" = the default is example enough
+
+	agreed agreement // whether the processes of a fleet have to agree on it
+	live   bool      // it may change while a crawl runs, see [Update]
+	kept   string    // why it cannot change when a crawl is resumed; "" = it can
+	own    bool      // it is each run's own: a resumed crawl begins with the default
 
 	check    func(string) error  // beyond range and words; also for each item of a list
 	redact   func(string) string // how an item is shown; nil = as it is
 	noStruct bool                // a second spelling of another row, see ratelimit.enabled
 }
+
+// agreement is how far the processes of a fleet have to agree on a setting.
+type agreement uint8
+
+const (
+	never  agreement = iota // each its own, as an operator changes who restarts one after another
+	ifSet                   // a budget of all together, once it is set
+	always                  // what is in the frontier depends on it
+)
 
 // kind is how a value is written, and so how it is parsed, compared and named.
 type kind uint8
@@ -97,6 +114,9 @@ func (f *field) noun() string {
 	case kindChoice:
 		return "one of " + strings.Join(f.enum, ", ")
 	case kindList:
+		if len(f.enum) > 0 {
+			return "some of " + strings.Join(f.enum, ", ")
+		}
 		return "a list"
 	}
 	return "a text"
@@ -105,7 +125,7 @@ func (f *field) noun() string {
 // fields is the table of everything but the rules for hosts, in the order in which
 // the configuration is printed. It is one table for all who ask, and none may change it.
 var fields = sync.OnceValue(func() []field {
-	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, bytesFields, againFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
+	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
 })
 
 // find returns the row of a path, or nil.

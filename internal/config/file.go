@@ -31,13 +31,7 @@ func (l *loader) loadFile(src Sources) {
 		l.report("", f.origin(bad.Line), "the file %s", bad.Text)
 		return
 	}
-	// Sections count as names too: a slip in one of them hides all that is below it.
-	f.known = append(paths(l.rows), hostsPath, resiliencePath)
-	for _, p := range paths(l.rows) {
-		if s := section(p); s != "" && !slices.Contains(f.known, s) {
-			f.known = append(f.known, s)
-		}
-	}
+	f.known = l.names()
 	f.section("", root)
 	l.endLayer(fromFile)
 }
@@ -73,7 +67,7 @@ func (f *fileWalk) section(prefix string, n document.Node) {
 			n.Keys[i].Key = resiliencePath
 		}
 	}
-	for _, e := range f.unique(prefix, n.Keys) {
+	for _, e := range f.unique(prefix, n) {
 		f.entry(prefix, e)
 	}
 }
@@ -95,36 +89,16 @@ func (f *fileWalk) entry(prefix string, e document.Entry) {
 	case slices.Contains(f.known, path):
 		f.section(path, e.Value)
 	default:
-		f.unknown(prefix, e, f.known)
+		f.unknown(prefix, e.Key, f.origin(e.Line), f.known)
 	}
 }
 
 // unique reports keys that come twice, which the formats leave to the reader, and
 // returns the first of each.
-func (f *fileWalk) unique(prefix string, keys []document.Entry) []document.Entry {
-	first := make(map[string]int, len(keys))
-	return slices.DeleteFunc(slices.Clone(keys), func(e document.Entry) bool {
-		line, twice := first[e.Key]
-		if !twice {
-			first[e.Key] = e.Line
-			return false
-		}
-		f.report(document.Join(prefix, document.Clip(e.Key)), f.origin(e.Line), "is set already on line %d; remove one of the two", line)
-		return true
+func (f *fileWalk) unique(prefix string, n document.Node) []document.Entry {
+	return n.Unique(func(first, again document.Entry) {
+		f.report(document.Join(prefix, document.Clip(again.Key)), f.origin(again.Line), "is set already on line %d; remove one of the two", first.Line)
 	})
-}
-
-// unknown reports a key that is no setting, with the one that was probably meant. It
-// stops guessing when there are too many to be typing errors: each guess compares the
-// key with all names.
-func (f *fileWalk) unknown(prefix string, e document.Entry, known []string) {
-	path, hint := document.Join(prefix, document.QuoteKey(e.Key)), "; see crawl config --reference"
-	if len(f.problems) < problemsMax {
-		if meant := suggest(prefix, e.Key, known); meant != "" {
-			hint = "; did you mean " + meant + "?"
-		}
-	}
-	f.report(path, f.origin(e.Line), "is not a setting%s", hint)
 }
 
 // scalar stores a single value. A name with nothing behind it is a mistake and not the
@@ -212,7 +186,7 @@ func (f *fileWalk) hostKeys(rule *Host, path, group string, n document.Node) {
 		n.Keys[i].Key = hostAlias(n.Keys[i].Key)
 	}
 	below := strings.TrimSuffix(document.Join(path, group), ".")
-	for _, e := range f.unique(below, n.Keys) {
+	for _, e := range f.unique(below, n) {
 		key := document.Join(group, e.Key)
 		row := find(f.hostRows, key)
 		switch {
@@ -223,7 +197,7 @@ func (f *fileWalk) hostKeys(rule *Host, path, group string, n document.Node) {
 		case group == "" && (e.Key == capPath || e.Key == quotaPath):
 			f.hostGroup(rule, path, e)
 		default:
-			f.unknown(below, e, hostPaths(path, f.hostRows))
+			f.unknown(below, e.Key, f.origin(e.Line), hostPaths(path, f.hostRows))
 		}
 	}
 }
@@ -238,15 +212,6 @@ func (f *fileWalk) hostGroup(rule *Host, path string, e document.Entry) {
 	default:
 		f.report(document.Join(path, e.Key), f.origin(e.Value.Line), `is %s; give a group such as {permits: 10, per: 1s}`, e.Value.Kind)
 	}
-}
-
-// paths lists the paths of rows.
-func paths(rows []field) []string {
-	all := make([]string, len(rows))
-	for i := range rows {
-		all[i] = rows[i].path
-	}
-	return all
 }
 
 // hostPaths lists the keys of a rule below its own path.

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -16,10 +17,12 @@ import (
 type Flag struct {
 	// Name is without dashes; Shorthand is one letter or empty.
 	Name, Shorthand string
-	// Path is the setting the flag writes to.
+	// Path is the setting the flag writes to; empty for --set, which writes to any.
 	Path string
-	// Type is what a value is called in help: "duration", "int", "rate"…
-	Type string
+	// Arg is what a value is called in help: "file", "time", "n"…
+	Arg string
+	// Words are what to choose from; nil if a value can be anything.
+	Words []string
 	// Default is the default as it would be written; empty for none.
 	Default string
 	// Help is one line, with the words of a choice and what zero means.
@@ -39,8 +42,13 @@ type FlagValue struct {
 	Value string // "true" for a switch without a value
 }
 
-// negation starts the name of the flag that switches another off.
-const negation = "no-"
+const (
+	negation = "no-" // begins the name of the flag that switches another off
+	setFlag  = "set" // writes to any setting by its path
+)
+
+// valueSwitch is a flag without a value that stands for one of its setting.
+type valueSwitch struct{ flag, short, value, doc string }
 
 // Flags lists the flags in the order of the settings. A switch that is on by default
 // is shown as --no-NAME, and every switch has its opposite. The list is the same for all
@@ -50,34 +58,56 @@ func Flags() []Flag { return flagList() }
 var flagList = sync.OnceValue(func() []Flag {
 	var all []Flag
 	for _, f := range fields() {
-		if f.flag != "" {
-			all = append(all, f.flags()...)
-		}
+		all = append(all, f.flags()...)
 	}
-	return all
+	return append(all, Flag{
+		Name: setFlag, Arg: "setting", Repeat: true,
+		Help: "any setting as PATH=VALUE, such as per_host_max=2, repeatable; crawl config --reference has all",
+	})
 })
 
 // flags lists a row's flag, its other spellings and, for a switch, its opposite. Of a
 // switch and its opposite the one that changes the default is shown.
 func (f *field) flags() []Flag {
 	shown := Flag{
-		Name: f.flag, Shorthand: f.short, Path: f.path, Type: f.kind.String(), Default: f.def,
+		Name: f.flag, Shorthand: f.short, Path: f.path, Arg: f.argument(), Words: f.enum, Default: f.def,
 		Help: f.help(), Repeat: f.kind == kindList, Switch: f.kind == kindBool,
 	}
-	all := []Flag{shown}
+	var all []Flag
+	if f.flag != "" {
+		all = append(all, shown)
+	}
 	for _, name := range f.also {
 		other := shown
 		other.Name, other.Shorthand, other.Hidden = name, "", true
 		all = append(all, other)
 	}
-	if f.kind != kindBool {
-		return all
+	if f.flag != "" && f.kind == kindBool {
+		opposite := shown
+		opposite.Name, opposite.Shorthand, opposite.Default = negation+f.flag, "", "false"
+		opposite.Help = f.unless
+		all[0].Hidden, opposite.Hidden = f.unless != "", f.unless == ""
+		all = append(all, opposite)
 	}
-	opposite := shown
-	opposite.Name, opposite.Shorthand, opposite.Default = negation+f.flag, "", "false"
-	opposite.Help = f.unless
-	all[0].Hidden, opposite.Hidden = f.unless != "", f.unless == ""
-	return append(all, opposite)
+	for _, s := range f.switches {
+		all = append(all, Flag{Name: s.flag, Shorthand: s.short, Path: f.path, Default: "false", Help: s.doc, Switch: true})
+	}
+	return all
+}
+
+// argument is what a value is called where a flag takes one.
+func (f *field) argument() string {
+	switch {
+	case f.arg != "":
+		return f.arg
+	case f.kind == kindChoice:
+		return "word"
+	case f.kind == kindDuration:
+		return "time"
+	case f.kind == kindInt:
+		return "n"
+	}
+	return f.kind.String()
 }
 
 // help is the row's sentence with the words to choose from.
@@ -91,62 +121,108 @@ func (f *field) help() string {
 // loadFlags stores the flags. Those of one list are gathered first, because together
 // they replace what weaker layers had.
 func (l *loader) loadFlags(given []FlagValue) {
-	lists := map[string][]string{}
+	lists := map[string][]FlagValue{}
 	for _, g := range given {
-		f, negated := l.flagRow(g.Name)
 		o := Origin{Source: fromFlag, Name: "--" + g.Name}
+		f, text := l.flagRow(g.Name), g.Value
 		switch {
+		case g.Name == setFlag:
+			if f, text = l.byPath(g.Value, &o); f == nil {
+				continue
+			}
 		case f == nil:
-			l.report("", o, "--%s is not a flag%s", document.Clip(g.Name), l.meantFlag(g.Name))
-		case f.kind == kindList:
-			lists[f.path] = append(lists[f.path], g.Value)
-		case negated:
-			l.storeNegated(f, g.Value, o)
-		default:
-			l.store(&l.cfg, f, f.path, g.Value, o)
+			l.noFlag(g.Name, o)
+			continue
+		case f.flag != g.Name && !slices.Contains(f.also, g.Name):
+			var ok bool
+			if text, ok = l.switched(f, g, o); !ok {
+				continue
+			}
 		}
+		if f.kind == kindList {
+			lists[f.path] = append(lists[f.path], FlagValue{o.Name, text})
+			continue
+		}
+		l.store(&l.cfg, f, f.path, text, o)
 	}
 	for _, path := range slices.Sorted(maps.Keys(lists)) {
-		f := find(l.rows, path)
-		o := Origin{Source: fromFlag, Name: "--" + f.flag}
-		l.storeList(f, lists[path], slices.Repeat([]Origin{o}, len(lists[path])), o)
+		var items []string
+		var origins []Origin
+		for _, g := range lists[path] {
+			items, origins = append(items, g.Value), append(origins, Origin{Source: fromFlag, Name: g.Name})
+		}
+		l.storeListAt(&l.cfg, find(l.rows, path), path, items, origins, origins[0])
 	}
+	l.endLayer(fromFlag)
 }
 
-// storeNegated turns --no-robots into false and --no-robots=false into true.
-func (l *loader) storeNegated(f *field, value string, o Origin) {
-	v, err := document.ParseBool(value, f.want())
-	if err != nil {
-		l.report(f.path, o, "%v", err)
-		return
-	}
-	set(&l.cfg, f.path, !v) // the opposite of what was said of the opposite
-	l.origins[f.path] = o
-}
-
-// flagRow finds the row that a flag writes to, and whether it says the opposite.
-func (l *loader) flagRow(name string) (f *field, negated bool) {
+// flagRow finds the row that a flag writes to; nil if there is none.
+func (l *loader) flagRow(name string) *field {
 	for i := range l.rows {
-		f := &l.rows[i]
-		switch {
-		case f.flag == "":
-		case name == f.flag, slices.Contains(f.also, name):
-			return f, false
-		case f.kind == kindBool && name == negation+f.flag:
-			return f, true
+		if slices.ContainsFunc(l.rows[i].flags(), func(f Flag) bool { return f.Name == name }) {
+			return &l.rows[i]
 		}
 	}
-	return nil, false
+	return nil
 }
 
-// meantFlag guesses for programs whose flag parser lets every name through.
-func (l *loader) meantFlag(name string) string {
+// noFlag reports one, for programs whose flag parser lets every name through.
+func (l *loader) noFlag(name string, o Origin) {
+	if says := RetiredFlag(name); says != "" {
+		l.report("", o, "--%s %s", name, says)
+		return
+	}
 	var names []string
 	for _, f := range Flags() {
 		names = append(names, f.Name)
 	}
+	hint := ""
 	if meant := spelling.Nearest(name, names); meant != "" {
-		return "; did you mean --" + meant + "?"
+		hint = "; did you mean --" + meant + "?"
 	}
-	return ""
+	l.report("", o, "--%s is not a flag%s", document.Clip(name), hint)
+}
+
+// switched is the value that a switch stands for: --no-robots writes false, --no-robots=false
+// true, and --verbose the level debug, --verbose=false nothing.
+func (l *loader) switched(f *field, g FlagValue, o Origin) (text string, ok bool) {
+	on, err := document.ParseBool(g.Value, "true or false")
+	if err != nil {
+		l.report(f.path, o, "%v", err)
+		return "", false
+	}
+	for _, s := range f.switches {
+		if s.flag != g.Name {
+			continue
+		}
+		if was := strings.TrimPrefix(l.origins[f.path].Name, "--"); on && was != g.Name && slices.ContainsFunc(f.switches, func(s valueSwitch) bool { return s.flag == was }) {
+			l.report(f.path, o, "contradicts --%s; give one of --%s and --%s", was, was, g.Name)
+		}
+		return s.value, on
+	}
+	return strconv.FormatBool(!on), true // the opposite of what was said of the opposite
+}
+
+// byPath is the row and the value of --set; nil if there is no such row, which is reported.
+func (l *loader) byPath(setting string, o *Origin) (*field, string) {
+	path, value, ok := strings.Cut(setting, "=")
+	if !ok { // it may be a secret that was put there by mistake
+		l.report("", *o, "--set has no =; give PATH=VALUE, such as per_host_max=2")
+		return nil, ""
+	}
+	o.Name += " " + document.Clip(path)
+	f := find(l.rows, path)
+	if f == nil {
+		l.noSetting(path, *o)
+	}
+	return f, value
+}
+
+// noSetting reports a path that no row has.
+func (l *loader) noSetting(path string, o Origin) {
+	if path == hostsPath || path == resiliencePath || section(path) == resiliencePath {
+		l.report(path, o, "can be given in a file only")
+		return
+	}
+	l.unknown("", path, o, l.names())
 }

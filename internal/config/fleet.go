@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -209,48 +208,26 @@ func (l *loader) checkFleet() {
 // mostSharedBytes per second are as much as processes can share: an admission plan is no faster.
 const mostSharedBytes = 1_000_000_000
 
-// termPrefixes begin the settings on which the processes of a job have to agree: what is in the
-// frontier depends on them, and budgets are of the job. How fast and with what name each asks, and what it writes, may
-// change from process to process, as an operator does who restarts one after another.
-var termPrefixes = []string{"scope.", "traps.", "sitemaps.", "depth", "max_pages_per_host", "robots.enabled", "robots.follow_nofollow", "fetch.max_redirects", "frontier.order"}
-
-// budgetPaths are settings that bound all processes of a job together, and are terms where
-// they are set.
-var budgetPaths = []string{
-	"max_pages", "max_time", "ratelimit.global_rps", "ratelimit.ip_rps", "ratelimit.site_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes",
-}
-
-// Terms are the settings on which the processes of a job have to agree, by their paths. What is
-// empty is left out.
+// Terms are the settings on which the processes of a job have to agree, by their paths: what
+// is in the frontier depends on them, and budgets are of all together. What is empty is left
+// out.
 func (c Config) Terms() map[string]string {
 	terms := make(map[string]string)
 	for _, f := range fields() {
-		budget := slices.Contains(budgetPaths, f.path)
-		if f.noStruct || !budget && !hasPrefix(f.path, termPrefixes) {
+		if f.agreed == never {
 			continue
 		}
 		v := get(&c, f.path)
-		if budget && reflect.ValueOf(v).IsZero() {
+		if f.agreed == ifSet && reflect.ValueOf(v).IsZero() {
 			continue
 		}
-		text := ""
+		text := f.format(v)
 		if items, ok := v.([]string); ok {
 			text = strings.Join(items, ", ")
-		} else {
-			text = f.format(v)
 		}
 		if text != "" {
 			terms[f.path] = text
 		}
 	}
 	return terms
-}
-
-func hasPrefix(s string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
 }

@@ -50,13 +50,17 @@ func TestTerms(t *testing.T) {
 	delete(terms, "scope.exclude")
 	require.Equal(t, a.Terms(), terms, "how fast, under what name and where to is each process's own")
 
-	for _, path := range budgetPaths {
+	budgets := map[string]string{
+		"max_pages": "7", "max_time": "1h", "ratelimit.global_rps": "2.5", "ratelimit.ip_rps": "3", "ratelimit.site_rps": "4",
+		"ratelimit.global_concurrency": "5", "ratelimit.global_bytes": "1MiB",
+	}
+	for path := range budgets {
 		require.NotContains(t, terms, path, "no bound is no term")
 	}
 	b.MaxPages, b.MaxTime, b.RateLimit.GlobalRPS, b.RateLimit.IPRPS, b.RateLimit.SiteRPS = 7, time.Hour, 2.5, 3, 4
 	b.RateLimit.GlobalConcurrency, b.RateLimit.GlobalBytes = 5, 1<<20
-	for i, want := range []string{"7", "1h", "2.5", "3", "4", "5", "1MiB"} {
-		require.Equal(t, want, b.Terms()[budgetPaths[i]], "what bounds all of them is agreed on")
+	for path, want := range budgets {
+		require.Equal(t, want, b.Terms()[path], "what bounds all of them is agreed on")
 	}
 }
 

@@ -73,8 +73,7 @@ func Load(src Sources) (*Loaded, error) {
 		l.checkSaved(src.Saved)
 	}
 	l.warnOff()
-	l.warnExtract()
-	l.warnBodies()
+	l.warnRecord()
 	l.warnAccess()
 	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
 		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+
@@ -162,24 +161,27 @@ func (l *loader) store(root any, f *field, full, text string, o Origin) {
 	l.origins[full] = o
 }
 
-// storeList replaces a list of the configuration.
-func (l *loader) storeList(f *field, items []string, origins []Origin, o Origin) {
-	l.storeListAt(&l.cfg, f, f.path, items, origins, o)
-}
-
 // storeListAt replaces a list below root. Its items have origins of their own.
 func (l *loader) storeListAt(root any, f *field, full string, items []string, origins []Origin, o Origin) {
 	for i := range get(root, f.path).([]string) {
 		delete(l.origins, document.Item(full, i))
 	}
-	if len(items) == 0 {
-		items = nil // one spelling of empty, so that equal trees are equal
-	}
-	set(root, f.path, items)
 	l.origins[full] = o
-	for i := range items {
-		l.origins[document.Item(full, i)] = origins[i]
+	var all []string // nil if empty, so that equal trees are equal
+	for i, item := range items {
+		words := []string{item}
+		if len(f.enum) > 0 {
+			words = strings.Split(item, ",")
+		}
+		for _, word := range words {
+			if len(f.enum) > 0 {
+				word = strings.TrimSpace(word)
+			}
+			l.origins[document.Item(full, len(all))] = origins[i]
+			all = append(all, word)
+		}
 	}
+	set(root, f.path, all)
 }
 
 // enabledPath is the second spelling of the strategy.
@@ -232,6 +234,12 @@ func (l *loader) loadEnv(environ []string) {
 	}
 	l.endLayer(fromEnv)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if old := retiredEnv(name); old != nil && vars[name] == "" {
+			continue // as not set
+		} else if old != nil {
+			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
+			continue
+		}
 		l.warnings = append(l.warnings, document.Clip(name)+" is not a setting and was ignored"+l.meantEnv(name))
 	}
 }
@@ -248,7 +256,7 @@ func (l *loader) storeEnv(f *field, value string, o Origin) {
 		return
 	}
 	items := strings.Split(strings.TrimSuffix(value, "\n"), "\n")
-	l.storeList(f, items, slices.Repeat([]Origin{o}, len(items)), o)
+	l.storeListAt(&l.cfg, f, f.path, items, slices.Repeat([]Origin{o}, len(items)), o)
 }
 
 // meantEnv guesses which variable was meant.

@@ -102,7 +102,7 @@ func TestFlagForms(t *testing.T) {
 		{[]FlagValue{flag("retries", "0")}, "ratelimit.retry_max_attempts", int64(0)},
 		{[]FlagValue{flag("strategy", "off")}, "ratelimit.strategy", "off"},
 		{[]FlagValue{flag("input-file", "-")}, "seeds.file", []string{"-"}},
-		{[]FlagValue{flag("max-body", "1MB")}, "fetch.max_body", int64(1e6)},
+		{[]FlagValue{flag("max-pages", "1_000_000")}, "max_pages", int64(1e6)},
 	} {
 		l := mustLoad(t, Sources{Flags: c.given})
 		require.Equal(t, c.want, get(&l.Config, c.path), "%v", c.given)
@@ -205,32 +205,30 @@ func TestWrittenNeighboursContradict(t *testing.T) {
 
 func TestVerboseAndQuiet(t *testing.T) {
 	for _, c := range []struct {
-		name            string
-		file            string
-		flags           []FlagValue
-		level, progress string
-		quiet           bool
+		name  string
+		file  string
+		flags []FlagValue
+		level string
 	}{
-		{"plain", "", nil, "info", "auto", false},
-		{"verbose", "", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
-		{"quiet", "", []FlagValue{flag("quiet", "true")}, "error", "none", true},
-		{"a flag beats a level in the file", "log: {level: warn}", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
-		{"a level beside it wins", "", []FlagValue{flag("verbose", "true"), flag("log-level", "warn")}, "warn", "auto", false},
-		{"quiet with progress", "", []FlagValue{flag("quiet", "true"), flag("progress", "tty")}, "error", "tty", true},
-		{"verbose over a quiet file", "log: {quiet: true}", []FlagValue{flag("verbose", "true")}, "debug", "auto", false},
-		{"quiet over a verbose file", "log: {verbose: true}", []FlagValue{flag("quiet", "true")}, "error", "none", true},
+		{"plain", "", nil, "info"},
+		{"verbose", "", flags("verbose", "true"), "debug"},
+		{"quiet", "", flags("quiet", "true"), "error"},
+		{"verbose=false says nothing", "log: {level: warn}", flags("verbose", "false", "quiet", "false"), "warn"},
+		{"a flag beats a level in the file", "log: {level: warn}", flags("verbose", "true"), "debug"},
+		{"the last one of the command line wins", "", flags("verbose", "true", "set", "log.level=warn"), "warn"},
+		{"verbose over a quiet file", "log: {level: error}", flags("verbose", "true"), "debug"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := yamlFile(c.file)
 			src.Flags = c.flags
 			log := mustLoad(t, src).Config.Log
-			require.Equal(t, []any{c.level, c.progress, c.quiet}, []any{log.Level, log.Progress, log.Quiet})
-			require.False(t, log.Quiet && log.Verbose)
+			require.Equal(t, c.level, log.Level)
+			require.Equal(t, c.level == "error", log.Quiet())
 		})
 	}
 	require.Equal(t,
-		[]string{"log.verbose: contradicts log.quiet, which is true too [flag --quiet]; give one of --quiet and --verbose [flag --verbose]"},
-		problems(t, Sources{Flags: []FlagValue{flag("quiet", "true"), flag("verbose", "true")}}))
+		[]string{"log.level: contradicts --quiet; give one of --quiet and --verbose [flag --verbose]"},
+		problems(t, Sources{Flags: flags("quiet", "true", "verbose", "true")}))
 }
 
 func TestHostRulesAreCompleted(t *testing.T) {

@@ -80,9 +80,6 @@ type RateLimit struct {
 	// Remember is the file in which what is learned of hosts is kept for the next crawl
 	// (default ""). Empty: none.
 	Remember string `yaml:"remember"`
-	// LatencySamples is how many of a host's last answers its average and p95 latency are
-	// of, 1 to 255 (default 64). Zero is refused.
-	LatencySamples int `yaml:"latency_samples"`
 	// StatsWindow is the time over which failures are counted (default 30s). Zero is
 	// refused.
 	StatsWindow time.Duration `yaml:"stats_window"`
@@ -95,9 +92,6 @@ type RateLimit struct {
 	// Shards is the number of locks over the hosts, a power of two up to 4096
 	// (default 16). Zero is refused.
 	Shards int `yaml:"shards"`
-	// MaxDomains is how many hosts are remembered in full at a time
-	// (default 100000). Zero is refused.
-	MaxDomains int `yaml:"max_domains"`
 }
 
 // Enabled reports whether hosts are paced at all: the strategy is not off.

@@ -9,15 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// livePaths are the settings that may change while a crawl runs: how fast hosts may be
-// asked, which is what one wants to change when an operator writes, and what people are
-// told. All others shape what was built at the start: workers, queues, files, the scope
-// that links have been judged by.
-var livePaths = []string{
-	"ratelimit.initial_rps", "ratelimit.min_rps", "ratelimit.max_rps", "ratelimit.min_delay",
-	hostsPath, "log.level",
-}
-
 // hostsPath stands for the list of rules as a whole.
 const hostsPath = "hosts"
 
@@ -40,7 +31,7 @@ func Diff(was, is *Config) []Change {
 	var changes []Change
 	for _, f := range fields() {
 		if !f.noStruct {
-			changes = diffRow(changes, &f, was, is, f.path, slices.Contains(livePaths, f.path))
+			changes = diffRow(changes, &f, was, is, f.path, f.live)
 		}
 	}
 	changes = append(changes, diffHosts(was.Hosts, is.Hosts)...)

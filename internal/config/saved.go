@@ -23,31 +23,19 @@ func (c Config) Save(w io.Writer) error {
 	return y.all(&c)
 }
 
-// plain is what is left without --quiet and --verbose, which were for the first run alone:
-// somebody may be there to read now, or nobody any more. A level or a progress that was given
-// beside them and is the same as what follows from them is taken for that.
-func (l Log) plain() Log {
-	def := Default().Log
-	if l.Verbose && l.Level == verboseLevel || l.Quiet && l.Level == quietLevel {
-		l.Level = def.Level
-	}
-	if l.Quiet && l.Progress == quietProgress {
-		l.Progress = def.Progress
-	}
-	l.Quiet, l.Verbose = false, false
-	return l
-}
-
 // loadSaved begins with the configuration of the crawl that is resumed.
 func (l *loader) loadSaved(src Sources) {
 	l.cfg = *src.Saved
-	l.cfg.Log = l.cfg.Log.plain()
 	o := Origin{Source: fromState, Name: src.SavedIn}
 	for i := range l.rows {
 		f := &l.rows[i]
+		if f.own {
+			set(&l.cfg, f.path, f.bound(f.def))
+			continue
+		}
 		l.origins[f.path] = o
 		if items, ok := l.list(f); ok {
-			l.storeList(f, slices.Clone(items), slices.Repeat([]Origin{o}, len(items)), o)
+			l.storeListAt(&l.cfg, f, f.path, slices.Clone(items), slices.Repeat([]Origin{o}, len(items)), o)
 		}
 	}
 	l.replaceHosts(slices.Clone(src.Saved.Hosts))
@@ -98,18 +86,13 @@ func (l *loader) forget(prefix string) {
 // the others: they may move again. Without that a crawl that was begun at --rate 20 could
 // not be resumed at --rate 30, for the largest rate of 20 would stand in the way.
 func (l *loader) relax() {
-	paths := []string{"log.level", "log.progress"}
-	for _, chain := range ordered {
-		paths = append(paths, chain...)
-	}
-	for _, path := range paths {
+	for _, path := range slices.Concat(ordered...) {
 		row := find(l.rows, path)
 		without := &loader{cfg: l.cfg, rows: l.rows, origins: maps.Clone(l.origins), bad: l.bad}
 		set(&without.cfg, path, row.bound(row.def))
 		without.origins[path] = Origin{Source: fromDefault}
 		trial := *without
 		trial.origins = maps.Clone(without.origins)
-		trial.settleLog()
 		for _, chain := range ordered {
 			trial.settleOrder(&trial.cfg, "", chain)
 		}
@@ -126,26 +109,15 @@ func (l *loader) relax() {
 	}
 }
 
-// keptPaths are the settings that a crawl has from beginning to end, and why: what was
-// written cannot be written again.
-var keptPaths = map[string]string{
-	"warc.dir":         "its archives go on in the directory they are in",
-	"warc.prefix":      "its archives go on under the name they have",
-	"output.path":      "its records go on in the file they are in, and one that was moved is to be moved back",
-	"output.format":    "its records go on in the file they are in",
-	"output.overwrite": "to resume is to go on with what is there; without 'resume' it begins anew",
-	"state.dir":        "the directory is given already",
-}
-
 // checkSaved reports settings that were given and cannot change any more.
 func (l *loader) checkSaved(saved *Config) {
-	for _, path := range slices.Sorted(maps.Keys(keptPaths)) {
-		o := l.origins[path]
-		if o.Source == fromState || get(&l.cfg, path) == get(saved, path) {
+	for i := range l.rows {
+		f := &l.rows[i]
+		o := l.origins[f.path]
+		if f.kept == "" || o.Source == fromState || get(&l.cfg, f.path) == get(saved, f.path) {
 			continue
 		}
-		row := find(l.rows, path)
-		l.report(path, o, "cannot change when a crawl is resumed, it is %s: %s; leave %s out",
-			row.plain(get(saved, path)), keptPaths[path], row.handle())
+		l.report(f.path, o, "cannot change when a crawl is resumed, it is %s: %s; leave %s out",
+			f.plain(get(saved, f.path)), f.kept, f.handle())
 	}
 }

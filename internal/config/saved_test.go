@@ -44,7 +44,7 @@ fetch:
   headers: ["Authorization: Bearer s3cret", "X-Quote: \"a\" 'b'"]
   user_agent: "X/1 (\\)"
 resilience: {retry: {max_retries: 2}, timeout: {seconds: 5}}
-output: {path: out/records.jsonl, overwrite: true, text: true}
+output: {path: out/records.jsonl, overwrite: true, record: text}
 frontier: {order: depth}
 `
 
@@ -76,8 +76,9 @@ func TestSavedGivesWay(t *testing.T) {
 		{"a default moves", nil, flags("rate", "30"), "", func(c *Config) { c.RateLimit.InitialRPS, c.RateLimit.MaxRPS = 30, 30 }},
 		{"quiet for one run", flags("quiet", "true"), nil, "", func(*Config) {}},
 		{"verbose for one run", flags("verbose", "true"), nil, "", func(*Config) {}},
-		{"a level for all", flags("quiet", "true", "log-level", "warn", "progress", "plain"), nil, "", func(c *Config) { c.Log.Level, c.Log.Progress = "warn", "plain" }},
-		{"quiet no more", flags("quiet", "true"), flags("verbose", "true"), "", func(c *Config) { c.Log.Verbose, c.Log.Level = true, "debug" }},
+		{"a level for one run", flags("set", "log.level=warn", "progress", "plain"), nil, "", func(*Config) {}},
+		{"quiet no more", flags("quiet", "true"), flags("verbose", "true"), "", func(c *Config) { c.Log.Level = "debug" }},
+		{"how messages are written", flags("set", "log.format=json"), nil, "", func(c *Config) { c.Log.Format = "json" }},
 		{"the strategy", flags("strategy", "off"), nil, "ratelimit: {enabled: true}", func(*Config) {}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestWhatCannotChange(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, want)
 	}
-	_, err = Load(Sources{Saved: begun, Flags: flags("output", "out/records.jsonl", "format", "jsonl", "text", "true")})
+	_, err = Load(Sources{Saved: begun, Flags: flags("output", "out/records.jsonl", "format", "jsonl", "record", "text")})
 	require.NoError(t, err, "to say the same again is no harm")
 	_, err = Load(Sources{Saved: first(t, Sources{Flags: flags("max-rate", "3")}), SavedIn: "out", Flags: flags("rate", "5")})
 	require.ErrorContains(t, err, "ratelimit.initial_rps: 5 is above ratelimit.max_rps, which is 3 [state out]")
@@ -154,7 +155,7 @@ func TestScores(t *testing.T) {
 		"5 ":                 "is empty and would match every URL",
 		"5 (":                "is not a regular expression",
 	} {
-		_, err := Load(Sources{Flags: flags("score", text)})
+		_, err := Load(Sources{Flags: flags("set", "scope.scores="+text)})
 		if want == "" {
 			require.NoError(t, err, text)
 			continue

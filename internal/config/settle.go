@@ -11,13 +11,10 @@ import (
 // comment says why; [loader.validate] finds what it could not reconcile.
 func (l *loader) settle() {
 	// Rules for hosts come last: they take over what has settled above.
-	l.settleLog()
 	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.origins["output.format"].written() {
 		l.follow("output.format", format, "output.path")
 	}
 	l.settleSeeds()
-	l.settleBodies()
-	l.settleFamily()
 	l.settlePolicies()
 	for _, chain := range ordered {
 		l.settleOrder(&l.cfg, "", chain)
@@ -81,13 +78,6 @@ func (l *loader) fill(rule *Host, prefix, key string) {
 	l.origins[prefix+key] = Origin{Source: fromFollows, Name: from}
 }
 
-// What follows from --verbose and from --quiet.
-const (
-	verboseLevel  = "debug"
-	quietLevel    = "error"
-	quietProgress = "none"
-)
-
 // settleSeeds has an empty name take back the files of seeds before it.
 func (l *loader) settleSeeds() {
 	const path = "seeds.file"
@@ -104,54 +94,7 @@ func (l *loader) settleSeeds() {
 		}
 		left, origins = append(left, file), append(origins, l.origins[document.Item(path, i)])
 	}
-	l.storeList(find(l.rows, path), left, origins, l.origins[path])
-}
-
-// settleLog lets --verbose and --quiet speak for level and progress, and the stronger
-// layer speak where they contradict each other.
-func (l *loader) settleLog() {
-	log := &l.cfg.Log
-	quiet, verbose := l.origins["log.quiet"].rank(), l.origins["log.verbose"].rank()
-	// Of the same layer, both stay, and validate reports them.
-	if log.Quiet && log.Verbose {
-		switch {
-		case quiet < verbose:
-			l.follow("log.quiet", false, "log.verbose")
-		case verbose < quiet:
-			l.follow("log.verbose", false, "log.quiet")
-		}
-	}
-	if log.Verbose {
-		l.follow("log.level", verboseLevel, "log.verbose")
-	}
-	if log.Quiet {
-		l.follow("log.level", quietLevel, "log.quiet")
-		l.follow("log.progress", quietProgress, "log.quiet")
-	}
-}
-
-// settleBodies gives output.body and output.digest one mind about the digest, that of the
-// stronger layer. Of the same layer both stay, and validate reports them.
-func (l *loader) settleBodies() {
-	out := &l.cfg.Output
-	if !out.twoMinds() || l.bad[bodyPath] || l.bad[digestPath] {
-		return
-	}
-	body := "omit"
-	if out.Digest {
-		body = "hash"
-	}
-	l.follow(bodyPath, body, digestPath)
-	if out.twoMinds() {
-		l.follow(digestPath, !out.Digest, bodyPath)
-	}
-}
-
-const bodyPath, digestPath = "output.body", "output.digest"
-
-// twoMinds reports whether Body and Digest contradict each other: store goes with both.
-func (o *Output) twoMinds() bool {
-	return o.Body == "hash" && !o.Digest || o.Body == "omit" && o.Digest
+	l.storeListAt(&l.cfg, find(l.rows, path), path, left, origins, l.origins[path])
 }
 
 // follow sets a value on behalf of another one, if that was written in a stronger

@@ -86,7 +86,7 @@ func TestRowsAreWhole(t *testing.T) {
 		require.Regexp(t, `^[a-z0-9_]+(\.[a-z0-9_]+)?$`, f.path)
 		require.NotEmpty(t, f.doc, f.path)
 		require.NotRegexp(t, `^[A-Z][a-z]+ |\.$|\n`, f.doc, "%s: the sentence begins small and has no full stop", f.path)
-		require.Equal(t, f.kind == kindChoice, len(f.enum) > 1, f.path)
+		require.Equal(t, f.kind == kindChoice || f.path == "output.record", len(f.enum) > 1, f.path)
 		require.Equal(t, f.kind == kindInt || f.kind == kindNumber, f.unit != "", "%s: a unit", f.path)
 		_, ordered := number(f.bound(f.def))
 		require.Equal(t, ordered, f.min != "" && f.max != "", "%s: a range", f.path)
@@ -150,33 +150,35 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	c := Default()
 	require.Equal(t, Config{
 		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 2 * time.Second,
-		Scope: Scope{Mode: "host", MaxLinks: 10000},
-		Traps: Traps{Enabled: true, MaxURLLength: 8000, MaxDepth: 32, MaxRepeats: 3, MaxStale: 24, MaxFar: 64, After: 1000}, Duplicates: Duplicates{Find: "off", MaxPages: 1_000_000}, Extract: Extract{MaxElements: 100_000, MaxTime: 2 * time.Second},
+		Scope: Scope{Mode: "host"},
+		Traps: Traps{Enabled: true, After: 1000}, Duplicates: Duplicates{Find: "off"}, Extract: Extract{MaxTime: 2 * time.Second},
 		Robots:   Robots{Enabled: true, MaxCrawlDelay: time.Minute},
-		Sitemaps: Sitemaps{Enabled: true, Feeds: true, Max: 1000},
+		Sitemaps: Sitemaps{Enabled: true, Feeds: true},
 		RateLimit: RateLimit{
 			Strategy: "steer", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
 			AIMDIncrease: 0.1, AIMDDecrease: 0.5, LatencyTarget: time.Second, LatencyDegradeFactor: 2,
 			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
 			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,
 			RetryBaseDelay: 200 * time.Millisecond, RetryMaxDelay: 30 * time.Second, RetryMaxAttempts: 3,
-			MaxRetryAfter: time.Hour, LatencySamples: 64, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
-			DomainStateTTL: 10 * time.Minute, Shards: 16, MaxDomains: 100_000,
+			MaxRetryAfter: time.Hour, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
+			DomainStateTTL: 10 * time.Minute, Shards: 16,
 		},
 		Fetch: Fetch{
-			Timeout: 30 * time.Second, ConnectTimeout: 10 * time.Second, HeaderTimeout: 20 * time.Second,
-			BodyTimeout: 15 * time.Second, MaxBody: 10 << 20, MaxRatio: 1000, MaxRedirects: 10, Conditional: true,
+			Timeout: 30 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10, Conditional: true,
 		},
-		Output:   Output{Path: "-", Format: "jsonl", Links: true, Body: "hash", Digest: true},
-		WARC:     WARC{Prefix: "treadlight", MaxSize: 1e9, Host: true, Remember: 1 << 17, NoArchive: "ignore"},
-		Access:   Access{DNSTTL: 2 * time.Minute},
-		Frontier: Frontier{MaxURLs: 10_000_000, MaxHosts: 1_000_000, Resident: 1 << 17, Order: "found"},
+		Output:   Output{Path: "-", Format: "jsonl"},
+		WARC:     WARC{Prefix: "treadlight", MaxSize: 1e9, Host: true, NoArchive: "ignore"},
+		Access:   Access{Family: "any"},
+		Frontier: Frontier{MaxURLs: 10_000_000, Order: "found"},
 		Stats:    Stats{Interval: 10 * time.Second},
 		Traces:   Traces{Sample: 1},
-		Fleet:    Fleet{Lease: 15 * time.Second, Partitions: 64, GiveUp: 15 * time.Minute},
+		Fleet:    Fleet{Lease: 15 * time.Second},
 		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
 	}, c)
 	require.True(t, c.RateLimit.Enabled())
+	require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 15 * time.Second},
+		[]time.Duration{c.Fetch.ConnectTimeout(), c.Fetch.HeaderTimeout(), c.Fetch.BodyTimeout()}, "what follows from the timeout")
+	require.Equal(t, 1_000_000, c.Frontier.MaxHosts())
 }
 
 // TestCommentsTellTheDefaults reads the sources: a comment that names another default

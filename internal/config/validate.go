@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +45,12 @@ func (l *loader) check(root any, f *field, full string) {
 	if items, ok := v.([]string); ok {
 		for i, item := range items {
 			path := document.Item(full, i)
-			l.reportIf(path, f.check(item))
+			if len(f.enum) > 0 && !slices.Contains(f.enum, item) {
+				l.report(path, l.origins[path], "%s is none of the words; give %s", document.Quote(item), f.want())
+			}
+			if f.check != nil {
+				l.reportIf(path, f.check(item))
+			}
 		}
 		return
 	}
@@ -193,14 +197,6 @@ func multiples(d, step time.Duration) string {
 // checkRest holds the contradictions that come one of a kind.
 func (l *loader) checkRest() {
 	c := &l.cfg
-	if c.Log.Quiet && c.Log.Verbose {
-		l.report("log.verbose", l.origins["log.verbose"], "contradicts log.quiet, which is true too%s; give one of --quiet and --verbose",
-			l.place("log.quiet"))
-	}
-	// One that a program or an earlier run has set may stand: without a digest, hash is omit.
-	if o := l.origins[digestPath]; c.Output.twoMinds() && o.rank() > (Origin{Source: fromState}).rank() && o.rank() == l.origins[bodyPath].rank() {
-		l.report(digestPath, o, "%t contradicts %s, which is %s%s; give one of the two", c.Output.Digest, bodyPath, c.Output.Body, l.place(bodyPath))
-	}
 	// It is replaced again and again, with all that another would have written into it.
 	for _, path := range []string{"output.path", "output.events", "stats.path", "seeds.file"} {
 		is := get(c, path)
@@ -225,71 +221,8 @@ func (l *loader) checkRest() {
 	// Here "-" is another stream than theirs.
 	for _, path := range []string{"output.path", "stats.path"} {
 		if e := c.Output.Events; e != "" && e != "-" && e == get(c, path) {
-			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change --events or %s",
+			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change output.events or %s",
 				document.Quote(e), path, l.place(path), l.handle(path))
 		}
-	}
-}
-
-// endingFormat is the format that the name of a file says by its ending, and that ending; empty
-// if it says none. A list of URLs is called .txt, as in the directory of an output.
-func endingFormat(path string) (format, ending string) {
-	path = strings.TrimSuffix(strings.ToLower(path), ".gz")
-	ending = filepath.Ext(path)
-	switch ending {
-	case ".csv":
-		return "csv", ending
-	case ".jsonl", ".ndjson", ".json":
-		return "jsonl", ending
-	case ".txt", ".urls":
-		return "urls", ending
-	case ".warc":
-		return "warc", ending
-	}
-	return "", ending
-}
-
-// Compressed reports whether the records are compressed with gzip, as the name of their file
-// says.
-func (o *Output) Compressed() bool { return strings.HasSuffix(strings.ToLower(o.Path), ".gz") }
-
-// OneArchive reports whether the records are one archive, and not several in a directory, as
-// the name of their file says.
-func (o *Output) OneArchive() bool {
-	format, _ := endingFormat(o.Path)
-	return o.Format == "warc" && format == "warc"
-}
-
-// unwritten are the endings of what this program does not write, and whether that is another
-// compression, which no format goes with.
-var unwritten = map[string]bool{
-	".zst": true, ".bz2": true, ".xz": true, ".br": true, ".lz4": true, ".zip": true, ".7z": true, ".tgz": true,
-	".tsv": false, ".xml": false, ".yaml": false, ".yml": false, ".html": false, ".parquet": false,
-	".db": false, ".sqlite": false, ".xls": false, ".xlsx": false, ".wacz": false, ".cdxj": false,
-}
-
-// checkEnding reports a file whose name says another format than that which was asked for. What
-// an earlier run wrote stays as it is.
-func (l *loader) checkEnding() {
-	o := &l.cfg.Output
-	path, given := l.origins["output.path"], l.origins["output.format"]
-	least := (Origin{Source: fromState}).rank()
-	if path.rank() <= least {
-		return
-	}
-	format, ending := endingFormat(o.Path)
-	compression, foreign := unwritten[ending]
-	written := given.rank() > least
-	switch {
-	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
-		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
-	case foreign && (compression || !written):
-		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", document.Quote(o.Path), ending)
-	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
-		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
-	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):
-		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", document.Quote(o.Path))
-	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
-		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave --warc-max-size out", document.Quote(o.Path))
 	}
 }

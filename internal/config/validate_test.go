@@ -76,11 +76,11 @@ func TestValidateWhatAProgramMade(t *testing.T) {
 		},
 		{
 			"events among the records", func(c *Config) { c.Output.Path, c.Output.Events = "x", "x" },
-			`output.events: "x" is output.path as well; change --events or --output`,
+			`output.events: "x" is output.path as well; change output.events or --output`,
 		},
 		{
 			"events among the snapshots", func(c *Config) { c.Stats.Path, c.Output.Events = "x", "x" },
-			`output.events: "x" is stats.path as well; change --events or --stats`,
+			`output.events: "x" is stats.path as well; change output.events or --stats`,
 		},
 		{
 			"records over the memory", func(c *Config) { c.Output.Path, c.RateLimit.Remember = "x", "x" },
@@ -99,8 +99,8 @@ func TestValidateWhatAProgramMade(t *testing.T) {
 			`ratelimit.remember: "-" cannot be read back as a file can; give a file name, or ./- for a file of that name`,
 		},
 		{
-			"quiet and verbose", func(c *Config) { c.Log.Quiet, c.Log.Verbose = true, true },
-			"log.verbose: contradicts log.quiet, which is true too; give one of --quiet and --verbose",
+			"a word of a list", func(c *Config) { c.Output.Record = []string{"text", "links"} },
+			`output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest`,
 		},
 		{
 			"injection", func(c *Config) { c.Fetch.UserAgent = "a\r\nb" },

@@ -30,8 +30,8 @@ hosts:
 fetch:
   headers: ["Accept-Language: en, de;q=0.5", "Authorization: Bearer hunter2", "Cookie: sid=hunter2"]
   max_body: 1.5MiB
-output: {path: "true"}
-log: {verbose: true}
+output: {path: "true", record: [text, no-links]}
+log: {level: debug}
 resilience: {circuit_breaker: {circuit_name: "a # b: 'c'"}, Timeout: {Seconds: 0.1}}
 `)
 	src.Env = []string{"CRAWL_FETCH_CONTACT=bot@example.com", "CRAWL_RATELIMIT_MAX_RPS=33.3"}
@@ -98,7 +98,8 @@ func TestWriteYAMLShowsOrigins(t *testing.T) {
 		`    - "Authorization: REDACTED"             # file crawl.yaml:13`,
 		`  max_body: 1536KiB                         # file crawl.yaml:14`,
 		`  path: "~"                                 # flag --stats`,
-		`  level: debug                              # follows log.verbose`,
+		`    - "no-links"                            # file crawl.yaml:15`,
+		`  level: debug                              # file crawl.yaml:16`,
 	} {
 		require.Contains(t, lines, want)
 	}
@@ -165,11 +166,11 @@ func TestFlagsAreComplete(t *testing.T) {
 		byName[f.Name] = f
 	}
 	require.Equal(t, Flag{
-		Name: "max-rate", Path: "ratelimit.max_rps", Type: "rate", Default: "10",
+		Name: "max-rate", Path: "ratelimit.max_rps", Arg: "rate", Default: "10",
 		Help: "requests per second no host goes above; a start that is not given moves along",
 	}, byName["max-rate"])
 	require.Equal(t, Flag{
-		Name: "no-robots", Path: "robots.enabled", Type: "bool", Default: "false",
+		Name: "no-robots", Path: "robots.enabled", Arg: "bool", Default: "false",
 		Help: "do not ask for robots.txt; for your own servers", Switch: true,
 	}, byName["no-robots"])
 	require.True(t, byName["robots"].Hidden)
@@ -181,10 +182,10 @@ func TestFlagsAreComplete(t *testing.T) {
 	require.Equal(t, "H", byName["header"].Shorthand)
 	require.Contains(t, byName["scope"].Help, "host|domain|prefix|any: ")
 	for _, name := range []string{
-		"strategy", "input-file", "depth", "concurrency", "per-host-max", "rate", "max-rate", "min-delay", "global-rate",
-		"timeout", "retries", "max-retry-after", "max-redirects", "max-body", "max-pages", "max-pages-per-host", "max-time",
-		"scope", "include", "exclude", "no-robots", "user-agent", "contact", "header", "output", "format",
-		"stats", "stats-interval", "progress", "log-level", "log-format", "quiet", "verbose", "insecure",
+		"strategy", "input-file", "depth", "concurrency", "rate", "max-rate", "min-delay", "global-rate",
+		"timeout", "retries", "max-pages", "max-pages-per-host", "max-time", "remember", "no-traps", "no-sitemaps",
+		"scope", "include", "exclude", "no-robots", "user-agent", "contact", "header", "output", "format", "record",
+		"stats", "progress", "quiet", "verbose", "insecure", "state", "listen", "warc", "set",
 	} {
 		require.Contains(t, byName, name, "promised to users")
 		require.False(t, byName[name].Hidden, name)
@@ -206,7 +207,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add([]byte(everyPolicy), "f.yaml", "CRAWL_RATELIMIT_HALF_OPEN_PROBES=3", uint8(3), "5")
 	f.Add([]byte("resilience: {Resilience: {circuit_breaker: {CircuitName: 0x1, break_seconds: 86400}}}"), "f.yaml", "", uint8(3), "5")
 	f.Add([]byte(`{"fetch": {"headers": ["Cookie: x"]}}`), "f.json", "CRAWL_SCOPE_INCLUDE=a\nb", uint8(20), "a.*")
-	f.Add([]byte("ratelimit:\n  max_rps: 1_0.5\n  enabled: off\n"), "f", "CRAWL_LOG_QUIET=1", uint8(40), "true")
+	f.Add([]byte("ratelimit:\n  max_rps: 1_0.5\n  enabled: off\n"), "f", "CRAWL_LOG_LEVEL=error", uint8(40), "true")
 	f.Add([]byte("? [a]\n: &x {<<: *x}\n...\n---\n!!map {}"), "", "=", uint8(255), "\x00")
 	f.Add([]byte("\xff\xfea\x00"), "f.yml", "CRAWL_X", uint8(0), "1e400")
 	if data, err := os.ReadFile("file_test.go"); err == nil {

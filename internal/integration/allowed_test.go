@@ -511,7 +511,7 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 	} {
 		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []crawl.Record {
 			c, out := probed(t, names, func(cfg *assembly.Config) {
-				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), 1, join
+				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), join
 				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false
 			})
 			go stop(c)

@@ -138,7 +138,9 @@ func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
 	var kinds []assembly.Config
 	for i := range 4 {
 		cfg := unpaced()
-		cfg.Output.Text, cfg.Scope.Resources = i&1 != 0, i&2 != 0
+		if cfg.Scope.Resources = i&2 != 0; i&1 != 0 {
+			cfg.Output.Record = []string{"text"}
+		}
 		cfg.Concurrency, cfg.PerHostMax = 4+i, 2+i
 		cfg.Fetch.UserAgent = fmt.Sprintf("kind %d", i)
 		cfg.Robots.Enabled = i != 3

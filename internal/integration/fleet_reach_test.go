@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"net/http"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,20 +20,14 @@ func TestFleetIsUnreachableAsAWhole(t *testing.T) {
 	begin := func(job string, net *fetchtest.Net, seed string) <-chan error {
 		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.Strategy, cfg.RateLimit.RetryMaxAttempts, cfg.Sitemaps.Enabled = "off", 0, false
-		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Partitions, cfg.Scope.Mode = "redis://"+server.Addr, job, 1, "any"
+		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Scope.Mode = "redis://"+server.Addr, job, "any"
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(t.Context(), seed) }()
 		return ended
 	}
-	done := func(job string) (n int) {
-		text, err := server.Do(t, "HGET", "crawl:{"+job+"/0}:n", "done").ToString()
-		require.NoError(t, err)
-		n, err = strconv.Atoi(text)
-		require.NoError(t, err)
-		return n
-	}
+	done := func(job string) int { return doneOf(t, server, job) }
 	nobody := fetchtest.Serve(t, nil)
 	require.ErrorIs(t, <-begin("none", nobody, "http://gone.test/"), crawl.ErrUnreachable)
 	require.ErrorIs(t, <-begin("none", nobody, "http://lost.test/"), crawl.ErrUnreachable, "though another has been here")

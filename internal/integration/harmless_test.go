@@ -80,7 +80,7 @@ func TestRecordsAreHarmless(t *testing.T) {
 	var lines, cells, urls bytes.Buffer
 	writers := []*sink.Writer{sink.NewJSONL(&lines), sink.NewCSV(&cells), sink.NewURLs(&urls)}
 	cfg := unpaced()
-	cfg.Output.Text, cfg.Robots.Enabled = true, false
+	cfg.Output.Record, cfg.Robots.Enabled = []string{"text"}, false
 	for _, w := range writers {
 		cfg.Sinks = append(cfg.Sinks, w)
 	}

@@ -179,7 +179,7 @@ func TestAnswersBeforeTheQuestion(t *testing.T) {
 	cfg := unpaced()
 	cfg.Robots.Enabled = false
 	cfg.RateLimit.RetryMaxAttempts = 1
-	cfg.Fetch.HeaderTimeout, cfg.Fetch.ConnectTimeout = time.Second, time.Second
+	cfg.Fetch.Timeout = time.Second
 	out := &records{}
 	cfg.Sinks = []crawl.Sink{out}
 	c, err := assembly.New(cfg)

@@ -162,7 +162,7 @@ func evilPaths(origin string) []string {
 // evilCrawl is one that reads all that there is to be read in a page.
 func evilCrawl() assembly.Config {
 	cfg := assembly.DefaultConfig()
-	cfg.Scope.Mode, cfg.Depth, cfg.Output.Text = "any", 2, true
+	cfg.Scope.Mode, cfg.Depth, cfg.Output.Record = "any", 2, []string{"text"}
 	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false // pages alone
 	cfg.Scope.Exclude = []string{"/many/"}                  // links are what is wanted, not their pages
 	cfg.Extract.MaxTime = time.Hour                         // steps are the bound here, whatever else this machine does
@@ -217,7 +217,7 @@ func TestEvilTrees(t *testing.T) {
 	cfg := evilCrawl()
 	cfg.RateLimit.Strategy = "off"
 	cfg.Concurrency, cfg.PerHostMax = 8, 8
-	cfg.Extract.Metadata, cfg.Extract.MainText = true, true
+	cfg.Output.Record = append(cfg.Output.Record, "metadata", "main-text")
 	cfg.Extract.Fields = []string{"a:all=css:i ~ p ~ p ~ p", "b:all=css:*:nth-last-of-type(2n):not(:has(p ~ p))", "c=xpath:count(//*//*//*//*)"}
 	out := &slim{}
 	cfg.Sinks = []crawl.Sink{out}

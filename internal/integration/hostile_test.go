@@ -221,8 +221,7 @@ func TestHostilePagesOnSockets(t *testing.T) {
 	cfg.Fetch.MaxBody = 256 << 10
 	cfg.Sitemaps.Enabled = false
 	// What hangs is waited for so long, and a machine with much else to do may hang too.
-	cfg.Fetch.ConnectTimeout, cfg.Fetch.HeaderTimeout = 4*time.Second, 4*time.Second
-	cfg.Fetch.BodyTimeout, cfg.Fetch.Timeout = 4*time.Second, 12*time.Second
+	cfg.Fetch.Timeout = 4 * time.Second
 	cfg.RateLimit.RetryMaxAttempts = 1
 	cfg.Concurrency = 16
 	stop := heapPeak()

@@ -126,7 +126,7 @@ func TestResume(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		out := &ledger{}
 		cfg := assembly.DefaultConfig()
-		cfg.State.Dir, cfg.MaxPages, cfg.Output.Text = dir, 4, true
+		cfg.State.Dir, cfg.MaxPages, cfg.Output.Record = dir, 4, []string{"text"}
 		cfg.Sinks = []crawl.Sink{out}
 		c, err := newOver(cfg, net.DialContext)
 		require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestResume(t *testing.T) {
 
 		// A run that knows no more than the first ends where that ended.
 		c, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
-			require.True(t, cfg.Output.Text, "the settings are those of the first run")
+			require.Equal(t, []string{"text"}, cfg.Output.Record, "the settings are those of the first run")
 			require.Equal(t, dir, cfg.State.Dir)
 		})
 		require.NoError(t, err)

@@ -283,6 +283,6 @@ func (p *Pipeline) dropped(why frontier.Added, it *frontier.Item) {
 
 var fixes = map[frontier.Added]string{
 	frontier.Full:      "frontier.max_urls",
-	frontier.HostsFull: "frontier.max_hosts",
+	frontier.HostsFull: "frontier.max_urls",
 	frontier.HostPages: "max_pages_per_host",
 }

@@ -261,7 +261,7 @@ const reasonPageLinks = "page_links"
 // to nobody then, as another page may lead there; and those longer than any URL may be.
 func (w *processor) lost(page string) {
 	s := &w.p.stats
-	w.lose(&s.overLinks, w.found.DroppedLinks, page, reasonPageLinks, "raise scope.max_links")
+	w.lose(&s.overLinks, w.found.DroppedLinks, page, reasonPageLinks, "none: a page has at most 10,000 links that are followed")
 	w.lose(&s.overLong, w.found.LongLinks, page, trap.URLLength.String(), noLonger)
 }
 

@@ -168,7 +168,7 @@ func (d *discovery) overSitemaps(n int, first string) {
 	if d.p.sitemaps.over.Add(int64(n)) == int64(n) {
 		d.p.cfg.Log.Warn("links are being dropped",
 			slog.String("reason", reasonSitemaps), slog.String("first", first),
-			slog.String("fix", fmt.Sprintf("raise sitemaps.max from %d", d.p.cfg.Sitemaps.Max)))
+			slog.String("fix", fmt.Sprintf("none: of a host %d sitemaps are read", d.p.cfg.Sitemaps.Max)))
 	}
 }
 

@@ -531,7 +531,7 @@ func TestSitemapsBeyondMaxAreTold(t *testing.T) {
 		_, err := w.crawl(t, "http://a.test/")
 		require.NoError(t, err)
 		require.Equal(t, 1, strings.Count(log.String(), "links are being dropped"))
-		require.Contains(t, log.String(), "raise sitemaps.max from 1")
+		require.Contains(t, log.String(), "none: of a host 1 sitemaps are read")
 		require.Contains(t, log.String(), "first=/2.xml")
 	})
 }

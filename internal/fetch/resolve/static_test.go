@@ -66,7 +66,7 @@ func TestStaticGoesFirst(t *testing.T) {
 		{"A.test.", 443, "127.0.0.1", true},
 		{"a.test", 80, "192.0.2.9", false},
 		{"anything.test", 8080, "127.0.0.2", true},
-		{"192.0.2.5", 80, "::1", true}, // what the user says goes before --ipv4, too
+		{"192.0.2.5", 80, "::1", true}, // what the user says goes before access.family, too
 	} {
 		a, err := r.Lookup(t.Context(), tc.host, tc.port)
 		require.NoError(t, err)

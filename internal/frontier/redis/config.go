@@ -44,8 +44,8 @@ const (
 	// defaultLinger joins the links of many pages in one trip.
 	defaultLinger = 10 * time.Millisecond
 
-	// defaultGiveUp outlasts a failover, a restart and an operator's lunch.
-	defaultGiveUp = 15 * time.Minute
+	// DefaultGiveUp outlasts a failover, a restart and an operator's lunch.
+	DefaultGiveUp = 15 * time.Minute
 
 	// closeLeast is what Close waits for a server at least: a restart takes that long, and
 	// whoever stops a process gives it more, as systemd and Kubernetes do.
@@ -179,7 +179,7 @@ func (c *Config) settle() error {
 	orDefault(&c.Partitions, defaultPartitions)
 	orDefault(&c.Lease, defaultLease)
 	orDefault(&c.Linger, defaultLinger)
-	orDefault(&c.GiveUp, defaultGiveUp)
+	orDefault(&c.GiveUp, DefaultGiveUp)
 	orDefault(&c.MaxPending, defaultMaxPending)
 	orDefault(&c.KnownFPs, defaultKnown)
 	if c.Worker == "" {

@@ -63,7 +63,7 @@ func limiterRows() []row {
 		counter("treadlight_limiter_over_released_permits_total", "Permits given back more than once: a mistake in the program.", func(s *state) float64 { return float64(s.Limiter.OverReleased) }),
 		counter("treadlight_limiter_evicted_hosts_total", "Hosts whose state was put away.", func(s *state) float64 { return float64(s.Limiter.Evicted) }),
 		gauge("treadlight_limiter_hosts", "Hosts that the limiter keeps a state of.", func(s *state) float64 { return float64(s.Limiter.Domains) }),
-		counter("treadlight_limiter_surplus_hosts_total", "Hosts taken in beyond ratelimit.max_domains, as all others were being asked.", func(s *state) float64 { return float64(s.Limiter.OverCap) }),
+		counter("treadlight_limiter_surplus_hosts_total", "Hosts taken in beyond 100,000, as all others were being asked.", func(s *state) float64 { return float64(s.Limiter.OverCap) }),
 		gauge("treadlight_limiter_put_away_hosts", "Hosts whose state was put away and that are still owed a pause.", func(s *state) float64 { return float64(s.Limiter.Tombstones) }),
 		gauge("treadlight_limiter_groups", "Addresses and registrable domains whose hosts are told apart.", func(s *state) float64 { return float64(s.Limiter.Groups) }),
 		gauge("treadlight_limiter_merged_groups", "Addresses whose hosts are limited as one.", func(s *state) float64 { return float64(s.Limiter.Merged) }),

@@ -41,46 +41,51 @@ type Rules struct {
 	drop []string // globs, in lower case
 }
 
-// NewRules reads the words of settings, and patterns of parameters to drop: names in which "*"
-// is any text, case-insensitive. Without both the Rules are nil. The error names what is wrong.
-func NewRules(words, drop []string) (*Rules, error) {
-	if len(words)+len(drop) == 0 {
+// dropWord begins the word for a parameter to drop: "drop:ref".
+const dropWord = "drop:"
+
+// NewRules reads the words of settings, among them drop:NAME for parameters to drop: names in
+// which "*" stands for any text, upper and lower case being the same. Without any the Rules
+// are nil. The error names the word that is wrong.
+func NewRules(words []string) (*Rules, error) {
+	if len(words) == 0 {
 		return nil, nil //nolint:nilnil // there are none, and that is no error
 	}
-	r := &Rules{drop: make([]string, len(drop))}
+	r := new(Rules)
 	for _, w := range words {
 		if err := CheckRule(w); err != nil {
 			return nil, err
 		}
-		r.on[slices.Index(ruleNames[:], w)] = true
-	}
-	for i, glob := range drop {
-		if err := CheckDrop(glob); err != nil {
-			return nil, err
+		if glob, ok := strings.CutPrefix(w, dropWord); ok {
+			r.drop, r.on[Drop] = append(r.drop, strings.ToLower(glob)), true
+		} else {
+			r.on[slices.Index(ruleNames[:], w)] = true
 		}
-		r.drop[i], r.on[Drop] = strings.ToLower(glob), true
 	}
 	return r, nil
 }
 
 // CheckRule validates a word for [NewRules].
 func CheckRule(word string) error {
+	if glob, ok := strings.CutPrefix(word, dropWord); ok {
+		return checkDrop(glob)
+	}
 	if names := RuleNames(); !slices.Contains(names, word) {
 		if strings.ContainsAny(word, ", ") { // a list where one is wanted
-			return fmt.Errorf("%q is not one rule: give each by itself, of %s", word, strings.Join(names, ", "))
+			return fmt.Errorf("%q is not one rule: give each by itself, of %s, drop:NAME", word, strings.Join(names, ", "))
 		}
-		return fmt.Errorf("%q is no rule: use %s", word, strings.Join(names, ", "))
+		return fmt.Errorf("%q is no rule: use %s, drop:NAME", word, strings.Join(names, ", "))
 	}
 	return nil
 }
 
-// CheckDrop validates a pattern for [NewRules].
-func CheckDrop(glob string) error {
+// checkDrop says what is wrong with a pattern of parameters.
+func checkDrop(glob string) error {
 	switch {
 	case strings.Trim(glob, "*") == "":
-		return errors.New(`would drop every parameter: name them, as "ref" or "utm_*"`)
+		return errors.New(`would drop every parameter: name them, as "drop:ref" or "drop:utm_*"`)
 	case strings.ContainsAny(glob, "&=#? "):
-		return fmt.Errorf(`%q is no name of a parameter: give the name alone, as "ref" or "utm_*"`, glob)
+		return fmt.Errorf(`%q is no name of a parameter: give the name alone, as "drop:ref" or "drop:utm_*"`, glob)
 	}
 	return nil
 }

@@ -9,7 +9,10 @@ import (
 
 func mustRules(t testing.TB, words, drop []string) *Rules {
 	t.Helper()
-	r, err := NewRules(words, drop)
+	for _, name := range drop {
+		words = append(words, "drop:"+name)
+	}
+	r, err := NewRules(words)
 	require.NoError(t, err)
 	return r
 }
@@ -82,7 +85,7 @@ func TestRulesTogether(t *testing.T) {
 }
 
 func TestNoRules(t *testing.T) {
-	r, err := NewRules(nil, nil)
+	r, err := NewRules(nil)
 	require.NoError(t, err)
 	require.Nil(t, r)
 	u, err := Parse("https://h/index.html?utm_source=b")
@@ -92,19 +95,16 @@ func TestNoRules(t *testing.T) {
 }
 
 func TestRuleMistakes(t *testing.T) {
-	for _, c := range []struct {
-		words, drop []string
-		want        string
-	}{
-		{[]string{"sorted"}, nil, `"sorted" is no rule: use sessions, slashes, tracking, empty-query, index, sort`},
-		{[]string{"drop"}, nil, `"drop" is no rule`},
-		{[]string{"tracking,index"}, nil, `"tracking,index" is not one rule: give each by itself, of sessions, slashes, tracking, empty-query, index, sort`},
-		{nil, []string{"**"}, "would drop every parameter"},
-		{nil, []string{""}, "would drop every parameter"},
-		{nil, []string{"a=b"}, `"a=b" is no name of a parameter`},
+	for words, want := range map[string]string{
+		"sorted":         `"sorted" is no rule: use sessions, slashes, tracking, empty-query, index, sort, drop:NAME`,
+		"drop":           `"drop" is no rule`,
+		"tracking,index": `"tracking,index" is not one rule: give each by itself, of sessions, slashes, tracking, empty-query, index, sort`,
+		"drop:**":        "would drop every parameter",
+		"drop:":          "would drop every parameter",
+		"drop:a=b":       `"a=b" is no name of a parameter`,
 	} {
-		_, err := NewRules(c.words, c.drop)
-		require.ErrorContains(t, err, c.want)
+		_, err := NewRules([]string{words})
+		require.ErrorContains(t, err, want)
 	}
 }
 

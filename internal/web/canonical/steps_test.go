@@ -10,7 +10,7 @@ import (
 
 // TestSteps has every step do its work once.
 func TestSteps(t *testing.T) {
-	rules, err := NewRules([]string{"tracking", "index"}, nil)
+	rules, err := NewRules([]string{"tracking", "index"})
 	require.NoError(t, err)
 	steps, u, err := Steps(" HTTPS:\\\\Bücher.Example.:443/a\\./b/%2e%2e/%7ec/index.html?utm_source=x#top\n", rules)
 	require.NoError(t, err)

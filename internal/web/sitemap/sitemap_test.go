@@ -222,7 +222,7 @@ func TestTruncatedList(t *testing.T) {
 }
 
 func TestRules(t *testing.T) {
-	rules, err := canonical.NewRules(nil, []string{"sid"})
+	rules, err := canonical.NewRules([]string{"drop:sid"})
 	require.NoError(t, err)
 	got, _ := list(t, sitemap.Document{Body: []byte("<urlset><url><loc>http://a.test/?sid=1&amp;b=2</loc></url></urlset>"), Rules: rules})
 	require.Equal(t, []string{"page http://a.test/?b=2"}, got)

@@ -73,17 +73,11 @@ func (r Decision) Why() string {
 	}[r]
 }
 
-// Fix is the setting that lets such URLs pass; see [Config].
+// Fix is what lets such URLs pass.
 func (r Decision) Fix() string {
 	switch r {
-	case PathRepetition:
-		return "raise traps.max_repeats"
-	case PathDepth:
-		return "raise traps.max_depth"
-	case URLLength:
-		return "raise traps.max_url_length"
-	case Calendar:
-		return "none is needed; to have them, raise traps.max_far and traps.after, or set traps.report"
+	case PathRepetition, PathDepth, URLLength:
+		return "none is needed; to have them, seed them, or give --no-traps"
 	}
 	return "none is needed; to have them, raise traps.after, set traps.report, or seed them"
 }

@@ -88,16 +88,3 @@ func TestTooManyFields(t *testing.T) {
 	}
 	require.ErrorContains(t, c.Validate(), "extract.fields: has 201 rules; give at most 200")
 }
-
-func TestWarningsAboutExtraction(t *testing.T) {
-	for text, warned := range map[string]bool{
-		"{extract: {metadata: true}, output: {format: csv}}":      true,
-		"{extract: {fields: {a: css:b}}, output: {format: urls}}": true,
-		"{extract: {main_text: true}}":                            false,
-		"{output: {format: csv}}":                                 false,
-	} {
-		l, err := loadText(text)
-		require.NoError(t, err)
-		require.Equal(t, warned, strings.Contains(strings.Join(l.Warnings, "\n"), "extract:"), text)
-	}
-}

@@ -13,35 +13,6 @@ import (
 // fieldsPath is the list of rules for fields.
 const fieldsPath = "extract.fields"
 
-// extractFields are what is read out of pages beside links and text. Each of them has a
-// tree built of every page, so none is on by itself.
-var extractFields = []field{
-	{
-		path: fieldsPath, kind: kindList, flag: "field",
-		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price",
-		check: fieldRule,
-	},
-	{
-		path: "extract.metadata", kind: kindBool, def: "false", flag: "metadata",
-		doc: "write the Open Graph, Twitter and JSON-LD metadata of each page",
-	},
-	{
-		path: "extract.main_text", kind: kindBool, def: "false", flag: "main-text",
-		doc: "write the main text of each page: that without navigation, asides and footers",
-	},
-	// A third of the specification of HTML on one page, which is among the largest there are.
-	// What a page may cost in steps follows from it.
-	{
-		path: "extract.max_elements", kind: kindInt, unit: "elements", def: "100000", min: "1000", max: "10000000",
-		doc: "elements of a page that are looked at; its record has what was read, and truncated",
-	},
-	// The steps that max_elements allows take about a second.
-	{
-		path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h",
-		doc: "time that reading one page may take, links and all; its record has what was read, and truncated",
-	},
-}
-
 // Names are the names of the fields, each once, in the order of their first rules.
 func (e *Extract) Names() []string {
 	var names []string
@@ -101,7 +72,7 @@ var fieldKeys = []string{"css", "xpath", "attr", "all", "type", "match"}
 // line without its name or in parts. It reports false if anything was wrong.
 func (f *fileWalk) fieldGroup(n document.Node) (document.Node, bool) {
 	list, before := document.Node{Line: n.Line, Kind: document.List}, len(f.problems)+f.more
-	for _, e := range f.unique(fieldsPath, n.Keys) {
+	for _, e := range f.unique(fieldsPath, n) {
 		path := document.Join(fieldsPath, document.QuoteKey(e.Key))
 		rules := []document.Node{e.Value}
 		if e.Value.Kind == document.List {
@@ -138,14 +109,14 @@ func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.
 // fieldParts reads a rule in parts.
 func (f *fileWalk) fieldParts(list *document.Node, path, name string, n document.Node) {
 	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
-	for _, e := range f.unique(path, n.Keys) {
+	for _, e := range f.unique(path, n) {
 		lines[e.Key] = e.Value.Line
 		key, o := document.Join(path, document.QuoteKey(e.Key)), f.origin(e.Value.Line)
 		text := strings.Join(strings.Fields(e.Value.Text), " ") // of several lines, as YAML may have it
 		var err error
 		switch {
 		case !slices.Contains(fieldKeys, e.Key):
-			f.unknown(path, e, below(path, fieldKeys))
+			f.unknown(path, e.Key, f.origin(e.Line), below(path, fieldKeys))
 		case !e.Value.Single():
 			f.report(key, o, "is %s; give a text", e.Value.Kind)
 		case e.Key == "css":
@@ -203,29 +174,6 @@ func (l *loader) checkFields() {
 	if n := len(l.cfg.Extract.Fields); n > pagefields.MaxRules {
 		l.report(fieldsPath, l.origins[fieldsPath], "has %d rules; give at most %d", n, pagefields.MaxRules)
 	}
-}
-
-// warnExtract tells of what is read and nobody will see.
-func (l *loader) warnExtract() {
-	e, format := &l.cfg.Extract, l.cfg.Output.Format
-	var what []string
-	if len(e.Fields) > 0 && format != "csv" {
-		what = append(what, "fields")
-	}
-	if e.Metadata {
-		what = append(what, "metadata")
-	}
-	if e.MainText {
-		what = append(what, "main text")
-	}
-	if format == "jsonl" || what == nil {
-		return
-	}
-	list := strings.Join(what, ", ")
-	if i := strings.LastIndex(list, ", "); i >= 0 {
-		list = list[:i] + " and" + list[i+1:]
-	}
-	l.warnings = append(l.warnings, "extract: of pages, "+list+" will not be written, since the format "+document.Quote(format)+" has no place for that; give --format jsonl")
 }
 
 const fieldsHead = `

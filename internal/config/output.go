@@ -1,0 +1,127 @@
+package config
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/fetch"
+)
+
+// recordParts are the words of [Output].Record.
+var recordParts = []string{"text", "main-text", "metadata", "body", "no-links", "no-digest"}
+
+// Has reports whether records have a part: text, main-text, metadata, body, links or digest.
+func (o *Output) Has(part string) bool {
+	if no := negation + part; slices.Contains(recordParts, no) {
+		return !slices.Contains(o.Record, no)
+	}
+	return slices.Contains(o.Record, part)
+}
+
+// mediaPattern is for patterns of media types.
+func mediaPattern(s string) error {
+	_, err := fetch.NewFilter([]string{s}, 0)
+	return err
+}
+
+// warnRecord tells of what is read and nobody will see.
+func (l *loader) warnRecord() {
+	o := &l.cfg.Output
+	if o.Format == "jsonl" {
+		return
+	}
+	var what []string
+	if len(l.cfg.Extract.Fields) > 0 && o.Format != "csv" {
+		what = append(what, "fields")
+	}
+	for _, part := range []string{"text", "main-text", "metadata", "body"} {
+		if o.Has(part) {
+			what = append(what, part)
+		}
+	}
+	if what != nil {
+		l.warnings = append(l.warnings, "output.record: of pages, "+strings.Join(what, ", ")+" will not be written, since the format "+
+			document.Quote(o.Format)+" has no place for that; give --format jsonl")
+	}
+}
+
+// checkArchives reports archives that have no place, or two of them.
+func (l *loader) checkArchives() {
+	o := &l.cfg.Output
+	if o.Format != "warc" {
+		return
+	}
+	if o.Path == "-" {
+		l.report("output.path", l.origins["output.path"], "archives cannot go to standard output%s; give --output with a name that ends in .warc.gz or with a directory, or --warc with one for archives beside the records",
+			l.place("output.format"))
+	}
+	if l.cfg.WARC.Dir != "" {
+		l.report("warc.dir", l.origins["warc.dir"], "the archives are in output.path already, for output.format is warc%s; give one of --warc and --format warc",
+			l.place("output.format"))
+	}
+}
+
+// endingFormat is the format that the name of a file says by its ending, and that ending; empty
+// if it says none. A list of URLs is called .txt, as in the directory of an output.
+func endingFormat(path string) (format, ending string) {
+	path = strings.TrimSuffix(strings.ToLower(path), ".gz")
+	ending = filepath.Ext(path)
+	switch ending {
+	case ".csv":
+		return "csv", ending
+	case ".jsonl", ".ndjson", ".json":
+		return "jsonl", ending
+	case ".txt", ".urls":
+		return "urls", ending
+	case ".warc":
+		return "warc", ending
+	}
+	return "", ending
+}
+
+// Compressed reports whether the records are compressed with gzip, as the name of their file
+// says.
+func (o *Output) Compressed() bool { return strings.HasSuffix(strings.ToLower(o.Path), ".gz") }
+
+// OneArchive reports whether the records are one archive, and not several in a directory, as
+// the name of their file says.
+func (o *Output) OneArchive() bool {
+	format, _ := endingFormat(o.Path)
+	return o.Format == "warc" && format == "warc"
+}
+
+// unwritten are the endings of what this program does not write, and whether that is another
+// compression, which no format goes with.
+var unwritten = map[string]bool{
+	".zst": true, ".bz2": true, ".xz": true, ".br": true, ".lz4": true, ".zip": true, ".7z": true, ".tgz": true,
+	".tsv": false, ".xml": false, ".yaml": false, ".yml": false, ".html": false, ".parquet": false,
+	".db": false, ".sqlite": false, ".xls": false, ".xlsx": false, ".wacz": false, ".cdxj": false,
+}
+
+// checkEnding reports a file whose name says another format than that which was asked for. What
+// an earlier run wrote stays as it is.
+func (l *loader) checkEnding() {
+	o := &l.cfg.Output
+	path, given := l.origins["output.path"], l.origins["output.format"]
+	least := (Origin{Source: fromState}).rank()
+	if path.rank() <= least {
+		return
+	}
+	format, ending := endingFormat(o.Path)
+	compression, foreign := unwritten[ending]
+	written := given.rank() > least
+	switch {
+	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
+		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
+	case foreign && (compression || !written):
+		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", document.Quote(o.Path), ending)
+	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
+		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
+	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):
+		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", document.Quote(o.Path))
+	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
+		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave warc.max_size out", document.Quote(o.Path))
+	}
+}

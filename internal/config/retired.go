@@ -1,0 +1,100 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// gone is a setting that there was, by the names it had.
+type gone struct {
+	path    string
+	flags   string // by space; with letters
+	instead string // empty: the default decides
+}
+
+// goneSettings are errors that say what to write in their place, for each layer alike.
+var goneSettings = []gone{
+	{"output.text", "text no-text", "output.record (--record text)"},
+	{"output.links", "links no-links", "output.record (--record no-links)"},
+	{"output.body", "body", "output.record (--record body for the bodies, no-digest for nothing of them)"},
+	{"output.digest", "digest no-digest", "output.record (--record no-digest)"},
+	{"extract.metadata", "metadata no-metadata", "output.record (--record metadata)"},
+	{"extract.main_text", "main-text no-main-text", "output.record (--record main-text)"},
+	{"scope.drop_params", "drop-param", "scope.canonical (--canonical drop:NAME)"},
+	{"access.ipv4", "ipv4 no-ipv4 4", "access.family (--set access.family=ipv4)"},
+	{"access.ipv6", "ipv6 no-ipv6 6", "access.family (--set access.family=ipv6)"},
+	{"log.quiet", "no-quiet", "log.level (--quiet is error)"},
+	{"log.verbose", "no-verbose", "log.level (--verbose is debug)"},
+	{"fetch.connect_timeout", "", "fetch.timeout (--timeout), from which it follows"},
+	{"fetch.header_timeout", "", "fetch.timeout (--timeout), from which it follows"},
+	{"fetch.body_timeout", "", "fetch.timeout (--timeout), from which it follows"},
+	{"frontier.max_hosts", "", "frontier.max_urls, from which it follows"},
+	{"traps.max_url_length", "", ""},
+	{"traps.max_depth", "", ""},
+	{"traps.max_repeats", "", ""},
+	{"traps.max_stale", "", ""},
+	{"traps.max_far", "", ""},
+	{"duplicates.max_pages", "", ""},
+	{"sitemaps.max", "", ""},
+	{"scope.max_links", "", ""},
+	{"ratelimit.latency_samples", "", ""},
+	{"ratelimit.max_domains", "", ""},
+	{"fetch.max_ratio", "", ""},
+	{"access.dns_ttl", "", ""},
+	{"extract.max_elements", "", ""},
+	{"frontier.resident", "", ""},
+	{"warc.remember", "", ""},
+	{"fleet.partitions", "", ""},
+	{"fleet.give_up", "", ""},
+	{"traces.insecure", "", ""},
+}
+
+// says is the predicate of an error about it.
+func (g *gone) says() string {
+	if g.instead == "" {
+		return "was retired, and its default decides now; leave it out"
+	}
+	return "was retired; use " + g.instead
+}
+
+// retired finds a setting that there was, by its path; nil if there was none.
+func retired(path string) *gone {
+	for i := range goneSettings {
+		if goneSettings[i].path == path {
+			return &goneSettings[i]
+		}
+	}
+	return nil
+}
+
+// retiredEnv is retired for the name of a variable.
+func retiredEnv(name string) *gone {
+	for i := range goneSettings {
+		if (&field{path: goneSettings[i].path}).env() == name {
+			return &goneSettings[i]
+		}
+	}
+	return nil
+}
+
+// RetiredFlag says what to write in place of a flag that there was, its name or letter; it is
+// a sentence without its subject, and empty if there was none.
+func RetiredFlag(name string) string {
+	for i := range goneSettings {
+		for old := range strings.FieldsSeq(goneSettings[i].flags) {
+			if old == name {
+				return goneSettings[i].says()
+			}
+		}
+	}
+	for _, f := range fields() {
+		if f.was != "" && (name == f.was || f.kind == kindBool && name == negation+f.was) {
+			value := "VALUE"
+			if f.kind == kindBool {
+				value = strconv.FormatBool(name == f.was)
+			}
+			return "is no flag any more; give --set " + f.path + "=" + value + ", " + f.env() + ", or " + f.path + " in a file"
+		}
+	}
+	return ""
+}
