@@ -2,9 +2,7 @@ package config
 
 import (
 	"bufio"
-	"encoding/json"
 	"iter"
-	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/resilience/binder"
@@ -25,85 +23,6 @@ func eachKey(n document.Node, path string, yield func(string, string) bool) bool
 		}
 	}
 	return true
-}
-
-// flow writes a node on one line.
-func flow(n document.Node) string {
-	parts := make([]string, 0, len(n.Keys)+len(n.Items))
-	for _, e := range n.Keys {
-		parts = append(parts, e.Key+": "+flow(e.Value))
-	}
-	for _, item := range n.Items {
-		parts = append(parts, flow(item))
-	}
-	switch list := strings.Join(parts, ", "); {
-	case n.Kind == document.Map:
-		return "{" + list + "}"
-	case n.Kind == document.List:
-		return "[" + list + "]"
-	case bare(n.Text):
-		return n.Text
-	}
-	return quoteJSON(n.Text)
-}
-
-// bare reports whether a text means the same without quotes: a number, true or false. A
-// file is read by what a key wants, so that a circuit may even be called 5.
-func bare(text string) bool {
-	return json.Valid([]byte(text)) && (text == "true" || text == "false" || strings.Trim(text, "+-.0123456789eE") == "")
-}
-
-// policyValue is a node in the types of JSON.
-func policyValue(n document.Node) any {
-	switch {
-	case n.Kind == document.Map:
-		group := make(map[string]any, len(n.Keys))
-		for _, e := range n.Keys {
-			group[e.Key] = policyValue(e.Value)
-		}
-		return group
-	case n.Kind == document.List:
-		items := make([]any, len(n.Items))
-		for i := range n.Items {
-			items[i] = policyValue(n.Items[i])
-		}
-		return items
-	case n.Text == "true", n.Text == "false":
-		return n.Text == "true"
-	case bare(n.Text):
-		return json.Number(n.Text)
-	}
-	return n.Text
-}
-
-// policyMap is the section in the types of JSON; without policies an empty one.
-func policyMap(m *binder.Model) any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return policyValue(policyTree(m))
-}
-
-// policies writes the section, every key of each policy that there is.
-func (y *yamlWriter) policies(m *binder.Model) {
-	if m == nil {
-		y.line("", resiliencePath+": {}", resiliencePath)
-		return
-	}
-	y.line("", resiliencePath+":", "")
-	y.group(policyTree(m), resiliencePath, "  ")
-}
-
-func (y *yamlWriter) group(n document.Node, path, indent string) {
-	for _, e := range n.Keys {
-		below := path + "." + e.Key
-		if e.Value.Kind != document.Map {
-			y.line(indent, e.Key+": "+flow(e.Value), below)
-			continue
-		}
-		y.line(indent, e.Key+":", "")
-		y.group(e.Value, below, indent+"  ")
-	}
 }
 
 // noPolicy is a policy that is not there, in what changed.

@@ -186,6 +186,9 @@ func (l *loader) checkTwin(t *twin, v any) {
 
 // policyTree is the document of a model, with the names of YAML.
 func policyTree(m *binder.Model) document.Node {
+	if m == nil {
+		return document.Node{Kind: document.Map}
+	}
 	data, err := m.MarshalJSON()
 	if err == nil {
 		var root document.Node

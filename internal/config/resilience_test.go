@@ -153,7 +153,7 @@ func TestPoliciesArePrinted(t *testing.T) {
   timeout:
     seconds: 2.5                            # file crawl.yaml:5
   circuit_breaker:
-    circuit_name: 5                         # file crawl.yaml:7
+    circuit_name: "5"                       # file crawl.yaml:7
 `)
 	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
 	require.NoError(t, l.WriteJSON(&j))

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"io"
 	"maps"
 	"slices"
@@ -19,8 +18,7 @@ import (
 // left out, because nobody wants it said again by accident. The error is that of w.
 func (c Config) Save(w io.Writer) error {
 	c.Output.Overwrite = false
-	y := &yamlWriter{w: bufio.NewWriter(w), secrets: true}
-	return y.all(&c)
+	return writeYAML(w, c.document(true), nil)
 }
 
 // loadSaved begins with the configuration of the crawl that is resumed.

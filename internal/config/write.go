@@ -6,157 +6,95 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// commentColumn is where origins start, so that they stand in one column behind most
-// values. Longer values push theirs out.
-const commentColumn = 44
-
-// WriteYAML writes the configuration as a file that [Load] reads back to the same
-// values, the origin of each behind it as a comment. Credentials are replaced by
-// REDACTED. The error is that of w.
-func (l *Loaded) WriteYAML(w io.Writer) error {
-	y := &yamlWriter{w: bufio.NewWriter(w), origins: l.Origins}
-	return y.all(&l.Config)
-}
-
-// yamlWriter lays out the few shapes of the tree by hand. The encoder of the yaml
-// package would choose its own quoting, and the law that what is written is read back
-// the same would rest on choices made elsewhere.
-type yamlWriter struct {
-	w       *bufio.Writer
-	origins map[string]Origin
-	secrets bool // are written as they are
-}
-
-// plain is the value of a row as it is to be written.
-func (y *yamlWriter) plain(f *field, v any) string {
-	if y.secrets {
-		open := *f
-		open.redact = nil
-		f = &open
-	}
-	return f.plain(v)
-}
-
-// all writes every setting.
-func (y *yamlWriter) all(c *Config) error {
-	open := "" // the section whose heading was written last
+// document is the configuration as a file would have it, in the order of the manual. The
+// rules for hosts are written in full, so that they mean the same when they are loaded again.
+func (c *Config) document(secrets bool) document.Node {
+	root := document.Node{Kind: document.Map}
 	for _, f := range fields() {
 		if f.noStruct {
 			continue
 		}
-		if s := section(f.path); s != open {
-			y.closeSection(open, c)
-			y.line("", s+":", "")
-			open = s
+		switch section(f.path) { // what stands behind the sections before these
+		case "fetch":
+			putOnce(&root, hostsPath, func() document.Node { return rulesNode(c.Hosts, secrets) })
+		case "extract":
+			putOnce(&root, resiliencePath, func() document.Node { return policyTree(c.Resilience) })
 		}
-		y.setting(c, &f)
+		put(&root, f.path, f.node(get(c, f.path), secrets))
 	}
-	return y.w.Flush()
+	return root
 }
 
-// closeSection puts the rules for hosts behind the section they stand in for, and
-// policies behind what they are around.
-func (y *yamlWriter) closeSection(name string, c *Config) {
-	switch name {
-	case "ratelimit":
-		y.hosts(c.Hosts)
-	case "access":
-		y.policies(c.Resilience)
+// put puts a value at its path, which has a section at most.
+func put(root *document.Node, path string, n document.Node) {
+	at := root
+	if s := section(path); s != "" {
+		putOnce(root, s, func() document.Node { return document.Node{Kind: document.Map} })
+		at = &root.Keys[len(root.Keys)-1].Value // rows of a section stand together
 	}
+	at.Keys = append(at.Keys, document.Entry{Key: leaf(path), Value: n})
 }
 
-// line writes one line; the errors of a bufio.Writer are kept until its Flush.
-func (y *yamlWriter) line(indent, text, path string) {
-	s := indent + text
-	if o, ok := y.origins[path]; ok {
-		s += strings.Repeat(" ", max(commentColumn-utf8.RuneCountInString(s), 1)) + "# " + o.String()
-	}
-	_, _ = y.w.WriteString(s + "\n")
-}
-
-// setting writes one row. A list that is not empty has an origin for each item and
-// none for itself.
-func (y *yamlWriter) setting(c *Config, f *field) {
-	indent := ""
-	if section(f.path) != "" {
-		indent = "  "
-	}
-	items, ok := get(c, f.path).([]string)
-	switch {
-	case !ok:
-		y.line(indent, leaf(f.path)+": "+y.plain(f, get(c, f.path)), f.path)
-	case len(items) == 0:
-		y.line(indent, leaf(f.path)+": []", f.path)
-	default:
-		y.line(indent, leaf(f.path)+":", "")
-		for i, item := range items {
-			y.line(indent, "  - "+y.plain(f, item), document.Item(f.path, i))
-		}
+func putOnce(root *document.Node, key string, value func() document.Node) {
+	if !slices.ContainsFunc(root.Keys, func(e document.Entry) bool { return e.Key == key }) {
+		root.Keys = append(root.Keys, document.Entry{Key: key, Value: value()})
 	}
 }
 
-// hosts writes the rules in full, so that a reader need not look up what a rule left
-// out, and so that they mean the same when they are loaded again.
-func (y *yamlWriter) hosts(rules []Host) {
-	if len(rules) == 0 {
-		y.line("", "hosts: []", "hosts")
-		return
-	}
-	y.line("", "hosts:", "")
+func rulesNode(rules []Host, secrets bool) document.Node {
+	list := document.Node{Kind: document.List}
 	for i := range rules {
-		indent := "  - " // the first key of a rule carries the dash
-		open := ""       // the group whose heading was written last
+		rule := document.Node{Kind: document.Map}
 		for _, f := range hostFields() {
-			if rules[i].unset(&f) || rules[i].needless(&f) {
-				continue
+			if h := &rules[i]; !h.unset(&f) && !h.needless(&f) {
+				put(&rule, f.path, f.node(get(h, f.path), secrets))
 			}
-			if s := section(f.path); s != open {
-				y.line(indent, s+":", "")
-				open = s
-			}
-			if open != "" {
-				indent = "      "
-			}
-			y.line(indent, leaf(f.path)+": "+y.inline(&f, get(&rules[i], f.path)), document.Item("hosts", i)+"."+f.path)
-			indent = "    "
 		}
+		list.Items = append(list.Items, rule)
 	}
+	return list
 }
 
-// inline is plain for what may be a list, on one line.
-func (y *yamlWriter) inline(f *field, v any) string {
-	items, ok := v.([]string)
-	if !ok {
-		return y.plain(f, v)
+// node is a value as a file has it. What is neither a number nor a text, such as 10s, is a
+// Scalar: YAML writes it as it stands and JSON as a text. The words of a choice are, unless
+// YAML 1.1 reads a boolean.
+func (f *field) node(v any, secrets bool) document.Node {
+	shown := func(text string) document.Node {
+		if !secrets {
+			text = f.shown(text)
+		}
+		return document.Node{Kind: document.String, Text: text}
 	}
-	list := make([]string, len(items))
-	for i, item := range items {
-		list[i] = y.plain(f, item)
+	if items, ok := v.([]string); ok {
+		list := document.Node{Kind: document.List}
+		for _, item := range items {
+			list.Items = append(list.Items, shown(item))
+		}
+		return list
 	}
-	return "[" + strings.Join(list, ", ") + "]"
+	n := document.Node{Kind: document.Scalar, Text: f.format(v)}
+	switch {
+	case f.kind == kindBool:
+		n.Kind = document.Bool
+	case f.kind == kindInt, f.kind == kindRate, f.kind == kindNumber:
+		n.Kind = document.Number
+	case f.kind == kindText:
+		return shown(n.Text)
+	case n.Text == off:
+		n.Kind = document.String
+	}
+	return n
 }
 
-// plain writes a value as YAML. Texts are quoted as JSON quotes them, which every
-// YAML reader takes; the words of a choice need it only where YAML 1.1 reads a
-// boolean.
-func (f *field) plain(v any) string {
-	text := f.format(v)
-	switch f.kind {
-	case kindText, kindList:
-		return quoteJSON(f.shown(text))
-	case kindChoice:
-		if text == off {
-			return quoteJSON(text)
-		}
-	}
-	return text
-}
+// plain is a value on one line of YAML, credentials replaced.
+func (f *field) plain(v any) string { return flow(f.node(v, false)) }
 
 // shown hides what must not be printed.
 func (f *field) shown(text string) string {
@@ -166,6 +104,27 @@ func (f *field) shown(text string) string {
 	return text
 }
 
+// flow writes a node on one line of YAML. Texts are quoted as JSON quotes them, which every
+// YAML reader takes.
+func flow(n document.Node) string {
+	var parts []string
+	for _, e := range n.Keys {
+		parts = append(parts, e.Key+": "+flow(e.Value))
+	}
+	for _, item := range n.Items {
+		parts = append(parts, flow(item))
+	}
+	switch list := strings.Join(parts, ", "); n.Kind {
+	case document.Map:
+		return "{" + list + "}"
+	case document.List:
+		return "[" + list + "]"
+	case document.String:
+		return quoteJSON(n.Text)
+	}
+	return n.Text
+}
+
 // quoteJSON leaves <, > and & readable, which patterns for URLs are full of.
 func quoteJSON(s string) string {
 	var b strings.Builder
@@ -173,6 +132,68 @@ func quoteJSON(s string) string {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string always encodes, a Builder never fails
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// commentColumn is where origins start, so that they stand in one column behind most
+// values. Longer values push theirs out.
+const commentColumn = 44
+
+// WriteYAML writes the configuration as a file that [Load] reads back to the same
+// values, the origin of each behind it as a comment. Credentials are replaced by
+// REDACTED. The error is that of w.
+func (l *Loaded) WriteYAML(w io.Writer) error {
+	return writeYAML(w, l.Config.document(false), l.Origins)
+}
+
+func writeYAML(w io.Writer, root document.Node, origins map[string]Origin) error {
+	y := &yamlWriter{w: bufio.NewWriter(w), origins: origins} // keeps the first error until Flush
+	y.group("", "", root)
+	return y.w.Flush()
+}
+
+// yamlWriter lays out the few shapes of the tree by hand. The encoder of the yaml
+// package would choose its own quoting, and the law that what is written is read back
+// the same would rest on choices made elsewhere.
+type yamlWriter struct {
+	w       *bufio.Writer
+	origins map[string]Origin
+	dash    string // is written in place of the end of the next indentation
+}
+
+func (y *yamlWriter) line(indent, text, path string) {
+	s := strings.TrimSuffix(indent, strings.Repeat(" ", len(y.dash))) + y.dash + text
+	y.dash = ""
+	if o, ok := y.origins[path]; ok {
+		s += strings.Repeat(" ", max(commentColumn-utf8.RuneCountInString(s), 1)) + "# " + o.String()
+	}
+	_, _ = y.w.WriteString(s + "\n")
+}
+
+// group writes the keys of a map. A list that is not empty has an origin for each item and
+// none for itself; those of rules and policies stand on one line.
+func (y *yamlWriter) group(indent, path string, n document.Node) {
+	for _, e := range n.Keys {
+		at := document.Join(path, e.Key)
+		list := e.Value.Items != nil
+		switch {
+		case e.Value.Keys != nil:
+			y.line(indent, e.Key+":", "")
+			y.group(indent+"  ", at, e.Value)
+		case list && at == hostsPath:
+			y.line(indent, e.Key+":", "")
+			for i, rule := range e.Value.Items {
+				y.dash = "- "
+				y.group(indent+"    ", document.Item(at, i), rule)
+			}
+		case list && !strings.HasPrefix(at, hostsPath+"[") && !strings.HasPrefix(at, resiliencePath+"."):
+			y.line(indent, e.Key+":", "")
+			for i, item := range e.Value.Items {
+				y.line(indent+"  ", "- "+flow(item), document.Item(at, i))
+			}
+		default:
+			y.line(indent, e.Key+": "+flow(e.Value), at)
+		}
+	}
 }
 
 // WriteJSON writes one object: "config" is a file that [Load] reads back to the same
@@ -187,7 +208,7 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(map[string]any{
-		"config": l.Config.tree(), "origins": origins, "warnings": append([]string{}, l.Warnings...),
+		"config": inJSON(l.Config.document(false)), "origins": origins, "warnings": append([]string{}, l.Warnings...),
 	})
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
@@ -197,57 +218,29 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 
 // LogValue is the tree for logs, with credentials replaced: a Config handed to slog by
 // itself must not give them away.
-func (c Config) LogValue() slog.Value { return slog.AnyValue(c.tree()) }
+func (c Config) LogValue() slog.Value { return slog.AnyValue(inJSON(c.document(false))) }
 
-// tree is the configuration in the types of JSON, credentials replaced. Durations and
-// sizes are texts, as in a file.
-func (c Config) tree() map[string]any {
-	root := map[string]any{}
-	for _, f := range fields() {
-		if !f.noStruct {
-			f.putInto(root, get(&c, f.path))
+// inJSON is a node in the types of JSON. A list that is empty is one, and not null.
+func inJSON(n document.Node) any {
+	switch n.Kind {
+	case document.Map:
+		group := make(map[string]any, len(n.Keys))
+		for _, e := range n.Keys {
+			group[e.Key] = inJSON(e.Value)
 		}
-	}
-	// Never nil: a list that is empty is written as one, not as null.
-	rules, rows := make([]map[string]any, len(c.Hosts)), hostFields()
-	for i := range c.Hosts {
-		rules[i] = map[string]any{}
-		for _, f := range rows {
-			if h := &c.Hosts[i]; !h.unset(&f) && !h.needless(&f) {
-				f.putInto(rules[i], get(h, f.path))
-			}
+		return group
+	case document.List:
+		items := make([]any, len(n.Items))
+		for i := range n.Items {
+			items[i] = inJSON(n.Items[i])
 		}
+		return items
+	case document.Bool:
+		return n.Text == "true"
+	case document.Number:
+		return json.Number(n.Text)
+	case document.Null:
+		return nil
 	}
-	root[hostsPath], root[resiliencePath] = rules, policyMap(c.Resilience)
-	return root
-}
-
-// putInto puts a value at its path, which has a section at most.
-func (f *field) putInto(tree map[string]any, v any) {
-	if s := section(f.path); s != "" {
-		if tree[s] == nil {
-			tree[s] = map[string]any{}
-		}
-		tree = tree[s].(map[string]any)
-	}
-	tree[leaf(f.path)] = f.jsonValue(v)
-}
-
-// jsonValue is a value as JSON writes it. Durations become texts, because a bare number
-// would not be read back.
-func (f *field) jsonValue(v any) any {
-	switch v := v.(type) {
-	case []string:
-		shown := make([]string, len(v))
-		for i := range v {
-			shown[i] = f.shown(v[i])
-		}
-		return shown
-	case string:
-		return f.shown(v)
-	}
-	if f.kind == kindDuration || f.kind == kindSize {
-		return f.format(v)
-	}
-	return v
+	return n.Text
 }
