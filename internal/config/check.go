@@ -16,9 +16,9 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
-	"golang.org/x/net/idna"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // The checks of table rows beyond range and words. Each gets the value as written and
@@ -220,38 +220,20 @@ func splitPort(s string) (host, port string) {
 	return s[:i], s[i+1:]
 }
 
-// forbidden cannot stand in a host name: the URL standard's forbidden domain code
-// points that can be printed, and the star, whose only place is in front.
-const forbidden = ` #%/:<>?@[\]^|*`
-
-// nameMax is the longest name that DNS can carry (RFC 1035 section 2.3.4), less the
-// lengths of its first label and of the root.
-const nameMax = 253
-
-// canonicalHost is the one spelling of a host: an address in its shortest form, IPv6
-// in brackets, or a name in lower case and in ASCII.
+// canonicalHost is the one spelling of a host, as package canonical has it in URLs: an
+// address in its shortest form, IPv6 in brackets, or a name in lower case and in ASCII.
 func canonicalHost(host string, wild bool) (string, error) {
-	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if ip, err := netip.ParseAddr(bare); err == nil && ip.Zone() == "" {
-		switch {
-		case wild:
-			return "", errors.New("has a wildcard before an address; only names have names below them")
-		case ip.Is6():
-			return "[" + ip.String() + "]", nil
-		}
-		return ip.String(), nil
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
+		host = "[" + host + "]"
 	}
-	// Not strict: underscores are no hostname, but servers with them exist.
-	names := idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false))
-	name, err := names.ToASCII(strings.TrimSuffix(host, "."))
-	empty := strings.Contains("."+name+".", "..")
-	if err != nil || empty || len(name) > nameMax || strings.ContainsAny(name, forbidden) || printable(name) != nil {
+	u, err := canonical.Parse("http://" + host + "/")
+	if err != nil || host == "" || strings.Contains(host, "*") || !strings.HasPrefix(host, "[") && strings.ContainsAny(host, ":@?#%") {
 		return "", errors.New("is not a host; give one such as example.com, *.example.com or 192.0.2.1:8080")
 	}
-	if _, err := netip.ParseAddr(name); err == nil { // it was in full-width digits
-		return canonicalHost(name, wild)
+	if _, err := netip.ParseAddr(strings.Trim(u.Host(), "[]")); err == nil && wild {
+		return "", errors.New("has a wildcard before an address; only names have names below them")
 	}
-	return strings.ToLower(name), nil
+	return u.Host(), nil
 }
 
 // secretWords are the parts of a header's name that say its value opens something.
