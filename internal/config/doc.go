@@ -19,7 +19,8 @@
 //
 // What there is to set stands in one table: path, kind, unit, range, default, flag
 // and the sentence about it. Parsing, range checks, names of variables (CRAWL_ and
-// the path in capitals with underscores), flags ([Flags]), the printed
+// the path in capitals with underscores), flags ([Flags]; --set PATH=VALUE for rows without
+// one), what a fleet agrees on, a reload changes and a resumed crawl keeps, the printed
 // configuration ([Loaded.WriteYAML]) and the manual ([Reference]) are all read off
 // it. The structs are the other half; a test holds the two together, comments
 // included.
@@ -31,9 +32,8 @@
 // neighbour still at its default moves just far enough: --rate 20 alone lifts the
 // largest rate to 20, --max-rate 0.5 alone starts at 0.5. Two written values that
 // contradict each other are an error naming both, wherever they were written. In the
-// same way --verbose and --quiet move the log level and the progress display, --body and
-// --no-digest each other, and a rule for a host takes what it leaves out from ratelimit. A
-// value that moved has the origin "follows PATH".
+// same way a rule for a host takes what it leaves out from ratelimit. A value that moved has
+// the origin "follows PATH".
 //
 // # Why ratelimit.enabled is not a field
 //
@@ -51,7 +51,7 @@
 //
 // # Bounds
 //
-// A file is at most 1 MiB and eight levels deep, and YAML aliases and tags are
+// A file is at most 1 MiB and 32 levels deep, and YAML aliases and tags are
 // refused, so a small file cannot unfold into a large tree. Header values that carry
 // credentials appear neither in what is printed and logged nor in messages.
 //

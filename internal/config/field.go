@@ -84,6 +84,10 @@ func (f *field) handle() string {
 	return f.path
 }
 
+// namesFile reports whether values are names of files or directories, which a state keeps
+// relative to itself.
+func (f *field) namesFile() bool { return f.arg == "file" || f.arg == "dir" }
+
 // want finishes "give …": what a right value looks like.
 func (f *field) want() string {
 	s := f.noun()

@@ -37,35 +37,32 @@ const quotaKind = "fixed-window"
 
 // hostCaps are the keys of a rule that stand for nothing else.
 var hostCaps = []field{
-	{path: "max_in_flight", kind: kindInt, unit: "requests", min: "1", max: "1000", zero: "per_host_max",
-		doc: "requests out at a time, within per_host_max; 0 = as many as that", example: "2"},
-	{path: capPath + kindKey, kind: kindChoice, enum: []string{"token-bucket", "fixed-window", "sliding-window", "sliding-window-log", "leaky-bucket", concurrency},
-		doc: "how the cap counts; it holds for each host that matches", example: "sliding-window-log"},
+	{path: "max_in_flight", kind: kindInt, unit: "requests", min: "1", max: "1000", zero: "per_host_max", doc: "requests out at a time, within per_host_max; 0 = as many as that", example: "2"},
+	{
+		path: capPath + kindKey, kind: kindChoice, enum: []string{"token-bucket", "fixed-window", "sliding-window", "sliding-window-log", "leaky-bucket", concurrency},
+		doc: "how the cap counts; it holds for each host that matches", example: "sliding-window-log",
+	},
 	// A log of a million grants takes 16 MB for one host, and nobody is asked that often.
-	{path: capPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000",
-		doc: "requests in cap.per, of the kind concurrency at a time", example: "10"},
-	{path: capPath + perKey, kind: kindDuration, min: "1ms", max: "8760h",
-		doc: "the span of cap.permits; none for the kind concurrency", example: "1s"},
-	{path: quotaPath + kindKey, kind: kindChoice, enum: []string{quotaKind, "sliding-window", "sliding-window-log"},
-		doc: "how the quota counts; windows begin with the crawl", example: quotaKind},
-	{path: quotaPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000000",
-		doc: "requests in quota.per, robots.txt and retries included; a host whose quota is spent is blocked", example: "5000"},
-	{path: quotaPath + perKey, kind: kindDuration, min: "1ms", max: "8760h",
-		doc: "the span of quota.permits", example: "24h"},
+	{path: capPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000", doc: "requests in cap.per, of the kind concurrency at a time", example: "10"},
+	{path: capPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of cap.permits; none for the kind concurrency", example: "1s"},
+	{path: quotaPath + kindKey, kind: kindChoice, enum: []string{quotaKind, "sliding-window", "sliding-window-log"}, doc: "how the quota counts; windows begin with the crawl", example: quotaKind},
+	{
+		path: quotaPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000000",
+		doc: "requests in quota.per, robots.txt and retries included; a host whose quota is spent is blocked", example: "5000",
+	},
+	{path: quotaPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of quota.permits", example: "24h"},
 }
 
 // hostAccess are the keys of a rule for hosts that say who we are there.
 var hostAccess = []field{
-	{path: "headers", kind: kindList,
-		doc: `headers for its requests, "Name: value", over those of fetch.headers; empty = none`, example: "X-Api-Key: ${API_KEY}", check: header, redact: redactHeader},
-	{path: "auth", kind: kindText,
-		doc: `credentials, "user:password" or "bearer TOKEN"; empty = those of access.auth or access.netrc`, example: "reader:${READER_PASSWORD}", check: auth, redact: redactAuth},
-	{path: "proxy", kind: kindText,
-		doc: "proxy, or direct for none; empty = access.proxy", example: "direct", check: hostProxy, redact: redactProxy},
-	{path: "cert", kind: kindText,
-		doc: "PEM file of the client certificate; empty = access.cert", example: "client.pem", check: noStream},
-	{path: "key", kind: kindText,
-		doc: "PEM file of its key; empty = in the file of the certificate", example: "client.key", check: noStream},
+	{path: "headers", kind: kindList, doc: `headers for its requests, "Name: value", over those of fetch.headers; empty = none`, example: "X-Api-Key: ${API_KEY}", check: header, redact: redactHeader},
+	{
+		path: "auth", kind: kindText,
+		doc: `credentials, "user:password" or "bearer TOKEN"; empty = those of access.auth or access.netrc`, example: "reader:${READER_PASSWORD}", check: auth, redact: redactAuth,
+	},
+	{path: "proxy", kind: kindText, doc: "proxy, or direct for none; empty = access.proxy", example: "direct", check: hostProxy, redact: redactProxy},
+	{path: "cert", kind: kindText, arg: "file", doc: "PEM file of the client certificate; empty = access.cert", example: "client.pem", check: noStream},
+	{path: "key", kind: kindText, arg: "file", doc: "PEM file of its key; empty = in the file of the certificate", example: "client.key", check: noStream},
 }
 
 // hostFields are the rows of one rule of the list hosts. Ranges and sentences are

@@ -22,6 +22,8 @@ variables are warnings, and empty ones count as not set.
   1000.
 - A *rate* is a number of requests per second.
 - A *list* is a YAML or JSON list; a flag that is repeated; lines of a variable.
+- A setting without a flag of its own is given by --set PATH=VALUE, as in
+  --set per_host_max=2.
 - A *bool* is true or false; --no-FLAG switches off what --FLAG switches on.
 
 The file is named by --config or CRAWL_CONFIG. Rules for single hosts and the policies

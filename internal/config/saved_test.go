@@ -2,7 +2,9 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -205,4 +207,41 @@ func TestOneArchiveOfAFleet(t *testing.T) {
 	require.ErrorContains(t, load("x.warc.gz"), "several processes cannot write together; put {worker} into its name")
 	require.NoError(t, load("x-{worker}.warc.gz"))
 	require.NoError(t, load("x.jsonl"))
+}
+
+// A state that was moved, with what is in it, names the files that moved along.
+func TestSavedPathsMoveAlong(t *testing.T) {
+	begun, moved := t.TempDir(), t.TempDir()
+	c := Default()
+	named := 0
+	for _, f := range append(fields(), hostFields()...) {
+		if f.namesFile() {
+			named++
+		}
+	}
+	require.Equal(t, 16, named, "a setting that names a file is to be in this test")
+	in := func(dir, name string) string { return filepath.Join(dir, name) }
+	paths := func(c *Config) []*string {
+		return []*string{
+			&c.Output.Path, &c.Output.Events, &c.Stats.Path, &c.RateLimit.Remember, &c.WARC.Dir, &c.Seeds.Files[0], &c.Access.Netrc, &c.Access.CookieFile,
+			&c.Access.Cert, &c.Access.Key, &c.Access.CAFile, &c.Fleet.CAFile, &c.Fleet.PasswordFile, &c.Hosts[0].Cert, &c.Hosts[0].Key,
+		}
+	}
+	c.Seeds.Files, c.Hosts = []string{"", "-"}, []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1}}
+	for i, p := range paths(&c) {
+		*p = in(begun, fmt.Sprint("f", i))
+	}
+	c.State.Dir = begun
+	before := c.Seeds.Files[0]
+	text, err := c.SaveIn(begun)
+	require.NoError(t, err)
+	require.NotContains(t, text, begun)
+	require.Equal(t, before, c.Seeds.Files[0], "what is saved is not changed")
+	back, err := LoadSaved(moved, text)
+	require.NoError(t, err)
+	for i, p := range paths(&back) {
+		require.Equal(t, in(moved, fmt.Sprint("f", i)), *p)
+	}
+	require.Equal(t, "-", back.Seeds.Files[1])
+	require.Equal(t, moved, back.State.Dir)
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,25 +31,37 @@ func LoadSaved(dir, text string) (Config, error) {
 // mapPaths is a configuration with other names for the files in it, and without the directory of
 // its state.
 func mapPaths(s Config, name func(string) string) Config {
-	paths := []*string{
-		&s.Output.Path, &s.Output.Events, &s.WARC.Dir, &s.Stats.Path, &s.RateLimit.Remember,
-		&s.Access.Netrc, &s.Access.CookieFile, &s.Access.Cert, &s.Access.Key, &s.Access.CAFile,
-	}
-	s.Hosts = slices.Clone(s.Hosts)
-	s.Seeds.Files = slices.Clone(s.Seeds.Files)
-	for i := range s.Seeds.Files {
-		paths = append(paths, &s.Seeds.Files[i])
-	}
-	for i := range s.Hosts {
-		paths = append(paths, &s.Hosts[i].Cert, &s.Hosts[i].Key)
-	}
-	for _, path := range paths {
-		if *path != "" && *path != sink.Stdout {
-			*path = name(*path)
+	rename := func(root any, rows []field) {
+		for i := range rows {
+			if !rows[i].namesFile() {
+				continue
+			}
+			v := at(root, rows[i].path)
+			if rows[i].kind == kindList {
+				files := slices.Clone(v.Interface().([]string)) // others may share what was loaded
+				for i := range files {
+					files[i] = renamed(files[i], name)
+				}
+				v.Set(reflect.ValueOf(files))
+				continue
+			}
+			v.SetString(renamed(v.String(), name))
 		}
+	}
+	rename(&s, fields())
+	s.Hosts = slices.Clone(s.Hosts)
+	for i := range s.Hosts {
+		rename(&s.Hosts[i], hostFields())
 	}
 	s.State.Dir = ""
 	return s
+}
+
+func renamed(path string, name func(string) string) string {
+	if path == "" || path == sink.Stdout {
+		return path
+	}
+	return name(path)
 }
 
 // relativeTo is a path as the settings in a state have it: relative to the directory for
