@@ -48,6 +48,7 @@ func limiterConfig(s *Settings) ratelimit.Config {
 	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
 	rc.GlobalConcurrency, rc.GlobalBytes = r.GlobalConcurrency, r.GlobalBytes
 	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
+	rc.LatencySamples = r.LatencySamples
 	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
 	rc.Shards = r.Shards
 	spec := func(c config.Cap) classic.Spec {
@@ -160,7 +161,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 // tree is what is read out of pages by way of their trees.
 func tree(s *Settings) (pipeline.Tree, error) {
 	e := &s.Extract
-	t := pipeline.Tree{Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text")}
+	t := pipeline.Tree{Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), MaxElements: s.Extract.MaxElements}
 	rules := make([]fields.Rule, len(e.Fields))
 	for i, text := range e.Fields {
 		var err error

@@ -305,6 +305,9 @@ type Extract struct {
 	// Fields are rules for values, each as "NAME=css:SELECTOR" or "NAME=xpath:EXPRESSION", with
 	// more to be said; see [ParseField] (default []). Empty: none.
 	Fields []string `yaml:"fields"`
+	// MaxElements bounds the tree that is built of a page, and with it what all reading of the page
+	// may cost (default 100000). Zero is refused.
+	MaxElements int `yaml:"max_elements"`
 	// MaxTime is how long the reading of one page may take (default 2s). Zero is refused.
 	MaxTime time.Duration `yaml:"max_time"`
 }

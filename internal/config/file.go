@@ -13,7 +13,7 @@ import (
 // its format is one problem; the layers above it are still checked, so that a user
 // sees the mistakes in flags at the same time.
 func (l *loader) loadFile(src Sources) {
-	f := &fileWalk{loader: l, name: src.File}
+	f := &fileWalk{loader: l, name: src.File, saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]document.Node{}}
 	if f.name == "" {
 		f.name = "-" // a reader without a name
 	}
@@ -33,14 +33,17 @@ func (l *loader) loadFile(src Sources) {
 	}
 	f.known = l.names()
 	f.section("", root)
+	f.carryOver()
 	l.endLayer(fromFile)
 }
 
 // fileWalk moves the nodes of one file into the loader.
 type fileWalk struct {
 	*loader
-	name  string
-	known []string // paths of settings and sections, for suggestions
+	name    string
+	known   []string                   // paths of settings and sections, for suggestions
+	saved   bool                       // a crawl wrote the file, perhaps of a version with other settings
+	carried map[string][]document.Node // what retired settings of such a file say, by the paths of their successors
 }
 
 // origin is a place in this file; line 0 is the file as a whole.
@@ -89,6 +92,10 @@ func (f *fileWalk) entry(prefix string, e document.Entry) {
 	case slices.Contains(f.known, path):
 		f.section(path, e.Value)
 	default:
+		if old := retired(path); old != nil && f.saved {
+			f.carry(old, e.Value)
+			return
+		}
 		f.unknown(prefix, e.Key, f.origin(e.Line), f.known)
 	}
 }

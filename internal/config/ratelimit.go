@@ -80,6 +80,9 @@ type RateLimit struct {
 	// Remember is the file in which what is learned of hosts is kept for the next crawl
 	// (default ""). Empty: none.
 	Remember string `yaml:"remember"`
+	// LatencySamples is how many of a host's last answers its average and p95 latency are of, 1 to
+	// 255 (default 64). Zero is refused.
+	LatencySamples int `yaml:"latency_samples"`
 	// StatsWindow is the time over which failures are counted (default 30s). Zero is
 	// refused.
 	StatsWindow time.Duration `yaml:"stats_window"`

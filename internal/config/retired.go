@@ -1,8 +1,12 @@
 package config
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // gone is a setting that there was, by the names it had.
@@ -10,43 +14,42 @@ type gone struct {
 	path    string
 	flags   string // by space; with letters
 	instead string // empty: the default decides
+	became  string // for a crawl that was begun with it, "VALUE=WORD": the word to add for that value; "*=" is any
 }
 
 // goneSettings are errors that say what to write in their place, for each layer alike.
 var goneSettings = []gone{
-	{"output.text", "text no-text", "output.record (--record text)"},
-	{"output.links", "links no-links", "output.record (--record no-links)"},
-	{"output.body", "body", "output.record (--record body for the bodies, no-digest for nothing of them)"},
-	{"output.digest", "digest no-digest", "output.record (--record no-digest)"},
-	{"extract.metadata", "metadata no-metadata", "output.record (--record metadata)"},
-	{"extract.main_text", "main-text no-main-text", "output.record (--record main-text)"},
-	{"scope.drop_params", "drop-param", "scope.canonical (--canonical drop:NAME)"},
-	{"access.ipv4", "ipv4 no-ipv4 4", "access.family (--set access.family=ipv4)"},
-	{"access.ipv6", "ipv6 no-ipv6 6", "access.family (--set access.family=ipv6)"},
-	{"log.quiet", "no-quiet", "log.level (--quiet is error)"},
-	{"log.verbose", "no-verbose", "log.level (--verbose is debug)"},
-	{"fetch.connect_timeout", "", "fetch.timeout (--timeout), from which it follows"},
-	{"fetch.header_timeout", "", "fetch.timeout (--timeout), from which it follows"},
-	{"fetch.body_timeout", "", "fetch.timeout (--timeout), from which it follows"},
-	{"frontier.max_hosts", "", "frontier.max_urls, from which it follows"},
-	{"traps.max_url_length", "", ""},
-	{"traps.max_depth", "", ""},
-	{"traps.max_repeats", "", ""},
-	{"traps.max_stale", "", ""},
-	{"traps.max_far", "", ""},
-	{"duplicates.max_pages", "", ""},
-	{"sitemaps.max", "", ""},
-	{"scope.max_links", "", ""},
-	{"ratelimit.latency_samples", "", ""},
-	{"ratelimit.max_domains", "", ""},
-	{"fetch.max_ratio", "", ""},
-	{"access.dns_ttl", "", ""},
-	{"extract.max_elements", "", ""},
-	{"frontier.resident", "", ""},
-	{"warc.remember", "", ""},
-	{"fleet.partitions", "", ""},
-	{"fleet.give_up", "", ""},
-	{"traces.insecure", "", ""},
+	{"output.text", "text no-text", "output.record (--record text)", "true=text"},
+	{"output.links", "links no-links", "output.record (--record no-links)", "false=no-links"},
+	{"output.body", "body", "output.record (--record body for the bodies, no-digest for nothing of them)", "true=body"},
+	{"output.digest", "digest no-digest", "output.record (--record no-digest)", "false=no-digest"},
+	{"extract.metadata", "metadata no-metadata", "output.record (--record metadata)", "true=metadata"},
+	{"extract.main_text", "main-text no-main-text", "output.record (--record main-text)", "true=main-text"},
+	{"scope.drop_params", "drop-param", "scope.canonical (--canonical drop:NAME)", "*=drop:"},
+	{"access.ipv4", "ipv4 no-ipv4 4", "access.family (--set access.family=ipv4)", "true=ipv4"},
+	{"access.ipv6", "ipv6 no-ipv6 6", "access.family (--set access.family=ipv6)", "true=ipv6"},
+	{"log.quiet", "no-quiet", "log.level (--quiet is error)", ""},
+	{"log.verbose", "no-verbose", "log.level (--verbose is debug)", ""},
+	{"fetch.connect_timeout", "", "fetch.timeout (--timeout), from which it follows", ""},
+	{"fetch.header_timeout", "", "fetch.timeout (--timeout), from which it follows", ""},
+	{"fetch.body_timeout", "", "fetch.timeout (--timeout), from which it follows", ""},
+	{"frontier.max_hosts", "", "frontier.max_urls, from which it follows", ""},
+	{"traps.max_url_length", "", "", ""},
+	{"traps.max_depth", "", "", ""},
+	{"traps.max_repeats", "", "", ""},
+	{"traps.max_stale", "", "", ""},
+	{"traps.max_far", "", "", ""},
+	{"duplicates.max_pages", "", "", ""},
+	{"sitemaps.max", "", "", ""},
+	{"scope.max_links", "", "", ""},
+	{"ratelimit.max_domains", "", "", ""},
+	{"fetch.max_ratio", "", "", ""},
+	{"access.dns_ttl", "", "", ""},
+	{"frontier.resident", "", "", ""},
+	{"warc.remember", "", "", ""},
+	{"fleet.partitions", "", "", ""},
+	{"fleet.give_up", "", "", ""},
+	{"traces.insecure", "", "", ""},
 }
 
 // says is the predicate of an error about it.
@@ -55,6 +58,48 @@ func (g *gone) says() string {
 		return "was retired, and its default decides now; leave it out"
 	}
 	return "was retired; use " + g.instead
+}
+
+// successor is the setting that took its place, or "".
+func (g *gone) successor() string {
+	name, _, _ := strings.Cut(g.instead, " ")
+	return strings.TrimSuffix(name, ",")
+}
+
+// carry notes what a setting that a saved crawl still has says in words of its successor. Where it has
+// none, or the value says nothing there, the default decides.
+func (f *fileWalk) carry(g *gone, n document.Node) {
+	value, word, _ := strings.Cut(g.became, "=")
+	items := n.Items
+	if n.Single() {
+		items = []document.Node{n}
+	}
+	for _, item := range items {
+		if g.became == "" || value != "*" && item.Text != value {
+			continue
+		}
+		text := word
+		if value == "*" {
+			text += item.Text
+		}
+		f.carried[g.successor()] = append(f.carried[g.successor()], document.Node{Kind: document.String, Line: item.Line, Text: text})
+	}
+}
+
+// carryOver adds those words to what the file says of the successors.
+func (f *fileWalk) carryOver() {
+	for _, path := range slices.Sorted(maps.Keys(f.carried)) {
+		row, words := find(f.rows, path), f.carried[path]
+		if row.kind != kindList {
+			f.scalar(&f.cfg, row, path, document.Entry{Key: leaf(path), Value: words[0]})
+			continue
+		}
+		var items []document.Node
+		for _, item := range get(&f.cfg, path).([]string) {
+			items = append(items, document.Node{Kind: document.String, Text: item})
+		}
+		f.list(&f.cfg, row, path, document.Node{Kind: document.List, Items: append(items, words...)})
+	}
 }
 
 // retired finds a setting that there was, by its path; nil if there was none.

@@ -8,7 +8,10 @@ var extractFields = []field{
 		path: fieldsPath, kind: kindList, arg: "rule", flag: "field",
 		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price", check: fieldRule,
 	},
-	// The steps that the bound on elements allows take about a second.
+	// A third of the specification of HTML on one page, which is among the largest there are.
+	// What a page may cost in steps follows from it.
+	{path: "extract.max_elements", kind: kindInt, unit: "elements", def: "100000", min: "1000", max: "10000000", doc: "elements of a page that are looked at; its record has what was read, and truncated"},
+	// The steps that max_elements allows take about a second.
 	{path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "time that reading one page may take, links and all; its record has what was read, and truncated"},
 }
 

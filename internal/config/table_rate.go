@@ -92,6 +92,8 @@ var rateFields = []field{
 		doc: "file in which what is learned of hosts is kept for the next crawl, an SQLite database if its name ends in .db or .sqlite; empty = none", example: "hosts.jsonl", check: noStream,
 	},
 	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.
+	// The p95 of 64 rests on its four largest, so that one slow page does not make it.
+	{path: "ratelimit.latency_samples", kind: kindInt, unit: "answers", def: "64", min: "1", max: "255", doc: "last answers of a host that its average and p95 latency are of"},
 	{path: "ratelimit.stats_window", kind: kindDuration, def: "30s", min: "100ms", max: "1h", doc: "time over which failures are counted; a whole number of stats_bucket"},
 	{path: "ratelimit.stats_bucket", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "step in which the window moves"},
 	// What outlasts it, such as an open breaker, is kept in brief by the engine.

@@ -151,7 +151,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	require.Equal(t, Config{
 		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 2 * time.Second,
 		Scope: Scope{Mode: "host"},
-		Traps: Traps{Enabled: true, After: 1000}, Duplicates: Duplicates{Find: "off"}, Extract: Extract{MaxTime: 2 * time.Second},
+		Traps: Traps{Enabled: true, After: 1000}, Duplicates: Duplicates{Find: "off"}, Extract: Extract{MaxElements: 100_000, MaxTime: 2 * time.Second},
 		Robots:   Robots{Enabled: true, MaxCrawlDelay: time.Minute},
 		Sitemaps: Sitemaps{Enabled: true, Feeds: true},
 		RateLimit: RateLimit{
@@ -160,7 +160,7 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
 			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,
 			RetryBaseDelay: 200 * time.Millisecond, RetryMaxDelay: 30 * time.Second, RetryMaxAttempts: 3,
-			MaxRetryAfter: time.Hour, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
+			MaxRetryAfter: time.Hour, LatencySamples: 64, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
 			DomainStateTTL: 10 * time.Minute, Shards: 16,
 		},
 		Fetch: Fetch{

@@ -203,7 +203,7 @@ func Schema() []Field {
 		{"ignored_codings", "string", "", false, "names in Content-Encoding that are no content coding, and were ignored: none, utf-8"},
 		{"bytes", "number", "bytes", true, "size of the body, decompressed"},
 		{"wire_bytes", "number", "bytes", true, "size of the body as it was sent"},
-		{"truncated", "boolean", "", false, "true if not all of the page was read: its body is longer than max_body, or it has more than 100,000 elements or takes longer than extract.max_time; the record has what was read"},
+		{"truncated", "boolean", "", false, "true if not all of the page was read: its body is longer than max_body, or it has more than extract.max_elements or takes longer than extract.max_time; the record has what was read"},
 		{"digest", "string", "", false, `hash of the decompressed body: "sha256:" and 64 hex digits`},
 		{"change", "string", "", false, "against earlier rounds of the crawl: new, changed, unchanged or gone"},
 		{"simhash", "string", "", false, "fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits"},

@@ -65,7 +65,7 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 }
 
 // errCut is for a page of which not all was looked at.
-var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or %d elements, or takes longer than extract.max_time", dom.MaxBytes, dom.MaxElements)
+var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or extract.max_elements, or takes longer than extract.max_time", dom.MaxBytes)
 
 // field runs one rule. If the XPath interpreter panics the page lacks the field, with an error.
 func (p *page) field(c *compiled) (f Field) {

@@ -94,7 +94,7 @@ func (r *reader) goesOn() bool {
 	read := r.w.used - r.charged
 	r.charged = r.w.used
 	if !r.stopped && !r.doc.Budget.SpendText(times*read) {
-		r.stopped, r.sum.Bound = true, "the effort that one page may take (extract.max_time)"
+		r.stopped, r.sum.Bound = true, "the budget of a page (extract.max_elements, extract.max_time)"
 	}
 	return !r.stopped
 }
