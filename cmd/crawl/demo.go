@@ -19,10 +19,10 @@ import (
 // demoCommand shows the crawler at work where there is no network: the hosts it meets
 // are made up, the sockets and the engine are not.
 func demoCommand(s streams) *cobra.Command {
-	length := 20 * time.Second // in which the zoo's outage is over and most hosts are done
+	length := 20 * time.Second // in which the outage is over and most hosts are done
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
-		Short: "Crawl a zoo of difficult hosts on this machine, to see it at work",
+		Short: "Crawl difficult hosts on this machine, to see it at work",
 		Long: `Demo starts hosts on loopback addresses (fast, slow, limited with and without
 Retry-After, flaky, down for a while, restricted by robots.txt, full of
 redirects), crawls them with the real engine over real sockets, and ends with
@@ -32,7 +32,7 @@ It needs no network. The settings are the defaults, but for a start quick enough
 to watch; files and CRAWL_* variables do not change them, flags do.`,
 		Example: `  crawl demo
   crawl demo --for 1m                  let the slowest hosts finish too
-  crawl demo --strategy off            the same hosts without manners
+  crawl demo --strategy off            the same hosts without politeness
   crawl demo --output pages.jsonl      keep the records`,
 		DisableFlagsInUseLine: true,
 		Args:                  noArgs,
@@ -82,9 +82,9 @@ func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loade
 	})
 }
 
-// demo crawls the zoo and prints how crawler and hosts saw each other.
+// demo crawls the hosts and prints how crawler and hosts saw each other.
 func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
-	site, err := testsite.New(testsite.Zoo())
+	site, err := testsite.New(testsite.Mixed())
 	if err != nil {
 		return fmt.Errorf("build the demo's hosts: %w", err)
 	}
@@ -102,7 +102,7 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 		say(s.err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
 	j := &job{
-		streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return zooNames(site) },
+		streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return hostNames(site) },
 		fleeting: true, // its hosts end with it
 		over:     "the demo is over; --for lets it go on for longer",
 	}
@@ -123,8 +123,8 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	return outputError(writeHostsView(s.out, &report, max(widthOf(s.out), usualWidth)))
 }
 
-// zooNames is what to call the hosts: their roles say more than their addresses.
-func zooNames(site *testsite.Site) map[string]string {
+// hostNames is what to call the hosts: their roles say more than their addresses.
+func hostNames(site *testsite.Site) map[string]string {
 	report := site.Report()
 	names := make(map[string]string, len(report.Hosts))
 	for i := range report.Hosts {

@@ -21,7 +21,7 @@ func testsiteCommand(s streams) *cobra.Command {
 	var o siteOptions
 	cmd := &cobra.Command{
 		Use:                   "testsite [flags]",
-		Short:                 "Serve made-up hosts to test a crawler on, and report its manners",
+		Short:                 "Serve made-up hosts to test a crawler on, and report how polite it is",
 		Long:                  testsiteLong,
 		Example:               testsiteExample,
 		DisableFlagsInUseLine: true,
@@ -43,7 +43,7 @@ func testsiteCommand(s streams) *cobra.Command {
 	f.IntVar(&o.burst, "burst", 0, "requests that may come ahead of --limit")
 	f.BoolVar(&o.retryAfter, "retry-after", false, "name the wait in refusals")
 	f.Uint64Var(&o.seed, "seed", 1, "what pages and links are drawn from")
-	f.StringVar(&o.preset, "preset", "", "a `word` instead of the flags above: zoo, uniform or headofline")
+	f.StringVar(&o.preset, "preset", "", "a `word` instead of the flags above: mixed, uniform or headofline")
 	f.StringVar(&o.file, "scenario", "", "read the hosts from this YAML or JSON `file` instead")
 	f.StringVar(&o.file, "file", "", "the older name of --scenario: a `file`")
 	f.IntVar(&o.port, "port", 0, "port of every host; 0 = that of the file, or a free one")
@@ -109,14 +109,14 @@ func (o *siteOptions) config() (testsite.Config, error) {
 		if cfg, err = o.readScenario(); err != nil {
 			return cfg, err
 		}
-	case o.preset == "zoo":
-		cfg = testsite.Zoo()
+	case o.preset == "mixed":
+		cfg = testsite.Mixed()
 	case o.preset == "headofline":
 		cfg = testsite.HeadOfLine(5)
 	case o.preset == "" || o.preset == "uniform":
 		cfg = o.uniform()
 	default:
-		return cfg, usage(fmt.Errorf("--preset %q: give zoo, uniform or headofline", o.preset))
+		return cfg, usage(fmt.Errorf("--preset %q: give mixed, uniform or headofline", o.preset))
 	}
 	if o.port != 0 {
 		cfg.Port = o.port

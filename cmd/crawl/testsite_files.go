@@ -18,7 +18,7 @@ const (
 	testsiteLong = `Testsite serves hosts on 127.0.0.0/8 addresses. Pages and links are generated
 from a seed, so every run is the same site. Each host may have a latency, limits
 of every usual kind with or without Retry-After, a load that slows it down, a
-capacity that changes with the time of day, a ban for those who do not listen,
+capacity that changes with the time of day, a ban after too many refusals,
 scripted statuses, outages and a robots.txt.
 
 It prints the hosts' addresses on standard output, serves until interrupted, and
@@ -28,8 +28,8 @@ how much of what it allows was used, and since when. Any crawler can be measured
 by it. Ctrl-C and SIGTERM end it; the report of --report is written then.`
 	testsiteExample = `  crawl testsite --hosts 20 --pages 51 --latency 20ms
   crawl testsite --limit 5 --burst 2 --retry-after
-  crawl testsite --preset zoo              one host of each kind
-  crawl testsite --preset zoo --print      the YAML of it, to start a file from
+  crawl testsite --preset mixed            one host of each kind
+  crawl testsite --preset mixed --print    the YAML of it, to start a file from
   crawl testsite --scenario site.yaml --report report.json
   crawl testsite --scenario site.json --for 5m --report - | jq .total
   crawl testsite --limit 5 --port 8080 & crawl http://127.0.1.1:8080/`

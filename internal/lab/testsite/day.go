@@ -8,8 +8,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// daySteps is in how many steps a cosine is cut: between two of them it changes by less
-// than 4 % of its height, and a step of 24 hours is a quarter of an hour.
+// daySteps is in how many steps a cosine is cut. Between two of them it changes by less than
+// 4 % of its height.
 const daySteps = 96
 
 // span is a part of a day in which the speed does not change.
@@ -19,27 +19,32 @@ type span struct {
 	speed  float64
 }
 
-// day is the clock of limiters whose speed changes: it has gone the sum of all speeds so
-// far. A limiter that lives by it admits at its rate times the speed of the moment, with
-// no other change to it. All is arithmetic on instants; a nil day is one that never
-// changes, and free.
+// day is the clock of limiters whose speed changes: its time is the integral of the speed. A
+// limiter on it admits at its rate times the speed of the moment. A nil day never changes.
 type day struct {
 	length time.Duration
 	worked time.Duration // of a whole day
 	spans  []span
 }
 
+// length is that of a day, 0 if it does not change.
+func (d *Day) length() time.Duration {
+	if d.Length == 0 && (d.Low > 0 || len(d.Table) > 0) {
+		return 24 * time.Hour
+	}
+	return d.Length
+}
+
 // newDay is nil if cfg describes no change.
 func newDay(cfg Day) *day {
-	cfg = cfg.withDefaults()
-	if cfg.Length == 0 {
+	d := &day{length: cfg.length()}
+	if d.length == 0 {
 		return nil
 	}
-	d := &day{length: cfg.Length}
 	if cfg.Low > 0 {
 		for i := range daySteps {
 			angle := 2 * math.Pi * (float64(i) + 0.5) / daySteps // the middle speaks for a step
-			d.begin(cfg.Length*time.Duration(i)/daySteps, cfg.Low+(1-cfg.Low)*(1+math.Cos(angle))/2)
+			d.begin(d.length*time.Duration(i)/daySteps, cfg.Low+(1-cfg.Low)*(1+math.Cos(angle))/2)
 		}
 	} else {
 		d.begin(0, 1)
@@ -65,8 +70,13 @@ func (d *day) begin(at time.Duration, speed float64) {
 	d.spans = append(d.spans, s)
 }
 
-// scale rounds down, so that no limiter is ahead of its law.
+// scale rounds down, so that no limiter admits too early.
 func scale(d time.Duration, speed float64) time.Duration { return time.Duration(float64(d) * speed) }
+
+// at is the span of a time of day.
+func (d *day) at(rest time.Duration) span {
+	return d.spans[sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest })-1]
+}
 
 // of is the limiter's clock at now.
 func (d *day) of(now clock.Instant) clock.Instant {
@@ -74,8 +84,7 @@ func (d *day) of(now clock.Instant) clock.Instant {
 		return now
 	}
 	days, rest := int64(now)/int64(d.length), time.Duration(int64(now)%int64(d.length))
-	i := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest }) - 1
-	s := d.spans[i]
+	s := d.at(rest)
 	return clock.Instant(days * int64(d.worked)).Add(s.worked + scale(rest-s.from, s.speed))
 }
 
@@ -99,8 +108,7 @@ func (d *day) speed(now clock.Instant) float64 {
 	if d == nil {
 		return 1
 	}
-	rest := time.Duration(int64(now) % int64(d.length))
-	return d.spans[sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest })-1].speed
+	return d.at(time.Duration(int64(now) % int64(d.length))).speed
 }
 
 // mean is the average speed of a whole day.

@@ -19,9 +19,9 @@ const (
 	actHang // until the instant until
 )
 
-// verdict is what a host decided at the arrival of a request. All of it is decided
-// there: what depends on how the answer goes would depend on the scheduler too.
-type verdict struct {
+// decision is what a host decides at the arrival of a request. It decides everything there:
+// what it decided later would depend on the scheduler.
+type decision struct {
 	act        action
 	status     int
 	retryAfter string // the header; empty means none
@@ -30,14 +30,13 @@ type verdict struct {
 	until      clock.Instant
 	quota      *header.Standing // for the headers; nil: none
 	admitted   bool             // by the gate, which must be told of the end
-	robots     bool             // what follows is the host's word on robots.txt
+	robots     bool             // the answer is the host's robots.txt
 }
 
-// decideLocked goes through the reasons not to serve in the order that the package
-// comment promises.
-func (h *host) decideLocked(now clock.Instant, t target) verdict {
+// decideLocked goes through the reasons not to serve in the order of the package comment.
+func (h *host) decideLocked(now clock.Instant, t target) decision {
 	if o := h.outageLocked(now); o != nil {
-		return h.outageVerdictLocked(now, o)
+		return h.failLocked(now, o)
 	}
 	if t.kind == kindRobots {
 		return h.decideRobotsLocked(now, t)
@@ -47,101 +46,99 @@ func (h *host) decideLocked(now clock.Instant, t target) verdict {
 	if status := h.script.next(); status != http.StatusOK {
 		return h.statusLocked(now, status, unknown)
 	}
-	v, ok := h.enterLocked(now, h.latency(t, n))
+	d, ok := h.enterLocked(now, h.latency(t, n))
 	if ok {
-		h.fail(&v, n)
+		h.flake(&d, n)
 	}
-	return v
+	return d
 }
 
-// decideRobotsLocked leaves out script and flakiness: a crawler that cannot get
-// robots.txt rightly stays away, and that is a scenario to be asked for by name
-// (Robots.Status), not one to be thrown in by chance.
-func (h *host) decideRobotsLocked(now clock.Instant, t target) verdict {
-	v, ok := h.enterLocked(now, h.latency(t, 0))
+// decideRobotsLocked has no script and no random failures: a crawler that cannot get
+// robots.txt stays away, which is a scenario of its own (Robots.Status).
+func (h *host) decideRobotsLocked(now clock.Instant, t target) decision {
+	d, ok := h.enterLocked(now, h.latency(t, 0))
 	if !ok {
-		return v
+		return d
 	}
 	r := &h.cfg.Robots
 	if r.Status != 0 && (r.Times == 0 || h.answers < r.Times) {
 		said := h.statusLocked(now, r.Status, unknown)
-		v.act, v.status, v.retryAfter = said.act, said.status, said.retryAfter
+		d.act, d.status, d.retryAfter = said.act, said.status, said.retryAfter
 	}
 	h.answers++
-	v.robots = true
-	return v
+	d.robots = true
+	return d
 }
 
-// enterLocked asks the gate. If it does not let the request in, the verdict is final.
-func (h *host) enterLocked(now clock.Instant, latency time.Duration) (v verdict, ok bool) {
+// enterLocked asks the gate. If it does not admit the request, the decision is final.
+func (h *host) enterLocked(now clock.Instant, latency time.Duration) (d decision, ok bool) {
 	if h.gate == nil {
-		return verdict{delay: latency}, true
+		return decision{delay: latency}, true
 	}
 	p := h.gate.admit(now)
 	switch {
 	case p.banned:
-		h.rec.banned++
-		return h.cfg.Ban.verdict(), false
+		h.rec.Banned++
+		return h.cfg.Ban.decision(), false
 	case !p.ok:
-		v := h.refuseLocked(now, h.cfg.Refusal.Status, p.ready)
-		v.quota, v.refused = p.quota, true
-		return v, false
+		d := h.refuseLocked(now, h.cfg.Refusal.Status, p.ready)
+		d.quota, d.refused = p.quota, true
+		return d, false
 	}
 	if p.factor != 1 {
 		latency = time.Duration(float64(latency) * p.factor)
 	}
-	return verdict{admitted: true, delay: p.delay + latency, quota: p.quota}, true
+	return decision{admitted: true, delay: p.delay + latency, quota: p.quota}, true
 }
 
-// fail makes v a failure if page request n is one that fails.
-func (h *host) fail(v *verdict, n int) {
+// flake makes d a failure if page request n is drawn to fail.
+func (h *host) flake(d *decision, n int) {
 	f := &h.cfg.Flaky
 	if f.Probability == 0 {
 		return
 	}
-	d := newDraw(h.seed, streamFlaky, n)
-	if d.unit() >= f.Probability {
+	drawn := newDraw(h.seed, streamFlaky, n)
+	if drawn.unit() >= f.Probability {
 		return
 	}
-	v.act = actReset
-	if k := f.Kinds[d.below(len(f.Kinds))]; k != kindReset {
-		v.act = actStatus
-		v.status, _ = strconv.Atoi(k) // validate lets nothing else through
+	d.act = actReset
+	if k := f.Kinds[drawn.below(len(f.Kinds))]; k != kindReset {
+		d.act = actStatus
+		d.status, _ = strconv.Atoi(k) // validate allows only numbers
 	}
 }
 
-// outageVerdictLocked treats close-listener as a reset: that is what a handler
-// without a listener can do, and what a connection that was accepted in the last
-// moment sees.
-func (h *host) outageVerdictLocked(now clock.Instant, o *Outage) verdict {
+// failLocked answers during an outage. Without a listener to close, close-listener is a
+// reset: also a connection that was accepted in the last moment ends so.
+func (h *host) failLocked(now clock.Instant, o *Outage) decision {
 	switch o.Mode {
 	case modeStatus:
 		return h.statusLocked(now, o.Status, o.end())
 	case modeHang:
-		return verdict{act: actHang, until: o.end()}
+		return decision{act: actHang, until: o.end()}
 	case modeReset, modeClose:
-		return verdict{act: actReset}
+		return decision{act: actReset}
 	}
 	return h.statusLocked(now, http.StatusServiceUnavailable, o.end())
 }
 
-// statusLocked answers with a status. 429 and 503 are refusals, whoever gives them.
-func (h *host) statusLocked(now clock.Instant, status int, ready clock.Instant) verdict {
+// statusLocked answers with a status. Every 429 and 503 is a refusal.
+func (h *host) statusLocked(now clock.Instant, status int, ready clock.Instant) decision {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
-		return verdict{act: actStatus, status: status}
+		return decision{act: actStatus, status: status}
 	}
 	return h.refuseLocked(now, status, ready)
 }
 
-// refuseLocked is a refusal, which is counted as such and carries the Retry-After that the
-// host gives. ready is when the host will answer again, or unknown.
-func (h *host) refuseLocked(now clock.Instant, status int, ready clock.Instant) verdict {
-	v := verdict{act: actStatus, status: status}
+// refuseLocked counts a refusal and adds the host's Retry-After. ready is when the host will
+// admit a request, or unknown.
+func (h *host) refuseLocked(now clock.Instant, status int, ready clock.Instant) decision {
+	d := decision{act: actStatus, status: status}
 	var until clock.Instant
-	v.retryAfter, until = h.cfg.Refusal.retryAfter(h.site.epoch, now, ready)
+	d.retryAfter, until = h.cfg.Refusal.retryAfter(h.site.epoch, now, ready)
 	h.rec.refuse(now, until, h.site.cfg.Grace)
 	if status >= http.StatusInternalServerError {
-		h.rec.unavailable++
+		h.rec.Unavailable++
 	}
-	return v
+	return d
 }

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// draw is a stream of pseudo-random numbers: SplitMix64 (Steele, Lea and Flood,
-// 2014). It is written out here, eight bytes on the stack, because a site must not
-// change with the Go release, and because any number can be the start of a stream:
-// page i is drawn from draw(seed, i) without drawing the pages before it.
+// draw is a stream of pseudo-random numbers, SplitMix64 (Steele, Lea and Flood, 2014): it does
+// not change with the Go release, and any number can begin a stream, so page i is drawn without
+// the pages before it.
 type draw uint64
 
 // The streams of one host. What is drawn from one tells nothing about another.
@@ -23,9 +22,8 @@ const (
 	streamListed
 )
 
-// newDraw is the stream of the n-th thing of a kind on a host. The two rounds in
-// between matter: the increments of SplitMix64 are what neighbouring numbers differ
-// by, and without mixing, page n+1 would repeat page n shifted by one draw.
+// newDraw is the stream of the n-th thing of a kind on a host. Without the two rounds of
+// mixing, page n+1 would repeat page n shifted by one draw.
 func newDraw(hostSeed uint64, stream, n int) draw {
 	d := draw(hostSeed ^ uint64(stream)<<56)
 	d = draw(d.next() + uint64(n))
@@ -40,15 +38,13 @@ func (d *draw) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number from 0 to n-1. The bias of the remainder is below 2^-40 for any
-// n in use, which no test of a crawler can see.
+// below is a number from 0 to n-1. Its bias is below 2^-40 for any n in use.
 func (d *draw) below(n int) int { return int(d.next() % uint64(n)) }
 
 // unit is a number strictly between 0 and 1, so that its logarithm and quantile exist.
 func (d *draw) unit() float64 { return (float64(d.next()>>11) + 0.5) / (1 << 53) }
 
-// tailCut bounds the lognormal distribution: one draw in a million must not decide
-// how long a test takes.
+// tailCut bounds the lognormal distribution, so that no rare draw decides how long a test takes.
 const tailCut = 20
 
 // sample is the time to the first byte of one request.

@@ -14,48 +14,50 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// gate is all that may refuse a request to an address, and how much of it was used. The
-// hosts of one address have it in common, which is why it has a lock of its own, taken
-// after that of a host. A request is charged to all of it or to none.
+// unknown is the instant at which a request will be admitted if nobody can tell: an open
+// request may end at any time.
+const unknown clock.Instant = -1
+
+// gate holds everything that may refuse a request to an address, and measures how much of it
+// was used. The hosts of one address share it, so it has its own lock, taken after a host's. A
+// request is charged to all limits or to none.
 //
-// Buckets and windows are those that guard real services: package classic has the leaky
-// bucket, the log and the slots, package admission the plans of a middleware. They live
-// by the gate's clock, which stands at the instant of the decision, as the host saw it,
+// Buckets, windows and slots are those of package classic, token buckets and windows on the
+// wall clock those of package admission. Their clock stands at the instant of the decision
 // and runs at the speed of the day.
 type gate struct {
-	day   *day
-	told  bool // answers tell the quota
-	laws  laws
-	plain bool   // the tightest of laws does not change with the day
-	key   string // of the address in the repository
-	plans []admission.Plan
+	day    *day
+	tells  bool // answers tell the quota
+	bounds bounds
+	plain  bool   // the tightest bound does not change with the day
+	key    string // of the address in the repository
+	plans  []admission.Plan
 
 	mu      sync.Mutex    // guards what follows
 	last    clock.Instant // of a decision
 	time    heldClock
-	lim     limiter            // Host.Limit
-	members []classic.Weighted // of Host.Limits, those of package classic
-	timed   []classic.Weighted // of the members, those that are no slots
-	paced   []paced            // those of them that answer late
+	members []classic.Weighted // all limits but the plans
+	quotas  []classic.Weighted // those of them that tell a quota
+	delays  []delay
 	store   *memory.Repository // of plans; nil: no plans
 	work    work
-	jail    jail
+	bans    bans
 	open    int
 	used    usage
 }
 
-// pass is what a gate says to a request.
+// pass is the gate's decision about a request.
 type pass struct {
 	ok     bool
 	banned bool             // because of earlier ones
 	ready  clock.Instant    // if not ok: when one would be admitted by what refused, or unknown
-	delay  time.Duration    // by queues and paces
+	delay  time.Duration    // by queues and leaky buckets
 	factor float64          // of the host's own latency
 	quota  *header.Standing // nil: not told
 }
 
-// paced is a bucket whose burst is answered late.
-type paced struct {
+// delay is a leaky bucket that delays the requests of its burst.
+type delay struct {
 	classic.Weighted
 
 	burst int64
@@ -71,27 +73,25 @@ type heldClock struct {
 func (c *heldClock) Now() time.Time                  { return c.base.Add(time.Duration(c.at)) }
 func (c *heldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// newGate is the gate of an address, or nil if nothing there is limited.
+// newGate is the gate of an address, or nil if it has no limits.
 func newGate(s *Site, cfg Host, addr netip.Addr, seed uint64) (*gate, error) {
 	if !cfg.limited() {
 		return nil, nil
 	}
 	g := &gate{
-		day: newDay(cfg.Day), told: cfg.Refusal.tells(), key: addr.String(),
-		time: heldClock{Clock: s.clk, base: s.epoch.Round(0)},
-		lim:  newLimiter(cfg.Limit), work: newWork(cfg.Load, seed), jail: newJail(cfg.Ban),
+		day: newDay(cfg.Day), tells: cfg.Refusal.tells(), key: addr.String(), bounds: boundsOf(&cfg, s.epoch),
+		time: heldClock{Clock: s.clk, base: s.epoch.Round(0)}, work: newWork(cfg.Load, seed), bans: newBans(cfg.Ban),
 	}
-	g.laws = lawsOf(&cfg, s.epoch)
-	g.plain = g.laws.tightest().plain
-	g.used = newUsage(g.laws.rate(), g.laws.window())
-	for i := range cfg.Limits {
-		l := &cfg.Limits[i]
-		member, err := g.build(l, i)
-		if err != nil {
-			return nil, fmt.Errorf("limits[%d]: %w", i, err)
+	g.plain = g.bounds.tightest().plain
+	g.used = newUsage(g.bounds.rate(), g.bounds.window())
+	for _, l := range cfg.Limit.limiters() {
+		if err := g.add(&l, "limit", false); err != nil {
+			return nil, err
 		}
-		if member != nil {
-			g.members = append(g.members, member)
+	}
+	for i := range cfg.Limits {
+		if err := g.add(&cfg.Limits[i], fmt.Sprintf("limit-%d", i), true); err != nil {
+			return nil, err
 		}
 	}
 	if len(g.plans) == 0 {
@@ -103,34 +103,71 @@ func newGate(s *Site, cfg Host, addr netip.Addr, seed uint64) (*gate, error) {
 	return g, err
 }
 
-// build makes the limiter of package classic for l, or adds the plan of package admission
-// and returns nil.
-func (g *gate) build(l *Limiter, i int) (classic.Weighted, error) {
-	opts := []classic.Option{classic.WithClock(&g.time), classic.WithQueueLimit(0)}
-	switch l.Kind {
-	case kindSlots:
-		return classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
-	case kindLeaky:
-		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
-		w, err := classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
-		g.timed = append(g.timed, w)
-		if l.Delay && l.Burst > 0 {
-			g.paced = append(g.paced, paced{w, int64(l.Burst)})
-		}
-		return w, err
-	case kindLog:
-		w, err := classic.NewSlidingWindowLog(classic.WindowConfig{Permits: int64(l.Requests), Per: l.Window}, opts...)
-		g.timed = append(g.timed, w)
-		return w, err
+// limiters are the limits that the short form stands for.
+func (l *Limit) limiters() (all []Limiter) {
+	if l.Rate > 0 {
+		all = append(all, Limiter{Kind: kindLeaky, Rate: l.Rate, Burst: l.Burst})
 	}
-	plan := admission.Plan{Name: fmt.Sprintf("limit-%d", i), Kind: admission.Kind(l.Kind), Capacity: int64(l.Requests), Window: l.Window}
-	if l.Kind == kindToken {
-		plan.Capacity, plan.TokensPerSecond = int64(l.capacity()), l.Rate
+	if l.Requests > 0 {
+		all = append(all, Limiter{Kind: kindFixed, Requests: l.Requests, Window: l.Window, fromNew: true})
 	}
-	plan, err := plan.Settle()
-	g.plans = append(g.plans, plan)
-	return nil, err
+	if l.Concurrent > 0 {
+		all = append(all, Limiter{Kind: kindSlots, Concurrent: l.Concurrent})
+	}
+	return all
 }
+
+// add makes a limiter of package classic, or a plan of package admission, for l.
+func (g *gate) add(l *Limiter, name string, tells bool) error {
+	opts := []classic.Option{classic.WithClock(&g.time), classic.WithQueueLimit(0)}
+	window := classic.WindowConfig{Permits: int64(l.Requests), Per: l.Window}
+	var member classic.Weighted
+	var err error
+	switch {
+	case l.Kind == kindSlots:
+		member, err = classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
+		tells = false
+	case l.Kind == kindLeaky:
+		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
+		member, err = classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
+		if l.Delay && l.Burst > 0 {
+			g.delays = append(g.delays, delay{member, int64(l.Burst)})
+		}
+	case l.Kind == kindLog:
+		member, err = classic.NewSlidingWindowLog(window, opts...)
+	case l.fromNew:
+		member, err = classic.NewFixedWindow(window, opts...)
+	default:
+		plan := admission.Plan{Name: name, Kind: admission.Kind(l.Kind), Capacity: int64(l.Requests), Window: l.Window}
+		if l.Kind == kindToken {
+			plan.Capacity, plan.TokensPerSecond = int64(l.capacity()), l.Rate
+		}
+		if plan, err = plan.Settle(); err == nil {
+			g.plans = append(g.plans, plan)
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	g.members = append(g.members, member)
+	if tells {
+		g.quotas = append(g.quotas, member)
+	}
+	return nil
+}
+
+// capacity is how many tokens a token bucket holds.
+func (l *Limiter) capacity() int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return max(1, int(l.Rate))
+}
+
+// interval is the distance of requests at a rate, rounded to a nanosecond: an error of
+// one in a billion at one request per second, and of one in a thousand at a million.
+func interval(rate float64) time.Duration { return time.Duration(float64(time.Second)/rate + 0.5) }
 
 // admit decides about a request at now.
 func (g *gate) admit(now clock.Instant) pass {
@@ -139,7 +176,7 @@ func (g *gate) admit(now clock.Instant) pass {
 	// Hosts of one address read the clock before they wait for this lock.
 	now = max(now, g.last)
 	g.last = now
-	if now < g.jail.until {
+	if now < g.bans.until {
 		return pass{banned: true}
 	}
 	g.time.at = g.day.of(now)
@@ -150,93 +187,101 @@ func (g *gate) admit(now clock.Instant) pass {
 	}
 	g.used.arrive(worked, now, p.ok)
 	if !p.ok {
-		g.jail.refuse(now)
+		g.bans.refuse(now)
 	}
-	if g.told {
+	if g.tells {
 		p.quota = g.standingLocked(p.quota, p.ok)
 	}
 	return p
 }
 
-// chargeLocked asks what can be asked without being charged first, and charges last what
-// then cannot refuse.
+// chargeLocked first asks the limits that can be asked without a charge, and charges them
+// when none can refuse any more.
 func (g *gate) chargeLocked(now clock.Instant) pass {
 	at := g.time.at
 	if ready := g.work.ready(now); ready > now {
 		return pass{ready: ready}
 	}
-	if ok, ready := g.lim.check(at); !ok {
-		return pass{ready: g.realLocked(ready)}
+	ready := at
+	for _, m := range g.members {
+		wait := m.Wait(1)
+		if wait == classic.Never { // slots, which come back at any time
+			return pass{ready: unknown}
+		}
+		ready = max(ready, at.Add(wait))
 	}
-	if ok, ready := g.membersReadyLocked(at); !ok {
-		return pass{ready: g.realLocked(ready)}
+	if ready > at {
+		return pass{ready: g.day.when(ready)}
 	}
-	var told *header.Standing
+	var quota *header.Standing
 	if g.store != nil {
-		// It is in memory and never closed, so there is no error: the zero Result of one
-		// would refuse.
+		// It is in memory and never closed, so there is no error; the zero Result would refuse.
 		r, _ := g.store.Take(context.Background(), g.key, g.plans, 1)
-		if g.told {
-			told = g.standingOf(&r)
+		if g.tells {
+			quota = g.standingOf(&r)
 		}
 		if !r.Allowed {
-			return pass{ready: g.day.when(at.Add(r.Wait)), quota: told}
+			return pass{ready: g.day.when(at.Add(r.Wait)), quota: quota}
 		}
 	}
 	for _, m := range g.members {
 		m.TryAcquire() // has room: nobody else is here, and the clock stands still
 	}
-	g.lim.take(at)
 	g.open++
-	return pass{ok: true, delay: g.delayLocked(now), factor: g.work.stretch(g.open), quota: told}
+	return pass{ok: true, delay: g.delayLocked(now), factor: g.work.stretch(g.open), quota: quota}
 }
 
-// membersReadyLocked reports whether all have room at at, and if not, when they will, or
-// unknown.
-func (g *gate) membersReadyLocked(at clock.Instant) (ok bool, ready clock.Instant) {
-	ready = at
-	for _, m := range g.members {
-		wait := m.Wait(1)
-		if wait == classic.Never { // slots, which come back at any time
-			return false, unknown
-		}
-		ready = max(ready, at.Add(wait))
-	}
-	return ready == at, ready
-}
-
-// realLocked is the instant at which the limiters' clock will show at.
-func (g *gate) realLocked(at clock.Instant) clock.Instant {
-	if at == unknown {
-		return unknown
-	}
-	return g.day.when(at)
-}
-
-// delayLocked is how long a request that was admitted just now waits for its turn. Of a
-// leaky bucket that is until its excess has leaked, which is when a bucket of the other
-// kind has as many tokens as the burst is long.
+// delayLocked is how long a request that was admitted just now waits. In a leaky bucket that
+// is until its excess has drained, which is when the token bucket has burst tokens.
 func (g *gate) delayLocked(now clock.Instant) time.Duration {
-	delay := g.work.take(now, g.day.speed(now))
-	for _, q := range g.paced {
+	longest := g.work.take(now, g.day.speed(now))
+	for _, q := range g.delays {
 		if wait := q.Wait(q.burst); wait > 0 {
-			delay = max(delay, g.day.when(g.time.at.Add(wait)).Sub(now))
+			longest = max(longest, g.day.when(g.time.at.Add(wait)).Sub(now))
 		}
 	}
-	return delay
+	return longest
 }
 
-// release tells that an admitted request is over.
+// release ends an admitted request.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.open--
-	g.lim.release()
 	for _, m := range g.members {
-		m.Release() // of those that are not slots it is a no-op
+		m.Release() // does nothing but for slots
 	}
 }
 
-// interval is the distance of requests at a rate, rounded to a nanosecond: an error of
-// one in a billion at one request per second, and of one in a thousand at a million.
-func interval(rate float64) time.Duration { return time.Duration(float64(time.Second)/rate + 0.5) }
+// standingOf is the quota after a decision by plans.
+func (g *gate) standingOf(r *admission.Result) *header.Standing {
+	for i := range g.plans {
+		if p := &g.plans[i]; p.Name == r.Plan {
+			s := r.Standing(p)
+			return &s
+		}
+	}
+	return nil
+}
+
+// standingLocked is the tighter of the plans' quota and those of the other limits, in real
+// time; nil if there is neither, because another limit refused before a plan was asked.
+func (g *gate) standingLocked(tight *header.Standing, ok bool) *header.Standing {
+	for _, m := range g.quotas {
+		s := m.Standing()
+		if s.Refused = !ok && s.Left == 0; tight == nil || s.Left < tight.Left {
+			tight = &s
+		}
+	}
+	if tight == nil {
+		return nil
+	}
+	realTime := func(d time.Duration) time.Duration {
+		if d == classic.Never {
+			return d
+		}
+		return g.day.when(g.time.at.Add(d)).Sub(g.day.when(g.time.at))
+	}
+	tight.Next, tight.Lasts = realTime(tight.Next), realTime(tight.Lasts)
+	return tight
+}

@@ -318,7 +318,7 @@ func TestWorkersStretchLatency(t *testing.T) {
 	g.release()
 	g.release()
 	require.InDelta(t, 1, g.admit(0).factor, 0)
-	require.InDelta(t, 20, g.laws.rate(), 0, "two at a time, ten of each per second")
+	require.InDelta(t, 20, g.bounds.rate(), 0, "two at a time, ten of each per second")
 }
 
 // TestAddressGoesByOneTime: a host of a shared address that has read the clock before another

@@ -31,48 +31,45 @@ type ending struct {
 	content bool // a page or document was sent in full
 }
 
-// bodyPieces is in how many parts a slow body is sent: enough for a client to see
-// that bytes keep coming, few enough to cost nothing.
+// bodyPieces is in how many parts a slow body is sent.
 const bodyPieces = 8
 
-// ServeHTTP answers one request as the host would. It closes the connection without
-// an answer where the host does; where it cannot (a recorder has no connection), it
-// panics with [http.ErrAbortHandler], as net/http expects of a handler that gives up.
+// ServeHTTP answers one request as the host would. To reset a connection where there is none
+// (in a recorder), it panics with [http.ErrAbortHandler].
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := h.route(r)
 	if tell := h.site.cfg.Arrived; tell != nil {
 		tell(h.index, r)
 	}
-	v := h.arrive(t)
-	e := h.answer(w, r, t, v)
-	h.finish(t, v, e)
+	d := h.arrive(t)
+	e := h.answer(w, r, t, d)
+	h.finish(t, d, e)
 	if e.how != endAnswered {
 		hangUp(w)
 	}
 }
 
-// answer does what was decided and says how it went. It touches no state of the
-// host, so it may take as long as the verdict says.
-func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, v verdict) ending {
-	// Of one clock with the dates in other fields, which may be a model's.
+// answer does what was decided and returns how it went, without the host's lock.
+func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, d decision) ending {
+	// Of the same clock as the dates in other fields.
 	w.Header().Set("Date", h.site.epoch.Add(time.Duration(h.site.now())).UTC().Format(http.TimeFormat))
-	h.cfg.Refusal.setQuota(w.Header(), v.quota)
-	switch v.act {
+	h.cfg.Refusal.setQuota(w.Header(), d.quota)
+	switch d.act {
 	case actReset:
 		return ending{how: endReset}
 	case actHang:
-		h.hang(r.Context(), v.until)
+		h.hang(r.Context(), d.until)
 		return ending{how: endHang}
 	case actStatus:
-		if v.retryAfter != "" {
-			w.Header().Set("Retry-After", v.retryAfter)
+		if d.retryAfter != "" {
+			w.Header().Set("Retry-After", d.retryAfter)
 		}
-		if v.refused && h.cfg.Refusal.Body != "" {
-			return h.send(w, r, v.status, "text/plain; charset=utf-8", []byte(h.cfg.Refusal.Body), 0)
+		if d.refused && h.cfg.Refusal.Body != "" {
+			return h.send(w, r, d.status, "text/plain; charset=utf-8", []byte(h.cfg.Refusal.Body), 0)
 		}
-		return h.plain(w, r, v.status)
+		return h.plain(w, r, d.status)
 	}
-	if err := clock.Sleep(r.Context(), h.site.clk, v.delay); err != nil {
+	if err := clock.Sleep(r.Context(), h.site.clk, d.delay); err != nil {
 		return ending{how: endLeft}
 	}
 	return h.serve(w, r, t)
@@ -95,9 +92,9 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
 	case kindPage:
 		return h.generated(w, r, "text/html; charset=utf-8", h.appendPage, t.n)
 	case kindPrivate:
-		return h.generated(w, r, "text/html; charset=utf-8", h.appendPrivate, t.n)
+		return h.generated(w, r, "text/html; charset=utf-8", h.leaf(streamPrivate), t.n)
 	case kindListed:
-		return h.generated(w, r, "text/html; charset=utf-8", h.appendListed, t.n)
+		return h.generated(w, r, "text/html; charset=utf-8", h.leaf(streamListed), t.n)
 	case kindSitemap:
 		return h.sitemap(w, r, t.n)
 	case kindMedia:
@@ -117,8 +114,7 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
 	return h.plain(w, r, http.StatusNotFound)
 }
 
-// plain is a status with one line of text, for clients that show the body of an
-// error, as people's browsers do.
+// plain is a status with one line of text.
 func (h *host) plain(w http.ResponseWriter, r *http.Request, status int) ending {
 	line := fmt.Appendf(nil, "%d %s\n", status, http.StatusText(status))
 	return h.send(w, r, status, "text/plain; charset=utf-8", line, 0)
@@ -134,12 +130,11 @@ func (h *host) generated(w http.ResponseWriter, r *http.Request, contentType str
 	return e
 }
 
-// send writes an answer, its body spread over the time given. Content-Length is
-// always there: a body that is cut off must be a visible error to the client.
+// send writes an answer, its body spread over the time given. It has a Content-Length, so that
+// a client notices a body that was cut off.
 //
-// The last byte is written by itself. So net/http, which passes on at once what is larger
-// than its buffers, keeps it until the handler has returned: whoever has the whole answer
-// finds it counted, and its place at a limited host free.
+// The last byte is written apart: net/http keeps it until the handler has returned, so whoever
+// has the whole answer finds it counted, and its slot free.
 func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte, over time.Duration) ending {
 	header := w.Header()
 	header.Set("Content-Type", contentType)
@@ -168,14 +163,13 @@ func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentT
 	return e
 }
 
-// write writes and counts.
 func (e *ending) write(w http.ResponseWriter, part []byte) error {
 	n, err := w.Write(part)
 	e.bytes += int64(n)
 	return err
 }
 
-// pieces cuts a body that takes its time; another is one piece, and one write.
+// pieces cuts a body that is sent over time; another is one piece.
 func pieces(body []byte, over time.Duration) iter.Seq[[]byte] {
 	n := 1
 	if over > 0 {

@@ -12,9 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// host is one host at work: its law, its script and what it has seen. One lock, held
-// for well under a microsecond twice per request, is shared by nobody but the
-// requests to this host.
+// host is one running host. Its lock is held for well under a microsecond, twice per request.
 type host struct {
 	site   *Site
 	index  int
@@ -43,7 +41,7 @@ func newHost(s *Site, index int, p place, addr netip.Addr) *host {
 		robots:  []byte(cfg.Robots.text()),
 		script:  script{steps: cfg.Script},
 		outages: cfg.Outages,
-		rec:     newRecord(cfg.Pages + cfg.Media + cfg.Private + cfg.Listed),
+		rec:     newRecord(cfg.urls()),
 	}
 	h.urls = h.expected()
 	return h
@@ -71,8 +69,10 @@ type target struct {
 	disallowed bool
 }
 
-// slot is the bit of a target that has content. Pages come first, then media, then
-// private pages, then those that are listed.
+// urls is how many URLs have content.
+func (h *Host) urls() int { return h.Pages + h.Media + h.Private + h.Listed }
+
+// slot is the bit of a target that has content.
 func (h *host) slot(t target) int {
 	switch t.kind {
 	case kindMedia:
@@ -85,8 +85,8 @@ func (h *host) slot(t target) int {
 	return t.n
 }
 
-// route reads a request. A target has one spelling: another one, such as /p/07, an
-// escaped letter or a query, is missing, so that a duplicate is always the crawler's.
+// route reads a request. A target has one spelling: another one, such as /p/07, an escaped
+// letter or a query, is missing, so that every duplicate is the crawler's.
 func (h *host) route(r *http.Request) target {
 	path := r.URL.EscapedPath()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -100,8 +100,7 @@ func (h *host) route(r *http.Request) target {
 	return t
 }
 
-// find takes the path apart by hand, once per request: with a pattern router it
-// would be the most expensive thing in the package.
+// find splits the path itself: a router would be the most expensive part of a request.
 func (h *host) find(path string) target {
 	switch path {
 	case "/":
@@ -147,17 +146,16 @@ func numbered(k kind, name string, low, high int) target {
 	return target{kind: k, n: n}
 }
 
-// disallowed looks at the path as it was asked for: /private/../p/1 is disallowed to
-// a crawler that does not normalize, and one that does never asks for it.
+// disallowed looks at the path as it was requested: a crawler that normalizes never requests
+// /private/../p/1.
 func (h *host) disallowed(path string) bool {
 	return slices.ContainsFunc(h.cfg.Robots.Disallow, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
-// expected is how many URLs with content robots.txt leaves to a crawler. It tries
-// every path, once at New: Disallow may name any prefix, such as /p/1, which is also
-// one of /p/10.
+// expected is how many URLs with content robots.txt allows. It tries every path: Disallow
+// may name any prefix, such as /p/1, which is also one of /p/10.
 func (h *host) expected() int {
-	total := h.cfg.Pages + h.cfg.Media + h.cfg.Private + h.cfg.Listed
+	total := h.cfg.urls()
 	if len(h.cfg.Robots.Disallow) == 0 {
 		return total
 	}
@@ -174,55 +172,53 @@ func (h *host) expected() int {
 	return total
 }
 
-// arrive records a request and decides it, at one instant under the lock, so that
-// the order of arrival is the order of the record, the script and the limiter.
-func (h *host) arrive(t target) verdict {
+// arrive records a request and decides about it, at one instant under the lock: record,
+// script and limits see requests in the same order.
+func (h *host) arrive(t target) decision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.site.now()
 	h.rec.arrive(now)
 	if t.kind == kindRobots {
-		h.rec.robots++
+		h.rec.Robots++
 	} else {
 		h.rec.page(now, t.disallowed, h.cfg.Robots.CrawlDelay)
 	}
 	return h.decideLocked(now, t)
 }
 
-// finish records how a request ended. A status is counted here and not at arrival,
-// because a client that left has not received it.
-func (h *host) finish(t target, v verdict, e ending) {
+// finish records how a request ended. A client that left has received no status.
+func (h *host) finish(t target, d decision, e ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rec.open--
-	if v.admitted && h.gate != nil {
+	if d.admitted && h.gate != nil {
 		h.gate.release()
 	}
-	h.rec.bytes += e.bytes
+	h.rec.Bytes += e.bytes
 	switch e.how {
 	case endReset:
-		h.rec.resets++
+		h.rec.Resets++
 		return
 	case endHang:
-		h.rec.hangs++
+		h.rec.Hangs++
 		return
 	case endLeft:
-		h.rec.left++
+		h.rec.Left++
 		return
 	}
-	h.rec.statuses[e.status]++
-	if t.kind == kindRobots && v.robots {
+	h.rec.Statuses[e.status]++
+	if t.kind == kindRobots && d.robots {
 		h.rec.robotsAnswer(h.site.now(), e.status)
 	}
 	if e.content {
 		if h.rec.serve(h.slot(t)) && t.kind == kindListed {
-			h.rec.listed++
+			h.rec.ListedServed++
 		}
 	}
 }
 
-// outageLocked is the outage at now, or nil. Those that are over are dropped, which
-// is safe because time under the lock does not go back.
+// outageLocked is the outage at now, or nil. It drops those that are over.
 func (h *host) outageLocked(now clock.Instant) *Outage {
 	for len(h.outages) > 0 && now >= h.outages[0].end() {
 		h.outages = h.outages[1:]

@@ -12,14 +12,6 @@ import (
 
 const ms = time.Millisecond
 
-// admit is what a gate does with a limiter that stands alone.
-func admit(l *limiter, now clock.Instant) (ok bool, ready clock.Instant) {
-	if ok, ready = l.check(now); ok {
-		l.take(now)
-	}
-	return ok, ready
-}
-
 // step is one request at an instant: whether it is admitted, and if not, when the
 // limiter says it would be.
 type limitStep struct {
@@ -71,12 +63,12 @@ func TestLimiterAtInstants(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			l := newLimiter(tc.limit)
+			g := gateOf(t, Host{Limit: tc.limit})
 			for i, s := range tc.steps {
-				ok, ready := admit(&l, clock.Instant(s.at))
-				require.Equal(t, s.ok, ok, "step %d at %v", i, s.at)
-				if !ok {
-					require.Equal(t, s.ready, time.Duration(ready), "ready after step %d at %v", i, s.at)
+				p := g.admit(clock.Instant(s.at))
+				require.Equal(t, s.ok, p.ok, "step %d at %v", i, s.at)
+				if !p.ok {
+					require.Equal(t, s.ready, time.Duration(p.ready), "ready after step %d at %v", i, s.at)
 				}
 			}
 		})
@@ -84,32 +76,30 @@ func TestLimiterAtInstants(t *testing.T) {
 }
 
 func TestLimiterByConcurrency(t *testing.T) {
-	l := newLimiter(Limit{Concurrent: 2, Rate: 1000, Burst: 10})
+	g := gateOf(t, Host{Limit: Limit{Concurrent: 2, Rate: 1, Burst: 2}})
 	for range 2 {
-		ok, _ := admit(&l, 0)
-		require.True(t, ok)
+		require.True(t, g.admit(0).ok)
 	}
-	tat := l.tat
-	ok, ready := admit(&l, 0)
-	require.False(t, ok)
-	require.Equal(t, unknown, ready)
-	require.Equal(t, tat, l.tat, "a refusal by concurrency must not charge the rate")
-	l.release()
-	ok, _ = admit(&l, 0)
-	require.True(t, ok)
+	p := g.admit(0)
+	require.False(t, p.ok)
+	require.Equal(t, unknown, p.ready)
+	g.release()
+	require.True(t, g.admit(0).ok, "a refusal by concurrency must not charge the rate")
+	g.release()
+	require.Equal(t, clock.Instant(time.Second), g.admit(0).ready, "the third has used up the burst")
 }
 
 // TestLimiterIsNginx compares with limit_req as its manual and source state it:
 // the excess of requests over the rate, which a refusal leaves alone.
 func TestLimiterIsNginx(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, func(rt *rapid.T) {
 		const interval = 250 * ms // excess is kept in shares of a request that cost this much time
-		burst := rapid.IntRange(0, 5).Draw(t, "burst")
-		l := newLimiter(Limit{Rate: 4, Burst: burst})
+		burst := rapid.IntRange(0, 5).Draw(rt, "burst")
+		g := gateOf(t, Host{Limit: Limit{Rate: 4, Burst: burst}})
 		var now, last, excess time.Duration
 		fresh := true
-		for i := range rapid.IntRange(1, 60).Draw(t, "requests") {
-			now += time.Duration(rapid.IntRange(0, 600).Draw(t, "gap")) * ms
+		for i := range rapid.IntRange(1, 60).Draw(rt, "requests") {
+			now += time.Duration(rapid.IntRange(0, 600).Draw(rt, "gap")) * ms
 			next := max(0, excess-(now-last)+interval)
 			if fresh {
 				next = 0
@@ -118,8 +108,8 @@ func TestLimiterIsNginx(t *testing.T) {
 			if want {
 				excess, last, fresh = next, now, false
 			}
-			if got, _ := admit(&l, clock.Instant(now)); got != want {
-				t.Fatalf("request %d at %v: admitted = %v, nginx says %v", i, now, got, want)
+			if got := g.admit(clock.Instant(now)).ok; got != want {
+				rt.Fatalf("request %d at %v: admitted = %v, nginx says %v", i, now, got, want)
 			}
 		}
 	})

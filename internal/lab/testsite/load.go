@@ -1,37 +1,36 @@
 package testsite
 
 import (
+	"cmp"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// work is what a host's load does to its answers. It takes instants and reads no clock; its
-// gate guards it.
+// work is a host's load: a queue of one worker, and a bound of open requests beyond which
+// answers take longer. Its gate guards it.
 type work struct {
-	service time.Duration // mean, of one request; zero: nobody waits
-	longest time.Duration
-	workers int // zero: no knee
+	service time.Duration // mean, of one request; zero: no queue
+	longest time.Duration // wait
+	workers int           // zero: no bound
 	seed    uint64
 
-	free clock.Instant // when the worker is done with all it has admitted
+	free clock.Instant // when the worker is done with all admitted requests
 	n    int           // admitted so far
 }
 
 func newWork(cfg Load, seed uint64) work {
-	w := work{longest: cfg.MaxWait, workers: cfg.Workers, seed: seed}
-	if w.longest == 0 {
-		w.longest = defaultMaxWait
-	}
+	// By default the latency tells a client of the load: most wait no longer for a page.
+	w := work{longest: cmp.Or(cfg.MaxWait, 30*time.Second), workers: cfg.Workers, seed: seed}
 	if cfg.Rate > 0 {
 		w.service = time.Duration(math.Round(float64(time.Second) / cfg.Rate))
 	}
 	return w
 }
 
-// ready is when a request would find a place in the line: now, or later if the line is
-// too long.
+// ready is when a request would find a place in the queue: now, or later.
 func (w *work) ready(now clock.Instant) clock.Instant {
 	if w.service == 0 {
 		return now
@@ -39,26 +38,61 @@ func (w *work) ready(now clock.Instant) clock.Instant {
 	return max(now, w.free.Add(-w.longest))
 }
 
-// take puts a request in line and is how long it takes until the worker is done with it,
-// by Lindley's recursion (1952): the next one's wait follows from this one's. The time of
-// service is drawn at arrival; a worker that has become slower meanwhile is not noticed by
-// those in line.
+// take queues a request and returns how long it takes until the worker is done with it, by
+// Lindley's recursion (1952). Its service time is drawn at arrival: if the worker's speed
+// changes later, queued requests do not change.
 func (w *work) take(now clock.Instant, speed float64) time.Duration {
 	if w.service == 0 {
 		return 0
 	}
 	d := newDraw(w.seed, streamLoad, w.n)
 	w.n++
-	// The tail is cut as that of latencies is: a draw in half a billion is so long.
+	// One draw in half a billion is beyond the cut.
 	took := min(tailCut, -math.Log(d.unit())) * float64(w.service) / speed
 	w.free = max(now, w.free).Add(time.Duration(took))
 	return w.free.Sub(now)
 }
 
-// stretch is by how much the latency of a request grows with so many open, itself included.
+// stretch is the factor of a request's latency with so many open, itself included.
 func (w *work) stretch(open int) float64 {
 	if w.workers == 0 || open <= w.workers {
 		return 1
 	}
 	return float64(open) / float64(w.workers)
+}
+
+// bans shuts clients out as fail2ban does: after so many refusals within a time, for a time,
+// and then without a memory of them. Its gate guards it.
+type bans struct {
+	within, term time.Duration
+	refused      []clock.Instant // ring of the latest refusals, as many as cause a ban
+	next, n      int             // of the ring: where the next goes, and how many there are
+	until        clock.Instant   // end of the latest ban
+	count        int64
+}
+
+func newBans(cfg Ban) bans {
+	return bans{within: cmp.Or(cfg.Within, cfg.For), term: cfg.For, refused: make([]clock.Instant, cfg.After)}
+}
+
+// refuse records a refusal, which may cause a ban.
+func (b *bans) refuse(now clock.Instant) {
+	if len(b.refused) == 0 {
+		return
+	}
+	b.refused[b.next] = now
+	b.next = (b.next + 1) % len(b.refused)
+	b.n = min(b.n+1, len(b.refused))
+	if b.n == len(b.refused) && now.Sub(b.refused[b.next]) <= b.within { // next is the oldest
+		b.until, b.n, b.next = now.Add(b.term), 0, 0
+		b.count++
+	}
+}
+
+// decision is what a banned client gets.
+func (b *Ban) decision() decision {
+	if b.Mode == modeDrop {
+		return decision{act: actReset}
+	}
+	return decision{act: actStatus, status: cmp.Or(b.Status, http.StatusForbidden)}
 }

@@ -11,18 +11,16 @@ import (
 	"syscall"
 )
 
-// Memory is a network within the process. Its connections are net.Pipes, on which a
-// testing/synctest bubble knows that everybody waits; on sockets it cannot. A dial
-// to an address where nobody listens is refused as by a kernel. The zero Memory is
-// ready to use, and must be used within one bubble. It is safe for concurrent use.
+// Memory is a network within the process, for testing/synctest bubbles: its connections are
+// net.Pipes. A dial to an address where nobody listens is refused. The zero Memory is ready to
+// use, within one bubble. It is safe for concurrent use.
 type Memory struct {
 	mu        sync.Mutex // guards what follows
 	listeners map[netip.AddrPort]*memListener
 	dialed    uint16
 }
 
-// memoryPort is the port that port 0 stands for: always the same, so that a site
-// with links between hosts is the same too.
+// memoryPort is the port that port 0 stands for: the same in every run, as links have it.
 const memoryPort = 8080
 
 // Listen is a [Config.Listen]. It fails if the address is taken.
@@ -47,8 +45,7 @@ func (m *Memory) Listen(address string) (net.Listener, error) {
 	return ln, nil
 }
 
-// DialContext is what a net/http.Transport wants. The network is not looked at; the
-// address must be numeric.
+// DialContext is one for net/http.Transport, of any network. The address must be numeric.
 func (m *Memory) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
 	addr, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -78,9 +75,7 @@ func (m *Memory) lookUp(addr netip.AddrPort) (*memListener, netip.AddrPort) {
 	return m.listeners[addr], netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), m.dialed)
 }
 
-// memListener hands connections over one at a time: a dial waits until it has been
-// accepted. A kernel's backlog would let it return earlier, but nothing in HTTP can
-// tell the difference, as the server does not speak first.
+// memListener has no backlog: a dial waits until it is accepted.
 type memListener struct {
 	net      *Memory
 	addr     netip.AddrPort
@@ -111,8 +106,7 @@ func (l *memListener) Close() error {
 	return nil
 }
 
-// memConn makes a pipe look like a connection: it has addresses, and writing to a
-// peer that has gone fails as on a socket, so that a client tells it is the network.
+// memConn is a pipe with addresses; a write to a closed peer fails as on a socket.
 type memConn struct {
 	net.Conn
 	local, remote netip.AddrPort

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// words are what texts are made of. There are 64, so that one draw of 64 bits is a
-// sentence of ten words; short and common, as the words of most pages are.
+// words are what texts are made of. There are 64, so that one draw of 64 bits is a sentence of
+// ten words.
 var words = strings.Fields(`
 	apple bread candle door early field garden house island journey kitchen lamp
 	morning number ocean paper quiet river summer table under valley winter yellow
@@ -19,14 +19,13 @@ var words = strings.Fields(`
 
 const wordsPerSentence = 10
 
-// sentencesPerParagraph makes paragraphs of some 400 bytes, as prose has them.
+// sentencesPerParagraph makes paragraphs of some 400 bytes.
 const sentencesPerParagraph = 6
 
 // mediaKind is one kind of document that is not HTML.
 type mediaKind struct{ ext, contentType, before, after string }
 
-// mediaKinds are taken in turn: one that may be searched for links, one that holds
-// data, one that is an image and yet a text, one that is neither.
+// mediaKinds are used in turn.
 var mediaKinds = [...]mediaKind{
 	{".txt", "text/plain; charset=utf-8", "", "\n"},
 	{".json", "application/json", `{"text":"`, "\"}\n"},
@@ -38,7 +37,7 @@ var redirectStatuses = [...]int{
 	http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 }
 
-// pagePath is the one spelling of page n. The home page has no number, as in life.
+// pagePath is the one spelling of page n. The home page has no number.
 func pagePath(n int) string {
 	if n == 0 {
 		return "/"
@@ -50,8 +49,7 @@ func mediaPath(n int) string { return "/m/" + strconv.Itoa(n) + mediaKinds[n%len
 
 func privatePath(n int) string { return "/private/" + strconv.Itoa(n) }
 
-// appendPage writes page n. Nothing but the seed, the host's Config and, for links
-// to other hosts, their addresses goes into it.
+// appendPage writes page n, from the seed, the host's Config and the other hosts' addresses.
 func (h *host) appendPage(b []byte, n int) []byte {
 	d := newDraw(h.seed, streamPage, n)
 	b = h.appendHead(b, &d, n)
@@ -63,8 +61,7 @@ func (h *host) appendPage(b []byte, n int) []byte {
 	return append(b, "</ul>\n</body></html>\n"...)
 }
 
-// appendHead names the host and the number of the page in its title and its heading,
-// so that whoever looks at a crawl's output can tell what a record is.
+// appendHead writes the head, with host and page number in title and heading.
 func (h *host) appendHead(b []byte, d *draw, n int) []byte {
 	first, second := words[d.below(len(words))], words[d.below(len(words))]
 	for _, open := range [...]string{
@@ -113,8 +110,7 @@ func (h *host) appendTreeLinks(b []byte, n int) []byte {
 	return b
 }
 
-// appendRandomLinks writes links that a crawler has often seen before, which is what
-// most links of the web are.
+// appendRandomLinks writes links that lead mostly to pages already known to a crawler.
 func (h *host) appendRandomLinks(b []byte, d *draw) []byte {
 	for range h.cfg.CrossLinks {
 		b = appendPageLink(b, "", d.below(h.cfg.Pages))
@@ -127,20 +123,19 @@ func (h *host) appendRandomLinks(b []byte, d *draw) []byte {
 	return b
 }
 
-// appendItemLinks writes the links to what is no page: item j is linked from page j
-// modulo Pages, so each from exactly one.
+// appendItemLinks writes the links to media, redirects, missing and private pages: item j is
+// linked from page j modulo Pages.
 func (h *host) appendItemLinks(b []byte, n int) []byte {
 	for j := n; j < h.cfg.Media; j += h.cfg.Pages {
 		b = appendLink(b, "", "/m/", j, mediaKinds[j%len(mediaKinds)].ext)
 	}
-	for j := n; j < h.cfg.Redirects; j += h.cfg.Pages {
-		b = appendLink(b, "", "/r/", j, "")
-	}
-	for j := n; j < h.cfg.Missing; j += h.cfg.Pages {
-		b = appendLink(b, "", "/x/", j, "")
-	}
-	for j := n; j < h.cfg.Private; j += h.cfg.Pages {
-		b = appendLink(b, "", "/private/", j, "")
+	for _, items := range [...]struct {
+		dir   string
+		count int
+	}{{"/r/", h.cfg.Redirects}, {"/x/", h.cfg.Missing}, {"/private/", h.cfg.Private}} {
+		for j := n; j < items.count; j += h.cfg.Pages {
+			b = appendLink(b, "", items.dir, j, "")
+		}
 	}
 	return b
 }
@@ -178,23 +173,17 @@ func (h *host) appendMedia(b []byte, n int) []byte {
 	return append(b, kind.after...)
 }
 
-// appendPrivate writes a page that leads nowhere but home: what lies behind a page
-// that must not be fetched must not be needed to reach anything else.
-func (h *host) appendPrivate(b []byte, n int) []byte {
-	return h.appendLeaf(b, streamPrivate, n)
-}
-
-// appendListed writes a page that nothing but the sitemap leads to.
-func (h *host) appendListed(b []byte, n int) []byte { return h.appendLeaf(b, streamListed, n) }
-
-// appendLeaf writes a page that leads nowhere but home.
-func (h *host) appendLeaf(b []byte, stream, n int) []byte {
-	d := newDraw(h.seed, stream, n)
-	b = h.appendHead(b, &d, n)
-	b = appendText(b, &d, h.cfg.Size.sample(&d))
-	b = append(b, "</p>\n<ul>\n"...)
-	b = appendPageLink(b, "", 0)
-	return append(b, "</ul>\n</body></html>\n"...)
+// leaf writes a page whose only link leads home: no other page may be reachable only through
+// a disallowed page or through the sitemap.
+func (h *host) leaf(stream int) func(b []byte, n int) []byte {
+	return func(b []byte, n int) []byte {
+		d := newDraw(h.seed, stream, n)
+		b = h.appendHead(b, &d, n)
+		b = appendText(b, &d, h.cfg.Size.sample(&d))
+		b = append(b, "</p>\n<ul>\n"...)
+		b = appendPageLink(b, "", 0)
+		return append(b, "</ul>\n</body></html>\n"...)
+	}
 }
 
 // redirect is the answer to redirect n: its status and where it leads.
@@ -207,8 +196,13 @@ func (h *host) redirect(n int) (status int, location string) {
 	return status, pagePath(d.below(h.cfg.Pages))
 }
 
-// text is the file that the other fields describe. It ends with an Allow where there
-// is no Disallow, since a group without rules is read in more than one way.
+// exists reports whether there is a file to serve.
+func (r *Robots) exists() bool {
+	return r.Allow || len(r.Disallow) > 0 || r.CrawlDelay > 0 || r.Text != ""
+}
+
+// text is the file that the other fields describe. Without a Disallow it has an Allow: parsers
+// differ about a group without rules.
 func (r *Robots) text() string {
 	if r.Text != "" || !r.exists() {
 		return r.Text

@@ -1,9 +1,8 @@
 package testsite
 
 import (
-	"bytes"
+	"cmp"
 	"encoding"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,18 +13,23 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
-// Parse reads a site from YAML or JSON: a file that begins with a brace is JSON. It is
-// strict: an unknown or repeated field, a value of the wrong type or out of range, and a
-// second document are errors, which name the line, the path of the value
-// (hosts[2].limit.rate) and what to write instead. They are told all at once, one per
-// line. Defaults are left to [New].
+// Parse reads a site from YAML or JSON: a file that begins with a brace is JSON. An unknown or
+// repeated field, a value of the wrong type or out of range, an alias and a second document
+// are errors. It reports all of them, one per line, with the line of the file, the path of the
+// value (hosts[2].limit.rate) and what to write instead. [New] fills in the defaults.
 func Parse(data []byte) (Config, error) {
 	var cfg Config
-	root, err := document(data)
+	root, err := document.Parse("", data)
 	if err != nil {
-		return Config{}, err
+		return cfg, fmt.Errorf("read the site file: %w", err)
+	}
+	if root.Kind == document.Null {
+		return cfg, errors.New("the site file is empty; write at least hosts: [{pages: 20}]")
 	}
 	var d decoder
 	d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
@@ -35,165 +39,136 @@ func Parse(data []byte) (Config, error) {
 	return cfg, nil
 }
 
-// document is the one value that the file has.
-func document(data []byte) (*yaml.Node, error) {
-	if text := bytes.TrimLeft(data, " \t\r\n"); len(text) > 0 && text[0] == '{' && json.Valid(data) {
-		return jsonDocument(data)
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the site file is empty; write at least hosts: [{pages: 20}]")
-		}
-		return nil, fmt.Errorf("read the site file: %w", err)
-	}
-	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the site file has a second document; keep one")
-	}
-	return doc.Content[0], nil
+// decoder sets a Config from a document and collects what is wrong with it.
+type decoder struct {
+	errs []error
+	// below are the paths under which an error of validate may follow from one of errs: a value
+	// that could not be read is missing for the values that need it.
+	below []string
 }
 
-// decoder is here because the YAML package's own strict mode names a line and a Go type,
-// and people look for a path.
-type decoder struct{ faults []fault }
-
-// fault is one thing wrong with a file.
-type fault struct {
-	// below is the path under which what validate finds may be a consequence of this: a
-	// value that could not be read is missed by those that go with it.
-	below string
-	err   error
+func (d *decoder) fail(below, format string, args ...any) {
+	d.errs = append(d.errs, fmt.Errorf(format, args...))
+	d.below = append(d.below, below)
 }
 
-func (d *decoder) fail(below string, err error) { d.faults = append(d.faults, fault{below, err}) }
-
-// with is all faults and those problems of validate that are no consequence of them.
-func (d *decoder) with(problems error) error {
-	if len(d.faults) == 0 {
-		return problems
+// with is all errors, without those of validate that may follow from others.
+func (d *decoder) with(err error) error {
+	if len(d.errs) == 0 {
+		return err
 	}
-	var all []error
-	for _, f := range d.faults {
-		all = append(all, f.err)
-	}
-	if problems != nil {
-		for line := range strings.Lines(problems.Error()) {
-			if line = strings.TrimSuffix(line, "\n"); !d.explains(line) {
-				all = append(all, errors.New(line))
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			if !slices.ContainsFunc(d.below, func(path string) bool { return strings.HasPrefix(line, path) }) {
+				d.errs = append(d.errs, errors.New(line))
 			}
 		}
 	}
-	return errors.Join(all...)
+	return errors.Join(d.errs...)
 }
 
-func (d *decoder) explains(problem string) bool {
-	return slices.ContainsFunc(d.faults, func(f fault) bool { return strings.HasPrefix(problem, f.below) })
-}
-
-// decode sets v to what n says, and notes what is wrong with it.
-func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias // cannot recurse for ever: our types are of finite depth
-	}
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+// decode sets v to what n says.
+func (d *decoder) decode(n document.Node, v reflect.Value, path string) {
+	if n.Kind == document.Null {
 		return
 	}
-	if u, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok && n.Kind == yaml.ScalarNode {
-		if err := u.UnmarshalText([]byte(n.Value)); err != nil {
-			d.fail(path, fmt.Errorf("%s: line %d: %w", path, n.Line, err))
+	ok := false
+	if u, has := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); has && n.Single() {
+		if err := u.UnmarshalText([]byte(n.Text)); err != nil {
+			d.fail(path, "%s: line %d: %w", path, n.Line, err)
 		}
 		return
 	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if ok = n.Kind == document.Map; ok {
+			d.decodeStruct(n, v, path)
+		}
+	case reflect.Slice:
+		if ok = n.Kind == document.List; ok && len(n.Items) > 0 { // an empty list is nil, as a missing one
+			v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
+			for i, item := range n.Items {
+				d.decode(item, v.Index(i), document.Item(path, i))
+			}
+		}
+	default:
+		ok = n.Single() && setScalar(v, n)
+	}
+	if !ok {
+		got, _ := map[document.Kind]string{document.Map: "a mapping", document.List: "a list"}[n.Kind]
+		below := path
+		if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
+			below = path[:dot] // of fields that go together, the others are useless without this one
+		}
+		d.fail(below, "%s: line %d: %s will not do; write %s",
+			cmp.Or(path, "the site file"), n.Line, cmp.Or(got, strconv.Quote(document.Clip(n.Text))), wanted(v.Type()))
+	}
+}
+
+// setScalar reports whether a scalar is of v's type. A quoted number is a text.
+func setScalar(v reflect.Value, n document.Node) bool {
+	var err error
 	switch {
-	case v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
-		d.decodeStruct(n, v, path)
-	case v.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
-		d.decodeSlice(n, v, path)
-	case n.Kind != yaml.ScalarNode || v.Kind() == reflect.Struct || v.Kind() == reflect.Slice || rounds(n, v) || n.Decode(v.Addr().Interface()) != nil:
-		d.fail(parent(path), mismatch(n, v.Type(), path))
+	case v.Kind() == reflect.String:
+		v.SetString(n.Text)
+		return true
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		var d time.Duration
+		d, err = time.ParseDuration(n.Text)
+		v.SetInt(int64(d))
+		return err == nil
+	case n.Kind == document.String:
+		return false
+	case v.Kind() == reflect.Bool:
+		v.SetBool(n.Text == "true")
+		return n.Text == "true" || n.Text == "false"
+	case v.Kind() == reflect.Float64:
+		var x float64
+		x, err = document.ParseFloat(n.Text, "")
+		v.SetFloat(x)
+	case v.CanUint():
+		var x uint64
+		x, err = strconv.ParseUint(document.Ungroup(n.Text), 10, 64)
+		v.SetUint(x)
+	default:
+		var x int64
+		x, err = document.ParseInt(n.Text, "")
+		v.SetInt(x)
 	}
+	return err == nil
 }
 
-// parent is the mapping that a field is in, or path itself at the top of the file: there,
-// fields do not go together.
-func parent(path string) string {
-	if dot := strings.LastIndexByte(path, '.'); dot >= 0 {
-		return path[:dot]
-	}
-	return path
-}
-
-// rounds reports whether a fraction is meant for a whole number: the YAML package
-// would cut it without a word.
-func rounds(n *yaml.Node, v reflect.Value) bool {
-	return (v.CanInt() || v.CanUint()) && n.ShortTag() == "!!float"
-}
-
-// decodeStruct lists the fields that exist when it meets one that does not: that is
-// the manual where it is needed.
-func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
-	var seen []string
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		at := strings.TrimPrefix(path+"."+key.Value, ".")
-		field, ok := fieldByTag(v, key.Value)
-		if !ok {
-			names := tags(v.Type())
-			d.fail(at, fmt.Errorf("%s: line %d: there is no such field%s; the fields here are %s",
-				at, key.Line, meant(key.Value, names), strings.Join(names, ", ")))
+// decodeStruct lists the fields that exist when it meets one that does not.
+func (d *decoder) decodeStruct(n document.Node, v reflect.Value, path string) {
+	keys := n.Unique(func(_, again document.Entry) {
+		at := document.Join(path, again.Key)
+		d.fail(at, "%s: line %d: it is set twice; keep one", at, again.Line)
+	})
+	names := tags(v.Type())
+	for _, e := range keys {
+		at := document.Join(path, e.Key)
+		if !slices.Contains(names, e.Key) {
+			at = document.Join(path, document.QuoteKey(e.Key))
+			d.fail(at, "%s: line %d: there is no such field%s; the fields here are %s", at, e.Line, meant(e.Key, names), strings.Join(names, ", "))
 			continue
 		}
-		if slices.Contains(seen, key.Value) {
-			d.fail(at, fmt.Errorf("%s: line %d: it is set twice; keep one", at, key.Line))
-			continue
+		for f, field := range v.Fields() {
+			if tag(f) == e.Key {
+				d.decode(e.Value, field, at)
+			}
 		}
-		seen = append(seen, key.Value)
-		d.decode(n.Content[i+1], field, at)
 	}
 }
 
-// decodeSlice leaves an empty list nil: it means the same, and then a Config that is
-// written and read back is equal.
-func (d *decoder) decodeSlice(n *yaml.Node, v reflect.Value, path string) {
-	if len(n.Content) == 0 {
-		return
+// meant is a hint for somebody who has misspelled one of the names, or "".
+func meant(word string, names []string) string {
+	if name := spelling.Nearest(word, names); name != "" {
+		return fmt.Sprintf(" (did you mean %s?)", name)
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
-	for i, item := range n.Content {
-		d.decode(item, list.Index(i), fmt.Sprintf("%s[%d]", path, i))
-	}
-	v.Set(list)
+	return ""
 }
 
-// mismatch says what was found where, and what would have been right.
-func mismatch(n *yaml.Node, t reflect.Type, path string) error {
-	got := quote(n.Value)
-	switch n.Kind {
-	case yaml.MappingNode:
-		got = "a mapping"
-	case yaml.SequenceNode:
-		got = "a list"
-	}
-	if path == "" {
-		path = "the site file"
-	}
-	return fmt.Errorf("%s: line %d: %s will not do; write %s", path, n.Line, got, wanted(t))
-}
-
-// quoteMax is how much of a value is shown: of one that is longer the beginning tells which
-// it is. A file that is no YAML is one value, as long as the file.
-const quoteMax = 60
-
-// quote is the beginning of a value, on one line.
-func quote(s string) string {
-	if len(s) <= quoteMax {
-		return strconv.Quote(s)
-	}
-	return strconv.Quote(strings.ToValidUTF8(s[:quoteMax], "")) + "…"
-}
-
-// wanted describes a type to somebody who writes YAML and not Go.
+// wanted describes a type in the terms of the file.
 func wanted(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a duration such as 20ms or 1m30s"
@@ -219,8 +194,7 @@ func tag(f reflect.StructField) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// tags are the names of the fields, in the order of the struct, which is the order in
-// which the manual has them.
+// tags are the names of the fields, in the order of the struct.
 func tags(t reflect.Type) []string {
 	var names []string
 	for f := range t.Fields() {
@@ -229,17 +203,6 @@ func tags(t reflect.Type) []string {
 		}
 	}
 	return names
-}
-
-// fieldByTag finds a field by its name in the file. The empty name is that of the
-// fields which are not in it, so it finds none.
-func fieldByTag(v reflect.Value, name string) (reflect.Value, bool) {
-	for f := range v.Type().Fields() {
-		if name != "" && tag(f) == name {
-			return v.FieldByIndex(f.Index), true
-		}
-	}
-	return reflect.Value{}, false
 }
 
 // WriteYAML writes cfg as the file that [Parse] reads back equal.

@@ -115,7 +115,7 @@ func TestParseErrorsNamePathAndFix(t *testing.T) {
 		{"no hosts", "seed: 1", "hosts: there are none; list at least one"},
 		{"scalar", "hello", `the site file: line 1: "hello" will not do; write a mapping with fields seed, base, port, grace, hosts`},
 		{"two documents", "hosts: [{}]\n---\nhosts: [{}]", "a second document; keep one"},
-		{"syntax", "hosts: [", "read the site file: yaml:"},
+		{"syntax", "hosts: [", "read the site file: the document is not YAML: "},
 		{"unknown", "hosts:\n  - pages: 3\n    latncy: {}", "hosts[0].latncy: line 3: there is no such field (did you mean latency?); the fields here are name, count, pages"},
 		{"unknown below", "hosts: [{}, {limit: {rps: 3}}]", "hosts[1].limit.rps: line 1: there is no such field; the fields here are rate, burst, requests, window, concurrent"},
 		{"hidden field", "hosts: [{}]\nclock: 3", "clock: line 2: there is no such field"},

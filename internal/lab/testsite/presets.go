@@ -2,17 +2,14 @@ package testsite
 
 import "time"
 
-// Zoo is one host of each kind a polite crawler meets, for a demonstration of some
-// twenty seconds: at one or two requests a second, rising to ten, the healthy ones
-// are done in half that time and the limited and delayed ones take the rest.
-func Zoo() Config {
+// Mixed is one host of each kind a polite crawler meets, for a demonstration of some twenty
+// seconds.
+func Mixed() Config {
 	page := Latency{Typical: 15 * time.Millisecond, Dist: distLognormal, Spread: 0.4}
 	return Config{Seed: 1, Hosts: []Host{
 		{Name: "fast", Pages: 60, CrossLinks: 3, HostLinks: 1, Robots: Robots{Allow: true}},
-		// One page a second at most, one at a time: what patience looks like.
 		{Name: "slow", Pages: 12, Latency: Latency{Typical: 900 * time.Millisecond, Dist: distUniform, Spread: 0.5, Body: 200 * time.Millisecond}},
-		// The friendly limiter, and the one most servers have: nginx refuses with 503
-		// and does not say for how long.
+		// With Retry-After, and as most servers have it: nginx's 503 without one.
 		{Name: "limited", Pages: 50, Latency: page, Limit: Limit{Rate: 4, Burst: 2}, Refusal: Refusal{RetryAfter: retrySeconds, Wait: 2 * time.Second}},
 		{Name: "limited-silent", Pages: 50, Latency: page, Limit: Limit{Rate: 4, Burst: 4}, Refusal: Refusal{Status: 503}},
 		{Name: "flaky", Pages: 40, Latency: page, Flaky: Flaky{Probability: 0.1}},
@@ -23,20 +20,18 @@ func Zoo() Config {
 	}}
 }
 
-// Uniform is n healthy hosts of so many pages (zero means 100), every one linked
-// from "/" as far as 10000 go and each answered after latency (zero means at once):
-// the site on which speed is measured.
+// Uniform is n healthy hosts of so many pages (zero means 100), of which "/" links up to
+// 10000, each answered after latency: the site for measuring speed.
 func Uniform(n, pages int, latency time.Duration) Config {
 	return Config{Seed: 1, Hosts: []Host{
 		{Name: "host", Count: n, Pages: pages, Fanout: wholeTree(pages), Latency: Latency{Typical: latency}},
 	}}
 }
 
-// HeadOfLine is twenty healthy hosts of 51 pages in 20ms each, and slow hosts of 51
-// pages in 5s each after a "/" that answers at once: the site on which a crawler
-// shows whether slow hosts hold up the others. The healthy ones come first.
+// HeadOfLine is twenty healthy hosts of 51 pages in 20ms each, and slow hosts of 51 pages in
+// 5s each after a fast "/": it shows whether slow hosts block the others.
 func HeadOfLine(slow int) Config {
-	const pages = 51 // "/" and fifty links, so that the first page makes the whole queue
+	const pages = 51
 	cfg := Uniform(20, pages, 20*time.Millisecond)
 	cfg.Hosts[0].Name = "healthy"
 	if slow > 0 {

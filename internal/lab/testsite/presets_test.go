@@ -13,7 +13,7 @@ func TestPresets(t *testing.T) {
 		hosts int
 		urls  int // with content, of all hosts together
 	}{
-		"zoo":             {Zoo(), 8, 60 + 12 + 50 + 50 + 40 + 40 + 14 + 30 + 4},
+		"mixed":           {Mixed(), 8, 60 + 12 + 50 + 50 + 40 + 40 + 14 + 30 + 4},
 		"uniform":         {Uniform(5, 30, 20*ms), 5, 150},
 		"uniform, zero":   {Uniform(1, 0, 0), 1, 100},
 		"uniform, large":  {Uniform(2, 20_000, 0), 2, 40_000},

@@ -1,6 +1,7 @@
 package testsite
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -10,32 +11,25 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// The headers of this file are written here and not by the code that the crawler reads
-// them with: a judge must not share the mistakes of whom it judges.
+// The headers are not written by the code with which the crawler reads them: a mistake there
+// must not go unnoticed here.
 
-// absurdSeconds is three thousand years, as servers say that mean milliseconds, or never.
+// absurdSeconds is three thousand years, as of a server that means milliseconds.
 const absurdSeconds = "99999999999"
 
-// pastBy is how old the date of a stale Retry-After is: that of an hour that a cache has
-// kept, or of a clock that is wrong by a time zone.
-const pastBy = time.Hour
+// dateForms are the layouts by the words of the file: today's, and the two obsolete ones that
+// recipients must accept (RFC 9110, 5.6.7).
+var dateForms = map[string]string{
+	retryDate: http.TimeFormat, retryRFC850: "Monday, 02-Jan-06 15:04:05 GMT", retryAsctime: time.ANSIC,
+}
 
-// The two obsolete forms of a date that RFC 9110 (5.6.7) has recipients accept.
-const (
-	rfc850  = "Monday, 02-Jan-06 15:04:05 GMT"
-	asctime = time.ANSIC
-)
-
-// dateForms are the layouts by the words of the file.
-var dateForms = map[string]string{retryDate: http.TimeFormat, retryRFC850: rfc850, retryAsctime: asctime}
-
-// retryAfter is the header of a refusal at now and the instant it speaks of: now if it
-// asks for nothing that a client could obey. Seconds and dates are whole, so the wait is
-// rounded up: a client that honours it to the letter must not come too early.
+// retryAfter is the header of a refusal at now and the end of the wait it asks for: now if the
+// value is invalid. Seconds and dates are rounded up, so that a client that waits exactly as
+// long does not come too early.
 func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header string, until clock.Instant) {
 	switch r.RetryAfter {
 	case retryPast:
-		date := epoch.Add(time.Duration(now)).UTC().Add(-r.past())
+		date := epoch.Add(time.Duration(now)).UTC().Add(-cmp.Or(r.Wait, time.Hour))
 		return date.Format(http.TimeFormat), now
 	case retryAbsurd:
 		return absurdSeconds, now
@@ -55,7 +49,7 @@ func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header 
 	return "", now
 }
 
-// wait is what an honest Retry-After asks for.
+// wait is what a valid Retry-After asks for.
 func (r *Refusal) wait(now, ready clock.Instant) time.Duration {
 	switch {
 	case r.Wait != 0:
@@ -66,18 +60,11 @@ func (r *Refusal) wait(now, ready clock.Instant) time.Duration {
 	return ready.Sub(now)
 }
 
-func (r *Refusal) past() time.Duration {
-	if r.Wait != 0 {
-		return r.Wait
-	}
-	return pastBy
-}
-
 // tells reports whether answers have headers about the quota.
 func (r *Refusal) tells() bool { return r.Headers != "" && r.Headers != headersNone }
 
-// setQuota writes the headers that tell the quota, by the names that are in use or those
-// of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10). Seconds are rounded up.
+// setQuota writes the quota headers, X-RateLimit-* or those of
+// draft-ietf-httpapi-ratelimit-headers-10. Seconds are rounded up.
 func (r *Refusal) setQuota(h http.Header, s *header.Standing) {
 	if s == nil {
 		return // nobody asked the limits: an outage, a script

@@ -19,9 +19,8 @@ type Report struct {
 	Total   HostReport    `json:"total"` // sums alone: gaps and rates are a host's own
 }
 
-// HostReport is what one host has seen. Requests that have been answered, failed or
-// abandoned are all in Statuses, Resets, Hangs and Left; the rest of Requests are
-// open.
+// HostReport is what one host has seen. Requests are in Statuses, Resets, Hangs and Left, or
+// still open.
 type HostReport struct {
 	Name     string        `json:"name"`
 	URL      string        `json:"url,omitempty"`
@@ -64,8 +63,8 @@ type HostReport struct {
 	DelayViolations  int64 `json:"delay_violations"`  // page requests closer than Crawl-delay, less a tenth or 50ms
 }
 
-// Report copies the record of every host. Hosts are copied one after another, so a
-// report during a run is exact per host and not quite one instant over all.
+// Report copies the record of every host. During a run it is exact per host, but the hosts are
+// copied one after another.
 func (s *Site) Report() Report {
 	r := Report{
 		Seed: s.cfg.Seed, Elapsed: time.Duration(s.now()), Grace: s.cfg.Grace,
@@ -91,30 +90,22 @@ func per1000(part, whole int64) float64 {
 	return 1000 * float64(part) / float64(whole)
 }
 
-// report holds the lock only to copy numbers: writing them out is the caller's time,
-// not the host's.
+// report is a copy of the record.
 func (h *host) report() HostReport {
-	hr := HostReport{Name: h.cfg.Name, URL: h.site.URL(h.index), URLs: h.urls}
+	h.mu.Lock()
+	r := &h.rec
+	hr := r.HostReport
+	hr.Statuses = maps.Clone(r.Statuses)
+	hr.Rate, hr.Peak, hr.RefusedPer1000 = r.rate(), int(r.peak.peak), per1000(r.Refusals, r.Requests)
+	h.mu.Unlock()
+	hr.Name, hr.URL, hr.URLs, hr.Listed = h.cfg.Name, h.site.URL(h.index), h.urls, h.cfg.Listed
 	if h.gate != nil {
 		h.gate.report(&hr)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := &h.rec
-	hr.Requests, hr.Statuses, hr.Bytes = r.requests, maps.Clone(r.statuses), r.bytes
-	hr.Resets, hr.Hangs, hr.Left = r.resets, r.hangs, r.left
-	hr.Refusals, hr.InsideRetryAfter, hr.InFlight = r.refusals, r.inside, r.inFlight
-	hr.Unavailable, hr.Banned, hr.RefusedPer1000 = r.unavailable, r.banned, per1000(r.refusals, r.requests)
-	hr.MinGap, hr.Rate, hr.Peak, hr.MaxOpen = r.minGap, r.rate(), int(r.peak.peak), r.maxOpen
-	hr.Distinct, hr.Duplicates = r.distinct, r.duplicates
-	hr.Listed, hr.ListedServed = h.cfg.Listed, r.listed
-	hr.Robots, hr.BeforeRobots = r.robots, r.beforeRobots
-	hr.RobotsViolations, hr.DelayViolations = r.violations, r.delayViolations
 	return hr
 }
 
-// add leaves out what has no sum: gaps, rates, limits, and the most requests open at
-// a time, which the hosts reached at different times.
+// add leaves out what has no sum: gaps, rates, limits, and the most requests open at a time.
 func (t *HostReport) add(h *HostReport) {
 	t.Requests += h.Requests
 	for status, n := range h.Statuses {
@@ -151,8 +142,8 @@ func (t *HostReport) ok() int64 {
 	return n
 }
 
-// failed is how many ended badly without being refusals: the host's doing, or the
-// client's patience. A 404 is an answer.
+// failed is how many failed without being refusals, by the host or by the client's timeout. A
+// 404 is an answer.
 func (t *HostReport) failed() int64 {
 	n := t.Resets + t.Hangs + t.Left - t.Unavailable
 	for status, count := range t.Statuses {
@@ -163,9 +154,8 @@ func (t *HostReport) failed() int64 {
 	return max(0, n) // during a run a refusal is counted before its status is
 }
 
-// WriteTable writes the report for people, one line per host and a line of sums, and
-// below it what the columns mean: a figure such as "in flight" depends on the grace,
-// so the grace stands beside it. An error is that of w.
+// WriteTable writes the report for people: a line per host, a line of sums, and what the
+// columns mean. An error is that of w.
 func (r *Report) WriteTable(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	// What is written to a tabwriter before Flush only fills its cells.
@@ -190,8 +180,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return errors.Join(err, r.writeUsage(w))
 }
 
-// writeRow leaves cells empty that have no meaning in the line of sums, and writes a
-// hyphen where a host has no such thing.
+// writeRow leaves cells empty that have no meaning in the line of sums, and writes a hyphen
+// for what a host does not have.
 func (t *HostReport) writeRow(w io.Writer) {
 	rate, peak, limit, gap, open := "", "", "", "", ""
 	if t.URL != "" { // not the line of sums

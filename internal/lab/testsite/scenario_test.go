@@ -165,7 +165,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 	require.Equal(t, got.Requests, ended+got.Resets+got.Hangs+got.Left, "every request has one end")
 	require.Equal(t, got.Statuses[200], got.Distinct+got.Duplicates, "every page served is new or not")
 	require.LessOrEqual(t, got.MaxOpen, 8)
-	require.Zero(t, site.hosts[0].gate.lim.open, "every slot was given back")
+	require.Zero(t, site.hosts[0].gate.open, "every slot was given back")
 	require.Zero(t, site.hosts[0].rec.open)
 }
 

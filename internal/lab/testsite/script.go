@@ -2,13 +2,14 @@ package testsite
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 )
 
 // Step is a part of a script: Status, so many Times over. In text it is 503, 503*3
-// (three times) or 503* (for ever). Status 200 stands for normal service, to which
-// the host's limit, flakiness and latency still apply.
+// (three times) or 503* (for ever). Status 200 stands for normal service, with the host's
+// limit, flakiness and latency.
 type Step struct {
 	Status int // 200, or 400 to 599; zero is refused
 	Times  int // zero means once, -1 for ever
@@ -42,17 +43,16 @@ func (s *Step) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// script plays steps one request at a time, in constant time each, however often a
-// step is repeated. Its host guards it.
+// script is what is left of a host's script. Its host guards it.
 type script struct {
-	steps []Step // what is left
-	done  int    // of the first of them
+	steps []Step
+	done  int // times of the first step
 }
 
 // next is the status scripted for the next page request; 200 once the script is over.
 func (s *script) next() int {
 	if len(s.steps) == 0 {
-		return 200
+		return http.StatusOK
 	}
 	step := s.steps[0]
 	s.done++

@@ -34,9 +34,8 @@ type Site struct {
 	ran       bool
 }
 
-// New makes the site that cfg describes, and starts its clock: outages and windows
-// are counted from here. It opens nothing. An error names the field and what to
-// write instead.
+// New makes the site that cfg describes, and starts its clock: outages and windows count from
+// here. It opens nothing. An error names the field and what to write instead.
 func New(cfg Config) (*Site, error) {
 	err := cfg.validate()
 	if err != nil {
@@ -79,8 +78,7 @@ func (s *Site) Hosts() int { return len(s.hosts) }
 // Handler is one host without a listener. It panics if there is no such host.
 func (s *Site) Handler(host int) http.Handler { return s.hosts[host] }
 
-// Addrs are the addresses of the hosts, in order. The port is 0 until Listen has
-// found one.
+// Addrs are the addresses of the hosts, in order. The port is 0 until Listen has found one.
 func (s *Site) Addrs() []netip.AddrPort {
 	addrs := make([]netip.AddrPort, len(s.hosts))
 	for i, h := range s.hosts {
@@ -89,8 +87,8 @@ func (s *Site) Addrs() []netip.AddrPort {
 	return addrs
 }
 
-// URL is the origin of one host, without a slash at its end, and without a port
-// until Listen has found one. It panics if there is no such host.
+// URL is the origin of one host, without a port until Listen has found one. It panics if
+// there is no such host.
 func (s *Site) URL(host int) string {
 	h := s.hosts[host]
 	origin := "http://" + h.addr.String()
@@ -109,8 +107,7 @@ func (s *Site) portOf(h *host) int {
 	return port + h.port
 }
 
-// URLs are the home pages of all hosts, in order: the seeds of a crawl. Like those
-// of URL they change once, when Listen finds the port.
+// URLs are the home pages of all hosts, in order; final once Listen has found the port.
 func (s *Site) URLs() []string {
 	urls := make([]string, len(s.hosts))
 	for i := range s.hosts {
@@ -119,12 +116,12 @@ func (s *Site) URLs() []string {
 	return urls
 }
 
-// portTries is how many ports are tried when any will do. A port that is free on the
-// first address is all but always free on the others; eight failures are a verdict.
+// portTries is how many ports are tried when any will do. A port that is free on the first
+// address is mostly free on the others.
 const portTries = 8
 
-// Listen opens the listeners, so that clients can connect, and makes URLs final. A
-// site that listens must be Run, which closes them; listening twice does nothing.
+// Listen opens the listeners and makes URLs final. A site that listens must be Run, which
+// closes them. A second call does nothing.
 func (s *Site) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +137,16 @@ func (s *Site) Listen() error {
 	return err
 }
 
-// listenLocked opens all listeners on one port, that of the first if port is 0, and
-// those after the first of an address on the ports above.
+// listenLocked opens all listeners on one port, that of the first if port is 0; on an address of
+// several hosts, on the ports above too.
 func (s *Site) listenLocked(port int) error {
 	var open []net.Listener
 	for _, h := range s.hosts {
 		ln, err := s.cfg.Listen(net.JoinHostPort(h.addr.String(), strconv.Itoa(port+h.port)))
 		if err != nil {
-			closeAll(open)
+			for _, ln := range open {
+				_ = ln.Close() // nothing was accepted yet
+			}
 			return fmt.Errorf("listen for host %d of %d: %w (some systems answer on 127.0.0.1 alone: "+
 				"use one host with base 127.0.0.1, or give lo0 the other addresses)", h.index+1, len(s.hosts), err)
 		}
@@ -169,18 +168,10 @@ func portOf(ln net.Listener) int {
 	return int(addr.Port())
 }
 
-// closeAll gives back what a Listen that did not succeed had opened.
-func closeAll(listeners []net.Listener) {
-	for _, ln := range listeners {
-		_ = ln.Close() // nothing was accepted yet, so nothing is lost
-	}
-}
-
-// Run serves all hosts until ctx ends, listening first if Listen was not called. It
-// then closes the listeners, lets answers under way finish for up to a second, ends
-// hung requests at once, and returns nil with nothing left running. An error means
-// that a host could not listen or accept; the others are ended with it. A site runs
-// once.
+// Run serves all hosts until ctx ends, listening first if Listen was not called. It then closes
+// the listeners, lets open answers finish for up to a second, ends hung requests at once, and
+// returns nil with nothing left running. An error means that a host could not listen or accept;
+// it ends the other hosts too. A site runs once.
 func (s *Site) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
@@ -204,9 +195,8 @@ func (s *Site) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// run serves one host, with the pauses in which its listener is closed. While it is,
-// another program could take the address; that is an error worth hearing of, since
-// the crawler would then be talking to a stranger.
+// run serves one host, without a listener during some outages. If another program takes the
+// address meanwhile, it fails: the crawler would talk to that program.
 func (h *host) run(ctx context.Context, ln net.Listener) error {
 	address := ln.Addr().String()
 	for _, o := range h.cfg.Outages {
@@ -230,16 +220,13 @@ func (h *host) run(ctx context.Context, ln net.Listener) error {
 // never is later than any instant of a run.
 const never clock.Instant = 1<<63 - 1
 
-// drain is how long answers under way may take when the site ends: longer than any
-// page of a healthy host, short enough not to be waited for by hand.
-const drain = time.Second
+const (
+	drain         = time.Second      // how long open answers may take when the site ends
+	headerTimeout = 30 * time.Second // how long a client may take to send a request's header
+)
 
-// headerTimeout bounds how long a client may take to ask, so that one that connects
-// and says nothing does not hold a descriptor for the whole run.
-const headerTimeout = 30 * time.Second
-
-// serveUntil serves ln until ctx ends, gracefully, or until down, abruptly. On return
-// the listener and every connection are closed and their goroutines have ended.
+// serveUntil serves ln until ctx ends, gracefully, or until down, abruptly. On return all
+// connections are closed and their goroutines have ended.
 func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Instant) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -249,7 +236,7 @@ func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Insta
 		ReadHeaderTimeout: headerTimeout,
 		BaseContext:       func(net.Listener) context.Context { return work },
 		ConnState:         countConns(&conns),
-		// A client that hangs up is what is being tested, not news.
+		// Clients that close connections are part of tests.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	var broken error
@@ -266,25 +253,19 @@ func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Insta
 	case <-served:
 	case <-timer.C():
 	case <-ctx.Done():
-		shutDown(work, srv)
+		ctx, cancel := context.WithTimeout(work, drain)
+		defer cancel()
+		_ = srv.Shutdown(ctx) // its only error is the timeout
 	}
 	cancel()
-	_ = srv.Close() // closes what the lines above left open; its error is that it was closed
+	_ = srv.Close() // closes what is still open; its error is that it was closed
 	<-served
 	conns.Wait()
 	return broken
 }
 
-// shutDown lets requests under way finish. Whoever has not by then is cut off by the
-// caller.
-func shutDown(ctx context.Context, srv *http.Server) {
-	ctx, cancel := context.WithTimeout(ctx, drain)
-	defer cancel()
-	_ = srv.Shutdown(ctx) // its one error is the timeout
-}
-
-// countConns counts the connections whose goroutine runs. Serve reports a new one
-// before it starts that goroutine, so waiting after Serve has returned misses none.
+// countConns counts the connections. Serve reports a new one before it starts its goroutine, so
+// a wait after Serve has returned misses none.
 func countConns(conns *sync.WaitGroup) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, state http.ConnState) {
 		switch state {

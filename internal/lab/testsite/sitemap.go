@@ -7,19 +7,15 @@ import (
 	"strconv"
 )
 
-// A host with listed pages has a sitemap that names them: an index, which robots.txt names, and
-// its parts, every other of which is compressed. Nothing else leads to those pages.
-
-// indexPath is where the index is.
+// indexPath is where the index is, which robots.txt names.
 const indexPath = "/sitemap.xml"
 
-// partURLs is how many pages a part names, so that a few thousand of them make several parts.
+// partURLs is how many pages a part of the sitemap names.
 const partURLs = 1000
 
-// parts is how many there are.
 func (h *host) parts() int { return (h.cfg.Listed + partURLs - 1) / partURLs }
 
-// partPath is the one spelling of a part.
+// partPath is the path of a part. Every second part is compressed.
 func partPath(n int) string {
 	if n%2 == 1 {
 		return "/sitemaps/" + strconv.Itoa(n) + ".xml.gz"
@@ -74,7 +70,7 @@ func (h *host) sitemap(w http.ResponseWriter, r *http.Request, n int) ending {
 	return h.send(w, r, http.StatusOK, "application/gzip", compressed(body), 0)
 }
 
-// compressed is a file that was compressed by who made it, not by the server on its way.
+// compressed is a compressed file, without a content coding.
 func compressed(body []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -83,7 +79,7 @@ func compressed(body []byte) []byte {
 	return b.Bytes()
 }
 
-// findPart is the part that a name below /sitemaps/ means.
+// findPart is the part at a path, with base its number.
 func (h *host) findPart(path, base string) target {
 	t := numbered(kindSitemap, base, 0, h.parts())
 	if t.kind != kindSitemap || path != partPath(t.n) {

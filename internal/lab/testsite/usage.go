@@ -1,38 +1,38 @@
 package testsite
 
 import (
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
 
 const (
-	// sliceTime is over how long the used share is looked at to say when it was good.
 	sliceTime = 10 * time.Second
-	// sliceRequests is how many requests a slice allows at least, on hosts so slow that ten
-	// seconds would allow fewer: one of them more or less is 5 %, less than the share that
-	// may go unused.
+	// sliceRequests is how many requests a slice allows at least: at a slow host, one request
+	// more or less is then 5 %, less than the share that may go unused.
 	sliceRequests = 20
-	// goodShare is the used share at which a crawler counts as having found the limit.
+	// goodShare is the used share from which a crawler counts as having found the limit.
 	goodShare = 0.9
 )
 
-// usage is how much of what an address allows was used, and since when it was much. It is
-// of constant size: slices of time follow each other from the first request on, and each
-// is judged when the next has begun. Its gate guards it.
+// usage is how much of what an address allows was used, in slices of time that follow each
+// other from the first request on. Each slice is judged when the next begins. Its gate guards it.
 type usage struct {
-	rate  float64 // by the clock of the law; zero: there is no bound
+	rate  float64 // by the limit's clock; zero: no bound
 	slice time.Duration
 
 	any         bool
 	admitted    int64
-	refused     int64
 	first, last clock.Instant
 
-	begin, worked clock.Instant // of the slice, and by the clock of the law
+	begin, worked clock.Instant // of the slice, and by the limit's clock
 	inSlice       int64
-	reached       clock.Instant // begin of the first good slice; unknown: none yet
-	converged     clock.Instant // begin of the first good slice after the last bad one; unknown: none
+	reached       clock.Instant // begin of the first good slice, or unknown
+	converged     clock.Instant // begin of the first good slice after the last bad one, or unknown
 }
 
 func newUsage(rate float64, window time.Duration) usage {
@@ -43,7 +43,7 @@ func newUsage(rate float64, window time.Duration) usage {
 	return u
 }
 
-// arrive notes a request that reached the limits; worked is the clock of the law at now.
+// arrive records a request that reached the limits; worked is the limit's clock at now.
 func (u *usage) arrive(worked, now clock.Instant, ok bool) {
 	if !u.any {
 		u.any, u.first, u.begin, u.worked = true, now, now, worked
@@ -52,7 +52,7 @@ func (u *usage) arrive(worked, now clock.Instant, ok bool) {
 	if now.Sub(u.begin) >= u.slice {
 		passed := now.Sub(u.begin) / u.slice
 		u.judge(worked)
-		if passed > 1 { // nobody came for a whole slice
+		if passed > 1 { // a whole slice without a request
 			u.converged = unknown
 		}
 		u.begin, u.worked, u.inSlice = u.begin.Add(passed*u.slice), worked, 0
@@ -60,13 +60,11 @@ func (u *usage) arrive(worked, now clock.Instant, ok bool) {
 	if ok {
 		u.admitted++
 		u.inSlice++
-	} else {
-		u.refused++
 	}
 }
 
-// judge ends a slice. It lasts until the first request after it, so that its length is not
-// that of slice to the nanosecond; what it allowed is counted for the time it took.
+// judge ends a slice. It lasts until the first request after it, a little longer than slice;
+// the rate is taken over the time that it took.
 func (u *usage) judge(worked clock.Instant) {
 	allowed := u.rate * worked.Sub(u.worked).Seconds()
 	if float64(u.inSlice) < goodShare*allowed {
@@ -88,4 +86,91 @@ func (u *usage) since(at clock.Instant) *time.Duration {
 	}
 	d := at.Sub(u.first)
 	return &d
+}
+
+// Usage is how much of the capacity of a limited address was used; it is zero for one without
+// limits. The hosts of one address have the same Usage.
+type Usage struct {
+	// Limits are the limits and what each allows in the long run; empty if there are none.
+	Limits string `json:"limits,omitempty"`
+	// Admitted is how many requests passed the limits, whatever became of them then.
+	Admitted int64 `json:"admitted"`
+	// Possible is how many could have passed between the first and the last request that
+	// reached the limits, if the client had known all of them beforehand: bursts and first
+	// windows included. It is an upper bound, reached only where there is one limit. Zero if
+	// nothing limits how many requests there are.
+	Possible float64 `json:"possible"`
+	// UsedShare is Admitted as a share of Possible. A queue or a drawn latency may bring it a
+	// few hundredths above 1. Zero if Possible is.
+	UsedShare float64 `json:"used_share"`
+	// Slice is the time over which the next two look at the used share: 10s, or the time in
+	// which 20 requests are allowed, or a window or a burst can be used up, if longer.
+	Slice time.Duration `json:"slice_ns"`
+	// Reached is the time from the first request to the first slice of which at least
+	// 90 % of the long-run rate was used; nil if there was none.
+	Reached *time.Duration `json:"reached_ns"`
+	// Converged is the time from the first request until the used share of every slice is
+	// at least 90 %, up to the last whole slice; nil if it never stayed there.
+	Converged *time.Duration `json:"converged_ns"`
+}
+
+// report fills in what the gate knows.
+func (g *gate) report(hr *HostReport) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	u := &g.used
+	hr.Bans = g.bans.count
+	hr.Allowed = g.bounds.long(g.day)
+	hr.Usage = Usage{
+		Limits: g.bounds.String(), Admitted: u.admitted, Slice: u.slice,
+		Reached: u.since(u.reached), Converged: u.since(u.converged),
+	}
+	if most := g.bounds.most(g.day, u.first, u.last); u.any && !math.IsInf(most, 1) {
+		hr.Possible, hr.UsedShare = most, float64(u.admitted)/most
+	}
+}
+
+// add leaves out times, which have no sum, and addresses without a bound.
+func (t *Usage) add(u *Usage) {
+	if u.Possible == 0 {
+		return
+	}
+	t.Admitted += u.Admitted
+	t.Possible += u.Possible
+	t.UsedShare = float64(t.Admitted) / t.Possible
+}
+
+// writeUsage writes the part of the table that is about limits, if there are any.
+func (r *Report) writeUsage(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	// What is written to a tabwriter before Flush only fills its cells.
+	_, _ = fmt.Fprintf(tw, "\nhost\tadmitted\tpossible\tused\trefused/1000\treached\tconverged\tbans\tbanned\t  limits\n")
+	rows := 0
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		if h.Limits == "" {
+			continue
+		}
+		rows++
+		_, _ = fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.1f%%\t%.1f\t%s\t%s\t%d\t%d\t  %s\n", h.Name, h.Admitted, h.Possible,
+			100*h.UsedShare, h.RefusedPer1000, orNever(h.Reached), orNever(h.Converged), h.Bans, h.Banned, h.Limits)
+	}
+	if rows == 0 {
+		return nil
+	}
+	t := &r.Total
+	_, _ = fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.1f%%\t%.1f\t\t\t%d\t%d\t\n", t.Name, t.Admitted, t.Possible, 100*t.UsedShare, t.RefusedPer1000, t.Bans, t.Banned)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(w, "possible: what a client that knew the limits could have had admitted in the same time\n"+
+		"reached: when 10s were used to 90 % for the first time; converged: from when on all were\n")
+	return err
+}
+
+func orNever(d *time.Duration) string {
+	if d == nil {
+		return "never"
+	}
+	return d.Round(100 * time.Millisecond).String()
 }

@@ -67,7 +67,7 @@ func TestSliceIsLongEnough(t *testing.T) {
 	}
 }
 
-func TestLaws(t *testing.T) {
+func TestBoundsOfLimits(t *testing.T) {
 	minute := clock.Instant(time.Minute)
 	steady := Latency{Typical: 200 * ms, Body: 50 * ms}
 	for _, tc := range []struct {
@@ -87,10 +87,10 @@ func TestLaws(t *testing.T) {
 		{Host{Limits: []Limiter{{Kind: kindLeaky, Rate: 4}}, Day: Day{Length: 2 * time.Minute, Table: []Hour{{At: time.Minute, Speed: 0.5}}}}, "leaky-bucket 4/s", 3, 121},
 	} {
 		g := gateOf(t, tc.host)
-		require.Equal(t, tc.text, g.laws.String())
-		require.InDelta(t, tc.rate, g.laws.long(g.day), 1e-12, tc.text)
+		require.Equal(t, tc.text, g.bounds.String())
+		require.InDelta(t, tc.rate, g.bounds.long(g.day), 1e-12, tc.text)
 		if tc.most > 0 {
-			require.InDelta(t, tc.most, g.laws.most(g.day, minute, 2*minute), 1e-6, tc.text)
+			require.InDelta(t, tc.most, g.bounds.most(g.day, minute, 2*minute), 1e-6, tc.text)
 		}
 	}
 	lognormal := Latency{Typical: time.Second, Dist: distLognormal, Spread: 0.5}

@@ -5,42 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
-// The defaults of Config, in one place so that the field comments can be checked
-// against them.
-const (
-	defaultBase   = "127.0.1.1" // apart from 127.0.0.1, where other programs listen
-	defaultGrace  = 50 * time.Millisecond
-	defaultPages  = 100
-	defaultFanout = 10
-	defaultMin    = 2 << 10
-	defaultMax    = 8 << 10
-)
-
-// The bounds keep a slip of the pen in a file from taking the machine down: one
-// listener per host, one bit per page, one buffer per page being written.
-const (
-	maxHosts = 10_000
-	// maxPerAddress leaves the system's range of free ports room for other programs.
-	maxPerAddress = 1000
-	maxPages      = 10_000_000
-	maxItems      = 1_000_000
-	maxLinks      = 1000
-	maxFanout     = 10_000
-	maxText       = 16 << 20
-	maxSteps      = 1000
-	maxLatency    = 10 * time.Minute
-	maxWait       = 24 * time.Hour
-	maxOutage     = 10_000 * time.Hour
-	maxLimits     = 16
-	maxBody       = 64 << 10
-)
-
-// The words of the file, each once.
+// The words of the file that the code branches on.
 const (
 	distFixed, distUniform, distLognormal = "fixed", "uniform", "lognormal"
 	retryNone, retrySeconds, retryDate    = "none", "seconds", "http-date"
@@ -52,26 +26,33 @@ const (
 	kindFixed, kindSliding                = "fixed-window", "sliding-window"
 	kindLog, kindSlots                    = "sliding-window-log", "concurrency"
 	modeRefuse, modeStatus, modeHang      = "refuse", "status", "hang"
-	modeReset, modeClose                  = "reset", "close-listener"
-	kindReset                             = "reset"
+	modeReset, modeClose, kindReset       = "reset", "close-listener", "reset"
 )
 
-// A file that is half understood makes a site that nobody meant, and the crawler is
-// blamed for what it does there. So every value is checked, and so is every field
-// that would be ignored for want of another one.
+const (
+	defaultBase  = "127.0.1.1" // apart from 127.0.0.1, where other programs listen
+	defaultPages = 100
+	defaultGrace = 50 * time.Millisecond
 
-// validate reports every value that is out of bounds, by its path in the file, with what
-// to write instead, in the order of the file's fields. It looks at the values as written,
-// before defaults.
+	maxHosts  = 10_000 // each has a listener
+	maxFanout = 10_000
+	// maxPerAddress leaves most of the system's free ports to other programs.
+	maxPerAddress = 1000
+)
+
+// A file that is half understood makes another site than was meant. So every value is
+// checked, and every field that would be ignored because another one is missing.
+
+// validate reports every value that is out of range by its path in the file, in the order of
+// the fields, with what to write instead. It checks the values as written, before defaults.
 func (c *Config) validate() error {
 	if len(c.Hosts) == 0 {
 		return errors.New("hosts: there are none; list at least one, such as hosts: [{pages: 20}]")
 	}
-	var errs []error
+	errs := []error{checkFields(reflect.ValueOf(c.Hosts), "hosts")}
 	total, addresses, ports := 0, 0, 1
 	for i := range c.Hosts {
 		h := &c.Hosts[i]
-		errs = append(errs, h.validate(fmt.Sprintf("hosts[%d]", i)))
 		total += max(1, h.Count)
 		if h.OneAddress {
 			addresses++
@@ -80,28 +61,97 @@ func (c *Config) validate() error {
 			addresses += max(1, h.Count)
 		}
 	}
-	counted := within("hosts (counted)", total, 1, maxHosts)
-	errs = append(errs, counted,
-		within("port", c.Port, 0, 65535),
-		within("grace", c.Grace, 0, 10*time.Second),
-		checkPorts(c.Port, ports),
-	)
-	if counted == nil {
-		errs = append(errs, checkBase(c.Base, addresses))
+	if total > maxHosts {
+		errs = append(errs, fmt.Errorf("hosts (counted): %d is out of range; use 1 to %d", total, maxHosts))
+		addresses = 1
+	}
+	top := *c
+	top.Hosts = nil
+	errs = append(errs, checkFields(reflect.ValueOf(&top).Elem(), ""))
+	// Hosts on one address use the ports above the site's.
+	if ports > maxPerAddress || c.Port <= 65535 && c.Port+ports-1 > 65535 {
+		errs = append(errs, fmt.Errorf("hosts: %d on one address need as many ports from %d on, and no more than %d may; use a lower count or port", ports, c.Port, maxPerAddress))
+	}
+	return errors.Join(append(errs, checkBase(c.Base, addresses))...)
+}
+
+// checker is a struct with rules that its tags cannot express. They are checked if its fields
+// are in range.
+type checker interface {
+	check(path string) error
+}
+
+// checkFields checks v and what it consists of by the tags of the fields, and then by [checker].
+func checkFields(v reflect.Value, path string) error {
+	var errs []error
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			errs = append(errs, checkFields(v.Index(i), document.Item(path, i)))
+		}
+	case reflect.Struct:
+		for f, field := range v.Fields() {
+			name := tag(f)
+			if name == "" {
+				continue
+			}
+			at := document.Join(path, name)
+			if text, ok := f.Tag.Lookup("in"); ok {
+				errs = append(errs, checkRange(field, at, text, true))
+			} else if text, ok := f.Tag.Lookup("must"); ok {
+				errs = append(errs, checkRange(field, at, text, false))
+			}
+			errs = append(errs, checkFields(field, at))
+		}
+		if c, ok := reflect.TypeAssert[checker](v.Addr()); ok && errors.Join(errs...) == nil {
+			errs = append(errs, c.check(path))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// checkPorts makes sure that hosts on one address find ports above the site's.
-func checkPorts(port, n int) error {
-	if n > maxPerAddress || port <= 65535 && port+n-1 > 65535 {
-		return fmt.Errorf("hosts: %d on one address need as many ports from %d on, and no more than %d may; use a lower count or port", n, port, maxPerAddress)
+// checkRange checks a value against its tag: "low..high", or words. A NaN is out of range.
+func checkRange(v reflect.Value, path, allowed string, orZero bool) error {
+	low, high, isRange := strings.Cut(allowed, "..")
+	if v.Kind() == reflect.Slice || v.Kind() == reflect.String && isRange {
+		path += map[bool]string{true: " (listed)", false: " (bytes)"}[v.Kind() == reflect.Slice]
+		v = reflect.ValueOf(v.Len())
 	}
-	return nil
+	switch {
+	case orZero && v.IsZero():
+		return nil
+	case !isRange:
+		return oneOf(path, v.String(), strings.Fields(allowed)...)
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		from, errLow := time.ParseDuration(low)
+		to, errHigh := time.ParseDuration(high)
+		if d := time.Duration(v.Int()); errLow == nil && errHigh == nil && d >= from && d <= to {
+			return nil
+		}
+	default:
+		from, errLow := strconv.ParseFloat(low, 64)
+		to, errHigh := strconv.ParseFloat(high, 64)
+		if x := v.Convert(reflect.TypeFor[float64]()).Float(); errLow == nil && errHigh == nil && x >= from && x <= to {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: %v is out of range; use %s to %s", path, v, low, high)
 }
 
-// checkBase makes sure that n addresses from base on are loopback addresses: a test
-// site must never be reachable from another machine, however it is configured.
+func oneOf(path, word string, words ...string) error {
+	if slices.Contains(words, word) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is unknown; use one of %v", path, word, words)
+}
+
+// useless says that a field has no effect as things are.
+func useless(path, why, fix string, parts ...any) error {
+	return fmt.Errorf("%s: it has no meaning %s; "+fix, append([]any{path, why}, parts...)...)
+}
+
+// checkBase makes sure that n addresses from base on are loopback addresses: no file can make
+// a test site reachable from another machine.
 func checkBase(base string, n int) error {
 	addr, err := netip.ParseAddr(cmp.Or(base, defaultBase))
 	if err != nil || !addr.Is4() || !addr.IsLoopback() {
@@ -116,216 +166,188 @@ func checkBase(base string, n int) error {
 	return nil
 }
 
-// validate goes through the fields in the order of the struct, which is the one that
-// files are written in.
-func (h *Host) validate(path string) error {
-	return errors.Join(
-		checkName(path+".name", h.Name),
-		within(path+".count", h.Count, 0, maxHosts),
-		within(path+".pages", h.Pages, 0, maxPages),
-		within(path+".fanout", h.Fanout, 0, maxFanout),
-		within(path+".cross_links", h.CrossLinks, 0, maxLinks),
-		within(path+".host_links", h.HostLinks, 0, maxLinks),
-		within(path+".media", h.Media, 0, maxItems),
-		within(path+".redirects", h.Redirects, 0, maxItems),
-		within(path+".missing", h.Missing, 0, maxItems),
-		within(path+".private", h.Private, 0, maxItems),
-		within(path+".listed", h.Listed, 0, maxItems),
-		h.Size.validate(path+".size"),
-		h.Latency.validate(path+".latency"),
-		h.checkAddress(path),
-		h.Limit.validate(path+".limit"),
-		checkLimits(path+".limits", h.Limits),
-		h.Load.validate(path+".load"),
-		h.Day.validate(path+".day"),
-		h.Ban.validate(path+".ban"),
-		h.Refusal.validate(path+".refusal"),
-		checkScript(path+".script", h.Script),
-		h.Flaky.validate(path+".flaky"),
-		checkOutages(path+".outages", h.Outages),
-		h.Robots.validate(path+".robots"),
-	)
+// limited reports whether there is a limit or a load.
+func (h *Host) limited() bool { return h.Limit != (Limit{}) || len(h.Limits) > 0 || h.Load != (Load{}) }
+
+func (h *Host) check(path string) error {
+	var errs []error
+	// A name needs no quoting in a table, a page or a shell.
+	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
+	if len(h.Name) > 32 || strings.ContainsFunc(h.Name, func(r rune) bool { return !plain(r) }) {
+		errs = append(errs, fmt.Errorf("%s.name: %q has other signs than a to z, 0 to 9 and hyphen, or more than 32; use one such as slow-2", path, h.Name))
+	}
+	need := func(given bool, field, what string) {
+		if given && !h.limited() {
+			errs = append(errs, useless(path+"."+field, "without "+what, "set one, such as %s.limits: [{kind: token-bucket, rate: 5}]", path))
+		}
+	}
+	need(h.Ban.After > 0, "ban", "a limit that refuses")
+	need(h.Day.Length > 0 || h.Day.Low > 0 || len(h.Day.Table) > 0, "day", "a limit that changes")
+	if h.OneAddress && h.Count < 2 {
+		errs = append(errs, useless(path+".one_address", "with one host", "set %s.count to 2 or more", path))
+	}
+	if h.Refusal.tells() && !slices.ContainsFunc(h.Limits, func(l Limiter) bool { return l.Kind != kindSlots }) {
+		errs = append(errs, fmt.Errorf("%s.refusal.headers: there is no quota to tell; list one in %s.limits", path, path))
+	}
+	for i, k := range h.Flaky.Kinds {
+		errs = append(errs, oneOf(document.Item(path+".flaky.kinds", i), k, "500", "502", "503", "504", kindReset))
+	}
+	end := time.Duration(0) // a host has one outage at a time
+	for i := range h.Outages {
+		o := &h.Outages[i]
+		if o.After < end {
+			errs = append(errs, fmt.Errorf("%s.outages[%d].after: %v is before the end of the outage ahead of it, %v; list them in order and apart", path, i, o.After, end))
+		}
+		end = o.After + o.For
+	}
+	return errors.Join(errs...)
 }
 
-// checkName keeps names to what needs no quoting in a table, a page or a shell.
-func checkName(path, name string) error {
-	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
-	if len(name) > 32 || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-		return fmt.Errorf("%s: %q has other signs than a to z, 0 to 9 and hyphen, or more than 32; use one such as slow-2", path, name)
+func (s *Size) check(path string) error {
+	if s.Max > 0 && s.Min > s.Max {
+		return fmt.Errorf("%s: min %d is above max %d; swap them", path, s.Min, s.Max)
 	}
 	return nil
 }
 
-// validate leaves Min alone when Max is zero: that means "all of one size".
-func (s Size) validate(path string) error {
-	err := errors.Join(within(path+".min", s.Min, 0, maxText), within(path+".max", s.Max, 0, maxText))
-	if err == nil && s.Max > 0 && s.Min > s.Max {
-		return fmt.Errorf("%s: min %d is above max %d; swap them", path, s.Min, s.Max)
-	}
-	return err
-}
-
-func (l *Latency) validate(path string) error {
+func (l *Latency) check(path string) error {
 	widest := 1.0 // a wider uniform distribution would reach below zero
 	if l.Dist == distLognormal {
-		widest = 2 // beyond it, half of all draws lie outside of a quarter to four times the median
+		widest = 2 // beyond it, half of all draws are outside of a quarter to four times the median
 	}
-	err := errors.Join(
-		within(path+".typical", l.Typical, 0, maxLatency),
-		oneOf(path+".dist", l.Dist, "", distFixed, distUniform, distLognormal),
-		within(path+".spread", l.Spread, 0, widest),
-		within(path+".body", l.Body, 0, maxLatency),
-	)
-	if err == nil && l.Spread > 0 && cmp.Or(l.Dist, distFixed) == distFixed {
-		return fmt.Errorf("%s.spread: it has no meaning with a fixed value; set %s.dist to uniform or lognormal", path, path)
+	switch {
+	case !(l.Spread >= 0 && l.Spread <= widest): // also a NaN
+		return fmt.Errorf("%s.spread: %v is out of range; use 0 to %v", path, l.Spread, widest)
+	case l.Spread > 0 && cmp.Or(l.Dist, distFixed) == distFixed:
+		return useless(path+".spread", "with a fixed value", "set %s.dist to uniform or lognormal", path)
 	}
-	return err
+	return nil
 }
 
-// validate has a floor for the rate because a slower one would overflow the interval
-// once a burst is multiplied with it; one request in a quarter of an hour is slow
-// enough.
-func (l *Limit) validate(path string) error {
-	err := errors.Join(
-		within(path+".rate", l.Rate, 0, 1e6),
-		within(path+".burst", l.Burst, 0, maxItems),
-		within(path+".requests", l.Requests, 0, 1e9),
-		within(path+".window", l.Window, 0, maxWait),
-		within(path+".concurrent", l.Concurrent, 0, maxItems),
-	)
+func (l *Limit) check(path string) error {
 	switch {
-	case err != nil:
-		return err
 	case l.Burst > 0 && l.Rate == 0:
-		return fmt.Errorf("%s.burst: it has no meaning without a rate; set %s.rate", path, path)
-	case l.Rate > 0 && l.Rate < 1e-3:
-		return fmt.Errorf("%s.rate: %v is out of range; use 0.001 to 1000000, or 0 for no limit", path, l.Rate)
+		return useless(path+".burst", "without a rate", "set %s.rate", path)
 	case (l.Requests > 0) != (l.Window > 0):
 		return fmt.Errorf("%s: requests and window go together; set both, such as requests: 60, window: 1m", path)
 	}
 	return nil
 }
 
-func (r *Refusal) validate(path string) error {
-	err := errors.Join(
-		status(path+".status", r.Status),
-		oneOf(path+".retry_after", r.RetryAfter, "", retryNone, retrySeconds, retryDate, retryRFC850, retryAsctime, retryPast, retryAbsurd, retryGarbage),
-		within(path+".wait", r.Wait, 0, maxWait),
-		oneOf(path+".headers", r.Headers, "", headersNone, headersLegacy, headersIETF),
-		within(path+".body (bytes)", len(r.Body), 0, maxBody),
-	)
-	without := []string{"", retryNone, retryAbsurd, retryGarbage}
-	if err == nil && r.Wait > 0 && slices.Contains(without, r.RetryAfter) {
-		return fmt.Errorf("%s.wait: it has no meaning without a Retry-After that speaks of it; set %s.retry_after to seconds or http-date", path, path)
-	}
-	return err
+// limiterFields says which fields a kind has, and which of them it needs.
+var limiterFields = map[string]struct{ has, needs []string }{
+	kindLeaky:   {[]string{"rate", "burst", "delay"}, []string{"rate"}},
+	kindToken:   {[]string{"rate", "burst"}, []string{"rate"}},
+	kindFixed:   {[]string{"requests", "window"}, []string{"requests", "window"}},
+	kindSliding: {[]string{"requests", "window"}, []string{"requests", "window"}},
+	kindLog:     {[]string{"requests", "window"}, []string{"requests", "window"}},
+	kindSlots:   {[]string{"concurrent"}, []string{"concurrent"}},
 }
 
-// checkScript allows no 3xx: redirects are pages of their own, see Host.Redirects.
-func checkScript(path string, steps []Step) error {
-	errs := []error{within(path+" (steps)", len(steps), 0, maxSteps)}
-	for i, s := range steps {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if s.Status != 200 && (s.Status < 400 || s.Status > 599) {
-			errs = append(errs, fmt.Errorf("%s: %d is no status of a script; use 200 or 400 to 599", at, s.Status))
+func (l *Limiter) check(path string) error {
+	var errs []error
+	if l.Window > 0 && (l.Window < time.Millisecond || l.Window%time.Microsecond != 0) {
+		errs = append(errs, fmt.Errorf("%s.window: %v is out of range; use whole microseconds from 1ms to 24h", path, l.Window))
+	}
+	fields := limiterFields[l.Kind]
+	for f, v := range reflect.ValueOf(l).Elem().Fields() {
+		switch name := tag(f); {
+		case name == "" || name == "kind":
+		case !v.IsZero() && !slices.Contains(fields.has, name):
+			errs = append(errs, fmt.Errorf("%s.%s: a %s has none; remove it", path, name, l.Kind))
+		case v.IsZero() && slices.Contains(fields.needs, name):
+			errs = append(errs, fmt.Errorf("%s.%s: a %s needs one; set it", path, name, l.Kind))
 		}
-		errs = append(errs, within(at, s.Times, -1, 1e9))
 	}
 	return errors.Join(errs...)
 }
 
-func (f *Flaky) validate(path string) error {
-	errs := []error{
-		within(path+".probability", f.Probability, 0, 1),
-		within(path+".kinds (listed)", len(f.Kinds), 0, maxSteps),
-	}
-	for i, k := range f.Kinds {
-		errs = append(errs, oneOf(fmt.Sprintf("%s.kinds[%d]", path, i), k, "500", "502", "503", "504", kindReset))
-	}
-	return errors.Join(errs...)
-}
-
-// checkOutages insists on order: a host walks through its outages once, and two at
-// the same time would need a rule for which of them is meant.
-func checkOutages(path string, outages []Outage) error {
-	errs := []error{within(path+" (listed)", len(outages), 0, maxSteps)}
-	end := time.Duration(0)
-	for i := range outages {
-		o, at := &outages[i], fmt.Sprintf("%s[%d]", path, i)
-		err := o.validate(at)
-		if err == nil && o.After < end {
-			err = fmt.Errorf("%s.after: %v is before the end of the outage ahead of it, %v; list them in order and apart", at, o.After, end)
-		}
-		errs = append(errs, err)
-		end = o.After + o.For
-	}
-	return errors.Join(errs...)
-}
-
-func (o *Outage) validate(path string) error {
-	err := errors.Join(
-		within(path+".after", o.After, 0, maxOutage),
-		within(path+".for", o.For, time.Nanosecond, maxOutage),
-		oneOf(path+".mode", o.Mode, "", modeRefuse, modeStatus, modeHang, modeReset, modeClose),
-	)
-	switch {
-	case err != nil:
-		return err
-	case o.Mode == modeStatus:
-		return within(path+".status", o.Status, 400, 599)
-	case o.Status != 0:
-		return fmt.Errorf("%s.status: it has no meaning in mode %q; use mode: status", path, cmp.Or(o.Mode, modeRefuse))
+func (l *Load) check(path string) error {
+	if l.MaxWait > 0 && l.Rate == 0 {
+		return useless(path+".max_wait", "without a queue", "set %s.rate", path)
 	}
 	return nil
 }
 
-// validate keeps Disallow to plain prefixes. The full rules of RFC 9309 are what the
-// crawler under test implements; a judge with the same code would share its mistakes.
-func (r *Robots) validate(path string) error {
-	errs := []error{
-		within(path+".disallow (listed)", len(r.Disallow), 0, maxSteps),
-		within(path+".crawl_delay", r.CrawlDelay, 0, maxWait),
-		within(path+".times", r.Times, 0, 1e9),
-		within(path+".latency", r.Latency, 0, maxLatency),
-		within(path+".text (bytes)", len(r.Text), 0, maxText),
-		status(path+".status", r.Status),
+func (d *Day) check(path string) error {
+	var errs []error
+	switch {
+	case d.Low > 0 && len(d.Table) > 0:
+		errs = append(errs, fmt.Errorf("%s: low and table both say how the day goes; keep one", path))
+	case d.Length > 0 && d.Low == 0 && len(d.Table) == 0:
+		errs = append(errs, useless(path+".length", "by itself", "set %s.low or %s.table", path, path))
 	}
-	for i, p := range r.Disallow {
-		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
-			errs = append(errs, fmt.Errorf("%s.disallow[%d]: %q is no plain prefix of a path; use one such as /private/", path, i, p))
+	length, last := d.length(), time.Duration(-1)
+	for i, h := range d.Table {
+		if h.At <= last || h.At < 0 || h.At >= length {
+			errs = append(errs, fmt.Errorf("%s.table[%d].at: %v is not within a day of %v, or not after the entry before it; list them in order", path, i, h.At, length))
 		}
-	}
-	if r.Times > 0 && r.Status == 0 {
-		errs = append(errs, fmt.Errorf("%s.times: it has no meaning without a status; set %s.status", path, path))
+		last = h.At
 	}
 	return errors.Join(errs...)
 }
 
-// within is written so that a NaN, which no comparison holds for, is out of range.
-func within[T cmp.Ordered](path string, v, low, high T) error {
-	if v >= low && v <= high {
-		return nil
+func (b *Ban) check(path string) error {
+	switch {
+	case (b.After > 0) != (b.For > 0):
+		return fmt.Errorf("%s: after and for go together; set both, such as after: 10, for: 5m", path)
+	case b.After == 0 && (b.Within > 0 || b.Mode != "" || b.Status != 0):
+		return useless(path, "without after", "set %s.after and %s.for", path, path)
+	case b.Mode == modeDrop && b.Status != 0:
+		return useless(path+".status", "in mode drop", "remove one of them")
 	}
-	return fmt.Errorf("%s: %v is out of range; use %v to %v", path, v, low, high)
+	return nil
 }
 
-// oneOf accepts the listed values; the zero value, if listed, goes unmentioned.
-func oneOf[T comparable](path string, v T, listed ...T) error {
-	if slices.Contains(listed, v) {
-		return nil
+func (r *Refusal) check(path string) error {
+	if r.Wait > 0 && slices.Contains([]string{"", retryNone, retryAbsurd, retryGarbage}, r.RetryAfter) {
+		return useless(path+".wait", "without a Retry-After that speaks of it", "set %s.retry_after to seconds or http-date", path)
 	}
-	var zero T
-	named := slices.DeleteFunc(slices.Clone(listed), func(x T) bool { return x == zero })
-	return fmt.Errorf("%s: %v is unknown; use one of %v", path, v, named)
+	return nil
 }
 
-// withDefaults is the host as it is run: what zero means is written out.
+// check allows no 3xx: redirects have their own pages, see Host.Redirects.
+func (s *Step) check(path string) error {
+	switch {
+	case s.Status != 200 && (s.Status < 400 || s.Status > 599):
+		return fmt.Errorf("%s: %d is no status of a script; use 200 or 400 to 599", path, s.Status)
+	case s.Times < -1 || s.Times > 1e9:
+		return fmt.Errorf("%s: %d is out of range; use -1 to 1000000000", path, s.Times)
+	}
+	return nil
+}
+
+func (o *Outage) check(path string) error {
+	switch {
+	case o.Mode == modeStatus && (o.Status < 400 || o.Status > 599):
+		return fmt.Errorf("%s.status: %d is out of range; use 400 to 599", path, o.Status)
+	case o.Mode != modeStatus && o.Status != 0:
+		return useless(path+".status", fmt.Sprintf("in mode %q", cmp.Or(o.Mode, modeRefuse)), "use mode: status")
+	}
+	return nil
+}
+
+// check keeps Disallow to plain prefixes. The crawler under test implements the rules of RFC
+// 9309; the same code here would make the same mistakes.
+func (r *Robots) check(path string) error {
+	for i, p := range r.Disallow {
+		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
+			return fmt.Errorf("%s.disallow[%d]: %q is no plain prefix of a path; use one such as /private/", path, i, p)
+		}
+	}
+	if r.Times > 0 && r.Status == 0 {
+		return useless(path+".times", "without a status", "set %s.status", path)
+	}
+	return nil
+}
+
+// withDefaults is the host with the values that zero stands for.
 func (h Host) withDefaults() Host {
 	h.Name = cmp.Or(h.Name, "host")
 	h.Pages = cmp.Or(h.Pages, defaultPages)
-	h.Fanout = cmp.Or(h.Fanout, defaultFanout)
+	h.Fanout = cmp.Or(h.Fanout, 10)
 	if h.Size == (Size{}) {
-		h.Size = Size{Min: defaultMin, Max: defaultMax}
+		h.Size = Size{Min: 2 << 10, Max: 8 << 10}
 	}
 	h.Size.Max = cmp.Or(h.Size.Max, h.Size.Min)
 	h.Refusal.Status = cmp.Or(h.Refusal.Status, 429)
@@ -343,7 +365,7 @@ type place struct {
 	port int
 }
 
-// expand writes out counts: one place per host.
+// expand has one place per host: Count of each.
 func expand(hosts []Host) []place {
 	var all []place
 	for _, h := range hosts {
