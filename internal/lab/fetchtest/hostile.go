@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// HostileServer breaks the rules of HTTP, in the way that the path of a request names.
-// Each path is a [Behavior]; an unknown one is answered with a small whole page.
+// HostileServer breaks the rules of HTTP in the way that the path of a request names, a
+// [Behavior]; it answers another path with a small page.
 type HostileServer struct {
 	listener net.Listener // nil when only pipes are served
 	running  sync.WaitGroup
-	over     context.Context // ends with the test, and every slow behaviour with it
+	over     context.Context // ends with the test, and every slow behavior with it
 	stop     context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
@@ -33,7 +33,7 @@ func Hostile(t testing.TB) *HostileServer {
 		t.Fatalf("fetchtest: listen: %v", err)
 	}
 	for _, pack := range bombs {
-		pack() // now, and not while a client loses its patience
+		pack() // now, and not during a client's timeout
 	}
 	h := HostilePipes(t)
 	h.listener = l
@@ -49,8 +49,8 @@ func Hostile(t testing.TB) *HostileServer {
 	return h
 }
 
-// HostilePipes is a server without a socket, for synctest bubbles: every name and port
-// dialled through its DialContext reaches it. It ends with t.
+// HostilePipes is a server without a socket, for synctest bubbles: its DialContext reaches it
+// under every address. It ends with t.
 func HostilePipes(t testing.TB) *HostileServer {
 	t.Helper()
 	h := &HostileServer{conns: make(map[net.Conn]struct{}), seen: make(map[Behavior]int)}
@@ -59,7 +59,7 @@ func HostilePipes(t testing.TB) *HostileServer {
 	return h
 }
 
-// URL is where this behaviour is met.
+// URL is where this behavior is met.
 func (h *HostileServer) URL(b Behavior) string { return "http://" + h.Addr() + string(b) }
 
 // Addr is the host and port of the server; a made-up one if it has no socket.
@@ -70,7 +70,7 @@ func (h *HostileServer) Addr() string {
 	return h.listener.Addr().String()
 }
 
-// Seen is how many requests have asked for this behaviour.
+// Seen is how many requests have asked for this behavior.
 func (h *HostileServer) Seen(b Behavior) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -100,7 +100,7 @@ func (h *HostileServer) start(c net.Conn) bool {
 	h.conns[c] = struct{}{}
 	h.running.Go(func() {
 		h.serve(c)
-		_ = c.Close() // some behaviours have closed it already
+		_ = c.Close() // some behaviors have closed it already
 		h.mu.Lock()
 		delete(h.conns, c)
 		h.mu.Unlock()

@@ -1,13 +1,10 @@
-// Package fetchtest has the other end of a connection, for tests.
+// Package fetchtest has servers for tests of clients.
 //
-// [Serve] is a small Internet in memory: named hosts with ordinary handlers, reached
-// through [Net.DialContext]. It lives inside a testing/synctest bubble, where an hour
-// of polite crawling takes a millisecond, and it remembers every request with its
-// instant, so that a test can ask for the smallest gap between two of them.
+// [Serve] has named hosts with ordinary handlers in memory, reached through
+// [Net.DialContext], for testing/synctest bubbles. It records every request with its instant.
 //
-// [Hostile] is a server that breaks the rules in one chosen way per path: it hangs,
-// floods, lies, cuts off. It listens on a real loopback socket, or serves pipes inside
-// a bubble where its slowness costs no time.
+// [Hostile] is a server that breaks the rules of HTTP in one way per path. It listens on a
+// loopback socket, or serves pipes inside a bubble.
 //
 // Both end with their test and leave no goroutine behind.
 package fetchtest
@@ -150,7 +147,7 @@ func (n *Net) connect(ctx context.Context, key, addr string) (net.Conn, error) {
 	}
 }
 
-// Accept implements net.Listener for the server inside.
+// Accept implements net.Listener.
 func (n *Net) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.queue:
@@ -169,8 +166,7 @@ func (n *Net) Close() error {
 // Addr implements net.Listener.
 func (n *Net) Addr() net.Addr { return address("fetchtest:80") }
 
-// Requests is every request so far, in order of arrival. Without hosts it is those of
-// all, otherwise those of the ones named.
+// Requests are all requests so far, in order of arrival, or those of the hosts named.
 func (n *Net) Requests(hosts ...string) []Request {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,8 +179,7 @@ func (n *Net) Requests(hosts ...string) []Request {
 	return list
 }
 
-// Count is how many requests a host has received for a path and query, or in all if
-// path is empty.
+// Count is how many requests a host has received for a path and query, or in all if path is "".
 func (n *Net) Count(host, path string) int {
 	count := 0
 	for _, r := range n.Requests(host) {
@@ -195,8 +190,8 @@ func (n *Net) Count(host, path string) int {
 	return count
 }
 
-// MinGap is the smallest time between two requests that followed each other at host,
-// or the largest duration there is if fewer than two came.
+// MinGap is the smallest time between two requests to host, or the largest duration if there
+// were fewer than two.
 func (n *Net) MinGap(host string) time.Duration {
 	const none = time.Duration(1<<63 - 1)
 	gap := none

@@ -1,20 +1,18 @@
-// Package racetest keeps tests from paying for the race detector where it has nothing to
-// find. A long computation of one goroutine is some twenty times as slow under it, and no
-// case of a table after the first tells it anything new: there a test takes a sample, and
-// `make test` runs it whole once more without the detector. Which tests these are is
-// listed in the Makefile, as WHOLE, and [Sample] fails a test that is not among them: no
-// case is left out of both.
+// Package racetest lets tests take a sample of their cases under the race detector, where a
+// long computation of one goroutine is some twenty times as slow and has no races. `make test`
+// runs such a test whole, without the detector, if WHOLE in the Makefile lists it; [Sample]
+// fails a test that is not listed.
 package racetest
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
-// Sample reports whether tb is to take a sample of its cases, which it says in the log.
+// Sample reports whether tb should take a sample of its cases, and logs it.
 func Sample(tb testing.TB) bool {
 	tb.Helper()
 	if !Enabled {
@@ -24,27 +22,15 @@ func Sample(tb testing.TB) bool {
 	if !listed(tb, name) {
 		tb.Fatalf("add %s to WHOLE in the Makefile: without it nothing runs all of its cases", name)
 	}
-	tb.Log("A SAMPLE, because of the race detector; `make test` runs all of it without")
+	tb.Log("a sample, because of the race detector; `make test` runs all cases without it")
 	return true
 }
 
 var whole = regexp.MustCompile(`(?m)^WHOLE +:= (.*)$`)
 
-// listed reports whether the Makefile at the root of the module runs a test whole.
+// listed reports whether the Makefile runs a test whole.
 func listed(tb testing.TB, name string) bool {
 	tb.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		text, err := os.ReadFile(filepath.Join(dir, "Makefile"))
-		if err == nil {
-			list := whole.FindSubmatch(text)
-			return list != nil && strings.Contains(" "+string(list[1])+" ", " "+name+" ")
-		}
-		if dir == filepath.Dir(dir) {
-			tb.Fatalf("there is no Makefile: %v", err)
-		}
-	}
+	list := whole.FindStringSubmatch(docpage.Read(tb, "Makefile"))
+	return list != nil && strings.Contains(" "+list[1]+" ", " "+name+" ")
 }
