@@ -8,10 +8,11 @@ import (
 	"errors"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // peekBytes is how much of a file is looked at to tell what it is: longer than the first
@@ -21,9 +22,6 @@ const peekBytes = 64 << 10
 // kindHosts is the kind of a file of --remember: of what is wrong with one, such as its
 // version, whoever reads it knows more.
 const kindHosts = "it is a memory of hosts"
-
-// kindURLs is the kind of a list of seeds.
-const kindURLs = "it is a list of URLs, for --input-file"
 
 // kindOfFile says in words what a file is that was given where another was wanted, and
 // what may be done with it; empty if that cannot be told.
@@ -44,40 +42,35 @@ func kindOfFile(path string) string {
 func kindOf(head []byte) string {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
 	first := strings.TrimSpace(string(line))
+	spec := sink.ByStart(head)
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return kindOfCompressed(head)
-	case strings.HasPrefix(first, "WARC/"):
-		return kindArchive
+	case spec.Format == sink.WARC:
+		return spec.Kind
 	case bytes.HasPrefix(head, []byte("SQLite format 3\x00")):
 		return "it is a database"
 	case bytes.IndexByte(head, 0) >= 0:
 		return "it is no text"
 	case strings.HasPrefix(first, "{"):
 		return kindOfObject(first)
-	case indexLine.MatchString(first):
+	case warc.IsIndexLine([]byte(first)):
 		return "it is the index of an archive (CDXJ), as --warc writes it"
-	case strings.HasPrefix(first, "url,kind,status,"):
-		return "it has the records of a crawl, in CSV, as --output writes them"
-	case crawl.Check(first) == nil && strings.Contains(first, "://"):
-		return kindURLs
+	case spec.Format == sink.URLs && crawl.Check(first) != nil:
+		return ""
 	}
-	return ""
+	return spec.Kind
 }
-
-// kindArchive is the kind of an archive, compressed or not.
-const kindArchive = "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"
-
-// indexLine begins a line of an index: a key, a time to the second, and an object.
-var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
 
 // kindOfCompressed looks into a file for what would be its first bytes.
 func kindOfCompressed(head []byte) string {
 	gz, err := gzip.NewReader(bytes.NewReader(head))
 	if err == nil {
-		var magic [5]byte
-		if _, err := io.ReadFull(gz, magic[:]); err == nil && string(magic[:]) == "WARC/" {
-			return kindArchive
+		var start [5]byte
+		if _, err := io.ReadFull(gz, start[:]); err == nil {
+			if spec := sink.ByStart(start[:]); spec.Format == sink.WARC {
+				return spec.Kind
+			}
 		}
 	}
 	return "it is compressed with gzip"
@@ -95,7 +88,8 @@ func kindOfObject(line string) string {
 	case fields["cause"]:
 		return "it has the events of a crawl, as output.events writes them"
 	case fields["fetched_at"]:
-		return "it has the records of a crawl, as --output writes them"
+		spec := sink.JSONL.Spec()
+		return spec.Kind
 	}
 	return "it is JSON of another kind"
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // briefIntro is the top of `crawl --help`, which fits one screen.
@@ -56,7 +58,7 @@ func briefFlags() []briefGroup {
 			{"auth", "HOST=user:password or \"HOST=bearer TOKEN\""},
 		}},
 		{"Output and messages", []briefFlag{
-			{"output", "write here: .jsonl, .csv, .txt, .warc or a DIR/"},
+			{"output", "write here: " + sink.EndingList(", ") + " or a DIR/"},
 			{"field", "take a value out of pages: NAME=css:SELECTOR"},
 			{"record", "also text, main-text, metadata or body"},
 			{"listen", "dashboard and API, 8091 for instance"},

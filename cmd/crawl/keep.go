@@ -36,8 +36,8 @@ func layOut(cfg *config.Config) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
 		return openError("--output", err)
 	}
-	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
-	cfg.Output.Path = filepath.Join(dir, "records"+endings[cfg.Output.Format])
+	spec := sink.Format(cfg.Output.Format).Spec()
+	cfg.Output.Path = filepath.Join(dir, "records"+spec.Ending())
 	if cfg.Output.Format == string(sink.WARC) {
 		cfg.Output.Path = filepath.Join(dir, "archive")
 	}
@@ -207,13 +207,13 @@ func (j *job) goOn(end pipeline.End, reason string) string {
 // closer is the command that tells more of a crawl than its end does; empty if there is
 // nothing that it could read. One that goes on is told of by what asked for it.
 func (j *job) closer(r *report) string {
-	format := sink.Format(j.cfg.Output.Format)
+	spec := sink.Format(j.cfg.Output.Format).Spec()
 	switch {
 	case r.snap.State == pipeline.EndNone || r.snap.Pages == 0:
 		return ""
 	case j.state != nil:
 		return "crawl report " + shellWord(j.state.Dir())
-	case r.records != "" && (format == sink.JSONL || format == sink.CSV):
+	case r.records != "" && spec.Reportable():
 		return "crawl report " + shellWord(r.records)
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 const (
@@ -78,7 +79,8 @@ func openList(path string) (*os.File, error) {
 	case info.IsDir():
 		err = fmt.Errorf("%s is a directory: give a file with one URL per line", path)
 	case info.Mode().IsRegular(): // to look into a pipe is to wait for it
-		if kind := kindOfFile(path); kind != "" && kind != kindURLs {
+		urls := sink.URLs.Spec()
+		if kind := kindOfFile(path); kind != "" && kind != urls.Kind {
 			err = fmt.Errorf("%s: %s: give a text with one URL per line", path, kind)
 		}
 	}

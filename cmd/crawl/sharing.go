@@ -93,7 +93,6 @@ func fileWord(s string) string {
 // own, and there is no state. A path without {worker} in it is taken as it is, so that two
 // processes on one file system do not share a file by accident but by name.
 func layOutShared(cfg *config.Config, dir string) error {
-	endings := map[string]string{"jsonl": ".jsonl", "csv": ".csv", "urls": ".txt"}
 	if cfg.Output.Format == string(sink.WARC) {
 		cfg.Output.Path = filepath.Join(dir, cfg.Fleet.Worker)
 		return nil
@@ -101,7 +100,8 @@ func layOutShared(cfg *config.Config, dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
 		return openError("--output", err)
 	}
-	cfg.Output.Path = filepath.Join(dir, "records-"+cfg.Fleet.Worker+endings[cfg.Output.Format])
+	spec := sink.Format(cfg.Output.Format).Spec()
+	cfg.Output.Path = filepath.Join(dir, "records-"+cfg.Fleet.Worker+spec.Ending())
 	return nil
 }
 
@@ -150,7 +150,8 @@ func goingOn(path string) (cfg sink.Config, cut int64, err error) {
 		return sink.Config{}, 0, err
 	}
 	first := whole == 0 && bytes.HasPrefix(head, []byte(`{"url":`)) // a record that was cut off
-	if kind := kindOf(head); !first && !strings.HasPrefix(kind, "it has the records") && !strings.HasPrefix(kind, "it is a list of URLs") {
+	spec := sink.ByStart(head)
+	if !first && (!spec.Lines() || kindOf(head) != spec.Kind) {
 		return sink.Config{}, 0, fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another fleet.worker or --output", path)
 	}
 	return sink.Config{Existing: sink.Resume, Position: whole}, info.Size() - whole, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // recordParts are the words of [Output].Record.
@@ -29,11 +30,12 @@ func mediaPattern(s string) error {
 // warnRecord tells of what is read and nobody will see.
 func (l *loader) warnRecord() {
 	o := &l.cfg.Output
-	if o.Format == "jsonl" {
+	spec := sink.Format(o.Format).Spec()
+	if spec.Complete {
 		return
 	}
 	var what []string
-	if len(l.cfg.Extract.Fields) > 0 && o.Format != "csv" {
+	if len(l.cfg.Extract.Fields) > 0 && spec.Separator == 0 {
 		what = append(what, "fields")
 	}
 	for _, part := range []string{"text", "main-text", "metadata", "body"} {
@@ -66,19 +68,8 @@ func (l *loader) checkArchives() {
 // endingFormat is the format that the name of a file says by its ending, and that ending; empty
 // if it says none. A list of URLs is called .txt, as in the directory of an output.
 func endingFormat(path string) (format, ending string) {
-	path = strings.TrimSuffix(strings.ToLower(path), ".gz")
-	ending = filepath.Ext(path)
-	switch ending {
-	case ".csv":
-		return "csv", ending
-	case ".jsonl", ".ndjson", ".json":
-		return "jsonl", ending
-	case ".txt", ".urls":
-		return "urls", ending
-	case ".warc":
-		return "warc", ending
-	}
-	return "", ending
+	ending = filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz"))
+	return string(sink.ByEnding(ending).Format), ending
 }
 
 // Compressed reports whether the records are compressed with gzip, as the name of their file
@@ -115,8 +106,8 @@ func (l *loader) checkEnding() {
 	switch {
 	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
 		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
-	case foreign && (compression || !written):
-		l.report("output.path", path, "%s: nothing is written as %s; end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz behind that to compress", document.Quote(o.Path), ending)
+	case format == "" && foreign && (compression || !written):
+		l.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
 		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
 	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):

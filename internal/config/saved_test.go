@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 func flags(pairs ...string) (given []FlagValue) {
@@ -194,6 +196,23 @@ func TestSavedNamesStay(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, old, resumed.Config)
 	}
+}
+
+// The name of a file says its format, for every format that there is, and the setting takes it.
+func TestEndings(t *testing.T) {
+	for _, spec := range sink.Formats() {
+		for _, ending := range spec.Endings {
+			loaded, err := Load(Sources{Flags: flags("output", "X"+strings.ToUpper(ending))})
+			require.NoError(t, err, ending)
+			require.EqualValues(t, spec.Format, loaded.Config.Output.Format)
+			_, err = Load(Sources{Flags: flags("output", "x"+ending+".gz", "format", string(spec.Format))})
+			require.NoError(t, err, ending)
+		}
+		_, err := Load(Sources{Flags: flags("output", "x.xml", "format", string(spec.Format))})
+		require.NoError(t, err, "the format was given, whatever the name says")
+	}
+	_, err := Load(Sources{Flags: flags("output", "x.xml")})
+	require.ErrorContains(t, err, "end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz")
 }
 
 // Several processes cannot write one archive, and each can write one of its own.

@@ -1,6 +1,17 @@
 package config
 
-import "github.com/treadlight/crawl/internal/records/sink/warc"
+import (
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
+)
+
+// formatNames are the formats of records.
+func formatNames() (names []string) {
+	for _, s := range sink.Formats() {
+		names = append(names, string(s.Format))
+	}
+	return names
+}
 
 // extractFields are what is read out of pages beside links and text.
 var extractFields = []field{
@@ -20,11 +31,11 @@ var outFields = []field{
 	{
 		path: "output.path", kind: kindText, def: "-", arg: "file", flag: "output", short: "o",
 		kept: "its records go on in the file they are in, and one that was moved is to be moved back",
-		doc:  "file for the records, - = standard output; its ending says the format: .jsonl, .csv, .txt (URLs), .warc, compressed with .gz behind it; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl", check: fileName,
+		doc:  "file for the records, - = standard output; its ending says the format: " + sink.EndingList(", ") + ", compressed with .gz behind it; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl", check: fileName,
 	},
 	// One JSON object a line can be cut anywhere and still be read.
 	{
-		path: "output.format", kind: kindChoice, def: "jsonl", enum: []string{"jsonl", "csv", "urls", "warc"}, flag: "format",
+		path: "output.format", kind: kindChoice, def: "jsonl", enum: formatNames(), flag: "format",
 		kept: "its records go on in the file they are in",
 		doc:  "how records are written, unless the output's ending says it; warc = archives alone: one if the output ends in .warc or .warc.gz, without an index, else several in that directory, with indexes",
 	},

@@ -77,32 +77,42 @@ func hostilePages(w http.ResponseWriter, r *http.Request) {
 func TestRecordsAreHarmless(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(hostilePages))
 	defer server.Close()
-	var lines, cells, urls bytes.Buffer
-	writers := []*sink.Writer{sink.NewJSONL(&lines), sink.NewCSV(&cells), sink.NewURLs(&urls)}
 	cfg := unpaced()
 	cfg.Output.Record, cfg.Robots.Enabled = []string{"text"}, false
-	for _, w := range writers {
-		cfg.Sinks = append(cfg.Sinks, w)
+	var writers []*sink.Writer
+	written := map[sink.Format]*bytes.Buffer{}
+	for _, spec := range sink.Formats() {
+		if spec.Lines() {
+			written[spec.Format] = new(bytes.Buffer)
+			w, err := sink.New(written[spec.Format], sink.Config{Format: spec.Format})
+			require.NoError(t, err)
+			writers = append(writers, w)
+			cfg.Sinks = append(cfg.Sinks, w)
+		}
 	}
 	got, _ := visit(t, cfg, server.URL+"/")
 	for _, w := range writers {
 		require.NoError(t, w.Close())
 	}
 	require.GreaterOrEqual(t, len(got), 1+2*len(commanding))
-	for name, out := range map[string]string{"jsonl": lines.String(), "csv": cells.String(), "urls": urls.String()} {
+	for name, buf := range written {
+		out, spec := buf.String(), name.Spec()
 		require.True(t, utf8.ValidString(out), name)
 		for i, r := range out {
-			if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Bidi_Control, r)) {
+			if r != '\n' && (r == 0 || r != rune(spec.Separator)) && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Bidi_Control, r)) {
 				t.Fatalf("%s holds %U: %q", name, r, out[max(0, i-80):min(len(out), i+20)])
 			}
 		}
-		extra := map[string]int{"csv": 1}[name] // its header
-		if name != "urls" {
+		extra := 0
+		if spec.Separator != 0 {
+			extra = 1 // its header
+		}
+		if spec.Reportable() {
 			require.Equal(t, len(got)+extra, strings.Count(out, "\n"), "a record is a line of %s", name)
 		}
 	}
-	requireNoFormula(t, cells.String())
-	requireTitles(t, lines.String())
+	requireNoFormula(t, written[sink.CSV].String())
+	requireTitles(t, written[sink.JSONL].String())
 }
 
 // requireNoFormula reads the cells as a spreadsheet does.

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // maxIndexes bounds the indexes that are read at a time, each with a file and a buffer.
@@ -106,7 +107,7 @@ func (x *index) next() (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if l.Long || !indexLine.Match(l.Text) || l.Text[len(l.Text)-1] != '}' {
+	if l.Long || !warc.IsIndexLine(l.Text) || l.Text[len(l.Text)-1] != '}' {
 		if !l.Whole {
 			x.cut = true
 			return false, nil

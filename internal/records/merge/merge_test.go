@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/records/merge"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // put writes files and returns their paths.
@@ -186,6 +187,34 @@ func TestCSV(t *testing.T) {
 	require.ErrorContains(t, err, "no column fetched_at, error_class")
 	_, _, err = merged(merge.Config{}, put(t, dir, csvHeader)...)
 	require.ErrorIs(t, err, merge.ErrNothing)
+}
+
+// What a sink writes can be merged, in every format that has lines.
+func TestEveryFormat(t *testing.T) {
+	for _, spec := range sink.Formats() {
+		if !spec.Lines() {
+			continue
+		}
+		dir := t.TempDir()
+		var text []byte
+		for _, name := range []string{"a", "b"} {
+			path := filepath.Join(dir, name+spec.Ending())
+			w, err := sink.Open(path, sink.Config{Format: spec.Format, Fields: []string{"x"}})
+			require.NoError(t, err)
+			for _, url := range []string{"http://a.test/", "http://b.test/"} {
+				require.NoError(t, w.Write(&sink.Record{URL: url, Kind: "page", Status: 200, Attempt: 1}))
+			}
+			require.NoError(t, w.Close())
+			text, err = os.ReadFile(path)
+			require.NoError(t, err)
+		}
+		files, err := merge.Files([]string{dir})
+		require.NoError(t, err)
+		got, report, err := merged(merge.Config{}, files...)
+		require.NoError(t, err, spec.Format)
+		require.Equal(t, string(text), got)
+		require.Equal(t, merge.Report{Format: spec.Format, Files: 2, Read: 4, Written: 2}, report)
+	}
 }
 
 func TestListsAndIndexes(t *testing.T) {

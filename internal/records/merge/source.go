@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,17 +16,14 @@ import (
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // CDXJ is the format of an index of archives; those of records are package sink's.
 const CDXJ sink.Format = "cdxj"
 
-// endings are those of files of records and indexes, and what may stand behind them.
 var (
-	endings    = []string{".jsonl", ".csv", ".txt", ".cdxj"}
-	packed     = []string{"", ".gz", ".zst"}
-	indexLine  = regexp.MustCompile(`^\S+ \d{14} \{`)
-	csvStart   = []byte("url,kind,status,")
+	packed     = []string{"", ".gz", ".zst"} // what may stand behind the ending of a file
 	byteOrder  = []byte("\xef\xbb\xbf")
 	errNoURL   = errors.New("it has no url")
 	errLong    = errors.New("it is too long")
@@ -79,13 +75,15 @@ func filesIn(dir string) ([]string, error) {
 	for _, e := range entries {
 		name := e.Name()
 		for _, p := range packed {
-			if bare, ok := strings.CutSuffix(name, p); ok && !e.IsDir() && slices.Contains(endings, filepath.Ext(bare)) {
-				if filepath.Ext(bare) == ".cdxj" {
-					indexes = append(indexes, filepath.Join(dir, name))
-				} else {
-					records = append(records, filepath.Join(dir, name))
-				}
-				break
+			bare, ok := strings.CutSuffix(name, p)
+			if !ok || e.IsDir() {
+				continue
+			}
+			ending := filepath.Ext(bare)
+			if spec := sink.ByEnding(ending); spec.Lines() && spec.Ending() == ending {
+				records = append(records, filepath.Join(dir, name))
+			} else if ending == warc.IndexEnding {
+				indexes = append(indexes, filepath.Join(dir, name))
 			}
 		}
 		if e.IsDir() {
@@ -100,14 +98,14 @@ func filesIn(dir string) ([]string, error) {
 	case below != "":
 		return nil, fmt.Errorf("%s has no files of records; if they are in directories below, as in %s, give these: %s/*", dir, below, strings.TrimSuffix(dir, "/"))
 	}
-	return nil, fmt.Errorf("%s has no files of records (%s)", dir, strings.Join(endings, ", "))
+	return nil, fmt.Errorf("%s has no files of records (%s, %s)", dir, sink.EndingList(", "), warc.IndexEnding)
 }
 
 // source is one file.
 type source struct {
 	path    string
 	format  sink.Format // empty: there is nothing in it
-	header  string      // of CSV
+	header  string      // of a table
 	size    int64       // of what is read, as it lies
 	columns columns
 	cut     bool // its beginning is already
@@ -129,23 +127,20 @@ func open(path string) (*source, error) {
 	head = bytes.TrimPrefix(head, byteOrder)
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
 	line = bytes.TrimSpace(line)
+	spec := sink.ByStart(line)
+	s.format = spec.Format
 	switch {
 	case len(line) == 0:
-		return s, nil
-	case line[0] == '{':
-		s.format = sink.JSONL
-	case bytes.HasPrefix(line, csvStart):
-		s.format, s.header = sink.CSV, string(line)
-		if s.columns, err = columnsOf(s.header); err != nil {
+	case spec.Format == sink.WARC:
+		return nil, fmt.Errorf("%s is an archive: archives are one collection as they lie, in one directory; merge their indexes (%s)", path, warc.IndexEnding)
+	case spec.Separator != 0:
+		s.header = string(line)
+		if s.columns, err = columnsOf(s.header, spec.Separator); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-	case bytes.HasPrefix(line, []byte("WARC/")):
-		return nil, fmt.Errorf("%s is an archive: archives are one collection as they lie, in one directory; merge their indexes (.cdxj)", path)
-	case indexLine.Match(line):
+	case warc.IsIndexLine(line):
 		s.format = CDXJ
-	case bytes.Contains(line, []byte("://")) && bytes.IndexByte(line, 0) < 0 && !bytes.ContainsAny(line, " \t"):
-		s.format = sink.URLs
-	default:
+	case s.format == "":
 		return nil, fmt.Errorf("%s has no records of a crawl", path)
 	}
 	return s, nil
@@ -200,7 +195,7 @@ func (sc *scan) each(ctx context.Context, s *source, take func(record) error) er
 		if !began {
 			began = true
 			l.Text = bytes.TrimPrefix(l.Text, byteOrder)
-			if s.format == sink.CSV {
+			if s.header != "" {
 				return nil
 			}
 		}
@@ -244,8 +239,8 @@ func (r *record) parse(s *source, l recordfile.Line) error {
 		return r.parseJSON(l.Text)
 	case !l.Whole: // what is there may be half of what was to be
 		return errColumns
-	case s.format == sink.CSV:
-		return r.parseCSV(s.columns, l.Text)
+	case s.header != "":
+		return r.parseTable(s.columns, l.Text)
 	}
 	r.url = string(l.Text)
 	if !strings.Contains(r.url, "://") {
@@ -275,12 +270,15 @@ func (r *record) parseJSON(line []byte) error {
 	return nil
 }
 
-// columns are where in a line of CSV things are.
-type columns struct{ n, url, status, at, attempt, class int }
+// columns are where in a line of a table things are.
+type columns struct {
+	separator                          byte
+	n, url, status, at, attempt, class int
+}
 
-func columnsOf(header string) (columns, error) {
-	names := strings.Split(header, ",")
-	c := columns{n: len(names)}
+func columnsOf(header string, separator byte) (columns, error) {
+	names := strings.Split(header, string(separator))
+	c := columns{separator: separator, n: len(names)}
 	var missing []string
 	at := func(name string) int {
 		i := slices.Index(names, name)
@@ -296,10 +294,10 @@ func columnsOf(header string) (columns, error) {
 	return c, nil
 }
 
-// parseCSV reads one line: no cell that a crawl writes has a line feed in it.
-func (r *record) parseCSV(c columns, line []byte) (err error) {
+// parseTable reads one line: no cell that a crawl writes has a line feed in it.
+func (r *record) parseTable(c columns, line []byte) (err error) {
 	cr := csv.NewReader(bytes.NewReader(line))
-	cr.LazyQuotes = true
+	cr.LazyQuotes, cr.Comma = true, rune(c.separator)
 	cells, err := cr.Read()
 	if err != nil {
 		return err

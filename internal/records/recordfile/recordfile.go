@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -124,7 +125,7 @@ func (r *Reader) Close() error {
 
 // Line is one line of a file.
 type Line struct {
-	Text   []byte // without space around it; valid until the next one is read
+	Text   []byte // without space around it, but for tabs at its end; valid until the next one is read
 	Number int64  // from 1
 	Whole  bool   // it has its line feed
 	Long   bool   // it was longer than the bound, and has no text
@@ -153,7 +154,7 @@ func (r *Reader) Next(maxLine int) (Line, error) {
 			return Line{}, fmt.Errorf("read %s: %w", r.path, err)
 		}
 		if !line.Long {
-			line.Text = bytes.TrimSpace(r.buf)
+			line.Text = bytes.TrimRightFunc(bytes.TrimLeftFunc(r.buf, unicode.IsSpace), isSpace)
 		}
 		if line.Long || len(line.Text) > 0 {
 			return line, nil
@@ -161,6 +162,9 @@ func (r *Reader) Next(maxLine int) (Line, error) {
 	}
 	return Line{}, io.EOF
 }
+
+// isSpace is true of space that ends no line of a table: there tabs are empty cells.
+func isSpace(r rune) bool { return r != '\t' && unicode.IsSpace(r) }
 
 // Cut reports whether a compressed file was found to end too early, or to go on with something
 // else.

@@ -49,6 +49,7 @@ func TestLines(t *testing.T) {
 		"\n\n \r\n":              nil,
 		"a\nb\n":                 {"a", "b"},
 		"a\r\n\n b \nc":          {"a", "b", "c…"},
+		"\ta\t\t\r\n\t\n":        {"a\t\t"}, // cells of a table that are empty
 		"a\n" + long + "\nb\n":   {"a", "LONG", "b"},
 		"a\n" + long:             {"a", "LONG…"},
 		"\x00\xff\n\x1f\x8b\x08": {"\x00\xff", "\x1f\x8b\x08…"},

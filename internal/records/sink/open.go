@@ -78,10 +78,11 @@ func (w *Writer) attach(f *os.File, cfg Config) error {
 // sameHeader refuses to write behind lines that have other columns.
 func sameHeader(f *os.File, size int64, cfg Config) error {
 	goesOn := cfg.Existing == Append && size > 0 || cfg.Existing == Resume && cfg.Position > 0
-	if cfg.Format != CSV || !goesOn || size < cfg.Position {
+	spec := cfg.Format.Spec()
+	if spec.Separator == 0 || !goesOn || size < cfg.Position {
 		return nil // or prepare has more to say
 	}
-	header := csvHeader(cfg.Fields)
+	header := table{spec.Separator, cfg.Fields}.header()
 	first := make([]byte, len(header))
 	var from io.Reader = io.NewSectionReader(f, 0, size)
 	if cfg.Gzip {

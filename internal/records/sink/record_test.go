@@ -290,27 +290,38 @@ func FuzzCSV(f *testing.F) {
 	seedRecords(f)
 	f.Fuzz(func(t *testing.T, a, b, c string, n int64, flags uint8) {
 		r := fuzzed(a, b, c, n, flags)
-		text := appendCSV(csvHeader(nil), r)
-		checkLine(t, text[len(csvColumns):])
-		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-		if err != nil || len(rows) != 2 || len(rows[1]) != len(rows[0]) {
-			t.Fatalf("%s\n%v, %v", text, rows, err)
-		}
-		for _, cell := range strings.Split(string(text[len(csvColumns):]), ";")[1:] {
-			if isFormula(strings.TrimLeft(cell, `" `)) {
-				t.Fatalf("behind a semicolon stands %q", cell)
-			}
-		}
-		for i, cell := range rows[1] {
-			name := rows[0][i]
-			if isFormula(cell) && name != "depth" && name != "status" && name != "bytes" && name != "wire_bytes" {
-				t.Fatalf("%s is %q", name, cell)
-			}
-			if want := map[string]string{"url": a, "lang": b, "referrer": c}[name]; want != "" && strings.ReplaceAll(cell, "'", "") != strings.ReplaceAll(oneLine(want), "'", "") {
-				t.Fatalf("%s is %q, want %q", name, cell, want)
-			}
+		for _, separator := range []byte{',', '\t'} {
+			checkTable(t, table{separator: separator}, r, map[string]string{"url": a, "lang": b, "referrer": c})
 		}
 	})
+}
+
+// checkTable writes a record and reads it as a spreadsheet does.
+func checkTable(t *testing.T, as table, r *Record, want map[string]string) {
+	t.Helper()
+	text := as.append(as.header(), r)
+	line := text[len(as.header()):]
+	checkLine(t, bytes.ReplaceAll(line, []byte{'\t'}, []byte{','}))
+	in := csv.NewReader(bytes.NewReader(text))
+	in.Comma = rune(as.separator)
+	rows, err := in.ReadAll()
+	if err != nil || len(rows) != 2 || len(rows[1]) != len(rows[0]) {
+		t.Fatalf("%s\n%v, %v", text, rows, err)
+	}
+	for _, cell := range strings.Split(string(line), ";")[1:] {
+		if isFormula(strings.TrimLeft(cell, `" `)) {
+			t.Fatalf("behind a semicolon stands %q", cell)
+		}
+	}
+	for i, cell := range rows[1] {
+		name := rows[0][i]
+		if isFormula(cell) && name != "depth" && name != "status" && name != "bytes" && name != "wire_bytes" {
+			t.Fatalf("%s is %q", name, cell)
+		}
+		if want := want[name]; want != "" && strings.ReplaceAll(cell, "'", "") != strings.ReplaceAll(oneLine(want), "'", "") {
+			t.Fatalf("%s is %q, want %q", name, cell, want)
+		}
+	}
 }
 
 func TestCSVGolden(t *testing.T) {
@@ -318,15 +329,15 @@ func TestCSVGolden(t *testing.T) {
 	r.Title = "=1+1, \"x\""
 	r.Error.Message = "two\nlines"
 	require.Equal(t, `https://example.com/a?b=c,page,200,2,https://example.com/,2026-11-20T16:39:01.234Z,1,https://example.com/z,text/html,utf-8,12345,2345,`+
-		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines,0123`+"\n", string(appendCSV(nil, r)))
-	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,,\n", string(appendCSV(nil, &Record{})))
+		`true,sha256:00ff,changed,near,http://a.test/,"'=1+1, ""x""",de,d,noindex; max-snippet:20,2,1,0,[::1]:443,decode,two lines,0123`+"\n", string(csvTable.append(nil, r)))
+	require.Equal(t, ",,,0,,0001-01-01T00:00:00.000Z,0,,,,0,0,false,,,,,,,,,0,0,0,,,,\n", string(csvTable.append(nil, &Record{})))
 	for _, formula := range []string{"=a", "+a", "-a", "@a", "\t=a", " =a", "\r\n+a", "＝a"} {
-		require.True(t, strings.HasPrefix(strings.Trim(string(appendCell(nil, formula)), `"`), "'"), "%q", formula)
+		require.True(t, strings.HasPrefix(strings.Trim(string(csvTable.appendCell(nil, formula)), `"`), "'"), "%q", formula)
 		// Where semicolons separate cells.
-		cell := strings.Trim(string(appendCell(nil, "a;"+formula+";b")), `"`)
+		cell := strings.Trim(string(csvTable.appendCell(nil, "a;"+formula+";b")), `"`)
 		require.True(t, strings.HasPrefix(cell, "a;'"), "%q: %q", formula, cell)
 	}
-	require.Equal(t, "a-b", string(appendCell(nil, "a-b")))
+	require.Equal(t, "a-b", string(csvTable.appendCell(nil, "a-b")))
 }
 
 func TestURLsAreSuccessfulPages(t *testing.T) {

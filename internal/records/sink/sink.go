@@ -1,8 +1,8 @@
 // Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or
 // a plain list of URLs.
 //
-// [Open] opens a file or standard output, [NewJSONL], [NewCSV] and [NewURLs] take any
-// writer. All of them give a [*Writer], which is the [Sink] of this package; a caller
+// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there
+// is to choose from. Both give a [*Writer], which is the [Sink] of this package; a caller
 // with other plans for records implements the interface. Records are buffered: they
 // reach the file when 64 KiB have gathered, at Flush and at Close.
 //
@@ -76,17 +76,6 @@ var (
 	_ Durable = (*Writer)(nil)
 )
 
-// Format is how records are written.
-type Format string
-
-// The formats.
-const (
-	JSONL Format = "jsonl" // one JSON object per line
-	CSV   Format = "csv"   // a header line, then one line per record
-	URLs  Format = "urls"  // the URLs of pages fetched with success
-	WARC  Format = "warc"  // archives of exchanges: package warc writes them, into a directory
-)
-
 // Existing says what to do with a file that is there already and not empty.
 type Existing uint8
 
@@ -157,7 +146,7 @@ func (e *WriteError) name() string {
 // Unwrap is the system's error.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Writer is the sink of all three formats.
+// Writer is the sink of the formats that have a line for each record.
 type Writer struct {
 	append   func(dst []byte, r *Record) []byte // nothing appended: not for this format
 	out      io.Writer
@@ -179,50 +168,29 @@ type Writer struct {
 // NewJSONL writes JSON lines to w. Close flushes and leaves w open.
 func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w, format: JSONL} }
 
-// NewCSV writes a header line and one line per record to w. Close flushes and leaves w
-// open.
-func NewCSV(w io.Writer) *Writer {
-	return newCSV(w, nil)
-}
-
-// newCSV has a column for each of the fields as well.
-func newCSV(w io.Writer, fields []string) *Writer {
-	return &Writer{
-		append: func(dst []byte, r *Record) []byte { return appendFields(dst, r, fields) },
-		out:    w, format: CSV, buf: csvHeader(fields),
-	}
-}
-
-// NewURLs writes the URL of each page that was fetched with success to w. Close
-// flushes and leaves w open.
-func NewURLs(w io.Writer) *Writer { return &Writer{append: appendURL, out: w, format: URLs} }
-
 // New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was
 // written there, wherever that is now: the header line is not repeated.
 func New(w io.Writer, cfg Config) (*Writer, error) {
-	made, err := newWriter(w, &cfg)
-	if err == nil {
-		made.gzip = cfg.Gzip
-	}
-	if err == nil && cfg.Existing == Resume && cfg.Position > 0 {
-		made.buf = nil
-	}
-	return made, err
-}
-
-func newWriter(w io.Writer, cfg *Config) (*Writer, error) {
-	switch f := cfg.Format; f {
-	case "", JSONL:
-		return NewJSONL(w), nil
-	case CSV:
-		return newCSV(w, cfg.Fields), nil
-	case URLs:
-		return NewURLs(w), nil
-	case WARC:
+	spec := cfg.Format.Spec()
+	made := &Writer{append: spec.encode, out: w, format: spec.Format, gzip: cfg.Gzip}
+	switch {
+	case spec.Format == WARC:
 		return nil, errors.New("format warc: archives need a directory, and are opened by package warc")
-	default:
-		return nil, fmt.Errorf("format %q: use %s, %s or %s", f, JSONL, CSV, URLs)
+	case !spec.Lines():
+		var names []string
+		for _, s := range formats {
+			if s.Lines() {
+				names = append(names, string(s.Format))
+			}
+		}
+		return nil, fmt.Errorf("format %q: use %s", cfg.Format, ListOf(names, " or "))
+	case spec.Separator != 0:
+		t := table{spec.Separator, cfg.Fields}
+		if made.append = t.append; cfg.Existing != Resume || cfg.Position == 0 {
+			made.buf = t.header()
+		}
 	}
+	return made, nil
 }
 
 // Write takes r. It fails if this or an earlier write did.

@@ -43,7 +43,7 @@ func TestFormats(t *testing.T) {
 	for f, want := range map[Format]string{
 		"":    `{"url":"https://example.com/1"`,
 		JSONL: `{"url":"https://example.com/1"`,
-		CSV:   csvColumns + "https://example.com/1,page,200",
+		CSV:   csvColumns + "\nhttps://example.com/1,page,200",
 		URLs:  "https://example.com/1\nhttps://example.com/2\n",
 	} {
 		var out bytes.Buffer
@@ -59,6 +59,35 @@ func TestFormats(t *testing.T) {
 	require.EqualError(t, err, `format "xml": use jsonl, csv or urls`)
 	_, err = Open(filepath.Join(t.TempDir(), "x"), Config{Format: "xml"})
 	require.ErrorContains(t, err, "use jsonl, csv or urls")
+}
+
+// Whatever there is to know of a format is in its row, and no two rows say the same.
+func TestSpecs(t *testing.T) {
+	require.Equal(t, JSONL, Format("").Spec().Format)
+	require.Zero(t, Format("xml").Spec().Format)
+	require.Zero(t, ByEnding(".xml").Format)
+	require.Zero(t, ByStart([]byte("\n \n")).Format)
+	require.Zero(t, ByStart([]byte("<html>")).Format)
+	kinds := map[string]bool{}
+	for _, spec := range Formats() {
+		require.NotEmpty(t, spec.Kind, spec.Format)
+		require.False(t, kinds[spec.Kind], "%s has a kind of its own", spec.Format)
+		kinds[spec.Kind] = true
+		for _, ending := range spec.Endings {
+			require.Equal(t, spec.Format, ByEnding(ending).Format, ending)
+		}
+		require.Equal(t, spec.Format, spec.Format.Spec().Format)
+		if !spec.Lines() {
+			continue
+		}
+		var out bytes.Buffer
+		w, err := New(&out, Config{Format: spec.Format})
+		require.NoError(t, err)
+		require.NoError(t, w.Write(page(1)))
+		require.NoError(t, w.Close())
+		require.Equal(t, spec.Format, ByStart(out.Bytes()).Format, "a file that begins with %q", out.String())
+	}
+	require.Equal(t, ".jsonl, .csv, .txt (URLs) or .warc", EndingList(" or "))
 }
 
 // cutter writes to a file until its room is used up, and fails as a full disk does.
@@ -80,7 +109,11 @@ func (c *cutter) Write(p []byte) (int, error) {
 // in a whole line, and the error counts them.
 func TestFullDiskAtEveryByte(t *testing.T) {
 	const records = 3
-	for _, format := range []Format{JSONL, CSV, URLs} {
+	for _, spec := range Formats() {
+		if !spec.Lines() {
+			continue
+		}
+		format := spec.Format
 		var whole bytes.Buffer
 		w, err := New(&whole, Config{Format: format})
 		require.NoError(t, err)
@@ -89,7 +122,7 @@ func TestFullDiskAtEveryByte(t *testing.T) {
 		}
 		require.NoError(t, w.Close())
 		header := 0
-		if format == CSV {
+		if spec.Separator != 0 {
 			header = 1
 		}
 		path := filepath.Join(t.TempDir(), "out")
@@ -160,10 +193,11 @@ type shortWriter struct{}
 func (shortWriter) Write(p []byte) (int, error) { return len(p) / 2, nil }
 
 func TestShortWrite(t *testing.T) {
-	w := NewURLs(shortWriter{})
+	w, err := New(shortWriter{}, Config{Format: URLs})
+	require.NoError(t, err)
 	require.NoError(t, w.Write(page(1)))
 	require.NoError(t, w.Write(page(2)))
-	err := w.Flush()
+	err = w.Flush()
 	require.ErrorIs(t, err, io.ErrShortWrite)
 	require.ErrorContains(t, err, "write records: ")
 	require.ErrorContains(t, err, "; 1 whole records (22 bytes)")

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // Config says how much is kept. The zero Config is ready to use.
@@ -115,11 +116,11 @@ func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
 		return Source{}, err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	f.src = Source{Path: f.path, Format: "jsonl"}
-	head, _ := r.Peek(len(csvStart))
-	if string(head) == csvStart {
-		f.src.Format = "csv"
-		return f.src, f.eachCSV(ctx, r.Reader, add)
+	f.src = Source{Path: f.path, Format: string(sink.JSONL)}
+	head, _ := r.Peek(64) // more than a table begins with
+	if spec := sink.ByStart(head); spec.Separator != 0 {
+		f.src.Format = string(spec.Format)
+		return f.src, f.eachRow(ctx, r.Reader, spec.Separator, add)
 	}
 	err = f.lines(ctx, r, true, func(line []byte, whole bool) {
 		rec := new(record)

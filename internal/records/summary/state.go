@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -35,8 +36,11 @@ func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 
 // readBeside is for records that were copied without their state.
 func readBeside(ctx context.Context, dir string, cfg Config) (*Summary, error) {
-	for _, name := range []string{"records.jsonl", "records.csv"} {
-		path := filepath.Join(dir, name)
+	for _, spec := range sink.Formats() {
+		if !spec.Reportable() {
+			continue
+		}
+		path := filepath.Join(dir, "records"+spec.Ending())
 		if cfg.Round > 1 {
 			path = numbered(path, cfg.Round)
 		}
@@ -142,8 +146,10 @@ func (st *state) each(query string, row func(*sqlitedb.Stmt)) error {
 // pipe, or one that is gone.
 func (st *state) records(round int) (string, error) {
 	var paths []string
-	err := st.each("SELECT path FROM sinks WHERE format IN ('jsonl', 'csv') ORDER BY length(path), path", func(q *sqlitedb.Stmt) {
-		paths = append(paths, q.ColumnText(0))
+	err := st.each("SELECT path, format FROM sinks ORDER BY length(path), path", func(q *sqlitedb.Stmt) {
+		if spec := sink.Format(q.ColumnText(1)).Spec(); spec.Reportable() {
+			paths = append(paths, q.ColumnText(0))
+		}
 	})
 	if err != nil || len(paths) == 0 {
 		return "", err

@@ -29,6 +29,16 @@ func written(t *testing.T, format sink.Format, records ...sink.Record) string {
 	return path
 }
 
+// reportable are the formats of which there are reports.
+func reportable() (formats []sink.Format) {
+	for _, spec := range sink.Formats() {
+		if spec.Reportable() {
+			formats = append(formats, spec.Format)
+		}
+	}
+	return formats
+}
+
 // page is a record of a page that was answered.
 func page(url string, status int) sink.Record {
 	return sink.Record{
@@ -191,7 +201,7 @@ func TestRepetitionsByDigest(t *testing.T) {
 		records = append(records, p)
 	}
 	records = append(records, records[0]) // twice after a crash: no repetition of itself
-	for _, format := range []sink.Format{sink.JSONL, sink.CSV} {
+	for _, format := range reportable() {
 		s := read(t, written(t, format, records...), Config{})
 		require.EqualValues(t, 4, s.Duplicates.Exact)
 		require.Equal(t, Group{Of: "http://a.test/0", Total: 2, URLs: []string{"http://a.test/2", "http://a.test/4"}}, s.Duplicates.Groups[0])
@@ -201,7 +211,7 @@ func TestRepetitionsByDigest(t *testing.T) {
 	require.Len(t, s.Left, 1)
 }
 
-func TestCSV(t *testing.T) {
+func TestTables(t *testing.T) {
 	records := site()
 	for i := range records {
 		if records[i].URL == "http://a.test/logo.png" {
@@ -210,20 +220,25 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	whole := read(t, written(t, sink.JSONL, records...), Config{})
-	s := read(t, written(t, sink.CSV, records...), Config{})
-	require.Equal(t, "csv", s.Source.Format)
-	require.False(t, s.Source.Links)
-	require.Equal(t, whole.Statuses, s.Statuses)
-	require.Equal(t, whole.Errors, s.Errors)
-	require.Equal(t, whole.Types, s.Types)
-	require.Equal(t, whole.Sizes, s.Sizes)
-	require.Equal(t, whole.Latency, s.Latency)
-	require.Equal(t, whole.Redirects, s.Redirects)
-	require.Equal(t, whole.NoIndex, s.NoIndex)
-	require.Equal(t, whole.Untitled, s.Untitled)
-	require.Equal(t, whole.From, s.From)
-	require.EqualValues(t, 3, s.Broken.Total)
-	require.Equal(t, BrokenLink{URL: "http://a.test/logo.png", Status: 404, Pages: 1, Referrers: []string{"http://a.test/second"}}, s.Broken.Listed[0])
+	for _, format := range reportable() {
+		if spec := format.Spec(); spec.Separator == 0 {
+			continue
+		}
+		s := read(t, written(t, format, records...), Config{})
+		require.Equal(t, string(format), s.Source.Format)
+		require.False(t, s.Source.Links)
+		require.Equal(t, whole.Statuses, s.Statuses)
+		require.Equal(t, whole.Errors, s.Errors)
+		require.Equal(t, whole.Types, s.Types)
+		require.Equal(t, whole.Sizes, s.Sizes)
+		require.Equal(t, whole.Latency, s.Latency)
+		require.Equal(t, whole.Redirects, s.Redirects)
+		require.Equal(t, whole.NoIndex, s.NoIndex)
+		require.Equal(t, whole.Untitled, s.Untitled)
+		require.Equal(t, whole.From, s.From)
+		require.EqualValues(t, 3, s.Broken.Total)
+		require.Equal(t, BrokenLink{URL: "http://a.test/logo.png", Status: 404, Pages: 1, Referrers: []string{"http://a.test/second"}}, s.Broken.Listed[0])
+	}
 }
 
 func TestCompressed(t *testing.T) {
@@ -249,7 +264,7 @@ func TestCompressed(t *testing.T) {
 
 // A file to which a crawl adds, or that a crash has cut off, ends anywhere.
 func TestEveryCut(t *testing.T) {
-	for _, format := range []sink.Format{sink.JSONL, sink.CSV} {
+	for _, format := range reportable() {
 		path := written(t, format, site()[2:5]...)
 		all, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -260,7 +275,7 @@ func TestEveryCut(t *testing.T) {
 			s := read(t, path, Config{})
 			require.Zero(t, s.Source.Damaged, "%s cut at %d", format, n)
 			lines := bytes.Count(all[:n], []byte("\n"))
-			if format == sink.CSV {
+			if spec := format.Spec(); spec.Separator != 0 {
 				lines--
 			}
 			require.GreaterOrEqual(t, s.Records, int64(lines), "%s cut at %d", format, n)

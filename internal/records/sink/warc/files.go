@@ -15,9 +15,11 @@ import (
 
 // The endings of names.
 const (
-	ending      = ".warc.gz"
-	openEnding  = ".open" // behind the other, until the file is complete
-	indexEnding = ".cdxj"
+	ending     = ".warc.gz"
+	openEnding = ".open" // behind the other, until the file is complete
+
+	// IndexEnding ends the name of the index of an archive.
+	IndexEnding = ".cdxj"
 )
 
 // file is one of a series.
@@ -38,7 +40,7 @@ func (f *file) path(dir string) string {
 
 // index is where the index of the file is when it is complete.
 func (f *file) index(dir string) string {
-	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+indexEnding)
+	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+IndexEnding)
 }
 
 // remove removes the file and its index. A single file keeps its place and is emptied.

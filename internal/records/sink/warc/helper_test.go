@@ -140,7 +140,7 @@ func offsetsIn(t *testing.T, path string) (all []string) {
 		require.LessOrEqual(t, before, l, "not sorted")
 		before = l
 		e := parseLine(t, l)
-		require.Equal(t, strings.TrimSuffix(filepath.Base(path), indexEnding)+ending, e.Filename)
+		require.Equal(t, strings.TrimSuffix(filepath.Base(path), IndexEnding)+ending, e.Filename)
 		all = append(all, e.Offset, e.Length)
 	}
 	return all

@@ -6,10 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
+
+// indexLine begins a line of an index: a key, a time to the second, and an object.
+var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
+
+// IsIndexLine reports whether a line begins as those of an index do.
+func IsIndexLine(line []byte) bool { return indexLine.Match(line) }
 
 // revisitMime is the media type of a revisit in an index.
 const revisitMime = "warc/revisit"

@@ -43,7 +43,7 @@ func TestRecordsOfAnExchange(t *testing.T) {
 	require.NoError(t, w.Close())
 
 	name := "treadlight-20261122120000-00001-crawler-1.example.warc.gz"
-	require.Equal(t, []string{strings.TrimSuffix(name, ending) + indexEnding, name}, names(t, dir))
+	require.Equal(t, []string{strings.TrimSuffix(name, ending) + IndexEnding, name}, names(t, dir))
 	all := requireRecords(t, filepath.Join(dir, name))
 	require.Equal(t, "iRqm", kinds(all))
 
@@ -82,7 +82,7 @@ func TestRecordsOfAnExchange(t *testing.T) {
 		require.Equal(t, rec.URL, r.Get("WARC-Target-URI"))
 	}
 
-	index, err := os.ReadFile(filepath.Join(dir, strings.TrimSuffix(name, ending)+indexEnding))
+	index, err := os.ReadFile(filepath.Join(dir, strings.TrimSuffix(name, ending)+IndexEnding))
 	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf(`com,example)/page?x=1 20261122120000 {"url":"https://example.com/page?x=1","mime":"text/html",`+
 		`"status":"200","digest":"EH2SPSI2J7IA53E7X7MLVOIBNGZPXYIP","length":"%d","offset":"%d","filename":"%s"}`+"\n",

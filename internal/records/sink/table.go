@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -8,85 +9,85 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// csvColumns are the columns in the order of appendCSV. They carry the names of the
+// csvColumns are the columns in the order of table.append. They carry the names of the
 // JSON fields where they hold the same; of lists there is only the length.
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
-	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id\n"
+	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id"
 
 // fieldColumn is what the column of a field is called: no other column begins like that.
 const fieldColumn = "field_"
 
-// csvHeader is the header line: csvColumns, and behind them one for each of the user's fields.
-func csvHeader(fields []string) []byte {
-	line := []byte(strings.TrimSuffix(csvColumns, "\n"))
-	for _, name := range fields {
-		line = appendCell(append(line, ','), fieldColumn+name)
-	}
-	return append(line, '\n')
+// table writes lines of a table, RFC 4180 with line feeds but for the separator.
+type table struct {
+	separator byte
+	fields    []string // the user's fields, which have a column each
 }
 
-// appendFields is appendCSV with a cell behind it for each field. What the page has not is an
-// empty one; a field of all values is an array of JSON, also with one of them, and any other is
-// the value itself.
-func appendFields(dst []byte, r *Record, fields []string) []byte {
-	dst = appendCSV(dst, r)
-	dst = dst[:len(dst)-1]
-	for _, name := range fields {
-		dst = append(dst, ',')
-		for i := range r.Fields {
-			if v := &r.Fields[i]; v.Name == name {
-				dst = v.appendCell(dst)
-				break
-			}
-		}
+// header is the line of column names.
+func (t table) header() []byte {
+	names := strings.Split(csvColumns, ",")
+	for _, name := range t.fields {
+		names = append(names, string(t.appendCell(nil, fieldColumn+name)))
 	}
-	return append(dst, '\n')
+	return []byte(strings.Join(names, string(t.separator)) + "\n")
 }
 
-// appendCell appends a field as a cell.
-func (v *Values) appendCell(dst []byte) []byte {
+// appendField appends what a page has of a field: nothing, an array of JSON if the field is of
+// all values, and the value itself otherwise.
+func (t table) appendField(dst []byte, v *Values) []byte {
 	switch {
 	case v.List:
-		return appendCell(dst, string(v.appendList(nil)))
+		return t.appendCell(dst, string(v.appendList(nil)))
 	case len(v.Values) == 0:
 		return dst
 	case v.Number && v.isNumber(v.Values[0]): // with its sign it is no formula
 		return append(dst, v.Values[0]...)
 	}
-	return appendCell(dst, v.Values[0])
+	return t.appendCell(dst, v.Values[0])
 }
 
-// row appends the cells of one line of CSV, RFC 4180 with line feeds.
-type row struct{ buf []byte }
+// row is a line under way.
+type row struct {
+	table
+	buf []byte
+}
+
+// end ends a cell.
+func (c *row) end() { c.buf = append(c.buf, c.separator) }
 
 // text appends a cell that a server had its hand in.
-func (c *row) text(s string) { c.buf = append(appendCell(c.buf, s), ',') }
+func (c *row) text(s string) {
+	c.buf = c.appendCell(c.buf, s)
+	c.end()
+}
 
 // number leaves the cell empty if there is nothing to say.
 func (c *row) number(n int64, always bool) {
 	if n != 0 || always {
 		c.buf = strconv.AppendInt(c.buf, n, 10)
 	}
-	c.buf = append(c.buf, ',')
+	c.end()
 }
 
-// appendCSV appends r as one line with the columns of csvColumns. Text and links are
-// left out: a spreadsheet's cell holds 32 KiB, and a list has no place in one.
-func appendCSV(dst []byte, r *Record) []byte {
-	c := row{buf: dst}
+// append appends r as one line with the columns of the header. Text and links are left out: a
+// spreadsheet's cell holds 32 KiB, and a list has no place in one.
+func (t table) append(dst []byte, r *Record) []byte {
+	c := row{table: t, buf: dst}
 	c.text(r.URL)
 	c.text(r.Kind)
 	c.number(int64(r.Status), false)
 	c.number(int64(r.Depth), true)
 	c.text(r.Referrer)
-	c.buf = append(appendTime(c.buf, r.FetchedAt), ',')
+	c.buf = appendTime(c.buf, r.FetchedAt)
+	c.end()
 	c.number(int64(r.Attempt), true)
 	c.text(r.RedirectTo)
 	c.text(r.ContentType)
 	c.text(r.Charset)
 	c.number(r.Bytes, true)
 	c.number(r.WireBytes, true)
-	c.buf = append(strconv.AppendBool(c.buf, r.Truncated), ',')
+	c.buf = strconv.AppendBool(c.buf, r.Truncated)
+	c.end()
 	c.text(r.Digest)
 	c.text(r.Change)
 	c.text(r.Duplicate)
@@ -97,7 +98,8 @@ func appendCSV(dst []byte, r *Record) []byte {
 	c.text(strings.Join(r.Directives, "; "))
 	c.number(int64(len(r.Links)), true)
 	c.number(int64(len(r.Resources)), true)
-	c.buf = append(appendMillis(c.buf, max(0, r.Timings.Total)), ',')
+	c.buf = appendMillis(c.buf, max(0, r.Timings.Total))
+	c.end()
 	c.text(r.RemoteAddr)
 	e := r.Error
 	if e == nil {
@@ -105,13 +107,20 @@ func appendCSV(dst []byte, r *Record) []byte {
 	}
 	c.text(e.Class)
 	c.text(e.Message)
-	return append(append(c.buf, r.ID...), '\n')
+	c.buf = append(c.buf, r.ID...)
+	for _, name := range t.fields {
+		c.end()
+		if i := slices.IndexFunc(r.Fields, func(v Values) bool { return v.Name == name }); i >= 0 {
+			c.buf = t.appendField(c.buf, &r.Fields[i])
+		}
+	}
+	return append(c.buf, '\n')
 }
 
 // appendCell appends a text. Line ends and other controls become spaces, so that a
 // record is a line; a text that could be a formula gets an apostrophe in front, which
 // spreadsheets take as "this is text".
-func appendCell(dst []byte, s string) []byte {
+func (t table) appendCell(dst []byte, s string) []byte {
 	s = oneLine(s)
 	if isFormula(s) {
 		s = "'" + s
@@ -119,7 +128,7 @@ func appendCell(dst []byte, s string) []byte {
 	if strings.Contains(s, ";") {
 		s = withoutFormulas(s)
 	}
-	if !strings.ContainsAny(s, `",`) && s == strings.TrimSpace(s) {
+	if strings.IndexByte(s, '"') < 0 && strings.IndexByte(s, t.separator) < 0 && s == strings.TrimSpace(s) {
 		return append(dst, s...)
 	}
 	dst = append(dst, '"')

@@ -12,14 +12,11 @@ import (
 	"time"
 )
 
-// csvStart is how a file of records in CSV begins.
-const csvStart = "url,kind,status,"
-
-// eachCSV is each for CSV, whose columns are found by their names. Of lists it has only the
-// lengths.
-func (f *file) eachCSV(ctx context.Context, in *bufio.Reader, add func(*record)) error {
+// eachRow is each for a table, whose columns are found by their names. Of lists it has only
+// the lengths.
+func (f *file) eachRow(ctx context.Context, in *bufio.Reader, separator byte, add func(*record)) error {
 	r := csv.NewReader(in)
-	r.ReuseRecord = true
+	r.Comma, r.ReuseRecord = rune(separator), true
 	r.FieldsPerRecord = 0 // as the header has
 	r.LazyQuotes = true
 	header, err := r.Read()
@@ -49,7 +46,7 @@ func (f *file) eachCSV(ctx context.Context, in *bufio.Reader, add func(*record))
 		case err != nil:
 			return fmt.Errorf("read %s: %w", f.path, err)
 		}
-		rec, err := (&csvRow{columns: columns, cells: cells}).record()
+		rec, err := (&row{columns: columns, cells: cells}).record()
 		if err != nil {
 			f.damaged(err, true)
 			continue
@@ -58,8 +55,8 @@ func (f *file) eachCSV(ctx context.Context, in *bufio.Reader, add func(*record))
 	}
 }
 
-// csvRow is one line.
-type csvRow struct {
+// row is one line.
+type row struct {
 	columns map[string]int
 	cells   []string
 	err     error // the first
@@ -67,7 +64,7 @@ type csvRow struct {
 
 // text is a copy of a cell. The apostrophe that keeps a spreadsheet from taking it for a
 // formula goes.
-func (c *csvRow) text(name string) string {
+func (c *row) text(name string) string {
 	i, ok := c.columns[name]
 	if !ok || i >= len(c.cells) {
 		return ""
@@ -79,7 +76,7 @@ func (c *csvRow) text(name string) string {
 	return strings.Clone(s) // cells are those of the next line soon
 }
 
-func (c *csvRow) number(name string) float64 {
+func (c *row) number(name string) float64 {
 	s := c.text(name)
 	if s == "" {
 		return 0
@@ -92,7 +89,7 @@ func (c *csvRow) number(name string) float64 {
 }
 
 // record is the line as JSON would have it.
-func (c *csvRow) record() (*record, error) {
+func (c *row) record() (*record, error) {
 	r := &record{
 		URL: c.text("url"), Kind: c.text("kind"), Status: int(c.number("status")), Depth: int(c.number("depth")),
 		Referrer: c.text("referrer"), Attempt: int(c.number("attempt")), RedirectTo: c.text("redirect_to"),

@@ -1,0 +1,125 @@
+package sink
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Format is how records are written.
+type Format string
+
+// The formats.
+const (
+	JSONL Format = "jsonl" // one JSON object per line
+	CSV   Format = "csv"   // a header line, then one line per record
+	URLs  Format = "urls"  // the URLs of pages fetched with success
+	WARC  Format = "warc"  // archives of exchanges, which package warc writes
+)
+
+// Spec is what the program knows of a format.
+type Spec struct {
+	Format Format
+	// Endings are those of file names. The first is given to files that the program names.
+	Endings []string
+	// Note stands behind the first ending in help. Empty: the ending says enough.
+	Note string
+	// Kind says in messages what a file of the format is.
+	Kind string
+	// Complete formats hold all of a record. False: lists, texts and bodies are left out.
+	Complete bool
+	// Separator stands between the cells of a table, which begins with a line of column names
+	// and has a column for each of the user's fields. Zero: the format is no table.
+	Separator byte
+
+	begins func(line []byte) bool             // a file with this first line is of the format; nil for tables
+	encode func(dst []byte, r *Record) []byte // appends a line, or nothing; nil for tables and archives
+}
+
+// formats is all that differs between formats: settings, help, sinks, merge, report and the
+// messages about files read it. A table with another separator is one more row.
+var formats = []Spec{
+	{
+		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
+		Kind:   "it has the records of a crawl, as --output writes them",
+		begins: func(line []byte) bool { return line[0] == '{' }, encode: appendJSON,
+	},
+	{
+		Format: CSV, Endings: []string{".csv"}, Separator: ',',
+		Kind: "it has the records of a crawl, in CSV, as --output writes them",
+	},
+	{
+		Format: URLs, Endings: []string{".txt", ".urls"}, Note: " (URLs)",
+		Kind:   "it is a list of URLs, for --input-file",
+		begins: isURL, encode: appendURL,
+	},
+	{
+		Format: WARC, Endings: []string{".warc"},
+		Kind:   "it is an archive (WARC), as --warc and --output NAME.warc.gz write it",
+		begins: func(line []byte) bool { return bytes.HasPrefix(line, []byte("WARC/")) },
+	},
+}
+
+func isURL(line []byte) bool {
+	return bytes.Contains(line, []byte("://")) && !bytes.ContainsAny(line, " \t\x00")
+}
+
+// Formats are all formats.
+func Formats() []Spec { return slices.Clone(formats) }
+
+// find is the first format of which that is true; zero if there is none.
+func find(is func(Spec) bool) Spec {
+	if i := slices.IndexFunc(formats, is); i >= 0 {
+		return formats[i]
+	}
+	return Spec{}
+}
+
+// Spec is what is known of the format; empty stands for JSONL. Of one that does not exist it
+// is zero.
+func (f Format) Spec() Spec {
+	return find(func(s Spec) bool { return s.Format == f || f == "" && s.Format == JSONL })
+}
+
+// ByEnding is the format of files whose names end so, in lower case; zero if there is none.
+func ByEnding(ending string) Spec {
+	return find(func(s Spec) bool { return slices.Contains(s.Endings, ending) })
+}
+
+// ByStart is the format of a file that begins with head; zero if it is none.
+func ByStart(head []byte) Spec {
+	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
+	if line = bytes.TrimSpace(line); len(line) == 0 {
+		return Spec{}
+	}
+	return find(func(s Spec) bool {
+		if s.Separator != 0 {
+			return strings.HasPrefix(string(line), strings.Join([]string{"url", "kind", "status", ""}, string(s.Separator)))
+		}
+		return s.begins(line)
+	})
+}
+
+// Ending is that of files that the program names.
+func (s *Spec) Ending() string { return s.Endings[0] }
+
+// Lines reports whether a file has one line for each record.
+func (s *Spec) Lines() bool { return s.encode != nil || s.Separator != 0 }
+
+// Reportable reports whether records have what a report is made of.
+func (s *Spec) Reportable() bool { return s.Complete || s.Separator != 0 }
+
+// ListOf is texts with commas between them, and with last before the last one.
+func ListOf(texts []string, last string) string {
+	n := len(texts) - 1
+	return strings.Join(texts[:n], ", ") + last + texts[n]
+}
+
+// EndingList names the endings, with last before the last one: " or ".
+func EndingList(last string) string {
+	texts := make([]string, len(formats))
+	for i := range formats {
+		texts[i] = formats[i].Ending() + formats[i].Note
+	}
+	return ListOf(texts, last)
+}
