@@ -212,7 +212,7 @@ func TestEndings(t *testing.T) {
 		require.NoError(t, err, "the format was given, whatever the name says")
 	}
 	_, err := Load(Sources{Flags: flags("output", "x.xml")})
-	require.ErrorContains(t, err, "end the name in .jsonl, .csv, .txt (URLs) or .warc, with .gz")
+	require.ErrorContains(t, err, "end the name in "+sink.EndingList(" or ")+", with .gz")
 }
 
 // Several processes cannot write one archive, and each can write one of its own.
