@@ -53,12 +53,12 @@ func chartsOf(ms []moment, now time.Time, span string) []dashboard.Chart {
 			rate("requests", "b", func(m *moment) int64 { return m.requests }),
 			rate("errors", "c", func(m *moment) int64 { return m.errors })),
 		chart("queue", "Queue", "URLs", gauge("queued", "a", func(m *moment) int64 { return m.queued })),
-		chart("flight", "Requests under way", "requests",
+		chart("flight", "Requests in flight", "requests",
 			gauge("in flight", "a", func(m *moment) int64 { return int64(m.inFlight) }),
-			gauge("wait for a permit", "b", func(m *moment) int64 { return int64(m.waiting) })),
-		chart("circuits", "Hosts that are asked no more for now", "hosts",
+			gauge("waiting for a permit", "b", func(m *moment) int64 { return int64(m.waiting) })),
+		chart("circuits", "Paused hosts", "hosts",
 			gauge("open circuit", "a", func(m *moment) int64 { return int64(m.open) }),
-			gauge("on trial", "b", func(m *moment) int64 { return int64(m.half) })),
+			gauge("half-open circuit", "b", func(m *moment) int64 { return int64(m.half) })),
 	}
 }
 
@@ -105,13 +105,13 @@ func hostCharts(beats []beat, events []ratelimit.Event, now time.Time, span stri
 	return []dashboard.Chart{
 		chart("rate", "Rate", "requests per second",
 			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(beats, events, holds)},
-			dashboard.Line{Name: "asked", Class: "b", Points: asked}),
+			dashboard.Line{Name: "sent", Class: "b", Points: asked}),
 		chart("latency", "Latency", "ms",
 			gauge("mean", "a", func(b *beat) float64 { return float64(b.avg) }),
 			gauge("95th percentile", "c", func(b *beat) float64 { return float64(b.p95) })),
 		chart("failures", "Failures, refusals apart", "% of the last requests",
 			gauge("failed", "b", func(b *beat) float64 { return 100 * float64(b.errorRate) })),
-		chart("flight", "Requests under way", "requests",
+		chart("flight", "Requests in flight", "requests",
 			gauge("in flight", "a", func(b *beat) float64 { return float64(b.inFlight) })),
 	}
 }
@@ -172,7 +172,7 @@ func holdsOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 			until = now
 		}
 		if until.After(from) {
-			holds = append(holds, dashboard.Band{From: from, To: until, Kind: dashboard.Open, Text: "nothing goes out: " + e.Text})
+			holds = append(holds, dashboard.Band{From: from, To: until, Kind: dashboard.Open, Text: "no requests: " + e.Text})
 			end = until
 		}
 	}
@@ -215,9 +215,9 @@ func bandsOf(beats []beat, events []ratelimit.Event, now time.Time) []dashboard.
 func bandKind(s breaker.State) (kind dashboard.Kind, text string) {
 	switch s {
 	case breaker.Open:
-		return dashboard.Open, "nothing goes out"
+		return dashboard.Open, "no requests"
 	case breaker.HalfOpen:
-		return dashboard.Half, "trials only"
+		return dashboard.Half, "probes only"
 	}
 	return "", ""
 }

@@ -152,7 +152,7 @@ func TestRateIsDrawn(t *testing.T) {
 		{Time: second(4.5), State: breaker.HalfOpen},
 	}
 	holds := holdsOf(events, second(5))
-	require.Equal(t, []dashboard.Band{{From: second(1.5), To: second(2.5), Kind: dashboard.Open, Text: "nothing goes out: refused"}}, holds)
+	require.Equal(t, []dashboard.Band{{From: second(1.5), To: second(2.5), Kind: dashboard.Open, Text: "no requests: refused"}}, holds)
 	var got []string
 	for _, p := range ratePoints(beats, events, holds) {
 		got = append(got, fmt.Sprintf("%.1f:%v", p.At.Sub(noon).Seconds(), p.Value))
@@ -161,8 +161,8 @@ func TestRateIsDrawn(t *testing.T) {
 
 	bands := bandsOf(beats, events, second(5))
 	require.Equal(t, []dashboard.Band{
-		{From: second(3.5), To: second(4.5), Kind: dashboard.Open, Text: "nothing goes out"},
-		{From: second(4.5), To: second(5), Kind: dashboard.Half, Text: "trials only"},
+		{From: second(3.5), To: second(4.5), Kind: dashboard.Open, Text: "no requests"},
+		{From: second(4.5), To: second(5), Kind: dashboard.Half, Text: "probes only"},
 	}, bands)
 	require.Len(t, holdsOf(events[:2], second(3)), 2, "the second goes on behind the first")
 	require.Empty(t, bandsOf(nil, nil, noon))
@@ -183,6 +183,6 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, dashboard.Cut, kindOf(&ratelimit.Event{FromRPS: 3, ToRPS: 1}))
 	require.Equal(t, dashboard.Rise, kindOf(&ratelimit.Event{FromRPS: 1, ToRPS: 3}))
 	require.Equal(t, dashboard.Note, kindOf(&ratelimit.Event{}))
-	require.Equal(t, "the rate that was learned", reasonWords("learned"))
+	require.Equal(t, "the learned rate", reasonWords("learned"))
 	require.Equal(t, "robots.txt cannot be had yet", reasonWords("robots.txt cannot be had yet: network: x"))
 }

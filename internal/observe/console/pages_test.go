@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 	require.Contains(t, page, "1 to 50 of 120 hosts")
 	require.Contains(t, page, `href="/hosts/h119.test"`)
 	require.NotContains(t, page, "h001.test")
-	require.Contains(t, page, "the delay that robots.txt asks for")
+	require.Contains(t, page, "Crawl-delay in robots.txt")
 	require.Contains(t, page, "x&lt;b&gt;")
 	require.Contains(t, page, `href="/hosts/a.test"`, "an error leads to its host")
 	require.NotContains(t, page, "<script>", "of which only src is ours")

@@ -20,7 +20,7 @@ func figuresOf(s *state) []dashboard.Figure {
 	return []dashboard.Figure{
 		{Name: "Pages", Value: whole(s.Pages)},
 		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Retries) + " retries"},
-		{Name: "Throttled", Value: whole(int64(s.Limiter.Throttled)), Note: whole(int64(s.Limiter.Denied)) + " denied by an open circuit"},
+		{Name: "Waited for pace", Value: whole(int64(s.Limiter.Throttled)), Note: "of " + whole(int64(s.Limiter.Requests)) + " permits; " + whole(int64(s.Limiter.Denied)) + " denied by an open circuit"},
 		{Name: "Records", Value: whole(s.Records)},
 		{Name: "Errors", Value: whole(s.Errors), Note: whole(s.Failed) + " failed requests"},
 		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
@@ -74,24 +74,24 @@ func waitsOf(rows []dashboard.Row) []dashboard.Count {
 
 // waitWords say what the frontier and the limiter mean by a word.
 var waitWords = map[string]string{
-	"":                   "nothing: they are asked as fast as there are workers",
-	"none":               "nothing: they are asked as fast as there are workers",
-	"start":              "the rate with which a host begins",
-	"learned":            "the rate that was learned",
-	"crawl_delay":        "the delay that robots.txt asks for",
-	"retry_after":        "the end of the pause that the host ordered",
+	"":                   "a free worker",
+	"none":               "a free worker",
+	"start":              "the initial rate",
+	"learned":            "the learned rate",
+	"crawl_delay":        "Crawl-delay in robots.txt",
+	"retry_after":        "Retry-After of the host",
 	"rule":               "the rate or the delay in your settings",
-	"breaker":            "the end of a pause after refusals or failures",
-	"global":             "the rate of all hosts together",
-	"shared":             "the rate of hosts that share an address or a domain",
+	"breaker":            "an open circuit, after refusals or failures",
+	"global":             "the rate limit of all hosts together",
+	"shared":             "the rate limit of hosts that share an address or a domain",
 	"cap":                "a cap in your settings",
-	"quota":              "the next quota",
-	"global_concurrency": "a place among the requests of all hosts",
-	"global_bytes":       "the bytes per second of all hosts",
-	"per_host_max":       "an answer: as many are out as one host may have",
-	"max_in_flight":      "an answer: as many are out as the host takes",
-	"retry":              "the time of another try",
-	"loading":            "URLs that are read from the disk",
+	"quota":              "the next quota of the host",
+	"global_concurrency": "the limit of requests in flight of all hosts",
+	"global_bytes":       "the limit of bytes per second of all hosts",
+	"per_host_max":       "a response: as many requests are in flight as one host may have",
+	"max_in_flight":      "a response: as many requests are in flight as the host takes",
+	"retry":              "the time of a retry",
+	"loading":            "URLs that are being read from the disk",
 }
 
 // reasonWords is what a host waits for, in words. A reason with a colon names its host behind it.
@@ -110,7 +110,7 @@ func workingOf(s *state) string {
 		return "The crawl has not begun."
 	}
 	part := func(seconds float64) int { return int(min(100*seconds/total, 100) + 0.5) }
-	return fmt.Sprintf("%d workers: since the beginning they were fetching for %d %% of the time, waited for a permit for %d %%, and had nothing that might be asked for the rest.",
+	return fmt.Sprintf("%d workers: %d %% of the time fetching, %d %% waiting for a permit, the rest without a URL that may be fetched.",
 		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
 }
 
@@ -154,19 +154,19 @@ func hostFigures(k *Host) []dashboard.Figure {
 	if d := k.Limiter; d != nil {
 		add("Rate", dashboard.Number(d.FillRate)+"/s", strings.ReplaceAll(d.LimitedBy.String(), "_", " "))
 		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), whole(d.ConsecutiveFails)+" failures in a row")
-		add("In flight", whole(d.InFlight), whole(d.Waiting)+" wait")
+		add("In flight", whole(d.InFlight), whole(d.Waiting)+" waiting")
 		add("Latency", dashboard.Number(d.AvgLatencyMS)+" ms", dashboard.Number(d.P95LatencyMS)+" ms at the 95th percentile")
 		add("Errors", dashboard.Number(100*d.ErrorRate)+" %", "of the last requests")
 		add("Next request", "in "+dashboard.Number(d.NextPermitInMS)+" ms", "")
 	}
 	if f := k.Frontier; f != nil {
 		add("Queued", whole(f.Queued), "")
-		add("Asked", whole(f.Pages), "URLs")
-		trouble := "none"
+		add("Fetched", whole(f.Pages), "URLs")
+		failures := "none"
 		if f.Failures > 0 {
-			trouble = whole(f.Failures) + " in a row"
+			failures = whole(f.Failures) + " in a row"
 		}
-		add("Trouble", trouble, strings.ReplaceAll(f.Trouble, "_", " "))
+		add("Failures", failures, strings.ReplaceAll(f.Trouble, "_", " "))
 	}
 	return list
 }

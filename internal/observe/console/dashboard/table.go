@@ -26,7 +26,7 @@ func columns() []Column {
 		{"state", "State", false},
 		{"queued", "Queued", true},
 		{"in_flight", "In flight", true},
-		{"pages", "Asked", true},
+		{"pages", "Fetched", true},
 		{"rate", "Rate/s", true},
 		{"latency", "Latency", true},
 		{"failures", "Failures", true},

@@ -5,7 +5,7 @@
 
 const every = 1000; // milliseconds between two looks
 const longest = 15000; // between two tries while nobody answers
-let wait = every, held = false, timer = 0, lost = false;
+let wait = every, frozen = false, timer = 0, lost = false;
 
 const byId = (id) => document.getElementById(id);
 
@@ -33,13 +33,13 @@ function put(next) {
 		byId("main").dataset.crawl = now;
 		const buttons = [...document.querySelectorAll("[data-off]")];
 		for (const b of buttons) b.disabled = b.dataset.off.split(" ").includes(now);
-		if (document.activeElement?.disabled) (buttons.find((b) => !b.disabled) ?? byId("hold")).focus();
+		if (document.activeElement?.disabled) (buttons.find((b) => !b.disabled) ?? byId("freeze")).focus();
 	}
 }
 
 async function look() {
 	clearTimeout(timer);
-	if (!held && !document.hidden) {
+	if (!frozen && !document.hidden) {
 		try {
 			const answer = await fetch(location.pathname + location.search, { cache: "no-store" });
 			if (answer.redirected) {
@@ -48,7 +48,7 @@ async function look() {
 			}
 			if (!answer.ok) throw new Error("status " + answer.status);
 			const text = await answer.text();
-			if (!held) put(new DOMParser().parseFromString(text, "text/html"));
+			if (!frozen) put(new DOMParser().parseFromString(text, "text/html"));
 			if (lost) say("");
 			lost = false;
 			wait = every;
@@ -109,10 +109,10 @@ document.addEventListener("submit", async (event) => {
 	if ((await send(form.dataset.post, body)) && !("keep" in form.dataset)) form.reset();
 });
 
-byId("hold").addEventListener("click", (event) => {
-	held = !held;
-	event.target.setAttribute("aria-pressed", String(held));
-	if (!held) look();
+byId("freeze").addEventListener("click", (event) => {
+	frozen = !frozen;
+	event.target.setAttribute("aria-pressed", String(frozen));
+	if (!frozen) look();
 });
 
 for (const part of document.querySelectorAll("[data-script]")) part.hidden = false;
