@@ -96,11 +96,7 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 		f.forsake(&it, now)
 		return // it is asked again by who has the host next
 	}
-	if it.since > 0 {
-		heap.Push(&h.bad.failed, delayed{it, notBefore})
-	} else {
-		heap.Push(&h.later, delayed{it, notBefore})
-	}
+	h.delay(it, notBefore)
 	f.queue(&it, 1)
 	f.offer(h, now, notBefore)
 }

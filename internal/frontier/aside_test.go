@@ -53,7 +53,6 @@ func TestOneLeaseUntilTheFirstAnswer(t *testing.T) {
 		state, _ := f.Host(start, "a.test")
 		require.Equal(t, "its first answer is awaited", state.Reason)
 		robots["a.test"] = true
-		f.Heard(out[0])
 		end(f, start, out[0])
 	}
 	require.Len(t, leaseAll(f, start, 9), 3)
@@ -172,7 +171,7 @@ func TestPlacesAsideByTurns(t *testing.T) {
 			}
 		}
 		for _, l := range leaseAll(f, now, slots-held) {
-			if l.seq == 1 {
+			if l.Evidence.Number() == 1 {
 				first++
 			} else {
 				later++

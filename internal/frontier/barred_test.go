@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
 // A barred host is asked for nothing, whatever it has, keeps its URLs, says why, and goes on
@@ -18,8 +20,8 @@ func TestBar(t *testing.T) {
 	require.Equal(t, "a.test", l.Host())
 	require.NoError(t, f.Bar(start, "A.test:80"))
 	require.NoError(t, f.Bar(start, "a.test"), "twice is once")
-	f.Freed(start, l, time.Second)
-	f.Retry(start, l, start) // what is out comes back and waits
+	f.Release(start, l, time.Second, attribution.Outcome{})
+	f.End(start, l, RetryAt(start, attribution.Again(l.Tries, attribution.Either))) // what is out comes back and waits
 
 	b := next(t, f, start)
 	require.Equal(t, "b.test", b.Host())
@@ -69,8 +71,8 @@ func TestBarParked(t *testing.T) {
 	l, _ := f.Next(start)
 	require.Nil(t, l)
 	require.NoError(t, f.Bar(start, "b.test"))
-	f.Freed(start, a, time.Millisecond)
-	f.Done(start, a)
+	f.Release(start, a, time.Millisecond, attribution.Outcome{})
+	f.End(start, a, Done(nil))
 	require.Equal(t, "c.test", next(t, f, start).Host())
 	l, _ = f.Next(start)
 	require.Nil(t, l)
@@ -87,15 +89,15 @@ func TestBlockedByBars(t *testing.T) {
 	require.False(t, f.Blocked(start).Whole, "b.test is free")
 	l := next(t, f, start)
 	p.free["b.test"] = at(time.Hour)
-	f.Freed(start, l, time.Second)
-	f.NotNow(start, l, at(time.Hour))
+	f.Release(start, l, time.Second, attribution.Outcome{})
+	f.End(start, l, RetryAt(at(time.Hour), attribution.Again(l.Tries, attribution.OfHost)))
 	b := f.Blocked(start)
 	require.True(t, b.Whole)
 	require.False(t, b.Barred)
 	require.Equal(t, at(time.Hour), b.Until)
 	l = next(t, f, at(time.Hour))
-	f.Freed(at(time.Hour), l, time.Second)
-	f.Done(at(time.Hour), l)
+	f.Release(at(time.Hour), l, time.Second, attribution.Outcome{})
+	f.End(at(time.Hour), l, Done(nil))
 	b = f.Blocked(at(time.Hour))
 	require.True(t, b.Whole)
 	require.True(t, b.Barred)
@@ -125,11 +127,11 @@ func TestRoll(t *testing.T) {
 		case len(out) > 0:
 			l := out[0]
 			out = out[1:]
-			f.Freed(now, l, time.Millisecond)
+			f.Release(now, l, time.Millisecond, attribution.Outcome{})
 			if rnd.IntN(3) == 0 {
-				f.Retry(now, l, now)
+				f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.Either)))
 			} else {
-				f.Done(now, l)
+				f.End(now, l, Done(nil))
 			}
 		}
 		require.Len(t, f.roll.hosts, len(f.hosts))

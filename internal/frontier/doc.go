@@ -16,11 +16,13 @@
 // The invariant: queued + leased is exact. It is zero when, and only when, the crawl
 // is complete, so the end needs no idle timer.
 //
-// A URL that fails comes back in one of four ways. [Frontier.FailedOwn]: the failure was the
-// URL's own, a try is spent, and the host is not to blame. [Frontier.NotNow]: it was the host's,
-// and no try is spent. [Frontier.Retry]: it is not known whose it was, and a try is spent.
-// [Frontier.Return]: the lease could not be used. While a host fails, each try is another URL's,
-// so that an outage uses up the tries of none. Which failures are a URL's own says refusal.go.
+// A lease ends one way: with [Frontier.End] and a [Disposition]. [Done]: the URL is visited.
+// [RetryAt]: it failed, and is asked for again. [WaitHost]: no request was made. [GiveUp]: it was
+// of the frontier's own asking. When the request is over [Frontier.Release] frees its slot. What
+// a failure says of the URL and of the host decides package attribution, which has the history of
+// each host; the frontier knows nothing of statuses. While a host fails, each try is another
+// URL's, so that an outage uses up the attempts of none; a URL of which a failure would be its own
+// goes alone.
 //
 // # What does not fit in memory
 //

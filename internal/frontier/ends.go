@@ -5,12 +5,48 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
-// Freed says that the slot of a lease is free again: its request is over, after the time
-// it took, or was not made, when took is zero.
-func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
+// Disposition is how a lease ends. Make it with Done, RetryAt, GiveUp or WaitHost.
+type Disposition struct {
+	how      how
+	full     bool // for waitHost
+	visit    *Visit
+	at       time.Time
+	decision attribution.Decision
+}
+
+type how uint8
+
+const (
+	giveUp how = iota
+	done
+	retryAt
+	waitHost
+)
+
+// Done is the end of a URL that was visited, or refused: its record is written. A frontier
+// without a store does not need the visit.
+func Done(v *Visit) Disposition { return Disposition{how: done, visit: v} }
+
+// GiveUp is the end of a URL of the frontier's own asking: nobody asks for it again, and nothing
+// is stored.
+func GiveUp() Disposition { return Disposition{} }
+
+// RetryAt queues the URL again after a failure, not before an instant.
+func RetryAt(at time.Time, d attribution.Decision) Disposition {
+	return Disposition{how: retryAt, at: at, decision: d}
+}
+
+// WaitHost queues the URL again, for which no request was made. Nothing is held against the host
+// or the URL. With full there was no place for the request in a queue of our own: then the host
+// pauses a while, as without a permit spent nothing else would slow it down.
+func WaitHost(full bool) Disposition { return Disposition{how: waitHost, full: full} }
+
+// Release says that the slot of a lease is free again: its request is over, after the time
+// it took and with an outcome, or was not made, when took is zero.
+func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attribution.Outcome) {
 	if l.freed {
 		return
 	}
@@ -33,98 +69,72 @@ func (f *Frontier) Freed(now time.Time, l *Lease, took time.Duration) {
 			f.fleet.jammed = time.Time{}
 		}
 	}
+	h.proven = h.proven || o.Status != 0 && l.Kind != Robots
+	h.history.Ended(&l.Evidence, &l.Tries, &o)
 	f.offer(h, now, now)
 }
 
-// Heard says that the host has answered the request of a lease, whatever the answer. A
-// host that is forgotten and found again has to be heard again.
-func (f *Frontier) Heard(l *Lease) {
-	l.host.heard = true
-	l.host.proven = l.host.proven || l.Kind != Robots
-}
-
-// Outcome says what became of the request of a lease, and whether it was an answer given
-// willingly. What is neither that nor overload says nothing of the host, nor does a failure
-// that was the URL's own.
-func (f *Frontier) Outcome(l *Lease, class outcome.Class, served bool) {
+// End acknowledges a lease. To end it twice is a mistake in the program that would
+// make the count of what is left wrong, and the end of the crawl with it.
+func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
+	if l.finished {
+		panic("frontier: a lease of " + l.URL.String() + " ended twice")
+	}
+	l.finished = true
 	h := l.host
-	switch {
-	case served && l.Kind != Robots: // robots.txt is served by hosts that refuse all else
-		h.note(l, true)
-		if l.since > 0 {
-			h.bad.own = 0
-			h.bad.limits = h.bad.limits || l.Returns > 0
+	h.open--
+	f.counts.leased.Add(-1)
+	switch d.how {
+	case giveUp:
+		f.review(h, now)
+	case done:
+		f.visited(l, d.visit)
+		f.review(h, now)
+	case retryAt:
+		f.retry(now, l, d)
+	case waitHost:
+		until := now
+		if d.full {
+			until = f.keep(h, now)
 		}
-	case served || l.Kind == Robots && !class.Overload():
-	case l.Own && class != outcome.ServerError:
-		h.bad.row = min(h.bad.row+1, manyInRow)
-		if l.OwnFailures == 0 {
-			h.bad.own = min(h.bad.own+1, manyOwn)
+		if l.Kind != Control {
+			f.enqueue(h, l.Item, now, until)
 		}
-	case class.Overload() || l.Kind == Control:
-		h.note(l, false)
-		h.record().trouble = class
 	}
 }
 
-// Done acknowledges a lease: its outcome is recorded, and its URL is visited.
-func (f *Frontier) Done(now time.Time, l *Lease) {
-	f.finish(l)
+// visited has the store know of what became of a URL.
+func (f *Frontier) visited(l *Lease, v *Visit) {
 	h := l.host
-	if f.vault != nil && l.ID != 0 && !h.parted {
-		delete(f.vault.away, l.ID)
-		h.gone(&l.Item)
-		l.Visit.Refused = l.Refused != nil
-		f.vault.Done(l.ID, l.Visit)
+	if f.vault == nil || l.ID == 0 || h.parted {
+		return
 	}
-	f.review(h, now)
+	delete(f.vault.away, l.ID)
+	h.gone(&l.Item)
+	var visit Visit
+	if v != nil {
+		visit = *v
+	}
+	visit.Refused = l.Refused != nil
+	f.vault.Done(l.ID, visit)
 }
 
-// Retry queues the URL of a lease again after a failure of which it is not known whose it
-// was, not before an instant. A try is spent.
-func (f *Frontier) Retry(now time.Time, l *Lease, notBefore time.Time) {
-	it := f.again(now, l)
-	it.Attempt++
-	f.spent(l.host, &it)
-	f.enqueue(l.host, it, now, notBefore)
-}
-
-// NotNow queues the URL of a lease again after a failure that was the host's, not before an
-// instant. No try is spent.
-func (f *Frontier) NotNow(now time.Time, l *Lease, notBefore time.Time) {
-	it, h := f.again(now, l), l.host
-	h.refused = true
-	if it.Forbidden > 0 {
-		h.bad.trouble = outcome.ClientError
+// retry queues a URL again that was asked for. The store is to know of an attempt; what the host
+// is to blame for is forgotten with the process.
+func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
+	if l.Kind == Control {
+		return
 	}
-	if it.Returns < 1<<16-1 {
-		it.Returns++
+	h, it, decision := l.host, l.Item, d.decision
+	h.history.Retried(&l.Evidence, &decision, now)
+	if decision.Whose == attribution.OfHost || decision.Whose == attribution.Either {
+		f.learned(h)
 	}
-	f.enqueue(h, it, now, notBefore)
-}
-
-// spent has the store know of a try that cost the URL something. A "not now" costs nothing,
-// and is forgotten with the process.
-func (f *Frontier) spent(h *host, it *Item) {
-	if f.vault != nil && it.ID != 0 && !h.parted {
-		f.vault.Spent(it)
+	it.Tries = decision.Tries
+	if it.Attempt != l.Attempt && f.vault != nil && it.ID != 0 && !h.parted {
+		f.vault.Spent(&it)
 	}
-}
-
-// again ends a lease whose URL failed and comes back.
-func (f *Frontier) again(now time.Time, l *Lease) Item {
-	f.finish(l)
-	h, it := l.host, l.Item
-	h.note(l, false)
-	h.refused = false
-	f.learned(h)
-	if b := h.bad; b.since.IsZero() {
-		b.since = now
-	}
-	if it.Kind != Robots {
-		it.since = h.served + 1
-	}
-	return it
+	f.enqueue(h, it, now, d.at)
 }
 
 // Abandon leases about so many URLs that were asked for and wait to be asked again: for the end
@@ -139,48 +149,24 @@ func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 	}
 	for ; f.abandoning < len(f.roll.hosts) && len(out) < most; f.abandoning++ {
 		h := f.roll.hosts[f.abandoning]
-		h.later = slices.DeleteFunc(h.later, func(it delayed) bool {
+		if h.retries == nil {
+			continue
+		}
+		h.retries.later = slices.DeleteFunc(h.retries.later, func(it delayed) bool {
 			if it.Kind == Robots || it.Returns == 0 {
 				return false
 			}
 			lease(h, &it.Item)
 			return true
 		})
-		heap.Init(&h.later)
-		if h.bad == nil {
-			continue
+		heap.Init(&h.retries.later)
+		for i := range h.retries.failed {
+			lease(h, &h.retries.failed[i].Item)
 		}
-		for b := h.bad; len(b.failed) > 0; b.failed = b.failed[:len(b.failed)-1] {
-			lease(h, &b.failed[len(b.failed)-1].Item)
-		}
+		h.retries.failed = nil
 	}
 	if len(out) == 0 {
 		f.abandoning = 0 // what has come back since is found the next time
 	}
 	return out
-}
-
-// Return queues the URL of a lease that came to nothing, and nothing is held against the
-// host or the URL. asked says whether a request was made all the same.
-func (f *Frontier) Return(now time.Time, l *Lease, asked bool) {
-	f.finish(l)
-	it := l.Item
-	if it.Kind == Control {
-		return
-	}
-	if asked && it.Returns < 1<<16-1 {
-		it.Returns++
-	}
-	f.enqueue(l.host, it, now, now)
-}
-
-// finish ends a lease once; ending it twice is a mistake in the program that would
-// make the count of what is left wrong, and the end of the crawl with it.
-func (f *Frontier) finish(l *Lease) {
-	if l.finished {
-		panic("frontier: a lease of " + l.URL.String() + " ended twice")
-	}
-	l.finished = true
-	l.host.open--
-	f.counts.leased.Add(-1)
 }

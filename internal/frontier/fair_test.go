@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -81,8 +82,8 @@ func (c *crowd) run(over func() bool) {
 		c.now = wake
 		for len(c.out) > 0 && !c.out[0].end.After(c.now) {
 			v := heap.Pop(&c.out).(visit)
-			c.f.Freed(c.now, v.l, c.now.Sub(v.l.at))
-			c.f.Done(c.now, v.l)
+			c.f.Release(c.now, v.l, c.now.Sub(v.l.at), attribution.Outcome{})
+			c.f.End(c.now, v.l, Done(nil))
 			c.ended[v.l.Host()]++
 			c.total++
 		}
@@ -290,8 +291,8 @@ func BenchmarkNext(b *testing.B) {
 			continue
 		}
 		c.now = c.now.Add(time.Millisecond)
-		c.f.Freed(c.now, out[0], time.Millisecond)
-		c.f.Return(c.now, out[0], false) // so that the queues never end
+		c.f.Release(c.now, out[0], time.Millisecond, attribution.Outcome{})
+		c.f.End(c.now, out[0], WaitHost(false)) // so that the queues never end
 		out = append(out[:0], out[1:]...)
 	}
 }
@@ -317,8 +318,8 @@ func BenchmarkNextPaced(b *testing.B) {
 			continue
 		}
 		p.take(l, c.now)
-		c.f.Freed(c.now, l, time.Millisecond)
-		c.f.Return(c.now, l, false) // so that the queues never end
+		c.f.Release(c.now, l, time.Millisecond, attribution.Outcome{})
+		c.f.End(c.now, l, WaitHost(false)) // so that the queues never end
 		turns++
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(turns), "ns/turn")

@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -32,65 +32,47 @@ func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitem
 
 // Item is one URL to visit and how it was found.
 type Item struct {
-	URL         canonical.URL
-	Referrer    string        // the page that linked here; empty for a seed
-	Origin      string        // for Robots: the origin whose rules are asked for
-	Queued      time.Time     // when it was first added
-	Depth       int32         // links from a seed; for Robots: of the URL that waits for the rules
-	Hops        uint8         // redirects since the last link
-	Attempt     uint8         // fetches so far that count as tries
-	Returns     uint16        // times the host refused it or was down, which are not tries
-	OwnFailures uint8         // failures while the host answered others, see [Lease.Own]
-	Forbidden   uint8         // 403s it met
-	Status      uint16        // of the last answer that failed; zero if there was none
-	Class       outcome.Class // of the last failure
-	since       int32         // pages its host had served, plus one, when it failed last; zero if it has not
-	Kind        Kind
-	Seed        bool          // given by the user, or where a seed redirected to
-	Wait        time.Duration // for how long after it was added it is not leased; not stored
-	Rank        int32         // URLs of a host go in the order of their ranks, and then as they were found
-	ID          int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
-	FoundOn     int64         // the ID of the page that linked here; zero for a seed
+	URL canonical.URL
+	Found
+	attribution.Tries
+	Kind   Kind
+	Rank   int32         // URLs of a host go in the order of their ranks, and then as they were found
+	ID     int64         // numbers the URLs as they were found, from 1; the frontier gives it. Zero for Robots
+	Queued time.Time     // when it was first added
+	Wait   time.Duration // for how long after it was added it is not leased; not stored
+	Origin string        // for Robots: the origin whose rules are asked for
 	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
 	// round did, or this is the first.
 	Before *Visit
 }
 
-// Lease is a URL handed out. It ends with exactly one Done, Retry, NotNow, FailedOwn, Keep or Return, and,
-// when it held a slot, one Freed; the two may come in either order.
+// Found is where a URL was found.
+type Found struct {
+	Referrer string // the page that linked here; empty for a seed
+	FoundOn  int64  // the ID of that page; zero for a seed
+	Depth    int32  // links from a seed; for Robots: of the URL that waits for the rules
+	Hops     uint8  // redirects since the last link
+	Seed     bool   // given by the user, or where a seed redirected to
+}
+
+// Lease is a URL handed out. It ends with exactly one End and, when it held a slot, one Release;
+// the two may come in either order.
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
 	// Cause is, for a robots.txt that was not redirected, the URL that waits for it.
-	Cause   canonical.URL
-	Unheard bool // no answer of the host had come when the URL was leased
-	// Own says that a failure of the request is the URL's own: the host answers others. It
-	// ends with [Frontier.FailedOwn], or Done.
-	Own bool
-	// Clears says that a failure would show that the one before, which the limiter was told of,
-	// was the URL's own too. It does not where the host is known to have a limit.
-	Clears bool
-	// Served says that the host has answered a page.
-	Served bool
-	// FailingSince is when the host failed first since it answered last; zero: it answers.
-	FailingSince time.Time
-	// Met says that pages of the host were visited before this process had it: that it has
-	// served nothing here does not mean that it forbids all.
-	Met bool
-	// Guest says that the host may be another process's, of a shared store: it is a robots.txt
+	Cause canonical.URL
+	// Evidence is by what a failure of the request is attributed.
+	Evidence attribution.Evidence
+	// Foreign says that the host may be another process's, of a shared store: it is a robots.txt
 	// that has moved there.
-	Guest bool
-	// Visit is what became of the URL, for Done to store. Its holder sets it; a frontier
-	// without a store does not ask for it.
-	Visit Visit
+	Foreign bool
 
 	host     *host
 	all      *atomic.Int32 // Frontier.handed
 	at       time.Time     // when it was leased
 	due      time.Time     // when its host came up
-	seq      uint32        // of the host's leases, from 1
 	started  bool          // Started was called
-	noted    bool          // what it says of its host is counted
 	freed    bool
 	finished bool
 	aside    bool        // it holds none of Config.Slots
@@ -100,6 +82,17 @@ type Lease struct {
 
 // Host is the name under which the URL's host is paced.
 func (l *Lease) Host() string { return l.host.name }
+
+// subject is what the request of a lease says something about.
+func (l *Lease) subject() attribution.Subject {
+	switch l.Kind {
+	case Robots:
+		return attribution.Rules
+	case Control:
+		return attribution.Control
+	}
+	return attribution.Page
+}
 
 // Late is how long after its host could be asked the URL was leased: for that long nobody was
 // there to take it, or to give it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -95,7 +96,6 @@ func (f *Frontier) Empty() bool {
 }
 
 func end(f *Frontier, now time.Time, l *Lease) {
-	f.Freed(now, l, now.Sub(l.at)+1)
-	f.Outcome(l, outcome.OK, true)
-	f.Done(now, l)
+	f.Release(now, l, now.Sub(l.at)+1, attribution.Outcome{Class: outcome.OK, Status: 200})
+	f.End(now, l, Done(nil))
 }

@@ -15,7 +15,7 @@ func forAll(l ratelimit.Limit) bool {
 
 // hold leaves a host in its place until all hosts may be asked again, and spares the
 // others the question: of ten thousand that are due, each would ask at every token, and
-// be put behind those who asked after it. Freed ends it, since what was waited for may
+// be put behind those who asked after it. Release ends it, since what was waited for may
 // be a place among the requests that are out.
 func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
 	heap.Push(&f.due, h)

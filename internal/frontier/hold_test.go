@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -46,7 +47,7 @@ func TestHostsThatWaitTogetherAskOnce(t *testing.T) {
 		}
 		require.False(t, f.Blocked(at(500*time.Millisecond)).Whole)
 		p.free = at(600 * time.Millisecond)
-		f.Freed(at(600*time.Millisecond), first, time.Second)
+		f.Release(at(600*time.Millisecond), first, time.Second, attribution.Outcome{})
 		for i := 1; i < 20; i++ {
 			require.Equal(t, fmt.Sprintf("h%d.test", i), next(t, f, at(600*time.Millisecond)).Host(), "first come, first served")
 		}
@@ -60,8 +61,8 @@ func TestRevise(t *testing.T) {
 	f := open(t, Config{Pacer: p})
 	add(t, f, start, "http://r.test/")
 	r := next(t, f, start)
-	f.Freed(start, r, time.Second)
-	f.Retry(start, r, at(time.Hour))
+	f.Release(start, r, time.Second, attribution.Outcome{})
+	f.End(start, r, RetryAt(at(time.Hour), attribution.Again(r.Tries, attribution.Either)))
 	add(t, f, start, "http://a.test/", "http://b.test/")
 	p.free = at(24 * time.Hour)
 	wantNone(t, f, start, at(time.Hour))
@@ -108,8 +109,8 @@ func TestReviseInPieces(t *testing.T) {
 	for range hosts {
 		l := next(t, f, start)
 		asked[l.Host()] = true
-		f.Freed(start, l, time.Millisecond)
-		f.Done(start, l)
+		f.Release(start, l, time.Millisecond, attribution.Outcome{})
+		f.End(start, l, Done(nil))
 		add(t, f, start, fmt.Sprintf("http://new%d.test/", len(asked)))
 		asked[next(t, f, start).Host()] = true
 		if len(asked) >= hosts {
@@ -148,8 +149,8 @@ func TestHoldKeepsTheTurnOfTheCalled(t *testing.T) {
 	a := next(t, f, start)
 	wantNone(t, f, start, time.Time{}) // b and c are parked: new hosts have half of the slots
 	p.free = at(time.Minute)
-	f.Freed(at(time.Second), a, 0)
-	f.Return(at(time.Second), a, false)
+	f.Release(at(time.Second), a, 0, attribution.Outcome{})
+	f.End(at(time.Second), a, WaitHost(false))
 	wantNone(t, f, at(time.Second), at(time.Minute))
 	require.Equal(t, "b.test", next(t, f, at(time.Minute)).Host(), "called first")
 }

@@ -14,23 +14,17 @@ const (
 	keepDouble = 5
 )
 
-// Keep queues the URL of a lease that was not asked for, because there was no place for
-// the request in a queue of our own. Nothing is held against the host or the URL, but the
-// host rests a while: without a permit spent, nothing else would slow it down.
-func (f *Frontier) Keep(now time.Time, l *Lease) {
-	f.finish(l)
+// keep has a host pause for whose request there was no place, and returns until when.
+func (f *Frontier) keep(h *host, now time.Time) time.Time {
 	if f.fleet != nil {
 		f.fleet.jammed = now.Add(jammedFor)
 	}
-	h := l.host
 	if !h.keptTil.After(now) { // several that were refused together are one
 		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
 		h.kept = min(h.kept, keepDouble) + 1
 		f.keeping = true
 	}
-	if l.Kind != Control {
-		f.enqueue(h, l.Item, now, h.keptTil)
-	}
+	return h.keptTil
 }
 
 // kept reports whether a host rests, and has it looked at again when it does not.

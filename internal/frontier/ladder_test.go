@@ -16,8 +16,8 @@ func numbered(t require.TestingT, page, n int64) Item {
 	u, err := canonical.Parse(fmt.Sprintf("https://www.example.test:8443/reference/part-%02d/some-page-%06d.html", n%97, n))
 	require.NoError(t, err)
 	return Item{
-		URL: u, Referrer: fmt.Sprintf("https://www.example.test:8443/reference/list-%d.html", page), FoundOn: page,
-		Queued: time.UnixMilli(1_760_000_000_000 + page), ID: n, Depth: 3,
+		URL: u, Queued: time.UnixMilli(1_760_000_000_000 + page), ID: n,
+		Found: Found{Referrer: fmt.Sprintf("https://www.example.test:8443/reference/list-%d.html", page), FoundOn: page, Depth: 3},
 	}
 }
 
@@ -26,8 +26,8 @@ func anyItem(t *rapid.T, n int64) Item {
 	it := numbered(t, rapid.Int64Range(1, 4).Draw(t, "page"), n)
 	switch rapid.IntRange(0, 9).Draw(t, "what") {
 	case 0:
-		it.Hops, it.Attempt, it.OwnFailures, it.Forbidden = rapid.Uint8().Draw(t, "hops"), 3, 4, 5
-		it.Returns, it.since, it.Kind = rapid.Uint16().Draw(t, "returns"), rapid.Int32().Draw(t, "since"), Sitemap
+		it.Hops, it.Attempt, it.URLFailures, it.Forbidden = rapid.Uint8().Draw(t, "hops"), 3, 4, 5
+		it.Returns, it.Since, it.Kind = rapid.Uint16().Draw(t, "returns"), rapid.Int32().Draw(t, "since"), Sitemap
 	case 1:
 		it.Seed, it.Referrer, it.FoundOn, it.Depth = true, "", 0, 0
 		it.Queued = time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "at"), 0) // some are too far away to be coded

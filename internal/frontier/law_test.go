@@ -6,7 +6,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
 func TestSeenSet(t *testing.T) {
@@ -44,8 +47,8 @@ func BenchmarkDispatch(b *testing.B) {
 					continue
 				}
 				p.take(l, now)
-				f.Freed(now, l, time.Millisecond)
-				f.Return(now, l, true)
+				f.Release(now, l, time.Millisecond, attribution.Outcome{})
+				f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.Nobody)))
 			}
 		})
 	}

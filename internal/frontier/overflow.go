@@ -124,7 +124,7 @@ func (o *overflow) add(it *Item) {
 
 // refill asks for more URLs of a host that has few in memory and others in the store.
 func (f *Frontier) refill(h *host) {
-	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || len(h.later)+h.failed() >= maxAway {
+	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || h.retries.len() >= maxAway {
 		return
 	}
 	h.over.loading = true
@@ -198,7 +198,7 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 		f.vault.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
 		return
 	}
-	it.since = 0 // that counts from what the host served since it is known
+	it.Since = 0 // that counts from what the host served since it is known
 	h.queue.push(*it)
 	f.bytes += len(it.URL.String())
 }
@@ -257,7 +257,7 @@ func (f *Frontier) roused(now time.Time, a *Answer) error {
 			h = f.adopt(left.Name)
 		}
 		h.blind, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
-		h.met = left.Pages > left.Queued-left.Asides
+		h.history.Visited = left.Pages > left.Queued-left.Asides
 		h.over = &overflow{left: left.Queued, asides: left.Asides, bound: firstPlace}
 		v.resting.remove(left.Name)
 		v.dormant -= int64(left.Queued)

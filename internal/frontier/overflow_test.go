@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/frontier/frontiertest"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -57,8 +58,8 @@ func (s *stored) lease(now time.Time) *frontier.Lease {
 }
 
 func (s *stored) end(now time.Time, l *frontier.Lease) {
-	s.Freed(now, l, time.Millisecond)
-	s.Done(now, l)
+	s.Release(now, l, time.Millisecond, attribution.Outcome{})
+	s.End(now, l, frontier.Done(nil))
 }
 
 // answer takes in all answers that are there, and reports whether there were any.
@@ -120,9 +121,9 @@ func TestFreedAfterDone(t *testing.T) {
 	}
 	require.Equal(t, frontier.Queued, add("http://a.test/1"))
 	l, _ := f.Next(noon)
-	f.Done(noon, l)
+	f.End(noon, l, frontier.Done(nil))
 	require.Equal(t, frontier.HostsFull, add("http://b.test/1"), "a.test has a request out")
-	f.Freed(noon, l, time.Second)
+	f.Release(noon, l, time.Second, attribution.Outcome{})
 	require.Equal(t, frontier.Queued, add("http://b.test/1"))
 	require.Equal(t, frontier.HostsFull, add("http://a.test/2"))
 }
@@ -155,7 +156,7 @@ func TestRefusedURLsAreNoPagesOfTheBudget(t *testing.T) {
 	for range 8 {
 		l := s.lease(noon)
 		require.NotNil(t, l.Refused)
-		s.Done(noon, l)
+		s.End(noon, l, frontier.Done(nil))
 		s.answer(noon)
 	}
 	for i := range 10 {
@@ -275,8 +276,8 @@ func TestURLsThatWaitForAnotherTryAreBounded(t *testing.T) {
 	tries := 0
 	for l, _ := s.Next(noon); l != nil; l, _ = s.Next(noon) {
 		tries++
-		s.Freed(noon, l, time.Millisecond)
-		s.Retry(noon, l, noon.Add(time.Hour))
+		s.Release(noon, l, time.Millisecond, attribution.Outcome{})
+		s.End(noon, l, frontier.RetryAt(noon.Add(time.Hour), attribution.Again(l.Tries, attribution.Either)))
 		s.answer(noon)
 	}
 	require.InDelta(t, 1024+64, tries, 64)

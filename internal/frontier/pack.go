@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -71,11 +73,12 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 		b[flags] |= flagQueued
 		b = binary.AppendVarint(b, queued)
 	}
-	if it.Hops|it.Attempt|it.OwnFailures|it.Forbidden|uint8(it.Kind) != 0 || it.Returns != 0 || it.since != 0 {
+	if t := &it.Tries; it.Hops|uint8(it.Kind) != 0 || !t.None() {
 		b[flags] |= flagTried
-		b = append(b, it.Hops, it.Attempt, it.OwnFailures, it.Forbidden, byte(it.Kind))
-		b = binary.AppendUvarint(b, uint64(it.Returns))
-		b = binary.AppendVarint(b, int64(it.since))
+		b = append(b, it.Hops, byte(it.Kind), t.Attempt, t.URLFailures, t.Forbidden, byte(t.Class))
+		b = binary.AppendUvarint(b, uint64(t.Returns))
+		b = binary.AppendUvarint(b, uint64(t.Status))
+		b = binary.AppendVarint(b, int64(t.Since))
 	}
 	return b
 }
@@ -119,8 +122,10 @@ func (b *block) unpack(items []Item) []Item {
 		it.Queued, it.Seed = at, flags&flagSeed != 0
 		one := it
 		if flags&flagTried != 0 {
-			one.Hops, one.Attempt, one.OwnFailures, one.Forbidden, one.Kind = r.byte(), r.byte(), r.byte(), r.byte(), Kind(r.byte())
-			one.Returns, one.since = uint16(r.uvarint()), int32(r.varint())
+			one.Hops, one.Kind = r.byte(), Kind(r.byte())
+			t := attribution.Tries{Attempt: r.byte(), URLFailures: r.byte(), Forbidden: r.byte(), Class: outcome.Class(r.byte())}
+			t.Returns, t.Status, t.Since = uint16(r.uvarint()), uint16(r.uvarint()), int32(r.varint())
+			one.Tries = t
 		}
 		items = append(items, one)
 	}

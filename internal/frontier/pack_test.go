@@ -23,7 +23,7 @@ func FuzzPack(f *testing.F) {
 		items := make([]Item, blockLen)
 		for i := range items {
 			n := bits.RotateLeft64(what, i)
-			it := Item{URL: urls[n&1], ID: id + int64(i), FoundOn: int64(n >> 60), Depth: depth, Queued: time.Unix(at, 0), Seed: n&2 != 0}
+			it := Item{URL: urls[n&1], ID: id + int64(i), Found: Found{FoundOn: int64(n >> 60), Depth: depth, Seed: n&2 != 0}, Queued: time.Unix(at, 0)}
 			if n&4 != 0 {
 				it.URL, _ = it.URL.Resolve(strconv.Itoa(i))
 			}
@@ -31,8 +31,8 @@ func FuzzPack(f *testing.F) {
 				it.Referrer, it.Queued, it.Rank = referrer, time.Unix(-at, int64(n)), int32(n)
 			}
 			if n&16 != 0 {
-				it.Hops, it.Attempt, it.OwnFailures, it.Forbidden, it.Kind = uint8(n>>8), uint8(n>>16), uint8(n>>24), uint8(n>>32), Sitemap
-				it.Returns, it.since, it.ID = uint16(n>>40), int32(n>>16), -it.ID
+				it.Hops, it.Attempt, it.URLFailures, it.Forbidden, it.Kind = uint8(n>>8), uint8(n>>16), uint8(n>>24), uint8(n>>32), Sitemap
+				it.Returns, it.Since, it.ID = uint16(n>>40), int32(n>>16), -it.ID
 			}
 			if n&96 == 96 {
 				it.Before, it.Origin = &Visit{Status: 200}, it.URL.Host()

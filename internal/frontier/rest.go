@@ -121,7 +121,7 @@ func (f *Frontier) exchange(now time.Time) {
 func (h *host) mayRest(stuck bool) bool {
 	byOrder := h.why != ratelimit.LimitNone || h.reason != "" && h.reason != retrying // of the pacer or the gate
 	return h.blocked() && (stuck || byOrder) && h.open == 0 && len(h.out) == 0 && !h.blind &&
-		(h.over == nil || !h.over.loading) && (len(h.later) == 0 || h.later[0].Kind != Robots)
+		(h.over == nil || !h.over.loading) && !h.retries.robots()
 }
 
 // layDown moves a host out of memory.
@@ -132,16 +132,11 @@ func (f *Frontier) layDown(h *host) {
 		it := h.queue.pop()
 		f.bytes -= len(it.URL.String())
 	}
-	away := h.later
-	if h.bad != nil {
-		away = append(away, h.bad.failed...)
-	}
-	for i := range away {
-		it := &away[i].Item
+	h.retries.all(func(it *Item) {
 		v.Spent(it)
 		delete(v.away, it.ID)
 		f.bytes -= len(it.URL.String())
-	}
+	})
 	if h.quick {
 		f.quick--
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -107,8 +108,8 @@ func TestHostsThatKeepTheirPlaces(t *testing.T) {
 	pacer["a.test"] = noon.Add(time.Hour)
 	require.Empty(t, s.visit(noon, noon.Add(2*time.Minute)))
 	now := noon.Add(2 * time.Minute)
-	s.Freed(now, out, time.Second)
-	s.Retry(now, out, now)
+	s.Release(now, out, time.Second, attribution.Outcome{})
+	s.End(now, out, frontier.RetryAt(now, attribution.Again(out.Tries, attribution.Either)))
 	require.Equal(t, map[string]int{"b.test": 1}, s.visit(now, now.Add(2*time.Minute)))
 	require.Equal(t, map[string]int{"a.test": 2}, s.visit(now, now.Add(2*time.Hour)))
 
@@ -116,8 +117,8 @@ func TestHostsThatKeepTheirPlaces(t *testing.T) {
 	s.add("http://a.test/", 0)
 	s.add("http://b.test/", 0)
 	out = s.lease(noon)
-	s.Freed(noon, out, time.Second)
-	s.NotNow(noon, out, noon.Add(time.Hour))
+	s.Release(noon, out, time.Second, attribution.Outcome{})
+	s.End(noon, out, frontier.RetryAt(noon.Add(time.Hour), attribution.Again(out.Tries, attribution.OfHost)))
 	require.Empty(t, s.visit(noon, now))
 	require.False(t, s.Blocked(now).Whole)
 	require.Equal(t, map[string]int{"b.test": 1, "a.test": 1}, s.visit(now, now.Add(time.Minute)))

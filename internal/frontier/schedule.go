@@ -106,8 +106,8 @@ func (f *Frontier) reviseSome(now time.Time) {
 }
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and
-// the instant at which to ask again; a zero instant means that only a Freed, Retry,
-// NotNow, Return, Add, Wake, Unbar or Revise can change the answer. The caller keeps the number of leases
+// the instant at which to ask again; a zero instant means that only a Release, End,
+// Add, Wake, Unbar or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	if f.fleet != nil {
@@ -171,14 +171,14 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		if h.over != nil {
 			h.reason = loading
 		}
-		if due := h.due(); !due.IsZero() {
+		if due := h.retries.due(); !due.IsZero() {
 			f.offer(h, now, due)
 		}
 		return nil
 	}
 	if h.controlOut() {
 		h.why, h.reason = ratelimit.LimitNone, retrying
-		return nil // Freed offers the host again
+		return nil // Release offers the host again
 	}
 	v := Verdict{Pass: Go}
 	if it.Kind != Robots && f.cfg.Gate != nil {
@@ -191,8 +191,8 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		h.why, h.reason = ratelimit.LimitNone, v.Reason
 		if !v.Until.IsZero() {
 			f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
-		} else if len(h.later) > 0 && h.later[0].Kind == Robots {
-			f.offer(h, now, h.later[0].notBefore) // the rules have moved, and are asked for then
+		} else if h.retries.robots() {
+			f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
 		}
 		return nil
 	}
@@ -211,26 +211,19 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	if v.Pass == Go && f.standAside(h, it, now) {
+	if v.Pass == Go && f.isolate(h, it, now) {
 		return nil
 	}
-	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Unheard: !h.heard, Guest: h.blind, Served: h.served > 0, Met: h.met, host: h, all: &f.handed, at: now, due: h.at}
-	control := (*Item)(nil)
-	if v.Pass == Go && h.bad != nil && it.Kind != Robots {
-		control = f.control(h, it, now)
-	}
-	switch {
-	case v.Pass == Ask:
+	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Foreign: h.blind, host: h, all: &f.handed, at: now, due: h.at}
+	if v.Pass == Ask {
 		l.Item, l.Cause = robotsItem(it, now), it.URL
-	case control != nil:
+	} else if control := f.control(h, it, now); control != nil {
 		l.Item = *control
-	default:
-		l.Own = h.own(it)
-		l.Clears = l.Own && it.Returns > 0 && it.OwnFailures == 0 && !h.bad.limits
+	} else {
 		l.Item = f.pop(h, now)
 	}
-	if b := h.bad; b != nil {
-		l.FailingSince, b.quietTill, b.controlled = b.since, time.Time{}, control != nil
+	if h.retries != nil {
+		h.retries.quietUntil = time.Time{}
 	}
 	f.out(l, now)
 	return l
@@ -254,7 +247,7 @@ func robotsItem(it *Item, now time.Time) Item {
 		// A canonical URL always has a root to resolve against.
 		panic("frontier: resolve /robots.txt against " + it.URL.String() + ": " + err.Error())
 	}
-	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Depth: it.Depth}
+	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Found: Found{Depth: it.Depth}}
 }
 
 // refuse leases a URL that needs no slot because it must not be fetched. It does not
@@ -273,9 +266,8 @@ func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 // out gives a lease its slot.
 func (f *Frontier) out(l *Lease, now time.Time) {
 	h := l.host
-	h.seq++
-	l.seq = h.seq
-	if h.seq == 1 {
+	l.Evidence = h.history.Begin(l.subject(), &l.Tries)
+	if l.Evidence.Number() == 1 {
 		h.first = f.tenths(now)
 	}
 	h.out = append(h.out, l)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -80,7 +81,7 @@ func TestRefusedDoesNotCountAgainstBudget(t *testing.T) {
 	require.Equal(t, HostPages, add(t, f, start, "http://a.test/1"))
 	l := next(t, f, start)
 	require.Equal(t, &Refusal{"robots", "line 2"}, l.Refused)
-	f.Done(start, l)
+	f.End(start, l, Done(nil))
 	require.True(t, f.Empty())
 	require.Equal(t, Queued, add(t, f, start, "http://a.test/1"))
 }
@@ -136,8 +137,8 @@ func TestPerHost(t *testing.T) {
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	one, _ := next(t, f, start), next(t, f, start)
 	wantNone(t, f, start, time.Time{})
-	f.Freed(at(time.Second), one, time.Second)
-	f.Freed(at(time.Second), one, time.Second) // a second time changes nothing
+	f.Release(at(time.Second), one, time.Second, attribution.Outcome{})
+	f.Release(at(time.Second), one, time.Second, attribution.Outcome{}) // a second time changes nothing
 	require.NotNil(t, next(t, f, at(time.Second)))
 	wantNone(t, f, at(time.Second), time.Time{})
 }
@@ -151,8 +152,8 @@ func TestFailuresAreSpread(t *testing.T) {
 		now := at(time.Duration(i) * time.Minute)
 		l := next(t, f, now)
 		require.Equal(t, want, l.URL.Path())
-		f.Freed(now, l, time.Millisecond)
-		f.Retry(now, l, now.Add(time.Second))
+		f.Release(now, l, time.Millisecond, attribution.Outcome{})
+		f.End(now, l, RetryAt(now.Add(time.Second), attribution.Again(l.Tries, attribution.Either)))
 	}
 }
 
@@ -160,14 +161,14 @@ func TestRetryWaitsAndGoesFirst(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	l := next(t, f, start)
-	f.Freed(start, l, time.Millisecond)
-	f.Retry(start, l, at(5*time.Second))
+	f.Release(start, l, time.Millisecond, attribution.Outcome{})
+	f.End(start, l, RetryAt(at(5*time.Second), attribution.Again(l.Tries, attribution.Either)))
 	end(f, start, next(t, f, start))
 	got := next(t, f, at(5*time.Second))
 	require.Equal(t, "http://a.test/1", got.URL.String())
 	require.Equal(t, uint8(1), got.Attempt)
-	f.Freed(at(5*time.Second), got, time.Millisecond)
-	f.NotNow(at(5*time.Second), got, at(6*time.Second))
+	f.Release(at(5*time.Second), got, time.Millisecond, attribution.Outcome{})
+	f.End(at(5*time.Second), got, RetryAt(at(6*time.Second), attribution.Again(got.Tries, attribution.OfHost)))
 	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
 	wantNone(t, f, at(5*time.Second), at(6*time.Second))
 	wantNone(t, f, at(6*time.Second), at(6*time.Second+quiet)) // it goes alone
@@ -183,7 +184,7 @@ func TestEndingTwicePanics(t *testing.T) {
 	add(t, f, start, "http://a.test/1")
 	l := next(t, f, start)
 	end(f, start, l)
-	require.Panics(t, func() { f.Done(start, l) })
+	require.Panics(t, func() { f.End(start, l, Done(nil)) })
 }
 
 func TestGateAsksFirst(t *testing.T) {
@@ -219,8 +220,8 @@ func TestSitemapIsLikeAPage(t *testing.T) {
 	pass = Verdict{}
 	l := next(t, f, start)
 	require.Equal(t, "sitemap", l.Kind.String())
-	f.Freed(start, l, time.Millisecond)
-	f.Retry(start, l, at(time.Second))
+	f.Release(start, l, time.Millisecond, attribution.Outcome{})
+	f.End(start, l, RetryAt(at(time.Second), attribution.Again(l.Tries, attribution.Either)))
 	wantNone(t, f, start, at(time.Second))
 	pass = Verdict{Pass: Refuse, Refusal: &Refusal{Class: "robots"}}
 	l = next(t, f, at(time.Second))
@@ -282,8 +283,8 @@ func TestBlockedWithoutOrder(t *testing.T) {
 	f := open(t, Config{Pacer: p})
 	add(t, f, start, "http://a.test/1")
 	l := next(t, f, start)
-	f.Freed(start, l, time.Second)
-	f.NotNow(start, l, start)
+	f.Release(start, l, time.Second, attribution.Outcome{})
+	f.End(start, l, RetryAt(start, attribution.Again(l.Tries, attribution.OfHost)))
 	wantNone(t, f, start, at(10*time.Minute))
 	require.Equal(t, Blockage{Whole: true, Until: at(10 * time.Minute)}, f.Blocked(start))
 }
@@ -294,14 +295,14 @@ func TestRobotsGoesAheadOfRetries(t *testing.T) {
 	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
 	add(t, f, start, "http://a.test/1")
 	page := next(t, f, start)
-	f.Freed(start, page, time.Second)
-	f.Retry(start, page, start)
+	f.Release(start, page, time.Second, attribution.Outcome{})
+	f.End(start, page, RetryAt(start, attribution.Again(page.Tries, attribution.Either)))
 	pass = Verdict{Pass: Ask}
 	l := next(t, f, at(time.Second))
 	require.Equal(t, Robots, l.Kind)
 	pass = Verdict{Pass: Wait}
-	f.Freed(at(2*time.Second), l, 0)
-	f.Return(at(2*time.Second), l, false)
+	f.Release(at(2*time.Second), l, 0, attribution.Outcome{})
+	f.End(at(2*time.Second), l, WaitHost(false))
 	require.Equal(t, Robots, next(t, f, at(2*time.Second)).Kind)
 }
 
@@ -311,9 +312,9 @@ func TestHostsWithOpenLeasesAreKept(t *testing.T) {
 	f := open(t, Config{MaxHosts: 1})
 	add(t, f, start, "http://a.test/")
 	l := next(t, f, start)
-	f.Freed(start, l, time.Second)
+	f.Release(start, l, time.Second, attribution.Outcome{})
 	require.Equal(t, HostsFull, add(t, f, start, "http://b.test/"))
-	f.Done(start, l)
+	f.End(start, l, Done(nil))
 	require.Equal(t, Queued, add(t, f, start, "http://b.test/"))
 }
 
@@ -367,8 +368,8 @@ func TestSlowLane(t *testing.T) {
 		}
 	}
 	for l := range out {
-		f.Freed(now, l, 20*time.Millisecond)
-		f.Done(now, l)
+		f.Release(now, l, 20*time.Millisecond, attribution.Outcome{})
+		f.End(now, l, Done(nil))
 		delete(out, l)
 	}
 	for i := range 100 {
@@ -387,8 +388,8 @@ func TestSlowLane(t *testing.T) {
 	for range 10000 { // the quick host runs dry, and then the slow ones may have every slot
 		for l := range out {
 			if l.Host() == "quick.test" {
-				f.Freed(now, l, 20*time.Millisecond)
-				f.Done(now, l)
+				f.Release(now, l, 20*time.Millisecond, attribution.Outcome{})
+				f.End(now, l, Done(nil))
 				delete(out, l)
 			}
 		}

@@ -164,7 +164,7 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 			h = f.adopt(left.Name)
 		}
 		h.blind, h.known, h.lease = false, int32(left.Pages), left.Lease
-		h.met = left.Pages > left.Queued
+		h.history.Visited = left.Pages > left.Queued
 		f.expect(h, left.Queued)
 		f.offer(h, now, now)
 	}
@@ -417,15 +417,9 @@ func (f *Frontier) leave(h *host, now time.Time) {
 		it := h.queue.pop()
 		f.queue(&it, -1)
 	}
-	away := h.later
-	if h.bad != nil {
-		away = append(away, h.bad.failed...)
-		h.bad.failed = nil
-	}
-	h.later = nil
-	for i := range away {
-		f.queue(&away[i].Item, -1)
-	}
+	away := h.retries
+	h.retries = nil
+	away.all(func(it *Item) { f.queue(it, -1) })
 	if h.over != nil {
 		f.counts.queued.Add(-int64(h.over.left))
 		h.over = nil
@@ -436,9 +430,7 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	}
 	f.drop(h)
 	h.parted = true
-	for i := range away {
-		f.forsake(&away[i].Item, now)
-	}
+	away.all(func(it *Item) { f.forsake(it, now) })
 }
 
 // forsake gives a robots.txt up that cannot be asked for any more, and has whoever waits for it

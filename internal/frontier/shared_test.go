@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
 // A host that goes to another process takes no robots.txt with it: who waits for that is
@@ -25,8 +27,8 @@ func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 			require.Equal(t, Robots, l.Kind)
 			f.leave(h, start)
 			require.Empty(t, forsaken, "it may be answered yet")
-			f.Freed(start, l, 0)
-			f.Return(start, l, false)
+			f.Release(start, l, 0, attribution.Outcome{})
+			f.End(start, l, WaitHost(false))
 		} else {
 			f.leave(h, start)
 		}
@@ -66,7 +68,7 @@ func TestYieldEvens(t *testing.T) {
 	f, names = many(12, evenLeast)
 	for _, name := range names[:10] {
 		h := f.hosts[name]
-		h.refused = true
+		h.history.Retried(&attribution.Evidence{}, &attribution.Decision{Whose: attribution.OfHost}, start)
 		if h.index < 0 {
 			continue
 		}
@@ -92,8 +94,8 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 	}
 	for range names {
 		l := next(t, f, start)
-		f.Freed(start, l, 0)
-		f.Keep(start, l)
+		f.Release(start, l, 0, attribution.Outcome{})
+		f.End(start, l, WaitHost(true))
 	}
 	f.fleet = &fleet{}
 	f.yield(start, names, 7)
@@ -125,12 +127,12 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	}
 	require.Equal(t, []int{64}, asked(0))
 	l := next(t, f, start)
-	f.Freed(start, l, 0)
-	f.Keep(start, l)
+	f.Release(start, l, 0, attribution.Outcome{})
+	f.End(start, l, WaitHost(true))
 	require.Empty(t, asked(time.Second))
 	require.Empty(t, asked(jammedFor-1))
 	require.Equal(t, []int{1}, asked(jammedFor))
 	l = next(t, f, start.Add(time.Minute))
-	f.Freed(start.Add(time.Minute), l, time.Millisecond)
+	f.Release(start.Add(time.Minute), l, time.Millisecond, attribution.Outcome{})
 	require.Equal(t, []int{64}, asked(time.Minute))
 }

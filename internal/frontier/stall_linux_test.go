@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
 // threadTime is the processor time of the calling thread, to the nanosecond. What other
@@ -43,8 +45,8 @@ func BenchmarkTurns(b *testing.B) {
 	lease := func() {
 		now = now.Add(time.Millisecond)
 		if l, _ := f.Next(now); l != nil {
-			f.Freed(now, l, time.Millisecond)
-			f.Return(now, l, true)
+			f.Release(now, l, time.Millisecond, attribution.Outcome{})
+			f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.Nobody)))
 		}
 	}
 	for _, piece := range []struct {

@@ -112,7 +112,7 @@ func (h *host) ordered() bool {
 
 // blocked reports whether a host that waits does so because it refuses to be asked, and
 // not just to keep its pace.
-func (h *host) blocked() bool { return h.refused || h.ordered() }
+func (h *host) blocked() bool { return h.history.Refuses() || h.ordered() }
 
 // retrying is the reason of a host that has only URLs whose time for another try has not
 // come; any other reason is a gate's.
@@ -127,8 +127,8 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 		Pages: int(h.asked), ServiceMS: h.service.Seconds() * 1e3,
 		TakenSeconds: float64(h.taken()) / 10,
 	}
-	if b := h.bad; b != nil && b.failures > 0 {
-		w.Failures, w.Trouble = int(b.failures), b.trouble.String()
+	if n, class := h.history.InRow(); n > 0 {
+		w.Failures, w.Trouble = n, class.String()
 	}
 	w.Barred = h.barred
 	switch {

@@ -73,7 +73,7 @@ type Store interface {
 	// one is of a host for which the frontier has no room; the store remembers the host
 	// until Rouse tells of it.
 	Put(host string, it *Item, fp uint64, dormant bool)
-	// Spent stores the tries of a queued URL: Attempt, Returns and OwnFailures.
+	// Spent stores the tries of a queued URL: Attempt, Returns and URLFailures.
 	Spent(it *Item)
 	// Done stores that a URL is not queued any more, and what became of it.
 	Done(id int64, v Visit)

@@ -180,9 +180,9 @@ func change(before *frontier.Visit, r *result) frontier.Change {
 var changeNames = [...]frontier.Change{frontier.Appeared, frontier.Changed, frontier.Unchanged, frontier.Gone}
 
 // stored is what the state keeps of a result.
-func (r *result) stored() frontier.Visit {
+func (r *result) stored() *frontier.Visit {
 	v := visitOf(r.rec)
 	v.Absent = r.quiet
 	v.ETag, v.LastModified, v.Digest, v.Change = r.version.ETag, r.version.LastModified, r.version.Digest, r.version.Change
-	return v
+	return &v
 }

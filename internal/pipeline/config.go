@@ -359,13 +359,14 @@ type result struct {
 	rec   *sink.Record
 	links []found
 
-	version   frontier.Visit // ETag, LastModified, Digest and Change alone
-	unindexed bool           // Sinks do not get it, see SkipNoindex
-	dropped   bool           // the lease alone: the page was cut off, and its URL is queued again
-	aside     bool           // it is for Archives alone, and nobody waits for it
-	quiet     bool           // it is for Archives alone, and not worth a record
-	held      int64          // bytes of bodies, see bodies
-	trip      *Trip          // nil: it is not traced
+	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
+	visit     *frontier.Visit // as in ack
+	unindexed bool            // Sinks do not get it, see SkipNoindex
+	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
+	aside     bool            // it is for Archives alone, and nobody waits for it
+	quiet     bool            // it is for Archives alone, and not worth a record
+	held      int64           // bytes of bodies, see bodies
+	trip      *Trip           // nil: it is not traced
 }
 
 // ack is what Output hands back when a record is written; without a lease, it is of links
@@ -373,8 +374,9 @@ type result struct {
 type ack struct {
 	lease   *frontier.Lease
 	links   []found
-	absent  bool // it was for a sitemap where one usually is, and there is none
-	dropped bool // its page was cut off: the URL is queued again
+	absent  bool            // it was for a sitemap where one usually is, and there is none
+	dropped bool            // its page was cut off: the URL is queued again
+	visit   *frontier.Visit // what the state keeps of it; nil without a state
 }
 
 // written is the acks of records that were flushed together, and how far the sinks are.

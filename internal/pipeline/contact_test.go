@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -47,7 +48,7 @@ func TestDeadPort(t *testing.T) {
 				requireEnd(t, p, EndDone)
 				t.Logf("given up after %v", time.Since(w.began))
 				require.Less(t, time.Since(w.began), tc.within)
-				require.Len(t, r.told, knocks)
+				require.Len(t, r.told, attribution.MaxContacts)
 				require.GreaterOrEqual(t, r.told[1].after-r.told[0].after, 999*time.Millisecond, "the second try is paced")
 				require.Len(t, w.out.records, tc.seeds)
 				for _, rec := range w.out.records {

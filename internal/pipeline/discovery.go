@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -306,7 +305,7 @@ func (d *discovery) abandon(now time.Time) bool {
 // state. It reports whether it did.
 func (d *discovery) cutOff(ev *event, now time.Time) bool {
 	l := ev.lease
-	if d.p.cfg.State != nil || !d.hurried || ev.class != outcome.Canceled || l.Kind == frontier.Control {
+	if d.p.cfg.State != nil || !d.hurried || ev.outcome.Class != outcome.Canceled || l.Kind == frontier.Control {
 		return false
 	}
 	rec := endedRecord(l, now, outcome.Canceled, int(l.Status), beforeDone)
@@ -412,7 +411,7 @@ func (d *discovery) hurry(end End, reason string) {
 func (d *discovery) seed(u canonical.URL) {
 	u = d.p.cfg.Rules.Apply(u)
 	d.p.cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Seed: true, Rank: d.p.cfg.Rank(u, 0)}
+	it := frontier.Item{URL: u, Found: frontier.Found{Seed: true}, Rank: d.p.cfg.Rank(u, 0)}
 	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
 	if d.p.cfg.Scope.Recheck(u, true).In {
 		d.unannounced(u, d.p.cfg.Clock.Now())
@@ -471,12 +470,12 @@ func (d *discovery) acknowledge(w written) {
 		switch l := w.acks[i].lease; {
 		case w.acks[i].dropped:
 			d.late = true
-			d.frontier.Return(now, l, false)
+			d.frontier.End(now, l, frontier.WaitHost(false))
 			if l.Kind == frontier.Page && l.Refused == nil {
 				d.pages--
 			}
 		case l != nil:
-			d.frontier.Done(now, l)
+			d.frontier.End(now, l, frontier.Done(w.acks[i].visit))
 		}
 	}
 	d.commit(w.positions)
@@ -489,52 +488,29 @@ func (d *discovery) event(ev event) {
 	if !ev.lease.Aside() {
 		d.slots--
 	}
-	if ev.heard {
-		d.frontier.Heard(ev.lease)
-	}
-	d.frontier.Freed(now, ev.lease, ev.took)
-	if ev.fate != fateStale && ev.class != outcome.Unknown && ev.class != outcome.Canceled {
-		d.frontier.Outcome(ev.lease, ev.class, ev.served)
-	}
-	if ev.served && (ev.lease.Kind == frontier.Page || ev.lease.Kind == frontier.Control) {
+	d.frontier.Release(now, ev.lease, ev.took, ev.outcome)
+	if ev.outcome.Served() && (ev.lease.Kind == frontier.Page || ev.lease.Kind == frontier.Control) {
 		d.blockedSince = time.Time{}
 	}
-	if ev.class != outcome.Unknown {
+	if ev.took > 0 {
 		d.sent()
 	}
 	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
 	switch ev.fate {
-	case fateNotNow, fateRetry, fateOwn, fateStale:
-		ev.lease.Status, ev.lease.Class = uint16(ev.status), ev.class
-	}
-	if ev.forbade {
-		ev.lease.Forbidden = min(ev.lease.Forbidden, math.MaxUint8-1) + 1
-	}
-	switch ev.fate {
 	case fateProcessed:
-	case fateReturned, fateStale:
-		if d.stopping && ev.lease.Kind == frontier.Robots {
-			d.frontier.Done(now, ev.lease) // it is no URL that is left to visit
-			return
-		}
-		if d.cutOff(&ev, now) {
-			return
-		}
-		d.frontier.Return(now, ev.lease, ev.fate == fateStale)
 	case fateKept:
 		d.keep(ev, now)
-	case fateNotNow:
-		d.frontier.NotNow(now, ev.lease, ev.notBefore)
-	case fateRetry:
-		d.frontier.Retry(now, ev.lease, ev.notBefore)
-	case fateOwn:
-		d.frontier.FailedOwn(now, ev.lease, int(ev.lease.Attempt)+1, ev.notBefore)
-	case fateControl:
-		d.frontier.Done(now, ev.lease)
 	case fateRobots:
 		d.robots(ev.lease, ev.answer, now)
+	default:
+		if d.stopping && ev.lease.Kind == frontier.Robots {
+			ev.end = frontier.GiveUp() // it is no URL that is left to visit
+		} else if d.cutOff(&ev, now) {
+			return
+		}
+		d.frontier.End(now, ev.lease, ev.end)
 	}
 }
 
@@ -543,13 +519,13 @@ func (d *discovery) event(ev event) {
 func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
 	if a.redirect != nil {
 		if d.frontier.AddRobots(now, *a.redirect) {
-			d.frontier.Done(now, l)
+			d.frontier.End(now, l, frontier.GiveUp())
 			return
 		}
 		a.result = robots.Result{Kind: robots.Failed, Reason: "it has moved to a host for which the frontier has no room"}
 	}
 	e := d.p.gate.answer(l.Origin, a, now)
-	d.frontier.Done(now, l)
+	d.frontier.End(now, l, frontier.GiveUp())
 	d.announced(l, e, now)
 	d.frontier.Wake(now, hostOf(l.Origin))
 }

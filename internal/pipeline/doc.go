@@ -21,8 +21,8 @@
 // since said "not now", the lease goes back unused. A failure worth repeating becomes
 // an entry of the frontier with a not-before time. No worker ever sleeps for a host. A
 // failure while the host answers no URL is the host's and spends no try; one while it answers
-// others is the URL's, and the limiter does not count it: see failure.go, and refusal.go of
-// package frontier, which decides which it is.
+// others is the URL's, and the limiter does not count it: see failure.go, and package
+// attribution, which decides which it is.
 //
 // A Fetcher may have queues of its own, as bulkheads are. The permit is then taken behind
 // the queue, so that what waited in it is paced like all else; a request that finds no

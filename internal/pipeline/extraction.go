@@ -2,12 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -35,17 +34,13 @@ type fetched struct {
 // event is what a worker tells Discovery: that its slot is free, and what is to become
 // of the lease when Processing does not get it.
 type event struct {
-	lease     *frontier.Lease
-	took      time.Duration // by the request; zero if none was made
-	heard     bool          // the host answered with a status
-	status    int           // of the answer; zero if there was none
-	class     outcome.Class // of the request; Unknown if none was made, or it says nothing of the host
-	served    bool          // the answer was given willingly
-	forbade   bool          // it was a 403
-	fate      fate
-	notBefore time.Time     // for fateNotNow, fateRetry and fateOwn
-	answer    *robotsAnswer // for fateRobots
-	err       error         // for fateKept: why there was no place
+	lease   *frontier.Lease
+	took    time.Duration // by the request; zero if none was made
+	outcome attribution.Outcome
+	fate    fate
+	end     frontier.Disposition // but for fateProcessed, fateKept and fateRobots
+	answer  *robotsAnswer        // for fateRobots
+	err     error                // for fateKept: why there was no place
 }
 
 type fate uint8
@@ -54,13 +49,21 @@ const (
 	fateProcessed fate = iota // the lease went on to Processing
 	fateReturned              // unused: the limiter would have made it wait, or we gave up
 	fateKept                  // unused: there was no place for it in a queue of the Fetcher
-	fateStale                 // lost with a kept connection, or over a condition: again, and nobody's fault
-	fateNotNow                // the host refused, or is down: again, and not a try
-	fateRetry                 // a transient failure: again, and a try is spent
-	fateOwn                   // a failure of the URL's own: again, and a try is spent
+	fateLost                  // with a kept connection, or over a condition: again
+	fateOfHost                // the host refused, or is down: again
+	fateRetry                 // a failure of which it is not known whose it is: again
+	fateOfURL                 // a failure of the URL's own: again
 	fateControl               // it was for the frontier alone
 	fateRobots                // it was for robots.txt, and here is the answer
 )
+
+// fateOf is that of a request whose URL is asked for again.
+var fateOf = [...]fate{attribution.Nobody: fateLost, attribution.Either: fateRetry, attribution.OfURL: fateOfURL, attribution.OfHost: fateOfHost}
+
+// unused is the end of a lease of which no request was made, or none that came to its end.
+func unused(l *frontier.Lease, took time.Duration, o attribution.Outcome) event {
+	return event{lease: l, took: took, outcome: o, fate: fateReturned, end: frontier.WaitHost(false)}
+}
 
 // extract is one worker: it fetches what it is leased until there are no more leases. When
 // work ends what it has under way is cut off.
@@ -77,7 +80,7 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 			case <-over.Done():
 				page.resp.Release()
 				if page.aside == nil {
-					ev.fate = fateReturned
+					ev = unused(l, ev.took, ev.outcome)
 				}
 			}
 		}
@@ -117,7 +120,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 // whileHeld is ctx for as long as the host of a lease is this process's.
 func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Context, func()) {
 	state, ok := p.cfg.State.(holder)
-	if !ok || l.Guest {
+	if !ok || l.Foreign {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -132,76 +135,32 @@ func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Co
 // judge decides where a finished request goes: on to Processing, or back.
 func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	now := p.cfg.Clock.Now()
-	ev := event{lease: l, took: f.total, heard: f.resp != nil, class: f.class, served: served(f)}
-	if f.resp != nil {
-		ev.status = f.resp.Status
-	}
-	if f.class == outcome.Canceled {
-		ev.fate = fateReturned
+	ev := event{lease: l, took: f.total, outcome: outcomeOf(f, f.class)}
+	lost := stale(f.err) && l.Returns < maxLost
+	switch {
+	case f.class == outcome.Canceled:
 		f.resp.Release()
-		return ev, nil
-	}
-	if f.kept {
-		ev.fate, ev.class, ev.err = fateKept, outcome.Unknown, f.err
-		return ev, nil
-	}
-	ev.forbade = forbidden(f)
-	again := stale(f.err) && l.Returns < stalePasses
-	if l.Kind == frontier.Robots && !again {
+		return unused(l, f.total, ev.outcome), nil
+	case f.kept:
+		return event{lease: l, fate: fateKept, err: f.err}, nil
+	case l.Kind == frontier.Robots && !lost:
 		ev.fate, ev.answer = fateRobots, p.readRobots(f)
 		aside := aside(f)
 		f.resp.Release()
 		return ev, aside
 	}
-	switch {
-	case again, p.balks(l, f):
-		ev.fate = fateStale
-	case deserted(f) && int(l.Attempt)+1 >= knocks:
+	ev.outcome.Lost = lost || p.balks(l, f)
+	if l.Kind == frontier.Control {
+		ev.fate, ev.end = fateControl, frontier.GiveUp()
+	} else if d, at := p.decide(f, ev.outcome, now); d.Final {
+		l.Attempt = d.Tries.Attempt // for its record
 		return ev, f
-	case l.Kind == frontier.Control:
-		ev.fate = fateControl
-	case !failed(f):
-		return ev, f
-	default:
-		if ev.fate, ev.notBefore = p.failure(f, now); ev.fate == fateProcessed {
-			return ev, f
-		}
+	} else {
+		ev.fate, ev.end = fateOf[d.Whose], frontier.RetryAt(at, d)
 	}
 	p.stats.retries.Add(1)
 	f.resp.Release()
 	return ev, nil
-}
-
-// served reports an answer that the host gave willingly: no failure, no refusal, and no 403
-// either, of which nobody can tell whether it is the page or the asking that is forbidden.
-func served(f *fetched) bool {
-	return f.resp != nil && !f.class.Overload() && f.class != outcome.Canceled && !outcome.Forbidden(f.resp.Status)
-}
-
-// knocks is how often a host that nobody has heard of yet is tried when nothing listens
-// there. An outage in the middle of a crawl is worth waiting for; at the first contact it is
-// most often a wrong port or a server not started, which a user wants to know at once. The
-// second try, a moment later, is for one that is just being restarted.
-const knocks = 2
-
-// deserted reports whether a request met nobody at a host that has never answered.
-func deserted(f *fetched) bool {
-	e, ok := errors.AsType[*fetch.Error](f.err)
-	return ok && f.lease.Unheard && (e.Unconnected() || e.Class() == outcome.Proxy)
-}
-
-// maxNotNowBackoff bounds the exponent for URLs a host keeps putting off: the limiter
-// decides when the host is asked again, the jitter here only spreads the URLs.
-const maxNotNowBackoff = 16
-
-// stalePasses is how often a URL is asked for again at no cost that met a connection which
-// the host had given up. The bound is for URLs at which a server closes each connection.
-const stalePasses = 5
-
-// down reports whether the host's breaker is open or half-open.
-func (p *Pipeline) down(host string) bool {
-	_, why := p.cfg.Limiter.ReadyAt(host, 0, 0)
-	return why == ratelimit.LimitBreaker
 }
 
 // patient is a context with an earlier deadline that costs no timer: the limiter reads

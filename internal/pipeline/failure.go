@@ -1,66 +1,69 @@
 package pipeline
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Whose a failure was the frontier has decided when it leased the URL: see frontier's
-// refusal.go. Here is what follows from it.
+// Whose a failure is, and whether its URL is asked for again, decides package attribution. Here
+// are what it decides by, and when.
 
-// longestOutage is for how long the failures of a host that answers nothing spend no tries.
-const longestOutage = 24 * time.Hour
-
-// refused reports whether an answer is one that limits of rate give. The 403 of a robots.txt
-// means that there are no rules (RFC 9309, section 2.3.1.3).
-func refused(f *fetched) bool {
-	return f.class == outcome.Throttled || f.class == outcome.Unavailable || forbidden(f)
-}
-
-// forbidden reports a 403 for a URL of the frontier.
-func forbidden(f *fetched) bool {
-	return f.resp != nil && outcome.Forbidden(f.resp.Status) && f.lease.Kind != frontier.Robots
-}
-
-// failed reports whether the same request may be answered later.
-func failed(f *fetched) bool { return f.class.Transient() || refused(f) }
-
-// lifted reports an answer to a URL that had met a 403 before: so that meant "later", and the
-// limiter is to know.
-func lifted(f *fetched) bool {
-	return f.lease.Forbidden > 0 && f.resp != nil && f.resp.Status/100 <= 3
-}
-
-// failure says what becomes of a URL that failed, and from when on it may be asked for again.
-// With fateProcessed it is given up.
-func (p *Pipeline) failure(f *fetched, now time.Time) (fate, time.Time) {
-	l := f.lease
-	tries := int(l.Attempt) + 1
-	switch {
-	case !l.FailingSince.IsZero() && now.Sub(l.FailingSince) >= longestOutage:
-		return fateProcessed, now
-	case l.Own:
-		if refused(f) && l.OwnFailures == 0 && l.Attempt == 0 && l.Returns > 0 {
-			tries++ // the refusal before was the URL's too, as is known now
-		}
-		l.Attempt = uint8(tries - 1) // for its record
-		p.stats.ofURL.Add(1)
-		p.cfg.Log.Debug("a URL failed while its host answered others", slog.String("url", l.URL.String()), slog.Int("tries", tries))
-		if tries > p.cfg.Retries || forbidden(f) { // a 403 that is not the host's is final
-			return fateProcessed, now
-		}
-		return fateOwn, now.Add(max(p.cfg.Backoff.Delay(tries, nil), min(p.retryAfter(f.resp), p.cfg.MaxRetryAfter)))
-	case p.ofHost(f):
-		return fateNotNow, now.Add(p.cfg.Backoff.Delay(min(int(l.Returns)+1, maxNotNowBackoff), nil))
-	case forbidden(f) || tries > p.cfg.Retries:
-		return fateProcessed, now
+// outcomeOf is what a request of a lease says about its URL and its host, given its class.
+func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
+	o := attribution.Outcome{Class: class}
+	if f.resp != nil {
+		o.Status, o.Waits = f.resp.Status, f.resp.RetryAfter > 0
 	}
-	return fateRetry, now.Add(p.cfg.Backoff.Delay(tries, nil))
+	if e, ok := errors.AsType[*fetch.Error](f.err); ok {
+		o.Unreachable = e.Unconnected() || e.Class() == outcome.Proxy
+	}
+	return o
 }
+
+// decide says what becomes of the URL of a page's request, and from when on it is asked for again.
+func (p *Pipeline) decide(f *fetched, o attribution.Outcome, now time.Time) (attribution.Decision, time.Time) {
+	l := f.lease
+	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
+	c.Down = o.Failed() && p.down(l.Host())
+	d := attribution.Decide(&c)
+	if d.Whose == attribution.OfURL {
+		attempts := int(d.Tries.Attempt)
+		if d.Final {
+			attempts++ // this one
+		}
+		p.stats.ofURL.Add(1)
+		p.cfg.Log.Debug("a URL failed while its host answered others", slog.String("url", l.URL.String()), slog.Int("tries", attempts))
+	}
+	return d, now.Add(p.backoff(f, &d))
+}
+
+// backoff is how long a URL waits before it is asked for again. Where the host failed, the limiter
+// decides when it is asked again, and the jitter here only spreads the URLs.
+func (p *Pipeline) backoff(f *fetched, d *attribution.Decision) time.Duration {
+	switch {
+	case d.Final:
+	case d.Whose == attribution.OfURL:
+		return max(p.cfg.Backoff.Delay(int(d.Tries.Attempt), nil), min(p.retryAfter(f.resp), p.cfg.MaxRetryAfter))
+	case d.Whose == attribution.OfHost:
+		return p.cfg.Backoff.Delay(min(int(d.Tries.Returns), maxHostBackoff), nil)
+	case d.Whose == attribution.Either:
+		return p.cfg.Backoff.Delay(int(d.Tries.Attempt), nil)
+	}
+	return 0
+}
+
+// maxHostBackoff bounds the exponent for URLs that a host keeps putting off.
+const maxHostBackoff = 16
+
+// maxLost is how often a URL is asked for again at no cost that met a connection which
+// the host had given up. The bound is for URLs at which a server closes each connection.
+const maxLost = 5
 
 // retryAfter is what an answer asks to wait for, where that has a meaning.
 func (p *Pipeline) retryAfter(resp *fetch.Response) time.Duration {
@@ -70,14 +73,8 @@ func (p *Pipeline) retryAfter(resp *fetch.Response) time.Duration {
 	return resp.RetryAfter
 }
 
-// ofHost reports whether a failure is the host's, so that it spends no try: an answer by which
-// it limits what is asked of it, or any failure while its breaker is open. A host that has not
-// answered a page yet may give a 403 or a bare 503 to every request for ever, and others fail
-// for good: those are as good as an answer.
-func (p *Pipeline) ofHost(f *fetched) bool {
-	l := f.lease
-	if f.class == outcome.Throttled || f.class == outcome.Unavailable && f.resp.RetryAfter > 0 {
-		return true
-	}
-	return (l.Served || l.Met) && (refused(f) || p.down(l.Host()))
+// down reports whether the host's breaker is open or half-open.
+func (p *Pipeline) down(host string) bool {
+	_, why := p.cfg.Limiter.ReadyAt(host, 0, 0)
+	return why == ratelimit.LimitBreaker
 }

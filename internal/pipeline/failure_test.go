@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/classic"
@@ -319,7 +320,7 @@ func TestHostThatRefusesForADay(t *testing.T) {
 				site := &limitedSite{page: links(20), status: status, refuse: closing(2)}
 				w, p := site.crawl(t, control.NameSteer, func(w *world) { w.MaxBlocked = 100 * 24 * time.Hour })
 				requireEnd(t, p, EndDone)
-				require.Greater(t, time.Since(w.began), longestOutage)
+				require.Greater(t, time.Since(w.began), attribution.MaxOutage)
 				require.Len(t, w.out.byURL(t), 21)
 			})
 		})

@@ -92,7 +92,7 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 	l := f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
-		Quota: o.quota, Lifted: lifted(f),
+		Quota: o.quota, Lifted: f.resp != nil && l.Lifted(f.resp.Status),
 	}
 	if p.waits(f) {
 		fb.RetryAfter = o.retryAfter
@@ -113,8 +113,8 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 			fb.Err = nil // it was we who stopped reading
 		}
 	}
-	if fb.OfURL = l.Own && (forbidden(f) || classOf(f.resp, fb.Err).Transient()); fb.OfURL {
-		fb.RetryAfter, fb.Quota, fb.OfURLFirst = 0, header.Quota{}, l.Clears
+	if o := outcomeOf(f, classOf(f.resp, fb.Err)); l.Evidence.OfURL && o.Failed() {
+		fb.OfURL, fb.OfURLFirst, fb.RetryAfter, fb.Quota = true, l.Evidence.Clears, 0, header.Quota{}
 	}
 	p.cfg.Limiter.Feedback(l.Host(), fb)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/robots"
 )
@@ -53,7 +54,7 @@ func (g *gate) forsaken(origin string, now time.Time) {
 // answer takes in what came of asking for an origin's robots.txt, and is what is known then.
 func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result
-	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= knocks {
+	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= attribution.MaxContacts {
 		res.Lasting = true
 	}
 	e := g.cache.Answer(origin, now, res)
@@ -110,7 +111,8 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		// A Retry-After is the limiter's, which keeps it within what the user believes.
 		in.Location = location(f.resp.Location)
 	}
-	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: deserted(f)}
+	o := outcomeOf(f, f.class)
+	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: l.Evidence.Deserted(&o)}
 	if a.result.Kind != robots.Moved {
 		return a
 	}
@@ -119,6 +121,6 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
 		return a
 	}
-	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Depth: l.Depth, Hops: l.Hops + 1, Wait: p.waitOfTarget(f.resp)}
+	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Found: frontier.Found{Depth: l.Depth, Hops: l.Hops + 1}, Wait: p.waitOfTarget(f.resp)}
 	return a
 }

@@ -126,7 +126,7 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	if !w.p.refuses() && w.passed.covers(t) {
 		return
 	}
-	it := frontier.Item{URL: e.URL, Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}
+	it := frontier.Item{URL: e.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
 	if !w.follow(r, it, t.fp, kind == extract.Resource).In {
 		return
 	}
@@ -180,7 +180,7 @@ func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
 func (w *processor) moved(r *result, f *fetched, to canonical.URL) {
 	l := f.lease
 	it := frontier.Item{
-		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1,
+		URL: to, Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1},
 		Wait: w.p.waitOfTarget(f.resp),
 	}
 	if leadsToPage(l, to) {

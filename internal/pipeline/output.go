@@ -51,7 +51,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 				took = p.cfg.Clock.Since(from)
 			}
 			if !r.aside {
-				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped})
+				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped, visit: r.visit})
 			}
 			links += len(r.links)
 			r = p.moreResults(n, links)
@@ -124,7 +124,9 @@ func (p *Pipeline) write(r *result) error {
 	if r.aside {
 		return nil
 	}
-	r.lease.Visit = r.stored()
+	if p.cfg.State != nil {
+		r.visit = r.stored()
+	}
 	if r.quiet {
 		return nil
 	}

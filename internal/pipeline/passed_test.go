@@ -46,13 +46,13 @@ func TestLinksArePassedOnOnce(t *testing.T) {
 		if step.first != nil {
 			step.first()
 		}
-		r := &result{lease: &frontier.Lease{Item: frontier.Item{URL: home, Depth: step.depth, ID: 7}}, rec: &sink.Record{URL: home.String()}}
+		r := &result{lease: &frontier.Lease{Item: frontier.Item{URL: home, Found: frontier.Found{Depth: step.depth}, ID: 7}}, rec: &sink.Record{URL: home.String()}}
 		worker.content(r, &fetched{lease: r.lease, resp: &fetch.Response{ContentType: "text/html", Body: []byte(step.body)}})
 		var got []string
 		for _, l := range r.links {
 			got = append(got, l.item.URL.Path())
 			require.Equal(t, l.item.URL.Fingerprint(42), l.fp)
-			require.Equal(t, frontier.Item{URL: l.item.URL, Referrer: home.String(), FoundOn: 7, Depth: step.depth + 1}, l.item)
+			require.Equal(t, frontier.Item{URL: l.item.URL, Found: frontier.Found{Referrer: home.String(), FoundOn: 7, Depth: step.depth + 1}}, l.item)
 		}
 		require.Equal(t, step.pass, got, step.name)
 		require.Equal(t, step.outs, p.stats.out[step.out].Load(), step.name)

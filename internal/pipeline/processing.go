@@ -201,7 +201,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		w.p.cfg.Scope.AddSeed(to)
 	}
 	v := w.follow(r, frontier.Item{
-		URL: to, Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed,
+		URL: to, Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1, Seed: l.Seed},
 		Wait: w.p.waitOfTarget(f.resp),
 	}, to.Fingerprint(w.p.cfg.Key), false)
 	if v.Code == scope.TooManyRedirects {
@@ -295,7 +295,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 		if !all && w.passed.covers(t) {
 			continue
 		}
-		it := frontier.Item{URL: link.URL, Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}
+		it := frontier.Item{URL: link.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
 		if w.follow(r, it, t.fp, link.Kind == extract.Resource).In {
 			w.passed.put(t)
 		}

@@ -106,7 +106,7 @@ func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) 
 	}
 	if len(e.Sitemaps) == 0 {
 		if u, err := root.Resolve(frontier.UsualSitemap); err == nil && e.Rules.Check(u.Path()).Allowed {
-			d.offerSitemap(frontier.Item{URL: u, Depth: l.Depth}, now)
+			d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Depth: l.Depth}}, now)
 		}
 		return
 	}
@@ -120,7 +120,7 @@ func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) 
 			d.p.cfg.Log.Debug("a sitemap is left out", slog.String("origin", l.Origin), slog.Any("error", err))
 			continue
 		}
-		d.offerSitemap(frontier.Item{URL: u, Referrer: l.Origin + "/robots.txt", Depth: l.Depth}, now)
+		d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Referrer: l.Origin + "/robots.txt", Depth: l.Depth}}, now)
 	}
 }
 
@@ -179,8 +179,8 @@ func below(parent *frontier.Lease, u canonical.URL) (frontier.Item, bool) {
 		level += sitemapLevel(parent.Rank)
 	}
 	it := frontier.Item{
-		URL: u, Kind: frontier.Sitemap, Referrer: parent.URL.String(), FoundOn: parent.ID,
-		Depth: parent.Depth, Rank: sitemapRank(0, level),
+		URL: u, Kind: frontier.Sitemap, Rank: sitemapRank(0, level),
+		Found: frontier.Found{Referrer: parent.URL.String(), FoundOn: parent.ID, Depth: parent.Depth},
 	}
 	return it, level <= sitemap.MaxLevel
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -158,8 +159,8 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		require.Zero(t, v.of("a.test"))
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
 		p.noteBarred("a.test", false)
-		p.frontier.Freed(time.Now(), l, 0)
-		p.frontier.Return(time.Now(), l, false)
+		p.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
+		p.frontier.End(time.Now(), l, frontier.WaitHost(false))
 		_, page = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()

@@ -53,7 +53,7 @@ func TestTrapGate(t *testing.T) {
 		want   frontier.Pass
 	}{
 		"a page":   {want: frontier.Refuse},
-		"a seed":   {item: frontier.Item{Seed: true}},
+		"a seed":   {item: frontier.Item{Found: frontier.Found{Seed: true}}},
 		"a list":   {item: frontier.Item{Kind: frontier.Sitemap}},
 		"reported": {report: true},
 		"no rules": {gate: wait, want: frontier.Wait},

@@ -58,8 +58,8 @@ type Span struct{ From, Til time.Time }
 
 // fateNames say what became of a request that is not Final.
 var fateNames = [...]string{
-	fateProcessed: "processed", fateReturned: "returned", fateKept: "kept", fateStale: "lost",
-	fateNotNow: "not_now", fateRetry: "retry", fateOwn: "own", fateControl: "control", fateRobots: "robots",
+	fateProcessed: "processed", fateReturned: "returned", fateKept: "kept", fateLost: "lost",
+	fateOfHost: "not_now", fateRetry: "retry", fateOfURL: "own", fateControl: "control", fateRobots: "robots",
 }
 
 // trip begins the Trip of a lease; nil if it is not traced.

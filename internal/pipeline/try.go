@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -83,7 +84,7 @@ func (t *try) turnedAway() (event, *fetched) {
 	if errors.Is(t.denied, ratelimit.ErrCircuitOpen) || errors.Is(t.denied, context.DeadlineExceeded) {
 		t.p.stats.returned.Add(1)
 	}
-	return event{lease: t.f.lease, fate: fateReturned}, nil
+	return unused(t.f.lease, 0, attribution.Outcome{}), nil
 }
 
 // header takes in the header of an answer. The limiter hears of it now if it is urgent.
@@ -204,7 +205,7 @@ const keptMin = time.Minute
 // Where several processes work on it, those of the others may: then this one has nothing to do,
 // tries on, and lets others have its hosts.
 func (d *discovery) keep(ev event, now time.Time) {
-	d.frontier.Keep(now, ev.lease)
+	d.frontier.End(now, ev.lease, frontier.WaitHost(true))
 	if d.keptSince.IsZero() {
 		d.keptSince = now
 		why := []any{slog.String("host", ev.lease.Host()), slog.Any("error", ev.err)}

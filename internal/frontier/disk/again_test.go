@@ -58,7 +58,7 @@ func TestAgain(t *testing.T) {
 	list.Kind, list.FoundOn = frontier.Sitemap, 1
 	put(s, page, false)
 	put(s, list, false)
-	page.Attempt, page.OwnFailures = 3, 1
+	page.Attempt, page.URLFailures = 3, 1
 	s.Spent(page)
 	known := frontier.Visit{At: at(1), Status: 200, Bytes: 9, ETag: `W/"x,y"`, LastModified: at(-5000), Digest: digest(7)}
 	s.Done(1, known)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -264,9 +265,11 @@ func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	const max8, max16, max32 = 1<<8 - 1, 1<<16 - 1, 1<<31 - 1
 	it = frontier.Item{
 		Rank: int32(within(0, -max32-1, max32)), ID: q.ColumnInt(1),
-		Attempt: uint8(within(2, 0, max8)), Returns: uint16(within(3, 0, max16)), OwnFailures: uint8(within(4, 0, max8)),
-		Depth: int32(within(5, 0, max32)), Hops: uint8(within(6, 0, max8)), Seed: q.ColumnInt(7) != 0,
-		FoundOn: q.ColumnInt(8), Queued: time.UnixMilli(q.ColumnInt(9)),
+		Tries: attribution.Tries{Attempt: uint8(within(2, 0, max8)), Returns: uint16(within(3, 0, max16)), URLFailures: uint8(within(4, 0, max8))},
+		Found: frontier.Found{
+			Depth: int32(within(5, 0, max32)), Hops: uint8(within(6, 0, max8)), Seed: q.ColumnInt(7) != 0, FoundOn: q.ColumnInt(8),
+		},
+		Queued: time.UnixMilli(q.ColumnInt(9)),
 	}
 	if outside {
 		return it, fmt.Errorf("a figure is out of range")

@@ -42,7 +42,7 @@ func benchItem(b *testing.B, i int) *frontier.Item {
 	}
 	u, err := canonical.Parse(fmt.Sprintf("https://host%05d.example.test/some/where/in/the/documentation/page-%09d.html", host, i))
 	require.NoError(b, err)
-	return &frontier.Item{URL: u, ID: int64(i + 1), Queued: time.UnixMilli(1_760_000_000_000 + int64(i)), Depth: 3, FoundOn: int64(i/50 + 1)}
+	return &frontier.Item{URL: u, ID: int64(i + 1), Queued: time.UnixMilli(1_760_000_000_000 + int64(i)), Found: frontier.Found{Depth: 3, FoundOn: int64(i/50 + 1)}}
 }
 
 // benchStep measures a part of a benchmark, and waits meanwhile when the store says so.

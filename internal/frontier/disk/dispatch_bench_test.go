@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -79,9 +80,8 @@ func dispatchAll(b *testing.B, f *frontier.Frontier, s *Store, p paces, now time
 		leases++
 		p[l.Host()] = now.Add(time.Second)
 		l.Started()
-		f.Freed(now, l, time.Millisecond)
-		l.Visit = frontier.Visit{At: now, Status: 200, Bytes: 1000}
-		f.Done(now, l)
+		f.Release(now, l, time.Millisecond, attribution.Outcome{})
+		f.End(now, l, frontier.Done(&frontier.Visit{At: now, Status: 200, Bytes: 1000}))
 		s.Commit(nil)
 		takeAll(b, f, s, now)
 	}

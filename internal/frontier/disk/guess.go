@@ -57,10 +57,10 @@ func readGuesses(db *sqlitedb.DB, most int) (all []frontier.Guess, err error) {
 		}
 		g := frontier.Guess{URL: u, Absent: q.ColumnInt(1) != 0}
 		if !q.ColumnIsNull(2) {
-			g.Link = &frontier.Item{
-				URL: u, FoundOn: q.ColumnInt(2), Seed: q.ColumnInt(2) == 0, Referrer: q.ColumnText(5),
+			g.Link = &frontier.Item{URL: u, Found: frontier.Found{
+				FoundOn: q.ColumnInt(2), Seed: q.ColumnInt(2) == 0, Referrer: q.ColumnText(5),
 				Depth: int32(min(max(0, q.ColumnInt(3)), math.MaxInt32)), Hops: uint8(min(max(0, q.ColumnInt(4)), math.MaxUint8)),
-			}
+			}}
 		}
 		all = append(all, g)
 		return nil

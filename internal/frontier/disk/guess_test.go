@@ -20,14 +20,14 @@ func TestGuesses(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
 	put(s, testItem(t, 1, "http://a.test/"), false)
 	a := frontier.Guess{URL: at("http://a.test/sitemap.xml"), Absent: true}
-	b := frontier.Guess{URL: at("https://b.test/sitemap.xml"), Link: &frontier.Item{URL: at("https://b.test/sitemap.xml"), Depth: 2, Hops: 1, FoundOn: 1}}
-	seed := frontier.Guess{URL: at("http://c.test/sitemap.xml"), Absent: true, Link: &frontier.Item{URL: at("http://c.test/sitemap.xml"), Seed: true}}
+	b := frontier.Guess{URL: at("https://b.test/sitemap.xml"), Link: &frontier.Item{URL: at("https://b.test/sitemap.xml"), Found: frontier.Found{Depth: 2, Hops: 1, FoundOn: 1}}}
+	seed := frontier.Guess{URL: at("http://c.test/sitemap.xml"), Absent: true, Link: &frontier.Item{URL: at("http://c.test/sitemap.xml"), Found: frontier.Found{Seed: true}}}
 	for _, g := range []frontier.Guess{a, b, seed} {
 		s.Guess(g)
 	}
 	require.Empty(t, s.TakeGuesses(), "of when it was opened")
 	s.Commit(nil)
-	a.Link = &frontier.Item{URL: a.URL, Depth: 1, FoundOn: 1}
+	a.Link = &frontier.Item{URL: a.URL, Found: frontier.Found{Depth: 1, FoundOn: 1}}
 	s.Guess(a) // of a batch that does not end
 	a.Link = nil
 

@@ -123,7 +123,7 @@ func (m *machine) some() int64 { return rapid.Int64Range(0, m.last+1).Draw(m.t, 
 
 func (m *machine) spent() {
 	it := m.now.urls[m.some()]
-	it.Attempt, it.Returns, it.OwnFailures = rapid.Uint8().Draw(m.t, "attempt"), rapid.Uint16().Draw(m.t, "returns"), rapid.Uint8().Draw(m.t, "strikes")
+	it.Attempt, it.Returns, it.URLFailures = rapid.Uint8().Draw(m.t, "attempt"), rapid.Uint16().Draw(m.t, "returns"), rapid.Uint8().Draw(m.t, "strikes")
 	m.s.Spent(&it)
 	if m.now.queued[it.ID] {
 		m.now.urls[it.ID] = it
@@ -158,7 +158,7 @@ func (m *machine) again() {
 			continue
 		}
 		m.now.returned[id] = m.now.refused[id]
-		it.Attempt, it.Returns, it.OwnFailures, it.Before = 0, 0, 0, nil
+		it.Attempt, it.Returns, it.URLFailures, it.Before = 0, 0, 0, nil
 		if m.now.found[id] {
 			it.Before = &theVisit
 		}

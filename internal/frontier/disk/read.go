@@ -39,7 +39,7 @@ func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 // seeds calls see for each until it reports false.
 func seeds(db *sqlitedb.DB, see func(frontier.Item) bool) error {
 	err := each(db, `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`, func(q *sqlitedb.Stmt) (err error) {
-		it := frontier.Item{ID: q.ColumnInt(0), Hops: uint8(q.ColumnInt(1)), Queued: time.UnixMilli(q.ColumnInt(2)), Seed: true}
+		it := frontier.Item{ID: q.ColumnInt(0), Found: frontier.Found{Seed: true, Hops: uint8(q.ColumnInt(1))}, Queued: time.UnixMilli(q.ColumnInt(2))}
 		if it.URL, err = canonical.Parse(q.ColumnText(3)); err != nil {
 			return fmt.Errorf("%s: row %d of urls: %w", db.Path(), it.ID, err)
 		}

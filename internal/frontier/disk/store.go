@@ -126,7 +126,7 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	s.tell(op{
 		kind: opPut, flag: dormant, host: host, text: it.URL.String(),
 		id: it.ID, at: it.Queued.UnixMilli(), from: it.FoundOn, of: it.Kind, rank: it.Rank, depth: it.Depth,
-		hops: it.Hops, attempts: it.Attempt, returns: it.Returns, strikes: it.OwnFailures, seed: it.Seed,
+		hops: it.Hops, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures, seed: it.Seed,
 	})
 }
 
@@ -151,7 +151,7 @@ func (s *Store) learn(fp uint64, id int64) error {
 // nothing, and nor does Done.
 func (s *Store) Spent(it *frontier.Item) {
 	if it.ID != 0 {
-		s.tell(op{kind: opSpent, id: it.ID, attempts: it.Attempt, returns: it.Returns, strikes: it.OwnFailures})
+		s.tell(op{kind: opSpent, id: it.ID, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures})
 	}
 }
 

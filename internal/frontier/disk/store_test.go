@@ -244,7 +244,7 @@ func TestVisits(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
 	it := testItem(t, 1, "http://a.test/")
 	put(s, it, false)
-	it.Attempt, it.Returns, it.OwnFailures = 2, 3, 1
+	it.Attempt, it.Returns, it.URLFailures = 2, 3, 1
 	s.Spent(it)
 	flush(t, s)
 	require.EqualValues(t, 231, ask(t, s, `SELECT attempts*100 + returns*10 + strikes FROM queue`))

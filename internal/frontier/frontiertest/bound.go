@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -139,13 +140,12 @@ func (b *bound) visit(i int) {
 	l := b.out[i]
 	b.out = append(b.out[:i], b.out[i+1:]...)
 	if l.Refused == nil {
-		b.f.Freed(b.now, l, time.Millisecond)
-		b.f.Outcome(l, outcome.OK, true)
+		b.f.Release(b.now, l, time.Millisecond, attribution.Outcome{Class: outcome.OK, Status: 200})
 		if l.Kind == frontier.Page {
 			b.visited[l.Host()]++
 		}
 	}
 	require.False(b, b.done[l.URL.String()], "%s is done twice", l.URL)
 	b.done[l.URL.String()] = true
-	b.f.Done(b.now, l)
+	b.f.End(b.now, l, frontier.Done(nil))
 }

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -98,10 +99,11 @@ func (l *law) step(what int) {
 		}
 	case what == 2 && len(l.out) > 0:
 		lease := l.take()
-		l.f.Freed(l.now, lease, time.Millisecond)
-		class := rapid.SampledFrom([]outcome.Class{outcome.OK, outcome.ServerError, outcome.Decode}).Draw(l.T, "class")
-		l.f.Outcome(lease, class, class == outcome.OK)
-		l.f.Done(l.now, lease)
+		o := rapid.SampledFrom([]attribution.Outcome{
+			{Class: outcome.OK, Status: 200}, {Class: outcome.ServerError, Status: 500}, {Class: outcome.Decode},
+		}).Draw(l.T, "outcome")
+		l.f.Release(l.now, lease, time.Millisecond, o)
+		l.f.End(l.now, lease, frontier.Done(nil))
 		if lease.Kind != frontier.Robots && lease.Kind != frontier.Control {
 			l.added[lease.URL.String()].done++
 		}
@@ -186,20 +188,22 @@ func (l *law) leased(lease *frontier.Lease) {
 func (l *law) fail() {
 	lease := l.take()
 	later := l.now.Add(time.Duration(rapid.IntRange(0, 5).Draw(l.T, "backoff")) * time.Second)
-	l.f.Freed(l.now, lease, time.Duration(rapid.IntRange(0, 3000).Draw(l.T, "took"))*time.Millisecond)
+	l.f.Release(l.now, lease, time.Duration(rapid.IntRange(0, 3000).Draw(l.T, "took"))*time.Millisecond, attribution.Outcome{})
 	switch fate := rapid.IntRange(0, 3).Draw(l.T, "fate"); {
 	case lease.Kind == frontier.Robots:
-		l.f.Return(l.now, lease, false)
+		l.f.End(l.now, lease, frontier.WaitHost(false))
 	case fate == 0:
-		l.f.Retry(l.now, lease, later)
+		l.f.End(l.now, lease, frontier.RetryAt(later, attribution.Again(lease.Tries, attribution.Either)))
 	case lease.Kind == frontier.Control:
-		l.f.Done(l.now, lease)
-	case lease.Own:
-		l.f.FailedOwn(l.now, lease, int(lease.Attempt)+1, later)
+		l.f.End(l.now, lease, frontier.Done(nil))
+	case lease.Evidence.OfURL:
+		l.f.End(l.now, lease, frontier.RetryAt(later, attribution.Again(lease.Tries, attribution.OfURL)))
 	case fate < 3:
-		l.f.NotNow(l.now, lease, later)
+		l.f.End(l.now, lease, frontier.RetryAt(later, attribution.Again(lease.Tries, attribution.OfHost)))
+	case rapid.Bool().Draw(l.T, "lost"):
+		l.f.End(l.now, lease, frontier.RetryAt(l.now, attribution.Again(lease.Tries, attribution.Nobody)))
 	default:
-		l.f.Return(l.now, lease, rapid.Bool().Draw(l.T, "asked"))
+		l.f.End(l.now, lease, frontier.WaitHost(false))
 	}
 }
 

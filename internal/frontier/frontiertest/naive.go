@@ -73,7 +73,7 @@ func (s *Naive) Again() frontier.Left {
 		before := u.Visit
 		u.again = u.Kind == frontier.Page && u.Refused && before.Class != frontier.HostPages.String()
 		u.Done, u.Refused, u.Visit = false, false, frontier.Visit{}
-		u.Attempt, u.Returns, u.OwnFailures, u.Before = 0, 0, 0, &before
+		u.Attempt, u.Returns, u.URLFailures, u.Before = 0, 0, 0, &before
 	}
 	return s.Reopen()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -57,7 +58,7 @@ func (wk *worker) add(n int) {
 	}
 	u, err := canonical.Parse(fmt.Sprintf("http://h%d.test/%d", n%wk.w.hosts, n))
 	require.NoError(wk.w.t, err)
-	it := frontier.Item{URL: u, Depth: 1}
+	it := frontier.Item{URL: u, Found: frontier.Found{Depth: 1}}
 	wk.front.Add(wk.w.clk.Now(), it, wk.front.Fingerprint(&it))
 }
 
@@ -96,9 +97,9 @@ func (wk *worker) step() (busy bool) {
 		i := wk.w.rand.IntN(len(wk.out))
 		l := wk.out[i]
 		wk.out = append(wk.out[:i], wk.out[i+1:]...)
-		wk.front.Freed(now, l, time.Millisecond)
+		wk.front.Release(now, l, time.Millisecond, attribution.Outcome{})
 		if wk.w.rand.IntN(8) == 0 {
-			wk.front.Retry(now, l, now.Add(time.Millisecond))
+			wk.front.End(now, l, frontier.RetryAt(now.Add(time.Millisecond), attribution.Again(l.Tries, attribution.Either)))
 			continue
 		}
 		var n int
@@ -107,7 +108,7 @@ func (wk *worker) step() (busy bool) {
 		wk.w.visits[l.URL.String()]++
 		wk.add(2*n + 1)
 		wk.add(2*n + 2)
-		wk.front.Done(now, l)
+		wk.front.End(now, l, frontier.Done(nil))
 		busy = true
 	}
 	return busy

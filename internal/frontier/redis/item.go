@@ -42,7 +42,7 @@ func encode(host string, it *frontier.Item) string {
 		common++
 	}
 	b := make([]byte, 0, 32+len(rest)+len(it.Referrer)-common)
-	b = append(b, itemVersion, flags, it.Hops, it.Attempt, it.OwnFailures)
+	b = append(b, itemVersion, flags, it.Hops, it.Attempt, it.URLFailures)
 	b = binary.AppendUvarint(b, uint64(it.Returns))
 	b = binary.AppendUvarint(b, uint64(uint32(it.Depth)))
 	b = binary.AppendVarint(b, it.Queued.UnixMilli())
@@ -63,7 +63,7 @@ func decode(host, text string) (it frontier.Item, err error) {
 		return it, errItem
 	}
 	flags := text[1]
-	it.Hops, it.Attempt, it.OwnFailures = text[2], text[3], text[4]
+	it.Hops, it.Attempt, it.URLFailures = text[2], text[3], text[4]
 	it.Kind, it.Seed = frontier.Kind(flags>>2&3), flags&(1<<4) != 0
 	in := reader{rest: text[5:]}
 	it.Returns = uint16(in.uint(math.MaxUint16))

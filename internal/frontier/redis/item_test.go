@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -18,10 +19,16 @@ func TestItem(t *testing.T) {
 		u, err := canonical.Parse(rapid.SampledFrom([]string{"http://", "https://"}).Draw(t, "scheme") + host + "/" + rapid.StringMatching(`[a-z/?=&]{0,20}`).Draw(t, "path"))
 		require.NoError(t, err)
 		it := frontier.Item{
-			URL: u, Referrer: rapid.SampledFrom([]string{"", u.String(), "http://a.test/x", "https://b.test/"}).Draw(t, "referrer"),
-			Queued: time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "queued")), Depth: rapid.Int32Min(0).Draw(t, "depth"),
-			Hops: rapid.Uint8().Draw(t, "hops"), Attempt: rapid.Uint8().Draw(t, "attempt"), Returns: rapid.Uint16().Draw(t, "returns"),
-			OwnFailures: rapid.Uint8().Draw(t, "strikes"), Seed: rapid.Bool().Draw(t, "seed"), FoundOn: rapid.Int64().Draw(t, "found on"),
+			URL: u, Queued: time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "queued")),
+			Found: frontier.Found{
+				Referrer: rapid.SampledFrom([]string{"", u.String(), "http://a.test/x", "https://b.test/"}).Draw(t, "referrer"),
+				Depth:    rapid.Int32Min(0).Draw(t, "depth"), Hops: rapid.Uint8().Draw(t, "hops"),
+				Seed: rapid.Bool().Draw(t, "seed"), FoundOn: rapid.Int64().Draw(t, "found on"),
+			},
+			Tries: attribution.Tries{
+				Attempt: rapid.Uint8().Draw(t, "attempt"), Returns: rapid.Uint16().Draw(t, "returns"),
+				URLFailures: rapid.Uint8().Draw(t, "failures of the URL"),
+			},
 			Kind: rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(t, "kind"),
 		}
 		text := encode(host, &it)
@@ -36,8 +43,8 @@ func TestItem(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	u, err := canonical.Parse("http://a.test/b?c")
 	require.NoError(f, err)
-	f.Add("a.test", encode("a.test", &frontier.Item{URL: u, Referrer: "http://a.test/", Queued: noon, Depth: 3}))
-	f.Add("b.test", encode("b.test", &frontier.Item{URL: u, Queued: noon, Seed: true}))
+	f.Add("a.test", encode("a.test", &frontier.Item{URL: u, Found: frontier.Found{Referrer: "http://a.test/", Depth: 3}, Queued: noon}))
+	f.Add("b.test", encode("b.test", &frontier.Item{URL: u, Queued: noon, Found: frontier.Found{Seed: true}}))
 	f.Add("a.test", "\x01\x1f")
 	f.Fuzz(func(t *testing.T, host, text string) {
 		it, err := decode(host, text)

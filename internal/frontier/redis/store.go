@@ -434,7 +434,7 @@ func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 				if err != nil {
 					err = fmt.Errorf("redis: a seed of job %s: %w", s.job.name, err)
 				}
-				if !yield(frontier.Item{URL: u, Seed: true, Hops: seed.hops}, err) || err != nil {
+				if !yield(frontier.Item{URL: u, Found: frontier.Found{Seed: true, Hops: seed.hops}}, err) || err != nil {
 					return
 				}
 				last = seed.at

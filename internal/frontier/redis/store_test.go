@@ -414,7 +414,7 @@ func TestSpent(t *testing.T) {
 	rouse(t, a, 1)
 	_, got := load(t, a, "a.test", 1)
 	it := got.Items[0]
-	it.Attempt, it.OwnFailures, it.Returns = 2, 1, 300
+	it.Attempt, it.URLFailures, it.Returns = 2, 1, 300
 	a.Spent(&it)
 	a.Rest("a.test")
 	flush(t, a)

@@ -7,21 +7,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // refuse ends a lease with a refusal that is taken for the host's.
 func refuse(f *Frontier, now time.Time, l *Lease) {
-	f.Freed(now, l, time.Millisecond)
-	f.Outcome(l, outcome.Throttled, false)
-	f.NotNow(now, l, now)
+	f.Release(now, l, time.Millisecond, attribution.Outcome{Class: outcome.Throttled, Status: 429})
+	f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.OfHost)))
 }
 
 // failOwn ends a lease with a failure of the URL's own.
 func failOwn(f *Frontier, now time.Time, l *Lease) {
-	f.Freed(now, l, time.Millisecond)
-	f.Outcome(l, outcome.Throttled, false)
-	f.FailedOwn(now, l, int(l.Attempt)+1, now)
+	f.Release(now, l, time.Millisecond, attribution.Outcome{Class: outcome.Throttled, Status: 429})
+	f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.OfURL)))
 }
 
 // page leases the next URL and checks which it is.
@@ -67,7 +66,7 @@ func site(t *testing.T, pages int, first ...string) *Frontier {
 func TestRefusedURLGoesAlone(t *testing.T) {
 	f := site(t, 4, "/x")
 	x := page(t, f, start, "/x")
-	require.False(t, x.Own, "nobody knows whose it is")
+	require.False(t, x.Evidence.OfURL, "nobody knows whose it is")
 	refuse(f, start, x)
 	l0, l1 := page(t, f, start, "/0"), page(t, f, start, "/1")
 	end(f, start, l0)
@@ -76,17 +75,17 @@ func TestRefusedURLGoesAlone(t *testing.T) {
 	wantNone(t, f, start, start.Add(quiet))
 	now := start.Add(quiet)
 	x = page(t, f, now, "/x")
-	require.True(t, x.Own)
-	require.True(t, x.Clears, "the refusal before was reported as the host's")
+	require.True(t, x.Evidence.OfURL)
+	require.True(t, x.Evidence.Clears, "the refusal before was reported as the host's")
 	failOwn(f, now, x)
-	require.False(t, f.hosts["a.test"].failing(), "it is not held against the host")
+	require.False(t, f.hosts["a.test"].history.Failing(), "it is not held against the host")
 	end(f, now, page(t, f, now, "/2"))
 	wantNone(t, f, now, now.Add(quiet))
 	x = page(t, f, now.Add(quiet), "/x")
-	require.True(t, x.Own)
-	require.False(t, x.Clears, "nothing more was reported as the host's")
+	require.True(t, x.Evidence.OfURL)
+	require.False(t, x.Evidence.Clears, "nothing more was reported as the host's")
 	require.EqualValues(t, 1, x.Attempt)
-	require.EqualValues(t, 1, x.OwnFailures)
+	require.EqualValues(t, 1, x.URLFailures)
 }
 
 // While the host answers nobody all failures are its own, and the next trial is another URL.
@@ -94,13 +93,14 @@ func TestRefusalsWhileNobodyIsAnswered(t *testing.T) {
 	f := site(t, 3, "/x")
 	for _, path := range []string{"/x", "/0", "/1", "/2"} {
 		l := page(t, f, start, path)
-		require.False(t, l.Own)
+		require.False(t, l.Evidence.OfURL)
 		refuse(f, start.Add(time.Minute), l)
 	}
 	l := next(t, f, start.Add(time.Hour))
-	require.Equal(t, start.Add(time.Minute), l.FailingSince)
-	end(f, start.Add(time.Hour), l)
-	require.True(t, f.hosts["a.test"].bad.since.IsZero())
+	require.Equal(t, start.Add(time.Minute), l.Evidence.FailingSince)
+	now := start.Add(time.Hour)
+	end(f, now, l)
+	require.True(t, soon(t, f, &now).Evidence.FailingSince.IsZero())
 }
 
 // Where nobody else is left to ask, a page that was answered before shows whose the failure is.
@@ -108,16 +108,15 @@ func TestControl(t *testing.T) {
 	f := site(t, 0, "/x")
 	for range 2 {
 		l := page(t, f, start, "/x")
-		require.False(t, l.Own)
+		require.False(t, l.Evidence.OfURL)
 		refuse(f, start, l)
 	}
 	c := page(t, f, start, "/")
 	require.Equal(t, Control, c.Kind)
 	wantNone(t, f, start, time.Time{}) // nothing is sent beside it
 	known := f.Counts().Known
-	f.Freed(start, c, time.Millisecond)
-	f.Outcome(c, outcome.Throttled, false)
-	f.Done(start, c)
+	f.Release(start, c, time.Millisecond, attribution.Outcome{Class: outcome.Throttled, Status: 429})
+	f.End(start, c, Done(nil))
 	require.Equal(t, known, f.Counts().Known)
 	refuse(f, start, page(t, f, start, "/x")) // the host refuses the control too: no two of them in a row
 	c = page(t, f, start, "/")
@@ -127,8 +126,8 @@ func TestControl(t *testing.T) {
 	for i := range 3 {
 		l := soon(t, f, &now)
 		require.Equal(t, "/x", l.URL.Path())
-		require.True(t, l.Own, i)
-		require.EqualValues(t, i, l.OwnFailures)
+		require.True(t, l.Evidence.OfURL, i)
+		require.EqualValues(t, i, l.URLFailures)
 		failOwn(f, now, l)
 	}
 	end(f, now, soon(t, f, &now))
@@ -138,15 +137,15 @@ func TestControl(t *testing.T) {
 // A control that comes back unused is asked for no more, and counts for nothing.
 func TestControlThatIsNotAsked(t *testing.T) {
 	for _, back := range []func(*Frontier, *Lease){
-		func(f *Frontier, c *Lease) { f.Return(start, c, false) },
-		func(f *Frontier, c *Lease) { f.Keep(start, c) },
+		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost(false)) },
+		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost(true)) },
 	} {
 		f := site(t, 0, "/x")
 		for range 2 {
 			refuse(f, start, page(t, f, start, "/x"))
 		}
 		c := page(t, f, start, "/")
-		f.Freed(start, c, 0)
+		f.Release(start, c, 0, attribution.Outcome{})
 		back(f, c)
 		require.EqualValues(t, 1, f.Counts().Queued)
 		require.Zero(t, f.Counts().Leased)
@@ -163,42 +162,42 @@ func TestTwoRefusalsInARowAreTheHosts(t *testing.T) {
 	wantNone(t, f, start, start.Add(quiet))
 	now := start.Add(quiet)
 	x := page(t, f, now, "/x")
-	require.True(t, x.Own)
+	require.True(t, x.Evidence.OfURL)
 	failOwn(f, now, x)
 	l := next(t, f, now)
 	require.Equal(t, "/1", l.URL.Path(), "not /y, which had no witness")
-	require.False(t, l.Own)
+	require.False(t, l.Evidence.OfURL)
 }
 
 // A host of which several URLs were refused on their own refuses some and serves others; one
 // of them that is served later shows that it has a limit.
 func TestSelectiveHost(t *testing.T) {
 	f := site(t, 20, "/w", "/x", "/y", "/z")
-	for range manyOwn {
+	for range attribution.ManyOfURLs {
 		refuse(f, start, next(t, f, start))
 	}
 	now := start
-	for own := 0; own < manyOwn; {
+	for own := 0; own < attribution.ManyOfURLs; {
 		l := soon(t, f, &now)
-		if !l.Own {
+		if !l.Evidence.OfURL {
 			end(f, now, l)
 			continue
 		}
-		if l.OwnFailures == 0 {
+		if l.URLFailures == 0 {
 			own++
 		}
 		failOwn(f, now, l)
 	}
-	b := f.hosts["a.test"].bad
-	require.False(t, b.limits)
+	b := &f.hosts["a.test"].history
+	require.False(t, b.Limited())
 	end(f, now, soon(t, f, &now))
-	require.True(t, b.selective())
+	require.True(t, b.Selective())
 	l := soon(t, f, &now)
-	require.True(t, l.Own, "from the first on")
+	require.True(t, l.Evidence.OfURL, "from the first on")
 	for ; l.Returns == 0; l = soon(t, f, &now) {
 		end(f, now, l)
 	}
 	end(f, now, l)
-	require.True(t, b.limits)
-	require.False(t, b.selective())
+	require.True(t, b.Limited())
+	require.False(t, b.Selective())
 }
