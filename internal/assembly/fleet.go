@@ -346,7 +346,8 @@ func (f *fleet) close() (err error) {
 
 // join has the pipeline work on the job.
 func (f *fleet) join(pc *pipeline.Config) {
-	pc.State, pc.Key, pc.Job, pc.Elapsed = f.store, f.store.Key(), f.job, f.store.Elapsed()
+	pc.State = &pipeline.State{Storage: f.store, Progress: f.store, Left: f.store.Left(), Owner: f.store, Peers: f.store}
+	pc.Key, pc.Job, pc.Elapsed = f.store.Key(), f.job, f.store.Elapsed()
 	pc.Budgets = nil // the job counts for them
 }
 
@@ -366,8 +367,3 @@ func (f *fleet) figures() console.Fleet {
 // answered reports whether a host has answered to any process of the job: that none has is so of all
 // of them or of none.
 func (f *fleet) answered() bool { return !f.store.Unanswered() }
-
-var (
-	_ pipeline.State     = (*redis.Store)(nil)
-	_ pipeline.Allowance = (*redis.Store)(nil)
-)

@@ -220,7 +220,8 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	if err := s.beginRound(settings); err != nil {
 		return err
 	}
-	pc.State, pc.Key, pc.Pages, s.sinks = s.store, s.store.Key(), int(s.pages), durableSinks(pc.Sinks, pc.Archives)
+	pc.State = &pipeline.State{Storage: s.store, Progress: s.store, Left: s.store.Left(), Guesses: s.store}
+	pc.Key, pc.Pages, s.sinks = s.store.Key(), int(s.pages), durableSinks(pc.Sinks, pc.Archives)
 	pc.Round, pc.Unconditional = s.store.Round(), !settings.Fetch.Conditional
 	return nil
 }
@@ -264,8 +265,6 @@ func (s *State) end(err error) error {
 	}
 	return err
 }
-
-var _ pipeline.State = (*disk.Store)(nil)
 
 // durableList is the sinks of a crawl whose records are to be on their disks before anything
 // says that the URLs are done.

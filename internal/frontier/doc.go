@@ -30,7 +30,7 @@
 // used, and those between them packed: two or three dozen bytes each, where neighbours are links of
 // one page, and nothing for the garbage collector to follow.
 //
-// Without a [Store] everything is in memory and ends with the process. With one every URL
+// Without a [Storage] everything is in memory and ends with the process. With one every URL
 // lies there as well, and memory holds the heads of queues: of each host the URLs that go
 // first, as many as [Config.Resident] allows. When half of them are gone the host asks the
 // store for more, and goes on with what it has; the answer comes to [Frontier.Take]. Hosts
@@ -53,7 +53,7 @@
 //
 // # When several processes share a store
 //
-// A [Shared] store has the hosts by turns in the frontiers of several processes. Each asks for
+// An [Ownership] has the hosts by turns in the frontiers of several processes. Each asks for
 // hosts when it has slots to spare and nothing to lease, and is the only one to pace those
 // that it has. It gives a host back that has had no URL for two seconds; one that refuses
 // to be asked for long, if others want its place; and half of those that wait for a slot, if

@@ -188,10 +188,11 @@ type Config struct {
 	// there until there is room, and only a host whose robots.txt others wait for is taken in
 	// beyond it. Zero means 1,000,000.
 	MaxHosts int
-	// Store keeps the URLs. Nil keeps them in memory alone. One that is [Shared] lets several
-	// processes have the hosts by turns; then MaxHosts bounds those that this one has, and
-	// MaxURLs and MaxPagesPerHost are the store's to keep.
-	Store Store
+	// Store keeps the URLs. Nil keeps them in memory alone.
+	Store Storage
+	// Owner, if set, lets several processes with this Store have the hosts by turns; then MaxHosts
+	// bounds those that this one has, and MaxURLs and MaxPagesPerHost are the store's to keep.
+	Owner Ownership
 	// Left is what Store has left of an earlier crawl. All hosts of it are dormant there.
 	Left Left
 	// Resident is how many queued URLs are in memory at least before others lie in the

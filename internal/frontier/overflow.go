@@ -36,7 +36,7 @@ type overflow struct {
 
 // vault is the frontier's side of a store.
 type vault struct {
-	Store
+	Storage
 	away    map[int64]struct{} // URLs in memory that are leased or wait for another try
 	loads   int                // questions for URLs that are out
 	hungry  []*host            // hosts for which there is one to ask

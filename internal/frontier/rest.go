@@ -143,7 +143,7 @@ func (f *Frontier) layDown(h *host) {
 	f.drop(h)
 	v.dormant += n
 	v.resting.add(h.name, rest{h.at, n, h.ordered()})
-	v.Rest(h.name)
+	v.Rest(h.name, time.Time{})
 }
 
 // sooner is the instant to look again for room, if there is one before wake.

@@ -52,12 +52,12 @@ func New(cfg Config) (*Frontier, error) {
 	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, barred: make(map[string]struct{})}
 	if cfg.Store != nil {
 		f.vault = &vault{
-			Store: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]interim),
+			Storage: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]interim),
 			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
 		}
 		f.counts.known.Store(cfg.Left.Known)
-		if shared, ok := cfg.Store.(Shared); ok {
-			f.fleet = &fleet{Shared: shared}
+		if cfg.Owner != nil {
+			f.fleet = &fleet{Ownership: cfg.Owner}
 			f.vault.dormant, f.vault.forgot = 0, false
 			return f, nil
 		}

@@ -8,25 +8,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Shared is a [Store] that the frontiers of several processes have in common. It says which
-// hosts are this one's: those that it was given by Rouse, until it gives them back or loses
-// them. URLs it finds go to the store whosever their host is, and come back by Load to the one
-// who has it. So a URL may turn out to be known only there, and the IDs are the store's.
-//
-// What lies in the store may be asked for by others at any time, so URLs that were loaded go
-// before those that are found later, whatever their ranks.
-type Shared interface {
-	Store
-	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is
-	// asked of it from then on. Zero if it is not ours. It changes nothing and is quick.
-	Until(host string) time.Time
-	// Give returns a host with all its URLs, those that were loaded first, for others to have
-	// it, but not before an instant.
-	Give(host string, notBefore time.Time)
-	// Learned has the store note what the limiter knows of a host, because it has refused.
-	Learned(host string)
-}
-
 // News is what a shared store tells without having been asked.
 type News struct {
 	Ready  bool       // hosts may be there to be roused
@@ -67,7 +48,7 @@ const (
 
 // fleet is what a frontier over a shared store knows beside its vault.
 type fleet struct {
-	Shared
+	Ownership
 	next     time.Time // no question for hosts before
 	pause    time.Duration
 	idle     bool      // nothing was left here when hosts were last to be asked for
@@ -400,7 +381,7 @@ func (f *Frontier) part(h *host, now time.Time) {
 		at = maxTime(at, h.at)
 	}
 	f.leave(h, now)
-	f.fleet.Give(h.name, at)
+	f.vault.Rest(h.name, at)
 }
 
 // leave moves a host out of memory with all its URLs. Of leases that are out nothing comes

@@ -106,7 +106,8 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 
 // asking is a shared store that is asked for hosts and has none.
 type asking struct {
-	Shared
+	Storage
+	Ownership
 	rooms []int
 }
 
@@ -119,7 +120,7 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	f := open(t, Config{Slots: 64})
 	add(t, f, start, "http://a.test/1", "http://a.test/2")
 	s := &asking{}
-	f.fleet, f.vault = &fleet{Shared: s}, &vault{Store: s}
+	f.fleet, f.vault = &fleet{Ownership: s}, &vault{Storage: s}
 	asked := func(after time.Duration) []int {
 		s.rooms, f.vault.rousing = nil, false
 		f.sweep(start.Add(after), time.Time{})

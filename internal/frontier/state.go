@@ -43,13 +43,13 @@ type Blockage struct {
 	// has no meaning then.
 	Barred bool
 
-	// Of a [Shared] store alone:
+	// Of several processes alone:
 
 	Idle   bool // no host of this process has work, and there was none to be had
 	Unsure bool // hosts or URLs may be on their way, so that nothing else is known
 }
 
-// Idleness is how far a process of a [Shared] store has nothing to do, for all of them to know
+// Idleness is how far one of several processes has nothing to do, for all of them to know
 // when the job has come to its end. Zero: it works, or may do so at once.
 type Idleness struct {
 	Blockage               // Whole or Idle, and never Unsure

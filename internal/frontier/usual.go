@@ -42,7 +42,7 @@ type Guess struct {
 	Link *Item
 }
 
-// Linked tells a [Shared] store of a link to a page whose URL this process knows already, and
+// Linked tells a store of several processes of a link to a page whose URL this process knows already, and
 // reports whether there is such a store: another process may have looked for a sitemap there, and
 // have found none.
 func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {

@@ -142,7 +142,7 @@ func (a *again) next() map[string]*sink.Record {
 	a.site.asked = nil
 	net := fetchtest.Serve(a.t, map[string]http.Handler{"h.test": a.site})
 	w := newWorldOn(a.t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-	w.State, w.Round = a.state, a.round
+	w.State, w.Round = a.state.state(), a.round
 	a.shape(&w.Config)
 	var err error
 	a.last, err = w.crawl(a.t, "http://h.test/")

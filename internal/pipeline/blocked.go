@@ -25,7 +25,7 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 	if d.blockedSince.IsZero() {
 		d.blockedSince = now
 	}
-	if d.jury != nil {
+	if d.peers != nil {
 		return d.obey(&b, now)
 	}
 	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
@@ -52,7 +52,7 @@ func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
 // nothing. Until then it waits for what others may find.
 func (d *discovery) obey(b *frontier.Blockage, now time.Time) (ended bool) {
 	d.idleness = frontier.Idleness{Blockage: *b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
-	if verdict := d.jury.Verdict(); verdict != "" {
+	if verdict := d.peers.Verdict(); verdict != "" {
 		d.halt(EndBlocked, verdict)
 		return true
 	}
@@ -67,9 +67,9 @@ func (d *discovery) obey(b *frontier.Blockage, now time.Time) (ended bool) {
 	return false
 }
 
-// testify tells the jury whether there is something to do here.
+// testify tells the others whether there is something to do here.
 func (d *discovery) testify() {
-	if d.jury == nil {
+	if d.peers == nil {
 		return
 	}
 	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || d.frontier.Counts().Leased > 0 {
@@ -84,7 +84,7 @@ func (d *discovery) testify() {
 	}
 	if d.idleness != d.told {
 		d.told = d.idleness
-		d.jury.Idles(d.told)
+		d.peers.Idles(d.told)
 	}
 }
 

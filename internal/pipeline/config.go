@@ -77,56 +77,54 @@ func (noMeter) Request(outcome.Class, time.Duration, time.Duration, int64) {}
 func (noMeter) Took(Phase, time.Duration)                                  {}
 
 // State is where a crawl is kept so that another process can resume it, or several can work
-// on it. *disk.Store and *redis.Store are those in use. Discovery calls it, and does not wait for it: see [frontier.Store].
-type State interface {
-	frontier.Store
+// on it: a *disk.Store or a *redis.Store. Discovery calls it, and does not wait for it: see
+// [frontier.Storage].
+type State struct {
+	frontier.Storage
+	Progress
+	Left    frontier.Left      // what was there when the state was opened
+	Owner   frontier.Ownership // nil: all hosts are this process's
+	Peers   Peers              // nil: nobody else works on the crawl
+	Guesses Guesses            // nil: they are not kept
+}
+
+// Progress says how far a state has come with what it was told and asked.
+type Progress interface {
 	// Answers is where what the frontier asked for arrives.
 	Answers() <-chan frontier.Answer
-	// Commit ends a batch. What was told since the one before, and that the sinks hold what
-	// they do at these positions, becomes durable together or not at all.
-	Commit(positions []frontier.Position)
 	// Room is nil while there is room for more batches. If too many wait to be written it is
 	// a channel that is closed when they do not.
 	Room() <-chan struct{}
 	// Failed is closed when nothing more is stored, for the reason that Err gives.
 	Failed() <-chan struct{}
 	Err() error
-	// Left is what was there when the state was opened.
-	Left() frontier.Left
+	// Owned is why no record may be written, as another process may write it by now. Then the
+	// state has failed too.
+	Owned() error
 }
 
-// Allowance is a State whose pages are counted for all who work on the crawl.
-type Allowance interface {
-	// Counted is whether they are. If not, no other method is called.
+// Guesses keeps what is known of the places where sitemaps usually are.
+type Guesses interface {
+	// Guess keeps one, as part of the batch, in place of what was kept of its URL.
+	Guess(g frontier.Guess)
+	// TakeGuesses are those that were kept when the state was opened, for who asks first.
+	TakeGuesses() []frontier.Guess
+}
+
+// Peers are the processes that work on a crawl together, this one among them. They count its
+// pages together, and decide together that only blocked hosts remain.
+type Peers interface {
+	// Seeded says that this one brings no more seeds.
+	Seeded()
+
+	// Counted is whether pages are counted for all. If not, neither Pages nor More is called.
 	Counted() bool
 	// Pages is how many pages may be leased in all now that so many are, and whether there
 	// will be no more.
 	Pages(leased int) (most int, last bool)
 	// More receives when Pages may say otherwise than before.
 	More() <-chan struct{}
-}
 
-// owned is a State that is this process's alone, unless somebody takes it.
-type owned interface {
-	// Owned is why nothing more may be written, as another process may write it by now. Then the
-	// State has failed too.
-	Owned() error
-}
-
-// holder is a State that hosts may be taken from, with whatever is under way there.
-type holder interface {
-	// Held ends when a host is not this process's any more.
-	Held(host string) context.Context
-}
-
-// seeded is a State of several processes, any of which may bring seeds.
-type seeded interface {
-	// Seeded says that this one brings no more of them.
-	Seeded()
-}
-
-// jury is a State of several processes, which are blocked all or none.
-type jury interface {
 	// Idles says how far this one has nothing to do.
 	Idles(frontier.Idleness)
 	// Verdict is why only blocked hosts remain to all of them; empty: some others do.
@@ -174,7 +172,7 @@ type Config struct {
 	// False obeys them.
 	IgnoreCrawlDelay bool
 	// State keeps the frontier, so that the crawl can be resumed. Nil keeps it in memory.
-	State State
+	State *State
 	// Blocked are hosts that are blocked from the beginning, as by [Pipeline.Block].
 	Blocked []string
 	// Pages is how many pages earlier runs of the crawl have had; they count for MaxPages.
@@ -230,8 +228,8 @@ type Config struct {
 	Processors int
 	// Elapsed is how long the crawl went on before; it counts for MaxTime.
 	Elapsed time.Duration
-	// MaxPages ends the crawl after that many pages. Zero means no bound. If State is an
-	// [Allowance] they are those of all who work on the crawl.
+	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers that
+	// count them they are those of all who work on the crawl.
 	MaxPages int
 	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
 	MaxPagesPerHost int

@@ -38,7 +38,7 @@ func (p *Pipeline) order(do func(*discovery)) (done bool) {
 }
 
 // SetBounds replaces MaxPages and MaxTime of a crawl that runs; zero means no bound. Of pages
-// that an [Allowance] counts it changes what is said alone, as that has them. See Pause.
+// that [Peers] count it changes what is said alone, as that has them. See Pause.
 func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
 	return p.order(func(d *discovery) { d.bound(maxPages, maxTime) })
 }

@@ -37,15 +37,14 @@ type discovery struct {
 	hire     func()               // one more worker
 	pages    int                  // pages leased and not come back
 
-	allowance Allowance // of pages; nil: they are this crawl's alone
-	more      <-chan struct{}
-
-	jury     jury // of all who work on the crawl; nil: there is nobody else
+	peers    Peers           // who work on the crawl too; nil: there is nobody else
+	counted  bool            // its pages are counted for all of them
+	more     <-chan struct{} // of the pages
 	judged   <-chan struct{}
 	idleness frontier.Idleness // as it is known last
-	told     frontier.Idleness // of it, to the jury
-	answered bool              // the jury knows that a host has
-	visited  bool              // the jury knows that a URL was
+	told     frontier.Idleness // of it, to the peers
+	answered bool              // the peers know that a host has
+	visited  bool              // the peers know that a URL was
 
 	guesses guesses // where sitemaps usually are
 
@@ -64,7 +63,7 @@ type discovery struct {
 	barredTil    time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time         // until when the last warning said that they do
 	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
-	stuck        frontier.Idleness // of that, for the jury; zero: it is not for so long yet
+	stuck        frontier.Idleness // of that, for the peers; zero: it is not for so long yet
 	busySince    time.Time         // since when it has not looked for what arrives; zero if nobody measures
 }
 
@@ -76,12 +75,12 @@ func (d *discovery) run(ctx context.Context) error {
 		d.began = clk.Now()
 	}
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
-	if a, ok := d.p.cfg.State.(Allowance); ok && a.Counted() {
-		d.allowance, d.more = a, a.More()
-		defer func() { a.Pages(d.pages) }() // some may have come back unfetched
-	}
-	if j, ok := d.p.cfg.State.(jury); ok {
-		d.jury, d.judged = j, j.Judged()
+	if s := d.p.cfg.State; s != nil && s.Peers != nil {
+		d.peers, d.judged = s.Peers, s.Peers.Judged()
+		if d.counted = d.peers.Counted(); d.counted {
+			d.more = d.peers.More()
+			defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
+		}
 	}
 	d.recall()
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
@@ -139,8 +138,8 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.works()
 		if !ok {
 			d.seeds = nil
-			if s, ok := d.p.cfg.State.(seeded); ok {
-				s.Seeded()
+			if d.peers != nil {
+				d.peers.Seeded()
 			}
 			return nil
 		}
@@ -225,10 +224,10 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 
 // enough reports whether as many pages are leased as may be, and whether that is the last word.
 func (d *discovery) enough() (reached, last bool) {
-	if d.allowance == nil {
+	if !d.counted {
 		return d.maxPages > 0 && d.pages >= d.maxPages, true
 	}
-	most, last := d.allowance.Pages(d.pages)
+	most, last := d.peers.Pages(d.pages)
 	return d.pages >= most, last
 }
 
@@ -272,8 +271,8 @@ func (d *discovery) refused(l *frontier.Lease) {
 		if s.unruled.Add(1) == 1 {
 			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
 		}
-		if d.jury != nil && s.answered.Load() > 0 {
-			d.jury.Unruled(d.unruled)
+		if d.peers != nil && s.answered.Load() > 0 {
+			d.peers.Unruled(d.unruled)
 		}
 	}
 }
@@ -376,8 +375,8 @@ func (d *discovery) unvisited() string {
 	switch {
 	case d.stopping:
 		return ""
-	case d.jury != nil:
-		return d.jury.Unvisited()
+	case d.peers != nil:
+		return d.peers.Unvisited()
 	case d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0:
 		return d.unruled
 	}
@@ -454,13 +453,13 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 
 func (d *discovery) acknowledge(w written) {
 	now := d.p.cfg.Clock.Now()
-	if d.jury != nil && !d.answered && d.p.stats.answered.Load() > 0 {
+	if d.peers != nil && !d.answered && d.p.stats.answered.Load() > 0 {
 		d.answered = true
-		d.jury.Answered()
+		d.peers.Answered()
 	}
-	if d.jury != nil && !d.visited && d.p.stats.visited.Load() > 0 {
+	if d.peers != nil && !d.visited && d.p.stats.visited.Load() > 0 {
 		d.visited = true
-		d.jury.Visited()
+		d.peers.Visited()
 	}
 	for i := range w.acks {
 		d.add(w.acks[i].lease, w.acks[i].links, now)

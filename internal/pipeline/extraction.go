@@ -119,12 +119,11 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 
 // whileHeld is ctx for as long as the host of a lease is this process's.
 func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Context, func()) {
-	state, ok := p.cfg.State.(holder)
-	if !ok || l.Foreign {
+	if p.cfg.State == nil || p.cfg.State.Owner == nil || l.Foreign {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	held := state.Held(l.Host())
+	held := p.cfg.State.Owner.Held(l.Host())
 	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
 	return ctx, func() {
 		stop()

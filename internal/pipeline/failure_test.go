@@ -356,7 +356,7 @@ func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 						w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: timeout, HeaderTimeout: timeout})
 						w.Retries, w.Grace = 5, 2*time.Second
 						if kept {
-							w.State = newJournal(1)
+							w.State = newJournal(1).state()
 						}
 						if change != nil {
 							change(w)

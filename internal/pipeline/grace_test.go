@@ -164,7 +164,7 @@ func newBusyWorld(t *testing.T) *busyWorld {
 }
 
 // prepare makes a crawl; without a state if that is nil.
-func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state State) *Pipeline {
+func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state *State) *Pipeline {
 	b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
 	b.State, b.Sinks, b.Sitemaps = state, []sink.Sink{b.out}, Sitemaps{Enabled: true}
 	b.Grace, b.Backoff.Base, b.Backoff.Max = busyGrace, time.Hour, time.Hour
@@ -199,7 +199,7 @@ func (b *busyWorld) ends(t *testing.T, p *Pipeline, end string) time.Duration {
 
 func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
 	b, state := newBusyWorld(t), newJournal(1)
-	p := b.prepare(t, set, state)
+	p := b.prepare(t, set, state.state())
 	took := b.ends(t, p, end)
 	select {
 	case <-p.Stopping():
@@ -215,7 +215,7 @@ func endsWithinGrace(t *testing.T, set func(*busyWorld), end string) {
 	require.Equal(t, state.left.Queued, p.Snapshot().Frontier.Queued, "the summary counts what is left")
 	first := len(b.out.records)
 	b.calm.Store(true)
-	p = b.prepare(t, set, state)
+	p = b.prepare(t, set, state.state())
 	p.cfg.MaxTime = 0
 	require.NoError(t, b.run(t.Context(), t, p, "http://busy.test/", "http://other.test/"))
 	requireEnd(t, p, EndDone)

@@ -55,7 +55,7 @@ func (d *discovery) linked(link *found, now time.Time) {
 // noSitemap takes in that there is none at the usual place of a host. A shared store hears of it
 // with the end of the lease.
 func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
-	if d.jury != nil || !frontier.IsUsual(l.URL) {
+	if d.peers != nil || !frontier.IsUsual(l.URL) {
 		return
 	}
 	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil && !g.absent {
@@ -72,18 +72,10 @@ func (d *discovery) promised(g *guess, now time.Time) {
 	}
 }
 
-// guesser is a State that keeps guesses.
-type guesser interface {
-	// Guess keeps one, as part of the batch, in place of what was kept of its URL.
-	Guess(g frontier.Guess)
-	// TakeGuesses are those that were kept when the state was opened, for who asks first.
-	TakeGuesses() []frontier.Guess
-}
-
 // keepGuess has the state keep a guess.
 func (d *discovery) keepGuess(u canonical.URL, g *guess) {
-	s, ok := d.p.cfg.State.(guesser)
-	if !ok {
+	s := d.p.cfg.State
+	if s == nil || s.Guesses == nil {
 		return
 	}
 	kept := frontier.Guess{URL: u, Absent: g.absent}
@@ -91,17 +83,17 @@ func (d *discovery) keepGuess(u canonical.URL, g *guess) {
 		it := g.link.item
 		kept.Link = &it
 	}
-	s.Guess(kept)
+	s.Guesses.Guess(kept)
 }
 
 // recall takes in the guesses that the state has kept. A link to where there is no sitemap was
 // followed in the batch by which the second of both was known.
 func (d *discovery) recall() {
-	s, ok := d.p.cfg.State.(guesser)
-	if !ok {
+	s := d.p.cfg.State
+	if s == nil || s.Guesses == nil {
 		return
 	}
-	for _, kept := range s.TakeGuesses() {
+	for _, kept := range s.Guesses.TakeGuesses() {
 		fp := kept.URL.Fingerprint(d.p.cfg.Key)
 		g := d.guesses.of(fp)
 		if g == nil {

@@ -51,7 +51,7 @@ func linkAfterAResume(t *testing.T, site files, slow bool, after time.Duration) 
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 		w.Sitemaps = Sitemaps{Enabled: true}
 		w.limits.InitialRPS, w.limits.MaxRPS = 10, 10
-		w.State, w.Sinks = state, []sink.Sink{out}
+		w.State, w.Sinks = state.state(), []sink.Sink{out}
 		p := w.build(t)
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()

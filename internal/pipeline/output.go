@@ -26,11 +26,10 @@ const resultsRoom = 16
 // who has it cuts the files back to where it knows of, and goes on there. When work ends what
 // is not written yet is dropped; without a state what there is no time for within Grace.
 func (p *Pipeline) output(ctx, work context.Context) error {
-	state, _ := p.cfg.State.(owned)
 	var took time.Duration // by the last record that was written
 	for r := range p.results {
-		if state != nil {
-			if err := state.Owned(); err != nil {
+		if p.cfg.State != nil {
+			if err := p.cfg.State.Owned(); err != nil {
 				return fmt.Errorf("keep the state of the crawl: %w", err)
 			}
 		}

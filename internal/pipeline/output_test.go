@@ -42,7 +42,9 @@ func TestNothingIsWrittenToAStateOfAnother(t *testing.T) {
 				w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 				w.limits.InitialRPS, w.limits.MaxRPS = 10, 10
 				end := time.Now().Add(tc.after)
-				w.State = &taken{newJournal(1), end}
+				j := newJournal(1)
+				w.State = j.state()
+				w.State.Progress = &taken{j, end}
 				p := w.build(t)
 				err := w.run(t.Context(), t, p, "http://a.test/")
 				require.ErrorIs(t, err, errTaken)

@@ -128,7 +128,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	fc.Gate = &scopeGate{Gate: fc.Gate, scope: cfg.Scope}
 	if cfg.State != nil {
-		fc.Store, fc.Left = cfg.State, cfg.State.Left()
+		fc.Store, fc.Left, fc.Owner = cfg.State, cfg.State.Left, cfg.State.Owner
 	}
 	if p.frontier, err = frontier.New(fc); err != nil {
 		return nil, err

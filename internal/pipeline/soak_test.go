@@ -39,7 +39,8 @@ func TestSoakWithRestarts(t *testing.T) {
 			}
 			out.records = out.records[:kept]
 			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-			w.State, w.Key, w.Sinks = state, 1, []sink.Sink{out}
+			w.State = &State{Storage: state, Progress: state, Left: state.Left(), Guesses: state}
+			w.Key, w.Sinks = 1, []sink.Sink{out}
 			w.Resident, w.MaxHosts, w.Concurrency, w.MaxBlocked = 30, 5, 8, time.Hour
 			for i := range nh {
 				w.Scope.AddSeed(parse(t, fmt.Sprintf("http://h%d.test/", i)))

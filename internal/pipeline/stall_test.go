@@ -33,7 +33,7 @@ func TestTriesAreDurable(t *testing.T) {
 		})})
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 		state := newJournal(1)
-		w.State, w.Backoff.Base, w.Backoff.Max = state, 100*time.Hour, 100*time.Hour
+		w.State, w.Backoff.Base, w.Backoff.Max = state.state(), 100*time.Hour, 100*time.Hour
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, w.run(ctx, t, w.build(t), "http://h.test/"), context.DeadlineExceeded)
@@ -62,7 +62,7 @@ func stallWorld(t *testing.T, seed uint64) {
 	for run := 0; ; run++ {
 		require.Less(t, run, 500, "it never ends")
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-		w.State, w.Sinks = state, []sink.Sink{outs[0], outs[1]}
+		w.State, w.Sinks = state.state(), []sink.Sink{outs[0], outs[1]}
 		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), 1+rnd.IntN(10), 1+rnd.IntN(nh)
 		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
 		for i := range nh {

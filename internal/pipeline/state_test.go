@@ -22,7 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// journal is a [State] in memory: what it is told becomes durable some time later, batch by
+// journal keeps a [State] in memory: what it is told becomes durable some time later, batch by
 // batch, and a crash loses the rest. Its answers are late too.
 type journal struct {
 	*frontiertest.Naive                             // with all that was told
@@ -50,6 +50,13 @@ func newJournal(seed uint64) *journal {
 		answers: make(chan frontier.Answer, 1000), failed: make(chan struct{}),
 	}
 }
+
+// state is the state that it keeps.
+func (j *journal) state() *State {
+	return &State{Storage: j, Progress: j, Left: j.left, Guesses: j}
+}
+
+func (j *journal) Owned() error { return nil }
 
 func (j *journal) tell(op func(*frontiertest.Naive)) {
 	op(j.Naive)
@@ -148,7 +155,6 @@ func (j *journal) fail(err error) {
 
 func (j *journal) Failed() <-chan struct{} { return j.failed }
 func (j *journal) Err() error              { return j.err }
-func (j *journal) Left() frontier.Left     { return j.left }
 
 // reopen is what is there after a crash, and how far the sink was then.
 func (j *journal) reopen() (next *journal, records int64) {
@@ -214,7 +220,7 @@ func crashWorld(t *testing.T, seed uint64) {
 	for run := 0; ; run++ {
 		require.Less(t, run, 2000, "it never ends")
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-		w.State, w.Sinks = state, []sink.Sink{out}
+		w.State, w.Sinks = state.state(), []sink.Sink{out}
 		w.Sitemaps = Sitemaps{Enabled: true} // of which there are none: the links to there are broken
 		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), resident, most
 		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
@@ -252,7 +258,7 @@ func TestStateThatFailsEndsTheCrawl(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(30)) })})
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 		state := newJournal(1)
-		w.State = state
+		w.State = state.state()
 		full := errors.New("disk full")
 		time.AfterFunc(3*time.Second, func() { state.fail(full) })
 		_, err := w.crawl(t, "http://h.test/")

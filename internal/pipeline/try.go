@@ -220,11 +220,11 @@ func (d *discovery) keep(ev event, now time.Time) {
 		return
 	}
 	reason := fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err)
-	if d.jury == nil {
+	if d.peers == nil {
 		d.halt(EndBlocked, reason)
 		return
 	}
-	if verdict := d.jury.Verdict(); verdict != "" {
+	if verdict := d.peers.Verdict(); verdict != "" {
 		d.halt(EndBlocked, verdict)
 		return
 	}

@@ -108,6 +108,10 @@ func (j *judging) say(verdict string) {
 	j.verdict = verdict
 }
 
+func (j *judging) Seeded()                 {}
+func (j *judging) Counted() bool           { return false }
+func (j *judging) Pages(int) (int, bool)   { panic("pages are not counted") }
+func (j *judging) More() <-chan struct{}   { panic("pages are not counted") }
 func (j *judging) Judged() <-chan struct{} { return j.judged }
 func (j *judging) Answered()               {}
 func (j *judging) Visited()                {}
@@ -127,7 +131,8 @@ func TestAQueueThatIsFullInOneProcess(t *testing.T) {
 				begun := time.Now()
 				w, q := queuedWorld(t, func() bool { return tc.opens == 0 || time.Since(begun) < tc.opens }, 0)
 				j := &judging{journal: newJournal(1), judged: make(chan struct{}, 1)}
-				w.State = j
+				w.State = j.state()
+				w.State.Peers = j
 				p := w.build(t)
 				told := make(chan int, 1)
 				time.AfterFunc(limit+10*time.Second, func() { told <- j.heard() })
@@ -165,7 +170,7 @@ func TestWhoHasNoHostsIsNotStuck(t *testing.T) {
 	require.NoError(t, err)
 	j := &judging{}
 	stuck := frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: time.Now(), Reason: "no place"}
-	d := &discovery{p: &Pipeline{}, frontier: f, jury: j, stuck: stuck, idleness: stuck, told: stuck}
+	d := &discovery{p: &Pipeline{}, frontier: f, peers: j, stuck: stuck, idleness: stuck, told: stuck}
 	d.testify()
 	require.Equal(t, []frontier.Idleness{{}}, j.told)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/seen"
@@ -69,7 +70,7 @@ type fingerprint struct {
 	id    int64
 }
 
-var _ frontier.Store = (*Store)(nil)
+var _ frontier.Storage = (*Store)(nil)
 
 // Key is the key of the fingerprints of this crawl.
 func (s *Store) Key() uint64 { return s.key }
@@ -173,7 +174,7 @@ func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: n}) }
 
 // Rest has a host be dormant again, behind all others. Like Rouse it is of no batch: when a
 // state is opened all hosts with work are dormant.
-func (s *Store) Rest(host string) { s.tell(op{kind: opRest, host: host}) }
+func (s *Store) Rest(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
 
 // Answers is where answers come, in the order of their questions. There is room for 512
 // that are not taken, and then the writer waits.

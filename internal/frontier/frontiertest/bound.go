@@ -29,8 +29,8 @@ func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 		asleep := false
 		if backend != nil {
 			b.store = backend(t, b.most)
-			_, b.shared = b.store.(frontier.Shared)
-			b.cfg.Store = b.store
+			b.cfg.Store, b.cfg.Owner = b.store, b.store.Owner()
+			b.shared = b.cfg.Owner != nil
 			b.cfg.Resident = rapid.IntRange(1, 30).Draw(t, "resident")
 			if asleep = rapid.Bool().Draw(t, "asleep"); asleep {
 				b.cfg.MaxHosts = rapid.IntRange(1, 2).Draw(t, "hosts")

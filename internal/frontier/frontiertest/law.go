@@ -17,12 +17,14 @@ import (
 
 // Backend is a store under test.
 type Backend interface {
-	frontier.Store
+	frontier.Storage
 	// Answer is the oldest answer not yet given, if there is one or one is to come.
 	Answer() (a frontier.Answer, ok bool)
 	// Reopen closes the store and opens it again, as a later process does; nothing is lost
 	// by it but the questions. It is called before the first use, too.
 	Reopen() frontier.Left
+	// Owner says which hosts are this process's; nil: all.
+	Owner() frontier.Ownership
 }
 
 // Key is that of the fingerprints of [Law].
@@ -41,8 +43,8 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2}
 		if backend != nil {
 			l.store = backend(t)
-			_, l.shared = l.store.(frontier.Shared)
-			l.cfg.Store = l.store
+			l.cfg.Store, l.cfg.Owner = l.store, l.store.Owner()
+			l.shared = l.cfg.Owner != nil
 			l.cfg.Resident = rapid.IntRange(1, 30).Draw(t, "resident")
 			l.cfg.MaxHosts = rapid.IntRange(1, 5).Draw(t, "hosts")
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 )
@@ -36,10 +37,10 @@ func NewNaive() *Naive {
 	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool), guesses: make(map[string]frontier.Guess)}
 }
 
-// Known implements [frontier.Store].
+// Known implements [frontier.Storage].
 func (s *Naive) Known(fp uint64) bool { return s.seen[fp] }
 
-// Put implements [frontier.Store].
+// Put implements [frontier.Storage].
 func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	s.URLs[it.ID] = &NaiveURL{Item: *it, Host: host}
 	s.seen[fp] = true
@@ -48,10 +49,10 @@ func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	}
 }
 
-// Spent implements [frontier.Store].
+// Spent implements [frontier.Storage].
 func (s *Naive) Spent(it *frontier.Item) { s.URLs[it.ID].Item = *it }
 
-// Done implements [frontier.Store]. It panics if that was said before.
+// Done implements [frontier.Storage]. It panics if that was said before.
 func (s *Naive) Done(id int64, v frontier.Visit) {
 	u := s.URLs[id]
 	if u.Done {
@@ -78,7 +79,7 @@ func (s *Naive) Again() frontier.Left {
 	return s.Reopen()
 }
 
-// Load implements [frontier.Store].
+// Load implements [frontier.Storage].
 func (s *Naive) Load(host string, behind frontier.Place, n int) {
 	a := frontier.Answer{Host: host, Behind: behind}
 	for _, u := range s.URLs {
@@ -95,7 +96,7 @@ func (s *Naive) Load(host string, behind frontier.Place, n int) {
 	s.answers = append(s.answers, a)
 }
 
-// Rouse implements [frontier.Store].
+// Rouse implements [frontier.Storage].
 func (s *Naive) Rouse(n int) {
 	n = min(n, len(s.dormant))
 	var a frontier.Answer
@@ -127,12 +128,18 @@ func count(is bool) int {
 	return 0
 }
 
-// Rest implements [frontier.Store].
-func (s *Naive) Rest(host string) {
+// Rest implements [frontier.Storage].
+func (s *Naive) Rest(host string, _ time.Time) {
 	if !slices.Contains(s.dormant, host) {
 		s.dormant = append(s.dormant, host)
 	}
 }
+
+// Commit implements [frontier.Storage]: all is stored as it comes.
+func (s *Naive) Commit([]frontier.Position) {}
+
+// Owner implements [Backend].
+func (s *Naive) Owner() frontier.Ownership { return nil }
 
 // Answer implements [Backend].
 func (s *Naive) Answer() (a frontier.Answer, ok bool) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -85,7 +86,7 @@ func BenchmarkStore(b *testing.B) {
 						}
 					}
 					for _, h := range a.Hosts {
-						s.Rest(h.Name)
+						s.Rest(h.Name, time.Time{})
 					}
 				}
 			})

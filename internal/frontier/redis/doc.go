@@ -1,6 +1,6 @@
 // Package redis keeps the frontier of a crawl in Redis or Valkey, for many processes on any
 // number of machines to work on: one server, one behind Sentinel, or a cluster. [Store] is
-// the [frontier.Shared] store of one process, and there is no coordinator.
+// the [frontier.Storage] of one process, and there is no coordinator.
 //
 // # Who may ask a host
 //

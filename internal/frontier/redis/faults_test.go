@@ -65,7 +65,7 @@ func TestNoMemory(t *testing.T) {
 		require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
 		a.Done(got.Items[0].ID, frontier.Visit{})
 		a.Spent(&got.Items[1])
-		a.Rest("a.test")
+		a.Rest("a.test", time.Time{})
 		flush(t, a)
 		require.EqualValues(t, 1, a.Statistics().Done)
 		server.Do(t, "CONFIG", "SET", "maxmemory", "0")

@@ -170,7 +170,7 @@ func TestIdleness(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Lease = idleLease
 	s, other := r.open(), r.open()
-	f, err := frontier.New(frontier.Config{Pacer: refusal{}, Store: s, Left: s.Left(), Key: s.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20})
+	f, err := frontier.New(frontier.Config{Pacer: refusal{}, Store: s, Owner: s, Left: s.Left(), Key: s.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20})
 	require.NoError(t, err)
 	turn := func() frontier.Blockage {
 		for range 4 { // hosts are asked for, their URLs, and whether there are more
@@ -186,7 +186,7 @@ func TestIdleness(t *testing.T) {
 	flush(t, other)
 	rouse(t, other, 9)
 	require.True(t, turn().Idle, "its host is another's")
-	other.Rest("a.test")
+	other.Rest("a.test", time.Time{})
 	flush(t, other)
 	b := turn()
 	require.True(t, b.Whole && b.Ordered && !b.Idle, "%+v", b)

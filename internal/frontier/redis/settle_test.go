@@ -55,7 +55,7 @@ func TestSyncBeforeDone(t *testing.T) {
 	told.Store(3)
 
 	a.Done(got.Items[3].ID, frontier.Visit{})
-	a.Rest("a.test")
+	a.Rest("a.test", time.Time{})
 	flush(t, a)
 	require.EqualValues(t, 4, done(), "or it would be too late")
 	told.Store(4)

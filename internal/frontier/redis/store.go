@@ -120,7 +120,10 @@ type held struct {
 	last    time.Time          // when a request to it was over; zero: none was
 }
 
-var _ frontier.Shared = (*Store)(nil)
+var (
+	_ frontier.Storage   = (*Store)(nil)
+	_ frontier.Ownership = (*Store)(nil)
+)
 
 // Open makes the job, or joins it, and starts the work of this process in it. It takes some
 // trips. The error is a [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or
@@ -298,11 +301,8 @@ func (s *Store) Load(host string, _ frontier.Place, n int) {
 // Rouse asks for hosts that belong to nobody.
 func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
 
-// Rest gives a host back at once.
-func (s *Store) Rest(host string) { s.Give(host, time.Time{}) }
-
-// Give gives a host back, not to be asked before an instant.
-func (s *Store) Give(host string, notBefore time.Time) {
+// Rest gives a host back, not to be asked before an instant.
+func (s *Store) Rest(host string, notBefore time.Time) {
 	s.mu.Lock()
 	h := s.hosts[host]
 	if h != nil {
@@ -400,6 +400,9 @@ func (s *Store) Room() <-chan struct{} {
 
 // Failed is closed when the store has failed, for good. What the job has stays.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
+
+// Owned is nil: the files of a process are its own, whoever has its hosts.
+func (s *Store) Owned() error { return nil }
 
 // Err is why the store has failed; nil if it has not.
 func (s *Store) Err() error {

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"crypto/sha256"
 	"math"
 	"time"
@@ -58,19 +59,19 @@ const (
 	Gone      Change = "gone"      // no page any more
 )
 
-// Store keeps the URLs of a frontier outside of memory, and beyond the life of the
+// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the
 // process. Nothing in it is about time or pace: a URL is queued or done. One that is leased
 // is queued to it, so that a crawl that ends in the middle finds it again.
 //
 // The goroutine of the frontier calls it, and does not wait: what it is told is stored in
 // the order of the calls, some time later, and what it is asked for comes as an [Answer].
-// Each answer knows of all that was told before the question. An error of the store ends
+// Each answer knows of all that was told before the question. An error of the storage ends
 // the crawl by a way of its own.
-type Store interface {
+type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
 	// Put stores a new URL as queued. Its ID is larger than that of any before. A dormant
-	// one is of a host for which the frontier has no room; the store remembers the host
+	// one is of a host for which the frontier has no room; the storage remembers the host
 	// until Rouse tells of it.
 	Put(host string, it *Item, fp uint64, dormant bool)
 	// Spent stores the tries of a queued URL: Attempt, Returns and URLFailures.
@@ -82,8 +83,30 @@ type Store interface {
 	// Rouse asks for up to n hosts with dormant URLs, those that have waited longest first.
 	// They are dormant no more.
 	Rouse(n int)
-	// Rest has a host be dormant that was not, behind all others.
-	Rest(host string)
+	// Rest has a host be dormant that was not, behind all others. Where several processes have
+	// the hosts by turns it goes to any of them with all its URLs, those that were loaded first,
+	// and is not asked before an instant.
+	Rest(host string, notBefore time.Time)
+	// Commit ends a batch. What was told since the one before, and that the sinks hold what
+	// they do at these positions, becomes durable together or not at all.
+	Commit(positions []Position)
+}
+
+// Ownership says which hosts are this process's, where the frontiers of several have a [Storage]
+// in common: those that it was given by Rouse, until it gives them back by Rest or loses them. URLs
+// it finds go to the storage whosever their host is, and come back by Load to the one who has it.
+// So a URL may turn out to be known only there, and the IDs are the storage's.
+//
+// What lies in the storage may be asked for by others at any time, so URLs that were loaded go
+// before those that are found later, whatever their ranks.
+type Ownership interface {
+	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is
+	// asked of it from then on. Zero if it is not ours. It changes nothing and is quick.
+	Until(host string) time.Time
+	// Learned has the storage note what the limiter knows of a host, because it has refused.
+	Learned(host string)
+	// Held ends when a host is not ours any more, with whatever is under way there.
+	Held(host string) context.Context
 }
 
 // Answer is what a store has been asked for: the URLs of one host, or hosts.
@@ -94,7 +117,7 @@ type Answer struct {
 	More   bool       // there are more: URLs behind the last of them, or dormant hosts
 	Hosts  []HostLeft // but for those that have none queued any more
 
-	// Of a [Shared] store alone:
+	// Of several processes alone:
 
 	Lease    int64         // of the host, as Rouse told it
 	Left     int           // URLs that the store has behind the last of Items, in place of More
@@ -117,7 +140,7 @@ type HostLeft struct {
 	// those that were refused again, or go beside those that were not. Of either the round visits
 	// that many beyond the budget at most. Zero in a first round.
 	Returned int
-	Lease    int64 // by which the host is ours, of a [Shared] store
+	Lease    int64 // by which the host is ours, of several processes
 }
 
 // Left is what a store has of an earlier crawl.
