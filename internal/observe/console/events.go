@@ -27,7 +27,6 @@ const (
 	patience = 10 * time.Second
 )
 
-// numbered is an event with its number, from 1 on.
 type numbered struct {
 	n     uint64
 	event ratelimit.Event
@@ -94,7 +93,6 @@ func (s *streams) count() int {
 	return len(s.queues)
 }
 
-// end has all streams end.
 func (s *streams) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +130,6 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream is one who listens.
 type stream struct {
 	c    *Console
 	w    io.Writer
@@ -140,7 +137,6 @@ type stream struct {
 	last uint64 // the number of the last event that was sent, or told to be lost
 }
 
-// run sends what comes until the reader or the crawl has gone.
 func (s *stream) run(r *http.Request, q chan numbered) {
 	timer := s.c.cfg.Clock.NewTimer(heartbeat)
 	defer timer.Stop()
@@ -165,7 +161,6 @@ func (s *stream) run(r *http.Request, q chan numbered) {
 	}
 }
 
-// beat breaks a silence.
 func (s *stream) beat(q chan numbered) bool { return s.catchUp(q) && s.say(": alive\n\n") && s.flush() }
 
 // write sends one event, behind the number of those that are missing before it.

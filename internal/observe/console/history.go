@@ -99,7 +99,6 @@ type moment struct {
 	hosts, open, half       int
 }
 
-// beat is a host at an instant.
 type beat struct {
 	at                        time.Time
 	asked                     int // from its beginning on; negative is not known
@@ -108,7 +107,6 @@ type beat struct {
 	state                     breaker.State
 }
 
-// track is the history of one host.
 type track struct {
 	beats   series[beat]
 	events  ring[ratelimit.Event]
@@ -204,7 +202,6 @@ func (h *history) watchedLocked(now time.Time) []string {
 	return names
 }
 
-// of is a copy of what is known of a host.
 func (h *history) of(name string, whole bool) (beats []beat, events []ratelimit.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -214,14 +211,12 @@ func (h *history) of(name string, whole bool) (beats []beat, events []ratelimit.
 	return beats, events
 }
 
-// ofCrawl is a copy of what is known of the crawl.
 func (h *history) ofCrawl(whole bool) []moment {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.crawl.list(whole)
 }
 
-// record samples the crawl until ctx ends.
 func (c *Console) record(ctx context.Context) {
 	for {
 		begun := c.cfg.Clock.Now()

@@ -39,17 +39,14 @@ func crawlOrders() []string {
 
 func hostOrders() []string { return []string{orderBlock, orderUnblock, orderCeiling} }
 
-// orders are all that are counted.
 func orders() []string { return append(crawlOrders(), hostOrders()...) }
 
-// done is the answer to an order that was carried out.
 type done struct {
 	Order string `json:"order"`
 	URL   string `json:"url,omitempty"`  // of a seed, as the crawl spells it
 	Host  string `json:"host,omitempty"` // that it was about
 }
 
-// failure is an order that was not.
 type failure struct {
 	status int
 	detail string
@@ -57,7 +54,6 @@ type failure struct {
 
 func (f *failure) Error() string { return f.detail }
 
-// body is what an order may say.
 type body struct {
 	URL     string   `json:"url"`     // of seeds
 	MaxRPS  *float64 `json:"max_rps"` // of ceiling
@@ -65,7 +61,6 @@ type body struct {
 	Exclude []string `json:"exclude"`
 }
 
-// attrs is what the log has of it.
 func (b *body) attrs() (attrs []slog.Attr) {
 	if b.URL != "" {
 		attrs = append(attrs, slog.String("url", shortened(b.URL)))
@@ -80,7 +75,6 @@ func (b *body) attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-// order carries out an order, logs it and counts it.
 func (c *Console) order(w http.ResponseWriter, r *http.Request) {
 	name, host, known := r.PathValue("order"), r.PathValue("host"), crawlOrders()
 	attrs := []slog.Attr{slog.String("order", name), slog.String("who", r.RemoteAddr)}
@@ -115,7 +109,6 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, is)
 }
 
-// carryOut does what an order says.
 func (c *Console) carryOut(ctx context.Context, is *done, said *body) (err error) {
 	switch is.Order {
 	case orderPause:
@@ -191,7 +184,6 @@ func readBody(w http.ResponseWriter, r *http.Request) (said body, err error) {
 	return said, nil
 }
 
-// isJSON reports whether a Content-Type is that of orders.
 func isJSON(header string) bool { return isMedia(header, "application/json") }
 
 func isMedia(header, want string) bool {

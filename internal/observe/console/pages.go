@@ -16,7 +16,6 @@ const spanAll = "all"
 // spanRecent is how much the charts show otherwise: what the samples of each second reach.
 const spanRecent = recentRoom * sampleEvery
 
-// overview is the first page.
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v := dashboard.Overview{Frame: c.frame(r, "Crawl"), Table: dashboard.ParseTable(r.URL.Query())}
 	s := c.look()
@@ -74,7 +73,6 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 	c.show(w, status, page, err)
 }
 
-// frame is what is around every page.
 func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	s := c.look()
 	f := dashboard.Frame{
@@ -96,7 +94,6 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	return f
 }
 
-// controls is what the crawl can do.
 func (c *Console) controls() dashboard.Controls {
 	return dashboard.Controls{Checkpoint: c.crawl.Checkpoint != nil, Block: c.crawl.Block != nil, Ceiling: c.crawl.SetCeiling != nil, Scope: c.crawl.SetScope != nil}
 }
@@ -113,7 +110,6 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(content) // see writeJSON
 }
 
-// login shows the form, or the crawl to whoever needs none.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	if c.cfg.Token == "" || c.door.sessions.knows(r) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
@@ -142,14 +138,12 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// logout ends a session.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	c.door.sessions.close(r)
 	http.SetCookie(w, c.door.sessions.cookie(r, ""))
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
-// show sends a page.
 func (c *Console) show(w http.ResponseWriter, status int, page []byte, err error) {
 	if err != nil {
 		c.cfg.Log.Error("a page could not be drawn", slog.Any("error", err))

@@ -95,7 +95,6 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// shut waits for the handlers and lets no further one begin.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,7 +109,6 @@ type connections struct {
 	all   map[net.Conn]*connection
 }
 
-// connection is one of them.
 type connection struct {
 	busy   bool   // it has a request
 	since  uint64 // when it had it first, or not any more, in steps
@@ -153,7 +151,6 @@ func (cs *connections) note(c net.Conn, state http.ConnState) {
 // connKey is where the context of a request has a function for streams.
 type connKey struct{}
 
-// name is a [http.Server.ConnContext].
 func (cs *connections) name(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, func() {
 		cs.mu.Lock()

@@ -91,7 +91,6 @@ text{font:12px system-ui,sans-serif;fill:#333}.t{font-size:16px;font-weight:600}
 </style>
 `
 
-// class is the name of a style in the picture.
 func (s Style) class() string { return [...]string{"area", "solid", "dashed"}[min(s, Dashed)] }
 
 // Write writes the picture to w.
@@ -165,7 +164,6 @@ func (p *painter) text(x, y float64, class, s string) {
 	p.put(`<text class="%s" x="%s" y="%s">%s</text>`+"\n", class, number(x), number(y), escape(s))
 }
 
-// x is where a moment is.
 func (p *painter) x(at time.Duration) float64 {
 	return left + (width-left-right)*min(max(at.Seconds()/p.end.Seconds(), 0), 1)
 }
@@ -186,7 +184,6 @@ func (p *painter) panel(d *Panel, at int, unit string) {
 	p.marks(d.Marks, base)
 }
 
-// legend names the lines from left to right.
 func (p *painter) legend(d *Panel, y int) {
 	x := float64(left)
 	entry := func(class, shape, name string) {
@@ -244,7 +241,6 @@ func clockTime(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// line draws points, with a gap where one is no number.
 func (p *painter) line(l *Line, base int) {
 	draw := tracer{base: base, area: l.Style == Area}
 	for _, point := range l.Points {
@@ -260,7 +256,6 @@ func (p *painter) line(l *Line, base int) {
 	}
 }
 
-// tracer writes the path of a line.
 type tracer struct {
 	strings.Builder
 	base int  // the zero
@@ -286,7 +281,6 @@ func (t *tracer) to(x, y float64) {
 	t.down, t.x, t.y = true, x, y
 }
 
-// lift ends what was begun.
 func (t *tracer) lift() {
 	if t.down && t.area {
 		fmt.Fprintf(&t.Builder, "H%sV%dz", number(t.x), t.base)
@@ -316,7 +310,6 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// escape makes text of what may be anything.
 func escape(s string) string {
 	var b strings.Builder
 	_ = xml.EscapeText(&b, []byte(s)) // a builder does not fail

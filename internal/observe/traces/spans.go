@@ -58,7 +58,6 @@ func (e *Exporter) End(t *pipeline.Trip) {
 	span.End(trace.WithTimestamp(end))
 }
 
-// request is the spans of the request, and of the wait before it.
 func (e *Exporter) request(root context.Context, t *pipeline.Trip, id *identity, u string) {
 	if t.Ended.IsZero() {
 		return
@@ -119,7 +118,6 @@ func (e *Exporter) piece(parent context.Context, name string, from, til time.Tim
 	span.End(trace.WithTimestamp(til))
 }
 
-// judge says how it went.
 func (e *Exporter) judge(span trace.Span, t *pipeline.Trip) {
 	if t.Status != 0 {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(t.Status))
@@ -138,7 +136,6 @@ func (e *Exporter) judge(span trace.Span, t *pipeline.Trip) {
 	}
 }
 
-// place is the server that a URL names.
 func place(u canonical.URL) []attribute.KeyValue {
 	port := 80
 	if u.Scheme() == "https" {

@@ -88,7 +88,6 @@ func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 	return nil
 }
 
-// index is one that is being read.
 type index struct {
 	path    string
 	r       *recordfile.Reader
@@ -97,7 +96,6 @@ type index struct {
 	cut     bool
 }
 
-// next reads a line, which has to belong behind the one before.
 func (x *index) next() (more bool, err error) {
 	l, err := x.r.Next(x.maxLine)
 	if errors.Is(err, io.EOF) {
@@ -121,7 +119,6 @@ func (x *index) next() (more bool, err error) {
 	return true, nil
 }
 
-// indexHeap has the index with the least line first.
 type indexHeap []*index
 
 func (h indexHeap) Len() int           { return len(h) }

@@ -64,7 +64,6 @@ func Files(paths []string) ([]string, error) {
 	return slices.DeleteFunc(files, func(s string) bool { return s == "" }), nil
 }
 
-// filesIn is the files of a directory, sorted by name.
 func filesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -101,7 +100,6 @@ func filesIn(dir string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no files of records (%s, %s)", dir, sink.EndingList(", "), warc.IndexEnding)
 }
 
-// source is one file.
 type source struct {
 	path    string
 	format  sink.Format // empty: there is nothing in it
@@ -111,7 +109,6 @@ type source struct {
 	cut     bool // its beginning is already
 }
 
-// open looks at how a file begins.
 func open(path string) (*source, error) {
 	r, err := recordfile.Open(path, 0)
 	if err != nil {
@@ -146,7 +143,6 @@ func open(path string) (*source, error) {
 	return s, nil
 }
 
-// record is one of a file.
 type record struct {
 	fact
 	line []byte // valid until the next one
@@ -166,7 +162,6 @@ func (e *DamageError) Error() string {
 // Unwrap is what is wrong.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// scan is one reading of a file.
 type scan struct {
 	maxLine int
 	parse   bool // facts are wanted; without them lines of the first reading are told apart by bad
@@ -249,7 +244,6 @@ func (r *record) parse(s *source, l recordfile.Line) error {
 	return nil
 }
 
-// object is what is read of a JSON line.
 type object struct {
 	URL       string          `json:"url"`
 	Status    int             `json:"status"`
@@ -270,7 +264,6 @@ func (r *record) parseJSON(line []byte) error {
 	return nil
 }
 
-// columns are where in a line of a table things are.
 type columns struct {
 	separator                          byte
 	n, url, status, at, attempt, class int

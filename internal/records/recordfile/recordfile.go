@@ -27,7 +27,6 @@ import (
 // page with its body has a line of four thirds of that.
 const DefaultMaxLine = 256 << 20
 
-// bufferSize is what is read at a time, in bytes.
 const bufferSize = 256 << 10
 
 // Reader is a file that is being read, unpacked if it is compressed.
@@ -49,7 +48,6 @@ type Reader struct {
 	cut     bool
 }
 
-// counter counts what was read of the file as it lies.
 type counter struct {
 	r io.Reader
 	n int64

@@ -23,7 +23,6 @@ type table struct {
 	fields    []string // the user's fields, which have a column each
 }
 
-// header is the line of column names.
 func (t table) header() []byte {
 	names := strings.Split(csvColumns, ",")
 	for _, name := range t.fields {
@@ -46,13 +45,11 @@ func (t table) appendField(dst []byte, v *Values) []byte {
 	return t.appendCell(dst, v.Values[0])
 }
 
-// row is a line under way.
 type row struct {
 	table
 	buf []byte
 }
 
-// end ends a cell.
 func (c *row) end() { c.buf = append(c.buf, c.separator) }
 
 // text appends a cell that a server had its hand in.

@@ -3,6 +3,7 @@ package summary
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// collector makes a summary of records, one after another.
 type collector struct {
 	cfg Config
 	sum Summary
@@ -59,7 +59,6 @@ const maxNames = 200
 // others is the name of what is beyond a bound.
 const others = "others"
 
-// tally counts by name.
 type tally map[string]int64
 
 func (t tally) add(name string) {
@@ -69,7 +68,6 @@ func (t tally) add(name string) {
 	t[name]++
 }
 
-// counts is the tally with the most frequent first.
 func (t tally) counts() []Count {
 	list := make([]Count, 0, len(t))
 	for name, n := range t {
@@ -96,7 +94,6 @@ func (t *top) add(p Page) {
 	t.pages = t.pages[:min(len(t.pages), t.max)]
 }
 
-// note adds a URL to a list.
 func (c *collector) note(l *List, u string) {
 	l.Total++
 	if len(l.URLs) < c.cfg.List {
@@ -104,7 +101,6 @@ func (c *collector) note(l *List, u string) {
 	}
 }
 
-// add takes the next record.
 func (c *collector) add(r *record) {
 	s := &c.sum
 	s.Records++
@@ -165,7 +161,6 @@ func (c *collector) addPage(r *record) {
 	c.repeats.add(r)
 }
 
-// addHost counts the page for its host, if it was asked for.
 func (c *collector) addHost(r *record) {
 	if r.Attempt == 0 && r.Status == 0 {
 		return
@@ -209,7 +204,6 @@ func hostOf(raw string) string {
 	return strings.Clone(u.Host) // the URL need not be kept for it
 }
 
-// addAnswer counts what came, and what it took.
 func (c *collector) addAnswer(r *record) {
 	t := &r.Timings
 	c.spent.PermitWait += t.PermitWait
@@ -232,7 +226,6 @@ func (c *collector) addAnswer(r *record) {
 	}
 }
 
-// addType counts the page by its media type.
 func (c *collector) addType(r *record) {
 	name := cmp.Or(r.ContentType, "none")
 	kind := c.types[name]
@@ -300,3 +293,52 @@ func (c *collector) addMap(r *record) {
 		c.maps = append(c.maps, m)
 	}
 }
+
+// perOctave is how many steps of a histogram a doubling has: the middle of one is at most
+// 4.4 percent from what lies in it.
+const perOctave = 8
+
+// histogram counts values from 1 up in steps that grow with them. The zero histogram is
+// ready to use; it is as long as its largest value needs, 8 counters for each doubling.
+type histogram struct {
+	steps []uint32
+	n     int64
+	max   float64
+}
+
+// add counts a value; what is below 1, or no number, counts as 1.
+func (h *histogram) add(v float64) {
+	const longest = 64 * perOctave
+	step := 0
+	if v > 1 {
+		step = int(min(math.Log2(v)*perOctave, longest))
+	}
+	for len(h.steps) <= step {
+		h.steps = append(h.steps, 0)
+	}
+	h.steps[step]++
+	h.n++
+	if v > h.max { // NaN is not
+		h.max = v
+	}
+}
+
+// quantile is the value that the share q of all is at or below; zero if there is none.
+func (h *histogram) quantile(q float64) float64 {
+	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
+	for step, n := range h.steps {
+		if rank -= int64(n); rank <= 0 {
+			middle := math.Exp2((float64(step) + 0.5) / perOctave)
+			return min(middle, h.max)
+		}
+	}
+	return 0
+}
+
+// spread is what is told of the values, each divided by unit.
+func (h *histogram) spread(unit float64) Spread {
+	return Spread{P50: h.quantile(0.5) / unit, P95: h.quantile(0.95) / unit, P99: h.quantile(0.99) / unit, Max: h.max / unit}
+}
+
+// micros is how many steps of a histogram of times there are in a millisecond.
+const micros = 1000

@@ -34,7 +34,6 @@ func (s *Summary) WriteHTML(w io.Writer) error {
 	return t.Execute(w, s)
 }
 
-// titled is a list with its heading.
 type titled struct {
 	Title string
 	List  List

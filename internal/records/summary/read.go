@@ -70,7 +70,6 @@ func Read(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	return readFile(ctx, path, cfg)
 }
 
-// readFile goes through a file of records, and once more if something in it is broken.
 func readFile(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	c := newCollector(cfg)
 	f := file{path: path, maxLine: cfg.MaxLine}
@@ -88,7 +87,6 @@ func readFile(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	return c.finish(), err
 }
 
-// file is one of records, which is read line by line.
 type file struct {
 	path    string
 	maxLine int
@@ -109,7 +107,6 @@ func (f *file) open() (*recordfile.Reader, error) {
 	return r, err
 }
 
-// each hands every record to add.
 func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
 	r, err := f.open()
 	if err != nil {

@@ -51,7 +51,6 @@ func readBeside(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	return nil, fmt.Errorf("%s has no crawl: neither state.db nor records.jsonl is there", dir)
 }
 
-// state is the database of a crawl.
 type state struct {
 	db  *sqlitedb.DB
 	dir string
@@ -82,7 +81,6 @@ func summarize(ctx context.Context, st *state) (*Summary, error) {
 	return s, nil
 }
 
-// crawl reads what the records do not have.
 func (st *state) crawl() (*Crawl, error) {
 	version, err := st.db.QueryInt("PRAGMA user_version")
 	if err != nil {
@@ -117,7 +115,6 @@ func (st *state) crawl() (*Crawl, error) {
 	return c, errors.Join(err, errors.Join(errs[:]...))
 }
 
-// rates are the slowest hosts of which a rate is known.
 func (st *state) rates() ([]Rate, error) {
 	var list []Rate
 	query := fmt.Sprintf("SELECT host, rate, pause_ns FROM rates WHERE rate > 0 ORDER BY rate, host LIMIT %d", st.cfg.List)

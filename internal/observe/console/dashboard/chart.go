@@ -127,7 +127,6 @@ func (c Chart) Draw() Drawn {
 	return d
 }
 
-// largest is the largest value that is drawn.
 func (c Chart) largest() float64 {
 	top := 0.0
 	for _, l := range c.Lines {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -23,7 +24,6 @@ const (
 // maxHops bounds what is written of a URL's way from a seed, a letter for each link.
 const maxHops = 1000
 
-// original is the response that has a payload.
 type original struct {
 	uri, date, id string
 	at            *place // of the record that has date and ID; nil: they are known
@@ -79,7 +79,6 @@ func headOf(message []byte) int {
 	}
 }
 
-// exchange is one exchange on its way into a file.
 type exchange struct {
 	*sink.Record
 	head    int // of its Response
@@ -158,7 +157,6 @@ func (x *exchange) beside(kind, media, answer string, block []byte) *record {
 	}
 }
 
-// others are the records behind the answer.
 func (x *exchange) others(answer string) []*record {
 	all := make([]*record, 0, 2)
 	if len(x.request) > 0 {
@@ -167,7 +165,6 @@ func (x *exchange) others(answer string) []*record {
 	return append(all, x.about(answer))
 }
 
-// about is the record of what the crawl knows of the exchange.
 func (x *exchange) about(answer string) *record {
 	return x.beside(typeMetadata, "application/warc-fields", answer, fieldBlock(x.metadata()))
 }
@@ -208,4 +205,30 @@ func protocol(proto string) string {
 		return "h2"
 	}
 	return strings.ToLower(proto)
+}
+
+// veil is the header of a request without what would open something: archives are handed
+// on, and a session or a password in them would be, too. That a field was sent is still to
+// be seen, its value is [redact.Mask]. A request with nothing of that kind is returned as
+// it is, any other is copied.
+func veil(request []byte, by *redact.Redactor) []byte {
+	var shown []byte
+	kept := 0 // bytes of the request that are in shown
+	for at := 0; at < len(request); {
+		n := bytes.IndexByte(request[at:], '\n')
+		if n <= 1 { // the empty line, or none any more
+			break
+		}
+		line := request[at : at+n]
+		name, _, ok := bytes.Cut(line, []byte(":"))
+		if ok && at > 0 && by.SecretHeader(string(name)) {
+			shown = append(append(append(shown, request[kept:at]...), name...), ": "+redact.Mask...)
+			kept = at + len(bytes.TrimRight(line, "\r"))
+		}
+		at += n + 1
+	}
+	if shown == nil {
+		return request
+	}
+	return append(shown, request[kept:]...)
 }

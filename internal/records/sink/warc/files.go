@@ -30,7 +30,6 @@ type file struct {
 	serial int
 }
 
-// path is where the file is.
 func (f *file) path(dir string) string {
 	if f.open && !f.single {
 		return filepath.Join(dir, f.name+openEnding)
@@ -38,7 +37,6 @@ func (f *file) path(dir string) string {
 	return filepath.Join(dir, f.name)
 }
 
-// index is where the index of the file is when it is complete.
 func (f *file) index(dir string) string {
 	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+IndexEnding)
 }
@@ -55,7 +53,6 @@ func (f *file) remove(dir string) error {
 	return err
 }
 
-// nameOf is the name of a file that begins now.
 func nameOf(prefix, host string, serial int, now time.Time) string {
 	name := fmt.Sprintf("%s-%s-%05d", prefix, now.UTC().Format("20060102150405"), serial)
 	if host = hostPart(host); host != "" {
@@ -79,7 +76,6 @@ func hostPart(host string) string {
 	return strings.Trim(name[:min(len(name), maxHostPart)], "-.")
 }
 
-// single is the file of a series that has only one, if there is something in it.
 func single(path string) ([]*file, error) {
 	info, err := os.Stat(path)
 	switch {

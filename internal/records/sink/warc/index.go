@@ -3,6 +3,8 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -18,10 +20,8 @@ var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
 // IsIndexLine reports whether a line begins as those of an index do.
 func IsIndexLine(line []byte) bool { return indexLine.Match(line) }
 
-// revisitMime is the media type of a revisit in an index.
 const revisitMime = "warc/revisit"
 
-// entry is a line of an index.
 type entry struct {
 	URL      string `json:"url"`
 	Mime     string `json:"mime,omitempty"`
@@ -91,4 +91,144 @@ func writeIndex(path string, lines []string) (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// surt is the key under which pywb and the Wayback Machine look a URL up, spelled as by the
+// library of that name, which all of them use: spellings that mostly name one page have one
+// key. It is without the scheme, user information, "www", the usual port, identifiers of
+// sessions and the fragment; escapes are undone, path and query are in lower case, and so on.
+// URLs that are not of the web are their own key.
+func surt(uri string) string {
+	scheme, rest, _ := strings.Cut(uri, "://")
+	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
+		return strings.ReplaceAll(uri, " ", "%20") // a space would end the key
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	key := surtHost(scheme, authority) + ")" + surtPath("/"+path)
+	if query = surtQuery(query); query != "" {
+		key += "?" + query
+	}
+	return key
+}
+
+// surtHost is the host with its labels in reverse, also those of an IPv4 address, so that
+// the hosts of a domain stand together. An IPv6 address is without its brackets.
+func surtHost(scheme, authority string) string {
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	host, port := authority, ""
+	if i := strings.LastIndexByte(authority, ':'); i > strings.LastIndexByte(authority, ']') {
+		host, port = authority[:i], authority[i:]
+	}
+	if port == ":" || port == ":80" && scheme == "http" || port == ":443" && scheme == "https" {
+		port = ""
+	}
+	host = strings.ReplaceAll(unescaped(strings.Trim(host, "[]")), "..", ".")
+	host = escaped(strings.ToLower(strings.Trim(host, ".")))
+	labels := strings.Split(host, ".")
+	if digits, ok := strings.CutPrefix(labels[0], "www"); ok && len(labels) > 1 && strings.Trim(digits, "0123456789") == "" {
+		labels = labels[1:]
+	}
+	slices.Reverse(labels)
+	return strings.Join(labels, ",") + port
+}
+
+// aspSession is a session that ASP.NET puts into a path: a segment in parentheses.
+var aspSession = [...]*regexp.Regexp{
+	regexp.MustCompile(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
+	regexp.MustCompile(`^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$`),
+}
+
+// surtPath takes a path that begins with a slash.
+func surtPath(path string) string {
+	kept := make([]string, 0, 16)
+	for _, s := range strings.Split(unescaped(path), "/")[1:] {
+		switch {
+		case s == ".":
+		case s == ".." && len(kept) > 0:
+			kept = kept[:len(kept)-1]
+		default:
+			kept = append(kept, s)
+		}
+	}
+	if last := len(kept) - 1; last > 0 { // of several slashes in a row one counts
+		kept = append(slices.DeleteFunc(kept[:last:last], func(s string) bool { return s == "" }), kept[last])
+	}
+	path = strings.ToLower(escaped("/" + strings.Join(kept, "/")))
+	if strings.Contains(path, ".aspx") {
+		for _, re := range aspSession {
+			path = re.ReplaceAllString(path, "$1$2")
+		}
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	return path
+}
+
+// querySessions are sessions in a query, in lower case.
+var querySessions = [...]*regexp.Regexp{
+	regexp.MustCompile(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
+	regexp.MustCompile(`^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
+	regexp.MustCompile(`^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
+	regexp.MustCompile(`^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
+	regexp.MustCompile(`^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
+}
+
+// surtQuery is the query without sessions, its parameters in order: by name, then by value.
+func surtQuery(query string) string {
+	query = strings.ToLower(escaped(unescaped(query)))
+	if strings.Contains(query, "id") { // as in the name of each of them
+		for _, re := range querySessions {
+			query = re.ReplaceAllString(query, "$1$2")
+		}
+	}
+	params := strings.Split(query, "&")
+	slices.SortFunc(params, func(a, b string) int {
+		an, av, _ := strings.Cut(a, "=")
+		bn, bv, _ := strings.Cut(b, "=")
+		return cmp.Or(strings.Compare(an, bn), strings.Compare(av, bv), len(a)-len(b))
+	})
+	return strings.Join(params, "&")
+}
+
+// unescaped undoes escapes until there are none, in one pass: a URL that was escaped twice is
+// the same. What is no escape stays.
+func unescaped(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		out = append(out, s[i])
+		for n := len(out); n >= 3 && out[n-3] == '%'; n = len(out) {
+			if _, err := hex.Decode(out[n-3:n-2], out[n-2:]); err != nil {
+				break
+			}
+			out = out[:n-2]
+		}
+	}
+	return string(out)
+}
+
+// escaped escapes controls, blanks, what is not ASCII, "#" and "%".
+func escaped(s string) string {
+	const digits = "0123456789ABCDEF"
+	i := 0
+	for i < len(s) && s[i] > ' ' && s[i] < 0x7f && s[i] != '#' && s[i] != '%' {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	out := append(make([]byte, 0, len(s)+16), s[:i]...)
+	for ; i < len(s); i++ {
+		if c := s[i]; c > ' ' && c < 0x7f && c != '#' && c != '%' {
+			out = append(out, c)
+		} else {
+			out = append(out, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(out)
 }

@@ -52,7 +52,6 @@ type Reader struct {
 	digest hash.Hash // of what was read of the block
 }
 
-// counter counts what is read.
 type counter struct {
 	r io.Reader
 	n int64
@@ -129,7 +128,6 @@ func (r *Reader) begin() (err error) {
 	return nil
 }
 
-// open reads the header of the record that begins here.
 func (r *Reader) open() (*Record, error) {
 	err := r.begin()
 	if err != nil {
@@ -150,10 +148,8 @@ func (r *Reader) open() (*Record, error) {
 	return rec, nil
 }
 
-// required are the fields without which a record is none.
 var required = []string{"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"}
 
-// header reads a header with its empty line.
 func header(text *bufio.Reader) ([]Field, error) {
 	first, err := crlfLine(text, maxHeader)
 	if err != nil {

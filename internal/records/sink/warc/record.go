@@ -23,7 +23,6 @@ const (
 	typeMetadata = "metadata"
 )
 
-// version begins every record.
 const version = "WARC/1.1"
 
 // dateFormat is that of WARC-Date: UTC, here to the millisecond.
@@ -36,7 +35,6 @@ const level = 6
 // Field is a named field of a record's header, or of a block of fields.
 type Field struct{ Name, Value string }
 
-// newID is an identifier that no other record has.
 func newID() string {
 	var u [16]byte
 	_, _ = rand.Read(u[:]) // it never fails
@@ -52,7 +50,6 @@ func dateOf(t time.Time) string {
 	return t.Format(dateFormat)
 }
 
-// sum is the digest of what the parts make together.
 func sum(parts ...[]byte) (d [sha1.Size]byte) {
 	h := sha1.New() //nolint:gosec // see the import
 	for _, p := range parts {
@@ -62,10 +59,8 @@ func sum(parts ...[]byte) (d [sha1.Size]byte) {
 	return d
 }
 
-// digestText is a digest as a field has it.
 func digestText(d [sha1.Size]byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(d[:]) }
 
-// record is one record before it is written.
 type record struct {
 	kind   string
 	id     string
@@ -75,7 +70,6 @@ type record struct {
 	block  [][]byte
 }
 
-// appendHeader appends the record up to its block.
 func (r *record) appendHeader(dst []byte) []byte {
 	dst = append(dst, version+"\r\n"...)
 	dst = appendField(dst, Field{"WARC-Type", r.kind})
@@ -116,7 +110,6 @@ func oneLine(s string) string {
 	}, s), " ")
 }
 
-// fieldBlock is a block of media type application/warc-fields.
 func fieldBlock(fields []Field) []byte {
 	var b []byte
 	for _, f := range fields {

@@ -2,20 +2,89 @@ package warc
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha1" //nolint:gosec // see record.go
+	"encoding/base32"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 )
 
+// goOn goes on where a process has ended that told nobody how far it was.
+func (w *Writer) goOn(files []*file) (err error) {
+	if w.cfg.Position, w.cut, err = w.wholeEnd(files); err != nil {
+		return err
+	}
+	return w.resume(files)
+}
+
+// Cut is how many bytes Append has cut off: an exchange that a crash had left in part.
+func (w *Writer) Cut() int64 { return w.cut }
+
+// wholeEnd is the position behind the last whole exchange of the series, and how many bytes
+// of its file stand behind it. Only the last files may be anything but whole, and a file of
+// which not even the first record is has nothing to lose.
+func (w *Writer) wholeEnd(files []*file) (position, behind int64, err error) {
+	for _, f := range slices.Backward(files) {
+		info, err := os.Stat(f.path(w.dir))
+		if err != nil {
+			return 0, 0, err
+		}
+		start, err := startOf(f.path(w.dir))
+		switch {
+		case err != nil && f.open && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
+			behind += info.Size()
+			continue
+		case err != nil:
+			return 0, 0, fmt.Errorf("%s cannot be gone on behind (%w): put it back as it was, or choose another directory", f.path(w.dir), err)
+		case !f.open:
+			return start + info.Size(), behind, nil
+		}
+		end, err := lastExchange(f.path(w.dir))
+		if err != nil {
+			return 0, 0, err
+		}
+		return start + end, behind + info.Size() - end, nil
+	}
+	return 0, behind, nil
+}
+
+// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the
+// metadata are the last record of each.
+func lastExchange(path string) (end int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	for r := NewReader(f); ; {
+		rec, err := r.Next()
+		if err == nil {
+			err = r.Finish()
+		}
+		if disk, ok := errors.AsType[*fs.PathError](err); ok {
+			return 0, disk
+		}
+		if err != nil { // the end, or what a crash has left there
+			return end, nil
+		}
+		if kind := rec.Get("WARC-Type"); kind == typeMetadata || kind == typeInfo {
+			end = r.Offset()
+		}
+	}
+}
+
 // seriesOffset is the field of a warcinfo that has the bytes of the series before its file.
 // By it the file that a position lies in is found, whatever became of those before.
 const seriesOffset = "series-offset"
 
-// about is what the warcinfo of the file that begins says.
 func (w *Writer) about() []Field {
 	fields := append([]Field(nil), w.cfg.Info...)
 	return append(fields,
@@ -78,7 +147,6 @@ func (w *Writer) covering(files []*file) (at int, start int64) {
 	return -1, 0
 }
 
-// startOf reads how many bytes of the series are before the file.
 func startOf(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -136,7 +204,6 @@ func (w *Writer) scan(path string) error {
 	}
 }
 
-// readHead reads the header of an HTTP message.
 func readHead(block io.Reader) (head []byte) {
 	text := bufio.NewReader(io.LimitReader(block, maxHeader))
 	for {
@@ -177,4 +244,115 @@ func (w *Writer) reopen(f *file) error {
 	w.attach(f, out)
 	w.lines = lines
 	return nil
+}
+
+// A crawl that goes on knows the payloads of its earlier files by their indexes. Those have no
+// more than digest and place of each response; date and ID, which a revisit must have as they
+// are, are read from the record itself once there is a revisit to it. A file that has been moved
+// away, or has lost its index, is as if it had never been: its payloads are stored once more.
+
+type place struct {
+	path   string
+	offset int64
+}
+
+// maxIndexLine is the longest line of an index that is read. URLs are much shorter.
+const maxIndexLine = 1 << 20
+
+// recallEarlier knows the payloads of complete files again, of the latest as many as may be
+// remembered.
+func (w *Writer) recallEarlier(files []*file) {
+	var known [][]*pointer
+	for left := w.cfg.Remember; left > 0 && len(files) > 0; files = files[:len(files)-1] {
+		some := w.pointers(files[len(files)-1], left)
+		known = append(known, some)
+		left -= len(some)
+	}
+	for _, some := range slices.Backward(known) {
+		for _, p := range some {
+			w.known.add(p.digest, original{uri: p.uri, at: &p.place})
+		}
+	}
+}
+
+// pointer is what an index knows of a response.
+type pointer struct {
+	digest [sha1.Size]byte
+	uri    string
+	place
+}
+
+// pointers are the last responses of a complete file, at most so many, in their order.
+func (w *Writer) pointers(f *file, most int) (all []*pointer) {
+	in, err := os.Open(f.index(w.dir))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxIndexLine)
+	for lines.Scan() {
+		_, text, ok := bytes.Cut(lines.Bytes(), []byte{'{'})
+		var e entry
+		if !ok || json.Unmarshal(append([]byte{'{'}, text...), &e) != nil || e.Mime == revisitMime || e.Filename != f.name {
+			continue
+		}
+		p := &pointer{uri: e.URL, place: place{path: f.path(w.dir)}}
+		if p.offset, err = strconv.ParseInt(e.Offset, 10, 64); err != nil || !readDigest(e.Digest, &p.digest) {
+			continue
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *pointer) int { return cmp.Compare(a.offset, b.offset) })
+	return slices.Clone(all[max(0, len(all)-most):])
+}
+
+// readDigest reads a digest as archives have it, and reports whether it is one of something.
+func readDigest(text string, digest *[sha1.Size]byte) bool {
+	raw, err := base32.StdEncoding.DecodeString(text)
+	nothing := sum()
+	if err != nil || len(raw) != len(nothing) || string(raw) == string(nothing[:]) {
+		return false
+	}
+	copy(digest[:], raw)
+	return true
+}
+
+// read is what the record at a place says of itself, if it is there still and is a response
+// with all of that payload.
+func (p *place) read(digest [sha1.Size]byte) (o original, ok bool) {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return o, false
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if _, err := f.Seek(p.offset, io.SeekStart); err != nil {
+		return o, false
+	}
+	rec, err := NewReader(f).Next()
+	if err != nil {
+		return o, false
+	}
+	return originalOf(rec, digest)
+}
+
+// originalOf is what revisits say of a response, if it is one that has all of that payload.
+func originalOf(rec *Record, digest [sha1.Size]byte) (o original, ok bool) {
+	if rec.Get("WARC-Type") != typeResponse || rec.Get("WARC-Truncated") != "" ||
+		rec.Get("WARC-Payload-Digest") != digestText(digest) {
+		return o, false
+	}
+	return original{uri: rec.Get("WARC-Target-URI"), date: rec.Get("WARC-Date"), id: rec.Get("WARC-Record-ID")}, true
+}
+
+// recall knows the payload of a response again, as the run did that wrote it.
+func (w *Writer) recall(rec *Record) {
+	var digest [sha1.Size]byte
+	text, ok := strings.CutPrefix(rec.Get("WARC-Payload-Digest"), "sha1:")
+	if !ok || !readDigest(text, &digest) {
+		return
+	}
+	if o, ok := originalOf(rec, digest); ok {
+		w.known.add(digest, o)
+	}
 }

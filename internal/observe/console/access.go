@@ -2,15 +2,20 @@ package console
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // reason is why a request was refused, as metrics count it.
@@ -27,7 +32,6 @@ const (
 	reasonFull   reason = "streams" // as many listen as may
 )
 
-// reasons are all that are counted.
 func reasons() []reason {
 	return []reason{reasonHost, reasonOrigin, reasonToken, reasonRate, reasonType, reasonFull}
 }
@@ -80,7 +84,6 @@ type verdict struct {
 	detail string
 }
 
-// verdictKey is where the context of a request has its verdict.
 type verdictKey struct{}
 
 func verdictOf(r *http.Request) verdict {
@@ -158,7 +161,6 @@ func (d *door) isToken(shown string) bool {
 	return subtle.ConstantTimeCompare(digest[:], d.token[:]) == 1
 }
 
-// content looks at what an order is written in.
 func (d *door) content(r *http.Request) verdict {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || isJSON(r.Header.Get("Content-Type")) || isForm(r) {
 		return verdict{}
@@ -166,7 +168,6 @@ func (d *door) content(r *http.Request) verdict {
 	return verdict{reasonType, http.StatusUnsupportedMediaType, `give the header "Content-Type: application/json"`}
 }
 
-// deny answers who comes too often.
 func (d *door) deny(w http.ResponseWriter, r *http.Request, denial admission.Denial) {
 	if denial.Status != http.StatusTooManyRequests {
 		refuse(w, denial.Status, "nobody knows how often you came; try again later")
@@ -175,13 +176,11 @@ func (d *door) deny(w http.ResponseWriter, r *http.Request, denial admission.Den
 	d.turnAway(w, r, verdict{reasonRate, denial.Status, "come again when Retry-After says"})
 }
 
-// turnAway refuses a request, counts it and logs it.
 func (d *door) turnAway(w http.ResponseWriter, r *http.Request, v verdict) {
 	d.count(r, v)
 	refuse(w, v.status, v.detail)
 }
 
-// count counts and logs a refusal.
 func (d *door) count(r *http.Request, v verdict) {
 	d.metrics.refused.WithLabelValues(string(v.why)).Inc()
 	d.note(r, v)
@@ -206,4 +205,187 @@ func shortened(s string) string {
 		return strings.ToValidUTF8(s[:enough], "") + "…"
 	}
 	return s
+}
+
+// plans is what clients may ask for. A person clicks, a page polls once a second and
+// Prometheus scrapes every few: reads have room for a page with ten panels that opens,
+// and orders for a person in a hurry.
+func plans() []admission.Plan {
+	return []admission.Plan{
+		{Name: planReads, Capacity: 50, TokensPerSecond: 20},
+		{Name: planOrders, Capacity: 10, TokensPerSecond: 1},
+		{Name: planLog, Capacity: 20, TokensPerSecond: 1},
+	}
+}
+
+// rules is for whom. What is no read is an order.
+func rules() []admission.Rule {
+	return []admission.Rule{
+		{Name: planReads, Path: "/**", Methods: []string{http.MethodGet}, Key: clientKey, CostBy: planReads, Plans: []string{planReads}},
+		{Name: planOrders, Path: "/**", Key: clientKey, CostBy: planOrders, Plans: []string{planOrders}},
+	}
+}
+
+// The plans, their rules and the functions of their costs.
+const (
+	planReads  = "reads"
+	planOrders = "orders"
+	planLog    = "log" // of refusals
+	clientKey  = "client"
+)
+
+// costs is what a request with a wrong token costs: two at once and then one in a few
+// seconds, at which no secret of 16 bytes is guessed.
+const (
+	wrongRead  = 25
+	wrongOrder = 5
+)
+
+// soundClient counts sound requests by their address, apart from all others.
+func soundClient() admission.KeyFunc {
+	address := admission.ClientIP()
+	return func(r *http.Request) (string, error) {
+		if verdictOf(r).why != reasonNone || isLogin(r) {
+			return "", nil // by the address alone
+		}
+		return address(r)
+	}
+}
+
+// costOf is what a request costs, if one with a wrong token costs that much, as one does
+// that may have a wrong one in its body.
+func costOf(wrong int64) func(*http.Request) int64 {
+	return func(r *http.Request) int64 {
+		if verdictOf(r).why == reasonToken && !wantsPage(r) || isLogin(r) {
+			return wrong
+		}
+		return 1
+	}
+}
+
+const (
+	// maxSessions is how many browsers may be logged in; the oldest goes for one more.
+	maxSessions = 64
+	// sessionTime is how long a login holds: a long day's.
+	sessionTime = 12 * time.Hour
+)
+
+// sessions are the browsers that have shown the token. They hold a number drawn for each and
+// not the token: a browser sends the cookies of this address to every port of it, to whatever
+// else answers there.
+type sessions struct {
+	clk  clock.Clock
+	name string // of the cookie
+
+	mu   sync.Mutex                      // guards what follows
+	ends map[[sha256.Size]byte]time.Time // by digest, so that looking one up tells nothing by its time; at most maxSessions
+}
+
+// newSessions are none yet. The cookie is named for the port, because two crawls on one
+// computer share what a browser keeps for it.
+func newSessions(clk clock.Clock, at Address) *sessions {
+	return &sessions{
+		clk: clk, name: "treadlight_" + strconv.Itoa(int(at.at.Port())),
+		ends: make(map[[sha256.Size]byte]time.Time),
+	}
+}
+
+func (s *sessions) open() string {
+	id := rand.Text()
+	now := s.clk.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var oldest [sha256.Size]byte
+	first := now.Add(2 * sessionTime)
+	for digest, end := range s.ends {
+		if !now.Before(end) {
+			delete(s.ends, digest)
+		} else if end.Before(first) {
+			oldest, first = digest, end
+		}
+	}
+	if len(s.ends) >= maxSessions {
+		delete(s.ends, oldest)
+	}
+	s.ends[sha256.Sum256([]byte(id))] = now.Add(sessionTime)
+	return id
+}
+
+func (s *sessions) knows(r *http.Request) bool {
+	c, err := r.Cookie(s.name)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end, ok := s.ends[sha256.Sum256([]byte(c.Value))]
+	return ok && s.clk.Now().Before(end)
+}
+
+// allows reports whether the session of a request may do what it asks for. A cookie comes
+// along with whatever a browser sends here, so it counts for an order only where the browser
+// says that a page of ours gave it.
+func (s *sessions) allows(r *http.Request) bool {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		switch r.Header.Get("Sec-Fetch-Site") {
+		case "same-origin":
+		case "": // a browser that does not say so here; the door has compared its Origin
+			if r.Header.Get("Origin") == "" {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return s.knows(r)
+}
+
+func (s *sessions) close(r *http.Request) {
+	if c, err := r.Cookie(s.name); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.ends, sha256.Sum256([]byte(c.Value)))
+	}
+}
+
+// cookie carries a session; of an empty one it has the browser forget it. It is for TLS alone
+// where a proxy speaks that, which the page's own address tells.
+func (s *sessions) cookie(r *http.Request, id string) *http.Cookie {
+	c := &http.Cookie{
+		Name: s.name, Value: id, Path: "/", MaxAge: int(sessionTime / time.Second),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+	}
+	if id == "" {
+		c.MaxAge = -1
+	}
+	return c
+}
+
+// The paths of the pages that need no token, and of those that send who has none to log in.
+const (
+	loginPath  = "/login"
+	logoutPath = "/logout"
+	assetsPath = "/assets/"
+	hostsPath  = "/hosts/"
+)
+
+// isOpen reports whether a path says nothing of the crawl.
+func isOpen(path string) bool {
+	return isHealth(path) || path == loginPath || path == logoutPath || strings.HasPrefix(path, assetsPath)
+}
+
+// isLogin reports whether a request shows a token in its body, so that it costs what a wrong
+// one does: its headers do not tell which it is.
+func isLogin(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == loginPath }
+
+// wantsPage reports whether a person without a token asks for a page, which is no guess.
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Authorization") == "" &&
+		(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, hostsPath))
+}
+
+// isForm reports whether a request may be written as a form of a page writes it.
+func isForm(r *http.Request) bool {
+	return (r.URL.Path == loginPath || r.URL.Path == logoutPath) && isMedia(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }

@@ -49,7 +49,6 @@ func number(v float64) string {
 	return trimmed(strconv.FormatFloat(v, 'f', 2, 64))
 }
 
-// trimmed is a decimal without zeros at its end.
 func trimmed(s string) string {
 	if strings.ContainsRune(s, '.') {
 		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
@@ -89,8 +88,6 @@ func since(d time.Duration) string {
 // clockTime is the time of day of an instant, in UTC as everywhere in the output.
 func clockTime(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// stamp is an instant as machines read it.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// lines puts a list into a field, one a line.
 func lines(list []string) string { return strings.Join(list, "\n") }

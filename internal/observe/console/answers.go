@@ -2,23 +2,21 @@ package console
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 )
 
-// problem is a problem document (RFC 9457).
 type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// refuse answers with a problem that says what is wrong and what to do.
 func refuse(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	writeJSON(w, status, problem{Title: http.StatusText(status), Status: status, Detail: detail})
 }
 
-// answer writes a JSON document.
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	writeJSON(w, status, value)
@@ -62,3 +60,39 @@ type probe struct{ header http.Header }
 func (p *probe) Header() http.Header         { return p.header }
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 func (p *probe) WriteHeader(int)             {}
+
+// healthz answers while the process runs, whatever the crawl does: it asks nobody.
+func (c *Console) healthz(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, map[string]bool{"alive": true})
+}
+
+// readyz answers whether the crawl can do its work. That some hosts are down is its work;
+// that all are says more about the network here.
+func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
+	err := c.crawl.Ready()
+	if l := c.look().Limiter; err == nil && l.Domains > 0 && l.Open == l.Domains {
+		err = fmt.Errorf("the circuit of every host is open: %d fail", l.Open)
+	}
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, err.Error())
+		return
+	}
+	answer(w, http.StatusOK, map[string]bool{"ready": true})
+}
+
+func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, c.look())
+}
+
+func (c *Console) host(w http.ResponseWriter, r *http.Request) {
+	h := c.crawl.Host(r.PathValue("host"))
+	if h.Frontier == nil && h.Limiter == nil {
+		refuse(w, http.StatusNotFound, "nothing is known of that host; write it as /api/snapshot does, with its port unless that is 80 or 443")
+		return
+	}
+	answer(w, http.StatusOK, h)
+}
+
+func (c *Console) inForce(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusOK, c.crawl.Controls())
+}

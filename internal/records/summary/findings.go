@@ -6,7 +6,6 @@ import (
 	"slices"
 )
 
-// addBroken keeps a page that is none, for the second reading.
 func (c *collector) addBroken(r *record) {
 	c.sum.Broken.Total++
 	if len(c.broken) >= c.cfg.MaxBroken {
@@ -18,7 +17,6 @@ func (c *collector) addBroken(r *record) {
 	}
 }
 
-// link looks at what a record links to.
 func (c *collector) link(l *linker) {
 	for _, to := range l.Links {
 		c.refer(to, l.URL)
@@ -60,7 +58,6 @@ func (c *collector) listBroken() []BrokenLink {
 	return list[:min(len(list), c.cfg.List)]
 }
 
-// finish sorts what was collected.
 func (c *collector) finish() *Summary {
 	s := &c.sum
 	s.Statuses, s.Errors, s.Depths = c.statuses.counts(), c.errors.counts(), c.depths.counts()
@@ -86,7 +83,6 @@ func (c *collector) finish() *Summary {
 	return s
 }
 
-// listHosts is the hosts with the slowest first.
 func (c *collector) listHosts() []Host {
 	list := make([]Host, 0, len(c.hosts))
 	for name, h := range c.hosts {
@@ -115,7 +111,6 @@ func (t *timings) told() []Spent {
 	return slices.DeleteFunc(list, func(s Spent) bool { return s.Seconds <= 0 })
 }
 
-// left says what has reached a bound.
 func (c *collector) left() []string {
 	var out []string
 	say := func(n int64, format string, args ...any) {
@@ -129,4 +124,180 @@ func (c *collector) left() []string {
 	say(c.redirects.beyond, "chains of redirects are followed through the first %d: there are %d more", c.cfg.MaxRedirects, c.redirects.beyond)
 	say(c.repeats.beyond, "repetitions were looked for among the first %d bodies and groups: %d pages were beyond", c.cfg.MaxDigests, c.repeats.beyond)
 	return out
+}
+
+// redirects are where URLs lead, for at most max of them.
+type redirects struct {
+	max    int
+	to     map[string]string
+	told   Redirects
+	beyond int64
+}
+
+func (x *redirects) add(r *record) {
+	if r.RedirectTo == "" || r.Status < 300 || r.Status > 399 {
+		return
+	}
+	x.told.Total++
+	if r.Status == 301 || r.Status == 308 {
+		x.told.Permanent++
+	}
+	if len(x.to) >= x.max {
+		x.beyond++
+		return
+	}
+	x.to[r.URL] = r.RedirectTo
+}
+
+// longestChain is where a chain is cut: crawls follow no longer ones.
+const longestChain = 50
+
+// list finds the chains. A chain begins where no redirect leads; what is then still not in
+// one is a loop, or what leads into one.
+func (x *redirects) list(broken map[string]*BrokenLink, most int) Redirects {
+	led := make(map[string]bool, len(x.to))
+	for from, to := range x.to {
+		if from != to {
+			led[to] = true
+		}
+	}
+	var chains []Chain
+	seen := make(map[string]bool, len(x.to))
+	for _, from := range x.starts(led) {
+		if seen[from] {
+			continue
+		}
+		c := x.follow(from, seen)
+		if b := broken[c.URLs[len(c.URLs)-1]]; b != nil {
+			c.Status, c.Class = b.Status, b.Class
+		}
+		switch {
+		case c.Loop:
+			x.told.Loops++
+		case len(c.URLs) > 2:
+			x.told.Chains++
+		case c.Status == 0 && c.Class == "":
+			continue
+		}
+		chains = append(chains, c)
+	}
+	slices.SortStableFunc(chains, func(a, b Chain) int {
+		if a.Loop != b.Loop {
+			if a.Loop {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(len(b.URLs), len(a.URLs)), cmp.Compare(a.URLs[0], b.URLs[0]))
+	})
+	x.told.Listed = chains[:min(len(chains), most)]
+	return x.told
+}
+
+// starts are all redirects, those first to which none leads, so that a chain is found from
+// its beginning.
+func (x *redirects) starts(led map[string]bool) []string {
+	all := make([]string, 0, len(x.to))
+	for from := range x.to {
+		all = append(all, from)
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		if led[a] != led[b] {
+			if led[b] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a, b)
+	})
+	return all
+}
+
+// follow walks a chain to its end, to where it comes back, or to where it gets too long.
+func (x *redirects) follow(from string, seen map[string]bool) Chain {
+	c := Chain{URLs: []string{from}}
+	for at := from; len(c.URLs) <= longestChain; {
+		seen[at] = true
+		to, more := x.to[at]
+		if !more {
+			break
+		}
+		c.Loop = slices.Contains(c.URLs, to)
+		c.URLs = append(c.URLs, to)
+		if c.Loop {
+			break
+		}
+		at = to
+	}
+	return c
+}
+
+// repeats finds pages that repeat others: those that the crawl has marked, and of those it
+// has not, the ones with the same digest. It keeps at most max digests and as many groups.
+type repeats struct {
+	max, list int
+	groups    map[string]*Group // by the page that is repeated
+	first     map[string]string // digests, and the page that had it first
+	total     Duplicates
+	beyond    int64
+}
+
+func (x *repeats) add(r *record) {
+	of := r.DuplicateOf
+	switch {
+	case r.Duplicate == "near":
+		x.total.Near++
+	case r.Duplicate != "":
+		x.total.Exact++
+	case r.Digest == "" || r.Bytes == 0 || r.Status != 200:
+		return
+	default:
+		if of = x.same(r); of == "" {
+			return
+		}
+		x.total.Exact++
+	}
+	g := x.groups[of]
+	if g == nil {
+		if len(x.groups) >= x.max {
+			x.beyond++
+			return
+		}
+		g = &Group{Of: of}
+		x.groups[of] = g
+	}
+	g.Total++
+	if len(g.URLs) < listedOfGroup {
+		g.URLs = append(g.URLs, r.URL)
+	}
+}
+
+// listedOfGroup is how many pages of a group are named: enough to see the pattern.
+const listedOfGroup = 5
+
+// same is the page before it with the same body; empty if there is none, or it is the same
+// URL in another record.
+func (x *repeats) same(r *record) string {
+	of, known := x.first[r.Digest]
+	switch {
+	case known && of != r.URL:
+		return of
+	case known:
+	case len(x.first) >= x.max:
+		x.beyond++
+	default:
+		x.first[r.Digest] = r.URL
+	}
+	return ""
+}
+
+func (x *repeats) told() Duplicates {
+	for _, g := range x.groups {
+		x.total.Groups = append(x.total.Groups, *g)
+	}
+	slices.SortFunc(x.total.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Of, b.Of))
+	})
+	x.total.Groups = x.total.Groups[:min(len(x.total.Groups), x.list)]
+	return x.total
 }

@@ -21,7 +21,6 @@ const (
 	listTime = time.Minute
 )
 
-// listing is all hosts in memory as the table shows them.
 type listing struct {
 	mu     sync.Mutex // guards what follows, and is held while the hosts are listed
 	rows   []dashboard.Row

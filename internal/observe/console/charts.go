@@ -27,7 +27,6 @@ func window(first, now time.Time, span string) (from, to time.Time) {
 	return from, to
 }
 
-// chartsOf is the crawl over time.
 func chartsOf(ms []moment, now time.Time, span string) []dashboard.Chart {
 	first := time.Time{}
 	if len(ms) > 0 {
@@ -137,7 +136,6 @@ func ratePoints(beats []beat, events []ratelimit.Event, holds []dashboard.Band) 
 	return points
 }
 
-// marksOf is where the events are.
 func marksOf(events []ratelimit.Event) []dashboard.Mark {
 	marks := make([]dashboard.Mark, len(events))
 	for i := range events {

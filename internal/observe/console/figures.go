@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// figuresOf is the totals of the crawl.
 func figuresOf(s *state) []dashboard.Figure {
 	whole := dashboard.Whole
 	return []dashboard.Figure{
@@ -31,7 +30,6 @@ func figuresOf(s *state) []dashboard.Figure {
 	}
 }
 
-// outcomesOf is the requests by class, the most frequent first.
 func outcomesOf(m map[string]int64) []dashboard.Count {
 	list := make([]dashboard.Count, 0, len(m))
 	for name, n := range m {
@@ -52,7 +50,6 @@ func ranked(list []dashboard.Count) []dashboard.Count {
 // maxWaits is how many reasons are told; gates may have one for each host.
 const maxWaits = 12
 
-// waitsOf is the hosts with work by what they wait for.
 func waitsOf(rows []dashboard.Row) []dashboard.Count {
 	type wait struct{ hosts, urls int64 }
 	by := make(map[string]wait)
@@ -114,7 +111,6 @@ func workingOf(s *state) string {
 		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
 }
 
-// changedOf is the orders in force as a page shows them.
 func changedOf(force Controls) dashboard.Changed {
 	v := dashboard.Changed{Include: force.Include, Exclude: force.Exclude}
 	blocked := make([]dashboard.Order, len(force.Blocked))
@@ -132,7 +128,6 @@ func changedOf(force Controls) dashboard.Changed {
 	return v
 }
 
-// recordsOf is records as a page shows them.
 func recordsOf(seen []pipeline.Seen) []dashboard.Record {
 	list := make([]dashboard.Record, len(seen))
 	for i, s := range seen {
@@ -144,7 +139,6 @@ func recordsOf(seen []pipeline.Seen) []dashboard.Record {
 	return list
 }
 
-// hostFigures is what is known of a host now.
 func hostFigures(k *Host) []dashboard.Figure {
 	var list []dashboard.Figure
 	add := func(name, value, note string) {
@@ -171,7 +165,6 @@ func hostFigures(k *Host) []dashboard.Figure {
 	return list
 }
 
-// describe adds what a host does and waits for.
 func describe(v *dashboard.Host, k *Host) {
 	circuit := breaker.Closed
 	if k.Limiter != nil {
@@ -199,7 +192,6 @@ func withEarlier(kept, known []ratelimit.Event) []ratelimit.Event {
 	return append(list, kept...)
 }
 
-// eventsOf is events as a page shows them, the newest first.
 func eventsOf(events []ratelimit.Event) []dashboard.Event {
 	list := make([]dashboard.Event, 0, len(events))
 	for _, e := range slices.Backward(events) {
@@ -211,7 +203,6 @@ func eventsOf(events []ratelimit.Event) []dashboard.Event {
 	return list
 }
 
-// kindOf is what an event meant for the rate.
 func kindOf(e *ratelimit.Event) dashboard.Kind {
 	switch {
 	case e.ToRPS > e.FromRPS:
