@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -16,86 +18,50 @@ import (
 // and most of them are left out of the line. Strings may hold anything; what is not
 // UTF-8 is written as U+FFFD.
 type Record struct {
-	// URL is canonical, as are all URLs in a record but Meta.OGImage.
-	URL string `json:"url"`
-	// Kind is what was asked for: "page", "robots" or "sitemap".
-	Kind string `json:"kind"`
-	// ID names what was asked for within a job, the same whoever asks: see [ID]. Empty of a
-	// crawl that is no job.
-	ID string `json:"id,omitempty"`
-	// Status is the HTTP status, or 0 if there was no answer: see Error.
-	Status int `json:"status,omitempty"`
-	// Depth counts links from a seed, which has 0. Redirects do not count.
-	Depth    int    `json:"depth"`
-	Referrer string `json:"referrer,omitempty"`
-	// FetchedAt is when the request was sent. It is written in UTC and cut to the
-	// millisecond.
-	FetchedAt time.Time `json:"fetched_at"`
-	// Attempt counts the requests for this URL, this one included. 0 is none.
-	Attempt    int    `json:"attempt"`
-	RedirectTo string `json:"redirect_to,omitempty"`
-	// ContentType is the media type without parameters; Charset is what the page was
-	// read in, which need not be what the server said.
-	ContentType string `json:"content_type,omitempty"`
-	Charset     string `json:"charset,omitempty"`
-	// IgnoredCodings are the names in Content-Encoding that are no content coding, such as
-	// "none" or "utf-8", separated by ", ": the body was read as if they were not there.
-	IgnoredCodings string `json:"ignored_codings,omitempty"`
-	// Bytes is the size of the body decompressed, WireBytes as it was sent.
-	Bytes     int64 `json:"bytes"`
-	WireBytes int64 `json:"wire_bytes"`
-	// Truncated says that not all of the page was read: that the body was cut off at the limit,
-	// and Digest, Links and Text are of what was read, or that the page had more elements or
-	// took longer to read than one may.
-	Truncated bool   `json:"truncated,omitempty"`
-	Digest    string `json:"digest,omitempty"`
-	// Change is "new", "changed", "unchanged" or "gone" in a later round of a crawl: how the
-	// page differs from what rounds before have found. Empty if nothing is known of that.
-	Change string `json:"change,omitempty"`
-	// SimHash is the fingerprint of the text, 64 bits in hex digits; see package neardup.
-	SimHash string `json:"simhash,omitempty"`
-	// Duplicate is "exact" or "near" if the page repeats DuplicateOf.
-	Duplicate   string `json:"duplicate,omitempty"`
-	DuplicateOf string `json:"duplicate_of,omitempty"`
-	Title       string `json:"title,omitempty"`
-	Lang        string `json:"lang,omitempty"`
-	Meta        Meta   `json:"meta,omitzero"`
-	// Sitemap is nil unless the answer is a sitemap or a feed.
-	Sitemap *Sitemap `json:"sitemap,omitempty"`
-	// Directives is what the page and its header say to robots: "noindex", "max-snippet:20".
-	Directives []string `json:"directives,omitempty"`
-	// Alternates are other forms of the page, at most 100, Next and Prev its neighbours in a
-	// series, as it names them itself.
-	Alternates []Alternate `json:"alternates,omitempty"`
-	Next       string      `json:"next,omitempty"`
-	Prev       string      `json:"prev,omitempty"`
-	// Links and Resources are in the order of the page, each URL once.
-	Links     []string `json:"links,omitempty"`
-	Resources []string `json:"resources,omitempty"`
-	// NofollowLinks are those of Links that the page asks crawlers not to follow.
-	NofollowLinks []string `json:"nofollow_links,omitempty"`
-	Text          string   `json:"text,omitempty"`
-	// Fields are what the user's rules took out of the page, in their order; FieldsError is
-	// what was cut or could not be run.
-	Fields      Named  `json:"fields,omitempty"`
-	FieldsError string `json:"fields_error,omitempty"`
-	// Properties are those of Open Graph and Twitter, JSONLD the blocks of that name, as the
-	// page has them but for space. InvalidJSONLD counts blocks that are no JSON.
-	Properties    Named             `json:"properties,omitempty"`
-	JSONLD        []json.RawMessage `json:"json_ld,omitempty"`
-	InvalidJSONLD int               `json:"json_ld_invalid,omitempty"`
-	// MainText is Text without navigation, asides and footers, as far as can be told.
-	MainText string `json:"main_text,omitempty"`
-	// Body is the body, its content codings undone, if it is UTF-8 whatever Charset says;
-	// BodyBase64 is any other. Both are empty unless bodies are wanted.
-	Body       string  `json:"body,omitempty"`
-	BodyBase64 []byte  `json:"body_base64,omitempty"`
-	Timings    Timings `json:"timings_ms,omitzero"`
-	// RemoteAddr is the IP address and port that answered, Proto what it spoke.
-	RemoteAddr string `json:"remote_addr,omitempty"`
-	Proto      string `json:"proto,omitempty"`
-	// Error is nil if the answer is whole, whatever its status.
-	Error *Error `json:"error,omitempty"`
+	URL            string            `json:"url" doc:"the canonical URL"`
+	Kind           string            `json:"kind" doc:"what was asked for: page, robots or sitemap"`
+	ID             string            `json:"id,omitempty" doc:"of a job that several processes share: the same for a URL whoever fetches it, 32 hex digits"`
+	Status         int               `json:"status,omitempty" doc:"HTTP status; none if there was no answer"`
+	Depth          int               `json:"depth" unit:"links" doc:"links away from a seed; 0 is a seed"`
+	Referrer       string            `json:"referrer,omitempty" doc:"the page that had the link, or the redirect"`
+	FetchedAt      time.Time         `json:"fetched_at" doc:"when the request was sent"`
+	Attempt        int               `json:"attempt" unit:"requests" doc:"which try this is, from 1; 0 if none was made"`
+	RedirectTo     string            `json:"redirect_to,omitempty" doc:"the canonical URL that a redirect names"`
+	ContentType    string            `json:"content_type,omitempty" doc:"media type without parameters"`
+	Charset        string            `json:"charset,omitempty" doc:"the encoding that the page was read in"`
+	IgnoredCodings string            `json:"ignored_codings,omitempty" doc:"names in Content-Encoding that are no content coding, and were ignored: none, utf-8"`
+	Bytes          int64             `json:"bytes" unit:"bytes" doc:"size of the body, decompressed"`
+	WireBytes      int64             `json:"wire_bytes" unit:"bytes" doc:"size of the body as it was sent"`
+	Truncated      bool              `json:"truncated,omitempty" doc:"true if not all of the page was read: its body is longer than max_body, or it has more than extract.max_elements or takes longer than extract.max_time; the record has what was read"`
+	Digest         string            `json:"digest,omitempty" doc:"hash of the decompressed body: \"sha256:\" and 64 hex digits"`
+	Change         string            `json:"change,omitempty" doc:"against earlier rounds of the crawl: new, changed, unchanged or gone"`
+	SimHash        string            `json:"simhash,omitempty" doc:"fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits"`
+	Duplicate      string            `json:"duplicate,omitempty" doc:"exact if the page repeats another one byte by byte, near if in nearly all it says"`
+	DuplicateOf    string            `json:"duplicate_of,omitempty" doc:"the first page that it repeats"`
+	Title          string            `json:"title,omitempty" doc:"the title element, at most 1 KiB"`
+	Lang           string            `json:"lang,omitempty" doc:"language of the page by its html element, or else by its header"`
+	Meta           Meta              `json:"meta,omitzero" doc:"what the page says about itself"`
+	Sitemap        *Sitemap          `json:"sitemap,omitempty" doc:"what a sitemap or a feed is"`
+	Directives     []string          `json:"directives,omitempty" doc:"what it says to robots, in meta robots and X-Robots-Tag: noindex"`
+	Alternates     []Alternate       `json:"alternates,omitempty" doc:"other forms of the page that it names, at most 100"`
+	Next           string            `json:"next,omitempty" doc:"canonical URL of the next page of a series"`
+	Prev           string            `json:"prev,omitempty" doc:"canonical URL of the page before"`
+	Links          []string          `json:"links,omitempty" doc:"canonical URLs of pages it links to, in order"`
+	Resources      []string          `json:"resources,omitempty" doc:"canonical URLs of images, scripts, styles and media"`
+	NofollowLinks  []string          `json:"nofollow_links,omitempty" doc:"those of links that the page asks crawlers not to follow"`
+	Text           string            `json:"text,omitempty" doc:"the page's text, a line per block"`
+	Fields         Named             `json:"fields,omitempty" doc:"values taken by extract.fields: a text or number each, an array where a rule says all"`
+	FieldsError    string            `json:"fields_error,omitempty" doc:"what of them was cut or could not be had"`
+	Properties     Named             `json:"properties,omitempty" doc:"Open Graph and Twitter metadata by name: a text, or an array if it comes several times"`
+	JSONLD         []json.RawMessage `json:"json_ld,omitempty" doc:"JSON-LD blocks, as JSON"`
+	InvalidJSONLD  int               `json:"json_ld_invalid,omitempty" unit:"blocks" doc:"JSON-LD blocks that are no JSON, and were left out"`
+	MainText       string            `json:"main_text,omitempty" doc:"the text without navigation, asides and footers, a line per block"`
+	Body           string            `json:"body,omitempty" doc:"the body, decompressed, if it is UTF-8; only if bodies are wanted"`
+	BodyBase64     []byte            `json:"body_base64,omitempty" doc:"the body in base64 if it is not UTF-8"`
+	Timings        Timings           `json:"timings_ms,omitzero" unit:"ms" doc:"where the time went; what took none is left out"`
+	RemoteAddr     string            `json:"remote_addr,omitempty" doc:"IP address and port that answered"`
+	Proto          string            `json:"proto,omitempty" doc:"HTTP/1.1 or HTTP/2.0"`
+	Error          *Error            `json:"error,omitempty" doc:"why there is no answer, or not the whole of it"`
 	// Exchange is what was sent and what came, byte by byte, if the crawl has archives.
 	// Lines do not have it.
 	Exchange *fetch.Capture `json:"-"`
@@ -106,45 +72,40 @@ type Record struct {
 
 // Meta is what a page says about itself. Package extract's Meta converts to it.
 type Meta struct {
-	Description string `json:"description,omitempty"`
-	Robots      string `json:"robots,omitempty"`
-	Generator   string `json:"generator,omitempty"`
-	Canonical   string `json:"canonical,omitempty"`
-	OGTitle     string `json:"og_title,omitempty"`
-	OGType      string `json:"og_type,omitempty"`
-	OGImage     string `json:"og_image,omitempty"`
+	Description string `json:"description,omitempty" doc:"meta description"`
+	Robots      string `json:"robots,omitempty" doc:"meta robots; several are joined by \", \""`
+	Generator   string `json:"generator,omitempty" doc:"meta generator"`
+	Canonical   string `json:"canonical,omitempty" doc:"link rel=canonical, resolved"`
+	OGTitle     string `json:"og_title,omitempty" doc:"Open Graph title"`
+	OGType      string `json:"og_type,omitempty" doc:"Open Graph type"`
+	OGImage     string `json:"og_image,omitempty" doc:"Open Graph image, as written"`
 }
 
 // Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted
 // here and not listed: there may be 50,000.
 type Sitemap struct {
-	// Format is urlset, sitemapindex, rss, atom or text.
-	Format string `json:"format"`
-	// URLs, Sitemaps and Extras are how many pages, other sitemaps, and alternates and media
-	// it names; Dropped how many it has beyond the bounds.
-	URLs     int `json:"urls"`
-	Sitemaps int `json:"sitemaps,omitempty"`
-	Extras   int `json:"extras,omitempty"`
-	Dropped  int `json:"dropped,omitempty"`
-	// Problems are how many things were wrong with it, and Problem is the first in words.
-	Problems int    `json:"problems,omitempty"`
-	Problem  string `json:"problem,omitempty"`
-	// LastModified is the latest date in it. Zero: it has none.
-	LastModified time.Time `json:"last_modified,omitzero"`
+	Format       string    `json:"format" doc:"urlset, sitemapindex, rss, atom or text"`
+	URLs         int       `json:"urls" doc:"pages it names"`
+	Sitemaps     int       `json:"sitemaps,omitempty" doc:"sitemaps it names"`
+	Extras       int       `json:"extras,omitempty" doc:"alternates, images and other media it names"`
+	Dropped      int       `json:"dropped,omitempty" doc:"what it names beyond the bounds of the protocol, and was left out"`
+	Problems     int       `json:"problems,omitempty" doc:"things that are wrong with it"`
+	Problem      string    `json:"problem,omitempty" doc:"the first of them in words, with its line"`
+	LastModified time.Time `json:"last_modified,omitzero" doc:"the latest date in it"`
 }
 
 // Alternate is another form of a page. Package extract's Alternate converts to it.
 type Alternate struct {
-	Href     string `json:"href"`
-	HrefLang string `json:"hreflang,omitempty"`
-	Type     string `json:"type,omitempty"`
+	Href     string `json:"href" doc:"canonical URL of one"`
+	HrefLang string `json:"hreflang,omitempty" doc:"its language"`
+	Type     string `json:"type,omitempty" doc:"its media type"`
 }
 
 // Error is why a URL has no answer, or not the whole of it. Class is one of a small
 // set of names, to count by; Message is for people and may change.
 type Error struct {
-	Class   string `json:"class"`
-	Message string `json:"message"`
+	Class   string `json:"class" doc:"kind of error, to count by"`
+	Message string `json:"message" doc:"the error in words"`
 }
 
 // Timings is where the time went. In JSON they are milliseconds, to the microsecond.
@@ -155,6 +116,11 @@ type Timings struct {
 
 // timingNames are the fields in JSON, in the order of all.
 var timingNames = [...]string{"queue", "permit_wait", "dns", "connect", "tls", "first_byte", "body", "total"}
+
+var timingMeanings = [len(timingNames)]string{
+	"in the frontier", "for the rate limiter", "name lookup", "TCP connection", "TLS handshake",
+	"from the request sent to the first byte of the answer", "from the first byte to the last", "the whole request",
+}
 
 func (t *Timings) all() [len(timingNames)]*time.Duration {
 	return [...]*time.Duration{&t.Queue, &t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
@@ -185,84 +151,51 @@ type Field struct {
 	Meaning string
 }
 
-// Schema is every field of a JSON line, in the order in which they are written. It is
-// what documentation and "crawl config" print, so that none of them goes out of date:
-// a test walks over the struct tags and misses nothing. The slice is the caller's.
-func Schema() []Field {
-	return []Field{
-		{"url", "string", "", true, "the canonical URL"},
-		{"kind", "string", "", true, "what was asked for: page, robots or sitemap"},
-		{"id", "string", "", false, "of a job that several processes share: the same for a URL whoever fetches it, 32 hex digits"},
-		{"status", "number", "", false, "HTTP status; none if there was no answer"},
-		{"depth", "number", "links", true, "links away from a seed; 0 is a seed"},
-		{"referrer", "string", "", false, "the page that had the link, or the redirect"},
-		{"fetched_at", "string", "RFC 3339, UTC", true, "when the request was sent"},
-		{"attempt", "number", "requests", true, "which try this is, from 1; 0 if none was made"},
-		{"redirect_to", "string", "", false, "the canonical URL that a redirect names"},
-		{"content_type", "string", "", false, "media type without parameters"},
-		{"charset", "string", "", false, "the encoding that the page was read in"},
-		{"ignored_codings", "string", "", false, "names in Content-Encoding that are no content coding, and were ignored: none, utf-8"},
-		{"bytes", "number", "bytes", true, "size of the body, decompressed"},
-		{"wire_bytes", "number", "bytes", true, "size of the body as it was sent"},
-		{"truncated", "boolean", "", false, "true if not all of the page was read: its body is longer than max_body, or it has more than extract.max_elements or takes longer than extract.max_time; the record has what was read"},
-		{"digest", "string", "", false, `hash of the decompressed body: "sha256:" and 64 hex digits`},
-		{"change", "string", "", false, "against earlier rounds of the crawl: new, changed, unchanged or gone"},
-		{"simhash", "string", "", false, "fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits"},
-		{"duplicate", "string", "", false, "exact if the page repeats another one byte by byte, near if in nearly all it says"},
-		{"duplicate_of", "string", "", false, "the first page that it repeats"},
-		{"title", "string", "", false, "the title element, at most 1 KiB"},
-		{"lang", "string", "", false, "language of the page by its html element, or else by its header"},
-		{"meta", "object", "", false, "what the page says about itself"},
-		{"meta.description", "string", "", false, "meta description"},
-		{"meta.robots", "string", "", false, `meta robots; several are joined by ", "`},
-		{"meta.generator", "string", "", false, "meta generator"},
-		{"meta.canonical", "string", "", false, "link rel=canonical, resolved"},
-		{"meta.og_title", "string", "", false, "Open Graph title"},
-		{"meta.og_type", "string", "", false, "Open Graph type"},
-		{"meta.og_image", "string", "", false, "Open Graph image, as written"},
-		{"sitemap", "object", "", false, "what a sitemap or a feed is"},
-		{"sitemap.format", "string", "", true, "urlset, sitemapindex, rss, atom or text"},
-		{"sitemap.urls", "number", "", true, "pages it names"},
-		{"sitemap.sitemaps", "number", "", false, "sitemaps it names"},
-		{"sitemap.extras", "number", "", false, "alternates, images and other media it names"},
-		{"sitemap.dropped", "number", "", false, "what it names beyond the bounds of the protocol, and was left out"},
-		{"sitemap.problems", "number", "", false, "things that are wrong with it"},
-		{"sitemap.problem", "string", "", false, "the first of them in words, with its line"},
-		{"sitemap.last_modified", "string", "RFC 3339, UTC", false, "the latest date in it"},
-		{"directives", "array of strings", "", false, "what it says to robots, in meta robots and X-Robots-Tag: noindex"},
-		{"alternates", "array of objects", "", false, "other forms of the page that it names, at most 100"},
-		{"alternates.href", "string", "", true, "canonical URL of one"},
-		{"alternates.hreflang", "string", "", false, "its language"},
-		{"alternates.type", "string", "", false, "its media type"},
-		{"next", "string", "", false, "canonical URL of the next page of a series"},
-		{"prev", "string", "", false, "canonical URL of the page before"},
-		{"links", "array of strings", "", false, "canonical URLs of pages it links to, in order"},
-		{"resources", "array of strings", "", false, "canonical URLs of images, scripts, styles and media"},
-		{"nofollow_links", "array of strings", "", false, "those of links that the page asks crawlers not to follow"},
-		{"text", "string", "", false, "the page's text, a line per block"},
-		{"fields", "object", "", false, "values taken by extract.fields: a text or number each, an array where a rule says all"},
-		{"fields_error", "string", "", false, "what of them was cut or could not be had"},
-		{"properties", "object", "", false, "Open Graph and Twitter metadata by name: a text, or an array if it comes several times"},
-		{"json_ld", "array of objects", "", false, "JSON-LD blocks, as JSON"},
-		{"json_ld_invalid", "number", "blocks", false, "JSON-LD blocks that are no JSON, and were left out"},
-		{"main_text", "string", "", false, "the text without navigation, asides and footers, a line per block"},
-		{"body", "string", "", false, "the body, decompressed, if it is UTF-8; only if bodies are wanted"},
-		{"body_base64", "string", "", false, "the body in base64 if it is not UTF-8"},
-		{"timings_ms", "object", "ms", false, "where the time went; what took none is left out"},
-		{"timings_ms.queue", "number", "ms", false, "in the frontier"},
-		{"timings_ms.permit_wait", "number", "ms", false, "for the rate limiter"},
-		{"timings_ms.dns", "number", "ms", false, "name lookup"},
-		{"timings_ms.connect", "number", "ms", false, "TCP connection"},
-		{"timings_ms.tls", "number", "ms", false, "TLS handshake"},
-		{"timings_ms.first_byte", "number", "ms", false, "from the request sent to the first byte of the answer"},
-		{"timings_ms.body", "number", "ms", false, "from the first byte to the last"},
-		{"timings_ms.total", "number", "ms", false, "the whole request"},
-		{"remote_addr", "string", "", false, "IP address and port that answered"},
-		{"proto", "string", "", false, "HTTP/1.1 or HTTP/2.0"},
-		{"error", "object", "", false, "why there is no answer, or not the whole of it"},
-		{"error.class", "string", "", true, "kind of error, to count by"},
-		{"error.message", "string", "", true, "the error in words"},
+// Schema is every field of a JSON line, in the order in which they are written: documentation
+// and "crawl config" print it. The slice is the caller's.
+func Schema() []Field { return fieldsOf("", reflect.TypeFor[Record]()) }
+
+// fieldsOf are the fields of an object, each with those of the objects in it behind it. Their
+// meanings are in the tags.
+func fieldsOf(prefix string, t reflect.Type) (all []Field) {
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		name = prefix + name
+		field := Field{Name: name, Unit: f.Tag.Get("unit"), Always: options == "", Meaning: f.Tag.Get("doc")}
+		switch f.Type {
+		case reflect.TypeFor[time.Time]():
+			field.Type, field.Unit = "string", "RFC 3339, UTC"
+		case reflect.TypeFor[Named]():
+			field.Type = "object"
+		case reflect.TypeFor[[]byte]():
+			field.Type = "string"
+		case reflect.TypeFor[[]string]():
+			field.Type = "array of strings"
+		default:
+			field.Type = jsonTypes[f.Type.Kind()]
+		}
+		all = append(all, field)
+		switch f.Type {
+		case reflect.TypeFor[Timings]():
+			for i, phase := range timingNames {
+				all = append(all, Field{name + "." + phase, "number", "ms", false, timingMeanings[i]})
+			}
+		case reflect.TypeFor[Meta]():
+			all = append(all, fieldsOf(name+".", f.Type)...)
+		case reflect.TypeFor[*Sitemap](), reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error]():
+			all = append(all, fieldsOf(name+".", f.Type.Elem())...)
+		}
 	}
+	return all
+}
+
+// jsonTypes are the types of JSON for those of Go.
+var jsonTypes = map[reflect.Kind]string{
+	reflect.String: "string", reflect.Int: "number", reflect.Int64: "number", reflect.Bool: "boolean",
+	reflect.Struct: "object", reflect.Pointer: "object", reflect.Slice: "array of objects",
 }
 
 // ErrorClass is the class of the record's error, empty if it has none.
