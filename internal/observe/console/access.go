@@ -36,8 +36,8 @@ func reasons() []reason {
 	return []reason{reasonHost, reasonOrigin, reasonToken, reasonRate, reasonType, reasonFull}
 }
 
-// door is what stands in front of everything.
-type door struct {
+// guard decides which requests are let in.
+type guard struct {
 	cfg      *Config
 	metrics  *metrics
 	token    [sha256.Size]byte // of Config.Token
@@ -52,8 +52,8 @@ type door struct {
 // or two, and more people than ever look at one crawl.
 const maxClients = 1 << 10
 
-func newDoor(cfg *Config, m *metrics) (*door, error) {
-	d := &door{cfg: cfg, metrics: m, token: sha256.Sum256([]byte(cfg.Token)), origin: http.NewCrossOriginProtection(), sessions: newSessions(cfg.Clock, cfg.Address)}
+func newGuard(cfg *Config, m *metrics) (*guard, error) {
+	g := &guard{cfg: cfg, metrics: m, token: sha256.Sum256([]byte(cfg.Token)), origin: http.NewCrossOriginProtection(), sessions: newSessions(cfg.Clock, cfg.Address)}
 	registry, err := admission.NewRegistry(plans()...)
 	if err != nil {
 		return nil, err
@@ -70,31 +70,31 @@ func newDoor(cfg *Config, m *metrics) (*door, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.admitter, err = admission.New(admission.Config{Registry: registry, Repository: store}); err != nil {
+	if g.admitter, err = admission.New(admission.Config{Registry: registry, Repository: store}); err != nil {
 		return nil, err
 	}
-	d.limit, err = admission.Middleware(admission.MiddlewareConfig{Admitter: d.admitter, Rules: set, Deny: d.deny})
-	return d, err
+	g.limit, err = admission.Middleware(admission.MiddlewareConfig{Admitter: g.admitter, Rules: set, Deny: g.deny})
+	return g, err
 }
 
-// verdict is what the headers of a request say about it.
-type verdict struct {
+// refusal is what the headers of a request say about it.
+type refusal struct {
 	why    reason // none: it is sound
 	status int
 	detail string
 }
 
-type verdictKey struct{}
+type refusalKey struct{}
 
-func verdictOf(r *http.Request) verdict {
-	v, _ := r.Context().Value(verdictKey{}).(verdict)
+func refusalOf(r *http.Request) refusal {
+	v, _ := r.Context().Value(refusalKey{}).(refusal)
 	return v
 }
 
-// around is next behind the door.
-func (d *door) around(next http.Handler) http.Handler {
-	behind := d.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v := verdictOf(r); v.why != reasonNone {
+// wrap is next behind the guard.
+func (g *guard) wrap(next http.Handler) http.Handler {
+	behind := g.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if v := refusalOf(r); v.why != reasonNone {
 			if v.why == reasonToken && wantsPage(r) {
 				http.Redirect(w, r, loginPath, http.StatusSeeOther)
 				return
@@ -102,24 +102,24 @@ func (d *door) around(next http.Handler) http.Handler {
 			if v.why == reasonToken {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="treadlight"`)
 			}
-			d.turnAway(w, r, v)
+			g.refuseAndLog(w, r, v)
 			return
 		}
-		if v := d.content(r); v.why != reasonNone {
-			d.turnAway(w, r, v)
+		if v := g.content(r); v.why != reasonNone {
+			g.refuseAndLog(w, r, v)
 			return
 		}
 		next.ServeHTTP(w, r)
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guardHeaders(w.Header())
-		behind.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verdictKey{}, d.judge(r))))
+		answerHeaders(w.Header())
+		behind.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusalKey{}, g.check(r))))
 	})
 }
 
-// guardHeaders has browsers make nothing of an answer but what it is. Everything here is
+// answerHeaders has browsers make nothing of an answer but what it is. Everything here is
 // of one moment, and URLs of a crawl are no business of a cache.
-func guardHeaders(h http.Header) {
+func answerHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
@@ -127,17 +127,17 @@ func guardHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// judge looks at the headers of a request. It changes nothing.
-func (d *door) judge(r *http.Request) verdict {
+// check looks at the headers of a request. It changes nothing.
+func (g *guard) check(r *http.Request) refusal {
 	switch {
-	case !d.cfg.Address.answersTo(r.Host):
-		return verdict{reasonHost, http.StatusMisdirectedRequest, "ask for localhost or the IP address; this is not known by the name in Host"}
-	case d.origin.Check(r) != nil || foreignRead(r):
-		return verdict{reasonOrigin, http.StatusForbidden, "a page of another site asked for this"}
-	case d.cfg.Token != "" && !isOpen(r.URL.Path) && !d.hasToken(r) && !d.sessions.allows(r):
-		return verdict{reasonToken, http.StatusUnauthorized, `give the token as "Authorization: Bearer TOKEN"`}
+	case !g.cfg.Address.answersTo(r.Host):
+		return refusal{reasonHost, http.StatusMisdirectedRequest, "ask for localhost or the IP address; this is not known by the name in Host"}
+	case g.origin.Check(r) != nil || foreignRead(r):
+		return refusal{reasonOrigin, http.StatusForbidden, "a page of another site asked for this"}
+	case g.cfg.Token != "" && !isOpen(r.URL.Path) && !g.hasToken(r) && !g.sessions.allows(r):
+		return refusal{reasonToken, http.StatusUnauthorized, `give the token as "Authorization: Bearer TOKEN"`}
 	}
-	return verdict{}
+	return refusal{}
 }
 
 // foreignRead reports whether the page of another site reads. It could not see the answer,
@@ -150,52 +150,48 @@ func foreignRead(r *http.Request) bool {
 // isHealth reports whether a path is for those who keep processes alive, who have no token.
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-func (d *door) hasToken(r *http.Request) bool {
+func (g *guard) hasToken(r *http.Request) bool {
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return d.isToken(strings.TrimSpace(shown)) && strings.EqualFold(scheme, "Bearer")
+	return g.isToken(strings.TrimSpace(shown)) && strings.EqualFold(scheme, "Bearer")
 }
 
 // isToken compares digests, so that the time does not tell how much of a token was right.
-func (d *door) isToken(shown string) bool {
+func (g *guard) isToken(shown string) bool {
 	digest := sha256.Sum256([]byte(shown))
-	return subtle.ConstantTimeCompare(digest[:], d.token[:]) == 1
+	return subtle.ConstantTimeCompare(digest[:], g.token[:]) == 1
 }
 
-func (d *door) content(r *http.Request) verdict {
+func (g *guard) content(r *http.Request) refusal {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || isJSON(r.Header.Get("Content-Type")) || isForm(r) {
-		return verdict{}
+		return refusal{}
 	}
-	return verdict{reasonType, http.StatusUnsupportedMediaType, `give the header "Content-Type: application/json"`}
+	return refusal{reasonType, http.StatusUnsupportedMediaType, `give the header "Content-Type: application/json"`}
 }
 
-func (d *door) deny(w http.ResponseWriter, r *http.Request, denial admission.Denial) {
+func (g *guard) deny(w http.ResponseWriter, r *http.Request, denial admission.Denial) {
 	if denial.Status != http.StatusTooManyRequests {
 		refuse(w, denial.Status, "nobody knows how often you came; try again later")
 		return
 	}
-	d.turnAway(w, r, verdict{reasonRate, denial.Status, "come again when Retry-After says"})
+	g.refuseAndLog(w, r, refusal{reasonRate, denial.Status, "come again when Retry-After says"})
 }
 
-func (d *door) turnAway(w http.ResponseWriter, r *http.Request, v verdict) {
-	d.count(r, v)
+func (g *guard) refuseAndLog(w http.ResponseWriter, r *http.Request, v refusal) {
+	g.count(r, v)
 	refuse(w, v.status, v.detail)
 }
 
-func (d *door) count(r *http.Request, v verdict) {
-	d.metrics.refused.WithLabelValues(string(v.why)).Inc()
-	d.note(r, v)
-}
-
-// note logs a refusal, unless there are so many that they would fill the log.
-func (d *door) note(r *http.Request, v verdict) {
+// count counts a refusal, and logs it unless there are so many that they would fill the log.
+func (g *guard) count(r *http.Request, v refusal) {
+	g.metrics.refused.WithLabelValues(string(v.why)).Inc()
 	ctx := context.WithoutCancel(r.Context())
-	if res, err := d.admitter.Allow(ctx, planLog, []string{planLog}, 1); err == nil && !res.Allowed {
-		d.leftOut.Add(1)
+	if res, err := g.admitter.Allow(ctx, planLog, []string{planLog}, 1); err == nil && !res.Allowed {
+		g.leftOut.Add(1)
 		return
 	}
-	d.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a request to the console was refused",
+	g.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "a request to the console was refused",
 		slog.String("reason", string(v.why)), slog.Int("status", v.status), slog.String("who", r.RemoteAddr),
-		slog.String("method", r.Method), slog.String("path", shortened(r.URL.Path)), slog.Int64("left_out", d.leftOut.Swap(0)))
+		slog.String("method", r.Method), slog.String("path", shortened(r.URL.Path)), slog.Int64("left_out", g.leftOut.Swap(0)))
 }
 
 // shortened is the part of a text from elsewhere that a line of the log has room for.
@@ -245,7 +241,7 @@ const (
 func soundClient() admission.KeyFunc {
 	address := admission.ClientIP()
 	return func(r *http.Request) (string, error) {
-		if verdictOf(r).why != reasonNone || isLogin(r) {
+		if refusalOf(r).why != reasonNone || isLogin(r) {
 			return "", nil // by the address alone
 		}
 		return address(r)
@@ -256,7 +252,7 @@ func soundClient() admission.KeyFunc {
 // that may have a wrong one in its body.
 func costOf(wrong int64) func(*http.Request) int64 {
 	return func(r *http.Request) int64 {
-		if verdictOf(r).why == reasonToken && !wantsPage(r) || isLogin(r) {
+		if refusalOf(r).why == reasonToken && !wantsPage(r) || isLogin(r) {
 			return wrong
 		}
 		return 1
@@ -329,7 +325,7 @@ func (s *sessions) allows(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		switch r.Header.Get("Sec-Fetch-Site") {
 		case "same-origin":
-		case "": // a browser that does not say so here; the door has compared its Origin
+		case "": // a browser that does not say so here; the guard has compared its Origin
 			if r.Header.Get("Origin") == "" {
 				return false
 			}

@@ -11,7 +11,7 @@
 //
 // # The way of a request
 //
-// Every request is judged first, by its headers alone, and the verdict decides what it
+// Every request is checked first, by its headers alone, and the result decides what it
 // costs before it decides whether it is let in:
 //
 //	Host       the listening address or a loopback name, else 421: a page whose name was
@@ -83,8 +83,7 @@ type Crawl struct {
 	Controls func() Controls
 	// Checkpoint puts the state on the disk. It may be nil: there is none.
 	Checkpoint func(ctx context.Context) error
-	// EachHost calls see for every host in memory, one after the other. It may be nil: tables
-	// have the hosts of the snapshot.
+	// EachHost calls see for every host in memory, one after the other.
 	EachHost func(see func(frontier.HostState, ratelimit.Brief))
 	// Kept is how the state on the disk stands. It may be nil: there is none.
 	Kept func() Kept
@@ -92,7 +91,7 @@ type Crawl struct {
 	Fleet func() Fleet
 	// Collectors are what is measured of the crawl beside its snapshot. Nil: nothing is.
 	Collectors []prometheus.Collector
-	// Recent is what the crawl has dealt with last. It may be nil: that is not shown.
+	// Recent is what the crawl has dealt with last.
 	Recent func() pipeline.Recent
 }
 
@@ -142,7 +141,7 @@ type Config struct {
 type Console struct {
 	cfg     Config // never changes after New
 	crawl   Crawl
-	door    *door
+	guard   *guard
 	metrics *metrics
 	streams *streams
 	history *history
@@ -190,10 +189,10 @@ func New(cfg Config, crawl Crawl) (*Console, error) {
 	if c.metrics, err = newMetrics(c); err != nil {
 		return nil, err
 	}
-	if c.door, err = newDoor(&c.cfg, c.metrics); err != nil {
+	if c.guard, err = newGuard(&c.cfg, c.metrics); err != nil {
 		return nil, err
 	}
-	c.handler = c.door.around(c.routes())
+	c.handler = c.guard.wrap(c.routes())
 	return c, nil
 }
 

@@ -113,7 +113,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	q, last, ok := c.streams.join()
 	if !ok {
 		w.Header().Set("Retry-After", "5")
-		c.door.turnAway(w, r, verdict{reasonFull, http.StatusServiceUnavailable, "as many listen as may; close a page that does"})
+		c.guard.refuseAndLog(w, r, refusal{reasonFull, http.StatusServiceUnavailable, "as many listen as may; close a page that does"})
 		return
 	}
 	defer c.streams.leave(q)

@@ -93,6 +93,15 @@ func (g *rig) crawl() Crawl {
 		Block: func(host string) error { return g.try("block "+host, host) }, Unblock: func(host string) error { return g.try("unblock "+host, host) },
 		SetCeiling: func(host string, rps float64) error { return g.try(fmt.Sprintf("ceiling %s %v", host, rps), host) },
 		SetScope:   func(include, exclude []string) error { return g.try(fmt.Sprint("scope ", include, exclude), "") },
+		Recent:     func() pipeline.Recent { return pipeline.Recent{} },
+		EachHost: func(see func(frontier.HostState, ratelimit.Brief)) {
+			g.mu.Lock()
+			hosts := g.shown.Hosts
+			g.mu.Unlock()
+			for _, h := range hosts {
+				see(h, ratelimit.Brief{FillRate: 2})
+			}
+		},
 		Controls: func() Controls {
 			return Controls{Blocked: []string{"b.test"}, Ceilings: map[string]float64{"a.test": 5}, Include: []string{}, Exclude: []string{"/x"}}
 		},

@@ -40,7 +40,7 @@ func (c *Console) list() (rows []dashboard.Row, left int, taken time.Time) {
 	l.looked = begun
 	if !begun.Before(l.next) {
 		l.rows, l.left, l.taken = nil, 0, begun
-		c.eachHost(func(h frontier.HostState, b ratelimit.Brief) {
+		c.crawl.EachHost(func(h frontier.HostState, b ratelimit.Brief) {
 			if len(l.rows) >= maxListed {
 				l.left++
 				return
@@ -51,21 +51,6 @@ func (c *Console) list() (rows []dashboard.Row, left int, taken time.Time) {
 		l.next = end.Add(max(listEvery, listTimes*end.Sub(begun)))
 	}
 	return l.rows, l.left, l.taken
-}
-
-// eachHost is every host, or those of the snapshot if the crawl does not list them.
-func (c *Console) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
-	if c.crawl.EachHost != nil {
-		c.crawl.EachHost(see)
-		return
-	}
-	for _, h := range c.look().Hosts {
-		var b ratelimit.Brief
-		if d := c.crawl.Host(h.Host).Limiter; d != nil {
-			b = ratelimit.Brief{FillRate: d.FillRate, AvgLatencyMS: d.AvgLatencyMS, State: d.State}
-		}
-		see(h, b)
-	}
 }
 
 // forget lets go of a list at which nobody looks.

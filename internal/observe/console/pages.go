@@ -30,13 +30,9 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v.Waits = waitsOf(rows)
 	v.Working = workingOf(&s)
 	v.Fleet = s.Fleet.sentence()
-	if c.crawl.Recent != nil {
-		seen := c.crawl.Recent()
-		v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
-	}
-	if c.crawl.Controls != nil {
-		v.Changed = changedOf(c.crawl.Controls())
-	}
+	seen := c.crawl.Recent()
+	v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
+	v.Changed = changedOf(c.crawl.Controls())
 	page, err := c.pages.Overview(v)
 	c.show(w, http.StatusOK, page, err)
 }
@@ -58,12 +54,10 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 		v.Figures = hostFigures(&k)
 		describe(&v, &k)
 	}
-	if c.crawl.Controls != nil {
-		force := c.crawl.Controls()
-		v.Blocked = slices.Contains(force.Blocked, k.Host)
-		if rps, ok := force.Ceilings[k.Host]; ok {
-			v.MaxRPS = dashboard.Number(rps)
-		}
+	force := c.crawl.Controls()
+	v.Blocked = slices.Contains(force.Blocked, k.Host)
+	if rps, ok := force.Ceilings[k.Host]; ok {
+		v.MaxRPS = dashboard.Number(rps)
 	}
 	status := http.StatusOK
 	if !v.Known {
@@ -78,9 +72,9 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	f := dashboard.Frame{
 		Title: title, State: "running", Reason: s.Reason, Paused: s.Paused,
 		Elapsed: time.Duration(s.ElapsedSeconds * float64(time.Second)),
-		Now:     c.cfg.Clock.Now(), LoggedIn: c.cfg.Token != "" && c.door.sessions.knows(r),
-		Span:     "recent",
-		Controls: c.controls(),
+		Now:     c.cfg.Clock.Now(), LoggedIn: c.cfg.Token != "" && c.guard.sessions.knows(r),
+		Span:       "recent",
+		Checkpoint: c.crawl.Checkpoint != nil,
 	}
 	if r.URL.Query().Get("span") == spanAll {
 		f.Span = spanAll
@@ -92,10 +86,6 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 		f.State = "paused"
 	}
 	return f
-}
-
-func (c *Console) controls() dashboard.Controls {
-	return dashboard.Controls{Checkpoint: c.crawl.Checkpoint != nil, Block: c.crawl.Block != nil, Ceiling: c.crawl.SetCeiling != nil, Scope: c.crawl.SetScope != nil}
 }
 
 // asset is a file of the pages. It is part of the program, and of no crawl.
@@ -111,7 +101,7 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	if c.cfg.Token == "" || c.door.sessions.knows(r) {
+	if c.cfg.Token == "" || c.guard.sessions.knows(r) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
@@ -124,23 +114,23 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	token := r.PostFormValue("token")
-	if c.cfg.Token != "" && !c.door.isToken(token) {
-		v := verdict{reasonToken, http.StatusUnauthorized, "the token of the form is wrong"}
-		c.door.count(r, v)
+	if c.cfg.Token != "" && !c.guard.isToken(token) {
+		v := refusal{reasonToken, http.StatusUnauthorized, "the token of the form is wrong"}
+		c.guard.count(r, v)
 		page, err := c.pages.Login(dashboard.Login{Problem: "That is not the token of this crawl."})
 		c.show(w, v.status, page, err)
 		return
 	}
 	if c.cfg.Token != "" {
-		http.SetCookie(w, c.door.sessions.cookie(r, c.door.sessions.open()))
+		http.SetCookie(w, c.guard.sessions.cookie(r, c.guard.sessions.open()))
 		c.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "somebody logged in to the console", slog.String("who", r.RemoteAddr))
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
-	c.door.sessions.close(r)
-	http.SetCookie(w, c.door.sessions.cookie(r, ""))
+	c.guard.sessions.close(r)
+	http.SetCookie(w, c.guard.sessions.cookie(r, ""))
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 

@@ -174,7 +174,7 @@ func TestLoginIsNoWayToGuess(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	g := newRig(t, "8080", token, nil)
-	s := g.door.sessions
+	s := g.guard.sessions
 	first := s.open()
 	for range maxSessions {
 		g.clk.Advance(time.Second)

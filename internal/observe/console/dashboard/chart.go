@@ -100,19 +100,19 @@ type Tick struct {
 func (c Chart) Draw() Drawn {
 	d := Drawn{Chart: c, Center: c.From.Add(c.To.Sub(c.From) / 2)}
 	top := c.scale()
-	d.Top, d.Middle = number(top), number(top/2)
+	d.Top, d.Middle = Number(top), Number(top/2)
 	var said []string
 	for _, l := range c.Lines {
 		p := Path{Name: l.Name, Class: l.Class, D: c.path(l.Points, top)}
 		if n := len(l.Points); n > 0 && !math.IsNaN(l.Points[n-1].Value) {
-			p.Last = number(l.Points[n-1].Value)
+			p.Last = Number(l.Points[n-1].Value)
 			said = append(said, l.Name+" "+p.Last+" "+c.Unit)
 		}
 		d.Paths = append(d.Paths, p)
 	}
 	d.Empty = len(said) == 0
 	d.Summary = fmt.Sprintf("%s from %s to %s, at most %s %s; last: %s",
-		c.Title, clockTime(c.From), clockTime(c.To), number(c.largest()), c.Unit, strings.Join(said, ", "))
+		c.Title, clockTime(c.From), clockTime(c.To), Number(c.largest()), c.Unit, strings.Join(said, ", "))
 	for _, b := range c.Bands {
 		if x, end := c.x(b.From), c.x(b.To); end > 0 && x < plotWidth && end > x {
 			x, end = max(x, 0), min(end, plotWidth)

@@ -23,7 +23,7 @@ func newPages(t *testing.T) *Pages {
 
 // full is pages in which every text is the same, as if a stranger had chosen them all.
 func full(text string) (Overview, Host) {
-	frame := Frame{Title: text, State: "running", Reason: text, Now: noon, LoggedIn: true, Controls: Controls{true, true, true, true}}
+	frame := Frame{Title: text, State: "running", Reason: text, Now: noon, LoggedIn: true, Checkpoint: true}
 	chart := Chart{
 		ID: "rate", Title: text, Unit: text, From: noon, To: noon.Add(time.Minute),
 		Lines: []Line{{text, "a", []Point{{noon, 1}, {noon.Add(time.Second), 2}}}},
@@ -335,8 +335,7 @@ func TestScale(t *testing.T) {
 func TestWords(t *testing.T) {
 	require.Equal(t, "1\u202f234\u202f567", Whole(1234567))
 	require.Equal(t, "-1\u202f000", Whole(-1000))
-	require.Equal(t, "999", count(999))
-	require.Empty(t, count("no number"))
+	require.Equal(t, "999", Whole(999))
 	for v, want := range map[float64]string{0: "0", 0.254: "0.25", 3.5: "3.5", 12.34: "12.3", 120.4: "120", 1234.5: "1\u202f235", 100: "100", 10: "10"} {
 		require.Equal(t, want, Number(v))
 	}

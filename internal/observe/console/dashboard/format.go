@@ -7,17 +7,9 @@ import (
 	"time"
 )
 
-// count writes a number with its thousands apart: 1 234 567, by spaces that do not break.
-func count(n any) string {
-	var digits string
-	switch v := n.(type) {
-	case int:
-		digits = strconv.Itoa(v)
-	case int64:
-		digits = strconv.FormatInt(v, 10)
-	default:
-		return ""
-	}
+// Whole writes a count with its thousands apart: 1 234 567, by spaces that do not break.
+func Whole(n int64) string {
+	digits := strconv.FormatInt(n, 10)
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
 		sign, digits = "-", digits[1:]
@@ -33,14 +25,12 @@ func count(n any) string {
 }
 
 // Number writes a measure with as many digits as say something: 0.25, 3.5, 120.
-func Number(v float64) string { return number(v) }
-
-func number(v float64) string {
+func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case a >= 1000:
-		return count(int64(math.Round(v)))
+		return Whole(int64(math.Round(v)))
 	case a >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 10:
@@ -56,19 +46,16 @@ func trimmed(s string) string {
 	return s
 }
 
-// Whole writes a count, as the pages have it.
-func Whole(n int64) string { return count(n) }
-
 // Bytes writes an amount of data in decimal units.
 func Bytes(n int64) string {
 	v := float64(n)
 	for _, unit := range []string{"B", "kB", "MB", "GB"} {
 		if v < 1000 {
-			return number(v) + "\u202f" + unit
+			return Number(v) + "\u202f" + unit
 		}
 		v /= 1000
 	}
-	return number(v) + "\u202fTB"
+	return Number(v) + "\u202fTB"
 }
 
 // since writes a duration by its two largest units.

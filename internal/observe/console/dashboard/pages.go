@@ -22,6 +22,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"reflect"
 	"strings"
 )
 
@@ -39,7 +40,8 @@ type Pages struct{ all *template.Template }
 // New reads the templates, which are part of the program; an error is a fault of it.
 func New() (*Pages, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
-		"count": count, "number": number, "since": since, "clock": clockTime, "stamp": stamp, "lines": lines,
+		"count":  func(n any) string { return Whole(reflect.ValueOf(n).Int()) },
+		"number": Number, "since": since, "clock": clockTime, "stamp": stamp, "lines": lines,
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)

@@ -11,24 +11,16 @@ import (
 
 // Frame is what every page but the login has around it.
 type Frame struct {
-	Title    string
-	State    string // a word: running, paused, or how it ended
-	Reason   string // the end's; empty while it runs
-	Now      time.Time
-	Elapsed  time.Duration
-	Paused   bool
-	Over     bool // it has ended: there is nothing to steer
-	LoggedIn bool // by the form, so that one may leave
-	Span     string
-	Controls Controls
-}
-
-// Controls is what a page offers. Zero offers what every crawl has.
-type Controls struct {
-	Checkpoint bool // the crawl is kept
-	Block      bool // hosts can be blocked
-	Ceiling    bool // hosts can be given another maximum
-	Scope      bool // its patterns can be replaced
+	Title      string
+	State      string // a word: running, paused, or how it ended
+	Reason     string // the end's; empty while it runs
+	Now        time.Time
+	Elapsed    time.Duration
+	Paused     bool
+	Over       bool // it has ended: there is nothing to steer
+	LoggedIn   bool // by the form, so that one may leave
+	Checkpoint bool // the crawl is kept, so that there can be one
+	Span       string
 }
 
 // Figure is a number with its name.
