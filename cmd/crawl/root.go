@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/lab/simulate"
 )
 
 // What the help of the main command says, in lines of 80 columns at most: a test holds
@@ -82,7 +83,7 @@ func rootCommand(s streams) *cobra.Command {
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
 		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
-		simulateCommand(s, nil), completionCommand(s), manCommand(s), versionCommand(s),
+		simulateCommand(s, simulate.Scenarios()), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().BoolVar(&helpAll, "help-all", false, "show every flag, what signals do and the exit codes")

@@ -42,13 +42,9 @@ const simulateExamples = `  crawl simulate                            every scen
   crawl simulate S7 --trace --every 1s --format json
   crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
-// simulateCommand shows how strategies do at hosts that are known to the last detail,
-// those of reg, which is all if it is nil. What is added to reg is in the table, the list and the completion.
-func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
-	if reg == nil {
-		reg = simulate.NewRegistry()
-	}
-	o := simulation{streams: s, registry: reg}
+// simulateCommand runs strategies against model servers, those of all.
+func simulateCommand(s streams, all []simulate.Scenario) *cobra.Command {
+	o := simulation{streams: s, all: all}
 	cmd := &cobra.Command{
 		Use:                   "simulate [flags] [PATTERN...]",
 		Short:                 "Run the strategies against model servers, in virtual time",
@@ -57,7 +53,7 @@ func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ArbitraryArgs, // names of scenarios, beside the command below it
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return reg.Names(), cobra.ShellCompDirectiveNoFileComp
+			return simulate.Names(all), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.patterns = args
@@ -91,7 +87,7 @@ func simulateCommand(s streams, reg *simulate.Registry) *cobra.Command {
 // simulation is the verb with its flags.
 type simulation struct {
 	streams
-	registry *simulate.Registry
+	all      []simulate.Scenario
 	patterns []string
 	given    func(flag string) bool // on the command line, be it with the default
 
@@ -247,7 +243,7 @@ func (o *simulation) scenarios() ([]simulate.Scenario, error) {
 	for i := range o.random {
 		patterns = append(patterns, fmt.Sprintf("R%d", i+1))
 	}
-	scs, err := o.registry.Select(patterns...)
+	scs, err := simulate.Select(o.all, patterns...)
 	if unknown, ok := errors.AsType[*simulate.UnknownError](err); ok {
 		return nil, usage(fmt.Errorf("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern)))
 	}
@@ -274,7 +270,7 @@ func (o *simulation) nearScenarios(pattern string) string {
 	}
 	var guesses []guess
 	typed := strings.ToLower(pattern)
-	for _, name := range o.registry.Names() {
+	for _, name := range simulate.Names(o.all) {
 		lower := strings.ToLower(name)
 		far := spelling.Distance(typed, lower)
 		if strings.HasPrefix(lower, typed) {

@@ -25,7 +25,7 @@ func (o *simulation) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs 
 	for _, cfg := range cfgs {
 		d := drawing{step: max(sc.Length()/plotPoints, time.Second).Truncate(time.Second)}
 		run := simulate.Simulation{Scenario: *sc, Config: cfg.Config, Seed: o.seed, OnSecond: d.add}
-		result, err := run.RunContext(ctx)
+		result, err := run.Run(ctx)
 		if err != nil && errors.Is(err, ctx.Err()) {
 			return o.interrupted("nothing was drawn")
 		}

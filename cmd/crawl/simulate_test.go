@@ -36,14 +36,11 @@ func patientHost(name string) simulate.Scenario {
 	}
 }
 
-// runSimulate runs the verb on a registry of two hosts of the tests' own.
+// runSimulate runs the verb with two hosts of the tests' own.
 func runSimulate(ctx context.Context, t *testing.T, args ...string) (out, errs string, err error) {
 	t.Helper()
-	reg := &simulate.Registry{}
-	require.NoError(t, reg.Add(patientHost("mine")))
-	require.NoError(t, reg.Add(patientHost("yours")))
 	var stdout, stderr bytes.Buffer
-	cmd := simulateCommand(streams{strings.NewReader(""), &stdout, &stderr, nil}, reg)
+	cmd := simulateCommand(streams{strings.NewReader(""), &stdout, &stderr, nil}, []simulate.Scenario{patientHost("mine"), patientHost("yours")})
 	cmd.SetArgs(append([]string{}, args...)) // of nil it would take those of the test's own process
 	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -51,7 +48,7 @@ func runSimulate(ctx context.Context, t *testing.T, args ...string) (out, errs s
 	return stdout.String(), stderr.String(), err
 }
 
-// Whoever adds a scenario to the registry finds it everywhere.
+// Every given scenario is in the list, the table and the completion.
 func TestScenariosOfOthers(t *testing.T) {
 	out, _, err := runSimulate(t.Context(), t, "--list")
 	require.NoError(t, err)
@@ -248,7 +245,7 @@ func TestTraceLosesNothing(t *testing.T) {
 }
 
 func TestNearScenarios(t *testing.T) {
-	o := simulation{registry: simulate.NewRegistry()}
+	o := simulation{all: simulate.Scenarios()}
 	for pattern, want := range map[string]string{
 		"S1":      "; near it: S1a, S1b, S1c, S1d, S1e", // five are enough
 		"s7":      "; near it: S7, S7b, S7c, S7d",

@@ -116,7 +116,7 @@ func (o *simulation) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs
 		Scenario: scs[0], Config: cfgs[0].Config, Seed: o.seed,
 		OnSecond: func(s simulate.Second) { lines.add(&s) },
 	}
-	result, err := run.RunContext(ctx)
+	result, err := run.Run(ctx)
 	stopped := err != nil && errors.Is(err, ctx.Err())
 	if err != nil && !stopped {
 		return err

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -15,7 +16,7 @@ type client interface {
 	ready(now clock.Instant) clock.Instant
 	// acquire grants one request, or does not.
 	acquire(now clock.Instant) (ratelimit.Permit, bool)
-	// learn takes in what became of a request.
+	// learn tells it the outcome of a request.
 	learn(now clock.Instant, fb *ratelimit.Feedback)
 	// inspect is what it plans at present.
 	inspect() ratelimit.DomainSnapshot
@@ -35,7 +36,7 @@ func hostName(i int) string {
 // address is where all hosts of a run are, if there are several.
 var address = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
-// engine is the real thing, which all hosts of a run have in common.
+// engine is a host of the politeness engine, which all hosts of a run share.
 type engine struct {
 	host    string
 	limiter *ratelimit.AdaptiveRateLimiter
@@ -63,15 +64,14 @@ func (e *engine) inspect() ratelimit.DomainSnapshot {
 	return d
 }
 
-// clairvoyant plans on a server equal to the one it meets. It asks there for the
-// earliest instant at which a grant may arrive and books it for the latest, so that
-// whatever jitter does in between is in the plan.
+// clairvoyant plans on a copy of the server. It asks the copy for the earliest instant at which
+// a request may arrive and serves it there at the latest, so that the plan includes jitter.
 type clairvoyant struct {
 	model Server
 	lead  time.Duration // from grant to the earliest arrival
 	guard time.Duration // from that to the latest, or nearly so
 	gap   time.Duration // its owner's ceiling: the least time between two grants
-	next  clock.Instant // as far as the ceiling goes, and orders to wait
+	next  clock.Instant // as far as the ceiling and Retry-After allow
 }
 
 func (c *clairvoyant) ready(now clock.Instant) clock.Instant {
@@ -87,15 +87,14 @@ func (c *clairvoyant) acquire(now clock.Instant) (ratelimit.Permit, bool) {
 		return nil, false
 	}
 	c.model.Serve(now.Add(c.lead + c.guard))
-	c.next = max(c.next, now.Add(-catchUp)).Add(c.gap)
+	c.next = max(c.next, now.Add(-latenessAllowance)).Add(c.gap)
 	return unbound{}, true
 }
 
-// catchUp is how far a paced sender may lag behind its schedule and still make good
-// for it: a scheduler's tick, not a burst.
-const catchUp = 10 * time.Millisecond
+// latenessAllowance is how far a sender may be behind its schedule and still keep it.
+const latenessAllowance = 10 * time.Millisecond
 
-// learn obeys orders, as everybody does; all else it knows.
+// learn obeys Retry-After; all else it knows.
 func (c *clairvoyant) learn(now clock.Instant, fb *ratelimit.Feedback) {
 	if fb.RetryAfter > 0 {
 		c.next = max(c.next, now.Add(fb.RetryAfter))
@@ -110,3 +109,54 @@ func (c *clairvoyant) inspect() ratelimit.DomainSnapshot {
 type unbound struct{}
 
 func (unbound) Release() {}
+
+// forever is later than the end of every run, with room for sums.
+const forever = clock.Instant(1 << 61)
+
+// virtual is the clock of one run. Only its driver's goroutine uses it.
+type virtual struct{ now clock.Instant }
+
+// epoch is when runs begin; any date will do.
+func epoch() time.Time { return time.Unix(1_767_225_600, 0).UTC() }
+
+func (v *virtual) Now() time.Time                  { return epoch().Add(time.Duration(v.now)) }
+func (v *virtual) Since(t time.Time) time.Duration { return v.Now().Sub(t) }
+
+// NewTimer returns a timer that never fires: nothing waits in a run.
+func (v *virtual) NewTimer(time.Duration) clock.Timer { return idle{} }
+
+type idle struct{}
+
+func (idle) C() <-chan time.Time      { return nil }
+func (idle) Stop() bool               { return true }
+func (idle) Reset(time.Duration) bool { return true }
+
+// impatient is the context of a caller that takes a permit now or not at all. Its deadline is
+// the present, and it ends as soon as something waits for its end: the driver's goroutine would
+// wait for an answer that it has to deliver itself.
+type impatient struct {
+	clock   *virtual
+	ended   chan struct{} // closed
+	waiting bool          // something waits for its end
+}
+
+func newImpatient(v *virtual) *impatient {
+	c := &impatient{clock: v, ended: make(chan struct{})}
+	close(c.ended)
+	return c
+}
+
+func (c *impatient) Deadline() (time.Time, bool) { return c.clock.Now(), true }
+func (c *impatient) Value(any) any               { return nil }
+
+func (c *impatient) Done() <-chan struct{} {
+	c.waiting = true
+	return c.ended
+}
+
+func (c *impatient) Err() error {
+	if c.waiting {
+		return context.DeadlineExceeded
+	}
+	return nil
+}

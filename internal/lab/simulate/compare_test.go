@@ -124,7 +124,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 				cancel()
 			}
 		},
-	}.RunContext(ctx)
+	}.Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, r)
 	require.LessOrEqual(t, seconds, 31, "it is noticed within a second of the run")

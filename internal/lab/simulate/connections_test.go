@@ -25,7 +25,7 @@ func TestBoundOnConnectionsIsFoundInARace(t *testing.T) {
 		{near(), 0.97},
 		{Link{RTT: 5 * time.Millisecond, Jitter: 0.2}, 0.95},
 	} {
-		scs, err := NewRegistry().Select("S19")
+		scs, err := Select(Scenarios(), "S19")
 		require.NoError(t, err)
 		sc := scs[0]
 		sc.Link, sc.Duration = tc.link, 4*time.Minute

@@ -12,28 +12,27 @@ import (
 type Link struct {
 	RTT    time.Duration // there and back, at the least; zero means none
 	Jitter float64       // mean of the exponential delay that is added each way, as a share of RTT/2; zero means none
-	// Contention adds spells in which everything takes 3 to 20 times as long: what a
-	// client sees of a near host while its own machine is busy. False means none.
+	// Contention adds periods in which everything takes 3 to 20 times as long, as a client on
+	// a busy machine sees a near host. False means none.
 	Contention bool
 }
 
 const (
-	// A busy machine's spells as they were seen on one: a few seconds at a time, a
-	// few times a minute.
-	spellGap     = 12 * time.Second // mean time between two
-	spellMin     = 200 * time.Millisecond
-	spellMax     = 3 * time.Second
-	spellMildest = 3.0
-	spellWorst   = 20.0
+	// A busy machine's periods, as measured.
+	periodGap = 12 * time.Second // mean time between two
+	periodMin = 200 * time.Millisecond
+	periodMax = 3 * time.Second
+	leastSlow = 3.0
+	mostSlow  = 20.0
 )
 
-// guard is by how much a request seldom comes later than the earliest: three means
-// of jitter, or the worst of a spell.
+// guard is how late nearly every request comes at most: three means of jitter, or the worst
+// period of contention.
 func (l Link) guard() time.Duration {
 	half := float64(l.RTT) / 2
 	g := 3 * l.Jitter * half
 	if l.Contention {
-		g = max(g, spellWorst*half)
+		g = max(g, mostSlow*half)
 	}
 	return time.Duration(g)
 }
@@ -42,12 +41,11 @@ func (l Link) guard() time.Duration {
 type way struct {
 	Link
 	rnd      *rand.Rand
-	from, to clock.Instant // of the present or next spell
+	from, to clock.Instant // of the present or next period
 	factor   float64       // in it
 }
 
-// delay is what one way takes for what sets out at now, which may be earlier than
-// in the last call by as much as requests are under way.
+// delay is the time of one way from now on, which may be before the now of the last call.
 func (w *way) delay(now clock.Instant) time.Duration {
 	d := float64(w.RTT) / 2
 	if w.Jitter > 0 {
@@ -55,7 +53,7 @@ func (w *way) delay(now clock.Instant) time.Duration {
 	}
 	if w.Contention {
 		if now >= w.to {
-			w.spell(now)
+			w.period(now)
 		}
 		if now >= w.from {
 			d *= w.factor
@@ -64,16 +62,15 @@ func (w *way) delay(now clock.Instant) time.Duration {
 	return time.Duration(d)
 }
 
-// spell draws the spell that comes after now.
-func (w *way) spell(now clock.Instant) {
-	w.from = now.Add(time.Duration(w.rnd.ExpFloat64() * float64(spellGap)))
-	w.to = w.from.Add(spellMin + time.Duration(w.rnd.Float64()*float64(spellMax-spellMin)))
-	w.factor = spellMildest * math.Pow(spellWorst/spellMildest, w.rnd.Float64())
+// period draws the period that comes after now.
+func (w *way) period(now clock.Instant) {
+	w.from = now.Add(time.Duration(w.rnd.ExpFloat64() * float64(periodGap)))
+	w.to = w.from.Add(periodMin + time.Duration(w.rnd.Float64()*float64(periodMax-periodMin)))
+	w.factor = leastSlow * math.Pow(mostSlow/leastSlow, w.rnd.Float64())
 }
 
-// Stalls are what a client suffers whose machine has other work: for a while none of
-// its goroutines run. Timers fire late and answers are seen late, in a bunch. The server
-// goes on. The zero Stalls are none.
+// Stalls are times in which no goroutine of the client runs, because its machine is busy: timers
+// fire late and answers are read late. The zero Stalls are none.
 type Stalls struct {
 	Gap     time.Duration // mean time from one to the next; zero means there are none
 	Longest time.Duration // they last a tenth of it to the whole; zero means there are none
@@ -86,7 +83,7 @@ type stalls struct {
 	from, to clock.Instant // of the present or next one
 }
 
-// over is when the client, who would act at the instant, does.
+// over is when a client that wants to act at an instant can.
 func (s *stalls) over(at clock.Instant) clock.Instant {
 	if s.Longest == 0 {
 		return at
@@ -109,8 +106,7 @@ type Offer struct {
 	Off   time.Duration // none for so long, and so on; zero means no pauses
 }
 
-// next is when the URL that comes after taken others is there, given that now it is
-// wanted: now or later.
+// next is when the URL after taken others is there: now or later.
 func (o Offer) next(now clock.Instant, taken int) clock.Instant {
 	at := now
 	if o.Rate > 0 && time.Duration(now) < o.Until {

@@ -142,8 +142,7 @@ func (m *meter) sent(now clock.Instant, inside bool) {
 	m.found.MaxIn100ms = max(m.found.MaxIn100ms, m.cap100.n)
 }
 
-// decided counts a request at its arrival; what arrives after the end counts for the
-// last second.
+// decided counts a request at its arrival, after the end for the last second.
 func (m *meter) decided(at clock.Instant, a *Answer) {
 	s := &m.seconds[min(int(at/clock.Instant(time.Second)), len(m.seconds)-1)]
 	s.Sent++
@@ -167,7 +166,7 @@ func (m *meter) answered(now clock.Instant, fb *ratelimit.Feedback, u url, back 
 		m.latency.add(fb.Latency)
 	}
 	if back {
-		return // its story is not over
+		return // it is tried again
 	}
 	if !ok {
 		m.found.GivenUp++
@@ -206,8 +205,7 @@ func evenness(sites []*site) float64 {
 	return share(sum*sum, squares*float64(len(sites)))
 }
 
-// width is the seconds over which a capacity can be told from its neighbours: five,
-// or what twenty requests take.
+// width is the seconds over which a capacity can be measured: five, or those of twenty requests.
 func width(capacity float64) int { return max(5, int(math.Ceil(20/capacity))) }
 
 // reached is the seconds from second i until a span that has 90 % of the capacity.
@@ -227,8 +225,7 @@ func (m *meter) reached(i int) time.Duration {
 	return Never
 }
 
-// lowered is the seconds from second i until two in which no more is sent than the
-// capacity, give or take a request.
+// lowered is the seconds from second i until two in which no more is sent than the capacity.
 func (m *meter) lowered(i int) time.Duration {
 	limit := 2*1.05*m.seconds[i].Capacity + 1
 	for j := i; j+1 < len(m.seconds); j++ {
@@ -239,8 +236,8 @@ func (m *meter) lowered(i int) time.Duration {
 	return Never
 }
 
-// changes finds the jumps of the capacity and how the client followed them. What
-// changes by less than a tenth from one second to the next is no jump.
+// changes measures how the client followed the jumps of the capacity: changes by more than a
+// tenth from one second to the next.
 func (m *meter) changes(r *Result) {
 	r.TimeTo90 = m.reached(0)
 	for i := 1; i < len(m.seconds); i++ {
@@ -282,8 +279,7 @@ func (h *histogram) add(d time.Duration) {
 	h.n++
 }
 
-// quantile is the upper end of the class of which q lies at or below; zero if
-// nothing was added.
+// quantile is the upper end of the class that holds the quantile q; zero if there is nothing.
 func (h *histogram) quantile(q float64) time.Duration {
 	if h.n == 0 {
 		return 0

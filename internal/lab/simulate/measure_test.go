@@ -144,7 +144,7 @@ func TestLinkDelays(t *testing.T) {
 	require.Zero(t, (&way{rnd: source()}).delay(0))
 }
 
-// Of an hour, the spells take what their mean length and the gaps say, and in them
+// Of an hour, the periods take what their mean length and the gaps say, and in them
 // everything takes 3 to 20 times as long.
 func TestContentionComesInSpells(t *testing.T) {
 	w := way{Link: Link{RTT: 400 * time.Microsecond, Contention: true}, rnd: source()}
@@ -155,11 +155,11 @@ func TestContentionComesInSpells(t *testing.T) {
 			continue
 		}
 		slow++
-		require.GreaterOrEqual(t, factor, spellMildest)
-		require.Less(t, factor, spellWorst+1e-3)
+		require.GreaterOrEqual(t, factor, leastSlow)
+		require.Less(t, factor, mostSlow+1e-3)
 	}
-	spell := (spellMin + spellMax).Seconds() / 2
-	require.InEpsilon(t, 36_000*spell/(spell+spellGap.Seconds()), slow, 0.25)
+	period := (periodMin + periodMax).Seconds() / 2
+	require.InEpsilon(t, 36_000*period/(period+periodGap.Seconds()), slow, 0.25)
 }
 
 func TestStepsAndSpans(t *testing.T) {

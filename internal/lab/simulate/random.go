@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Random draws a host that nobody has tuned for: any limiter in use or a queue, at
-// 0.2 to 2000 requests per second, with windows of 1 to 300 s, any wording of the
-// refusal, and latencies of 0.3 to 500 ms. The same seed draws the same host.
+// Random draws a host: a limiter or a queue, at 0.2 to 2000 requests per second, with windows of
+// 1 to 300 s, any form of refusal, and latencies of 0.3 to 500 ms. The same seed draws the same.
 func Random(seed uint64) Scenario {
 	g := draw{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))} // any second word will do
 	rps := g.logUniform(0.2, 2000)
@@ -34,33 +33,33 @@ func (g draw) logUniform(low, high float64) float64 {
 	return low * math.Pow(high/low, g.Float64())
 }
 
-// order draws a Retry-After, none being the most common.
-func (g draw) order() order {
+// hint draws a Retry-After, mostly none.
+func (g draw) hint() hint {
 	switch g.IntN(5) {
 	case 0:
-		return order{form: exact}
+		return hint{form: exact}
 	case 1:
-		return order{form: wholeDate}
+		return hint{form: wholeDate}
 	case 2:
-		return order{constant, time.Duration(1+g.IntN(60)) * time.Second}
+		return hint{constant, time.Duration(1+g.IntN(60)) * time.Second}
 	}
-	return order{}
+	return hint{}
 }
 
-// limiter draws what stands before sc and gives it to sc, changing the capacity where
-// whole numbers do. w is its window, zero if it has none.
+// limiter draws the limiter of sc, and sets the capacity of a window by its whole number of
+// requests. w is its window, zero if it has none.
 func (g draw) limiter(sc *Scenario, rps float64, status int) (what string, w time.Duration) {
 	// A window holds at least one request, and no log more than a million.
 	w = time.Duration(math.Round(g.logUniform(max(1, 1/rps), 300))) * time.Second
 	n := max(1, int(rps*w.Seconds()))
-	o, burst := g.order(), math.Floor(g.logUniform(1, 101)-1)
+	o, burst := g.hint(), math.Floor(g.logUniform(1, 101)-1)
 	windowed := func(kind string) string {
 		sc.Capacity = flat(float64(n) / w.Seconds())
 		return fmt.Sprintf("%s %d in %v%v", kind, n, w, o)
 	}
 	switch g.IntN(8) {
 	case 0:
-		o = order{constant, time.Duration(1+g.IntN(60)) * time.Second}
+		o = hint{constant, time.Duration(1+g.IntN(60)) * time.Second}
 		fallthrough
 	case 2:
 		sc.New = bucket(rps, burst, status, o)
@@ -69,17 +68,17 @@ func (g draw) limiter(sc *Scenario, rps float64, status int) (what string, w tim
 		sc.New = delaying(rps, burst, status)
 		return fmt.Sprintf("delaying bucket %.4g/s, burst %.0f", rps, burst), 0
 	case 3:
-		sc.New = window(fixed{max: n, window: w, opening: opening(g.IntN(3)), status: status, order: o})
+		sc.New = window(fixed{max: n, window: w, opening: opening(g.IntN(3)), status: status, hint: o})
 		return windowed("fixed"), w
 	case 4:
-		sc.New = window(fixed{max: n, window: w, status: status, order: o, quota: true})
+		sc.New = window(fixed{max: n, window: w, status: status, hint: o, quota: true})
 		return windowed("fixed, quota headers,"), w
 	case 5:
 		sc.New = func(*rand.Rand) Server { return newSliding(n, w, status, o) }
 		return windowed("sliding log"), w
 	case 6:
 		sc.New = func(*rand.Rand) Server {
-			return &approximate{max: float64(n), window: w, status: status, order: o}
+			return &approximate{max: float64(n), window: w, status: status, hint: o}
 		}
 		return windowed("sliding counter"), w
 	default:
@@ -97,7 +96,7 @@ func (g draw) queue(sc *Scenario) string {
 	return fmt.Sprintf("queue of %d workers, %v", workers, service.Round(time.Millisecond))
 }
 
-func (o order) String() string {
+func (o hint) String() string {
 	switch o.form {
 	case exact:
 		return ", Retry-After"

@@ -84,7 +84,7 @@ func TestStrangers(t *testing.T) {
 		}
 		scs = append(scs, sc)
 	}
-	rows, err := Compare(scs, Strategies(control.NameSteer), 1)
+	rows, err := compare(scs, Strategies(control.NameSteer), 1)
 	require.NoError(t, err)
 	var usedUp, ofAll, refused []float64
 	for _, row := range rows {

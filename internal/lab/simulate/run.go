@@ -20,10 +20,9 @@ type Simulation struct {
 	// and nothing else.
 	Config ratelimit.Config
 	Seed   uint64 // of all randomness; zero is a seed like any other
-	// OnSecond, if set, is told of every second of the run when it is over. Nil means
-	// nobody is.
+	// OnSecond, if set, is called after every second of the run.
 	OnSecond func(Second)
-	// OnEvent, if set, is told of every grant and every answer. Nil means nobody is.
+	// OnEvent, if set, is called for every grant and every answer.
 	OnEvent func(Event)
 }
 
@@ -34,20 +33,10 @@ type Event struct {
 	RPS      float64             // the planned rate, up to 100 ms old
 }
 
-// Run runs a scenario under a configuration without anyone watching. It fails if one
-// of them is out of range.
-func Run(sc Scenario, cfg ratelimit.Config, seed uint64) (Result, error) {
-	return Simulation{Scenario: sc, Config: cfg, Seed: seed}.Run()
-}
-
-// Run runs the simulation to its end. It starts no goroutine, and simulations may
-// run at the same time. It fails if the scenario or the configuration is out of range.
-func (s Simulation) Run() (Result, error) { return s.RunContext(context.Background()) }
-
-// RunContext is Run until ctx ends: then it fails with the error of ctx, what it has
-// told so far being all there is. It notices within a second of the run, which takes
-// milliseconds.
-func (s Simulation) RunContext(ctx context.Context) (Result, error) {
+// Run runs the simulation to its end, or until ctx ends, which it notices within a second of the
+// run, which takes milliseconds. It starts no goroutine, and simulations may run at the same
+// time. It fails if the scenario or the configuration is out of range.
+func (s Simulation) Run(ctx context.Context) (Result, error) {
 	s.Scenario.setDefaults()
 	if err := s.Scenario.validate(); err != nil {
 		return Result{}, err
@@ -89,7 +78,7 @@ func (s Simulation) RunContext(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// watchGroups notes when the hosts are paced as one and passes each event on.
+// watchGroups records when the hosts are first paced as one, and passes each event on.
 func (d *driver) watchGroups(next func(ratelimit.Event)) func(ratelimit.Event) {
 	return func(e ratelimit.Event) {
 		if e.Cause == control.CauseMerged {
@@ -101,7 +90,7 @@ func (d *driver) watchGroups(next func(ratelimit.Event)) func(ratelimit.Event) {
 	}
 }
 
-// server makes the server that the i-th host has or shares, and an equal one each time.
+// server makes the server of the i-th host, an equal one each time.
 func (s *Simulation) server(i int) Server {
 	part := "server"
 	if i > 0 {
@@ -131,7 +120,7 @@ func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 	return sites, nil
 }
 
-// clients returns what makes the clients of the run, one after the other.
+// clients returns the func that makes the client of the i-th host, in order.
 func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	cfg := s.Config
 	if cfg.Strategy == Clairvoyant {
@@ -154,7 +143,7 @@ func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	}, nil
 }
 
-// clairvoyants know the servers: those who share one are a single client.
+// clairvoyants know the servers. Hosts that share one have one client.
 func (s *Simulation) clairvoyants() func(i int) client {
 	sc := &s.Scenario
 	shared := sc.Hosts - sc.Apart

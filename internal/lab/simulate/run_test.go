@@ -127,7 +127,7 @@ func TestSlowAnswersTimeOut(t *testing.T) {
 				at = e.At
 			}
 		},
-	}.Run()
+	}.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3*time.Second, at)
 	r, _ = script(t, Scenario{Link: Link{RTT: 200 * ms}, Timeout: 3 * time.Second}, steady(1), Answer{Status: http.StatusOK, Delay: 2800 * ms}, admitted())
@@ -151,7 +151,7 @@ func TestFeedbackIsWhole(t *testing.T) {
 				got = append(got, *e.Feedback)
 			}
 		},
-	}.Run()
+	}.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, ratelimit.Feedback{
 		StatusCode: unavailable, Latency: 250 * ms, RetryAfter: 3 * time.Second, SentAt: epoch(), Quota: quota, Second: 1,
@@ -175,7 +175,7 @@ func TestRetriesWait(t *testing.T) {
 				retries = append(retries, e.Feedback.Retry)
 			}
 		},
-	}.Run()
+	}.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{false, false, false, false, false, true, false}, retries[:7], "4 a second, due after 1.001 s")
 }
@@ -204,7 +204,7 @@ func TestSameSeedSameResult(t *testing.T) {
 	scs := append(Scenarios(), Random(1), Random(2), Random(3))
 	if racetest.Sample(t) {
 		var err error
-		scs, err = NewRegistry().Select(raced()...)
+		scs, err = Select(Scenarios(), raced()...)
 		require.NoError(t, err)
 	}
 	for _, strategy := range []string{aimd, Clairvoyant} {
@@ -220,7 +220,7 @@ func TestSameSeedSameResult(t *testing.T) {
 }
 
 func TestOtherSeedOtherResult(t *testing.T) {
-	found, err := Find(Scenarios(), "S9b") // whose failures are random
+	found, err := Select(Scenarios(), "S9b") // whose failures are random
 	require.NoError(t, err)
 	sc := found[0]
 	sc.Duration = 5 * time.Minute
@@ -253,7 +253,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 				answers++
 			}
 		},
-	}.Run()
+	}.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Len(t, seconds, 120)

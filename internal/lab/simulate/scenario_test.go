@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,22 +24,6 @@ func TestScenariosAreWhole(t *testing.T) {
 		require.Positive(t, sc.Capacity(0), sc.Name)
 	}
 	require.Len(t, seen, 98)
-}
-
-func TestFind(t *testing.T) {
-	for pattern, want := range map[string]string{"S1[a-z]": "S1a S1b S1c S1d S1e", "S10": "S10", "S6[ab]": "S6a S6b"} {
-		found, err := Find(Scenarios(), pattern)
-		require.NoError(t, err)
-		var names []string
-		for _, sc := range found {
-			names = append(names, sc.Name)
-		}
-		require.Equal(t, want, strings.Join(names, " "), pattern)
-	}
-	_, err := Find(Scenarios(), "X*")
-	require.ErrorContains(t, err, `no scenario matches "X*"`)
-	_, err = Find(Scenarios(), "[")
-	require.ErrorIs(t, err, path.ErrBadPattern)
 }
 
 // What Random draws can be run, lies in the promised ranges, and is of many kinds.
@@ -80,7 +63,7 @@ func TestClairvoyantReachesTheBound(t *testing.T) {
 	scs := Scenarios()
 	if racetest.Sample(t) {
 		var err error
-		scs, err = NewRegistry().Select(raced()...)
+		scs, err = Select(Scenarios(), raced()...)
 		require.NoError(t, err)
 	}
 	for i := range scs {
@@ -88,7 +71,7 @@ func TestClairvoyantReachesTheBound(t *testing.T) {
 			scs[i].Duration = 6 * time.Minute
 		}
 	}
-	rows, err := Compare(scs, Strategies(Clairvoyant), 1)
+	rows, err := compare(scs, Strategies(Clairvoyant), 1)
 	require.NoError(t, err)
 	for _, row := range rows {
 		r, want := row.Runs[0][0], 0.98
@@ -109,7 +92,7 @@ func TestAIMDIsWhatTheStudySays(t *testing.T) {
 		"S1a": {1, 0.0141}, "S1b": {1, 0.0141}, "S2a": {1, 0.0196}, "S2b": {1, 0.0138}, "S3a": {0.85, 0.0163},
 		"S5b": {1, 0.083}, "S5c": {0.24, 0.011}, "S13a": {0.89, 0.0081}, "S14a": {0.63, 0.0047}, "S14b": {0.66, 0.011},
 	} {
-		sc, err := Find(Scenarios(), name)
+		sc, err := Select(Scenarios(), name)
 		require.NoError(t, err)
 		r, err := Run(sc[0], Config(aimd), 1)
 		require.NoError(t, err)
@@ -130,7 +113,7 @@ func TestTextOfTable(t *testing.T) {
 		"scenario  aimd              clairvoyant  \n"+
 		"A         97/.29            100/0        a host\n"+
 		"Long      1.5/5.0+.01 x0.5  95/0 @0.41   another\n",
-		Table(rows, Strategies(aimd, Clairvoyant)))
+		table(rows, Strategies(aimd, Clairvoyant)))
 }
 
 func TestTextOfResult(t *testing.T) {
@@ -146,7 +129,7 @@ func TestTextOfResult(t *testing.T) {
 func TestCompareNamesWhatFailed(t *testing.T) {
 	scs := Scenarios()[:2]
 	scs[1].New = nil
-	_, err := Compare(scs, Strategies(Clairvoyant), 1)
+	_, err := compare(scs, Strategies(Clairvoyant), 1)
 	require.ErrorContains(t, err, "simulate S1b under clairvoyant: ")
 	require.ErrorContains(t, err, "New is nil")
 }
@@ -156,7 +139,7 @@ func TestCompareKeepsOrderAndSeeds(t *testing.T) {
 	for i := range scs {
 		scs[i].Duration = 90 * time.Second
 	}
-	rows, err := Compare(scs, Strategies(aimd, Clairvoyant), 2)
+	rows, err := compare(scs, Strategies(aimd, Clairvoyant), 2)
 	require.NoError(t, err)
 	for i, row := range rows {
 		require.Equal(t, scs[i].Name, row.Scenario.Name)

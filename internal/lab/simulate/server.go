@@ -10,15 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// Server is a host's side of a run. It is called by one goroutine, and now never
-// goes back from one Serve to the next.
+// Server is a host's side of a run. One goroutine calls it, and now never goes back from one
+// Serve to the next.
 type Server interface {
 	// Serve takes the request that arrives at now and decides about it.
 	Serve(now clock.Instant) Answer
-	// Next is the earliest instant, no earlier than now, at which a request would be
-	// admitted as far as the server knows at now, which may be a moment before the
-	// last Serve. It changes nothing. [Clairvoyant] asks again at that instant, so a
-	// Next that is too early does no harm.
+	// Next is the earliest instant, no earlier than now, at which a request would be admitted
+	// as far as the server knows at now, which may be before the last Serve. It changes
+	// nothing. [Clairvoyant] asks again at that instant, so it may be too early.
 	Next(now clock.Instant) clock.Instant
 }
 
@@ -28,7 +27,7 @@ type Answer struct {
 	Status     int           // of HTTP; zero if Err is set
 	Err        error         // why there is no status; nil if there is one
 	Delay      time.Duration // from arrival to the answer's departure
-	RetryAfter time.Duration // order to wait, from the answer's departure; zero if none
+	RetryAfter time.Duration // from the answer's departure; zero if none
 	Quota      header.Quota  // zero if nothing was said
 	Refused    bool          // a limiter turned it away: neither work nor failure
 	Ban        bool          // it made the server lock the client out for a while
@@ -36,24 +35,24 @@ type Answer struct {
 
 func admitted() Answer { return Answer{Status: http.StatusOK} }
 
-// orderForm is how a limiter words a Retry-After.
-type orderForm uint8
+// hintForm is the form of a Retry-After.
+type hintForm uint8
 
 const (
-	silent    orderForm = iota // no Retry-After
-	exact                      // the time that is left, in seconds rounded up
-	constant                   // the same for everyone
-	wholeDate                  // the date of the end, rounded up to the second
+	silent    hintForm = iota // no Retry-After
+	exact                     // the time that is left, in seconds rounded up
+	constant                  // always the same
+	wholeDate                 // the date of the end, rounded up to the second
 )
 
-// order is a limiter's Retry-After. The zero order is none.
-type order struct {
-	form orderForm
+// hint is a limiter's Retry-After. The zero hint is none.
+type hint struct {
+	form hintForm
 	d    time.Duration // of a constant one
 }
 
-// after is the order given at now to who has to wait for that long.
-func (o order) after(now clock.Instant, wait time.Duration) time.Duration {
+// after is the Retry-After given at now to a client that has to wait for that long.
+func (o hint) after(now clock.Instant, wait time.Duration) time.Duration {
 	switch o.form {
 	case exact:
 		return max(time.Second, ceil(wait, time.Second))
@@ -90,14 +89,13 @@ func (s steps) at(t time.Duration) float64 {
 
 func always(v float64) steps { return steps{{0, v}} }
 
-// leaky is nginx's limit_req, counted at arrival. Upside down it is a token bucket
-// of burst+1 tokens, which is why there is no other model for that.
+// leaky is nginx's limit_req, and also a token bucket of burst+1 tokens.
 type leaky struct {
 	rate   steps         // requests per second
-	burst  float64       // requests above the rate that are borne
-	delay  bool          // admit them late (no "nodelay") and not at once
+	burst  float64       // requests allowed above the rate
+	delay  bool          // delay them (no "nodelay")
 	status int           // of a refusal; limit_req_status is 503 unless set
-	order  order         // nginx gives none
+	hint   hint          // nginx gives none
 	excess float64       // above the rate, as of last
 	last   clock.Instant // admission; a refusal leaves the state as it is
 	seen   bool
@@ -116,7 +114,7 @@ func (s *leaky) Serve(now clock.Instant) Answer {
 	rate := s.rate.at(time.Duration(now))
 	// A millionth of a request is rounding, not excess.
 	if excess > s.burst+1e-6 {
-		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, seconds((excess-s.burst)/rate))}
+		return Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, seconds((excess-s.burst)/rate))}
 	}
 	s.excess, s.last, s.seen = excess, now, true
 	a := admitted()
@@ -126,7 +124,7 @@ func (s *leaky) Serve(now clock.Instant) Answer {
 	return a
 }
 
-// Next leaves some of the burst unused: jitter would spend it.
+// Next leaves some of the burst for jitter.
 func (s *leaky) Next(now clock.Instant) clock.Instant {
 	over := s.after(now) - (s.burst - min(4, s.burst/2))
 	if over <= 1e-6 {
@@ -135,12 +133,11 @@ func (s *leaky) Next(now clock.Instant) clock.Instant {
 	return now.Add(seconds(over / s.rate.at(time.Duration(now))))
 }
 
-// seconds converts, rounding up, so that who waits that long has waited long enough.
-// A thousandth of a nanosecond is the rounding of the numbers that led to s.
+// seconds converts and rounds up, but for a thousandth of a nanosecond, a rounding error.
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s*1e9 - 1e-3)) }
 
-// evasive is mod_evasive: more than max requests in a whole second of the clock, and
-// the client gets nothing but 403 until it has been silent for the block's length.
+// evasive is mod_evasive: after more than max requests in a second of the clock it answers 403
+// until no request has come for the block's length.
 type evasive struct {
 	max    int
 	block  time.Duration
@@ -174,8 +171,7 @@ func (s *evasive) Next(now clock.Instant) clock.Instant {
 	return now
 }
 
-// pages adds the time it takes to make a page: lognormal, as such times are. It is
-// a host that bears anything if it stands alone.
+// pages adds a lognormal time to make a page. Without a Server it is a host without a limit.
 type pages struct {
 	Server               // nil if there is no limit
 	median time.Duration // of what an admitted answer takes
@@ -205,3 +201,55 @@ func (s *pages) Next(now clock.Instant) clock.Instant {
 	}
 	return s.Server.Next(now)
 }
+
+const (
+	// patience is how long a request may wait before the queue answers 503: three times the
+	// client's timeout.
+	patience = 30 * time.Second
+	// spare is what Clairvoyant leaves of a queue's capacity, over the square root of its
+	// workers (the square-root staffing rule): closer to full, waiting grows without bound.
+	spare = 0.2
+	// lag is how far Clairvoyant may be behind its pace and still catch up: more than any
+	// link's guard, and too little to fill a queue.
+	lag = time.Second / 2
+)
+
+// queue is M/M/c: so many workers, exponential service times, in the order of arrival. It
+// refuses nothing and becomes slow instead.
+type queue struct {
+	service time.Duration   // mean
+	slower  steps           // factor of it
+	free    []clock.Instant // when each worker is done with what it has
+	rnd     *rand.Rand
+	paced   clock.Instant // when Clairvoyant's next is due
+}
+
+func newQueue(workers int, service time.Duration, slower steps, rnd *rand.Rand) *queue {
+	return &queue{service: service, slower: slower, free: make([]clock.Instant, workers), rnd: rnd}
+}
+
+// capacity is the requests per second that keep all workers busy at t.
+func (s *queue) capacity(t time.Duration) float64 {
+	return float64(len(s.free)) / (s.service.Seconds() * s.slower.at(t))
+}
+
+func (s *queue) Serve(now clock.Instant) Answer {
+	s.paced = max(s.paced, now.Add(-lag)).Add(seconds(1 / ((1 - spare/math.Sqrt(float64(len(s.free)))) * s.capacity(time.Duration(now)))))
+	first := 0
+	for i, at := range s.free {
+		if at < s.free[first] {
+			first = i
+		}
+	}
+	start := max(now, s.free[first])
+	if start.Sub(now) > patience {
+		return Answer{Status: http.StatusServiceUnavailable}
+	}
+	work := float64(s.service) * s.slower.at(time.Duration(now)) * s.rnd.ExpFloat64()
+	s.free[first] = start.Add(time.Duration(work))
+	a := admitted()
+	a.Delay = s.free[first].Sub(now)
+	return a
+}
+
+func (s *queue) Next(now clock.Instant) clock.Instant { return max(now, s.paced) }

@@ -58,15 +58,15 @@ func TestServersAtExactInstants(t *testing.T) {
 			[]visit{{0, ok, 0, 100 * ms}, {100 * ms, ok, 0, 200 * ms}, {1 * s, many, 0, 1100 * ms}, {1100 * ms, ok, 0, 2100 * ms}, {9 * s, ok, 0, 9100 * ms}},
 		},
 		"bucket: exact Retry-After is rounded up": {
-			&leaky{rate: always(0.4), status: many, order: order{form: exact}},
+			&leaky{rate: always(0.4), status: many, hint: hint{form: exact}},
 			[]visit{{0, ok, 0, 2500 * ms}, {0, many, 3 * s, 2500 * ms}, {2 * s, many, 1 * s, 2500 * ms}, {2500 * ms, ok, 0, 5 * s}},
 		},
 		"bucket: constant Retry-After": {
-			&leaky{rate: always(1), status: many, order: order{constant, 30 * s}},
+			&leaky{rate: always(1), status: many, hint: hint{constant, 30 * s}},
 			[]visit{{0, ok, 0, 1 * s}, {1 * ms, many, 30 * s, 1 * s}, {1 * s, ok, 0, 2 * s}},
 		},
 		"fixed on the clock, the first window cut short": {
-			&fixed{max: 2, window: 10 * s, phase: 3 * s, status: many, order: order{form: exact}},
+			&fixed{max: 2, window: 10 * s, phase: 3 * s, status: many, hint: hint{form: exact}},
 			[]visit{
 				{0, ok, 0, 0},
 				{5 * s, ok, 0, 7 * s},
@@ -78,7 +78,7 @@ func TestServersAtExactInstants(t *testing.T) {
 			},
 		},
 		"fixed from the first request, Retry-After as a date": {
-			&fixed{max: 1, window: 10 * s, opening: byRequest, status: unavailable, order: order{form: wholeDate}},
+			&fixed{max: 1, window: 10 * s, opening: byRequest, status: unavailable, hint: hint{form: wholeDate}},
 			[]visit{
 				{300 * ms, ok, 0, 10300 * ms},
 				{400 * ms, unavailable, 10600 * ms, 10300 * ms},
@@ -92,7 +92,7 @@ func TestServersAtExactInstants(t *testing.T) {
 			[]visit{{900 * ms, ok, 0, 2 * s}, {1999 * ms, unavailable, 0, 2 * s}, {2700 * ms, ok, 0, 4 * s}, {4 * s, ok, 0, 6 * s}},
 		},
 		"sliding log: a refusal is not logged": {
-			newSliding(2, 10*s, many, order{form: exact}),
+			newSliding(2, 10*s, many, hint{form: exact}),
 			[]visit{
 				{1 * s, ok, 0, 1 * s},
 				{4 * s, ok, 0, 11 * s},
@@ -104,7 +104,7 @@ func TestServersAtExactInstants(t *testing.T) {
 			},
 		},
 		"sliding counter: refused ones count": {
-			&approximate{max: 4, window: 10 * s, status: many, order: order{constant, 10 * s}},
+			&approximate{max: 4, window: 10 * s, status: many, hint: hint{constant, 10 * s}},
 			[]visit{
 				{0, ok, 0, 0},
 				{0, ok, 0, 0},
@@ -336,7 +336,7 @@ func TestWholeTokens(t *testing.T) {
 
 // A moving window tells what is left and when its oldest request leaves it.
 func TestMovingWindowTellsItsQuota(t *testing.T) {
-	s := newSliding(2, 10*time.Second, tooMany, order{form: exact})
+	s := newSliding(2, 10*time.Second, tooMany, hint{form: exact})
 	s.quota = true
 	for _, tc := range []struct {
 		at        time.Duration

@@ -40,7 +40,7 @@ func TestCeilingIsEachHosts(t *testing.T) {
 // What is told of several hosts is of all of them: what is planned for each of those that
 // were asked, and the common rate once they have one. Who watches changes nothing.
 func TestWatchingSeveralHosts(t *testing.T) {
-	found, err := Find(Scenarios(), "S23a")
+	found, err := Select(Scenarios(), "S23a")
 	require.NoError(t, err)
 	sc := found[0]
 	sc.Duration = 2 * time.Minute
@@ -49,7 +49,7 @@ func TestWatchingSeveralHosts(t *testing.T) {
 	var seconds []Second
 	got, err := Simulation{
 		Scenario: sc, Config: Config(control.NameSteer), Seed: 1, OnSecond: func(s Second) { seconds = append(seconds, s) },
-	}.Run()
+	}.Run(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, want, got)
 	require.Less(t, got.Merged, time.Minute)

@@ -34,7 +34,7 @@ func (f *tableFlags) rows(t *testing.T) []Scenario {
 		if pattern == "" {
 			continue
 		}
-		found, err := Find(Scenarios(), pattern)
+		found, err := Select(Scenarios(), pattern)
 		require.NoError(t, err)
 		scs = append(scs, found...)
 	}
@@ -45,7 +45,7 @@ func (f *tableFlags) rows(t *testing.T) []Scenario {
 		return scs
 	}
 	for _, name := range []string{"S1a", "S2d", "S7", "S13a"} {
-		found, err := Find(Scenarios(), name)
+		found, err := Select(Scenarios(), name)
 		require.NoError(t, err)
 		found[0].Duration = 7 * time.Minute
 		scs = append(scs, found...)
@@ -56,7 +56,7 @@ func (f *tableFlags) rows(t *testing.T) []Scenario {
 func TestTable(t *testing.T) {
 	scs, cols := flags.rows(t), Strategies(strings.Split(flags.strategies, ",")...)
 	begin := time.Now()
-	rows, err := Compare(scs, cols, flags.seeds)
+	rows, err := compare(scs, cols, flags.seeds)
 	require.NoError(t, err)
 	var sent int
 	for _, row := range rows {
@@ -71,5 +71,5 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d requests in %v\n%s", sent, time.Since(begin).Round(time.Millisecond), Table(rows, cols))
+	t.Logf("%d requests in %v\n%s", sent, time.Since(begin).Round(time.Millisecond), table(rows, cols))
 }

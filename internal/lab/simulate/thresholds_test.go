@@ -60,10 +60,10 @@ func runs(t *testing.T) map[string][]Result {
 	scs := Scenarios()
 	if racetest.Sample(t) {
 		var err error
-		scs, err = NewRegistry().Select(raced()...)
+		scs, err = Select(Scenarios(), raced()...)
 		require.NoError(t, err)
 	}
-	rows, err := Compare(scs, Strategies(control.NameSteer), 2)
+	rows, err := compare(scs, Strategies(control.NameSteer), 2)
 	require.NoError(t, err)
 	results := make(map[string][]Result, len(rows))
 	for _, row := range rows {

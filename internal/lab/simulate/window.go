@@ -24,7 +24,7 @@ type fixed struct {
 	opening opening
 	phase   time.Duration // of the multiples, below window: no window begins with the run
 	status  int
-	order   order
+	hint    hint
 	quota   bool // tell what is left in each answer
 
 	start clock.Instant
@@ -56,7 +56,7 @@ func (s *fixed) Serve(now clock.Instant) Answer {
 	if s.count < s.max {
 		s.count++
 	} else {
-		a = Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, left)}
+		a = Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, left)}
 	}
 	if s.quota {
 		a.Quota = header.Quota{
@@ -76,12 +76,11 @@ func (s *fixed) Next(now clock.Instant) clock.Instant {
 	return c.start.Add(c.window)
 }
 
-// sliding keeps a log of admissions and admits max in any window. A refusal is not
-// logged.
+// sliding keeps a log of admissions and admits max in any window. It does not log refusals.
 type sliding struct {
 	window time.Duration
 	status int
-	order  order
+	hint   hint
 	log    []clock.Instant // ring of the last len(log) admissions
 	at     int             // of the oldest
 	n      int             // admissions so far, up to len(log)
@@ -90,8 +89,8 @@ type sliding struct {
 	inside int             // of them, in the window
 }
 
-func newSliding(limit int, window time.Duration, status int, o order) *sliding {
-	return &sliding{window: window, status: status, order: o, log: make([]clock.Instant, limit)}
+func newSliding(limit int, window time.Duration, status int, o hint) *sliding {
+	return &sliding{window: window, status: status, hint: o, log: make([]clock.Instant, limit)}
 }
 
 func (s *sliding) Serve(now clock.Instant) Answer {
@@ -100,7 +99,7 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 		s.inside--
 	}
 	if free := s.Next(now); free > now {
-		return s.tell(now, Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))})
+		return s.tell(now, Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, free.Sub(now))})
 	}
 	s.log[s.at] = now
 	s.n = min(s.n+1, len(s.log))
@@ -111,8 +110,8 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 	return s.tell(now, admitted())
 }
 
-// tell adds the quota as Flask-Limiter tells it of a moving window: the reset is when the
-// oldest request leaves the window, in the next whole second.
+// tell adds the quota of Flask-Limiter's moving window: the reset is when the oldest request
+// leaves the window, rounded to the next whole second.
 func (s *sliding) tell(now clock.Instant, a Answer) Answer {
 	if s.quota {
 		a.Quota = header.Quota{
@@ -130,9 +129,8 @@ func (s *sliding) Next(now clock.Instant) clock.Instant {
 	return max(now, s.log[s.at].Add(s.window))
 }
 
-// whole is Varnish's vsthrottle: a bucket that gets as many tokens as have become whole
-// since the last request it admitted, and forgets the rest. Who asks a little too soon
-// gets none for the time since.
+// whole is Varnish's vsthrottle: a bucket that gets whole tokens for the time since the last
+// request it admitted, and drops the rest of that time.
 type whole struct {
 	max    int
 	period time.Duration
@@ -155,7 +153,7 @@ func (s *whole) Serve(now clock.Instant) Answer {
 	return admitted()
 }
 
-// Next keeps half of the bucket for what jitter costs.
+// Next keeps half of the bucket for jitter.
 func (s *whole) Next(now clock.Instant) clock.Instant {
 	if s.after(now) < s.max/2 {
 		return now
@@ -163,14 +161,13 @@ func (s *whole) Next(now clock.Instant) clock.Instant {
 	return max(now, s.last.Add(s.period/time.Duration(s.max)))
 }
 
-// approximate is haproxy's http_req_rate: the count of this period and the share of
-// the last that a sliding window would still see. It counts refused requests too, so
-// who does not heed it stays refused.
+// approximate is haproxy's http_req_rate: the count of this period and the share of the last
+// that a sliding window would still contain. It counts refused requests too.
 type approximate struct {
 	max       float64
 	window    time.Duration
 	status    int
-	order     order
+	hint      hint
 	start     clock.Instant // of this period
 	cur, prev float64
 }
@@ -198,13 +195,12 @@ func (s *approximate) Serve(now clock.Instant) Answer {
 	s.roll(now)
 	s.cur++
 	if s.estimate(now) > s.max+1e-6 {
-		return Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, s.window)}
+		return Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, s.window)}
 	}
 	return admitted()
 }
 
-// Next leaves a fiftieth unused, up to four requests: what jitter brings into the
-// next period weighs more there.
+// Next leaves a fiftieth unused, up to four requests, for what jitter moves into the next period.
 func (s *approximate) Next(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)
@@ -219,10 +215,9 @@ func (s *approximate) Next(now clock.Instant) clock.Instant {
 	return min(end, now.Add(seconds(over/c.prev*c.window.Seconds())))
 }
 
-// counter is the sliding-window counter of API gateways: as [approximate], but what it
-// refuses does not count. If it tells its quota, that is whole again a window from now at the
-// latest, and the answer says no more, even if nothing is left; a refusal says when the next
-// request is admitted.
+// counter is the sliding-window counter of API gateways: as [approximate], but without the
+// refused requests. The reset of its quota is a window from now; that of a refusal is when the
+// next request is admitted.
 type counter struct {
 	approximate
 	quota bool // tell what is left in each answer
@@ -247,7 +242,7 @@ func (s *counter) Serve(now clock.Instant) Answer {
 	s.roll(now)
 	a := admitted()
 	if free := s.free(now); free > now {
-		a = Answer{Status: s.status, Refused: true, RetryAfter: s.order.after(now, free.Sub(now))}
+		a = Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, free.Sub(now))}
 	} else {
 		s.cur++
 	}
@@ -262,3 +257,56 @@ func (s *counter) Serve(now clock.Instant) Answer {
 }
 
 func (s *counter) Next(now clock.Instant) clock.Instant { return s.free(now) }
+
+// connections is nginx's limit_conn: it refuses while so many requests are open.
+type connections struct {
+	most  int
+	takes time.Duration   // of each answer
+	ends  []clock.Instant // of the open requests, in order
+}
+
+func (c *connections) Serve(now clock.Instant) Answer {
+	for len(c.ends) > 0 && c.ends[0] <= now {
+		c.ends = c.ends[1:]
+	}
+	if len(c.ends) >= c.most {
+		return Answer{Status: unavailable, Refused: true}
+	}
+	c.ends = append(c.ends, now.Add(c.takes))
+	a := admitted()
+	a.Delay = c.takes
+	return a
+}
+
+func (c *connections) Next(now clock.Instant) clock.Instant {
+	gone := 0
+	for gone < len(c.ends) && c.ends[gone] <= now {
+		gone++
+	}
+	if in := len(c.ends) - gone; in >= c.most {
+		return c.ends[gone+in-c.most]
+	}
+	return now
+}
+
+// both are a bucket and, behind it, another limiter, whose refusals take nothing from the bucket.
+type both struct {
+	bucket leaky
+	behind Server
+}
+
+func (s *both) Serve(now clock.Instant) Answer {
+	before := s.bucket
+	a := s.bucket.Serve(now)
+	if a.Refused {
+		return a
+	}
+	if a = s.behind.Serve(now); a.Refused {
+		s.bucket = before
+	}
+	return a
+}
+
+func (s *both) Next(now clock.Instant) clock.Instant {
+	return max(s.bucket.Next(now), s.behind.Next(now))
+}

@@ -22,68 +22,49 @@ func names(scs []Scenario) string {
 	return strings.Join(b, " ")
 }
 
-func TestRegistryTakesOthersIn(t *testing.T) {
-	r := NewRegistry()
-	require.NoError(t, r.Add(mine("ours")))
-	require.NoError(t, r.Add(mine("Ra"))) // no number
-	require.Len(t, r.Names(), len(Scenarios())+2)
-	require.Equal(t, "Ra", r.Names()[len(Scenarios())+1])
+func TestSelect(t *testing.T) {
+	scs := append(Scenarios(), mine("ours"), mine("Ra")) // no number
 	for patterns, want := range map[string]string{
 		"ours":         "ours",
 		"o* S10 ours":  "ours S10", // each once, in the order of the patterns
+		"S1[a-z]":      "S1a S1b S1c S1d S1e",
 		"S6[ab] S6a":   "S6a S6b",
 		"R7 R0 ours":   "R7 R0 ours",
 		"Ra R1844 S1a": "Ra R1844 S1a",
 	} {
-		found, err := r.Select(strings.Fields(patterns)...)
+		found, err := Select(scs, strings.Fields(patterns)...)
 		require.NoError(t, err)
 		require.Equal(t, want, names(found), patterns)
 	}
-	all, err := r.Select()
+	all, err := Select(scs)
 	require.NoError(t, err)
-	require.Equal(t, r.Names(), strings.Fields(names(all)))
-	drawn, err := r.Select("R7")
+	require.Equal(t, Names(scs), strings.Fields(names(all)))
+	drawn, err := Select(scs, "R7")
 	require.NoError(t, err)
 	require.Equal(t, Random(7).Doc, drawn[0].Doc)
-	require.Len(t, NewRegistry().Names(), len(Scenarios()), "what one adds no other sees")
 }
 
-// What Select hands out is the caller's: shortening a run shortens nobody else's.
+// What Select returns is the caller's: shortening a run shortens nobody else's.
 func TestSelectionIsACopy(t *testing.T) {
-	r := NewRegistry()
-	all, err := r.Select()
+	scs := Scenarios()
+	all, err := Select(scs)
 	require.NoError(t, err)
 	all[0].Duration = MinDuration
-	again, err := r.Select(all[0].Name)
-	require.NoError(t, err)
-	require.Zero(t, again[0].Duration)
-}
-
-func TestRegistryRejects(t *testing.T) {
-	for name, want := range map[string]string{
-		"S1a": "it is taken", "R7": "drawn at random", "": "want one without", "a b": "want one without", "S*": "want one without", `a\`: "want one without",
-	} {
-		r := NewRegistry()
-		require.ErrorContains(t, r.Add(mine(name)), want, "%q", name)
-		require.Len(t, r.Names(), len(Scenarios()))
-	}
-	sc := mine("ours")
-	sc.New = nil
-	require.ErrorContains(t, (&Registry{}).Add(sc), "New is nil")
+	require.Zero(t, scs[0].Duration)
 }
 
 func TestSelectTellsWhatIsUnknown(t *testing.T) {
-	r := NewRegistry()
+	scs := Scenarios()
 	for _, pattern := range []string{"S99", "R07", "R-1", "R", "R99999999999999999999"} {
-		_, err := r.Select("S1a", pattern)
+		_, err := Select(scs, "S1a", pattern)
 		var unknown *UnknownError
 		require.ErrorAs(t, err, &unknown, pattern)
 		require.Equal(t, pattern, unknown.Pattern)
 	}
-	_, err := r.Select("S[")
+	_, err := Select(scs, "S[")
 	require.ErrorIs(t, err, path.ErrBadPattern)
 	require.ErrorContains(t, err, `"S["`)
-	_, err = (&Registry{}).Select("[")
+	_, err = Select(nil, "[")
 	require.ErrorIs(t, err, path.ErrBadPattern, "though there is nothing to match")
 }
 
@@ -92,9 +73,9 @@ func FuzzSelect(f *testing.F) {
 	for _, pattern := range []string{"S1*", "R7", "R00", "[", "\\", "S1[a-c]", ""} {
 		f.Add(pattern)
 	}
-	r := NewRegistry()
+	scs := Scenarios()
 	f.Fuzz(func(t *testing.T, pattern string) {
-		found, err := r.Select(pattern)
+		found, err := Select(scs, pattern)
 		require.Equal(t, err == nil, len(found) > 0)
 		for _, sc := range found {
 			ok, err := path.Match(pattern, sc.Name)
