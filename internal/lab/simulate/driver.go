@@ -22,7 +22,7 @@ type request struct {
 	second uint8 // of the server's clock, when it came
 }
 
-// url is what a URL has been through. Its address matters to nobody here.
+// url counts what happened to a URL.
 type url struct {
 	tries    int32         // so far, this one included
 	failures int32         // of them, without those that were refused
@@ -30,14 +30,9 @@ type url struct {
 }
 
 const (
-	// maxFailures is how often a URL may fail before it is given up: the crawler's
-	// three retries.
-	maxFailures = 4
-	// retryDelay is how long a URL waits before it is tried again. It is the same for
-	// all, so that those who wait are a FIFO; the backoff proper is the strategy's.
-	retryDelay = time.Second
-	// balk is when to ask again if the engine denies what it has forecast.
-	balk = time.Millisecond
+	maxFailures = 4                // of a URL: the crawler's three retries
+	retryDelay  = time.Second      // before a URL is tried again; the backoff of the host is the strategy's
+	askAgain    = time.Millisecond // after the engine has denied what it forecast
 )
 
 // site is one of the hosts of a run, with its URLs.
@@ -84,7 +79,7 @@ func (d *driver) run(ctx context.Context) error {
 			d.passSeconds(d.end)
 			return nil
 		}
-		// Once a second of the run: at every event it would cost as much as the event.
+		// Once a second of the run: it costs as much as an event.
 		if at.Sub(checked) >= time.Second {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -104,11 +99,11 @@ func (d *driver) run(ctx context.Context) error {
 	}
 }
 
-// stall puts off what the client would do at the instant, if it is stalled then.
+// stall delays what the client would do at an instant at which it is stalled.
 func (d *driver) stall(at clock.Instant) bool {
 	byEvent := at == d.events.next()
 	if byEvent && d.events.heap[0].what == arrival {
-		return false // the server's doing
+		return false // at the server
 	}
 	over := d.stalls.over(at)
 	switch {
@@ -122,7 +117,7 @@ func (d *driver) stall(at clock.Instant) bool {
 	return true
 }
 
-// passSeconds tells of the seconds that end by to.
+// passSeconds reports the seconds that end by to.
 func (d *driver) passSeconds(to clock.Instant) {
 	if d.OnSecond == nil {
 		return
@@ -133,11 +128,10 @@ func (d *driver) passSeconds(to clock.Instant) {
 	}
 }
 
-// planFresh is how old a planned rate that is told may be: describing a domain costs
-// more than a request.
+// planFresh is how old a reported rate may be: to inspect a domain costs more than a request.
 const planFresh = 100 * time.Millisecond
 
-// tell tells of a grant, or of an answer if fb is not nil.
+// tell reports a grant, or an answer if fb is not nil.
 func (d *driver) tell(fb *ratelimit.Feedback) {
 	if d.OnEvent == nil {
 		return
@@ -148,8 +142,8 @@ func (d *driver) tell(fb *ratelimit.Feedback) {
 	d.OnEvent(Event{At: time.Duration(d.clock.now), Feedback: fb, RPS: d.rps})
 }
 
-// inspect is the first host's plan, at the rate that is planned for all that were asked yet.
-// Those that are held to a common rate get that together at most.
+// inspect is the first host's plan, at the sum of the planned rates of all hosts with a request
+// so far. Hosts with a shared limit get together at most its rate.
 func (d *driver) inspect() ratelimit.DomainSnapshot {
 	first := d.sites[0].client.inspect()
 	var free, held float64
@@ -162,7 +156,7 @@ func (d *driver) inspect() ratelimit.DomainSnapshot {
 			}
 			plan = s.client.inspect()
 		}
-		if plan.Group == nil { // a favourite of the experiment is not held either
+		if plan.Group == nil {
 			free += plan.FillRate
 			continue
 		}
@@ -189,7 +183,6 @@ func (d *driver) look() {
 			}
 			return
 		}
-		// The backlog comes first: an engine that is not asked learns nothing of time.
 		if s.lookAt = s.backlog(now, &d.Scenario.Offer); s.lookAt > now {
 			continue
 		}
@@ -199,7 +192,7 @@ func (d *driver) look() {
 		permit, ok := s.client.acquire(now)
 		if !ok {
 			if s.lookAt = s.client.ready(now); s.lookAt <= now {
-				s.lookAt = now.Add(balk)
+				s.lookAt = now.Add(askAgain)
 			}
 			continue
 		}
@@ -207,7 +200,7 @@ func (d *driver) look() {
 	}
 }
 
-// due is the site that is to be asked for and was served longest ago, or any if there is none.
+// due is, of the sites whose time it is, the one with the oldest last request, or any.
 func (d *driver) due(now clock.Instant) int {
 	best := 0
 	for i, s := range d.sites {
@@ -218,7 +211,7 @@ func (d *driver) due(now clock.Instant) int {
 	return best
 }
 
-// backlog is when there is a URL to fetch: now or later.
+// backlog is when there is a URL to fetch.
 func (s *site) backlog(now clock.Instant, offer *Offer) clock.Instant {
 	if s.again.n > 0 && s.again.first().due <= now {
 		return now
@@ -273,7 +266,6 @@ func (d *driver) handle(e event) {
 	d.look()
 }
 
-// errTimeout is how a request ends for which the client waits no longer.
 var errTimeout = fmt.Errorf("simulated: no answer in time: %w", context.DeadlineExceeded)
 
 // arrive has the server decide and sends its answer back.
@@ -281,12 +273,11 @@ func (d *driver) arrive(e event) {
 	r := &d.slots[e.slot]
 	r.answer = d.sites[r.site].server.Serve(e.at)
 	r.second = uint8(e.at/clock.Instant(time.Second)%60) + 1
-	// Beyond the timeout the delay does not matter, and forever must not overflow.
+	// Beyond the timeout the delay does not matter; the sum must not overflow.
 	done := e.at.Add(min(r.answer.Delay, 2*d.Scenario.Timeout))
 	done = done.Add(d.way.delay(done))
 	if late := r.sentAt.Add(d.Scenario.Timeout); done > late {
-		// A refusal that is not seen in time is a failure to the client; it still was
-		// the server's limiter that spoke.
+		// A refusal that is late is a failure to the client, and still one of a limiter.
 		done = late
 		r.answer = Answer{Err: errTimeout, Refused: r.answer.Refused, Ban: r.answer.Ban}
 	}
@@ -294,7 +285,7 @@ func (d *driver) arrive(e event) {
 	d.events.push(max(done, e.at), answer, e.slot)
 }
 
-// receive gives the answer to the client and the URL back, if it is worth it.
+// receive gives the answer to the client, and the URL back if it is to be tried again.
 func (d *driver) receive(slot int32) {
 	r := d.slots[slot]
 	s := d.sites[r.site]
@@ -316,7 +307,7 @@ func (d *driver) receive(slot int32) {
 	if !r.answer.Refused && (class.Transient() || class == outcome.ServerError) {
 		r.url.failures++
 	}
-	// Who was refused has not been tried: it costs the URL none of its tries.
+	// A refusal does not count as a try.
 	back := r.answer.Refused || class.Transient() && r.url.failures < maxFailures
 	d.meter.answered(now, fb, r.url, back)
 	if back {

@@ -21,8 +21,7 @@ func (e event) before(f event) bool {
 	return e.at < f.at || e.at == f.at && e.seq < f.seq
 }
 
-// events is a binary heap of values: container/heap would box each one, and there
-// are two of them per request.
+// events is a binary heap of values; container/heap would allocate for each.
 type events struct {
 	heap []event
 	seq  uint64
@@ -80,7 +79,7 @@ func (q *events) pop() event {
 	return top
 }
 
-// ring is a FIFO that grows and, once it has, allocates nothing.
+// ring is a FIFO that allocates only to grow.
 type ring[T any] struct {
 	items   []T // a power of two of them
 	head, n int

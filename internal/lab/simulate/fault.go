@@ -8,7 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// flaky fails a share of what the server inside would have answered.
+// flaky fails a share of the server's answers.
 type flaky struct {
 	Server
 	share  float64
@@ -26,8 +26,7 @@ func (s *flaky) Serve(now clock.Instant) Answer {
 	return Answer{Status: s.status[s.failed%len(s.status)], Delay: a.Delay}
 }
 
-// jail locks out who was refused more than max times in a minute: 403 for a while,
-// whatever is sent meanwhile.
+// jail answers 403 for a while after more than max refusals in a minute.
 type jail struct {
 	Server
 	max      int
@@ -64,7 +63,7 @@ func (s *jail) Next(now clock.Instant) clock.Instant {
 // span is a time from its begin up to its end.
 type span struct{ from, to time.Duration }
 
-// spans are in the order of time and do not touch.
+// spans are in the order of time, apart.
 type spans []span
 
 // at is the span that t lies in.
@@ -77,7 +76,7 @@ func (s spans) at(t time.Duration) (in span, ok bool) {
 	return span{}, false
 }
 
-// outage answers everything alike for a while; the server inside sees nothing of it.
+// outage answers everything alike for a while, without the server.
 type outage struct {
 	Server
 	when spans

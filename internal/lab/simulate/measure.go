@@ -18,14 +18,13 @@ type Span struct {
 	Capacity float64 // requests that would have been admitted, and that the client's ceiling allows
 }
 
-// Utilisation is the share of the capacity that was used. A burst allowance may
-// bring it above 1. It is zero if there was no capacity.
+// Utilisation is the used share of the capacity, above 1 with a burst; zero without capacity.
 func (s Span) Utilisation() float64 { return share(float64(s.Admitted), s.Capacity) }
 
-// RefusedShare is the share of the requests that was refused, zero if there were none.
+// RefusedShare is the share of the requests that was refused.
 func (s Span) RefusedShare() float64 { return share(float64(s.Refused), float64(s.Sent)) }
 
-// FailedShare is the share of the requests that failed, zero if there were none.
+// FailedShare is the share of the requests that failed.
 func (s Span) FailedShare() float64 { return share(float64(s.Failed), float64(s.Sent)) }
 
 func share(part, whole float64) float64 {
@@ -116,7 +115,6 @@ func newMeter(sc *Scenario, ceiling float64) *meter {
 	n := int((sc.Duration + time.Second - 1) / time.Second)
 	m := &meter{seconds: make([]Span, n), granted: make([]int32, n)}
 	for i := range m.seconds {
-		// The middle speaks for a second, so that steps on whole seconds fall right.
 		m.seconds[i].Capacity = sc.admits(ceiling, time.Duration(i)*time.Second+time.Second/2)
 	}
 	return m
@@ -194,8 +192,7 @@ func (m *meter) result(s *Simulation) Result {
 	return r
 }
 
-// evenness is Jain's index of what the sites were granted: the square of the mean over the
-// mean of the squares (Jain, Chiu and Hawe, "A quantitative measure of fairness", 1984).
+// evenness is the index of Jain, Chiu and Hawe ("A quantitative measure of fairness", 1984).
 func evenness(sites []*site) float64 {
 	var sum, squares float64
 	for _, s := range sites {
@@ -208,7 +205,7 @@ func evenness(sites []*site) float64 {
 // width is the seconds over which a capacity can be measured: five, or those of twenty requests.
 func width(capacity float64) int { return max(5, int(math.Ceil(20/capacity))) }
 
-// reached is the seconds from second i until a span that has 90 % of the capacity.
+// reached is the time from second i until a span with 90 % of the capacity.
 func (m *meter) reached(i int) time.Duration {
 	capacity := m.seconds[i].Capacity
 	w := width(capacity)

@@ -9,45 +9,37 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Scenario is a host, or several at one address, and the way there. A Scenario is a value:
-// it may be copied and run any number of times at once, if its funcs may.
+// Scenario is a host, or several at one address, and the link to it. It may be copied and run any
+// number of times at once, if its funcs may.
 type Scenario struct {
 	Name     string        // short, such as "S1a"; zero means it cannot be found by one
 	Doc      string        // one line: what the host is; zero means nothing is printed
 	Duration time.Duration // of the run, a minute or more; zero means 15 minutes
-	// MaxRPS is the client's ceiling, its owner's politeness; zero means the
-	// configuration's.
+	// MaxRPS is the client's ceiling; zero means the configuration's.
 	MaxRPS      float64
 	MaxInFlight int           // requests at once, of all hosts; zero means 4096
 	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
 	Link        Link          // zero means no distance
 	Stalls      Stalls        // zero means that the client's machine is always quick
 	Offer       Offer         // of each host; zero means all URLs are there at once
-	// Hosts is how many domains there are at the address, up to 1000; zero means one. They
-	// are asked in turn.
+	// Hosts is how many domains there are at the address, up to 1000; zero means one.
 	Hosts int
 	// Apart is how many of them, the last ones, have a server each, equal to the one that
 	// the others share; zero means that there is one for all.
 	Apart int
-	// Joins is how long after a host the next is first asked; zero means that all are asked
-	// from the begin on.
+	// Joins is the time from the first request to a host to that of the next; zero means none.
 	Joins time.Duration
-	// Capacity is the requests per second that the hosts together admit for good at t. Zero
-	// from one whole second to another is an outage. It must be set.
+	// Capacity is the requests per second that the hosts together admit in the long run at t.
+	// Zero from one whole second to another is an outage. It must be set.
 	Capacity func(t time.Duration) float64
 	// New makes a server of a run, whose randomness must all come from rnd. It must be set.
 	New func(rnd *rand.Rand) Server
 }
 
-// The bounds of a Scenario's Duration.
 const (
-	// MinDuration is the first minute, the search, and a second: less has no steady
-	// state to speak of.
-	MinDuration = time.Minute + time.Second
-	// MaxDuration keeps a run's record, some 50 bytes a second, within a few MB.
-	MaxDuration = 24 * time.Hour
-	// maxHosts keeps the choice of who is next, which looks at all, quick.
-	maxHosts = 1000
+	MinDuration = time.Minute + time.Second // of a Scenario: the first minute, and a second of steady state
+	MaxDuration = 24 * time.Hour            // of a Scenario: it takes some 50 bytes a second
+	maxHosts    = 1000                      // the choice of the next host looks at all
 )
 
 func (sc *Scenario) setDefaults() {
@@ -65,8 +57,8 @@ func (sc *Scenario) setDefaults() {
 	}
 }
 
-// admits is the part of the capacity at t that can be had if no host is asked for more than
-// ceiling per second. Servers are equal, so each has an equal part of the capacity.
+// admits is the part of the capacity at t that is possible with at most ceiling per second and
+// host. Each server has an equal part of the capacity.
 func (sc *Scenario) admits(ceiling float64, t time.Duration) float64 {
 	apart := float64(sc.Apart)
 	shared := float64(max(1, sc.Hosts)) - apart
@@ -105,8 +97,8 @@ func (sc *Scenario) validate() error {
 	return nil
 }
 
-// random is the source of part of a run. Parts have sources of their own, so that
-// what one draws does not depend on how often another is asked.
+// random is the source of a part of a run. Each part has its own, so that none depends on how
+// often another draws.
 func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(sc.Name + "/" + part)) // a hash takes everything
@@ -117,9 +109,8 @@ func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
 // the server.
 const Clairvoyant = "clairvoyant"
 
-// Config is the configuration under which strategies are compared: no bursts, from
-// one request per second up, and bounds that are policy set so wide that only the
-// strategy matters.
+// Config is the configuration under which strategies are compared: without bursts, from one
+// request per second on, with bounds so wide that only the strategy matters.
 func Config(strategy string) ratelimit.Config {
 	c := ratelimit.DefaultConfig()
 	c.Strategy = strategy

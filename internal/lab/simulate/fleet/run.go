@@ -29,8 +29,13 @@ type Result struct {
 	Line float64
 }
 
-// serverMemory is a usual size of one server, in bytes, of which half is left for a fork.
-const serverMemory = 64 << 30 / 2
+// What Redis takes and does, as measured.
+const (
+	seenBytes         = 9 // for a known URL
+	hostBytes         = 300
+	commandsPerSecond = 50_000       // of one server
+	serverMemory      = 64 << 30 / 2 // of one server: a usual size, half of it for a fork
+)
 
 // host is one, in the order of being found.
 type host struct{ pages, rate float64 }
@@ -79,14 +84,14 @@ func Run(c Config) (Result, error) {
 	res.Busy = res.Rate / (c.Capacity * float64(c.Processes))
 	res.Commands = res.Rate * c.Commands
 	known := res.Pages * c.Known
-	res.Memory = known*c.SeenBytes + (known-res.Pages)*c.QueuedBytes + float64(c.Hosts)*c.HostBytes
-	res.Servers = math.Ceil(max(res.Commands/c.PerSecond, res.Memory/serverMemory))
+	res.Memory = known*seenBytes + (known-res.Pages)*c.QueuedBytes + float64(c.Hosts)*hostBytes
+	res.Servers = math.Ceil(max(res.Commands/commandsPerSecond, res.Memory/serverMemory))
 	res.Line = res.Rate / float64(c.Processes) * c.PageBytes
 	return res, nil
 }
 
-// process is one. Its virtual clock goes at full speed while its hosts ask for no more than it
-// can do, and slower otherwise, so that each host takes pages/rate of it.
+// process has a virtual clock, which goes slower while its hosts demand more than its capacity, so
+// that each host takes pages/rate of it.
 type process struct {
 	at, virtual float64 // the clocks, when something last changed
 	demand      float64 // of the hosts it owns, requests per second
@@ -177,7 +182,7 @@ func (f *play) give(p *process) {
 	heap.Push(&p.owned, owned{p.virtual + h.pages/h.rate, h.rate})
 }
 
-// pass lets time go by, in which nothing changes, and notes what is reached meanwhile.
+// pass moves the time on, and records the marks that are reached meanwhile.
 func (f *play) pass(to float64) {
 	for _, mark := range []struct {
 		share float64
@@ -191,7 +196,7 @@ func (f *play) pass(to float64) {
 	f.at = to
 }
 
-// finishHeap has the host that is done first in front.
+// finishHeap orders hosts by their end.
 type finishHeap []owned
 
 func (h finishHeap) Len() int           { return len(h) }
@@ -208,7 +213,7 @@ func (h *finishHeap) Pop() any {
 	return last
 }
 
-// processHeap has the process in which a host is done first in front.
+// processHeap orders processes by the end of their next host.
 type processHeap struct {
 	all      []*process
 	capacity float64
