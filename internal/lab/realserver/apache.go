@@ -8,8 +8,7 @@ import (
 // apacheModules is where Debian's packages put them.
 const apacheModules = "/usr/lib/apache2/modules"
 
-// apacheConf runs one child with threads: mod_evasive counts in each child by itself,
-// so that with several of them its limit would be anyone's guess.
+// apacheConf runs one child with threads, because mod_evasive counts in each child.
 const apacheConf = `
 ServerRoot {{.Dir}}
 ServerName {{.Host}}
@@ -58,10 +57,8 @@ func apache(name, file, directives string) recipe {
 	}
 }
 
-// modQoS is mod_qos with the one directive people use it for. Its own default status
-// of a refusal is 500, which nobody leaves in place. Where it was built against a library
-// without saying so, because Apache used to bring that along, it has to be loaded first.
-// It refuses the 200th request of a window already, and what it refuses prolongs nothing.
+// modQoS limits requests per client with mod_qos, which may need a library loaded first. It
+// refuses the 200th request of a window already.
 func modQoS() recipe {
 	return apache("qos_module", "mod_qos.so", `
 `+loadFile("/usr/lib/*/libpcre.so.3")+`
@@ -72,10 +69,9 @@ QS_ClientEventLimitCount 200 10
 `)
 }
 
-// modEvasive limits requests to the whole site, by whole seconds of the clock: the 21st
-// within one shuts the door for ten, counted anew from each request that finds it shut,
-// so that two a second keep it shut for good. The count of one page, which its
-// directives cannot turn off, is out of the way: it takes no notice of the query.
+// modEvasive limits requests to the whole site, by seconds of the clock: the 21st in one blocks
+// the client for ten seconds from its last request. The count per page, which cannot be turned
+// off, is out of reach.
 func modEvasive() recipe {
 	return apache("evasive20_module", "mod_evasive20.so", `
 MODULE

@@ -1,8 +1,6 @@
 package realserver
 
-// flaskApp is an application with the limiter most Python applications have, quota
-// headers turned on as its manual shows. It keeps the instant of every admitted request
-// (a moving window) and logs by itself, because its server does not.
+// flaskApp uses Flask-Limiter with a moving window and quota headers.
 const flaskApp = `
 import sys, time
 from flask import Flask, g, request
@@ -34,8 +32,7 @@ sys.stdout.reconfigure(line_buffering=True)
 serve(app, host="{{.Host}}", port={{.Port}}, threads=4)
 `
 
-// flask runs under the system's Python, for which the packages are installed; one that
-// comes first in the path need not know them.
+// flask runs under the system's Python, for which the packages are installed.
 func flask() recipe {
 	const python, limiter = "/usr/bin/python3", "/usr/lib/python3/dist-packages/flask_limiter"
 	return recipe{

@@ -2,12 +2,10 @@ package realserver
 
 import "testing"
 
-// haproxyConf counts every request, refused or not, because the counter stands before
-// the refusal, as in the examples of its manual: whoever goes on asking is refused for
-// good. The count is this period's and what is left of the one before, so that after a
-// burst the ten seconds of the Retry-After are not enough. The time is taken when the rules begin:
-// the one HAProxy logs by itself is the end of the request before, on the same
-// connection.
+// haproxyConf counts every request, refused or not, as in the examples of its manual. The count
+// includes a part of the period before, so that after a burst the ten seconds of the Retry-After
+// are not enough. The time is taken when the rules begin: the one HAProxy logs itself is the end
+// of the request before.
 const haproxyConf = `
 global
   log stdout format raw local0

@@ -12,24 +12,17 @@ import (
 
 // Hit is one request as the server saw it.
 type Hit struct {
-	// At is when the request arrived, to the millisecond or better.
-	At time.Time
-	// Took is the time until its answer was sent; zero if the server does not say.
-	Took time.Duration
-	// Status is the status sent.
-	Status int
-	// RetryAfter is what the answer carried, whatever its status; zero if nothing.
-	RetryAfter time.Duration
-	// URI is the path and query as the client sent them.
-	URI string
+	At         time.Time     // of its arrival, to the millisecond or better
+	Took       time.Duration // until its answer was sent; zero if the server does not log it
+	Status     int
+	RetryAfter time.Duration // of the answer, whatever its status; zero if none
+	URI        string        // path and query as sent
 }
 
-// ParseHits reads a log and returns its hits in order of arrival. The error names the
-// line that is not one; no line at all is no error.
+// ParseHits reads a log and returns its hits in order of arrival. An error names the line.
 //
-// All servers log the same line, so that there is one parser and what a server cannot
-// say shows: fields as name=value, and the request line last, because it is the client's
-// and may hold anything. Times are Unix times, in seconds except for at_ms.
+// All servers log fields as name=value, and last the request line, which may hold anything.
+// Times are Unix times, in seconds except for at_ms.
 //
 //	at=1700000000.123 status=200 after=- request=GET /page.html?q=1 HTTP/1.1
 //	at_ms=1700000000123 ...            of a server whose seconds have no fraction
@@ -98,8 +91,7 @@ func (h *Hit) set(name, value string) (err error) {
 	return err
 }
 
-// decimal reads a number of units without passing through a float, which at today's
-// Unix times could not hold microseconds and nanoseconds at once.
+// decimal reads a number of units without a float, which is too imprecise for Unix times.
 func decimal(s string, unit time.Duration) (time.Duration, error) {
 	whole, frac, _ := strings.Cut(s, ".")
 	w, err := strconv.ParseUint(whole, 10, 64)

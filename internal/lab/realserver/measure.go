@@ -9,16 +9,14 @@ import (
 type Figures struct {
 	// Requests is how many arrived.
 	Requests int
-	// Refused is how many of them got another status than 2xx and 404: a page that does not
-	// exist, such as a sitemap that was looked for, was let through to where it might be.
+	// Refused is how many of them got another status than 2xx and 404.
 	Refused int
-	// Blocks is how often the door was shut: an admitted request was followed by
-	// nothing but refusals, or silence after a refusal, for blockSpan or longer.
+	// Blocks is how often an admitted request was followed by nothing but refusals, or by none
+	// after a refusal, for blockSpan or longer.
 	Blocks int
 	// Inside is how many requests came while the Retry-After of a refusal ran.
 	Inside int
-	// Used is the admitted share of what was available over the span, about 0 to 1;
-	// what a server allows at once comes on top, so short spans may show more.
+	// Used is the admitted share of what was available, more than 1 in a short time with a burst.
 	Used float64
 }
 
@@ -31,23 +29,20 @@ func (f Figures) RefusedShare() float64 {
 }
 
 const (
-	// blockSpan tells a door that is shut from a bucket that is empty for a moment. At
-	// the slowest limit here, 2 per second, an honest retry is admitted within it.
+	// blockSpan distinguishes a block from an empty bucket: the slowest limit here, 2 per
+	// second, admits a retry within it.
 	blockSpan = 2 * time.Second
-	// underWay is how late a request may arrive and still have been sent before its
-	// client could know of a refusal. Loopback takes microseconds; what is allowed for
-	// is two busy processors and a race detector. Orders are of whole seconds: whoever
-	// ignores one is seen all the same.
-	underWay = 200 * time.Millisecond
+	// inTransit is how late a request may arrive and still have been sent before its client
+	// knew of a refusal, on a busy machine.
+	inTransit = 200 * time.Millisecond
 )
 
-// Measure looks at the hits that arrived in [from, to) of a server that has available
-// requests per second to give. The hits must be in order of arrival. Those before from
-// count where they reach into the span: with a Retry-After that still runs.
+// Measure computes the figures of the hits, in order of arrival, in [from, to) at a server that
+// admits available requests per second. A Retry-After from before counts too.
 func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 	var f Figures
-	var orders []Hit // refusals with a Retry-After, by arrival
-	var admitted, shut time.Time
+	var hints []Hit // refusals with a Retry-After, by arrival
+	var admitted, blocked time.Time
 	for _, h := range hits {
 		if !h.At.Before(to) {
 			break
@@ -55,29 +50,29 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 		in := !h.At.Before(from)
 		if in {
 			f.Requests++
-			if within(orders, h.At) {
+			if within(hints, h.At) {
 				f.Inside++
 			}
 		}
 		if h.Status/100 == 2 || h.Status == http.StatusNotFound {
-			if in && !shut.IsZero() && h.At.Sub(shut) >= blockSpan {
+			if in && !blocked.IsZero() && h.At.Sub(blocked) >= blockSpan {
 				f.Blocks++
 			}
-			admitted, shut = h.At, time.Time{}
+			admitted, blocked = h.At, time.Time{}
 			continue
 		}
 		if in {
 			f.Refused++
 		}
-		if shut.IsZero() && !admitted.IsZero() {
-			shut = h.At
+		if blocked.IsZero() && !admitted.IsZero() {
+			blocked = h.At
 		}
 		if h.RetryAfter > 0 {
-			orders = append(orders, h)
+			hints = append(hints, h)
 		}
 	}
-	if !shut.IsZero() && to.Sub(shut) >= blockSpan && f.Refused > 0 {
-		f.Blocks++ // it was still shut at the end
+	if !blocked.IsZero() && to.Sub(blocked) >= blockSpan && f.Refused > 0 {
+		f.Blocks++ // until the end
 	}
 	if capacity := available * to.Sub(from).Seconds(); capacity > 0 {
 		f.Used = float64(f.Requests-f.Refused) / capacity
@@ -85,10 +80,10 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 	return f
 }
 
-// within reports whether an order to wait, known to the client, still ran at that time.
-func within(orders []Hit, at time.Time) bool {
-	for _, o := range orders {
-		if told := o.At.Add(o.Took); at.After(told.Add(underWay)) && at.Before(told.Add(o.RetryAfter)) {
+// within reports whether a Retry-After that the client knew still ran at that time.
+func within(hints []Hit, at time.Time) bool {
+	for _, o := range hints {
+		if told := o.At.Add(o.Took); at.After(told.Add(inTransit)) && at.Before(told.Add(o.RetryAfter)) {
 			return true
 		}
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// nginxConf has a place for what goes into the http block, the location and the root.
-// $request is logged in place of $request_uri, which is empty when nginx refuses it.
+// nginxConf logs $request because $request_uri is empty when nginx refuses it.
 const nginxConf = `
 worker_processes 1;
 pid {{.Dir}}/nginx.pid;
@@ -67,8 +66,7 @@ func nginxConcurrency() recipe {
 	return r
 }
 
-// slowUpstream gives a server something behind it that takes its time: the same page,
-// always answerTime later.
+// slowUpstream starts a server behind s that serves the same page after answerTime.
 func slowUpstream(s *Server) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// program finds a server, which Debian keeps out of an ordinary user's path.
+// program finds a server, which Debian installs outside of an ordinary user's path.
 func program(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -21,7 +21,7 @@ func program(name string) (string, error) {
 	return exec.LookPath(filepath.Join("/usr/sbin", name))
 }
 
-// process is a program that runs until it is told to end.
+// process is a program that runs until it is ended.
 type process struct {
 	cmd  *exec.Cmd
 	err  string        // path of what it writes to its standard error
@@ -49,13 +49,12 @@ func startProcess(path string, args []string, out string) (*process, error) {
 	}
 	go func() {
 		defer close(p.gone)
-		_ = p.cmd.Wait() // how a server takes its end is its own affair
+		_ = p.cmd.Wait() // the status of an ended server does not matter
 	}()
 	return p, nil
 }
 
-// grace is how long a server may take to end in order. Apache sends its children
-// signals in steps, of up to 3 s.
+// grace is how long a server may take to end. Apache signals its children in steps of up to 3 s.
 const grace = 10 * time.Second
 
 func (p *process) end() {
@@ -73,18 +72,18 @@ func (p *process) end() {
 	}
 }
 
-// said is the end of what the process wrote to its standard error.
+// said is the end of the process's standard error.
 func (p *process) said() string {
 	text, err := os.ReadFile(p.err)
 	if err != nil {
 		return err.Error()
 	}
-	const enough = 2000 // bytes; the last lines say why
+	const enough = 2000 // bytes
 	return string(bytes.TrimSpace(text[max(0, len(text)-enough):]))
 }
 
-// Need ends a test for want of something real it is about. In CI that is a failure;
-// elsewhere the test is skipped, loudly.
+// Need ends a test because something that it needs is missing: in CI it fails, elsewhere it is
+// skipped.
 func Need(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {

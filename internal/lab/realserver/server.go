@@ -1,3 +1,14 @@
+// Package realserver runs common web servers with common limits for tests of politeness: nginx,
+// HAProxy, Apache httpd, Varnish and a Python application.
+//
+// A [Kind] is a server and the rule it enforces; [Kinds] lists them and [Kind.Start] runs one on
+// a loopback port and in a directory of its own. Every URL of [Server.Page] is another page to a
+// crawler and the same small page to the server. [Server.Hits] reads the server's access log,
+// and [Measure] computes the share of the available rate that was used, refusals, blocks and
+// requests inside a Retry-After. [Nginx] serves a directory, and [HAProxy] forwards to another
+// server.
+//
+// Servers end with their test. A Server is for one goroutine.
 package realserver
 
 import (
@@ -30,21 +41,19 @@ type Server struct {
 	after []func() // what else is to be ended, once no process is left
 }
 
-// page is what every server serves under pagePath. It has no links: whoever crawls
-// brings the URLs.
+// page is what every server serves under pagePath, without links.
 const (
 	page     = "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n"
 	pagePath = "/page.html"
 )
 
-// logName is the file in the server's directory that the hits are in.
+// logName is the log in the server's directory.
 const logName = "access.log"
 
 // Page is the n-th URL of the small page.
 func (s *Server) Page(n int) string { return fmt.Sprintf("%s%s?q=%d", s.URL, pagePath, n) }
 
-// Hits reads the log. Some servers write it late: what counts is read after
-// [Server.Stop]. A log that cannot be read fails the test.
+// Hits reads the log, which is complete after [Server.Stop].
 func (s *Server) Hits() []Hit {
 	s.tb.Helper()
 	f, err := os.Open(filepath.Join(s.dir, logName))
@@ -59,8 +68,7 @@ func (s *Server) Hits() []Hit {
 	return slices.DeleteFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URI, mark) })
 }
 
-// Stop ends the server, waits until it is gone and its log complete. A second call
-// does nothing.
+// Stop ends the server and waits until it is gone. A second call does nothing.
 func (s *Server) Stop() {
 	if s.late && len(s.procs) > 1 {
 		if err := s.flush("end"); err != nil {
@@ -76,11 +84,11 @@ func (s *Server) Stop() {
 	s.procs, s.after = nil, nil
 }
 
-// mark is asked for where a log comes late: the log that has it has all before it.
+// mark is a path that is requested to see how far a late log is.
 const mark = "/mark-"
 
-// flush waits until the log has what happened so far. It asks again and again because
-// who writes the log may have begun to look after the first time.
+// flush waits until the log has everything so far. It requests the mark repeatedly, because the
+// logger may have started after the first.
 func (s *Server) flush(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -111,7 +119,7 @@ func (s *Server) ask(ctx context.Context, path string) error {
 	return err
 }
 
-// recipe is how a server is started. The strings are text/template over [place].
+// recipe is how a server is started. Its strings are templates over [place].
 type recipe struct {
 	needs    []string            // files that must be there, beside the programs
 	files    map[string]string   // name in the server's directory to content
@@ -135,8 +143,7 @@ type place struct {
 	Upstream              string // address that prepare has put up; empty otherwise
 }
 
-// attempts bounds the search for a port. A port is free when it is chosen and may be
-// taken before the server listens; that twice in a row is not an accident any more.
+// attempts bounds the search for a port: another program may take one before the server listens.
 const attempts = 3
 
 func start(tb testing.TB, r recipe) *Server {
@@ -196,8 +203,7 @@ func try(tb testing.TB, r recipe) (*Server, error) {
 	return s, err
 }
 
-// directory is one that servers can read which give up root's rights at their start.
-// A test's own directory is closed to them.
+// directory is one that servers can read after they have dropped root's rights, unlike a test's own.
 func directory(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "realserver")
@@ -211,9 +217,9 @@ func directory(tb testing.TB) string {
 	return dir
 }
 
-// place chooses a free port. Other programs are not told, so it is likely to stay free.
+// place chooses a free port.
 func (s *Server) place() (place, error) {
-	addr, err := freeAddr()
+	addr, err := FreeAddr()
 	if err != nil {
 		return place{}, err
 	}
@@ -224,12 +230,12 @@ func (s *Server) place() (place, error) {
 	}, nil
 }
 
-// given is the addresses that were chosen: a few for each server of a test's run.
+// given is the addresses that were chosen, a few for each server.
 var given sync.Map
 
-// freeAddr never chooses an address twice. Of two servers that start side by side with one
-// address, the second would end at once and not be missed, since the first answers there.
-func freeAddr() (string, error) {
+// FreeAddr is a loopback address with a free port, never the same twice: of two servers that
+// start with one address, the second would end unnoticed.
+func FreeAddr() (string, error) {
 	for {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -264,7 +270,7 @@ func (s *Server) write(files map[string]string, at place) error {
 	return nil
 }
 
-// expand puts a recipe's own parts into its templates, before they are filled.
+// expand replaces words of a template.
 func expand(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(text)
 }
@@ -303,8 +309,7 @@ func (s *Server) run(c command, at place) error {
 	return err
 }
 
-// patience is how long a server may take to listen. Varnish, the slowest, compiles its
-// configuration with a C compiler, a few seconds of a busy machine.
+// patience is how long a server may take to listen. Varnish runs a C compiler first.
 const patience = 30 * time.Second
 
 // listening waits until the first process accepts connections.

@@ -2,11 +2,9 @@ package realserver
 
 import "path/filepath"
 
-// varnishConf answers by itself: there is nothing to cache and nobody behind it.
-// vsthrottle fills a bucket of 200 over 10 s and starts with a full one. It adds whole
-// tokens only, for the time since the last request it admitted: whoever asks at 50 ms,
-// give or take, gets a token or none and drains the bucket, and whoever asks a quarter too
-// often gets half. An even pace a little under 20 per second gets all of it.
+// varnishConf has no backend. vsthrottle fills a bucket of 200 over 10 s with whole tokens, for
+// the time since the last request it admitted: a client with jitter around 50 ms drains the
+// bucket, and an even pace a little under 20 per second gets all of it.
 const varnishConf = `
 vcl 4.1;
 import vsthrottle;
@@ -23,7 +21,7 @@ sub vcl_synth {
 }
 `
 
-// varnish needs its logger beside it, which reads what the server leaves in memory.
+// varnish logs by a second program.
 func varnish() recipe {
 	return recipe{
 		needs: []string{module("/usr/lib/*/varnish/vmods/libvmod_vsthrottle.so")},
@@ -43,8 +41,7 @@ func varnish() recipe {
 	}
 }
 
-// module is the path that a pattern with the machine's architecture left open stands
-// for, or the pattern itself, which then says what is missing.
+// module is the path that a pattern matches, or the pattern itself.
 func module(pattern string) string {
 	if paths, err := filepath.Glob(pattern); err == nil && len(paths) > 0 {
 		return paths[0]

@@ -5,7 +5,6 @@ package redistest
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 // Program is a server that speaks the protocol.
@@ -38,8 +39,7 @@ func OnEach(t *testing.T, test func(t *testing.T, p Program)) {
 	}
 }
 
-// common are the servers that tests which do not harm them have in common; each test
-// empties the one it uses.
+// common are servers that tests share; each test empties the one it uses.
 var common = map[Program]*Server{Redis: {}, Valkey: {}}
 
 // StopAll stops the common servers: for TestMain.
@@ -49,8 +49,7 @@ func StopAll() {
 	}
 }
 
-// Patience is for what has to happen sometime on a busy computer. No test is right
-// because it is over.
+// Patience bounds waits on a busy machine.
 const Patience = time.Minute
 
 // Server is a process of our own.
@@ -184,10 +183,8 @@ func Client(t testing.TB, addr string) rueidis.Client {
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		addr, err := realserver.FreeAddr()
 		require.NoError(t, err)
-		addr := l.Addr().String()
-		_ = l.Close()
 		_, port, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
 		if n, _ := strconv.Atoi(port); n < 55000 { // a cluster's nodes talk at 10000 above
@@ -196,19 +193,12 @@ func freeAddr(t testing.TB) string {
 	}
 }
 
-// path is where the program is. Where everything is expected to be installed its absence
-// is an error, so that no run of the checks is silent about it. Debian's package has the
-// program's name.
+// path is where the program is. Debian's package has the program's name.
 func (p Program) path(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath(string(p))
-	if err == nil {
-		return filepath.Clean(path)
+	if err != nil {
+		realserver.Need(t, string(p))
 	}
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s is not installed: run make servers, or install the package of that name", p)
-	}
-	fmt.Fprintf(os.Stderr, "\n*** NOT TESTED: %s: %s is not installed; install the package of that name ***\n\n", t.Name(), p)
-	t.Skipf("%s is not installed", p)
-	return ""
+	return filepath.Clean(path)
 }
