@@ -13,43 +13,63 @@ import (
 // host is the queue of one host and its place in the schedule. What a look at the schedule
 // reads comes first: among a hundred thousand hosts each is cold when it comes up.
 type host struct {
-	name     string
-	at       time.Time // its key in the schedule; the true instant is asked for when it comes up
-	order    uint64    // breaks ties: first come, first served
-	handed   atomic.Int32
-	index    int32 // in the schedule; -1 when not there
-	why      ratelimit.Limit
-	lane     lane // the one its leases are counted in
-	answered bool // has freed a slot at least once
-	proven   bool // has answered a request that was not for robots.txt with a status
-	late     bool // the latest request, or one under way, waited for longer than SlowAfter
-	quick    bool // counted in Frontier.quick
-	parked   bool
-	idle     bool  // is in Frontier.idle
-	barred   bool  // nothing is to be asked of it
-	leaving  bool  // it is to be given back
-	parted   bool  // it was given back, or lost: it is another process's
-	lease    int64 // by which it is this process's, of a shared store
-	place    int32 // on the roll
-	blind    bool  // URLs of it may lie dormant in the store: it is here for a robots.txt alone
+	name string
+	turn
+	slotTimes
+	slotUse
 
-	queue    ladder
-	over     *overflow // nil for a host all of whose URLs are in memory
-	retries  *retries  // nil for a host that never had any
-	history  attribution.Host
-	out      []*Lease // its leases that hold a slot, oldest first
-	slots    int32    // how many leases it may have out, once it is proven
-	holding  int32    // of those in out, the ones that hold one of Config.Slots
-	open     int32    // its leases not yet acknowledged
-	known    int32    // pages ever accepted, for MaxPagesPerHost
-	first    uint32   // when its first slot was taken, by Frontier.tenths
-	latest   uint32   // and when the latest was freed
-	returned int32    // HostLeft.Returned: those that are refused again leave known, and not this
-	asked    int32    // pages leased, retries not counted
-	service  time.Duration
-	reason   string    // a gate's reason, when that is what the host waits for
-	keptTil  time.Time // it rests until then, as there was no place for a request
-	kept     uint8     // such rests since the last request that was made
+	queue   ladder
+	over    *overflow // nil for a host all of whose URLs are in memory
+	retries *retries  // nil for a host that never had any
+	history attribution.Host
+	out     []*Lease // its leases that hold a slot, oldest first
+	lease   int64    // by which it is this process's, of a shared store
+	open    int32    // its leases not yet acknowledged
+	place   int32    // on the roll
+	pageCounts
+	idle    bool // is in Frontier.idle
+	barred  bool // nothing is to be asked of it
+	leaving bool // it is to be given back
+	parted  bool // it was given back, or lost: it is another process's
+	blind   bool // URLs of it may lie dormant in the store: it is here for a robots.txt alone
+}
+
+// turn is when a host may be asked next, and what it waits for.
+type turn struct {
+	at      time.Time // its key in the schedule; the true instant is asked for when it comes up
+	order   uint64    // breaks ties: first come, first served
+	index   int32     // in the schedule; -1 when not there
+	why     ratelimit.Limit
+	kept    uint8     // rests since the last request that was made, as there was no place for one
+	reason  string    // a gate's reason, when that is what the host waits for
+	keptTil time.Time // it rests until then
+}
+
+// slotTimes says how long a host holds slots.
+type slotTimes struct {
+	service  time.Duration // smoothed
+	first    uint32        // when its first slot was taken, by Frontier.tenths
+	latest   uint32        // and when the latest was freed
+	answered bool          // has freed a slot at least once
+	proven   bool          // has answered a request that was not for robots.txt with a status
+	late     bool          // the latest request, or one under way, waited for longer than SlowAfter
+}
+
+// slotUse says how many slots a host has.
+type slotUse struct {
+	handed  atomic.Int32 // leases whose holder has not asked for its permit
+	slots   int32        // how many leases it may have out, once it is proven
+	holding int32        // leases that hold one of Config.Slots
+	lane    lane         // the one its leases are counted in
+	quick   bool         // counted in Frontier.quick
+	parked  bool
+}
+
+// pageCounts counts the pages of a host.
+type pageCounts struct {
+	known    int32 // ever accepted, for MaxPagesPerHost
+	returned int32 // HostLeft.Returned: those that are refused again leave known, and not this
+	asked    int32 // leased, retries not counted
 }
 
 // queued is how many URLs wait, wherever they are.

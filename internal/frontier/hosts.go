@@ -52,7 +52,7 @@ func (f *Frontier) robotsHost(name string) *host {
 
 // adopt makes a host.
 func (f *Frontier) adopt(name string) *host {
-	h := &host{name: name, index: -1, slots: f.slots(name)}
+	h := &host{name: name, turn: turn{index: -1}, slotUse: slotUse{slots: f.slots(name)}}
 	_, h.barred = f.barred[name]
 	f.hosts[name] = h
 	f.roll.add(h)

@@ -13,6 +13,18 @@ const (
 	numLanes
 )
 
+// sharing is how the hosts share the slots and the places aside.
+type sharing struct {
+	parked      [numLanes][]*host // hosts that wait for a slot of their lane, first come first; some have left
+	waiting     [numLanes]int     // how many of them still wait
+	called      *host             // the parked host whose turn it is, until it comes up; nil for none
+	lastLane    lane              // of the last one called
+	slowOut     int               // slots held by hosts of the other lanes than the quick one
+	asideOut    int               // leases that hold a place aside
+	lastOverdue bool              // the last place went to a lease that had held a slot
+	quick       int               // quick hosts that have work queued or out
+}
+
 // laneAt is the lane a host belongs to. A request that has been out for long counts
 // before it ends: a host that hangs is known as slow a second later, not at the timeout.
 func (h *host) laneAt(now time.Time) lane {

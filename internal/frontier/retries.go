@@ -49,7 +49,7 @@ func (r *retries) due() (at time.Time) {
 	return at
 }
 
-// add takes in an item that may not be leased before an instant.
+// delay takes in an item that may not be leased before an instant.
 func (h *host) delay(it Item, notBefore time.Time) {
 	if h.retries == nil {
 		h.retries = new(retries)
@@ -150,7 +150,7 @@ func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
 		}
 	}
 	c := &Item{URL: u, Kind: Control, Queued: now, Found: Found{Depth: it.Depth}}
-	if f.cfg.Gate != nil && f.cfg.Gate.Check(c, now).Pass != Go {
+	if f.check(c, now).Pass != Go {
 		return nil
 	}
 	return c

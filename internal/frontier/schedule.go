@@ -26,17 +26,10 @@ type Frontier struct {
 	due    schedule
 	order  uint64
 
-	parked      [numLanes][]*host // hosts that wait for a slot of their lane, first come first; some have left
-	waiting     [numLanes]int     // how many of them still wait
-	called      *host             // the parked host whose turn it is, until it comes up; nil for none
-	lastLane    lane              // of the last one called
-	revising    int               // hosts, from the first on the roll, that Revise has not come to
-	abandoning  int               // hosts, from the first on the roll, that Abandon has come to
-	slowOut     int               // slots held by hosts of the other lanes than the quick one
-	asideOut    int               // leases that hold a place aside
-	lastOverdue bool              // the last place went to a lease that had held a slot
-	quick       int               // quick hosts that have work queued or out
-	keeping     bool              // hosts may rest as there was no place for a request
+	sharing
+	revising   int  // hosts, from the first on the roll, that Revise has not come to
+	abandoning int  // hosts, from the first on the roll, that Abandon has come to
+	keeping    bool // hosts may rest as there was no place for a request
 
 	held   time.Time // no host may be asked before; in the past if that is not so
 	heldBy ratelimit.Limit
@@ -180,20 +173,12 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		h.why, h.reason = ratelimit.LimitNone, retrying
 		return nil // Release offers the host again
 	}
-	v := Verdict{Pass: Go}
-	if it.Kind != Robots && f.cfg.Gate != nil {
-		v = f.cfg.Gate.Check(it, now)
-	}
+	v := f.check(it, now)
 	switch v.Pass {
 	case Refuse:
 		return f.refuse(h, now, v.Refusal)
 	case Wait:
-		h.why, h.reason = ratelimit.LimitNone, v.Reason
-		if !v.Until.IsZero() {
-			f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
-		} else if h.retries.robots() {
-			f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
-		}
+		f.awaitRules(h, now, &v)
 		return nil
 	}
 	f.settle(h, now)
@@ -227,6 +212,24 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	}
 	f.out(l, now)
 	return l
+}
+
+// check asks the gate about a URL.
+func (f *Frontier) check(it *Item, now time.Time) Verdict {
+	if it.Kind == Robots || f.cfg.Gate == nil {
+		return Verdict{Pass: Go}
+	}
+	return f.cfg.Gate.Check(it, now)
+}
+
+// awaitRules has a host wait for the rules of its next URL.
+func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
+	h.why, h.reason = ratelimit.LimitNone, v.Reason
+	if !v.Until.IsZero() {
+		f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
+	} else if h.retries.robots() {
+		f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
+	}
 }
 
 // pop takes the next URL of a host out of its queue.

@@ -11,6 +11,17 @@ import (
 // allBarred is why a crawl ended that had nothing else left.
 const allBarred = "only hosts are left that the operator has blocked"
 
+// blocking is how far nothing can be asked for.
+type blocking struct {
+	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
+	barredTil    time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
+	blockedTil   time.Time         // until when the last warning said that they do
+	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
+	stuck        frontier.Idleness // of that, for the peers; zero: it is not for so long yet
+	idleness     frontier.Idleness // as it is known last
+	told         frontier.Idleness // of it, to the peers
+}
+
 // blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before
 // the first of them may be asked again by its own order.
 func (d *discovery) blocked(now time.Time) (ended bool) {

@@ -89,7 +89,7 @@ func TestPausedCrawlsEnd(t *testing.T) {
 // and an instant in the past would be waited for over and over.
 func TestBoundsOfACrawlThatStops(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)
-	d := &discovery{began: began}
+	d := &discovery{ending: ending{began: began}}
 	d.bound(3, time.Minute)
 	require.Equal(t, began.Add(time.Minute), d.deadline)
 	d.hurried, d.deadline = true, time.Time{}

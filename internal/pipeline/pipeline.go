@@ -190,7 +190,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer fetchers.Done()
 		defer close(p.gone)
 		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, hire: hire, cut: cut, seeds: feed, pages: p.cfg.Pages, guesses: make(guesses)}
+		d := &discovery{p: p, frontier: p.frontier, hire: hire, seeds: feed, pages: p.cfg.Pages, guesses: make(guesses), ending: ending{cut: cut}}
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })

@@ -170,7 +170,7 @@ func TestWhoHasNoHostsIsNotStuck(t *testing.T) {
 	require.NoError(t, err)
 	j := &judging{}
 	stuck := frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: time.Now(), Reason: "no place"}
-	d := &discovery{p: &Pipeline{}, frontier: f, peers: j, stuck: stuck, idleness: stuck, told: stuck}
+	d := &discovery{p: &Pipeline{}, frontier: f, fleet: fleet{peers: j}, blocking: blocking{stuck: stuck, idleness: stuck, told: stuck}}
 	d.testify()
 	require.Equal(t, []frontier.Idleness{{}}, j.told)
 }
