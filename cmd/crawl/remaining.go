@@ -49,7 +49,7 @@ func (p *past) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, kn
 		if h.Queued == 0 {
 			continue
 		}
-		if h.Blocked || h.Barred {
+		if h.Blocked || h.Excluded {
 			return 0, false
 		}
 		if d := limitOf(s, h.Host); d != nil && d.FillRate > 0 {

@@ -24,7 +24,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	}
 	name := nameOf(it.URL)
 	h := f.host(name)
-	if h == nil && f.vault == nil {
+	if h == nil && f.stored == nil {
 		return HostsFull
 	}
 	if h != nil && it.Kind == Page && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
@@ -39,8 +39,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	case h == nil:
 		f.lodge(name, &it, fp)
 		return Queued
-	case f.vault != nil:
-		f.vault.Put(name, &it, fp, false)
+	case f.stored != nil:
+		f.stored.Put(name, &it, fp, false)
 	default:
 		f.seen.add(fp)
 	}
@@ -49,8 +49,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	}
 	if it.Wait > 0 {
 		f.counts.queued.Add(-1) // enqueue counts it
-		if f.vault != nil {
-			f.vault.away[it.ID] = struct{}{}
+		if f.stored != nil {
+			f.stored.away[it.ID] = struct{}{}
 		}
 		f.enqueue(h, it, now, now.Add(it.Wait))
 		return Queued
@@ -66,8 +66,8 @@ func (f *Frontier) Expect(fp uint64) { f.seen.expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
 func (f *Frontier) Known(fp uint64) bool {
-	if f.vault != nil {
-		return f.vault.Known(fp)
+	if f.stored != nil {
+		return f.stored.Known(fp)
 	}
 	return f.seen.has(fp)
 }
@@ -93,7 +93,7 @@ func (f *Frontier) queue(it *Item, n int) {
 // enqueue queues an item that may not be leased before an instant.
 func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if h.parted {
-		f.forsake(&it, now)
+		f.giveUpRobots(&it, now)
 		return // it is asked again by who has the host next
 	}
 	h.delay(it, notBefore)
@@ -102,17 +102,17 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 }
 
 // offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
-// stay out until a slot is freed, parked ones until their lane has a slot.
+// stay out until a slot is freed, those that wait for a slot until their class has a slot.
 func (f *Frontier) offer(h *host, now, at time.Time) {
 	if h.parted {
 		return
 	}
 	f.settle(h, now)
-	if h.queued() == 0 || h.parked || h.full() {
+	if h.queued() == 0 || h.inLine || h.full() {
 		return
 	}
-	if h.barred {
-		at = now.Add(barredFor)
+	if h.excluded {
+		at = now.Add(excludedFor)
 		h.why, h.reason = ratelimit.LimitNone, byOperator
 	}
 	if h.index >= 0 {

@@ -34,15 +34,15 @@
 // lies there as well, and memory holds the heads of queues: of each host the URLs that go
 // first, as many as [Config.Resident] allows. When half of them are gone the host asks the
 // store for more, and goes on with what it has; the answer comes to [Frontier.Take]. Hosts
-// beyond [Config.MaxHosts] lie dormant in the store with all their URLs, and are roused
+// beyond [Config.MaxHosts] are inactive in the store with all their URLs, and are activated
 // first come first served as others run out of work. So nothing is dropped for want of
 // memory, and nobody waits for a disk but the host whose URLs are on it.
 //
 // Nor does a host that refuses to be asked for long keep others out: it gives its place to
-// one that lies dormant, and waits behind the others for its next. When all are known to
-// refuse, nobody moves until the first of them may be asked; see rest.go.
+// one that is inactive, and waits behind the others for its next. When all are known to
+// refuse, nobody moves until the first of them may be asked.
 //
-// A crawl that goes on where another ended begins with every host dormant: to resume is
+// A crawl that goes on where another ended begins with every host inactive: to resume is
 // not another way of beginning.
 //
 // A store may know of rounds: then the URLs of a later one have been visited before, and an
@@ -67,11 +67,11 @@
 // and acknowledges. Two things may be called from elsewhere: [Lease.Started] and
 // [Frontier.Counts].
 //
-// # Hosts that are barred
+// # Hosts that are excluded
 //
-// A person may bar a host: [Frontier.Bar]. Nothing further of it is leased, and it keeps its
+// A person may exclude a host: [Frontier.Exclude]. Nothing further of it is leased, and it keeps its
 // URLs. When no others are left [Frontier.Blocked] says so; whether to wait for somebody to
-// unbar one is the owner's to decide.
+// include one is the owner's to decide.
 //
 // # When all hosts wait together
 //
@@ -85,15 +85,15 @@
 // milliseconds, so a few such hosts would fill every slot and stop the rest, however polite
 // each is. So a request that has waited for its first byte for [SlowAfter] gives its slot back
 // ([Frontier.Overdue]), and the next requests of its host take none until it answers sooner.
-// They hold one of the places of Config.Aside instead. A host that has not answered yet has
+// They hold one of Config.ExtraSlots instead. A host that has not answered yet has
 // one lease out, as it may be slow, or dead.
 //
-// The places aside are not without number, and a body may come slowly too. Hosts that have not
+// The extra slots are not without number, and a body may come slowly too. Hosts that have not
 // answered yet, hosts that hold a slot for longer than [SlowAfter], and hosts that find no
-// place aside therefore share at most half of the slots; the other half stays with hosts
+// extra slot therefore share at most half of the slots; the other half stays with hosts
 // known to be quick. When no quick host has work and no new one waits, slow ones may use all.
 //
-// Of the shared slots and of the places aside, the kinds of hosts that wait for them take one
+// Of the shared slots and of the extra slots, the classes of hosts that wait for them take one
 // after another in turns: who has not been asked yet may turn out to be quick, and who is slow
 // is not to wait until the Web has no new hosts left.
 package frontier

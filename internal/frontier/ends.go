@@ -55,8 +55,8 @@ func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attrib
 	f.held = time.Time{} // there may be room again
 	h := l.host
 	h.free(l)
-	if l.aside {
-		f.asideOut--
+	if l.extra {
+		f.extraOut--
 	} else {
 		f.giveBack(l)
 	}
@@ -106,17 +106,17 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 // visited has the store know of what became of a URL.
 func (f *Frontier) visited(l *Lease, v *Visit) {
 	h := l.host
-	if f.vault == nil || l.ID == 0 || h.parted {
+	if f.stored == nil || l.ID == 0 || h.parted {
 		return
 	}
-	delete(f.vault.away, l.ID)
+	delete(f.stored.away, l.ID)
 	h.gone(&l.Item)
 	var visit Visit
 	if v != nil {
 		visit = *v
 	}
 	visit.Refused = l.Refused != nil
-	f.vault.Done(l.ID, visit)
+	f.stored.Done(l.ID, visit)
 }
 
 // retry queues a URL again that was asked for. The store is to know of an attempt; what the host
@@ -131,10 +131,17 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 		f.learned(h)
 	}
 	it.Tries = decision.Tries
-	if it.Attempt != l.Attempt && f.vault != nil && it.ID != 0 && !h.parted {
-		f.vault.Spent(&it)
+	if it.Attempt != l.Attempt {
+		f.spent(h, it)
 	}
 	f.enqueue(h, it, now, d.at)
+}
+
+// spent has the store know of the tries of a URL. It takes a copy, or each retry would have one.
+func (f *Frontier) spent(h *host, it Item) {
+	if f.stored != nil && it.ID != 0 && !h.parted {
+		f.stored.Spent(&it)
+	}
 }
 
 // Abandon leases about so many URLs that were asked for and wait to be asked again: for the end

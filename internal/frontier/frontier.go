@@ -75,7 +75,7 @@ type Lease struct {
 	started  bool          // Started was called
 	freed    bool
 	finished bool
-	aside    bool        // it holds none of Config.Slots
+	extra    bool        // it holds none of Config.Slots
 	waited   bool        // Overdue was called
 	answered atomic.Bool // Answered was called
 }
@@ -118,9 +118,9 @@ func (l *Lease) Answered() { l.answered.Store(true) }
 // Waiting reports whether the request of a lease is under way and has no answer.
 func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
 
-// Aside reports whether a lease holds a place in Config.Aside, and none of Config.Slots. It is
+// Extra reports whether a lease holds one of Config.ExtraSlots, and none of Config.Slots. It is
 // for who owns the frontier.
-func (l *Lease) Aside() bool { return l.aside }
+func (l *Lease) Extra() bool { return l.extra }
 
 // Pacer says when a host may be asked.
 type Pacer interface {
@@ -161,15 +161,15 @@ type Config struct {
 	Pacer Pacer
 	// Gate is asked before a URL is leased. Nil lets every URL pass.
 	Gate Gate
-	// Forsaken, if set, is told of an origin whose robots.txt was asked for and is asked for no
+	// RobotsGivenUp, if set, is told of an origin whose robots.txt was asked for and is asked for no
 	// more, as its host went to another process of a shared store: nobody else would end the wait.
-	Forsaken func(origin string, now time.Time)
+	RobotsGivenUp func(origin string, now time.Time)
 	// Slots is how many leases may be out at a time over all hosts; it only shapes
 	// how they are shared, the owner keeps the count. Zero means 64.
 	Slots int
-	// Aside is how many leases may be out beside those within Slots: of hosts that let a
+	// ExtraSlots is how many leases may be out beside those within Slots: of hosts that let a
 	// request wait for longer than SlowAfter. Zero means none.
-	Aside int
+	ExtraSlots int
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
 	// InFlight, if set, is asked once for each host how many leases it may have out within
@@ -184,7 +184,7 @@ type Config struct {
 	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
 	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
-	// all that is known, and links to others are dropped; with one the others lie dormant
+	// all that is known, and links to others are dropped; with one the others are inactive
 	// there until there is room, and only a host whose robots.txt others wait for is taken in
 	// beyond it. Zero means 1,000,000.
 	MaxHosts int
@@ -193,7 +193,7 @@ type Config struct {
 	// Owner, if set, lets several processes with this Store have the hosts by turns; then MaxHosts
 	// bounds those that this one has, and MaxURLs and MaxPagesPerHost are the store's to keep.
 	Owner Ownership
-	// Left is what Store has left of an earlier crawl. All hosts of it are dormant there.
+	// Left is what Store has left of an earlier crawl. All hosts of it are inactive there.
 	Left Left
 	// Resident is how many queued URLs are in memory at least before others lie in the
 	// Store alone, about 150 bytes and their length each at most. Beside it each host may have

@@ -20,7 +20,7 @@ func forAll(l ratelimit.Limit) bool {
 func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
 	heap.Push(&f.due, h)
 	if called {
-		f.called = h
+		f.nextUp = h
 	}
 	f.held, f.heldBy = until, why
 }

@@ -18,7 +18,7 @@ type host struct {
 	slotTimes
 	slotUse
 
-	queue   ladder
+	queue   priorityQueue
 	over    *overflow // nil for a host all of whose URLs are in memory
 	retries *retries  // nil for a host that never had any
 	history attribution.Host
@@ -27,11 +27,11 @@ type host struct {
 	open    int32    // its leases not yet acknowledged
 	place   int32    // on the roll
 	pageCounts
-	idle    bool // is in Frontier.idle
-	barred  bool // nothing is to be asked of it
-	leaving bool // it is to be given back
-	parted  bool // it was given back, or lost: it is another process's
-	blind   bool // URLs of it may lie dormant in the store: it is here for a robots.txt alone
+	idle     bool // is in Frontier.idle
+	excluded bool // nothing is to be asked of it
+	leaving  bool // it is to be given back
+	parted   bool // it was given back, or lost: it is another process's
+	foreign  bool // URLs of it may be inactive in the store: it is here for a robots.txt alone
 }
 
 // turn is when a host may be asked next, and what it waits for.
@@ -60,9 +60,9 @@ type slotUse struct {
 	handed  atomic.Int32 // leases whose holder has not asked for its permit
 	slots   int32        // how many leases it may have out, once it is proven
 	holding int32        // leases that hold one of Config.Slots
-	lane    lane         // the one its leases are counted in
+	class   hostClass    // the one its leases are counted in
 	quick   bool         // counted in Frontier.quick
-	parked  bool
+	inLine  bool
 }
 
 // pageCounts counts the pages of a host.

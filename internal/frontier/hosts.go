@@ -11,19 +11,19 @@ func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
 // host finds or makes the host of a name. It is nil when there is no room for it: when
 // MaxHosts are known and every one has work, or would lose its page budget by being
-// forgotten; and when there are dormant ones, of which it may be one, and which came
+// forgotten; and when there are inactive ones, of which it may be one, and which came
 // earlier. A forgotten host begins again as a new one, which is the more careful way to
 // treat it.
 func (f *Frontier) host(name string) *host {
 	h := f.hosts[name]
-	if h != nil && !h.blind {
+	if h != nil && !h.foreign {
 		return h
 	}
-	if v := f.vault; v != nil && (v.dormant > 0 || v.forgot && f.cfg.MaxPagesPerHost > 0) {
+	if v := f.stored; v != nil && (v.inactive > 0 || v.forgot && f.cfg.MaxPagesPerHost > 0) {
 		return nil
 	}
 	if h != nil {
-		h.blind = false // nothing lies dormant
+		h.foreign = false // nothing is inactive
 		return h
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts && !f.forget() {
@@ -33,7 +33,7 @@ func (f *Frontier) host(name string) *host {
 }
 
 // robotsHost finds or makes the host of a robots.txt that has moved. It is made even if there
-// is no room, or if URLs of it may lie dormant: others wait for that file, each of which has
+// is no room, or if URLs of it may be inactive: others wait for that file, each of which has
 // a place.
 func (f *Frontier) robotsHost(name string) *host {
 	if h := f.hosts[name]; h != nil {
@@ -43,9 +43,9 @@ func (f *Frontier) robotsHost(name string) *host {
 	if f.fleet == nil { // or it may be another process's
 		h = f.host(name)
 	}
-	if h == nil && f.vault != nil {
+	if h == nil && f.stored != nil {
 		h = f.adopt(name)
-		h.blind = true
+		h.foreign = true
 	}
 	return h
 }
@@ -53,7 +53,7 @@ func (f *Frontier) robotsHost(name string) *host {
 // adopt makes a host.
 func (f *Frontier) adopt(name string) *host {
 	h := &host{name: name, turn: turn{index: -1}, slotUse: slotUse{slots: f.slots(name)}}
-	_, h.barred = f.barred[name]
+	_, h.excluded = f.excluded[name]
 	f.hosts[name] = h
 	f.roll.add(h)
 	f.counts.hosts.Store(int64(len(f.hosts)))
@@ -62,7 +62,7 @@ func (f *Frontier) adopt(name string) *host {
 
 // forget drops the host that has been without work the longest.
 func (f *Frontier) forget() bool {
-	if f.vault == nil && f.cfg.MaxPagesPerHost > 0 || f.vault != nil && f.vault.rousing {
+	if f.stored == nil && f.cfg.MaxPagesPerHost > 0 || f.stored != nil && f.stored.activating {
 		return false // the store's answer may tell of it
 	}
 	for len(f.idle) > 0 {
@@ -72,8 +72,8 @@ func (f *Frontier) forget() bool {
 		h.idle = false
 		if !h.busy() && f.hosts[h.name] == h {
 			f.drop(h)
-			if f.vault != nil {
-				f.vault.forgot = true
+			if f.stored != nil {
+				f.stored.forgot = true
 			}
 			return true
 		}

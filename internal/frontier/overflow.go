@@ -17,8 +17,8 @@ const (
 	// maxLoads is how many hosts wait for their URLs from the store at a time; others wait
 	// for their turn here, where it costs nothing.
 	maxLoads = 256
-	// rouseMost is how many hosts are roused at a time.
-	rouseMost = 1024
+	// activateMost is how many hosts are activated at a time.
+	activateMost = 1024
 	// maxAway is how many URLs of one host may wait for another try before no more of its
 	// others are loaded: an outage would else bring a whole host into memory, URL by URL.
 	maxAway = 1024
@@ -27,53 +27,53 @@ const (
 // overflow is what a host has in the store and not in memory.
 type overflow struct {
 	left    int                // URLs
-	asides  int                // of them, those that are no pages
+	others  int                // of them, those that are no pages
 	bound   Place              // they are behind it, and all others of the host are not
 	loading bool               // the store was asked for the first of them, or is to be
 	missed  Place              // the first that the store did not have when it was asked; zero for none
 	done    map[int64]struct{} // since it was asked, of those behind bound that were away
 }
 
-// vault is the frontier's side of a store.
-type vault struct {
+// storageQueue is the frontier's side of a store.
+type storageQueue struct {
 	Storage
-	away    map[int64]struct{} // URLs in memory that are leased or wait for another try
-	loads   int                // questions for URLs that are out
-	hungry  []*host            // hosts for which there is one to ask
-	dormant int64              // URLs of dormant hosts
-	rousing bool               // the question for hosts is out
-	interim map[string]interim // URLs that were put as dormant since
-	forgot  bool               // hosts were forgotten of which the store knows more
-	resting resting            // of the dormant hosts
+	away       map[int64]struct{} // URLs in memory that are leased or wait for another try
+	loads      int                // questions for URLs that are out
+	toRefill   []*host            // hosts for which there is a question to ask
+	inactive   int64              // URLs of inactive hosts
+	activating bool               // the question for hosts is out
+	interim    map[string]interim // URLs that were put as inactive since
+	forgot     bool               // hosts were forgotten of which the store knows more
+	resting    resting            // of the inactive hosts
 }
 
 // interim is what was put for a host while the store was asked for it.
-type interim struct{ urls, asides int }
+type interim struct{ urls, others int }
 
 // Take takes in what the store was asked for. The error says that the store has fewer URLs
 // than it was given: there is no crawl to go on with, but all that it has is good.
 func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	switch {
-	case a.News != nil:
-		f.hear(now, a.News())
+	case a.Update != nil:
+		f.updated(now, a.Update())
 		return nil
 	case a.Host == "" && f.fleet != nil:
 		f.swept(now, &a)
 		return nil
 	case a.Host == "":
-		return f.roused(now, &a)
+		return f.activated(now, &a)
 	}
-	f.vault.loads--
+	f.stored.loads--
 	if f.fleet != nil {
 		f.arrived(now, &a)
 	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
 		err = f.loaded(h, now, &a)
 		f.offer(h, now, now)
 	}
-	for f.vault.loads < maxLoads && len(f.vault.hungry) > 0 {
-		h := f.vault.hungry[0]
-		f.vault.hungry[0] = nil
-		f.vault.hungry = f.vault.hungry[1:]
+	for f.stored.loads < maxLoads && len(f.stored.toRefill) > 0 {
+		h := f.stored.toRefill[0]
+		f.stored.toRefill[0] = nil
+		f.stored.toRefill = f.stored.toRefill[1:]
 		if !h.parted {
 			f.ask(h)
 		}
@@ -101,7 +101,7 @@ func (f *Frontier) admit(h *host, it *Item) {
 	}
 	h.queue.push(*it)
 	f.bytes += len(it.URL.String())
-	if f.vault == nil || h.queue.len() <= f.head() {
+	if f.stored == nil || h.queue.len() <= f.head() {
 		return
 	}
 	// The last one goes, which was the new one but for ranks.
@@ -118,7 +118,7 @@ func (f *Frontier) admit(h *host, it *Item) {
 func (o *overflow) add(it *Item) {
 	o.left++
 	if it.Kind != Page {
-		o.asides++
+		o.others++
 	}
 }
 
@@ -128,17 +128,17 @@ func (f *Frontier) refill(h *host) {
 		return
 	}
 	h.over.loading = true
-	if f.vault.loads < maxLoads {
+	if f.stored.loads < maxLoads {
 		f.ask(h)
 	} else {
-		f.vault.hungry = append(f.vault.hungry, h)
+		f.stored.toRefill = append(f.stored.toRefill, h)
 	}
 }
 
 func (f *Frontier) ask(h *host) {
 	h.over.missed, h.over.done = Place{}, nil
-	f.vault.loads++
-	f.vault.Load(h.name, h.over.bound, f.head())
+	f.stored.loads++
+	f.stored.Load(h.name, h.over.bound, f.head())
 }
 
 // gone notes that a URL which was away is done. The answer that is under way may have it
@@ -182,20 +182,20 @@ func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	o := h.over
 	o.bound = it.Place()
-	_, away := f.vault.away[it.ID]
+	_, away := f.stored.away[it.ID]
 	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
-	pages := o.left - o.asides
+	pages := o.left - o.others
 	o.left--
 	if it.Kind != Page {
-		o.asides--
+		o.others--
 	}
 	if f.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-f.cfg.MaxPagesPerHost {
-		// The host was found beyond its budget while it was dormant.
+		// The host was found beyond its budget while it was inactive.
 		h.known--
 		f.counts.queued.Add(-1)
-		f.vault.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
+		f.stored.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
 		return
 	}
 	it.Since = 0 // that counts from what the host served since it is known
@@ -205,66 +205,66 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 
 // lodge stores a new URL for whose host there is no room in memory.
 func (f *Frontier) lodge(name string, it *Item, fp uint64) {
-	v := f.vault
+	v := f.stored
 	v.Put(name, it, fp, true)
-	v.dormant++
+	v.inactive++
 	v.resting.found(name)
-	if v.rousing {
+	if v.activating {
 		n := v.interim[name]
 		n.urls++
 		if it.Kind != Page {
-			n.asides++
+			n.others++
 		}
 		v.interim[name] = n
 	}
 }
 
-// rouse asks for dormant hosts if there is room for any, or can be made.
-func (f *Frontier) rouse(now time.Time) {
-	v := f.vault
-	if v == nil || v.dormant == 0 || v.rousing {
+// activate asks for inactive hosts if there is room for any, or can be made.
+func (f *Frontier) activate(now time.Time) {
+	v := f.stored
+	if v == nil || v.inactive == 0 || v.activating {
 		return
 	}
-	for range rouseMost {
-		if len(f.hosts)+rouseMost <= f.cfg.MaxHosts || !f.forget() {
+	for range activateMost {
+		if len(f.hosts)+activateMost <= f.cfg.MaxHosts || !f.forget() {
 			break
 		}
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
 		f.exchange(now)
 	}
-	if room := min(f.cfg.MaxHosts-len(f.hosts), rouseMost); room > 0 {
-		v.rousing = true
-		v.Rouse(room)
+	if room := min(f.cfg.MaxHosts-len(f.hosts), activateMost); room > 0 {
+		v.activating = true
+		v.Activate(room)
 	}
 }
 
-// roused takes in hosts that were dormant. One that is known is told of a second time, as
-// URLs of it were put while it was being roused; they have been counted then.
-func (f *Frontier) roused(now time.Time, a *Answer) error {
-	v := f.vault
-	v.rousing = false
+// activated takes in hosts that were inactive. One that is known is told of a second time, as
+// URLs of it were put while it was being activated; they have been counted then.
+func (f *Frontier) activated(now time.Time, a *Answer) error {
+	v := f.stored
+	v.activating = false
 	for _, left := range a.Hosts {
 		more := v.interim[left.Name]
 		left.Queued += more.urls
-		left.Asides += more.asides
-		left.Pages += more.urls - more.asides
+		left.Others += more.others
+		left.Pages += more.urls - more.others
 		h := f.hosts[left.Name]
-		if h != nil && !h.blind || left.Queued == 0 {
+		if h != nil && !h.foreign || left.Queued == 0 {
 			continue
 		}
 		if h == nil {
 			h = f.adopt(left.Name)
 		}
-		h.blind, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
-		h.history.Visited = left.Pages > left.Queued-left.Asides
-		h.over = &overflow{left: left.Queued, asides: left.Asides, bound: firstPlace}
+		h.foreign, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
+		h.history.Visited = left.Pages > left.Queued-left.Others
+		h.over = &overflow{left: left.Queued, others: left.Others, bound: firstPlace}
 		v.resting.remove(left.Name)
-		v.dormant -= int64(left.Queued)
+		v.inactive -= int64(left.Queued)
 		f.offer(h, now, now)
 	}
-	if !a.More && len(v.interim) == 0 && v.dormant > 0 {
-		return fmt.Errorf("%d URLs of hosts that had no room are not where they were put", v.dormant)
+	if !a.More && len(v.interim) == 0 && v.inactive > 0 {
+		return fmt.Errorf("%d URLs of hosts that had no room are not where they were put", v.inactive)
 	}
 	clear(v.interim)
 	return nil

@@ -128,7 +128,7 @@ func TestFreedAfterDone(t *testing.T) {
 	require.Equal(t, frontier.HostsFull, add("http://a.test/2"))
 }
 
-// robots.txt may move to a host of which URLs lie dormant, and to one that nobody knows.
+// robots.txt may move to a host of which URLs are inactive, and to one that nobody knows.
 func TestRobotsMoveToADormantHost(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1})
 	for i := range 3 {
@@ -171,7 +171,7 @@ func TestRefusedURLsAreNoPagesOfTheBudget(t *testing.T) {
 	require.Equal(t, frontier.HostPages, s.add("http://a.test/10", 0))
 }
 
-// Of a host that was found beyond its budget while it was dormant the last URLs go. What is
+// Of a host that was found beyond its budget while it was inactive the last URLs go. What is
 // refused meanwhile makes room for as many.
 func TestBudgetOfADormantHost(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10, Gate: forbids("/no")})
@@ -206,7 +206,7 @@ func TestSitemapsAreNoPagesOfTheBudget(t *testing.T) {
 		}
 	}
 	sitemaps(0, 7)
-	for i := range 12 { // beyond the budget, as the host is dormant
+	for i := range 12 { // beyond the budget, as the host is inactive
 		s.add(fmt.Sprintf("http://b.test/%d", i), 1)
 	}
 	require.Len(t, s.drain(noon), 1+7+10)
@@ -305,7 +305,7 @@ func TestBetterURLsWhileTheirHostLoads(t *testing.T) {
 	require.Equal(t, []string{"/early0", "/early1", "/early2", "/early3", "/late3", "/late4", "/late5"}, order)
 }
 
-// What is put while its host is being roused counts for the budget.
+// What is put while its host is being activated counts for the budget.
 func TestBudgetOfAHostThatIsBeingRoused(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10})
 	s.add("http://a.test/", 0)

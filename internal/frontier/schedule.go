@@ -12,19 +12,19 @@ import (
 // Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it
 // with New.
 type Frontier struct {
-	cfg    Config
-	seen   seenSet             // empty if there is a store
-	vault  *vault              // nil if there is none
-	fleet  *fleet              // nil if the vault is not shared
-	last   int64               // the largest ID given
-	since  time.Time           // of the first lease; zero before
-	bytes  int                 // of the URLs queued in memory
-	hosts  map[string]*host    // at most MaxHosts
-	barred map[string]struct{} // hosts of which nothing is to be asked: at most maxBarred
-	roll   roll
-	idle   []*host // hosts without work, oldest first; entries may be out of date
-	due    schedule
-	order  uint64
+	cfg      Config
+	seen     seenSet             // empty if there is a store
+	stored   *storageQueue       // nil if there is none
+	fleet    *fleet              // nil if one process has all hosts
+	last     int64               // the largest ID given
+	since    time.Time           // of the first lease; zero before
+	bytes    int                 // of the URLs queued in memory
+	hosts    map[string]*host    // at most MaxHosts
+	excluded map[string]struct{} // hosts of which nothing is to be asked: at most maxExcluded
+	roll     roll
+	idle     []*host // hosts without work, oldest first; entries may be out of date
+	due      schedule
+	order    uint64
 
 	sharing
 	revising   int  // hosts, from the first on the roll, that Revise has not come to
@@ -42,16 +42,16 @@ func New(cfg Config) (*Frontier, error) {
 	if cfg.Pacer == nil {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
-	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, barred: make(map[string]struct{})}
+	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, excluded: make(map[string]struct{})}
 	if cfg.Store != nil {
-		f.vault = &vault{
+		f.stored = &storageQueue{
 			Storage: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]interim),
-			dormant: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
+			inactive: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
 		}
 		f.counts.known.Store(cfg.Left.Known)
 		if cfg.Owner != nil {
 			f.fleet = &fleet{Ownership: cfg.Owner}
-			f.vault.dormant, f.vault.forgot = 0, false
+			f.stored.inactive, f.stored.forgot = 0, false
 			return f, nil
 		}
 		f.counts.queued.Store(cfg.Left.Queued)
@@ -78,8 +78,8 @@ const revised = 64
 // piece, and asks to be called again at once until it is done.
 func (f *Frontier) Revise(now time.Time) {
 	f.held = time.Time{}
-	if f.vault != nil {
-		f.vault.resting = newResting()
+	if f.stored != nil {
+		f.stored.resting = newResting()
 	}
 	f.revising = len(f.roll.hosts)
 	f.reviseSome(now)
@@ -100,13 +100,13 @@ func (f *Frontier) reviseSome(now time.Time) {
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and
 // the instant at which to ask again; a zero instant means that only a Release, End,
-// Add, Wake, Unbar or Revise can change the answer. The caller keeps the number of leases
+// Add, Wake, Include or Revise can change the answer. The caller keeps the number of leases
 // with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	if f.fleet != nil {
 		f.partLeaving(now)
 	} else {
-		f.rouse(now)
+		f.activate(now)
 	}
 	f.reviseSome(now)
 	l, wake := f.next(now)
@@ -126,13 +126,13 @@ func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 // next leases the URL of the host that comes up first of those in memory.
 func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 	for {
-		f.unpark(now)
+		f.callNext(now)
 		if len(f.due) == 0 {
 			return nil, time.Time{}
 		}
 		h := f.due[0]
 		if h.at.After(now) {
-			if h.barred { // and so are all behind it
+			if h.excluded { // and so are all behind it
 				return nil, time.Time{}
 			}
 			return nil, h.at
@@ -150,9 +150,9 @@ func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 // lease takes the next URL of a host that has come up, or puts the host where it has
 // to wait: into the schedule at a later instant, or aside for a slot.
 func (f *Frontier) lease(h *host, now time.Time) *Lease {
-	called := h == f.called
+	called := h == f.nextUp
 	if called {
-		f.called = nil
+		f.nextUp = nil
 	}
 	if f.kept(h, now) || f.outOfLease(h, now) {
 		return nil
@@ -182,8 +182,8 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		return nil
 	}
 	f.settle(h, now)
-	if !f.laneOpen(h.lane) || h.lane != laneQuick && !called && f.othersAhead(h.lane) {
-		f.park(h)
+	if !f.classOpen(h.class) || h.class != classFast && !called && f.othersAhead(h.class) {
+		f.joinLine(h)
 		return nil
 	}
 	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
@@ -199,7 +199,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	if v.Pass == Go && f.isolate(h, it, now) {
 		return nil
 	}
-	l := &Lease{aside: h.lane == laneLate && f.roomAside(), Foreign: h.blind, host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{extra: h.class == classStalled && f.roomExtra(), Foreign: h.foreign, host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item, l.Cause = robotsItem(it, now), it.URL
 	} else if control := f.control(h, it, now); control != nil {
@@ -236,8 +236,8 @@ func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 func (f *Frontier) pop(h *host, now time.Time) Item {
 	it := h.pop(now)
 	f.queue(&it, -1)
-	if f.vault != nil && f.fleet == nil && it.ID != 0 {
-		f.vault.away[it.ID] = struct{}{}
+	if f.stored != nil && f.fleet == nil && it.ID != 0 {
+		f.stored.away[it.ID] = struct{}{}
 	}
 	return it
 }
@@ -275,12 +275,12 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	}
 	h.out = append(h.out, l)
 	h.open++
-	if l.aside {
-		f.asideOut++
+	if l.extra {
+		f.extraOut++
 		f.lastOverdue = false
 	} else {
 		h.holding++
-		if h.lane != laneQuick {
+		if h.class != classFast {
 			f.slowOut++
 		}
 		if f.fleet != nil {

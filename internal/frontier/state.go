@@ -21,7 +21,7 @@ type HostState struct {
 	Failures     int       `json:"failures,omitempty"` // requests in a row that failed
 	Trouble      string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
 	Blocked      bool      `json:"blocked"`            // the host itself said "not now", or is down
-	Barred       bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
+	Excluded     bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
 }
 
 // Blocking reports whether a limit is a refusal of the host, not its pace. A quota that is
@@ -39,9 +39,9 @@ type Blockage struct {
 	// Ordered is whether Until is an order of the hosts, such as a Retry-After or an open
 	// breaker, and not just our own pace after a refusal.
 	Ordered bool
-	// Barred is whether all of them are barred, so that none of them refuses anything. Until
+	// Excluded is whether all of them are excluded, so that none of them refuses anything. Until
 	// has no meaning then.
-	Barred bool
+	Excluded bool
 
 	// Of several processes alone:
 
@@ -65,7 +65,7 @@ func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 // only while nothing is leased, and costs time in proportion to the hosts with work.
 func (f *Frontier) Blocked(now time.Time) Blockage {
 	unsure := Blockage{Unsure: f.fleet != nil}
-	if v := f.vault; v != nil && (v.loads > 0 || v.rousing && f.fleet == nil) {
+	if v := f.stored; v != nil && (v.loads > 0 || v.activating && f.fleet == nil) {
 		return unsure // others are about to come up
 	}
 	if f.revising > 0 {
@@ -90,9 +90,9 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 	if f.fleet != nil && !f.fleet.due.IsZero() && f.fleet.due.Before(b.Until) {
 		b.Until = f.fleet.due
 	}
-	if v := f.vault; v != nil && v.dormant > 0 {
+	if v := f.stored; v != nil && v.inactive > 0 {
 		r := &v.resting
-		if v.dormant > r.queued && len(r.hosts) < maxResting {
+		if v.inactive > r.queued && len(r.hosts) < maxResting {
 			r.stuck = true // let others be asked
 			return Blockage{}
 		}
@@ -101,7 +101,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && r.unordered == 0
 	}
-	b.Barred = endless(now, b.Until)
+	b.Excluded = endless(now, b.Until)
 	return b
 }
 
@@ -130,12 +130,12 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 	if n, class := h.history.InRow(); n > 0 {
 		w.Failures, w.Trouble = n, class.String()
 	}
-	w.Barred = h.barred
+	w.Excluded = h.excluded
 	switch {
-	case h.barred:
+	case h.excluded:
 		w.Reason = byOperator
 	case w.Queued == 0:
-	case h.parked:
+	case h.inLine:
 		w.Reason = "slow: waits for one of the slots that slow hosts share"
 	case w.InFlight > 0 && !h.proven:
 		w.Reason = "its first answer is awaited"
@@ -155,4 +155,15 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 		w.Until, w.Reason = f.held, f.heldBy.String()
 	}
 	return w
+}
+
+// Host describes one host, if it is in memory or excluded.
+func (f *Frontier) Host(now time.Time, name string) (HostState, bool) {
+	h, ok := f.hosts[name]
+	if _, excluded := f.excluded[name]; !ok && excluded {
+		return HostState{Host: name, Reason: byOperator, Excluded: true}, true
+	} else if !ok {
+		return HostState{}, false
+	}
+	return f.describe(h, now), true
 }

@@ -70,30 +70,30 @@ const (
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
-	// Put stores a new URL as queued. Its ID is larger than that of any before. A dormant
+	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive
 	// one is of a host for which the frontier has no room; the storage remembers the host
-	// until Rouse tells of it.
-	Put(host string, it *Item, fp uint64, dormant bool)
+	// until Activate tells of it.
+	Put(host string, it *Item, fp uint64, inactive bool)
 	// Spent stores the tries of a queued URL: Attempt, Returns and URLFailures.
 	Spent(it *Item)
 	// Done stores that a URL is not queued any more, and what became of it.
 	Done(id int64, v Visit)
 	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
 	Load(host string, behind Place, n int)
-	// Rouse asks for up to n hosts with dormant URLs, those that have waited longest first.
-	// They are dormant no more.
-	Rouse(n int)
-	// Rest has a host be dormant that was not, behind all others. Where several processes have
+	// Activate asks for up to n hosts with inactive URLs, those that have waited longest first.
+	// They are inactive no more.
+	Activate(n int)
+	// Deactivate has a host be inactive that was not, behind all others. Where several processes have
 	// the hosts by turns it goes to any of them with all its URLs, those that were loaded first,
 	// and is not asked before an instant.
-	Rest(host string, notBefore time.Time)
+	Deactivate(host string, notBefore time.Time)
 	// Commit ends a batch. What was told since the one before, and that the sinks hold what
 	// they do at these positions, becomes durable together or not at all.
 	Commit(positions []Position)
 }
 
 // Ownership says which hosts are this process's, where the frontiers of several have a [Storage]
-// in common: those that it was given by Rouse, until it gives them back by Rest or loses them. URLs
+// in common: those that it was given by Activate, until it gives them back by Deactivate or loses them. URLs
 // it finds go to the storage whosever their host is, and come back by Load to the one who has it.
 // So a URL may turn out to be known only there, and the IDs are the storage's.
 //
@@ -111,32 +111,32 @@ type Ownership interface {
 
 // Answer is what a store has been asked for: the URLs of one host, or hosts.
 type Answer struct {
-	Host   string     // whose URLs they are; empty for an answer to Rouse
+	Host   string     // whose URLs they are; empty for an answer to Activate
 	Behind Place      // as it was asked
 	Items  []Item     // in the order of their places
-	More   bool       // there are more: URLs behind the last of them, or dormant hosts
+	More   bool       // there are more: URLs behind the last of them, or inactive hosts
 	Hosts  []HostLeft // but for those that have none queued any more
 
 	// Of several processes alone:
 
-	Lease    int64         // of the host, as Rouse told it
+	Lease    int64         // of the host, as Activate told it
 	Left     int           // URLs that the store has behind the last of Items, in place of More
 	Complete bool          // no process has a URL left; without Hosts
 	Next     time.Duration // until the next host is due that no process has; zero: none is known
 	Due      time.Duration // of Next, if no process had the host and was to be heard of; zero: none is known
-	// News, if set, tells what is new by then, and this is no answer.
-	News func() News
+	// Update, if set, tells what is new by then, and this is no answer.
+	Update func() Update
 }
 
 // HostLeft is a host of a store with queued URLs.
 type HostLeft struct {
 	Name   string
 	Queued int // URLs
-	Asides int // of them, those that are no pages
+	Others int // of them, those that are no pages
 	Pages  int // visited or queued, but for those that were refused
 	// Returned are pages that were refused in the round before and are queued again. They
 	// count in Pages until they are refused again, and are no reason to leave out others: which
-	// they are is not known, so that URLs found while the host was dormant may take the places of
+	// they are is not known, so that URLs found while the host was inactive may take the places of
 	// those that were refused again, or go beside those that were not. Of either the round visits
 	// that many beyond the budget at most. Zero in a first round.
 	Returned int

@@ -53,7 +53,7 @@ func TestBlockOrder(t *testing.T) {
 	time.Sleep(time.Second) // of the site, which is real
 	require.Equal(t, before, s.asked())
 	h := s.look(t)
-	require.True(t, h.Frontier.Barred)
+	require.True(t, h.Frontier.Excluded)
 	require.Equal(t, "blocked by the operator", h.Frontier.Reason)
 	require.Positive(t, h.Frontier.Queued)
 	require.Equal(t, []string{host}, s.controls(t).Blocked)

@@ -8,13 +8,13 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// allBarred is why a crawl ended that had nothing else left.
-const allBarred = "only hosts are left that the operator has blocked"
+// allExcluded is why a crawl ended that had nothing else left.
+const allExcluded = "only hosts are left that the operator has blocked"
 
 // blocking is how far nothing can be asked for.
 type blocking struct {
 	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
-	barredTil    time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
+	excludedTil  time.Time         // until when one of the hosts may be unblocked that the operator has blocked, all that are left; zero: there are others
 	blockedTil   time.Time         // until when the last warning said that they do
 	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
 	stuck        frontier.Idleness // of that, for the peers; zero: it is not for so long yet
@@ -40,8 +40,8 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 		return d.obey(&b, now)
 	}
 	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
-	if b.Barred {
-		return d.onlyBarred(now, limit)
+	if b.Excluded {
+		return d.onlyExcluded(now, limit)
 	}
 	if now.After(limit) || b.Ordered && b.Until.After(limit) {
 		d.halt(EndBlocked, d.refusal(&b, now))
@@ -53,8 +53,8 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 
 // refusal says which hosts refuse, and until when.
 func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
-	if b.Barred {
-		return allBarred
+	if b.Excluded {
+		return allExcluded
 	}
 	return fmt.Sprintf("%sthe first may be asked again at %s", d.trouble(now), moment(now, b.Until))
 }
@@ -70,7 +70,7 @@ func (d *discovery) obey(b *frontier.Blockage, now time.Time) (ended bool) {
 	if b.Whole {
 		d.idleness.Reason = d.refusal(b, now)
 		until := b.Until
-		if b.Barred {
+		if b.Excluded {
 			until = d.blockedSince.Add(d.p.cfg.MaxBlocked)
 		}
 		d.warnBlocked(now, until)
@@ -120,7 +120,7 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 	}
 	d.blockedTil = until
 	for _, w := range d.frontier.Hosts(now, 3) {
-		if w.Queued == 0 || !w.Blocked && !w.Barred {
+		if w.Queued == 0 || !w.Blocked && !w.Excluded {
 			continue // it is done with
 		}
 		if w.Until.IsZero() {
@@ -132,14 +132,14 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 	}
 }
 
-// onlyBarred ends a crawl of which only hosts are left that the operator has blocked, if
+// onlyExcluded ends a crawl of which only hosts are left that the operator has blocked, if
 // none of them was unblocked for so long.
-func (d *discovery) onlyBarred(now, limit time.Time) (ended bool) {
+func (d *discovery) onlyExcluded(now, limit time.Time) (ended bool) {
 	if !now.Before(limit) {
-		d.halt(EndBlocked, allBarred)
+		d.halt(EndBlocked, allExcluded)
 		return true
 	}
-	d.barredTil = limit
+	d.excludedTil = limit
 	d.warnBlocked(now, limit)
 	return false
 }

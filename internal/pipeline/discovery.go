@@ -231,7 +231,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 		d.pages++
 	}
 	d.out++
-	if !l.Aside() {
+	if !l.Extra() {
 		d.slots++
 	}
 	if d.out > d.workers {
@@ -276,15 +276,15 @@ func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 
 // idle decides what to do when no host may be asked before wake.
 func (d *discovery) idle(now, wake time.Time) time.Time {
-	d.barredTil = time.Time{}
+	d.excludedTil = time.Time{}
 	// While something is under way, it is too early to say.
 	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 {
 		if d.blocked(now) {
 			return time.Time{}
 		}
 	}
-	if !d.barredTil.IsZero() {
-		wake = d.barredTil
+	if !d.excludedTil.IsZero() {
+		wake = d.excludedTil
 	}
 	if wake.IsZero() || !d.deadline.IsZero() && d.deadline.Before(wake) {
 		return d.deadline
@@ -369,7 +369,7 @@ func (d *discovery) acknowledge(w written) {
 func (d *discovery) event(ev event) {
 	now := d.p.cfg.Clock.Now()
 	d.out--
-	if !ev.lease.Aside() {
+	if !ev.lease.Extra() {
 		d.slots--
 	}
 	d.frontier.Release(now, ev.lease, ev.took, ev.outcome)

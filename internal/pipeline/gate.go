@@ -46,8 +46,8 @@ func refuse(class, reason string) frontier.Verdict {
 	return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: class, Reason: reason}}
 }
 
-// forsaken has a robots.txt asked for anew whose request was given up before it was made.
-func (g *gate) forsaken(origin string, now time.Time) {
+// robotsGivenUp has a robots.txt asked for anew whose request was given up before it was made.
+func (g *gate) robotsGivenUp(origin string, now time.Time) {
 	g.cache.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
 }
 

@@ -33,7 +33,7 @@ func (d *discovery) setAside(l *frontier.Lease, now time.Time) bool {
 	if !l.Waiting() {
 		return true
 	}
-	held := !l.Aside()
+	held := !l.Extra()
 	aside := d.frontier.Overdue(now, l)
 	if held && aside {
 		d.slots--

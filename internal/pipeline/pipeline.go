@@ -61,7 +61,7 @@ type Pipeline struct {
 	stats    stats
 	asking   atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
 	heard    atomic.Bool                         // there was an answer
-	barred   atomic.Pointer[map[string]struct{}] // hosts of which nothing is to be asked, as the frontier has them; nil for none
+	excluded atomic.Pointer[map[string]struct{}] // hosts of which nothing is to be asked, as the frontier has them; nil for none
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched
@@ -115,13 +115,13 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.traps = newTraps(&cfg)
 	fc := frontier.Config{
-		Pacer: cfg.Limiter, Slots: cfg.Concurrency, Aside: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
+		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
 		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, Once: cfg.Retries == 0,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
-		fc.Gate, fc.Forsaken = p.gate, p.gate.forsaken
+		fc.Gate, fc.RobotsGivenUp = p.gate, p.gate.robotsGivenUp
 	}
 	if p.traps.Detector != nil {
 		fc.Gate = &trapGate{fc.Gate, p.traps}
@@ -133,7 +133,7 @@ func New(cfg Config) (*Pipeline, error) {
 	if p.frontier, err = frontier.New(fc); err != nil {
 		return nil, err
 	}
-	return p, p.barAll(cfg.Blocked)
+	return p, p.excludeAll(cfg.Blocked)
 }
 
 // Run visits the seeds and all that the scope lets in, and returns when the crawl is

@@ -86,8 +86,8 @@ func (j *journal) Load(host string, behind frontier.Place, n int) {
 	j.answer()
 }
 
-func (j *journal) Rouse(n int) {
-	j.Naive.Rouse(n)
+func (j *journal) Activate(n int) {
+	j.Naive.Activate(n)
 	j.answer()
 }
 

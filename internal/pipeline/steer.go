@@ -10,68 +10,68 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
-// errBarred is why a worker does not ask: its lease is older than the order.
-var errBarred = errors.New("the host is blocked by the operator")
+// errExcluded is why a worker does not ask: its lease is older than the order.
+var errExcluded = errors.New("the host is blocked by the operator")
 
 // Block has nothing further asked of a host, whether it is known or not, until Unblock: no
 // request of it begins after Block has returned, and what is under way is finished. Its URLs
 // stay queued; when only such hosts are left the crawl ends with [EndBlocked] after
 // MaxBlocked. It is not ok if the crawl was not there, as with [Pipeline.Pause], nor with the
-// error, which is [frontier.ErrTooManyBarred].
+// error, which is [frontier.ErrTooManyExcluded].
 func (p *Pipeline) Block(host string) (ok bool, err error) {
-	ok = p.order(func(d *discovery) { err = d.bar(host) })
+	ok = p.order(func(d *discovery) { err = d.exclude(host) })
 	return ok && err == nil, err
 }
 
 // Unblock has a host asked again. Of one that is not blocked it does nothing.
 func (p *Pipeline) Unblock(host string) bool {
 	return p.order(func(d *discovery) {
-		if d.frontier.Unbar(d.p.cfg.Clock.Now(), host) {
-			d.p.noteBarred(host, false)
+		if d.frontier.Include(d.p.cfg.Clock.Now(), host) {
+			d.p.noteExcluded(host, false)
 		}
 	})
 }
 
-func (d *discovery) bar(host string) error {
-	err := d.frontier.Bar(d.p.cfg.Clock.Now(), host)
+func (d *discovery) exclude(host string) error {
+	err := d.frontier.Exclude(d.p.cfg.Clock.Now(), host)
 	if err == nil {
-		d.p.noteBarred(host, true)
+		d.p.noteExcluded(host, true)
 	}
 	return err
 }
 
-// barAll blocks hosts before the crawl begins.
-func (p *Pipeline) barAll(hosts []string) error {
+// excludeAll blocks hosts before the crawl begins.
+func (p *Pipeline) excludeAll(hosts []string) error {
 	for _, h := range hosts {
-		if err := p.frontier.Bar(p.cfg.Clock.Now(), h); err != nil {
+		if err := p.frontier.Exclude(p.cfg.Clock.Now(), h); err != nil {
 			return err
 		}
-		p.noteBarred(h, true)
+		p.noteExcluded(h, true)
 	}
 	return nil
 }
 
-// noteBarred tells the workers. They read while it writes, so it writes another map.
-func (p *Pipeline) noteBarred(host string, barred bool) {
+// noteExcluded tells the workers. They read while it writes, so it writes another map.
+func (p *Pipeline) noteExcluded(host string, excluded bool) {
 	all := make(map[string]struct{})
-	if old := p.barred.Load(); old != nil {
+	if old := p.excluded.Load(); old != nil {
 		all = maps.Clone(*old)
 	}
-	if barred {
+	if excluded {
 		all[ratelimit.Domain(host)] = struct{}{}
 	} else {
 		delete(all, ratelimit.Domain(host))
 	}
-	p.barred.Store(&all)
+	p.excluded.Store(&all)
 }
 
-func (p *Pipeline) isBarred(host string) bool {
-	all := p.barred.Load()
+func (p *Pipeline) isExcluded(host string) bool {
+	all := p.excluded.Load()
 	if all == nil {
 		return false
 	}
-	_, barred := (*all)[host]
-	return barred
+	_, excluded := (*all)[host]
+	return excluded
 }
 
 // Wake has Discovery ask the limiter anew when a host may be asked, because what holds for

@@ -36,10 +36,10 @@ type try struct {
 // would have made it wait for longer than [patience].
 func (t *try) take(ctx context.Context) error {
 	p := t.p
-	if p.isBarred(t.f.lease.Host()) {
+	if p.isExcluded(t.f.lease.Host()) {
 		t.f.lease.Started()
-		t.denied = errBarred
-		return errBarred
+		t.denied = errExcluded
+		return errExcluded
 	}
 	asked := p.cfg.Clock.Now()
 	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(patience)}, t.f.lease.Host())

@@ -74,8 +74,8 @@ func TestAgain(t *testing.T) {
 		require.Equal(t, frontier.Left{Queued: 2, Known: 2, LastID: 2}, s.Left())
 		require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 2}, s.Counts())
 		require.True(t, s.Known(page.URL.Fingerprint(s.Key())))
-		s.Rouse(9)
-		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Asides: 1}}, answer(t, s).Hosts)
+		s.Activate(9)
+		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Others: 1}}, answer(t, s).Hosts)
 		got := loadAll(t, s, "a.test")[0]
 		want := *testItem(t, 1, "http://a.test/1")
 		want.Rank, want.Depth, want.Hops, want.Seed = -3, 4, 2, true
@@ -234,7 +234,7 @@ func TestMigrationKeepsRefusals(t *testing.T) {
 		edit(t, path, string(script))
 		edit(t, path, version3+"PRAGMA user_version = 3;"+sql)
 		s := openState(t, dir, Config{Mode: Resume})
-		s.Rouse(1)
+		s.Activate(1)
 		hosts := answer(t, s).Hosts
 		require.Len(t, hosts, 1)
 		pages := 7 - int(ask(t, s, `SELECT count(*) FROM urls WHERE kind IS NOT NULL`))
@@ -275,8 +275,8 @@ func TestReturnedAreThePages(t *testing.T) {
 	s.Done(2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
 	flush(t, s)
 	again(t, s, Again{})
-	s.Rouse(1)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Asides: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
+	s.Activate(1)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Others: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
 }
 
 // BenchmarkAgain begins a round over b.N URLs that have been visited.

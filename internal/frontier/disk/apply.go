@@ -381,7 +381,7 @@ func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
 	if err := count(w.f.countQueue, &left.Queued); err != nil {
 		return left, err
 	}
-	err := count(w.f.countAsides, &asides, &left.Asides)
+	err := count(w.f.countAsides, &asides, &left.Others)
 	left.Pages = int(r.known-r.refused) - asides
 	return left, err
 }

@@ -17,7 +17,7 @@
 // back to the positions there, and no record is missing or there twice.
 //
 // Batches that end within [Config.Linger] of each other are one transaction. A question
-// ([Store.Load], [Store.Rouse]) is answered at once, also in the middle of a batch, within
+// ([Store.Load], [Store.Activate]) is answered at once, also in the middle of a batch, within
 // the writer's transaction: so it sees all that was told before. Batches that have ended
 // are committed first, since nothing can be from then on until the batch under way ends.
 // Roused hosts belong to no batch, and when a state is opened all hosts with work are
@@ -86,7 +86,7 @@
 //
 // # Who may call
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Guess, Load and Rouse, and Commit
+// The goroutine of the frontier calls Known, Put, Spent, Done, Guess, Load, Activate and Deactivate, and Commit
 // and SetMeta, which end and change the batch that these are of. Everything else is safe
 // to call from anywhere. [Store.Close] comes when the frontier has ended.
 //

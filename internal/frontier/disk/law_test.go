@@ -27,9 +27,9 @@ func (s *lawful) Load(host string, behind frontier.Place, n int) {
 	s.Store.Load(host, behind, n)
 }
 
-func (s *lawful) Rouse(n int) {
+func (s *lawful) Activate(n int) {
 	s.open++
-	s.Store.Rouse(n)
+	s.Store.Activate(n)
 }
 
 func (s *lawful) Answer() (a frontier.Answer, ok bool) {

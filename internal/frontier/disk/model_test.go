@@ -60,7 +60,7 @@ func (c content) left(host string) frontier.HostLeft {
 		if it.URL.Host() == host {
 			page := it.Kind == frontier.Page
 			l.Queued += int(integer(c.queued[id]))
-			l.Asides += int(integer(c.queued[id] && !page))
+			l.Others += int(integer(c.queued[id] && !page))
 			_, refused := c.refused[id]
 			l.Pages += int(integer(page && !refused))
 			l.Returned += int(integer(page && c.returned[id]))
@@ -191,7 +191,7 @@ func (m *machine) wantHead(host string, behind frontier.Place, n int) {
 
 func (m *machine) rouse() {
 	n := rapid.IntRange(1, 3).Draw(m.t, "n")
-	m.s.Rouse(n)
+	m.s.Activate(n)
 	got := answer(m.tb, m.s)
 	var want []frontier.HostLeft
 	for _, host := range m.dormant[:min(n, len(m.dormant))] {
@@ -286,7 +286,7 @@ func (m *machine) compare() {
 
 // wantAll rouses all hosts of a state that was just opened, and loads all there is.
 func (m *machine) wantAll() {
-	m.s.Rouse(len(modelHosts))
+	m.s.Activate(len(modelHosts))
 	got := answer(m.tb, m.s)
 	var want []frontier.HostLeft
 	for _, host := range modelHosts {

@@ -169,12 +169,12 @@ func (s *Store) Load(host string, behind frontier.Place, n int) {
 	s.tell(op{kind: opLoad, host: host, behind: behind, n: n})
 }
 
-// Rouse asks for dormant hosts, which come by Answers.
-func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: n}) }
+// Activate asks for dormant hosts, which come by Answers.
+func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: n}) }
 
-// Rest has a host be dormant again, behind all others. Like Rouse it is of no batch: when a
+// Deactivate has a host be dormant again, behind all others. Like Activate it is of no batch: when a
 // state is opened all hosts with work are dormant.
-func (s *Store) Rest(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
+func (s *Store) Deactivate(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
 
 // Answers is where answers come, in the order of their questions. There is room for 512
 // that are not taken, and then the writer waits.

@@ -13,11 +13,11 @@ import (
 // Answer is called, and an answer knows of nothing that came after its question. It is not
 // safe for concurrent use.
 type Naive struct {
-	URLs    map[int64]*NaiveURL
-	seen    map[uint64]bool
-	dormant []string // hosts, as they came
-	answers []frontier.Answer
-	guesses map[string]frontier.Guess // by their URLs
+	URLs     map[int64]*NaiveURL
+	seen     map[uint64]bool
+	inactive []string // hosts, as they came
+	answers  []frontier.Answer
+	guesses  map[string]frontier.Guess // by their URLs
 }
 
 // NaiveURL is what a [Naive] has of a URL.
@@ -41,11 +41,11 @@ func NewNaive() *Naive {
 func (s *Naive) Known(fp uint64) bool { return s.seen[fp] }
 
 // Put implements [frontier.Storage].
-func (s *Naive) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
+func (s *Naive) Put(host string, it *frontier.Item, fp uint64, inactive bool) {
 	s.URLs[it.ID] = &NaiveURL{Item: *it, Host: host}
 	s.seen[fp] = true
-	if dormant && !slices.Contains(s.dormant, host) {
-		s.dormant = append(s.dormant, host)
+	if inactive && !slices.Contains(s.inactive, host) {
+		s.inactive = append(s.inactive, host)
 	}
 }
 
@@ -96,11 +96,11 @@ func (s *Naive) Load(host string, behind frontier.Place, n int) {
 	s.answers = append(s.answers, a)
 }
 
-// Rouse implements [frontier.Storage].
-func (s *Naive) Rouse(n int) {
-	n = min(n, len(s.dormant))
+// Activate implements [frontier.Storage].
+func (s *Naive) Activate(n int) {
+	n = min(n, len(s.inactive))
 	var a frontier.Answer
-	for _, host := range s.dormant[:n] {
+	for _, host := range s.inactive[:n] {
 		left := frontier.HostLeft{Name: host}
 		for _, u := range s.URLs {
 			if u.Host != host {
@@ -108,7 +108,7 @@ func (s *Naive) Rouse(n int) {
 			}
 			page := u.Kind == frontier.Page
 			left.Queued += count(!u.Done)
-			left.Asides += count(!u.Done && !page)
+			left.Others += count(!u.Done && !page)
 			left.Pages += count(page && !u.Refused)
 			left.Returned += count(u.again)
 		}
@@ -116,8 +116,8 @@ func (s *Naive) Rouse(n int) {
 			a.Hosts = append(a.Hosts, left)
 		}
 	}
-	s.dormant = slices.Delete(s.dormant, 0, n)
-	a.More = len(s.dormant) > 0
+	s.inactive = slices.Delete(s.inactive, 0, n)
+	a.More = len(s.inactive) > 0
 	s.answers = append(s.answers, a)
 }
 
@@ -128,10 +128,10 @@ func count(is bool) int {
 	return 0
 }
 
-// Rest implements [frontier.Storage].
-func (s *Naive) Rest(host string, _ time.Time) {
-	if !slices.Contains(s.dormant, host) {
-		s.dormant = append(s.dormant, host)
+// Deactivate implements [frontier.Storage].
+func (s *Naive) Deactivate(host string, _ time.Time) {
+	if !slices.Contains(s.inactive, host) {
+		s.inactive = append(s.inactive, host)
 	}
 }
 
@@ -153,7 +153,7 @@ func (s *Naive) Answer() (a frontier.Answer, ok bool) {
 
 // Reopen implements [Backend].
 func (s *Naive) Reopen() (left frontier.Left) {
-	s.answers, s.dormant = nil, nil
+	s.answers, s.inactive = nil, nil
 	for id, u := range s.URLs {
 		left.Known++
 		left.LastID = max(left.LastID, id)
@@ -161,10 +161,10 @@ func (s *Naive) Reopen() (left frontier.Left) {
 			continue
 		}
 		left.Queued++
-		if !slices.Contains(s.dormant, u.Host) {
-			s.dormant = append(s.dormant, u.Host)
+		if !slices.Contains(s.inactive, u.Host) {
+			s.inactive = append(s.inactive, u.Host)
 		}
 	}
-	slices.Sort(s.dormant)
+	slices.Sort(s.inactive)
 	return left
 }

@@ -140,7 +140,7 @@ func TestBudgetsOfHosts(t *testing.T) {
 	flush(t, b)
 	require.EqualValues(t, 2, a.counts.refused.Load()+b.counts.refused.Load(), "the fifth of a is the last, and one that is known is not refused")
 	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
-	a.Rest("a.test", time.Time{})
+	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.NoError(t, a.Close())
 	c := r.open(calendar)

@@ -86,7 +86,7 @@ func BenchmarkStore(b *testing.B) {
 						}
 					}
 					for _, h := range a.Hosts {
-						s.Rest(h.Name, time.Time{})
+						s.Deactivate(h.Name, time.Time{})
 					}
 				}
 			})

@@ -145,6 +145,6 @@
 //
 // # Who may call
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Rouse, Rest, Give,
+// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate,
 // Learned and Commit. Everything else is safe to call from anywhere.
 package redis

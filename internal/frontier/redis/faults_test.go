@@ -65,7 +65,7 @@ func TestNoMemory(t *testing.T) {
 		require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
 		a.Done(got.Items[0].ID, frontier.Visit{})
 		a.Spent(&got.Items[1])
-		a.Rest("a.test", time.Time{})
+		a.Deactivate("a.test", time.Time{})
 		flush(t, a)
 		require.EqualValues(t, 1, a.Statistics().Done)
 		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
@@ -182,7 +182,7 @@ func TestGiveUp(t *testing.T) {
 	r.cfg.GiveUp, r.cfg.Lease = 50*time.Millisecond, minLease
 	a := r.open()
 	server.Stop()
-	a.Rouse(1)
+	a.Activate(1)
 	<-a.Failed()
 	require.ErrorContains(t, a.Err(), "not answered within 50ms")
 	require.ErrorContains(t, a.Err(), "see that the server is there")

@@ -77,15 +77,15 @@ func put(t testing.TB, s *Store, urls ...string) {
 }
 
 // next is the next answer that is none of news, and the news before it.
-func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.News) {
+func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.Update) {
 	t.Helper()
 	for {
 		select {
 		case a = <-s.Answers():
-			if a.News == nil {
+			if a.Update == nil {
 				return a, news
 			}
-			news = append(news, a.News())
+			news = append(news, a.Update())
 		case <-s.Failed():
 			t.Fatal(s.Err())
 		case <-time.After(redistest.Patience):
@@ -97,7 +97,7 @@ func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.News) {
 // rouse is the hosts that a process gets.
 func rouse(t testing.TB, s *Store, n int) frontier.Answer {
 	t.Helper()
-	s.Rouse(n)
+	s.Activate(n)
 	a, _ := next(t, s)
 	return a
 }

@@ -87,7 +87,7 @@ func (s *Store) idleArgs(i *frontier.Idleness) []string {
 	now := s.cfg.Clock.Now()
 	kind, ordered, until := "w", "0", time.Duration(0)
 	switch {
-	case i.Whole && i.Barred:
+	case i.Whole && i.Excluded:
 		kind = "x"
 	case i.Whole:
 		kind, until = "b", max(0, i.Until.Sub(now))

@@ -29,7 +29,7 @@ func TestVerdict(t *testing.T) {
 	idle := frontier.Idleness{Blockage: frontier.Blockage{Idle: true}, Since: noon.Add(3 * minute)}
 	paced := refusing(noon, 25*minute)
 	paced.Ordered = false
-	barred := frontier.Idleness{Blockage: frontier.Blockage{Whole: true, Ordered: true, Barred: true}, Since: noon, Patience: 20 * minute, Reason: "blocked by hand"}
+	barred := frontier.Idleness{Blockage: frontier.Blockage{Whole: true, Ordered: true, Excluded: true}, Since: noon, Patience: 20 * minute, Reason: "blocked by hand"}
 	soon := refusing(noon, 25*minute)
 	soon.Until = noon.Add(20 * minute)
 	for name, c := range map[string]struct {
@@ -186,7 +186,7 @@ func TestIdleness(t *testing.T) {
 	flush(t, other)
 	rouse(t, other, 9)
 	require.True(t, turn().Idle, "its host is another's")
-	other.Rest("a.test", time.Time{})
+	other.Deactivate("a.test", time.Time{})
 	flush(t, other)
 	b := turn()
 	require.True(t, b.Whole && b.Ordered && !b.Idle, "%+v", b)

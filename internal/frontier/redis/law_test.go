@@ -28,9 +28,9 @@ func (s *lawful) Load(host string, behind frontier.Place, n int) {
 	s.Store.Load(host, behind, n)
 }
 
-func (s *lawful) Rouse(n int) {
+func (s *lawful) Activate(n int) {
 	s.open++
-	s.Store.Rouse(n)
+	s.Store.Activate(n)
 }
 
 func (s *lawful) Answer() (a frontier.Answer, ok bool) {
@@ -39,7 +39,7 @@ func (s *lawful) Answer() (a frontier.Answer, ok bool) {
 	}
 	select {
 	case a = <-s.Answers():
-		if a.News == nil {
+		if a.Update == nil {
 			s.open--
 		}
 		return a, true

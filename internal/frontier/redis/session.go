@@ -208,7 +208,7 @@ func (s *Store) lose(p *part, session string) {
 	s.counts.lost.Add(int64(len(names)))
 	if len(names) > 0 {
 		s.cfg.Log.Warn("a lease has ended: the hosts are others'", "job", s.job.name, "partition", p.index, "hosts", len(names))
-		s.announce(func(n *frontier.News) { n.Lost = append(n.Lost, names...) })
+		s.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, names...) })
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *Store) loseHost(h *held) {
 	s.mu.Unlock()
 	if ours {
 		s.counts.lost.Add(1)
-		s.announce(func(n *frontier.News) { n.Lost = append(n.Lost, h.name) })
+		s.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, h.name) })
 	}
 }
 

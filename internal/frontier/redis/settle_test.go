@@ -55,7 +55,7 @@ func TestSyncBeforeDone(t *testing.T) {
 	told.Store(3)
 
 	a.Done(got.Items[3].ID, frontier.Visit{})
-	a.Rest("a.test", time.Time{})
+	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.EqualValues(t, 4, done(), "or it would be too late")
 	told.Store(4)
@@ -79,7 +79,7 @@ func TestSyncFails(t *testing.T) {
 	rouse(t, a, 1)
 	_, got := load(t, a, "a.test", 1)
 	a.Done(got.Items[0].ID, frontier.Visit{})
-	a.Rouse(1)
+	a.Activate(1)
 	<-a.Failed()
 	require.ErrorIs(t, a.Err(), full)
 	require.ErrorIs(t, a.Close(), full)

@@ -73,7 +73,7 @@ type Store struct {
 	hosts    map[string]*held
 	handed   map[int64]*held // URLs that were loaded, by their IDs
 	turned   turned
-	news     frontier.News
+	news     frontier.Update
 	told     bool // that there are news is among the answers
 	lastSeed int64
 	changes  int64  // of bounds, that were heard of; the heartbeat's alone
@@ -298,11 +298,11 @@ func (s *Store) Load(host string, _ frontier.Place, n int) {
 	s.tell(op{kind: opLoad, host: host, held: s.find(host), n: int64(min(n, loadMost))})
 }
 
-// Rouse asks for hosts that belong to nobody.
-func (s *Store) Rouse(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
+// Activate asks for hosts that belong to nobody.
+func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
 
-// Rest gives a host back, not to be asked before an instant.
-func (s *Store) Rest(host string, notBefore time.Time) {
+// Deactivate gives a host back, not to be asked before an instant.
+func (s *Store) Deactivate(host string, notBefore time.Time) {
 	s.mu.Lock()
 	h := s.hosts[host]
 	if h != nil {

@@ -36,7 +36,7 @@ func TestFromOneToAnother(t *testing.T) {
 	require.Empty(t, urls, "of a host that is not ours")
 
 	b.Done(first.Items[0].ID, frontier.Visit{})
-	b.Rest("a.test", time.Time{})
+	b.Deactivate("a.test", time.Time{})
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 10)))
 	urls, again := load(t, b, "a.test", 9)
 	require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
@@ -146,7 +146,7 @@ func TestGapFromTheEndOfARequest(t *testing.T) {
 		r.clk.Advance(3 * time.Second) // until it is answered
 		over(&got.Items[0])
 		r.clk.Advance(400 * time.Millisecond)
-		a.Rest("a.test", time.Time{})
+		a.Deactivate("a.test", time.Time{})
 		flush(t, a)
 		none := rouse(t, b, 1)
 		require.Empty(t, none.Hosts)
@@ -200,7 +200,7 @@ func TestGive(t *testing.T) {
 	held := a.Held("a.test")
 	require.NoError(t, held.Err())
 	load(t, a, "a.test", 1)
-	a.Rest("a.test", noon.Add(1500*time.Millisecond))
+	a.Deactivate("a.test", noon.Add(1500*time.Millisecond))
 	require.Error(t, a.Held("a.test").Err())
 	require.Zero(t, a.Until("a.test"))
 	flush(t, a)
@@ -227,7 +227,7 @@ func TestStaleToken(t *testing.T) {
 
 	a.Done(got.Items[0].ID, frontier.Visit{})
 	a.Spent(&got.Items[1])
-	a.Rest("a.test", time.Time{})
+	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.EqualValues(t, 1, a.Statistics().Stale)
 	require.Zero(t, a.Statistics().Done)
@@ -264,9 +264,9 @@ func TestLapse(t *testing.T) {
 	}, redistest.Patience, time.Millisecond)
 	require.ErrorIs(t, context.Cause(held), context.Canceled)
 	require.Zero(t, a.Until("a.test"))
-	var n frontier.News
+	var n frontier.Update
 	for len(n.Lost) == 0 {
-		n = (<-a.Answers()).News()
+		n = (<-a.Answers()).Update()
 	}
 	require.Equal(t, []string{"a.test"}, n.Lost)
 	require.EqualValues(t, 1, a.Statistics().Lost)
@@ -344,7 +344,7 @@ func TestWanted(t *testing.T) {
 	require.Empty(t, rouse(t, c, 1).Hosts)
 	require.NotEmpty(t, wanted())
 	require.Equal(t, 1, poorest)
-	a.Rest("b.test", time.Time{})
+	a.Deactivate("b.test", time.Time{})
 	flush(t, a)
 	require.Empty(t, wanted())
 	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 1)))
@@ -366,7 +366,7 @@ func TestOthersFindURLs(t *testing.T) {
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test"}}, news[0].Grown)
 	put(t, a, "http://a.test/3") // and of its own
 	flush(t, a)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).News().Grown)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).Update().Grown)
 }
 
 // Ranks go before the order in which URLs were found; of very many the last are one.
@@ -416,7 +416,7 @@ func TestSpent(t *testing.T) {
 	it := got.Items[0]
 	it.Attempt, it.URLFailures, it.Returns = 2, 1, 300
 	a.Spent(&it)
-	a.Rest("a.test", time.Time{})
+	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	rouse(t, b, 1)
 	_, got = load(t, b, "a.test", 1)

@@ -130,7 +130,7 @@ func TestPurge(t *testing.T) {
 	_, err = f.Status(t.Context())
 	require.ErrorIs(t, err, ErrNoJob)
 	require.ErrorIs(t, f.SetControl(t.Context(), Running), ErrNoJob)
-	a.Rouse(1)
+	a.Activate(1)
 	<-a.Failed()
 	require.ErrorIs(t, a.Err(), ErrNoJob)
 	require.True(t, errors.Is(a.Close(), ErrNoJob))

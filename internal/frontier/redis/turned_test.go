@@ -47,7 +47,7 @@ func TestBoundCountsPages(t *testing.T) {
 	require.EqualValues(t, 4, a.Statistics().Refused)
 	fifth := item(t, "http://a.test/5").URL.Fingerprint(a.Key())
 	require.True(t, a.Known(fifth))
-	a.Rest("a.test", time.Time{})
+	a.Deactivate("a.test", time.Time{})
 	require.False(t, a.Known(fifth), "another process may make room that this one does not hear of")
 }
 

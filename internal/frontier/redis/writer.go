@@ -266,7 +266,7 @@ func (s *Store) added(c *call, ops []op, serial int64) (lost bool) {
 	if !ready && len(grown) == 0 {
 		return lost
 	}
-	s.announce(func(n *frontier.News) {
+	s.announce(func(n *frontier.Update) {
 		n.Ready = n.Ready || ready
 		for i := 0; i+1 < len(grown); i += 2 {
 			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
@@ -276,7 +276,7 @@ func (s *Store) added(c *call, ops []op, serial int64) (lost bool) {
 }
 
 // announce adds to the news and lets it be known that there are some.
-func (s *Store) announce(add func(*frontier.News)) {
+func (s *Store) announce(add func(*frontier.Update)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add(&s.news)
@@ -284,18 +284,18 @@ func (s *Store) announce(add func(*frontier.News)) {
 		return
 	}
 	select {
-	case s.answers <- frontier.Answer{News: s.takeNews}:
+	case s.answers <- frontier.Answer{Update: s.takeNews}:
 		s.told = true
 	default: // full: the next to announce tries again
 	}
 }
 
 // takeNews is all that is new by now.
-func (s *Store) takeNews() frontier.News {
+func (s *Store) takeNews() frontier.Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.news
-	s.news, s.told = frontier.News{}, false
+	s.news, s.told = frontier.Update{}, false
 	return n
 }
 
@@ -309,7 +309,7 @@ func (s *Store) heard(p *part, reply []message) {
 	if !want && len(inbox) == 0 {
 		return
 	}
-	s.announce(func(n *frontier.News) {
+	s.announce(func(n *frontier.Update) {
 		if want {
 			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
 				n.Poorest = wants - 1

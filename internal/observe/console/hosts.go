@@ -79,7 +79,7 @@ func rowOf(h *frontier.HostState, b ratelimit.Brief) dashboard.Row {
 // StateOf is a host in one word: what is worst about it.
 func StateOf(h *frontier.HostState, circuit breaker.State) dashboard.State {
 	switch {
-	case h.Barred:
+	case h.Excluded:
 		return dashboard.Blocked
 	case circuit != breaker.Closed:
 		return dashboard.Failing

@@ -203,7 +203,7 @@ func TestStateOf(t *testing.T) {
 		{frontier.HostState{Queued: 1, InFlight: 1, Reason: "per_host_max"}, breaker.Closed, dashboard.Asking},
 		{frontier.HostState{Queued: 1, Blocked: true, Reason: "retry_after"}, breaker.Closed, dashboard.Refusing},
 		{frontier.HostState{Queued: 1, Blocked: true}, breaker.Open, dashboard.Failing},
-		{frontier.HostState{Queued: 1, Barred: true}, breaker.Open, dashboard.Blocked},
+		{frontier.HostState{Queued: 1, Excluded: true}, breaker.Open, dashboard.Blocked},
 	} {
 		require.Equal(t, c.want, StateOf(&c.h, c.s), "%+v", c.h)
 	}

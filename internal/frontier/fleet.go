@@ -8,9 +8,9 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// News is what a shared store tells without having been asked.
-type News struct {
-	Ready  bool       // hosts may be there to be roused
+// Update is what a shared store tells without having been asked.
+type Update struct {
+	Ready  bool       // hosts may be there to be activated
 	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
 	Lost   []string   // hosts that are not ours any more, all their URLs with them
 	Wanted []string   // hosts of ours that others would take
@@ -46,7 +46,7 @@ const (
 	leaseOver = "lease: to be renewed"
 )
 
-// fleet is what a frontier over a shared store knows beside its vault.
+// fleet is what a frontier over a shared store knows beside its storage queue.
 type fleet struct {
 	Ownership
 	next     time.Time // no question for hosts before
@@ -84,14 +84,14 @@ func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
 	f.fleet.complete, f.fleet.none, f.fleet.found = false, false, true
 	f.counts.known.Add(1)
-	f.vault.Put(nameOf(it.URL), it, fp, true)
+	f.stored.Put(nameOf(it.URL), it, fp, true)
 	return Queued
 }
 
 // sweep asks for hosts, as nothing that this process has can be leased now, and returns when
 // to look again.
 func (f *Frontier) sweep(now, wake time.Time) time.Time {
-	fl, v := f.fleet, f.vault
+	fl, v := f.fleet, f.stored
 	f.partDry(now, now)
 	if len(f.hosts) >= f.cfg.MaxHosts {
 		f.partDry(now, now.Add(lingerFor)) // others may have something to do
@@ -104,27 +104,27 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	}
 	fl.idle = idle
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
-	if f.othersAhead(laneNew) {
+	if f.othersAhead(classNew) {
 		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
 	}
 	next := maxTime(fl.next, fl.spared)
 	if !fl.jammed.IsZero() {
 		room, next = min(room, 1), maxTime(next, fl.jammed) // with one it is seen whether there is place again
 	}
-	if !v.rousing && room > 0 && !now.Before(next) {
-		v.rousing, fl.found = true, false
-		v.Rouse(room)
+	if !v.activating && room > 0 && !now.Before(next) {
+		v.activating, fl.found = true, false
+		v.Activate(room)
 	}
 	earlier := func(at time.Time) {
 		if wake.IsZero() || at.Before(wake) {
 			wake = at
 		}
 	}
-	if !v.rousing && room > 0 {
+	if !v.activating && room > 0 {
 		earlier(maxTime(next, now.Add(time.Millisecond)))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		earlier(maxTime(f.vault.resting.next, now.Add(time.Millisecond)))
+		earlier(maxTime(f.stored.resting.next, now.Add(time.Millisecond)))
 	}
 	if len(fl.dry) > 0 {
 		earlier(fl.dry[0].till)
@@ -135,16 +135,16 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 // swept takes hosts in.
 func (f *Frontier) swept(now time.Time, a *Answer) {
 	fl := f.fleet
-	f.vault.rousing = false
+	f.stored.activating = false
 	for _, left := range a.Hosts {
 		h := f.hosts[left.Name]
-		if h != nil && !h.blind || fl.Until(left.Name).IsZero() {
+		if h != nil && !h.foreign || fl.Until(left.Name).IsZero() {
 			continue // it was lost since
 		}
 		if h == nil {
 			h = f.adopt(left.Name)
 		}
-		h.blind, h.known, h.lease = false, int32(left.Pages), left.Lease
+		h.foreign, h.known, h.lease = false, int32(left.Pages), left.Lease
 		h.history.Visited = left.Pages > left.Queued
 		f.expect(h, left.Queued)
 		f.offer(h, now, now)
@@ -196,7 +196,7 @@ func (f *Frontier) expect(h *host, n int) {
 // arrived takes the URLs of an answer into memory. They are this process's from then on.
 func (f *Frontier) arrived(now time.Time, a *Answer) {
 	h := f.hosts[a.Host]
-	if h == nil || h.lease != a.Lease || h.blind {
+	if h == nil || h.lease != a.Lease || h.foreign {
 		return // it was lost meanwhile
 	}
 	if h.over != nil {
@@ -211,19 +211,19 @@ func (f *Frontier) arrived(now time.Time, a *Answer) {
 	f.review(h, now)
 }
 
-// hear takes in what the shared store tells.
-func (f *Frontier) hear(now time.Time, n News) {
+// updated takes in what the shared store tells.
+func (f *Frontier) updated(now time.Time, n Update) {
 	if n.Ready {
 		f.fleet.next, f.fleet.pause, f.fleet.none = now, 0, false
 	}
 	for _, name := range n.Lost {
-		if h := f.hosts[name]; h != nil && !h.blind {
+		if h := f.hosts[name]; h != nil && !h.foreign {
 			f.leave(h, now)
 		}
 	}
 	for _, left := range n.Grown {
 		h := f.hosts[left.Name]
-		if h == nil || h.blind {
+		if h == nil || h.foreign {
 			continue
 		}
 		more := left.Queued
@@ -263,7 +263,7 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 			return
 		}
 		h := f.hosts[name]
-		if h == nil || h.blind || h.barred || h.leaving || h == f.called || h.queued() == 0 {
+		if h == nil || h.foreign || h.excluded || h.leaving || h == f.nextUp || h.queued() == 0 {
 			continue
 		}
 		switch {
@@ -287,7 +287,7 @@ func (f *Frontier) hasHosts() int {
 
 // waitsForSlot is how many hosts could be asked now and are not, for want of a slot.
 func (f *Frontier) waitsForSlot(now time.Time) (n int) {
-	n = f.waiting[laneNew] + f.waiting[laneSlow] - len(f.fleet.leaving)
+	n = f.waiting[classNew] + f.waiting[classSlow] - len(f.fleet.leaving)
 	if 8*f.fleet.busy < 7*f.cfg.Slots {
 		return max(n, 0)
 	}
@@ -331,14 +331,14 @@ func (f *Frontier) partLeaving(now time.Time) {
 
 // makePlace gives hosts back that refuse to be asked for long, for others to have their places.
 func (f *Frontier) makePlace(now time.Time) {
-	r := &f.vault.resting
+	r := &f.stored.resting
 	if now.Before(r.next) {
 		return
 	}
-	r.next = now.Add(restEvery)
+	r.next = now.Add(deactivateEvery)
 	var going []*host
 	for i := len(f.due) - 1; i >= 0 && len(going) < f.cfg.Slots; i-- {
-		if h := f.due[i]; h != f.called && !h.barred && !h.at.Before(now.Add(restFrom)) && h.mayRest(false) {
+		if h := f.due[i]; h != f.nextUp && !h.excluded && !h.at.Before(now.Add(deactivateFrom)) && h.mayDeactivate(false) {
 			going = append(going, h)
 		}
 	}
@@ -364,7 +364,7 @@ func (f *Frontier) partDry(now, till time.Time) {
 		if f.hosts[h.name] != h || h.busy() {
 			continue
 		}
-		if h.blind {
+		if h.foreign {
 			f.drop(h)
 			h.parted = true
 			continue
@@ -377,11 +377,11 @@ func (f *Frontier) partDry(now, till time.Time) {
 func (f *Frontier) part(h *host, now time.Time) {
 	at, _ := f.cfg.Pacer.ReadyAt(h.name, 0, 0)
 	at = maxTime(maxTime(at, h.keptTil), now)
-	if h.index >= 0 && !h.barred && h.blocked() {
+	if h.index >= 0 && !h.excluded && h.blocked() {
 		at = maxTime(at, h.at)
 	}
 	f.leave(h, now)
-	f.vault.Rest(h.name, at)
+	f.stored.Deactivate(h.name, at)
 }
 
 // leave moves a host out of memory with all its URLs. Of leases that are out nothing comes
@@ -390,9 +390,9 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	if h.index >= 0 {
 		heap.Remove(&f.due, int(h.index))
 	}
-	f.leavePark(h)
-	if f.called == h {
-		f.called = nil
+	f.leaveLine(h)
+	if f.nextUp == h {
+		f.nextUp = nil
 	}
 	for h.queue.len() > 0 {
 		it := h.queue.pop()
@@ -411,23 +411,23 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	}
 	f.drop(h)
 	h.parted = true
-	away.all(func(it *Item) { f.forsake(it, now) })
+	away.all(func(it *Item) { f.giveUpRobots(it, now) })
 }
 
-// forsake gives a robots.txt up that cannot be asked for any more, and has whoever waits for it
+// giveUpRobots gives a robots.txt up that cannot be asked for any more, and has whoever waits for it
 // ask anew.
-func (f *Frontier) forsake(it *Item, now time.Time) {
-	if it.Kind != Robots || f.cfg.Forsaken == nil {
+func (f *Frontier) giveUpRobots(it *Item, now time.Time) {
+	if it.Kind != Robots || f.cfg.RobotsGivenUp == nil {
 		return
 	}
-	f.cfg.Forsaken(it.Origin, now)
+	f.cfg.RobotsGivenUp(it.Origin, now)
 	_, host, _ := strings.Cut(it.Origin, "://")
 	f.Wake(now, host)
 }
 
 // learned has the shared store note what the limiter knows of a host that has failed or refused.
 func (f *Frontier) learned(h *host) {
-	if f.fleet != nil && !h.parted && !h.blind {
+	if f.fleet != nil && !h.parted && !h.foreign {
 		f.fleet.Learned(h.name)
 	}
 }
@@ -435,7 +435,7 @@ func (f *Frontier) learned(h *host) {
 // outOfLease reports whether a host that has come up must not be asked, because it is to be
 // given back, or as its lease is about to end, and has it looked at again soon.
 func (f *Frontier) outOfLease(h *host, now time.Time) bool {
-	if f.fleet == nil || h.blind {
+	if f.fleet == nil || h.foreign {
 		return false
 	}
 	if h.leaving {

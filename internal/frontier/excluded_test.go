@@ -11,15 +11,15 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
 
-// A barred host is asked for nothing, whatever it has, keeps its URLs, says why, and goes on
+// An excluded host is asked for nothing, whatever it has, keeps its URLs, says why, and goes on
 // where it was.
 func TestBar(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://b.test/1")
 	l := next(t, f, start)
 	require.Equal(t, "a.test", l.Host())
-	require.NoError(t, f.Bar(start, "A.test:80"))
-	require.NoError(t, f.Bar(start, "a.test"), "twice is once")
+	require.NoError(t, f.Exclude(start, "A.test:80"))
+	require.NoError(t, f.Exclude(start, "a.test"), "twice is once")
 	f.Release(start, l, time.Second, attribution.Outcome{})
 	f.End(start, l, RetryAt(start, attribution.Again(l.Tries, attribution.Either))) // what is out comes back and waits
 
@@ -27,10 +27,10 @@ func TestBar(t *testing.T) {
 	require.Equal(t, "b.test", b.Host())
 	l, wake := f.Next(start.Add(time.Hour))
 	require.Nil(t, l)
-	require.Zero(t, wake, "only Unbar can change it")
+	require.Zero(t, wake, "only Include can change it")
 	state, ok := f.Host(start, "a.test")
 	require.True(t, ok)
-	require.Equal(t, HostState{Host: "a.test", Queued: 2, Pages: 1, ServiceMS: 1000, Reason: "blocked by the operator", Barred: true, Failures: 1, Trouble: state.Trouble}, state)
+	require.Equal(t, HostState{Host: "a.test", Queued: 2, Pages: 1, ServiceMS: 1000, Reason: "blocked by the operator", Excluded: true, Failures: 1, Trouble: state.Trouble}, state)
 	require.EqualValues(t, 2, f.Counts().Queued)
 
 	require.Equal(t, Queued, add(t, f, start, "http://a.test/3"), "it may be found and queued")
@@ -38,29 +38,29 @@ func TestBar(t *testing.T) {
 	f.Revise(start)
 	l, _ = f.Next(start.Add(time.Hour))
 	require.Nil(t, l)
-	require.True(t, f.Unbar(start, "a.test"))
-	require.False(t, f.Unbar(start, "a.test"))
+	require.True(t, f.Include(start, "a.test"))
+	require.False(t, f.Include(start, "a.test"))
 	for range 3 {
 		require.Equal(t, "a.test", next(t, f, start.Add(time.Hour)).Host())
 	}
 }
 
-// One that is not known yet is barred when it comes, and can be seen to be.
+// One that is not known yet is excluded when it comes, and can be seen to be.
 func TestBarUnknown(t *testing.T) {
 	f := open(t, Config{})
-	require.NoError(t, f.Bar(start, "a.test"))
+	require.NoError(t, f.Exclude(start, "a.test"))
 	state, ok := f.Host(start, "a.test")
 	require.True(t, ok)
-	require.Equal(t, HostState{Host: "a.test", Reason: "blocked by the operator", Barred: true}, state)
+	require.Equal(t, HostState{Host: "a.test", Reason: "blocked by the operator", Excluded: true}, state)
 	add(t, f, start, "http://a.test/", "http://b.test/")
 	require.Equal(t, "b.test", next(t, f, start).Host())
 	l, _ := f.Next(start)
 	require.Nil(t, l)
-	for i := range maxBarred - 1 {
-		require.NoError(t, f.Bar(start, fmt.Sprintf("%d.test", i)))
+	for i := range maxExcluded - 1 {
+		require.NoError(t, f.Exclude(start, fmt.Sprintf("%d.test", i)))
 	}
-	require.ErrorIs(t, f.Bar(start, "b.test"), ErrTooManyBarred)
-	require.NoError(t, f.Bar(start, "a.test"), "it is one of them")
+	require.ErrorIs(t, f.Exclude(start, "b.test"), ErrTooManyExcluded)
+	require.NoError(t, f.Exclude(start, "a.test"), "it is one of them")
 }
 
 // A host whose turn for a shared slot it was does not keep others from it.
@@ -70,20 +70,20 @@ func TestBarParked(t *testing.T) {
 	a := next(t, f, start) // the one slot that new hosts share
 	l, _ := f.Next(start)
 	require.Nil(t, l)
-	require.NoError(t, f.Bar(start, "b.test"))
+	require.NoError(t, f.Exclude(start, "b.test"))
 	f.Release(start, a, time.Millisecond, attribution.Outcome{})
 	f.End(start, a, Done(nil))
 	require.Equal(t, "c.test", next(t, f, start).Host())
 	l, _ = f.Next(start)
 	require.Nil(t, l)
-	require.True(t, f.Unbar(start, "b.test"))
+	require.True(t, f.Include(start, "b.test"))
 }
 
-// All that is left being barred is told from hosts that refuse by themselves.
+// All that is left being excluded is told from hosts that refuse by themselves.
 func TestBlockedByBars(t *testing.T) {
 	p := newPaced()
 	f := open(t, Config{Pacer: p})
-	require.NoError(t, f.Bar(start, "a.test"))
+	require.NoError(t, f.Exclude(start, "a.test"))
 	require.False(t, f.Blocked(start).Whole, "nothing is left")
 	add(t, f, start, "http://a.test/", "http://b.test/")
 	require.False(t, f.Blocked(start).Whole, "b.test is free")
@@ -93,14 +93,14 @@ func TestBlockedByBars(t *testing.T) {
 	f.End(start, l, RetryAt(at(time.Hour), attribution.Again(l.Tries, attribution.OfHost)))
 	b := f.Blocked(start)
 	require.True(t, b.Whole)
-	require.False(t, b.Barred)
+	require.False(t, b.Excluded)
 	require.Equal(t, at(time.Hour), b.Until)
 	l = next(t, f, at(time.Hour))
 	f.Release(at(time.Hour), l, time.Second, attribution.Outcome{})
 	f.End(at(time.Hour), l, Done(nil))
 	b = f.Blocked(at(time.Hour))
 	require.True(t, b.Whole)
-	require.True(t, b.Barred)
+	require.True(t, b.Excluded)
 }
 
 // Whatever happens, the roll has of each host what it has to do, and the top of it is that
@@ -121,9 +121,9 @@ func TestRoll(t *testing.T) {
 				out = append(out, l)
 			}
 		case n == 6:
-			_ = f.Bar(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
+			_ = f.Exclude(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
 		case n == 7:
-			f.Unbar(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
+			f.Include(now, fmt.Sprintf("h%d.test", rnd.IntN(40)))
 		case len(out) > 0:
 			l := out[0]
 			out = out[1:]

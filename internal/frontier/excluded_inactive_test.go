@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Barred hosts give their places in memory to others, lie dormant as others do, are told
-// from hosts that refuse, and come back when they are unbarred, wherever they are.
-func TestBarredHostsGiveWay(t *testing.T) {
+// Excluded hosts give their places in memory to others, are inactive as others do, are told
+// from hosts that refuse, and come back when they are included, wherever they are.
+func TestExcludedHostsGiveWay(t *testing.T) {
 	s, _ := closedHosts(t, 9, 0)
 	for h := range 5 {
-		require.NoError(t, s.Bar(noon, fmt.Sprintf("h%d.test", h)))
+		require.NoError(t, s.Exclude(noon, fmt.Sprintf("h%d.test", h)))
 	}
 	require.Equal(t, map[string]int{"h5.test": 7, "h6.test": 7, "h7.test": 7, "h8.test": 7}, s.visit(noon, noon.Add(2*time.Minute)))
 	require.LessOrEqual(t, s.Counts().Hosts, int64(3))
@@ -26,13 +26,13 @@ func TestBarredHostsGiveWay(t *testing.T) {
 	}
 	b := s.Blocked(now)
 	require.True(t, b.Whole)
-	require.True(t, b.Barred)
+	require.True(t, b.Excluded)
 	for h := range 4 {
-		require.True(t, s.Unbar(now, fmt.Sprintf("h%d.test", h)))
+		require.True(t, s.Include(now, fmt.Sprintf("h%d.test", h)))
 	}
 	require.Equal(t, map[string]int{"h0.test": 7, "h1.test": 7, "h2.test": 7, "h3.test": 7}, s.visit(now, now.Add(time.Hour)))
 	require.EqualValues(t, 7, s.Counts().Queued)
-	require.True(t, s.Unbar(now, "h4.test"))
+	require.True(t, s.Include(now, "h4.test"))
 	require.Equal(t, map[string]int{"h4.test": 7}, s.visit(now, now.Add(2*time.Hour)))
 	require.Zero(t, s.Bytes())
 }

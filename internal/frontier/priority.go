@@ -2,50 +2,50 @@ package frontier
 
 import "slices"
 
-// ladder is the queue of a host: a rung for each rank, in the order of ranks, and on it the
-// URLs in the order in which they were found. Most hosts have one rung.
-type ladder struct {
-	rungs []rung // none of them is empty
-	n     int
+// priorityQueue is the queue of a host: a level for each rank, in the order of ranks, and on it the
+// URLs in the order in which they were found. Most hosts have one level.
+type priorityQueue struct {
+	levels []level // none of them is empty
+	n      int
 }
 
-type rung struct {
+type level struct {
 	rank int32
 	fifo
 }
 
-func (q *ladder) len() int { return q.n }
+func (q *priorityQueue) len() int { return q.n }
 
 // push takes in an item that was found after all others of its rank.
-func (q *ladder) push(it Item) {
-	i := len(q.rungs)
-	for i > 0 && q.rungs[i-1].rank >= it.Rank {
+func (q *priorityQueue) push(it Item) {
+	i := len(q.levels)
+	for i > 0 && q.levels[i-1].rank >= it.Rank {
 		i-- // the last is the likeliest, and there are few
 	}
-	if i == len(q.rungs) || q.rungs[i].rank != it.Rank {
-		q.rungs = slices.Insert(q.rungs, i, rung{rank: it.Rank})
+	if i == len(q.levels) || q.levels[i].rank != it.Rank {
+		q.levels = slices.Insert(q.levels, i, level{rank: it.Rank})
 	}
-	q.rungs[i].push(it)
+	q.levels[i].push(it)
 	q.n++
 }
 
 // front is the item that goes first. There must be one.
-func (q *ladder) front() *Item { return q.rungs[0].front() }
+func (q *priorityQueue) front() *Item { return q.levels[0].front() }
 
 // back is the item that goes last. There must be one.
-func (q *ladder) back() *Item { return q.rungs[len(q.rungs)-1].back() }
+func (q *priorityQueue) back() *Item { return q.levels[len(q.levels)-1].back() }
 
 // pop removes front.
-func (q *ladder) pop() Item { return q.take(0, (*fifo).pop) }
+func (q *priorityQueue) pop() Item { return q.take(0, (*fifo).pop) }
 
 // popBack removes back.
-func (q *ladder) popBack() Item { return q.take(len(q.rungs)-1, (*fifo).popBack) }
+func (q *priorityQueue) popBack() Item { return q.take(len(q.levels)-1, (*fifo).popBack) }
 
-func (q *ladder) take(i int, pop func(*fifo) Item) Item {
-	it := pop(&q.rungs[i].fifo)
+func (q *priorityQueue) take(i int, pop func(*fifo) Item) Item {
+	it := pop(&q.levels[i].fifo)
 	q.n--
-	if q.rungs[i].len() == 0 {
-		q.rungs = slices.Delete(q.rungs, i, i+1)
+	if q.levels[i].len() == 0 {
+		q.levels = slices.Delete(q.levels, i, i+1)
 	}
 	return it
 }

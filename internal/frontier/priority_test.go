@@ -45,22 +45,22 @@ func anyItem(t *rapid.T, n int64) Item {
 	return it
 }
 
-// A ladder is the queue that sorting by rank makes, however long it is and at whichever end
+// A priorityQueue is the queue that sorting by rank makes, however long it is and at whichever end
 // it is taken from, and no item comes out of it another than it went in.
 func TestLadder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var q ladder
-		rungs := map[int32][]Item{}
+		var q priorityQueue
+		levels := map[int32][]Item{}
 		ends := func() (first, last int32) {
 			first, last = 9, -9
-			for rank := range rungs {
+			for rank := range levels {
 				first, last = min(first, rank), max(last, rank)
 			}
 			return first, last
 		}
 		put := func(rank int32, rest []Item) {
-			if rungs[rank] = rest; len(rest) == 0 {
-				delete(rungs, rank)
+			if levels[rank] = rest; len(rest) == 0 {
+				delete(levels, rank)
 			}
 		}
 		same := func(got, want Item) {
@@ -87,26 +87,26 @@ func TestLadder(t *testing.T) {
 					}
 					it.Rank = rank
 					q.push(it)
-					rungs[rank] = append(rungs[rank], it)
+					levels[rank] = append(levels[rank], it)
 				case 2:
-					same(*q.front(), rungs[first][0])
-					same(q.pop(), rungs[first][0])
-					put(first, rungs[first][1:])
+					same(*q.front(), levels[first][0])
+					same(q.pop(), levels[first][0])
+					put(first, levels[first][1:])
 				case 3:
-					end := len(rungs[last]) - 1
-					same(*q.back(), rungs[last][end])
-					same(q.popBack(), rungs[last][end])
-					put(last, rungs[last][:end])
+					end := len(levels[last]) - 1
+					same(*q.back(), levels[last][end])
+					same(q.popBack(), levels[last][end])
+					put(last, levels[last][:end])
 				}
 			}
-			require.Equal(t, len(rungs[-1])+len(rungs[0]), q.len())
+			require.Equal(t, len(levels[-1])+len(levels[0]), q.len())
 		}
 		for q.len() > 0 {
 			first, _ := ends()
-			same(q.pop(), rungs[first][0])
-			put(first, rungs[first][1:])
+			same(q.pop(), levels[first][0])
+			put(first, levels[first][1:])
 		}
-		require.Empty(t, rungs)
+		require.Empty(t, levels)
 	})
 }
 

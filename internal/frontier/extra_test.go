@@ -17,7 +17,7 @@ func leaseAll(f *Frontier, now time.Time, slots int) (out []*Lease) {
 		if l == nil {
 			break
 		}
-		if !l.Aside() {
+		if !l.Extra() {
 			slots--
 		}
 		out = append(out, l)
@@ -58,10 +58,10 @@ func TestOneLeaseUntilTheFirstAnswer(t *testing.T) {
 	require.Len(t, leaseAll(f, start, 9), 3)
 }
 
-// A lease that waits gives its slot back as long as there are places aside; its host takes no
+// A lease that waits gives its slot back as long as there are extra slots; its host takes no
 // slot then, until it answers in time.
 func TestOverdue(t *testing.T) {
-	f := open(t, Config{Slots: 4, Aside: 3, PerHost: 2})
+	f := open(t, Config{Slots: 4, ExtraSlots: 3, PerHost: 2})
 	for i := range 10 {
 		add(t, f, start, fmt.Sprintf("http://late.test/%d", i), fmt.Sprintf("http://quick.test/%d", i))
 	}
@@ -76,11 +76,11 @@ func TestOverdue(t *testing.T) {
 		if l.Host() == "late.test" {
 			require.True(t, f.Overdue(now, l))
 			require.True(t, f.Overdue(now, l), "it may be asked again")
-			require.True(t, l.Aside())
+			require.True(t, l.Extra())
 		}
 	}
 	require.Empty(t, leaseAll(f, now, 2), "places aside count for the host")
-	require.Equal(t, 2, f.asideOut)
+	require.Equal(t, 2, f.extraOut)
 
 	late := out[0]
 	if late.Host() != "late.test" {
@@ -89,21 +89,21 @@ func TestOverdue(t *testing.T) {
 	late.Answered()
 	require.False(t, late.Waiting())
 	end(f, at(5*time.Second), late)
-	require.Equal(t, 1, f.asideOut)
+	require.Equal(t, 1, f.extraOut)
 	again := leaseAll(f, at(5*time.Second), 2)
 	require.Len(t, again, 1)
-	require.True(t, again[0].Aside(), "it is known to be late")
+	require.True(t, again[0].Extra(), "it is known to be late")
 	end(f, at(5*time.Second), again[0]) // and has answered at once
 	again = leaseAll(f, at(5*time.Second), 2)
 	require.Len(t, again, 1)
-	require.False(t, again[0].Aside())
+	require.False(t, again[0].Extra())
 }
 
-// When there is no place aside a lease keeps its slot, and hosts that are late wait for a
+// When there is no extra slot a lease keeps its slot, and hosts that are late wait for a
 // place, or for one of the slots that slow hosts share.
 func TestNoPlaceAside(t *testing.T) {
 	const slots, aside = 4, 2
-	f := open(t, Config{Slots: slots, Aside: aside, PerHost: 1})
+	f := open(t, Config{Slots: slots, ExtraSlots: aside, PerHost: 1})
 	for i := range 6 {
 		add(t, f, start, fmt.Sprintf("http://h%d.test/1", i), fmt.Sprintf("http://h%d.test/2", i))
 	}
@@ -124,14 +124,14 @@ func TestNoPlaceAside(t *testing.T) {
 	end(f, now, out[0])
 	late := leaseAll(f, now, slots/2)
 	require.Equal(t, map[string]int{out[0].Host(): 1}, hostsOf(late), "it is late, and has a place")
-	require.True(t, late[0].Aside())
+	require.True(t, late[0].Extra())
 	require.False(t, f.Overdue(now, more[0]))
-	require.Equal(t, aside, f.asideOut)
+	require.Equal(t, aside, f.extraOut)
 	require.Equal(t, slots/2, f.slowOut)
 
 	end(f, now, out[1])
 	require.True(t, f.Overdue(now, more[0]), "nobody waits for the place")
-	require.Empty(t, f.parked[laneLate])
+	require.Empty(t, f.lines[classStalled])
 	for len(more)+len(late) > 0 {
 		for _, l := range append(more, late...) {
 			end(f, now, l)
@@ -139,14 +139,14 @@ func TestNoPlaceAside(t *testing.T) {
 		more, late = leaseAll(f, now, slots), nil
 	}
 	require.True(t, f.Empty())
-	require.Zero(t, f.asideOut)
+	require.Zero(t, f.extraOut)
 	require.Zero(t, f.slowOut)
 }
 
 // Places that become free go to hosts that are late and to leases that hold slots by turns.
 func TestPlacesAsideByTurns(t *testing.T) {
 	const slots, aside = 8, 4
-	f := open(t, Config{Slots: slots, Aside: aside, PerHost: 1})
+	f := open(t, Config{Slots: slots, ExtraSlots: aside, PerHost: 1})
 	for i := range 300 {
 		add(t, f, start, fmt.Sprintf("http://h%d.test/1", i), fmt.Sprintf("http://h%d.test/2", i), fmt.Sprintf("http://h%d.test/3", i))
 	}
@@ -166,7 +166,7 @@ func TestPlacesAsideByTurns(t *testing.T) {
 			case age >= SlowAfter:
 				f.Overdue(now, l)
 			}
-			if !l.Aside() {
+			if !l.Extra() {
 				held++
 			}
 		}
@@ -178,7 +178,7 @@ func TestPlacesAsideByTurns(t *testing.T) {
 			}
 			out = append(out, l)
 		}
-		require.LessOrEqual(t, f.asideOut, aside)
+		require.LessOrEqual(t, f.extraOut, aside)
 		require.LessOrEqual(t, f.slowOut, slots/2)
 	}
 	t.Logf("%d hosts were asked for the first time, %d again", first, later)

@@ -15,8 +15,8 @@ import (
 // told, whether the request was still to be made or comes back unused.
 func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 	for _, leased := range []bool{false, true} {
-		var forsaken []string
-		f := open(t, Config{Forsaken: func(origin string, _ time.Time) { forsaken = append(forsaken, origin) }})
+		var robotsGivenUp []string
+		f := open(t, Config{RobotsGivenUp: func(origin string, _ time.Time) { robotsGivenUp = append(robotsGivenUp, origin) }})
 		add(t, f, start, "http://b.test/1")
 		it := link(t, "http://b.test/robots.txt")
 		it.Origin = "http://a.test"
@@ -26,13 +26,13 @@ func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 			l := next(t, f, start)
 			require.Equal(t, Robots, l.Kind)
 			f.leave(h, start)
-			require.Empty(t, forsaken, "it may be answered yet")
+			require.Empty(t, robotsGivenUp, "it may be answered yet")
 			f.Release(start, l, 0, attribution.Outcome{})
 			f.End(start, l, WaitHost(false))
 		} else {
 			f.leave(h, start)
 		}
-		require.Equal(t, []string{"http://a.test"}, forsaken)
+		require.Equal(t, []string{"http://a.test"}, robotsGivenUp)
 	}
 }
 
@@ -80,7 +80,7 @@ func TestYieldEvens(t *testing.T) {
 	f, names = many(12, evenLeast-1)
 	require.Zero(t, given(f, 0, names, 0), "they are done soon")
 	f, names = many(12, evenLeast)
-	f.waiting[laneNew] = 6
+	f.waiting[classNew] = 6
 	require.Equal(t, 3+6, given(f, 0, names, 0), "beside half of those that wait for a slot")
 }
 
@@ -111,7 +111,7 @@ type asking struct {
 	rooms []int
 }
 
-func (s *asking) Rouse(n int)            { s.rooms = append(s.rooms, n) }
+func (s *asking) Activate(n int)         { s.rooms = append(s.rooms, n) }
 func (s *asking) Until(string) time.Time { return start.Add(time.Hour) }
 
 // A process that can send nothing does not have others give it hosts again and again: after a while it
@@ -120,9 +120,9 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	f := open(t, Config{Slots: 64})
 	add(t, f, start, "http://a.test/1", "http://a.test/2")
 	s := &asking{}
-	f.fleet, f.vault = &fleet{Ownership: s}, &vault{Storage: s}
+	f.fleet, f.stored = &fleet{Ownership: s}, &storageQueue{Storage: s}
 	asked := func(after time.Duration) []int {
-		s.rooms, f.vault.rousing = nil, false
+		s.rooms, f.stored.activating = nil, false
 		f.sweep(start.Add(after), time.Time{})
 		return s.rooms
 	}
