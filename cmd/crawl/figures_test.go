@@ -157,7 +157,7 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 		"bytes":     {live.Bytes, final.Bytes, sum.Bytes, metric(t, metrics, "treadlight_body_bytes_total")},
 		"requests":  {live.Requests, final.Requests, figure(t, page, "Requests")},
 		"retries":   {live.Retries, final.Retries, metric(t, metrics, "treadlight_retries_total")},
-		"throttled": {int64(live.Limiter.Throttled), int64(final.Limiter.Throttled), metric(t, metrics, "treadlight_limiter_throttled_permits_total"), figure(t, page, "Throttled")},
+		"throttled": {int64(live.Limiter.Throttled), int64(final.Limiter.Throttled), metric(t, metrics, "treadlight_limiter_throttled_permits_total"), figure(t, page, "Waited for pace")},
 		"denied":    {int64(live.Limiter.Denied), int64(final.Limiter.Denied), metric(t, metrics, "treadlight_limiter_denied_permits_total")},
 	} {
 		for _, v := range values {

@@ -40,7 +40,7 @@ func TestFleetSecrets(t *testing.T) {
 	status := run("fleet", "status") // by a variable, which the file of the settings does not know
 	require.Contains(t, status, "j: complete")
 	said += status + run("config", "--config", config)
-	said += run("fleet", "status", "--set", "fleet.password_file="+config) // a wrong one
+	said += run("fleet", "status", "--redis-passfile", config) // a wrong one
 	require.Contains(t, said, "is not one line with a password")
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path != file {
