@@ -33,11 +33,11 @@ import (
 // KiB by default in Apache and nginx).
 const MaxLength = 8 << 10
 
-// ErrScheme: a reference has another scheme than http or https, such as mailto:, javascript: or
+// ErrScheme says that a reference has another scheme than http or https, such as mailto:, javascript: or
 // data:.
 var ErrScheme = errors.New("scheme is not http or https")
 
-// ErrLong: a reference, or the URL it resolves to, is longer than [MaxLength].
+// ErrLong says that a reference, or the URL it resolves to, is longer than [MaxLength].
 var ErrLong = fmt.Errorf("longer than %d bytes", MaxLength)
 
 var (
