@@ -66,7 +66,7 @@ func simulateCommand(s streams, all []simulate.Scenario) *cobra.Command {
 	f.SortFlags = false // the order is by importance
 	// The defaults are those under which the strategies are compared, not those of a
 	// crawl: a ceiling of 10 per second would hide most of what there is to see.
-	f.StringVar(&o.strategies, "strategy", "steer,aimd,"+simulate.Clairvoyant, "`words` with commas between: "+oneOf(strategies()))
+	f.StringVar(&o.strategies, "strategy", "steer,aimd,"+simulate.Oracle, "`words` with commas between: "+oneOf(strategies()))
 	f.IntVar(&o.seeds, "seeds", 1, "runs of each, with one seed after another")
 	f.Uint64Var(&o.seed, "seed", 1, "the first seed")
 	f.IntVar(&o.random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
@@ -108,7 +108,7 @@ func strategies() []string {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
-	return append(names, simulate.Clairvoyant)
+	return append(names, simulate.Oracle)
 }
 
 // rank puts the default before the others.

@@ -20,7 +20,7 @@ sent, those that its limiter refused. "1st min" is the first minute, the search;
 "then" is all that follows it; a narrow screen shows only that. Over all seeds.
   +N  percent of the requests failed   xN  lockouts per run   @N  p95, seconds
 Hosts at one address (S23) are counted together.
-Clairvoyant is no strategy. It knows the server: what it reaches can be reached.
+Oracle is no strategy. It knows the server: what it reaches can be reached.
 `
 
 // announced are so many runs that somebody may not want to wait for them: a second's

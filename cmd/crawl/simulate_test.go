@@ -56,7 +56,7 @@ func TestScenariosOfOthers(t *testing.T) {
 		"scenario  runs for  the host\n"+
 		"mine         2m00s  admits everything, mine\n"+
 		"yours        2m00s  admits everything, yours\n", out)
-	out, errs, err := runSimulate(t.Context(), t, "--strategy", "clairvoyant", "--max-rate", "10", "--seeds", "2")
+	out, errs, err := runSimulate(t.Context(), t, "--strategy", "oracle", "--max-rate", "10", "--seeds", "2")
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^mine +100/0 +100/0 +admits everything, mine$`, out)
 	require.Regexp(t, `(?m)^mean +100/0 +100/0 `, out)
@@ -97,14 +97,14 @@ func TestTableOfWhatIsDone(t *testing.T) {
 		{Scenario: patientHost("mine"), Runs: [][]simulate.Result{{done}, nil}},
 		{Scenario: patientHost("yours"), Runs: [][]simulate.Result{nil, nil}},
 	}
-	cfgs := simulate.Strategies("steer", "clairvoyant")
+	cfgs := simulate.Strategies("steer", "oracle")
 	var b bytes.Buffer
 	o := simulation{streams: streams{out: &b}}
 	require.NoError(t, o.writeTable(rows, cfgs, true))
 	table, _, _ := strings.Cut(b.String(), "\n\n")
 	require.Equal(t, ""+
-		"scenario  steer 1st min  then   clairvoyant 1st min  then  the host\n"+
-		"mine      50/50          100/0  -                    -     admits everything, mine", table)
+		"scenario  steer 1st min  then   oracle 1st min  then  the host\n"+
+		"mine      50/50          100/0  -               -     admits everything, mine", table)
 	b.Reset()
 	require.NoError(t, o.writeTableJSON(rows, cfgs, true))
 	var doc tableJSON
@@ -260,7 +260,7 @@ func TestNearScenarios(t *testing.T) {
 func TestStrategiesThatCanBeNamed(t *testing.T) {
 	names := strategies()
 	require.Equal(t, ratelimit.DefaultConfig().Strategy, names[0])
-	require.Equal(t, simulate.Clairvoyant, names[len(names)-1])
+	require.Equal(t, simulate.Oracle, names[len(names)-1])
 	require.Len(t, slices.Compact(slices.Sorted(slices.Values(names))), len(names))
 	out, _, err := runSimulate(t.Context(), t, "mine", "--max-rate", "20", "--strategy", strings.Join(names, ","))
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
-// The clairvoyant finds what a server has to give by trying: it asks a server of its own
+// The prober finds what a server has to give by trying: it asks a server of its own
 // beside the crawl's at a steady rate, sees whether that is borne, and halves what is left
 // between the highest rate that was and the lowest that was not. It need not be polite, and
 // it is told when a server has enough of it; what it shows is how much a client can have
@@ -31,8 +31,8 @@ const (
 	coming = 64
 )
 
-// clairvoyant asks a server of one kind.
-type clairvoyant struct {
+// prober asks a server of one kind.
+type prober struct {
 	kind   realserver.Kind
 	server *realserver.Server
 	client *http.Client
@@ -48,7 +48,7 @@ type clairvoyant struct {
 // is zero. What counts is what was admitted: on a busy machine, fewer than were meant to go out;
 // and no more than the rule gives for ever, which a queue takes for as long as is judged.
 func possible(t *testing.T, k realserver.Kind, server *realserver.Server, within time.Duration) float64 {
-	c := &clairvoyant{kind: k, server: server, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: coming}}}
+	c := &prober{kind: k, server: server, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: coming}}}
 	defer c.server.Stop()
 	defer c.client.CloseIdleConnections()
 	end := time.Now().Add(within)
@@ -70,7 +70,7 @@ func possible(t *testing.T, k realserver.Kind, server *realserver.Server, within
 
 // bears reports whether the server bears to be asked at that rate by who has used up
 // whatever it had saved for them, and how many per second it then admitted.
-func (c *clairvoyant) bears(t *testing.T, rate float64) (had float64, borne bool) {
+func (c *prober) bears(t *testing.T, rate float64) (had float64, borne bool) {
 	c.ask(t, 2*float64(c.kind.AtOnce)+10*c.kind.Nominal, 2*time.Second, true)
 	c.ask(t, rate, settling, false)
 	asked, refused := c.ask(t, rate, judging, false)
@@ -80,7 +80,7 @@ func (c *clairvoyant) bears(t *testing.T, rate float64) (had float64, borne bool
 // ask asks at that rate for so long, or until the first refusal, and says how often and
 // how often it was refused. While the server refuses for certain it waits, and for as long
 // more goes on.
-func (c *clairvoyant) ask(t *testing.T, rate float64, d time.Duration, once bool) (asked, refused int) {
+func (c *prober) ask(t *testing.T, rate float64, d time.Duration, once bool) (asked, refused int) {
 	ctx, cancel := context.WithTimeout(t.Context(), d+time.Minute)
 	defer cancel()
 	var out sync.WaitGroup
@@ -120,14 +120,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (c *clairvoyant) told() (till time.Time, refused int) {
+func (c *prober) told() (till time.Time, refused int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.till, c.refused
 }
 
 // get asks for one page. Who locks out does so for ten seconds from the last request on.
-func (c *clairvoyant) get(ctx context.Context, t *testing.T, url string) {
+func (c *prober) get(ctx context.Context, t *testing.T, url string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if !assert.NoError(t, err) {
 		return

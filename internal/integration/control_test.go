@@ -149,7 +149,7 @@ var bars = map[string]bar{
 }
 
 // judge logs the figures of a crawl and holds it to the bar. The most that can be had is what
-// the clairvoyant found, or what the rule says of a crawl too short for it.
+// the prober found, or what the rule says of a crawl too short for it.
 func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit, most float64) {
 	t.Helper()
 	require.NotEmpty(t, hits)
@@ -157,7 +157,7 @@ func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit, most float64)
 	end := begin.Add(*controlTime)
 	mid := begin.Add(min(searching, *controlTime))
 	row := fmt.Sprintf("| %s | %s | %.4g |", k.Name, k.Rule, most)
-	if most == 0 { // the clairvoyant was refused at whatever it tried: the machine is too busy
+	if most == 0 { // the prober was refused at whatever it tried: the machine is too busy
 		most = k.Available
 		row = fmt.Sprintf("| %s | %s | %.4g by the rule, none was borne |", k.Name, k.Rule, most)
 	}

@@ -108,7 +108,7 @@ func TestRealisticLimiters(t *testing.T) {
 }
 
 // A crawl that does not listen shows that the report does: the same hosts without pacing.
-func TestRealisticLimitersTellRudeness(t *testing.T) {
+func TestLimiterReportsViolations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := unpaced()
 		cfg.MaxTime = 5 * time.Second

@@ -64,9 +64,9 @@ func (e *engine) inspect() ratelimit.DomainSnapshot {
 	return d
 }
 
-// clairvoyant plans on a copy of the server. It asks the copy for the earliest instant at which
+// oracle plans on a copy of the server. It asks the copy for the earliest instant at which
 // a request may arrive and serves it there at the latest, so that the plan includes jitter.
-type clairvoyant struct {
+type oracle struct {
 	model Server
 	lead  time.Duration // from grant to the earliest arrival
 	guard time.Duration // from that to the latest, or nearly so
@@ -74,7 +74,7 @@ type clairvoyant struct {
 	next  clock.Instant // as far as the ceiling and Retry-After allow
 }
 
-func (c *clairvoyant) ready(now clock.Instant) clock.Instant {
+func (c *oracle) ready(now clock.Instant) clock.Instant {
 	if now < c.next {
 		return c.next
 	}
@@ -82,7 +82,7 @@ func (c *clairvoyant) ready(now clock.Instant) clock.Instant {
 	return now.Add(max(0, c.model.Next(arrive).Sub(arrive)))
 }
 
-func (c *clairvoyant) acquire(now clock.Instant) (ratelimit.Permit, bool) {
+func (c *oracle) acquire(now clock.Instant) (ratelimit.Permit, bool) {
 	if c.ready(now) > now {
 		return nil, false
 	}
@@ -95,13 +95,13 @@ func (c *clairvoyant) acquire(now clock.Instant) (ratelimit.Permit, bool) {
 const latenessAllowance = 10 * time.Millisecond
 
 // learn obeys Retry-After; all else it knows.
-func (c *clairvoyant) learn(now clock.Instant, fb *ratelimit.Feedback) {
+func (c *oracle) learn(now clock.Instant, fb *ratelimit.Feedback) {
 	if fb.RetryAfter > 0 {
 		c.next = max(c.next, now.Add(fb.RetryAfter))
 	}
 }
 
-func (c *clairvoyant) inspect() ratelimit.DomainSnapshot {
+func (c *oracle) inspect() ratelimit.DomainSnapshot {
 	return ratelimit.DomainSnapshot{Domain: host, Reason: "knows the server"}
 }
 

@@ -39,9 +39,9 @@ func TestDeniedForecastsAreAskedAgain(t *testing.T) {
 	require.Equal(t, []clock.Instant{0, at(ms), at(2 * ms), at(3 * ms)}, c.asked)
 }
 
-// The clairvoyant keeps its owner's ceiling and obeys orders; it knows all else.
-func TestClairvoyantObeys(t *testing.T) {
-	c := &clairvoyant{model: &pages{rnd: source()}, gap: 100 * ms}
+// The oracle keeps its owner's ceiling and obeys orders; it knows all else.
+func TestOracleObeys(t *testing.T) {
+	c := &oracle{model: &pages{rnd: source()}, gap: 100 * ms}
 	var sent []clock.Instant
 	send := func(now clock.Instant) {
 		_, ok := c.acquire(now)

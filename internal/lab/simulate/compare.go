@@ -21,7 +21,7 @@ type Named struct {
 }
 
 // Strategies are the configurations under which the named strategies are compared;
-// [Clairvoyant] may be one of them.
+// [Oracle] may be one of them.
 func Strategies(names ...string) []Named {
 	named := make([]Named, len(names))
 	for i, name := range names {

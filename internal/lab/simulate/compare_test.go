@@ -21,7 +21,7 @@ func steadyHost(name string) Scenario {
 }
 
 func TestComparisonCountsSeedsFromTheFirst(t *testing.T) {
-	c := Comparison{Scenarios: []Scenario{steadyHost("A")}, Configs: Strategies(Clairvoyant), Seeds: 3, Seed: 5}
+	c := Comparison{Scenarios: []Scenario{steadyHost("A")}, Configs: Strategies(Oracle), Seeds: 3, Seed: 5}
 	rows, err := c.Run(t.Context())
 	require.NoError(t, err)
 	var seeds []uint64
@@ -40,7 +40,7 @@ func TestComparisonTellsOfEveryRun(t *testing.T) {
 	var mu sync.Mutex
 	var told []int
 	_, err := Comparison{
-		Scenarios: []Scenario{steadyHost("A"), steadyHost("B")}, Configs: Strategies(aimd, Clairvoyant), Seeds: 2,
+		Scenarios: []Scenario{steadyHost("A"), steadyHost("B")}, Configs: Strategies(aimd, Oracle), Seeds: 2,
 		OnRun: func(done, total int) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -21,7 +21,7 @@
 //
 // # The bound
 //
-// [Clairvoyant] is not a strategy: it knows the server, asks its model when the next request
+// [Oracle] is not a strategy: it knows the server, asks its model when the next request
 // would be admitted, and sends it then. What it reaches is possible without refusals. It waits
 // for the worst jitter, which costs much where jitter is longer than the spacing and there is no
 // burst: there a client that accepts refusals uses more.

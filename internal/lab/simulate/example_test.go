@@ -40,7 +40,7 @@ func Example() {
 		},
 		New: func(*rand.Rand) simulate.Server { return nightly{} },
 	}
-	r, err := simulate.Run(sc, simulate.Config(simulate.Clairvoyant), 1)
+	r, err := simulate.Run(sc, simulate.Config(simulate.Oracle), 1)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -13,9 +13,9 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// strangers is how many hosts are drawn unless the flag asks for more. Their median
+// randomHosts is how many hosts are drawn unless the flag asks for more. Their median
 // varies by a point from one such draw to the next.
-const strangers = 64
+const randomHosts = 64
 
 // mostRequests shortens the runs of fast hosts: what they show they show in that many.
 const mostRequests = 1_000_000
@@ -36,7 +36,7 @@ const doubtful = 0.85
 // says, whoever asks, and one that counts a few requests half.
 func attainable(t *testing.T, sc *Scenario) float64 {
 	t.Helper()
-	configs := []ratelimit.Config{Config(Clairvoyant)}
+	configs := []ratelimit.Config{Config(Oracle)}
 	if !strings.HasPrefix(sc.Doc, "queue") {
 		configs = nil
 		for _, share := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 1} {
@@ -68,8 +68,8 @@ func used(t *testing.T, sc *Scenario, r Result) float64 {
 
 // Of hosts that nobody tuned for, most are used nearly as fast as they allow and hardly
 // any is annoyed.
-func TestStrangers(t *testing.T) {
-	n, few := max(strangers, flags.random), racetest.Sample(t)
+func TestRandomHosts(t *testing.T) {
+	n, few := max(randomHosts, flags.random), racetest.Sample(t)
 	if few {
 		n = 8 // enough to show a race, too few to say anything of the quantiles
 	}
@@ -79,7 +79,7 @@ func TestStrangers(t *testing.T) {
 		sc.Duration = sc.Length()
 		if few {
 			sc.Duration = MinDuration
-		} else if n == strangers {
+		} else if n == randomHosts {
 			sc.Duration = max(min(sc.Duration, time.Duration(mostRequests/sc.Capacity(0)*1e9)), 5*time.Minute)
 		}
 		scs = append(scs, sc)

@@ -16,7 +16,7 @@ import (
 type Simulation struct {
 	Scenario Scenario
 	// Config is the engine's; its Clock is replaced, and a MaxRPS above the
-	// scenario's lowered. It must be Enabled. A Strategy of [Clairvoyant] uses MaxRPS
+	// scenario's lowered. It must be Enabled. A Strategy of [Oracle] uses MaxRPS
 	// and nothing else.
 	Config ratelimit.Config
 	Seed   uint64 // of all randomness; zero is a seed like any other
@@ -123,11 +123,11 @@ func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 // clients returns the func that makes the client of the i-th host, in order.
 func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	cfg := s.Config
-	if cfg.Strategy == Clairvoyant {
+	if cfg.Strategy == Oracle {
 		if cfg.MaxRPS <= 0 {
 			return nil, fmt.Errorf("simulate: Config.MaxRPS = %v: want requests per second, such as 2000", cfg.MaxRPS)
 		}
-		return s.clairvoyants(), nil
+		return s.oracles(), nil
 	}
 	cfg.Clock = clk
 	l, err := ratelimit.New(cfg)
@@ -143,16 +143,16 @@ func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	}, nil
 }
 
-// clairvoyants know the servers. Hosts that share one have one client.
-func (s *Simulation) clairvoyants() func(i int) client {
+// oracles know the servers. Hosts that share one have one client.
+func (s *Simulation) oracles() func(i int) client {
 	sc := &s.Scenario
 	shared := sc.Hosts - sc.Apart
-	var common *clairvoyant
+	var common *oracle
 	return func(i int) client {
 		if i > 0 && i < shared {
 			return common
 		}
-		c := &clairvoyant{
+		c := &oracle{
 			model: s.server(i), // an equal one
 			lead:  sc.Link.RTT / 2, guard: sc.Link.guard(), gap: seconds(1 / s.Config.MaxRPS),
 		}

@@ -207,7 +207,7 @@ func TestSameSeedSameResult(t *testing.T) {
 		scs, err = Select(Scenarios(), raced()...)
 		require.NoError(t, err)
 	}
-	for _, strategy := range []string{aimd, Clairvoyant} {
+	for _, strategy := range []string{aimd, Oracle} {
 		for _, sc := range scs {
 			sc.Duration = MinDuration
 			first, err := Run(sc, Config(strategy), 7)
@@ -301,7 +301,7 @@ func TestRunRejects(t *testing.T) {
 		"off":         {func(_ *Scenario, c *ratelimit.Config) { c.Enabled = false }, "Enabled = false"},
 		"engine":      {func(_ *Scenario, c *ratelimit.Config) { c.AIMDDecrease = 2 }, "AIMDDecrease"},
 		"strategy":    {func(_ *Scenario, c *ratelimit.Config) { c.Strategy = "psychic" }, "psychic"},
-		"clairvoyant": {func(_ *Scenario, c *ratelimit.Config) { c.Strategy, c.MaxRPS = Clairvoyant, -1 }, "MaxRPS = -1"},
+		"oracle":      {func(_ *Scenario, c *ratelimit.Config) { c.Strategy, c.MaxRPS = Oracle, -1 }, "MaxRPS = -1"},
 	} {
 		sc, cfg := good, Config(aimd)
 		c.change(&sc, &cfg)
@@ -364,7 +364,7 @@ func BenchmarkHarness(b *testing.B) {
 	b.ReportAllocs()
 	var sent int
 	for b.Loop() {
-		r, err := Run(sc, Config(Clairvoyant), 1)
+		r, err := Run(sc, Config(Oracle), 1)
 		require.NoError(b, err)
 		sent += r.First.Sent + r.Steady.Sent
 	}

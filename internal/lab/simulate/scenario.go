@@ -105,9 +105,9 @@ func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// Clairvoyant is the name, in the place of a strategy's, of the client that knows
+// Oracle is the name, in the place of a strategy's, of the client that knows
 // the server.
-const Clairvoyant = "clairvoyant"
+const Oracle = "oracle"
 
 // Config is the configuration under which strategies are compared: without bursts, from one
 // request per second on, with bounds so wide that only the strategy matters.

@@ -52,7 +52,7 @@ func TestRandomScenarios(t *testing.T) {
 
 // The bound: what column h of the study says, near enough, in six minutes. Jitter
 // without a burst allowance (S17, S18 of one) cannot be had without waste.
-func TestClairvoyantReachesTheBound(t *testing.T) {
+func TestOracleReachesCapacity(t *testing.T) {
 	least := map[string]float64{
 		"S4a": 0.93, "S4b": 0.88, "S6c": 0.92, "S9b": 0.96, "S12a": 0.19, "S12b": 0.30,
 		"S14a": 0.97, "S14b": 0.97, "S14c": 0.97, "S17a": 0.95, "S17b": 0.80, "S17c": 0.90, "S17d": 0.45,
@@ -71,7 +71,7 @@ func TestClairvoyantReachesTheBound(t *testing.T) {
 			scs[i].Duration = 6 * time.Minute
 		}
 	}
-	rows, err := compare(scs, Strategies(Clairvoyant), 1)
+	rows, err := compare(scs, Strategies(Oracle), 1)
 	require.NoError(t, err)
 	for _, row := range rows {
 		r, want := row.Runs[0][0], 0.98
@@ -110,10 +110,10 @@ func TestTextOfTable(t *testing.T) {
 		{Scenario: Scenario{Name: "Long", Doc: "another"}, Runs: [][]Result{{run(150, 500, 1, 1, 0), run(150, 500, 1, 0, 0)}, {run(9500, 0, 0, 0, 410*ms)}}},
 	}
 	require.Equal(t, ""+
-		"scenario  aimd              clairvoyant  \n"+
+		"scenario  aimd              oracle  \n"+
 		"A         97/.29            100/0        a host\n"+
 		"Long      1.5/5.0+.01 x0.5  95/0 @0.41   another\n",
-		table(rows, Strategies(aimd, Clairvoyant)))
+		table(rows, Strategies(aimd, Oracle)))
 }
 
 func TestTextOfResult(t *testing.T) {
@@ -129,8 +129,8 @@ func TestTextOfResult(t *testing.T) {
 func TestCompareNamesWhatFailed(t *testing.T) {
 	scs := Scenarios()[:2]
 	scs[1].New = nil
-	_, err := compare(scs, Strategies(Clairvoyant), 1)
-	require.ErrorContains(t, err, "simulate S1b under clairvoyant: ")
+	_, err := compare(scs, Strategies(Oracle), 1)
+	require.ErrorContains(t, err, "simulate S1b under oracle: ")
 	require.ErrorContains(t, err, "New is nil")
 }
 
@@ -139,11 +139,11 @@ func TestCompareKeepsOrderAndSeeds(t *testing.T) {
 	for i := range scs {
 		scs[i].Duration = 90 * time.Second
 	}
-	rows, err := compare(scs, Strategies(aimd, Clairvoyant), 2)
+	rows, err := compare(scs, Strategies(aimd, Oracle), 2)
 	require.NoError(t, err)
 	for i, row := range rows {
 		require.Equal(t, scs[i].Name, row.Scenario.Name)
-		for c, strategy := range []string{aimd, Clairvoyant} {
+		for c, strategy := range []string{aimd, Oracle} {
 			for s, r := range row.Runs[c] {
 				want, err := Run(scs[i], Config(strategy), uint64(s)+1)
 				require.NoError(t, err)

@@ -17,7 +17,7 @@ type Server interface {
 	Serve(now clock.Instant) Answer
 	// Next is the earliest instant, no earlier than now, at which a request would be admitted
 	// as far as the server knows at now, which may be before the last Serve. It changes
-	// nothing. [Clairvoyant] asks again at that instant, so it may be too early.
+	// nothing. [Oracle] asks again at that instant, so it may be too early.
 	Next(now clock.Instant) clock.Instant
 }
 
@@ -206,10 +206,10 @@ const (
 	// patience is how long a request may wait before the queue answers 503: three times the
 	// client's timeout.
 	patience = 30 * time.Second
-	// spare is what Clairvoyant leaves of a queue's capacity, over the square root of its
+	// spare is what Oracle leaves of a queue's capacity, over the square root of its
 	// workers (the square-root staffing rule): closer to full, waiting grows without bound.
 	spare = 0.2
-	// lag is how far Clairvoyant may be behind its pace and still catch up: more than any
+	// lag is how far Oracle may be behind its pace and still catch up: more than any
 	// link's guard, and too little to fill a queue.
 	lag = time.Second / 2
 )
@@ -221,7 +221,7 @@ type queue struct {
 	slower  steps           // factor of it
 	free    []clock.Instant // when each worker is done with what it has
 	rnd     *rand.Rand
-	paced   clock.Instant // when Clairvoyant's next is due
+	paced   clock.Instant // when Oracle's next is due
 }
 
 func newQueue(workers int, service time.Duration, slower steps, rnd *rand.Rand) *queue {

@@ -19,7 +19,7 @@ func TestHostsShareAServerOrHaveTheirOwn(t *testing.T) {
 		sc := farHost("", "", 10, nginx(10, 0, tooMany))
 		sc.Duration, sc.Hosts, sc.Apart = MinDuration, 4, tc.apart
 		sc.Link = Link{}
-		r, err := Run(sc, Config(Clairvoyant), 1)
+		r, err := Run(sc, Config(Oracle), 1)
 		require.NoError(t, err)
 		require.InDelta(t, tc.want, r.First.Utilisation(), 0.02, "%d apart", tc.apart)
 		require.Equal(t, Never, r.Merged)
@@ -64,7 +64,7 @@ func TestWatchingSeveralHosts(t *testing.T) {
 func TestHostsJoinOneByOne(t *testing.T) {
 	sc := farHost("", "", 1, nginx(1, 0, tooMany))
 	sc.Duration, sc.Hosts, sc.Apart, sc.Joins, sc.MaxRPS = MinDuration, 3, 3, MinDuration/2, 1
-	r, err := Run(sc, Config(Clairvoyant), 1)
+	r, err := Run(sc, Config(Oracle), 1)
 	require.NoError(t, err)
 	require.InDelta(t, 61+30, r.First.Sent+r.Steady.Sent, 3, "one all the time, one for half of it, one never")
 }
@@ -85,7 +85,7 @@ func TestHostsOutOfRange(t *testing.T) {
 	} {
 		sc := farHost("X", "", 1, nginx(1, 0, tooMany))
 		change(&sc)
-		_, err := Run(sc, Config(Clairvoyant), 1)
+		_, err := Run(sc, Config(Oracle), 1)
 		require.ErrorContains(t, err, "want up to 1000 hosts")
 		require.True(t, strings.HasPrefix(err.Error(), `simulate: scenario "X": `))
 	}

@@ -19,7 +19,7 @@ type tableFlags struct {
 // flags are the test binary's, as the testing package's own are.
 var flags = func() *tableFlags {
 	f := &tableFlags{}
-	flag.StringVar(&f.strategies, "strategies", "aimd,clairvoyant", "columns of the table")
+	flag.StringVar(&f.strategies, "strategies", "aimd,oracle", "columns of the table")
 	flag.StringVar(&f.scenarios, "scenarios", "", "patterns of its rows; none: a few, shortened")
 	flag.IntVar(&f.seeds, "seeds", 1, "runs of each")
 	flag.IntVar(&f.random, "random", 0, "rows drawn by Random")

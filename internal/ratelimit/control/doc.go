@@ -166,7 +166,7 @@
 //	the ramp after a long pause                94.2  77.8    0.51  S22k 95.2 to 82.5, S18a 96.0 to 90.9, S22a 95.1 to 90.3
 //	no ramp after a long order                 93.9  78.5    0.57  S5c 90.3 to 93.4, S2a 96.6 to 95.1, S5b 98.1 to 97.1
 //
-// Of 200 random limiters, by TestStrangers with -args -random 200, the median is 95.0 % of
+// Of 200 random limiters, by TestRandomHosts with -args -random 200, the median is 95.0 % of
 // the capacity, or 95.4 of what can be had of those that give less to whoever asks; the tenth
 // percentiles are 78.5 and 85.2, and the ninth tenth of refusals is 0.52.
 //
@@ -342,7 +342,7 @@
 // overshoot by up to the factor q. After the first minute a window of ten takes ten trials
 // with q = 5/4, and with q = 2 four, which may cost another six minutes. A host of 120 in ten
 // minutes (S22i) admits some 580 in the rest of the hour: four refusals alone are 0.7 %, ten are 1.7 %. And the
-// search spends the first window in seconds, so the clairvoyant too, who searches nothing but
+// search spends the first window in seconds, so the oracle too, who searches nothing but
 // takes it in the first minute, uses 85 % of the hour; steer uses 80 and 83.
 //
 // A block that every request renews (S15) costs its length at each meeting, so it is met
