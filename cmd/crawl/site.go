@@ -21,7 +21,7 @@ func testsiteCommand(s streams) *cobra.Command {
 	var o siteOptions
 	cmd := &cobra.Command{
 		Use:                   "testsite [flags]",
-		Short:                 "Serve made-up hosts for a crawler, and report how polite it is",
+		Short:                 "Serve made-up hosts to test how polite a crawler is",
 		Long:                  testsiteLong,
 		Example:               testsiteExample,
 		DisableFlagsInUseLine: true,
