@@ -74,23 +74,15 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 // connKey finds the connection of a request.
 type connKey struct{}
 
-// pipe is the server's end of a connection, which knows for whom it was dialled.
+// pipe is one end of a connection.
 type pipe struct {
 	net.Conn
-	host   string
+	host   string // that was dialled
 	number int
-	peer   address
+	peer   address // of a client's end the name that was dialled
 }
 
 func (p *pipe) RemoteAddr() net.Addr { return p.peer }
-
-// client is the client's end, which shows the name that was dialled as its peer.
-type client struct {
-	net.Conn
-	peer address
-}
-
-func (c *client) RemoteAddr() net.Addr { return c.peer }
 
 type address string
 
@@ -128,10 +120,6 @@ func (n *Net) DialContext(ctx context.Context, network, addr string) (net.Conn, 
 	if h == nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: address(addr), Err: syscall.ECONNREFUSED}
 	}
-	return n.connect(ctx, key, addr)
-}
-
-func (n *Net) connect(ctx context.Context, key, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	n.dialled++
 	number := n.dialled
@@ -139,7 +127,7 @@ func (n *Net) connect(ctx context.Context, key, addr string) (net.Conn, error) {
 	near, far := net.Pipe()
 	select {
 	case n.queue <- &pipe{Conn: far, host: key, number: number, peer: "client:1"}:
-		return &client{Conn: near, peer: address(addr)}, nil
+		return &pipe{Conn: near, peer: address(addr)}, nil
 	case <-n.closed:
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address(addr), Err: syscall.ECONNREFUSED}
 	case <-ctx.Done():

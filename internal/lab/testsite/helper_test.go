@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -74,3 +75,12 @@ func (r *rig) report() HostReport { return r.site.Report().Hosts[0] }
 
 // one is a site of one host.
 func one(h Host) Config { return Config{Seed: 42, Hosts: []Host{h}} }
+
+// addrs are the addresses of the hosts, in order.
+func (s *Site) addrs() []netip.AddrPort {
+	addrs := make([]netip.AddrPort, len(s.hosts))
+	for i, h := range s.hosts {
+		addrs[i] = netip.AddrPortFrom(h.addr, uint16(s.portOf(h)))
+	}
+	return addrs
+}

@@ -222,11 +222,11 @@ func TestPortIsTriedAgain(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, uint16(9001+tc.taken), site.Addrs()[1].Port())
+			require.Equal(t, uint16(9001+tc.taken), site.addrs()[1].Port())
 			ended, cancel := context.WithCancel(t.Context())
 			cancel()
 			require.NoError(t, site.Run(ended), "which closes what Listen opened")
-			for _, addr := range site.Addrs() {
+			for _, addr := range site.addrs() {
 				ln, err := network.Listen(addr.String())
 				require.NoError(t, err)
 				require.NoError(t, ln.Close())

@@ -78,15 +78,6 @@ func (s *Site) Hosts() int { return len(s.hosts) }
 // Handler is one host without a listener. It panics if there is no such host.
 func (s *Site) Handler(host int) http.Handler { return s.hosts[host] }
 
-// Addrs are the addresses of the hosts, in order. The port is 0 until Listen has found one.
-func (s *Site) Addrs() []netip.AddrPort {
-	addrs := make([]netip.AddrPort, len(s.hosts))
-	for i, h := range s.hosts {
-		addrs[i] = netip.AddrPortFrom(h.addr, uint16(s.portOf(h)))
-	}
-	return addrs
-}
-
 // URL is the origin of one host, without a port until Listen has found one. It panics if
 // there is no such host.
 func (s *Site) URL(host int) string {

@@ -199,7 +199,7 @@ func TestRunEndsGracefully(t *testing.T) {
 				// Shutdown looks for idle connections at intervals of up to half a second.
 				require.InDelta(t, (time.Second + tc.took).Seconds(), time.Duration(site.now()).Seconds(), 0.5)
 				require.Equal(t, tc.status, status)
-				_, err = network.DialContext(t.Context(), "tcp", site.Addrs()[0].String())
+				_, err = network.DialContext(t.Context(), "tcp", site.addrs()[0].String())
 				require.ErrorIs(t, err, syscall.ECONNREFUSED)
 			})
 		})
@@ -296,8 +296,8 @@ func TestOverSockets(t *testing.T) {
 	require.Zero(t, report.Total.Duplicates)
 	require.Equal(t, map[int]int64{200: 35}, report.Total.Statuses)
 	require.Equal(t, 3, site.Hosts())
-	for i, addr := range site.Addrs() {
-		require.Equal(t, site.Addrs()[0].Port(), addr.Port())
+	for i, addr := range site.addrs() {
+		require.Equal(t, site.addrs()[0].Port(), addr.Port())
 		require.NotZero(t, addr.Port())
 		require.Equal(t, "http://"+addr.String(), site.URL(i))
 	}
