@@ -113,7 +113,7 @@ func TestAccess(t *testing.T) {
 			o, err := rueidis.ParseURL(url)
 			require.NoError(t, err)
 			if from != nil {
-				o.TLSConfig = &tls.Config{RootCAs: from, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+				o.TLSConfig = &tls.Config{RootCAs: from, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 			}
 			f, err := Dial(t.Context(), o, "j")
 			require.NoError(t, err)

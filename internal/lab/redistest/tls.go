@@ -1,54 +1,35 @@
 package redistest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TLS is where a server listens with TLS, beside its other port, and the file of the
-// authority that vouches for it.
+// TLS is where a server listens with TLS, beside its other port, and the file with the
+// certificate of its authority.
 type TLS struct {
 	Addr, CAFile string
 	// Args are for Start.
 	Args []string
 }
 
-// NewTLS makes an authority, and a certificate for 127.0.0.1 and localhost. The server asks
-// clients for none.
+// NewTLS uses the certificate of package httptest, for 127.0.0.1 and example.com. The server
+// asks clients for none.
 func NewTLS(t testing.TB) TLS {
 	t.Helper()
+	s := httptest.NewTLSServer(nil)
+	s.Close()
+	pair := s.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
 	dir := t.TempDir()
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	caDER, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	require.NoError(t, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis"}, NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &key.PublicKey, caKey)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
@@ -57,9 +38,9 @@ func NewTLS(t testing.TB) TLS {
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
-	caFile := write("ca.pem", "CERTIFICATE", caDER)
-	return TLS{Addr: addr, CAFile: caFile, Args: []string{
-		"--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", caFile,
-		"--tls-cert-file", write("cert.pem", "CERTIFICATE", der), "--tls-key-file", write("key.pem", "PRIVATE KEY", keyDER),
+	cert := write("cert.pem", "CERTIFICATE", pair.Certificate[0])
+	return TLS{Addr: addr, CAFile: cert, Args: []string{
+		"--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", cert,
+		"--tls-cert-file", cert, "--tls-key-file", write("key.pem", "PRIVATE KEY", key),
 	}}
 }
