@@ -64,7 +64,7 @@ func newGuard(cfg *Config, m *metrics) (*guard, error) {
 	}
 	set, err := admission.NewRuleSet(admission.RuleSetConfig{
 		Registry: registry, Clock: cfg.Clock,
-		Keys:  map[string]admission.KeyFunc{clientKey: soundClient()},
+		Keys:  map[string]admission.KeyFunc{clientKey: allowedClient()},
 		Costs: map[string]func(*http.Request) int64{planReads: costOf(wrongRead), planOrders: costOf(wrongOrder)},
 	}, rules(), nil)
 	if err != nil {
@@ -237,8 +237,8 @@ const (
 	wrongOrder = 5
 )
 
-// soundClient counts sound requests by their address, apart from all others.
-func soundClient() admission.KeyFunc {
+// allowedClient counts sound requests by their address, apart from all others.
+func allowedClient() admission.KeyFunc {
 	address := admission.ClientIP()
 	return func(r *http.Request) (string, error) {
 		if refusalOf(r).why != reasonNone || isLogin(r) {

@@ -70,7 +70,7 @@ func (c *Console) healthz(w http.ResponseWriter, _ *http.Request) {
 // that all are says more about the network here.
 func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 	err := c.crawl.Ready()
-	if l := c.look().Limiter; err == nil && l.Domains > 0 && l.Open == l.Domains {
+	if l := c.sharedSnapshot().Limiter; err == nil && l.Domains > 0 && l.Open == l.Domains {
 		err = fmt.Errorf("the circuit of every host is open: %d fail", l.Open)
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, c.look())
+	answer(w, http.StatusOK, c.sharedSnapshot())
 }
 
 func (c *Console) host(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +93,6 @@ func (c *Console) host(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, h)
 }
 
-func (c *Console) inForce(w http.ResponseWriter, _ *http.Request) {
+func (c *Console) showControls(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, c.crawl.Controls())
 }

@@ -27,7 +27,7 @@ func window(first, now time.Time, span string) (from, to time.Time) {
 	return from, to
 }
 
-func chartsOf(ms []moment, now time.Time, span string) []dashboard.Chart {
+func chartsOf(ms []crawlSample, now time.Time, span string) []dashboard.Chart {
 	first := time.Time{}
 	if len(ms) > 0 {
 		first = ms[0].at
@@ -36,28 +36,28 @@ func chartsOf(ms []moment, now time.Time, span string) []dashboard.Chart {
 	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
 		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, AtLeast: 1}
 	}
-	gauge := func(name, class string, value func(*moment) int64) dashboard.Line {
+	gauge := func(name, class string, value func(*crawlSample) int64) dashboard.Line {
 		l := dashboard.Line{Name: name, Class: class}
 		for i := range ms {
 			l.Points = append(l.Points, dashboard.Point{At: ms[i].at, Value: float64(value(&ms[i]))})
 		}
 		return l
 	}
-	rate := func(name, class string, counter func(*moment) int64) dashboard.Line {
+	rate := func(name, class string, counter func(*crawlSample) int64) dashboard.Line {
 		return dashboard.Line{Name: name, Class: class, Points: perSecond(len(ms), func(i int) (time.Time, int64) { return ms[i].at, counter(&ms[i]) })}
 	}
 	return []dashboard.Chart{
 		chart("throughput", "Throughput", "per second",
-			rate("pages", "a", func(m *moment) int64 { return m.pages }),
-			rate("requests", "b", func(m *moment) int64 { return m.requests }),
-			rate("errors", "c", func(m *moment) int64 { return m.errors })),
-		chart("queue", "Queue", "URLs", gauge("queued", "a", func(m *moment) int64 { return m.queued })),
+			rate("pages", "a", func(m *crawlSample) int64 { return m.pages }),
+			rate("requests", "b", func(m *crawlSample) int64 { return m.requests }),
+			rate("errors", "c", func(m *crawlSample) int64 { return m.errors })),
+		chart("queue", "Queue", "URLs", gauge("queued", "a", func(m *crawlSample) int64 { return m.queued })),
 		chart("flight", "Requests in flight", "requests",
-			gauge("in flight", "a", func(m *moment) int64 { return int64(m.inFlight) }),
-			gauge("waiting for a permit", "b", func(m *moment) int64 { return int64(m.waiting) })),
+			gauge("in flight", "a", func(m *crawlSample) int64 { return int64(m.inFlight) }),
+			gauge("waiting for a permit", "b", func(m *crawlSample) int64 { return int64(m.waiting) })),
 		chart("circuits", "Paused hosts", "hosts",
-			gauge("open circuit", "a", func(m *moment) int64 { return int64(m.open) }),
-			gauge("half-open circuit", "b", func(m *moment) int64 { return int64(m.half) })),
+			gauge("open circuit", "a", func(m *crawlSample) int64 { return int64(m.open) }),
+			gauge("half-open circuit", "b", func(m *crawlSample) int64 { return int64(m.half) })),
 	}
 }
 
@@ -79,50 +79,50 @@ func perSecond(n int, at func(i int) (time.Time, int64)) []dashboard.Point {
 
 // hostCharts is a host over time. The rate shows what the controller does: each sample, and
 // between two of them what the events say of the very moment.
-func hostCharts(beats []beat, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
+func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
 	first := time.Time{}
-	if len(beats) > 0 {
-		first = beats[0].at
+	if len(samples) > 0 {
+		first = samples[0].at
 	}
 	if len(events) > 0 && (first.IsZero() || events[0].Time.Before(first)) {
 		first = events[0].Time
 	}
 	from, to := window(first, now, span)
-	holds := holdsOf(events, now)
-	marks, bands := marksOf(events), append(bandsOf(beats, events, now), holds...)
+	pauses := pausesOf(events, now)
+	marks, bands := marksOf(events), append(bandsOf(samples, events, now), pauses...)
 	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
 		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, Bands: bands, Marks: marks}
 	}
-	gauge := func(name, class string, value func(*beat) float64) dashboard.Line {
+	gauge := func(name, class string, value func(*hostSample) float64) dashboard.Line {
 		l := dashboard.Line{Name: name, Class: class}
-		for i := range beats {
-			l.Points = append(l.Points, dashboard.Point{At: beats[i].at, Value: value(&beats[i])})
+		for i := range samples {
+			l.Points = append(l.Points, dashboard.Point{At: samples[i].at, Value: value(&samples[i])})
 		}
 		return l
 	}
-	asked := perSecond(len(beats), func(i int) (time.Time, int64) { return beats[i].at, int64(beats[i].asked) })
+	asked := perSecond(len(samples), func(i int) (time.Time, int64) { return samples[i].at, int64(samples[i].asked) })
 	return []dashboard.Chart{
 		chart("rate", "Rate", "requests per second",
-			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(beats, events, holds)},
+			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(samples, events, pauses)},
 			dashboard.Line{Name: "sent", Class: "b", Points: asked}),
 		chart("latency", "Latency", "ms",
-			gauge("mean", "a", func(b *beat) float64 { return float64(b.avg) }),
-			gauge("95th percentile", "c", func(b *beat) float64 { return float64(b.p95) })),
+			gauge("mean", "a", func(b *hostSample) float64 { return float64(b.avg) }),
+			gauge("95th percentile", "c", func(b *hostSample) float64 { return float64(b.p95) })),
 		chart("failures", "Failures, refusals apart", "% of the last requests",
-			gauge("failed", "b", func(b *beat) float64 { return 100 * float64(b.errorRate) })),
+			gauge("failed", "b", func(b *hostSample) float64 { return 100 * float64(b.errorRate) })),
 		chart("flight", "Requests in flight", "requests",
-			gauge("in flight", "a", func(b *beat) float64 { return float64(b.inFlight) })),
+			gauge("in flight", "a", func(b *hostSample) float64 { return float64(b.inFlight) })),
 	}
 }
 
 // ratePoints is the rate of a host: samples and, between them, the steps of its events.
 // Nothing goes out during a hold or while a circuit is open, whatever the rate will be after.
-func ratePoints(beats []beat, events []ratelimit.Event, holds []dashboard.Band) []dashboard.Point {
-	points := make([]dashboard.Point, 0, len(beats)+2*len(events))
-	for i := range beats {
-		p := dashboard.Point{At: beats[i].at, Value: float64(beats[i].rate)}
+func ratePoints(samples []hostSample, events []ratelimit.Event, pauses []dashboard.Band) []dashboard.Point {
+	points := make([]dashboard.Point, 0, len(samples)+2*len(events))
+	for i := range samples {
+		p := dashboard.Point{At: samples[i].at, Value: float64(samples[i].rate)}
 		held := func(b dashboard.Band) bool { return b.From.Before(p.At) && p.At.Before(b.To) }
-		if beats[i].state == breaker.Open || slices.ContainsFunc(holds, held) {
+		if samples[i].state == breaker.Open || slices.ContainsFunc(pauses, held) {
 			p.Value = 0
 		}
 		points = append(points, p)
@@ -145,11 +145,11 @@ func marksOf(events []ratelimit.Event) []dashboard.Mark {
 	return marks
 }
 
-// holdsOf is when nothing went out because of an event, until the next that has the host asked
+// pausesOf is when nothing went out because of an event, until the next that has the host asked
 // again. Of two that hold at a time the first is drawn as far as it reaches, and the rest of
 // the second. A circuit that is open is in bandsOf.
-func holdsOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
-	var holds []dashboard.Band
+func pausesOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
+	var pauses []dashboard.Band
 	var end time.Time // of the last
 	for i := range events {
 		e := &events[i]
@@ -170,23 +170,23 @@ func holdsOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 			until = now
 		}
 		if until.After(from) {
-			holds = append(holds, dashboard.Band{From: from, To: until, Kind: dashboard.Open, Text: "no requests: " + e.Text})
+			pauses = append(pauses, dashboard.Band{From: from, To: until, Kind: dashboard.Open, Text: "no requests: " + e.Text})
 			end = until
 		}
 	}
-	return holds
+	return pauses
 }
 
 // bandsOf is when the circuit was not closed. A sample tells what it saw; an event tells when
 // that began.
-func bandsOf(beats []beat, events []ratelimit.Event, now time.Time) []dashboard.Band {
+func bandsOf(samples []hostSample, events []ratelimit.Event, now time.Time) []dashboard.Band {
 	type change struct {
 		at    time.Time
 		state breaker.State
 	}
-	changes := make([]change, 0, len(beats)+len(events)+1)
-	for i := range beats {
-		changes = append(changes, change{beats[i].at, beats[i].state})
+	changes := make([]change, 0, len(samples)+len(events)+1)
+	for i := range samples {
+		changes = append(changes, change{samples[i].at, samples[i].state})
 	}
 	for i := range events {
 		changes = append(changes, change{events[i].Time, events[i].State})

@@ -205,7 +205,7 @@ func (c *Console) routes() http.Handler {
 		"GET /api/hosts/{host}": c.host,
 		"GET /api/events":       c.events,
 		"GET /metrics":          c.metrics.handler.ServeHTTP,
-		"GET /api/controls":     c.inForce,
+		"GET /api/controls":     c.showControls,
 		"POST /api/{order}":     c.order,
 
 		"POST /api/hosts/{host}/{order}": c.order,
@@ -231,8 +231,8 @@ func (c *Console) Event(e ratelimit.Event) {
 	c.streams.send(e)
 }
 
-// look is the state of the crawl, a moment old at most.
-func (c *Console) look() state {
+// sharedSnapshot is the state of the crawl, a moment old at most.
+func (c *Console) sharedSnapshot() state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if begun := c.cfg.Clock.Now(); !begun.Before(c.next) {

@@ -24,7 +24,7 @@ const (
 	heartbeat = 15 * time.Second
 	// patience is how long one write may take. Whoever reads nothing for so long comes
 	// again when he can, and is told then what he missed.
-	patience = 10 * time.Second
+	writeTimeLimit = 10 * time.Second
 )
 
 type numbered struct {
@@ -145,7 +145,7 @@ func (s *stream) run(r *http.Request, q chan numbered) {
 		case e := <-q:
 			ok = s.write(e) && (len(q) > 0 || s.flush())
 		case <-timer.C():
-			ok = s.beat(q)
+			ok = s.keepAlive(q)
 		case <-r.Context().Done():
 			return
 		case <-s.c.streams.ended:
@@ -161,7 +161,9 @@ func (s *stream) run(r *http.Request, q chan numbered) {
 	}
 }
 
-func (s *stream) beat(q chan numbered) bool { return s.catchUp(q) && s.say(": alive\n\n") && s.flush() }
+func (s *stream) keepAlive(q chan numbered) bool {
+	return s.catchUp(q) && s.say(": alive\n\n") && s.flush()
+}
 
 // write sends one event, behind the number of those that are missing before it.
 func (s *stream) write(e numbered) bool {
@@ -195,7 +197,7 @@ func (s *stream) lost(upTo uint64) bool {
 
 // say writes, for as long as patience lasts.
 func (s *stream) say(format string, args ...any) bool {
-	if err := s.ctl.SetWriteDeadline(s.c.cfg.Clock.Now().Add(patience)); err != nil {
+	if err := s.ctl.SetWriteDeadline(s.c.cfg.Clock.Now().Add(writeTimeLimit)); err != nil {
 		return false // a connection without deadlines could keep us for ever
 	}
 	_, err := fmt.Fprintf(s.w, format, args...)

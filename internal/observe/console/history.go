@@ -90,8 +90,8 @@ func (s *series[T]) list(whole bool) []T {
 	return list
 }
 
-// moment is the crawl at an instant. Counts are from its beginning on.
-type moment struct {
+// crawlSample is the crawl at an instant. Counts are from its beginning on.
+type crawlSample struct {
 	at                      time.Time
 	requests, pages, errors int64
 	queued                  int64
@@ -99,7 +99,7 @@ type moment struct {
 	hosts, open, half       int
 }
 
-type beat struct {
+type hostSample struct {
 	at                        time.Time
 	asked                     int // from its beginning on; negative is not known
 	inFlight                  int
@@ -108,7 +108,7 @@ type beat struct {
 }
 
 type track struct {
-	beats   series[beat]
+	samples series[hostSample]
 	events  ring[ratelimit.Event]
 	touched time.Time // when something was added
 	watched time.Time // until when it is looked at for itself
@@ -119,7 +119,7 @@ type track struct {
 // something happens to.
 type history struct {
 	mu     sync.Mutex // guards what follows, and is held for moments
-	crawl  series[moment]
+	crawl  series[crawlSample]
 	tracks map[string]*track
 }
 
@@ -202,16 +202,16 @@ func (h *history) watchedLocked(now time.Time) []string {
 	return names
 }
 
-func (h *history) of(name string, whole bool) (beats []beat, events []ratelimit.Event) {
+func (h *history) of(name string, whole bool) (samples []hostSample, events []ratelimit.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if t := h.tracks[name]; t != nil {
-		beats, events = t.beats.list(whole), t.events.list()
+		samples, events = t.samples.list(whole), t.events.list()
 	}
-	return beats, events
+	return samples, events
 }
 
-func (h *history) ofCrawl(whole bool) []moment {
+func (h *history) ofCrawl(whole bool) []crawlSample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.crawl.list(whole)
@@ -230,15 +230,15 @@ func (c *Console) record(ctx context.Context) {
 
 // sample adds what there is now to the history. The crawl is asked with no lock held.
 func (c *Console) sample() {
-	s := c.look()
+	s := c.sharedSnapshot()
 	now := c.cfg.Clock.Now()
-	own := make(map[string]beat)
+	own := make(map[string]hostSample)
 	c.history.mu.Lock()
 	watched := c.history.watchedLocked(now)
 	c.history.mu.Unlock()
 	for _, name := range watched {
 		if k := c.crawl.Host(name); k.Limiter != nil {
-			own[name] = beatOf(now, k.Frontier, k.Limiter)
+			own[name] = hostSampleOf(now, k.Frontier, k.Limiter)
 		}
 	}
 	queues := make(map[string]*frontier.HostState, len(s.Hosts))
@@ -248,43 +248,43 @@ func (c *Console) sample() {
 	for i := range s.Limiter.Top {
 		d := &s.Limiter.Top[i]
 		if _, ok := own[d.Domain]; !ok {
-			own[d.Domain] = beatOf(now, queues[d.Domain], d)
+			own[d.Domain] = hostSampleOf(now, queues[d.Domain], d)
 		}
 	}
-	c.history.add(momentOf(now, &s), own)
+	c.history.add(crawlSampleOf(now, &s), own)
 	c.listing.forget(now)
 }
 
-func (h *history) add(m moment, beats map[string]beat) {
+func (h *history) add(m crawlSample, samples map[string]hostSample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.crawl.add(m)
-	for name, b := range beats { // those that have a history first, so that none loses it to a newcomer of this moment
+	for name, b := range samples { // those that have a history first, so that none loses it to a newcomer of this moment
 		if t := h.tracks[name]; t != nil {
-			t.beats.add(b)
+			t.samples.add(b)
 			t.touched = m.at
 		}
 	}
-	for name, b := range beats {
+	for name, b := range samples {
 		if h.tracks[name] != nil {
 			continue
 		}
 		if t := h.trackLocked(name, m.at); t != nil {
-			t.beats.add(b)
+			t.samples.add(b)
 		}
 	}
 }
 
-func momentOf(now time.Time, s *state) moment {
-	return moment{
+func crawlSampleOf(now time.Time, s *state) crawlSample {
+	return crawlSample{
 		at: now, requests: s.Requests, pages: s.Pages, errors: s.Errors, queued: s.Frontier.Queued,
 		inFlight: s.Limiter.InFlight, waiting: s.Limiter.Waiting,
 		hosts: s.Limiter.Domains, open: s.Limiter.Open, half: s.Limiter.HalfOpen,
 	}
 }
 
-func beatOf(now time.Time, f *frontier.HostState, d *ratelimit.DomainSnapshot) beat {
-	b := beat{
+func hostSampleOf(now time.Time, f *frontier.HostState, d *ratelimit.DomainSnapshot) hostSample {
+	b := hostSample{
 		at: now, asked: -1, inFlight: d.InFlight, state: d.State,
 		rate: float32(d.FillRate), avg: float32(d.AvgLatencyMS), p95: float32(d.P95LatencyMS), errorRate: float32(d.ErrorRate),
 	}

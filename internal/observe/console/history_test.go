@@ -45,10 +45,10 @@ func TestSeries(t *testing.T) {
 	require.Empty(t, none.list(true))
 }
 
-func beatsOf(names ...string) map[string]beat {
-	m := make(map[string]beat)
+func beatsOf(names ...string) map[string]hostSample {
+	m := make(map[string]hostSample)
 	for _, n := range names {
-		m[n] = beat{rate: 1}
+		m[n] = hostSample{rate: 1}
 	}
 	return m
 }
@@ -60,15 +60,15 @@ func TestTracksAreBounded(t *testing.T) {
 	for i := range 10 * maxTracks {
 		at := second(float64(i) / 100)
 		h.event(&ratelimit.Event{Domain: fmt.Sprint("event", i), Time: at})
-		h.add(moment{at: at}, beatsOf("busy", fmt.Sprint("new", i)))
+		h.add(crawlSample{at: at}, beatsOf("busy", fmt.Sprint("new", i)))
 		require.LessOrEqual(t, len(h.tracks), maxTracks)
 	}
 	require.Contains(t, h.tracks, "watched")
 	require.Contains(t, h.tracks, "busy")
 	busy, _ := h.of("busy", false)
 	require.Len(t, busy, recentRoom, "it never lost its history")
-	beats, events := h.of("nobody", true)
-	require.Empty(t, beats)
+	samples, events := h.of("nobody", true)
+	require.Empty(t, samples)
 	require.Empty(t, events)
 }
 
@@ -114,17 +114,17 @@ func TestSample(t *testing.T) {
 	ms := g.history.ofCrawl(false)
 	require.Len(t, ms, 5)
 	require.Equal(t, int64(40), ms[4].requests)
-	beats, _ := g.history.of("a.test", false)
-	require.Len(t, beats, 5)
-	require.InDelta(t, 2, beats[0].rate, 0)
-	beats, _ = g.history.of("top.test", false)
-	require.Len(t, beats, 5)
-	require.Equal(t, -1, beats[0].asked, "the frontier did not show it")
+	samples, _ := g.history.of("a.test", false)
+	require.Len(t, samples, 5)
+	require.InDelta(t, 2, samples[0].rate, 0)
+	samples, _ = g.history.of("top.test", false)
+	require.Len(t, samples, 5)
+	require.Equal(t, -1, samples[0].asked, "the frontier did not show it")
 
 	g.clk.Advance(watchTime)
 	g.sample()
-	beats, _ = g.history.of("a.test", false)
-	require.Len(t, beats, 5, "nobody looks at it any more")
+	samples, _ = g.history.of("a.test", false)
+	require.Len(t, samples, 5, "nobody looks at it any more")
 }
 
 func TestPerSecond(t *testing.T) {
@@ -143,7 +143,7 @@ func TestPerSecond(t *testing.T) {
 
 // TestRateIsDrawn is a search, a cut, a hold and what comes after it.
 func TestRateIsDrawn(t *testing.T) {
-	beats := []beat{{at: second(0), rate: 4}, {at: second(1), rate: 8}, {at: second(2), rate: 8}, {at: second(3), rate: 5}, {at: second(4), rate: 6, state: breaker.Open}}
+	samples := []hostSample{{at: second(0), rate: 4}, {at: second(1), rate: 8}, {at: second(2), rate: 8}, {at: second(3), rate: 5}, {at: second(4), rate: 6, state: breaker.Open}}
 	events := []ratelimit.Event{
 		{Time: second(1.5), FromRPS: 8, HoldMS: 1000, Text: "refused"},
 		{Time: second(1.5), FromRPS: 8, HoldMS: 9000, Text: "longer"},
@@ -151,20 +151,20 @@ func TestRateIsDrawn(t *testing.T) {
 		{Time: second(3.5), State: breaker.Open, FromRPS: 5, HoldMS: 5000},
 		{Time: second(4.5), State: breaker.HalfOpen},
 	}
-	holds := holdsOf(events, second(5))
-	require.Equal(t, []dashboard.Band{{From: second(1.5), To: second(2.5), Kind: dashboard.Open, Text: "no requests: refused"}}, holds)
+	pauses := pausesOf(events, second(5))
+	require.Equal(t, []dashboard.Band{{From: second(1.5), To: second(2.5), Kind: dashboard.Open, Text: "no requests: refused"}}, pauses)
 	var got []string
-	for _, p := range ratePoints(beats, events, holds) {
+	for _, p := range ratePoints(samples, events, pauses) {
 		got = append(got, fmt.Sprintf("%.1f:%v", p.At.Sub(noon).Seconds(), p.Value))
 	}
 	require.Equal(t, []string{"0.0:4", "1.0:8", "1.5:8", "1.5:0", "1.5:8", "1.5:0", "2.0:0", "2.5:0", "2.5:5", "3.0:5", "3.5:5", "3.5:0", "4.0:0"}, got)
 
-	bands := bandsOf(beats, events, second(5))
+	bands := bandsOf(samples, events, second(5))
 	require.Equal(t, []dashboard.Band{
 		{From: second(3.5), To: second(4.5), Kind: dashboard.Open, Text: "no requests"},
 		{From: second(4.5), To: second(5), Kind: dashboard.Half, Text: "probes only"},
 	}, bands)
-	require.Len(t, holdsOf(events[:2], second(3)), 2, "the second goes on behind the first")
+	require.Len(t, pausesOf(events[:2], second(3)), 2, "the second goes on behind the first")
 	require.Empty(t, bandsOf(nil, nil, noon))
 }
 

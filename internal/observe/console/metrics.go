@@ -84,14 +84,14 @@ type row struct {
 }
 
 type collector struct {
-	look  func() state
-	rows  []row
-	descs []*prometheus.Desc
+	sharedSnapshot func() state
+	rows           []row
+	descs          []*prometheus.Desc
 }
 
 func newCollector(console *Console) *collector {
 	crawl := &console.crawl
-	c := &collector{look: console.look, rows: slices.Concat(crawlRows(), limiterRows(), controlRows(crawl))}
+	c := &collector{sharedSnapshot: console.sharedSnapshot, rows: slices.Concat(crawlRows(), limiterRows(), controlRows(crawl))}
 	if crawl.Fleet != nil {
 		c.rows = append(c.rows, fleetRows()...)
 	}
@@ -117,7 +117,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	s := c.look()
+	s := c.sharedSnapshot()
 	for i, r := range c.rows {
 		if r.label == "" {
 			to <- prometheus.MustNewConstMetric(c.descs[i], r.kind, r.value(&s))
@@ -147,7 +147,7 @@ func counters(name, label, help string, values func(s *state) map[string]int64) 
 	}}
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -156,8 +156,8 @@ func truth(b bool) float64 {
 
 func crawlRows() []row {
 	return []row{
-		gauge("treadlight_crawl_running", "Whether the crawl runs.", func(s *state) float64 { return truth(s.State == pipeline.EndNone && s.ElapsedSeconds > 0) }),
-		gauge("treadlight_crawl_paused", "Whether the crawl is paused.", func(s *state) float64 { return truth(s.Paused) }),
+		gauge("treadlight_crawl_running", "Whether the crawl runs.", func(s *state) float64 { return boolValue(s.State == pipeline.EndNone && s.ElapsedSeconds > 0) }),
+		gauge("treadlight_crawl_paused", "Whether the crawl is paused.", func(s *state) float64 { return boolValue(s.Paused) }),
 		gauge("treadlight_crawl_elapsed_seconds", "Time since the crawl began, until it ended.", func(s *state) float64 { return s.ElapsedSeconds }),
 		counter("treadlight_records_total", "Records written.", func(s *state) float64 { return float64(s.Records) }),
 		counter("treadlight_pages_total", "Records of pages: those with a 2xx status.", func(s *state) float64 { return float64(s.Pages) }),
@@ -250,7 +250,7 @@ func keptRows(kept func() Kept) []row {
 		counter("treadlight_state_visited_urls_total", "URLs that are done with, as of the last commit.", func(*state) float64 { return float64(kept().Done) }),
 		gauge("treadlight_state_index_memory_bytes", "Memory that the fingerprints of URLs take.", func(*state) float64 { return float64(kept().IndexMemory) }),
 		gauge("treadlight_state_index_disk_bytes", "Room on the disk that the fingerprints of URLs take.", func(*state) float64 { return float64(kept().IndexDisk) }),
-		gauge("treadlight_state_failed", "Whether the state cannot be written any more.", func(*state) float64 { return truth(kept().Failed) }),
+		gauge("treadlight_state_failed", "Whether the state cannot be written any more.", func(*state) float64 { return boolValue(kept().Failed) }),
 	}
 }
 
@@ -298,7 +298,7 @@ func fleetRows() []row {
 			values: func(s *state) map[string]float64 {
 				all := make(map[string]float64, len(fleetStates))
 				for _, name := range fleetStates {
-					all[name] = truth(name == s.Fleet.State)
+					all[name] = boolValue(name == s.Fleet.State)
 				}
 				return all
 			},
@@ -315,7 +315,7 @@ func fleetRows() []row {
 		f("treadlight_fleet_given_hosts_total", "Hosts that this process gave back.", counter, func(f *Fleet) float64 { return float64(f.Given) }),
 		f("treadlight_fleet_lost_hosts_total", "Hosts that this process lost, as its lease had ended.", counter, func(f *Fleet) float64 { return float64(f.Lost) }),
 		f("treadlight_fleet_refused_urls_total", "URLs that were dropped because Redis had no memory for them.", counter, func(f *Fleet) float64 { return float64(f.Dropped) }),
-		f("treadlight_fleet_redis_full", "Whether Redis has no memory for new URLs.", gauge, func(f *Fleet) float64 { return truth(f.Full) }),
+		f("treadlight_fleet_redis_full", "Whether Redis has no memory for new URLs.", gauge, func(f *Fleet) float64 { return boolValue(f.Full) }),
 		f("treadlight_fleet_known_urls_total", "URLs ever accepted, by all processes.", counter, func(f *Fleet) float64 { return float64(f.Known) }),
 		f("treadlight_fleet_done_urls_total", "URLs that are done, by all processes.", counter, func(f *Fleet) float64 { return float64(f.Done) }),
 		f("treadlight_fleet_queued_urls", "URLs that are not done, of all processes.", gauge, func(f *Fleet) float64 { return float64(f.Queued) }),
@@ -334,7 +334,7 @@ func fleetInfo(f Fleet) prometheus.Collector {
 	return info
 }
 
-func (f *Fleet) sentence() string {
+func (f *Fleet) summary() string {
 	if f == nil {
 		return ""
 	}

@@ -18,18 +18,18 @@ const spanRecent = recentRoom * sampleEvery
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v := dashboard.Overview{Frame: c.frame(r, "Crawl"), Table: dashboard.ParseTable(r.URL.Query())}
-	s := c.look()
+	s := c.sharedSnapshot()
 	rows, left, taken := c.list()
 	v.Table.Span = v.Span
 	v.Table.Taken, v.Table.Left = taken, left
 	v.Table.Fill(rows)
-	moments := c.history.ofCrawl(v.Span == spanAll)
+	crawlSamples := c.history.ofCrawl(v.Span == spanAll)
 	v.Figures = figuresOf(&s)
-	v.Charts = chartsOf(moments, v.Now, v.Span)
+	v.Charts = chartsOf(crawlSamples, v.Now, v.Span)
 	v.Outcomes = outcomesOf(s.Outcomes)
 	v.Waits = waitsOf(rows)
 	v.Working = workingOf(&s)
-	v.Fleet = s.Fleet.sentence()
+	v.Fleet = s.Fleet.summary()
 	seen := c.crawl.Recent()
 	v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
 	v.Changed = changedOf(c.crawl.Controls())
@@ -44,12 +44,12 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 	v := dashboard.Host{Frame: c.frame(r, k.Host), Host: k.Host, Known: k.Frontier != nil || k.Limiter != nil, State: dashboard.Idle}
 	if v.Known {
 		c.history.watch(k.Host, v.Now)
-		beats, events := c.history.of(k.Host, v.Span == spanAll)
+		samples, events := c.history.of(k.Host, v.Span == spanAll)
 		if k.Limiter != nil {
 			events = withEarlier(events, k.Limiter.Events)
 			v.Reason = k.Limiter.Reason
 		}
-		v.Charts = hostCharts(beats, events, v.Now, v.Span)
+		v.Charts = hostCharts(samples, events, v.Now, v.Span)
 		v.Events = eventsOf(events)
 		v.Figures = hostFigures(&k)
 		describe(&v, &k)
@@ -68,7 +68,7 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
-	s := c.look()
+	s := c.sharedSnapshot()
 	f := dashboard.Frame{
 		Title: title, State: "running", Reason: s.Reason, Paused: s.Paused,
 		Elapsed: time.Duration(s.ElapsedSeconds * float64(time.Second)),

@@ -24,7 +24,7 @@ const (
 	writeTimeout  = 30 * time.Second
 	idleTimeout   = time.Minute
 	// farewell is how long the end of a crawl may wait for answers that are under way.
-	farewell = 2 * time.Second
+	shutdownTime = 2 * time.Second
 )
 
 // Serve answers on l, which it closes, until ctx ends. It returns within two seconds of
@@ -61,7 +61,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	case failed = <-served:
 	}
 	c.streams.end()
-	bounded, stop := context.WithTimeout(work, farewell)
+	bounded, stop := context.WithTimeout(work, shutdownTime)
 	defer stop()
 	if srv.Shutdown(bounded) != nil { // the time is over
 		cancel()

@@ -114,7 +114,7 @@ func TestSlowReader(t *testing.T) {
 		for range sent { // nobody reads: a net.Pipe keeps nothing
 			s.Event(ratelimit.Event{Domain: "a.test"})
 		}
-		time.Sleep(patience / 2)
+		time.Sleep(writeTimeLimit / 2)
 		seen, lost := 0, 0
 		for seen+lost < sent {
 			message := next(t, lines)
@@ -155,7 +155,7 @@ func TestDeadReader(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Equal(t, 1, s.streams.count())
-		time.Sleep(patience + time.Second)
+		time.Sleep(writeTimeLimit + time.Second)
 		require.Zero(t, s.streams.count())
 
 		s.listen(t)
@@ -166,7 +166,7 @@ func TestDeadReader(t *testing.T) {
 		begun := time.Now()
 		s.end()
 		require.NoError(t, <-s.ended)
-		require.LessOrEqual(t, time.Since(begun), farewell)
+		require.LessOrEqual(t, time.Since(begun), shutdownTime)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestTooManyStreams(t *testing.T) {
 // An order that takes its time, as a disk does, is let finish when that is soon, and is
 // called off at the end of the crawl when it is not.
 func TestEndWaitsForAnswers(t *testing.T) {
-	for _, takes := range []time.Duration{farewell / 2, time.Hour} {
+	for _, takes := range []time.Duration{shutdownTime / 2, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			s := serve(t, func(_ *Config, c *Crawl) {
 				c.Checkpoint = func(ctx context.Context) error { return clock.Sleep(ctx, clock.System(), takes) }
@@ -212,12 +212,12 @@ func TestEndWaitsForAnswers(t *testing.T) {
 			begun := time.Now()
 			s.end()
 			require.NoError(t, <-s.ended)
-			if takes < farewell {
+			if takes < shutdownTime {
 				require.Equal(t, 200, <-answered)
 			} else {
 				require.NotEqual(t, 200, <-answered)
 			}
-			require.LessOrEqual(t, time.Since(begun), farewell)
+			require.LessOrEqual(t, time.Since(begun), shutdownTime)
 		})
 	}
 }

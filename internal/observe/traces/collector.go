@@ -196,7 +196,8 @@ const (
 // queue stands before the batches of the SDK and knows how many spans wait: that drops what it
 // has no room for as well, but counts it for itself alone.
 type queue struct {
-	next     sdk.SpanProcessor // set by Start
+	sdk.SpanProcessor // the batches of the SDK; set by Start
+
 	log      *slog.Logger
 	endpoint string
 	room     int64 // spans; tests have less
@@ -228,9 +229,6 @@ func newQueue(c *client, log *slog.Logger) *queue {
 	return q
 }
 
-// OnStart implements [sdk.SpanProcessor].
-func (*queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
-
 // OnEnd takes a span if there is room. It never waits.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	if q.waiting.Add(1) > q.room {
@@ -246,14 +244,8 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 		}
 		return
 	}
-	q.next.OnEnd(s)
+	q.SpanProcessor.OnEnd(s)
 }
-
-// Shutdown implements [sdk.SpanProcessor].
-func (q *queue) Shutdown(ctx context.Context) error { return q.next.Shutdown(ctx) }
-
-// ForceFlush implements [sdk.SpanProcessor].
-func (q *queue) ForceFlush(ctx context.Context) error { return q.next.ForceFlush(ctx) }
 
 func (q *queue) drop(why string, n int) {
 	q.dropped.Add(int64(n))

@@ -40,21 +40,21 @@ func (e *Exporter) End(t *pipeline.Trip) {
 	}))
 	u := e.redact.URL(t.URL.String())
 	e.request(root, t, id, u)
-	e.piece(root, "process", t.Parse.From, t.Parse.Til)
-	e.piece(root, "write", t.Write.From, t.Write.Til)
+	e.timeSpan(root, "process", t.Parse.From, t.Parse.Til)
+	e.timeSpan(root, "write", t.Write.From, t.Write.Til)
 	if !t.Final || !t.Cause.IsZero() {
 		return
 	}
-	e.piece(root, "queue", t.Found, t.Leased)
+	e.timeSpan(root, "queue", t.Found, t.Leased)
 	end := t.Write.Til
 	if end.IsZero() {
 		end = t.Ended
 	}
-	ctx := context.WithValue(context.Background(), chosenKey{}, id)
+	ctx := context.WithValue(context.Background(), identityKey{}, id)
 	_, span := e.tracer.Start(ctx, "crawl URL", trace.WithNewRoot(), trace.WithTimestamp(t.Found),
 		trace.WithAttributes(append(place(t.URL), semconv.URLFull(u), attrKind.String(t.Kind.String()), attrDepth.Int(t.Depth),
 			attrAttempt.Int(t.Attempt), attrFate.String(t.Fate))...))
-	e.judge(span, t)
+	e.setOutcome(span, t)
 	span.End(trace.WithTimestamp(end))
 }
 
@@ -62,7 +62,7 @@ func (e *Exporter) request(root context.Context, t *pipeline.Trip, id *identity,
 	if t.Ended.IsZero() {
 		return
 	}
-	e.piece(root, "permit", t.Sent.Add(-t.PermitWait), t.Sent)
+	e.timeSpan(root, "permit", t.Sent.Add(-t.PermitWait), t.Sent)
 	name := "GET"
 	if t.Kind == frontier.Robots {
 		name = "robots.txt"
@@ -80,10 +80,10 @@ func (e *Exporter) request(root context.Context, t *pipeline.Trip, id *identity,
 	if t.Status != 0 {
 		attrs = append(attrs, semconv.HTTPResponseBodySize(int(t.WireBytes)))
 	}
-	ctx, span := e.tracer.Start(context.WithValue(root, chosenKey{}, id), name,
+	ctx, span := e.tracer.Start(context.WithValue(root, identityKey{}, id), name,
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(t.Sent), trace.WithAttributes(attrs...))
-	e.judge(span, t)
-	e.phases(context.WithValue(ctx, chosenKey{}, nil), t)
+	e.setOutcome(span, t)
+	e.phases(context.WithValue(ctx, identityKey{}, nil), t)
 	span.End(trace.WithTimestamp(t.Ended))
 }
 
@@ -100,17 +100,17 @@ func (e *Exporter) phases(ctx context.Context, t *pipeline.Trip) {
 		took time.Duration
 	}{{"dns", w.DNS}, {"connect", w.Connect}, {"tls", w.TLS}, {"first byte", w.FirstByte}} {
 		if p.took > 0 {
-			e.piece(ctx, p.name, at, at.Add(p.took))
+			e.timeSpan(ctx, p.name, at, at.Add(p.took))
 		}
 		at = at.Add(p.took)
 	}
 	if w.Body > 0 {
-		e.piece(ctx, "body", t.Ended.Add(-w.Body), t.Ended)
+		e.timeSpan(ctx, "body", t.Ended.Add(-w.Body), t.Ended)
 	}
 }
 
-// piece is a span of a piece of time; none if there is no such piece.
-func (e *Exporter) piece(parent context.Context, name string, from, til time.Time) {
+// timeSpan is a span of a piece of time; none if there is no such piece.
+func (e *Exporter) timeSpan(parent context.Context, name string, from, til time.Time) {
 	if from.IsZero() || til.Before(from) {
 		return
 	}
@@ -118,7 +118,7 @@ func (e *Exporter) piece(parent context.Context, name string, from, til time.Tim
 	span.End(trace.WithTimestamp(til))
 }
 
-func (e *Exporter) judge(span trace.Span, t *pipeline.Trip) {
+func (e *Exporter) setOutcome(span trace.Span, t *pipeline.Trip) {
 	if t.Status != 0 {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(t.Status))
 	}

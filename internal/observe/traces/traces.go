@@ -64,11 +64,11 @@ const (
 	// batch is how many go together, as the specification has it.
 	batch = 512
 	// linger is the longest that a span waits for others to go with.
-	linger = time.Second
+	batchWait = time.Second
 	// sending is how long one batch may take, tries again included; as the specification has it.
 	sending = 10 * time.Second
 	// farewell is how long the end of a crawl may wait for the collector.
-	farewell = 5 * time.Second
+	closeTimeout = 5 * time.Second
 )
 
 // Config says where traces go. Endpoint is required.
@@ -158,10 +158,10 @@ func (e *Exporter) Start() {
 	e.client.begin()
 	exporter := otlptrace.NewUnstarted(e.client)
 	_ = exporter.Start(e.client.life) // our client does nothing there
-	e.queue.next = sdk.NewBatchSpanProcessor(&counted{exporter, e.queue},
-		sdk.WithMaxQueueSize(room), sdk.WithMaxExportBatchSize(batch), sdk.WithBatchTimeout(linger), sdk.WithExportTimeout(sending))
+	e.queue.SpanProcessor = sdk.NewBatchSpanProcessor(&counted{exporter, e.queue},
+		sdk.WithMaxQueueSize(room), sdk.WithMaxExportBatchSize(batch), sdk.WithBatchTimeout(batchWait), sdk.WithExportTimeout(sending))
 	e.provider = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(chosen{}), sdk.WithSpanProcessor(e.queue), sdk.WithResource(e.resource()))
+		sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(fixedIDs{}), sdk.WithSpanProcessor(e.queue), sdk.WithResource(e.resource()))
 	e.tracer = e.provider.Tracer("github.com/treadlight/crawl", trace.WithInstrumentationVersion(e.cfg.Version))
 	e.started.Store(true)
 }
@@ -191,7 +191,7 @@ func (e *Exporter) Close() {
 		defer close(done)
 		_ = e.provider.Shutdown(context.WithoutCancel(e.client.life)) // failures are counted where they happen
 	}()
-	timer := e.cfg.Clock.NewTimer(farewell)
+	timer := e.cfg.Clock.NewTimer(closeTimeout)
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -250,20 +250,20 @@ func (e *Exporter) hash(s string, n uint64) uint64 {
 	return d.Sum64()
 }
 
-// chosen has spans get the ID that their context carries, and a random one without.
-type chosen struct{}
+// fixedIDs has spans get the ID that their context carries, and a random one without.
+type fixedIDs struct{}
 
-type chosenKey struct{}
+type identityKey struct{}
 
 // NewIDs implements [sdk.IDGenerator] for a span without a parent.
-func (chosen) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	id, _ := ctx.Value(chosenKey{}).(*identity)
+func (fixedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, _ := ctx.Value(identityKey{}).(*identity)
 	return id.trace, id.root
 }
 
 // NewSpanID implements [sdk.IDGenerator] for all others.
-func (chosen) NewSpanID(ctx context.Context, _ trace.TraceID) (s trace.SpanID) {
-	if id, ok := ctx.Value(chosenKey{}).(*identity); ok {
+func (fixedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) (s trace.SpanID) {
+	if id, ok := ctx.Value(identityKey{}).(*identity); ok {
 		return id.request
 	}
 	binary.BigEndian.PutUint64(s[:], rand.Uint64N(math.MaxUint64)+1)

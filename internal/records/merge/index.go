@@ -34,7 +34,7 @@ func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 			_ = x.r.Close() // it was only read
 		}
 	}()
-	var h indexHeap
+	h := minHeap[*index]{less: func(a, b *index) bool { return bytes.Compare(a.line, b.line) < 0 }}
 	for _, s := range m.sources {
 		r, err := recordfile.Open(s.path, s.size)
 		if err != nil {
@@ -47,13 +47,13 @@ func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 			return err
 		}
 		if more {
-			h = append(h, x)
+			h.items = append(h.items, x)
 		}
 	}
 	heap.Init(&h)
 	var last []byte
-	for len(h) > 0 {
-		x := h[0]
+	for h.Len() > 0 {
+		x := h.items[0]
 		if m.report.Read++; m.report.Read%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -117,20 +117,4 @@ func (x *index) next() (more bool, err error) {
 	}
 	x.line = append(x.line[:0], l.Text...)
 	return true, nil
-}
-
-type indexHeap []*index
-
-func (h indexHeap) Len() int           { return len(h) }
-func (h indexHeap) Less(i, j int) bool { return bytes.Compare(h[i].line, h[j].line) < 0 }
-func (h indexHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements [heap.Interface].
-func (h *indexHeap) Push(x any) { *h = append(*h, x.(*index)) }
-
-// Pop implements [heap.Interface].
-func (h *indexHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }

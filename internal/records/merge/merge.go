@@ -101,7 +101,7 @@ func Prepare(ctx context.Context, files []string, cfg Config) (*Merged, error) {
 	if m.report.Format == CDXJ {
 		return m, nil
 	}
-	if err := m.choose(ctx); err != nil {
+	if err := m.firstReading(ctx); err != nil {
 		return nil, err
 	}
 	if m.report.Read == 0 {
@@ -136,8 +136,8 @@ func (m *Merged) open(files []string) error {
 	return nil
 }
 
-// choose is the first reading.
-func (m *Merged) choose(ctx context.Context) error {
+// firstReading is the first reading.
+func (m *Merged) firstReading(ctx context.Context) error {
 	sorted := newSorter(m.cfg.Memory, m.cfg.TempDir, m.total/2/usualLine)
 	defer sorted.close()
 	k := newKeys()

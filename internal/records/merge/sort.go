@@ -20,11 +20,11 @@ type class uint8
 
 // The classes.
 const (
-	unasked    class = iota // no request was made, as robots.txt refuses it
-	unanswered              // there was no answer
-	troubled                // an answer that is trouble of the server, or is not whole
-	answered                // a whole answer that says something of the page: it is not there
-	success                 // the page
+	noRequest     class = iota // no request was made, as robots.txt refuses it
+	noResponse                 // there was no answer
+	serverTrouble              // an answer that is trouble of the server, or is not whole
+	answered                   // a whole answer that says something of the page: it is not there
+	success                    // the page
 )
 
 // fact is what of a record decides whether it counts.
@@ -39,11 +39,11 @@ type fact struct {
 func (f *fact) class() class {
 	switch s := f.status; {
 	case s == 0 && f.attempt == 0:
-		return unasked
+		return noRequest
 	case s == 0:
-		return unanswered
+		return noResponse
 	case f.failed || s >= 500 || s == 408 || s == 425 || s == 429:
-		return troubled
+		return serverTrouble
 	case s >= 400:
 		return answered
 	}
@@ -178,7 +178,7 @@ func (s *sorter) each(take func(entry)) error {
 		return err
 	}
 	s.held = nil
-	var h runHeap
+	h := minHeap[*run]{less: func(a, b *run) bool { return compare(a.head, b.head) < 0 }}
 	for i := range len(s.runs) - 1 {
 		size := s.runs[i+1] - s.runs[i]
 		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(s.file, s.runs[i], size), int(min(size, runBuffer)))}
@@ -186,13 +186,13 @@ func (s *sorter) each(take func(entry)) error {
 		case err != nil:
 			return err
 		case more:
-			h = append(h, r)
+			h.items = append(h.items, r)
 		}
 	}
 	heap.Init(&h)
-	for len(h) > 0 {
-		take(h[0].head)
-		switch more, err := h[0].next(); {
+	for h.Len() > 0 {
+		take(h.items[0].head)
+		switch more, err := h.items[0].next(); {
 		case err != nil:
 			return err
 		case more:
@@ -228,14 +228,22 @@ func (r *run) next() (more bool, err error) {
 	return true, nil
 }
 
-type runHeap []*run
+// minHeap is a [heap.Interface] with the least item first.
+type minHeap[T any] struct {
+	items []T
+	less  func(a, b T) bool
+}
 
-func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return compare(h[i].head, h[j].head) < 0 }
-func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *runHeap) Push(x any)        { *h = append(*h, x.(*run)) }
-func (h *runHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
+func (h *minHeap[T]) Len() int           { return len(h.items) }
+func (h *minHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
+func (h *minHeap[T]) Swap(i, j int)      { h.items[i], h.items[j] = h.items[j], h.items[i] }
+
+// Push implements [heap.Interface].
+func (h *minHeap[T]) Push(x any) { h.items = append(h.items, x.(T)) }
+
+// Pop implements [heap.Interface].
+func (h *minHeap[T]) Pop() any {
+	last := h.items[len(h.items)-1]
+	h.items = h.items[:len(h.items)-1]
 	return last
 }

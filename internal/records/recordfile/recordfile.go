@@ -39,7 +39,7 @@ type Reader struct {
 
 	path    string
 	file    *os.File
-	counted *counter
+	counted *Counter
 	room    int // of buffers, in bytes
 	unpack  *zstd.Decoder
 	buf     []byte
@@ -48,14 +48,15 @@ type Reader struct {
 	cut     bool
 }
 
-type counter struct {
-	r io.Reader
-	n int64
+// Counter counts what is read of its Reader.
+type Counter struct {
+	io.Reader
+	N int64 // bytes
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
+func (c *Counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.N += int64(n)
 	return n, err
 }
 
@@ -71,12 +72,12 @@ func Open(path string, size int64) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	r.counted = &counter{r: f}
+	r.counted = &Counter{Reader: f}
 	if r.Regular = info.Mode().IsRegular(); r.Regular {
 		if r.Size = size; size == 0 {
 			r.Size = info.Size()
 		}
-		r.counted.r = io.LimitReader(f, r.Size)
+		r.counted.Reader = io.LimitReader(f, r.Size)
 	}
 	r.room = bufferSize
 	if r.Regular { // of a small file a large buffer is most of the work
@@ -111,7 +112,7 @@ func (r *Reader) unpacked() error {
 }
 
 // Done is how many bytes of the file as it lies were read so far.
-func (r *Reader) Done() int64 { return r.counted.n }
+func (r *Reader) Done() int64 { return r.counted.N }
 
 // Close gives the file up.
 func (r *Reader) Close() error {

@@ -89,7 +89,11 @@ func appendJSON(dst []byte, r *Record) []byte {
 	o.text("proto", r.Proto)
 	if r.Error != nil {
 		o.name("error")
-		o.buf = appendError(o.buf, r.Error)
+		e := object{buf: append(o.buf, '{')}
+		e.name("class")
+		e.buf = appendString(e.buf, r.Error.Class)
+		e.name("message")
+		o.buf = append(appendString(e.buf, r.Error.Message), '}')
 	}
 	return append(o.buf, "}\n"...)
 }
@@ -127,7 +131,14 @@ func (o *object) content(r *Record) {
 	o.list("resources", r.Resources)
 	o.list("nofollow_links", r.NofollowLinks)
 	o.text("text", r.Text)
-	o.extracted(r)
+	o.named("fields", r.Fields)
+	o.text("fields_error", r.FieldsError)
+	o.named("properties", r.Properties)
+	o.raw("json_ld", r.JSONLD)
+	if r.InvalidJSONLD != 0 {
+		o.number("json_ld_invalid", int64(r.InvalidJSONLD))
+	}
+	o.text("main_text", r.MainText)
 }
 
 func (o *object) alternates(list []Alternate) {
@@ -181,15 +192,6 @@ func appendSitemap(dst []byte, s *Sitemap) []byte {
 	return append(o.buf, '}')
 }
 
-func appendError(dst []byte, e *Error) []byte {
-	o := object{buf: append(dst, '{')}
-	o.name("class")
-	o.buf = appendString(o.buf, e.Class)
-	o.name("message")
-	o.buf = appendString(o.buf, e.Message)
-	return append(o.buf, '}')
-}
-
 func appendTimings(dst []byte, t *Timings) []byte {
 	o := object{buf: append(dst, '{')}
 	for i, d := range t.all() {
@@ -236,7 +238,7 @@ func appendString(dst []byte, s string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r < utf8.RuneSelf || r == utf8.RuneError && n == 1 || isTricky(r) {
+		if r < utf8.RuneSelf || r == utf8.RuneError && n == 1 || isUnsafe(r) {
 			dst = appendEscape(append(dst, s[done:i]...), r)
 			done = i + n
 		}
@@ -269,10 +271,10 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// isTricky is true of characters that some reader would obey rather than show: the
+// isUnsafe is true of characters that some reader would obey rather than show: the
 // C1 controls, of which U+009B begins a terminal escape, the line separators that end
 // a line of JavaScript, and those that turn the direction of what follows.
-func isTricky(r rune) bool {
+func isUnsafe(r rune) bool {
 	switch {
 	case r >= 0x80 && r <= 0x9f:
 	case r >= 0x2028 && r <= 0x202e:
@@ -434,7 +436,7 @@ func appendRaw(dst, v []byte) []byte {
 		switch {
 		case r == '\n' || r == '\r':
 			dst = append(dst, ' ')
-		case r == utf8.RuneError && n == 1, isTricky(r), r == 0x7f:
+		case r == utf8.RuneError && n == 1, isUnsafe(r), r == 0x7f:
 			dst = appendEscape(dst, r)
 		default:
 			dst = append(dst, v[i:i+n]...)
@@ -442,15 +444,4 @@ func appendRaw(dst, v []byte) []byte {
 		i += n
 	}
 	return dst
-}
-
-func (o *object) extracted(r *Record) {
-	o.named("fields", r.Fields)
-	o.text("fields_error", r.FieldsError)
-	o.named("properties", r.Properties)
-	o.raw("json_ld", r.JSONLD)
-	if r.InvalidJSONLD != 0 {
-		o.number("json_ld_invalid", int64(r.InvalidJSONLD))
-	}
-	o.text("main_text", r.MainText)
 }

@@ -213,14 +213,14 @@ func (r *Record) ErrorClass() string {
 // on purpose.
 func Counts(kind string, status int, class string) (page, failed bool) {
 	switch {
-	case kind == "sitemap" || kind == "robots", slices.Contains(leftOut, class):
+	case kind == "sitemap" || kind == "robots", slices.Contains(uncountedClasses, class):
 		return false, false
 	}
 	return status/100 == 2, class != "" || status >= 400
 }
 
-// leftOut are the classes of errors of URLs that robots.txt or the settings keep out.
-var leftOut = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}
+// uncountedClasses are the classes of errors of URLs that robots.txt or the settings keep out.
+var uncountedClasses = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}
 
 // ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the
 // SHA-256 of the job's name, the kind and the canonical URL, with a zero byte behind each of the

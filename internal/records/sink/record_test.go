@@ -227,7 +227,7 @@ func checkLine(t *testing.T, line []byte) {
 		t.Fatalf("%q is not one line of UTF-8", line)
 	}
 	for _, r := range string(line[:len(line)-1]) {
-		if r < ' ' || r == 0x7f || isTricky(r) {
+		if r < ' ' || r == 0x7f || isUnsafe(r) {
 			t.Fatalf("%q holds %U", line, r)
 		}
 	}

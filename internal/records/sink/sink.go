@@ -266,9 +266,6 @@ func (w *Writer) Sync() error {
 	return w.file.Sync()
 }
 
-// Records is how many records have been flushed.
-func (w *Writer) Records() int64 { return w.records }
-
 // Close flushes, makes sure that a file is on its disk, and closes it. Standard output
 // and plain writers stay open. After an error it still closes, and returns the error.
 func (w *Writer) Close() error {
@@ -356,7 +353,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	}
 	f, err := os.OpenFile(path, flags, 0o644)
 	if os.IsNotExist(err) && flags&os.O_CREATE == 0 {
-		return nil, fmt.Errorf("%s is not there, but the crawl to resume had written %d bytes to it: %s", path, cfg.Position, mend)
+		return nil, fmt.Errorf("%s is not there, but the crawl to resume had written %d bytes to it: %s", path, cfg.Position, advice)
 	}
 	if os.IsPermission(err) { // a pipe or a device may be for writing only
 		var second error
@@ -433,7 +430,7 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 		return 0, f.Truncate(0)
 	case Resume:
 		if size < cfg.Position {
-			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, mend)
+			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, advice)
 		}
 		whole := true
 		if !cfg.Gzip {
@@ -442,7 +439,7 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 			}
 		}
 		if !whole {
-			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, mend)
+			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, advice)
 		}
 		return cfg.Position, f.Truncate(cfg.Position)
 	case Append:
@@ -457,8 +454,8 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	return 0, nil
 }
 
-// mend is what helps when the file of a crawl is not as that left it.
-const mend = "put the file back as it was, or begin the crawl anew with --overwrite, without 'resume'"
+// advice is what helps when the file of a crawl is not as that left it.
+const advice = "put the file back as it was, or begin the crawl anew with --overwrite, without 'resume'"
 
 // checkLastLine refuses to write behind half a line, which would spoil a record of
 // ours as well.

@@ -31,7 +31,7 @@ func TestWriterBuffers(t *testing.T) {
 	big := page(2)
 	big.Text = strings.Repeat("x", flushSize)
 	require.NoError(t, w.Write(big))
-	require.EqualValues(t, 2, w.Records(), "a full buffer is flushed")
+	require.EqualValues(t, 2, w.Mark().Records, "a full buffer is flushed")
 	require.NoError(t, w.Flush())
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Close())
@@ -269,7 +269,7 @@ func TestOpenExisting(t *testing.T) {
 				require.NoError(t, w.Write(page(1)))
 				require.NoError(t, w.Flush())
 				require.EqualValues(t, len(tt.after), w.Position())
-				require.EqualValues(t, 1, w.Records())
+				require.EqualValues(t, 1, w.Mark().Records)
 				require.NoError(t, w.Close())
 			}
 			got, err := os.ReadFile(path)

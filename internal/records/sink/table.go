@@ -181,7 +181,7 @@ func oneLine(s string) string {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || isTricky(r) {
+		if unicode.IsControl(r) || isUnsafe(r) {
 			return ' '
 		}
 		return r

@@ -104,7 +104,7 @@ func (c *collector) note(l *List, u string) {
 func (c *collector) add(r *record) {
 	s := &c.sum
 	s.Records++
-	r.settle()
+	r.clamp()
 	c.when(r.FetchedAt, r.Attempt)
 	s.Bytes += r.Bytes
 	s.WireBytes += r.WireBytes
@@ -182,7 +182,7 @@ func (c *collector) addHost(r *record) {
 	h.bytes += r.Bytes
 	h.waited += r.Timings.PermitWait
 	if r.Timings.Total > 0 {
-		h.latency.add(r.Timings.Total * micros)
+		h.latency.add(r.Timings.Total * stepsPerMS)
 	}
 }
 
@@ -213,7 +213,7 @@ func (c *collector) addAnswer(r *record) {
 	c.spent.FirstByte += t.FirstByte
 	c.spent.Body += t.Body
 	if t.Total > 0 {
-		c.latency.add(t.Total * micros)
+		c.latency.add(t.Total * stepsPerMS)
 		c.slowest.add(Page{URL: r.URL, Status: r.Status, Value: t.Total})
 	}
 	if r.Status == 0 {
@@ -221,7 +221,7 @@ func (c *collector) addAnswer(r *record) {
 	}
 	c.sizes.add(float64(r.Bytes))
 	c.largest.add(Page{URL: r.URL, Status: r.Status, Value: float64(r.Bytes)})
-	if !r.untold {
+	if !r.fromState {
 		c.addType(r)
 	}
 }
@@ -254,7 +254,7 @@ func (c *collector) addLists(r *record) {
 		c.note(&s.NoFollow, r.URL)
 	}
 	html := r.ContentType == "text/html" || r.ContentType == "application/xhtml+xml"
-	if html && r.Status == 200 && r.Error == nil && strings.TrimSpace(r.Title) == "" && !hidden && !r.untold {
+	if html && r.Status == 200 && r.Error == nil && strings.TrimSpace(r.Title) == "" && !hidden && !r.fromState {
 		c.note(&s.Untitled, r.URL)
 	}
 	if r.Truncated {
@@ -340,5 +340,5 @@ func (h *histogram) spread(unit float64) Spread {
 	return Spread{P50: h.quantile(0.5) / unit, P95: h.quantile(0.95) / unit, P99: h.quantile(0.99) / unit, Max: h.max / unit}
 }
 
-// micros is how many steps of a histogram of times there are in a millisecond.
-const micros = 1000
+// stepsPerMS is how many steps of a histogram of times there are in a millisecond.
+const stepsPerMS = 1000

@@ -17,7 +17,7 @@ func (c *collector) addBroken(r *record) {
 	}
 }
 
-func (c *collector) link(l *linker) {
+func (c *collector) link(l *linkRecord) {
 	for _, to := range l.Links {
 		c.refer(to, l.URL)
 	}
@@ -69,13 +69,13 @@ func (c *collector) finish() *Summary {
 		s.Types = append(s.Types, *t)
 	}
 	slices.SortFunc(s.Types, func(a, b Type) int { return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Name, b.Name)) })
-	s.Sizes, s.Latency = c.sizes.spread(1), c.latency.spread(micros)
-	s.Spent = c.spent.told()
+	s.Sizes, s.Latency = c.sizes.spread(1), c.latency.spread(stepsPerMS)
+	s.Spent = c.spent.result()
 	s.Hosts.Total, s.Hosts.Listed = len(c.hosts), c.listHosts()
 	s.Slowest, s.Largest = c.slowest.pages, c.largest.pages
 	s.Broken.Listed = c.listBroken()
 	s.Redirects = c.redirects.list(c.broken, c.cfg.List)
-	s.Duplicates = c.repeats.told()
+	s.Duplicates = c.repeats.result()
 	s.Changes.Counts = c.changes.counts()
 	slices.SortStableFunc(c.maps, func(a, b Map) int { return cmp.Compare(b.Problems, a.Problems) })
 	s.Maps.Listed = c.maps
@@ -88,7 +88,7 @@ func (c *collector) listHosts() []Host {
 	for name, h := range c.hosts {
 		list = append(list, Host{
 			Host: name, URLs: h.urls, Pages: h.pages, Failed: h.failed, Bytes: h.bytes,
-			Latency: h.latency.spread(micros), Waited: h.waited / 1000,
+			Latency: h.latency.spread(stepsPerMS), Waited: h.waited / 1000,
 		})
 	}
 	slices.SortFunc(list, func(a, b Host) int {
@@ -97,8 +97,8 @@ func (c *collector) listHosts() []Host {
 	return list[:min(len(list), c.cfg.List)]
 }
 
-// told is where the time went, what took most first; what took none is left out.
-func (t *timings) told() []Spent {
+// result is where the time went, what took most first; what took none is left out.
+func (t *timings) result() []Spent {
 	list := []Spent{
 		{"waiting for the rate limiter", t.PermitWait / 1000},
 		{"looking up names", t.DNS / 1000},
@@ -130,7 +130,7 @@ func (c *collector) left() []string {
 type redirects struct {
 	max    int
 	to     map[string]string
-	told   Redirects
+	result Redirects
 	beyond int64
 }
 
@@ -138,9 +138,9 @@ func (x *redirects) add(r *record) {
 	if r.RedirectTo == "" || r.Status < 300 || r.Status > 399 {
 		return
 	}
-	x.told.Total++
+	x.result.Total++
 	if r.Status == 301 || r.Status == 308 {
-		x.told.Permanent++
+		x.result.Permanent++
 	}
 	if len(x.to) >= x.max {
 		x.beyond++
@@ -173,9 +173,9 @@ func (x *redirects) list(broken map[string]*BrokenLink, most int) Redirects {
 		}
 		switch {
 		case c.Loop:
-			x.told.Loops++
+			x.result.Loops++
 		case len(c.URLs) > 2:
-			x.told.Chains++
+			x.result.Chains++
 		case c.Status == 0 && c.Class == "":
 			continue
 		}
@@ -190,8 +190,8 @@ func (x *redirects) list(broken map[string]*BrokenLink, most int) Redirects {
 		}
 		return cmp.Or(cmp.Compare(len(b.URLs), len(a.URLs)), cmp.Compare(a.URLs[0], b.URLs[0]))
 	})
-	x.told.Listed = chains[:min(len(chains), most)]
-	return x.told
+	x.result.Listed = chains[:min(len(chains), most)]
+	return x.result
 }
 
 // starts are all redirects, those first to which none leads, so that a chain is found from
@@ -291,7 +291,7 @@ func (x *repeats) same(r *record) string {
 	return ""
 }
 
-func (x *repeats) told() Duplicates {
+func (x *repeats) result() Duplicates {
 	for _, g := range x.groups {
 		x.total.Groups = append(x.total.Groups, *g)
 	}

@@ -81,7 +81,7 @@ func readFile(ctx context.Context, path string, cfg Config) (*Summary, error) {
 		return nil, &NoRecordsError{Path: path, Err: f.problem}
 	}
 	if len(c.broken) > 0 && src.Links && !f.pipe {
-		err = f.eachLinker(ctx, c.link)
+		err = f.eachLinkRecord(ctx, c.link)
 	}
 	c.sum.Source = src
 	return c.finish(), err
@@ -135,15 +135,15 @@ func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
 	return f.src, err
 }
 
-// eachLinker is each for the second time, in which damage is known.
-func (f *file) eachLinker(ctx context.Context, link func(*linker)) error {
+// eachLinkRecord is each for the second time, in which damage is known.
+func (f *file) eachLinkRecord(ctx context.Context, link func(*linkRecord)) error {
 	r, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	return f.lines(ctx, r, false, func(line []byte, _ bool) {
-		if l := new(linker); json.Unmarshal(line, l) == nil && l.URL != "" {
+		if l := new(linkRecord); json.Unmarshal(line, l) == nil && l.URL != "" {
 			link(l)
 		}
 	})

@@ -37,7 +37,7 @@ type record struct {
 	Timings     timings   `json:"timings_ms"`
 	Error       *failure  `json:"error"`
 
-	untold bool // titles and directives are not in the source
+	fromState bool // titles and directives are not in the source
 }
 
 type siteMap struct {
@@ -62,7 +62,7 @@ type failure struct {
 	Class string `json:"class"`
 }
 
-type linker struct {
+type linkRecord struct {
 	URL        string   `json:"url"`
 	Kind       string   `json:"kind"`
 	Referrer   string   `json:"referrer"`
@@ -102,9 +102,9 @@ func (r *record) broken() bool {
 	return r.Status >= 400 || r.Status == 0 && r.Error != nil
 }
 
-// settle brings figures that no crawl has written, but anybody can put into a file, to where
+// clamp brings figures that no crawl has written, but anybody can put into a file, to where
 // sums of them stay numbers: a petabyte, and thirty years.
-func (r *record) settle() {
+func (r *record) clamp() {
 	const most = 1e12
 	t := &r.Timings
 	for _, v := range []*float64{&t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total} {

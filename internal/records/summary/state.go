@@ -24,7 +24,7 @@ func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		return readBeside(ctx, dir, cfg)
+		return readWithoutState(ctx, dir, cfg)
 	}
 	db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
 	if err != nil {
@@ -34,8 +34,8 @@ func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	return s, errors.Join(err, db.Close())
 }
 
-// readBeside is for records that were copied without their state.
-func readBeside(ctx context.Context, dir string, cfg Config) (*Summary, error) {
+// readWithoutState is for records that were copied without their state.
+func readWithoutState(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	for _, spec := range sink.Formats() {
 		if !spec.Reportable() {
 			continue
@@ -185,7 +185,7 @@ func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 		r := &record{
 			URL: q.ColumnText(0), Kind: q.ColumnText(1), Status: int(q.ColumnInt(2)), Depth: int(q.ColumnInt(3)),
 			Referrer: q.ColumnText(4), FetchedAt: time.UnixMilli(q.ColumnInt(5)).UTC(), Attempt: int(q.ColumnInt(6)) + 1,
-			Bytes: q.ColumnInt(7), Change: q.ColumnText(9), Digest: q.ColumnText(10), untold: true,
+			Bytes: q.ColumnInt(7), Change: q.ColumnText(9), Digest: q.ColumnText(10), fromState: true,
 		}
 		if class := q.ColumnText(8); class != "" {
 			r.Error = &failure{Class: class}

@@ -63,9 +63,9 @@ func (m memory) add(d [sha1.Size]byte, o original) {
 	}
 }
 
-// headOf is how long the header of an HTTP message is, with the empty line behind it; all
+// headerLength is how long the header of an HTTP message is, with the empty line behind it; all
 // of the message if there is none. Some servers end lines with a line feed alone.
-func headOf(message []byte) int {
+func headerLength(message []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(message[at:], '\n')
 		if n < 0 {
@@ -139,8 +139,8 @@ func (r *record) revisit(head []byte, profile string, to original) {
 // noArchive is the directive of a page that wants no copies of it to be shown.
 const noArchive = "noarchive"
 
-// unwanted reports whether the page says so.
-func (x *exchange) unwanted() bool { return slices.Contains(x.Directives, noArchive) }
+// asksNoArchive reports whether the page says so.
+func (x *exchange) asksNoArchive() bool { return slices.Contains(x.Directives, noArchive) }
 
 // note stands for an exchange that is left out, and says why. It tells nothing of the page.
 func (x *exchange) note() *record {
@@ -207,11 +207,11 @@ func protocol(proto string) string {
 	return strings.ToLower(proto)
 }
 
-// veil is the header of a request without what would open something: archives are handed
+// maskCredentials is the header of a request without what would open something: archives are handed
 // on, and a session or a password in them would be, too. That a field was sent is still to
 // be seen, its value is [redact.Mask]. A request with nothing of that kind is returned as
 // it is, any other is copied.
-func veil(request []byte, by *redact.Redactor) []byte {
+func maskCredentials(request []byte, by *redact.Redactor) []byte {
 	var shown []byte
 	kept := 0 // bytes of the request that are in shown
 	for at := 0; at < len(request); {

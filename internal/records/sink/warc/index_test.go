@@ -65,7 +65,7 @@ func TestHeadOf(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nA: b":         "",
 		"":                                "",
 	} {
-		require.Equal(t, len(head), headOf([]byte(head+body)), "%q", head)
+		require.Equal(t, len(head), headerLength([]byte(head+body)), "%q", head)
 		require.Equal(t, head, string(readHead(strings.NewReader(head+body))), "%q", head)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/treadlight/crawl/internal/records/recordfile"
 )
 
 // maxHeader bounds the header of a record, whose longest field is a URL.
@@ -41,7 +43,7 @@ func (r *Record) Get(name string) string {
 // takes what a [Writer] writes, holds each block against its digest, and calls all else an
 // error.
 type Reader struct {
-	in     *counter
+	in     *recordfile.Counter
 	raw    *bufio.Reader // over in
 	gz     *gzip.Reader  // nil until first used
 	member *bufio.Reader // over gz
@@ -52,25 +54,14 @@ type Reader struct {
 	digest hash.Hash // of what was read of the block
 }
 
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // NewReader reads the archive in r from its beginning, or that of any record.
 func NewReader(r io.Reader) *Reader {
-	in := &counter{r: r}
+	in := &recordfile.Counter{Reader: r}
 	return &Reader{in: in, raw: bufio.NewReaderSize(in, 64<<10)}
 }
 
 // Offset is how far in the archive the Reader is. After Finish it is the end of the record.
-func (r *Reader) Offset() int64 { return r.in.n - int64(r.raw.Buffered()) }
+func (r *Reader) Offset() int64 { return r.in.N - int64(r.raw.Buffered()) }
 
 // Next is the next record. The error is io.EOF behind the last one, and
 // io.ErrUnexpectedEOF if the file ends within a record.
@@ -158,29 +149,33 @@ func header(text *bufio.Reader) ([]Field, error) {
 	if first != version {
 		return nil, fmt.Errorf("it begins with %.20q, not with %s", first, version)
 	}
-	room := maxHeader - len(first)
-	rec := new(Record)
-	for {
-		l, err := crlfLine(text, room)
-		if err != nil {
-			return nil, err
-		}
-		if l == "" {
-			break
-		}
-		name, value, ok := strings.Cut(l, ": ")
-		if !ok || name == "" || strings.ContainsAny(name, " \t") {
-			return nil, fmt.Errorf("%.60q is no field", l)
-		}
-		rec.Fields = append(rec.Fields, Field{name, value})
-		room -= len(l)
+	fields, err := readFields(text, maxHeader-len(first))
+	if err != nil {
+		return nil, err
 	}
+	rec := &Record{Fields: fields}
 	for _, name := range required {
 		if rec.Get(name) == "" {
 			return nil, fmt.Errorf("it has no %s", name)
 		}
 	}
-	return rec.Fields, nil
+	return fields, nil
+}
+
+// readFields reads fields up to an empty line.
+func readFields(text *bufio.Reader, room int) (fields []Field, err error) {
+	for {
+		l, err := crlfLine(text, room)
+		if err != nil || l == "" {
+			return fields, err
+		}
+		name, value, ok := strings.Cut(l, ": ")
+		if !ok || name == "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("%.60q is no field", l)
+		}
+		fields = append(fields, Field{name, value})
+		room -= len(l)
+	}
 }
 
 // crlfLine reads a line of at most that many bytes, and returns it without its end.
@@ -248,20 +243,12 @@ func (r *Reader) finish(rec *Record) error {
 
 // FieldsOf reads a block of fields, as those of warcinfo and metadata records are.
 func FieldsOf(block io.Reader) ([]Field, error) {
-	text := bufio.NewReader(block)
-	var fields []Field
-	for {
-		l, err := crlfLine(text, maxHeader)
-		if errors.Is(err, io.EOF) {
-			return fields, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		name, value, ok := strings.Cut(l, ": ")
-		if !ok {
-			return nil, fmt.Errorf("%.60q is no field", l)
-		}
-		fields = append(fields, Field{name, value})
+	fields, err := readFields(bufio.NewReader(block), maxHeader)
+	switch {
+	case errors.Is(err, io.EOF):
+		return fields, nil
+	case err == nil:
+		err = errors.New("an empty line is no field")
 	}
+	return nil, err
 }

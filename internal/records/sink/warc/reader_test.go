@@ -167,7 +167,7 @@ func FuzzExchange(f *testing.F) {
 			want := string(response)
 			if answer.Get("WARC-Type") == typeRevisit {
 				require.True(t, i == 1 || status == 304)
-				want = want[:headOf(response)]
+				want = want[:headerLength(response)]
 			}
 			require.Equal(t, want, answer.block)
 			require.Equal(t, oneLine(url), answer.Get("WARC-Target-URI"))

@@ -17,9 +17,9 @@ import (
 	"strings"
 )
 
-// goOn goes on where a process has ended that told nobody how far it was.
-func (w *Writer) goOn(files []*file) (err error) {
-	if w.cfg.Position, w.cut, err = w.wholeEnd(files); err != nil {
+// continueSeries goes on where a process has ended that told nobody how far it was.
+func (w *Writer) continueSeries(files []*file) (err error) {
+	if w.cfg.Position, w.cut, err = w.endOfLastExchange(files); err != nil {
 		return err
 	}
 	return w.resume(files)
@@ -28,10 +28,10 @@ func (w *Writer) goOn(files []*file) (err error) {
 // Cut is how many bytes Append has cut off: an exchange that a crash had left in part.
 func (w *Writer) Cut() int64 { return w.cut }
 
-// wholeEnd is the position behind the last whole exchange of the series, and how many bytes
+// endOfLastExchange is the position behind the last whole exchange of the series, and how many bytes
 // of its file stand behind it. Only the last files may be anything but whole, and a file of
 // which not even the first record is has nothing to lose.
-func (w *Writer) wholeEnd(files []*file) (position, behind int64, err error) {
+func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err error) {
 	for _, f := range slices.Backward(files) {
 		info, err := os.Stat(f.path(w.dir))
 		if err != nil {
@@ -93,38 +93,38 @@ func (w *Writer) about() []Field {
 		Field{seriesOffset, strconv.FormatInt(w.start+w.size, 10)})
 }
 
-// mend is what helps when archives are not as a crawl left them.
-const mend = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
+// advice is what helps when archives are not as a crawl left them.
+const advice = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
 
 // resume brings the series back to the position: the file that it lies in ends there, and
 // those behind are gone. Nothing is changed before it is known that this can be done.
 func (w *Writer) resume(files []*file) error {
 	if w.cfg.Position == 0 {
-		return w.drop(files)
+		return w.removeFiles(files)
 	}
 	at, start := w.covering(files)
 	if at < 0 && w.cfg.Single {
-		return fmt.Errorf("%s is not the archive to whose byte %d the crawl to resume had written: %s", w.path, w.cfg.Position, mend)
+		return fmt.Errorf("%s is not the archive to whose byte %d the crawl to resume had written: %s", w.path, w.cfg.Position, advice)
 	}
 	if at < 0 {
-		return fmt.Errorf("no file in %s begins before byte %d of the archives, to which the crawl to resume had written: %s", w.dir, w.cfg.Position, mend)
+		return fmt.Errorf("no file in %s begins before byte %d of the archives, to which the crawl to resume had written: %s", w.dir, w.cfg.Position, advice)
 	}
 	f := files[at]
 	w.start, w.size = start, w.cfg.Position-start
 	w.now = f
-	w.recallEarlier(files[:at])
+	w.rememberEarlier(files[:at])
 	info, err := os.Stat(f.path(w.dir))
 	if err != nil {
 		return err
 	}
 	if info.Size() < w.size {
-		return fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.path(w.dir), info.Size(), w.size, mend)
+		return fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.path(w.dir), info.Size(), w.size, advice)
 	}
 	if err := w.scan(f.path(w.dir)); err != nil {
 		return fmt.Errorf("%s was changed, or no record ends at byte %d where the crawl to resume had written to (%w): %s",
-			f.path(w.dir), w.size, err, mend)
+			f.path(w.dir), w.size, err, advice)
 	}
-	if err := w.drop(files[at+1:]); err != nil {
+	if err := w.removeFiles(files[at+1:]); err != nil {
 		return err
 	}
 	w.serial = f.serial
@@ -199,7 +199,7 @@ func (w *Writer) scan(path string) error {
 				w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), rec.Get("WARC-Payload-Digest"),
 					head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
 			}
-			w.recall(rec)
+			w.remember(rec)
 		}
 	}
 }
@@ -259,9 +259,9 @@ type place struct {
 // maxIndexLine is the longest line of an index that is read. URLs are much shorter.
 const maxIndexLine = 1 << 20
 
-// recallEarlier knows the payloads of complete files again, of the latest as many as may be
+// rememberEarlier knows the payloads of complete files again, of the latest as many as may be
 // remembered.
-func (w *Writer) recallEarlier(files []*file) {
+func (w *Writer) rememberEarlier(files []*file) {
 	var known [][]*pointer
 	for left := w.cfg.Remember; left > 0 && len(files) > 0; files = files[:len(files)-1] {
 		some := w.pointers(files[len(files)-1], left)
@@ -345,8 +345,8 @@ func originalOf(rec *Record, digest [sha1.Size]byte) (o original, ok bool) {
 	return original{uri: rec.Get("WARC-Target-URI"), date: rec.Get("WARC-Date"), id: rec.Get("WARC-Record-ID")}, true
 }
 
-// recall knows the payload of a response again, as the run did that wrote it.
-func (w *Writer) recall(rec *Record) {
+// remember knows the payload of a response again, as the run did that wrote it.
+func (w *Writer) remember(rec *Record) {
 	var digest [sha1.Size]byte
 	text, ok := strings.CutPrefix(rec.Get("WARC-Payload-Digest"), "sha1:")
 	if !ok || !readDigest(text, &digest) {

@@ -149,7 +149,7 @@ func readByWarcio(t *testing.T, warcio, path string) {
 			require.Equal(t, digest, "sha1:"+got.Payload, want.Get("WARC-Target-URI"))
 		}
 		if want.Get("WARC-Type") == typeResponse {
-			require.Equal(t, len(want.block)-headOf([]byte(want.block)), got.Size)
+			require.Equal(t, len(want.block)-headerLength([]byte(want.block)), got.Size)
 		}
 	}
 	require.Len(t, ours, n)

@@ -213,9 +213,9 @@ func Open(path string, cfg Config) (*Writer, error) {
 	case cfg.Existing == sink.Resume:
 		err = w.resume(files)
 	case cfg.Existing == sink.Append:
-		err = w.goOn(files)
+		err = w.continueSeries(files)
 	case cfg.Existing == sink.Overwrite:
-		err = w.drop(files)
+		err = w.removeFiles(files)
 	case len(files) > 0 && cfg.Single:
 		err = fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", path)
 	case len(files) > 0:
@@ -230,8 +230,8 @@ func Open(path string, cfg Config) (*Writer, error) {
 	return w, nil
 }
 
-// drop removes files, the last one first: what a kill leaves is the beginning of a series.
-func (w *Writer) drop(files []*file) error {
+// removeFiles removes files, the last one first: what a kill leaves is the beginning of a series.
+func (w *Writer) removeFiles(files []*file) error {
 	for _, f := range slices.Backward(files) {
 		if err := f.remove(w.dir); err != nil {
 			return err
@@ -308,12 +308,12 @@ func (w *Writer) attach(f *file, out *os.File) {
 }
 
 func (w *Writer) exchange(r *sink.Record) error {
-	x := &exchange{Record: r, head: headOf(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
-	if w.cfg.ObeyNoArchive && x.unwanted() {
+	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
+	if w.cfg.ObeyNoArchive && x.asksNoArchive() {
 		return w.enc.put(&w.buf, x.note())
 	}
 	if x.request = r.Exchange.Request; !w.cfg.Credentials {
-		x.request = veil(x.request, w.cfg.Redact)
+		x.request = maskCredentials(x.request, w.cfg.Redact)
 	}
 	answer, digest, fresh := x.answer(w.known)
 	offset := w.end()
@@ -410,9 +410,6 @@ func (w *Writer) fail(err error) error {
 func (w *Writer) Mark() sink.Position {
 	return sink.Position{Path: w.path, Format: sink.WARC, Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
 }
-
-// Records is how many exchanges have been flushed.
-func (w *Writer) Records() int64 { return w.records }
 
 // Sync implements [sink.Durable]. Files before the current one are on their disk already.
 func (w *Writer) Sync() error {

@@ -341,7 +341,7 @@ func TestSyncBeside(t *testing.T) {
 	wg.Wait()
 	require.NoError(t, w.Close())
 	require.NoError(t, w.Sync(), "nothing is open")
-	require.EqualValues(t, 30, w.Records())
+	require.EqualValues(t, 30, w.Mark().Records)
 }
 
 // A large answer does not stay in memory once it is written.
