@@ -69,7 +69,7 @@ func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attrib
 			f.fleet.jammed = time.Time{}
 		}
 	}
-	h.proven = h.proven || o.Status != 0 && l.Kind != Robots
+	h.proven = h.proven || o.Answered() && l.Kind != Robots
 	h.history.Ended(&l.Evidence, &l.Tries, &o)
 	f.offer(h, now, now)
 }

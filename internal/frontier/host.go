@@ -51,7 +51,7 @@ type slotTimes struct {
 	first    uint32        // when its first slot was taken, by Frontier.tenths
 	latest   uint32        // and when the latest was freed
 	answered bool          // has freed a slot at least once
-	proven   bool          // has answered a request that was not for robots.txt with a status
+	proven   bool          // has answered a request that was not for robots.txt
 	late     bool          // the latest request, or one under way, waited for longer than SlowAfter
 }
 

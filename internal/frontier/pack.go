@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier/attribution"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -75,10 +74,7 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 	}
 	if t := &it.Tries; it.Hops|uint8(it.Kind) != 0 || !t.None() {
 		b[flags] |= flagTried
-		b = append(b, it.Hops, byte(it.Kind), t.Attempt, t.URLFailures, t.Forbidden, byte(t.Class))
-		b = binary.AppendUvarint(b, uint64(t.Returns))
-		b = binary.AppendUvarint(b, uint64(t.Status))
-		b = binary.AppendVarint(b, int64(t.Since))
+		b = t.Append(append(b, it.Hops, byte(it.Kind)))
 	}
 	return b
 }
@@ -123,9 +119,8 @@ func (b *block) unpack(items []Item) []Item {
 		one := it
 		if flags&flagTried != 0 {
 			one.Hops, one.Kind = r.byte(), Kind(r.byte())
-			t := attribution.Tries{Attempt: r.byte(), URLFailures: r.byte(), Forbidden: r.byte(), Class: outcome.Class(r.byte())}
-			t.Returns, t.Status, t.Since = uint16(r.uvarint()), uint16(r.uvarint()), int32(r.varint())
-			one.Tries = t
+			one.Tries = attribution.DecodeTries(r.data)
+			r.data = r.data[attribution.TriesLen:]
 		}
 		items = append(items, one)
 	}

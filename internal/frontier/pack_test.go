@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -33,6 +34,7 @@ func FuzzPack(f *testing.F) {
 			if n&16 != 0 {
 				it.Hops, it.Attempt, it.URLFailures, it.Forbidden, it.Kind = uint8(n>>8), uint8(n>>16), uint8(n>>24), uint8(n>>32), Sitemap
 				it.Returns, it.Since, it.ID = uint16(n>>40), int32(n>>16), -it.ID
+				it.Status, it.Class = uint16(n>>48), outcome.Class(n>>56)
 			}
 			if n&96 == 96 {
 				it.Before, it.Origin = &Visit{Status: 200}, it.URL.Host()

@@ -21,6 +21,7 @@
 package attribution
 
 import (
+	"encoding/binary"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -45,10 +46,13 @@ type Outcome struct {
 	Unreachable bool // nothing listens there
 }
 
+// Answered reports a response, whatever it says.
+func (o *Outcome) Answered() bool { return o.Status != 0 }
+
 // Served reports a response that the host gave willingly: no failure, no refusal, and no 403
 // either, of which nobody can tell whether the page or the request is forbidden.
 func (o *Outcome) Served() bool {
-	return o.Status != 0 && !o.Class.Overload() && o.Class != outcome.Canceled && !outcome.Forbidden(o.Status)
+	return o.Answered() && !o.Class.Overload() && o.Class != outcome.Canceled && !outcome.Forbidden(o.Status)
 }
 
 // Refused reports a response that limits of rate give.
@@ -219,4 +223,24 @@ func added[T uint8 | uint16](n T) T {
 		return n
 	}
 	return n + 1
+}
+
+// TriesLen is the length of coded tries.
+const TriesLen = 12
+
+// Append codes the tries in TriesLen bytes.
+func (t *Tries) Append(b []byte) []byte {
+	b = append(b, t.Attempt, t.URLFailures, t.Forbidden, byte(t.Class))
+	b = binary.LittleEndian.AppendUint16(b, t.Returns)
+	b = binary.LittleEndian.AppendUint16(b, t.Status)
+	return binary.LittleEndian.AppendUint32(b, uint32(t.Since))
+}
+
+// DecodeTries reads what Append wrote.
+func DecodeTries(b []byte) Tries {
+	return Tries{
+		Attempt: b[0], URLFailures: b[1], Forbidden: b[2], Class: outcome.Class(b[3]),
+		Returns: binary.LittleEndian.Uint16(b[4:]), Status: binary.LittleEndian.Uint16(b[6:]),
+		Since: int32(binary.LittleEndian.Uint32(b[8:])),
+	}
 }

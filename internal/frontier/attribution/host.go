@@ -73,7 +73,7 @@ func (h *Host) Begin(s Subject, t *Tries) Evidence {
 // Ended takes in the outcome of a request. What is neither a response given willingly nor
 // overload says nothing of the host, nor does a failure that was the URL's own.
 func (h *Host) Ended(e *Evidence, t *Tries, o *Outcome) {
-	h.answered = h.answered || o.Status != 0
+	h.answered = h.answered || o.Answered()
 	switch c := o.Class; {
 	case o.Lost || c == outcome.Unknown || c == outcome.Canceled:
 	case o.Served():
