@@ -288,13 +288,9 @@ type Fleet struct {
 var fleetStates = []string{"running", "paused", "draining", "cut_off"}
 
 func fleetRows() []row {
-	f := func(name, help string, kind prometheus.ValueType, value func(f *Fleet) float64) row {
-		return row{name: name, help: help, kind: kind, value: func(s *state) float64 { return value(s.Fleet) }}
-	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	return []row{
 		{
-			name: "treadlight_fleet_state", help: "Which of its states the process is in: cut_off has not heard of Redis for so long that it asks for nothing.", kind: gauge, label: "state",
+			name: "treadlight_fleet_state", help: "Which of its states the process is in: cut_off has not heard of Redis for so long that it asks for nothing.", kind: prometheus.GaugeValue, label: "state",
 			values: func(s *state) map[string]float64 {
 				all := make(map[string]float64, len(fleetStates))
 				for _, name := range fleetStates {
@@ -303,25 +299,25 @@ func fleetRows() []row {
 				return all
 			},
 		},
-		f("treadlight_fleet_owned_hosts", "Hosts that belong to this process.", gauge, func(f *Fleet) float64 { return float64(f.Hosts) }),
-		f("treadlight_fleet_loaded_urls", "URLs that this process was handed and are not done.", gauge, func(f *Fleet) float64 { return float64(f.Loaded) }),
-		f("treadlight_fleet_pending_operations", "What this process has to tell Redis and has not sent yet.", gauge, func(f *Fleet) float64 { return float64(f.Pending) }),
-		f("treadlight_fleet_silence_seconds", "Time since Redis answered a heartbeat, which it should every third of the lease.", gauge, func(f *Fleet) float64 { return f.SilentSeconds }),
-		f("treadlight_fleet_lease_seconds", "Time for which a process that is not heard of keeps its hosts.", gauge, func(f *Fleet) float64 { return f.LeaseSeconds }),
-		f("treadlight_fleet_trip_seconds", "What the last batch to Redis took.", gauge, func(f *Fleet) float64 { return f.TripSeconds }),
-		f("treadlight_fleet_commands_total", "Commands sent to Redis.", counter, func(f *Fleet) float64 { return float64(f.Commands) }),
-		f("treadlight_fleet_repeated_commands_total", "Commands sent to Redis again, as there was no answer.", counter, func(f *Fleet) float64 { return float64(f.Repeated) }),
-		f("treadlight_fleet_acquired_hosts_total", "Hosts that this process was given.", counter, func(f *Fleet) float64 { return float64(f.Acquired) }),
-		f("treadlight_fleet_given_hosts_total", "Hosts that this process gave back.", counter, func(f *Fleet) float64 { return float64(f.Given) }),
-		f("treadlight_fleet_lost_hosts_total", "Hosts that this process lost, as its lease had ended.", counter, func(f *Fleet) float64 { return float64(f.Lost) }),
-		f("treadlight_fleet_refused_urls_total", "URLs that were dropped because Redis had no memory for them.", counter, func(f *Fleet) float64 { return float64(f.Dropped) }),
-		f("treadlight_fleet_redis_full", "Whether Redis has no memory for new URLs.", gauge, func(f *Fleet) float64 { return boolValue(f.Full) }),
-		f("treadlight_fleet_known_urls_total", "URLs ever accepted, by all processes.", counter, func(f *Fleet) float64 { return float64(f.Known) }),
-		f("treadlight_fleet_done_urls_total", "URLs that are done, by all processes.", counter, func(f *Fleet) float64 { return float64(f.Done) }),
-		f("treadlight_fleet_queued_urls", "URLs that are not done, of all processes.", gauge, func(f *Fleet) float64 { return float64(f.Queued) }),
-		f("treadlight_fleet_leased_urls", "URLs that processes were handed and are not done, of all of them.", gauge, func(f *Fleet) float64 { return float64(f.Leased) }),
-		f("treadlight_fleet_processes", "Processes that are heard of.", gauge, func(f *Fleet) float64 { return float64(f.Processes) }),
-		f("treadlight_fleet_figures_age_seconds", "How old the figures of all processes are; they are read while somebody looks.", gauge, func(f *Fleet) float64 { return f.AgeSeconds }),
+		gauge("treadlight_fleet_owned_hosts", "Hosts that belong to this process.", func(s *state) float64 { return float64(s.Fleet.Hosts) }),
+		gauge("treadlight_fleet_loaded_urls", "URLs that this process was handed and are not done.", func(s *state) float64 { return float64(s.Fleet.Loaded) }),
+		gauge("treadlight_fleet_pending_operations", "What this process has to tell Redis and has not sent yet.", func(s *state) float64 { return float64(s.Fleet.Pending) }),
+		gauge("treadlight_fleet_silence_seconds", "Time since Redis answered a heartbeat, which it should every third of the lease.", func(s *state) float64 { return s.Fleet.SilentSeconds }),
+		gauge("treadlight_fleet_lease_seconds", "Time for which a process that is not heard of keeps its hosts.", func(s *state) float64 { return s.Fleet.LeaseSeconds }),
+		gauge("treadlight_fleet_trip_seconds", "What the last batch to Redis took.", func(s *state) float64 { return s.Fleet.TripSeconds }),
+		counter("treadlight_fleet_commands_total", "Commands sent to Redis.", func(s *state) float64 { return float64(s.Fleet.Commands) }),
+		counter("treadlight_fleet_repeated_commands_total", "Commands sent to Redis again, as there was no answer.", func(s *state) float64 { return float64(s.Fleet.Repeated) }),
+		counter("treadlight_fleet_acquired_hosts_total", "Hosts that this process was given.", func(s *state) float64 { return float64(s.Fleet.Acquired) }),
+		counter("treadlight_fleet_given_hosts_total", "Hosts that this process gave back.", func(s *state) float64 { return float64(s.Fleet.Given) }),
+		counter("treadlight_fleet_lost_hosts_total", "Hosts that this process lost, as its lease had ended.", func(s *state) float64 { return float64(s.Fleet.Lost) }),
+		counter("treadlight_fleet_refused_urls_total", "URLs that were dropped because Redis had no memory for them.", func(s *state) float64 { return float64(s.Fleet.Dropped) }),
+		gauge("treadlight_fleet_redis_full", "Whether Redis has no memory for new URLs.", func(s *state) float64 { return boolValue(s.Fleet.Full) }),
+		counter("treadlight_fleet_known_urls_total", "URLs ever accepted, by all processes.", func(s *state) float64 { return float64(s.Fleet.Known) }),
+		counter("treadlight_fleet_done_urls_total", "URLs that are done, by all processes.", func(s *state) float64 { return float64(s.Fleet.Done) }),
+		gauge("treadlight_fleet_queued_urls", "URLs that are not done, of all processes.", func(s *state) float64 { return float64(s.Fleet.Queued) }),
+		gauge("treadlight_fleet_leased_urls", "URLs that processes were handed and are not done, of all of them.", func(s *state) float64 { return float64(s.Fleet.Leased) }),
+		gauge("treadlight_fleet_processes", "Processes that are heard of.", func(s *state) float64 { return float64(s.Fleet.Processes) }),
+		gauge("treadlight_fleet_figures_age_seconds", "How old the figures of all processes are; they are read while somebody looks.", func(s *state) float64 { return s.Fleet.AgeSeconds }),
 	}
 }
 

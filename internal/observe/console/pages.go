@@ -105,7 +105,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	page, err := c.pages.Login(dashboard.Login{})
+	page, err := c.pages.Login("")
 	c.show(w, http.StatusOK, page, err)
 }
 
@@ -117,7 +117,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	if c.cfg.Token != "" && !c.guard.isToken(token) {
 		v := refusal{reasonToken, http.StatusUnauthorized, "the token of the form is wrong"}
 		c.guard.count(r, v)
-		page, err := c.pages.Login(dashboard.Login{Problem: "That is not the token of this crawl."})
+		page, err := c.pages.Login("That is not the token of this crawl.")
 		c.show(w, v.status, page, err)
 		return
 	}

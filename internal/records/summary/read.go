@@ -117,7 +117,8 @@ func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
 	head, _ := r.Peek(64) // more than a table begins with
 	if spec := sink.ByStart(head); spec.Separator != 0 {
 		f.src.Format = string(spec.Format)
-		return f.src, f.eachRow(ctx, r.Reader, spec.Separator, add)
+		err = f.eachRow(ctx, r.Reader, spec.Separator, add)
+		return f.src, err
 	}
 	err = f.lines(ctx, r, true, func(line []byte, whole bool) {
 		rec := new(record)

@@ -60,7 +60,7 @@ func rendered(t *testing.T, text string) map[string]*html.Node {
 	add("overview", page, err)
 	page, err = p.Host(h)
 	add("host", page, err)
-	page, err = p.Login(Login{Problem: text})
+	page, err = p.Login(text)
 	add("login", page, err)
 	page, err = p.Overview(Overview{Table: ParseTable(nil)})
 	add("empty overview", page, err)

@@ -1,7 +1,7 @@
 // Package dashboard turns the state of a crawl into pages for a browser: the overview, one
 // host, and the form that asks for the token.
 //
-// It draws and knows nothing: [Pages] renders an [Overview], a [Host] or a [Login] that
+// It draws and knows nothing: [Pages] renders an [Overview], a [Host] or the login that
 // package console has filled in, and [Pages.Asset] has the style and the script. Pages are
 // whole without script. With it they ask for themselves once a second and put in place what
 // is marked data-live, so that there is one way in which anything is drawn.
@@ -55,8 +55,8 @@ func (p *Pages) Overview(v Overview) ([]byte, error) { return p.render("overview
 // Host renders the page of one host.
 func (p *Pages) Host(v Host) ([]byte, error) { return p.render("host.html", v) }
 
-// Login renders the form that asks for the token.
-func (p *Pages) Login(v Login) ([]byte, error) { return p.render("login.html", v) }
+// Login renders the form that asks for the token, with why the last try failed, if it did.
+func (p *Pages) Login(problem string) ([]byte, error) { return p.render("login.html", problem) }
 
 // render writes into memory first: half a page is worse than none.
 func (p *Pages) render(name string, v any) ([]byte, error) {

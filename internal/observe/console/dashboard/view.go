@@ -117,11 +117,6 @@ type Event struct {
 	Text     string
 }
 
-// Login is the form.
-type Login struct {
-	Problem string // why the last try failed; empty is none
-}
-
 // HostPath is where the page of a host is.
 func HostPath(host string) string { return "/hosts/" + url.PathEscape(host) }
 
