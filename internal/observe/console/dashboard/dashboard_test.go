@@ -255,7 +255,7 @@ func TestTablePages(t *testing.T) {
 					require.False(t, seen[r.Host])
 					seen[r.Host] = true
 					if last != nil {
-						order := compare(c.Key)(*last, *r)
+						order := c.compare(*last, *r)
 						require.True(t, order == 0 || (order < 0) == (dir == "asc"), "%s %s", c.Key, dir)
 					}
 					last = r

@@ -262,18 +262,23 @@ const maxQuery = 260
 type Column struct {
 	Key, Name string
 	Numeric   bool // begins with the largest
+	compare   func(a, b Row) int
+}
+
+func by[T cmp.Ordered](value func(Row) T) func(a, b Row) int {
+	return func(a, b Row) int { return cmp.Compare(value(a), value(b)) }
 }
 
 func columns() []Column {
 	return []Column{
-		{"host", "Host", false},
-		{"state", "State", false},
-		{"queued", "Queued", true},
-		{"in_flight", "In flight", true},
-		{"pages", "Fetched", true},
-		{"rate", "Rate/s", true},
-		{"latency", "Latency", true},
-		{"failures", "Failures", true},
+		{"host", "Host", false, by(func(r Row) string { return r.Host })},
+		{"state", "State", false, by(func(r Row) State { return r.State })},
+		{"queued", "Queued", true, by(func(r Row) int { return r.Queued })},
+		{"in_flight", "In flight", true, by(func(r Row) int { return r.InFlight })},
+		{"pages", "Fetched", true, by(func(r Row) int { return r.Pages })},
+		{"rate", "Rate/s", true, by(func(r Row) float64 { return r.Rate })},
+		{"latency", "Latency", true, by(func(r Row) float64 { return r.LatencyMS })},
+		{"failures", "Failures", true, by(func(r Row) int { return r.Failures })},
 	}
 }
 
@@ -304,18 +309,19 @@ func ParseTable(q url.Values) Table {
 	return t
 }
 
-// Fill chooses the rows of the page. It keeps nothing of all, and changes nothing in it.
-func (t *Table) Fill(all []Row) {
-	t.Hosts = len(all)
-	match := make([]Row, 0, len(all))
-	for _, r := range all {
+// Fill chooses the rows of the page. It keeps nothing of rows, and changes nothing in it.
+func (t *Table) Fill(rows []Row) {
+	t.Hosts = len(rows)
+	match := make([]Row, 0, len(rows))
+	for _, r := range rows {
 		if strings.Contains(r.Host, t.Query) && (t.State == "" || t.State == r.State) {
 			match = append(match, r)
 		}
 	}
-	less := compare(t.Sort)
+	all := columns()
+	column := all[max(0, slices.IndexFunc(all, func(c Column) bool { return c.Key == t.Sort }))]
 	slices.SortFunc(match, func(a, b Row) int {
-		c := less(a, b)
+		c := column.compare(a, b)
 		if t.Desc {
 			c = -c
 		}
@@ -326,24 +332,4 @@ func (t *Table) Fill(all []Row) {
 	t.Page = min(max(t.Page, 1), t.Pages)
 	from := (t.Page - 1) * PageSize
 	t.Rows = slices.Clone(match[from:min(from+PageSize, len(match))])
-}
-
-func compare(key string) func(a, b Row) int {
-	switch key {
-	case "state":
-		return func(a, b Row) int { return cmp.Compare(a.State, b.State) }
-	case "queued":
-		return func(a, b Row) int { return cmp.Compare(a.Queued, b.Queued) }
-	case "in_flight":
-		return func(a, b Row) int { return cmp.Compare(a.InFlight, b.InFlight) }
-	case "pages":
-		return func(a, b Row) int { return cmp.Compare(a.Pages, b.Pages) }
-	case "rate":
-		return func(a, b Row) int { return cmp.Compare(a.Rate, b.Rate) }
-	case "latency":
-		return func(a, b Row) int { return cmp.Compare(a.LatencyMS, b.LatencyMS) }
-	case "failures":
-		return func(a, b Row) int { return cmp.Compare(a.Failures, b.Failures) }
-	}
-	return func(a, b Row) int { return cmp.Compare(a.Host, b.Host) }
 }
