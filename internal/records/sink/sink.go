@@ -24,9 +24,9 @@
 // Whatever a server sent, a line is valid UTF-8, and valid JSON without raw control,
 // line or direction characters, so it can be shown on a terminal.
 //
-// CSV holds the scalar fields under a header line, and the user's fields behind them. A text that a spreadsheet would
-// take for a formula begins with an apostrophe there. The list of URLs has the pages
-// that were fetched with success.
+// A table (CSV) holds the scalar fields under a header line, and the user's fields behind
+// them. A text that a spreadsheet would take for a formula begins with an apostrophe there.
+// The list of URLs has the pages that were fetched with success.
 //
 // A Writer must not be used by two goroutines at once: in the pipeline, Output owns
 // it. It does not rotate.
