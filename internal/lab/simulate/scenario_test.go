@@ -110,9 +110,9 @@ func TestTextOfTable(t *testing.T) {
 		{Scenario: Scenario{Name: "Long", Doc: "another"}, Runs: [][]Result{{run(150, 500, 1, 1, 0), run(150, 500, 1, 0, 0)}, {run(9500, 0, 0, 0, 410*ms)}}},
 	}
 	require.Equal(t, ""+
-		"scenario  aimd              oracle  \n"+
-		"A         97/.29            100/0        a host\n"+
-		"Long      1.5/5.0+.01 x0.5  95/0 @0.41   another\n",
+		"scenario  aimd              oracle      \n"+
+		"A         97/.29            100/0       a host\n"+
+		"Long      1.5/5.0+.01 x0.5  95/0 @0.41  another\n",
 		table(rows, Strategies(aimd, Oracle)))
 }
 
