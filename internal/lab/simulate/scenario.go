@@ -36,9 +36,10 @@ type Scenario struct {
 	New func(rnd *rand.Rand) Server
 }
 
+// The bounds of a Scenario's Duration, and of its Hosts.
 const (
-	MinDuration = time.Minute + time.Second // of a Scenario: the first minute, and a second of steady state
-	MaxDuration = 24 * time.Hour            // of a Scenario: it takes some 50 bytes a second
+	MinDuration = time.Minute + time.Second // the first minute, and a second of steady state
+	MaxDuration = 24 * time.Hour            // a run takes some 50 bytes a second
 	maxHosts    = 1000                      // the choice of the next host looks at all
 )
 
