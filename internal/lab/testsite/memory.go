@@ -67,7 +67,7 @@ func (m *Memory) DialContext(ctx context.Context, _, address string) (net.Conn, 
 	}
 }
 
-// lookUp is the listener at addr, or nil, and an address for the one who dials it.
+// lookUp is the listener at addr, or nil, and an address for the client.
 func (m *Memory) lookUp(addr netip.AddrPort) (*memListener, netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

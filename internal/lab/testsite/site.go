@@ -72,7 +72,7 @@ func New(cfg Config) (*Site, error) {
 // now is the time since New, in which a site's state is kept.
 func (s *Site) now() clock.Instant { return clock.Instant(s.clk.Since(s.epoch)) }
 
-// Hosts is how many hosts the site has; they are numbered from 0.
+// Hosts is how many hosts the site has, numbered from 0.
 func (s *Site) Hosts() int { return len(s.hosts) }
 
 // Handler is one host without a listener. It panics if there is no such host.

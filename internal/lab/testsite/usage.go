@@ -91,26 +91,18 @@ func (u *usage) since(at clock.Instant) *time.Duration {
 // Usage is how much of the capacity of a limited address was used; it is zero for one without
 // limits. The hosts of one address have the same Usage.
 type Usage struct {
-	// Limits are the limits and what each allows in the long run; empty if there are none.
-	Limits string `json:"limits,omitempty"`
-	// Admitted is how many requests passed the limits, whatever became of them then.
-	Admitted int64 `json:"admitted"`
+	Limits   string `json:"limits,omitempty"` // and what each allows in the long run
+	Admitted int64  `json:"admitted"`         // requests that passed the limits
 	// Possible is how many could have passed between the first and the last request that
-	// reached the limits, if the client had known all of them beforehand: bursts and first
-	// windows included. It is an upper bound, reached only where there is one limit. Zero if
-	// nothing limits how many requests there are.
-	Possible float64 `json:"possible"`
-	// UsedShare is Admitted as a share of Possible. A queue or a drawn latency may bring it a
-	// few hundredths above 1. Zero if Possible is.
-	UsedShare float64 `json:"used_share"`
-	// Slice is the time over which the next two look at the used share: 10s, or the time in
-	// which 20 requests are allowed, or a window or a burst can be used up, if longer.
-	Slice time.Duration `json:"slice_ns"`
-	// Reached is the time from the first request to the first slice of which at least
-	// 90 % of the long-run rate was used; nil if there was none.
-	Reached *time.Duration `json:"reached_ns"`
-	// Converged is the time from the first request until the used share of every slice is
-	// at least 90 %, up to the last whole slice; nil if it never stayed there.
+	// reached the limits, if the client had known all of them beforehand. It is an upper bound,
+	// reached only where there is one limit. Zero if there is no bound.
+	Possible  float64       `json:"possible"`
+	UsedShare float64       `json:"used_share"` // Admitted of Possible; random latency may bring it above 1
+	Slice     time.Duration `json:"slice_ns"`   // over which Reached and Converged look at the used share
+	// Reached is the time from the first request to the first slice in which at least 90 % of
+	// the long-run rate was used, and Converged to the first after which it was in each, up to
+	// the last whole slice; nil if there was none.
+	Reached   *time.Duration `json:"reached_ns"`
 	Converged *time.Duration `json:"converged_ns"`
 }
 
