@@ -15,6 +15,8 @@ const (
 
 // sharing is how the hosts share the slots and the extra slots.
 type sharing struct {
+	total, extra int // Config.Slots and Config.ExtraSlots
+
 	lines       [numClasses][]*host // hosts that wait for a slot of their class, first come first; some have left
 	waiting     [numClasses]int     // how many of them still wait
 	nextUp      *host               // the waiting host whose turn it is, until it comes up; nil for none
@@ -75,34 +77,14 @@ func (f *Frontier) giveBack(l *Lease) {
 	}
 }
 
-// settle keeps the books of a host after its work changed or time has passed: the class
-// in which its slots are counted, whether it is a quick one with work, and whether it
-// may be forgotten. It reports whether a host that waited for its class does so no longer.
+// settle keeps the books of a host after its work changed or time has passed: its class, and
+// whether it may be forgotten. It reports whether one that waited for its class does so no longer.
 func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	if h.parted {
 		return false
 	}
 	f.roll.note(h)
-	if ln := h.classAt(now); ln != h.class {
-		switch {
-		case h.class == classFast:
-			f.slowOut += int(h.holding)
-		case ln == classFast:
-			f.slowOut -= int(h.holding)
-		}
-		left = h.inLine
-		f.leaveLine(h) // whichever class it waited for, it is another now
-		h.class = ln
-	}
-	working := h.queued() > 0 || len(h.out) > 0
-	if quick := working && h.class == classFast; quick != h.quick {
-		h.quick = quick
-		if quick {
-			f.quick++
-		} else {
-			f.quick--
-		}
-	}
+	left = f.reclass(h, now)
 	if !h.busy() && !h.idle {
 		h.idle = true
 		if f.fleet != nil {
@@ -121,45 +103,71 @@ func (f *Frontier) review(h *host, now time.Time) {
 	}
 }
 
+// reclass notes the class in which the slots of a host are counted, and whether it is a quick one
+// with work. It reports whether one that waited for its class does so no longer.
+func (s *sharing) reclass(h *host, now time.Time) (left bool) {
+	if ln := h.classAt(now); ln != h.class {
+		switch {
+		case h.class == classFast:
+			s.slowOut += int(h.holding)
+		case ln == classFast:
+			s.slowOut -= int(h.holding)
+		}
+		left = h.inLine
+		s.leaveLine(h) // whichever class it waited for, it is another now
+		h.class = ln
+	}
+	working := h.queued() > 0 || len(h.out) > 0
+	if quick := working && h.class == classFast; quick != h.quick {
+		h.quick = quick
+		if quick {
+			s.quick++
+		} else {
+			s.quick--
+		}
+	}
+	return left
+}
+
 // classOpen reports whether a host of the class may take one more slot.
-func (f *Frontier) classOpen(ln hostClass) bool {
-	half := max(1, f.cfg.Slots/2)
+func (s *sharing) classOpen(ln hostClass) bool {
+	half := max(1, s.total/2)
 	switch ln {
 	case classNew:
-		return f.slowOut < half
+		return s.slowOut < half
 	case classStalled:
-		return f.roomExtra() || f.waiting[classNew] == 0 && f.classOpen(classSlow)
+		return s.roomExtra() || s.waiting[classNew] == 0 && s.classOpen(classSlow)
 	case classSlow:
 		// New hosts go before slow ones that have taken more than their half.
-		return f.slowOut < half || f.quick == 0 && f.waiting[classNew] == 0
+		return s.slowOut < half || s.quick == 0 && s.waiting[classNew] == 0
 	}
 	return true
 }
 
 // roomExtra reports whether one more lease may be out that holds no slot.
-func (f *Frontier) roomExtra() bool { return f.extraOut < f.cfg.ExtraSlots }
+func (s *sharing) roomExtra() bool { return s.extraOut < s.extra }
 
-func (f *Frontier) joinLine(h *host) {
+func (s *sharing) joinLine(h *host) {
 	h.inLine = true
-	f.lines[h.class] = append(f.lines[h.class], h)
-	f.waiting[h.class]++
+	s.lines[h.class] = append(s.lines[h.class], h)
+	s.waiting[h.class]++
 }
 
 // leaveLine has a host wait for its class no longer; its entry is skipped when it comes up.
-func (f *Frontier) leaveLine(h *host) {
+func (s *sharing) leaveLine(h *host) {
 	if h.inLine {
 		h.inLine = false
-		f.waiting[h.class]--
+		s.waiting[h.class]--
 	}
 }
 
 // othersAhead reports whether there are hosts that have waited for a slot or an extra slot
 // before a host of the class that comes up by itself, and would take it from them.
-func (f *Frontier) othersAhead(ln hostClass) bool {
-	if ln == classStalled && f.roomExtra() {
-		return f.waiting[ln] > 0 || f.nextUp != nil && f.nextUp.class == ln
+func (s *sharing) othersAhead(ln hostClass) bool {
+	if ln == classStalled && s.roomExtra() {
+		return s.waiting[ln] > 0 || s.nextUp != nil && s.nextUp.class == ln
 	}
-	return f.nextUp != nil || f.waiting[classNew]+f.waiting[classSlow]+f.waiting[classStalled] > 0
+	return s.nextUp != nil || s.waiting[classNew]+s.waiting[classSlow]+s.waiting[classStalled] > 0
 }
 
 // callNext calls the first of the hosts that wait for a slot if there is a slot for it: it is put into the

@@ -175,9 +175,9 @@ type Config struct {
 	// InFlight, if set, is asked once for each host how many leases it may have out within
 	// PerHost; zero and a nil InFlight mean as many as that.
 	InFlight func(host string) int
-	// Once says that a URL which fails on its own has no retries: where no other URL is left to
+	// NoRetries says that a URL which fails on its own has no retries: where no other URL is left to
 	// ask, a control shows whose the failure was before the URL is asked for again.
-	Once bool
+	NoRetries bool
 	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
 	// bytes each for the fingerprint, and while queued about 150 and their length; of those
 	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded

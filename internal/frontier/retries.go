@@ -140,7 +140,7 @@ func (h *host) controlOut() bool {
 // control is a URL that the host has answered before, to be leased in the place of another
 // that could not show whose failure the last ones were; nil for none.
 func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
-	if it.Kind == Robots || !h.history.WantsControl(&it.Tries, h.fresh() > 0, f.cfg.Once, now) {
+	if it.Kind == Robots || !h.history.WantsControl(&it.Tries, h.fresh() > 0, f.cfg.NoRetries, now) {
 		return nil
 	}
 	u, err := canonical.Parse(it.Referrer)

@@ -43,6 +43,7 @@ func New(cfg Config) (*Frontier, error) {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
 	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, excluded: make(map[string]struct{})}
+	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
 	if cfg.Store != nil {
 		f.stored = &storageQueue{
 			Storage: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]interim),

@@ -117,7 +117,7 @@ func New(cfg Config) (*Pipeline, error) {
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
-		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, Once: cfg.Retries == 0,
+		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, NoRetries: cfg.Retries == 0,
 	}
 	if cfg.Robots != nil {
 		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}

@@ -204,9 +204,9 @@ func (h *Host) Controlled() bool { return h.failures != nil && h.failures.contro
 
 // WantsControl reports whether a control request is to take the place of a URL that could not
 // show whose failure the last ones were. While there are fresh URLs, which were not asked for yet,
-// those are the better trials, unless many have failed in a row. With once a URL that fails on
+// those are the better trials, unless many have failed in a row. With noRetries a URL that fails on
 // its own has no retries: where no other URL is left, a control request goes before the second.
-func (h *Host) WantsControl(t *Tries, fresh, once bool, now time.Time) bool {
+func (h *Host) WantsControl(t *Tries, fresh, noRetries bool, now time.Time) bool {
 	f := h.failures
 	if f == nil || h.served == 0 || f.controls || t.URLFailures > 0 && !h.Failing() {
 		return false
@@ -223,7 +223,7 @@ func (h *Host) WantsControl(t *Tries, fresh, once bool, now time.Time) bool {
 		enough = manyInRow
 	case fresh && f.urls == 0, f.urls >= ManyOfURLs && !f.limits:
 		enough = ManyOfURLs
-	case t.Since > 0 && (!h.Failing() || !fresh && once):
+	case t.Since > 0 && (!h.Failing() || !fresh && noRetries):
 		enough = 1
 	}
 	return f.row >= enough
