@@ -20,10 +20,6 @@ func TestPublicPackagesHaveAllOfTheirRooms(t *testing.T) {
 		face, room string
 		except     []string
 	}{
-		{"limit", "internal/ratelimit/classic", []string{
-			"WithClock",  // programs have synctest
-			"LimitError", // limit.Error
-		}},
 		{"adaptive", "internal/ratelimit", []string{
 			"AdaptiveRateLimiter",     // adaptive.Limiter
 			"Brief",                   // Limiter.Inspect tells more

@@ -44,7 +44,7 @@ var (
 	// forTests are libraries that production code has no use for.
 	forTests = regexp.MustCompile(`^(golang\.org/x/time|github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
 	// faces are the packages that give a room a public name, beside the root.
-	faces = regexp.MustCompile(`^(adaptive|limit)(/|$)`)
+	faces = regexp.MustCompile(`^adaptive(/|$)`)
 )
 
 // level is where the room of a path stands; -1: it is in none.
@@ -54,6 +54,8 @@ func level(path string) (at int, room string) {
 	switch {
 	case strings.HasPrefix(path+"/", "resilience/binder/"):
 		room = "binder"
+	case strings.HasPrefix(path+"/", "limit/"):
+		room = "ratelimit" // its limiters, which the engine is built on
 	case room == "resilience" || room == "transport":
 	case !ok:
 		return -1, ""

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // BulkheadConfig says how many calls may go on at the same time and how many may wait.
@@ -38,10 +38,10 @@ func (c *BulkheadConfig) settle() error {
 // Bulkhead bounds how many calls go on at a time, so that a callee that hangs takes so
 // many callers with it and no more. Those who wait are served in their order. It is the
 // core that policies and transports share, over the concurrency limiter of package
-// classic. All methods are safe for concurrent use.
+// limit. All methods are safe for concurrent use.
 type Bulkhead struct {
 	cfg   BulkheadConfig // never changes after NewBulkhead
-	limit *classic.Concurrency
+	limit *limit.Concurrency
 }
 
 // NewBulkhead returns an empty bulkhead, or an error that names the field to mend.
@@ -53,8 +53,8 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 }
 
 func newBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
-	limit, err := classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(cfg.MaxConcurrency)},
-		classic.WithName(cfg.Name), classic.WithClock(cfg.Clock), classic.WithQueueLimit(cfg.MaxQueue))
+	limit, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(cfg.MaxConcurrency)},
+		limit.WithName(cfg.Name), limit.WithClock(cfg.Clock), limit.WithQueueLimit(cfg.MaxQueue))
 	if err != nil {
 		return nil, fmt.Errorf("bulkhead: %w", err)
 	}
@@ -71,7 +71,7 @@ func (b *Bulkhead) Acquire(ctx context.Context) error { return b.acquire(ctx, ""
 
 // acquire is Acquire for the pool of a key.
 func (b *Bulkhead) acquire(ctx context.Context, key string) error {
-	wait := classic.Never
+	wait := limit.Never
 	if b.cfg.QueueTimeout > 0 {
 		wait = b.cfg.QueueTimeout
 	}
@@ -79,15 +79,15 @@ func (b *Bulkhead) acquire(ctx context.Context, key string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, classic.ErrClosed):
+	case errors.Is(err, limit.ErrClosed):
 		return ErrClosed
-	case ctx.Err() != nil && !errors.Is(err, classic.ErrQueueFull):
+	case ctx.Err() != nil && !errors.Is(err, limit.ErrQueueFull):
 		return callerErr(ctx) // the caller has left, nobody has sent it away
 	}
 	return b.cfg.refuse(key, err, b.limit.Statistics())
 }
 
-func (c *BulkheadConfig) refuse(key string, err error, s classic.Statistics) error {
+func (c *BulkheadConfig) refuse(key string, err error, s limit.Statistics) error {
 	if c.Hub.Wants() {
 		c.Hub.Emit(BulkheadEvent{At: c.Clock.Now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -77,7 +77,7 @@ func TestBulkheadWithoutQueue(t *testing.T) {
 	require.NoError(t, b.Acquire(t.Context()))
 	err := b.Acquire(t.Context())
 	require.ErrorIs(t, err, resilience.ErrBulkheadFull)
-	require.ErrorIs(t, err, classic.ErrQueueFull)
+	require.ErrorIs(t, err, limit.ErrQueueFull)
 	require.False(t, b.TryAcquire())
 	b.Release()
 	require.True(t, b.TryAcquire())
@@ -281,7 +281,7 @@ func TestIsolationEvictsTheIdle(t *testing.T) {
 		}
 		err := take("d")
 		require.ErrorIs(t, err, resilience.ErrBulkheadFull)
-		require.ErrorIs(t, err, classic.ErrTooManyKeys)
+		require.ErrorIs(t, err, limit.ErrTooManyKeys)
 		slots["b"].Release()
 		slots["a"].Release()
 		slots["a"].Release() // harmless
@@ -289,7 +289,7 @@ func TestIsolationEvictsTheIdle(t *testing.T) {
 		require.NoError(t, take("d"))
 		pools("a", "c", "d")
 		require.NoError(t, take("a")) // not idle any more
-		require.ErrorIs(t, take("e"), classic.ErrTooManyKeys)
+		require.ErrorIs(t, take("e"), limit.ErrTooManyKeys)
 
 		// One who only waits keeps the pool as well.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -301,7 +301,7 @@ func TestIsolationEvictsTheIdle(t *testing.T) {
 		synctest.Wait()
 		slots["a"].Release()
 		require.NoError(t, <-done)
-		require.ErrorIs(t, take("e"), classic.ErrTooManyKeys)
+		require.ErrorIs(t, take("e"), limit.ErrTooManyKeys)
 		cancel()
 
 		got := i.Snapshot()

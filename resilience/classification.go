@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Classification is what a result says about the callee. The zero Classification is [Success].
@@ -62,7 +62,7 @@ func unasked(err error) bool {
 	}
 	for _, refusal := range [...]error{
 		ErrOpen, ErrBulkheadFull, ErrClosed,
-		classic.ErrLimited, classic.ErrClosed, classic.ErrExceedsCapacity, classic.ErrInvalidWeight,
+		limit.ErrLimited, limit.ErrClosed, limit.ErrExceedsCapacity, limit.ErrInvalidWeight,
 		ratelimit.ErrCircuitOpen, ratelimit.ErrTooManyWaiters,
 	} {
 		if errors.Is(err, refusal) {

@@ -14,7 +14,7 @@ import (
 // none within its owner, with no timer and no entry in its parent.
 type scopeContext struct {
 	context.Context               // the parent
-	limit           *limit        // nil: it has no time of its own
+	limit           *timeLimit    // nil: it has no time of its own
 	at              clock.Instant // when the time is up
 	over            *realContext  // for scopes that end before anybody waits for them
 	made            atomic.Pointer[realContext]
@@ -43,8 +43,8 @@ func endedContext() *realContext {
 	return r
 }
 
-// limit is what all calls under a [Timeout] share. It never changes.
-type limit struct {
+// timeLimit is what all calls under a [Timeout] share. It never changes.
+type timeLimit struct {
 	name  string
 	after time.Duration
 	hub   *Hub
@@ -52,7 +52,7 @@ type limit struct {
 	epoch time.Time // of the instants
 }
 
-func (l *limit) now() clock.Instant { return clock.Instant(l.clk.Since(l.epoch)) }
+func (l *timeLimit) now() clock.Instant { return clock.Instant(l.clk.Since(l.epoch)) }
 
 func (c *scopeContext) real() *realContext {
 	if r := c.made.Load(); r != nil {

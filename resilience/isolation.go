@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // KeyFunc says which pool a call belongs to, a host for example. It must be safe for
@@ -129,8 +129,8 @@ func (i *Isolation) enter(key string) (*pool, error) {
 	if evicted != nil {
 		i.addGone(evicted)
 	}
-	if errors.Is(err, classic.ErrTooManyKeys) {
-		return nil, i.pool.refuse(key, err, classic.Statistics{})
+	if errors.Is(err, limit.ErrTooManyKeys) {
+		return nil, i.pool.refuse(key, err, limit.Statistics{})
 	}
 	return p, err
 }
@@ -148,7 +148,7 @@ func (i *Isolation) enterLocked(key string) (p, evicted *pool, err error) {
 	if len(i.pools) >= i.cfg.MaxKeys {
 		if i.busy == len(i.pools) {
 			i.refused++
-			return nil, nil, classic.ErrTooManyKeys
+			return nil, nil, limit.ErrTooManyKeys
 		}
 		e := i.order.Front()
 		for e.Value.(*pool).users > 0 {

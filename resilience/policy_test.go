@@ -15,7 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -269,9 +269,9 @@ func TestDefaultClassifier(t *testing.T) {
 		{&resilience.OpenError{}, resilience.Ignored},
 		{&resilience.BulkheadError{Err: context.DeadlineExceeded}, resilience.Ignored},
 		{resilience.ErrClosed, resilience.Ignored},
-		{&resilience.TimeoutError{Err: &classic.LimitError{}}, resilience.Ignored},
-		{&classic.LimitError{Err: context.DeadlineExceeded}, resilience.Ignored},
-		{classic.ErrExceedsCapacity, resilience.Ignored},
+		{&resilience.TimeoutError{Err: &limit.Error{}}, resilience.Ignored},
+		{&limit.Error{Err: context.DeadlineExceeded}, resilience.Ignored},
+		{limit.ErrExceedsCapacity, resilience.Ignored},
 		{&ratelimit.CircuitOpenError{}, resilience.Ignored},
 		{ratelimit.ErrTooManyWaiters, resilience.Ignored},
 		{&ratelimit.WaitError{}, resilience.Ignored},

@@ -30,7 +30,7 @@ type TimeoutConfig[T any] struct {
 // The time is that of contexts, the system's, and that of the bubble in a synctest test.
 type Timeout[T any] struct {
 	gate
-	limit   limit
+	limit   timeLimit
 	over    *realContext
 	bind    Bind[T]
 	discard func(T)
@@ -43,7 +43,7 @@ func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 	}
 	clk := clock.System()
 	return &Timeout[T]{
-		limit: limit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, clk: clk, epoch: clk.Now()},
+		limit: timeLimit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, clk: clk, epoch: clk.Now()},
 		over:  endedContext(), bind: cfg.Bind, discard: cfg.Discard,
 	}, nil
 }

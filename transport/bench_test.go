@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"
 )
@@ -29,7 +29,7 @@ func (emptyBody) Close() error             { return nil }
 // benchLayers is seven policies as a client would configure them, of which none acts.
 func benchLayers(b *testing.B) transport.Layers {
 	b.Helper()
-	bucket, err := classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond})
+	bucket, err := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond})
 	require.NoError(b, err)
 	return transport.Layers{
 		Fallback: must(transport.NewFallback(transport.FallbackConfig{

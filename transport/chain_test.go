@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"
 )
 
 // held reads how much the layers of a chain hold.
 type counts struct {
-	limiter   *classic.Concurrency
+	limiter   *limit.Concurrency
 	bulkhead  *resilience.Bulkhead
 	isolation *resilience.Isolation
 	breaker   *resilience.Breaker
@@ -46,7 +46,7 @@ func (c *counts) overReleased() uint64 {
 func everyLayer(t testing.TB) (transport.Layers, *counts) {
 	t.Helper()
 	c := &counts{
-		limiter:   must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 10})),
+		limiter:   must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 10})),
 		bulkhead:  must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 10})),
 		isolation: must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 10})),
 		breaker:   must(resilience.NewBreaker(resilience.BreakerConfig{})),
@@ -118,7 +118,7 @@ func TestEveryLayerSurvivesPanic(t *testing.T) {
 func oneLayer(t *testing.T) map[string]transport.Middleware {
 	t.Helper()
 	l, c := everyLayer(t)
-	full := must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 1}))
+	full := must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}))
 	require.True(t, full.TryAcquire())
 	open := must(resilience.NewBreaker(resilience.BreakerConfig{}))
 	open.Isolate()
@@ -278,7 +278,7 @@ func TestContextsThatCannotBeCompared(t *testing.T) {
 }
 
 func TestConstructorsNameTheFieldToMend(t *testing.T) {
-	limiter := must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: 1}))
+	limiter := must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}))
 	action := func(*http.Request, *http.Response, error) (*http.Response, error) { return nil, nil }
 	for want, build := range map[string]func() error{
 		"HintsConfig.OnHint":    func() error { _, err := transport.Hints(transport.HintsConfig{}); return err },
@@ -343,19 +343,19 @@ func TestCheckStatus(t *testing.T) {
 // Every kind of limiter lets through what it has permits for, and not one request more
 // reaches the server.
 func TestEveryLimiterOverRealSockets(t *testing.T) {
-	granted := map[classic.Kind]int32{classic.KindLeakyBucket: 1} // paces: one at a time
-	for _, kind := range classic.Kinds() {
+	granted := map[limit.Kind]int32{limit.KindLeakyBucket: 1} // paces: one at a time
+	for _, kind := range limit.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			var hits atomic.Int32
 			url, base, _ := onLoopback(t, func(w http.ResponseWriter, _ *http.Request) {
 				hits.Add(1)
 				_, _ = io.WriteString(w, "page")
 			})
-			spec := classic.Spec{Kind: kind, Permits: 2, Per: time.Hour}
-			if kind == classic.KindConcurrency {
+			spec := limit.Spec{Kind: kind, Permits: 2, Per: time.Hour}
+			if kind == limit.KindConcurrency {
 				spec.Per = 0
 			}
-			l := must(classic.New(spec))
+			l := must(limit.New(spec))
 			rt := limited(transport.Policy{Limiter: l, AcquireTimeout: transport.NowOrNever}, base)
 			var open []*http.Response
 			for range 4 {
@@ -364,10 +364,10 @@ func TestEveryLimiterOverRealSockets(t *testing.T) {
 					open = append(open, res)
 					continue
 				}
-				var limit *classic.LimitError
-				require.ErrorAs(t, err, &limit)
-				require.Equal(t, string(kind), limit.Algorithm)
-				require.Equal(t, kind != classic.KindConcurrency, limit.RetryAfter > 0)
+				var refusal *limit.Error
+				require.ErrorAs(t, err, &refusal)
+				require.Equal(t, string(kind), refusal.Algorithm)
+				require.Equal(t, kind != limit.KindConcurrency, refusal.RetryAfter > 0)
 			}
 			want := granted[kind]
 			if want == 0 {
@@ -379,12 +379,12 @@ func TestEveryLimiterOverRealSockets(t *testing.T) {
 				require.Equal(t, "page", read(t, res))
 			}
 			require.Zero(t, l.Statistics().InUse)
-			if kind == classic.KindConcurrency {
+			if kind == limit.KindConcurrency {
 				do(t, rt, get(t, url)) // the permits came back with the bodies
 			}
 			require.NoError(t, l.Close())
 			_, err := rt.RoundTrip(get(t, url))
-			require.ErrorIs(t, err, classic.ErrClosed)
+			require.ErrorIs(t, err, limit.ErrClosed)
 		})
 	}
 }

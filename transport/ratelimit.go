@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Limiter is what [RateLimit] asks for permits: any limiter of package classic, which
+// Limiter is what [RateLimit] asks for permits: any limiter of package limit, which
 // says what its methods do.
 type Limiter interface {
 	Acquire(ctx context.Context) error
@@ -163,7 +163,7 @@ func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.
 		if d <= 0 {
 			return ctx.Err()
 		}
-		held := &classic.LimitError{Name: host, Algorithm: "server", RetryAfter: d}
+		held := &limit.Error{Name: host, Algorithm: "server", RetryAfter: d}
 		if timeout != 0 && d > timeout {
 			return held
 		}
@@ -186,8 +186,8 @@ func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) 
 		return nil
 	}
 	e := &RejectedError{Host: hostOf(req), Err: err}
-	if limit, ok := errors.AsType[*classic.LimitError](err); ok && limit.RetryAfter != classic.Never {
-		e.RetryAfter = limit.RetryAfter
+	if refusal, ok := errors.AsType[*limit.Error](err); ok && refusal.RetryAfter != limit.Never {
+		e.RetryAfter = refusal.RetryAfter
 	}
 	if ctx.Err() != nil {
 		return e

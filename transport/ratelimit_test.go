@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"
 )
@@ -24,8 +24,8 @@ func limited(p transport.Policy, base http.RoundTripper) http.RoundTripper {
 	return transport.Layers{RateLimit: must(transport.RateLimit(p))}.Chain(base)
 }
 
-func slots(n int64) *classic.Concurrency {
-	return must(classic.NewConcurrency(classic.ConcurrencyConfig{Max: n}))
+func slots(n int64) *limit.Concurrency {
+	return must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: n}))
 }
 
 // A permit that was granted comes back exactly once, however the request ends.
@@ -74,8 +74,8 @@ func TestRateLimitRefuses(t *testing.T) {
 		want    error
 		told    bool
 	}{
-		"now or never":       {context.Background(), transport.NowOrNever, 0, classic.ErrLimited, true},
-		"after a timeout":    {context.Background(), time.Second, time.Second, classic.ErrLimited, true},
+		"now or never":       {context.Background(), transport.NowOrNever, 0, limit.ErrLimited, true},
+		"after a timeout":    {context.Background(), time.Second, time.Second, limit.ErrLimited, true},
 		"a cancelled caller": {cancelled, 0, 0, context.Canceled, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRateLimitRefuses(t *testing.T) {
 
 func TestRateLimitPacesRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bucket := must(classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1, Per: time.Second}))
+		bucket := must(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: time.Second}))
 		rt := limited(transport.Policy{Limiter: bucket}, always(200, "page"))
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -266,7 +266,7 @@ func TestRateLimitHoldFailsAtOnce(t *testing.T) {
 				_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
 				var rejected *transport.RejectedError
 				require.ErrorAs(t, err, &rejected)
-				require.ErrorIs(t, err, classic.ErrLimited)
+				require.ErrorIs(t, err, limit.ErrLimited)
 				require.Equal(t, timeout == 0, errors.Is(err, context.DeadlineExceeded))
 				require.Equal(t, 30*time.Second, rejected.RetryAfter)
 				require.Zero(t, time.Since(start))
@@ -351,10 +351,10 @@ func TestRateLimitForgetsOrders(t *testing.T) {
 		for i := range 4096 {
 			require.NoError(t, ask("h"+strconv.Itoa(i)+".test", 100+i))
 		}
-		require.ErrorIs(t, ask("h0.test", 1), classic.ErrLimited)
+		require.ErrorIs(t, ask("h0.test", 1), limit.ErrLimited)
 		require.NoError(t, ask("new.test", 5000))
 		require.NoError(t, ask("h0.test", 50), "was forgotten")
-		require.ErrorIs(t, ask("h2.test", 1), classic.ErrLimited)
+		require.ErrorIs(t, ask("h2.test", 1), limit.ErrLimited)
 		time.Sleep(2 * time.Hour)
 		require.NoError(t, ask("newer.test", 10))
 		require.NoError(t, ask("h2.test", 10))
@@ -397,6 +397,6 @@ func TestRateLimitHoldsForever(t *testing.T) {
 		time.Sleep(time.Second)
 		do(t, rt, get(t, "http://a.test/"))
 		_, err := rt.RoundTrip(get(t, "http://a.test/"))
-		require.ErrorIs(t, err, classic.ErrLimited)
+		require.ErrorIs(t, err, limit.ErrLimited)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/resilience"
 	"github.com/treadlight/crawl/transport"
 )
@@ -52,9 +52,9 @@ func groups() []group {
 // ourTries is a candidate for each of the six.
 func ourTries() []candidate {
 	var all []candidate
-	for _, kind := range classic.Kinds() {
+	for _, kind := range limit.Kinds() {
 		c := candidate{name: "ours " + string(kind), ours: true, run: func(b *testing.B) { try(b, kind) }}
-		if kind == classic.KindTokenBucket {
+		if kind == limit.KindTokenBucket {
 			c.goal = 0.55
 		}
 		all = append(all, c)
@@ -65,19 +65,19 @@ func ourTries() []candidate {
 // spec never runs out within a benchmark. The log keeps an instant per permit, so its
 // bound is what a window of it costs at full speed; and a leaky bucket grants once per
 // interval, so that of its calls most are refused.
-func spec(kind classic.Kind) classic.Spec {
+func spec(kind limit.Kind) limit.Spec {
 	switch kind {
-	case classic.KindSlidingWindowLog:
-		return classic.Spec{Kind: kind, Permits: 1 << 16, Per: 100 * time.Microsecond}
-	case classic.KindConcurrency:
-		return classic.Spec{Kind: kind, Permits: 1000}
-	case classic.KindTokenBucket, classic.KindFixedWindow, classic.KindSlidingWindow, classic.KindLeakyBucket:
+	case limit.KindSlidingWindowLog:
+		return limit.Spec{Kind: kind, Permits: 1 << 16, Per: 100 * time.Microsecond}
+	case limit.KindConcurrency:
+		return limit.Spec{Kind: kind, Permits: 1000}
+	case limit.KindTokenBucket, limit.KindFixedWindow, limit.KindSlidingWindow, limit.KindLeakyBucket:
 	}
-	return classic.Spec{Kind: kind, Permits: endless, Per: time.Second}
+	return limit.Spec{Kind: kind, Permits: endless, Per: time.Second}
 }
 
-func try(b *testing.B, kind classic.Kind) {
-	l, err := classic.New(spec(kind))
+func try(b *testing.B, kind limit.Kind) {
+	l, err := limit.New(spec(kind))
 	must(err)
 	parallel(b, func() {
 		if l.TryAcquire() {
@@ -87,14 +87,14 @@ func try(b *testing.B, kind classic.Kind) {
 }
 
 func tokenAcquire(b *testing.B) {
-	l, err := classic.New(spec(classic.KindTokenBucket))
+	l, err := limit.New(spec(limit.KindTokenBucket))
 	must(err)
 	ctx := context.Background()
 	parallel(b, func() { must(l.Acquire(ctx)) })
 }
 
 func tokenKeyed(b *testing.B) {
-	k, err := classic.NewKeyed(classic.KeyedConfig[string]{Limit: spec(classic.KindTokenBucket), MaxKeys: 2 * manyKeys})
+	k, err := limit.NewKeyed(limit.KeyedConfig[string]{Limit: spec(limit.KindTokenBucket), MaxKeys: 2 * manyKeys})
 	must(err)
 	perKey(b, func(key string) { k.TryAcquire(key) })
 }
@@ -136,7 +136,7 @@ func sevenTrip(b *testing.B) {
 		Retry:          get(transport.NewRetry(resilience.RetryConfig[response]{})),
 		Breaker:        get(transport.NewBreaker(get(resilience.NewBreaker(resilience.BreakerConfig{})), resilience.CircuitBreakerConfig[response]{})),
 		Bulkhead:       get(transport.NewBulkhead(get(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 100})))),
-		RateLimit:      get(transport.RateLimit(transport.Policy{Limiter: get(classic.New(spec(classic.KindTokenBucket)))})),
+		RateLimit:      get(transport.RateLimit(transport.Policy{Limiter: get(limit.New(spec(limit.KindTokenBucket)))})),
 		AttemptTimeout: get(transport.NewTimeout(resilience.TimeoutConfig[response]{After: 10 * time.Second})),
 	}.Chain(nowhere{}))
 }

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 const (
@@ -42,8 +42,8 @@ type compiledRule struct {
 	any   glob // for folded paths
 	key   KeyFunc
 	cost  func(*http.Request) int64 // nil if it is Cost
-	slots *classic.Keyed[string]    // nil without Concurrency
-	line  *classic.Keyed[string]    // the waiting ones of each key; nil without Wait
+	slots *limit.Keyed[string]      // nil without Concurrency
+	line  *limit.Keyed[string]      // the waiting ones of each key; nil without Wait
 
 	terms   atomic.Pointer[terms] // the last it was asked for; nil means none
 	denials DenialLog
@@ -309,11 +309,11 @@ func (r *compiledRule) equip(s *RuleSet, old *ruleTable) error {
 
 // turnstile lets so many at a time through for each key. Keys that find no place share
 // one, which is slower for them and a way round for nobody.
-func (s *RuleSet) turnstile(name string, at int64) (*classic.Keyed[string], error) {
-	return classic.NewKeyed(classic.KeyedConfig[string]{
+func (s *RuleSet) turnstile(name string, at int64) (*limit.Keyed[string], error) {
+	return limit.NewKeyed(limit.KeyedConfig[string]{
 		Name:  name,
-		Limit: classic.Spec{Kind: classic.KindConcurrency, Permits: at, Queue: lineLength},
-	}, classic.WithClock(s.cfg.Clock))
+		Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: at, Queue: lineLength},
+	}, limit.WithClock(s.cfg.Clock))
 }
 
 // keyByName is the function that a rule's key names.

@@ -14,20 +14,20 @@ const slotsSuffix = "-concurrency"
 // terms are what a rule comes to in a set of plans: all that is the same for each of its
 // requests. They never change.
 type terms struct {
-	of     *planSet // for which they were made
-	set    *planSet // in which the plans were found: the same, or that of the rule's table
-	whole  bool     // the plans were found in the same
-	plans  []Plan   // what is charged, each once
-	limits []limit  // what the older headers say of each
-	policy string   // the value of RateLimit-Policy; empty if there is nothing to tell
+	of     *planSet      // for which they were made
+	set    *planSet      // in which the plans were found: the same, or that of the rule's table
+	whole  bool          // the plans were found in the same
+	plans  []Plan        // what is charged, each once
+	limits []limitFields // what the older headers say of each
+	policy string        // the value of RateLimit-Policy; empty if there is nothing to tell
 }
 
-// limit is a plan as X-RateLimit-Limit and X-RateLimit-Policy tell it: "100" and "100;w=60".
-type limit struct{ tokens, policy string }
+// limitFields is a plan as X-RateLimit-Limit and X-RateLimit-Policy tell it: "100" and "100;w=60".
+type limitFields struct{ tokens, policy string }
 
-func limitOf(tokens int64, window time.Duration) limit {
+func limitOf(tokens int64, window time.Duration) limitFields {
 	text := strconv.FormatInt(tokens, 10)
-	return limit{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
+	return limitFields{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
 }
 
 // termsIn are a rule's terms in the set that is in force. They are made when the first
@@ -81,7 +81,7 @@ func (t *terms) planOf(res *Result) *Plan {
 }
 
 // limitOf is the limit of a Result. Of a fallback it is not that of the plan.
-func (t *terms) limitOf(res *Result) limit {
+func (t *terms) limitOf(res *Result) limitFields {
 	for i := range t.plans {
 		if p := &t.plans[i]; p.Capacity == res.Limit {
 			return t.limits[i]

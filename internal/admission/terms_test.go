@@ -20,13 +20,13 @@ func TestTerms(t *testing.T) {
 
 	require.Equal(t, int64(10), terms.planOf(&Result{Plan: "one"}).Capacity)
 	require.Nil(t, terms.planOf(&Result{Plan: "r" + slotsSuffix}))
-	require.Equal(t, limit{"30", "30;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 30}))
-	require.Equal(t, limit{"15", "15;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 15}), "of a fallback's share")
+	require.Equal(t, limitFields{"30", "30;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 30}))
+	require.Equal(t, limitFields{"15", "15;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 15}), "of a fallback's share")
 
 	require.NoError(t, reg.Put(Plan{Name: "one", Capacity: 5, TokensPerSecond: 1}))
 	terms = rule.termsIn(reg.current())
 	require.True(t, terms.whole)
-	require.Equal(t, limit{"5", "5;w=5"}, terms.limitOf(&Result{Plan: "one", Limit: 5}), "they follow the registry")
+	require.Equal(t, limitFields{"5", "5;w=5"}, terms.limitOf(&Result{Plan: "one", Limit: 5}), "they follow the registry")
 
 	require.NoError(t, reg.Remove("one"))
 	terms = rule.termsIn(reg.current())

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // busyWait is what a client is told to wait whose turn depends on when others end, which
@@ -98,7 +98,7 @@ func (d *door) take(ctx context.Context, rule *compiledRule, begun time.Time, v 
 	switch {
 	case err == nil:
 		v.release, v.res.Allowed = release, true
-	case errors.Is(err, classic.ErrLimited):
+	case errors.Is(err, limit.ErrLimited):
 		v.res = Result{Limit: rule.Concurrency, Plan: rule.Name + slotsSuffix, Wait: busyWait, Reason: ReasonConcurrency}
 	default:
 		return err
@@ -131,7 +131,7 @@ func (d *door) charge(r *http.Request, rule *compiledRule, t *terms, begun time.
 // chargeInLine is charge for a request that has to wait.
 func (d *door) chargeInLine(ctx context.Context, rule *compiledRule, t *terms, begun time.Time, req *Request, res *Result) error {
 	leave, err := rule.line.AcquireRelease(ctx, foldKey(req.Key), 1, d.patience(rule, begun))
-	if errors.Is(err, classic.ErrLimited) {
+	if errors.Is(err, limit.ErrLimited) {
 		return d.stillInLine(ctx, t, req, res)
 	} else if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Every limit that a user can set reaches the engine.
@@ -33,10 +33,10 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	require.Equal(t, []ratelimit.HostRule{
 		{
 			Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: -1, MaxInFlight: 3,
-			Cap:   classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 10, Per: time.Second},
-			Quota: classic.Spec{Permits: 5000, Per: 24 * time.Hour},
+			Cap:   limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 10, Per: time.Second},
+			Quota: limit.Spec{Permits: 5000, Per: 24 * time.Hour},
 		},
-		{Match: "b.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: time.Second, Cap: classic.Spec{Kind: classic.KindConcurrency, Permits: 4}},
+		{Match: "b.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: time.Second, Cap: limit.Spec{Kind: limit.KindConcurrency, Permits: 4}},
 		{Match: "c.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, MinDelay: -1},
 	}, rc.Hosts)
 	_, err := ratelimit.New(rc)
@@ -68,10 +68,10 @@ func TestEachSettingOfPaceReachesTheEngine(t *testing.T) {
 
 // The words of the configuration are those of the limiters.
 func TestKindsOfCapsAreTheLimiters(t *testing.T) {
-	for _, kind := range classic.Kinds() {
+	for _, kind := range limit.Kinds() {
 		s := DefaultConfig().Settings
 		c := config.Cap{Kind: string(kind), Permits: 2, Per: time.Second}
-		if kind == classic.KindConcurrency {
+		if kind == limit.KindConcurrency {
 			c.Per = 0
 		}
 		s.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, Cap: c}}

@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
@@ -51,8 +51,8 @@ func limiterConfig(s *Settings) ratelimit.Config {
 	rc.LatencySamples = r.LatencySamples
 	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
 	rc.Shards = r.Shards
-	spec := func(c config.Cap) classic.Spec {
-		return classic.Spec{Kind: classic.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
+	spec := func(c config.Cap) limit.Spec {
+		return limit.Spec{Kind: limit.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
 	}
 	for _, h := range s.Hosts {
 		rc.Hosts = append(rc.Hosts, ratelimit.HostRule{

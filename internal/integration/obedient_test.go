@@ -15,7 +15,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
@@ -115,15 +115,15 @@ func TestClientUsesWhatAdmitGrants(t *testing.T) {
 // TestClientUsesWhatEachAlgorithmGrants is the same with a server that limits by one of the
 // algorithms over time, and tells what is left by the headers of the IETF or by the older ones.
 func TestClientUsesWhatEachAlgorithmGrants(t *testing.T) {
-	for _, kind := range classic.Kinds() {
-		if kind == classic.KindConcurrency {
+	for _, kind := range limit.Kinds() {
+		if kind == limit.KindConcurrency {
 			continue // TestClientHoldsWhatConcurrencyGrants
 		}
 		for _, legacy := range []bool{false, true} {
 			for _, tc := range perWindow {
 				t.Run(fmt.Sprintf("%s, %d per %v, legacy %v", kind, tc.permits, tc.window, legacy), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						l, err := classic.New(classic.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
+						l, err := limit.New(limit.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
 						require.NoError(t, err)
 						used, refused := askAll(t, limited(t, l, legacy), tc.permits, tc.window)
 						checkObedient(t, used, refused)
@@ -177,7 +177,7 @@ func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
 }
 
 // limited is a handler behind a limiter.
-func limited(t *testing.T, l classic.Weighted, legacy bool) http.Handler {
+func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
 	t.Helper()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		ok := l.TryAcquire()

@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // counter is a set of servers that notes when each request came and how many were open.
@@ -93,15 +93,15 @@ func requireIdleWorkers(t *testing.T, p *Pipeline) {
 }
 
 // What each kind allows, told by the slowest and plainest means.
-var allowed = map[classic.Kind]func(t *testing.T, began time.Time, at []time.Time, c *counter, host string){
-	classic.KindTokenBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+var allowed = map[limit.Kind]func(t *testing.T, began time.Time, at []time.Time, c *counter, host string){
+	limit.KindTokenBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
 		for i := range at {
 			for j := i; j < len(at); j++ {
 				require.LessOrEqual(t, float64(j-i+1), capPermits+at[j].Sub(at[i]).Seconds()*capPermits+1e-6)
 			}
 		}
 	},
-	classic.KindFixedWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
+	limit.KindFixedWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
 		n := map[int64]int{}
 		for _, a := range at {
 			n[int64(a.Sub(began)/time.Second)]++
@@ -110,7 +110,7 @@ var allowed = map[classic.Kind]func(t *testing.T, began time.Time, at []time.Tim
 			require.LessOrEqual(t, count, capPermits, "window %d", window)
 		}
 	},
-	classic.KindSlidingWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
+	limit.KindSlidingWindow: func(t *testing.T, began time.Time, at []time.Time, _ *counter, _ string) {
 		n := map[int64]float64{}
 		for _, a := range at {
 			window := int64(a.Sub(began) / time.Second)
@@ -119,17 +119,17 @@ var allowed = map[classic.Kind]func(t *testing.T, began time.Time, at []time.Tim
 			n[window]++
 		}
 	},
-	classic.KindSlidingWindowLog: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+	limit.KindSlidingWindowLog: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
 		for i := range at[:len(at)-capPermits] {
 			require.GreaterOrEqual(t, at[i+capPermits].Sub(at[i]), time.Second)
 		}
 	},
-	classic.KindLeakyBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
+	limit.KindLeakyBucket: func(t *testing.T, _ time.Time, at []time.Time, _ *counter, _ string) {
 		for i := range at[:len(at)-1] {
 			require.GreaterOrEqual(t, at[i+1].Sub(at[i]), time.Second/capPermits)
 		}
 	},
-	classic.KindConcurrency: func(t *testing.T, _ time.Time, _ []time.Time, c *counter, host string) {
+	limit.KindConcurrency: func(t *testing.T, _ time.Time, _ []time.Time, c *counter, host string) {
 		require.Equal(t, capPermits, c.mostOpen[host], "as many as may be, and no more")
 	},
 }
@@ -139,13 +139,13 @@ const capPermits = 5
 // Whatever the kind, no host is ever asked beyond its cap in a whole crawl, each comes
 // close to it, and no worker waits for it.
 func TestCapsHoldOverACrawl(t *testing.T) {
-	for _, kind := range classic.Kinds() {
+	for _, kind := range limit.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hosts := []string{"a.test", "b.test", "c.test"}
 				c := &counter{latency: 30 * time.Millisecond, pages: 60, page: "x"}
-				spec := classic.Spec{Kind: kind, Permits: capPermits, Per: time.Second}
-				if kind == classic.KindConcurrency {
+				spec := limit.Spec{Kind: kind, Permits: capPermits, Per: time.Second}
+				if kind == limit.KindConcurrency {
 					spec.Per, c.latency = 0, time.Second
 				}
 				w := cappedWorld(t, c, hosts...)
@@ -176,7 +176,7 @@ func TestCapsHoldWhereStatesAreEvicted(t *testing.T) {
 		c := &counter{pages: 30, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.DomainStateTTL = 100 * time.Millisecond
-		w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Cap: classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: capPermits, Per: time.Second}}}
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Cap: limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: capPermits, Per: time.Second}}}
 		p := w.build(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		swept := make(chan error)
@@ -186,7 +186,7 @@ func TestCapsHoldWhereStatesAreEvicted(t *testing.T) {
 		require.ErrorIs(t, <-swept, context.Canceled)
 		require.Greater(t, p.Snapshot().Limiter.Evicted, uint64(5*len(hosts)), "between any two bursts")
 		for _, h := range hosts {
-			allowed[classic.KindSlidingWindowLog](t, w.began, c.arrivals[h], c, h)
+			allowed[limit.KindSlidingWindowLog](t, w.began, c.arrivals[h], c, h)
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestQuotaEndsTheCrawlOfAHost(t *testing.T) {
 		hosts := []string{"a.test", "b.test"}
 		c := &counter{pages: 40, page: "x"}
 		w := cappedWorld(t, c, hosts...)
-		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: classic.Spec{Permits: 10, Per: 24 * time.Hour}}}
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: limit.Spec{Permits: 10, Per: 24 * time.Hour}}}
 		p, err := w.crawl(t, seedsOf(hosts)...)
 		require.NoError(t, err)
 		requireEnd(t, p, EndBlocked)
@@ -223,7 +223,7 @@ func TestQuotaThatComesBackIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counter{pages: 40, page: "x"}
 		w := cappedWorld(t, c, "a.test")
-		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: classic.Spec{Permits: 10, Per: time.Minute}}}
+		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: limit.Spec{Permits: 10, Per: time.Minute}}}
 		p, err := w.crawl(t, "http://a.test/")
 		require.NoError(t, err)
 		requireEnd(t, p, EndDone)

@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -416,7 +416,7 @@ func TestSuspicionEndsWithTheQuota(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, p := failing(60, 1, "").crawl(t, control.NameSteer, func(w *world) {
 				w.limits.InitialRPS, w.MaxBlocked = 10, 5*time.Minute
-				w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Quota: classic.Spec{Permits: quota, Per: 24 * time.Hour}}}
+				w.limits.Hosts = []ratelimit.HostRule{{Match: "*", Quota: limit.Spec{Permits: quota, Per: 24 * time.Hour}}}
 			})
 			requireEnd(t, p, EndBlocked)
 			require.Less(t, time.Since(w.began), time.Hour, "quota %d", quota)

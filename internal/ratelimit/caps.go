@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Caps are hard limits of the user's: beside what is learned of a domain, never in place
-// of it. Each is decided by a limiter of package classic that belongs to one domain, and
+// of it. Each is decided by a limiter of package limit that belongs to one domain, and
 // only asked under that domain's lock, whose line is in order already: nobody ever waits
 // in the limiter's own. A grant is made when every cap has room, and then takes from each.
 //
-// The limiters of a rule are in one [classic.Keyed]. A state holds its own in place while
+// The limiters of a rule are in one [limit.Keyed]. A state holds its own in place while
 // it lives; what is not full when the state is evicted stays behind, so that eviction is
 // no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter,
 // which is slower for each of them.
@@ -27,24 +27,24 @@ const (
 // hardCap is one cap of a rule.
 type hardCap struct {
 	why   Limit
-	spec  classic.Spec
-	keyed *classic.Keyed[string]
+	spec  limit.Spec
+	keyed *limit.Keyed[string]
 }
 
 // ruleCaps are the caps of a rule, nil where there is none.
 type ruleCaps [numCaps]*hardCap
 
 // heldCaps are the limiters of one domain's state, in the order of its rule's caps.
-type heldCaps [numCaps]classic.Pinned[string]
+type heldCaps [numCaps]limit.Pinned[string]
 
 // quotaKind is the kind of a quota that names none. It is two numbers, where a log would
 // be thousands of instants for each domain, and gives all out again at one instant, which
 // can be told; a sliding counter would let one request through at a time for hours.
-const quotaKind = classic.KindFixedWindow
+const quotaKind = limit.KindFixedWindow
 
 // withDefaults gives a quota its kind.
 func (h HostRule) withDefaults() HostRule {
-	if h.Quota != (classic.Spec{}) && h.Quota.Kind == "" {
+	if h.Quota != (limit.Spec{}) && h.Quota.Kind == "" {
 		h.Quota.Kind = quotaKind
 	}
 	return h
@@ -57,18 +57,18 @@ func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
 	for i, set := range [numCaps]struct {
 		field string
 		why   Limit
-		spec  classic.Spec
+		spec  limit.Spec
 	}{{"Cap", LimitCap, h.Cap}, {"Quota", LimitQuota, h.Quota}} {
-		if set.spec == (classic.Spec{}) {
+		if set.spec == (limit.Spec{}) {
 			continue
 		}
-		keyed, err := classic.NewKeyed(classic.KeyedConfig[string]{
+		keyed, err := limit.NewKeyed(limit.KeyedConfig[string]{
 			Name: set.why.String(), Limit: set.spec, MaxKeys: c.MaxDomains + c.MaxTombstones,
-		}, classic.WithClock(c.Clock))
+		}, limit.WithClock(c.Clock))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", set.field, err)
 		}
-		if set.why == LimitQuota && set.spec.Kind == classic.KindConcurrency {
+		if set.why == LimitQuota && set.spec.Kind == limit.KindConcurrency {
 			return nil, fmt.Errorf("%s: Kind is %s: set it to one that counts over time, such as %s", set.field, set.spec.Kind, quotaKind)
 		}
 		caps[i] = &hardCap{why: set.why, spec: set.spec, keyed: keyed}
@@ -132,7 +132,7 @@ func (s *state) capWaitLocked(i int, n int64) time.Duration {
 func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	for i, c := range s.rules.caps {
-		if c == nil || c.spec.Kind == classic.KindConcurrency {
+		if c == nil || c.spec.Kind == limit.KindConcurrency {
 			continue
 		}
 		if t := now.Add(s.capAheadLocked(i, int64(ahead)+1)); t > at {
@@ -150,12 +150,12 @@ func (s *state) capAheadLocked(i int, n int64) time.Duration {
 	switch {
 	case n == 1:
 		return min(s.capWaitLocked(i, 1), longest)
-	case spec.Kind == classic.KindLeakyBucket: // it never has room for two
+	case spec.Kind == limit.KindLeakyBucket: // it never has room for two
 		return andThen(s.capWaitLocked(i, 1), spec, n-1)
-	case spec.Kind == classic.KindSlidingWindowLog: // each makes room for another a span later
+	case spec.Kind == limit.KindSlidingWindowLog: // each makes room for another a span later
 		rounds := (n - 1) / spec.Permits
 		return andThen(s.capWaitLocked(i, n-rounds*spec.Permits), spec, rounds*spec.Permits)
-	case spec.Kind == classic.KindFixedWindow, spec.Kind == classic.KindSlidingWindow:
+	case spec.Kind == limit.KindFixedWindow, spec.Kind == limit.KindSlidingWindow:
 		return s.windowAheadLocked(i, n)
 	}
 	batch := cmp.Or(spec.Burst, spec.Permits)
@@ -163,7 +163,7 @@ func (s *state) capAheadLocked(i int, n int64) time.Duration {
 	switch {
 	case n <= batch:
 		return min(wait, longest)
-	case spec.Kind == classic.KindTokenBucket && spec.Refill == classic.RefillContinuous:
+	case spec.Kind == limit.KindTokenBucket && spec.Refill == limit.RefillContinuous:
 		return andThen(wait, spec, n-batch)
 	}
 	return andThen(wait, spec, (n-batch-1)/spec.Permits*spec.Permits)
@@ -179,7 +179,7 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 		return 0
 	}
 	wait, more := soon, n-left-1
-	if spec.Kind == classic.KindFixedWindow {
+	if spec.Kind == limit.KindFixedWindow {
 		more = more / spec.Permits * spec.Permits
 		if left < spec.Permits {
 			wait = s.capWaitLocked(i, left+1)
@@ -192,7 +192,7 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 
 // andThen is the wait and the time in which n more permits come in, within what can be
 // reckoned with.
-func andThen(wait time.Duration, spec *classic.Spec, n int64) time.Duration {
+func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	more := float64(n) * float64(spec.Per) / float64(spec.Permits)
 	return min(min(wait, longest)+time.Duration(min(more, float64(longest))), longest)
 }
@@ -211,7 +211,7 @@ func (s *state) capFullLocked() (why Limit, full bool) {
 
 // atATime is the cap that counts what is out, or nil.
 func (r *rules) atATime() *hardCap {
-	if r.caps == nil || r.caps[capRate] == nil || r.caps[capRate].spec.Kind != classic.KindConcurrency {
+	if r.caps == nil || r.caps[capRate] == nil || r.caps[capRate].spec.Kind != limit.KindConcurrency {
 		return nil
 	}
 	return r.caps[capRate]

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/limit"
 )
 
 // unhurried makes rules under which nobody waits for the engine; see ample.
@@ -16,18 +16,18 @@ func unhurried(r *rules) {
 
 // A capped host's grant costs no memory either.
 func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
-	for _, kind := range classic.Kinds() {
-		spec := classic.Spec{Kind: kind, Permits: 1e9, Per: time.Second}
+	for _, kind := range limit.Kinds() {
+		spec := limit.Spec{Kind: kind, Permits: 1e9, Per: time.Second}
 		switch kind {
-		case classic.KindConcurrency:
+		case limit.KindConcurrency:
 			spec.Per = 0
-		case classic.KindSlidingWindowLog:
+		case limit.KindSlidingWindowLog:
 			spec.Per = time.Millisecond // or the log would grow all the while
 		}
 		c := DefaultConfig()
 		c.Strategy = control.NameFixed
 		c.GlobalConcurrency, c.GlobalBytes = 1000, 1<<40
-		c.Hosts = []HostRule{{Match: "*", Cap: spec, Quota: classic.Spec{Permits: 1e9, Per: 24 * time.Hour}, MaxInFlight: 1000}}
+		c.Hosts = []HostRule{{Match: "*", Cap: spec, Quota: limit.Spec{Permits: 1e9, Per: 24 * time.Hour}, MaxInFlight: 1000}}
 		l := mustNew(t, c)
 		unhurried(&l.laid.Load().hosts[0].rules)
 		ctx := t.Context()
@@ -54,9 +54,9 @@ func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
 // limiters' worth with a cap and a quota.
 func BenchmarkCapped(b *testing.B) {
 	for name, rule := range map[string]HostRule{
-		"none":  {Match: "b.test", Cap: classic.Spec{Permits: 1e9, Per: time.Second}},
-		"cap":   {Match: host, Cap: classic.Spec{Permits: 1e9, Per: time.Second}},
-		"quota": {Match: host, Cap: classic.Spec{Permits: 1e9, Per: time.Second}, Quota: classic.Spec{Permits: 1e12, Per: time.Hour}},
+		"none":  {Match: "b.test", Cap: limit.Spec{Permits: 1e9, Per: time.Second}},
+		"cap":   {Match: host, Cap: limit.Spec{Permits: 1e9, Per: time.Second}},
+		"quota": {Match: host, Cap: limit.Spec{Permits: 1e9, Per: time.Second}, Quota: limit.Spec{Permits: 1e12, Per: time.Hour}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			c := DefaultConfig()

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+	"github.com/treadlight/crawl/limit"
 )
 
 // globalCaps are the caps of all domains together, beside the rate of the budget they
@@ -15,13 +15,13 @@ import (
 // would know only who came to it. These two are classic limiters that are asked in the
 // same line and under the same lock.
 type globalCaps struct {
-	concurrency *classic.Concurrency // requests out; nil for no bound
-	bytes       *classic.TokenBucket // bytes of answers; nil for no bound
-	burst       int64                // of bytes
-	out         int64                // requests out
-	size        estimate.EWMA        // bytes that an answer takes
-	feed        *feed                // of bytes, if processes share them; nil if not
-	slots       *slots               // of requests out, if processes share them; nil if not
+	concurrency *limit.Concurrency // requests out; nil for no bound
+	bytes       *limit.TokenBucket // bytes of answers; nil for no bound
+	burst       int64              // of bytes
+	out         int64              // requests out
+	size        estimate.EWMA      // bytes that an answer takes
+	feed        *feed              // of bytes, if processes share them; nil if not
+	slots       *slots             // of requests out, if processes share them; nil if not
 }
 
 // sizeWeight is the share of an answer in the expected size of the next: pages differ by
@@ -37,10 +37,10 @@ func (c *Config) newGlobalCaps() (*globalCaps, error) {
 	g := &globalCaps{burst: c.GlobalBytes}
 	var err error
 	if c.GlobalConcurrency > 0 {
-		g.concurrency, err = classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(c.GlobalConcurrency)}, classic.WithClock(c.Clock))
+		g.concurrency, err = limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(c.GlobalConcurrency)}, limit.WithClock(c.Clock))
 	}
 	if err == nil && c.GlobalBytes > 0 {
-		g.bytes, err = classic.NewTokenBucket(classic.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, classic.WithClock(c.Clock))
+		g.bytes, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
 	}
 	return g, err
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 func TestGlobalConcurrencyOfManyHosts(t *testing.T) {
@@ -125,7 +125,7 @@ func TestGlobalConcurrencyForecast(t *testing.T) {
 // A shared limiter may be emptied between the look and the grant: then the budget's token
 // and place are given back.
 func TestAGrantThatFailsGivesBack(t *testing.T) {
-	r := capped(t, HostRule{Cap: classic.Spec{Permits: 1, Per: time.Hour}}, func(c *Config) { c.GlobalConcurrency, c.GlobalRPS = 2, 1 })
+	r := capped(t, HostRule{Cap: limit.Spec{Permits: 1, Per: time.Hour}}, func(c *Config) { c.GlobalConcurrency, c.GlobalRPS = 2, 1 })
 	sh := shares{scopeGlobal: r.shared.global}
 	ticket, ok := r.shared.tryTake(&sh, r.now())
 	require.True(t, ok)
@@ -157,7 +157,7 @@ func TestAWaiterPastHisDeadlineTakesNothing(t *testing.T) {
 func TestWaitersAreCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bubbleLimiter(t, func(c *Config) {
-			c.Hosts[0].Cap = classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 2, Per: time.Second}
+			c.Hosts[0].Cap = limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 2, Per: time.Second}
 		})
 		begun := time.Now()
 		var at []time.Duration

@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // drawSpec is a cap of any kind that counts over time.
-func drawSpec(t *rapid.T, name string, longestSpan int64) classic.Spec {
-	kinds := []classic.Kind{
-		classic.KindTokenBucket, classic.KindFixedWindow, classic.KindSlidingWindow, classic.KindSlidingWindowLog, classic.KindLeakyBucket,
+func drawSpec(t *rapid.T, name string, longestSpan int64) limit.Spec {
+	kinds := []limit.Kind{
+		limit.KindTokenBucket, limit.KindFixedWindow, limit.KindSlidingWindow, limit.KindSlidingWindowLog, limit.KindLeakyBucket,
 	}
 	if name == "quota" {
 		kinds = kinds[1:4]
 	}
-	return classic.Spec{
+	return limit.Spec{
 		Kind: rapid.SampledFrom(kinds).Draw(t, name), Permits: rapid.Int64Range(1, 12).Draw(t, name+" permits"),
 		Per: time.Duration(rapid.Int64Range(1, longestSpan).Draw(t, name+" per")),
 	}
@@ -98,7 +98,7 @@ func TestForecastsUnderCapsAreNeverTooLate(t *testing.T) {
 // One who looks at a state that is evicted at that moment is told the truth, though its
 // limiter is closed.
 func TestCapsOfAStateThatIsGone(t *testing.T) {
-	r := capped(t, HostRule{Cap: classic.Spec{Permits: 1, Per: time.Second}}, small(1))
+	r := capped(t, HostRule{Cap: limit.Spec{Permits: 1, Per: time.Second}}, small(1))
 	r.grants(host, true)
 	s, kept := r.peek(host)
 	require.True(t, kept)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // CapSnapshot is one of the user's hard limits and how it stands. It says for itself what
@@ -15,24 +15,24 @@ import (
 // it. Of all of a limiter's statistics it has what tells when there is more: how often it
 // refused says nothing here, as the engine asks it for the time and is not refused.
 type CapSnapshot struct {
-	Limit    Limit        `json:"limit"`                // as which it limits: cap, quota, global_concurrency, global_bytes
-	Kind     classic.Kind `json:"kind"`                 // the algorithm
-	Permits  int64        `json:"permits"`              // requests, or bytes for global_bytes
-	PerMS    float64      `json:"per_ms,omitempty"`     // the span; zero for what is out at a time
-	Left     int64        `json:"left"`                 // permits that are there now; below zero is a debt
-	NextInMS float64      `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
+	Limit    Limit      `json:"limit"`                // as which it limits: cap, quota, global_concurrency, global_bytes
+	Kind     limit.Kind `json:"kind"`                 // the algorithm
+	Permits  int64      `json:"permits"`              // requests, or bytes for global_bytes
+	PerMS    float64    `json:"per_ms,omitempty"`     // the span; zero for what is out at a time
+	Left     int64      `json:"left"`                 // permits that are there now; below zero is a debt
+	NextInMS float64    `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
 
 	among string // whom it holds for, in words; empty: all domains of this process
 }
 
-// snapshotOf puts a limiter's figures together. A wait of [classic.Never] is that for a
+// snapshotOf puts a limiter's figures together. A wait of [limit.Never] is that for a
 // release; no caller ever sees the century that it would be as a number.
-func snapshotOf(why Limit, spec classic.Spec, left int64, wait time.Duration) CapSnapshot {
+func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapSnapshot {
 	c := CapSnapshot{Limit: why, Kind: spec.Kind, Permits: spec.Permits, PerMS: millis(spec.Per), Left: left}
 	if c.Kind == "" {
-		c.Kind = classic.KindTokenBucket
+		c.Kind = limit.KindTokenBucket
 	}
-	if wait != classic.Never {
+	if wait != limit.Never {
 		c.NextInMS = millis(wait)
 	}
 	return c
@@ -73,15 +73,15 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
 	if c := b.caps.concurrency; c != nil {
-		spec := classic.Spec{Kind: classic.KindConcurrency, Permits: int64(l.cfg.GlobalConcurrency)}
-		cap := snapshotOf(LimitGlobalConcurrency, spec, c.Statistics().Available, classic.Never)
+		spec := limit.Spec{Kind: limit.KindConcurrency, Permits: int64(l.cfg.GlobalConcurrency)}
+		cap := snapshotOf(LimitGlobalConcurrency, spec, c.Statistics().Available, limit.Never)
 		if s := b.caps.slots; s != nil {
 			cap.Left, cap.among = s.shareAt(l.now())-b.caps.out, s.whose(l.now())
 		}
 		all = append(all, cap)
 	}
 	if c := b.caps.bytes; c != nil {
-		spec := classic.Spec{Kind: classic.KindTokenBucket, Permits: l.cfg.GlobalBytes, Per: time.Second}
+		spec := limit.Spec{Kind: limit.KindTokenBucket, Permits: l.cfg.GlobalBytes, Per: time.Second}
 		cap := snapshotOf(LimitGlobalBytes, spec, c.Statistics().Available, c.Wait(1))
 		if f := b.caps.feed; f != nil {
 			now := l.now()

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/limit"
 )
 
 // capped is a limiter whose engine never holds anybody back, with a rule for host.
@@ -55,18 +55,18 @@ func TestCapsAtExactInstants(t *testing.T) {
 	}
 	const ms = time.Millisecond
 	for _, tc := range []struct {
-		kind  classic.Kind
+		kind  limit.Kind
 		looks []look
 	}{
-		{classic.KindTokenBucket, []look{{0, 250 * ms, 500 * ms, 4}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 4}}},
-		{classic.KindFixedWindow, []look{{300 * ms, time.Second, time.Second, 4}, {time.Second, 2 * time.Second, 2 * time.Second, 4}}},
+		{limit.KindTokenBucket, []look{{0, 250 * ms, 500 * ms, 4}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 4}}},
+		{limit.KindFixedWindow, []look{{300 * ms, time.Second, time.Second, 4}, {time.Second, 2 * time.Second, 2 * time.Second, 4}}},
 		// At the end of a window a little less than 4 of it count, a quarter later less than 3.
-		{classic.KindSlidingWindow, []look{{300 * ms, time.Second, 1250 * ms, 4}, {time.Second, 1250 * ms, 1500 * ms, 1}, {1250 * ms, 1500 * ms, 1750 * ms, 1}}},
-		{classic.KindSlidingWindowLog, []look{{300 * ms, 1300 * ms, 1300 * ms, 4}, {1300*ms - 1, 1300 * ms, 1300 * ms, 0}, {1300 * ms, 2300 * ms, 2300 * ms, 4}}},
-		{classic.KindLeakyBucket, []look{{0, 250 * ms, 500 * ms, 1}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 1}}},
+		{limit.KindSlidingWindow, []look{{300 * ms, time.Second, 1250 * ms, 4}, {time.Second, 1250 * ms, 1500 * ms, 1}, {1250 * ms, 1500 * ms, 1750 * ms, 1}}},
+		{limit.KindSlidingWindowLog, []look{{300 * ms, 1300 * ms, 1300 * ms, 4}, {1300*ms - 1, 1300 * ms, 1300 * ms, 0}, {1300 * ms, 2300 * ms, 2300 * ms, 4}}},
+		{limit.KindLeakyBucket, []look{{0, 250 * ms, 500 * ms, 1}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 1}}},
 	} {
 		t.Run(string(tc.kind), func(t *testing.T) {
-			r := capped(t, HostRule{Cap: classic.Spec{Kind: tc.kind, Permits: 4, Per: time.Second}}, nil)
+			r := capped(t, HostRule{Cap: limit.Spec{Kind: tc.kind, Permits: 4, Per: time.Second}}, nil)
 			r.wantReady(host, 0, 0, LimitNone)
 			for _, l := range tc.looks {
 				r.to(l.at)
@@ -83,7 +83,7 @@ func TestCapsAtExactInstants(t *testing.T) {
 
 // More ahead than a cap ever has room for: a forecast by its rate, and never an overflow.
 func TestCapsFarAhead(t *testing.T) {
-	r := capped(t, HostRule{Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 4, Per: time.Second}}, nil)
+	r := capped(t, HostRule{Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 4, Per: time.Second}}, nil)
 	r.wantReady(host, 3, 0, LimitNone)
 	r.wantReady(host, 4, soon, LimitCap)
 	r.wantReady(host, 8, time.Second+soon, LimitCap)
@@ -92,7 +92,7 @@ func TestCapsFarAhead(t *testing.T) {
 	r.wantReady(host, 0, time.Second, LimitCap)
 	r.wantReady(host, 3, time.Second, LimitCap)
 	r.wantReady(host, 4, 2*time.Second, LimitCap)
-	r = capped(t, HostRule{Cap: classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 3, Per: time.Second}}, nil)
+	r = capped(t, HostRule{Cap: limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 3, Per: time.Second}}, nil)
 	_, _ = r.grant(host)
 	r.to(300 * time.Millisecond)
 	_, _ = r.grant(host)
@@ -104,7 +104,7 @@ func TestCapsFarAhead(t *testing.T) {
 		}
 		r.wantReady(host, ahead, at*time.Millisecond, why)
 	}
-	r = capped(t, HostRule{Cap: classic.Spec{Permits: 1, Per: longest, Burst: 2}}, nil)
+	r = capped(t, HostRule{Cap: limit.Spec{Permits: 1, Per: longest, Burst: 2}}, nil)
 	at, why := r.ReadyAt(host, math.MaxInt32, 0)
 	require.Equal(t, LimitCap, why)
 	require.Equal(t, start.Add(longest), at)
@@ -112,9 +112,9 @@ func TestCapsFarAhead(t *testing.T) {
 
 func TestConcurrencyCapFreesWithThePermit(t *testing.T) {
 	for name, rule := range map[string]HostRule{
-		"cap":   {Cap: classic.Spec{Kind: classic.KindConcurrency, Permits: 3}},
+		"cap":   {Cap: limit.Spec{Kind: limit.KindConcurrency, Permits: 3}},
 		"rule":  {MaxInFlight: 3},
-		"lower": {MaxInFlight: 3, Cap: classic.Spec{Kind: classic.KindConcurrency, Permits: 5}},
+		"lower": {MaxInFlight: 3, Cap: limit.Spec{Kind: limit.KindConcurrency, Permits: 5}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := capped(t, rule, nil)
@@ -147,7 +147,7 @@ func TestConcurrencyCapFreesWithThePermit(t *testing.T) {
 // whose time is up is told then.
 func TestWaitersForAPlace(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
-		"cap":    func(c *Config) { c.Hosts[0].Cap = classic.Spec{Kind: classic.KindConcurrency, Permits: 1} },
+		"cap":    func(c *Config) { c.Hosts[0].Cap = limit.Spec{Kind: limit.KindConcurrency, Permits: 1} },
 		"rule":   func(c *Config) { c.Hosts[0].MaxInFlight = 1 },
 		"global": func(c *Config) { c.GlobalConcurrency = 1 },
 	} {
@@ -198,8 +198,8 @@ func bubbleLimiter(t *testing.T, change func(c *Config)) *AdaptiveRateLimiter {
 
 func TestQuotaIsABlockNotAPace(t *testing.T) {
 	r := capped(t, HostRule{
-		Quota: classic.Spec{Permits: 5, Per: 24 * time.Hour},
-		Cap:   classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 3, Per: time.Second},
+		Quota: limit.Spec{Permits: 5, Per: 24 * time.Hour},
+		Cap:   limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 3, Per: time.Second},
 	}, nil)
 	require.Equal(t, 3, r.grants(host, true))
 	r.wantReady(host, 0, time.Second, LimitCap)
@@ -218,12 +218,12 @@ func TestQuotaIsABlockNotAPace(t *testing.T) {
 // A cap says in its own words what it is and what is left of it.
 func TestCapsInTheSnapshot(t *testing.T) {
 	r := capped(t, HostRule{
-		Cap:   classic.Spec{Kind: classic.KindSlidingWindowLog, Permits: 2, Per: time.Second},
-		Quota: classic.Spec{Kind: classic.KindSlidingWindow, Permits: 10, Per: time.Hour},
+		Cap:   limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 2, Per: time.Second},
+		Quota: limit.Spec{Kind: limit.KindSlidingWindow, Permits: 10, Per: time.Hour},
 	}, func(c *Config) { c.GlobalConcurrency, c.GlobalBytes = 3, 1000 })
 	want := []CapSnapshot{
-		{Limit: LimitCap, Kind: classic.KindSlidingWindowLog, Permits: 2, PerMS: 1000, Left: 2},
-		{Limit: LimitQuota, Kind: classic.KindSlidingWindow, Permits: 10, PerMS: 3600_000, Left: 10},
+		{Limit: LimitCap, Kind: limit.KindSlidingWindowLog, Permits: 2, PerMS: 1000, Left: 2},
+		{Limit: LimitQuota, Kind: limit.KindSlidingWindow, Permits: 10, PerMS: 3600_000, Left: 10},
 	}
 	require.Equal(t, want, r.see(host).Caps, "of one that nobody has asked yet")
 	r.grants(host, true)
@@ -240,8 +240,8 @@ func TestCapsInTheSnapshot(t *testing.T) {
 	r.ChargeBytes(1500)
 	snap := r.Snapshot()
 	require.Equal(t, []CapSnapshot{
-		{Limit: LimitGlobalConcurrency, Kind: classic.KindConcurrency, Permits: 3, Left: 2},
-		{Limit: LimitGlobalBytes, Kind: classic.KindTokenBucket, Permits: 1000, PerMS: 1000, Left: -500, NextInMS: 501},
+		{Limit: LimitGlobalConcurrency, Kind: limit.KindConcurrency, Permits: 3, Left: 2},
+		{Limit: LimitGlobalBytes, Kind: limit.KindTokenBucket, Permits: 1000, PerMS: 1000, Left: -500, NextInMS: 501},
 	}, snap.Caps)
 	d = r.see("b.test")
 	require.Equal(t, LimitGlobalBytes, d.LimitedBy)
@@ -258,13 +258,13 @@ func TestCapsInTheSnapshot(t *testing.T) {
 // Eviction is no way round a cap, however often and whatever was taken in between, and the
 // full ones are forgotten.
 func TestCapsSurviveEviction(t *testing.T) {
-	for _, kind := range []classic.Kind{
-		classic.KindTokenBucket, classic.KindFixedWindow, classic.KindSlidingWindow, classic.KindSlidingWindowLog, classic.KindLeakyBucket,
+	for _, kind := range []limit.Kind{
+		limit.KindTokenBucket, limit.KindFixedWindow, limit.KindSlidingWindow, limit.KindSlidingWindowLog, limit.KindLeakyBucket,
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			r := capped(t, HostRule{
-				Cap:   classic.Spec{Kind: kind, Permits: 3, Per: time.Hour},
-				Quota: classic.Spec{Permits: 2, Per: 24 * time.Hour},
+				Cap:   limit.Spec{Kind: kind, Permits: 3, Per: time.Hour},
+				Quota: limit.Spec{Permits: 2, Per: 24 * time.Hour},
 			}, func(c *Config) { small(2)(c); c.Hosts[0].Match = "*" })
 			total := 0
 			for i := range 50 {
@@ -276,7 +276,7 @@ func TestCapsSurviveEviction(t *testing.T) {
 				r.to(time.Duration(i) * time.Minute / 10)
 			}
 			want := 2
-			if kind == classic.KindLeakyBucket {
+			if kind == limit.KindLeakyBucket {
 				want = 1 // the second is due after twenty minutes
 			}
 			require.Equal(t, want, total)
@@ -287,7 +287,7 @@ func TestCapsSurviveEviction(t *testing.T) {
 }
 
 func TestFullCapsAreForgotten(t *testing.T) {
-	r := capped(t, HostRule{Cap: classic.Spec{Permits: 3, Per: time.Second}}, func(c *Config) {
+	r := capped(t, HostRule{Cap: limit.Spec{Permits: 3, Per: time.Second}}, func(c *Config) {
 		small(4)(c)
 		c.MaxTombstones = 16
 		c.Hosts[0].Match = "*"
@@ -306,7 +306,7 @@ func TestFullCapsAreForgotten(t *testing.T) {
 
 // Beyond the bound domains share a limiter: slower for them, and never more than one's cap.
 func TestCapsBeyondTheirBoundAreShared(t *testing.T) {
-	r := capped(t, HostRule{Cap: classic.Spec{Permits: 2, Per: time.Hour}}, func(c *Config) {
+	r := capped(t, HostRule{Cap: limit.Spec{Permits: 2, Per: time.Hour}}, func(c *Config) {
 		small(1)(c)
 		c.MaxTombstones = 1
 		c.Hosts[0].Match = "*"
@@ -325,7 +325,7 @@ func TestCapsBeyondTheirBoundAreShared(t *testing.T) {
 }
 
 func TestCapsOfALimiterThatIsOff(t *testing.T) {
-	r := capped(t, HostRule{MaxInFlight: 2, Cap: classic.Spec{Permits: 1, Per: time.Hour}}, func(c *Config) { c.Enabled = false })
+	r := capped(t, HostRule{MaxInFlight: 2, Cap: limit.Spec{Permits: 1, Per: time.Hour}}, func(c *Config) { c.Enabled = false })
 	require.Equal(t, 100, r.grants(host, true))
 	require.Equal(t, 2, r.InFlightCap(host))
 	r.ChargeBytes(1)
@@ -337,11 +337,11 @@ func TestWrongCaps(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.Hosts = []HostRule{{Match: "*", MaxInFlight: -1}} }, "Hosts[0].MaxInFlight = -1: want 0 for no bound"},
-		{func(c *Config) { c.Hosts = []HostRule{{Match: "*", Cap: classic.Spec{Kind: "sliding", Permits: 1}}} }, `Hosts[0].Cap: limit: sliding: Kind is "sliding": use one of token-bucket, `},
-		{func(c *Config) { c.Hosts = []HostRule{{Match: "*", Cap: classic.Spec{Permits: 1}}} }, "Hosts[0].Cap: limit: token-bucket: Per is 0s: set it"},
-		{func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: "*", Quota: classic.Spec{Per: 1}}} }, "Hosts[1].Quota: limit: fixed-window: Permits is 0: set it"},
+		{func(c *Config) { c.Hosts = []HostRule{{Match: "*", Cap: limit.Spec{Kind: "sliding", Permits: 1}}} }, `Hosts[0].Cap: limit: sliding: Kind is "sliding": use one of token-bucket, `},
+		{func(c *Config) { c.Hosts = []HostRule{{Match: "*", Cap: limit.Spec{Permits: 1}}} }, "Hosts[0].Cap: limit: token-bucket: Per is 0s: set it"},
+		{func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: "*", Quota: limit.Spec{Per: 1}}} }, "Hosts[1].Quota: limit: fixed-window: Permits is 0: set it"},
 		{func(c *Config) {
-			c.Hosts = []HostRule{{Match: "*", Quota: classic.Spec{Kind: classic.KindConcurrency, Permits: 1}}}
+			c.Hosts = []HostRule{{Match: "*", Quota: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}}}
 		}, "Hosts[0].Quota: Kind is concurrency: set it to one that counts over time"},
 		{func(c *Config) { c.GlobalConcurrency = -1 }, "GlobalConcurrency = -1: want 0 to"},
 		{func(c *Config) { c.GlobalBytes = -1 }, "GlobalBytes = -1: want 0 to"},

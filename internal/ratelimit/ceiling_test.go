@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/limit"
 )
 
 // A ceiling holds at once for the one domain, below the settings or above them, and takes
@@ -84,7 +84,7 @@ func TestCeilingOutlivesEviction(t *testing.T) {
 func TestCeilingKeepsCaps(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		fast(c)
-		c.Hosts = []HostRule{{Match: host, Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 3, Per: time.Hour}}}
+		c.Hosts = []HostRule{{Match: host, Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 3, Per: time.Hour}}}
 	})
 	for i := range 3 {
 		require.NoError(t, r.SetCeiling(host, float64(i)*100))

@@ -9,10 +9,10 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Config says how an [AdaptiveRateLimiter] behaves. Begin with [DefaultConfig]: the
@@ -107,11 +107,11 @@ type HostRule struct {
 	MaxInFlight int // requests of a domain that are out at a time; zero means as many as the strategy lets
 	// Cap is a limit that a domain is never asked beyond, whatever was learned of it. Each
 	// domain that matches has its own. Queue has no meaning. The zero Spec means none.
-	Cap classic.Spec
+	Cap limit.Spec
 	// Quota is the same for a long span: a domain that has used it up is blocked, not
 	// paced. Of its kinds concurrency is refused, and the empty one means a fixed window,
 	// of which the first begins with the limiter. The zero Spec means none.
-	Quota classic.Spec
+	Quota limit.Spec
 }
 
 // Change is news of one domain.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
+	"github.com/treadlight/crawl/limit"
 )
 
 // laidRules are what the user has laid down for all domains. They never change once they
@@ -74,7 +74,7 @@ func (laid *laidRules) binding() bool {
 }
 
 func (h HostRule) binding() bool {
-	return h.MaxInFlight > 0 || h.Cap != (classic.Spec{}) || h.Quota != (classic.Spec{})
+	return h.MaxInFlight > 0 || h.Cap != (limit.Spec{}) || h.Quota != (limit.Spec{})
 }
 
 // SetRules replaces the rates and delays that New was given, at once and for all domains:

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/limit"
 )
 
 func rulesOf(c Config) Rules {
@@ -52,7 +52,7 @@ func TestSetRulesKeepsOrders(t *testing.T) {
 }
 
 func TestSetRulesRefuses(t *testing.T) {
-	ten := classic.Spec{Kind: classic.KindFixedWindow, Permits: 10, Per: time.Hour}
+	ten := limit.Spec{Kind: limit.KindFixedWindow, Permits: 10, Per: time.Hour}
 	capped := []HostRule{{Match: "a.test", Cap: ten}, {Match: "*", MaxRPS: 5}}
 	for _, tc := range []struct {
 		name   string
@@ -65,7 +65,7 @@ func TestSetRulesRefuses(t *testing.T) {
 		{"a new cap", nil, func(r *Rules) { r.Hosts = capped[:1] }, "rules cannot come, go"},
 		{"a cap that goes", capped, func(r *Rules) { r.Hosts = capped[1:] }, "rules cannot come, go"},
 		{"another cap", capped, func(r *Rules) {
-			r.Hosts = []HostRule{{Match: "a.test", Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 99, Per: time.Hour}}, capped[1]}
+			r.Hosts = []HostRule{{Match: "a.test", Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 99, Per: time.Hour}}, capped[1]}
 		}, "Hosts[0]: MaxInFlight, Cap and Quota"},
 		{"a bound in flight", capped, func(r *Rules) { r.Hosts = []HostRule{capped[0], {Match: "*", MaxInFlight: 1}} }, "Hosts[1]: MaxInFlight"},
 	} {
@@ -83,7 +83,7 @@ func TestSetRulesRefuses(t *testing.T) {
 
 // A cap goes on counting what it had granted.
 func TestSetRulesKeepsCaps(t *testing.T) {
-	capped := HostRule{Match: host, Cap: classic.Spec{Kind: classic.KindFixedWindow, Permits: 3, Per: time.Hour}}
+	capped := HostRule{Match: host, Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 3, Per: time.Hour}}
 	r := newRig(t, func(c *Config) { fast(c); c.Hosts = []HostRule{capped} })
 	for i := range 2 {
 		r.to(time.Duration(i) * time.Second)

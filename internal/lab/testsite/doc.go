@@ -28,7 +28,7 @@
 //
 // # Limits
 //
-// The limiters are those of packages classic and admission; see [Limiter]. They may be
+// The limiters are those of packages limit and admission; see [Limiter]. They may be
 // combined, shared by all hosts of one address ([Host.OneAddress]) and change their speed with
 // the time of day ([Day]). A [Load] slows answers down. A refusal has any status and any form
 // of Retry-After ([Refusal]), and too many of them may cause a [Ban].

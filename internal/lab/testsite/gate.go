@@ -10,8 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/classic"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // unknown is the instant at which a request will be admitted if nobody can tell: an open
@@ -22,7 +22,7 @@ const unknown clock.Instant = -1
 // was used. The hosts of one address share it, so it has its own lock, taken after a host's. A
 // request is charged to all limits or to none.
 //
-// Buckets, windows and slots are those of package classic, token buckets and windows on the
+// Buckets, windows and slots are those of package limit, token buckets and windows on the
 // wall clock those of package admission. Their clock stands at the instant of the decision
 // and runs at the speed of the day.
 type gate struct {
@@ -36,8 +36,8 @@ type gate struct {
 	mu      sync.Mutex    // guards what follows
 	last    clock.Instant // of a decision
 	time    heldClock
-	members []classic.Weighted // all limits but the plans
-	quotas  []classic.Weighted // those of them that tell a quota
+	members []limit.Weighted // all limits but the plans
+	quotas  []limit.Weighted // those of them that tell a quota
 	delays  []delay
 	store   *memory.Repository // of plans; nil: no plans
 	work    work
@@ -58,7 +58,7 @@ type pass struct {
 
 // delay is a leaky bucket that delays the requests of its burst.
 type delay struct {
-	classic.Weighted
+	limit.Weighted
 
 	burst int64
 }
@@ -117,26 +117,26 @@ func (l *Limit) limiters() (all []Limiter) {
 	return all
 }
 
-// add makes a limiter of package classic, or a plan of package admission, for l.
+// add makes a limiter of package limit, or a plan of package admission, for l.
 func (g *gate) add(l *Limiter, name string, tells bool) error {
-	opts := []classic.Option{classic.WithClock(&g.time), classic.WithQueueLimit(0)}
-	window := classic.WindowConfig{Permits: int64(l.Requests), Per: l.Window}
-	var member classic.Weighted
+	opts := []limit.Option{limit.WithClock(&g.time), limit.WithQueueLimit(0)}
+	window := limit.WindowConfig{Permits: int64(l.Requests), Per: l.Window}
+	var member limit.Weighted
 	var err error
 	switch {
 	case l.Kind == kindSlots:
-		member, err = classic.NewConcurrency(classic.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
+		member, err = limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
 		tells = false
 	case l.Kind == kindLeaky:
 		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
-		member, err = classic.NewTokenBucket(classic.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
+		member, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
 		if l.Delay && l.Burst > 0 {
 			g.delays = append(g.delays, delay{member, int64(l.Burst)})
 		}
 	case l.Kind == kindLog:
-		member, err = classic.NewSlidingWindowLog(window, opts...)
+		member, err = limit.NewSlidingWindowLog(window, opts...)
 	case l.fromNew:
-		member, err = classic.NewFixedWindow(window, opts...)
+		member, err = limit.NewFixedWindow(window, opts...)
 	default:
 		plan := admission.Plan{Name: name, Kind: admission.Kind(l.Kind), Capacity: int64(l.Requests), Window: l.Window}
 		if l.Kind == kindToken {
@@ -205,7 +205,7 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 	ready := at
 	for _, m := range g.members {
 		wait := m.Wait(1)
-		if wait == classic.Never { // slots, which come back at any time
+		if wait == limit.Never { // slots, which come back at any time
 			return pass{ready: unknown}
 		}
 		ready = max(ready, at.Add(wait))
@@ -277,7 +277,7 @@ func (g *gate) standingLocked(tight *header.Standing, ok bool) *header.Standing 
 		return nil
 	}
 	realTime := func(d time.Duration) time.Duration {
-		if d == classic.Never {
+		if d == limit.Never {
 			return d
 		}
 		return g.day.when(g.time.at.Add(d)).Sub(g.day.when(g.time.at))

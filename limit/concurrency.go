@@ -1,0 +1,103 @@
+package limit
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// ConcurrencyConfig bounds how much goes on at a time.
+type ConcurrencyConfig struct {
+	Max int64 // how many permits may be out; at least 1. Zero is an error.
+}
+
+// Concurrency bounds how many permits are out at a time. A permit comes back by Release,
+// or by the function of [AcquireRelease]; time brings none, so Wait is 0 or [Never] and
+// a Error's RetryAfter is 0: nobody knows.
+//
+// A Release too many is counted in Statistics.OverReleased and frees nothing where it
+// can be told: when no plain permit is out. Permits of AcquireRelease are beyond its reach.
+type Concurrency struct {
+	core
+	state slots
+}
+
+var _ Weighted = (*Concurrency)(nil)
+
+// NewConcurrency returns a limiter with all its permits in.
+func NewConcurrency(cfg ConcurrencyConfig, opts ...Option) (*Concurrency, error) {
+	if cfg.Max < 1 {
+		return nil, fieldError("Max", cfg.Max, "set it to 1 or more")
+	}
+	set, err := newSettings(KindConcurrency, cfg.Max, opts)
+	if err != nil {
+		return nil, err
+	}
+	return newConcurrency(set), nil
+}
+
+func newConcurrency(set *settings) *Concurrency {
+	l := &Concurrency{state: slots{max: set.max}}
+	l.init(set, &l.state)
+	return l
+}
+
+// slots is the algorithm of Concurrency: a count. The time does not matter to it.
+type slots struct {
+	max      int64
+	inUse    int64
+	ticketed int64 // of inUse: freed by their tickets only
+}
+
+func (s *slots) take(_ clock.Instant, n int64) bool {
+	if n > s.max-s.inUse {
+		return false
+	}
+	s.inUse += n
+	return true
+}
+
+// wait cannot know when somebody will release.
+func (s *slots) wait(_ clock.Instant, n int64) time.Duration {
+	if n > s.max-s.inUse {
+		return Never
+	}
+	return 0
+}
+
+func (s *slots) available(clock.Instant) int64 { return s.max - s.inUse }
+
+// standing has no window: who holds no more than the limit at a time is never refused.
+func (s *slots) standing(now clock.Instant) header.Standing {
+	return header.Standing{Limit: s.max, Left: s.available(now)}
+}
+
+func (s *slots) clone() algorithm {
+	c := *s
+	return &c
+}
+
+// free gives up to n back and returns how many were out on the caller's account.
+func (s *slots) free(n int64, ticket bool) int64 {
+	if ticket {
+		s.ticketed -= n
+	} else {
+		n = min(n, s.inUse-s.ticketed)
+	}
+	s.inUse -= n
+	return n
+}
+
+// ticket is the release of n permits that works once; every further call is reported.
+func ticket(n int64, release func(n int64, ticket bool), over func(n int64)) func() {
+	var used atomic.Bool
+	return func() {
+		if used.Swap(true) {
+			over(n)
+			return
+		}
+		release(n, true)
+	}
+}

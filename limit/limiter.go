@@ -1,0 +1,93 @@
+package limit
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// Never is the wait for what time alone will not bring: more permits than the limiter
+// ever has, a slot that only a Release can free, anything of a closed limiter, or an
+// instant more than 292 years away.
+const Never = time.Duration(math.MaxInt64)
+
+// Limiter is what all limiters of the package are, for callers who ask for one permit
+// at a time. All methods are safe for concurrent use.
+type Limiter interface {
+	// TryAcquire takes a permit if there is one now and nobody waits for it.
+	TryAcquire() bool
+	// Acquire waits for a permit, in the order of arrival. It fails with ErrClosed; with
+	// ErrQueueFull when too many wait; with ctx's error when ctx ends, and at once when
+	// the deadline of ctx comes too early. What came before the wait was limiting is in
+	// a [Error].
+	Acquire(ctx context.Context) error
+	// Release gives a permit back to a [Concurrency] limiter. For rates it does nothing:
+	// what was let through has been let through. See [AcquireRelease] for the safe way.
+	Release()
+	// Statistics is a consistent snapshot.
+	Statistics() Statistics
+	// Close fails those who wait, and all later calls, with ErrClosed. It may be called
+	// again. Its error is always nil.
+	Close() error
+}
+
+// Weighted is a Limiter for requests that cost several permits, taken together or not
+// at all. A weight below 1 is refused everywhere: it can be neither a test nor a refund.
+type Weighted interface {
+	Limiter
+	// TryAcquireN is TryAcquire for n permits.
+	TryAcquireN(n int64) bool
+	// AcquireN is Acquire for n permits. It fails with ErrExceedsCapacity when n is more
+	// than there ever are, and with ErrInvalidWeight when n is below 1.
+	AcquireN(ctx context.Context, n int64) error
+	// AcquireTimeout is AcquireN for those who wait no longer than d, which is d
+	// included. Zero or less means now or never. When the permits come later than that
+	// it fails, at once if that is known, with a Error.
+	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
+	// ReleaseN is Release for n permits. Below 1 it does nothing.
+	ReleaseN(n int64)
+	// Wait is how long it takes until TryAcquireN(n) could succeed as things stand: 0 is
+	// now, [Never] is never. It is exact to the nanosecond: those who wait already are
+	// served first, as soon as they can be. It changes nothing.
+	Wait(n int64) time.Duration
+	// Standing is how a client stands with the limiter, for the headers of an answer. That of
+	// a [Concurrency] limiter has no Window: what is left of it is how many more permits may
+	// be out at once. That of a [Composite] is of the member that has the least left.
+	Standing() header.Standing
+}
+
+// Statistics is what a limiter has done and how it stands. The counters count permits
+// and stop at their maximum: the weight of every call is in exactly one of Acquired,
+// Rejected and Cancelled once the call has returned.
+type Statistics struct {
+	Acquired     uint64 // granted
+	Rejected     uint64 // refused without a wait
+	Cancelled    uint64 // given up: the context ended, the timeout passed, or the limiter was closed meanwhile
+	OverReleased uint64 // given back by those who did not have them; nothing came of it
+	Available    int64  // the largest weight there is room for now, leaving aside those who wait
+	Max          int64  // the largest weight there ever is room for
+	Queued       int64  // callers who wait
+	InUse        int64  // permits out and not yet released; always 0 for a rate
+}
+
+// ticketer is what makes an idempotent release of its own.
+type ticketer interface {
+	acquireTicket(ctx context.Context, n int64, limit time.Duration) (release func(), err error)
+}
+
+// AcquireRelease acquires a permit of l and returns the function that gives it back. The
+// function may be called by any goroutine and any number of times: once counts, and the
+// others are harmless and counted in Statistics.OverReleased. A permit acquired here is
+// given back by its function only, so that somebody else's stray Release cannot free it.
+func AcquireRelease(ctx context.Context, l Limiter) (release func(), err error) {
+	if t, ok := l.(ticketer); ok {
+		return t.acquireTicket(ctx, 1, Never)
+	}
+	if err := l.Acquire(ctx); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(l.Release), nil
+}

@@ -1,0 +1,127 @@
+package limit
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// waiter is a caller in a line. Its own goroutine does all the work: it looks at the
+// limiter when it becomes the head, when it is woken, and when its timer fires. Nobody
+// takes permits on behalf of another, so none can be on its way to a caller who has
+// just given up.
+type waiter struct {
+	n          int64
+	next, prev *waiter
+	wake       chan struct{} // of one: look again
+	gone       bool          // turned away, its owner having been closed
+	guest      bool          // a composite's place: its calls are counted there
+
+	// The first in a composite's line stands in that of a member too: place, at at.
+	at    *core
+	place *waiter
+}
+
+// newWaiter makes a waiter with a channel of one, so that a nudge never waits for it.
+func newWaiter(n int64) *waiter { return &waiter{n: n, wake: make(chan struct{}, 1)} }
+
+// nudge makes the waiter look again. A nudge that has not been seen yet is enough.
+func (w *waiter) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// line is callers in the order of their arrival: a ring, of which the head's prev is the
+// last. Its owner's lock guards it.
+type line struct {
+	head   *waiter
+	n      int32
+	closed bool // its owner has been closed: nobody may stand in it any more
+}
+
+// push puts w at the end.
+func (ln *line) push(w *waiter) {
+	if ln.n++; ln.head == nil {
+		w.next, w.prev, ln.head = w, w, w
+		return
+	}
+	w.next, w.prev = ln.head, ln.head.prev
+	w.prev.next, w.next.prev = w, w
+}
+
+// remove takes w out, wherever it stands, and tells a new head.
+func (ln *line) remove(w *waiter) {
+	w.prev.next, w.next.prev = w.next, w.prev
+	if ln.n--; ln.n == 0 {
+		ln.head = nil
+	} else if ln.head == w {
+		ln.head = w.next
+		ln.head.nudge()
+	}
+	w.next, w.prev = nil, nil
+}
+
+// all is everyone in line, the first first.
+func (ln *line) all() iter.Seq[*waiter] {
+	return func(yield func(*waiter) bool) {
+		w := ln.head
+		for range ln.n {
+			if !yield(w) {
+				return
+			}
+			w = w.next
+		}
+	}
+}
+
+// close turns everyone away and adds their weights to count.
+func (ln *line) close(count uint64) uint64 {
+	ln.closed = true
+	for ln.head != nil {
+		w := ln.head.prev
+		w.gone = true
+		if !w.guest {
+			count = addCount(count, w.n)
+		}
+		ln.remove(w)
+		w.nudge()
+	}
+	return count
+}
+
+// sleeper keeps one timer for all the waits of a waiter.
+type sleeper struct{ timer clock.Timer }
+
+// sleep lasts until d has passed, w is nudged or ctx ends; the caller finds out which.
+func (s *sleeper) sleep(ctx context.Context, clk clock.Clock, w *waiter, d time.Duration) {
+	var fired <-chan time.Time
+	if d != Never {
+		fired = s.arm(clk, d)
+	}
+	select {
+	case <-fired:
+	case <-w.wake:
+	case <-ctx.Done():
+	}
+}
+
+// arm sets the timer anew; a value it has fired meanwhile is gone by then.
+func (s *sleeper) arm(clk clock.Clock, d time.Duration) <-chan time.Time {
+	if s.timer == nil {
+		s.timer = clk.NewTimer(d)
+	} else {
+		s.timer.Reset(d)
+	}
+	return s.timer.C()
+}
+
+// stop is for when the wait is over.
+func (s *sleeper) stop() {
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}

@@ -1,0 +1,284 @@
+package limit
+
+import (
+	"math"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// model says what an algorithm may grant in the plainest way there is: from the list of
+// all grants there have been, in fractions of unbounded numbers, from the start every time.
+type model interface {
+	fits(now clock.Instant, n int64) bool
+	grant(now clock.Instant, n int64)
+}
+
+// grants is what every model remembers.
+type grants struct {
+	permits int64
+	per     time.Duration
+	burst   int64
+	log     []granted
+}
+
+// granted is n permits at an instant.
+type granted struct {
+	at clock.Instant
+	n  int64
+}
+
+func (g *grants) grant(now clock.Instant, n int64) { g.log = append(g.log, granted{now, n}) }
+
+func fraction(n int64, of time.Duration, by int64) *big.Rat {
+	r := new(big.Rat).SetInt64(n)
+	r.Mul(r, new(big.Rat).SetInt64(int64(of)))
+	return r.Quo(r, new(big.Rat).SetInt64(by))
+}
+
+// bucketModel fills with permits·time/per, from each grant to the next.
+type bucketModel struct{ grants }
+
+func (m *bucketModel) fits(now clock.Instant, n int64) bool {
+	level, at, burst := new(big.Rat).SetInt64(m.burst), clock.Instant(0), new(big.Rat).SetInt64(m.burst)
+	for _, e := range append(slices.Clip(m.log), granted{now, n}) {
+		level.Add(level, fraction(m.permits, e.at.Sub(at), int64(m.per)))
+		if level.Cmp(burst) > 0 {
+			level.Set(burst)
+		}
+		level.Sub(level, new(big.Rat).SetInt64(e.n))
+		at = e.at
+	}
+	return level.Sign() >= 0
+}
+
+// intervalModel fills with permits at each whole period that ends between two grants.
+type intervalModel struct{ grants }
+
+func (m *intervalModel) fits(now clock.Instant, n int64) bool {
+	level, period := big.NewInt(m.burst), int64(0)
+	for _, e := range append(slices.Clip(m.log), granted{now, n}) {
+		in := big.NewInt(int64(e.at)/int64(m.per) - period)
+		level.Add(level, in.Mul(in, big.NewInt(m.permits)))
+		if level.Cmp(big.NewInt(m.burst)) > 0 {
+			level.SetInt64(m.burst)
+		}
+		level.Sub(level, big.NewInt(e.n))
+		period = int64(e.at) / int64(m.per)
+	}
+	return level.Sign() >= 0
+}
+
+// in counts the grants of a window of the grid.
+func (g *grants) in(window int64) int64 {
+	sum := int64(0)
+	for _, e := range g.log {
+		if int64(e.at)/int64(g.per) == window {
+			sum += e.n
+		}
+	}
+	return sum
+}
+
+type fixedModel struct{ grants }
+
+func (m *fixedModel) fits(now clock.Instant, n int64) bool {
+	return n <= m.permits-m.in(int64(now)/int64(m.per))
+}
+
+// slidingModel is previous·(1−elapsed/window) + current + n − 1 < permits, of the window that
+// ends with the nanosecond of now.
+type slidingModel struct{ grants }
+
+func (m *slidingModel) fits(now clock.Instant, n int64) bool {
+	window, elapsed := int64(now)/int64(m.per), int64(now)%int64(m.per)
+	share := fraction(m.in(window-1), m.per-time.Duration(elapsed)-1, int64(m.per))
+	share.Add(share, new(big.Rat).SetInt64(m.in(window)))
+	share.Add(share, new(big.Rat).SetInt64(n-1))
+	return share.Cmp(new(big.Rat).SetInt64(m.permits)) < 0
+}
+
+// logModel counts the grants less than a window old.
+type logModel struct{ grants }
+
+func (m *logModel) fits(now clock.Instant, n int64) bool {
+	left := m.permits
+	for _, e := range m.log {
+		if now.Sub(e.at) < m.per {
+			left -= e.n
+		}
+	}
+	return n <= left
+}
+
+// pacerModel: the slot after a grant is as many intervals later as it weighs, counted
+// from the slot it took if it took it in the first possible nanosecond, and else from
+// when it came.
+type pacerModel struct{ grants }
+
+func (m *pacerModel) fits(now clock.Instant, _ int64) bool {
+	slot := new(big.Rat)
+	for _, e := range m.log {
+		at := new(big.Rat).SetInt64(int64(e.at))
+		if late := new(big.Rat).Sub(at, slot); late.Cmp(big.NewRat(1, 1)) >= 0 {
+			slot = at
+		}
+		slot.Add(slot, fraction(e.n, m.per, m.permits))
+	}
+	return new(big.Rat).SetInt64(int64(now)).Cmp(slot) >= 0
+}
+
+type modelled struct {
+	name  string
+	alg   func(g grants) algorithm
+	model func(g grants) model
+}
+
+func models() []modelled {
+	tokens := func(g grants, r Refill) algorithm {
+		return &bucket{tokens: g.burst, cfg: &TokenBucketConfig{Permits: g.permits, Per: g.per, Burst: g.burst, Refill: r}}
+	}
+	return []modelled{
+		{
+			"token-bucket",
+			func(g grants) algorithm { return tokens(g, RefillContinuous) },
+			func(g grants) model { return &bucketModel{g} },
+		},
+		{
+			"token-bucket-interval",
+			func(g grants) algorithm { return tokens(g, RefillInterval) },
+			func(g grants) model { return &intervalModel{g} },
+		},
+		{
+			"fixed-window",
+			func(g grants) algorithm { return &window{max: g.permits, per: g.per} },
+			func(g grants) model { return &fixedModel{g} },
+		},
+		{
+			"sliding-window",
+			func(g grants) algorithm { return &counter{max: g.permits, per: g.per} },
+			func(g grants) model { return &slidingModel{g} },
+		},
+		{
+			"sliding-window-log",
+			func(g grants) algorithm { return &journal{max: g.permits, per: g.per} },
+			func(g grants) model { return &logModel{g} },
+		},
+		{
+			"leaky-bucket",
+			func(g grants) algorithm { return &pacer{permits: g.permits, per: g.per} },
+			func(g grants) model { return &pacerModel{g} },
+		},
+	}
+}
+
+const years = 365 * 24 * time.Hour
+
+// sizes are rates from one in centuries to more than one in a nanosecond.
+func drawGrants(t *rapid.T) grants {
+	permits := rapid.OneOf(rapid.Int64Range(1, 12), rapid.Int64Range(1, 1e12), rapid.Int64Range(1, 1<<62))
+	per := rapid.OneOf(rapid.Int64Range(1, 100), rapid.Int64Range(1, int64(time.Minute)), rapid.Int64Range(1, int64(200*years)))
+	g := grants{permits: permits.Draw(t, "permits"), per: time.Duration(per.Draw(t, "per"))}
+	g.burst = rapid.OneOf(rapid.Just(g.permits), permits).Draw(t, "burst")
+	return g
+}
+
+// property checks an algorithm against its model over a random course of asking and
+// waiting: both say the same, and wait is the first nanosecond for which the model
+// says yes. A clone leaves the original alone.
+func property(m modelled) func(t *rapid.T) {
+	return func(t *rapid.T) {
+		g := drawGrants(t)
+		alg, mod := m.alg(g), m.model(g)
+		most := g.permits
+		if _, ok := alg.(*bucket); ok {
+			most = g.burst
+		}
+		now := clock.Instant(0)
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			now = later(now, drawStep(t, g))
+			n := rapid.OneOf(rapid.Int64Range(1, min(3, most)), rapid.Int64Range(1, most)).Draw(t, "n")
+			wait := checkWait(t, alg, mod, now, n)
+			if rapid.Bool().Draw(t, "wait") && wait != Never {
+				now = later(now, wait)
+			}
+			copied, want := alg.clone(), mod.fits(now, n)
+			if got := copied.take(now, n); got != want {
+				t.Fatalf("clone: take %d at %d = %v, want %v", n, now, got, want)
+			}
+			if got := alg.take(now, n); got != want {
+				t.Fatalf("take %d at %d = %v, want %v", n, now, got, want)
+			}
+			if want {
+				mod.grant(now, n)
+			}
+			checkAvailable(t, alg, mod, now, most)
+		}
+	}
+}
+
+func later(now clock.Instant, d time.Duration) clock.Instant {
+	return clock.Instant(min(uint64(now)+uint64(d), uint64(280*years)))
+}
+
+func drawStep(t *rapid.T, g grants) time.Duration {
+	return time.Duration(rapid.OneOf(
+		rapid.Just(int64(0)), rapid.Int64Range(0, 3), rapid.Int64Range(0, int64(g.per)),
+		rapid.SampledFrom([]int64{int64(g.per) - 1, int64(g.per), int64(100 * years)}),
+	).Draw(t, "step"))
+}
+
+func checkWait(t *rapid.T, alg algorithm, mod model, now clock.Instant, n int64) time.Duration {
+	wait := alg.wait(now, n)
+	if again := alg.wait(now, n); again != wait {
+		t.Fatalf("wait changes something: %d, then %d", wait, again)
+	}
+	then := now.Add(wait)
+	if wait == Never || then < now { // past the end of time
+		if mod.fits(math.MaxInt64, n) {
+			t.Fatalf("wait for %d at %d = %d, which is past the end of time, but it fits then", n, now, wait)
+		}
+		return Never
+	}
+	if !mod.fits(then, n) {
+		t.Fatalf("wait for %d at %d = %d, but it does not fit then", n, now, wait)
+	}
+	if wait > 0 && mod.fits(then-1, n) {
+		t.Fatalf("wait for %d at %d = %d, but it fits a nanosecond before", n, now, wait)
+	}
+	if then < clock.Instant(280*years) && !alg.clone().take(then, n) {
+		t.Fatalf("wait for %d at %d = %d, but take fails then", n, now, wait)
+	}
+	return wait
+}
+
+func checkAvailable(t *rapid.T, alg algorithm, mod model, now clock.Instant, most int64) {
+	n := alg.available(now)
+	if n < 0 || n > most {
+		t.Fatalf("available at %d = %d, want 0 to %d", now, n, most)
+	}
+	if n > 0 && !mod.fits(now, n) {
+		t.Fatalf("available at %d = %d, which does not fit", now, n)
+	}
+	if n < most && mod.fits(now, n+1) {
+		t.Fatalf("available at %d = %d, but one more fits", now, n)
+	}
+}
+
+func TestAlgorithmsAgainstModels(t *testing.T) {
+	for _, m := range models() {
+		t.Run(m.name, func(t *testing.T) { rapid.Check(t, property(m)) })
+	}
+}
+
+// FuzzAlgorithms runs the same property on courses that the fuzzer makes up.
+func FuzzAlgorithms(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
+		property(rapid.SampledFrom(models()).Draw(t, "algorithm"))(t)
+	}))
+}

@@ -1,0 +1,133 @@
+package limit_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/limit"
+)
+
+func TestNewBuildsEveryKind(t *testing.T) {
+	for _, kind := range append(limit.Kinds(), "") {
+		spec := limit.Spec{Kind: kind, Permits: 4, Per: time.Second}
+		if kind == limit.KindConcurrency {
+			spec.Per = 0
+		}
+		l, err := limit.New(spec, limit.WithClock(fakeClock()))
+		require.NoError(t, err)
+		require.EqualValues(t, 4, l.Statistics().Max)
+		drain(t, l)
+		refusal, ok := asLimit(l.AcquireTimeout(t.Context(), 1, 0))
+		require.True(t, ok)
+		if kind == "" {
+			kind = limit.KindTokenBucket
+		}
+		require.Equal(t, string(kind), refusal.Algorithm)
+		require.Equal(t, string(kind), refusal.Name, "the default name")
+	}
+}
+
+func TestSpecErrorsNameTheFieldAndTheFix(t *testing.T) {
+	const kinds = "token-bucket, fixed-window, sliding-window, sliding-window-log, leaky-bucket, concurrency"
+	for _, tc := range []struct {
+		spec limit.Spec
+		want string
+	}{
+		{limit.Spec{Kind: "sliding"}, `sliding: Kind is "sliding": use one of ` + kinds},
+		{limit.Spec{Per: time.Second}, "token-bucket: Permits is 0: set it to 1 or more"},
+		{limit.Spec{Permits: -1, Per: time.Second}, "token-bucket: Permits is -1: set it to 1 or more"},
+		{limit.Spec{Permits: 1}, "token-bucket: Per is 0s: set it to the span in which Permits may be granted, such as 1s"},
+		{limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: -1}, "fixed-window: Per is -1ns: set it to the span in which Permits may be granted, such as 1s"},
+		{limit.Spec{Permits: 1, Per: 1, Burst: -2}, "token-bucket: Burst is -2: set it to 1 or more, or leave it out for Permits"},
+		{limit.Spec{Permits: 1, Per: 1, Refill: 9}, "token-bucket: Refill is refill(9): set it to continuous or interval"},
+		{limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1, Per: 1, Burst: 5}, "leaky-bucket: Burst is 5: leave it out: only a token-bucket has it"},
+		{limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1, Per: 1, Refill: 1}, "leaky-bucket: Refill is interval: leave it out: only a token-bucket has it"},
+		{limit.Spec{Kind: limit.KindConcurrency, Permits: 1, Per: 1}, "concurrency: Per is 1ns: leave it out: concurrency is not per time"},
+		{limit.Spec{Kind: limit.KindConcurrency}, "concurrency: Permits is 0: set it to 1 or more"},
+	} {
+		_, err := limit.New(tc.spec)
+		require.EqualError(t, err, tc.want)
+	}
+}
+
+func TestConstructorsReject(t *testing.T) {
+	bad := limit.WindowConfig{Permits: 0, Per: time.Second}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"token bucket":       {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1})), "Per is 0s"},
+		"burst":              {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Burst: -1})), "Burst is -1"},
+		"refill":             {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Refill: 7})), "Refill is refill(7)"},
+		"fixed window":       {second(limit.NewFixedWindow(bad)), "Permits is 0"},
+		"sliding window":     {second(limit.NewSlidingWindow(bad)), "Permits is 0"},
+		"sliding window log": {second(limit.NewSlidingWindowLog(bad)), "Permits is 0"},
+		"leaky bucket":       {second(limit.NewLeakyBucket(limit.LeakyBucketConfig{Per: 1})), "Permits is 0"},
+		"concurrency":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{})), "Max is 0"},
+		"clock":              {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithClock(nil))), "WithClock is nil"},
+		"queue":              {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithQueueLimit(-1))), "WithQueueLimit is -1"},
+	} {
+		require.ErrorContains(t, tc.err, tc.want, name)
+	}
+	for _, kind := range limit.Kinds() {
+		_, err := limit.New(limit.Spec{Kind: kind, Permits: 1}, limit.WithClock(nil))
+		require.Error(t, err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestSpecQueue(t *testing.T) {
+	spec := limit.Spec{Permits: 1, Per: time.Hour, Queue: -1}
+	l, err := limit.New(spec, limit.WithClock(fakeClock()), limit.WithName("api"))
+	require.NoError(t, err)
+	drain(t, l)
+	err = l.Acquire(t.Context())
+	require.ErrorIs(t, err, limit.ErrQueueFull)
+	require.EqualError(t, err, "acquire api (token-bucket): rate limited: queue full, retry after 1h0m0s")
+}
+
+func TestLimitErrorText(t *testing.T) {
+	require.EqualError(t, &limit.Error{Name: "slots", Algorithm: "concurrency"}, "acquire slots (concurrency): rate limited")
+	require.EqualError(t, &limit.Error{Name: "fixed-window", Algorithm: "fixed-window", RetryAfter: limit.Never}, "acquire fixed-window: rate limited, for good")
+}
+
+func TestRefillText(t *testing.T) {
+	for _, r := range []limit.Refill{limit.RefillContinuous, limit.RefillInterval} {
+		text, err := r.MarshalText()
+		require.NoError(t, err)
+		var back limit.Refill
+		require.NoError(t, back.UnmarshalText(text))
+		require.Equal(t, r, back)
+	}
+	r := limit.RefillInterval
+	require.NoError(t, r.UnmarshalText(nil))
+	require.Equal(t, limit.RefillContinuous, r)
+	require.EqualError(t, r.UnmarshalText([]byte("hourly")), `refill is "hourly": say "continuous" or "interval"`)
+}
+
+// The largest numbers there are do not overflow into permits.
+func TestHugeNumbers(t *testing.T) {
+	for _, kind := range limit.Kinds() {
+		spec := limit.Spec{Kind: kind, Permits: math.MaxInt64, Per: math.MaxInt64}
+		if kind == limit.KindConcurrency {
+			spec.Per = 0
+		}
+		clk := fakeClock()
+		l, err := limit.New(spec, limit.WithClock(clk))
+		require.NoError(t, err)
+		require.True(t, l.TryAcquireN(math.MaxInt64))
+		require.False(t, l.TryAcquire(), "%s", kind)
+		clk.Advance(1)
+		switch kind {
+		case limit.KindTokenBucket: // one comes in each nanosecond
+			require.True(t, l.TryAcquire())
+			require.False(t, l.TryAcquire())
+		default:
+			require.False(t, l.TryAcquire(), "%s", kind)
+		}
+	}
+}

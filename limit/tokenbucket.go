@@ -1,0 +1,217 @@
+package limit
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// Refill is how the tokens of a bucket come in. The zero Refill is [RefillContinuous].
+type Refill uint8
+
+// The refills.
+const (
+	RefillContinuous Refill = iota // one by one, spread over the period
+	RefillInterval                 // all at once, at the end of each whole period since the start
+)
+
+var refillNames = [...]string{"continuous", "interval"}
+
+// String is the name that configurations carry.
+func (r Refill) String() string {
+	if int(r) < len(refillNames) {
+		return refillNames[r]
+	}
+	return fmt.Sprintf("refill(%d)", uint8(r))
+}
+
+// MarshalText writes the name.
+func (r Refill) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a name back; the empty one is RefillContinuous.
+func (r *Refill) UnmarshalText(text []byte) error {
+	for i, name := range refillNames {
+		if name == string(text) || i == 0 && len(text) == 0 {
+			*r = Refill(i)
+			return nil
+		}
+	}
+	return fieldError("refill", fmt.Sprintf("%q", text), `say "continuous" or "interval"`)
+}
+
+// TokenBucketConfig is a rate with a burst.
+type TokenBucketConfig struct {
+	Permits int64         // how many tokens come in per period; at least 1. Zero is an error.
+	Per     time.Duration // the period; positive. Zero is an error.
+	Burst   int64         // how many tokens the bucket holds. Zero means Permits.
+	Refill  Refill        // how the tokens come in. Zero means RefillContinuous.
+	Empty   bool          // start without tokens. False means start with Burst.
+}
+
+// TokenBucket grants as long as it has tokens, which come in at a rate and are kept up to
+// the burst: in any span it grants at most Burst and what came in meanwhile.
+type TokenBucket struct {
+	core
+	state bucket
+}
+
+var _ Weighted = (*TokenBucket)(nil)
+
+// NewTokenBucket returns a bucket that is full, unless cfg says otherwise.
+func NewTokenBucket(cfg TokenBucketConfig, opts ...Option) (*TokenBucket, error) {
+	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
+		return nil, err
+	}
+	if cfg.Burst < 0 {
+		return nil, fieldError("Burst", cfg.Burst, "set it to 1 or more, or leave it out for Permits")
+	}
+	if int(cfg.Refill) >= len(refillNames) {
+		return nil, fieldError("Refill", cfg.Refill, "set it to RefillContinuous or RefillInterval")
+	}
+	if cfg.Burst == 0 {
+		cfg.Burst = cfg.Permits
+	}
+	set, err := newSettings(KindTokenBucket, cfg.Burst, opts)
+	if err != nil {
+		return nil, err
+	}
+	return newTokenBucket(set, &cfg), nil
+}
+
+// newTokenBucket keeps cfg and does not change it: the buckets of a [Keyed] share theirs.
+func newTokenBucket(set *settings, cfg *TokenBucketConfig) *TokenBucket {
+	l := &TokenBucket{state: bucket{cfg: cfg, tokens: cfg.Burst}}
+	if cfg.Empty {
+		l.state.tokens = 0
+	}
+	l.init(set, &l.state)
+	return l
+}
+
+// bucket counts whole tokens and, apart, the fraction that has come in of the next one,
+// so that no rate and no burst is too large for it and nothing is ever rounded away.
+type bucket struct {
+	tokens int64         // up to cfg.Burst
+	part   uint64        // of the next token, in units of 1/cfg.Per, below cfg.Per; 0 if the bucket is full
+	at     clock.Instant // when that was; for whole periods, the end of the last one
+	cfg    *TokenBucketConfig
+}
+
+// advance brings tokens and part up to now. The common case, in which less than a token
+// has come in, has no division in it.
+func (b *bucket) advance(now clock.Instant) {
+	passed := uint64(now - b.at)
+	if b.cfg.Refill == RefillInterval {
+		periods := passed / uint64(b.cfg.Per)
+		b.at += clock.Instant(periods * uint64(b.cfg.Per))
+		hi, lo := bits.Mul64(periods, uint64(b.cfg.Permits))
+		b.add(hi, lo)
+		return
+	}
+	b.at = now // even if the bucket is full: what comes in then is lost
+	if b.tokens == b.cfg.Burst {
+		return
+	}
+	hi, lo := bits.Mul64(passed, uint64(b.cfg.Permits))
+	lo, carry := bits.Add64(lo, b.part, 0)
+	if hi += carry; hi == 0 && lo < uint64(b.cfg.Per) {
+		b.part = lo
+		return
+	}
+	if hi >= uint64(b.cfg.Per) { // more than 2⁶⁴ tokens
+		b.add(1, 0)
+		return
+	}
+	lo, b.part = bits.Div64(hi, lo, uint64(b.cfg.Per))
+	b.add(0, lo)
+}
+
+// add fills hi·2⁶⁴ + lo tokens in; what does not go in is lost.
+func (b *bucket) add(hi, lo uint64) {
+	if missing := uint64(b.cfg.Burst - b.tokens); hi != 0 || lo >= missing {
+		b.tokens, b.part = b.cfg.Burst, 0
+		return
+	}
+	b.tokens += int64(lo)
+}
+
+func (b *bucket) take(now clock.Instant, n int64) bool {
+	b.advance(now)
+	if b.tokens < n {
+		return false
+	}
+	b.tokens -= n
+	return true
+}
+
+// wait is (missing·per − part) / permits, in 128 bits; or for whole periods, to the end of
+// that one which brings the last missing token.
+func (b *bucket) wait(now clock.Instant, n int64) time.Duration {
+	b.advance(now)
+	if b.tokens >= n {
+		return 0
+	}
+	missing := uint64(n - b.tokens)
+	if b.cfg.Refill == RefillInterval {
+		periods := (missing-1)/uint64(b.cfg.Permits) + 1
+		d := mulWait(periods, b.cfg.Per)
+		if d == Never {
+			return Never
+		}
+		return d - now.Sub(b.at)
+	}
+	hi, lo := bits.Mul64(missing, uint64(b.cfg.Per))
+	lo, borrow := bits.Sub64(lo, b.part, 0)
+	return ceilWait(hi-borrow, lo, uint64(b.cfg.Permits))
+}
+
+// available is below zero while there is a debt; see Charge.
+func (b *bucket) available(now clock.Instant) int64 {
+	b.advance(now)
+	return b.tokens
+}
+
+// standing is told by the time in which the bucket fills. With whole periods what is left should
+// last until the next tokens come.
+func (b *bucket) standing(now clock.Instant) header.Standing {
+	left := b.available(now)
+	s := header.Standing{Limit: b.cfg.Burst, Window: part(b.cfg.Per, b.cfg.Burst, b.cfg.Permits), Left: left}
+	s.Even = b.cfg.Burst == 1 && b.cfg.Refill == RefillContinuous // there is no room for a second
+	if s.Lasts = part(b.cfg.Per, left, b.cfg.Permits); b.cfg.Refill == RefillInterval {
+		s.Lasts = part(b.cfg.Per-now.Sub(b.at), max(0, left), max(0, left)+1)
+	}
+	return s
+}
+
+func (b *bucket) clone() algorithm {
+	c := *b
+	return &c
+}
+
+// Charge takes n tokens at once, whether they are there or not, for what was used before
+// its price was known, such as the bytes of an answer. What is missing is a debt: nothing
+// is granted before it is paid, and Statistics.Available is as far below zero. A debt
+// ends at the range of int64; n below 1 is no charge. It counts as acquired.
+//
+// Those in line look again when their timers fire: a charge only makes them wait longer.
+func (l *TokenBucket) Charge(n int64) {
+	if n < 1 {
+		return
+	}
+	l.mu.Lock()
+	l.state.charge(l.nowLocked(), n)
+	l.acquired = addCount(l.acquired, n)
+	l.mu.Unlock()
+}
+
+// deepest leaves room to add a weight and a burst to a debt without wrapping around.
+const deepest = math.MinInt64 / 4
+
+func (b *bucket) charge(now clock.Instant, n int64) {
+	b.advance(now)
+	b.tokens = max(b.tokens-min(n, -deepest), deepest)
+}
