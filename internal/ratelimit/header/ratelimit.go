@@ -1,8 +1,6 @@
 package header
 
 import (
-	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -64,7 +62,7 @@ func ParseRateLimit(lines []string) ([]Remaining, bool) {
 	}
 	limits := make([]Remaining, 0, len(items))
 	for _, it := range items {
-		_, hasReset := it.params["t"]
+		_, hasReset := it.get("t")
 		r := Remaining{Name: it.name, HasReset: hasReset}
 		ok := it.integer("r", &r.Units, true) && it.seconds("t", &r.Reset) && it.bytes("pk", &r.PartitionKey)
 		if !ok {
@@ -79,6 +77,9 @@ func ParseRateLimit(lines []string) ([]Remaining, bool) {
 // under way at once the smallest. Where a member does not say its reset, the window of its
 // policy bounds it.
 func parseStandard(h http.Header) (tightest Quota, ok bool) {
+	if len(h["Ratelimit"]) == 0 {
+		return Quota{}, false
+	}
 	limits, ok := ParseRateLimit(h["Ratelimit"])
 	if !ok {
 		return parseDraft7(h)
@@ -109,8 +110,7 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 // parseDraft7 reads RateLimit and RateLimit-Policy as the seventh draft had them: one quota,
 // "limit=100, remaining=50, reset=5", and policies such as "100;w=60".
 func parseDraft7(h http.Header) (q Quota, ok bool) {
-	members, ok := parseDictionary(h["Ratelimit"])
-	said := item{params: members}
+	said, ok := parseDictionary(h["Ratelimit"])
 	if !ok || !said.integer("remaining", &q.Remaining, true) || !said.integer("limit", &q.Limit, false) ||
 		!said.seconds("reset", &q.Reset) {
 		return Quota{}, false
@@ -142,7 +142,7 @@ func FormatPolicies(policies []Policy) (string, error) {
 			w.integer("w", ceilSeconds(p.Window))
 		}
 		if p.Unit != "" {
-			w.text("qu", p.Unit)
+			w.last.Params.Add("qu", p.Unit)
 		}
 		w.bytes("pk", p.PartitionKey)
 	}
@@ -162,59 +162,4 @@ func FormatRateLimit(limits []Remaining) (string, error) {
 		w.bytes("pk", r.PartitionKey)
 	}
 	return w.result()
-}
-
-// itemWriter builds a list; the first error wins and is told at the end.
-type itemWriter struct {
-	b   strings.Builder
-	err error
-}
-
-// name begins a member.
-func (w *itemWriter) name(s string) {
-	if w.b.Len() > 0 {
-		w.b.WriteString(", ")
-	}
-	w.quote(s)
-}
-
-// quote writes a String.
-func (w *itemWriter) quote(s string) {
-	w.b.WriteByte('"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c < ' ' || c > '~':
-			w.err = errors.Join(w.err, fmt.Errorf("%q: want printable ASCII", s))
-			return
-		case c == '"' || c == '\\':
-			w.b.WriteByte('\\')
-			fallthrough
-		default:
-			w.b.WriteByte(c)
-		}
-	}
-	w.b.WriteByte('"')
-}
-
-// integer writes a parameter; what is too large for an Integer is the largest.
-func (w *itemWriter) integer(key string, n int64) {
-	if n < 0 {
-		w.err = errors.Join(w.err, fmt.Errorf("%s = %d: want 0 or more", key, n))
-	}
-	fmt.Fprintf(&w.b, ";%s=%d", key, min(n, maxInteger))
-}
-
-func (w *itemWriter) text(key, s string) {
-	w.b.WriteString(";" + key + "=")
-	w.quote(s)
-}
-
-func (w *itemWriter) result() (string, error) {
-	if w.err == nil && w.b.Len() == 0 {
-		return "", errors.New("no members: leave the header out")
-	}
-	if w.err != nil {
-		return "", w.err
-	}
-	return w.b.String(), nil
 }
