@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // Composite is several limits at once: a permit of it is one of each member, all taken in
@@ -23,16 +20,11 @@ import (
 // TryAcquire grants when nobody waits here nor at any member. Members may be used beside
 // the composite, and be in others. They stay their owner's: Close does not close them.
 type Composite struct {
+	queue
 	members []*core // never changes
-	set     *settings
-	holds   bool // a member has permits that come back
-
-	mu    sync.Mutex // guards what follows; taken before the members' locks
-	line  line
-	inUse int64
-	held  int64 // of inUse: freed by their tickets only
-
-	acquired, rejected, cancelled, overReleased uint64
+	holds   bool    // a member has permits that come back
+	inUse   int64
+	held    int64 // of inUse: freed by their tickets only
 }
 
 var _ Weighted = (*Composite)(nil)
@@ -187,10 +179,8 @@ func (c *Composite) Wait(n int64) time.Duration {
 func (c *Composite) Statistics() Statistics {
 	c.lock()
 	defer c.unlock()
-	s := Statistics{
-		Acquired: c.acquired, Rejected: c.rejected, Cancelled: c.cancelled, OverReleased: c.overReleased,
-		Available: c.set.max, Max: c.set.max, Queued: int64(c.line.n), InUse: c.inUse,
-	}
+	s := c.statistics()
+	s.Available, s.InUse = c.set.max, c.inUse
 	for _, m := range c.members {
 		s.Available = min(s.Available, m.alg.available(m.last))
 	}
@@ -199,7 +189,7 @@ func (c *Composite) Statistics() Statistics {
 
 // Standing is that of the member which has the least left, and of those which have none, that
 // for which one waits longest.
-func (c *Composite) Standing() header.Standing {
+func (c *Composite) Standing() Standing {
 	c.lock()
 	defer c.unlock()
 	tightest := c.members[0].standingLocked(c.members[0].last)
@@ -250,19 +240,4 @@ func (c *Composite) acquireTicket(ctx context.Context, n int64, limit time.Durat
 		return func() {}, nil
 	}
 	return ticket(n, c.release, c.overRelease), nil
-}
-
-func (c *Composite) overRelease(n int64) {
-	c.mu.Lock()
-	c.overReleased = addCount(c.overReleased, n)
-	c.mu.Unlock()
-}
-
-// Close fails those who wait here and all later calls with ErrClosed, and leaves the
-// members as they are. It may be called again.
-func (c *Composite) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cancelled = c.line.close(c.cancelled)
-	return nil
 }

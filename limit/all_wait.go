@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // outlook is what a composite makes of its members' forecasts.
@@ -26,11 +24,11 @@ func (c *Composite) outlookLocked(n int64) outlook {
 		if m.line.closed {
 			return outlook{Never, Never, m.set}
 		}
-		all[i] = m.forecastLocked(m.last, c.placeLocked())
+		all[i] = m.forecastLocked(c.placeLocked())
 	}
 	o := outlook{}
 	for w := range c.line.all() {
-		o = c.serveLocked(all, w.n, o)
+		o = c.playLocked(all, w.n, o)
 	}
 	return c.askLocked(all, n, o)
 }
@@ -56,8 +54,8 @@ func (c *Composite) askLocked(all []forecast, n int64, o outlook) outlook {
 	return next
 }
 
-// serveLocked lets one of the line go, as soon as o and all members let it.
-func (c *Composite) serveLocked(all []forecast, n int64, o outlook) outlook {
+// playLocked lets one of the line go, as soon as o and all members let it.
+func (c *Composite) playLocked(all []forecast, n int64, o outlook) outlook {
 	next := c.askLocked(all, n, o)
 	for i, m := range c.members {
 		at := next.known // a slot comes at some time: for the others, at best in time
@@ -77,28 +75,7 @@ func (c *Composite) acquire(ctx context.Context, n int64, limit time.Duration, t
 	if !ended && !c.line.closed && c.line.head == nil && c.passLocked(n, nil, ticket) {
 		return nil
 	}
-	if err := c.refusalLocked(ctx, n, limit, ended); err != nil {
-		return err
-	}
-	w := newWaiter(n)
-	c.line.push(w)
-	return c.awaitLocked(ctx, w, limit, ticket)
-}
-
-// refusalLocked says why a caller who cannot pass may not even wait, or nil.
-func (c *Composite) refusalLocked(ctx context.Context, n int64, limit time.Duration, ended bool) error {
-	if ended {
-		c.cancelled = addCount(c.cancelled, n)
-		return endedError(ctx, c.set.name, func() *Error { return c.limitErrorLocked(n) })
-	}
-	err := c.unfitLocked(n)
-	if err == nil {
-		err = c.denialLocked(ctx, n, limit)
-	}
-	if err != nil {
-		c.rejected = addCount(c.rejected, n)
-	}
-	return err
+	return c.waitLocked(ctx, c, n, limit, ended, ticket)
 }
 
 // unfitLocked is the reason for which n will never be granted, or nil.
@@ -114,19 +91,10 @@ func (c *Composite) unfitLocked(n int64) error {
 	return nil
 }
 
-// denialLocked is the refusal of a caller whom waiting would not help. A deadline is held
-// against the members whose time is known: the others only make it later.
-func (c *Composite) denialLocked(ctx context.Context, n int64, limit time.Duration) error {
-	if limit > 0 && int64(c.line.n) >= c.set.queue {
-		return c.limitErrorLocked(n).because(ErrQueueFull)
-	}
-	if limit == 0 {
-		return c.limitErrorLocked(n)
-	}
-	return tooLate(ctx, c.set.clk, limit, func() *Error {
-		o := c.outlookLocked(n)
-		return &Error{Name: o.scarce.name, Algorithm: string(o.scarce.kind), RetryAfter: o.known}
-	})
+// soonestLocked is about the members whose time is known: the others only make it later.
+func (c *Composite) soonestLocked(n int64) *Error {
+	o := c.outlookLocked(n)
+	return &Error{Name: o.scarce.name, Algorithm: string(o.scarce.kind), RetryAfter: o.known}
 }
 
 // limitErrorLocked names the member that is waited for longest. A wait that depends on
@@ -153,68 +121,20 @@ func (c *Composite) fullLocked(n int64) *core {
 	return nil
 }
 
-// awaitLocked stands in line until w is served or gives up. The locks are released while
-// it sleeps.
-func (c *Composite) awaitLocked(ctx context.Context, w *waiter, limit time.Duration, ticket bool) error {
-	var s sleeper
-	defer s.stop()
-	end := clock.Instant(addWaits(c.set.clk.Since(c.set.epoch), limit))
-	for {
-		rest := Never
-		if limit != Never {
-			rest = end.Sub(clock.Instant(c.set.clk.Since(c.set.epoch)))
-		}
-		pause, err := c.turnLocked(ctx, w, rest, ticket)
-		if pause == 0 {
-			return err
-		}
-		c.unlock()
-		s.sleep(ctx, c.set.clk, w, pause)
-		c.lock()
+func (c *Composite) serveLocked(w *waiter, ticket bool) time.Duration {
+	if c.passLocked(w.n, w.place, ticket) {
+		return 0
 	}
-}
-
-// turnLocked decides what w may do: go or give up, having left all lines, with a pause of
-// zero; or pause.
-func (c *Composite) turnLocked(ctx context.Context, w *waiter, rest time.Duration, ticket bool) (pause time.Duration, err error) {
-	if w.gone { // and counted by Close, which has no hold of the members' lines
-		c.standLocked(w, nil)
-		return 0, c.set.unfit(w.n, true)
-	}
-	if ctx.Err() != nil {
-		c.giveUpLocked(w)
-		return 0, endedError(ctx, c.set.name, func() *Error { return c.limitErrorLocked(w.n) })
-	}
-	if err := c.unfitLocked(w.n); err != nil { // a member has been closed
-		c.giveUpLocked(w)
-		return 0, err
-	}
-	pause = Never
-	if c.line.head == w {
-		if c.passLocked(w.n, w.place, ticket) {
-			c.leaveLocked(w)
-			return 0, nil
-		}
-		pause = c.standLocked(w, c.scarceLocked(w))
-	}
-	if rest <= 0 {
-		c.giveUpLocked(w)
-		return 0, c.limitErrorLocked(w.n)
-	}
-	return min(pause, rest), nil
-}
-
-// giveUpLocked leaves nothing behind: nothing has been taken before everything was.
-func (c *Composite) giveUpLocked(w *waiter) {
-	c.cancelled = addCount(c.cancelled, w.n)
-	c.leaveLocked(w)
+	return c.standLocked(w, c.scarceLocked(w))
 }
 
 // leaveLocked gives up the places in the member's line and in the composite's own, whose
-// next is woken.
+// next is woken. Who was failed by Close is out of that already.
 func (c *Composite) leaveLocked(w *waiter) {
 	c.standLocked(w, nil)
-	c.line.remove(w)
+	if !w.gone {
+		c.line.remove(w)
+	}
 }
 
 // scarceLocked is the member that will have room for w last, of those that have none. One
@@ -229,7 +149,7 @@ func (c *Composite) scarceLocked(w *waiter) *core {
 		}
 		wait := time.Duration(0)
 		if m.set.timed {
-			f := m.forecastLocked(m.last, w.place)
+			f := m.forecastLocked(w.place)
 			wait = f.wait(w.n)
 		}
 		if wait > longest {

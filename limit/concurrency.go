@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // ConcurrencyConfig bounds how much goes on at a time.
@@ -70,8 +69,8 @@ func (s *slots) wait(_ clock.Instant, n int64) time.Duration {
 func (s *slots) available(clock.Instant) int64 { return s.max - s.inUse }
 
 // standing has no window: who holds no more than the limit at a time is never refused.
-func (s *slots) standing(now clock.Instant) header.Standing {
-	return header.Standing{Limit: s.max, Left: s.available(now)}
+func (s *slots) standing(now clock.Instant) Standing {
+	return Standing{Limit: s.max, Left: s.available(now)}
 }
 
 func (s *slots) clone() algorithm {

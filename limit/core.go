@@ -2,12 +2,9 @@ package limit
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // algorithm is what makes one limiter different from another: a small state that is
@@ -23,25 +20,18 @@ type algorithm interface {
 	// available is the largest n for which take would succeed.
 	available(now clock.Instant) int64
 	// standing is how a client of it stands, but for Next.
-	standing(now clock.Instant) header.Standing
+	standing(now clock.Instant) Standing
 	// clone is a copy with which the future can be played through. It leaves the original
 	// alone, and is good until that is asked again.
 	clone() algorithm
 }
 
-// core is what the six limiters share: the lock, the line, the statistics. With the
-// state of a window or a bucket behind it it fills two cache lines, which is what a
-// [Keyed] with many keys waits for.
+// core is what the six limiters share. With the state of a window or a bucket behind it it
+// fills two cache lines, which is what a [Keyed] with many keys waits for.
 type core struct {
-	set *settings
-
-	mu       sync.Mutex // guards what follows
-	alg      algorithm
-	last     clock.Instant // the latest instant seen: time never goes back
-	line     line
-	acquired uint64
-
-	rejected, cancelled, overReleased uint64
+	queue
+	alg  algorithm
+	last clock.Instant // the latest instant seen: time never goes back
 }
 
 func (c *core) init(set *settings, alg algorithm) { c.set, c.alg = set, alg }
@@ -123,167 +113,70 @@ func (c *core) acquire(ctx context.Context, n int64, limit time.Duration, ticket
 		c.mu.Unlock()
 		return nil
 	}
-	now := c.nowLocked()
-	if err := c.refusalLocked(ctx, now, n, limit, ended); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	w := newWaiter(n)
-	c.line.push(w)
-	err := c.awaitLocked(ctx, w, now, limit, ticket)
+	c.nowLocked()
+	err := c.waitLocked(ctx, c, n, limit, ended, ticket)
 	c.mu.Unlock()
 	return err
 }
 
-// refusalLocked says why a caller who cannot pass may not even wait, or nil.
-func (c *core) refusalLocked(ctx context.Context, now clock.Instant, n int64, limit time.Duration, ended bool) error {
-	if ended {
-		c.cancelled = addCount(c.cancelled, n)
-		return endedError(ctx, c.set.name, func() *Error { return c.limitErrorLocked(now, n) })
-	}
-	err := c.set.unfit(n, c.line.closed)
-	if err == nil {
-		err = c.denialLocked(ctx, now, n, limit)
-	}
-	if err != nil {
-		c.rejected = addCount(c.rejected, n)
-	}
-	return err
+// lock reads the clock too: what follows goes by c.last.
+func (c *core) lock() {
+	c.mu.Lock()
+	c.nowLocked()
 }
 
-// unfit is the reason for which n will never be granted, or nil.
-func (s *settings) unfit(n int64, closed bool) error {
-	switch {
-	case closed:
-		return fmt.Errorf("acquire %s: %w", s.name, ErrClosed)
-	case n < 1:
-		return fmt.Errorf("acquire %d of %s: %w", n, s.name, ErrInvalidWeight)
-	case n > s.max:
-		return fmt.Errorf("acquire %d of %s, which never has more than %d: %w", n, s.name, s.max, ErrExceedsCapacity)
+func (c *core) unlock() { c.mu.Unlock() }
+
+func (c *core) unfitLocked(n int64) error { return c.set.unfit(n, c.line.closed) }
+
+// limitErrorLocked has the time until a caller who came now would be served.
+func (c *core) limitErrorLocked(n int64) *Error {
+	e := &Error{Name: c.set.name, Algorithm: string(c.set.kind)}
+	if c.set.timed {
+		e.RetryAfter = c.untilLocked(n)
 	}
-	return nil
+	return e
 }
 
-// denialLocked is the refusal of a caller whom waiting would not help.
-func (c *core) denialLocked(ctx context.Context, now clock.Instant, n int64, limit time.Duration) error {
-	if limit > 0 && int64(c.line.n) >= c.set.queue {
-		return c.limitErrorLocked(now, n).because(ErrQueueFull)
-	}
-	if limit == 0 {
-		return c.limitErrorLocked(now, n)
-	}
+func (c *core) soonestLocked(n int64) *Error {
 	if !c.set.timed {
 		return nil
 	}
-	return tooLate(ctx, c.set.clk, limit, func() *Error { return c.limitErrorLocked(now, n) })
+	return c.limitErrorLocked(n)
 }
 
-// tooLate is the refusal of a caller who cannot stay until his turn. A turn that comes
-// with the timeout is in time; one that comes with the end of the context is not, for
-// the context has ended by then.
-func tooLate(ctx context.Context, clk clock.Clock, limit time.Duration, refusal func() *Error) error {
-	deadline, bound := ctx.Deadline()
-	if !bound && limit == Never {
-		return nil
+func (c *core) serveLocked(w *waiter, ticket bool) time.Duration {
+	pause := c.alg.wait(c.last, w.n)
+	if pause == 0 {
+		c.alg.take(c.last, w.n)
+		c.grantedLocked(w.n, ticket)
 	}
-	e := refusal()
-	if e.RetryAfter > limit {
-		return e
-	}
-	if bound && e.RetryAfter >= deadline.Sub(clk.Now()) {
-		return e.because(context.DeadlineExceeded)
-	}
-	return nil
+	return pause
 }
 
-func (e *Error) because(err error) *Error {
-	e.Err = err
-	return e
-}
-
-// limitErrorLocked is a refusal with the time until a caller who came now would be served.
-func (c *core) limitErrorLocked(now clock.Instant, n int64) *Error {
-	e := &Error{Name: c.set.name, Algorithm: string(c.set.kind)}
-	if c.set.timed {
-		e.RetryAfter = c.waitLocked(now, n)
+func (c *core) leaveLocked(w *waiter) {
+	if !w.gone {
+		c.line.remove(w)
 	}
-	return e
-}
-
-// awaitLocked stands in line until w is served or gives up. The lock is released while
-// it sleeps.
-func (c *core) awaitLocked(ctx context.Context, w *waiter, begun clock.Instant, limit time.Duration, ticket bool) error {
-	var s sleeper
-	defer s.stop()
-	var end time.Duration // of the timeout, by the clock and not by nowLocked, which may stand still
-	if limit != Never {
-		end = addWaits(c.set.clk.Since(c.set.epoch), limit)
-	}
-	for now := begun; ; now = c.nowLocked() {
-		rest := Never
-		if limit != Never {
-			rest = end - c.set.clk.Since(c.set.epoch)
-		}
-		pause, err := c.turnLocked(ctx, w, now, rest)
-		if pause == 0 {
-			if err == nil {
-				c.grantedLocked(w.n, ticket)
-			}
-			return err
-		}
-		c.mu.Unlock()
-		s.sleep(ctx, c.set.clk, w, pause)
-		c.mu.Lock()
-	}
-}
-
-// turnLocked decides what w may do: go or give up, having left the line, with a pause
-// of zero; or pause. It looks at the context first: one who has given up never goes.
-func (c *core) turnLocked(ctx context.Context, w *waiter, now clock.Instant, rest time.Duration) (pause time.Duration, err error) {
-	if w.gone { // and counted by Close
-		return 0, c.set.unfit(w.n, true)
-	}
-	if ctx.Err() != nil {
-		c.giveUpLocked(w)
-		return 0, endedError(ctx, c.set.name, func() *Error { return c.limitErrorLocked(now, w.n) })
-	}
-	pause = Never
-	if c.line.head == w {
-		if pause = c.alg.wait(now, w.n); pause == 0 {
-			c.alg.take(now, w.n)
-			c.line.remove(w)
-			return 0, nil
-		}
-	}
-	if rest <= 0 {
-		c.giveUpLocked(w)
-		return 0, c.limitErrorLocked(now, w.n)
-	}
-	return min(pause, rest), nil
-}
-
-// giveUpLocked leaves nothing behind but a count: w has taken nothing yet.
-func (c *core) giveUpLocked(w *waiter) {
-	c.cancelled = addCount(c.cancelled, w.n)
-	c.line.remove(w)
 }
 
 // Wait is how long until TryAcquireN(n) could succeed; see [Weighted].
 func (c *core) Wait(n int64) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.waitLocked(c.nowLocked(), n)
+	c.nowLocked()
+	return c.untilLocked(n)
 }
 
-// waitLocked is the algorithm's own answer unless somebody waits, which is seldom.
-func (c *core) waitLocked(now clock.Instant, n int64) time.Duration {
+// untilLocked is the algorithm's own answer unless somebody waits, which is seldom.
+func (c *core) untilLocked(n int64) time.Duration {
 	if c.line.closed || !c.fits(n) {
 		return Never
 	}
 	if c.line.head == nil {
-		return c.alg.wait(now, n)
+		return c.alg.wait(c.last, n)
 	}
-	f := c.forecastLocked(now, nil)
+	f := c.forecastLocked(nil)
 	return f.wait(n)
 }
 
@@ -291,10 +184,8 @@ func (c *core) waitLocked(now clock.Instant, n int64) time.Duration {
 func (c *core) Statistics() Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := Statistics{
-		Acquired: c.acquired, Rejected: c.rejected, Cancelled: c.cancelled, OverReleased: c.overReleased,
-		Available: c.alg.available(c.nowLocked()), Max: c.set.max, Queued: int64(c.line.n),
-	}
+	s := c.statistics()
+	s.Available = c.alg.available(c.nowLocked())
 	if out := c.slots(); out != nil {
 		s.InUse = out.inUse
 	}
@@ -302,13 +193,13 @@ func (c *core) Statistics() Statistics {
 }
 
 // Standing is how who asks for one permit at a time stands; see [Weighted].
-func (c *core) Standing() header.Standing {
+func (c *core) Standing() Standing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.standingLocked(c.nowLocked())
 }
 
-func (c *core) standingLocked(now clock.Instant) header.Standing {
+func (c *core) standingLocked(now clock.Instant) Standing {
 	s := c.alg.standing(now)
 	if s.Left = max(0, s.Left); s.Left == 0 {
 		s.Next = c.alg.wait(now, 1)
@@ -342,15 +233,6 @@ func (c *core) releaseLocked(n int64, ticket bool) {
 	}
 }
 
-// Close fails those who wait and all later calls with ErrClosed. Permits that are out
-// can still be released. It may be called again.
-func (c *core) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cancelled = c.line.close(c.cancelled)
-	return nil
-}
-
 // acquireTicket acquires n permits that only the returned function gives back.
 func (c *core) acquireTicket(ctx context.Context, n int64, limit time.Duration) (func(), error) {
 	if err := c.acquire(ctx, n, limit, true); err != nil {
@@ -360,10 +242,4 @@ func (c *core) acquireTicket(ctx context.Context, n int64, limit time.Duration) 
 		return func() {}, nil
 	}
 	return ticket(n, c.release, c.overRelease), nil
-}
-
-func (c *core) overRelease(n int64) {
-	c.mu.Lock()
-	c.overReleased = addCount(c.overReleased, n)
-	c.mu.Unlock()
 }

@@ -64,6 +64,11 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrLimited, e.Err}
 }
 
+func (e *Error) because(err error) *Error {
+	e.Err = err
+	return e
+}
+
 // endedError is the end of a caller's context. A deadline that passed in the line is
 // the limiter's doing, as is one that was seen to be too early.
 func endedError(ctx context.Context, name string, limited func() *Error) error {

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // WindowConfig is a number of permits in a window of time.
@@ -24,10 +23,7 @@ var _ Weighted = (*FixedWindow)(nil)
 
 // NewFixedWindow returns a limiter whose first window begins now.
 func NewFixedWindow(cfg WindowConfig, opts ...Option) (*FixedWindow, error) {
-	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
-		return nil, err
-	}
-	set, err := newSettings(KindFixedWindow, cfg.Permits, opts)
+	set, err := rateSettings(KindFixedWindow, cfg.Permits, cfg.Per, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +77,9 @@ func (w *window) available(now clock.Instant) int64 {
 }
 
 // standing has what is left last until one more would come with the next window.
-func (w *window) standing(now clock.Instant) header.Standing {
+func (w *window) standing(now clock.Instant) Standing {
 	left := w.available(now)
-	return header.Standing{Limit: w.max, Window: w.per, Left: left, Lasts: part(w.per-now.Sub(w.start), left, left+1)}
+	return Standing{Limit: w.max, Window: w.per, Left: left, Lasts: part(w.per-now.Sub(w.start), left, left+1)}
 }
 
 func (w *window) clone() algorithm {

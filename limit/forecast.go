@@ -15,8 +15,8 @@ type forecast struct {
 }
 
 // forecastLocked leaves out skip, whom the caller plays through himself.
-func (c *core) forecastLocked(now clock.Instant, skip *waiter) forecast {
-	f := forecast{alg: c.alg.clone(), from: now}
+func (c *core) forecastLocked(skip *waiter) forecast {
+	f := forecast{alg: c.alg.clone(), from: c.last}
 	for w := range c.line.all() {
 		if w != skip {
 			f.serve(f.wait(w.n), w.n)

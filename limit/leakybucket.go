@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // LeakyBucketConfig is a pace.
@@ -31,10 +30,7 @@ var _ Weighted = (*LeakyBucket)(nil)
 
 // NewLeakyBucket returns a limiter that can grant now.
 func NewLeakyBucket(cfg LeakyBucketConfig, opts ...Option) (*LeakyBucket, error) {
-	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
-		return nil, err
-	}
-	set, err := newSettings(KindLeakyBucket, cfg.Permits, opts)
+	set, err := rateSettings(KindLeakyBucket, cfg.Permits, cfg.Per, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +93,8 @@ func (p *pacer) available(now clock.Instant) int64 {
 }
 
 // standing has one left at most: a second at the same instant would be refused.
-func (p *pacer) standing(now clock.Instant) header.Standing {
-	s := header.Standing{Limit: p.permits, Window: p.per, Even: true}
+func (p *pacer) standing(now clock.Instant) Standing {
+	s := Standing{Limit: p.permits, Window: p.per, Even: true}
 	if p.available(now) > 0 {
 		s.Left, s.Lasts = 1, part(p.per, 1, p.permits)
 	}

@@ -5,8 +5,6 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // Never is the wait for what time alone will not bring: more permits than the limiter
@@ -56,7 +54,7 @@ type Weighted interface {
 	// Standing is how a client stands with the limiter, for the headers of an answer. That of
 	// a [Concurrency] limiter has no Window: what is left of it is how many more permits may
 	// be out at once. That of a [Composite] is of the member that has the least left.
-	Standing() header.Standing
+	Standing() Standing
 }
 
 // Statistics is what a limiter has done and how it stands. The counters count permits

@@ -75,6 +75,14 @@ func newSettings(kind Kind, maximum int64, opts []Option) (*settings, error) {
 	return s, nil
 }
 
+// rateSettings are those of a limiter whose largest weight is the permits of its period.
+func rateSettings(kind Kind, permits int64, per time.Duration, opts []Option) (*settings, error) {
+	if err := checkRate(permits, per); err != nil {
+		return nil, err
+	}
+	return newSettings(kind, permits, opts)
+}
+
 // checkRate rejects a pace that is none.
 func checkRate(permits int64, per time.Duration) error {
 	if permits < 1 {

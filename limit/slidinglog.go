@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // SlidingWindowLog remembers every grant of the last window and so keeps the bound
@@ -22,10 +21,7 @@ var _ Weighted = (*SlidingWindowLog)(nil)
 
 // NewSlidingWindowLog returns a limiter that has granted nothing.
 func NewSlidingWindowLog(cfg WindowConfig, opts ...Option) (*SlidingWindowLog, error) {
-	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
-		return nil, err
-	}
-	set, err := newSettings(KindSlidingWindowLog, cfg.Permits, opts)
+	set, err := rateSettings(KindSlidingWindowLog, cfg.Permits, cfg.Per, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -144,9 +140,9 @@ func (j *journal) available(now clock.Instant) int64 {
 	return j.max - j.used
 }
 
-func (j *journal) standing(now clock.Instant) header.Standing {
+func (j *journal) standing(now clock.Instant) Standing {
 	left := j.available(now)
-	return header.Standing{Limit: j.max, Window: j.per, Left: left, Lasts: part(j.per, left, j.max)}
+	return Standing{Limit: j.max, Window: j.per, Left: left, Lasts: part(j.per, left, j.max)}
 }
 
 // clone shares the ring, which may hold a million entries: it forgets by its own counts,

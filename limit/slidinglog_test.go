@@ -32,7 +32,7 @@ func TestLongLogIsNotCopied(t *testing.T) {
 	perCall := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
 		for range b.N {
-			c.waitLocked(c.last, 1)
+			c.untilLocked(1)
 		}
 	}).AllocedBytesPerOp()
 	require.Less(t, perCall, int64(1024), "bytes a call of a log of %d entries", entries)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // SlidingWindow is the sliding-window counter. It counts per window as [FixedWindow]
@@ -26,10 +25,7 @@ var _ Weighted = (*SlidingWindow)(nil)
 
 // NewSlidingWindow returns a limiter whose first window begins now, after an empty one.
 func NewSlidingWindow(cfg WindowConfig, opts ...Option) (*SlidingWindow, error) {
-	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
-		return nil, err
-	}
-	set, err := newSettings(KindSlidingWindow, cfg.Permits, opts)
+	set, err := rateSettings(KindSlidingWindow, cfg.Permits, cfg.Per, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +105,9 @@ func (c *counter) available(now clock.Instant) int64 {
 	return max(0, c.max-c.current-int64(fading))
 }
 
-func (c *counter) standing(now clock.Instant) header.Standing {
+func (c *counter) standing(now clock.Instant) Standing {
 	left := c.available(now)
-	return header.Standing{Limit: c.max, Window: c.per, Left: left, Lasts: part(c.per, left, c.max)}
+	return Standing{Limit: c.max, Window: c.per, Left: left, Lasts: part(c.per, left, c.max)}
 }
 
 func (c *counter) clone() algorithm {

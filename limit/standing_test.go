@@ -1,4 +1,4 @@
-package limit
+package limit_test
 
 import (
 	"net/http"
@@ -9,23 +9,24 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // TestObedientClient has a client do what the headers of each algorithm say, in virtual time:
 // it spreads what remains over the reset, and holds no more at a time than it is told. It gets
 // what the limiter grants, and is not refused.
 func TestObedientClient(t *testing.T) {
-	for _, kind := range Kinds() {
+	for _, kind := range limit.Kinds() {
 		for _, permits := range []int64{1, 2, 3, 5, 7, 10, 17, 100} {
 			for _, per := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 10 * time.Second, time.Minute} {
-				s := Spec{Kind: kind, Permits: permits, Per: per}
-				if kind == KindConcurrency {
+				s := limit.Spec{Kind: kind, Permits: permits, Per: per}
+				if kind == limit.KindConcurrency {
 					s.Per = 0
 				}
-				specs := []Spec{s}
-				if kind == KindTokenBucket {
+				specs := []limit.Spec{s}
+				if kind == limit.KindTokenBucket {
 					small, whole := s, s
-					small.Burst, whole.Refill = max(1, permits/5), RefillInterval
+					small.Burst, whole.Refill = max(1, permits/5), limit.RefillInterval
 					specs = append(specs, small, whole)
 				}
 				for _, s := range specs {
@@ -42,10 +43,10 @@ func TestObedientClient(t *testing.T) {
 
 // obey is the share of what a limiter grants in the long run that an obedient client used, and
 // of its requests that were refused. A request to a limiter of concurrency lasts a second.
-func obey(t *testing.T, s Spec, per, begin time.Duration) (used, refused float64) {
+func obey(t *testing.T, s limit.Spec, per, begin time.Duration) (used, refused float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l, err := New(s)
+		l, err := limit.New(s)
 		require.NoError(t, err)
 		granted, denied := 0, 0
 		// What a new client finds comes on top of the long run: it is not counted.
@@ -69,7 +70,7 @@ func obey(t *testing.T, s Spec, per, begin time.Duration) (used, refused float64
 			return q
 		}
 		time.Sleep(begin)
-		if s.Kind == KindConcurrency {
+		if s.Kind == limit.KindConcurrency {
 			q := ask()
 			from, granted = time.Now(), 0
 			for range 40 {
@@ -96,9 +97,9 @@ func obey(t *testing.T, s Spec, per, begin time.Duration) (used, refused float64
 }
 
 // write tells a standing by the headers of the IETF.
-func write(t *testing.T, h http.Header, s header.Standing) {
+func write(t *testing.T, h http.Header, s limit.Standing) {
 	t.Helper()
-	q := s.Quota()
+	q := header.QuotaOf(s)
 	policy := header.Policy{Name: "p", Quota: q.Limit, Window: q.Window}
 	left := header.Remaining{Name: "p", Units: q.Remaining, Reset: q.Reset, HasReset: true}
 	if q.InFlight > 0 {

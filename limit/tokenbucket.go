@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 // Refill is how the tokens of a bucket come in. The zero Refill is [RefillContinuous].
@@ -177,9 +176,9 @@ func (b *bucket) available(now clock.Instant) int64 {
 
 // standing is told by the time in which the bucket fills. With whole periods what is left should
 // last until the next tokens come.
-func (b *bucket) standing(now clock.Instant) header.Standing {
+func (b *bucket) standing(now clock.Instant) Standing {
 	left := b.available(now)
-	s := header.Standing{Limit: b.cfg.Burst, Window: part(b.cfg.Per, b.cfg.Burst, b.cfg.Permits), Left: left}
+	s := Standing{Limit: b.cfg.Burst, Window: part(b.cfg.Per, b.cfg.Burst, b.cfg.Permits), Left: left}
 	s.Even = b.cfg.Burst == 1 && b.cfg.Refill == RefillContinuous // there is no room for a second
 	if s.Lasts = part(b.cfg.Per, left, b.cfg.Permits); b.cfg.Refill == RefillInterval {
 		s.Lasts = part(b.cfg.Per-now.Sub(b.at), max(0, left), max(0, left)+1)

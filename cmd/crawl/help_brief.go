@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -50,7 +51,7 @@ func briefFlags() []briefGroup {
 			{"max-rate", "most requests per second to a host (default 10)"},
 			{"min-delay", "least time between two requests to a host"},
 			{"concurrency", "requests in flight over all hosts (default 64)"},
-			{"strategy", "steer, aimd, gradient, fixed or off (default steer)"},
+			{"strategy", oneOf(append(control.Names(), "off")) + " (default " + control.Names()[0] + ")"},
 		}},
 		{"Requests", []briefFlag{
 			{"contact", "URL or mail address for the operators of sites"},

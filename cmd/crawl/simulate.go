@@ -104,19 +104,7 @@ type simulation struct {
 // strategies are all that can be asked for: those of the engine, the default first,
 // and the bound.
 func strategies() []string {
-	names := control.Names()
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
-	return append(names, simulate.Oracle)
-}
-
-// rank puts the default before the others.
-func rank(strategy string) int {
-	if strategy == control.NameSteer {
-		return 0
-	}
-	return 1
+	return append(control.Names(), simulate.Oracle)
 }
 
 // run checks everything before the first run, so that a mistake costs no wait.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Headers is which headers tell clients what is left.
@@ -154,8 +155,8 @@ func (r *Result) told(p *Plan) (left int64, until time.Duration) {
 
 // Standing is what the Result, which is about p, says of a limit for a client. Never is for
 // what takes longer than a Duration can say.
-func (r *Result) Standing(p *Plan) header.Standing {
-	s := header.Standing{Limit: r.Limit, Left: r.Remaining, Next: r.Wait, Refused: !r.Allowed}
+func (r *Result) Standing(p *Plan) limit.Standing {
+	s := limit.Standing{Limit: r.Limit, Left: r.Remaining, Next: r.Wait, Refused: !r.Allowed}
 	_, s.Window = p.PerWindow()
 	if s.Refused && s.Next == Never { // as of more than the plan can hold
 		s.Next = r.Reset

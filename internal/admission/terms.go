@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // slotsSuffix makes the name of the policy that tells a rule's concurrency.
@@ -55,7 +56,7 @@ func (r *compiledRule) makeTerms(set *planSet) *terms {
 			continue
 		}
 		tokens, window := p.PerWindow()
-		tokens, window = header.Standing{Limit: tokens, Window: window}.PerWindow()
+		tokens, window = limit.Standing{Limit: tokens, Window: window}.PerWindow()
 		told = append(told, header.Policy{Name: name, Quota: tokens, Window: window})
 		t.plans = append(t.plans, p)
 		t.limits = append(t.limits, limitOf(tokens, window))

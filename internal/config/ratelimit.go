@@ -8,8 +8,8 @@ const off = "off"
 // RateLimit sets up the engine that learns how fast each host may be asked. Rates are
 // in requests per second and per host unless said otherwise.
 type RateLimit struct {
-	// Strategy is how a rate moves: steer finds the ceiling and stays under it, aimd and
-	// gradient are classic laws, fixed stays at InitialRPS, off paces nothing (default steer).
+	// Strategy is how a rate moves: one of [control.Strategies], or off, which paces nothing
+	// (default steer).
 	// Empty is refused. It is also the switch: see [RateLimit.Enabled].
 	Strategy string `yaml:"strategy"`
 	// InitialRPS is the rate a new host starts with (default 1). Zero is refused.

@@ -1,5 +1,7 @@
 package config
 
+import "github.com/treadlight/crawl/internal/ratelimit/control"
+
 // The bounds of every rate. The floor is one request in 1000 seconds, slower than any
 // Crawl-delay that is honoured by default; the ceiling is that of the
 // limiter, and far above what one process fetches, so that "unlimited" has a number.
@@ -8,13 +10,21 @@ const (
 	maxRate = "1000000"
 )
 
+// strategyHelp is what each strategy does.
+func strategyHelp() (text string) {
+	for _, s := range control.Strategies() {
+		text += s.Name + " = " + s.Help + "; "
+	}
+	return text
+}
+
 // rateFields are the adaptive engine.
 var rateFields = []field{
 	// No field of its own; the package comment says why.
 	{path: "ratelimit.enabled", kind: kindBool, def: "true", noStruct: true, doc: "second spelling of the strategy: false = off"},
 	{
-		path: "ratelimit.strategy", kind: kindChoice, def: "steer", enum: []string{"steer", "aimd", "gradient", "fixed", off}, flag: "strategy",
-		doc: "how the rate of a host moves; fixed = stays at --rate; off = no pacing, for your own servers",
+		path: "ratelimit.strategy", kind: kindChoice, def: control.Names()[0], enum: append(control.Names(), off), flag: "strategy",
+		doc: "how the rate of a host moves: " + strategyHelp() + "off = no pacing, for your own servers",
 	},
 	// One request a second is what no server minds from a stranger.
 	{

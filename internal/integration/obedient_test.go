@@ -15,8 +15,8 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // within answers requests by a handler of this process.
@@ -183,7 +183,7 @@ func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
 		ok := l.TryAcquire()
 		s := l.Standing()
 		s.Refused = !ok
-		q := s.Quota()
+		q := header.QuotaOf(s)
 		if legacy {
 			header.SetLegacy(w.Header(), q)
 		} else {

@@ -22,7 +22,7 @@ type Config struct {
 	// Enabled turns the limiter on. False means that Acquire grants at once and
 	// only counts; it is for one's own servers.
 	Enabled bool
-	// Strategy decides how the rate follows what a host does; empty means "steer".
+	// Strategy decides how the rate follows what a host does; see [control.Strategies]. Empty means the first of them.
 	Strategy string
 
 	InitialRPS          float64 // rate of a host nothing is known of; zero means 1
@@ -129,7 +129,7 @@ func DefaultConfig() Config {
 }
 
 func (c *Config) setDefaults() {
-	setDefault(&c.Strategy, control.NameSteer)
+	setDefault(&c.Strategy, control.Names()[0])
 	setDefault(&c.InitialRPS, 1)
 	setDefault(&c.MinRPS, 0.1)
 	setDefault(&c.MaxRPS, 10)

@@ -121,7 +121,7 @@ func (l *AdaptiveRateLimiter) makeShared() error {
 //
 // A server asked through a proxy has no address that is known.
 func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
-	if !l.cfg.Enabled || l.cfg.IPRPS == 0 && !l.detects() {
+	if !l.cfg.Enabled || l.cfg.IPRPS == 0 && !l.strategy.Learns {
 		return
 	}
 	key := addressKey(addr)

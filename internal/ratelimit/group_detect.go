@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -107,14 +106,12 @@ type favourite struct {
 	n     int           // answers
 }
 
-func (l *AdaptiveRateLimiter) detects() bool { return l.cfg.Strategy != control.NameFixed }
-
 // heardLocked takes in, for the domain's address, what became of a request. It reports
 // whether that was the affair of the address alone, of which the domain's strategy
 // must not learn.
 func (s *state) heardLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
 	g, l := s.addr, s.rules.l
-	if g == nil || !l.detects() {
+	if g == nil || !l.strategy.Learns {
 		return false
 	}
 	refused := fb.RetryAfter > 0 || class == outcome.Throttled || class == outcome.Unavailable

@@ -60,7 +60,7 @@ func (g *group) unite(now clock.Instant) {
 	top := g.ceiling()
 	start := min(max(mergeShare*w.trial.all, g.l.base().floor.rps()), top)
 	g.merge = &merge{
-		strategy: g.l.strategy(&g.l.control, now, control.Host{
+		strategy: g.l.strategy.New(&g.l.control, now, control.Host{
 			Start: start, Floor: g.l.base().floor.rps(), Ceiling: top, Memory: control.Memory{Rate: float32(start)},
 		}),
 		window: g.l.window, refusedAt: now, begun: make(map[*state]int),

@@ -53,7 +53,7 @@ type Feedback struct {
 type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
-	strategy control.Maker
+	strategy control.Info
 	window   estimate.Window           // an empty one, to copy
 	laid     atomic.Pointer[laidRules] // what the user has laid down; only SetRules replaces it
 	laying   sync.Mutex                // held by SetRules

@@ -183,7 +183,7 @@ func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombsto
 func (l *AdaptiveRateLimiter) unearth(domain string, t tombstone) (m HostMemory, ok bool) {
 	at := l.moment()
 	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
-	if l.learns() {
+	if l.strategy.Learns {
 		m.Learned = learned(t.memory)
 	}
 	if t.memory.Held != 0 {
@@ -194,10 +194,6 @@ func (l *AdaptiveRateLimiter) unearth(domain string, t tombstone) (m HostMemory,
 	}
 	return m.At(at.wall, l.cfg.MaxRetryAfter)
 }
-
-// learns reports whether rates are found out: a fixed one is the user's, and neither
-// tells what the host tolerates nor gives way to what it did.
-func (l *AdaptiveRateLimiter) learns() bool { return l.cfg.Strategy != control.NameFixed }
 
 // Recall takes up what earlier limiters remembered, before the crawl or during it, and
 // returns for how many domains. What this limiter has learned itself stays: a domain
@@ -229,7 +225,7 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 // tombstoneOf is unearth the other way round.
 func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
-	if l.learns() {
+	if l.strategy.Learns {
 		t.memory = m.memory()
 	}
 	if !m.HeldUntil.IsZero() {

@@ -322,7 +322,7 @@ func TestRememberRoundTrip(t *testing.T) {
 		want := map[string]HostMemory{}
 		for i := range rapid.IntRange(0, 20).Draw(t, "hosts") {
 			m := HostMemory{Domain: fmt.Sprintf("%d.test", i), LastUsed: ago("used", 0, memoryTTL-1)}
-			if r.learns() {
+			if r.strategy.Learns {
 				m.Rate = rapid.Float32Range(0, maxRPS).Draw(t, "rate")
 				m.Pause = time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "pause"))
 			}

@@ -61,7 +61,7 @@ type state struct {
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
-		rules: r, strategy: l.strategy(&l.control, now, r.host(memory)),
+		rules: r, strategy: l.strategy.New(&l.control, now, r.host(memory)),
 		window:     l.window,
 		bucket:     bucket{level: r.capacity, at: now, rate: r.start},
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
@@ -103,7 +103,7 @@ func (s *state) grantedLocked(waited time.Duration) {
 func (s *state) restartLocked(now clock.Instant) {
 	l, h := s.rules.l, s.rules.host(control.Memory{})
 	h.Start = max(s.bucket.rate, s.rules.start).rps()
-	s.strategy = l.strategy(&l.control, now, h)
+	s.strategy = l.strategy.New(&l.control, now, h)
 	s.heard = 0 // the new one's events are counted anew
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // action is what a host does with a request.
@@ -28,9 +28,9 @@ type decision struct {
 	refused    bool   // by a limit, which has a body of its own
 	delay      time.Duration
 	until      clock.Instant
-	quota      *header.Standing // for the headers; nil: none
-	admitted   bool             // by the gate, which must be told of the end
-	robots     bool             // the answer is the host's robots.txt
+	quota      *limit.Standing // for the headers; nil: none
+	admitted   bool            // by the gate, which must be told of the end
+	robots     bool            // the answer is the host's robots.txt
 }
 
 // decideLocked goes through the reasons not to serve in the order of the package comment.

@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/limit"
 )
 
@@ -49,11 +48,11 @@ type gate struct {
 // pass is the gate's decision about a request.
 type pass struct {
 	ok     bool
-	banned bool             // because of earlier ones
-	ready  clock.Instant    // if not ok: when one would be admitted by what refused, or unknown
-	delay  time.Duration    // by queues and leaky buckets
-	factor float64          // of the host's own latency
-	quota  *header.Standing // nil: not told
+	banned bool            // because of earlier ones
+	ready  clock.Instant   // if not ok: when one would be admitted by what refused, or unknown
+	delay  time.Duration   // by queues and leaky buckets
+	factor float64         // of the host's own latency
+	quota  *limit.Standing // nil: not told
 }
 
 // delay is a leaky bucket that delays the requests of its burst.
@@ -213,7 +212,7 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 	if ready > at {
 		return pass{ready: g.day.when(ready)}
 	}
-	var quota *header.Standing
+	var quota *limit.Standing
 	if g.store != nil {
 		// It is in memory and never closed, so there is no error; the zero Result would refuse.
 		r, _ := g.store.Take(context.Background(), g.key, g.plans, 1)
@@ -254,7 +253,7 @@ func (g *gate) release() {
 }
 
 // standingOf is the quota after a decision by plans.
-func (g *gate) standingOf(r *admission.Result) *header.Standing {
+func (g *gate) standingOf(r *admission.Result) *limit.Standing {
 	for i := range g.plans {
 		if p := &g.plans[i]; p.Name == r.Plan {
 			s := r.Standing(p)
@@ -266,7 +265,7 @@ func (g *gate) standingOf(r *admission.Result) *header.Standing {
 
 // standingLocked is the tighter of the plans' quota and those of the other limits, in real
 // time; nil if there is neither, because another limit refused before a plan was asked.
-func (g *gate) standingLocked(tight *header.Standing, ok bool) *header.Standing {
+func (g *gate) standingLocked(tight *limit.Standing, ok bool) *limit.Standing {
 	for _, m := range g.quotas {
 		s := m.Standing()
 		if s.Refused = !ok && s.Left == 0; tight == nil || s.Left < tight.Left {

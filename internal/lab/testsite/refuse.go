@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
 )
 
 // The headers are not written by the code with which the crawler reads them: a mistake there
@@ -65,11 +66,11 @@ func (r *Refusal) tells() bool { return r.Headers != "" && r.Headers != headersN
 
 // setQuota writes the quota headers, X-RateLimit-* or those of
 // draft-ietf-httpapi-ratelimit-headers-10. Seconds are rounded up.
-func (r *Refusal) setQuota(h http.Header, s *header.Standing) {
+func (r *Refusal) setQuota(h http.Header, s *limit.Standing) {
 	if s == nil {
 		return // nobody asked the limits: an outage, a script
 	}
-	q := s.Quota()
+	q := header.QuotaOf(*s)
 	ceil := func(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 	switch r.Headers {
 	case headersLegacy:

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -94,7 +93,7 @@ type Host struct {
 	Memory                Memory
 }
 
-// The strategies, by the names under which a configuration asks for them.
+// The names of the strategies, as a configuration spells them.
 const (
 	NameSteer    = "steer"
 	NameAIMD     = "aimd"
@@ -102,29 +101,54 @@ const (
 	NameFixed    = "fixed"
 )
 
-// Names are the strategies there are, in alphabetical order.
-func Names() []string { return slices.Sorted(maps.Keys(makers())) }
-
 // Maker makes the strategy of one host.
 type Maker func(cfg *Config, now clock.Instant, h Host) Strategy
 
-// Find returns the maker of the strategy with that name.
-func Find(name string) (Maker, error) {
-	if m, ok := makers()[name]; ok {
-		return m, nil
-	}
-	return nil, fmt.Errorf("%q: want one of %s", name, strings.Join(Names(), ", "))
+// Info is all that others have to know of a strategy. The setting, its flag, the help, the
+// reference and the simulator are made of it.
+type Info struct {
+	Name   string
+	Help   string // what the rate does, in a few words
+	Learns bool   // the rate is what the host tolerates: it is worth remembering, and hosts that share a limit are looked for
+	New    Maker
 }
 
-func makers() map[string]Maker {
-	return map[string]Maker{
-		NameSteer:    func(cfg *Config, now clock.Instant, h Host) Strategy { return newSteer(cfg, now, h) },
-		NameAIMD:     func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newAIMD(cfg, h)) },
-		NameGradient: func(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newGradient(cfg, h)) },
-		NameFixed: func(cfg *Config, _ clock.Instant, h Host) Strategy {
-			return guard(cfg, h, &fixed{rate: h.known()})
-		},
+// strategies are all of them, the default first.
+var strategies = []Info{
+	{NameSteer, "searches for the limit of the host and stays below it", true, func(cfg *Config, now clock.Instant, h Host) Strategy {
+		return newSteer(cfg, now, h)
+	}},
+	{NameAIMD, "a step up at each fast success, down by a factor at overload", true, func(cfg *Config, _ clock.Instant, h Host) Strategy {
+		return guard(cfg, h, newAIMD(cfg, h))
+	}},
+	{NameGradient, "up while responses are fast, down as they slow", true, func(cfg *Config, _ clock.Instant, h Host) Strategy {
+		return guard(cfg, h, newGradient(cfg, h))
+	}},
+	{NameFixed, "stays at --rate", false, func(cfg *Config, _ clock.Instant, h Host) Strategy {
+		return guard(cfg, h, &fixed{rate: h.known()})
+	}},
+}
+
+// Strategies are the strategies there are, the default first.
+func Strategies() []Info { return slices.Clone(strategies) }
+
+// Names are their names, in that order.
+func Names() []string {
+	names := make([]string, len(strategies))
+	for i := range strategies {
+		names[i] = strategies[i].Name
 	}
+	return names
+}
+
+// Find returns the strategy with that name.
+func Find(name string) (Info, error) {
+	for _, info := range strategies {
+		if info.Name == name {
+			return info, nil
+		}
+	}
+	return Info{}, fmt.Errorf("%q: want one of %s", name, strings.Join(Names(), ", "))
 }
 
 // known is the rate to begin with: what is remembered, or the start of a stranger.

@@ -41,13 +41,13 @@ func begin(t interface{ Fatal(args ...any) }, name string, h Host) Strategy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m(config(t), 0, h)
+	return m.New(config(t), 0, h)
 }
 
 func TestFind(t *testing.T) {
-	require.Equal(t, []string{"aimd", "fixed", "gradient", "steer"}, Names())
+	require.Equal(t, []string{"steer", "aimd", "gradient", "fixed"}, Names())
 	_, err := Find("guess")
-	require.EqualError(t, err, `"guess": want one of aimd, fixed, gradient, steer`)
+	require.EqualError(t, err, `"guess": want one of steer, aimd, gradient, fixed`)
 }
 
 // drawObservation is anything an owner might report, in whatever order.

@@ -18,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/limit"
 )
 
 // Quota is what is left of one quota. The zero Quota means that nothing was said.
@@ -31,6 +33,16 @@ type Quota struct {
 
 // IsZero reports whether nothing was said.
 func (q Quota) IsZero() bool { return q == Quota{} }
+
+// QuotaOf is what a client that reads the headers of a response knows of s.
+func QuotaOf(s limit.Standing) (q Quota) {
+	if s.Window == 0 {
+		return Quota{InFlight: s.Limit}
+	}
+	q.Limit, q.Window = s.PerWindow()
+	q.Remaining, q.Reset = s.Told()
+	return q
+}
 
 // tighter reports whether q allows fewer requests per second than r until its reset.
 // A quota without a reset is compared over a second, as if it were to end at once;
@@ -110,14 +122,14 @@ const longestAge = 366 * 24 * time.Hour
 // RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: see
 // [RetryAfter]. The answer's own Date says when the delay begins, if there is one. Of several
 // lines the longest delay counts, as who obeys it obeys them all; malformed ones do not.
-func RetryAfterOf(h http.Header, now time.Time, limit time.Duration) (d time.Duration, ok bool) {
+func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) == 0 {
 		return 0, false
 	}
 	written := Written(h, now)
 	for _, v := range lines {
-		if one, valid := RetryAfter(v, written, limit); valid {
+		if one, valid := RetryAfter(v, written, most); valid {
 			d, ok = max(d, one), true
 		}
 	}
@@ -126,22 +138,22 @@ func RetryAfterOf(h http.Header, now time.Time, limit time.Duration) (d time.Dur
 
 // RetryAfter is the delay that a Retry-After value asks for at now: a number of
 // seconds, or a date in any of the three forms of RFC 9110 section 5.6.7. A date
-// that has passed is no delay. Whatever exceeds limit, a number too large to
-// represent included, is limit; a limit of zero or less is none. A value of any
+// that has passed is no delay. Whatever exceeds most, a number too large to
+// represent included, is most; zero or less means no bound. A value of any
 // other form is not ok.
-func RetryAfter(value string, now time.Time, limit time.Duration) (d time.Duration, ok bool) {
+func RetryAfter(value string, now time.Time, most time.Duration) (d time.Duration, ok bool) {
 	value = strings.Trim(value, " \t")
-	if limit <= 0 {
-		limit = maxDuration
+	if most <= 0 {
+		most = maxDuration
 	}
 	if isDigits(value) {
-		return min(wholeSeconds(value), limit), true
+		return min(wholeSeconds(value), most), true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(now), 0), limit), true
+	return min(max(at.Sub(now), 0), most), true
 }
 
 // FormatRetryAfter writes d in seconds, rounded up: a client that obeys is never

@@ -1,4 +1,4 @@
-package header
+package limit
 
 import "time"
 
@@ -31,16 +31,6 @@ func (s Standing) PerWindow() (limit int64, window time.Duration) {
 	return int64(float64(s.Limit) * float64(time.Second) / float64(s.Window)), time.Second
 }
 
-// Quota is what a client that reads the headers of an answer knows of s.
-func (s Standing) Quota() (q Quota) {
-	if s.Window == 0 {
-		return Quota{InFlight: s.Limit}
-	}
-	q.Limit, q.Window = s.PerWindow()
-	q.Remaining, q.Reset = s.Told()
-	return q
-}
-
 // Told is what remains, and the reset, as clients are told. Both are for a client that spreads
 // the one over the other: it uses what the limit grants, and finds something left each time.
 //
@@ -60,7 +50,7 @@ func (s Standing) Told() (remaining int64, reset time.Duration) {
 		return s.Left, s.Next
 	case s.Left == 0:
 		return s.toldNone()
-	case s.Lasts <= 0 || s.Lasts == maxDuration:
+	case s.Lasts <= 0 || s.Lasts == Never:
 		return s.Left, s.Lasts
 	}
 	limit, _ := s.PerWindow()
@@ -115,13 +105,13 @@ const (
 // evenly is how many in how many whole seconds are an interval not shorter than the given one,
 // and hardly longer. Who spreads them rounds up to a nanosecond, as the interval is.
 func evenly(each time.Duration) (n int64, over time.Duration) {
-	if each <= 1 || each > maxDuration/(2*mostTried) {
+	if each <= 1 || each > Never/(2*mostTried) {
 		return 0, each
 	}
-	best := maxDuration
+	best := Never
 	first := max(1, int64((time.Second-1)/(each-1)))
 	for m := first; m < first+mostTried; m++ {
-		whole := time.Duration(ceilSeconds(time.Duration(m)*(each-1)+1)) * time.Second
+		whole := (time.Duration(m)*(each-1) + time.Second).Truncate(time.Second)
 		if one := whole / time.Duration(m); one < best {
 			best, n, over = one, m, whole
 		}
