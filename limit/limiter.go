@@ -2,15 +2,16 @@ package limit
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Never is the wait for what time alone will not bring: more permits than the limiter
 // ever has, a slot that only a Release can free, anything of a closed limiter, or an
 // instant more than 292 years away.
-const Never = time.Duration(math.MaxInt64)
+const Never = clock.Forever
 
 // Limiter is what all limiters of the package are, for callers who ask for one permit
 // at a time. All methods are safe for concurrent use.

@@ -45,8 +45,8 @@ func (q *queue) waitLocked(ctx context.Context, o owner, n int64, limit time.Dur
 	}
 	w := newWaiter(n)
 	q.line.push(w)
-	var s sleeper
-	defer s.stop()
+	var s clock.Sleeper
+	defer s.Stop()
 	var end time.Duration // of the timeout, by the clock and not by core.last, which may stand still
 	if limit != Never {
 		end = addWaits(q.set.clk.Since(q.set.epoch), limit)
@@ -61,7 +61,7 @@ func (q *queue) waitLocked(ctx context.Context, o owner, n int64, limit time.Dur
 			return err
 		}
 		o.unlock()
-		s.sleep(ctx, q.set.clk, w, pause)
+		s.Sleep(ctx, q.set.clk, w.wake, pause)
 		o.lock()
 	}
 }
@@ -262,37 +262,4 @@ func (ln *line) close(count uint64) uint64 {
 		w.nudge()
 	}
 	return count
-}
-
-// sleeper keeps one timer for all the waits of a waiter.
-type sleeper struct{ timer clock.Timer }
-
-// sleep lasts until d has passed, w is nudged or ctx ends; the caller finds out which.
-func (s *sleeper) sleep(ctx context.Context, clk clock.Clock, w *waiter, d time.Duration) {
-	var fired <-chan time.Time
-	if d != Never {
-		fired = s.arm(clk, d)
-	}
-	select {
-	case <-fired:
-	case <-w.wake:
-	case <-ctx.Done():
-	}
-}
-
-// arm sets the timer anew; a value it has fired meanwhile is gone by then.
-func (s *sleeper) arm(clk clock.Clock, d time.Duration) <-chan time.Time {
-	if s.timer == nil {
-		s.timer = clk.NewTimer(d)
-	} else {
-		s.timer.Reset(d)
-	}
-	return s.timer.C()
-}
-
-// stop is for when the wait is over.
-func (s *sleeper) stop() {
-	if s.timer != nil {
-		s.timer.Stop()
-	}
 }

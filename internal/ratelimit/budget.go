@@ -29,20 +29,20 @@ type shares [numScopes]*budget
 // All lines are in the order in which their waiters first joined one. So whoever came
 // first of all who wait is first in each of his lines, and nobody waits for ever.
 type budget struct {
-	bucket     bucket
-	capacity   int64
-	from       clock.Instant // no grant earlier
-	ordered    bool          // because the server said so
-	trying     bool          // because a trial of the controller is out
-	scope      scope
-	n          int32
-	promised   int32 // tokens that were said to be there, and not asked for yet
-	promisedTo clock.Instant
-	head, tail *waiter
-	group      *group      // whose budget it is; nil for the one of all domains
-	caps       *globalCaps // of the one of all domains; nil for none
-	unpaced    bool        // only its caps bound it
-	feed       *feed       // where its tokens come from if processes share it; nil: it is this one's alone
+	bucket      bucket
+	capacity    int64
+	from        clock.Instant // no grant earlier
+	hinted      bool          // because the server said so
+	trying      bool          // because a trial of the controller is out
+	scope       scope
+	n           int32
+	promised    int32 // tokens that were said to be there, and not asked for yet
+	promisedTo  clock.Instant
+	head, tail  *waiter
+	group       *group       // whose budget it is; nil for the one of all domains
+	caps        *globalCaps  // of the one of all domains; nil for none
+	unpaced     bool         // only its caps bound it
+	tokenSource *tokenSource // where its tokens come from if processes share it; nil: it is this one's alone
 }
 
 // place is a waiter's place in the line of a budget.
@@ -70,8 +70,8 @@ type shared struct {
 	bound atomic.Int32 // groups of addresses whose budget holds
 	live  atomic.Int32 // groups that listen to the answers of their members
 
-	feeding feeding // of budgets that processes share
-	active  []*feed // of scopes, for scopeUses
+	refillQueue refillQueue    // of budgets that processes share
+	active      []*tokenSource // of scopes, for scopeUses
 
 	news  groupNews   // of groups
 	fresh atomic.Bool // some of it is untold
@@ -103,10 +103,10 @@ func capacityAt(r rate) int64 {
 // capacityAt is what the budget holds at a rate. What processes share comes in leases, none
 // of which is to be lost because it was not here when this bucket was full.
 func (b *budget) capacityAt(r rate) int64 {
-	if b.feed == nil {
+	if b.tokenSource == nil {
 		return capacityAt(r)
 	}
-	return max(capacityAt(r), min(b.feed.most, maxCapacity)*token)
+	return max(capacityAt(r), min(b.tokenSource.most, maxCapacity)*token)
 }
 
 // setRate changes the pace from now on. The tokens accrued so far stay.
@@ -154,8 +154,8 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 	if b.trying && now < b.from {
 		at = min(at, now.Add(lookAgain))
 	}
-	if b.feed != nil {
-		at = max(at, b.feed.when(now, int64(n)))
+	if b.tokenSource != nil {
+		at = max(at, b.tokenSource.when(now, int64(n)))
 	}
 	if b.caps != nil {
 		if t, limit := b.caps.when(now, n); t > at {
@@ -170,7 +170,7 @@ func (b *budget) open(now clock.Instant) bool {
 	if b.n > 0 || !b.unpaced && b.bucket.level < token || b.from > now {
 		return false
 	}
-	if b.feed != nil && b.feed.left(now) < 1 {
+	if b.tokenSource != nil && b.tokenSource.left(now) < 1 {
 		return false
 	}
 	if b.caps == nil {
@@ -185,7 +185,7 @@ func (b *budget) limit() Limit {
 	switch {
 	case b.scope == scopeGlobal:
 		return LimitGlobal
-	case b.ordered && b.bucket.at < b.from:
+	case b.hinted && b.bucket.at < b.from:
 		return LimitRetryAfter
 	}
 	return LimitShared
@@ -234,8 +234,8 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 		if !b.unpaced {
 			b.bucket.take()
 		}
-		if b.feed != nil {
-			b.feed.spend(now, 1)
+		if b.tokenSource != nil {
+			b.tokenSource.spend(now, 1)
 		}
 		if b.caps != nil {
 			b.caps.take()
@@ -264,8 +264,8 @@ func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
 		if !b.unpaced {
 			b.bucket.level = min(b.bucket.level+token, b.capacity)
 		}
-		if b.feed != nil {
-			b.feed.unspend(now)
+		if b.tokenSource != nil {
+			b.tokenSource.unspend(now)
 		}
 		if b.caps != nil {
 			b.caps.release()
@@ -371,5 +371,98 @@ func (h *shared) promise(sh *shares, now clock.Instant) {
 		if b != nil {
 			b.promise(now)
 		}
+	}
+}
+
+// placed reports whether w stands in a line. It needs the lock of w's domain, under
+// which alone a waiter joins and leaves.
+func (w *waiter) placed() bool {
+	for i := range w.places {
+		if w.places[i].in != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// leave gives w's places up, if it has any.
+func (h *shared) leave(w *waiter) {
+	if !w.placed() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leaveLocked(w)
+}
+
+func (h *shared) leaveLocked(w *waiter) {
+	for sl := range numScopes {
+		h.moveLocked(w, sl, nil)
+	}
+	w.seq = 0
+}
+
+// moveLocked has w stand in the line of b and of no other budget of that kind.
+func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
+	old := w.places[sl].in
+	if old == b {
+		return
+	}
+	if old != nil {
+		old.remove(w)
+	}
+	if b == nil {
+		return
+	}
+	if w.seq == 0 {
+		h.seq++
+		w.seq = h.seq
+	}
+	b.insert(w)
+}
+
+// insert puts w behind those who came before it, and that is nearly always the end.
+func (b *budget) insert(w *waiter) {
+	after := b.tail
+	for after != nil && after.seq > w.seq {
+		after = after.places[b.scope].prev
+	}
+	p := place{in: b, prev: after, next: b.head}
+	if after != nil {
+		p.next = after.places[b.scope].next
+		after.places[b.scope].next = w
+	} else {
+		b.head = w
+	}
+	if p.next != nil {
+		p.next.places[b.scope].prev = w
+	} else {
+		b.tail = w
+	}
+	w.places[b.scope] = p
+	b.n++
+}
+
+func (b *budget) remove(w *waiter) {
+	p := w.places[b.scope]
+	w.places[b.scope] = place{}
+	b.n--
+	if p.next != nil {
+		p.next.places[b.scope].prev = p.prev
+	} else {
+		b.tail = p.prev
+	}
+	if p.prev != nil {
+		p.prev.places[b.scope].next = p.next
+		return
+	}
+	b.head = p.next
+	b.nudge()
+}
+
+// nudge makes the first in line look again.
+func (b *budget) nudge() {
+	if b.head != nil {
+		b.head.nudge()
 	}
 }

@@ -20,7 +20,7 @@ type globalCaps struct {
 	burst       int64              // of bytes
 	out         int64              // requests out
 	size        estimate.EWMA      // bytes that an answer takes
-	feed        *feed              // of bytes, if processes share them; nil if not
+	tokenSource *tokenSource       // of bytes, if processes share them; nil if not
 	slots       *slots             // of requests out, if processes share them; nil if not
 }
 
@@ -58,8 +58,8 @@ func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit
 			at, why = now.Add(min(d, longest)), LimitGlobalBytes
 		}
 	}
-	if g.feed != nil {
-		if t := g.feed.when(now, min(g.worth(n), g.feed.most)); t > at {
+	if g.tokenSource != nil {
+		if t := g.tokenSource.when(now, min(g.worth(n), g.tokenSource.most)); t > at {
 			at, why = t, LimitGlobalBytes
 		}
 	}
@@ -130,7 +130,7 @@ func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
 	b.caps.bytes.Charge(n)
-	if f := b.caps.feed; f != nil {
+	if f := b.caps.tokenSource; f != nil {
 		now := l.now()
 		f.spend(now, n)
 		l.shared.ask(f, now, 1)

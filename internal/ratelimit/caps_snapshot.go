@@ -83,7 +83,7 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 	if c := b.caps.bytes; c != nil {
 		spec := limit.Spec{Kind: limit.KindTokenBucket, Permits: l.cfg.GlobalBytes, Per: time.Second}
 		cap := snapshotOf(LimitGlobalBytes, spec, c.Statistics().Available, c.Wait(1))
-		if f := b.caps.feed; f != nil {
+		if f := b.caps.tokenSource; f != nil {
 			now := l.now()
 			cap.Left, cap.among = f.left(now), f.whose()
 			cap.NextInMS = millis(max(f.when(now, 1).Sub(now), c.Wait(1)))

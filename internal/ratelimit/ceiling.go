@@ -31,8 +31,8 @@ func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 		return fmt.Errorf("ratelimit: the ceiling is %v: want 1e-6 to 1e6 requests per second, or 0 for that of the settings", rps)
 	}
 	domain = Domain(domain)
-	l.laying.Lock()
-	defer l.laying.Unlock()
+	l.rulesMu.Lock()
+	defer l.rulesMu.Unlock()
 	laid := *l.laid.Load()
 	laid.ceilings, laid.own = maps.Clone(laid.ceilings), maps.Clone(laid.own)
 	delete(laid.ceilings, domain)
@@ -50,7 +50,7 @@ func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 	s := sh.index.get(id)
 	sh.mu.RUnlock()
 	if s != nil {
-		l.obeyOne(s)
+		l.applyRulesTo(s)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (l *AdaptiveRateLimiter) Ceiling(domain string) float64 {
 }
 
 // set gives a domain a ceiling. The maps must be of laid alone.
-func (laid *laidRules) set(domain string, ceiling rate) {
+func (laid *ruleSet) set(domain string, ceiling rate) {
 	if laid.ceilings == nil {
 		laid.ceilings = make(map[string]rate)
 	}
@@ -76,7 +76,7 @@ func (laid *laidRules) set(domain string, ceiling rate) {
 
 // of is the rule that the user has laid down for a domain beforehand: the first that matches,
 // or the one of all others.
-func (laid *laidRules) of(domain string) *rules {
+func (laid *ruleSet) of(domain string) *rules {
 	for i := range laid.hosts {
 		if laid.hosts[i].matches(domain) {
 			return &laid.hosts[i].rules

@@ -1,16 +1,5 @@
-// Package ratelimit is the adaptive engine: it learns how fast each host may be
-// asked and lets nobody ask faster.
-//
-// # Nouns
-//
-// A domain ([Domain]) is a URL's host and the unit of politeness. For each domain
-// there is one state under one lock: a token bucket, the strategy that sets its fill
-// rate and is its circuit breaker ([control] has them all), an average and a p95 of the
-// latency, a window of errors, and obligations: Retry-After, a quota that is used up,
-// Crawl-delay, the user's rules. A [Permit] is the right to send one request and
-// [Feedback] is what became of it.
-//
-// # The life of a request
+// Package ratelimit is the adaptive engine: it learns how fast each host may be asked and
+// lets nobody ask faster.
 //
 //	permit, err := limiter.Acquire(ctx, host) // waits for the host's turn
 //	if err != nil {
@@ -20,85 +9,49 @@
 //	// … send it, read it, and whatever the end was:
 //	limiter.Feedback(host, ratelimit.Feedback{StatusCode: code, Latency: latency, SentAt: sent})
 //
-// Acquire grants at the latest of these instants: the bucket has a token; the last
-// grant lies MinDelay and Crawl-delay back; Retry-After is over; each cap has room; each
-// budget that the domain shares with others has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt] for that
-// instant beforehand and so never has anyone wait.
+// # State
 //
-// # What domains share
+// A domain ([Domain]) is a URL's host. Each has one state under one lock: a token bucket, the
+// strategy that sets its rate and is its circuit breaker (package control), latencies, a window
+// of errors, and obligations: Retry-After, an exhausted quota, Crawl-delay, the user's rules.
 //
-// Beside the budget of all domains there are those of groups: of an address, which
-// [AdaptiveRateLimiter.SetAddress] tells, and of a registrable domain. A group holds
-// its members to the user's cap; and where the hosts at an address turn out to be
-// limited as one, which is found by experiment, a strategy of the group's own paces
-// them together and takes their refusals and orders to wait upon itself, until a
-// member is refused alone. DomainSnapshot.Group says so.
+// A state is made by the first call for its domain. It is evicted when it has been idle for
+// DomainStateTTL or is the longest unused of more than MaxDomains, but never while a permit is
+// out or somebody waits. Its obligations stay in a tombstone of 64 bytes, from which it is
+// restored. [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall] carry tombstones to
+// a later crawl: what was learned counts for a day, an obligation until it ends.
 //
-// # What the user caps
+// # When a request may go
 //
-// Learning has no bound that a user could name, so there are hard ones beside it: of each
-// domain of a rule a cap, a quota and the requests that are out at a time; of all domains
-// their rate, the requests that are out, and the bytes per second, charged by
-// [AdaptiveRateLimiter.ChargeBytes] when they have come. Each but the rate is decided by a
-// limiter of package [classic] and taken together with the rest of a grant or not at all.
-// ReadyAt knows them all, so a scheduler has nobody wait for a cap either. A quota that is
-// used up is [LimitQuota], which a scheduler treats as a host that refuses: it may last a day.
+// Acquire grants at the latest of these instants: the bucket has a token; MinDelay and
+// Crawl-delay have passed since the last grant; Retry-After is over; each cap has room; each
+// budget that the domain shares has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt]
+// beforehand, so that nobody waits in Acquire.
 //
-// # What processes share
+// Domains share budgets: all of them GlobalRPS, GlobalConcurrency and GlobalBytes; those at one
+// address, or of one registrable domain, a cap of the user. Where the hosts at an address turn
+// out to have one common limit, which an experiment finds, one strategy paces them together.
+// With Config.Fleet the budgets are those of several processes: tokens are taken from
+// [SharedTokens] ahead of use, in batches, by [AdaptiveRateLimiter.Run]. No grant waits for a
+// round trip. In any span W all processes together grant at most rate × (W + 1/2 s), and what
+// a quarter of a second brings, or one.
 //
-// With a Config.Fleet the budgets of all domains, of addresses and of registrable domains are those of several
-// processes: their tokens are charged to a key of [SharedTokens], some at a
-// time and ahead of their use, by the goroutines of [AdaptiveRateLimiter.Run]. No grant waits for a trip; one that
-// has no token waits as for any other budget, under the same name. In any span W all processes together
-// grant at most rate × (W + 1/2 s) and what a quarter of a second brings, or one; so do bytes, and
-// what has come beyond them is owed. Of requests that are out each process has a share
-// ([AdaptiveRateLimiter.ShareSlots]). What is learned of an address is each process's own.
-//
-// # The life of a state
-//
-// It is made by the first call for its domain, at Config.InitialRPS. It is evicted
-// when it has been idle for DomainStateTTL ([AdaptiveRateLimiter.Run]) or when there
-// are more than MaxDomains and it is the longest unused, but never while a permit is
-// out or somebody waits. What it owes stays behind in a tombstone of 64 bytes at most,
-// from which it is made again: eviction is no way round an obligation. A crawl leaves
-// what it knows to the next one in the same form: [AdaptiveRateLimiter.Remember] tells
-// it and [AdaptiveRateLimiter.Recall] makes tombstones of it. What was learned is
-// believed for a day, an obligation until it ends.
-//
-// # Why a rate is what it is
-//
-// A [DomainSnapshot] says it in a sentence, and has the last [Event] values of the
-// domain: what the host refused or ordered, what the strategy made of that, how the
-// breaker moved. Config.OnEvent is called with each of them as it happens, and with those
-// of groups: which domains are paced as one from now on, and why.
-//
-// What the user has laid down may change meanwhile: see [AdaptiveRateLimiter.SetRules].
+// A cap or quota of a [HostRule] is a limiter of package limit, taken with the rest of a grant
+// or not at all. An exhausted quota is [LimitQuota]: the domain is blocked, not paced.
 //
 // # What always holds
 //
-//   - Grants of a domain in any span are at most its capacity and the sum of its
-//     rate over the span. Tokens are integers, so nothing is lost or won by rounding.
-//   - Two grants of a domain are never closer than its spacing, and none falls into
-//     a Retry-After, in whatever order the feedback came.
-//   - Who waits is served in the order of arrival. A waiter who gives up gives his
-//     place up with it, and nothing else has to be given back.
-//   - No domain is granted more than a cap of its allows, whatever was learned of it
-//     and however often its state was evicted meanwhile.
-//   - The rate is cut once per congestion: what had been sent before a cut neither
-//     cuts again nor raises.
-//   - A breaker judges only what was sent since its last change of state, counts
-//     only overload, and never an order to wait or a caller who gave up.
-//   - A ready Acquire, a Release and a Feedback allocate nothing, unless there is an
-//     event to keep, and no hook is called and no clock waited for with a lock held.
+//   - In any span a domain is granted at most its capacity and the sum of its rate. Tokens are
+//     integers: nothing is lost or won by rounding.
+//   - Two grants of a domain are never closer than its spacing, and none falls into a
+//     Retry-After or exceeds a cap, whatever was learned, evicted or in which order it came.
+//   - Callers are served in the order of arrival. Who gives up has taken nothing.
+//   - One congestion cuts the rate once: a response to a request from before a cut neither cuts
+//     nor raises.
+//   - A breaker counts only overload, of requests sent since its last change of state.
+//   - A ready Acquire, a Release and a Feedback allocate nothing, unless there is an event to
+//     keep; no hook is called and no clock waited for with a lock held.
 //
-// # What it does not do
-//
-// It sends nothing, reads no header ([header] does) and retries nothing; it has no
-// goroutine but the one in which its owner calls Run, and those of that; and it keeps nothing on disk
-// ([memory] does).
-//
-// [classic]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/classic
-// [control]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/control
-// [memory]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/memory
-// [header]: https://pkg.go.dev/github.com/treadlight/crawl/internal/ratelimit/header
+// The package sends nothing, reads no header (package header does), retries nothing, keeps
+// nothing on disk (package memory does) and starts no goroutine outside Run.
 package ratelimit

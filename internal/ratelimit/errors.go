@@ -51,7 +51,7 @@ const (
 	LimitStart                   // the rate a host starts with: nothing has been learned yet
 	LimitLearned                 // the rate that was learned
 	LimitCrawlDelay              // robots.txt
-	LimitRetryAfter              // the server's order to wait
+	LimitRetryAfter              // Retry-After
 	LimitRule                    // the user: a delay, or the ceiling of the rate
 	LimitBreaker                 // an open breaker, or a half-open one whose probe is out
 	LimitGlobal                  // the rate of all domains together

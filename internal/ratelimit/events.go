@@ -49,9 +49,9 @@ func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.
 	}
 }
 
-// noteOrderLocked notes a Retry-After. Of the requests that were out when the first one
+// noteRetryAfterLocked notes a Retry-After. Of the requests that were out when the first one
 // came each may bring its own; they are one event unless they ask for more.
-func (s *state) noteOrderLocked(now, sentAt clock.Instant, fb *Feedback) {
+func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 	if last, ok := s.journal.latest(control.CauseRetryAfter); ok && sentAt <= last.At && fb.RetryAfter <= last.Hold+time.Second {
 		return
 	}
@@ -73,9 +73,9 @@ func (s *state) noteDelayLocked(now clock.Instant, before rate) {
 	})
 }
 
-// noteRevivalLocked notes that the domain is back from its tombstone, if that says
+// noteRestoredLocked notes that the domain is back from its tombstone, if that says
 // more than how full the bucket was.
-func (s *state) noteRevivalLocked(now clock.Instant) {
+func (s *state) noteRestoredLocked(now clock.Instant) {
 	if !s.taught && s.delay == 0 && s.retryUntil <= now {
 		return
 	}

@@ -69,7 +69,7 @@ func TestEventsOfClassic(t *testing.T) {
 	}, told())
 }
 
-// Of the requests that were out when the host ordered to wait, each brings its own order.
+// Of the requests that were out when the host sent a Retry-After, each brings its own.
 func TestOneEventPerOrder(t *testing.T) {
 	r, told := listen(t, func(c *Config) { c.TokenBucketCapacity = 8 })
 	order := func(sent, wait time.Duration) {

@@ -20,7 +20,7 @@ import (
 type shard struct {
 	mu      sync.RWMutex // guards what follows
 	index   index        // of states; read without the lock
-	states  order        // in the order of their use, roughly
+	states  useOrder     // in the order of their use, roughly
 	tombs   *simplelru.LRU[string, tombstone]
 	cap     int      // of states; exceeded only while all are active
 	granted uint64   // by states that are gone
@@ -88,7 +88,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	l.makeRoomLocked(sh, now)
 	t, _ := sh.tombs.Peek(domain)
 	sh.tombs.Remove(domain)
-	s := t.revive(l.rulesFor(domain), now)              // under the lock: SetRules looks at each shard after the rules have changed
+	s := t.restore(l.rulesFor(domain), now)             // under the lock: SetRules looks at each shard after the rules have changed
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
 	s.pinCaps()
 	l.joinSite(s, now)
@@ -113,7 +113,7 @@ func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 			s.touched = false
 			sh.states.renew()
 		} else {
-			l.buryLocked(sh, s, now)
+			l.evictLocked(sh, s, now)
 		}
 		s.mu.Unlock()
 	}
@@ -122,8 +122,8 @@ func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 // activeLocked reports whether somebody holds or waits for a permit.
 func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 
-// buryLocked evicts a state. Both locks are held.
-func (l *AdaptiveRateLimiter) buryLocked(sh *shard, s *state, now clock.Instant) {
+// evictLocked evicts a state. Both locks are held.
+func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
 	s.unpinCaps()
 	l.shared.part(now, s)
@@ -149,8 +149,8 @@ func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	return t, owes
 }
 
-// revive makes a state of a tombstone; of the zero tombstone, that of a new domain.
-func (t tombstone) revive(r *rules, now clock.Instant) *state {
+// restore makes a state of a tombstone; of the zero tombstone, that of a new domain.
+func (t tombstone) restore(r *rules, now clock.Instant) *state {
 	if t == (tombstone{}) {
 		return newState(r, now, t.memory)
 	}
@@ -167,7 +167,7 @@ func (t tombstone) revive(r *rules, now clock.Instant) *state {
 	}
 	s.replanLocked(now)
 	s.told = s.stateLocked(now)
-	s.noteRevivalLocked(now)
+	s.noteRestoredLocked(now)
 	return s
 }
 
@@ -177,7 +177,7 @@ func (t tombstone) revive(r *rules, now clock.Instant) *state {
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
 	if l.cfg.Fleet != nil {
 		var fed sync.WaitGroup
-		fed.Go(func() { l.feed(ctx) })
+		fed.Go(func() { l.tokenSource(ctx) })
 		defer fed.Wait()
 	}
 	for {
@@ -198,7 +198,7 @@ func (l *AdaptiveRateLimiter) sweep() {
 			switch {
 			case s.activeLocked():
 			case now.Sub(s.lastActive) >= l.cfg.DomainStateTTL:
-				l.buryLocked(sh, s, now)
+				l.evictLocked(sh, s, now)
 			default:
 				s.window.Trim(now) // a quiet half-minute leaves nothing to count
 			}

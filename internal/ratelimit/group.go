@@ -95,10 +95,10 @@ func (l *AdaptiveRateLimiter) makeShared() error {
 	if h.global, err = l.cfg.newGlobal(); err != nil {
 		return fmt.Errorf("ratelimit: GlobalConcurrency, GlobalBytes: %w", err)
 	}
-	h.feeding.bell = make(chan struct{}, 1)
+	h.refillQueue.bell = make(chan struct{}, 1)
 	if b := h.global; b != nil && l.cfg.Fleet != nil {
 		if !b.unpaced {
-			b.feed = l.newFeed(b, "global", "global", l.cfg.GlobalRPS)
+			b.tokenSource = l.newTokenSource(b, "global", "global", l.cfg.GlobalRPS)
 			b.capacity = b.capacityAt(b.bucket.rate)
 		}
 		if b.caps != nil {
@@ -137,7 +137,7 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	h.partLocked(now, s, s.addr)
 	if s.addr = nil; key != (groupKey{}) {
 		s.addr = l.joinLocked(now, key)
-		s.addr.settle(now)
+		s.addr.chargeFirst(now)
 	}
 	s.nudgeLocked() // the head may stand in the line it has left
 }
@@ -188,8 +188,8 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	g.bucket.at, g.group = now, g
 	if g.cap > 0 {
 		plan, _, _ := strings.Cut(key.String(), ":")
-		if g.feed = l.newFeed(&g.budget, plan, key.String(), rps); g.feed != nil {
-			g.feed.active = &l.shared.active
+		if g.tokenSource = l.newTokenSource(&g.budget, plan, key.String(), rps); g.tokenSource != nil {
+			g.tokenSource.active = &l.shared.active
 		}
 		g.capacity = g.capacityAt(g.cap)
 	}
@@ -197,14 +197,14 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	return g
 }
 
-// settle charges the group with the request by which its address was found, if it has
+// chargeFirst charges the group with the request by which its address was found, if it has
 // a token: that one went out unknown to it.
-func (g *group) settle(now clock.Instant) {
+func (g *group) chargeFirst(now clock.Instant) {
 	g.advance(now)
 	if g.cap > 0 && g.bucket.level >= token {
 		g.bucket.take()
-		if g.feed != nil {
-			g.feed.spend(now, 1)
+		if g.tokenSource != nil {
+			g.tokenSource.spend(now, 1)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func (g *group) replan(now clock.Instant) {
 	if g.cap > 0 {
 		r = g.cap
 	}
-	g.from, g.ordered, g.trying = never, false, false
+	g.from, g.hinted, g.trying = never, false, false
 	switch {
 	case g.merge != nil:
 		r = min(r, g.merge.plan(now, g))
@@ -367,8 +367,8 @@ func (g *group) describe(now clock.Instant) *GroupSnapshot {
 		d.Reason = fmt.Sprintf("%s: %d hosts at %.4g/s together while it is tried whether they are limited as one", d.Name, d.Hosts, d.Rate)
 	default:
 		d.Reason = fmt.Sprintf("%s: your rule: at most %.4g/s for %d hosts together", d.Name, d.Rate, d.Hosts)
-		if g.feed != nil {
-			d.Reason += ", and for those of " + g.feed.whose()
+		if g.tokenSource != nil {
+			d.Reason += ", and for those of " + g.tokenSource.whose()
 		}
 	}
 	return d

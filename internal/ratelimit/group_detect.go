@@ -9,19 +9,12 @@ import (
 )
 
 // Whether the hosts behind one address have one limit or one each cannot be told from
-// their refusals alone. Refusals that come together suggest one; but limits of their
-// own, met by the same strategy from the same start, are met at the same instants too,
-// and go on to be. So coincidence only raises the question, and an experiment answers
-// it. One or two of those refused go on at twice the rate at which they were refused,
-// and the others slow down so that all together stay under what was admitted before.
-// A limit of the favoured's own refuses them soon. A common one refuses nobody.
-//
-// It costs hosts with limits of their own one or two refusals, and is not repeated
-// for ten minutes, then twenty, and so on up to nearly three hours. So the question may be
-// raised early. In the scenarios S23 of package simulate, with two coincidences from four
-// seconds on instead of three from ten on, five hosts that share 10/s are paced as one
-// after 27 s instead of 63, twenty after 19 instead of 38 and a hundred after 17 instead of
-// 41 (medians of four seeds), and those with a limit each are used as before.
+// coincident refusals alone: equal limits, met by the same strategy from the same start, are
+// met at the same instants. So coincidences only start a trial. One or two of the refused
+// hosts go at twice the rate at which they were refused, and the others slow down so that all
+// together stay under what was admitted before. Limits of their own refuse the fast ones
+// soon; a common limit refuses nobody. A trial without a finding is repeated after ten
+// minutes, then twenty, up to nearly three hours.
 const (
 	// startUp is how long after a member's first refusal its refusals prove nothing: at
 	// the start all search at the same time.
@@ -106,10 +99,10 @@ type favourite struct {
 	n     int           // answers
 }
 
-// heardLocked takes in, for the domain's address, what became of a request. It reports
+// groupFeedbackLocked takes in, for the domain's address, what became of a request. It reports
 // whether that was the affair of the address alone, of which the domain's strategy
 // must not learn.
-func (s *state) heardLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
+func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
 	g, l := s.addr, s.rules.l
 	if g == nil || !l.strategy.Learns {
 		return false
@@ -184,7 +177,7 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	w.met++
 	w.metAt = now
 	if w.met >= coincidences && w.trial == nil && now >= g.clearUntil {
-		g.tryOut(now)
+		g.beginTrial(now)
 	}
 }
 
@@ -203,9 +196,9 @@ func (w *watch) admitted(now clock.Instant, span time.Duration) float64 {
 	return float64(w.window.Sum(now).Total) / span.Seconds()
 }
 
-// tryOut begins a trial with the two refused last, or with one if the two would be
+// beginTrial begins a trial with the two refused last, or with one if the two would be
 // too large a part of the whole.
-func (g *group) tryOut(now clock.Instant) {
+func (g *group) beginTrial(now clock.Instant) {
 	w := g.watch
 	all := w.admitted(now, g.l.cfg.StatsWindow)
 	t := &trial{begun: now, all: all}
@@ -239,7 +232,7 @@ func (g *group) tryOut(now clock.Instant) {
 func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted bool, class outcome.Class) bool {
 	t := g.watch.trial
 	if now.Sub(t.begun) > trialDue {
-		g.acquit(now)
+		g.endTrial(now)
 		return false
 	}
 	if sentAt < t.begun {
@@ -248,16 +241,16 @@ func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted boo
 	f := t.find(s)
 	switch {
 	case f != nil && f.from > 0 && (refused || !admitted && class != outcome.Canceled):
-		g.acquit(now)
+		g.endTrial(now)
 		return refused // at a rate that was not the strategy's
 	case f != nil && admitted:
 		f.admit(sentAt)
 		if t.passed(now) {
-			g.unite(now)
+			g.mergeMembers(now)
 		}
 	case f == nil && refused:
 		if t.strays++; t.strays > strays {
-			g.acquit(now)
+			g.endTrial(now)
 		}
 	}
 	return false
@@ -297,8 +290,8 @@ func (f *favourite) volume() float64 {
 	return min(trialVolume, trialExcess+f.was.rps()*f.from.Sub(f.empty).Seconds())
 }
 
-// acquit ends a trial that found no common limit.
-func (g *group) acquit(now clock.Instant) {
+// endTrial ends a trial that found no common limit.
+func (g *group) endTrial(now clock.Instant) {
 	g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
 	g.trials++
 	g.setWatch(nil)
@@ -323,7 +316,7 @@ func (g *group) forget(now clock.Instant, s *state) {
 		w.other.by = nil
 	}
 	if w.trial != nil && w.trial.find(s) != nil {
-		g.acquit(now)
+		g.endTrial(now)
 	}
 }
 

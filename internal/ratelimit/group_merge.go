@@ -11,7 +11,7 @@ import (
 )
 
 // merge paces the members of a group as one host. Their refusals are the group's, and
-// so are their orders to wait. Their own strategies begin anew, without a ceiling:
+// so are their server hints. Their own strategies begin anew, without a ceiling:
 // what they had learned was of the common limit. From then on they bound each member
 // by what is its own: the user's rules, its latency, its failures.
 type merge struct {
@@ -46,16 +46,14 @@ const (
 	slack = 0.5
 	// A merge is undone if, after judgeAfter, the members got less together than the part worth
 	// of what they had got each for itself: then one of them has a limit of its own, and is
-	// held back by what the others share. Of 24 runs of S23f of package simulate, two hours
-	// long, four merge after 75 minutes: 85 % used without this and 99 with it. With a worth of
-	// 0.85 a merge of S23h that was right is undone too: what a window admits at its begin is
-	// more than its rate.
+	// held back by what the others share. At 0.85 a merge that was right is undone too, as a
+	// window admits more than its rate at its begin (scenarios S23f and S23h of simulate).
 	judgeAfter = 2 * time.Minute
 	worth      = 0.8
 )
 
-// unite merges the members after a trial that was passed.
-func (g *group) unite(now clock.Instant) {
+// mergeMembers merges the members after a trial that was passed.
+func (g *group) mergeMembers(now clock.Instant) {
 	w := g.watch
 	top := g.ceiling()
 	start := min(max(mergeShare*w.trial.all, g.l.base().floor.rps()), top)
@@ -100,7 +98,7 @@ func (m *merge) plan(now clock.Instant, g *group) rate {
 		g.from = p.NotBefore
 	}
 	g.trying = m.trialAt != 0 && m.retryUntil <= now
-	g.ordered = m.retryUntil == g.from && m.retryUntil > now
+	g.hinted = m.retryUntil == g.from && m.retryUntil > now
 	return min(max(rateOf(p.Rate), 1), rateOf(g.ceiling()))
 }
 
@@ -146,7 +144,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 	if admitted {
 		m.admitted++
 	}
-	alone, costs := m.disproved(s, now, sentAt, refused), g.costs(now)
+	alone, costs := m.refusedAlone(s, now, sentAt, refused), g.costs(now)
 	if alone || costs || g.idles(now) {
 		g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
 		g.trials++
@@ -193,9 +191,9 @@ func (m *merge) forget(s *state) {
 	}
 }
 
-// disproved reports whether the refusals fall on one member more often than chance
+// refusedAlone reports whether the refusals fall on one member more often than chance
 // would have it while others are answered.
-func (m *merge) disproved(s *state, now, sentAt clock.Instant, refused bool) bool {
+func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) bool {
 	m.begun[s]++
 	m.total++
 	if !refused {

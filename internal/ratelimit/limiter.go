@@ -54,11 +54,11 @@ type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
 	strategy control.Info
-	window   estimate.Window           // an empty one, to copy
-	laid     atomic.Pointer[laidRules] // what the user has laid down; only SetRules replaces it
-	laying   sync.Mutex                // held by SetRules
-	epoch    time.Time                 // instant zero
-	seed     maphash.Seed              // of identities
+	window   estimate.Window         // an empty one, to copy
+	laid     atomic.Pointer[ruleSet] // what the user has laid down; only SetRules replaces it
+	rulesMu  sync.Mutex              // held by SetRules
+	epoch    time.Time               // instant zero
+	seed     maphash.Seed            // of identities
 	shards   []shard
 	mask     uint64 // len(shards)-1
 	shared   shared
@@ -283,7 +283,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	sh.mu.RLock()
 	t, _ := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
-	s = t.revive(l.rulesFor(domain), l.now())
+	s = t.restore(l.rulesFor(domain), l.now())
 	s.domain = domain
 	l.findSite(s, domain)
 	return s, false

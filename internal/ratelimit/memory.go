@@ -147,7 +147,7 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	return func(yield func(HostMemory) bool) {
 		for i := range l.shards {
 			for domain, t := range l.shards[i].obligations(l.now) {
-				m, ok := l.unearth(domain, t)
+				m, ok := l.memoryFrom(domain, t)
 				if ok && m.Validate() == nil && !yield(m) {
 					return
 				}
@@ -179,8 +179,8 @@ func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombsto
 	}
 }
 
-// unearth is the memory of a tombstone.
-func (l *AdaptiveRateLimiter) unearth(domain string, t tombstone) (m HostMemory, ok bool) {
+// memoryFrom is the memory of a tombstone.
+func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemory, ok bool) {
 	at := l.moment()
 	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
 	if l.strategy.Learns {
@@ -215,14 +215,14 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	})
 	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
 	for _, m := range slices.Backward(fresh) { // so that the longest unused is the first to be forgotten
-		if l.inter(m.Domain, l.tombstoneOf(&m, at)) {
+		if l.addTombstone(m.Domain, l.tombstoneOf(&m, at)) {
 			recalled++
 		}
 	}
 	return recalled
 }
 
-// tombstoneOf is unearth the other way round.
+// tombstoneOf is memoryFrom the other way round.
 func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
 	if l.strategy.Learns {
@@ -237,8 +237,8 @@ func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	return t
 }
 
-// inter adds a tombstone, unless the domain is known or there is no room.
-func (l *AdaptiveRateLimiter) inter(domain string, t tombstone) bool {
+// addTombstone adds a tombstone, unless the domain is known or there is no room.
+func (l *AdaptiveRateLimiter) addTombstone(domain string, t tombstone) bool {
 	id := l.identify(domain)
 	sh := l.shardOf(id)
 	sh.mu.Lock()
@@ -276,7 +276,7 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	if t.lastGrant == never || s == nil && !known {
 		return HostMemory{}, 0, false
 	}
-	if m, ok = l.unearth(domain, t); !ok {
+	if m, ok = l.memoryFrom(domain, t); !ok {
 		m = HostMemory{Domain: domain, LastUsed: l.moment().time(t.lastGrant)}
 	}
 	if m.Validate() != nil {
@@ -295,8 +295,8 @@ func (t *tombstone) gap() time.Duration {
 }
 
 // Adopt takes up what another limiter knew of a domain that is this one's to pace from now
-// on. Unlike Recall it has that replace what was learned here, which is older; but no order
-// to wait is lost, and nothing changes for a domain that is being asked but such an order. It
+// on. Unlike Recall it has that replace what was learned here, which is older; but no
+// Retry-After is lost, and for a domain that is being asked nothing else changes. It
 // reports whether there was anything to take up.
 func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 	at := l.moment()
@@ -316,7 +316,7 @@ func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 			s.retryUntil = max(s.retryUntil, t.retryUntil)
 			return true
 		}
-		l.buryLocked(sh, s, l.now())
+		l.evictLocked(sh, s, l.now())
 	}
 	if old, known := sh.tombs.Peek(m.Domain); known {
 		t.retryUntil, t.lastGrant = max(t.retryUntil, old.retryUntil), max(t.lastGrant, old.lastGrant)

@@ -14,7 +14,7 @@ import (
 // TestOrder holds an order against a slice that does the same.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var o order
+		var o useOrder
 		var want []*state
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			switch do := rapid.IntRange(0, 3).Draw(t, "do"); {

@@ -8,9 +8,9 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// laidRules are what the user has laid down for all domains. They never change once they
+// ruleSet are what the user has laid down for all domains. They never change once they
 // are stored; [AdaptiveRateLimiter.SetRules] stores others.
-type laidRules struct {
+type ruleSet struct {
 	base  rules
 	hosts []matcher
 	given []HostRule // that hosts were made of
@@ -31,8 +31,8 @@ type Rules struct {
 
 // lay makes rules of a configuration that is valid. Caps are taken over from old, which
 // has the same if it is not nil: what was taken of them counts on.
-func (l *AdaptiveRateLimiter) lay(cfg *Config, old *laidRules) (*laidRules, error) {
-	laid := &laidRules{base: cfg.rules(), given: slices.Clone(cfg.Hosts)}
+func (l *AdaptiveRateLimiter) lay(cfg *Config, old *ruleSet) (*ruleSet, error) {
+	laid := &ruleSet{base: cfg.rules(), given: slices.Clone(cfg.Hosts)}
 	laid.base.l = l
 	for i, h := range cfg.Hosts {
 		m, _ := newMatcher(h.Match)
@@ -69,7 +69,7 @@ func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
 func (l *AdaptiveRateLimiter) base() *rules { return &l.laid.Load().base }
 
 // binding reports whether a rule has what is kept count of.
-func (laid *laidRules) binding() bool {
+func (laid *ruleSet) binding() bool {
 	return slices.ContainsFunc(laid.given, HostRule.binding)
 }
 
@@ -78,7 +78,7 @@ func (h HostRule) binding() bool {
 }
 
 // SetRules replaces the rates and delays that New was given, at once and for all domains:
-// who waits is told anew when the turn comes. What was learned, what a host ordered and
+// who waits is told anew when the turn comes. What was learned, what a host asked for and
 // what is out stays. Caps, quotas and bounds on what is in flight are being counted and
 // must be as they were; where there is one, so must the list of matches. The error names
 // the field and leaves everything as it was. It may be called at any time, but not by a
@@ -90,8 +90,8 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	l.laying.Lock()
-	defer l.laying.Unlock()
+	l.rulesMu.Lock()
+	defer l.rulesMu.Unlock()
 	old := l.laid.Load()
 	if err := old.counts(cfg.Hosts); err != nil {
 		return err
@@ -102,13 +102,13 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	}
 	l.laid.Store(laid)
 	for i := range l.shards {
-		l.obey(&l.shards[i])
+		l.applyRules(&l.shards[i])
 	}
 	return nil
 }
 
 // counts rejects rules under which something would have to be counted in another way.
-func (laid *laidRules) counts(hosts []HostRule) error {
+func (laid *ruleSet) counts(hosts []HostRule) error {
 	if !laid.binding() && !slices.ContainsFunc(hosts, HostRule.binding) {
 		return nil
 	}
@@ -125,18 +125,18 @@ func (laid *laidRules) counts(hosts []HostRule) error {
 	return nil
 }
 
-// obey gives every state of a shard its new rules.
-func (l *AdaptiveRateLimiter) obey(sh *shard) {
+// applyRules gives every state of a shard its new rules.
+func (l *AdaptiveRateLimiter) applyRules(sh *shard) {
 	sh.mu.RLock()
 	states := sh.states.list()
 	sh.mu.RUnlock()
 	for _, s := range states {
-		l.obeyOne(s)
+		l.applyRulesTo(s)
 	}
 }
 
-// obeyOne gives a state its new rules.
-func (l *AdaptiveRateLimiter) obeyOne(s *state) {
+// applyRulesTo gives a state its new rules.
+func (l *AdaptiveRateLimiter) applyRulesTo(s *state) {
 	s.mu.Lock()
 	if s.dead {
 		s.mu.Unlock()

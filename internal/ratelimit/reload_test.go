@@ -41,7 +41,7 @@ func TestSetRules(t *testing.T) {
 	r.wantReady(host, 0, 10*time.Millisecond, LimitRule)
 }
 
-// What a host ordered is no rule, and stays.
+// What a host asked for is no rule, and stays.
 func TestSetRulesKeepsOrders(t *testing.T) {
 	r := newRig(t, fast)
 	r.request(host, Feedback{StatusCode: 429, RetryAfter: time.Minute})

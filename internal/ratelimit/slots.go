@@ -45,8 +45,8 @@ func (s *slots) whose(now clock.Instant) string {
 // share has the caps hold for several processes.
 func (g *globalCaps) share(l *AdaptiveRateLimiter, b *budget) {
 	if g.bytes != nil {
-		g.feed = l.newFeed(b, "bytes", "bytes", float64(l.cfg.GlobalBytes))
-		g.feed.size = max(1, g.feed.most/8) // nobody fetches a single byte
+		g.tokenSource = l.newTokenSource(b, "bytes", "bytes", float64(l.cfg.GlobalBytes))
+		g.tokenSource.size = max(1, g.tokenSource.most/8) // nobody fetches a single byte
 	}
 	if g.concurrency != nil {
 		g.slots = &slots{until: never}
@@ -112,14 +112,14 @@ func (l *AdaptiveRateLimiter) budgetUses() (all []budgetUse) {
 	l.shared.mu.Lock()
 	defer l.shared.mu.Unlock()
 	now := l.now()
-	add := func(name string, plan float64, f *feed) {
+	add := func(name string, plan float64, f *tokenSource) {
 		if f != nil {
 			all = append(all, budgetUse{name, plan, f.used, max(0, f.left(now)), f.failed})
 		}
 	}
-	add("global_rps", l.cfg.GlobalRPS, b.feed)
+	add("global_rps", l.cfg.GlobalRPS, b.tokenSource)
 	if c := b.caps; c != nil {
-		add("global_bytes", float64(l.cfg.GlobalBytes), c.feed)
+		add("global_bytes", float64(l.cfg.GlobalBytes), c.tokenSource)
 		if s := c.slots; s != nil {
 			all = append(all, budgetUse{"global_concurrency", float64(l.cfg.GlobalConcurrency), c.out, s.shareAt(now), now >= s.until})
 		}

@@ -32,12 +32,12 @@ type state struct {
 	told       breaker.State // the latest that OnChange was told
 	news       bool          // the journal has what OnEvent was not told
 	favoured   bool          // by a trial of its address
-	toWait     waits         // what ReadyAt has told since the last grant
+	waitTold   waits         // what ReadyAt has told since the last grant
 	heard      uint16        // the latest of the strategy's events, the end of its number
 	catchUp    uint16        // the plan's, in milliseconds
 	inFlight   int32         // permits granted and not released
 	inCap      uint16        // bound on inFlight; zero for none
-	toldCap    uint16        // what the host said that inFlight may be; zero if it did not
+	hintCap    uint16        // what the host said that inFlight may be; zero if it did not
 	granted    uint32        // permits, modulo 2^32
 	bucket     bucket
 	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
@@ -83,20 +83,20 @@ const (
 // toldLocked notes that who asks is to wait until at.
 func (s *state) toldLocked(now, at clock.Instant, why Limit) {
 	if at.Sub(now) >= s.rules.l.cfg.ThrottledAfter {
-		s.toWait |= waitsLong
+		s.waitTold |= waitsLong
 	}
-	if why == LimitBreaker && s.toWait&waitsShut == 0 {
-		s.toWait |= waitsShut
+	if why == LimitBreaker && s.waitTold&waitsShut == 0 {
+		s.waitTold |= waitsShut
 		s.rules.l.denied.Add(1)
 	}
 }
 
 // grantedLocked counts a permit as throttled if it was waited for, in Acquire or before.
 func (s *state) grantedLocked(waited time.Duration) {
-	if s.toWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
+	if s.waitTold&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
 		s.rules.l.throttled.Add(1)
 	}
-	s.toWait = 0
+	s.waitTold = 0
 }
 
 // restartLocked has the strategy begin anew, no slower than the domain is asked now.
@@ -150,8 +150,8 @@ func (s *state) replanLocked(now clock.Instant) {
 	}
 	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())
 	s.gate, s.inCap, s.review = p.State, uint16(min(p.InFlight, math.MaxUint16)), p.Review
-	if s.toldCap > 0 && (s.inCap == 0 || s.inCap > s.toldCap) {
-		s.inCap = s.toldCap
+	if s.hintCap > 0 && (s.inCap == 0 || s.inCap > s.hintCap) {
+		s.inCap = s.hintCap
 	}
 	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
 		s.notBefore = never
@@ -206,7 +206,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		at, why = s.retryUntil, LimitRetryAfter
 	}
 	if s.notBefore > at {
-		at, why = s.notBefore, s.holdLocked()
+		at, why = s.notBefore, s.notBeforeLimitLocked()
 	}
 	spacing, asked := s.spacingLocked()
 	if spacing > 0 {
@@ -236,8 +236,8 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	return at, why
 }
 
-// holdLocked tells what a plan's notBefore is.
-func (s *state) holdLocked() Limit {
+// notBeforeLimitLocked tells what a plan's notBefore is.
+func (s *state) notBeforeLimitLocked() Limit {
 	if s.gate != breaker.Closed {
 		return LimitBreaker
 	}
@@ -350,7 +350,7 @@ func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
 	}
 	s.replanLocked(now)
 	if trial != 0 && s.gate != breaker.Closed {
-		s.dismissLocked() // who waits behind a probe would wait for its verdict, not for a token
+		s.refuseWaitersLocked() // who waits behind a probe would wait for its verdict, not for a token
 	}
 	return &probe{state: s, trial: trial, ticket: t}
 }
@@ -405,28 +405,28 @@ func (p *probe) Release() {
 // learnLocked takes in what became of the request sent at sentAt.
 func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if fb.RetryAfter > 0 {
-		s.noteOrderLocked(now, sentAt, fb)
+		s.noteRetryAfterLocked(now, sentAt, fb)
 		s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
 	}
 	if !fb.Quota.IsZero() && fb.Quota.Remaining <= 0 {
-		// Nothing is left until then: as good as an order, whatever the strategy reads.
+		// Nothing is left until then: as good as a Retry-After, whatever the strategy reads.
 		s.retryUntil = max(s.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
 	}
 	// The spacing that a host asks for is between requests, and one may have gone out
 	// later than it was granted: a connection had to be made, or the machine was busy.
 	s.lastGrant = max(s.lastGrant, sentAt)
-	if !s.heardLocked(now, sentAt, class, fb) {
+	if !s.groupFeedbackLocked(now, sentAt, class, fb) {
 		s.observeLocked(now, sentAt, class, fb)
 	}
 	s.replanLocked(now)
 	if s.shutLocked(now) {
-		s.dismissLocked()
+		s.refuseWaitersLocked()
 	}
 }
 
 func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if n := fb.Quota.InFlight; n > 0 {
-		s.toldCap = uint16(min(n, math.MaxUint16))
+		s.hintCap = uint16(min(n, math.MaxUint16))
 	}
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{

@@ -71,8 +71,8 @@ func (s *state) leaveLocked(w *waiter) {
 	ln.head.nudge()
 }
 
-// dismissLocked denies everyone in line, the breaker letting nobody pass.
-func (s *state) dismissLocked() {
+// refuseWaitersLocked denies everyone in line, the breaker letting nobody pass.
+func (s *state) refuseWaitersLocked() {
 	if s.line == nil {
 		return
 	}
@@ -144,8 +144,8 @@ func (s *state) expireLocked(now clock.Instant) {
 func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (Permit, error) {
 	clk := s.rules.l.cfg.Clock // read here, where the lock is held
 	begun := now
-	var sleep sleeper
-	defer sleep.stop()
+	var sleeper clock.Sleeper
+	defer sleeper.Stop()
 	for s.joinLocked(w); ; now = s.nowLocked() {
 		permit, at, err := s.turnLocked(ctx, w, now)
 		if permit != nil {
@@ -155,7 +155,11 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 			return permit, err
 		}
 		s.mu.Unlock()
-		sleep.until(ctx, clk, w, now, at)
+		pause := clock.Forever
+		if at != forever {
+			pause = at.Sub(now)
+		}
+		sleeper.Sleep(ctx, clk, w.wake, pause)
 		s.mu.Lock()
 	}
 }
@@ -175,7 +179,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 	}
 	s.reviewLocked(now)
 	if s.shutLocked(now) {
-		s.dismissLocked()
+		s.refuseWaitersLocked()
 		return nil, 0, w.err
 	}
 	at, why, t, ok := s.claimLocked(w, now)
@@ -224,35 +228,4 @@ func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why
 	}
 	h.giveBack(&sh, now, t)
 	return now.Add(soon), LimitCap, ticket{}, false
-}
-
-// sleeper keeps one timer for all the waits of a waiter.
-type sleeper struct{ timer clock.Timer }
-
-// until sleeps to at, or until w is nudged or ctx ends; the caller finds out which.
-func (sl *sleeper) until(ctx context.Context, clk clock.Clock, w *waiter, now, at clock.Instant) {
-	var fired <-chan time.Time
-	if at != forever {
-		fired = sl.arm(clk, at.Sub(now))
-	}
-	select {
-	case <-fired:
-	case <-w.wake:
-	case <-ctx.Done():
-	}
-}
-
-func (sl *sleeper) arm(clk clock.Clock, d time.Duration) <-chan time.Time {
-	if sl.timer == nil {
-		sl.timer = clk.NewTimer(d)
-	} else {
-		sl.timer.Reset(d)
-	}
-	return sl.timer.C()
-}
-
-func (sl *sleeper) stop() {
-	if sl.timer != nil {
-		sl.timer.Stop()
-	}
 }

@@ -158,7 +158,7 @@ func TestFleetSumsToThePlan(t *testing.T) {
 					all.Go(func() { w.work(ctx, l, names(fmt.Sprintf("h%d-", i), c.suffix, 6), 20*time.Millisecond) })
 				}
 				all.Wait()
-				burst := max(1, c.rate*leaseFlow.Seconds()) + c.rate*leaseLife.Seconds()
+				burst := max(1, c.rate*batchSpan.Seconds()) + c.rate*batchLife.Seconds()
 				require.LessOrEqual(t, w.most(c.rate), burst+1e-6)
 				require.GreaterOrEqual(t, float64(len(w.grants)), .9*c.rate*span.Seconds(), "what nobody has is lost to all")
 			})
@@ -182,7 +182,7 @@ func TestFleetSharesAddresses(t *testing.T) {
 			all.Go(func() { w.work(ctx, l, hosts, time.Millisecond) })
 		}
 		all.Wait()
-		require.LessOrEqual(t, w.most(4), 1+4*leaseLife.Seconds()+1e-6)
+		require.LessOrEqual(t, w.most(4), 1+4*batchLife.Seconds()+1e-6)
 		require.GreaterOrEqual(t, len(w.grants), 108)
 	})
 }
@@ -206,7 +206,7 @@ func TestFleetCutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.GreaterOrEqual(t, w.sum(), 360, "one has all of it now")
 		line.cut.Store(true)
-		time.Sleep(leaseLife + time.Second)
+		time.Sleep(batchLife + time.Second)
 		before := w.sum()
 		time.Sleep(10 * time.Second)
 		require.Equal(t, before, w.sum(), "what it had is used up")
@@ -217,7 +217,7 @@ func TestFleetCutOff(t *testing.T) {
 		require.InDelta(t, 200, w.sum()-before, 16, "no burst for the time that it was cut off")
 		cancel()
 		all.Wait()
-		require.LessOrEqual(t, w.most(20), 5+20*leaseLife.Seconds()+1e-6)
+		require.LessOrEqual(t, w.most(20), 5+20*batchLife.Seconds()+1e-6)
 		require.Less(t, line.trips.Load(), int64(len(w.grants)), "tokens come some at a time")
 	})
 }
@@ -257,7 +257,7 @@ func TestFleetSharesBytes(t *testing.T) {
 			}
 		}
 		all.Wait()
-		most := rate*(30+leaseFlow.Seconds()+leaseLife.Seconds()) + 8*2*page
+		most := rate*(30+batchSpan.Seconds()+batchLife.Seconds()) + 8*2*page
 		require.LessOrEqual(t, float64(sum.Load()), most)
 		require.GreaterOrEqual(t, float64(sum.Load()), .9*rate*30)
 	})
@@ -315,8 +315,8 @@ func TestShareSlots(t *testing.T) {
 // Without a fleet none of it is there.
 func TestNoFleetNoFeeds(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.GlobalRPS, c.SiteRPS, c.GlobalBytes, c.GlobalConcurrency = 5, 5, 5, 5 })
-	require.Nil(t, r.shared.global.feed)
-	require.Nil(t, r.shared.global.caps.feed)
+	require.Nil(t, r.shared.global.tokenSource)
+	require.Nil(t, r.shared.global.caps.tokenSource)
 	require.Nil(t, r.slots())
 	require.Nil(t, r.budgetUses())
 	r.ShareSlots(1, start)
