@@ -17,7 +17,6 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
@@ -25,6 +24,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
+	"github.com/treadlight/crawl/limit"
 )
 
 // limiterConfig puts the settings of pace into the engine's terms.

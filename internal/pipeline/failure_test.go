@@ -17,9 +17,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/limit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/limit"
 )
 
 // limitedSite is one host whose every answer takes 50 ms, and counts.
