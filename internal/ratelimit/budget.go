@@ -73,8 +73,8 @@ type shared struct {
 	refillQueue refillQueue    // of budgets that processes share
 	active      []*tokenSource // of scopes, for scopeUses
 
-	news  groupNews   // of groups
-	fresh atomic.Bool // some of it is untold
+	news  groupJournal // of groups
+	fresh atomic.Bool  // some of it is untold
 }
 
 // newGlobal makes the budget of all domains, or nil if nothing bounds them.

@@ -213,9 +213,6 @@ func (c *Config) validate() error {
 	if err := c.validateDurations(); err != nil {
 		return err
 	}
-	if _, err := control.Find(c.Strategy); err != nil {
-		return fmt.Errorf("ratelimit: Strategy = %w", err)
-	}
 	return c.validateHosts()
 }
 

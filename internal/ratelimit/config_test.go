@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -94,7 +95,7 @@ func TestConfigRejects(t *testing.T) {
 		{"MinDelay = -1ns", func(c *Config) { c.MinDelay = -1 }},
 		{"GlobalRPS = -1", func(c *Config) { c.GlobalRPS = -1 }},
 		{"ThrottledAfter = -1ns", func(c *Config) { c.ThrottledAfter = -1 }},
-		{`Strategy = "guess": want one of steer, aimd, gradient, fixed`, func(c *Config) { c.Strategy = "guess" }},
+		{`Strategy = "guess": want one of ` + strings.Join(control.Names(), ", "), func(c *Config) { c.Strategy = "guess" }},
 		{"Hosts[0].Match = : want a host", func(c *Config) { c.Hosts = []HostRule{{}} }},
 		{"Hosts[0].Match = a*.test", func(c *Config) { c.Hosts = []HostRule{{Match: "a*.test"}} }},
 		{"Hosts[1].MaxRPS = -1", func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: host, MaxRPS: -1}} }},

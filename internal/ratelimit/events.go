@@ -31,15 +31,15 @@ func (s *state) noteLocked(e control.Event) {
 		s.journal = new(journal)
 	}
 	s.journal.note(e)
-	s.news = true
+	s.unreported = true
 }
 
 // notePlanLocked looks for news in a plan; the breaker stood at gate before. Strategies
 // tell of every change but that of time alone. They know nothing of Crawl-delay, which
 // bounds what is told of their rates.
 func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.State) {
-	if number := uint16(p.Event.Number); number != s.heard && p.Event.Cause != control.CauseNone {
-		s.heard = number
+	if number := uint16(p.Event.Number); number != s.seenEvent && p.Event.Cause != control.CauseNone {
+		s.seenEvent = number
 		e, top := p.Event, float32(s.ceilingLocked().rps())
 		e.From, e.To, e.State = min(e.From, top), min(e.To, top), p.State
 		s.noteLocked(e)
@@ -85,26 +85,26 @@ func (s *state) noteRestoredLocked(now clock.Instant) {
 	})
 }
 
-// tellLocked reports whether the caller is to tell the news, with tell, when it has
+// reportLocked reports whether the caller is to tell the news, with tell, when it has
 // released the lock.
-func (s *state) tellLocked() bool {
-	if !s.news || s.rules.l.cfg.OnEvent == nil || s.journal.telling {
+func (s *state) reportLocked() bool {
+	if !s.unreported || s.rules.l.cfg.OnEvent == nil || s.journal.reporting {
 		return false
 	}
-	s.journal.telling = true
+	s.journal.reporting = true
 	return true
 }
 
-// tell hands the news to OnEvent with no lock held. One goroutine at a time does that
+// report hands the news to OnEvent with no lock held. One goroutine at a time does that
 // for a domain, and takes along what others note meanwhile, so that the order is kept.
 // A hook so slow that more than keptEvents come in that time is told the last of them.
-func (s *state) tell(l *AdaptiveRateLimiter) {
+func (s *state) report(l *AdaptiveRateLimiter) {
 	for {
 		var list [keptEvents]control.Event
 		s.mu.Lock()
-		news := s.journal.last(int(s.journal.untold), list[:0])
-		s.journal.untold, s.news = 0, false
-		s.journal.telling = len(news) > 0
+		news := s.journal.last(int(s.journal.unreported), list[:0])
+		s.journal.unreported, s.unreported = 0, false
+		s.journal.reporting = len(news) > 0
 		s.mu.Unlock()
 		if len(news) == 0 {
 			return

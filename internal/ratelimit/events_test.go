@@ -225,8 +225,8 @@ func TestEventsAreToldInOrder(t *testing.T) {
 	wg.Wait()
 	require.Positive(t, calls.Load())
 	j := r.lockedJournal(host)
-	require.Zero(t, j.untold, "an event was left behind")
-	require.False(t, j.telling)
+	require.Zero(t, j.unreported, "an event was left behind")
+	require.False(t, j.reporting)
 }
 
 // What comes while a hook is slow is told after it, as far as it is kept.

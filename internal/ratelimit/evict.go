@@ -166,7 +166,7 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 		s.bucket.level, s.bucket.at = 0, t.lastGrant
 	}
 	s.replanLocked(now)
-	s.told = s.stateLocked(now)
+	s.reported = s.stateLocked(now)
 	s.noteRestoredLocked(now)
 	return s
 }

@@ -27,8 +27,8 @@ type group struct {
 	cap   rate // of the user; zero for none
 	hosts int  // members
 
-	binds atomic.Bool // the budget holds; read without the lock
-	hears atomic.Bool // watch or merge is set; read without the lock
+	binds   atomic.Bool // the budget holds; read without the lock
+	listens atomic.Bool // watch or merge is set; read without the lock
 
 	watch      *watch        // for signs of one limit; nil while there are none
 	merge      *merge        // the members are paced as one; nil if they are not
@@ -276,9 +276,9 @@ func (g *group) bind(on bool) {
 	}
 }
 
-// hear says whether the members' answers are looked at.
-func (g *group) hear(on bool) {
-	if g.hears.Swap(on) == on {
+// listen says whether the members' answers are looked at.
+func (g *group) listen(on bool) {
+	if g.listens.Swap(on) == on {
 		return
 	}
 	if on {

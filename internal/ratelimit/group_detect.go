@@ -108,7 +108,7 @@ func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Cla
 		return false
 	}
 	refused := fb.RetryAfter > 0 || class == outcome.Throttled || class == outcome.Unavailable
-	if !refused && (l.shared.live.Load() == 0 || !g.hears.Load()) {
+	if !refused && (l.shared.live.Load() == 0 || !g.listens.Load()) {
 		return false
 	}
 	l.shared.mu.Lock()
@@ -135,7 +135,7 @@ func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Cla
 
 func (g *group) setWatch(w *watch) {
 	g.watch = w
-	g.hear(w != nil || g.merge != nil)
+	g.listen(w != nil || g.merge != nil)
 }
 
 // suspect takes in a refusal while nothing is known.
@@ -325,7 +325,7 @@ func (g *group) forget(now clock.Instant, s *state) {
 func (s *state) favourLocked() {
 	s.favoured = false
 	g := s.addr
-	if g == nil || !g.hears.Load() {
+	if g == nil || !g.listens.Load() {
 		return
 	}
 	h := &s.rules.l.shared

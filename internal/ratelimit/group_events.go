@@ -22,16 +22,16 @@ type groupNote struct {
 	from, to rate // of all members together
 }
 
-// groupNews are the last events of groups, each of which concerns many domains and is in
+// groupJournal are the last events of groups, each of which concerns many domains and is in
 // the journal of none. The owner's lock guards it.
-type groupNews struct {
-	notes   []groupNote // the last keptEvents, oldest first
-	n       uint32      // ever noted
-	told    uint32      // of them, to OnEvent
-	telling bool        // someone tells, and will tell what comes meanwhile
+type groupJournal struct {
+	notes     []groupNote // the last keptEvents, oldest first
+	n         uint32      // ever noted
+	reported  uint32      // of them, to OnEvent
+	reporting bool        // someone tells, and will tell what comes meanwhile
 }
 
-func (n *groupNews) note(g groupNote) {
+func (n *groupJournal) note(g groupNote) {
 	if len(n.notes) == keptEvents {
 		n.notes = slices.Delete(n.notes, 0, 1)
 	}
@@ -39,10 +39,10 @@ func (n *groupNews) note(g groupNote) {
 	n.n++
 }
 
-// untold takes what nobody was told yet, as far as it is kept.
-func (n *groupNews) untold() []groupNote {
-	fresh := min(int(n.n-n.told), len(n.notes))
-	n.told = n.n
+// unreported takes what nobody was told yet, as far as it is kept.
+func (n *groupJournal) unreported() []groupNote {
+	fresh := min(int(n.n-n.reported), len(n.notes))
+	n.reported = n.n
 	return slices.Clone(n.notes[len(n.notes)-fresh:])
 }
 
@@ -78,19 +78,19 @@ func (g *group) note(n groupNote) {
 	h.fresh.Store(true)
 }
 
-// tellGroups hands the events of groups to OnEvent with no lock held. One goroutine at a
+// reportGroups hands the events of groups to OnEvent with no lock held. One goroutine at a
 // time does that, and takes along what others note meanwhile, so that the order is kept.
-func (l *AdaptiveRateLimiter) tellGroups() {
+func (l *AdaptiveRateLimiter) reportGroups() {
 	h := &l.shared
 	for again := false; ; again = true {
 		h.mu.Lock()
-		if h.news.telling && !again {
+		if h.news.reporting && !again {
 			h.mu.Unlock()
 			return
 		}
 		h.fresh.Store(false)
-		list := h.news.untold()
-		h.news.telling = len(list) > 0
+		list := h.news.unreported()
+		h.news.reporting = len(list) > 0
 		h.mu.Unlock()
 		if len(list) == 0 {
 			return

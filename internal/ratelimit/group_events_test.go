@@ -60,17 +60,17 @@ func hostNames(b *block) (names []string) {
 
 // The events of groups are bounded; a hook that comes late is told the last.
 func TestGroupNewsAreBounded(t *testing.T) {
-	var n groupNews
+	var n groupJournal
 	for i := range 3 * keptEvents {
 		n.note(groupNote{members: i})
 	}
 	require.Len(t, n.notes, keptEvents)
-	list := n.untold()
+	list := n.unreported()
 	require.Len(t, list, keptEvents)
 	require.Equal(t, 3*keptEvents-1, list[keptEvents-1].members)
-	require.Empty(t, n.untold())
+	require.Empty(t, n.unreported())
 	n.note(groupNote{members: 99})
-	require.Equal(t, []groupNote{{members: 99}}, n.untold())
+	require.Equal(t, []groupNote{{members: 99}}, n.unreported())
 }
 
 func TestSomeOf(t *testing.T) {

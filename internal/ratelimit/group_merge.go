@@ -15,18 +15,18 @@ import (
 // what they had learned was of the common limit. From then on they bound each member
 // by what is its own: the user's rules, its latency, its failures.
 type merge struct {
-	strategy   control.Strategy
-	window     estimate.Window
-	review     clock.Instant
-	retryUntil clock.Instant
-	latency    time.Duration
-	trialAt    clock.Instant  // when the controller's trial was sent; zero while none is out
-	refusedAt  clock.Instant  // the latest refusal; at first, when they were merged
-	begun      map[*state]int // members whose strategy has begun anew, and their answers since the run did
-	total      int            // answers of all since the run of refusals began
-	run        sighting       // who was refused the last times, since when
-	length     int
-	heard      bool // another member was answered since the last refusal
+	strategy    control.Strategy
+	window      estimate.Window
+	review      clock.Instant
+	retryUntil  clock.Instant
+	latency     time.Duration
+	trialAt     clock.Instant  // when the controller's trial was sent; zero while none is out
+	refusedAt   clock.Instant  // the latest refusal; at first, when they were merged
+	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run did
+	total       int            // answers of all since the run of refusals began
+	run         sighting       // who was refused the last times, since when
+	length      int
+	otherServed bool // another member was answered since the last refusal
 
 	before   float64       // admitted of all per second before they were merged
 	since    clock.Instant // when that was
@@ -197,21 +197,21 @@ func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) 
 	m.begun[s]++
 	m.total++
 	if !refused {
-		m.heard = m.heard || s != m.run.by && sentAt > m.run.at
+		m.otherServed = m.otherServed || s != m.run.by && sentAt > m.run.at
 		return false
 	}
 	m.refusedAt = now
 	if s != m.run.by {
-		m.run, m.length, m.heard, m.total = sighting{s, now}, 1, false, 0
+		m.run, m.length, m.otherServed, m.total = sighting{s, now}, 1, false, 0
 		for member := range m.begun {
 			m.begun[member] = 0
 		}
 		return false
 	}
-	if sentAt <= m.run.at || !m.heard {
+	if sentAt <= m.run.at || !m.otherServed {
 		return false // of the same event, or everybody is refused
 	}
-	m.run.at, m.heard = now, false
+	m.run.at, m.otherServed = now, false
 	m.length++
 	share := (float64(m.begun[s]) + 1) / (float64(m.total) + 2)
 	return m.length >= runLeast && math.Pow(share, float64(m.length-1)) < runChance

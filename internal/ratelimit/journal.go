@@ -16,10 +16,10 @@ const keptEvents = 8
 // journal is the last events of one domain. Most domains never have one. It grows by two
 // events at a time: with two it takes 64 bytes, and with all that are kept 160.
 type journal struct {
-	events  []entry // once there are keptEvents, a ring
-	oldest  uint8   // its place in the ring
-	untold  uint8   // of the latest, to OnEvent
-	telling bool    // someone tells, and will tell what comes meanwhile
+	events     []entry // once there are keptEvents, a ring
+	oldest     uint8   // its place in the ring
+	unreported uint8   // of the latest, to OnEvent
+	reporting  bool    // someone tells, and will tell what comes meanwhile
 }
 
 // note adds an event, the ninth in place of the first.
@@ -34,7 +34,7 @@ func (j *journal) note(e control.Event) {
 	default:
 		j.events = append(j.events, entryOf(&e))
 	}
-	j.untold = min(j.untold+1, keptEvents)
+	j.unreported = min(j.unreported+1, keptEvents)
 }
 
 // at is an event, the oldest being 0.

@@ -23,7 +23,7 @@ func TestJournal(t *testing.T) {
 	for i := range uint16(20) {
 		j.note(control.Event{Status: i, Cause: control.Cause(1 + i%3)})
 		kept := min(int(i)+1, keptEvents)
-		require.Equal(t, kept, int(j.untold))
+		require.Equal(t, kept, int(j.unreported))
 		require.Equal(t, (kept+1)/2*2, cap(j.events), "room for two at a time")
 		for n := range keptEvents + 2 {
 			got := j.last(n, nil)

@@ -241,7 +241,7 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 		l.shared.wait(&sh, now, why)
 	}
 	if kept && why != LimitNone {
-		s.toldLocked(now, instant, why)
+		s.noteWaitLocked(now, instant, why)
 	}
 	s.mu.Unlock()
 	if why == LimitNone {
@@ -253,21 +253,21 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 // unlock ends what was done under the domain's lock and then, with no lock held,
 // reports what has changed since the rate was before.
 func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
-	tell := s.tellLocked()
+	tell := s.reportLocked()
 	var news Change
 	if l.cfg.OnChange != nil {
-		news = Change{domain, before.rps(), s.bucket.rate.rps(), s.told, s.stateLocked(s.bucket.at)}
-		s.told = news.ToState
+		news = Change{domain, before.rps(), s.bucket.rate.rps(), s.reported, s.stateLocked(s.bucket.at)}
+		s.reported = news.ToState
 	}
 	s.mu.Unlock()
 	if news.FromRPS != news.ToRPS || news.FromState != news.ToState {
 		l.cfg.OnChange(news)
 	}
 	if tell {
-		s.tell(l)
+		s.report(l)
 	}
 	if l.cfg.OnEvent != nil && l.shared.fresh.Load() {
-		l.tellGroups()
+		l.reportGroups()
 	}
 }
 

@@ -29,11 +29,11 @@ type state struct {
 	dead       bool          // evicted: look the domain up again
 	taught     bool          // an answer, or a tombstone, has taught something
 	gate       breaker.State // the plan's
-	told       breaker.State // the latest that OnChange was told
-	news       bool          // the journal has what OnEvent was not told
+	reported   breaker.State // the latest that OnChange was told
+	unreported bool          // the journal has what OnEvent was not told
 	favoured   bool          // by a trial of its address
-	waitTold   waits         // what ReadyAt has told since the last grant
-	heard      uint16        // the latest of the strategy's events, the end of its number
+	mustWait   waits         // what ReadyAt has told since the last grant
+	seenEvent  uint16        // the latest of the strategy's events, the end of its number
 	catchUp    uint16        // the plan's, in milliseconds
 	inFlight   int32         // permits granted and not released
 	inCap      uint16        // bound on inFlight; zero for none
@@ -67,7 +67,7 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
 	}
 	s.replanLocked(now)
-	s.journal, s.news = nil, false // what a strategy remembers is no news
+	s.journal, s.unreported = nil, false // what a strategy remembers is no news
 	return s
 }
 
@@ -80,23 +80,23 @@ const (
 	waitsShut                   // for a breaker
 )
 
-// toldLocked notes that who asks is to wait until at.
-func (s *state) toldLocked(now, at clock.Instant, why Limit) {
+// noteWaitLocked notes that who asks is to wait until at.
+func (s *state) noteWaitLocked(now, at clock.Instant, why Limit) {
 	if at.Sub(now) >= s.rules.l.cfg.ThrottledAfter {
-		s.waitTold |= waitsLong
+		s.mustWait |= waitsLong
 	}
-	if why == LimitBreaker && s.waitTold&waitsShut == 0 {
-		s.waitTold |= waitsShut
+	if why == LimitBreaker && s.mustWait&waitsShut == 0 {
+		s.mustWait |= waitsShut
 		s.rules.l.denied.Add(1)
 	}
 }
 
 // grantedLocked counts a permit as throttled if it was waited for, in Acquire or before.
 func (s *state) grantedLocked(waited time.Duration) {
-	if s.waitTold&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
+	if s.mustWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
 		s.rules.l.throttled.Add(1)
 	}
-	s.waitTold = 0
+	s.mustWait = 0
 }
 
 // restartLocked has the strategy begin anew, no slower than the domain is asked now.
@@ -104,7 +104,7 @@ func (s *state) restartLocked(now clock.Instant) {
 	l, h := s.rules.l, s.rules.host(control.Memory{})
 	h.Start = max(s.bucket.rate, s.rules.start).rps()
 	s.strategy = l.strategy.New(&l.control, now, h)
-	s.heard = 0 // the new one's events are counted anew
+	s.seenEvent = 0 // the new one's events are counted anew
 }
 
 // nowLocked reads the clock. Reading it under the lock and never below the bucket's
@@ -145,7 +145,7 @@ func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacityLocked())
 	p := s.strategy.Plan(now)
 	s.target = uint32(min(p.Target.Microseconds(), math.MaxUint32))
-	if uint16(p.Event.Number) != s.heard || p.State != s.gate {
+	if uint16(p.Event.Number) != s.seenEvent || p.State != s.gate {
 		s.notePlanLocked(now, &p, s.gate)
 	}
 	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())

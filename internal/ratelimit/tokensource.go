@@ -71,14 +71,14 @@ type tokenSource struct {
 	bucket SharedBucket
 	most   int64 // of a lease
 
-	size    int64         // of the next lease
-	batches [4]tokenBatch // the one that ends first comes first; of size zero for none
-	owed    int64         // used before they were charged
-	asking  bool          // a question is queued or under way
-	again   clock.Instant
-	failed  bool  // the last question was not answered
-	used    int64 // since it was made
-	told    int64 // of that, by scopeUses
+	size     int64         // of the next lease
+	batches  [4]tokenBatch // the one that ends first comes first; of size zero for none
+	owed     int64         // used before they were charged
+	asking   bool          // a question is queued or under way
+	again    clock.Instant
+	failed   bool  // the last question was not answered
+	used     int64 // since it was made
+	reported int64 // of that, by scopeUses
 
 	active *[]*tokenSource // those of scopes of which something was used since scopeUses; nil: it is of none
 	listed bool            // it is among them

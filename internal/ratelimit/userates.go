@@ -139,8 +139,8 @@ func (l *AdaptiveRateLimiter) scopeUses(n int) (all []scopeUse) {
 	for _, f := range h.active {
 		scope := strings.TrimPrefix(f.key, l.cfg.FleetName+"/")
 		kind, name, _ := strings.Cut(scope, ":")
-		all = append(all, scopeUse{kind + "_rps", name, f.used - f.told})
-		f.told, f.listed = f.used, false
+		all = append(all, scopeUse{kind + "_rps", name, f.used - f.reported})
+		f.reported, f.listed = f.used, false
 	}
 	clear(h.active)
 	h.active = h.active[:0]
