@@ -290,10 +290,15 @@ func (f *favourite) volume() float64 {
 	return min(trialVolume, trialExcess+f.was.rps()*f.from.Sub(f.empty).Seconds())
 }
 
-// endTrial ends a trial that found no common limit.
-func (g *group) endTrial(now clock.Instant) {
+// postponeTrials doubles the time without one.
+func (g *group) postponeTrials(now clock.Instant) {
 	g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
 	g.trials++
+}
+
+// endTrial ends a trial that found no common limit.
+func (g *group) endTrial(now clock.Instant) {
+	g.postponeTrials(now)
 	g.setWatch(nil)
 	g.replan(now)
 }

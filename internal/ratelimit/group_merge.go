@@ -146,8 +146,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 	}
 	alone, costs := m.refusedAlone(s, now, sentAt, refused), g.costs(now)
 	if alone || costs || g.idles(now) {
-		g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
-		g.trials++
+		g.postponeTrials(now)
 		switch {
 		case alone:
 			g.noteParted(now, s, 0)
