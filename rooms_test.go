@@ -38,7 +38,7 @@ const module = "github.com/treadlight/crawl"
 
 var (
 	// labUsers are the verbs that show what the lab has.
-	labUsers = regexp.MustCompile(`^cmd/crawl/(.*/)?(demo|simulate|testsite|site)`)
+	labUsers = regexp.MustCompile(`^cmd/crawl/(.*/)?(demo|simulate|testsite)`)
 	// testCode are the files of tests, and packages of suites and fakes.
 	testCode = regexp.MustCompile(`_test\.go$|test/[^/]*$|^internal/lab/`)
 	// forTests are libraries that production code has no use for.

@@ -12,13 +12,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // againCommand visits anew what a crawl has visited.
-func againCommand(s streams) *cobra.Command {
+func againCommand(s terminal.Streams) *cobra.Command {
 	var again crawl.Again
 	cmd := &cobra.Command{
 		Use:   "again DIR [flags]",
@@ -50,44 +53,24 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl again site --max-age 168h          of what was last seen a week ago
   jq -r 'select(.change == "changed").url' site/records-2.jsonl`,
 		DisableFlagsInUseLine: true,
-		Args:                  oneDir("again"),
-		ValidArgsFunction:     completeDirs,
+		Args:                  flags.OneDir("again"),
+		ValidArgsFunction:     flags.CompleteDirs,
 	}
 	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
 	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")
-	settings := addFlags(cmd, func(config.Flag) bool { return true })
-	hide(cmd) // the help of crawl has them
-	settings.addConfigFlag(cmd)
+	settings := flags.Add(cmd, func(config.Flag) bool { return true })
+	flags.Hide(cmd) // the help of crawl has them
+	settings.AddConfigFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if again.MaxAge < 0 {
-			return usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", again.MaxAge))
+			return exit.Usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", again.MaxAge))
 		}
-		j := &job{streams: s, resumed: true, again: true}
+		j := &job{Streams: s, resumed: true, again: true}
 		return j.goOnIn(cmd.Context(), settings, args[0], func(cfg crawl.StateConfig) (*crawl.State, error) {
 			return crawl.OpenAgain(cfg, again)
 		})
 	}
 	return cmd
-}
-
-// oneDir wants the directory of a crawl that is kept, and nothing else.
-func oneDir(verb string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 1 && args[0] != "" {
-			return nil
-		}
-		n := 0
-		for _, dir := range args {
-			if dir != "" {
-				n++
-			}
-		}
-		return usage(fmt.Errorf("%s needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it, and was given %d", verb, n))
-	}
-}
-
-func completeDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
 // roundPath is the file of the records of a round, beside that of the round before: the name
@@ -115,7 +98,7 @@ func roundPath(path string, round int) string {
 func (j *job) checkRound() error {
 	path := j.cfg.Output.Path
 	if info, err := os.Stat(path); j.again && path != sink.Stdout && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
-		return ioError(fmt.Errorf("open --output: %s is there already, and round %d has its records there: move it away", path, j.state.Round()))
+		return exit.IO(fmt.Errorf("open --output: %s is there already, and round %d has its records there: move it away", path, j.state.Round()))
 	}
 	return nil
 }
@@ -129,24 +112,6 @@ func (j *job) tellRound() {
 	j.log.Info("a new round begins", slog.Int("round", j.state.Round()), slog.Int64("due", queued), slog.String("output", j.cfg.Output.Path))
 }
 
-// writeRound says how the pages of a later round differ from those before.
-func (r *report) writeRound(b *strings.Builder) {
-	s := r.snap
-	if s.Round == 0 {
-		return
-	}
-	var parts []string
-	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
-		if n := s.Changes[string(change)]; n > 0 {
-			parts = append(parts, count(n)+" "+string(change))
-		}
-	}
-	if parts == nil {
-		parts = []string{"nothing is known to have changed"}
-	}
-	fmt.Fprintf(b, "  round %d: %s\n", s.Round, strings.Join(parts, ", "))
-}
-
 // logRound is the same for machines.
 func logRound(log *slog.Logger, s *crawl.Snapshot) *slog.Logger {
 	if s.Round == 0 {
@@ -156,10 +121,10 @@ func logRound(log *slog.Logger, s *crawl.Snapshot) *slog.Logger {
 }
 
 // goOnIn opens a state and runs the crawl in it.
-func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
+func (j *job) goOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
 	// What is wrong with a flag is told before anything is touched, and how messages are to
 	// look is needed before the settings of the first run can be had.
-	given, err := load(config.Sources{File: settings.file, Flags: settings.given})
+	given, err := flags.Load(config.Sources{File: settings.File, Flags: settings.Given})
 	if err != nil {
 		return err
 	}
@@ -169,7 +134,7 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 	j.begin(j.cfg.MaxTime)
 	defer j.starting.end()
 	j.log.Debug("opening the state", slog.String("state", dir))
-	j.state, err = open(crawl.StateConfig{Dir: dir, Version: version(), Log: j.log})
+	j.state, err = open(crawl.StateConfig{Dir: dir, Version: build.Version(), Log: j.log})
 	if err != nil {
 		return j.end(err)
 	}
@@ -178,16 +143,16 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 		saved.Output.Path = roundPath(saved.Output.Path, j.state.Round())
 	}
 	j.reread = func() (*config.Loaded, error) {
-		if err := settings.readable(settings.file); err != nil {
+		if err := settings.Readable(settings.File); err != nil {
 			return nil, err
 		}
-		return load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+		return flags.Load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.File, Flags: settings.Given})
 	}
-	loaded, err := load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.file, Flags: settings.given})
+	loaded, err := flags.Load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.File, Flags: settings.Given})
 	if err != nil {
 		return j.end(err)
 	}
-	if settings.file == "" {
+	if settings.File == "" {
 		j.reread = nil
 	}
 	j.cfg, j.warnings = &loaded.Config, loaded.Warnings
@@ -198,7 +163,7 @@ func (j *job) goOnIn(ctx context.Context, settings *settings, dir string, open f
 		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
 		err := j.settle()
 		if pages > 0 && !j.state.Obtained() {
-			err = errors.Join(err, errNothing)
+			err = errors.Join(err, exit.ErrNothing)
 		}
 		return j.end(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -15,7 +17,7 @@ import (
 func (j *job) openArchive(dir string) (*witness, error) {
 	w := &witness{name: recordsName(j.state, dir)}
 	one := j.cfg.Output.OneArchive()
-	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.cfg, Version: version()}
+	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.cfg, Version: build.Version()}
 	unknown := false
 	if j.resumed && (!j.again || !one) { // another round has a file of its own
 		p := j.position(w.name, dir)
@@ -44,9 +46,9 @@ func (j *job) openArchive(dir string) (*witness, error) {
 	}
 	switch {
 	case err != nil && unknown:
-		return nil, ioError(fmt.Errorf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir()))
+		return nil, exit.IO(fmt.Errorf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir()))
 	case err != nil:
-		return nil, openError("the archives", err)
+		return nil, exit.Open("the archives", err)
 	}
 	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
 		j.log.Info("what stood behind the last exchange that is whole was cut off", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))

@@ -9,11 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
 // checkCommand looks for damage in a crawl that is kept.
-func checkCommand(s streams) *cobra.Command {
+func checkCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check DIR",
 		Short: "Look for damage in a crawl that is kept",
@@ -28,8 +32,8 @@ URL, and gives another that could be: the file system is there for that.`,
 		Example: `  crawl check site
   crawl check site && cp -a site /backup/    of a crawl that is not under way`,
 		DisableFlagsInUseLine: true,
-		Args:                  oneDir("check"),
-		ValidArgsFunction:     completeDirs,
+		Args:                  flags.OneDir("check"),
+		ValidArgsFunction:     flags.CompleteDirs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -38,30 +42,30 @@ URL, and gives another that could be: the file system is there for that.`,
 	}
 }
 
-func checkState(ctx context.Context, s streams, dir string) error {
+func checkState(ctx context.Context, s terminal.Streams, dir string) error {
 	view, err := disk.Look(dir)
 	if err != nil {
-		return ioError(err)
+		return exit.IO(err)
 	}
 	defer func() { _ = view.Close() }() // it was only read
 	wrong := 0
 	var unsaid error
 	checked, err := view.Check(ctx, func(problem string) {
 		wrong++
-		if _, err := fmt.Fprintf(s.out, "%s: %s\n", dir, clean(problem)); unsaid == nil {
+		if _, err := fmt.Fprintf(s.Out, "%s: %s\n", dir, human.Clean(problem)); unsaid == nil {
 			unsaid = err
 		}
 	})
 	switch {
 	case ctx.Err() != nil:
-		return &exitError{code: exitInterrupted}
+		return &exit.Error{Code: exit.CodeInterrupted}
 	case unsaid != nil:
-		return outputError(unsaid)
+		return exit.Output(unsaid)
 	case err != nil:
-		return ioError(err)
+		return exit.IO(err)
 	case wrong > 0:
-		return ioError(fmt.Errorf("%s has %s: restore it from a copy, with its records, or begin anew with --overwrite", dir, plural(wrong, "problem")))
+		return exit.IO(fmt.Errorf("%s has %s: restore it from a copy, with its records, or begin anew with --overwrite", dir, human.Plural(wrong, "problem")))
 	}
-	_, err = fmt.Fprintf(s.out, "%s: nothing is wrong in %s and %s of records\n", dir, plural(checked.Rows, "row"), plural(checked.Files, "file"))
-	return outputError(err)
+	_, err = fmt.Fprintf(s.Out, "%s: nothing is wrong in %s and %s of records\n", dir, human.Plural(checked.Rows, "row"), human.Plural(checked.Files, "file"))
+	return exit.Output(err)
 }

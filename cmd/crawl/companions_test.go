@@ -19,6 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -231,9 +234,9 @@ func TestStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stats.json")
 	s, err := openStats(path, io.Discard)
 	require.NoError(t, err)
-	snap := busy()
+	snap := clitest.Busy()
 	s.snapshot = func() crawl.Snapshot { return *snap }
-	padding := strings.Repeat("x", statsTail/2)
+	padding := strings.Repeat("x", report.StatsTail/2)
 	for i := range 5 { // more than the tail that is read
 		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
 		require.NoError(t, s.write())
@@ -245,7 +248,7 @@ func TestStatsFile(t *testing.T) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	got, err := lastSnapshot(f)
+	got, err := report.LastSnapshot(f)
 	require.NoError(t, err)
 	require.Equal(t, int64(4), got.Pages)
 	require.Equal(t, pipeline.EndInterrupted, got.State)
@@ -268,12 +271,12 @@ func TestStatsInterval(t *testing.T) {
 
 // A full disk ends the writing and is told once.
 func TestStatsFull(t *testing.T) {
-	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
+	s, err := openStats("-", clitest.BrokenWriter{Err: syscall.ENOSPC})
 	require.NoError(t, err)
 	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
 	err = s.run(t.Context(), time.Nanosecond)
 	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
-	require.Equal(t, exitIO, code(err))
+	require.Equal(t, exit.CodeIO, exit.CodeOf(err))
 	require.NoError(t, s.write())
 }
 
@@ -289,11 +292,11 @@ func FuzzLastSnapshot(f *testing.F) {
 	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
 	f.Add([]byte("\n\n[1]\x00\n"))
 	f.Fuzz(func(t *testing.T, before []byte) {
-		got, err := lastSnapshot(bytes.NewReader(before))
+		got, err := report.LastSnapshot(bytes.NewReader(before))
 		require.Equal(t, err == nil, got != nil)
 		line, err := json.Marshal(&crawl.Snapshot{Pages: 42, State: pipeline.EndBlocked})
 		require.NoError(t, err)
-		got, err = lastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
+		got, err = report.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
 		require.NoError(t, err)
 		require.Equal(t, int64(42), got.Pages)
 	})

@@ -14,6 +14,11 @@ import (
 	"syscall"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -22,7 +27,7 @@ import (
 // job is one crawl from the command line. It is built with the first group of fields
 // and runs once.
 type job struct {
-	streams
+	terminal.Streams
 	cfg      *config.Config
 	warnings []string
 	seeds    []string
@@ -42,7 +47,7 @@ type job struct {
 	again     bool         // and a new round of it begins
 	moreSeeds bool         // and there are seeds that earlier runs were not given
 
-	term   *terminal
+	term   *terminal.Terminal
 	log    *slog.Logger
 	level  slog.LevelVar // of log
 	in     *seedSource   // of --input-file, or empty
@@ -66,7 +71,7 @@ var errNoSeeds = errors.New("no seeds: name at least one URL, or a file of them 
 // a limit or a signal too.
 func (j *job) run(ctx context.Context) error {
 	if err := crawl.Check(j.seeds...); err != nil {
-		return usage(err)
+		return exit.Usage(err)
 	}
 	// A reader that goes away is an error to tell, like any other end of the output; by
 	// default it would end the process without a word.
@@ -96,9 +101,9 @@ func (j *job) run(ctx context.Context) error {
 
 // openLog opens the way to people, as the settings want it.
 func (j *job) openLog() {
-	j.term = newTerminal(j.err, j.env, j.cfg.Log.Progress)
-	j.level.Set(levelOf(j.cfg.Log.Level))
-	j.log = newLoggerAt(j.term, &j.cfg.Log, &j.level)
+	j.term = terminal.New(j.Err, j.Env, j.cfg.Log.Progress)
+	j.level.Set(terminal.LevelOf(j.cfg.Log.Level))
+	j.log = terminal.NewLoggerAt(j.term, &j.cfg.Log, &j.level)
 }
 
 // told is an error as whoever reads it wants it.
@@ -111,10 +116,10 @@ func (j *job) told(err error) error {
 
 // logFailure tells the error where a machine reads the messages.
 func (j *job) logFailure(err error) error {
-	if e, ok := errors.AsType[*exitError](err); !ok || e.err != nil {
-		j.log.Error("the crawl failed", slog.String("error", message(err)), slog.Int("exit_code", code(err)))
+	if e, ok := errors.AsType[*exit.Error](err); !ok || e.Err != nil {
+		j.log.Error("the crawl failed", slog.String("error", exit.Message(err)), slog.Int("exit_code", exit.CodeOf(err)))
 	}
-	return &exitError{code: code(err)}
+	return &exit.Error{Code: exit.CodeOf(err)}
 }
 
 // open opens what is read before what is written: a mistyped --input-file must not cost
@@ -140,19 +145,19 @@ func (j *job) open() (err error) {
 	seeds := j.seedFiles()
 	for flag, path := range map[string]string{"--output": j.cfg.Output.Path, "--stats": j.cfg.Stats.Path, "output.events": j.cfg.Output.Events} {
 		if slices.ContainsFunc(seeds, func(file string) bool { return sameFile(file, path) }) {
-			return usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path))
+			return exit.Usage(fmt.Errorf("%s and --input-file are the same file, %s: change one of them", flag, path))
 		}
 	}
-	if j.in, err = openSeeds(seeds, j.streams.in, j.log); err != nil {
+	if j.in, err = openSeeds(seeds, j.Streams.In, j.log); err != nil {
 		return err
 	}
 	if err := crawl.CheckMemory(j.cfg); err != nil {
-		return ioError(err)
+		return exit.IO(err)
 	}
 	if err := j.openState(); err != nil {
 		return err
 	}
-	if j.stats, err = openStats(j.cfg.Stats.Path, j.term.beside(j.streams.out)); err != nil {
+	if j.stats, err = openStats(j.cfg.Stats.Path, j.term.Beside(j.Streams.Out)); err != nil {
 		return err
 	}
 	if j.events, err = openEvents(j.cfg.Output.Events, j.term); err != nil {
@@ -179,13 +184,13 @@ func sameFile(a, b string) bool {
 func (j *job) crawl(ctx context.Context) error {
 	sinks, archives := j.destinations()
 	c, err := crawl.New(crawl.Config{
-		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: version(), Log: j.log, Kept: j.state, Join: j.join, Began: j.starting.began,
+		Settings: *j.cfg, OnEvent: j.onEvent(), Sinks: sinks, Archives: archives, Version: build.Version(), Log: j.log, Kept: j.state, Join: j.join, Began: j.starting.began,
 	})
 	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
-		return errors.Join(ioError(err), j.abandon())
+		return errors.Join(exit.IO(err), j.abandon())
 	}
 	if err != nil {
-		return errors.Join(wrongSettings(err), j.abandon())
+		return errors.Join(flags.Wrong(err), j.abandon())
 	}
 	j.tellRound()
 	j.stats.snapshot = c.Snapshot
@@ -242,7 +247,7 @@ func (j *job) supervise(ctx context.Context, c *crawl.Crawler) error {
 			stop:   func() { j.overtime.begin(); c.Stop(); j.in.stop() },
 			force:  func() { j.overtime.force(); cancel(errForced) },
 			tell:   func() error { return j.tellNow(c) },
-			giveUp: func() { view.abort(); os.Exit(exitForced) },
+			giveUp: func() { view.Abort(); os.Exit(exit.CodeForced) },
 			reload: j.reloader(c),
 		})
 	})
@@ -274,13 +279,13 @@ func (j *job) explain(err error, end pipeline.End) error {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
 	}
 	if e, ok := errors.AsType[*sink.WriteError](err); ok && !errors.Is(e, syscall.EPIPE) {
-		return &unwritten{e, j.afterWriteError(e)}
+		return &exit.Unwritten{WriteError: e, Fix: j.afterWriteError(e)}
 	}
 	switch {
 	case j.in.failed != nil && (err == nil || errors.Is(err, crawl.ErrUnreachable)):
-		return ioError(j.in.failed)
+		return exit.IO(j.in.failed)
 	case errors.Is(err, crawl.ErrUnreachable) && len(j.seeds)+j.in.good == 0:
-		return usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name()))
+		return exit.Usage(fmt.Errorf("no usable seed in %s: write one URL per line", j.in.name()))
 	case errors.Is(err, crawl.ErrUnreachable):
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
 			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)
@@ -294,21 +299,10 @@ func (j *job) explain(err error, end pipeline.End) error {
 	return err
 }
 
-// unwritten is a failed write with what a person can do about it.
-type unwritten struct {
-	*sink.WriteError
-	fix string
-}
-
-func (e *unwritten) Error() string { return message(e.WriteError) + "; " + e.fix }
-
-// Unwrap is the failed write.
-func (e *unwritten) Unwrap() error { return e.WriteError }
-
 // afterWriteError is what to do when records could not be written.
 func (j *job) afterWriteError(e *sink.WriteError) string {
 	mend := "when that is mended"
-	if noRoom(e) {
+	if exit.DiskFull(e) {
 		mend = "free some room there, then"
 	}
 	if goOn := j.goOn(pipeline.EndFailed, ""); goOn != "" {
@@ -360,34 +354,34 @@ func (j *job) tellNow(c *crawl.Crawler) error {
 // are is said only of files: on the screen they have just gone by, and what a failed
 // crawl wrote is in the error.
 func (j *job) report(snap *crawl.Snapshot, events string) error {
-	r := report{snap: snap, columns: j.term.columns(), events: events, goOn: j.goOn(snap.State, snap.Reason)}
+	r := report.Report{Snap: snap, Columns: j.term.Columns(), Events: events, GoOn: j.goOn(snap.State, snap.Reason)}
 	if j.resumed {
-		_, r.before = j.state.Left()
+		_, r.Before = j.state.Left()
 		if snap.State != pipeline.EndNone && !j.cut.Load() { // nobody writes any more
-			r.inAll = j.out.Mark().Records
+			r.InAll = j.out.Mark().Records
 		}
 	}
 	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
-		r.over = j.over
+		r.Over = j.over
 	}
 	if path := j.cfg.Output.Path; path != sink.Stdout && path != os.DevNull && snap.State != pipeline.EndFailed {
-		r.records = path
+		r.Records = path
 	}
-	if r.archive = j.archiveDir(); r.archive == r.records {
-		r.records = ""
+	if r.Archive = j.archiveDir(); r.Archive == r.Records {
+		r.Records = ""
 	}
 	if snap.State == pipeline.EndFailed {
-		r.archive = ""
+		r.Archive = ""
 	}
-	r.closer, r.kept = j.closer(&r), ""
-	if j.state != nil && r.goOn == "" && snap.State != pipeline.EndNone {
-		r.kept = j.state.Dir()
+	r.Closer, r.Kept = j.closer(&r), ""
+	if j.state != nil && r.GoOn == "" && snap.State != pipeline.EndNone {
+		r.Kept = j.state.Dir()
 	}
 	if j.names != nil {
-		r.names = j.names()
+		r.Names = j.names()
 	}
-	if err := r.write(j.term); err != nil && !j.term.gone(err) {
-		return ioError(fmt.Errorf("write the report: %w", err))
+	if err := r.Write(j.term); err != nil && !j.term.Gone(err) {
+		return exit.IO(fmt.Errorf("write the report: %w", err))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -12,13 +11,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/testsite"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/lab/testsite"
+
+	lab "github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // demoCommand shows the crawler at work where there is no network: the hosts it meets
 // are made up, the sockets and the engine are not.
-func demoCommand(s streams) *cobra.Command {
+func demoCommand(s terminal.Streams) *cobra.Command {
 	length := 20 * time.Second // in which the outage is over and most hosts are done
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
@@ -35,14 +39,14 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
   crawl demo --strategy off            the same hosts without politeness
   crawl demo --output pages.jsonl      keep the records`,
 		DisableFlagsInUseLine: true,
-		Args:                  noArgs,
+		Args:                  flags.NoArgs,
 		ValidArgsFunction:     cobra.NoFileCompletions,
 	}
 	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
 	// What the demo crawls, and as whom, is its own business.
-	settings := addFlags(cmd, func(f config.Flag) bool {
-		g := groupOf(f.Path)
-		return g != groupSeeds && g != groupFetch && g != groupAccess && f.Path != "state.dir"
+	settings := flags.Add(cmd, func(f config.Flag) bool {
+		g := flags.GroupOfSetting(f.Path)
+		return g != flags.GroupSeeds && g != flags.GroupFetch && g != flags.GroupAccess && f.Path != "state.dir"
 	})
 	for _, ours := range demoFlags(length) {
 		if f := cmd.Flags().Lookup(ours.Name); f != nil {
@@ -51,9 +55,9 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if length < time.Second {
-			return usage(fmt.Errorf("--for %v: give at least 1s", length))
+			return exit.Usage(fmt.Errorf("--for %v: give at least 1s", length))
 		}
-		loaded, err := demoSettings(settings.given, length)
+		loaded, err := demoSettings(settings.Given, length)
 		if err != nil {
 			return err
 		}
@@ -74,7 +78,7 @@ func demoFlags(length time.Duration) []config.FlagValue {
 
 // demoSettings lays the flags that were given over the demo's own.
 func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loaded, error) {
-	return load(config.Sources{
+	return flags.Load(config.Sources{
 		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to
 		// be learned is learned in steps as much larger.
 		Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
@@ -83,13 +87,13 @@ func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loade
 }
 
 // demo crawls the hosts and prints how crawler and hosts saw each other.
-func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
-	site, err := testsite.New(testsite.Mixed())
+func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error {
+	site, err := lab.New(lab.Mixed())
 	if err != nil {
 		return fmt.Errorf("build the demo's hosts: %w", err)
 	}
 	if err := site.Listen(); err != nil {
-		return ioError(fmt.Errorf("start the demo's hosts: %w", err))
+		return exit.IO(fmt.Errorf("start the demo's hosts: %w", err))
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -99,19 +103,19 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	go func() { served <- site.Run(serving) }()
 
 	if !loaded.Config.Log.Quiet() {
-		say(s.err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
+		terminal.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
 	j := &job{
-		streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return hostNames(site) },
+		Streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return hostNames(site) },
 		fleeting: true, // its hosts end with it
 		over:     "the demo is over; --for lets it go on for longer",
 	}
 	crawlErr := j.run(ctx)
 	stop()
 	if err := <-served; err != nil {
-		return ioError(err)
+		return exit.IO(err)
 	}
-	if e, ok := errors.AsType[*exitError](crawlErr); ok && (e.code == exitLimit || e.code == exitInterrupted) {
+	if e, ok := errors.AsType[*exit.Error](crawlErr); ok && (e.Code == exit.CodeLimit || e.Code == exit.CodeInterrupted) {
 		crawlErr = nil // the end of the time, or of the patience, is how a demo ends
 	}
 	if crawlErr != nil {
@@ -120,11 +124,11 @@ func demo(ctx context.Context, s streams, loaded *config.Loaded) error {
 	// Written last and to standard output: it is the result, as the crawler's own report
 	// is not.
 	report := site.Report()
-	return outputError(writeHostsView(s.out, &report, max(widthOf(s.out), usualWidth)))
+	return exit.Output(testsite.WriteHostsView(s.Out, &report, max(terminal.WidthOf(s.Out), terminal.UsualWidth)))
 }
 
 // hostNames is what to call the hosts: their roles say more than their addresses.
-func hostNames(site *testsite.Site) map[string]string {
+func hostNames(site *lab.Site) map[string]string {
 	report := site.Report()
 	names := make(map[string]string, len(report.Hosts))
 	for i := range report.Hosts {
@@ -132,41 +136,4 @@ func hostNames(site *testsite.Site) map[string]string {
 		names[strings.TrimPrefix(h.URL, "http://")] = h.Name
 	}
 	return names
-}
-
-// writeHostsView is the other side of the crawl, in the few columns that fit beside
-// the crawler's own table. `crawl testsite` prints all there is.
-func writeHostsView(w io.Writer, r *testsite.Report, columns int) error {
-	t := []column{
-		{title: "host", left: true},
-		{title: "requests"},
-		{title: "refused"},
-		{title: "too early", keep: 3},
-		{title: "peak/s", keep: 2},
-		{title: "limit/s", dull: "", keep: 2},
-		{title: "min gap", keep: 1},
-		{title: "pages"},
-		{title: "twice"},
-		{title: "robots.txt broken"},
-	}
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		limit := unknown
-		if h.Allowed > 0 {
-			limit = fmt.Sprintf("%.3g", h.Allowed)
-		}
-		for c, cell := range []string{
-			h.Name, count(h.Requests), count(h.Refusals), count(h.InsideRetryAfter), fmt.Sprint(h.Peak), limit,
-			h.MinGap.Round(time.Millisecond).String(), fmt.Sprintf("%d/%d", h.Distinct, h.URLs),
-			count(h.Duplicates), count(h.RobotsViolations + h.DelayViolations),
-		} {
-			t[c].cells = append(t[c].cells, cell)
-		}
-	}
-	var b strings.Builder
-	b.WriteString("\nWhat the hosts saw:\n")
-	layout(&b, t, columns)
-	b.WriteString("too early: inside a Retry-After; twice: pages served again\n")
-	_, err := io.WriteString(w, b.String())
-	return err
 }

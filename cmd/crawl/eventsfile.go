@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
 	"github.com/treadlight/crawl/internal/clock"
 )
 
@@ -55,7 +57,7 @@ func openEvents(path string, stderr io.Writer) (*eventsWriter, error) {
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, openError("output.events", err)
+		return nil, exit.Open("output.events", err)
 	}
 	e.file, e.w = f, f
 	return e, nil
@@ -107,7 +109,7 @@ func (e *eventsWriter) finish(log *slog.Logger) {
 	if n := e.dropped.Load(); n > 0 {
 		e.addLine(droppedLine{
 			Time: stamp(clock.System().Now()), Cause: "dropped", Dropped: n,
-			Text: plural(n, "event") + " left out: they came faster than they could be written",
+			Text: human.Plural(n, "event") + " left out: they came faster than they could be written",
 		})
 	}
 	e.flush(log)
@@ -166,7 +168,7 @@ func (e *eventsWriter) fail(err error, log *slog.Logger) {
 	if err == nil || e.failed != nil {
 		return
 	}
-	e.failed = cause(err)
+	e.failed = exit.Cause(err)
 	log.Warn("events are not written any more; the crawl goes on",
 		slog.String("file", e.name), slog.Any("error", e.failed))
 }
@@ -184,9 +186,9 @@ func (e *eventsWriter) summary() string {
 	if e.queue == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%s in %s", count(e.written), e.name)
+	text := fmt.Sprintf("%s in %s", human.Count(e.written), e.name)
 	if n := e.dropped.Load(); n > 0 {
-		text += fmt.Sprintf(", %s left out", count(n))
+		text += fmt.Sprintf(", %s left out", human.Count(n))
 	}
 	if e.failed != nil {
 		text += fmt.Sprintf(", then %v", e.failed)

@@ -17,13 +17,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // refusal is an event as the engine tells it.
 var refusal = crawl.Event{
-	Time: noon.Add(250 * time.Millisecond), Domain: "a.test", Cause: control.CauseRefused, State: breaker.Open,
+	Time: clitest.Noon.Add(250 * time.Millisecond), Domain: "a.test", Cause: control.CauseRefused, State: breaker.Open,
 	FromRPS: 19.4, HoldMS: 1200, Text: "the host refused at 19.4/s: nothing for 1.2s, then one trial",
 }
 
@@ -114,7 +116,7 @@ func TestEventsAreWrittenInWholeLines(t *testing.T) {
 // A full disk is told once and stops nothing.
 func TestEventsFull(t *testing.T) {
 	var log bytes.Buffer
-	e, err := openEvents("-", brokenWriter{syscall.ENOSPC})
+	e, err := openEvents("-", clitest.BrokenWriter{Err: syscall.ENOSPC})
 	require.NoError(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -136,5 +138,5 @@ func TestNoEvents(t *testing.T) {
 	require.Empty(t, e.summary())
 	_, err = openEvents(filepath.Join(t.TempDir(), "none", "events.jsonl"), io.Discard)
 	require.ErrorContains(t, err, "open output.events: ")
-	require.Equal(t, exitIO, code(err))
+	require.Equal(t, exit.CodeIO, exit.CodeOf(err))
 }

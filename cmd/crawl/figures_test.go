@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
 )
 
 // troubledSite has pages, errors, pages that are refused once, and one that fails for ever.
@@ -134,13 +136,13 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(last), []byte("\n"))
 	var final crawl.Snapshot
 	require.NoError(t, json.Unmarshal(lines[len(lines)-1], &final))
-	report, err := exec.Command("crawl", "report", "--json", out).Output()
+	reported, err := exec.Command("crawl", "report", "--json", out).Output()
 	require.NoError(t, err)
 	var sum struct {
 		Records, Pages, Failed, Bytes int64
 		Refused                       struct{ Total int64 } `json:"robots_refused"`
 	}
-	require.NoError(t, json.Unmarshal(report, &sum))
+	require.NoError(t, json.Unmarshal(reported, &sum))
 
 	require.GreaterOrEqual(t, final.Pages, int64(6), "/ a b c d busy, and what the ill host has when it is well")
 	require.GreaterOrEqual(t, final.Errors, int64(4), "401 404 sick nobody")
@@ -165,11 +167,11 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 	require.Contains(t, page, fmt.Sprintf("%d failed requests", final.Failed))
-	figures := plural(final.Pages, "page") + " .*, " + size(final.Bytes) + ", " + plural(final.Errors, "error")
-	require.Regexp(t, `\): `+figures+", "+retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
+	figures := human.Plural(final.Pages, "page") + " .*, " + human.Size(final.Bytes) + ", " + human.Plural(final.Errors, "error")
+	require.Regexp(t, `\): `+figures+", "+report.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
 	told, err := exec.Command("crawl", "stats", stats).Output()
 	require.NoError(t, err)
-	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
+	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+report.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
 	text, err := exec.Command("crawl", "report", out).Output()
 	require.NoError(t, err)
 	require.Regexp(t, ": "+figures, strings.Join(strings.Fields(string(text)), " "))

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
 // Two processes with archives are restarted in turn, as an operator does who has a new
@@ -31,7 +33,7 @@ func TestRollingRestart(t *testing.T) {
 		i := f.owner(procs) // one without hosts has no archives
 		require.NoError(t, procs[i].cmd.Process.Signal(syscall.SIGTERM))
 		<-procs[i].done
-		require.Equal(t, exitInterrupted, procs[i].cmd.ProcessState.ExitCode(), &procs[i].err)
+		require.Equal(t, exit.CodeInterrupted, procs[i].cmd.ProcessState.ExitCode(), &procs[i].err)
 		complete = append(complete, indexes()...)
 		require.NotEmpty(t, complete)
 		procs[i] = f.start(procs[i].name)

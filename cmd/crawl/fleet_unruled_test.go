@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -23,7 +24,7 @@ func TestFleetIsUnruledAsAWhole(t *testing.T) {
 		robots int // status of that of the other host
 		code   int
 	}{
-		"neither": {http.StatusServiceUnavailable, exitBlocked},
+		"neither": {http.StatusServiceUnavailable, exit.CodeBlocked},
 		"one":     {http.StatusNotFound, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier"
 )
@@ -25,30 +28,30 @@ func TestEverythingForPeopleIsHarmless(t *testing.T) {
 		"\x1b[2J\x1b[31m", "\x1b]0;owned\a", "\x1b]8;;http://evil.test\x1b\\click\x1b]8;;\x1b\\", "\u009b31m\u009d0;x\u009c", "\x1bP+q\x1b\\",
 		"bad\rgood", "\b\b\b", "one\ntwo", "one\u2028two\u0085three", "exe.\u202etxt", "\u2066x\u2069\u200e\u061c", "a\x00b\x7f", "\xff\xfe\xc3(", "\ufeff\u200b",
 	} {
-		for way, write := range map[string]func(*terminal, *bytes.Buffer){
-			"written": func(term *terminal, _ *bytes.Buffer) { _, _ = io.WriteString(term, s+"\n") },
-			"beside":  func(term *terminal, _ *bytes.Buffer) { _, _ = fmt.Fprintln(term, "error:", s) },
-			"status":  func(term *terminal, _ *bytes.Buffer) { term.show("1s", s) },
-			"group": func(term *terminal, _ *bytes.Buffer) {
-				newLogger(term, &config.Log{Level: "debug"}).Warn("m", slog.Group(s, slog.String("a", s)))
+		for way, write := range map[string]func(*terminal.Terminal, *bytes.Buffer){
+			"written": func(term *terminal.Terminal, _ *bytes.Buffer) { _, _ = io.WriteString(term, s+"\n") },
+			"beside":  func(term *terminal.Terminal, _ *bytes.Buffer) { _, _ = fmt.Fprintln(term, "error:", s) },
+			"status":  func(term *terminal.Terminal, _ *bytes.Buffer) { term.Show("1s", s) },
+			"group": func(term *terminal.Terminal, _ *bytes.Buffer) {
+				terminal.NewLogger(term, &config.Log{Level: "debug"}).Warn("m", slog.Group(s, slog.String("a", s)))
 			},
-			"as JSON": func(term *terminal, _ *bytes.Buffer) {
-				newLogger(term, &config.Log{Level: "debug", Format: "json"}).Warn("m", slog.String(s, s))
+			"as JSON": func(term *terminal.Terminal, _ *bytes.Buffer) {
+				terminal.NewLogger(term, &config.Log{Level: "debug", Format: "json"}).Warn("m", slog.String(s, s))
 			},
-			"subject": func(term *terminal, _ *bytes.Buffer) {
-				newLogger(term, &config.Log{Level: "debug"}).Info("m", slog.String("host", s))
+			"subject": func(term *terminal.Terminal, _ *bytes.Buffer) {
+				terminal.NewLogger(term, &config.Log{Level: "debug"}).Info("m", slog.String("host", s))
 			},
-			"an error": func(term *terminal, _ *bytes.Buffer) {
-				newLogger(term, &config.Log{Level: "debug"}).Error("m", slog.Any("error", errors.New(s)))
+			"an error": func(term *terminal.Terminal, _ *bytes.Buffer) {
+				terminal.NewLogger(term, &config.Log{Level: "debug"}).Error("m", slog.Any("error", errors.New(s)))
 			},
-			"reported": func(_ *terminal, b *bytes.Buffer) {
-				r := report{columns: 80, records: s, events: s, goOn: s, over: s, snap: hostileSnapshot(s)}
-				require.NoError(t, r.write(b))
+			"reported": func(_ *terminal.Terminal, b *bytes.Buffer) {
+				r := report.Report{Columns: 80, Records: s, Events: s, GoOn: s, Over: s, Snap: hostileSnapshot(s)}
+				require.NoError(t, r.Write(b))
 			},
 		} {
-			term, b := screen(80)
+			term, b := clitest.Screen(80)
 			write(term, b)
-			text := strings.ReplaceAll(b.String(), clearLine, "") // which is ours
+			text := strings.ReplaceAll(b.String(), terminal.ClearLine, "") // which is ours
 			require.True(t, utf8.ValidString(text), "%q %s", s, way)
 			for _, r := range text {
 				if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -61,7 +64,7 @@ func TestEverythingForPeopleIsHarmless(t *testing.T) {
 
 // hostileSnapshot has s wherever a crawl tells of strangers.
 func hostileSnapshot(s string) *crawl.Snapshot {
-	snap := busy()
+	snap := clitest.Busy()
 	snap.Reason = s
 	snap.OutOfScope, snap.Dropped = map[string]int64{s: 1}, map[string]int64{s: 2}
 	snap.Hosts = []frontier.HostState{{Host: s, Pages: 1, Queued: 2, Reason: s, Trouble: s, Failures: 3}}

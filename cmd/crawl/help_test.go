@@ -13,6 +13,11 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/help"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
@@ -40,19 +45,19 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		require.Contains(t, comment, "\ncmp stdout "+name+"\n")
 		var out bytes.Buffer
 		cmd.InitDefaultHelpFlag()
-		require.NoError(t, help(&out, cmd, usualWidth))
+		require.NoError(t, help.Write(&out, cmd, terminal.UsualWidth))
 		require.Equal(t, files[name], out.String(), "`%s --help`; -run TestScript/help -update writes it anew", cmd.CommandPath())
 		for _, c := range cmd.Commands() {
 			each(c)
 		}
 	}
 	var b bytes.Buffer
-	root := rootCommand(streams{out: &b, err: &b})
+	root := rootCommand(terminal.Streams{Out: &b, Err: &b})
 	root.InitDefaultHelpCmd()
 	each(root)
 	require.Greater(t, seen, 10)
 	var all bytes.Buffer
-	require.NoError(t, fullHelp(&all, root, usualWidth))
+	require.NoError(t, help.WriteFull(&all, root, terminal.UsualWidth))
 	require.Equal(t, files["all.golden"], all.String(), "`crawl --help-all`; -run TestScript/help -update writes it anew")
 }
 
@@ -63,8 +68,8 @@ func TestHelpOnAFullDisk(t *testing.T) {
 		nil, {"--help"}, {"--version"}, {"version"}, {"help"}, {"help", "config"}, {"config", "-h"}, {"fleet", "--help"}, {"completion", "bash"},
 	} {
 		var said bytes.Buffer
-		code := run(t.Context(), args, streams{in: strings.NewReader(""), out: brokenWriter{full}, err: &said})
-		require.Equal(t, exitIO, code, "%q", args)
+		code := run(t.Context(), args, terminal.Streams{In: strings.NewReader(""), Out: clitest.BrokenWriter{Err: full}, Err: &said})
+		require.Equal(t, exit.CodeIO, code, "%q", args)
 		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+": free some room there, or name another place\n", said.String(), "%q", args)
 	}
 }
@@ -73,19 +78,19 @@ func TestHelpOnAFullDisk(t *testing.T) {
 // line.
 func TestShortHelpFitsOneScreen(t *testing.T) {
 	var out bytes.Buffer
-	root := rootCommand(streams{out: &out, err: &out})
+	root := rootCommand(terminal.Streams{Out: &out, Err: &out})
 	root.InitDefaultHelpCmd()
-	require.NoError(t, help(&out, root, usualWidth))
+	require.NoError(t, help.Write(&out, root, terminal.UsualWidth))
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.LessOrEqual(t, len(lines), 40)
 	for _, line := range lines {
-		require.LessOrEqual(t, len(line), usualWidth)
+		require.LessOrEqual(t, len(line), terminal.UsualWidth)
 	}
 	flags := 0
-	for _, g := range briefFlags() {
-		for _, f := range g.flags {
+	for _, g := range help.BriefFlags() {
+		for _, f := range g.Flags {
 			flags++
-			require.NotNil(t, root.Flags().Lookup(f.name), "--%s is no flag", f.name)
+			require.NotNil(t, root.Flags().Lookup(f.Name), "--%s is no flag", f.Name)
 		}
 	}
 	require.LessOrEqual(t, flags, 20)
@@ -95,32 +100,32 @@ func TestShortHelpFitsOneScreen(t *testing.T) {
 func TestDocsHaveEveryExitCode(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range exits {
-		fmt.Fprintf(&doc, "| %d | %s |\n", e.code, e.meaning)
+	for _, e := range exit.Codes {
+		fmt.Fprintf(&doc, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	docpage.Check(t, "docs/reference/exit-codes.md", "exit codes", doc.String())
 
 	var all bytes.Buffer
-	root := rootCommand(streams{out: &all, err: &all})
-	require.NoError(t, fullHelp(&all, root, usualWidth))
-	page := manual(root)
+	root := rootCommand(terminal.Streams{Out: &all, Err: &all})
+	require.NoError(t, help.WriteFull(&all, root, terminal.UsualWidth))
+	page := help.Manual(root)
 	words := strings.Join(strings.Fields(all.String()), " ")
 	last := -1
-	for _, e := range exits {
-		require.Greater(t, e.code, last, "in order and none twice")
-		last = e.code
-		require.Contains(t, words, fmt.Sprintf(" %d %s ", e.code, e.meaning))
-		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.code, escapeRoff(e.meaning)))
+	for _, e := range exit.Codes {
+		require.Greater(t, e.Code, last, "in order and none twice")
+		last = e.Code
+		require.Contains(t, words, fmt.Sprintf(" %d %s ", e.Code, e.Meaning))
+		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.Code, help.EscapeRoff(e.Meaning)))
 	}
 	for line := range strings.Lines(all.String()) {
-		require.LessOrEqual(t, len(line), usualWidth+1)
+		require.LessOrEqual(t, len(line), terminal.UsualWidth+1)
 	}
 }
 
 // docs/reference/commands.md has every command with its flags.
 func TestDocsHaveEveryCommand(t *testing.T) {
 	var b strings.Builder
-	root := rootCommand(streams{out: &b, err: &b})
+	root := rootCommand(terminal.Streams{Out: &b, Err: &b})
 	root.InitDefaultHelpCmd()
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
@@ -141,17 +146,17 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 			if f.Hidden || f.Name == "help" {
 				return
 			}
-			name := strings.TrimSpace(flagSpelling(f))
-			byGroup[groupOfFlag(f)] += fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(describe(f), "|", `\|`))
+			name := strings.TrimSpace(help.FlagSpelling(f))
+			byGroup[flags.GroupOf(f)] += fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(help.Describe(f), "|", `\|`))
 		})
 		if cmd.Name() == "demo" { // those of the settings, which the program itself has
-			byGroup = map[string]string{groupOwn: byGroup[groupOwn]}
+			byGroup = map[string]string{flags.GroupOwn: byGroup[flags.GroupOwn]}
 		}
-		for _, g := range groups() {
+		for _, g := range flags.Groups() {
 			if byGroup[g] == "" {
 				continue
 			}
-			if g != groupOwn {
+			if g != flags.GroupOwn {
 				fmt.Fprintf(&b, "\n**%s**\n", g)
 			}
 			fmt.Fprintf(&b, "\n| flag | meaning |\n|---|---|\n%s", byGroup[g])

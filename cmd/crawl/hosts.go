@@ -9,13 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
 // hostsCommand makes the file of --remember readable.
-func hostsCommand(s streams) *cobra.Command {
+func hostsCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "hosts FILE",
 		Short: "Show what crawls have learned of hosts and kept in a file",
@@ -30,26 +33,26 @@ a database the table 'rates' has the same, for any SQLite shell.`,
 		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage(fmt.Errorf("hosts needs one FILE, as 'crawl --remember FILE' writes it, and was given %d", len(args)))
+				return exit.Usage(fmt.Errorf("hosts needs one FILE, as 'crawl --remember FILE' writes it, and was given %d", len(args)))
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			known, damage, err := loadHosts(args[0])
 			if err != nil {
-				return ioError(noHosts(args[0], err))
+				return exit.IO(noHosts(args[0], err))
 			}
 			if damage.Lines > 0 {
-				say(s.err, "crawl: %s of %s: the first is line %d: %s\n", plural(damage.Lines, "damaged line"), args[0], damage.First, clean(damage.Err.Error()))
+				terminal.Say(s.Err, "crawl: %s of %s: the first is line %d: %s\n", human.Plural(damage.Lines, "damaged line"), args[0], damage.First, human.Clean(damage.Err.Error()))
 			}
 			var b strings.Builder
 			if len(known) == 0 {
 				b.WriteString("nothing that was learned within a day\n")
 			} else {
-				layout(&b, knownColumns(known, clock.System().Now()), widthOf(s.out))
+				human.Layout(&b, knownColumns(known, clock.System().Now()), terminal.WidthOf(s.Out))
 			}
-			_, err = fmt.Fprint(s.out, b.String())
-			return outputError(err)
+			_, err = fmt.Fprint(s.Out, b.String())
+			return exit.Output(err)
 		},
 	}
 }
@@ -87,22 +90,22 @@ func noHosts(path string, err error) error {
 const longestWait = 168 * time.Hour
 
 // knownColumns is the table, a column each.
-func knownColumns(known []ratelimit.HostMemory, now time.Time) []column {
-	t := []column{
-		{title: "host", left: true},
-		{title: "rate/s", dull: unknown},
-		{title: "asked", keep: 1}, // ago
-		{title: "refused for", dull: unknown, keep: 2},
-		{title: "Retry-After", dull: unknown}, // in
-		{title: "held for", dull: unknown},    // in
+func knownColumns(known []ratelimit.HostMemory, now time.Time) []human.Column {
+	t := []human.Column{
+		{Title: "host", Left: true},
+		{Title: "rate/s", Dull: human.Unknown},
+		{Title: "asked", Keep: 1}, // ago
+		{Title: "refused for", Dull: human.Unknown, Keep: 2},
+		{Title: "Retry-After", Dull: human.Unknown}, // in
+		{Title: "held for", Dull: human.Unknown},    // in
 	}
 	for i := range known {
 		m := &known[i]
 		for c, cell := range []string{
-			m.Domain, orUnknown(m.Rate > 0, fmt.Sprintf("%.2f", m.Rate)), seconds(now.Sub(m.LastUsed).Seconds()) + " ago",
-			orUnknown(m.Pause > 0, seconds(m.Pause.Seconds())), left(m.RetryUntil, now), left(m.HeldUntil, now),
+			m.Domain, human.OrUnknown(m.Rate > 0, fmt.Sprintf("%.2f", m.Rate)), human.Seconds(now.Sub(m.LastUsed).Seconds()) + " ago",
+			human.OrUnknown(m.Pause > 0, human.Seconds(m.Pause.Seconds())), left(m.RetryUntil, now), left(m.HeldUntil, now),
 		} {
-			t[c].cells = append(t[c].cells, cell)
+			t[c].Cells = append(t[c].Cells, cell)
 		}
 	}
 	return t
@@ -110,13 +113,5 @@ func knownColumns(known []ratelimit.HostMemory, now time.Time) []column {
 
 // left is how long it is until t, which may have passed: a trial is due then.
 func left(t, now time.Time) string {
-	return orUnknown(!t.IsZero(), seconds(t.Sub(now).Seconds()))
-}
-
-// orUnknown is a cell, or a dash if there is nothing to tell.
-func orUnknown(known bool, cell string) string {
-	if known {
-		return cell
-	}
-	return unknown
+	return human.OrUnknown(!t.IsZero(), human.Seconds(t.Sub(now).Seconds()))
 }

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -34,7 +37,7 @@ func layOut(cfg *config.Config) error {
 		return layOutShared(cfg, dir)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return openError("--output", err)
+		return exit.Open("--output", err)
 	}
 	spec := sink.Format(cfg.Output.Format).Spec()
 	cfg.Output.Path = filepath.Join(dir, "records"+spec.Ending())
@@ -45,7 +48,7 @@ func layOut(cfg *config.Config) error {
 		cfg.State.Dir = filepath.Clean(dir)
 	}
 	if err := cfg.Validate(); err != nil { // two things in one file
-		return usage(err)
+		return exit.Usage(err)
 	}
 	return nil
 }
@@ -55,7 +58,7 @@ func layOut(cfg *config.Config) error {
 func (j *job) openState() (err error) {
 	if j.state == nil && j.cfg.State.Dir != "" {
 		j.state, err = crawl.NewState(crawl.StateConfig{
-			Dir: j.cfg.State.Dir, Overwrite: j.cfg.Output.Overwrite, Version: version(), Log: j.log,
+			Dir: j.cfg.State.Dir, Overwrite: j.cfg.Output.Overwrite, Version: build.Version(), Log: j.log,
 		})
 	}
 	if j.state == nil {
@@ -85,13 +88,13 @@ func (j *job) openSink() (*witness, error) {
 	w := &witness{name: recordsName(j.state, o.Path)}
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.cfg.Extract.Names(), Gzip: o.Compressed()}
 	if cfg.Gzip && j.cfg.Fleet.Shared() {
-		return nil, usage(fmt.Errorf("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path))
+		return nil, exit.Usage(fmt.Errorf("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path))
 	}
 	var behind int64
 	var err error
 	if j.own {
 		if w.lock, err = lockOwn(o.Path, j.cfg.Fleet.Worker); err != nil {
-			return nil, openError("--output", err)
+			return nil, exit.Open("--output", err)
 		}
 		defer func() {
 			if w.Durable == nil {
@@ -113,7 +116,7 @@ func (j *job) openSink() (*witness, error) {
 	switch {
 	case err != nil:
 	case o.Path == sink.Stdout:
-		w.Durable, err = sink.New(j.term.beside(j.streams.out), cfg)
+		w.Durable, err = sink.New(j.term.Beside(j.Streams.Out), cfg)
 	default:
 		var file *sink.Writer
 		if file, err = sink.Open(o.Path, cfg); err == nil { // a nil Writer would be a Durable that is not nil
@@ -123,7 +126,7 @@ func (j *job) openSink() (*witness, error) {
 		}
 	}
 	if err != nil {
-		return nil, openError("--output", err)
+		return nil, exit.Open("--output", err)
 	}
 	if behind > 0 {
 		j.log.Info("what stood behind the last record that is certain was cut off", slog.String("file", o.Path), slog.Int64("bytes", behind))
@@ -206,15 +209,15 @@ func (j *job) goOn(end pipeline.End, reason string) string {
 
 // closer is the command that tells more of a crawl than its end does; empty if there is
 // nothing that it could read. One that goes on is told of by what asked for it.
-func (j *job) closer(r *report) string {
+func (j *job) closer(r *report.Report) string {
 	spec := sink.Format(j.cfg.Output.Format).Spec()
 	switch {
-	case r.snap.State == pipeline.EndNone || r.snap.Pages == 0:
+	case r.Snap.State == pipeline.EndNone || r.Snap.Pages == 0:
 		return ""
 	case j.state != nil:
 		return "crawl report " + shellWord(j.state.Dir())
-	case r.records != "" && spec.Reportable():
-		return "crawl report " + shellWord(r.records)
+	case r.Records != "" && spec.Reportable():
+		return "crawl report " + shellWord(r.Records)
 	}
 	return ""
 }

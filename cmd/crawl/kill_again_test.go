@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -198,8 +199,8 @@ func TestKillAgain(t *testing.T) {
 					}
 					return killed(t, sig, when, after, args)
 				})
-				require.Contains(t, []int{exitDone, exitInterrupted, -1}, code, "%s", out)
-				if code == exitDone {
+				require.Contains(t, []int{exit.CodeDone, exit.CodeInterrupted, -1}, code, "%s", out)
+				if code == exit.CodeDone {
 					break
 				}
 			}

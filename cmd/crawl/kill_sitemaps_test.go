@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
 const (
@@ -77,7 +79,7 @@ func TestKillSitemaps(t *testing.T) {
 					// The first requests are for the sitemaps.
 					return killed(t, syscall.SIGKILL, site.after(1+rnd.IntN(2*killSitemaps)), deadline, args)
 				})
-				require.Contains(t, []int{exitDone, -1}, code, "%s", out)
+				require.Contains(t, []int{exit.CodeDone, -1}, code, "%s", out)
 			}
 			site.finish(t, k)
 		})

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
 // openConsole opens the socket of --listen, so that one that is taken costs nothing.
@@ -14,11 +16,11 @@ func (j *job) openConsole() (err error) {
 		return nil
 	}
 	j.console, err = crawl.Listen(crawl.ListenConfig{
-		Addr: j.cfg.Listen.Addr, Token: j.cfg.Listen.Token, Version: version(), Log: j.log,
+		Addr: j.cfg.Listen.Addr, Token: j.cfg.Listen.Token, Version: build.Version(), Log: j.log,
 		OnStop: func() { j.in.stop() },
 	})
 	if err != nil {
-		return ioError(fmt.Errorf("open --listen: %w", cause(err)))
+		return exit.IO(fmt.Errorf("open --listen: %w", exit.Cause(err)))
 	}
 	return nil
 }

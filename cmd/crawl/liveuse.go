@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -8,15 +9,17 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/live"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // liveView is the live view of a crawl; nil where a person would rather have something else:
 // no terminal, no wish for it, or a terminal on which lines are to be read as they come.
-func (j *job) liveView(c *crawl.Crawler, interrupt func()) *live {
-	out, ok := j.err.(*os.File)
+func (j *job) liveView(c *crawl.Crawler, interrupt func()) *live.View {
+	out, ok := j.Err.(*os.File)
 	switch {
-	case !ok || !isTerminal(out) || !j.term.live() || lookup(j.env, "TERM") == "":
+	case !ok || !terminal.IsTerminal(out) || !j.term.Live() || terminal.LookupEnv(j.Env, "TERM") == "":
 		return nil
 	case j.cfg.Log.Progress != "auto" || j.cfg.Log.Quiet() || j.cfg.Log.Format != "text":
 		return nil
@@ -29,15 +32,15 @@ func (j *job) liveView(c *crawl.Crawler, interrupt func()) *live {
 	if shared {
 		return nil
 	}
-	l := &live{
-		term: j.term, log: j.log, env: j.env, out: out, names: j.names, title: j.title(),
-		crawl: steered{
-			snapshot: c.Snapshot, paused: c.Paused, pause: c.Pause, resume: c.Resume,
-			halted: c.Halted(), interrupt: interrupt,
+	l := &live.View{
+		Term: j.term, Log: j.log, Env: j.Env, Out: out, Names: j.names, Title: j.title(),
+		Crawl: live.Crawl{
+			Snapshot: c.Snapshot, Paused: c.Paused, Pause: c.Pause, Resume: c.Resume,
+			Halted: c.Halted(), Interrupt: interrupt,
 		},
 	}
 	if in != nil { // a nil file would be an input
-		l.in = in
+		l.In = in
 	}
 	return l
 }
@@ -52,7 +55,7 @@ func (j *job) linesShown() bool {
 	if j.cfg.Output.Path != sink.Stdout && j.cfg.Stats.Path != sink.Stdout {
 		return false
 	}
-	f, ok := j.streams.out.(*os.File)
+	f, ok := j.Streams.Out.(*os.File)
 	if !ok {
 		return true
 	}
@@ -67,8 +70,8 @@ func (j *job) linesShown() bool {
 // keyboard is where keys come from: standard input, or the terminal itself if that is
 // something else; nil if there is none. It is shared if seeds are typed there.
 func (j *job) keyboard() (in *os.File, shared bool) {
-	f, ok := j.streams.in.(*os.File)
-	if ok && isTerminal(f) {
+	f, ok := j.Streams.In.(*os.File)
+	if ok && terminal.IsTerminal(f) {
 		return f, slices.Contains(j.cfg.Seeds.Files, sink.Stdout)
 	}
 	tty, err := os.Open("/dev/tty")
@@ -92,4 +95,16 @@ func (j *job) title() string {
 		return "crawl " + j.seeds[0]
 	}
 	return fmt.Sprintf("crawl %s and %d more", j.seeds[0], len(j.seeds)-1)
+}
+
+// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line,
+// or a log line now and then where there is no terminal.
+func (j *job) progress(ctx context.Context, c *crawl.Crawler, view *live.View) {
+	if j.tty != nil {
+		defer func() { _ = j.tty.Close() }() // it was only read
+	}
+	if view != nil && view.Run(ctx) {
+		return
+	}
+	live.Progress(ctx, j.term, j.log, live.Crawl{Snapshot: c.Snapshot, Paused: c.Paused, Halted: c.Halted()}, j.cfg.Stats.Interval)
 }

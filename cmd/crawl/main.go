@@ -39,6 +39,8 @@ import (
 	"io"
 	"log"
 	"os"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 )
 
 func main() {
@@ -46,12 +48,5 @@ func main() {
 	// has no other place for it; the records say what became of the pages.
 	log.SetOutput(io.Discard)
 	giveRoom(os.LookupEnv)
-	os.Exit(run(context.Background(), os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr, os.Environ()}))
-}
-
-// streams is what a command may touch of the process.
-type streams struct {
-	in       io.Reader
-	out, err io.Writer
-	env      []string
+	os.Exit(run(context.Background(), os.Args[1:], terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
 }

@@ -9,6 +9,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/help"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 )
 
 // Each command has a page with all that its help has, and a formatter has nothing to say
@@ -16,7 +20,7 @@ import (
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	var out, errs bytes.Buffer
-	require.Equal(t, exitDone, run(t.Context(), []string{"man", dir}, streams{out: &out, err: &errs}), errs.String())
+	require.Equal(t, exit.CodeDone, run(t.Context(), []string{"man", dir}, terminal.Streams{Out: &out, Err: &errs}), errs.String())
 	names := strings.Fields(out.String())
 	require.Contains(t, names, "crawl.1")
 	require.Contains(t, names, "crawl-report.1")
@@ -42,14 +46,14 @@ func TestManualPages(t *testing.T) {
 	require.Contains(t, string(first), `\-\-max\-rate`)
 	require.Contains(t, string(first), "EXIT STATUS")
 
-	require.Equal(t, exitUsage, run(t.Context(), []string{"man"}, streams{out: &out, err: &errs}))
-	require.Equal(t, exitIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, streams{out: &out, err: &errs}))
+	require.Equal(t, exit.CodeUsage, run(t.Context(), []string{"man"}, terminal.Streams{Out: &out, Err: &errs}))
+	require.Equal(t, exit.CodeIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, terminal.Streams{Out: &out, Err: &errs}))
 }
 
 func TestEscapeRoff(t *testing.T) {
 	for s, want := range map[string]string{
 		"a-b": `a\-b`, `\.pdf$`: `\e.pdf$`, ".TH": `\&.TH`, "a\n'quote'": "a\n\\&'quote'", "": "",
 	} {
-		require.Equal(t, want, escapeRoff(s))
+		require.Equal(t, want, help.EscapeRoff(s))
 	}
 }

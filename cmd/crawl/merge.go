@@ -18,6 +18,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/records/merge"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -26,7 +29,7 @@ import (
 
 // merging is `crawl merge` with its flags.
 type merging struct {
-	streams
+	terminal.Streams
 	paths             []string
 	out               string
 	overwrite, asJSON bool
@@ -35,8 +38,8 @@ type merging struct {
 }
 
 // mergeCommand makes one file of those that the processes of a fleet have written.
-func mergeCommand(s streams) *cobra.Command {
-	o := merging{streams: s}
+func mergeCommand(s terminal.Streams) *cobra.Command {
+	o := merging{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "merge [flags] FILE|DIR...",
 		Short: "Make one file of the records of several, each URL once",
@@ -59,7 +62,7 @@ Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`
 		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(errors.New("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"))
+				return exit.Usage(errors.New("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"))
 			}
 			return nil
 		},
@@ -86,29 +89,29 @@ Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`
 // run merges: everything is read once before the output is touched.
 func (o *merging) run(ctx context.Context) error {
 	if o.cfg.Memory < 1 || o.cfg.Memory > 1<<16 {
-		return usage(fmt.Errorf("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory))
+		return exit.Usage(fmt.Errorf("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory))
 	}
 	o.cfg.Memory <<= 20
 	if err := o.checkOutput(); err != nil {
 		return err
 	}
-	term := newTerminal(o.err, o.env, "auto")
-	if term.live() && !o.quiet {
+	term := terminal.New(o.Err, o.Env, "auto")
+	if term.Live() && !o.quiet {
 		o.cfg.Progress = mergeProgress(term)
-		defer term.clear()
+		defer term.Clear()
 	}
 	files, err := merge.Files(o.paths)
 	if err != nil {
-		return ioError(err)
+		return exit.IO(err)
 	}
 	m, err := merge.Prepare(ctx, files, o.cfg)
 	if err != nil {
 		return mergeError(ctx, err)
 	}
 	if o.out == sink.Stdout {
-		err = m.Write(ctx, o.streams.out)
+		err = m.Write(ctx, o.Streams.Out)
 		if err != nil && ctx.Err() == nil && !isDamage(err) {
-			return outputError(err)
+			return exit.Output(err)
 		}
 	} else {
 		err = o.replace(ctx, m)
@@ -116,7 +119,7 @@ func (o *merging) run(ctx context.Context) error {
 	if err != nil {
 		return mergeError(ctx, err)
 	}
-	term.clear()
+	term.Clear()
 	return o.tell(m.Report())
 }
 
@@ -126,20 +129,20 @@ func (o *merging) checkOutput() error {
 		return nil
 	}
 	if o.out == "" {
-		return usage(errors.New("--output is empty: give a file, or - for standard output"))
+		return exit.Usage(errors.New("--output is empty: give a file, or - for standard output"))
 	}
 	info, err := os.Stat(o.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(o.out)); err != nil {
-			return ioError(fmt.Errorf("open --output: %w", err))
+			return exit.IO(fmt.Errorf("open --output: %w", err))
 		}
 	case err != nil:
-		return ioError(fmt.Errorf("open --output: %w", err))
+		return exit.IO(fmt.Errorf("open --output: %w", err))
 	case info.IsDir():
-		return usage(fmt.Errorf("--output %s is a directory: give a file", o.out))
+		return exit.Usage(fmt.Errorf("--output %s is a directory: give a file", o.out))
 	case info.Size() > 0 && info.Mode().IsRegular() && !o.overwrite:
-		return ioError(fmt.Errorf("open --output: %s exists and is not empty: add --overwrite to replace it, or choose another file", o.out))
+		return exit.IO(fmt.Errorf("open --output: %s exists and is not empty: add --overwrite to replace it, or choose another file", o.out))
 	}
 	return nil
 }
@@ -157,7 +160,7 @@ func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 		return packed.Close()
 	})
 	if err != nil {
-		return writeError("--output", err)
+		return exit.Write("--output", err)
 	}
 	return nil
 }
@@ -180,13 +183,13 @@ type unpacked struct{ io.Writer }
 func (unpacked) Close() error { return nil }
 
 // mergeProgress shows how far the reading is, now and then.
-func mergeProgress(t *terminal) func(done, total int64) {
+func mergeProgress(t *terminal.Terminal) func(done, total int64) {
 	clk := clock.System()
 	var last time.Time
 	return func(done, total int64) {
-		if now := clk.Now(); now.Sub(last) >= statusEvery {
+		if now := clk.Now(); now.Sub(last) >= terminal.StatusEvery {
 			last = now
-			t.show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), size(done)+" of "+size(total))
+			t.Show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), human.Size(done)+" of "+human.Size(total))
 		}
 	}
 }
@@ -199,27 +202,27 @@ func isDamage(err error) bool {
 // mergeError is an error in the words of the command line.
 func mergeError(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return &exitError{code: exitInterrupted, err: errors.New("interrupted: the output was not written")}
+		return &exit.Error{Code: exit.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
 	}
 	if e, ok := errors.AsType[*merge.DamageError](err); ok {
 		if kind := kindOfFile(e.Path); kind != "" && e.Line == 1 {
-			return ioError(fmt.Errorf("%w; %s", err, kind))
+			return exit.IO(fmt.Errorf("%w; %s", err, kind))
 		}
-		return ioError(fmt.Errorf("%w; mend it, or pass over such lines with --skip-damaged", err))
+		return exit.IO(fmt.Errorf("%w; mend it, or pass over such lines with --skip-damaged", err))
 	}
-	return ioError(err)
+	return exit.IO(err)
 }
 
 // tell says what was done.
 func (o *merging) tell(r merge.Report) error {
 	if o.asJSON {
-		return writeJSON(o.err, r)
+		return terminal.WriteJSON(o.Err, r)
 	}
 	for _, path := range r.Cut {
-		say(o.err, "crawl: the end of %s is cut off, and was passed over\n", clean(path))
+		terminal.Say(o.Err, "crawl: the end of %s is cut off, and was passed over\n", human.Clean(path))
 	}
 	if r.Damaged > 0 {
-		say(o.err, "crawl: passed over as they are no records: %s\n", plural(r.Damaged, "line"))
+		terminal.Say(o.Err, "crawl: passed over as they are no records: %s\n", human.Plural(r.Damaged, "line"))
 	}
 	if !o.quiet {
 		what, again := "record", "more of the same URLs"
@@ -227,8 +230,8 @@ func (o *merging) tell(r merge.Report) error {
 			what, again = "line", "that came twice"
 		}
 		to := cmp.Or(strings.TrimPrefix(o.out, sink.Stdout), "standard output")
-		say(o.err, "%s of %s in %s; %s %s left out\n", plural(r.Written, what), plural(int64(r.Files), "file"), clean(to),
-			count(r.Read-r.Written), again)
+		terminal.Say(o.Err, "%s of %s in %s; %s %s left out\n", human.Plural(r.Written, what), human.Plural(int64(r.Files), "file"), human.Clean(to),
+			human.Count(r.Read-r.Written), again)
 	}
 	return nil
 }

@@ -12,6 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/help"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -22,19 +27,19 @@ func TestExitCodes(t *testing.T) {
 		err  error
 		want int
 	}{
-		{nil, exitDone},
-		{errors.New("a bug"), exitInternal},
-		{usage(errors.New("a flag")), exitUsage},
-		{fmt.Errorf("write output: %w", full), exitIO},
-		{errors.Join(crawl.ErrUnreachable, ioError(full)), exitIO},
-		{fmt.Errorf("%w: why", crawl.ErrUnreachable), exitNothing},
-		{fmt.Errorf("%w: why", crawl.ErrBlocked), exitBlocked},
-		{errForced, exitForced},
-		{context.Canceled, exitForced},
+		{nil, exit.CodeDone},
+		{errors.New("a bug"), exit.CodeInternal},
+		{exit.Usage(errors.New("a flag")), exit.CodeUsage},
+		{fmt.Errorf("write output: %w", full), exit.CodeIO},
+		{errors.Join(crawl.ErrUnreachable, exit.IO(full)), exit.CodeIO},
+		{fmt.Errorf("%w: why", crawl.ErrUnreachable), exit.CodeNothing},
+		{fmt.Errorf("%w: why", crawl.ErrBlocked), exit.CodeBlocked},
+		{errForced, exit.CodeForced},
+		{context.Canceled, exit.CodeForced},
 	} {
-		require.Equal(t, c.want, code(c.err), c.err)
+		require.Equal(t, c.want, exit.CodeOf(c.err), c.err)
 	}
-	require.Equal(t, "exit code 10", (&exitError{code: exitLimit}).Error(), "an end that is no failure can be joined with one")
+	require.Equal(t, "exit code 10", (&exit.Error{Code: exit.CodeLimit}).Error(), "an end that is no failure can be joined with one")
 }
 
 func TestMessages(t *testing.T) {
@@ -47,35 +52,29 @@ func TestMessages(t *testing.T) {
 		{&sink.WriteError{Records: 1200, Bytes: 3, Err: path(syscall.EPIPE)}, "write standard output: its reader has closed it; it has 1,200 whole records (3 B)"},
 		{&sink.WriteError{Path: "-", Err: syscall.EIO}, "write standard output: input/output error; it has 0 whole records (0 B)"},
 	} {
-		require.Equal(t, c.want, message(fmt.Errorf("write output: %w", c.err)))
+		require.Equal(t, c.want, exit.Message(fmt.Errorf("write output: %w", c.err)))
 	}
 }
 
 // Every flag has a group of the help and a word for its value.
 func TestFlagGroups(t *testing.T) {
-	known := groups()
+	known := flags.Groups()
 	for _, f := range config.Flags() {
-		require.Contains(t, known, groupOf(f.Path), f.Name)
-		require.NotEqual(t, groupOwn, groupOf(f.Path), f.Name)
+		require.Contains(t, known, flags.GroupOfSetting(f.Path), f.Name)
+		require.NotEqual(t, flags.GroupOwn, flags.GroupOfSetting(f.Path), f.Name)
 		require.True(t, f.Switch || f.Arg != "", f.Name)
 	}
 }
 
-func TestWrap(t *testing.T) {
-	require.Equal(t, []string{"a few", "words"}, wrap("a few  words", 6))
-	require.Equal(t, []string{"unbreakable", "x"}, wrap("unbreakable x", 3))
-	require.Equal(t, []string{""}, wrap("", 3))
-}
-
 // Help fits a usual screen, whatever the verb.
 func TestHelpFits(t *testing.T) {
-	for _, verb := range append(rootCommand(streams{}).Commands(), rootCommand(streams{})) {
+	for _, verb := range append(rootCommand(terminal.Streams{}).Commands(), rootCommand(terminal.Streams{})) {
 		var b strings.Builder
 		verb.InitDefaultHelpFlag()
-		require.NoError(t, help(&b, verb, usualWidth))
+		require.NoError(t, help.Write(&b, verb, terminal.UsualWidth))
 		require.Contains(t, b.String(), "\nExamples:\n", "%s shows how it is used", verb.Name())
 		for line := range strings.Lines(b.String()) {
-			require.LessOrEqual(t, cells(strings.TrimSuffix(line, "\n")), usualWidth, "%s: %s", verb.Name(), line)
+			require.LessOrEqual(t, human.Cells(strings.TrimSuffix(line, "\n")), terminal.UsualWidth, "%s: %s", verb.Name(), line)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/live"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
@@ -62,8 +63,8 @@ func (o *overtime) over() {
 }
 
 // cutOff ends the process, with a word about it if that can be said.
-func (j *job) cutOff(c *crawl.Crawler, view *live, forced bool) {
-	view.abort()
+func (j *job) cutOff(c *crawl.Crawler, view *live.View, forced bool) {
+	view.Abort()
 	code := make(chan int, 1)
 	told := make(chan struct{})
 	go func() { // either may wait for what blocks

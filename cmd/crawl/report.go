@@ -2,360 +2,162 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
-	"time"
+	"os"
+	"os/signal"
+	"syscall"
 
-	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/internal/records/summary"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
-// reportHosts bounds the table: more rows than this nobody reads at the end of a crawl.
-const reportHosts = 20
-
-// longestHost is where the name of a host is cut, so that one long name does not push
-// every column off a screen so wide. DNS allows 253 characters; few hosts have thirty.
-func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
-
-// report is what a person is told of a crawl, at its end or while it goes.
-type report struct {
-	snap    *crawl.Snapshot
-	columns int               // of the screen
-	records string            // where the records are; empty = not told
-	archive string            // where the archives are; empty = not told
-	events  string            // how many events are where; empty = not told
-	names   map[string]string // what to call hosts; nil = by their names
-	over    string            // how it ended, if not in the words of the crawl
-	inAll   int64             // records in that file; zero = not known
-	before  int64             // pages of earlier runs
-	goOn    string            // the command that goes on with the crawl; empty = not told
-	closer  string            // the command that tells more of it; empty = not told
-	kept    string            // where its state is, if that is not said otherwise
+// reporting is `crawl report` with its flags.
+type reporting struct {
+	terminal.Streams
+	path        string
+	html, stats string
+	asJSON      bool
+	round, top  int
 }
 
-// write tells totals, what went wrong, for each host what limits it and why it is idle,
-// and of those that gave trouble what happened.
-func (r *report) write(w io.Writer) error {
-	var totals, b strings.Builder
-	r.writeTotals(&totals)
-	r.alignFacts(&b, totals.String())
-	r.writeHosts(&b)
-	r.writeTrouble(&b)
-	_, err := io.WriteString(w, clean(b.String()))
+// reportCommand says how a crawl went by what it has written.
+func reportCommand(s terminal.Streams) *cobra.Command {
+	o := reporting{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "report [flags] DIR|FILE",
+		Short: "Say how a crawl went: broken links, redirects, slow hosts",
+		Long: `Report reads what a crawl has written, over or under way: the directory of one
+that is kept, or a file of records (JSON lines or CSV, compressed with gzip or
+not). It tells what was answered, which links are broken and on which pages they
+stand, chains of redirects, repetitions, what robots.txt keeps back and pages
+ask for, the slowest hosts, the largest pages, and what has changed in a round.
+
+The file may be larger than the memory: it is read twice, line by line. What has
+no list of links, as CSV and crawls with record no-links, names one referrer of
+each broken page. A directory without records is told of by its state alone.`,
+		Example: `  crawl report site                        a kept crawl, its newest round
+  crawl report pages.jsonl.gz              a file of records
+  crawl report site --html report.html     a page for a browser, all in one file
+  crawl report site --json | jq .broken.listed
+  crawl report pages.jsonl --stats s.json  and what limited each host`,
+		DisableFlagsInUseLine: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return exit.Usage(fmt.Errorf("report needs one DIR or FILE, as 'crawl --output' wrote it, and was given %d", len(args)))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.path = args[0]
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false // the order is by importance
+	f.StringVar(&o.html, "html", "", "write one page for a browser to `file`, with everything in it; - is standard output")
+	f.BoolVar(&o.asJSON, "json", false, "write JSON, for programs")
+	f.StringVar(&o.stats, "stats", "", "tell what limited each host from this `file`, which 'crawl --stats FILE' has written")
+	f.IntVar(&o.round, "round", 0, "the round of a crawl that is kept; 0 = the latest")
+	f.IntVar(&o.top, "top", 0, "length of each list; 0 = 10, or 100 with --html and --json")
+	return cmd
+}
+
+// longestReport bounds --top: as many lines of a list nobody reads, and programs have the
+// records.
+const longestReport = 10_000
+
+// run reads, and writes in the form that is wanted.
+func (o *reporting) run(ctx context.Context) error {
+	switch {
+	case o.html != "" && o.asJSON:
+		return exit.Usage(errors.New("--html and --json are two forms: give one"))
+	case o.round < 0:
+		return exit.Usage(fmt.Errorf("--round %d: give 1 or more, or 0 for the latest", o.round))
+	case o.top < 0 || o.top > longestReport:
+		return exit.Usage(fmt.Errorf("--top %d: give 1 to %d, or 0 for the usual length", o.top, longestReport))
+	}
+	usual := 10
+	if o.html != "" || o.asJSON {
+		usual = 100
+	}
+	sum, err := summary.Read(ctx, o.path, summary.Config{Round: o.round, List: cmp.Or(o.top, usual)})
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &exit.Error{Code: exit.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
+	case err != nil:
+		return exit.IO(noReport(o.path, err))
+	}
+	if err := o.addLimits(sum); err != nil {
+		return err
+	}
+	switch {
+	case o.asJSON:
+		return exit.Output(terminal.WriteJSON(o.Out, sum))
+	case o.html == "-":
+		return exit.Output(sum.WriteHTML(o.Out))
+	case o.html != "":
+		return o.writePage(sum)
+	}
+	t := report.Text{Sum: sum, Columns: terminal.WidthOf(o.Out)}
+	_, err = io.WriteString(o.Out, human.Clean(t.String()))
+	return exit.Output(err)
+}
+
+// writePage writes the whole page or nothing, and not over what the report is about.
+func (o *reporting) writePage(sum *summary.Summary) error {
+	from, errFrom := os.Stat(o.path)
+	to, errTo := os.Stat(o.html)
+	if errFrom == nil && errTo == nil && os.SameFile(from, to) {
+		return exit.Usage(fmt.Errorf("--html %s is what the report is about: give another file", o.html))
+	}
+	if err := atomicfile.Replace(o.html, 0o666, sum.WriteHTML); err != nil {
+		return exit.Write("--html", err)
+	}
+	return nil
+}
+
+// noReport says of a file that is something else what it is.
+func noReport(path string, err error) error {
+	if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil {
+		if kind := kindOfFile(path); kind != "" {
+			return fmt.Errorf("%w: %s", err, kind)
+		}
+	}
 	return err
 }
 
-// longestFact is the longest name of a fact that others are moved to the right for.
-const longestFact = 20
-
-// copied are the facts that are commands, and stay whole.
-var copied = []string{"resume with", "look closer with"}
-
-// alignFacts is wrapLines for a headline and facts below it, a name and what there is to say
-// each: that begins in one column, unless the screen is too narrow for two.
-func (r *report) alignFacts(b *strings.Builder, text string) {
-	const indent, gap = "  ", ": "
-	margin := 0
-	fact := func(line string) (name, value string, ok bool) {
-		if r.columns < usualWidth*3/4 || !strings.HasPrefix(line, indent) || strings.HasPrefix(line, indent+" ") {
-			return "", "", false
-		}
-		name, value, ok = strings.Cut(strings.TrimSpace(line), gap)
-		return name, value, ok && len(name) <= longestFact
+// addLimits says what held hosts back, by the newest snapshot of --stats.
+func (o *reporting) addLimits(sum *summary.Summary) error {
+	if o.stats == "" {
+		return nil
 	}
-	for line := range strings.Lines(text) {
-		if name, _, ok := fact(line); ok {
-			margin = max(margin, len(indent+name+gap))
-		}
+	f, err := os.Open(o.stats)
+	if err != nil {
+		return exit.IO(fmt.Errorf("open --stats: %w", err))
 	}
-	for line := range strings.Lines(text) {
-		name, value, ok := fact(line)
-		if !ok {
-			r.wrapLines(b, line)
-			continue
-		}
-		parts := []string{value}
-		if !slices.Contains(copied, name) {
-			parts = wrap(value, r.columns-margin)
-		}
-		fmt.Fprintf(b, "%-*s%s\n", margin, indent+name+gap, parts[0])
-		for _, part := range parts[1:] {
-			fmt.Fprintf(b, "%*s%s\n", margin, "", part)
+	defer func() { _ = f.Close() }() // it was only read
+	snap, err := report.LastSnapshot(f)
+	if err != nil {
+		return exit.IO(fmt.Errorf("read --stats %s: %w", o.stats, err))
+	}
+	hosts := sum.Hosts.Listed
+	for i := range hosts {
+		for j := range snap.Limiter.Top {
+			if d := &snap.Limiter.Top[j]; d.Domain == hosts[i].Host {
+				hosts[i].Limit, hosts[i].Reason, hosts[i].Rate = d.LimitedBy.String(), d.Reason, d.FillRate
+			}
 		}
 	}
-}
-
-// wrapLines breaks lines that are too long, and shows where they go on.
-func (r *report) wrapLines(b *strings.Builder, text string) {
-	const further = "    "
-	for line := range strings.Lines(text) {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		// Narrower than half a usual screen, a break in every line helps nobody.
-		for _, part := range wrap(line, max(r.columns, usualWidth/2)-len(further)) {
-			b.WriteString(indent + part + "\n")
-			indent = further
-		}
-	}
-}
-
-// writeTotals is a line that says how it went, and a line each for what else there is to
-// say. What is zero is not said.
-func (r *report) writeTotals(b *strings.Builder) {
-	s := r.snap
-	fmt.Fprintf(b, "%s: %s in %s%s, %s", cmp.Or(r.over, state(s)), plural(s.Pages, "page"), seconds(s.ElapsedSeconds), rate(s), size(s.Bytes))
-	b.WriteString(failed(s.Errors))
-	if s.Retries > 0 {
-		fmt.Fprintf(b, ", %s", retries(s.Retries))
-	}
-	b.WriteString("\n")
-	// What is in flight at the end was given up, and waits for the resume as the others do.
-	if left := s.Frontier.Queued + s.Frontier.Leased; left > 0 && s.State != pipeline.EndNone {
-		fmt.Fprintf(b, "  left in the queue: %s\n", plural(left, "URL"))
-	}
-	if r.goOn != "" {
-		fmt.Fprintf(b, "  resume with: %s\n", r.goOn)
-	}
-	if r.closer != "" {
-		fmt.Fprintf(b, "  look closer with: %s\n", r.closer)
-	}
-	if r.before > 0 {
-		fmt.Fprintf(b, "  earlier runs: %s\n", plural(r.before, "page"))
-	}
-	if r.records != "" {
-		fmt.Fprintf(b, "  records: %s in %s", count(s.Records), r.records)
-		if r.inAll > s.Records {
-			fmt.Fprintf(b, ", %s with those of earlier runs", count(r.inAll))
-		}
-		b.WriteString("\n")
-	}
-	if r.archive != "" {
-		fmt.Fprintf(b, "  archives: %s\n", r.archive)
-	}
-	if r.kept != "" {
-		fmt.Fprintf(b, "  state: %s\n", r.kept)
-	}
-	r.writeRound(b)
-	if r.events != "" {
-		fmt.Fprintf(b, "  events: %s\n", r.events)
-	}
-	writeRequests(b, s)
-	writeCounts(b, "links not followed", s.OutOfScope)
-	writeCounts(b, "links dropped", s.Dropped)
-	writeCounts(b, "links suspected", s.Suspected) // they lead nowhere, and were followed
-	if s.Trapped > 0 {
-		fmt.Fprintf(b, "  left unvisited: %s, as those like them had nothing new\n", plural(s.Trapped, "URL"))
-	}
-	writeDuplicates(b, s.Duplicates)
-	if s.Unruled > 0 {
-		fmt.Fprintf(b, "  given up: %s, for want of robots.txt\n", plural(s.Unruled, "URL"))
-	}
-	if s.OfURL > 0 {
-		fmt.Fprintf(b, "  refused alone: %s, while others of the host were served\n", plural(s.OfURL, "request"))
-	}
-	if s.Refused > 0 {
-		fmt.Fprintf(b, "  kept back: %s, by robots.txt\n", plural(s.Refused, "URL"))
-	}
-	if s.Unindexed > 0 {
-		fmt.Fprintf(b, "  left out: %s of the records, as they ask\n", plural(s.Unindexed, "page"))
-	}
-	if s.Frontier.Hosts > 1 {
-		fmt.Fprintf(b, "  hosts: %s%s\n", count(s.Frontier.Hosts), circuits(&s.Limiter))
-	}
-}
-
-// state is the beginning of the report: how the crawl ended, and why if that is not
-// plain. What is an error is told by itself.
-func state(s *crawl.Snapshot) string {
-	switch s.State {
-	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed:
-		return s.State.String()
-	case pipeline.EndUnruled:
-		return pipeline.EndBlocked.String()
-	}
-	return fmt.Sprintf("%s (%s)", s.State, s.Reason)
-}
-
-// rate is pages per second; of a blink of time it says nothing.
-func rate(s *crawl.Snapshot) string {
-	if s.ElapsedSeconds < 1 {
-		return ""
-	}
-	return fmt.Sprintf(" (%.1f/s)", float64(s.Pages)/s.ElapsedSeconds)
-}
-
-// failed is how many URLs failed, here and in 'crawl report'; nothing if none did.
-func failed(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return ", " + plural(n, "error")
-}
-
-// retries is a word of its own: plural knows only the letter s.
-func retries(n int64) string {
-	if n == 1 {
-		return "1 retry"
-	}
-	return count(n) + " retries"
-}
-
-// writeRequests is how many requests there were and what became of them. Those for what is no page
-// are apart: most hosts have no sitemap where one is looked for, and many no robots.txt, and a
-// client_error there is nothing that is wrong with a page.
-func writeRequests(b *strings.Builder, s *crawl.Snapshot) {
-	if len(s.Helpers) == 0 {
-		writeCounts(b, "requests", s.Outcomes)
-		return
-	}
-	pages := make(map[string]int64, len(s.Outcomes))
-	for class, all := range s.Outcomes {
-		if n := all - s.Helpers[class]; n > 0 {
-			pages[class] = n
-		}
-	}
-	n, of := tallied(pages)
-	helpers, ofHelpers := tallied(s.Helpers)
-	title := "requests"
-	if n > 0 {
-		fmt.Fprintf(b, "  %s: %s for pages (%s)\n", title, count(n), of)
-		title = "besides"
-	}
-	fmt.Fprintf(b, "  %s: %s for robots.txt and sitemaps (%s)\n", title, count(helpers), ofHelpers)
-}
-
-// writeCounts is a total and what it is made of, the most first.
-func writeCounts(b *strings.Builder, title string, counts map[string]int64) {
-	if len(counts) == 0 {
-		return
-	}
-	total, of := tallied(counts)
-	fmt.Fprintf(b, "  %s: %s (%s)\n", title, count(total), of)
-}
-
-// tallied is the sum of counts, and what it is made of, the most first.
-func tallied(counts map[string]int64) (total int64, of string) {
-	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
-		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
-	})
-	for i, name := range names {
-		total += counts[name]
-		names[i] = fmt.Sprintf("%s %s", count(counts[name]), name)
-	}
-	return total, strings.Join(names, ", ")
-}
-
-// writeHosts joins what the frontier and the limiter know of each host.
-func (r *report) writeHosts(b *strings.Builder) {
-	s := r.snap
-	if len(s.Hosts) == 0 {
-		return
-	}
-	b.WriteString("\n")
-	layout(b, r.hostColumns(), r.columns)
-	if more := s.Frontier.Hosts - reportHosts; more > 0 {
-		fmt.Fprintf(b, "and %s\n", plural(more, "more host"))
-	}
-}
-
-// circuits is how many hosts are in trouble, which the table of a large crawl, with its
-// few rows, would not show.
-func circuits(l *ratelimit.LimiterSnapshot) string {
-	var parts []string
-	if l.Open > 0 {
-		parts = append(parts, plural(l.Open, "open circuit"))
-	}
-	if l.HalfOpen > 0 {
-		parts = append(parts, plural(l.HalfOpen, "half-open circuit"))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
-}
-
-// unknown is the cell of what the limiter does not know: a host that is not paced, or
-// that is not among those used last.
-const unknown = "-"
-
-// hostColumns is the table, a column each, in the order of reading. What a host is
-// known by, how much of it there is and what limits it are never left out.
-func (r *report) hostColumns() []column {
-	s := r.snap
-	paced := make(map[string]*ratelimit.DomainSnapshot, len(s.Limiter.Top))
-	for i := range s.Limiter.Top {
-		paced[s.Limiter.Top[i].Domain] = &s.Limiter.Top[i]
-	}
-	t := []column{
-		{title: "host", left: true},
-		{title: "URLs"}, // asked for so far, pages or not
-		{title: "queued", dull: "0"},
-		{title: "active", dull: "0", keep: 2},
-		{title: "rate/s", dull: unknown, keep: 6},
-		{title: "avg ms", dull: unknown, keep: 3},
-		{title: "p95 ms", dull: unknown, keep: 1},
-		{title: "errors", dull: "0%", keep: 5},
-		{title: "circuit", left: true, dull: "closed", keep: 4},
-		{title: "limited by", left: true, dull: unknown},
-	}
-	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {
-		h := &s.Hosts[i]
-		for c, cell := range r.hostCells(h, paced[h.Host]) {
-			t[c].cells = append(t[c].cells, cell)
-		}
-	}
-	return t
-}
-
-// hostCells is one row. A host that the limiter does not know has the dull value of a
-// column, or a dash where there is none.
-func (r *report) hostCells(h *frontier.HostState, d *ratelimit.DomainSnapshot) []string {
-	row := []string{cut(cmp.Or(r.names[h.Host], h.Host), longestHost(r.columns)), count(h.Pages), count(h.Queued), count(h.InFlight)}
-	if d == nil {
-		return append(row, unknown, unknown, unknown, "0%", "closed", waiting(r.snap, h, nil))
-	}
-	return append(row, fmt.Sprintf("%.2f", d.FillRate), fmt.Sprintf("%.0f", d.AvgLatencyMS),
-		fmt.Sprintf("%.0f", d.P95LatencyMS), fmt.Sprintf("%.0f%%", 100*d.ErrorRate), d.State.String(),
-		waiting(r.snap, h, d))
-}
-
-// shortReason leaves out of the limiter's sentence the rate, which has a column.
-func shortReason(d *ratelimit.DomainSnapshot) string {
-	if before, rest, ok := strings.Cut(d.Reason, "/s: "); ok && d.LimitedBy == ratelimit.LimitLearned && !strings.Contains(before, " ") {
-		return rest
-	}
-	return d.Reason
-}
-
-// waiting is what limits a host, and how long it is idle for that. d may be nil.
-func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
-	limit := ""
-	if d != nil {
-		limit = shortReason(d)
-	}
-	// The frontier knows sentences about robots.txt. Of the rest it has only the names.
-	reason := limit
-	if strings.Contains(h.Reason, " ") || limit == "" {
-		reason = cmp.Or(h.Reason, limit, unknown)
-	}
-	wait := h.Until.Sub(s.Time)
-	if h.Queued == 0 || wait < time.Second {
-		return reason
-	}
-	// How long stands in front: the reason may be long, and is what is cut. The limiter's
-	// own sentences about these two would say it again.
-	switch {
-	case reason != limit:
-	case d.LimitedBy == ratelimit.LimitRetryAfter:
-		reason = "Retry-After"
-	case d.LimitedBy == ratelimit.LimitBreaker:
-		reason = "circuit " + d.State.String()
-	case d.LimitedBy == ratelimit.LimitQuota:
-		reason = "quota used up"
-	}
-	return fmt.Sprintf("idle for %s: %s", seconds(wait.Seconds()), reason)
+	return nil
 }

@@ -7,12 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // resumeCommand goes on with a crawl that was kept.
-func resumeCommand(s streams) *cobra.Command {
+func resumeCommand(s terminal.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume DIR [flags]",
 		Short: "Go on with a crawl that was kept, however it ended",
@@ -40,14 +43,14 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl resume site -c 16 --max-rate 2     slower than before
   crawl --state s -o p.jsonl https://example.com/ || crawl resume s`,
 		DisableFlagsInUseLine: true,
-		Args:                  oneDir("resume"),
-		ValidArgsFunction:     completeDirs,
+		Args:                  flags.OneDir("resume"),
+		ValidArgsFunction:     flags.CompleteDirs,
 	}
-	settings := addFlags(cmd, func(config.Flag) bool { return true })
-	hide(cmd) // the help of crawl has them
-	settings.addConfigFlag(cmd)
+	settings := flags.Add(cmd, func(config.Flag) bool { return true })
+	flags.Hide(cmd) // the help of crawl has them
+	settings.AddConfigFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		j := &job{streams: s, resumed: true}
+		j := &job{Streams: s, resumed: true}
 		return j.goOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
 	}
 	return cmd
@@ -57,14 +60,14 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 func (j *job) checkPlaces() error {
 	path := j.cfg.Output.Path
 	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && (j.cfg.Output.Format != string(sink.WARC) || j.cfg.Output.OneArchive()) {
-		return ioError(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
+		return exit.IO(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
 	}
 	if j.moreSeeds || j.state.Seeded() {
 		return nil
 	}
 	for _, file := range j.cfg.Seeds.Files {
 		if _, err := os.Stat(file); err != nil && file != sink.Stdout {
-			return ioError(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
+			return exit.IO(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
 		}
 	}
 	return nil

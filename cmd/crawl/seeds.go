@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -55,10 +57,10 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 		if path != "-" {
 			f, err := openList(path)
 			if err != nil {
-				return nil, errors.Join(ioError(fmt.Errorf("open --input-file: %w", err)), s.close())
+				return nil, errors.Join(exit.IO(fmt.Errorf("open --input-file: %w", err)), s.close())
 			}
 			one = seedFile{name: path, r: f, file: f}
-		} else if isTerminal(stdin) {
+		} else if terminal.IsTerminal(stdin) {
 			log.Info("reading seeds from the keyboard, a URL per line; Ctrl-D ends the list")
 		}
 		s.files = append(s.files, one)
@@ -162,7 +164,7 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 // check reports whether a line holds a seed, and tells if it should have.
 func (s *seedSource) check(line *seedLine) bool {
 	if line.failed != nil {
-		s.failed = fmt.Errorf("read %s: %w", line.file, cause(line.failed))
+		s.failed = fmt.Errorf("read %s: %w", line.file, exit.Cause(line.failed))
 		return false
 	}
 	err := line.err

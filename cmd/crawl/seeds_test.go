@@ -12,12 +12,14 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 )
 
 // source reads seeds from r and logs to the buffer.
 func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 	var b bytes.Buffer
-	return &seedSource{files: []seedFile{{name: "list", r: r}}, log: slog.New(newLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
+	return &seedSource{files: []seedFile{{name: "list", r: r}}, log: slog.New(terminal.NewLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
 }
 
 func collect(s *seedSource) []string {

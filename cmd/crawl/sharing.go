@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -62,7 +63,7 @@ func (j *job) await(ctx context.Context) error {
 	defer limit.stop()
 	beside.Go(func() {
 		heed(over, signals, j.log, orders{
-			stop: func() { limit.begin(); stop() }, force: limit.force, giveUp: func() { os.Exit(exitForced) },
+			stop: func() { limit.begin(); stop() }, force: limit.force, giveUp: func() { os.Exit(exit.CodeForced) },
 			tell: func() error { j.log.Info("still waiting", slog.String("job", j.cfg.Fleet.Job)); return nil },
 		})
 	})
@@ -70,11 +71,11 @@ func (j *job) await(ctx context.Context) error {
 	switch {
 	case errors.Is(err, crawl.ErrJobComplete):
 		j.log.Info("the job is complete: there is nothing left to do. Give URLs that are new to it to go on, or have 'crawl fleet purge' forget it", slog.String("job", j.cfg.Fleet.Job))
-		return &exitError{code: exitDone}
+		return &exit.Error{Code: exit.CodeDone}
 	case waiting.Err() != nil:
-		return &exitError{code: exitInterrupted}
+		return &exit.Error{Code: exit.CodeInterrupted}
 	case err != nil:
-		return ioError(err)
+		return exit.IO(err)
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func layOutShared(cfg *config.Config, dir string) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return openError("--output", err)
+		return exit.Open("--output", err)
 	}
 	spec := sink.Format(cfg.Output.Format).Spec()
 	cfg.Output.Path = filepath.Join(dir, "records-"+cfg.Fleet.Worker+spec.Ending())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -63,7 +64,7 @@ func TestOwnFiles(t *testing.T) {
 		cfg := config.Default()
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Worker = "redis://127.0.0.1:1", "j", "2"
 		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Level = output, "arch", "error"
-		j := &job{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, cfg: &cfg}
+		j := &job{Streams: terminal.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, cfg: &cfg}
 		j.openLog()
 		return j, j.open()
 	}

@@ -24,11 +24,11 @@ func (s suite) Run() int {
 	return code
 }
 
-// builtIn is where build has put the command.
+// builtIn is where buildShipped has put the command.
 var builtIn string
 
-// build builds the command without the race detector, as it is shipped.
-var build = sync.OnceValues(func() (program string, err error) {
+// buildShipped builds the command without the race detector, as it is shipped.
+var buildShipped = sync.OnceValues(func() (program string, err error) {
 	if builtIn, err = os.MkdirTemp("", "crawl"); err != nil {
 		return "", err
 	}
@@ -48,7 +48,7 @@ func shipped(t *testing.T, trial int) string {
 	if !racetest.Enabled || trial%5 == 0 {
 		return ""
 	}
-	program, err := build()
+	program, err := buildShipped()
 	require.NoError(t, err)
 	return program
 }

@@ -8,9 +8,11 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
-var errForced = &exitError{exitForced, errors.New("interrupted twice: what was under way was given up")}
+var errForced = &exit.Error{Code: exit.CodeForced, Err: errors.New("interrupted twice: what was under way was given up")}
 
 // echo is for how long after the first interrupt another is the same once more: timeout(1)
 // and whoever ends a group of processes send a signal to the process and to its group. What

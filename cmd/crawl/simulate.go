@@ -1,25 +1,14 @@
 package main
 
 import (
-	"cmp"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"path"
-	"slices"
-	"strings"
-	"syscall"
-	"time"
-
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/internal/document/spelling"
-	"github.com/treadlight/crawl/internal/lab/simulate"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+
+	lab "github.com/treadlight/crawl/internal/lab/simulate"
 )
 
 const simulateLong = `Simulate runs the strategies that pace a host against model servers, with the
@@ -42,9 +31,12 @@ const simulateExamples = `  crawl simulate                            every scen
   crawl simulate S7 --trace --every 1s --format json
   crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
-// simulateCommand runs strategies against model servers, those of all.
-func simulateCommand(s streams, all []simulate.Scenario) *cobra.Command {
-	o := simulation{streams: s, all: all}
+// simulateCommand runs strategies against model servers.
+func simulateCommand(s terminal.Streams) *cobra.Command { return simulateAmong(s, lab.Scenarios()) }
+
+// simulateAmong is simulateCommand with the scenarios of all.
+func simulateAmong(s terminal.Streams, all []lab.Scenario) *cobra.Command {
+	o := simulate.Options{Streams: s, All: all}
 	cmd := &cobra.Command{
 		Use:                   "simulate [flags] [PATTERN...]",
 		Short:                 "Run the strategies against model servers, in virtual time",
@@ -53,12 +45,12 @@ func simulateCommand(s streams, all []simulate.Scenario) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Args:                  cobra.ArbitraryArgs, // names of scenarios, beside the command below it
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return simulate.Names(all), cobra.ShellCompDirectiveNoFileComp
+			return lab.Names(all), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.patterns = args
-			o.given = cmd.Flags().Changed
-			return o.run(cmd.Context())
+			o.Patterns = args
+			o.Given = cmd.Flags().Changed
+			return o.Run(cmd.Context())
 		},
 	}
 	cmd.AddCommand(simulateFleetCommand(s))
@@ -66,264 +58,57 @@ func simulateCommand(s streams, all []simulate.Scenario) *cobra.Command {
 	f.SortFlags = false // the order is by importance
 	// The defaults are those under which the strategies are compared, not those of a
 	// crawl: a ceiling of 10 per second would hide most of what there is to see.
-	f.StringVar(&o.strategies, "strategy", "steer,aimd,"+simulate.Oracle, "`words` with commas between: "+oneOf(strategies()))
-	f.IntVar(&o.seeds, "seeds", 1, "runs of each, with one seed after another")
-	f.Uint64Var(&o.seed, "seed", 1, "the first seed")
-	f.IntVar(&o.random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
-	f.Float64Var(&o.rate, "rate", 1, "requests per second to begin with")
-	f.Float64Var(&o.maxRate, "max-rate", 2000, "requests per second not to go above; a start that is not given moves along")
-	f.DurationVar(&o.duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
-	f.BoolVar(&o.trace, "trace", false, "show how one scenario goes, line by line")
-	f.DurationVar(&o.every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")
-	f.StringVar(&o.plot, "plot", "", "draw one scenario, a panel for each strategy, into `file` as SVG")
-	f.BoolVar(&o.list, "list", false, "list the scenarios and run nothing")
-	f.StringVar(&o.format, "format", "table", "form of the output, a `word`: table or json")
-	for name, words := range map[string][]string{"strategy": strategies(), "format": {"table", "json"}} {
+	f.StringVar(&o.Strategies, "strategy", "steer,aimd,"+lab.Oracle, "`words` with commas between: "+human.OneOf(simulate.Strategies()))
+	f.IntVar(&o.Seeds, "seeds", 1, "runs of each, with one seed after another")
+	f.Uint64Var(&o.Seed, "seed", 1, "the first seed")
+	f.IntVar(&o.Random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
+	f.Float64Var(&o.Rate, "rate", 1, "requests per second to begin with")
+	f.Float64Var(&o.MaxRate, "max-rate", 2000, "requests per second not to go above; a start that is not given moves along")
+	f.DurationVar(&o.Duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
+	f.BoolVar(&o.Trace, "trace", false, "show how one scenario goes, line by line")
+	f.DurationVar(&o.Every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")
+	f.StringVar(&o.Plot, "plot", "", "draw one scenario, a panel for each strategy, into `file` as SVG")
+	f.BoolVar(&o.List, "list", false, "list the scenarios and run nothing")
+	f.StringVar(&o.Format, "format", "table", "form of the output, a `word`: table or json")
+	for name, words := range map[string][]string{"strategy": simulate.Strategies(), "format": {"table", "json"}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // both exist
 	}
 	return cmd
 }
 
-// simulation is the verb with its flags.
-type simulation struct {
-	streams
-	all      []simulate.Scenario
-	patterns []string
-	given    func(flag string) bool // on the command line, be it with the default
-
-	// The flags, each under its name; asJSON is --format, understood.
-	strategies, format  string
-	plot                string
-	seeds, random       int
-	seed                uint64
-	rate, maxRate       float64
-	duration, every     time.Duration
-	trace, list, asJSON bool
-}
-
-// strategies are all that can be asked for: those of the engine, the default first,
-// and the bound.
-func strategies() []string {
-	return append(control.Names(), simulate.Oracle)
-}
-
-// run checks everything before the first run, so that a mistake costs no wait.
-func (o *simulation) run(ctx context.Context) error {
-	if err := o.check(); err != nil {
-		return err
+// simulateFleetCommand plays a crawl of a web by many processes.
+func simulateFleetCommand(s terminal.Streams) *cobra.Command {
+	o := simulate.FleetOptions{Streams: s}
+	cmd := &cobra.Command{
+		Use:   "fleet [flags]",
+		Short: "Play a crawl of a large web by fleets of processes",
+		Long: `Fleet plays how long fleets of different sizes take for a web of many hosts, and
+what holds them back: the processes, or the rates that hosts tolerate. It counts
+what their Redis has to bear. Hosts have pages by a power law, one process owns a
+host at a time, and a process goes no faster than its capacity. See docs/explanation/scale.md
+for what the model leaves out and where its figures are from.`,
+		Example: `  crawl simulate fleet                                a billion pages of 10⁶ hosts
+  crawl simulate fleet --max-per-host 20000           with a bound for each host
+  crawl simulate fleet --processes 4 --capacity 8000 --pages 1e8 --hosts 50000`,
+		DisableFlagsInUseLine: true,
+		Args:                  flags.NoArgs,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+		RunE:                  func(*cobra.Command, []string) error { return o.Run() },
 	}
-	cfgs, err := o.configs()
-	if err != nil {
-		return err
-	}
-	scs, err := o.scenarios()
-	if err != nil {
-		return err
-	}
-	if o.list {
-		return outputError(o.writeList(scs))
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// Who interrupts twice does not want to wait for the table either.
-	context.AfterFunc(ctx, stop)
-	switch {
-	case o.trace:
-		return o.runTrace(ctx, scs, cfgs)
-	case o.plot != "":
-		return o.runPlot(ctx, scs, cfgs)
-	}
-	return o.runTable(ctx, scs, cfgs)
-}
-
-// most keeps the results of a comparison, half a kilobyte each, in memory.
-const most = 10_000
-
-// rateRange is what the engine can pace; the bounds are those of its configuration.
-const rateRange = "requests per second, 0.000001 to 1000000"
-
-// check refuses values out of range and flags that would be ignored.
-func (o *simulation) check() error {
-	switch o.format {
-	case "table", "json":
-		o.asJSON = o.format == "json"
-	default:
-		return usage(fmt.Errorf("--format %q: give table or json", o.format))
-	}
-	// As for a crawl: who lowers the maximum does not have to know where a crawl starts.
-	if o.given("max-rate") && !o.given("rate") {
-		o.rate = min(o.rate, o.maxRate)
-	}
-	inRange := func(rps float64) bool { return rps >= 1e-6 && rps <= 1e6 } // NaN is not
-	switch {
-	case o.seeds < 1 || o.seeds > most:
-		return usage(fmt.Errorf("--seeds %d: give 1 to %d", o.seeds, most))
-	case o.seed < 1:
-		return usage(fmt.Errorf("--seed %d: give at least 1", o.seed))
-	case o.random < 0 || o.random > most:
-		return usage(fmt.Errorf("--random %d: give 0 to %d hosts", o.random, most))
-	case !inRange(o.maxRate):
-		return usage(fmt.Errorf("--max-rate %v: give %s", o.maxRate, rateRange))
-	case !inRange(o.rate):
-		return usage(fmt.Errorf("--rate %v: give %s", o.rate, rateRange))
-	case o.rate > o.maxRate:
-		return usage(fmt.Errorf("--rate %v is above --max-rate %v: lower one or raise the other", o.rate, o.maxRate))
-	case o.duration != 0 && (o.duration < simulate.MinDuration || o.duration > simulate.MaxDuration):
-		return usage(fmt.Errorf("--duration %v: give 1m1s to 24h; the first minute is counted apart", o.duration))
-	case o.every != 0 && o.every < time.Second:
-		return usage(fmt.Errorf("--every %v: give at least 1s", o.every))
-	}
-	return o.checkModes()
-}
-
-// checkModes refuses flags of one way to run the verb that another does not heed.
-func (o *simulation) checkModes() error {
-	mode, ignored := "without --trace", []string{"every"}
-	switch {
-	case o.list:
-		mode, ignored = "with --list", []string{"trace", "plot", "every", "seeds", "seed", "strategy", "rate", "max-rate"}
-	case o.trace:
-		mode, ignored = "with --trace, which shows one run", []string{"plot", "seeds", "random"}
-	case o.plot != "":
-		mode, ignored = "with --plot, which draws one scenario", []string{"every", "seeds", "random", "format"}
-	}
-	for _, name := range ignored {
-		if o.given(name) {
-			return usage(fmt.Errorf("--%s has no effect %s: remove it", name, mode))
-		}
-	}
-	return nil
-}
-
-// configs are the columns of the table.
-func (o *simulation) configs() ([]simulate.Named, error) {
-	var names []string
-	for name := range strings.SplitSeq(o.strategies, ",") {
-		name = strings.TrimSpace(name)
-		if !slices.Contains(strategies(), name) {
-			return nil, usage(fmt.Errorf("--strategy %q: give %s, or some with commas between%s", name, oneOf(strategies()), meant(spelling.Nearest(name, strategies()))))
-		}
-		if slices.Contains(names, name) {
-			return nil, usage(fmt.Errorf("--strategy %s: %q is there twice", o.strategies, name))
-		}
-		names = append(names, name)
-	}
-	if o.trace && o.given("strategy") && len(names) > 1 {
-		return nil, usage(fmt.Errorf("--trace shows one run: give one --strategy, and not %d", len(names)))
-	}
-	cfgs := simulate.Strategies(names...)
-	for i := range cfgs {
-		c := &cfgs[i].Config
-		// The floor is policy that nobody asked for here: it gives way to the start.
-		c.InitialRPS, c.MaxRPS, c.MinRPS = o.rate, o.maxRate, min(c.MinRPS, o.rate)
-	}
-	return cfgs, nil
-}
-
-// scenarios are the rows of the table.
-func (o *simulation) scenarios() ([]simulate.Scenario, error) {
-	patterns := slices.Clone(o.patterns)
-	for _, p := range patterns {
-		if _, err := path.Match(p, ""); err != nil {
-			return nil, usage(fmt.Errorf("PATTERN %q: write [a-z] for one of several letters, and \\[ for a bracket", p))
-		}
-	}
-	for i := range o.random {
-		patterns = append(patterns, fmt.Sprintf("R%d", i+1))
-	}
-	scs, err := simulate.Select(o.all, patterns...)
-	if unknown, ok := errors.AsType[*simulate.UnknownError](err); ok {
-		return nil, usage(fmt.Errorf("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern)))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if o.duration > 0 { // Select gives copies
-		for i := range scs {
-			scs[i].Duration = o.duration
-		}
-	}
-	return scs, nil
-}
-
-// maxNear is how many names a mistake is answered with.
-const maxNear = 5
-
-// nearScenarios lists the names that may have been meant: those that go on where the
-// pattern ends before those that are a slip away. Case is no difference.
-func (o *simulation) nearScenarios(pattern string) string {
-	type guess struct {
-		name string
-		far  int
-	}
-	var guesses []guess
-	typed := strings.ToLower(pattern)
-	for _, name := range simulate.Names(o.all) {
-		lower := strings.ToLower(name)
-		far := spelling.Distance(typed, lower)
-		if strings.HasPrefix(lower, typed) {
-			far = 0
-		}
-		if far <= 1+len(typed)/4 { // as package spelling has it, but for one slip less: names are short
-			guesses = append(guesses, guess{name, far})
-		}
-	}
-	if len(guesses) == 0 {
-		return ""
-	}
-	slices.SortStableFunc(guesses, func(a, b guess) int { return cmp.Compare(a.far, b.far) })
-	var names []string
-	for _, g := range guesses[:min(len(guesses), maxNear)] {
-		if g.far > 0 && guesses[0].far == 0 {
-			break // who began a name did not mean another
-		}
-		names = append(names, g.name)
-	}
-	return "; near it: " + strings.Join(names, ", ")
-}
-
-// writeList says what there is to run.
-func (o *simulation) writeList(scs []simulate.Scenario) error {
-	if o.asJSON {
-		list := make([]scenarioJSON, len(scs))
-		for i := range scs {
-			list[i] = describeScenario(&scs[i])
-		}
-		return writeJSON(o.out, list)
-	}
-	t := []column{{title: "scenario", left: true}, {title: "runs for"}, {title: "the host", left: true}}
-	for i := range scs {
-		sc := describeScenario(&scs[i])
-		for c, text := range []string{sc.Name, seconds(sc.Duration), sc.Doc} {
-			t[c].cells = append(t[c].cells, text)
-		}
-	}
-	var b strings.Builder
-	layout(&b, t, o.columns())
-	_, err := io.WriteString(o.out, b.String())
-	return err
-}
-
-// columns is how wide a table may be: a terminal's width, and any in a file, where
-// nothing wraps.
-func (o *simulation) columns() int {
-	const wide = 1000
-	if isTerminal(o.out) {
-		return widthOf(o.out)
-	}
-	return wide
-}
-
-// interrupted is the end of a run that was asked to end. What is done has been shown.
-func (o *simulation) interrupted(format string, args ...any) error {
-	say(o.err, "interrupted: "+format+"\n", args...)
-	return &exitError{code: exitInterrupted}
-}
-
-// writeJSON writes one document, indented like the other verbs'.
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	f := cmd.Flags()
+	f.SortFlags = false // the order is by importance
+	f.StringVar(&o.Processes, "processes", "1,10,100,1000", "sizes of fleets, with commas between, each 1 to 100000")
+	f.Float64Var(&o.Cfg.Capacity, "capacity", 1000, "pages per second that one process can do")
+	f.IntVar(&o.Cfg.Owned, "owned", 4096, "hosts that a process owns at a time")
+	f.IntVar(&o.Cfg.Hosts, "hosts", 1_000_000, "hosts of the web, 1 to 10000000")
+	f.Float64Var(&o.Cfg.Pages, "pages", 1e9, "pages of all hosts together")
+	f.Float64Var(&o.Cfg.MaxPerHost, "max-per-host", 0, "pages taken of one host at most; 0 = all")
+	f.Float64Var(&o.Cfg.Exponent, "exponent", 1, "of the power law of pages per host")
+	f.Float64Var(&o.Cfg.Known, "known", 5, "URLs known for each page that is visited")
+	f.Float64Var(&o.Cfg.QueuedBytes, "queued-bytes", 75, "bytes that Redis takes for a URL that is queued")
+	f.Float64Var(&o.Cfg.Commands, "commands", 0.5, "commands of Redis for each page")
+	f.Float64Var(&o.Cfg.PageBytes, "page-bytes", 25_000, "bytes of a page on the line")
+	f.Uint64Var(&o.Cfg.Seed, "seed", 1, "what rates and the order of hosts are drawn from")
+	f.StringVar(&o.Format, "format", "table", "form of the output, a `word`: table or json")
+	return cmd
 }

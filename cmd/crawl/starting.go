@@ -6,6 +6,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
 // starting ends the process when it is interrupted, or the time of the crawl is over, before the
@@ -43,9 +45,9 @@ func (j *job) begin(maxTime time.Duration) {
 					over = time.After(d - time.Since(s.began))
 				}
 			case <-over:
-				giveUp(log, exitLimit, "--max-time is over before the crawl has begun", state)
+				giveUp(log, exit.CodeLimit, "--max-time is over before the crawl has begun", state)
 			case <-signals:
-				giveUp(log, exitInterrupted, "interrupted before the crawl has begun", state)
+				giveUp(log, exit.CodeInterrupted, "interrupted before the crawl has begun", state)
 			}
 		}
 	}()

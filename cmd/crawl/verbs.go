@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/build"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 )
 
 // configCommand answers "what would it do, and who said so": it loads the layers exactly
 // as a crawl does and prints the result instead.
-func configCommand(s streams) *cobra.Command {
+func configCommand(s terminal.Streams) *cobra.Command {
 	var asJSON, reference bool
 	cmd := &cobra.Command{
 		Use:   "config [flags]",
@@ -28,36 +31,36 @@ It takes every flag of 'crawl' beside its own.`,
   crawl config > site.yaml               a file to start from
   crawl config --reference               all settings: range, default, flag`,
 		DisableFlagsInUseLine: true,
-		Args:                  noArgs,
+		Args:                  flags.NoArgs,
 		ValidArgsFunction:     cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&reference, "reference", false, "print the manual of all settings, as Markdown")
-	settings := addFlags(cmd, func(config.Flag) bool { return true })
-	hide(cmd) // the help of crawl has them; forty lines of them here would bury these
-	settings.addConfigFlag(cmd)
+	settings := flags.Add(cmd, func(config.Flag) bool { return true })
+	flags.Hide(cmd) // the help of crawl has them; forty lines of them here would bury these
+	settings.AddConfigFlag(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {
 		if reference {
-			return outputError(config.Reference(s.out))
+			return exit.Output(config.Reference(s.Out))
 		}
-		loaded, err := settings.load(s.env)
+		loaded, err := settings.Load(s.Env)
 		if err != nil {
 			return err
 		}
 		for _, w := range loaded.Warnings { // comments of the YAML would be lost in a pipe
-			_, _ = fmt.Fprintln(s.err, "crawl: warning:", w)
+			_, _ = fmt.Fprintln(s.Err, "crawl: warning:", w)
 		}
 		if asJSON {
-			return outputError(loaded.WriteJSON(s.out))
+			return exit.Output(loaded.WriteJSON(s.Out))
 		}
-		return outputError(loaded.WriteYAML(s.out))
+		return exit.Output(loaded.WriteYAML(s.Out))
 	}
 	return cmd
 }
 
 // statsCommand makes a stats file readable, also of a crawl on another machine or one
 // that is no more.
-func statsCommand(s streams) *cobra.Command {
+func statsCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats FILE",
 		Short: "Show what a stats file says: totals, and per host what limits it",
@@ -71,70 +74,47 @@ tells what happened last. The file - is standard input.`,
 		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage(fmt.Errorf("stats needs one FILE, as 'crawl --stats FILE' writes it, and was given %d", len(args)))
+				return exit.Usage(fmt.Errorf("stats needs one FILE, as 'crawl --stats FILE' writes it, and was given %d", len(args)))
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			r := s.in
+			r := s.In
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
 				if err != nil {
-					return ioError(err)
+					return exit.IO(err)
 				}
 				defer func() { _ = f.Close() }() // it was only read
 				r = f
 			}
-			snap, err := lastSnapshot(r)
+			snap, err := report.LastSnapshot(r)
 			if err != nil {
-				return ioError(fmt.Errorf("read %s: %w", args[0], err))
+				return exit.IO(fmt.Errorf("read %s: %w", args[0], err))
 			}
-			report := report{snap: snap, columns: widthOf(s.out)}
-			return outputError(report.write(s.out))
+			report := report.Report{Snap: snap, Columns: terminal.WidthOf(s.Out)}
+			return exit.Output(report.Write(s.Out))
 		},
 	}
 }
 
 // versionCommand is --version for those who look for a verb.
-func versionCommand(s streams) *cobra.Command {
+func versionCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "version",
 		Short:                 "Print the version",
 		Example:               "  crawl version    what a bug report should begin with",
 		DisableFlagsInUseLine: true,
-		Args:                  noArgs,
+		Args:                  flags.NoArgs,
 		ValidArgsFunction:     cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			return showVersion(s.out)
+			return showVersion(s.Out)
 		},
 	}
 }
 
 // showVersion prints the version.
 func showVersion(w io.Writer) error {
-	_, err := fmt.Fprintln(w, versionText())
-	return outputError(err)
-}
-
-// versionText is what a bug report needs.
-func versionText() string {
-	return fmt.Sprintf("crawl %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version is the module's version as the build recorded it; a build from a checkout
-// says which commit, and one that was not told says "devel".
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "devel"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "devel-" + s.Value[:12]
-		}
-	}
-	return "devel"
+	_, err := fmt.Fprintln(w, build.VersionText())
+	return exit.Output(err)
 }

@@ -1,0 +1,197 @@
+// Package exit has the exit codes of the program, and the errors that carry them.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// The exit codes. Scripts branch on them, so they never change their meaning.
+const (
+	CodeDone        = 0
+	CodeInternal    = 1
+	CodeUsage       = 2
+	CodeIO          = 3
+	CodeNothing     = 4
+	CodeLimit       = 10
+	CodeInterrupted = 11
+	CodeForced      = 13
+	CodeBlocked     = 18
+	exitFindings    = 20 // no command ends with it yet
+)
+
+// Codes is what each code means. The full help, the manual page and docs/reference/exit-codes.md
+// are made from it.
+var Codes = []struct {
+	Code    int
+	Meaning string
+}{
+	{CodeDone, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
+	{CodeInternal, "an internal error: please report it"},
+	{CodeUsage, "usage or configuration: a flag, a setting or a seed is wrong"},
+	{CodeIO, "a file, an output or the state of the crawl could not be read or written"},
+	{CodeNothing, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
+	{CodeLimit, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
+	{CodeInterrupted, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
+	{CodeForced, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
+	{CodeBlocked, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{exitFindings, "findings: kept for audits, no command ends with it yet"},
+}
+
+// Table is the table of the codes in lines of columns at most.
+func Table(columns int) string {
+	var b strings.Builder
+	b.WriteString("Exit codes:\n")
+	for _, e := range Codes {
+		lines := human.Wrap(e.Meaning, columns-6)
+		fmt.Fprintf(&b, "  %-4d%s\n", e.Code, strings.Join(lines, "\n      "))
+	}
+	return b.String()
+}
+
+// Error carries the code with which the program ends.
+type Error struct {
+	Code int
+	Err  error // nil if everything has been said
+}
+
+// Error is what complain prints.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap is the error without its code.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Usage is an error of whoever typed the command.
+func Usage(err error) error { return &Error{CodeUsage, err} }
+
+// IO is trouble with a file, a stream or a socket of this machine.
+func IO(err error) error { return &Error{CodeIO, err} }
+
+// Open is trouble with opening what a person has named, and what helps.
+func Open(what string, err error) error {
+	fix := ""
+	switch {
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		fix = ": make the place writable for this user, or name another"
+	case DiskFull(err):
+		fix = ": free some room there, or name another place"
+	}
+	return IO(fmt.Errorf("open %s: %w%s", what, err, fix))
+}
+
+// Write is trouble with writing what a person has named, and what helps.
+func Write(what string, err error) error {
+	fix := ""
+	if DiskFull(err) {
+		fix = ": free some room there, or name another place"
+	}
+	return IO(fmt.Errorf("write %s: %w%s", what, err, fix))
+}
+
+// DiskFull reports whether a disk is full, or as full as this user may make it.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Output marks a failed write to standard output.
+func Output(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Write("standard output", Cause(err))
+}
+
+// Cause takes away a path that the message has already, or that is none of the user's.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// CodeOf is the exit code of a command that ended with err.
+func CodeOf(err error) int {
+	if err == nil {
+		return CodeDone
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	if _, ok := errors.AsType[*sink.WriteError](err); ok {
+		return CodeIO
+	}
+	if _, ok := errors.AsType[*crawl.StateError](err); ok {
+		return CodeIO
+	}
+	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
+		return CodeIO
+	}
+	switch {
+	case errors.Is(err, crawl.ErrUnreachable), errors.Is(err, ErrNothing):
+		return CodeNothing
+	case errors.Is(err, crawl.ErrBlocked):
+		return CodeBlocked
+	case errors.Is(err, context.Canceled):
+		return CodeForced
+	}
+	return CodeInternal
+}
+
+// ErrNothing is the end of a crawl that came to its end without a page.
+var ErrNothing = errors.New("nothing was obtained: no URL was answered with a page")
+
+// Message is an error in words for people.
+func Message(err error) string {
+	if e, ok := errors.AsType[*Unwritten](err); ok {
+		return e.Error()
+	}
+	e, ok := errors.AsType[*sink.WriteError](err)
+	if !ok {
+		return err.Error()
+	}
+	name := e.Path
+	if name == "" || name == sink.Stdout {
+		name = "standard output"
+	}
+	reason := Cause(e.Err)
+	if errors.Is(reason, syscall.EPIPE) {
+		reason = errors.New("its reader has closed it")
+	}
+	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, human.Plural(e.Records, "whole record"), human.Size(e.Bytes))
+}
+
+// Complain tells a person what went wrong: one line per problem, and where to look.
+func Complain(w io.Writer, err error) {
+	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n"), "\n") {
+		terminal.Say(w, "crawl: %s\n", human.Clean(line))
+	}
+	if CodeOf(err) == CodeUsage {
+		terminal.Say(w, "Try 'crawl --help', or 'crawl config --reference' for every setting.\n")
+	}
+}
+
+// Unwritten is a failed write with what a person can do about it.
+type Unwritten struct {
+	*sink.WriteError
+	Fix string
+}
+
+func (e *Unwritten) Error() string { return Message(e.WriteError) + "; " + e.Fix }
+
+// Unwrap is the failed write.
+func (e *Unwritten) Unwrap() error { return e.WriteError }

@@ -1,0 +1,261 @@
+// Package simulate is `crawl simulate` behind its flags: tables, traces and plots of simulated
+// runs.
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/internal/document/spelling"
+	"github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// Options is the verb with its flags.
+type Options struct {
+	terminal.Streams
+	All      []simulate.Scenario
+	Patterns []string
+	Given    func(flag string) bool // on the command line, be it with the default
+
+	// The flags, each under its name; asJSON is --format, understood.
+	Strategies, Format  string
+	Plot                string
+	Seeds, Random       int
+	Seed                uint64
+	Rate, MaxRate       float64
+	Duration, Every     time.Duration
+	Trace, List, asJSON bool
+}
+
+// Strategies are all that can be asked for: those of the engine, the default first,
+// and the bound.
+func Strategies() []string {
+	return append(control.Names(), simulate.Oracle)
+}
+
+// Run checks everything before the first run, so that a mistake costs no wait.
+func (o *Options) Run(ctx context.Context) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cfgs, err := o.configs()
+	if err != nil {
+		return err
+	}
+	scs, err := o.scenarios()
+	if err != nil {
+		return err
+	}
+	if o.List {
+		return exit.Output(o.writeList(scs))
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Who interrupts twice does not want to wait for the table either.
+	context.AfterFunc(ctx, stop)
+	switch {
+	case o.Trace:
+		return o.runTrace(ctx, scs, cfgs)
+	case o.Plot != "":
+		return o.runPlot(ctx, scs, cfgs)
+	}
+	return o.runTable(ctx, scs, cfgs)
+}
+
+// most keeps the results of a comparison, half a kilobyte each, in memory.
+const most = 10_000
+
+// rateRange is what the engine can pace; the bounds are those of its configuration.
+const rateRange = "requests per second, 0.000001 to 1000000"
+
+// check refuses values out of range and flags that would be ignored.
+func (o *Options) check() error {
+	switch o.Format {
+	case "table", "json":
+		o.asJSON = o.Format == "json"
+	default:
+		return exit.Usage(fmt.Errorf("--format %q: give table or json", o.Format))
+	}
+	// As for a crawl: who lowers the maximum does not have to know where a crawl starts.
+	if o.Given("max-rate") && !o.Given("rate") {
+		o.Rate = min(o.Rate, o.MaxRate)
+	}
+	inRange := func(rps float64) bool { return rps >= 1e-6 && rps <= 1e6 } // NaN is not
+	switch {
+	case o.Seeds < 1 || o.Seeds > most:
+		return exit.Usage(fmt.Errorf("--seeds %d: give 1 to %d", o.Seeds, most))
+	case o.Seed < 1:
+		return exit.Usage(fmt.Errorf("--seed %d: give at least 1", o.Seed))
+	case o.Random < 0 || o.Random > most:
+		return exit.Usage(fmt.Errorf("--random %d: give 0 to %d hosts", o.Random, most))
+	case !inRange(o.MaxRate):
+		return exit.Usage(fmt.Errorf("--max-rate %v: give %s", o.MaxRate, rateRange))
+	case !inRange(o.Rate):
+		return exit.Usage(fmt.Errorf("--rate %v: give %s", o.Rate, rateRange))
+	case o.Rate > o.MaxRate:
+		return exit.Usage(fmt.Errorf("--rate %v is above --max-rate %v: lower one or raise the other", o.Rate, o.MaxRate))
+	case o.Duration != 0 && (o.Duration < simulate.MinDuration || o.Duration > simulate.MaxDuration):
+		return exit.Usage(fmt.Errorf("--duration %v: give 1m1s to 24h; the first minute is counted apart", o.Duration))
+	case o.Every != 0 && o.Every < time.Second:
+		return exit.Usage(fmt.Errorf("--every %v: give at least 1s", o.Every))
+	}
+	return o.checkModes()
+}
+
+// checkModes refuses flags of one way to run the verb that another does not heed.
+func (o *Options) checkModes() error {
+	mode, ignored := "without --trace", []string{"every"}
+	switch {
+	case o.List:
+		mode, ignored = "with --list", []string{"trace", "plot", "every", "seeds", "seed", "strategy", "rate", "max-rate"}
+	case o.Trace:
+		mode, ignored = "with --trace, which shows one run", []string{"plot", "seeds", "random"}
+	case o.Plot != "":
+		mode, ignored = "with --plot, which draws one scenario", []string{"every", "seeds", "random", "format"}
+	}
+	for _, name := range ignored {
+		if o.Given(name) {
+			return exit.Usage(fmt.Errorf("--%s has no effect %s: remove it", name, mode))
+		}
+	}
+	return nil
+}
+
+// configs are the columns of the table.
+func (o *Options) configs() ([]simulate.Named, error) {
+	var names []string
+	for name := range strings.SplitSeq(o.Strategies, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(Strategies(), name) {
+			return nil, exit.Usage(fmt.Errorf("--strategy %q: give %s, or some with commas between%s", name, human.OneOf(Strategies()), human.Meant(spelling.Nearest(name, Strategies()))))
+		}
+		if slices.Contains(names, name) {
+			return nil, exit.Usage(fmt.Errorf("--strategy %s: %q is there twice", o.Strategies, name))
+		}
+		names = append(names, name)
+	}
+	if o.Trace && o.Given("strategy") && len(names) > 1 {
+		return nil, exit.Usage(fmt.Errorf("--trace shows one run: give one --strategy, and not %d", len(names)))
+	}
+	cfgs := simulate.Strategies(names...)
+	for i := range cfgs {
+		c := &cfgs[i].Config
+		// The floor is policy that nobody asked for here: it gives way to the start.
+		c.InitialRPS, c.MaxRPS, c.MinRPS = o.Rate, o.MaxRate, min(c.MinRPS, o.Rate)
+	}
+	return cfgs, nil
+}
+
+// scenarios are the rows of the table.
+func (o *Options) scenarios() ([]simulate.Scenario, error) {
+	patterns := slices.Clone(o.Patterns)
+	for _, p := range patterns {
+		if _, err := path.Match(p, ""); err != nil {
+			return nil, exit.Usage(fmt.Errorf("PATTERN %q: write [a-z] for one of several letters, and \\[ for a bracket", p))
+		}
+	}
+	for i := range o.Random {
+		patterns = append(patterns, fmt.Sprintf("R%d", i+1))
+	}
+	scs, err := simulate.Select(o.All, patterns...)
+	if unknown, ok := errors.AsType[*simulate.UnknownError](err); ok {
+		return nil, exit.Usage(fmt.Errorf("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Duration > 0 { // Select gives copies
+		for i := range scs {
+			scs[i].Duration = o.Duration
+		}
+	}
+	return scs, nil
+}
+
+// maxNear is how many names a mistake is answered with.
+const maxNear = 5
+
+// nearScenarios lists the names that may have been meant: those that go on where the
+// pattern ends before those that are a slip away. Case is no difference.
+func (o *Options) nearScenarios(pattern string) string {
+	type guess struct {
+		name string
+		far  int
+	}
+	var guesses []guess
+	typed := strings.ToLower(pattern)
+	for _, name := range simulate.Names(o.All) {
+		lower := strings.ToLower(name)
+		far := spelling.Distance(typed, lower)
+		if strings.HasPrefix(lower, typed) {
+			far = 0
+		}
+		if far <= 1+len(typed)/4 { // as package spelling has it, but for one slip less: names are short
+			guesses = append(guesses, guess{name, far})
+		}
+	}
+	if len(guesses) == 0 {
+		return ""
+	}
+	slices.SortStableFunc(guesses, func(a, b guess) int { return cmp.Compare(a.far, b.far) })
+	var names []string
+	for _, g := range guesses[:min(len(guesses), maxNear)] {
+		if g.far > 0 && guesses[0].far == 0 {
+			break // who began a name did not mean another
+		}
+		names = append(names, g.name)
+	}
+	return "; near it: " + strings.Join(names, ", ")
+}
+
+// writeList says what there is to run.
+func (o *Options) writeList(scs []simulate.Scenario) error {
+	if o.asJSON {
+		list := make([]scenarioJSON, len(scs))
+		for i := range scs {
+			list[i] = describeScenario(&scs[i])
+		}
+		return terminal.WriteJSON(o.Out, list)
+	}
+	t := []human.Column{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
+	for i := range scs {
+		sc := describeScenario(&scs[i])
+		for c, text := range []string{sc.Name, human.Seconds(sc.Duration), sc.Doc} {
+			t[c].Cells = append(t[c].Cells, text)
+		}
+	}
+	var b strings.Builder
+	human.Layout(&b, t, o.columns())
+	_, err := io.WriteString(o.Out, b.String())
+	return err
+}
+
+// columns is how wide a table may be: a terminal's width, and any in a file, where
+// nothing wraps.
+func (o *Options) columns() int {
+	const wide = 1000
+	if terminal.IsTerminal(o.Out) {
+		return terminal.WidthOf(o.Out)
+	}
+	return wide
+}
+
+// interrupted is the end of a run that was asked to end. What is done has been shown.
+func (o *Options) interrupted(format string, args ...any) error {
+	terminal.Say(o.Err, "interrupted: "+format+"\n", args...)
+	return &exit.Error{Code: exit.CodeInterrupted}
+}

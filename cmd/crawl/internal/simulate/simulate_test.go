@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+)
+
+// A comparison that was stopped shows the rows in which there is something.
+func TestTableOfWhatIsDone(t *testing.T) {
+	done := simulate.Result{Steady: simulate.Span{Sent: 10, Admitted: 10, Capacity: 10}, First: simulate.Span{Sent: 4, Admitted: 2, Refused: 2, Capacity: 4}}
+	rows := []simulate.Row{
+		{Scenario: simulate.Scenario{Name: "mine", Doc: "admits everything, mine"}, Runs: [][]simulate.Result{{done}, nil}},
+		{Scenario: simulate.Scenario{Name: "yours", Doc: "admits everything, yours"}, Runs: [][]simulate.Result{nil, nil}},
+	}
+	cfgs := simulate.Strategies("steer", "oracle")
+	var b bytes.Buffer
+	o := Options{Streams: terminal.Streams{Out: &b}}
+	require.NoError(t, o.writeTable(rows, cfgs, true))
+	table, _, _ := strings.Cut(b.String(), "\n\n")
+	require.Equal(t, ""+
+		"scenario  steer 1st min  then   oracle 1st min  then  the host\n"+
+		"mine      50/50          100/0  -               -     admits everything, mine", table)
+	b.Reset()
+	require.NoError(t, o.writeTableJSON(rows, cfgs, true))
+	var doc tableJSON
+	require.NoError(t, json.Unmarshal(b.Bytes(), &doc))
+	require.True(t, doc.Interrupted)
+	require.Len(t, doc.Scenarios, 2)
+	require.Len(t, doc.Scenarios[0].Runs, 1)
+	require.Empty(t, doc.Scenarios[1].Runs)
+}
+
+// One line twice a second at most, whoever calls.
+func TestRunsAreShownNowAndThen(t *testing.T) {
+	var b bytes.Buffer
+	term := terminal.New(&b, nil, "tty")
+	clk := clocktest.NewFake(time.Unix(0, 0))
+	show := showRuns(term, clk)
+	show(1, 2000)
+	require.Empty(t, b.String())
+	clk.Advance(terminal.StatusEvery)
+	show(1200, 2000)
+	show(1201, 2000)
+	require.Equal(t, terminal.ClearLine+"simulating  1,200 of 2,000 runs", b.String())
+	require.Nil(t, showRuns(terminal.New(&b, nil, "auto"), clk), "nobody to show it to")
+}
+
+// second is one second of a made-up run.
+func second(i int, capacity, rate float64, refused int, state breaker.State) simulate.Second {
+	return simulate.Second{
+		At: time.Duration(i) * time.Second, Capacity: capacity,
+		Span: simulate.Span{Sent: 10, Admitted: 10 - refused, Refused: refused, Capacity: capacity},
+		Plan: ratelimit.DomainSnapshot{FillRate: rate, State: state},
+	}
+}
+
+// ends are the ends of the moments into which seconds are thinned.
+func ends(every time.Duration, seconds []simulate.Second) []int {
+	var to []int
+	t := thinner{every: every, tell: func(m moment) { to = append(to, int(m.to/time.Second)) }}
+	for i := range seconds {
+		t.add(&seconds[i])
+	}
+	t.flush()
+	return to
+}
+
+func TestTraceTellsWhatChanges(t *testing.T) {
+	const closed, open = breaker.Closed, breaker.Open
+	steady := func(i int) simulate.Second { return second(i, 10, 10, 0, closed) }
+	for name, c := range map[string]struct {
+		at    func(i int) simulate.Second
+		every time.Duration
+		want  []int
+	}{
+		"nothing":    {steady, 0, []int{1, 61, 121, 150}},
+		"every 50 s": {steady, 50 * time.Second, []int{50, 100, 150}},
+		"the rate, by a fifth and by more": {func(i int) simulate.Second {
+			switch {
+			case i < 10:
+				return steady(i)
+			case i < 20:
+				return second(i, 10, 12, 0, closed)
+			}
+			return second(i, 10, 12.1, 0, closed)
+		}, 0, []int{1, 21, 81, 141, 150}},
+		"the circuit": {func(i int) simulate.Second {
+			if i == 20 {
+				return second(i, 10, 10, 0, open)
+			}
+			return steady(i)
+		}, 0, []int{1, 21, 22, 82, 142, 150}},
+		"what holds the next request": {func(i int) simulate.Second {
+			s := steady(i)
+			if i >= 70 {
+				s.Plan.LimitedBy = ratelimit.LimitRetryAfter
+			}
+			return s
+		}, 0, []int{1, 61, 71, 131, 150}},
+		"trouble within a short line waits for its end": {func(i int) simulate.Second {
+			if i == 62 {
+				return second(i, 10, 10, 1, closed)
+			}
+			return steady(i)
+		}, 0, []int{1, 61, 66, 126, 150}},
+		"the host, at once at any time": {func(i int) simulate.Second {
+			if i == 100 || i == 101 {
+				return second(i, float64(i), 10, 0, closed)
+			}
+			return steady(i)
+		}, 0, []int{1, 61, 101, 102, 103, 150}},
+		"refusals begin and go on": {func(i int) simulate.Second {
+			return second(i, 10, 10, min(1, i/10), closed)
+		}, 0, []int{1, 11, 71, 131, 150}},
+		"a swing after the search": {func(i int) simulate.Second {
+			if i < 100 {
+				return steady(i)
+			}
+			return second(i, 10, 100+float64(i%2)*900, 0, closed)
+		}, 0, []int{1, 61, 101, 106, 111, 116, 121, 126, 131, 136, 141, 146, 150}},
+	} {
+		var seconds []simulate.Second
+		for i := range 150 {
+			seconds = append(seconds, c.at(i))
+		}
+		require.Equal(t, c.want, ends(c.every, seconds), name)
+	}
+}
+
+// However a run is thinned, no second is lost and none told twice.
+func TestTraceLosesNothing(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, every := range []time.Duration{0, time.Second, 7 * time.Second} {
+		var told []moment
+		lines := thinner{every: every, tell: func(m moment) { told = append(told, m) }}
+		var want, got simulate.Span
+		const length = 1000
+		for i := range length {
+			s := second(i, float64(1+rnd.IntN(2)*rnd.IntN(2)), math.Exp(rnd.NormFloat64()/9), rnd.IntN(2)*rnd.IntN(3), breaker.State(rnd.IntN(20)/19))
+			want.Admitted += s.Admitted
+			want.Refused += s.Refused
+			lines.add(&s)
+		}
+		lines.flush()
+		lines.flush() // tells nothing twice
+		at := time.Duration(0)
+		for _, m := range told {
+			require.Equal(t, at, m.from)
+			require.Greater(t, m.to, m.from)
+			at = m.to
+			got.Admitted += m.Admitted
+			got.Refused += m.Refused
+		}
+		require.Equal(t, length*time.Second, at)
+		require.Equal(t, want, got)
+		if every == time.Second {
+			require.Len(t, told, length)
+		}
+	}
+}
+
+func TestNearScenarios(t *testing.T) {
+	o := Options{All: simulate.Scenarios()}
+	for pattern, want := range map[string]string{
+		"S1":      "; near it: S1a, S1b, S1c, S1d, S1e", // five are enough
+		"s7":      "; near it: S7, S7b, S7c, S7d",
+		"S7z":     "; near it: S7, S7b, S7c, S7d",
+		"nowhere": "",
+	} {
+		require.Equal(t, want, o.nearScenarios(pattern), pattern)
+	}
+}
+
+func TestPerSecond(t *testing.T) {
+	for rps, want := range map[float64]string{0: "0", 0.25: "0.25", 9.994: "9.99", 9.996: "10.0", 99.96: "100", 12.34: "12.3", 1234.5: "1234"} {
+		require.Equal(t, want, perSecond(rps))
+	}
+}

@@ -1,0 +1,262 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/lab/simulate"
+)
+
+// tableLegend says what the numbers are.
+const tableLegend = `
+Each cell is UTIL/REFUSED in percent: of the requests that the host would have
+admitted (and --max-rate allows), those that were; and of the requests that were
+sent, those that its limiter refused. "1st min" is the first minute, the search;
+"then" is all that follows it; a narrow screen shows only that. Over all seeds.
+  +N  percent of the requests failed   xN  lockouts per run   @N  p95, seconds
+Hosts at one address (S23) are counted together.
+Oracle is no strategy. It knows the server: what it reaches can be reached.
+`
+
+// announced are so many runs that somebody may not want to wait for them: a second's
+// worth, or more.
+const announced = 50
+
+// runTable compares the strategies and prints what came of it, also when it is
+// interrupted.
+func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
+	clk := clock.System()
+	began := clk.Now()
+	term := terminal.New(o.Err, o.Env, "auto")
+	total := len(scs) * len(cfgs) * o.Seeds
+	if total >= announced {
+		terminal.Say(o.Err, "%s; Ctrl-C ends them and shows what is done\n", human.Plural(total, "run"))
+	}
+	rows, err := simulate.Comparison{
+		Scenarios: scs, Configs: cfgs, Seeds: o.Seeds, Seed: o.Seed, OnRun: showRuns(term, clk),
+	}.Run(ctx)
+	term.Clear()
+	// Nothing but the end of ctx leaves rows to show.
+	stopped := err != nil && errors.Is(err, ctx.Err())
+	if err != nil && !stopped {
+		return err
+	}
+	write := o.writeTable
+	if o.asJSON {
+		write = o.writeTableJSON
+	}
+	if err := exit.Output(write(rows, cfgs, stopped)); err != nil {
+		return err
+	}
+	runs, hosts, sent := totals(rows)
+	terminal.Say(o.Err, "%s, %s at the hosts and %s, in %s\n",
+		human.Plural(runs, "run"), human.Seconds(hosts.Seconds()), human.Plural(sent, "request"), human.Seconds(clk.Since(began).Seconds()))
+	if stopped {
+		return o.interrupted("%d of %s done", runs, human.Plural(total, "run"))
+	}
+	return nil
+}
+
+// showRuns says on a terminal how many runs are over. It may be called by many
+// goroutines.
+func showRuns(term *terminal.Terminal, clk clock.Clock) func(done, total int) {
+	if !term.Live() {
+		return nil
+	}
+	var mu sync.Mutex // guards shown
+	shown := clk.Now()
+	return func(done, total int) {
+		// What is due is decided under the lock and shown after it: the terminal may block.
+		mu.Lock()
+		due := clk.Since(shown) >= terminal.StatusEvery
+		if due {
+			shown = clk.Now()
+		}
+		mu.Unlock()
+		if due {
+			term.Show("simulating", human.Count(done)+" of "+human.Plural(total, "run"))
+		}
+	}
+}
+
+// totals is what was simulated: runs, their time and their requests.
+func totals(rows []simulate.Row) (runs int, hosts time.Duration, sent int) {
+	for i := range rows {
+		for _, results := range rows[i].Runs {
+			for j := range results {
+				runs++
+				hosts += rows[i].Scenario.Length()
+				sent += results[j].First.Sent + results[j].Steady.Sent
+			}
+		}
+	}
+	return runs, hosts, sent
+}
+
+// writeTable is for people. Of a comparison that was stopped it has the rows in which
+// there is something.
+func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
+	t := []human.Column{{Title: "scenario", Left: true}}
+	for _, c := range cfgs {
+		// Where there is no room for both, what lasts is worth more.
+		t = append(t, human.Column{Title: c.Name + " 1st min", Left: true, Keep: 1}, human.Column{Title: "then", Left: true})
+	}
+	t = append(t, human.Column{Title: "the host", Left: true})
+	add := func(texts []string) {
+		for c, text := range texts {
+			t[c].Cells = append(t[c].Cells, text)
+		}
+	}
+	shown := 0
+	for i := range rows {
+		row := &rows[i]
+		if stopped && empty(row) {
+			continue
+		}
+		shown++
+		texts := []string{row.Scenario.Name}
+		for _, results := range row.Runs {
+			first, steady := simulate.Cells(results)
+			texts = append(texts, first, steady)
+		}
+		add(append(texts, row.Scenario.Doc))
+	}
+	if shown > 1 && !stopped { // means over different hosts would not compare
+		texts := []string{"mean"}
+		for c := range cfgs {
+			first, steady := simulate.Means(rows, c)
+			texts = append(texts, first, steady)
+		}
+		add(append(texts, "of the shares above, each host counting once"))
+	}
+	if shown == 0 {
+		return nil
+	}
+	var b strings.Builder
+	human.Layout(&b, t, o.columns())
+	b.WriteString(tableLegend)
+	_, err := io.WriteString(o.Out, b.String())
+	return err
+}
+
+// empty reports whether no run of a row was done.
+func empty(row *simulate.Row) bool {
+	for _, results := range row.Runs {
+		if len(results) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// writeTableJSON is for programs: every run by itself, as means can be taken of those
+// and not the other way round.
+func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stopped bool) error {
+	doc := tableJSON{Scenarios: make([]rowJSON, 0, len(rows)), Interrupted: stopped}
+	for i := range rows {
+		row := rowJSON{scenarioJSON: describeScenario(&rows[i].Scenario), Runs: []resultJSON{}}
+		for _, results := range rows[i].Runs {
+			for j := range results {
+				row.Runs = append(row.Runs, describeResult(&results[j]))
+			}
+		}
+		doc.Scenarios = append(doc.Scenarios, row)
+	}
+	return terminal.WriteJSON(o.Out, doc)
+}
+
+// tableJSON is a comparison. Like the records, it keeps the names of its fields: a
+// script that plots it must not break with a release.
+type tableJSON struct {
+	Interrupted bool      `json:"interrupted"` // runs are missing
+	Scenarios   []rowJSON `json:"scenarios"`
+}
+
+// rowJSON is a scenario and its runs, one strategy after another and each by its seeds.
+// The flat list is what data frames are made from.
+type rowJSON struct {
+	scenarioJSON
+	Runs []resultJSON `json:"runs"` // empty if none was done
+}
+
+// scenarioJSON is what --list tells of a scenario too.
+type scenarioJSON struct {
+	Name     string  `json:"name"`             // for PATTERN
+	Doc      string  `json:"doc"`              // the host in a line
+	Duration float64 `json:"duration_seconds"` // of a run; --duration may have set it
+	Hosts    int     `json:"hosts"`            // at one address; all figures are of all of them together
+}
+
+// describeScenario takes what can be told: a scenario is funcs beside that.
+func describeScenario(sc *simulate.Scenario) scenarioJSON {
+	return scenarioJSON{sc.Name, sc.Doc, sc.Length().Seconds(), max(1, sc.Hosts)}
+}
+
+// resultJSON is a run: what simulate.Result says, its durations in seconds and null
+// for what never happened.
+type resultJSON struct {
+	Strategy          string   `json:"strategy"`
+	Seed              uint64   `json:"seed"`
+	First             spanJSON `json:"first_minute"`
+	Steady            spanJSON `json:"then"`
+	TimeTo90          *float64 `json:"time_to_90_percent_seconds"` // of the capacity
+	Reaction          *float64 `json:"reaction_seconds"`           // longest, from a drop of the capacity until no more is sent
+	Recovery          *float64 `json:"recovery_seconds"`           // longest, from a rise until 90 % of it
+	P95               float64  `json:"p95_seconds"`                // latency after the first minute
+	Bans              int      `json:"bans"`                       // times the host locked the client out
+	MaxTries          int      `json:"max_tries"`                  // of one URL
+	RetriesPerFailure float64  `json:"retries_per_failure"`        // per URL that failed
+	GivenUp           int      `json:"given_up"`                   // URLs
+	InsideRetryAfter  int      `json:"inside_retry_after"`         // requests; more than none is a bug
+	MaxIn100ms        int      `json:"max_in_100ms"`               // requests: how even the pace was
+	OutageRate        float64  `json:"requests_per_minute_of_outage"`
+	Merged            *float64 `json:"paced_as_one_seconds"` // until several hosts were, for the first time; null for one host too
+	Evenness          *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
+}
+
+// spanJSON counts the requests that reached the host in a part of a run. The shares
+// could be computed, but everybody would have to look up how.
+type spanJSON struct {
+	Capacity     float64 `json:"capacity"` // requests that would have been admitted
+	Sent         int     `json:"sent"`
+	Admitted     int     `json:"admitted"`
+	Refused      int     `json:"refused"`
+	Failed       int     `json:"failed"`
+	Utilisation  float64 `json:"utilisation"`   // admitted over capacity
+	RefusedShare float64 `json:"refused_share"` // of what was sent
+}
+
+// describeResult gives a result its names and units.
+func describeResult(r *simulate.Result) resultJSON {
+	d := resultJSON{
+		Strategy: r.Strategy, Seed: r.Seed, First: describeSpan(r.First), Steady: describeSpan(r.Steady),
+		TimeTo90: orNull(r.TimeTo90), Reaction: orNull(r.Reaction), Recovery: orNull(r.Recovery),
+		P95: r.P95.Seconds(), Bans: r.Bans, MaxTries: r.MaxTries, RetriesPerFailure: r.RetriesPerFailure,
+		GivenUp: r.GivenUp, InsideRetryAfter: r.InsideRetryAfter, MaxIn100ms: r.MaxIn100ms, OutageRate: r.OutageRate,
+	}
+	if r.Merged > 0 { // of several hosts
+		d.Merged, d.Evenness = orNull(r.Merged), &r.Evenness
+	}
+	return d
+}
+
+// describeSpan adds the shares.
+func describeSpan(s simulate.Span) spanJSON {
+	return spanJSON{s.Capacity, s.Sent, s.Admitted, s.Refused, s.Failed, s.Utilisation(), s.RefusedShare()}
+}
+
+// orNull is a duration in seconds, and nothing for what never happened.
+func orNull(d time.Duration) *float64 {
+	if d == simulate.Never {
+		return nil
+	}
+	return new(d.Seconds())
+}
