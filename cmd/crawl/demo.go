@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/cmd/crawl/internal/testsite"
 	"github.com/treadlight/crawl/internal/config"
@@ -105,12 +106,12 @@ func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error 
 	if !loaded.Config.Log.Quiet() {
 		terminal.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
-	j := &job{
-		Streams: s, cfg: &loaded.Config, seeds: site.URLs(), names: func() map[string]string { return hostNames(site) },
-		fleeting: true, // its hosts end with it
-		over:     "the demo is over; --for lets it go on for longer",
+	j := &job.Job{
+		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(), Names: func() map[string]string { return hostNames(site) },
+		Fleeting: true, // its hosts end with it
+		Over:     "the demo is over; --for lets it go on for longer",
 	}
-	crawlErr := j.run(ctx)
+	crawlErr := j.Run(ctx)
 	stop()
 	if err := <-served; err != nil {
 		return exit.IO(err)

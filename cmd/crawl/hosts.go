@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/human"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/clock"
@@ -75,9 +76,9 @@ func noHosts(path string, err error) error {
 	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
 		return err
 	}
-	kind := kindOfFile(path)
+	kind := filekind.Of(path)
 	switch kind {
-	case kindHosts:
+	case filekind.Hosts:
 		return err
 	case "":
 		kind = "it is none of this program's files"

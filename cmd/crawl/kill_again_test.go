@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -210,7 +211,7 @@ func TestKillAgain(t *testing.T) {
 			same, err := os.ReadFile(k.records)
 			require.NoError(t, err)
 			require.Equal(t, string(first), string(same), "the records of the first round are as they were")
-			text, err := os.ReadFile(roundPath(k.records, 2))
+			text, err := os.ReadFile(job.RoundPath(k.records, 2))
 			require.NoError(t, err)
 			got := changesIn(t, k.format, text)
 			for u, want := range site.changes { // one by one, for a message that can be read

@@ -1,37 +1,32 @@
-// Command crawl is Treadlight on the command line: a crawler that learns how fast each
-// host may be asked. `crawl --help` has the flags, `crawl demo` shows it at work
-// without a network.
+// Command crawl is Treadlight on the command line: a crawler that learns how fast each host may be
+// asked. `crawl --help` has the flags, `crawl demo` shows it at work without a network.
 //
-// # Where what goes
+// # Files
 //
-// Records go to standard output or a file, and snapshots of --stats likewise; never
-// both to the same place. Events (output.events) go to a file or to standard error, and may
-// get lost where the others may not: they are no result. Everything for people goes to standard error, through one
-// [terminal], which keeps log lines, reports and the status line from tearing each
-// other and takes control characters out of what strangers wrote. With log.format
-// json all of it is log lines, for machines.
+// Each command has a file here with its flags and texts; what is more than that is in a package of
+// internal, named after the command. All of them use:
 //
-// # How a run goes
+//   - job: one crawl from the command line, for crawl, resume, again and demo
+//   - flags, help: the flags of the settings, the help and the manual pages
+//   - exit: the exit codes, and the errors that carry them
+//   - terminal, human: standard error for people, and numbers and tables in words
 //
-// [run] parses the command line with cobra; flags only note what was typed, and package
-// config makes one checked tree of file, environment and flags. A crawl is a [job]: it
-// opens what is read before what is written, lets the crawl run between companions
-// (signals, progress, snapshots, events; see supervise), closes, reports, and turns the end
-// into an exit code. Companions have ended when the job returns; the one goroutine that
-// may outlive it waits in a read of standard input, which nothing can interrupt.
+// # Output
 //
-// A crawl whose output is a directory, or that has --state, is kept: keep.go says where,
-// and `crawl resume` goes on with it. The state is opened before the records, and whoever
-// has it is alone with both.
+// Records go to standard output or a file, and snapshots of --stats likewise; never both to the
+// same place. Events (output.events) go to a file or to standard error, and some may be dropped.
+// Everything for people goes to standard error, through one [terminal.Terminal], which keeps log
+// lines, reports and the status line apart and removes control characters from foreign text. With
+// log.format json all of it is log lines, for machines.
 //
 // # What is held stable
 //
-// Scripts may rely on the exit codes (exit.go), the names of flags and variables, the
-// records and the stats file. Reports and messages are for people and may change; the
-// sessions in testdata/script show them as they are.
+// Scripts may rely on the exit codes (internal/exit), the names of flags and variables, the records
+// and the stats file. Reports and messages are for people and may change; the sessions in
+// testdata/script show them as they are.
 //
-// There is no logic of crawling here: what the command can do, a program that imports
-// the module can do too.
+// There is no logic of crawling here: what the command can do, a program that imports the module
+// can do too.
 package main
 
 import (

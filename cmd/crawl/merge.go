@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/human"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/clock"
@@ -205,7 +206,7 @@ func mergeError(ctx context.Context, err error) error {
 		return &exit.Error{Code: exit.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
 	}
 	if e, ok := errors.AsType[*merge.DamageError](err); ok {
-		if kind := kindOfFile(e.Path); kind != "" && e.Line == 1 {
+		if kind := filekind.Of(e.Path); kind != "" && e.Line == 1 {
 			return exit.IO(fmt.Errorf("%w; %s", err, kind))
 		}
 		return exit.IO(fmt.Errorf("%w; mend it, or pass over such lines with --skip-damaged", err))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/human"
 	"github.com/treadlight/crawl/cmd/crawl/internal/report"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
@@ -130,7 +131,7 @@ func (o *reporting) writePage(sum *summary.Summary) error {
 // noReport says of a file that is something else what it is.
 func noReport(path string, err error) error {
 	if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil {
-		if kind := kindOfFile(path); kind != "" {
+		if kind := filekind.Of(path); kind != "" {
 			return fmt.Errorf("%w: %s", err, kind)
 		}
 	}

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // resumeCommand goes on with a crawl that was kept.
@@ -50,33 +46,8 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 	flags.Hide(cmd) // the help of crawl has them
 	settings.AddConfigFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		j := &job{Streams: s, resumed: true}
-		return j.goOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
+		j := &job.Job{Streams: s, Resumed: true}
+		return j.GoOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
 	}
 	return cmd
-}
-
-// checkPlaces reports what has come in the place of a file that the crawl goes on with.
-func (j *job) checkPlaces() error {
-	path := j.cfg.Output.Path
-	if info, err := os.Stat(path); path != sink.Stdout && err == nil && info.IsDir() && (j.cfg.Output.Format != string(sink.WARC) || j.cfg.Output.OneArchive()) {
-		return exit.IO(fmt.Errorf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path))
-	}
-	if j.moreSeeds || j.state.Seeded() {
-		return nil
-	}
-	for _, file := range j.cfg.Seeds.Files {
-		if _, err := os.Stat(file); err != nil && file != sink.Stdout {
-			return exit.IO(fmt.Errorf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err))
-		}
-	}
-	return nil
-}
-
-// end ends a job that does not come to crawl.
-func (j *job) end(err error) error {
-	if e := j.abandon(); err == nil {
-		err = e
-	}
-	return j.told(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/help"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
 )
@@ -105,11 +106,11 @@ func crawlFrom(cmd *cobra.Command, s terminal.Streams, settings *flags.Settings,
 	}
 	seedless := len(args) == 0 && len(loaded.Config.Seeds.Files) == 0
 	if seedless && !loaded.Config.Fleet.Shared() {
-		return exit.Usage(errNoSeeds)
+		return exit.Usage(job.ErrNoSeeds)
 	}
-	j := &job{Streams: s, cfg: &loaded.Config, warnings: loaded.Warnings, seeds: args, join: seedless}
+	j := &job.Job{Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless}
 	if settings.FileIn(s.Env) != "" {
-		j.reread = func() (*config.Loaded, error) { return settings.LoadAgain(s.Env) }
+		j.Reread = func() (*config.Loaded, error) { return settings.LoadAgain(s.Env) }
 	}
-	return j.run(cmd.Context())
+	return j.Run(cmd.Context())
 }

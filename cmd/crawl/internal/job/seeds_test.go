@@ -1,0 +1,131 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+)
+
+// source reads seeds from r and logs to the buffer.
+func source(r io.Reader) (*seedSource, *bytes.Buffer) {
+	var b bytes.Buffer
+	return &seedSource{files: []seedFile{{name: "list", r: r}}, log: slog.New(terminal.NewLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
+}
+
+func collect(s *seedSource) []string {
+	var got []string
+	for seed := range s.fromFile(context.Background(), nil, func() {}) {
+		got = append(got, seed)
+	}
+	return got
+}
+
+func TestSeedLines(t *testing.T) {
+	long := "http://a.test/" + strings.Repeat("x", 2*maxSeedLine)
+	s, log := source(strings.NewReader("\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + long + "\nc d\nlast.test"))
+	require.Equal(t, []string{"a.test", "http://b.test/", "last.test"}, collect(s))
+	require.Equal(t, 3, s.good)
+	require.Equal(t, 2, s.bad)
+	require.Contains(t, log.String(), `at=list:5 error="the line is longer than 64 KiB"`)
+	require.Contains(t, log.String(), "at=list:6 ")
+	require.NoError(t, s.failed)
+}
+
+// Files that were put together have a byte order mark in front of any line, and within one if
+// what came before it did not end: that is not taken for one URL.
+func TestSeedFilesPutTogether(t *testing.T) {
+	s, log := source(strings.NewReader("\ufeffa.test\n\ufeff# more\n \ufeff b.test\nc.test/x\ufeffhttp://d.test/\n# end\ufeffe.test\nf.test\ufeff"))
+	require.Equal(t, []string{"a.test", "b.test", "f.test"}, collect(s))
+	require.Equal(t, 2, s.bad)
+	for _, at := range []string{"list:4", "list:5"} {
+		require.Contains(t, log.String(), "at="+at+` error="a byte order mark within the line: begin a new line there`)
+	}
+}
+
+// A line that is as long as may be is a seed.
+func TestLongestSeed(t *testing.T) {
+	line := "http://a.test/" + strings.Repeat("x", 2000)
+	s, _ := source(iotest.OneByteReader(strings.NewReader(line + "\n" + line)))
+	require.Equal(t, []string{line, line}, collect(s))
+}
+
+func TestSeedsThatEndInTrouble(t *testing.T) {
+	broken := errors.New("broken")
+	s, _ := source(io.MultiReader(strings.NewReader("a.test\nb.te"), iotest.ErrReader(broken)))
+	var got []string
+	cuts := 0
+	for seed := range s.fromFile(t.Context(), nil, func() { cuts++ }) {
+		require.Zero(t, cuts, "what could be read comes first")
+		got = append(got, seed)
+	}
+	require.Equal(t, []string{"a.test", "b.te"}, got)
+	require.ErrorIs(t, s.failed, broken)
+	require.Equal(t, 1, cuts)
+}
+
+// Seeds that do not come keep nothing from ending.
+func TestSeedsStop(t *testing.T) {
+	for name, end := range map[string]func(*seedSource, context.CancelFunc){
+		"stop":    func(s *seedSource, _ context.CancelFunc) { s.stop(); s.stop() },
+		"context": func(_ *seedSource, cancel context.CancelFunc) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, w := io.Pipe()
+				s, _ := source(r)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for range s.fromFile(ctx, nil, func() {}) {
+					}
+				}()
+				synctest.Wait()
+				end(s, cancel)
+				<-done
+				require.NoError(t, w.Close()) // what a process leaves to its end
+			})
+		})
+	}
+}
+
+// A crawl that wants no more seeds leaves the reader behind.
+func TestSeedsLeft(t *testing.T) {
+	s, _ := source(strings.NewReader("a.test\nb.test\n"))
+	for seed := range s.fromFile(t.Context(), nil, func() {}) {
+		require.Equal(t, "a.test", seed)
+		break
+	}
+	<-s.stopped
+}
+
+// Whatever the bytes, each seed is one trimmed line and no comment.
+func FuzzSeeds(f *testing.F) {
+	f.Add([]byte("\xef\xbb\xbfa.test\r\n#x\n\n b.test"))
+	f.Add([]byte("\xff\xfea\x00\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, _ := source(bytes.NewReader(data))
+		got := collect(s)
+		require.NoError(t, s.failed)
+		require.Len(t, got, s.good)
+		lines := bytes.Count(data, []byte("\n")) + 1
+		require.LessOrEqual(t, s.good+s.bad, lines)
+		for _, seed := range got {
+			require.Equal(t, strings.TrimSpace(seed), seed)
+			require.NotEmpty(t, seed)
+			require.NotContains(t, seed, "\n")
+			require.NotEqual(t, byte('#'), seed[0])
+		}
+	})
+}

@@ -1,0 +1,303 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
+	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// Each interrupt asks for more than the one before, and SIGUSR1 for none of it.
+func TestHeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var done []string
+		note := func(s string) func() {
+			return func() {
+				mu.Lock()
+				defer mu.Unlock()
+				done = append(done, s)
+			}
+		}
+		signals := make(chan os.Signal)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		var log bytes.Buffer
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), signalActions{
+				stop: note("stop"), force: note("force"), giveUp: note("give up"),
+				tell: func() error { note("tell")(); return errors.New("disk full") },
+			})
+		}()
+		for _, s := range []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
+			time.Sleep(2 * echoTime)
+			signals <- s
+		}
+		cancel()
+		<-ended
+		require.Equal(t, []string{"tell", "stop", "tell", "force", "give up", "give up"}, done)
+		require.Contains(t, log.String(), "disk full")
+	})
+}
+
+// A second signal counts if it is not the echo of the first, whichever the two are.
+func TestHeedsASecondSignal(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		send []os.Signal
+		gap  time.Duration // in front of each
+		want []string
+	}{
+		{"once", []os.Signal{syscall.SIGTERM}, 2 * echoTime, []string{"stop"}},
+		{"twice", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echoTime, []string{"stop", "force"}},
+		{"of two kinds", []os.Signal{os.Interrupt, syscall.SIGTERM}, 2 * echoTime, []string{"stop", "force"}},
+		{"a person is there", []os.Signal{os.Interrupt, os.Interrupt}, 2 * echoTime, []string{"stop", "force"}},
+		{"twice by timeout(1)", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echoTime - 1, []string{"stop"}},
+		{"its echo and a second", []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echoTime / 5, []string{"stop", "force"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var done []string
+				signals := make(chan os.Signal)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					heed(ctx, signals, slog.New(slog.DiscardHandler), noted(&done))
+				}()
+				for _, s := range tc.send {
+					time.Sleep(tc.gap)
+					signals <- s
+				}
+				time.Sleep(time.Hour)
+				cancel()
+				<-ended
+				require.Equal(t, tc.want, done)
+			})
+		})
+	}
+}
+
+// The process ends when the time is over, once, and a second signal leaves it no more than
+// forcedWithin.
+func TestOvertime(t *testing.T) {
+	const grace = 30 * time.Second
+	for _, tc := range []struct {
+		name   string
+		grace  time.Duration
+		do     func(o *shutdownDeadline)
+		after  time.Duration // zero: the process is not ended
+		forced bool
+	}{
+		{"nothing happens", grace, func(*shutdownDeadline) {}, 0, false},
+		{"it ends in time", grace, func(o *shutdownDeadline) { o.begin(); time.Sleep(grace - 1); o.stop() }, 0, false},
+		{"it does not", grace, (*shutdownDeadline).begin, grace, false},
+		{"it is told twice", grace, func(o *shutdownDeadline) { o.begin(); time.Sleep(grace / 2); o.begin() }, grace, false},
+		{"as long as it takes", 0, (*shutdownDeadline).begin, 0, false},
+		{"a second signal", grace, func(o *shutdownDeadline) { o.begin(); time.Sleep(time.Second); o.force() }, time.Second + forcedWithin, true},
+		{"a second signal late", grace, func(o *shutdownDeadline) { o.begin(); time.Sleep(grace - 1); o.force() }, grace - 1 + forcedWithin, true},
+		{"a second signal without grace", 0, func(o *shutdownDeadline) { o.begin(); o.force() }, forcedWithin, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var after []time.Duration
+				began := time.Now()
+				o := &shutdownDeadline{grace: tc.grace}
+				o.end = func(forced bool) {
+					after = append(after, time.Since(began))
+					require.Equal(t, tc.forced, forced)
+				}
+				tc.do(o)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if tc.after == 0 {
+					require.Empty(t, after)
+					return
+				}
+				require.Equal(t, []time.Duration{tc.after}, after)
+			})
+		})
+	}
+}
+
+// unread is a log in a pipe that nobody reads.
+type unread struct{ gone chan struct{} }
+
+func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
+
+// noted are orders that tell what was done.
+func noted(done *[]string) signalActions {
+	note := func(what string) func() { return func() { *done = append(*done, what) } }
+	return signalActions{stop: note("stop"), force: note("force"), giveUp: note("give up")}
+}
+
+// Signals are heeded though what is said of them goes nowhere.
+func TestHeedsThoughTheLogHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), noted(&done))
+		}()
+		for range 3 {
+			signals <- syscall.SIGTERM
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		<-ended
+		require.Equal(t, []string{"stop", "force", "give up"}, done)
+		close(gone)
+	})
+}
+
+// A report that goes nowhere, or a file that is read from where nothing comes, is waited for when
+// the crawl has ended, and is no reason not to heed signals.
+func TestHeedsThoughTheReportHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var done []string
+		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		o := noted(&done)
+		o.giveUp = func() { done = append(done, "give up"); close(gone) }
+		o.tell = func() error { <-gone; return nil }
+		go func() {
+			defer close(ended)
+			heed(ctx, signals, slog.New(slog.DiscardHandler), o)
+		}()
+		for range 20 { // more than are waited for
+			signals <- syscall.SIGUSR1
+		}
+		signals <- syscall.SIGTERM
+		cancel() // the crawl has ended
+		synctest.Wait()
+		signals <- syscall.SIGUSR1 // too late for another, and no reason to panic
+		synctest.Wait()
+		select {
+		case <-ended:
+			t.Error("the report is still being written")
+		default:
+		}
+		for range 2 {
+			time.Sleep(2 * echoTime)
+			signals <- syscall.SIGTERM
+		}
+		<-ended
+		require.Equal(t, []string{"stop", "force", "give up"}, done)
+	})
+}
+
+func TestWitness(t *testing.T) {
+	var b bytes.Buffer
+	w := &failureSummary{Durable: sink.NewJSONL(&b)}
+	failed := &sink.Error{Class: "network", Message: "refused"}
+	for _, r := range []sink.Record{
+		{URL: "http://fine.test/", Status: 200},
+		{URL: "http://deep.test/x", Depth: 1, Error: failed},
+	} {
+		require.NoError(t, w.Write(&r))
+	}
+	require.Empty(t, w.failures())
+	require.True(t, w.good)
+	require.NoError(t, w.Write(&sink.Record{URL: "http://answered.test/", Status: 503}))
+	for _, host := range []string{"a", "b", "c", "d"} {
+		require.NoError(t, w.Write(&sink.Record{URL: "http://" + host + ".test/", Error: failed}))
+	}
+	require.NoError(t, w.Flush())
+	require.Equal(t, "\nhttp://answered.test/: status 503 (unavailable)\nhttp://a.test/: refused\nhttp://b.test/: refused", w.failures())
+	require.Equal(t, 7, strings.Count(b.String(), "\n"), "every record is passed on")
+}
+
+// What is written is read back: the newest line, whatever else the file holds.
+func TestStatsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stats.json")
+	s, err := openStats(path, io.Discard)
+	require.NoError(t, err)
+	snap := clitest.Busy()
+	s.snapshot = func() crawl.Snapshot { return *snap }
+	padding := strings.Repeat("x", report.StatsTail/2)
+	for i := range 5 { // more than the tail that is read
+		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
+		require.NoError(t, s.write())
+	}
+	_, err = s.file.WriteString(`{"pages":99,"sta`) // a crash
+	require.NoError(t, err)
+	require.NoError(t, s.close())
+
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	got, err := report.LastSnapshot(f)
+	require.NoError(t, err)
+	require.Equal(t, int64(4), got.Pages)
+	require.Equal(t, pipeline.EndInterrupted, got.State)
+	require.Equal(t, snap.Hosts, got.Hosts)
+}
+
+func TestStatsInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		s, err := openStats("-", &b)
+		require.NoError(t, err)
+		s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
+		defer cancel()
+		require.NoError(t, s.run(ctx, 10*time.Second))
+		require.Equal(t, 3, strings.Count(b.String(), "\n"))
+		require.NoError(t, s.close())
+	})
+}
+
+// A full disk ends the writing and is told once.
+func TestStatsFull(t *testing.T) {
+	s, err := openStats("-", clitest.BrokenWriter{Err: syscall.ENOSPC})
+	require.NoError(t, err)
+	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+	err = s.run(t.Context(), time.Nanosecond)
+	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
+	require.Equal(t, exit.CodeIO, exit.CodeOf(err))
+	require.NoError(t, s.write())
+}
+
+func TestNoStats(t *testing.T) {
+	s, err := openStats("", io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
+}
+
+// Reading ends in a snapshot or an error, and a snapshot that is written behind
+// anything is what is read.
+func FuzzLastSnapshot(f *testing.F) {
+	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
+	f.Add([]byte("\n\n[1]\x00\n"))
+	f.Fuzz(func(t *testing.T, before []byte) {
+		got, err := report.LastSnapshot(bytes.NewReader(before))
+		require.Equal(t, err == nil, got != nil)
+		line, err := json.Marshal(&crawl.Snapshot{Pages: 42, State: pipeline.EndBlocked})
+		require.NoError(t, err)
+		got, err = report.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
+		require.NoError(t, err)
+		require.Equal(t, int64(42), got.Pages)
+	})
+}
