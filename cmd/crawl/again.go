@@ -58,7 +58,7 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 		if again.MaxAge < 0 {
 			return exit.Usage(fmt.Errorf("--max-age is %v: give a time above zero, such as 24h", again.MaxAge))
 		}
-		j := &job.Job{Streams: s, Resumed: true, Again: true}
+		j := &job.Job{Options: job.Options{Streams: s, Resumed: true, Again: true}}
 		return j.GoOnIn(cmd.Context(), settings, args[0], func(cfg crawl.StateConfig) (*crawl.State, error) {
 			return crawl.OpenAgain(cfg, again)
 		})

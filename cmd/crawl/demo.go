@@ -106,11 +106,12 @@ func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error 
 	if !loaded.Config.Log.Quiet() {
 		terminal.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
-	j := &job.Job{
+	j := &job.Job{Options: job.Options{
 		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(), Names: func() map[string]string { return hostNames(site) },
 		Fleeting: true, // its hosts end with it
 		Over:     "the demo is over; --for lets it go on for longer",
-	}
+	}}
+
 	crawlErr := j.Run(ctx)
 	stop()
 	if err := <-served; err != nil {

@@ -46,7 +46,7 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
 	flags.Hide(cmd) // the help of crawl has them
 	settings.AddConfigFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		j := &job.Job{Streams: s, Resumed: true}
+		j := &job.Job{Options: job.Options{Streams: s, Resumed: true}}
 		return j.GoOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
 	}
 	return cmd

@@ -108,7 +108,7 @@ func crawlFrom(cmd *cobra.Command, s terminal.Streams, settings *flags.Settings,
 	if seedless && !loaded.Config.Fleet.Shared() {
 		return exit.Usage(job.ErrNoSeeds)
 	}
-	j := &job.Job{Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless}
+	j := &job.Job{Options: job.Options{Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless}}
 	if settings.FileIn(s.Env) != "" {
 		j.Reread = func() (*config.Loaded, error) { return settings.LoadAgain(s.Env) }
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -27,25 +28,41 @@ const (
 	CodeInterrupted = 11
 	CodeForced      = 13
 	CodeBlocked     = 18
-	exitFindings    = 20 // no command ends with it yet
+	CodeFindings    = 20
 )
 
-// Codes is what each code means. The full help, the manual page and docs/reference/exit-codes.md
-// are made from it.
-var Codes = []struct {
+// Service is what the systemd unit makes of the end of a crawl.
+type Service uint8
+
+const (
+	_       Service = iota
+	Success         // the end of a start that went well
+	Restart         // a failure that another start may mend
+	Failure         // a failure that another start would repeat
+)
+
+// Code is an exit code and all that depends on it.
+type Code struct {
 	Code    int
+	Service Service
+	Round   bool    // the next start of the service begins a round
+	Errors  []error // those that end with it, beside those of a type
 	Meaning string
-}{
-	{CodeDone, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
-	{CodeInternal, "an internal error: please report it"},
-	{CodeUsage, "usage or configuration: a flag, a setting or a seed is wrong"},
-	{CodeIO, "a file, an output or the state of the crawl could not be read or written"},
-	{CodeNothing, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
-	{CodeLimit, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
-	{CodeInterrupted, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
-	{CodeForced, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
-	{CodeBlocked, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
-	{exitFindings, "findings: kept for audits, no command ends with it yet"},
+}
+
+// Codes is the list of the exit codes. The full help, the manual page and
+// docs/reference/exit-codes.md are made from it; a test compares the systemd unit with it.
+var Codes = []Code{
+	{CodeDone, Success, true, nil, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
+	{CodeInternal, Restart, false, nil, "an internal error: please report it"},
+	{CodeUsage, Failure, false, nil, "usage or configuration: a flag, a setting or a seed is wrong"},
+	{CodeIO, Failure, false, nil, "a file, an output or the state of the crawl could not be read or written"},
+	{CodeNothing, Failure, true, []error{crawl.ErrUnreachable, ErrNothing}, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
+	{CodeLimit, Success, true, nil, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
+	{CodeInterrupted, Success, false, nil, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
+	{CodeForced, Restart, false, nil, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
+	{CodeBlocked, Success, true, []error{crawl.ErrBlocked}, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{CodeFindings, Restart, false, nil, "findings: kept for audits, no command ends with it yet"},
 }
 
 // Table is the table of the codes in lines of columns at most.
@@ -141,12 +158,12 @@ func CodeOf(err error) int {
 	if _, ok := errors.AsType[*crawl.FleetError](err); ok {
 		return CodeIO
 	}
-	switch {
-	case errors.Is(err, crawl.ErrUnreachable), errors.Is(err, ErrNothing):
-		return CodeNothing
-	case errors.Is(err, crawl.ErrBlocked):
-		return CodeBlocked
-	case errors.Is(err, context.Canceled):
+	for _, c := range Codes {
+		if slices.ContainsFunc(c.Errors, func(e error) bool { return errors.Is(err, e) }) {
+			return c.Code
+		}
+	}
+	if errors.Is(err, context.Canceled) { // whatever else it is goes first
 		return CodeForced
 	}
 	return CodeInternal

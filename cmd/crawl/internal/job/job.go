@@ -32,28 +32,30 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// Job is one crawl from the command line. It is built with the first group of fields
-// and runs once.
-type Job struct {
+// Options is what a job is to do.
+type Options struct {
 	terminal.Streams
 	Settings *config.Config
 	Warnings []string
 	Seeds    []string
-	Names    func() map[string]string // what the report calls hosts; nil = by their names
-	Over     string                   // what the end of the time is called; empty = a limit
+	Names    func() map[string]string       // what the report calls hosts; nil = by their names
+	Over     string                         // what the end of the time is called; empty = a limit
+	Reread   func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
+	Join     bool                           // a job of several processes, without seeds
+	Fleeting bool                           // it has no state, whatever the settings say
+	Resumed  bool                           // the state is that of a crawl to go on with
+	Again    bool                           // and a new round of it begins
+}
 
-	dir      string      // of the state that is opened to go on with it
-	starting *startWatch // until the crawl runs; nil before
+// Job is one crawl from the command line. It runs once.
+type Job struct {
+	Options
 
-	Reread func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
-
-	Join      bool         // a job of several processes, without seeds
+	dir       string       // of the state that is opened to go on with it
+	starting  *startWatch  // until the crawl runs; nil before
 	own       bool         // of several processes, and the records are in a file named after this one
-	Fleeting  bool         // it cannot be kept, whatever the settings say
-	state     *crawl.State // nil = the crawl is not kept
-	Resumed   bool         // the state is that of a crawl to go on with
-	Again     bool         // and a new round of it begins
-	moreSeeds bool         // and there are seeds that earlier runs were not given
+	state     *crawl.State // nil = there is none
+	moreSeeds bool         // of a crawl that is resumed: there are seeds that earlier runs were not given
 
 	term   *terminal.Terminal
 	log    *slog.Logger
@@ -65,7 +67,7 @@ type Job struct {
 
 	archive *failureSummary // of --warc; nil = there is none beside the output
 
-	overtime *shutdownDeadline // of the crawl, once it runs
+	deadline *shutdownDeadline // of the crawl, once it runs
 	cut      atomic.Bool       // the process ends before the crawl has
 
 	console *crawl.Console // of --listen; nil = there is none
@@ -203,7 +205,7 @@ func (j *Job) crawl(ctx context.Context) error {
 	j.tellRound()
 	j.stats.snapshot = c.Snapshot
 	err = j.supervise(ctx, c)
-	defer j.overtime.stop()
+	defer j.deadline.stop()
 	final := c.Snapshot()
 	if err == nil {
 		err = j.closeSinks()
@@ -241,19 +243,19 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		default: // as many are waiting as a person can send
 		}
 	})
-	j.overtime = &shutdownDeadline{grace: j.Settings.Grace, end: func(forced bool) { j.cutOff(c, view, forced) }}
+	j.deadline = &shutdownDeadline{grace: j.Settings.Grace, end: func(forced bool) { j.cutOff(c, view, forced) }}
 	var companions sync.WaitGroup
 	companions.Go(func() {
 		select {
 		case <-c.Stopping():
-			j.overtime.begin()
+			j.deadline.begin()
 		case <-beside.Done():
 		}
 	})
 	companions.Go(func() {
 		heed(beside, signals, j.log, signalActions{
-			stop:   func() { j.overtime.begin(); c.Stop(); j.in.stop() },
-			force:  func() { j.overtime.force(); cancel(ErrForced) },
+			stop:   func() { j.deadline.begin(); c.Stop(); j.in.stop() },
+			force:  func() { j.deadline.force(); cancel(ErrForced) },
 			tell:   func() error { return j.tellNow(c) },
 			giveUp: func() { view.Abort(); os.Exit(exit.CodeForced) },
 			reload: j.reloader(c),

@@ -64,7 +64,7 @@ func TestOwnFiles(t *testing.T) {
 		cfg := config.Default()
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Worker = "redis://127.0.0.1:1", "j", "2"
 		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Level = output, "arch", "error"
-		j := &Job{Streams: terminal.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, Settings: &cfg}
+		j := &Job{Options: Options{Streams: terminal.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, Settings: &cfg}}
 		j.openLog()
 		return j, j.open()
 	}
