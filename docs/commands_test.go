@@ -83,7 +83,7 @@ func TestTutorialRuns(t *testing.T) {
 			out, err := shell(ctx, bin, dir, line[1]).CombinedOutput()
 			require.NoError(t, err, "%s:\n%s", line[1], out)
 			require.NotContains(t, string(out), "warn", line[1])
-			for _, word := range []string{"resume with:", "look closer with:", "round 2:", "state   ", "visited   "} {
+			for _, word := range []string{"resume with:", "see details with:", "round 2:", "state   ", "visited   "} {
 				if len(typed.FindAllString(step, -1)) == 1 && strings.Contains(step, word) {
 					require.Contains(t, string(out), word, line[1])
 				}

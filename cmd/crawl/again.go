@@ -45,9 +45,8 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl again site                         what has changed since
   crawl again site --max-age 168h          of what was last seen a week ago
   jq -r 'select(.change == "changed").url' site/records-2.jsonl`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.OneDir("again"),
-		ValidArgsFunction:     flags.CompleteDirs,
+		Args:              flags.OneDir("again"),
+		ValidArgsFunction: flags.CompleteDirs,
 	}
 	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
 	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")

@@ -31,9 +31,8 @@ What it cannot see is a bit that has flipped in a number, or in the path of a
 URL, and gives another that could be: the file system is there for that.`,
 		Example: `  crawl check site
   crawl check site && cp -a site /backup/    of a crawl that is not under way`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.OneDir("check"),
-		ValidArgsFunction:     flags.CompleteDirs,
+		Args:              flags.OneDir("check"),
+		ValidArgsFunction: flags.CompleteDirs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()

@@ -20,8 +20,7 @@ func completionCommand(s terminal.Streams) *cobra.Command {
   crawl completion zsh > "${fpath[1]}/_crawl"
   crawl completion fish > ~/.config/fish/completions/crawl.fish
   crawl completion powershell | Out-String | Invoke-Expression`,
-		DisableFlagsInUseLine: true,
-		ValidArgs:             shells,
+		ValidArgs: shells,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usage(fmt.Errorf("name one shell: %s", human.OneOf(shells)))

@@ -26,9 +26,8 @@ It takes every flag of 'crawl' beside its own.`,
   crawl config --config site.yaml -c 16  the same for this file and flag
   crawl config > site.yaml               a file to start from
   crawl config --reference               all settings: range, default, flag`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.NoArgs,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		Args:              flags.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&reference, "reference", false, "print the manual of all settings, as Markdown")

@@ -39,9 +39,8 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
   crawl demo --for 1m                  let the slowest hosts finish too
   crawl demo --strategy off            the same hosts without politeness
   crawl demo --output pages.jsonl      keep the records`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.NoArgs,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		Args:              flags.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
 	// What the demo crawls, and as whom, is its own business.

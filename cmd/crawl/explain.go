@@ -34,12 +34,11 @@ const explainExamples = `  crawl explain https://example.com/a/../b?utm_source=x
 func explainCommand(s terminal.Streams) *cobra.Command {
 	x := explain.Options{Streams: s}
 	cmd := &cobra.Command{
-		Use:                   "explain [flags] URL|HOST...",
-		Short:                 "Tell what a crawl makes of a URL, and why",
-		Long:                  explainLong,
-		Example:               explainExamples,
-		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		Use:               "explain [flags] URL|HOST...",
+		Short:             "Tell what a crawl makes of a URL, and why",
+		Long:              explainLong,
+		Example:           explainExamples,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Usage(errors.New("explain needs a URL or a host"))

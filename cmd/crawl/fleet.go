@@ -47,8 +47,7 @@ seconds by default.
   crawl fleet drain --job news
   crawl fleet set --job news --max-pages 5000
   crawl fleet purge --job news --yes`,
-		DisableFlagsInUseLine: true,
-		ValidArgs:             words,
+		ValidArgs: words,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(words, args[0]) {
 				return exit.Usage(fmt.Errorf("fleet needs one of %s", human.OneOf(words)))

@@ -16,11 +16,11 @@ import (
 // for a mistake.
 func helpCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Show the help of a command",
+		Use:                   "help [COMMAND]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Show the help of a command",
 		Example: `  crawl help          the same as crawl --help
   crawl help config   the same as crawl config --help`,
-		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {

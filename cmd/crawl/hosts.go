@@ -31,7 +31,6 @@ maximum held, --max-rate or a rule, is not there: nothing was learned of it. Of
 a database the table 'rates' has the same, for any SQLite shell.`,
 		Example: `  crawl --remember hosts.jsonl -o p.jsonl https://example.com/
   crawl hosts hosts.jsonl    what the next crawl with this file begins with`,
-		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usage(fmt.Errorf("hosts needs one FILE, as 'crawl --remember FILE' writes it, and was given %d", len(args)))
@@ -91,8 +90,8 @@ func noHosts(path string, err error) error {
 const longestWait = 168 * time.Hour
 
 // knownColumns is the table, a column each.
-func knownColumns(known []ratelimit.HostMemory, now time.Time) []human.Column {
-	t := []human.Column{
+func knownColumns(known []ratelimit.HostMemory, now time.Time) human.Rows {
+	t := human.Rows{
 		{Title: "host", Left: true},
 		{Title: "rate/s", Dull: human.Unknown},
 		{Title: "asked", Keep: 1}, // ago
@@ -102,12 +101,10 @@ func knownColumns(known []ratelimit.HostMemory, now time.Time) []human.Column {
 	}
 	for i := range known {
 		m := &known[i]
-		for c, cell := range []string{
-			m.Domain, human.OrUnknown(m.Rate > 0, fmt.Sprintf("%.2f", m.Rate)), human.Seconds(now.Sub(m.LastUsed).Seconds()) + " ago",
+		t.Row(
+			m.Domain, human.OrUnknown(m.Rate > 0, fmt.Sprintf("%.2f", m.Rate)), human.Seconds(now.Sub(m.LastUsed).Seconds())+" ago",
 			human.OrUnknown(m.Pause > 0, human.Seconds(m.Pause.Seconds())), left(m.RetryUntil, now), left(m.HeldUntil, now),
-		} {
-			t[c].Cells = append(t[c].Cells, cell)
-		}
+		)
 	}
 	return t
 }

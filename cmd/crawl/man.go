@@ -18,13 +18,12 @@ import (
 // which says the same.
 func manCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
-		Use:                   "man DIR",
-		Short:                 "Write manual pages into a directory",
-		Example:               "  crawl man /usr/local/share/man/man1",
-		Hidden:                true,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.OneDir("man"),
-		ValidArgsFunction:     flags.CompleteDirs,
+		Use:               "man DIR",
+		Short:             "Write manual pages into a directory",
+		Example:           "  crawl man /usr/local/share/man/man1",
+		Hidden:            true,
+		Args:              flags.OneDir("man"),
+		ValidArgsFunction: flags.CompleteDirs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o777); err != nil { // less what the user's mask forbids
 				return exit.IO(err)

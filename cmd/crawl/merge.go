@@ -60,7 +60,6 @@ Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`
   crawl merge -o pages.jsonl.zst out/*.jsonl      compressed, by its name
   crawl merge --newest site/ | jq -r .url         rounds of a crawl, to a pipe
   crawl merge -o index.cdxj archive/*.cdxj        one index of many archives`,
-		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exit.Usage(errors.New("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"))

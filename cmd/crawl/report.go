@@ -50,7 +50,6 @@ each broken page. A directory without records is told of by its state alone.`,
   crawl report site --html report.html     a page for a browser, all in one file
   crawl report site --json | jq .broken.listed
   crawl report pages.jsonl --stats s.json  and what limited each host`,
-		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return exit.Usage(fmt.Errorf("report needs one DIR or FILE, as 'crawl --output' wrote it, and was given %d", len(args)))

@@ -38,9 +38,8 @@ It takes every flag of 'crawl' but --output, --format, --state and --overwrite.`
   crawl resume site --max-pages 5000       with another limit
   crawl resume site -c 16 --max-rate 2     slower than before
   crawl --state s -o p.jsonl https://example.com/ || crawl resume s`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.OneDir("resume"),
-		ValidArgsFunction:     flags.CompleteDirs,
+		Args:              flags.OneDir("resume"),
+		ValidArgsFunction: flags.CompleteDirs,
 	}
 	settings := flags.Add(cmd, func(config.Flag) bool { return true })
 	flags.Hide(cmd) // the help of crawl has them

@@ -60,8 +60,7 @@ func rootCommand(s terminal.Streams) *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 		// Errors are told in one place, in our own words.
 		SilenceErrors: true, SilenceUsage: true,
-		DisableFlagsInUseLine: true,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	settings := flags.Add(root, func(config.Flag) bool { return true })
 	settings.AddConfigFlag(root)
@@ -82,6 +81,9 @@ func rootCommand(s terminal.Streams) *cobra.Command {
 		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s), reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
 		simulateCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
 	)
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.DisableFlagsInUseLine = true // the usage says it
+	}
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().BoolVar(&helpAll, "help-all", false, "show every flag, what signals do and the exit codes")
 	root.Flags().BoolVar(&asVersion, "version", false, "print the version")

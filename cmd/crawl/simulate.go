@@ -38,12 +38,11 @@ func simulateCommand(s terminal.Streams) *cobra.Command { return simulateAmong(s
 func simulateAmong(s terminal.Streams, all []lab.Scenario) *cobra.Command {
 	o := simulate.Options{Streams: s, All: all}
 	cmd := &cobra.Command{
-		Use:                   "simulate [flags] [PATTERN...]",
-		Short:                 "Run the strategies against model servers, in virtual time",
-		Long:                  simulateLong,
-		Example:               simulateExamples,
-		DisableFlagsInUseLine: true,
-		Args:                  cobra.ArbitraryArgs, // names of scenarios, beside the command below it
+		Use:     "simulate [flags] [PATTERN...]",
+		Short:   "Run the strategies against model servers, in virtual time",
+		Long:    simulateLong,
+		Example: simulateExamples,
+		Args:    cobra.ArbitraryArgs, // names of scenarios, beside the command below it
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return lab.Names(all), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -90,10 +89,9 @@ for what the model leaves out and where its figures are from.`,
 		Example: `  crawl simulate fleet                                a billion pages of 10⁶ hosts
   crawl simulate fleet --max-per-host 20000           with a bound for each host
   crawl simulate fleet --processes 4 --capacity 8000 --pages 1e8 --hosts 50000`,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.NoArgs,
-		ValidArgsFunction:     cobra.NoFileCompletions,
-		RunE:                  func(*cobra.Command, []string) error { return o.Run() },
+		Args:              flags.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(*cobra.Command, []string) error { return o.Run() },
 	}
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance

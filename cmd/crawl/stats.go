@@ -24,7 +24,6 @@ tells what happened last. The file - is standard input.`,
 		Example: `  crawl --stats s.json -o p.jsonl https://example.com/ &
   crawl stats s.json       the newest state in the file
   kill -USR1 PID           makes a running crawl write one at once`,
-		DisableFlagsInUseLine: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usage(fmt.Errorf("stats needs one FILE, as 'crawl --stats FILE' writes it, and was given %d", len(args)))

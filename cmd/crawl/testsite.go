@@ -34,13 +34,12 @@ by it. Ctrl-C and SIGTERM end it; the report of --report is written then.`
 func testsiteCommand(s terminal.Streams) *cobra.Command {
 	var o testsite.Options
 	cmd := &cobra.Command{
-		Use:                   "testsite [flags]",
-		Short:                 "Serve made-up hosts to test how polite a crawler is",
-		Long:                  testsiteLong,
-		Example:               testsiteExample,
-		DisableFlagsInUseLine: true,
-		Args:                  flags.NoArgs,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		Use:               "testsite [flags]",
+		Short:             "Serve made-up hosts to test how polite a crawler is",
+		Long:              testsiteLong,
+		Example:           testsiteExample,
+		Args:              flags.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Check(cmd); err != nil {
 				return err

@@ -15,12 +15,11 @@ import (
 // versionCommand is --version for those who look for a verb.
 func versionCommand(s terminal.Streams) *cobra.Command {
 	return &cobra.Command{
-		Use:                   "version",
-		Short:                 "Print the version",
-		Example:               "  crawl version    what a bug report should begin with",
-		DisableFlagsInUseLine: true,
-		Args:                  flags.NoArgs,
-		ValidArgsFunction:     cobra.NoFileCompletions,
+		Use:               "version",
+		Short:             "Print the version",
+		Example:           "  crawl version    what a bug report should begin with",
+		Args:              flags.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			return showVersion(s.Out)
 		},

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -56,9 +57,13 @@ func TestUnitKnowsEveryCode(t *testing.T) {
 			round = append(round, text)
 		}
 	}
-	require.Contains(t, unit, "\nSuccessExitStatus="+strings.Join(success, " ")+"\n")
-	require.Contains(t, unit, "\nRestartPreventExitStatus="+strings.Join(failure, " ")+"\n")
-	require.Contains(t, unit, `case "$$EXIT_STATUS" in `+strings.Join(round, "|")+`) touch round.done`)
+	for _, want := range []string{
+		"\nSuccessExitStatus=" + strings.Join(success, " ") + "\n",
+		"\nRestartPreventExitStatus=" + strings.Join(failure, " ") + "\n",
+		`case "$$EXIT_STATUS" in ` + strings.Join(round, "|") + `) touch round.done`,
+	} {
+		require.True(t, strings.Contains(unit, want), "deploy/systemd/crawl@.service does not have %q", want)
+	}
 }
 
 // A script ends with each code that a command can end with.
@@ -73,7 +78,8 @@ func TestScriptsEndWithEveryCode(t *testing.T) {
 	}
 	for _, c := range Codes {
 		if c.Code != CodeInternal && c.Code != CodeFindings { // no command ends with these
-			require.Regexp(t, fmt.Sprintf(`(?m)^(exits %d |finish \S+ %d$)`, c.Code, c.Code), scripts.String())
+			line := regexp.MustCompile(fmt.Sprintf(`(?m)^(exits %d |finish \S+ %d$)`, c.Code, c.Code))
+			require.True(t, line.MatchString(scripts.String()), "no script of testdata/script ends with %d", c.Code)
 		}
 	}
 }

@@ -121,8 +121,8 @@ func budgetLine(b *redis.Budget) string {
 	return fmt.Sprintf("%s: %.0f of %s", b.Name, b.Used, b.Plan)
 }
 
-func workerColumns(s *redis.Status) []human.Column {
-	t := []human.Column{
+func workerColumns(s *redis.Status) human.Rows {
+	t := human.Rows{
 		{Title: "process", Left: true},
 		{Title: "state", Left: true},
 		{Title: "hosts"},
@@ -138,9 +138,7 @@ func workerColumns(s *redis.Status) []human.Column {
 		if p.Alive {
 			lease = "for " + human.Seconds(p.Until.Sub(s.Now).Seconds())
 		}
-		for c, cell := range []string{p.Name, string(p.Doing), human.Count(p.Hosts), human.Count(p.Done), human.Count(p.Added), human.Count(p.Dropped), human.Count(p.Lost), lease} {
-			t[c].Cells = append(t[c].Cells, cell)
-		}
+		t.Row(p.Name, string(p.Doing), human.Count(p.Hosts), human.Count(p.Done), human.Count(p.Added), human.Count(p.Dropped), human.Count(p.Lost), lease)
 	}
 	return t
 }

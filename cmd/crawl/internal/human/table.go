@@ -14,6 +14,16 @@ type Column struct {
 	Cells []string
 }
 
+// Rows is a table that is filled row by row.
+type Rows []Column
+
+// Row adds a row of one line each: foreign text may hold line ends.
+func (t Rows) Row(cells ...string) {
+	for i, cell := range cells {
+		t[i].Cells = append(t[i].Cells, OneLine(cell))
+	}
+}
+
 // tableGap stands between columns.
 const tableGap = 2
 

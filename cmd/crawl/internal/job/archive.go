@@ -51,7 +51,7 @@ func (j *Job) openArchive(dir string) (*failureSummary, error) {
 		return nil, exit.Open("the archives", err)
 	}
 	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
-		j.log.Info("what stood behind the last exchange that is whole was cut off", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))
+		j.log.Info("removed data after the last complete exchange", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))
 	}
 	return w, nil
 }

@@ -32,7 +32,7 @@ func (j *Job) serve(ctx context.Context, c *crawl.Crawler) {
 		return
 	}
 	if err := j.console.Serve(ctx, c); err != nil {
-		j.log.Error("the crawl goes on, and can no longer be seen and steered", slog.Any("error", err))
+		j.log.Error("the console has failed; the crawl goes on without it", slog.Any("error", err))
 	}
 }
 

@@ -226,11 +226,11 @@ func (j *Job) crawl(ctx context.Context) error {
 	return err
 }
 
-// supervise runs the crawl with its companions: signals, progress, and snapshots.
+// supervise runs the crawl, and beside it signals, progress, and snapshots.
 func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The companions stay until the crawl has returned: while it is being given up, a
+	// What runs beside the crawl stays until the crawl has returned: while it is being given up, a
 	// third interrupt must still count.
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -244,15 +244,15 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		}
 	})
 	j.deadline = &shutdownDeadline{grace: j.Settings.Grace, end: func(forced bool) { j.cutOff(c, view, forced) }}
-	var companions sync.WaitGroup
-	companions.Go(func() {
+	var background sync.WaitGroup
+	background.Go(func() {
 		select {
 		case <-c.Stopping():
 			j.deadline.begin()
 		case <-beside.Done():
 		}
 	})
-	companions.Go(func() {
+	background.Go(func() {
 		heed(beside, signals, j.log, signalActions{
 			stop:   func() { j.deadline.begin(); c.Stop(); j.in.stop() },
 			force:  func() { j.deadline.force(); cancel(ErrForced) },
@@ -262,15 +262,15 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		})
 	})
 	if j.Settings.Log.Progress != "none" && !j.Settings.Log.Quiet() {
-		companions.Go(func() { j.progress(beside, c, view) })
+		background.Go(func() { j.progress(beside, c, view) })
 	}
-	companions.Go(func() {
+	background.Go(func() {
 		if err := j.stats.run(beside, j.Settings.Stats.Interval); err != nil {
 			cancel(err)
 		}
 	})
-	companions.Go(func() { j.events.run(beside, j.log) })
-	companions.Go(func() { j.serve(beside, c) })
+	background.Go(func() { j.events.run(beside, j.log) })
+	background.Go(func() { j.serve(beside, c) })
 	j.in.resumable = j.state != nil
 	err := j.in.crawl(ctx, c, j.Seeds)
 	// What ended it, not that it ended. A crawl that is given up while it stops in order
@@ -279,7 +279,7 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 		err = cause
 	}
 	stop()
-	companions.Wait()
+	background.Wait()
 	return err
 }
 

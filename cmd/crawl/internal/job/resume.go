@@ -55,7 +55,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	source := loaded.Origins["seeds.file"].Source
 	j.moreSeeds = source == "flag" || source == "file"
 	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
-		j.log.Info("the crawl is done and nothing of it is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
+		j.log.Info("the crawl is complete: nothing is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
 		err := j.settle()
 		if pages > 0 && !j.state.Obtained() {
 			err = errors.Join(err, exit.ErrNothing)

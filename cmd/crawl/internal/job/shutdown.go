@@ -71,10 +71,10 @@ func (j *Job) cutOff(c *crawl.Crawler, view *live.View, forced bool) {
 		defer close(told)
 		final := c.Snapshot()
 		if final.State == pipeline.EndDone { // but not on its disk
-			final.State, final.Reason = pipeline.EndInterrupted, "what it wrote did not go through"
+			final.State, final.Reason = pipeline.EndInterrupted, "its output was not written to the end"
 		}
 		code <- cutCode(final.State, forced)
-		j.log.Warn("ending now: what is under way has not ended within its grace, and is not recorded", slog.Duration("grace", j.Settings.Grace))
+		j.log.Warn("shutdown deadline passed: ending now; requests in flight are not recorded", slog.Duration("grace", j.Settings.Grace))
 		j.cut.Store(true)
 		_ = j.tell(&final) // there is nobody to tell of its failure
 	}()

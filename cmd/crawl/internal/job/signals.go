@@ -68,7 +68,7 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o sig
 			if sig == tellSignal {
 				do(func() {
 					if err := o.tell(); err != nil {
-						log.Error("the state of the crawl was asked for and could not be written", slog.Any("error", err))
+						log.Error("SIGUSR1: the state of the crawl could not be written", slog.Any("error", err))
 					}
 				})
 				continue

@@ -129,7 +129,7 @@ func (j *Job) openSink() (*failureSummary, error) {
 		return nil, exit.Open("--output", err)
 	}
 	if behind > 0 {
-		j.log.Info("what stood behind the last record that is certain was cut off", slog.String("file", o.Path), slog.Int64("bytes", behind))
+		j.log.Info("removed data after the last committed record", slog.String("file", o.Path), slog.Int64("bytes", behind))
 	}
 	return w, nil
 }
@@ -250,10 +250,10 @@ func (j *Job) checkpoint(c *crawl.Crawler) error {
 	err := c.Checkpoint(ctx)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		j.log.Warn("the state of the crawl is not on its disk yet", slog.Duration("after", checkpointPatience))
+		j.log.Warn("the checkpoint is not complete yet", slog.Duration("after", checkpointPatience))
 		return nil
 	case err == nil:
-		j.log.Info("the crawl is on its disk as of now", slog.String("state", j.state.Dir()))
+		j.log.Info("checkpoint written", slog.String("state", j.state.Dir()))
 	}
 	return err
 }

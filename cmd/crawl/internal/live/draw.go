@@ -21,7 +21,7 @@ import (
 // and what whoever looks has chosen. Drawing it changes nothing.
 type picture struct {
 	snap     *crawl.Snapshot // nil before the first
-	past     *past
+	history  *history
 	names    map[string]string // what to call hosts; nil = by their names
 	title    string            // what is crawled
 	paused   bool
@@ -168,7 +168,7 @@ func (p *picture) body(columns, rows int) []string {
 // facts are the totals, the most telling first.
 func (p *picture) facts(columns int) []string {
 	s := p.snap
-	perSecond, bytes := p.past.pace()
+	perSecond, bytes := p.history.pace()
 	var lines []string
 	// Parts that do not fit are left out: half a number would be another number.
 	add := func(how style, name string, parts ...string) {
@@ -176,10 +176,10 @@ func (p *picture) facts(columns int) []string {
 		text := terminal.Fit(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), columns-margin)
 		lines = append(lines, p.show(styleDim, human.Cut(fmt.Sprintf("%-*s", margin, name), columns))+p.show(how, text))
 	}
-	trend := sparkline(p.past.throughput(sparkRoom(columns)), sparkRoom(columns))
+	trend := sparkline(p.history.throughput(sparkRoom(columns)), sparkRoom(columns))
 	add(styleNone, "pages", human.Count(s.Pages), fmt.Sprintf("%.1f/s", perSecond), trend)
 	queue := []string{human.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d in flight", s.Frontier.Leased)}
-	if left, ok := p.past.remaining(s, p.paused || p.stopping); ok {
+	if left, ok := p.history.remaining(s, p.paused || p.stopping); ok {
 		queue = append(queue, "about "+human.Seconds(left.Seconds())+" left")
 	}
 	add(styleNone, "queue", append(queue, human.Count(s.Frontier.Known)+" known")...)

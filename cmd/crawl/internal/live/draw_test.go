@@ -19,7 +19,7 @@ import (
 
 // busyPicture is a crawl of a minute over the hosts of busy.
 func busyPicture() *picture {
-	var p past
+	var p history
 	var s *crawl.Snapshot
 	for i := range 60 {
 		s = clitest.Busy()
@@ -40,7 +40,7 @@ func busyPicture() *picture {
 		p.note(s)
 	}
 	return &picture{
-		snap: s, past: &p, title: "crawl https://fine.example/ and 3 more", keys: true,
+		snap: s, history: &p, title: "crawl https://fine.example/ and 3 more", keys: true,
 		messages: []string{
 			"12:00:00 a message",
 			"12:00:01 warn: a circuit has opened  host=down.example error=\"connection refused\"",
@@ -69,7 +69,7 @@ func TestLiveView(t *testing.T) {
 	show("stopping, messages", p, 60, 16)
 	p.help = true
 	show("help", p, 80, 24)
-	p = &picture{past: &past{}, title: "crawl seeds.txt"}
+	p = &picture{history: &history{}, title: "crawl seeds.txt"}
 	show("nothing known, no keyboard", p, 60, 8)
 	p.snap = &crawl.Snapshot{Time: clitest.Noon, State: pipeline.EndNone}
 	show("no host yet", p, 60, 12)

@@ -61,7 +61,7 @@ func (p *picture) busiest() []hostRow {
 		order := 0
 		switch p.order {
 		case byAsked:
-			order = cmp.Or(cmp.Compare(p.past.busy(y.host.Host), p.past.busy(x.host.Host)), cmp.Compare(y.host.InFlight, x.host.InFlight))
+			order = cmp.Or(cmp.Compare(p.history.busy(y.host.Host), p.history.busy(x.host.Host)), cmp.Compare(y.host.InFlight, x.host.InFlight))
 		case byQueue:
 			order = cmp.Compare(y.host.Queued, x.host.Queued)
 		case byRate:
@@ -77,7 +77,7 @@ func (p *picture) inTrouble() []hostRow {
 	rank := func(r *hostRow) int {
 		n := r.host.Failures
 		if r.limiter != nil {
-			n += report.Trouble(r.limiter)
+			n += report.Incidents(r.limiter)
 		}
 		switch r.state {
 		case dashboard.Failing:
@@ -146,8 +146,8 @@ func styleOf(s dashboard.State) style {
 
 // columns are those of a table of hosts. As in the report, what a host is known by and what
 // limits it are left out last.
-func (p *picture) columns(rows []hostRow, screen int) []human.Column {
-	t := []human.Column{
+func (p *picture) columns(rows []hostRow, screen int) human.Rows {
+	t := human.Rows{
 		{Title: "host", Left: true},
 		{Title: "state", Left: true, Keep: 5},
 		{Title: "URLs", Keep: 2},
@@ -165,7 +165,7 @@ func (p *picture) columns(rows []hostRow, screen int) []human.Column {
 		if d := r.limiter; d != nil {
 			rate, most = rateCell(d.FillRate), rateCell(d.CeilingRPS)
 		}
-		if way := p.past.trails[r.host.Host]; way != nil {
+		if way := p.history.trails[r.host.Host]; way != nil {
 			trend = sparkline(way.rates, trendRoom)
 		}
 		reason := human.Tame(report.Waiting(p.snap, &r.host, r.limiter))
@@ -179,12 +179,10 @@ func (p *picture) columns(rows []hostRow, screen int) []human.Column {
 				state = human.Unknown
 			}
 		}
-		for c, cell := range []string{
+		t.Row(
 			human.Cut(human.Tame(p.name(r)), longest), state, pages, queued, human.Count(r.host.InFlight),
 			rate, most, trend, reason,
-		} {
-			t[c].Cells = append(t[c].Cells, cell)
-		}
+		)
 	}
 	return t
 }

@@ -69,7 +69,7 @@ type View struct {
 	Names func() map[string]string
 	Title string
 
-	past past // of the goroutine that runs it
+	history history // of the goroutine that runs it
 
 	mu      sync.Mutex // guards what follows
 	program *tea.Program
@@ -115,7 +115,7 @@ func (l *View) session(ctx context.Context) leave {
 	defer l.Term.Back()
 	wishes := make(chan wish, 8)
 	m := &model{wishes: wishes, view: picture{
-		past: &past{}, title: l.Title, keys: l.In != nil, colours: colourful(l.Env),
+		history: &history{}, title: l.Title, keys: l.In != nil, colours: colourful(l.Env),
 	}}
 	if l.Names != nil {
 		m.view.names = l.Names()
@@ -211,8 +211,8 @@ func (l *View) feed(ctx context.Context, p *tea.Program, wishes <-chan wish, sig
 			began := clk.Now()
 			s := l.Crawl.Snapshot()
 			timer.Reset(max(terminal.StatusEvery, snapshotShare*clk.Since(began)))
-			l.past.note(&s)
-			news.snap, news.past = &s, l.past.copy()
+			l.history.note(&s)
+			news.snap, news.history = &s, l.history.copy()
 		}
 		news.paused, news.stopping, news.messages = l.Crawl.Paused(), l.Crawl.stopping(), l.Term.Kept(keptShown)
 		p.Send(news)

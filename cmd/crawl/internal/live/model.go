@@ -19,7 +19,7 @@ const (
 // look is what is new about the crawl.
 type look struct {
 	snap     *crawl.Snapshot // nil: that of before is still good
-	past     *past           // of snap
+	history  *history        // of snap
 	paused   bool
 	stopping bool
 	messages []string
@@ -43,7 +43,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.columns, m.rows = msg.Width, msg.Height
 	case look:
 		if msg.snap != nil {
-			m.view.snap, m.view.past = msg.snap, msg.past
+			m.view.snap, m.view.history = msg.snap, msg.history
 		}
 		m.view.paused, m.view.stopping, m.view.messages = msg.paused, msg.stopping, msg.messages
 	case tea.KeyPressMsg:

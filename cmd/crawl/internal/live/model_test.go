@@ -33,7 +33,7 @@ func pressed(key string) tea.KeyPressMsg {
 // What is the view's own affair a key changes at once; what is the crawl's it asks for.
 func TestKeys(t *testing.T) {
 	wishes := make(chan wish, 8)
-	m := &model{wishes: wishes, view: picture{past: &past{}}}
+	m := &model{wishes: wishes, view: picture{history: &history{}}}
 	for _, c := range []struct {
 		keys  string
 		page  page
@@ -75,12 +75,12 @@ func TestKeys(t *testing.T) {
 
 // News changes what is shown, and news of a key leaves the snapshot as it was.
 func TestNews(t *testing.T) {
-	m := &model{view: picture{past: &past{}, title: "crawl x"}}
+	m := &model{view: picture{history: &history{}, title: "crawl x"}}
 	require.Empty(t, m.View().Content, "before the size of the screen is known")
 	m.Update(tea.WindowSizeMsg{Width: 60, Height: 12})
 	require.Contains(t, m.View().Content, "starting")
 	p := busyPicture()
-	m.Update(look{snap: p.snap, past: p.past, messages: []string{"a message"}})
+	m.Update(look{snap: p.snap, history: p.history, messages: []string{"a message"}})
 	require.Contains(t, m.View().Content, "1,547")
 	m.Update(look{paused: true})
 	require.Contains(t, m.View().Content, "paused")

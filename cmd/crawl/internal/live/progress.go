@@ -21,7 +21,7 @@ const snapshotShare = 20
 // Progress shows it in lines; every is the time between two of a log.
 func Progress(ctx context.Context, t *terminal.Terminal, log *slog.Logger, c Crawl, every time.Duration) {
 	clk := clock.System()
-	var p past
+	var p history
 	if !t.Live() {
 		for clock.Sleep(ctx, clk, every) == nil {
 			began := clk.Now()
@@ -74,7 +74,7 @@ func limitOf(s *crawl.Snapshot, host string) *ratelimit.DomainSnapshot {
 
 // logProgress has the same as the live view, in fields that can be searched. They are
 // always all there, in this order.
-func logProgress(log *slog.Logger, c Crawl, p *past, s *crawl.Snapshot) {
+func logProgress(log *slog.Logger, c Crawl, p *history, s *crawl.Snapshot) {
 	perSecond, bytes := p.pace()
 	var refused int64
 	for _, t := range refusedAs(s) {

@@ -23,7 +23,7 @@ const (
 // queue by the rate at which it became shorter; or, if that is later, the queue of the host
 // that takes longest by the rate at which that host may be asked. A queue that grows, as it
 // does while a site is discovered, says nothing about the end, and nothing is told.
-func (p *past) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, known bool) {
+func (p *history) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, known bool) {
 	n := len(p.moments)
 	if paused || s.State != pipeline.EndNone || n < 3 {
 		return 0, false

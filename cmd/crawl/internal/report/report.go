@@ -49,7 +49,7 @@ func (r *Report) Write(w io.Writer) error {
 	r.writeTotals(&totals)
 	r.alignFacts(&b, totals.String())
 	r.writeHosts(&b)
-	r.writeTrouble(&b)
+	r.writeIncidents(&b)
 	_, err := io.WriteString(w, human.Clean(b.String()))
 	return err
 }
@@ -58,7 +58,7 @@ func (r *Report) Write(w io.Writer) error {
 const longestFact = 20
 
 // copied are the facts that are commands, and stay whole.
-var copied = []string{"resume with", "look closer with"}
+var copied = []string{"resume with", "see details with"}
 
 // alignFacts is wrapLines for a headline and facts below it, a name and what there is to say
 // each: that begins in one column, unless the screen is too narrow for two.
@@ -125,7 +125,7 @@ func (r *Report) writeTotals(b *strings.Builder) {
 		fmt.Fprintf(b, "  resume with: %s\n", r.GoOn)
 	}
 	if r.Closer != "" {
-		fmt.Fprintf(b, "  look closer with: %s\n", r.Closer)
+		fmt.Fprintf(b, "  see details with: %s\n", r.Closer)
 	}
 	if r.Before > 0 {
 		fmt.Fprintf(b, "  earlier runs: %s\n", human.Plural(r.Before, "page"))
@@ -150,22 +150,22 @@ func (r *Report) writeTotals(b *strings.Builder) {
 	writeRequests(b, s)
 	writeCounts(b, "links not followed", s.OutOfScope)
 	writeCounts(b, "links dropped", s.Dropped)
-	writeCounts(b, "links suspected", s.Suspected) // they lead nowhere, and were followed
+	writeCounts(b, "links to probable traps", s.Suspected) // which were followed
 	if s.Trapped > 0 {
-		fmt.Fprintf(b, "  left unvisited: %s, as those like them had nothing new\n", human.Plural(s.Trapped, "URL"))
+		fmt.Fprintf(b, "  probable traps: %s skipped (to fetch them: --no-traps)\n", human.Plural(s.Trapped, "URL"))
 	}
 	writeDuplicates(b, s.Duplicates)
 	if s.Unruled > 0 {
-		fmt.Fprintf(b, "  given up: %s, for want of robots.txt\n", human.Plural(s.Unruled, "URL"))
+		fmt.Fprintf(b, "  given up: %s, as robots.txt could not be fetched\n", human.Plural(s.Unruled, "URL"))
 	}
 	if s.OfURL > 0 {
-		fmt.Fprintf(b, "  refused alone: %s, while others of the host were served\n", human.Plural(s.OfURL, "request"))
+		fmt.Fprintf(b, "  refused: %s for single URLs of hosts that served others\n", human.Plural(s.OfURL, "request"))
 	}
 	if s.Refused > 0 {
-		fmt.Fprintf(b, "  kept back: %s, by robots.txt\n", human.Plural(s.Refused, "URL"))
+		fmt.Fprintf(b, "  disallowed: %s, by robots.txt\n", human.Plural(s.Refused, "URL"))
 	}
 	if s.Unindexed > 0 {
-		fmt.Fprintf(b, "  left out: %s of the records, as they ask\n", human.Plural(s.Unindexed, "page"))
+		fmt.Fprintf(b, "  not recorded: %s, by noindex\n", human.Plural(s.Unindexed, "page"))
 	}
 	if s.Frontier.Hosts > 1 {
 		fmt.Fprintf(b, "  hosts: %s%s\n", human.Count(s.Frontier.Hosts), Circuits(&s.Limiter))
@@ -284,13 +284,13 @@ func Circuits(l *ratelimit.LimiterSnapshot) string {
 
 // hostColumns is the table, a column each, in the order of reading. What a host is
 // known by, how much of it there is and what limits it are never left out.
-func (r *Report) hostColumns() []human.Column {
+func (r *Report) hostColumns() human.Rows {
 	s := r.Snap
 	paced := make(map[string]*ratelimit.DomainSnapshot, len(s.Limiter.Top))
 	for i := range s.Limiter.Top {
 		paced[s.Limiter.Top[i].Domain] = &s.Limiter.Top[i]
 	}
-	t := []human.Column{
+	t := human.Rows{
 		{Title: "host", Left: true},
 		{Title: "URLs"}, // asked for so far, pages or not
 		{Title: "queued", Dull: "0"},
@@ -304,9 +304,7 @@ func (r *Report) hostColumns() []human.Column {
 	}
 	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {
 		h := &s.Hosts[i]
-		for c, cell := range r.hostCells(h, paced[h.Host]) {
-			t[c].Cells = append(t[c].Cells, cell)
-		}
+		t.Row(r.hostCells(h, paced[h.Host])...)
 	}
 	return t
 }

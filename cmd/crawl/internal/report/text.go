@@ -112,18 +112,8 @@ func (t *Text) percent(n int64) string {
 	return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(max(t.Sum.URLs, 1)))
 }
 
-// grid is a table that is filled row by row.
-type grid []human.Column
-
-// row adds a row of one line: names in a file that was damaged may hold others.
-func (g grid) row(cells ...string) {
-	for i, cell := range cells {
-		g[i].Cells = append(g[i].Cells, human.OneLine(cell))
-	}
-}
-
 // table adds a table under a title.
-func (t *Text) table(title string, g grid) {
+func (t *Text) table(title string, g human.Rows) {
 	t.title("%s", title)
 	human.Layout(&t.b, g, t.Columns)
 }
@@ -131,16 +121,16 @@ func (t *Text) table(title string, g grid) {
 func (t *Text) statuses() {
 	s := t.Sum
 	if s.URLs > 0 {
-		g := grid{{Title: "  status", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "meaning", Left: true, Dull: ""}}
+		g := human.Rows{{Title: "  status", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "meaning", Left: true, Dull: ""}}
 		for _, c := range s.Statuses {
-			g.row("  "+c.Name, human.Count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
+			g.Row("  "+c.Name, human.Count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
 		}
 		t.table("Answers", g)
 	}
 	if len(s.Errors) > 0 {
-		g := grid{{Title: "  error", Left: true}, {Title: "URLs"}, {Title: ""}}
+		g := human.Rows{{Title: "  error", Left: true}, {Title: "URLs"}, {Title: ""}}
 		for _, c := range s.Errors {
-			g.row("  "+human.Cut(c.Name, longestHost(t.Columns)), human.Count(c.N), t.percent(c.N))
+			g.Row("  "+human.Cut(c.Name, longestHost(t.Columns)), human.Count(c.N), t.percent(c.N))
 		}
 		t.table("Errors", g)
 	}
@@ -223,7 +213,7 @@ func (t *Text) hosts() {
 	if len(x.Listed) == 0 {
 		return
 	}
-	g := grid{
+	g := human.Rows{
 		{Title: "  host", Left: true},
 		{Title: "URLs"},
 		{Title: "failed", Dull: "0"},
@@ -251,7 +241,7 @@ func (t *Text) hosts() {
 		if limits {
 			cells = append(cells, h.Reason)
 		}
-		g.row(cells...)
+		g.Row(cells...)
 	}
 	t.table(title, g)
 	t.more(int64(x.Total - len(x.Listed)))
@@ -261,9 +251,9 @@ func (t *Text) rates() {
 	if t.Sum.Crawl == nil || len(t.Sum.Crawl.Rates) == 0 {
 		return
 	}
-	g := grid{{Title: "  host", Left: true}, {Title: "rate/s"}, {Title: "refused for", Dull: human.Unknown}}
+	g := human.Rows{{Title: "  host", Left: true}, {Title: "rate/s"}, {Title: "refused for", Dull: human.Unknown}}
 	for _, r := range t.Sum.Crawl.Rates {
-		g.row("  "+human.Cut(r.Host, longestHost(t.Columns)), fmt.Sprintf("%.2f", r.PerSecond), human.OrUnknown(r.Pause > 0, human.Seconds(r.Pause)))
+		g.Row("  "+human.Cut(r.Host, longestHost(t.Columns)), fmt.Sprintf("%.2f", r.PerSecond), human.OrUnknown(r.Pause > 0, human.Seconds(r.Pause)))
 	}
 	t.table("Rates that were learned, the slowest first", g)
 }
@@ -286,12 +276,12 @@ func (t *Text) types() {
 	if len(t.Sum.Types) == 0 {
 		return
 	}
-	g := grid{{Title: "  type", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "size"}}
+	g := human.Rows{{Title: "  type", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "size"}}
 	for i, x := range t.Sum.Types {
 		if i == 2*fewNames {
 			break // the rest is a page here and there
 		}
-		g.row("  "+human.Cut(x.Name, longestHost(t.Columns)), human.Count(x.Pages), t.percent(x.Pages), human.Size(x.Bytes))
+		g.Row("  "+human.Cut(x.Name, longestHost(t.Columns)), human.Count(x.Pages), t.percent(x.Pages), human.Size(x.Bytes))
 	}
 	t.table("Content types", g)
 }

@@ -48,8 +48,8 @@ func (o *FleetOptions) Run() error {
 	return exit.Output(err)
 }
 
-func fleetColumns(all []fleet.Result) []human.Column {
-	t := []human.Column{
+func fleetColumns(all []fleet.Result) human.Rows {
+	t := human.Rows{
 		{Title: "processes"},
 		{Title: "pages/s"},
 		{Title: "busy"},
@@ -62,12 +62,10 @@ func fleetColumns(all []fleet.Result) []human.Column {
 		{Title: "line/process"},
 	}
 	for _, r := range all {
-		for i, cell := range []string{
+		t.Row(
 			human.Count(r.Processes), short(r.Rate), fmt.Sprintf("%.0f%%", 100*r.Busy), days(r.Half), days(r.Most), days(r.Nearly), days(r.Seconds),
-			short(r.Commands), human.Size(int64(r.Memory)), short(8*r.Line) + "bit/s",
-		} {
-			t[i].Cells = append(t[i].Cells, cell)
-		}
+			short(r.Commands), human.Size(int64(r.Memory)), short(8*r.Line)+"bit/s",
+		)
 	}
 	return t
 }

@@ -231,12 +231,10 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 		}
 		return terminal.WriteJSON(o.Out, list)
 	}
-	t := []human.Column{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
+	t := human.Rows{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
 	for i := range scs {
 		sc := describeScenario(&scs[i])
-		for c, text := range []string{sc.Name, human.Seconds(sc.Duration), sc.Doc} {
-			t[c].Cells = append(t[c].Cells, text)
-		}
+		t.Row(sc.Name, human.Seconds(sc.Duration), sc.Doc)
 	}
 	var b strings.Builder
 	human.Layout(&b, t, o.columns())

@@ -104,17 +104,12 @@ func totals(rows []simulate.Row) (runs int, hosts time.Duration, sent int) {
 // writeTable is for people. Of a comparison that was stopped it has the rows in which
 // there is something.
 func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
-	t := []human.Column{{Title: "scenario", Left: true}}
+	t := human.Rows{{Title: "scenario", Left: true}}
 	for _, c := range cfgs {
 		// Where there is no room for both, what lasts is worth more.
 		t = append(t, human.Column{Title: c.Name + " 1st min", Left: true, Keep: 1}, human.Column{Title: "then", Left: true})
 	}
 	t = append(t, human.Column{Title: "the host", Left: true})
-	add := func(texts []string) {
-		for c, text := range texts {
-			t[c].Cells = append(t[c].Cells, text)
-		}
-	}
 	shown := 0
 	for i := range rows {
 		row := &rows[i]
@@ -127,7 +122,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 			first, steady := simulate.Cells(results)
 			texts = append(texts, first, steady)
 		}
-		add(append(texts, row.Scenario.Doc))
+		t.Row(append(texts, row.Scenario.Doc)...)
 	}
 	if shown > 1 && !stopped { // means over different hosts would not compare
 		texts := []string{"mean"}
@@ -135,7 +130,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 			first, steady := simulate.Means(rows, c)
 			texts = append(texts, first, steady)
 		}
-		add(append(texts, "of the shares above, each host counting once"))
+		t.Row(append(texts, "of the shares above, each host counting once")...)
 	}
 	if shown == 0 {
 		return nil

@@ -162,7 +162,7 @@ func (t *trace) write(w io.Writer, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s under %s, seed %d: %s\n\n", t.run.Scenario.Name, t.run.Config.Strategy, t.run.Seed, t.run.Scenario.Doc)
 	// Columns that say nothing go: a host that never fails, a circuit that never opens.
-	table := []human.Column{
+	table := human.Rows{
 		{Title: "until"},
 		{Title: "host/s"},
 		{Title: "rate/s", Dull: human.Unknown},
@@ -173,9 +173,7 @@ func (t *trace) write(w io.Writer, columns int) error {
 		{Title: "reason", Left: true},
 	}
 	for i := range t.moments {
-		for c, text := range t.moments[i].texts() {
-			table[c].Cells = append(table[c].Cells, text)
-		}
+		table.Row(t.moments[i].texts()...)
 	}
 	if len(t.moments) > 0 {
 		human.Layout(&b, table, columns)

@@ -13,7 +13,7 @@ import (
 // WriteHostsView is the other side of the crawl, in the few columns that fit beside
 // the crawler's own table. `crawl testsite` prints all there is.
 func WriteHostsView(w io.Writer, r *testsite.Report, columns int) error {
-	t := []human.Column{
+	t := human.Rows{
 		{Title: "host", Left: true},
 		{Title: "requests"},
 		{Title: "refused"},
@@ -31,13 +31,11 @@ func WriteHostsView(w io.Writer, r *testsite.Report, columns int) error {
 		if h.Allowed > 0 {
 			limit = fmt.Sprintf("%.3g", h.Allowed)
 		}
-		for c, cell := range []string{
+		t.Row(
 			h.Name, human.Count(h.Requests), human.Count(h.Refusals), human.Count(h.InsideRetryAfter), fmt.Sprint(h.Peak), limit,
 			h.MinGap.Round(time.Millisecond).String(), fmt.Sprintf("%d/%d", h.Distinct, h.URLs),
-			human.Count(h.Duplicates), human.Count(h.RobotsViolations + h.DelayViolations),
-		} {
-			t[c].Cells = append(t[c].Cells, cell)
-		}
+			human.Count(h.Duplicates), human.Count(h.RobotsViolations+h.DelayViolations),
+		)
 	}
 	var b strings.Builder
 	b.WriteString("\nWhat the hosts saw:\n")

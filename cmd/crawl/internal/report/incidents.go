@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// troubledHosts is how many hosts are told about at length: the table has the rest.
-	troubledHosts = 3
-	// troubleEvents is how many events of each are told: the last pause, what brought it
+	// incidentHosts is how many hosts are told about at length: the table has the rest.
+	incidentHosts = 3
+	// incidentEvents is how many events of each are told: the last pause, what brought it
 	// and what ended it.
-	troubleEvents = 4
+	incidentEvents = 4
 )
 
-// writeTrouble tells of the hosts that gave the most trouble why their rate is what it
+// writeIncidents tells of the hosts that gave the most trouble why their rate is what it
 // is, and what happened last.
-func (r *Report) writeTrouble(b *strings.Builder) {
-	hosts := troubled(r.Snap)
+func (r *Report) writeIncidents(b *strings.Builder) {
+	hosts := worstHosts(r.Snap)
 	groups := r.Snap.Limiter.GroupEvents
-	groups = groups[max(len(groups)-troubleEvents, 0):]
+	groups = groups[max(len(groups)-incidentEvents, 0):]
 	if len(hosts)+len(groups) == 0 { // nearly every crawl: no heading over nothing
 		return
 	}
@@ -56,28 +56,28 @@ func worthTelling(events []ratelimit.Event) []ratelimit.Event {
 			told = append(told, e)
 		}
 	}
-	return told[max(len(told)-troubleEvents, 0):]
+	return told[max(len(told)-incidentEvents, 0):]
 }
 
-// troubled are the hosts with the most trouble, the worst first: those that are shut,
+// worstHosts are the hosts with the most trouble, the worst first: those that are shut,
 // then those with the most pauses and cuts of late.
-func troubled(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
+func worstHosts(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
 	var hosts []*ratelimit.DomainSnapshot
 	for i := range s.Limiter.Top {
-		if Trouble(&s.Limiter.Top[i]) > 0 {
+		if Incidents(&s.Limiter.Top[i]) > 0 {
 			hosts = append(hosts, &s.Limiter.Top[i])
 		}
 	}
 	slices.SortFunc(hosts, func(x, y *ratelimit.DomainSnapshot) int {
-		return cmp.Or(cmp.Compare(Trouble(y), Trouble(x)), cmp.Compare(x.Domain, y.Domain))
+		return cmp.Or(cmp.Compare(Incidents(y), Incidents(x)), cmp.Compare(x.Domain, y.Domain))
 	})
-	return hosts[:min(len(hosts), troubledHosts)]
+	return hosts[:min(len(hosts), incidentHosts)]
 }
 
-// Trouble is how many of the last events were bad ones; a shut circuit is worse than
+// Incidents is how many of the last events were bad ones; a shut circuit is worse than
 // any number of them, and so is a quota that is used up. Retry-After counts by the refusal it came with, and Crawl-delay is
 // a wish and no trouble.
-func Trouble(d *ratelimit.DomainSnapshot) int {
+func Incidents(d *ratelimit.DomainSnapshot) int {
 	n := 0
 	if d.State != breaker.Closed && len(d.Events) > 0 {
 		n = len(d.Events) + 1

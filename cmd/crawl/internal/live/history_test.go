@@ -26,13 +26,13 @@ func at(elapsed float64, pages, queued int64) *crawl.Snapshot {
 // The rate is that of the last five seconds, not of a half: at a page a second half of
 // them have none.
 func TestPace(t *testing.T) {
-	var p past
+	var p history
 	pages, bytes := p.pace()
 	require.Zero(t, pages+bytes, "before the first snapshot there is no rate")
 	p.note(&crawl.Snapshot{})
 	pages, bytes = p.pace()
 	require.Zero(t, pages+bytes, "nor at the very start")
-	p = past{}
+	p = history{}
 	for i := 1; i <= 40; i++ {
 		p.note(at(float64(i)/2, int64(i/2), 0))
 	}
@@ -41,12 +41,12 @@ func TestPace(t *testing.T) {
 	require.InDelta(t, 1000, bytes, 1)
 	require.Equal(t, []float64{1, 1, 1}, p.throughput(3))
 	require.Len(t, p.throughput(100), 19)
-	require.Empty(t, new(past).throughput(3))
+	require.Empty(t, new(history).throughput(3))
 }
 
 // What is remembered is bounded in time and number, whatever clocks and hosts do.
 func TestPastIsBounded(t *testing.T) {
-	var p past
+	var p history
 	for i := range 2000 {
 		s := at(float64(i)/2, 0, 0)
 		for h := range 50 {
@@ -55,7 +55,7 @@ func TestPastIsBounded(t *testing.T) {
 		p.note(s)
 		require.LessOrEqual(t, len(p.trails), maxTrails)
 	}
-	require.LessOrEqual(t, p.moments[len(p.moments)-1].at.Sub(p.moments[0].at), pastTime)
+	require.LessOrEqual(t, p.moments[len(p.moments)-1].at.Sub(p.moments[0].at), historyTime)
 	for range 1000 {
 		p.note(at(1000, 0, 0)) // a clock that stands still
 	}
@@ -64,7 +64,7 @@ func TestPastIsBounded(t *testing.T) {
 
 // A host has a rate a second, the last ones, and is forgotten when nobody speaks of it.
 func TestTrails(t *testing.T) {
-	var p past
+	var p history
 	for i := range 100 {
 		s := at(float64(i)/2, 0, 0)
 		s.Hosts = []frontier.HostState{{Host: "a.test", Pages: i}}
@@ -99,8 +99,8 @@ func TestSparkline(t *testing.T) {
 
 // The end is told only of a queue that becomes shorter, and stays so; see remaining.
 func TestRemaining(t *testing.T) {
-	drain := func(n int, queued func(i int) int64) (*past, *crawl.Snapshot) {
-		p := new(past)
+	drain := func(n int, queued func(i int) int64) (*history, *crawl.Snapshot) {
+		p := new(history)
 		var s *crawl.Snapshot
 		for i := range n {
 			s = at(float64(i), 0, queued(i))

@@ -21,8 +21,8 @@ func TestTroubleOfGroups(t *testing.T) {
 		})
 	}
 	var b strings.Builder
-	(&Report{Snap: &snap, Columns: 100}).writeTrouble(&b)
-	require.Equal(t, troubleEvents, strings.Count(b.String(), "ip:192.0.2.1: "), b.String())
+	(&Report{Snap: &snap, Columns: 100}).writeIncidents(&b)
+	require.Equal(t, incidentEvents, strings.Count(b.String(), "ip:192.0.2.1: "), b.String())
 	require.Contains(t, b.String(), "ip:192.0.2.1: 1m00s ago: 20 hosts are limited as one\n")
 	require.NotContains(t, b.String(), "5m00s ago")
 }

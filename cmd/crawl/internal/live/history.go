@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// pastTime is how far back the live view remembers the crawl: what a trend is made of.
-	pastTime = 2 * time.Minute
+	// historyTime is how far back the live view remembers the crawl: what a trend is made of.
+	historyTime = 2 * time.Minute
 	// maxMoments bounds it where clocks or snapshots are odd: two a second.
 	maxMoments = 256
 	// trailRoom is how many rates of a host are kept, one a second.
@@ -24,9 +24,9 @@ const (
 	paceTime = 5 * time.Second
 )
 
-// past is what a crawl and the hosts of its snapshots were like of late. Its zero value is
+// history is what a crawl and the hosts of its snapshots were like of late. Its zero value is
 // ready. It is not safe for concurrent use.
-type past struct {
+type history struct {
 	moments []instant // the oldest first
 	trails  map[string]*trail
 }
@@ -48,10 +48,10 @@ type trail struct {
 
 // note adds a snapshot. Hosts that snapshots have not had for as long as a trail reaches are
 // forgotten: what they were like then is no trend.
-func (p *past) note(s *crawl.Snapshot) {
+func (p *history) note(s *crawl.Snapshot) {
 	p.moments = append(p.moments, instant{s.Time, s.ElapsedSeconds, s.Pages, s.Bytes, s.Frontier.Queued + s.Frontier.Leased})
 	drop := max(len(p.moments)-maxMoments, 0)
-	for drop < len(p.moments)-1 && s.Time.Sub(p.moments[drop].at) > pastTime {
+	for drop < len(p.moments)-1 && s.Time.Sub(p.moments[drop].at) > historyTime {
 		drop++
 	}
 	p.moments = append(p.moments[:0], p.moments[drop:]...)
@@ -78,8 +78,8 @@ func (p *past) note(s *crawl.Snapshot) {
 }
 
 // copy is p as it is now, for another goroutine.
-func (p *past) copy() *past {
-	c := &past{moments: slices.Clone(p.moments), trails: make(map[string]*trail, len(p.trails))}
+func (p *history) copy() *history {
+	c := &history{moments: slices.Clone(p.moments), trails: make(map[string]*trail, len(p.trails))}
 	for name, t := range p.trails {
 		c.trails[name] = &trail{slices.Clone(t.rates), slices.Clone(t.asked), t.at}
 	}
@@ -87,7 +87,7 @@ func (p *past) copy() *past {
 }
 
 // step adds the rate of a host, and how many URLs it was asked for.
-func (p *past) step(host string, at time.Time, rate float64, asked int) {
+func (p *history) step(host string, at time.Time, rate float64, asked int) {
 	t := p.trails[host]
 	if t == nil {
 		if len(p.trails) >= maxTrails {
@@ -106,7 +106,7 @@ func (p *past) step(host string, at time.Time, rate float64, asked int) {
 }
 
 // pace is the pages and bytes per second over the last seconds.
-func (p *past) pace() (pages, bytes float64) {
+func (p *history) pace() (pages, bytes float64) {
 	if len(p.moments) == 0 {
 		return 0, 0
 	}
@@ -128,7 +128,7 @@ func (p *past) pace() (pages, bytes float64) {
 const stretch = 0.9
 
 // throughput is the pages per second in each of the last n stretches.
-func (p *past) throughput(n int) []float64 {
+func (p *history) throughput(n int) []float64 {
 	var rates []float64
 	for i := len(p.moments) - 1; i > 0 && len(rates) < n; {
 		to := &p.moments[i]
@@ -146,7 +146,7 @@ func (p *past) throughput(n int) []float64 {
 }
 
 // busy is how many URLs a host was asked for of late; -1 if that is not known.
-func (p *past) busy(host string) int {
+func (p *history) busy(host string) int {
 	t := p.trails[host]
 	if t == nil || len(t.asked) == 0 {
 		return -1
