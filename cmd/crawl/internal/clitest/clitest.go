@@ -33,6 +33,7 @@ func Golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got, "%s; -update writes it anew", path)
 }
 
+// Noon is the time of [Busy].
 var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // Busy is a crawl under way over hosts in every situation.
@@ -86,6 +87,7 @@ func failures() []ratelimit.Event {
 	}}
 }
 
+// Update has golden files written anew.
 var Update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 // BrokenWriter fails with err.

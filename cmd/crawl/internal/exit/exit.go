@@ -34,6 +34,7 @@ const (
 // Service is what the systemd unit makes of the end of a crawl.
 type Service uint8
 
+// What the unit may make of it; a row of [Codes] without one fails a test.
 const (
 	_       Service = iota
 	Success         // the end of a start that went well

@@ -43,6 +43,7 @@ type explained struct {
 	State *crawl.KnownURL `json:"state,omitempty"` // nil: no state was asked
 }
 
+// Run explains each URL of args; with kept, by the state that --state names.
 func (x *Options) Run(ctx context.Context, settings *flags.Settings, kept bool, args []string) (err error) {
 	loaded, err := settings.Load(x.Env)
 	if err != nil {

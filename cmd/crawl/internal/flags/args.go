@@ -32,6 +32,7 @@ func OneDir(verb string) cobra.PositionalArgs {
 	}
 }
 
+// CompleteDirs completes names of directories.
 func CompleteDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }

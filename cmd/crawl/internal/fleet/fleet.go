@@ -37,6 +37,7 @@ var fleetActions = map[string]redis.Control{"pause": redis.Paused, "resume": red
 // fleetPatience is how long an operator waits for a Redis that does not answer.
 const fleetPatience = 30 * time.Second
 
+// Run does what the command asks of the fleet.
 func (o *Options) Run(ctx context.Context, action string) error {
 	for flag, name := range map[*string]string{
 		&o.Redis: "CRAWL_FLEET_REDIS", &o.Job: "CRAWL_FLEET_JOB", &o.CAFile: "CRAWL_FLEET_CA_FILE", &o.PasswordFile: "CRAWL_FLEET_PASSWORD_FILE",

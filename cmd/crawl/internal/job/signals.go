@@ -12,6 +12,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
 )
 
+// ErrForced is the end of a crawl that was interrupted twice.
 var ErrForced = &exit.Error{Code: exit.CodeForced, Err: errors.New("interrupted twice: what was under way was given up")}
 
 // echoTime is for how long after the first interrupt another is the same once more: timeout(1)

@@ -20,6 +20,7 @@ type FleetOptions struct {
 	Cfg               fleet.Config
 }
 
+// Run runs the model for each size of a fleet and writes the table.
 func (o *FleetOptions) Run() error {
 	if o.Format != "table" && o.Format != "json" {
 		return exit.Usage(fmt.Errorf("--format %q: give table or json", o.Format))

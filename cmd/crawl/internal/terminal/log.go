@@ -65,6 +65,7 @@ const (
 	maxTold = 1024
 )
 
+// NewLineHandler writes a line for each message to w; layout is that of the time.
 func NewLineHandler(w io.Writer, level slog.Leveler, layout string) *lineHandler {
 	out := &lineOutput{w: w, layout: layout, told: make(map[string]time.Time)}
 	return &lineHandler{out, slog.NewTextHandler(&out.buf, &slog.HandlerOptions{Level: level, ReplaceAttr: onlyAttrs})}
