@@ -44,7 +44,7 @@ func yardsticks() []string { return []string{"wget2", "tokens", "crawl off"} }
 func contenders(t *testing.T, crawl, bare string) []contender {
 	t.Helper()
 	n := fmt.Sprint(inFlight)
-	common := []string{"--concurrency", n, "--set", "per_host_max="+n, "--quiet", "--output", os.DevNull}
+	common := []string{"--concurrency", n, "--set", "per_host_max=" + n, "--quiet", "--output", os.DevNull}
 	ours := func(flags ...string) func(task) []string {
 		return func(k task) []string { return append(append([]string{k.seed}, common...), flags...) }
 	}
