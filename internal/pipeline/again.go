@@ -70,9 +70,9 @@ func (p *Pipeline) condition(l *frontier.Lease) http.Header {
 	return h
 }
 
-// balks reports whether a host took the condition for an error, as it must not. The page is
+// refusesCondition reports whether a host took the condition for an error, as it must not. The page is
 // then asked for once more and without it.
-func (p *Pipeline) balks(l *frontier.Lease, f *fetched) bool {
+func (p *Pipeline) refusesCondition(l *frontier.Lease, f *fetched) bool {
 	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || p.condition(l) == nil {
 		return false
 	}

@@ -148,7 +148,7 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 		f.resp.Release()
 		return ev, aside
 	}
-	ev.outcome.Lost = lost || p.balks(l, f)
+	ev.outcome.Lost = lost || p.refusesCondition(l, f)
 	if l.Kind == frontier.Control {
 		ev.fate, ev.end = fateControl, frontier.GiveUp()
 	} else if d, at := p.decide(f, ev.outcome, now); d.Final {
