@@ -6,26 +6,34 @@
 // with gzip, be in any encoding of the web, and use any namespace prefix. [Detect] tests whether
 // a page is one of them, by its root element.
 //
-// Broken documents are read as far as possible: tags need not be balanced, "&" need not be
-// escaped, a tag without an end stops at the next, URLs may be relative. Problems are counted,
-// and the first is reported with its line. An entry is yielded when the tag after its URL was
-// read, so that the entries of a truncated document are the first of the whole. Whether a sitemap
-// may list a URL, as of another directory, is for the caller to decide.
+// Broken documents are read as far as possible, which is why the tokenizer is that of HTML: tags
+// need not be balanced, "&" need not be escaped, a tag without an end stops at the next, URLs may
+// be relative. Problems are counted, and the first is reported with its line. An entry is yielded
+// when the tag after its URL was read, so that the entries of a truncated document are the first
+// of the whole. Whether a sitemap may list a URL, as of another directory, is for the caller to
+// decide.
 //
 // At most [MaxBytes] are read, counted after decompression, and [MaxURLs] entries besides
-// [MaxExtras] alternates and resources. A name, tag or text beyond 64 KiB is skipped. Nothing is
-// recursive, and of entities only the five of XML and numeric ones are expanded. Memory is two
-// windows of 128 KiB and one entry.
-//
-// encoding/xml needs well-formed documents, takes a quarter to a half longer and makes 25 times
-// the allocations (BenchmarkRead).
+// [MaxExtras] alternates and resources. A URL or date beyond 64 KiB is skipped, a tag or text
+// beyond 4 MiB ends the document. Nothing is recursive, and of entities only the five of XML and
+// numeric ones are expanded. Memory is a few buffers, one entry and the longest tag or text.
 //
 // All functions are safe for concurrent use.
 package sitemap
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
+	"io"
+	"regexp"
+	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/transform"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -41,6 +49,8 @@ const (
 	MaxExtras = 4 * MaxURLs
 	// maxExtras bounds those of one URL: Google reads a thousand images of one.
 	maxExtras = 1000
+	maxField  = 64 << 10 // bytes of a URL or date: eight times the longest
+	maxToken  = 4 << 20  // bytes of a tag or text
 	// MaxLevel is the deepest level of a sitemap: 0 is named by robots.txt, and each index leads
 	// one deeper.
 	MaxLevel = 2
@@ -138,28 +148,98 @@ type Summary struct {
 // errors are in the Summary.
 func Read(doc Document, yield func(Entry) bool) Summary {
 	r := reader{doc: doc, base: doc.Base, yield: yield}
-	if err := r.w.open(doc.Body, doc.Charset, MaxBytes); err != nil {
+	if err := r.open(doc.Body, doc.Charset, MaxBytes); err != nil {
 		r.problem("%v", err)
 		return r.sum
 	}
 	if doc.List {
 		r.lines()
 	} else {
-		r.markup()
+		r.markup(r.text)
 	}
-	r.conclude()
-	return r.sum
-}
-
-// conclude completes the summary.
-func (r *reader) conclude() {
-	if err := r.w.err; err != nil && !r.stopped {
-		r.problem("it breaks off: %v", err)
-	}
-	if r.w.cut {
+	if r.raw.N <= 0 {
 		r.sum.Bound = fmt.Sprintf("%d bytes", MaxBytes)
 	}
 	if r.sum.Format == None && r.sum.Problem == "" {
 		r.problem("it has neither URLs nor the root of a sitemap or feed")
 	}
+	return r.sum
 }
+
+// detectWithin is how much of a document Detect reads to find its root.
+const detectWithin = 8 << 10
+
+// Detect is the format of a page by its root element; [None] for everything else, lists in plain
+// text too. The media type is without parameters; only that of HTML decides.
+func Detect(mediaType string, body []byte) Format {
+	if strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml") {
+		return None
+	}
+	head := body[:min(len(body), 64)]
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte(mark)), " \t\r\n")
+	if len(head) < 2 || bytes.IndexByte([]byte("<\x00\x1f\xfe\xff"), head[0]) < 0 {
+		return None
+	}
+	r := reader{strict: true}
+	if r.open(body, "", detectWithin) != nil {
+		return None
+	}
+	r.markup(r.text)
+	return r.sum.Format
+}
+
+const (
+	mark           = "\ufeff" // the byte order mark
+	declaredWithin = 256      // bytes in which an XML declaration is looked for
+)
+
+// open makes r read a body as UTF-8, at most limit bytes before it is decoded: there are escape
+// sequences that yield no text. The error is that of the gzip header.
+func (r *reader) open(body []byte, declared string, limit int64) error {
+	r.raw = io.LimitedReader{R: bytes.NewReader(body), N: limit + 1}
+	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
+		zr, err := gzip.NewReader(r.raw.R)
+		if err != nil {
+			return fmt.Errorf("gzip: %w", err)
+		}
+		r.raw.R = zr
+	}
+	r.text = bufio.NewReaderSize(&r.raw, maxField)
+	head, _ := r.text.Peek(declaredWithin) // what breaks off is reported when it is read
+	if enc := encodingOf(head, declared); enc != nil {
+		r.text = bufio.NewReaderSize(transform.NewReader(r.text, enc.NewDecoder()), maxField)
+	}
+	if head, _ := r.text.Peek(len(mark)); string(head) == mark {
+		_, _ = r.text.Discard(len(mark)) // it was peeked at
+	}
+	return nil
+}
+
+// encodingOf is the encoding by the byte order mark, the server, or the XML declaration (RFC
+// 7303 section 3). Nil is UTF-8. What begins with single bytes is never UTF-16.
+func encodingOf(head []byte, declared string) encoding.Encoding {
+	for _, order := range [...]struct{ begins, name string }{
+		{mark, ""}, {"\xff\xfe", "utf-16le"}, {"<\x00", "utf-16le"}, {"\xfe\xff", "utf-16be"}, {"\x00<", "utf-16be"},
+	} {
+		if bytes.HasPrefix(head, []byte(order.begins)) {
+			enc, _ := charset.Lookup(order.name)
+			return enc
+		}
+	}
+	inside := ""
+	if m := xmlDeclaration.FindSubmatch(head); m != nil {
+		inside = string(m[1])
+	}
+	for _, label := range []string{declared, inside} {
+		enc, name := charset.Lookup(label)
+		switch {
+		case name == "utf-8":
+			return nil
+		case enc != nil && !strings.HasPrefix(name, "utf-16") && name != "replacement":
+			return enc
+		}
+	}
+	return nil
+}
+
+var xmlDeclaration = regexp.MustCompile(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']?([^"'>\s]+)`)

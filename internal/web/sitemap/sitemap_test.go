@@ -128,14 +128,17 @@ func TestBounds(t *testing.T) {
 		"URLs":              {body: func() []byte { return urlset(sitemap.MaxURLs + 10) }, urls: sitemap.MaxURLs, dropped: true, bound: "50000 URLs"},
 		"as many as may be": {body: func() []byte { return urlset(sitemap.MaxURLs) }, urls: sitemap.MaxURLs},
 		"a bomb": {body: func() []byte {
-			return zipped(t, append([]byte("<urlset>"+entry), bytes.Repeat([]byte(" "), 80<<20)...))
+			return zipped(t, append([]byte("<urlset>"+entry), bytes.Repeat([]byte(" <a>"), 20<<20)...))
 		}, urls: 1, bound: "52428800 bytes"},
+		"a bomb of a text": {body: func() []byte {
+			return zipped(t, append([]byte("<urlset>"+entry), bytes.Repeat([]byte(" "), 80<<20)...))
+		}, urls: 1, bound: "4194304 bytes of a tag or text"},
 		"a bomb of a tag": {body: func() []byte {
 			return zipped(t, append([]byte("<urlset>"+entry+"<a "), bytes.Repeat([]byte("a"), 80<<20)...))
-		}, urls: 1, bound: "52428800 bytes", problem: "within markup"},
+		}, urls: 1, bound: "4194304 bytes of a tag or text"},
 		"a bomb of a comment": {body: func() []byte {
 			return zipped(t, append([]byte("<urlset>"+entry+"<!--"), bytes.Repeat([]byte("a"), 80<<20)...))
-		}, urls: 1, bound: "52428800 bytes", problem: "within markup"},
+		}, urls: 1, bound: "4194304 bytes of a tag or text"},
 		"a bomb without text": {body: func() []byte {
 			return zipped(t, append([]byte(`<?xml version="1.0" encoding="iso-2022-jp"?><urlset>`+entry), bytes.Repeat([]byte("\x1b(B"), 30<<20)...))
 		}, urls: 1, bound: "52428800 bytes"},
@@ -147,7 +150,7 @@ func TestBounds(t *testing.T) {
 		}, urls: 250, extras: sitemap.MaxExtras, dropped: true},
 		"a long text": {body: func() []byte {
 			return []byte("<urlset><url><loc>http://a.test/" + long + "</loc></url>" + entry + "</urlset>")
-		}, urls: 1, problem: "an empty URL"},
+		}, urls: 1, problem: "a text beyond"},
 		"a long text in parts": {body: func() []byte {
 			return []byte("<urlset><url><loc>http://a.test/" + strings.Repeat(long[:1<<15]+"<!---->", 9) + "</loc></url>" + entry + "</urlset>")
 		}, urls: 1, problem: "a text beyond"},

@@ -1,0 +1,318 @@
+package sitemap
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/mail"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// startOfProtocol handles an element of a urlset or sitemapindex.
+func (r *reader) startOfProtocol(e string) {
+	switch e {
+	case "url":
+		r.begin(Page)
+	case "sitemap":
+		r.begin(Sitemap)
+	case "image", "video":
+		r.inside = e
+	case "content_loc", "player_loc", "thumbnail_loc":
+		r.collect("extra")
+	case "loc":
+		r.loc()
+	case "link":
+		if rel, _ := r.attribute("rel"); strings.EqualFold(rel, "alternate") {
+			href, _ := r.attribute("href")
+			r.extra(Alternate, []byte(href))
+		}
+	case "lastmod", "changefreq", "priority":
+		if r.inside == "" {
+			r.collect(e)
+		}
+	}
+}
+
+// loc begins a URL: of an image, of the entry, or of the next one, if that has no element of its
+// own.
+func (r *reader) loc() {
+	switch {
+	case r.inside != "":
+		r.collect("extra")
+		return
+	case !r.group.open && r.sum.Format == Index:
+		r.begin(Sitemap)
+	case !r.group.open:
+		r.begin(Page)
+	case !r.group.main.URL.IsZero():
+		r.begin(r.group.main.Rel)
+	}
+	r.collect("loc")
+}
+
+// startOfFeed handles an element of RSS or Atom.
+func (r *reader) startOfFeed(e string) {
+	switch e {
+	case "item", "entry":
+		r.begin(Page)
+		if about, _ := r.attribute("rdf:about"); strings.HasPrefix(about, "http") {
+			r.group.fallback, _ = r.resolve([]byte(about))
+		}
+		return
+	case "image", "source", "textinput":
+		r.inside = e
+		if href, ok := r.attribute("href"); ok && e == "image" { // of iTunes
+			r.extra(Resource, []byte(href))
+		}
+	}
+	if r.inside != "" {
+		if r.inside == "image" && e == "url" {
+			r.collect("extra")
+		}
+		return
+	}
+	switch e {
+	case "link":
+		r.feedLink()
+	case "guid":
+		if perma, _ := r.attribute("ispermalink"); !strings.EqualFold(perma, "false") {
+			r.collect(e)
+		}
+	case "pubdate", "date", "updated", "published", "lastbuilddate":
+		r.collect("lastmod")
+	case "comments":
+		r.collect(e)
+	case "enclosure", "thumbnail", "content":
+		for _, name := range [...]string{"url", "src"} {
+			if ref, ok := r.attribute(name); ok {
+				r.extra(Resource, []byte(ref))
+			}
+		}
+	}
+}
+
+// feedLink handles a link: in RSS a text, in Atom an attribute, and documents mix them.
+func (r *reader) feedLink() {
+	href, ok := r.attribute("href")
+	if !ok {
+		if r.group.open && r.group.main.URL.IsZero() && !r.group.loose {
+			r.collect("loc")
+		}
+		return
+	}
+	rel, _ := r.attribute("rel")
+	switch strings.ToLower(rel) {
+	case "", "alternate", "related", "via", "replies", "next", "prev", "previous", "first", "last",
+		"current", "next-archive", "prev-archive": // of RFC 4287, 4685 and 5005
+		r.extra(Page, []byte(href))
+	case "enclosure", "icon", "logo":
+		r.extra(Resource, []byte(href))
+	}
+}
+
+// collect makes the following text a field.
+func (r *reader) collect(field string) { r.field, r.value = field, r.value[:0] }
+
+// settle ends a field.
+func (r *reader) settle() {
+	field, main := r.field, &r.group.main
+	r.field = ""
+	if !r.group.open {
+		return
+	}
+	switch v := bytes.TrimFunc(r.value, isSpace); field {
+	case "loc":
+		r.group.named = true
+		if u, ok := r.resolve(v); ok {
+			main.URL = u
+		}
+	case "extra":
+		r.extra(Resource, v)
+	case "comments":
+		r.extra(Page, v)
+	case "guid":
+		if bytes.HasPrefix(v, []byte("http")) {
+			r.group.fallback, _ = r.resolve(v)
+		}
+	case "lastmod": // the latest of several; one beyond 2200 is a mistake, or means "for ever"
+		if at, ok := ParseTime(v); !ok {
+			r.problem("%.40q is no date", v)
+		} else if at.After(main.LastMod) && at.Year() < 2200 {
+			main.LastMod = at
+		}
+	case "priority": // also with a comma
+		p, err := strconv.ParseFloat(strings.Replace(string(v), ",", ".", 1), 32)
+		if err != nil || math.IsNaN(p) || p < 0 || p > 1 {
+			r.problem("%.40q is no priority: it goes from 0.0 to 1.0", v)
+			return
+		}
+		main.Priority = float32(p)
+	case "changefreq":
+		main.ChangeFreq = ""
+		if word := strings.ToLower(string(v)); slices.Contains(freqs, word) {
+			main.ChangeFreq = word
+		}
+	}
+}
+
+// freqs are the words of the Sitemaps protocol.
+var freqs = []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
+
+func (r *reader) begin(rel Rel) {
+	r.flush(false)
+	r.inside = ""
+	r.group.open, r.group.loose = true, r.sum.Format == Atom
+	r.group.main = Entry{Rel: rel, Priority: DefaultPriority}
+	r.group.base = r.rebase(r.base)
+}
+
+// rebase applies an xml:base attribute.
+func (r *reader) rebase(base canonical.URL) canonical.URL {
+	if ref, ok := r.attribute("xml:base"); ok {
+		if u, err := base.Resolve(ref); err == nil {
+			return u
+		}
+	}
+	return base
+}
+
+// flush yields the open entry. At the end of the document one without a URL is left out: it may
+// have been cut off.
+func (r *reader) flush(last bool) {
+	g := &r.group
+	if !g.open {
+		return
+	}
+	if g.main.URL.IsZero() && !last {
+		g.main.URL = g.fallback
+	}
+	switch {
+	case !g.main.URL.IsZero():
+		r.emit(&g.main)
+	case last && !g.loose:
+		g.extras = g.extras[:0]
+	case !g.named && !last && !r.feed:
+		r.problem("an entry without a URL")
+	}
+	for i := range g.extras {
+		e := &g.extras[i]
+		e.LastMod = g.main.LastMod
+		if e.URL != g.main.URL {
+			r.emit(e)
+		}
+	}
+	*g = group{extras: g.extras[:0]}
+}
+
+// emit yields an entry unless a bound is reached.
+func (r *reader) emit(e *Entry) {
+	if r.stopped {
+		r.sum.Dropped++
+		return
+	}
+	count, most := &r.sum.URLs, MaxURLs-r.sum.Sitemaps
+	switch e.Rel {
+	case Sitemap:
+		count, most = &r.sum.Sitemaps, MaxURLs-r.sum.URLs
+	case Alternate:
+		count, most = &r.sum.Alternates, MaxExtras-r.sum.Resources
+	case Resource:
+		count, most = &r.sum.Resources, MaxExtras-r.sum.Alternates
+	}
+	if *count >= most {
+		r.sum.Dropped++
+		if e.Rel <= Sitemap {
+			r.sum.Bound, r.stopped = fmt.Sprintf("%d URLs", MaxURLs), true
+		}
+		return
+	}
+	*count++
+	if e.LastMod.After(r.sum.LastMod) {
+		r.sum.LastMod = e.LastMod
+	}
+	r.stopped = !r.yield(*e)
+}
+
+// extra adds a URL to the open entry.
+func (r *reader) extra(rel Rel, ref []byte) {
+	if !r.group.open {
+		return
+	}
+	if len(r.group.extras) >= maxExtras {
+		r.sum.Dropped++
+		return
+	}
+	if u, ok := r.resolve(ref); ok {
+		r.group.extras = append(r.group.extras, Entry{URL: u, Rel: rel, Priority: DefaultPriority})
+	}
+}
+
+func (r *reader) resolve(ref []byte) (canonical.URL, bool) {
+	ref = bytes.TrimFunc(ref, isSpace)
+	if len(ref) == 0 {
+		r.problem("an empty URL")
+		return canonical.URL{}, false
+	}
+	base := r.group.base
+	if base.IsZero() {
+		base = r.base
+	}
+	u, err := base.ResolveBytes(ref)
+	if err != nil {
+		r.problem("%.100q: %v", ref, err)
+		return u, false
+	}
+	return r.doc.Rules.Apply(u), true
+}
+
+const longestDate = 64
+
+// w3cDate is the W3C's note on dates, with hour 24, leap seconds, and a zone that may be left out.
+var w3cDate = regexp.MustCompile(`^(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01]))?)?` +
+	`(?:[Tt ]([01]\d|2[0-4]):([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d+))?)? *(?:[Zz]|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?)?$`)
+
+// ParseTime reads a date of a sitemap or feed: each form of the W3C's note, from a year alone to
+// fractions of a second, with a space in the place of "T" and without a zone (UTC) too; and the
+// form of RFC 5322, which RSS has.
+func ParseTime(s []byte) (time.Time, bool) {
+	layout := time.DateOnly
+	switch {
+	case len(s) > longestDate || len(s) == 0:
+		return time.Time{}, false
+	case len(s) > len(layout):
+		layout = time.RFC3339
+	}
+	if len(s) >= len(time.DateOnly) && s[4] == '-' { // the usual ones are fast
+		if t, err := time.Parse(layout, string(s)); err == nil {
+			return t.UTC(), true
+		}
+	}
+	text := string(s)
+	match := w3cDate.FindStringSubmatch(text)
+	if match == nil {
+		t, err := mail.ParseDate(text)
+		return t.UTC(), err == nil
+	}
+	n := func(i int) int {
+		v, _ := strconv.Atoi(match[i]) // empty is zero
+		return v
+	}
+	day := max(1, n(3))
+	t := time.Date(n(1), time.Month(max(1, n(2))), day, 0, 0, 0, 0, time.UTC)
+	if t.Day() != day { // the 31st of June
+		return t, false
+	}
+	nanos, _ := strconv.Atoi((match[7] + "000000000")[:9])
+	zone := time.Duration(60*n(9)+n(10)) * time.Minute
+	if match[8] == "-" {
+		zone = -zone
+	}
+	clock := time.Duration(3600*n(4)+60*n(5)+n(6))*time.Second + time.Duration(nanos)
+	return t.Add(clock - zone), true
+}
