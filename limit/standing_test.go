@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -101,16 +102,12 @@ func write(t *testing.T, h http.Header, s limit.Standing) {
 	t.Helper()
 	q := header.QuotaOf(s)
 	policy := header.Policy{Name: "p", Quota: q.Limit, Window: q.Window}
-	left := header.Remaining{Name: "p", Units: q.Remaining, Reset: q.Reset, HasReset: true}
+	left := fmt.Sprintf(`"p";r=%d;t=%s`, q.Remaining, header.FormatRetryAfter(q.Reset))
 	if q.InFlight > 0 {
-		policy.Quota, policy.Unit, left = q.InFlight, header.UnitInFlight, header.Remaining{Name: "p", Units: s.Left}
+		policy.Quota, policy.Unit, left = q.InFlight, header.UnitInFlight, fmt.Sprintf(`"p";r=%d`, s.Left)
 	}
-	for name, text := range map[string]func() (string, error){
-		"RateLimit-Policy": func() (string, error) { return header.FormatPolicies([]header.Policy{policy}) },
-		"RateLimit":        func() (string, error) { return header.FormatRateLimit([]header.Remaining{left}) },
-	} {
-		value, err := text()
-		require.NoError(t, err)
-		h.Set(name, value)
-	}
+	text, err := header.FormatPolicies([]header.Policy{policy})
+	require.NoError(t, err)
+	h.Set("RateLimit-Policy", text)
+	h.Set("RateLimit", left)
 }

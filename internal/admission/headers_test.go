@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +33,12 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		HeadersBoth.tell(got, rule.termsIn(reg.current()), &res, nil)
 
 		left, reset := res.told(&plan)
-		header.SetLegacy(want, header.Quota{Limit: res.Limit, Remaining: left, Reset: reset})
-		value, err := header.FormatRateLimit([]header.Remaining{{Name: res.Plan, Units: left, Reset: reset, HasReset: true}})
-		require.NoError(t, err)
-		want.Set("RateLimit", value)
-		value, err = header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}})
+		seconds := header.FormatRetryAfter(reset)
+		want.Set("X-RateLimit-Limit", strconv.FormatInt(res.Limit, 10))
+		want.Set("X-RateLimit-Remaining", strconv.FormatInt(left, 10))
+		want.Set("X-RateLimit-Reset", seconds)
+		want.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%s`, res.Plan, left, seconds))
+		value, err := header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}})
 		require.NoError(t, err)
 		want.Set("RateLimit-Policy", value)
 		require.Equal(t, want, got)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,18 +186,19 @@ func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
 		s.Refused = !ok
 		q := header.QuotaOf(s)
 		if legacy {
-			header.SetLegacy(w.Header(), q)
+			for name, value := range map[string]string{
+				"Limit": strconv.FormatInt(q.Limit, 10), "Remaining": strconv.FormatInt(q.Remaining, 10), "Reset": header.FormatRetryAfter(q.Reset),
+				"Policy": fmt.Sprintf("%d;w=%s", q.Limit, header.FormatRetryAfter(q.Window)),
+			} {
+				w.Header().Set("X-RateLimit-"+name, value)
+			}
 		} else {
 			policy, err := header.FormatPolicies([]header.Policy{{Name: "p", Quota: q.Limit, Window: q.Window}})
 			if err != nil {
 				t.Error(err)
 			}
-			left, err := header.FormatRateLimit([]header.Remaining{{Name: "p", Units: q.Remaining, Reset: q.Reset, HasReset: true}})
-			if err != nil {
-				t.Error(err)
-			}
 			w.Header().Set("RateLimit-Policy", policy)
-			w.Header().Set("RateLimit", left)
+			w.Header().Set("RateLimit", fmt.Sprintf(`"p";r=%d;t=%s`, q.Remaining, header.FormatRetryAfter(q.Reset)))
 		}
 		if !ok {
 			w.Header().Set("Retry-After", header.FormatRetryAfter(s.Next))

@@ -86,7 +86,7 @@ func visit(ctx context.Context, l *AdaptiveRateLimiter, client *http.Client) err
 	fb.Latency = time.Since(fb.SentAt)
 	if fb.Err = err; err == nil {
 		fb.StatusCode = res.StatusCode
-		fb.RetryAfter, _ = header.RetryAfter(res.Header.Get("Retry-After"), time.Now(), time.Hour)
+		fb.RetryAfter, _ = header.RetryAfterOf(res.Header, time.Now(), time.Hour)
 		_ = res.Body.Close()
 	}
 	l.Feedback(host, fb)

@@ -1,11 +1,9 @@
 // Package backoff says how long to wait before another try.
 //
-// The delay before try n+1 is random between nothing and a ceiling that doubles
-// with each failure ("full jitter"). Spreading over the whole range, instead of
-// around a value, is what keeps clients that failed together from returning
-// together. Nothing here sleeps or keeps state: a [Policy] is a pure function of
-// the attempt and of a source of randomness. The engine knows no other; for callers
-// who choose, a [Schedule] is any of the usual ways to wait.
+// The delay before try n+1 is random between nothing and a ceiling that doubles with each
+// failure ("full jitter"), which keeps clients that failed together from returning together.
+// That is [Policy], the only one that the engine knows; for callers who choose, a [Schedule] is
+// any of the usual ways to wait. Nothing here sleeps or keeps state.
 package backoff
 
 import (
@@ -15,13 +13,21 @@ import (
 )
 
 // Source yields a uniform number in [0, n), as [rand.Rand] does. Whoever shares one
-// between goroutines sees to its locking.
+// between goroutines sees to its locking. Where one is asked for, nil means the process-wide
+// source, which is safe for concurrent use.
 type Source interface{ Int64N(n int64) int64 }
 
 // Policy bounds the delays. It is a value, safe for concurrent use.
 type Policy struct {
 	Base time.Duration // ceiling of the first delay; zero or less means no delay ever
 	Max  time.Duration // ceiling of every delay; zero or less means none but the largest Duration
+}
+
+func (p Policy) limit() time.Duration {
+	if p.Max <= 0 {
+		return math.MaxInt64
+	}
+	return p.Max
 }
 
 // Ceiling is the longest delay after failure number attempt, counted from 1:
@@ -31,26 +37,18 @@ func (p Policy) Ceiling(attempt int) time.Duration {
 	if attempt < 1 || p.Base <= 0 {
 		return 0
 	}
-	limit := p.Max
-	if limit <= 0 {
-		limit = math.MaxInt64
-	}
 	// Shifting the limit down, not the base up, cannot overflow.
-	if n := attempt - 1; n < 63 && p.Base <= limit>>n {
+	if n := attempt - 1; n < 63 && p.Base <= p.limit()>>n {
 		return p.Base << n
 	}
-	return limit
+	return p.limit()
 }
 
-// Delay is a random time in [0, Ceiling(attempt)]. A nil rnd means the process-wide
-// source, which is safe for concurrent use.
-func (p Policy) Delay(attempt int, rnd Source) time.Duration {
-	return uniform(p.Ceiling(attempt), rnd)
-}
+// Delay is a random time in [0, Ceiling(attempt)].
+func (p Policy) Delay(attempt int, rnd Source) time.Duration { return uniform(p.Ceiling(attempt), rnd) }
 
-// Spread is d and a random time in [0, by] on top. It is the jitter for a delay
-// that somebody asked for, a Retry-After: it never subtracts. A nil rnd means the
-// process-wide source.
+// Spread is d and a random time in [0, by] on top: the jitter for a delay that somebody asked
+// for, a Retry-After, from which it never subtracts.
 func Spread(d, by time.Duration, rnd Source) time.Duration {
 	return d + uniform(min(by, math.MaxInt64-max(d, 0)), rnd)
 }
@@ -67,4 +65,64 @@ func uniform(limit time.Duration, rnd Source) time.Duration {
 		return time.Duration(rand.Int64N(n))
 	}
 	return time.Duration(rnd.Int64N(n))
+}
+
+// Schedule is the delay after failure number attempt, counted from 1, when the delay
+// before that one was prev, 0 for the first. It keeps no state and is safe for concurrent use
+// as far as rnd is. No attempt and no prev overflows, and no delay is negative.
+type Schedule func(attempt int, prev time.Duration, rnd Source) time.Duration
+
+// Constant waits for d each time, or not at all if d is zero or less.
+func Constant(d time.Duration) Schedule { return Exponential(d, d) }
+
+// Linear waits for base, 2·base, 3·base and so on, at most for limit. A limit of zero or
+// less means none.
+func Linear(base, limit time.Duration) Schedule {
+	limit = Policy{Max: limit}.limit()
+	return func(attempt int, _ time.Duration, _ Source) time.Duration {
+		switch {
+		case attempt < 1 || base <= 0:
+			return 0
+		case int64(attempt) > int64(limit/base):
+			return limit
+		}
+		return base * time.Duration(attempt)
+	}
+}
+
+// Exponential waits for base, 2·base, 4·base and so on, at most for limit. A limit of
+// zero or less means none.
+func Exponential(base, limit time.Duration) Schedule {
+	p := Policy{Base: base, Max: limit}
+	return func(attempt int, _ time.Duration, _ Source) time.Duration { return p.Ceiling(attempt) }
+}
+
+// FullJitter waits for a random time between nothing and what [Exponential] would.
+func FullJitter(base, limit time.Duration) Schedule { return Jittered(Exponential(base, limit)) }
+
+// Jittered waits for a random time between nothing and what s would. The next call of s is
+// told the random delay, not the whole one.
+func Jittered(s Schedule) Schedule {
+	return func(attempt int, prev time.Duration, rnd Source) time.Duration {
+		return uniform(s(attempt, prev, rnd), rnd)
+	}
+}
+
+// Decorrelated waits for a random time between base and three times the delay before,
+// at most for limit: it grows as [Exponential] does, but by chance, so that clients that
+// started together drift apart for good. A limit of zero or less means none; one below
+// base is the delay each time. A base of zero or less means no delay ever.
+func Decorrelated(base, limit time.Duration) Schedule {
+	limit = Policy{Max: limit}.limit()
+	base = min(max(base, 0), limit)
+	return func(attempt int, prev time.Duration, rnd Source) time.Duration {
+		if attempt < 1 || base <= 0 {
+			return 0
+		}
+		top := limit
+		if prev = max(prev, base); prev <= limit/3 {
+			top = 3 * prev
+		}
+		return base + uniform(top-base, rnd)
+	}
 }

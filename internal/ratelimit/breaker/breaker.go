@@ -1,28 +1,26 @@
 // Package breaker is the one circuit breaker of the tree: closed, open, half-open.
 //
-// A closed breaker lets calls pass and listens to their results. Too many failures
-// open it; while it is open nobody calls. After a while it is half-open and lets
-// one probe out at a time ([NewWide]: a few): enough successes close it, the first
-// failure opens it again. Only the results of calls begun since the last change of state count: a
-// slow answer from before a trip says nothing about the host after it.
+// A closed breaker lets calls pass and listens to their results. Too many failures open it;
+// while it is open nobody calls. After a while it is half-open and lets a few probes out, one
+// at a time unless [NewWide] says otherwise: enough successes close it, the first failure opens
+// it again. Only the results of calls begun since the last change of state count.
 //
-// [Breaker.Allow] hands out a [Ticket], and each ticket ends in one of three ways.
-// [Breaker.Record] is a verdict. [Breaker.Drop] is none: the caller gave up, or the
-// result was lost, and a probe's slot is free again. Or nothing comes at all, and a
-// probe counts as lost after [Config.ProbeTimeout], so that no crash of a caller
-// leaves a breaker half-open for ever.
+// [Breaker.Allow] hands out a [Ticket]. [Breaker.Record] ends it with a verdict, [Breaker.Drop]
+// without one. A probe of which nothing comes back counts as lost after [Config.ProbeTimeout].
 //
-// A Breaker takes no lock, reads no clock and calls nobody; its owner serialises
-// the calls, passes the instants, and acts on what Record returns. The error rate
-// comes from outside too, since owners count over windows of their own.
+// A Breaker takes no lock and reads no clock: its owner serialises the calls, passes the
+// instants, and counts the error rate over a window of his own.
 package breaker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/enum"
 )
 
 // State is where a breaker stands. The zero State is [Closed].
@@ -32,32 +30,19 @@ type State uint8
 const (
 	Closed   State = iota // calls pass
 	Open                  // calls are refused
-	HalfOpen              // one probe at a time passes
+	HalfOpen              // probes pass
 )
 
-var names = [...]string{"closed", "open", "half_open"}
+var names = []string{"closed", "open", "half_open"}
 
 // String is the name that logs and snapshots carry.
-func (s State) String() string {
-	if int(s) < len(names) {
-		return names[s]
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
-}
+func (s State) String() string { return enum.Name(names, "state", s) }
 
 // MarshalText writes the name, so that JSON shows it.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads a name back.
-func (s *State) UnmarshalText(text []byte) error {
-	for i, name := range names {
-		if name == string(text) {
-			*s = State(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown breaker state %q", text)
-}
+func (s *State) UnmarshalText(text []byte) error { return enum.Parse(names, "breaker state", text, s) }
 
 // Config says when a breaker changes its state. Breakers share it by pointer, so
 // that a hundred thousand of them need one; after [Config.Validate] it must not change.
@@ -72,12 +57,10 @@ type Config struct {
 
 // Validate puts defaults where a field is zero and rejects what is out of range.
 func (c *Config) Validate() error {
-	setDefault(&c.ErrorRate, 0.5)
-	setDefault(&c.MinSamples, 10)
-	setDefault(&c.Consecutive, 5)
-	setDefault(&c.OpenFor, 15*time.Second)
-	setDefault(&c.Probes, 2)
-	setDefault(&c.ProbeTimeout, c.OpenFor)
+	c.ErrorRate = cmp.Or(c.ErrorRate, 0.5)
+	c.MinSamples, c.Consecutive, c.Probes = cmp.Or(c.MinSamples, 10), cmp.Or(c.Consecutive, 5), cmp.Or(c.Probes, 2)
+	c.OpenFor = cmp.Or(c.OpenFor, 15*time.Second)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, c.OpenFor)
 	switch {
 	case !(c.ErrorRate > 0 && c.ErrorRate <= 1):
 		return fmt.Errorf("breaker: ErrorRate = %v: want a share in (0, 1]", c.ErrorRate)
@@ -95,13 +78,6 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // never lies before every instant an owner can pass.
 const never = clock.Instant(math.MinInt64)
 
@@ -111,25 +87,51 @@ type Ticket struct {
 	probe      uint32 // which probe it is; zero for none
 }
 
+// TicketOf is the ticket that a breaker closed in that generation gives, for owners
+// who let calls of a closed breaker pass without taking their lock.
+func TicketOf(generation uint32) Ticket { return Ticket{generation: generation} }
+
 // Probe reports whether the call is a probe of a half-open breaker.
 func (t Ticket) Probe() bool { return t.probe != 0 }
+
+// Number is a probe's number, for owners who cannot keep a ticket; zero for a call
+// that is no probe.
+func (t Ticket) Number() uint32 { return t.probe }
 
 // Breaker is the machine. Its owner serialises all calls.
 type Breaker struct {
 	cfg         *Config
 	since       clock.Instant // of the last change of state
-	probeAt     clock.Instant // when the latest probe went out
+	trouble     *trouble      // nil while closed
 	generation  uint32        // grows with every change of state, from 1
 	probe       uint32        // number of the latest probe
 	consecutive uint32        // failures in a row
 	successes   uint16        // of probes, since half-open
+	slots       uint16        // probes that may be out at a time
 	state       State
-	out         bool // the latest probe has not come back
-	wide        *wide
+}
+
+// trouble is what only a breaker that is not closed needs.
+type trouble struct {
+	openFor time.Duration
+	leases  []lease // of probes that are out, the oldest first
+}
+
+// lease is the slot of one probe.
+type lease struct {
+	probe uint32
+	at    clock.Instant
 }
 
 // New returns a closed breaker. It keeps cfg, which must have passed Validate.
-func New(cfg *Config) Breaker { return Breaker{cfg: cfg, since: never, generation: 1} }
+func New(cfg *Config) Breaker { return NewWide(cfg, 1) }
+
+// NewWide returns a closed breaker that lets up to slots probes out at the same time
+// while it is half-open, from 1 to 65535. Each has a slot of its own, which is lent again
+// after [Config.ProbeTimeout].
+func NewWide(cfg *Config, slots int) Breaker {
+	return Breaker{cfg: cfg, since: never, generation: 1, slots: uint16(min(max(slots, 1), math.MaxUint16))}
+}
 
 // State is the state at now: an open breaker whose time is over is half-open.
 func (b *Breaker) State(now clock.Instant) State {
@@ -142,43 +144,43 @@ func (b *Breaker) State(now clock.Instant) State {
 // Consecutive is the number of failures in a row.
 func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 
-// Until is the end of the open time of a breaker that is open, or was before it
-// became half-open by that time passing; ok is false when it was closed.
+// Generation numbers the times between changes of state.
+func (b *Breaker) Generation() uint32 { return b.generation }
+
+// Counts reports whether a result with the ticket would count: whether the state is
+// the one it was given in.
+func (b *Breaker) Counts(t Ticket) bool { return t.generation == b.generation }
+
+// Until is the end of the open time that the last change of state began or would have begun;
+// ok is false unless the breaker is open, or was before it became half-open by that time passing.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
+	if b.trouble == nil {
+		return 0, false
+	}
 	return b.openEnd(), b.state == Open
 }
+
+func (b *Breaker) openEnd() clock.Instant { return b.since.AddClamped(b.trouble.openFor) }
 
 // Ready reports whether Allow would allow a call at now and, if not, from when on
 // it will unless a result comes first. It changes nothing.
 func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
-	switch b.state {
-	case Open:
+	switch {
+	case b.state == Open:
 		retryAt = b.openEnd()
-	case HalfOpen:
-		sent, out := b.oldestProbe()
-		if !out {
-			return now, true
-		}
-		retryAt = sent.AddClamped(b.cfg.ProbeTimeout)
-	case Closed:
+	case b.state == HalfOpen && len(b.trouble.leases) == int(b.slots):
+		retryAt = b.trouble.leases[0].at.AddClamped(b.cfg.ProbeTimeout)
+	default:
 		return now, true
 	}
 	return retryAt, now >= retryAt
-}
-
-// openEnd is when the open time of a breaker that opened at its last change is over.
-func (b *Breaker) openEnd() clock.Instant {
-	if b.wide != nil {
-		return b.since.AddClamped(b.wide.openFor)
-	}
-	return b.since.AddClamped(b.cfg.OpenFor)
 }
 
 // Allow asks for a call at now. If it is not ok, retryAt is the instant from which
 // it is worth asking again.
 func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok bool) {
 	if b.state == Closed {
-		return Ticket{generation: b.generation}, now, true
+		return TicketOf(b.generation), now, true
 	}
 	if retryAt, ok = b.Ready(now); !ok {
 		return Ticket{}, retryAt, false
@@ -187,21 +189,28 @@ func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok 
 		b.change(now, HalfOpen)
 	}
 	b.probe = max(b.probe+1, 1) // zero means no probe, also after 2^32 of them
-	b.lend(now)
-	return Ticket{generation: b.generation, probe: b.probe}, now, true
+	leases := b.trouble.leases
+	if len(leases) == int(b.slots) { // the oldest is lost
+		leases = slices.Delete(leases, 0, 1)
+	}
+	b.trouble.leases = append(leases, lease{b.probe, now})
+	return Ticket{b.generation, b.probe}, now, true
 }
 
-// TicketAt is the ticket of a call begun at sent, for owners whose results come
-// without theirs. It is not ok if the call was begun before the last change of
-// state or while nothing was allowed: its result counts for nothing. While the
-// breaker is half-open only probes are sent, so a call of that time is one.
+// TicketAt is the ticket of a call begun at sent, for owners with one slot whose results come
+// without theirs. It is not ok if the call was begun before the last change of state or while
+// nothing was allowed: its result counts for nothing.
 func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 	if b.state == Open || sent < b.since {
 		return Ticket{}, false
 	}
 	t.generation = b.generation
-	if b.state == HalfOpen && b.out && sent >= b.probeAt {
-		t.probe = b.probe
+	if b.state == HalfOpen {
+		for _, out := range b.trouble.leases {
+			if sent >= out.at {
+				t.probe = out.probe
+			}
+		}
 	}
 	return t, true
 }
@@ -211,7 +220,7 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 // result of a ticket from before the last change is ignored. A probe that had been
 // counted as lost still gives its verdict, but not a slot that is another's by now.
 func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
-	if t.generation != b.generation {
+	if !b.Counts(t) {
 		return false
 	}
 	b.Drop(t)
@@ -220,11 +229,12 @@ func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate flo
 	} else {
 		b.consecutive = 0
 	}
-	if next := b.judge(failed, errorRate, samples); next != b.state {
-		b.change(now, next)
-		return true
+	next := b.judge(failed, errorRate, samples)
+	if next == b.state {
+		return false
 	}
-	return false
+	b.change(now, next)
+	return true
 }
 
 // judge is the state that a result leads to. It counts the successes of probes.
@@ -244,42 +254,41 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 	return b.state
 }
 
-// Drop ends a ticket without a verdict: if it is the probe that is out, its slot is
+// Drop ends a ticket without a verdict: if it is a probe that is out, its slot is
 // free. It may be called for a ticket that has already ended.
 func (b *Breaker) Drop(t Ticket) {
-	if !t.Probe() || t.generation != b.generation {
-		return
-	}
-	if b.wide != nil {
-		b.wide.free(t.probe)
-	} else if t.probe == b.probe {
-		b.out = false
+	if b.Counts(t) && b.trouble != nil {
+		b.trouble.leases = slices.DeleteFunc(b.trouble.leases, func(l lease) bool { return l.probe == t.probe })
 	}
 }
+
+// Lose ends the probe of that number without a verdict, if it is still out.
+func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 
 // Trip opens the breaker as if it had opened at now, whatever it has seen. An owner
 // restores a breaker that it had put away by tripping it at the old instant.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
 
+// SetOpenFor makes the open time that the last trip began last for d instead of
+// [Config.OpenFor]; a d below 0 means 0. It does nothing to a breaker that is not open.
+func (b *Breaker) SetOpenFor(d time.Duration) {
+	if b.state == Open {
+		b.trouble.openFor = max(d, 0)
+	}
+}
+
 // Reset closes the breaker at now and forgets what it has seen.
 func (b *Breaker) Reset(now clock.Instant) { b.change(now, Closed) }
 
 func (b *Breaker) change(now clock.Instant, to State) {
-	b.state, b.since = to, now
+	b.state, b.since, b.successes = to, now, 0
 	b.generation++
-	b.successes, b.out = 0, false
-	if b.wide != nil {
-		b.wide.leases = b.wide.leases[:0]
-		b.wide.openFor = b.cfg.OpenFor
-	}
 	if to == Closed {
-		b.consecutive = 0
+		b.consecutive, b.trouble = 0, nil
+		return
 	}
+	if b.trouble == nil {
+		b.trouble = new(trouble)
+	}
+	*b.trouble = trouble{openFor: b.cfg.OpenFor, leases: b.trouble.leases[:0]}
 }
-
-// Number is a probe's number, for owners who cannot keep a ticket; zero for a call
-// that is no probe.
-func (t Ticket) Number() uint32 { return t.probe }
-
-// Lose ends the probe of that number without a verdict, if it is still out.
-func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{generation: b.generation, probe: probe}) }

@@ -28,10 +28,10 @@ func TestWindowTakesWhatItNeeds(t *testing.T) {
 		{"one more", func() { add(0, false, 1) }, 60},
 		{"an error", func() { add(0, true, 1) }, 60},
 		{"all in view", func() { w.Trim(0) }, 60},
-		{"an error and few others in view", func() { add(29*time.Second, true, 1); w.Trim(clock.Instant(31 * time.Second)) }, 30},
+		{"an error and few others in view", func() { add(29*time.Second, true, 1); w.Trim(clock.Instant(31 * time.Second)) }, 60},
 		{"few others in view", func() { add(45*time.Second, false, 9); w.Trim(clock.Instant(59 * time.Second)) }, 15},
 		{"nothing in view", func() { w.Trim(clock.Instant(time.Hour)) }, 0},
-		{"an error first", func() { add(time.Hour, true, 1) }, 30},
+		{"an error first", func() { add(time.Hour, true, 1) }, 60},
 		{"then many", func() { add(time.Hour, true, 255) }, 60},
 	} {
 		if tc.do(); len(w.counts) != tc.want {

@@ -1,3 +1,9 @@
+// Package estimate summarises a stream of measurements in a few bytes.
+//
+// [EWMA] is the running mean that forgets, [Quantile] the tail of the last durations, [Window]
+// the outcomes of the last half minute or so. All three are values that belong to one owner,
+// who serialises the calls: they take no lock and read no clock. They are small because an
+// engine keeps one of each for every host it knows.
 package estimate
 
 import (
@@ -7,19 +13,25 @@ import (
 	"unsafe"
 )
 
+// EWMA is an exponentially weighted moving average. Its value is the average, so
+// it is seeded by assignment and read by conversion. The zero EWMA averages from 0.
+type EWMA float64
+
+// Add moves the average by the share lambda, in (0, 1], towards x.
+func (e *EWMA) Add(x, lambda float64) { *e = EWMA((1-lambda)*float64(*e) + lambda*x) }
+
 const (
 	// Samples is how many durations are usually kept: the p95 of 64 rests on its four
 	// largest, so that one slow page does not make it.
 	Samples = 64
 	// MaxSamples is how many can be kept.
 	MaxSamples = math.MaxUint8
-	// fewSamples need no memory of their own. Most hosts of a broad crawl are asked for a
-	// few pages only and never pay for the ring.
+	// fewSamples need no memory of their own: most hosts of a broad crawl are asked for a
+	// few pages only.
 	fewSamples = 6
 
 	// leastSample is the shortest duration that is told from none, perOctave how many steps
-	// there are from one to its double: a step is 7.2 %, so a code is within 3.5 %, and the
-	// longest is almost 12 minutes. Of 64 answers no quantile is known as well as that.
+	// there are from one to its double: a step is 7.2 %, so a code is within 3.5 %.
 	leastSample = 16 * time.Microsecond
 	perOctave   = 10
 )
@@ -66,8 +78,7 @@ func (q *Quantile) kept() []uint8 {
 func (q *Quantile) Len() int { return int(q.n) }
 
 // At is the smallest kept duration that is no less than the share p, in (0, 1], of
-// all kept: At(0.95) is the p95. It is 0 when nothing is kept. It changes nothing
-// and sorts a copy, so that only who asks pays.
+// all kept: At(0.95) is the p95. It is 0 when nothing is kept. It changes nothing.
 func (q *Quantile) At(p float64) time.Duration {
 	n := q.Len()
 	if n == 0 {
@@ -77,19 +88,16 @@ func (q *Quantile) At(p float64) time.Duration {
 	sorted := room[:copy(room[:], q.kept())]
 	slices.Sort(sorted)
 	rank := int(math.Ceil(p * float64(n)))
-	return decode(sorted[min(max(rank, 1), n)-1])
+	return durations[sorted[min(max(rank, 1), n)-1]]
 }
 
 // Mean is the average of the kept durations, 0 when nothing is kept.
 func (q *Quantile) Mean() time.Duration {
-	if q.n == 0 {
-		return 0
-	}
 	var sum time.Duration
 	for _, code := range q.kept() {
-		sum += decode(code)
+		sum += durations[code]
 	}
-	return sum / time.Duration(q.n)
+	return sum / time.Duration(max(q.n, 1))
 }
 
 // encode counts the steps above the shortest duration; the code grows with d, so codes sort
@@ -99,10 +107,7 @@ func encode(d time.Duration) uint8 {
 	return uint8(min(max(steps+1, 0), math.MaxUint8))
 }
 
-// decode is the middle, by ratio, of the durations that share the code.
-func decode(code uint8) time.Duration { return durations[code] }
-
-// durations are those of the codes: a mean of 64 would take longer to work out.
+// durations are, of each code, the middle by ratio of those that share it.
 var durations = func() (all [math.MaxUint8 + 1]time.Duration) {
 	for code := 1; code < len(all); code++ {
 		all[code] = time.Duration(math.Round(float64(leastSample) * math.Exp2(float64(code-1)/perOctave)))

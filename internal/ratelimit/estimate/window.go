@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"time"
@@ -27,12 +28,13 @@ func (c Counts) ErrorRate() float64 {
 // that holds now and those before it, so an event is forgotten between span-width
 // and span after it happened, at a border. It is not safe for concurrent use.
 //
-// A bucket counts up to 65,535 events: they say as much about the share of errors as
-// any more would, so a full one stops counting and its share stays true.
+// A bucket counts up to 65,535 events: a full one stops counting and its share stays true.
 type Window struct {
 	shape  *shape // of this window and its copies
 	newest int64  // number of the latest bucket
-	counts counts // nil while nothing is in view
+	// counts are, of each bucket, all events in a byte. After the first error, or the 256th event
+	// of a bucket, they are all events and the errors in two bytes each. Nil while nothing is in view.
+	counts []byte
 }
 
 // shape is what does not change.
@@ -52,75 +54,112 @@ func NewWindow(span, width time.Duration) (Window, error) {
 
 // Add counts an event at now, which was an error or not. A now before that of an earlier call
 // counts in the latest bucket. It allocates only when nothing was in view and [Window.Trim] was
-// called, and for the first error and the first bucket of more than 255 events after that.
+// called, and for the first error or bucket of more than 255 events after that.
 func (w *Window) Add(now clock.Instant, failed bool) {
-	n := w.shape.n
 	if w.counts == nil {
-		w.counts = make(counts, n)
+		w.counts = make([]byte, w.shape.n)
 	}
 	w.advance(now)
-	i := modulo(w.newest, n)
-	total := w.counts.at(n, allEvents, i)
+	i := w.index(w.newest)
+	total, errs := w.at(i)
 	if total == math.MaxUint16 {
 		return
 	}
-	errs, wide := w.counts.form(n)
-	if failed && !errs || total == math.MaxUint8 && !wide {
-		w.counts = w.counts.as(n, errs || failed, wide || total == math.MaxUint8)
+	if !w.wide() && (failed || total == math.MaxUint8) {
+		w.convert(4 * w.shape.n)
 	}
-	w.counts.increment(n, allEvents, i)
 	if failed {
-		w.counts.increment(n, errorEvents, i)
+		errs++
 	}
+	w.set(i, total+1, errs)
 }
 
 // Sum is what is in view at now.
-func (w *Window) Sum(now clock.Instant) Counts {
+func (w *Window) Sum(now clock.Instant) (sum Counts) {
 	w.advance(now)
-	n := w.shape.n
-	return Counts{Total: w.counts.sum(n, allEvents), Errors: w.counts.sum(n, errorEvents)}
+	if w.counts == nil {
+		return sum
+	}
+	for i := range w.shape.n {
+		total, errs := w.at(i)
+		sum.Total += int(total)
+		sum.Errors += int(errs)
+	}
+	return sum
 }
 
 // Reset forgets all events.
 func (w *Window) Reset() { clear(w.counts) }
 
-// Trim gives the memory back that what is in view at now does not need. What the window
-// counts stays the same.
+// Trim gives the memory back that what is in view at now does not need.
 func (w *Window) Trim(now clock.Instant) {
-	c := w.Sum(now)
-	if c.Total == 0 {
+	sum := w.Sum(now)
+	if sum.Total == 0 {
 		w.counts = nil
 		return
 	}
-	n := w.shape.n
-	errs, wide := w.counts.form(n)
-	if needed := w.counts.most(n) > math.MaxUint8; wide && !needed || errs && !wide && c.Errors == 0 {
-		w.counts = w.counts.as(n, c.Errors > 0, needed)
+	if !w.wide() || sum.Errors > 0 {
+		return
 	}
+	for i := range w.shape.n {
+		if total, _ := w.at(i); total > math.MaxUint8 {
+			return
+		}
+	}
+	w.convert(w.shape.n)
+}
+
+// wide reports whether counts has two bytes and errors.
+func (w *Window) wide() bool { return len(w.counts) > w.shape.n }
+
+// at is what a bucket counts.
+func (w *Window) at(i int) (total, errs uint16) {
+	if !w.wide() {
+		return uint16(w.counts[i]), 0
+	}
+	return binary.LittleEndian.Uint16(w.counts[4*i:]), binary.LittleEndian.Uint16(w.counts[4*i+2:])
+}
+
+// set needs counts that are wide enough.
+func (w *Window) set(i int, total, errs uint16) {
+	if !w.wide() {
+		w.counts[i] = byte(total)
+		return
+	}
+	binary.LittleEndian.PutUint16(w.counts[4*i:], total)
+	binary.LittleEndian.PutUint16(w.counts[4*i+2:], errs)
+}
+
+// convert gives counts another size.
+func (w *Window) convert(size int) {
+	to := Window{shape: w.shape, counts: make([]byte, size)}
+	for i := range w.shape.n {
+		total, errs := w.at(i)
+		to.set(i, total, errs)
+	}
+	w.counts = to.counts
 }
 
 // advance makes the bucket that holds now the newest and empties those that the
 // view has left behind: at most all of them, however long the idle time was.
 func (w *Window) advance(now clock.Instant) {
-	b := floorDiv(int64(now), int64(w.shape.width))
+	b := int64(now) / int64(w.shape.width)
+	if int64(now)%int64(w.shape.width) < 0 {
+		b-- // rounded down
+	}
 	if b <= w.newest {
 		return
 	}
-	if n := w.shape.n; w.counts != nil {
-		for i := max(w.newest+1, b-int64(n)+1); i <= b; i++ {
-			w.counts.empty(n, modulo(i, n))
+	if w.counts != nil {
+		for i := max(w.newest+1, b-int64(w.shape.n)+1); i <= b; i++ {
+			w.set(w.index(i), 0, 0)
 		}
 	}
 	w.newest = b
 }
 
-// floorDiv rounds down where Go's division rounds towards zero.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
+// index is the place of a bucket.
+func (w *Window) index(bucket int64) int {
+	n := int64(w.shape.n)
+	return int((bucket%n + n) % n)
 }
-
-func modulo(a int64, n int) int { return int(((a % int64(n)) + int64(n)) % int64(n)) }

@@ -1,16 +1,13 @@
-// Package header reads and writes what servers say about their limits.
+// Package header reads what servers say about their limits.
 //
-// Three dialects are in use. Retry-After ([RetryAfter]) is an order and beats the
-// others. X-RateLimit-Limit, -Remaining and -Reset ([ParseLegacy]) were never
-// standardised: the reset may be a delta, an epoch in seconds or one in
-// milliseconds, or a date. RateLimit and RateLimit-Policy ([ParseRateLimit], [ParsePolicies])
-// are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10; that of its seventh
-// draft is read too.
-// [Parse] asks all but Retry-After and returns the tightest quota.
+// Three dialects are in use. Retry-After ([RetryAfterOf]) is an order and beats the others.
+// X-RateLimit-Limit, -Remaining and -Reset were never standardised: the reset may be a delta, an
+// epoch in seconds or in milliseconds, or a date. RateLimit and RateLimit-Policy are the IETF's,
+// in the form of draft-ietf-httpapi-ratelimit-headers-10 or of its seventh draft. [Parse] asks
+// all but Retry-After and returns the tightest quota.
 //
-// A header that is malformed is as good as absent: it is ignored as a whole, never
-// half believed. Dates are taken by the clock of who sent them ([Written]). Every function
-// is pure and safe for concurrent use; instants are passed in.
+// A header that is malformed counts as absent as a whole. Dates are taken by the clock of who
+// sent them. Every function is pure and safe for concurrent use.
 package header
 
 import (
@@ -48,8 +45,7 @@ func QuotaOf(s limit.Standing) (q Quota) {
 // A quota without a reset is compared over a second, as if it were to end at once;
 // of two that are used up the later reset is the tighter.
 func (q Quota) tighter(r Quota) bool {
-	a, b := q.pace(), r.pace()
-	if a != b {
+	if a, b := q.pace(), r.pace(); a != b {
 		return a < b
 	}
 	return q.Reset > r.Reset
@@ -62,24 +58,122 @@ func (q Quota) pace() float64 {
 
 // Parse is the tightest request quota that the headers of an answer received at now
 // speak of. An answer from a cache (Age above zero) speaks of the past and is not
-// read. RateLimit goes before the X-RateLimit family: who sends both means the
-// standard one.
-func Parse(h http.Header, now time.Time) (Quota, bool) {
-	if age := h.Get("Age"); age != "" && strings.Trim(age, "0 \t") != "" {
+// read. RateLimit goes before the X-RateLimit family, and that before the same without X, of
+// drafts of the standard up to the sixth.
+func Parse(h http.Header, now time.Time) (q Quota, ok bool) {
+	if cached(h["Age"]) {
 		return Quota{}, false
 	}
-	if q, ok := parseStandard(h); ok {
-		return q, true
+	if q, ok = parseStandard(h); !ok {
+		q, ok = parseFamily(h, "X-Ratelimit-", now)
 	}
-	return ParseLegacy(h, now)
+	if !ok {
+		q, ok = parseFamily(h, "Ratelimit-", now)
+	}
+	return q, ok
 }
 
-// Written is when an answer received at now was written, by the clock of who wrote it: dates
+func cached(age []string) bool { return len(age) > 0 && strings.Trim(age[0], "0 \t") != "" }
+
+// parseFamily reads Remaining, which must be there, and Limit, Reset and Policy where present. One
+// that cannot be read, or that is repeated with different values, makes the rest doubtful too.
+func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool) {
+	remaining, one := single(h, prefix+"Remaining")
+	if !one || remaining == "" {
+		return Quota{}, false
+	}
+	limit, two := single(h, prefix+"Limit")
+	reset, three := single(h, prefix+"Reset")
+	if !two || !three || !count(remaining, &q.Remaining) || limit != "" && !count(limit, &q.Limit) {
+		return Quota{}, false
+	}
+	if reset != "" {
+		if q.Reset, ok = parseReset(reset, written(h, now)); !ok {
+			return Quota{}, false
+		}
+	}
+	if policy, ok := single(h, prefix+"Policy"); ok && q.Limit > 0 {
+		q.Window = parseWindow(policy, q.Limit)
+	}
+	return q, !q.IsZero()
+}
+
+// single is the value of a header; it is not ok if lines of it disagree.
+func single(h http.Header, name string) (value string, ok bool) {
+	for i, line := range h[name] {
+		line = strings.Trim(line, " \t")
+		if i > 0 && line != value {
+			return "", false
+		}
+		value = line
+	}
+	return value, true
+}
+
+// count reads a number of requests, which has no sign.
+func count(s string, to *int64) bool {
+	n, err := strconv.ParseInt(s, 10, 64)
+	*to = n
+	return isDigits(s) && err == nil
+}
+
+// maxWindow is a century in seconds: what is longer is some other number.
+const maxWindow = 100 * 365 * 24 * 3600
+
+// parseWindow is the length of the window that a policy such as "100;w=60" gives for the
+// limit, zero if it says none: the header never had one meaning, and some put a name there.
+func parseWindow(policy string, limit int64) time.Duration {
+	for part := range strings.SplitSeq(policy, ",") {
+		quota, params, _ := strings.Cut(strings.TrimSpace(part), ";")
+		var n int64
+		if !count(strings.TrimSpace(quota), &n) || n != limit {
+			continue
+		}
+		for param := range strings.SplitSeq(params, ";") {
+			if w, ok := strings.CutPrefix(strings.TrimSpace(param), "w="); ok && count(w, &n) && n <= maxWindow {
+				return time.Duration(n) * time.Second
+			}
+		}
+	}
+	return 0
+}
+
+// A reset above a billion seconds, 31 years, is no delta: it is an epoch, as GitHub
+// sends it. Above a thousand times that it is an epoch in milliseconds. Beyond the year 9999
+// it is some other number.
+const (
+	epochSeconds = 1e9
+	epochMillis  = 1e12
+	year9999     = 253402300800
+)
+
+// parseReset is the time left at now: a delta or an epoch, or a date in any of the forms of
+// HTTP. Some servers send a fraction of a second.
+func parseReset(s string, now time.Time) (time.Duration, bool) {
+	if at, err := http.ParseTime(s); err == nil {
+		return max(at.Sub(now), 0), true
+	}
+	whole, fraction, found := strings.Cut(s, ".")
+	x, err := strconv.ParseFloat(s, 64)
+	if err != nil || !isDigits(whole) || found && !isDigits(fraction) {
+		return 0, false
+	}
+	if x <= epochSeconds {
+		return time.Duration(x * float64(time.Second)), true
+	}
+	if x > epochMillis {
+		x /= 1000
+	}
+	at := time.Unix(int64(x), int64((x-float64(int64(x)))*1e9))
+	return max(at.Sub(now), 0), x < year9999
+}
+
+// written is when an answer received at now was written, by the clock of who wrote it: dates
 // in its other fields are of that clock, and a wait from one to the other is right however
 // wrong ours is. It is now where the Date is of this second, which is all that a Date can
 // tell, whatever the Age: some caches write the Date anew. Else it is that Date and the Age
 // with it; and now if there is no Date.
-func Written(h http.Header, now time.Time) time.Time {
+func written(h http.Header, now time.Time) time.Time {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return now
@@ -93,6 +187,9 @@ func Written(h http.Header, now time.Time) time.Time {
 	return date
 }
 
+// longestAge bounds what an answer may say of how long it has lain in caches.
+const longestAge = 366 * 24 * time.Hour
+
 // ofSecond reports whether now lies in the second that a Date names.
 func ofSecond(date, now time.Time) bool {
 	d := now.Sub(date)
@@ -100,13 +197,12 @@ func ofSecond(date, now time.Time) bool {
 }
 
 // Second is the second of the minute, from 1 to 61, in which an answer was written by the
-// clock of who wrote it: those of one second have the same. It is zero where the Date is not
-// of the form that RFC 9110 section 5.6.7 asks for, and of an answer from a cache, which
-// speaks of the past.
+// clock of who wrote it. It is zero where the Date is not of the form that RFC 9110 section
+// 5.6.7 asks for, and of an answer from a cache, which speaks of the past.
 func Second(h http.Header) uint8 {
 	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
-	date, age := h["Date"], h["Age"]
-	if len(date) != 1 || len(date[0]) != len(form) || len(age) > 0 && strings.Trim(age[0], "0 \t") != "" {
+	date := h["Date"]
+	if len(date) != 1 || len(date[0]) != len(form) || cached(h["Age"]) {
 		return 0
 	}
 	d := date[0]
@@ -116,50 +212,39 @@ func Second(h http.Header) uint8 {
 	return min((d[23]-'0')*10+d[24]-'0', 60) + 1
 }
 
-// longestAge bounds what an answer may say of how long it has lain in caches.
-const longestAge = 366 * 24 * time.Hour
-
-// RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: see
-// [RetryAfter]. The answer's own Date says when the delay begins, if there is one. Of several
-// lines the longest delay counts, as who obeys it obeys them all; malformed ones do not.
+// RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: a number
+// of seconds, or a date in any of the three forms of RFC 9110 section 5.6.7. The answer's own
+// Date says when the delay begins, if there is one. A date that has passed is no delay. Whatever
+// exceeds most is most; zero or less means no bound. Of several lines the longest delay counts;
+// malformed ones do not, and it is not ok if there are no others.
 func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) == 0 {
 		return 0, false
 	}
-	written := Written(h, now)
-	for _, v := range lines {
-		if one, valid := RetryAfter(v, written, most); valid {
-			d, ok = max(d, one), true
-		}
-	}
-	return d, ok
-}
-
-// RetryAfter is the delay that a Retry-After value asks for at now: a number of
-// seconds, or a date in any of the three forms of RFC 9110 section 5.6.7. A date
-// that has passed is no delay. Whatever exceeds most, a number too large to
-// represent included, is most; zero or less means no bound. A value of any
-// other form is not ok.
-func RetryAfter(value string, now time.Time, most time.Duration) (d time.Duration, ok bool) {
-	value = strings.Trim(value, " \t")
 	if most <= 0 {
 		most = maxDuration
 	}
-	if isDigits(value) {
-		return min(wholeSeconds(value), most), true
+	sent := written(h, now)
+	for _, value := range lines {
+		value = strings.Trim(value, " \t")
+		if isDigits(value) {
+			d, ok = max(d, wholeSeconds(value)), true
+		} else if at, err := http.ParseTime(value); err == nil {
+			d, ok = max(d, at.Sub(sent)), true
+		}
 	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0, false
-	}
-	return min(max(at.Sub(now), 0), most), true
+	return min(d, most), ok
 }
 
 // FormatRetryAfter writes d in seconds, rounded up: a client that obeys is never
 // early. A negative d is zero.
 func FormatRetryAfter(d time.Duration) string {
-	return strconv.FormatInt(ceilSeconds(d), 10)
+	s := max(d, 0) / time.Second
+	if d > s*time.Second {
+		s++
+	}
+	return strconv.FormatInt(int64(s), 10)
 }
 
 // maxDuration stands for every time too long to be represented.
@@ -174,20 +259,4 @@ func wholeSeconds(digits string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// ceilSeconds rounds up, so that nobody who obeys is early; below zero it is zero.
-func ceilSeconds(d time.Duration) int64 {
-	s := int64(max(d, 0) / time.Second)
-	if d > 0 && d%time.Second != 0 {
-		s++
-	}
-	return s
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -3,7 +3,6 @@ package header_test
 import (
 	"math"
 	"net/http"
-	"reflect"
 	"testing"
 	"time"
 
@@ -43,12 +42,12 @@ func TestRetryAfter(t *testing.T) {
 		{"2026-11-06T08:50:07Z", 0, false},
 		{"Fri, 06 Nov 2026 08:50:07 UTC", 0, false},
 	} {
-		got, ok := header.RetryAfter(tc.value, now, time.Hour)
+		got, ok := header.RetryAfterOf(headers("Retry-After", tc.value), now, time.Hour)
 		if got != tc.want || ok != tc.ok {
 			t.Errorf("RetryAfter(%q) = %v, %v, want %v, %v", tc.value, got, ok, tc.want, tc.ok)
 		}
 	}
-	if got, ok := header.RetryAfter("99999999999999999999", now, 0); got != math.MaxInt64 || !ok {
+	if got, ok := header.RetryAfterOf(headers("Retry-After", "99999999999999999999"), now, 0); got != math.MaxInt64 || !ok {
 		t.Errorf("RetryAfter without a limit = %v, %v, want the longest Duration", got, ok)
 	}
 }
@@ -106,7 +105,7 @@ func TestParseLegacy(t *testing.T) {
 		{"absurd reset", headers("X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "99999999999999999"), header.Quota{}, false},
 		{"nothing", headers(), header.Quota{}, false},
 	} {
-		got, ok := header.ParseLegacy(tc.h, now)
+		got, ok := header.Parse(tc.h, now)
 		if got != tc.want || ok != tc.ok {
 			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, ok, tc.want, tc.ok)
 		}
@@ -157,51 +156,37 @@ func TestMalformedRateLimit(t *testing.T) {
 		`"a";r=1,`, `"a";r=1 "b";r=2`, `"a;r=1`, `"a\x";r=1`, `"ü";r=1`, `a;r=1`, `("a" "b");r=1`, `"a";R=1`, `"a";r=1;`,
 		`"a";r=1234567890123456`, `"a";r=1;pk=x`, `"a";r=1;pk=:!:`, `"a";r=1;pk=:YQ==`, `"a";r=1;x=?2`, `"a";r=1;x=1.2345`, `"a";r=1;x=@`,
 	} {
-		if got, ok := header.ParseRateLimit([]string{value}); ok {
-			t.Errorf("ParseRateLimit(%q) = %+v, want nothing", value, got)
+		if got, ok := header.Parse(headers("RateLimit", value), now); ok {
+			t.Errorf("Parse of %q = %+v, want nothing", value, got)
 		}
 	}
-	for _, value := range []string{`"a"`, `"a";w=60`, `"a";q=1;qu=5`, `"a";q=1;w=1.0`} {
-		if got, ok := header.ParsePolicies([]string{value}); ok {
-			t.Errorf("ParsePolicies(%q) = %+v, want nothing", value, got)
+	for _, policy := range []string{`"a"`, `"a";w=60`, `"a";q=1;qu=5`, `"a";q=1;w=1.0`} {
+		if got, ok := header.Parse(headers("RateLimit", `"a";r=1;t=2`, "RateLimit-Policy", policy), now); !ok || got != (header.Quota{Remaining: 1, Reset: 2 * time.Second}) {
+			t.Errorf("Parse beside the policy %q = %+v, want what goes without it", policy, got)
 		}
 	}
 }
 
 func TestParseWhatOthersMayAdd(t *testing.T) {
-	got, ok := header.ParseRateLimit([]string{`"a\"\\";r=1;t=0;new=?1;x;y=tok/en:1;z=-2.5;s="s";b=:YQ==:;r=2;pk=:YWI=:`})
-	want := []header.Remaining{{Name: `a"\`, Units: 2, HasReset: true, PartitionKey: []byte("ab")}}
-	if !ok || !reflect.DeepEqual(got, want) {
-		t.Errorf("ParseRateLimit = %+v, %v, want %+v", got, ok, want)
-	}
-	policies, ok := header.ParsePolicies([]string{`"a";q=1;qu=requests`})
-	if !ok || policies[0].Unit != "requests" {
-		t.Errorf("a unit that is a token: %+v, %v, want requests", policies, ok)
+	got, ok := header.Parse(headers("RateLimit", `"a\"\\";r=1;t=0;new=?1;x;y=tok/en:1;z=-2.5;s="s";b=:YQ==:;r=2;pk=:YWI=:`, "RateLimit-Policy", `"a\"\\";q=9;qu=requests`), now)
+	if want := (header.Quota{Limit: 9, Remaining: 2}); !ok || got != want {
+		t.Errorf("Parse = %+v, %v, want %+v", got, ok, want)
 	}
 }
 
-func TestWrite(t *testing.T) {
+func TestFormatPolicies(t *testing.T) {
 	policies := []header.Policy{
 		{Name: "burst", Quota: 100, Window: time.Minute},
-		{Name: `a "day"`, Quota: 1000, Window: 24 * time.Hour, Unit: "content-bytes", PartitionKey: []byte("k")},
+		{Name: `a "day"`, Quota: 1000, Window: 24*time.Hour - 1, Unit: "content-bytes"},
 	}
 	got, err := header.FormatPolicies(policies)
-	if want := `"burst";q=100;w=60, "a \"day\"";q=1000;w=86400;qu="content-bytes";pk=:aw==:`; err != nil || got != want {
+	if want := `"burst";q=100;w=60, "a \"day\"";q=1000;w=86400;qu="content-bytes"`; err != nil || got != want {
 		t.Errorf("FormatPolicies = %s, %v, want %s", got, err, want)
 	}
-	got, err = header.FormatRateLimit([]header.Remaining{{Name: "burst", Units: 50, Reset: 1500 * time.Millisecond, HasReset: true}, {Name: "x"}})
-	if want := `"burst";r=50;t=2, "x";r=0`; err != nil || got != want {
-		t.Errorf("FormatRateLimit = %s, %v, want %s", got, err, want)
-	}
-	for _, bad := range [][]header.Remaining{nil, {{Name: "ü"}}, {{Name: "a", Units: -1}}} {
-		if got, err := header.FormatRateLimit(bad); err == nil {
-			t.Errorf("FormatRateLimit(%+v) = %s, want an error", bad, got)
+	for _, bad := range [][]header.Policy{nil, {{Name: "ü"}}} {
+		if got, err := header.FormatPolicies(bad); err == nil {
+			t.Errorf("FormatPolicies(%+v) = %s, want an error", bad, got)
 		}
-	}
-	h := http.Header{}
-	header.SetLegacy(h, header.Quota{Limit: 10, Remaining: 3, Reset: 2500 * time.Millisecond, Window: time.Minute})
-	if q, ok := header.ParseLegacy(h, now); !ok || q != (header.Quota{Limit: 10, Remaining: 3, Reset: 3 * time.Second, Window: time.Minute}) {
-		t.Errorf("SetLegacy reads back as %+v, %v from %v", q, ok, h)
 	}
 }
 
@@ -210,45 +195,29 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(s, int64(time.Hour))
 	}
 	f.Fuzz(func(t *testing.T, value string, limit int64) {
-		d, ok := header.RetryAfter(value, now, time.Duration(limit))
+		d, ok := header.RetryAfterOf(headers("Retry-After", value), now, time.Duration(limit))
 		if d < 0 || limit > 0 && d > time.Duration(limit) || !ok && d != 0 {
-			t.Fatalf("RetryAfter(%q, %d) = %v, %v", value, limit, d, ok)
+			t.Fatalf("RetryAfterOf(%q, %d) = %v, %v", value, limit, d, ok)
 		}
-		if back, _ := header.RetryAfter(header.FormatRetryAfter(d), now, 0); back < d && d < math.MaxInt64-1e9 {
+		if back, _ := header.RetryAfterOf(headers("Retry-After", header.FormatRetryAfter(d)), now, 0); back < d && d < math.MaxInt64-1e9 {
 			t.Fatalf("%v is written so that it reads as %v, which is early", d, back)
 		}
 	})
 }
 
-func FuzzParseLegacy(f *testing.F) {
-	f.Add("100", "42", "30")
-	f.Add("", "0", "1793954987250")
-	f.Fuzz(func(t *testing.T, limit, remaining, reset string) {
-		q, ok := header.ParseLegacy(headers("X-RateLimit-Limit", limit, "X-RateLimit-Remaining", remaining, "X-RateLimit-Reset", reset), now)
-		if q.Limit < 0 || q.Remaining < 0 || q.Reset < 0 || ok == q.IsZero() {
-			t.Fatalf("ParseLegacy(%q, %q, %q) = %+v, %v", limit, remaining, reset, q, ok)
+func FuzzParse(f *testing.F) {
+	f.Add("100", "42", "30", "", "")
+	f.Add("", "0", "1793954987250", "", "")
+	f.Add("", "", "", `"burst";r=50;t=30, "daily";r=900;t=86400;pk=:YQ==:`, `"burst";q=100;w=60;qu="requests"`)
+	f.Add("", "", "", `"a\"\\";r=1;x=?1;y=-1.5`, `"a";q=0;pk=::`)
+	f.Fuzz(func(t *testing.T, limit, remaining, reset, standard, policy string) {
+		h := headers("X-RateLimit-Limit", limit, "X-RateLimit-Remaining", remaining, "X-RateLimit-Reset", reset)
+		if standard != "" {
+			h = headers("RateLimit", standard, "RateLimit-Policy", policy)
 		}
-	})
-}
-
-// What is read can be written, and what is written reads as it was.
-func FuzzRateLimit(f *testing.F) {
-	f.Add(`"burst";r=50;t=30, "daily";r=900;t=86400;pk=:YQ==:`, `"burst";q=100;w=60;qu="requests"`)
-	f.Add(`"a\"\\";r=1;x=?1;y=-1.5`, `"a";q=0;pk=::`)
-	f.Fuzz(func(t *testing.T, limits, policies string) {
-		if got, ok := header.ParseRateLimit([]string{limits}); ok {
-			text, err := header.FormatRateLimit(got)
-			back, ok := header.ParseRateLimit([]string{text})
-			if err != nil || !ok || !reflect.DeepEqual(back, got) {
-				t.Fatalf("%q is %+v, written %q (%v), reads as %+v", limits, got, text, err, back)
-			}
-		}
-		if got, ok := header.ParsePolicies([]string{policies}); ok {
-			text, err := header.FormatPolicies(got)
-			back, ok := header.ParsePolicies([]string{text})
-			if err != nil || !ok || !reflect.DeepEqual(back, got) {
-				t.Fatalf("%q is %+v, written %q (%v), reads as %+v", policies, got, text, err, back)
-			}
+		q, ok := header.Parse(h, now)
+		if q.Limit < 0 || q.Remaining < 0 || q.Reset < 0 || q.Window < 0 || q.InFlight < 0 || ok == q.IsZero() {
+			t.Fatalf("Parse(%v) = %+v, %v", h, q, ok)
 		}
 	})
 }

@@ -1,76 +1,58 @@
 package header
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 )
 
-// UnitInFlight is the unit of a policy whose quota is how many requests of a client may be
-// under way at once: who holds no more is never refused. There is nothing to wait for but the
-// end of one of them, so no reset is told.
-const UnitInFlight = "concurrent-requests"
+const (
+	// UnitInFlight is the unit of a policy whose quota is how many requests of a client may be
+	// under way at once: who holds no more is never refused.
+	UnitInFlight = "concurrent-requests"
 
-// unitRequests is the unit of a policy that names none. Those of bytes and other units are
-// read too, but never taken for a pace.
-const unitRequests = "requests"
+	// unitRequests is the unit of a policy that names none. Other units are never taken for a pace.
+	unitRequests = "requests"
+
+	// maxInteger is the largest Integer of a structured field, RFC 9651 section 3.3.1.
+	maxInteger = 999_999_999_999_999
+)
 
 // Policy is one member of RateLimit-Policy: a quota as the server has set it up.
 type Policy struct {
-	Name         string        // required, printable ASCII; joins it with its [Remaining]
-	Quota        int64         // units per window, required
-	Window       time.Duration // whole seconds; zero if not said
-	Unit         string        // "requests", "content-bytes", …; empty means requests
-	PartitionKey []byte        // what the quota is counted by; nil if not said
+	Name   string        // required, printable ASCII
+	Quota  int64         // units per window, required
+	Window time.Duration // whole seconds; zero if not said
+	Unit   string        // "requests", "content-bytes", …; empty means requests
 }
 
-// Remaining is one member of RateLimit: what is left of a policy's quota.
-type Remaining struct {
-	Name         string        // required, printable ASCII; of the [Policy]
-	Units        int64         // left in this window, required
-	Reset        time.Duration // whole seconds until more is granted
-	HasReset     bool          // the server said when
-	PartitionKey []byte        // as in the policy; nil if not said
-}
-
-// ParsePolicies reads the lines of a RateLimit-Policy header. It is not ok, and the
-// header counts as absent, if any part is malformed or lacks what is required.
-func ParsePolicies(lines []string) ([]Policy, bool) {
-	items, ok := parseItems(lines)
-	if !ok {
-		return nil, false
+// FormatPolicies writes a RateLimit-Policy value. It fails on a name or unit that
+// is not printable ASCII, and on no policies.
+func FormatPolicies(policies []Policy) (string, error) {
+	if len(policies) == 0 {
+		return "", errors.New("no members: leave the header out")
 	}
-	policies := make([]Policy, 0, len(items))
-	for _, it := range items {
-		p := Policy{Name: it.name}
-		ok := it.integer("q", &p.Quota, true) && it.seconds("w", &p.Window) &&
-			it.text("qu", &p.Unit) && it.bytes("pk", &p.PartitionKey)
-		if !ok {
-			return nil, false
+	var list httpsfv.List
+	for _, p := range policies {
+		it := httpsfv.NewItem(p.Name)
+		it.Params.Add("q", min(p.Quota, maxInteger))
+		if p.Window > 0 {
+			it.Params.Add("w", int64((p.Window+time.Second-1)/time.Second))
 		}
-		policies = append(policies, p)
-	}
-	return policies, len(policies) > 0
-}
-
-// ParseRateLimit reads the lines of a RateLimit header. It is not ok, and the header
-// counts as absent, if any part is malformed or lacks what is required.
-func ParseRateLimit(lines []string) ([]Remaining, bool) {
-	items, ok := parseItems(lines)
-	if !ok {
-		return nil, false
-	}
-	limits := make([]Remaining, 0, len(items))
-	for _, it := range items {
-		_, hasReset := it.get("t")
-		r := Remaining{Name: it.name, HasReset: hasReset}
-		ok := it.integer("r", &r.Units, true) && it.seconds("t", &r.Reset) && it.bytes("pk", &r.PartitionKey)
-		if !ok {
-			return nil, false
+		if p.Unit != "" {
+			it.Params.Add("qu", p.Unit)
 		}
-		limits = append(limits, r)
+		list = append(list, it)
 	}
-	return limits, len(limits) > 0
+	text, err := httpsfv.Marshal(list)
+	if err != nil {
+		return "", fmt.Errorf("names and units are printable ASCII: %w", err)
+	}
+	return text, nil
 }
 
 // parseStandard is the tightest request quota of RateLimit, and of the policies for what may be
@@ -80,28 +62,34 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	if len(h["Ratelimit"]) == 0 {
 		return Quota{}, false
 	}
-	limits, ok := ParseRateLimit(h["Ratelimit"])
+	limits, ok := parseMembers(h["Ratelimit"], "r", "t")
 	if !ok {
 		return parseDraft7(h)
 	}
-	policies, _ := ParsePolicies(h["Ratelimit-Policy"])
+	policies, _ := parseMembers(h["Ratelimit-Policy"], "q", "w")
 	found := false
 	for _, r := range limits {
-		p := policyOf(policies, r.Name)
-		if p.Unit != "" && p.Unit != unitRequests {
+		var p member
+		for _, each := range policies {
+			if each.name == r.name {
+				p = each
+				break
+			}
+		}
+		if p.unit != "" && p.unit != unitRequests {
 			continue
 		}
-		q := Quota{Limit: p.Quota, Remaining: r.Units, Reset: r.Reset, Window: p.Window}
-		if !r.HasReset {
-			q.Reset = p.Window
+		q := Quota{Limit: p.units, Remaining: r.units, Reset: r.span, Window: p.span}
+		if !r.timed {
+			q.Reset = p.span
 		}
 		if !found || q.tighter(tightest) {
 			tightest, found = q, true
 		}
 	}
 	for _, p := range policies {
-		if p.Unit == UnitInFlight && p.Quota > 0 && (tightest.InFlight == 0 || p.Quota < tightest.InFlight) {
-			tightest.InFlight = p.Quota
+		if p.unit == UnitInFlight && p.units > 0 && (tightest.InFlight == 0 || p.units < tightest.InFlight) {
+			tightest.InFlight = p.units
 		}
 	}
 	return tightest, !tightest.IsZero()
@@ -110,9 +98,16 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 // parseDraft7 reads RateLimit and RateLimit-Policy as the seventh draft had them: one quota,
 // "limit=100, remaining=50, reset=5", and policies such as "100;w=60".
 func parseDraft7(h http.Header) (q Quota, ok bool) {
-	said, ok := parseDictionary(h["Ratelimit"])
-	if !ok || !said.integer("remaining", &q.Remaining, true) || !said.integer("limit", &q.Limit, false) ||
-		!said.seconds("reset", &q.Reset) {
+	d, err := httpsfv.UnmarshalDictionary(h["Ratelimit"])
+	if err != nil {
+		return Quota{}, false
+	}
+	said := params(func(key string) (any, bool) {
+		m, found := d.Get(key)
+		it, _ := m.(httpsfv.Item)
+		return it.Value, found
+	})
+	if !said.integer("remaining", &q.Remaining, true) || !said.integer("limit", &q.Limit, false) || !said.seconds("reset", &q.Reset) {
 		return Quota{}, false
 	}
 	if q.Limit > 0 {
@@ -121,45 +116,77 @@ func parseDraft7(h http.Header) (q Quota, ok bool) {
 	return q, !q.IsZero()
 }
 
-// policyOf is the policy of that name, or one that says nothing.
-func policyOf(policies []Policy, name string) Policy {
-	for _, p := range policies {
-		if p.Name == name {
-			return p
-		}
-	}
-	return Policy{}
+// member is one of RateLimit: what is left of a policy's quota, and for how long; or one of
+// RateLimit-Policy: the quota, and its window.
+type member struct {
+	name, unit string
+	units      int64
+	span       time.Duration
+	timed      bool // span is there
 }
 
-// FormatPolicies writes a RateLimit-Policy value. It fails on a name or unit that
-// is not printable ASCII, on no policies, and on a negative number.
-func FormatPolicies(policies []Policy) (string, error) {
-	var w itemWriter
-	for _, p := range policies {
-		w.name(p.Name)
-		w.integer("q", p.Quota)
-		if p.Window > 0 {
-			w.integer("w", ceilSeconds(p.Window))
-		}
-		if p.Unit != "" {
-			w.last.Params.Add("qu", p.Unit)
-		}
-		w.bytes("pk", p.PartitionKey)
+// parseMembers reads the lines of a header, which are one list of Strings with parameters, those
+// of the units and the span among them. It is not ok if any part is malformed.
+func parseMembers(lines []string, units, span string) (all []member, ok bool) {
+	list, err := httpsfv.UnmarshalList(lines)
+	if err != nil {
+		return nil, false
 	}
-	return w.result()
+	for _, m := range list {
+		it, _ := m.(httpsfv.Item)
+		name, ok := it.Value.(string)
+		if !ok {
+			return nil, false
+		}
+		p, r := params(it.Params.Get), member{name: name}
+		_, r.timed = p(span)
+		if !p.integer(units, &r.units, true) || !p.seconds(span, &r.span) || !p.text("qu", &r.unit) || !p.bytes("pk") {
+			return nil, false
+		}
+		all = append(all, r)
+	}
+	return all, len(all) > 0
 }
 
-// FormatRateLimit writes a RateLimit value, resets rounded up to whole seconds. It
-// fails on a name that is not printable ASCII, on no members, and on a negative number.
-func FormatRateLimit(limits []Remaining) (string, error) {
-	var w itemWriter
-	for _, r := range limits {
-		w.name(r.Name)
-		w.integer("r", r.Units)
-		if r.HasReset {
-			w.integer("t", ceilSeconds(r.Reset))
-		}
-		w.bytes("pk", r.PartitionKey)
+// params find the value of a parameter. Those that are not known are never asked for.
+type params func(key string) (value any, found bool)
+
+// integer stores the parameter, which must be a non-negative Integer.
+func (p params) integer(key string, to *int64, required bool) bool {
+	v, found := p(key)
+	if !found {
+		return !required
 	}
-	return w.result()
+	n, ok := v.(int64)
+	*to = n
+	return ok && n >= 0
+}
+
+// seconds stores an Integer as that many seconds, as far as a Duration holds them.
+func (p params) seconds(key string, to *time.Duration) bool {
+	var n int64
+	ok := p.integer(key, &n, false)
+	*to = time.Duration(min(n, int64(maxDuration/time.Second))) * time.Second
+	return ok
+}
+
+// text stores a String; a Token is taken too, since both are in use for units.
+func (p params) text(key string, to *string) bool {
+	v, found := p(key)
+	switch v := v.(type) {
+	case string:
+		*to = v
+	case httpsfv.Token:
+		*to = string(v)
+	default:
+		return !found
+	}
+	return true
+}
+
+// bytes reports whether the parameter is a Byte Sequence, or not there.
+func (p params) bytes(key string) bool {
+	v, found := p(key)
+	_, ok := v.([]byte)
+	return ok || !found
 }

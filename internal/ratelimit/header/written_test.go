@@ -8,9 +8,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
+func date(at time.Time) string { return at.UTC().Format(http.TimeFormat) }
+
 // A wait until a date is that between two readings of one clock: the server's.
 func TestWaitsDoNotDependOnOurClock(t *testing.T) {
-	date := func(at time.Time) string { return at.UTC().Format(http.TimeFormat) }
 	server := now.Truncate(time.Second)
 	for _, skew := range []time.Duration{-48 * time.Hour, -7 * time.Minute, -2 * time.Second, 0, 2 * time.Second, 5 * time.Minute, 48 * time.Hour} {
 		ours := server.Add(skew)
@@ -25,9 +26,8 @@ func TestWaitsDoNotDependOnOurClock(t *testing.T) {
 	}
 }
 
-func TestWritten(t *testing.T) {
+func TestDatesAreOfTheirWriter(t *testing.T) {
 	server := now.Truncate(time.Second)
-	date := server.UTC().Format(http.TimeFormat)
 	for _, tc := range []struct {
 		name string
 		h    http.Header
@@ -36,17 +36,19 @@ func TestWritten(t *testing.T) {
 	}{
 		{"no date", headers(), now, now},
 		{"no date that can be read", headers("Date", "yesterday"), now, now},
-		{"within its second", headers("Date", date), server.Add(999 * time.Millisecond), server.Add(999 * time.Millisecond)},
-		{"a second later", headers("Date", date), server.Add(time.Second), server},
-		{"before it", headers("Date", date), server.Add(-1), server},
-		{"from a cache", headers("Date", date, "Age", "90"), server.Add(time.Hour), server.Add(90 * time.Second)},
-		{"just from a cache", headers("Date", date, "Age", "90"), server.Add(90*time.Second + 1), server.Add(90*time.Second + 1)},
-		{"an age that is none", headers("Date", date, "Age", "-90"), server.Add(time.Hour), server},
-		{"from a cache that writes the date anew", headers("Date", date, "Age", "90"), server.Add(1), server.Add(1)},
-		{"an absurd age", headers("Date", date, "Age", "99999999999999999999"), server.Add(time.Hour), server.Add(366 * 24 * time.Hour)},
+		{"within its second", headers("Date", date(server)), server.Add(999 * time.Millisecond), server.Add(999 * time.Millisecond)},
+		{"a second later", headers("Date", date(server)), server.Add(time.Second), server},
+		{"before it", headers("Date", date(server)), server.Add(-1), server},
+		{"from a cache", headers("Date", date(server), "Age", "90"), server.Add(time.Hour), server.Add(90 * time.Second)},
+		{"just from a cache", headers("Date", date(server), "Age", "90"), server.Add(90*time.Second + 1), server.Add(90*time.Second + 1)},
+		{"an age that is none", headers("Date", date(server), "Age", "-90"), server.Add(time.Hour), server},
+		{"from a cache that writes the date anew", headers("Date", date(server), "Age", "90"), server.Add(1), server.Add(1)},
+		{"an absurd age", headers("Date", date(server), "Age", "99999999999999999999"), server.Add(time.Hour), server.Add(366 * 24 * time.Hour)},
 	} {
-		if got := header.Written(tc.h, tc.now); !got.Equal(tc.want) {
-			t.Errorf("%s: Written = %v, want %v", tc.name, got, tc.want)
+		until := server.Add(1000 * time.Hour)
+		tc.h.Set("Retry-After", date(until))
+		if got, _ := header.RetryAfterOf(tc.h, tc.now, 0); got != max(until.Sub(tc.want), 0) {
+			t.Errorf("%s: written at %v, want %v", tc.name, until.Add(-got), tc.want)
 		}
 	}
 }

@@ -1,13 +1,10 @@
 // Package outcome gives the end of a request its one meaning.
 //
-// [Of] turns a status or an error into a [Class]; it is the only code in the tree
-// that reads meaning into either. The limiter, the breaker, the retry decision, the
-// record and the metrics all consume the class, so they cannot disagree on whether
-// a 503 is worth another try or a reset connection counts against a host.
-//
-// A class answers two questions. [Class.Transient]: may the same request succeed
-// later? [Class.Overload]: does it speak of a host in trouble? They differ: a 500 is
-// a sign of trouble that another try of the same page seldom cures.
+// [Of] turns a status or an error into a [Class]; it is the only code in the tree that reads
+// meaning into either. The limiter, the breaker, the retry decision, the record and the metrics
+// all consume the class, so they cannot disagree. A class answers two questions.
+// [Class.Transient]: may the same request succeed later? [Class.Overload]: does it speak of a
+// host in trouble? A 500 is a sign of trouble that another try seldom cures.
 package outcome
 
 import (
@@ -20,6 +17,8 @@ import (
 	"net"
 	"net/http"
 	"syscall"
+
+	"github.com/treadlight/crawl/internal/ratelimit/enum"
 )
 
 // Class is what became of a request. The zero Class is [Unknown].
@@ -48,35 +47,21 @@ const (
 	AddressDenied              // the address is in a range we do not dial
 	Proxy                      // the proxy between us failed: no verdict on the host
 	Canceled                   // we gave up ourselves: no verdict on the host
-	numClasses
 )
 
-var names = [numClasses]string{
+var names = []string{
 	"unknown", "ok", "redirect", "client_error", "throttled", "unavailable", "gateway", "server_error",
 	"timeout", "network", "dns", "no_host", "tls", "protocol", "decode", "too_large", "bomb", "filtered", "address_denied", "proxy", "canceled",
 }
 
 // String is the name that records, metrics and snapshots carry.
-func (c Class) String() string {
-	if c < numClasses {
-		return names[c]
-	}
-	return fmt.Sprintf("class(%d)", uint8(c))
-}
+func (c Class) String() string { return enum.Name(names, "class", c) }
 
 // MarshalText writes the name, so that JSON shows it.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads a name back.
-func (c *Class) UnmarshalText(text []byte) error {
-	for i, name := range names {
-		if name == string(text) {
-			*c = Class(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown outcome class %q", text)
-}
+func (c *Class) UnmarshalText(text []byte) error { return enum.Parse(names, "outcome class", text, c) }
 
 // Transient reports whether the same request may succeed later: timeouts, network
 // errors, lookups and proxies that failed for now, 429, 502, 503 and 504.
@@ -171,35 +156,19 @@ func ofError(err error) Class {
 }
 
 func isTLS(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.UnknownAuthorityError](err)
-	return ok
+	return is[*tls.CertificateVerificationError](err) || is[tls.RecordHeaderError](err) || is[tls.AlertError](err) ||
+		is[x509.HostnameError](err) || is[x509.UnknownAuthorityError](err)
 }
 
 // isNetwork is true of what a host or the way to it does when it cannot go on: the
 // system's word for it, or a connection that ended before the message did.
 func isNetwork(err error) bool {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
-		return true
-	}
-	if _, ok := errors.AsType[*net.OpError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[syscall.Errno](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[streamError](err)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		is[*net.OpError](err) || is[syscall.Errno](err) || is[streamError](err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
 	return ok
 }
 
