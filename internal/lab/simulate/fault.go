@@ -61,7 +61,7 @@ func (s *jail) Next(now clock.Instant) clock.Instant {
 }
 
 // span is a time from its begin up to its end.
-type span struct{ from, to time.Duration }
+type span struct{ From, To time.Duration }
 
 // spans are in the order of time, apart.
 type spans []span
@@ -69,7 +69,7 @@ type spans []span
 // at is the span that t lies in.
 func (s spans) at(t time.Duration) (in span, ok bool) {
 	for _, in := range s {
-		if t >= in.from && t < in.to {
+		if t >= in.From && t < in.To {
 			return in, true
 		}
 	}
@@ -92,7 +92,7 @@ func (s *outage) Serve(now clock.Instant) Answer {
 
 func (s *outage) Next(now clock.Instant) clock.Instant {
 	if in, down := s.when.at(time.Duration(now)); down {
-		return clock.Instant(in.to)
+		return clock.Instant(in.To)
 	}
 	return s.Server.Next(now)
 }

@@ -14,14 +14,15 @@ func Random(seed uint64) Scenario {
 	rps := g.logUniform(0.2, 2000)
 	link := Link{RTT: time.Duration(g.logUniform(0.3, 500) * 1e6), Jitter: g.Float64() * 0.3}
 	link.Contention = link.RTT < 2*time.Millisecond // only there does it show
-	sc := Scenario{Name: fmt.Sprintf("R%d", seed), Link: link, Capacity: flat(rps)}
 	status := tooMany
 	if g.IntN(2) == 0 {
 		status = unavailable
 	}
-	what, w := g.limiter(&sc, rps, status)
-	if w >= time.Minute {
-		sc = long(sc)
+	l, what := g.limit(rps)
+	l.Status = status
+	sc := Scenario{Name: fmt.Sprintf("R%d", seed), Link: link, Capacity: l.rps, New: l.server}
+	if l.Kind != "queue" && l.Per >= time.Minute {
+		sc.Duration = 30 * time.Minute
 	}
 	sc.Doc = fmt.Sprintf("%s, %d, RTT %v", what, status, link.RTT.Round(100*time.Microsecond))
 	return sc
@@ -46,54 +47,35 @@ func (g draw) hint() hint {
 	return hint{}
 }
 
-// limiter draws the limiter of sc, and sets the capacity of a window by its whole number of
-// requests. w is its window, zero if it has none.
-func (g draw) limiter(sc *Scenario, rps float64, status int) (what string, w time.Duration) {
-	// A window holds at least one request, and no log more than a million.
-	w = time.Duration(math.Round(g.logUniform(max(1, 1/rps), 300))) * time.Second
+// limit draws a limiter or a queue, and says what it is. A window holds at least one request, and no log more
+// than a million.
+func (g draw) limit(rps float64) (l *limit, what string) {
+	w := time.Duration(math.Round(g.logUniform(max(1, 1/rps), 300))) * time.Second
 	n := max(1, int(rps*w.Seconds()))
 	o, burst := g.hint(), math.Floor(g.logUniform(1, 101)-1)
-	windowed := func(kind string) string {
-		sc.Capacity = flat(float64(n) / w.Seconds())
-		return fmt.Sprintf("%s %d in %v%v", kind, n, w, o)
+	windowed := func(kind string, l limit, name string) (*limit, string) {
+		l.Kind, l.N, l.Per, l.Hint = kind, n, w, o
+		return &l, fmt.Sprintf("%s %d in %v%v", name, n, w, o)
 	}
 	switch g.IntN(8) {
 	case 0:
 		o = hint{constant, time.Duration(1+g.IntN(60)) * time.Second}
 		fallthrough
 	case 2:
-		sc.New = bucket(rps, burst, status, o)
-		return fmt.Sprintf("bucket %.4g/s, burst %.0f%v", rps, burst, o), 0
+		return &limit{Kind: "leaky", Rate: always(rps), Burst: burst, Hint: o}, fmt.Sprintf("bucket %.4g/s, burst %.0f%v", rps, burst, o)
 	case 1:
-		sc.New = delaying(rps, burst, status)
-		return fmt.Sprintf("delaying bucket %.4g/s, burst %.0f", rps, burst), 0
+		return &limit{Kind: "leaky", Rate: always(rps), Burst: burst, Delay: true}, fmt.Sprintf("delaying bucket %.4g/s, burst %.0f", rps, burst)
 	case 3:
-		sc.New = window(fixed{max: n, window: w, opening: opening(g.IntN(3)), status: status, hint: o})
-		return windowed("fixed"), w
+		return windowed("fixed", limit{Opening: opening(g.IntN(3))}, "fixed")
 	case 4:
-		sc.New = window(fixed{max: n, window: w, status: status, hint: o, quota: true})
-		return windowed("fixed, quota headers,"), w
+		return windowed("fixed", limit{Quota: true}, "fixed, quota headers,")
 	case 5:
-		sc.New = func(*rand.Rand) Server { return newSliding(n, w, status, o) }
-		return windowed("sliding log"), w
+		return windowed("log", limit{}, "sliding log")
 	case 6:
-		sc.New = func(*rand.Rand) Server {
-			return &approximate{max: float64(n), window: w, status: status, hint: o}
-		}
-		return windowed("sliding counter"), w
-	default:
-		return g.queue(sc), 0
+		return windowed("approximate", limit{}, "sliding counter")
 	}
-}
-
-func (g draw) queue(sc *Scenario) string {
-	workers := 1 + g.IntN(32)
-	service := time.Duration(g.logUniform(5, 500) * 1e6)
-	*sc = Scenario{
-		Name: sc.Name, Link: sc.Link, Capacity: flat(float64(workers) / service.Seconds()),
-		New: func(rnd *rand.Rand) Server { return newQueue(workers, service, always(1), rnd) },
-	}
-	return fmt.Sprintf("queue of %d workers, %v", workers, service.Round(time.Millisecond))
+	l = &limit{Kind: "queue", N: 1 + g.IntN(32), Per: time.Duration(g.logUniform(5, 500) * 1e6)}
+	return l, fmt.Sprintf("queue of %d workers, %v", l.N, l.Per.Round(time.Millisecond))
 }
 
 func (o hint) String() string {

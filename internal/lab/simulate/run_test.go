@@ -104,7 +104,7 @@ func TestFailedURLsAreTriedFourTimes(t *testing.T) {
 	require.InDelta(t, 3, r.RetriesPerFailure, 0)
 	require.Equal(t, 4, r.First.Failed)
 	require.Greater(t, len(arrivals), 50, "the next URLs are admitted")
-	r, _ = script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, c, Answer{Status: internal}, admitted())
+	r, _ = script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, c, Answer{Status: http.StatusInternalServerError}, admitted())
 	require.Equal(t, 1, r.MaxTries, "another try seldom cures a 500")
 	require.Equal(t, 1, r.GivenUp)
 }

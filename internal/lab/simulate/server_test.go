@@ -150,8 +150,8 @@ func TestServersAtExactInstants(t *testing.T) {
 			},
 		},
 		"outage": {
-			&outage{Server: &leaky{rate: always(1), status: many}, when: spans{{5 * s, 6 * s}, {8 * s, 9 * s}}, says: Answer{Status: internal}},
-			[]visit{{4900 * ms, ok, 0, 5900 * ms}, {5 * s, internal, 0, 6 * s}, {6 * s, ok, 0, 7 * s}, {8999 * ms, internal, 0, 9 * s}, {9 * s, ok, 0, 10 * s}},
+			&outage{Server: &leaky{rate: always(1), status: many}, when: spans{{5 * s, 6 * s}, {8 * s, 9 * s}}, says: Answer{Status: http.StatusInternalServerError}},
+			[]visit{{4900 * ms, ok, 0, 5900 * ms}, {5 * s, http.StatusInternalServerError, 0, 6 * s}, {6 * s, ok, 0, 7 * s}, {8999 * ms, http.StatusInternalServerError, 0, 9 * s}, {9 * s, ok, 0, 10 * s}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestLeakyDelays(t *testing.T) {
 }
 
 func TestFlakyFailsItsShareInTurns(t *testing.T) {
-	s := &flaky{Server: &pages{median: ms, rnd: source()}, share: 0.25, status: []int{internal, unavailable}, rnd: source()}
+	s := &flaky{Server: &pages{median: ms, rnd: source()}, share: 0.25, status: []int{http.StatusInternalServerError, unavailable}, rnd: source()}
 	count := map[int]int{}
 	const n = 40_000
 	for range n {
@@ -245,14 +245,14 @@ func TestFlakyFailsItsShareInTurns(t *testing.T) {
 		count[a.Status]++
 		require.False(t, a.Refused)
 	}
-	require.InDelta(t, n/4, count[internal]+count[unavailable], 400)
-	require.InDelta(t, count[internal], count[unavailable], 1)
+	require.InDelta(t, n/4, count[http.StatusInternalServerError]+count[unavailable], 400)
+	require.InDelta(t, count[http.StatusInternalServerError], count[unavailable], 1)
 }
 
 // The limiter inside counts what failed: it was work.
 func TestFlakyIsBehindTheLimiter(t *testing.T) {
-	s := &flaky{Server: &leaky{rate: always(1), status: tooMany}, share: 1, status: []int{internal}, rnd: source()}
-	require.Equal(t, internal, s.Serve(0).Status)
+	s := &flaky{Server: &leaky{rate: always(1), status: tooMany}, share: 1, status: []int{http.StatusInternalServerError}, rnd: source()}
+	require.Equal(t, http.StatusInternalServerError, s.Serve(0).Status)
 	require.Equal(t, tooMany, s.Serve(0).Status)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
@@ -16,7 +17,7 @@ func TestHostsShareAServerOrHaveTheirOwn(t *testing.T) {
 		apart int
 		want  float64 // of the capacity
 	}{{0, 1}, {1, 2}, {4, 4}} {
-		sc := farHost("", "", 10, nginx(10, 0, tooMany))
+		sc := nginx("", 10)
 		sc.Duration, sc.Hosts, sc.Apart = MinDuration, 4, tc.apart
 		sc.Link = Link{}
 		r, err := Run(sc, Config(Oracle), 1)
@@ -62,7 +63,7 @@ func TestWatchingSeveralHosts(t *testing.T) {
 
 // A host is asked no sooner than it is met.
 func TestHostsJoinOneByOne(t *testing.T) {
-	sc := farHost("", "", 1, nginx(1, 0, tooMany))
+	sc := nginx("", 1)
 	sc.Duration, sc.Hosts, sc.Apart, sc.Joins, sc.MaxRPS = MinDuration, 3, 3, MinDuration/2, 1
 	r, err := Run(sc, Config(Oracle), 1)
 	require.NoError(t, err)
@@ -83,10 +84,38 @@ func TestHostsOutOfRange(t *testing.T) {
 		func(sc *Scenario) { sc.Apart = -1 },
 		func(sc *Scenario) { sc.Joins = -1 },
 	} {
-		sc := farHost("X", "", 1, nginx(1, 0, tooMany))
+		sc := nginx("X", 1)
 		change(&sc)
 		_, err := Run(sc, Config(Oracle), 1)
 		require.ErrorContains(t, err, "want up to 1000 hosts")
 		require.True(t, strings.HasPrefix(err.Error(), `simulate: scenario "X": `))
+	}
+}
+
+// A host that takes four requests at a time is at its limit when one is sent as often as
+// one is answered, so that now and then the answer comes first and now and then the request.
+// The bound is found all the same, soon and in every run.
+func TestBoundOnConnectionsIsFoundInARace(t *testing.T) {
+	seeds := uint64(8)
+	if racetest.Sample(t) {
+		seeds = 1
+	}
+	for _, tc := range []struct {
+		link  Link
+		least float64
+	}{
+		{(&spec{Near: true}).scenario().Link, 0.97},
+		{Link{RTT: 5 * time.Millisecond, Jitter: 0.2}, 0.95},
+	} {
+		scs, err := Select(Scenarios(), "S19")
+		require.NoError(t, err)
+		sc := scs[0]
+		sc.Link, sc.Duration = tc.link, 4*time.Minute
+		for seed := range seeds {
+			r, err := Run(sc, Config(control.NameSteer), seed+1)
+			require.NoError(t, err)
+			require.Greater(t, r.Steady.Utilisation(), tc.least, "%+v, seed %d", tc.link, seed+1)
+			require.Less(t, r.Steady.RefusedShare(), 0.002, "%+v, seed %d", tc.link, seed+1)
+		}
 	}
 }

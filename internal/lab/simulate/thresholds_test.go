@@ -2,33 +2,36 @@ package simulate
 
 import (
 	"flag"
-	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// show prints the table below as it is measured now: how to change it after a change of
-// the strategy that was meant to change it.
-var show = flag.Bool("thresholds", false, "print the table of thresholds as measured, with -v")
+// renew writes the table anew: how to change it after a change of the strategy that was meant to change it.
+var renew = flag.Bool("thresholds", false, "write testdata/thresholds.yaml as measured")
+
+const thresholdsFile = "testdata/thresholds.yaml"
 
 // measured is what the strategy does at a scenario, over the seeds 1 and 2: shares in
-// percent, of all from the second minute on.
+// percent, of all from the second minute on, and times in seconds, of which infinity is never.
 type measured struct {
-	name          string
-	used, refused float64       // means
-	p95           time.Duration // the longer one; of queues only, zero for others
-	reaction      time.Duration // the longer one; zero if the capacity does not drop
-	recovery      time.Duration // the longer one; Never if 90 % of it is not reached again
-	bans          int           // of both
-	most          int           // sent within 100 ms, the larger one
-	merged        time.Duration // the longer one until several hosts were paced as one; zero for one host; Never
-	even          float64       // how even several hosts' shares were, the lower one; zero for one host
+	Name          string
+	Used, Refused float64 // means
+	P95           float64 `yaml:",omitempty"` // the longer one; of queues only
+	Reaction      float64 `yaml:",omitempty"` // the longer one; zero if the capacity does not drop
+	Recovery      float64 `yaml:",omitempty"` // the longer one
+	Bans          int     `yaml:",omitempty"` // of both
+	Merged        float64 `yaml:",omitempty"` // the longer one until several hosts were paced as one; zero for one host
+	Most          int     // sent within 100 ms, the larger one
+	Even          float64 `yaml:",omitempty"` // how even several hosts' shares were, the lower one; zero for one host
 }
 
 // What a run may fall short of the table. A change of the strategy that is worth its
@@ -38,9 +41,9 @@ const (
 	refusedFactor = 1.5  // and
 	refusedSlack  = 0.05 // percentage points
 	p95Factor     = 1.25
-	dynamicSlack  = 10 * time.Second
+	dynamicSlack  = 10 // seconds
 	mostSlack     = 2
-	mergedSlack   = 30 * time.Second
+	mergedSlack   = 30 // seconds
 	evenSlack     = 0.05
 	// mostRetries is the retries per URL that failed once: the fourth failure gives up.
 	mostRetries = 3.0
@@ -74,77 +77,75 @@ func runs(t *testing.T) map[string][]Result {
 
 // measure sums up the results of a scenario.
 func measure(name string, rs []Result) measured {
-	m := measured{name: name}
+	m := measured{Name: name}
+	later := func(seconds *float64, d time.Duration) {
+		if *seconds = max(*seconds, d.Seconds()); d == Never {
+			*seconds = math.Inf(1)
+		}
+	}
 	for _, r := range rs {
-		m.used += 100 * r.Steady.Utilisation() / float64(len(rs))
-		m.refused += 100 * r.Steady.RefusedShare() / float64(len(rs))
-		m.reaction, m.recovery = max(m.reaction, r.Reaction), max(m.recovery, r.Recovery)
-		m.bans += r.Bans
-		m.most = max(m.most, r.MaxIn100ms)
-		m.merged = max(m.merged, r.Merged)
-		if r.Evenness > 0 && (m.even == 0 || r.Evenness < m.even) {
-			m.even = r.Evenness
+		m.Used += 100 * r.Steady.Utilisation() / float64(len(rs))
+		m.Refused += 100 * r.Steady.RefusedShare() / float64(len(rs))
+		later(&m.Reaction, r.Reaction)
+		later(&m.Recovery, r.Recovery)
+		later(&m.Merged, r.Merged)
+		m.Bans += r.Bans
+		m.Most = max(m.Most, r.MaxIn100ms)
+		if r.Evenness > 0 && (m.Even == 0 || r.Evenness < m.Even) {
+			m.Even = r.Evenness
 		}
 		if strings.HasPrefix(name, "S4") {
-			m.p95 = max(m.p95, r.P95)
+			later(&m.P95, r.P95)
 		}
 	}
 	return m
 }
 
-// String is the row in Go.
-func (m measured) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "{name: %q, used: %.1f, refused: %.3f", m.name, m.used, m.refused)
-	for _, f := range []struct {
-		name string
-		d    time.Duration
-	}{{"p95", m.p95}, {"reaction", m.reaction}, {"recovery", m.recovery}, {"merged", m.merged}} {
-		switch f.d {
-		case 0:
-		case Never:
-			fmt.Fprintf(&b, ", %s: Never", f.name)
-		default:
-			fmt.Fprintf(&b, ", %s: %d * time.Millisecond", f.name, f.d.Round(time.Millisecond)/time.Millisecond)
+func writeThresholds(t *testing.T, results map[string][]Result) {
+	t.Helper()
+	var list []yaml.Node
+	for _, sc := range Scenarios() {
+		m := measure(sc.Name, results[sc.Name])
+		for f, digits := range map[*float64]float64{&m.Used: 10, &m.Even: 100, &m.Refused: 1000, &m.P95: 1000, &m.Reaction: 1000, &m.Recovery: 1000, &m.Merged: 1000} {
+			*f = math.Round(*f*digits) / digits
 		}
+		var n yaml.Node
+		require.NoError(t, n.Encode(m))
+		n.Style = yaml.FlowStyle
+		list = append(list, n)
 	}
-	if m.bans > 0 {
-		fmt.Fprintf(&b, ", bans: %d", m.bans)
-	}
-	fmt.Fprintf(&b, ", most: %d", m.most)
-	if m.even > 0 {
-		fmt.Fprintf(&b, ", even: %.2f", m.even)
-	}
-	b.WriteString("},")
-	return b.String()
+	text, err := yaml.Marshal(list)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(thresholdsFile, text, 0o600))
 }
 
 // Every built-in scenario is handled as well as the table says it was.
 func TestThresholds(t *testing.T) {
 	results := runs(t)
-	if *show {
-		for _, sc := range Scenarios() {
-			fmt.Println("\t\t" + measure(sc.Name, results[sc.Name]).String())
-		}
+	if *renew {
+		writeThresholds(t, results)
 		return
 	}
 	apart := map[string]bool{}
 	for _, sc := range Scenarios() {
 		apart[sc.Name] = sc.Apart > 0 && sc.Apart == sc.Hosts
 	}
-	table := thresholds()
+	var table []measured
+	text, err := os.ReadFile(thresholdsFile)
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &table))
 	require.Len(t, table, len(Scenarios()), "a row for every scenario")
 	for _, want := range table {
-		rs, ok := results[want.name]
+		rs, ok := results[want.Name]
 		if !ok {
-			require.True(t, racetest.Enabled, want.name)
+			require.True(t, racetest.Enabled, want.Name)
 			continue
 		}
-		t.Run(want.name, func(t *testing.T) {
-			want.hold(t, measure(want.name, rs))
+		t.Run(want.Name, func(t *testing.T) {
+			want.hold(t, measure(want.Name, rs))
 			for _, r := range rs {
 				decent(t, r)
-				if apart[want.name] {
+				if apart[want.Name] {
 					require.Equal(t, Never, r.Merged, "hosts with a limit each are not taken for one")
 				}
 			}
@@ -155,15 +156,15 @@ func TestThresholds(t *testing.T) {
 // hold checks that what was measured now is not worse.
 func (m measured) hold(t *testing.T, now measured) {
 	t.Helper()
-	require.GreaterOrEqual(t, now.used, m.used-usedSlack, "percent used")
-	require.LessOrEqual(t, now.refused, refusedFactor*m.refused+refusedSlack, "percent refused")
-	require.LessOrEqual(t, float64(now.p95), p95Factor*float64(m.p95), "p95")
-	require.LessOrEqual(t, now.reaction-dynamicSlack, m.reaction, "reaction")
-	require.LessOrEqual(t, now.recovery-dynamicSlack, m.recovery, "recovery")
-	require.LessOrEqual(t, now.bans, m.bans, "bans")
-	require.LessOrEqual(t, now.most, m.most+mostSlack, "requests in 100 ms")
-	require.LessOrEqual(t, now.merged-mergedSlack, m.merged, "until the hosts are paced as one")
-	require.GreaterOrEqual(t, now.even, m.even-evenSlack, "evenness")
+	require.GreaterOrEqual(t, now.Used, m.Used-usedSlack, "percent used")
+	require.LessOrEqual(t, now.Refused, refusedFactor*m.Refused+refusedSlack, "percent refused")
+	require.LessOrEqual(t, now.P95, p95Factor*m.P95, "p95")
+	require.LessOrEqual(t, now.Reaction, m.Reaction+dynamicSlack, "reaction")
+	require.LessOrEqual(t, now.Recovery, m.Recovery+dynamicSlack, "recovery")
+	require.LessOrEqual(t, now.Bans, m.Bans, "bans")
+	require.LessOrEqual(t, now.Most, m.Most+mostSlack, "requests in 100 ms")
+	require.LessOrEqual(t, now.Merged, m.Merged+mergedSlack, "until the hosts are paced as one")
+	require.GreaterOrEqual(t, now.Even, m.Even-evenSlack, "evenness")
 }
 
 // decent checks what holds of every run.
@@ -174,108 +175,4 @@ func decent(t *testing.T, r Result) {
 	require.Zero(t, r.InsideRetryAfter, "requests inside a Retry-After")
 	require.Less(t, r.RetriesPerFailure, mostRetries, "retries per failure")
 	require.Greater(t, 100*share(float64(all.Admitted), float64(all.Sent)), float64(leastSuccess), "percent of success")
-}
-
-// thresholds is the table, as -v -args -thresholds prints it.
-func thresholds() []measured {
-	return []measured{
-		{name: "S1a", used: 100.0, refused: 0.285, most: 4},
-		{name: "S1b", used: 99.7, refused: 0.345, most: 4},
-		{name: "S1c", used: 98.3, refused: 0.035, most: 16},
-		{name: "S1d", used: 98.0, refused: 0.484, most: 2},
-		{name: "S1e", used: 95.2, refused: 0.000, most: 4},
-		{name: "S2a", used: 96.0, refused: 0.210, most: 7},
-		{name: "S2b", used: 97.8, refused: 0.032, most: 30},
-		{name: "S2c", used: 96.4, refused: 0.127, most: 31},
-		{name: "S2d", used: 100.0, refused: 0.000, most: 9},
-		{name: "S3a", used: 97.0, refused: 0.282, most: 5},
-		{name: "S3b", used: 98.0, refused: 0.082, most: 30},
-		{name: "S4a", used: 94.5, refused: 0.000, p95: 490 * time.Millisecond, most: 35},
-		{name: "S4b", used: 86.9, refused: 0.000, p95: 611 * time.Millisecond, most: 9},
-		{name: "S5", used: 99.9, refused: 0.178, most: 4},
-		{name: "S5b", used: 98.1, refused: 0.242, most: 1},
-		{name: "S5c", used: 90.3, refused: 0.026, most: 4},
-		{name: "S6a", used: 97.4, refused: 0.127, reaction: 1000 * time.Millisecond, recovery: 23000 * time.Millisecond, most: 16},
-		{name: "S6b", used: 98.5, refused: 0.632, reaction: 6000 * time.Millisecond, recovery: 27000 * time.Millisecond, most: 4},
-		{name: "S6c", used: 94.2, refused: 0.000, reaction: 1000 * time.Millisecond, recovery: 17000 * time.Millisecond, most: 36},
-		{name: "S8a", used: 100.0, refused: 0.000, most: 20},
-		{name: "S8b", used: 99.6, refused: 0.000, most: 11},
-		{name: "S9a", used: 99.0, refused: 0.000, most: 20},
-		{name: "S9b", used: 94.5, refused: 0.000, most: 5},
-		{name: "S10", used: 97.9, refused: 0.006, most: 135},
-		{name: "S12a", used: 77.3, refused: 0.361, most: 4},
-		{name: "S12b", used: 31.2, refused: 0.063, most: 16},
-		{name: "S7", used: 96.8, refused: 0.032, reaction: 2000 * time.Millisecond, recovery: 15000 * time.Millisecond, most: 16},
-		{name: "S7b", used: 96.3, refused: 0.032, reaction: 1000 * time.Millisecond, recovery: 18000 * time.Millisecond, most: 16},
-		{name: "S7c", used: 97.0, refused: 0.032, reaction: 2000 * time.Millisecond, recovery: 14000 * time.Millisecond, most: 16},
-		{name: "S7d", used: 73.6, refused: 0.011, reaction: 1000 * time.Millisecond, recovery: 80000 * time.Millisecond, most: 16},
-		{name: "S11a", used: 100.0, refused: 0.291, most: 4},
-		{name: "S11b", used: 85.4, refused: 0.049, bans: 2, most: 4},
-		{name: "S13a", used: 99.8, refused: 0.149, most: 4},
-		{name: "S13b", used: 97.1, refused: 0.184, most: 4},
-		{name: "S13c", used: 99.7, refused: 0.357, most: 1},
-		{name: "S14a", used: 96.3, refused: 0.006, most: 10},
-		{name: "S14b", used: 95.5, refused: 0.030, most: 6},
-		{name: "S14c", used: 95.9, refused: 0.007, most: 26},
-		{name: "S14d", used: 95.6, refused: 0.001, most: 143},
-		{name: "S15a", used: 97.0, refused: 0.000, bans: 2, most: 3},
-		{name: "S15b", used: 97.0, refused: 0.000, bans: 2, most: 14},
-		{name: "S15c", used: 77.9, refused: 0.015, bans: 2, most: 3},
-		{name: "S15d", used: 97.0, refused: 0.000, bans: 2, most: 1},
-		{name: "S16a", used: 98.6, refused: 0.424, most: 10},
-		{name: "S16b", used: 95.0, refused: 0.482, most: 6},
-		{name: "S16c", used: 97.8, refused: 0.140, most: 32},
-		{name: "S16d", used: 96.5, refused: 0.063, most: 144},
-		{name: "S16e", used: 98.6, refused: 0.329, most: 10},
-		{name: "S17a", used: 95.6, refused: 0.310, most: 2},
-		{name: "S17b", used: 75.1, refused: 0.316, most: 2},
-		{name: "S17c", used: 88.7, refused: 0.054, most: 6},
-		{name: "S17d", used: 35.6, refused: 0.226, most: 4},
-		{name: "S18a", used: 96.6, refused: 0.592, most: 1},
-		{name: "S18b", used: 97.3, refused: 0.587, most: 1},
-		{name: "S18c", used: 97.7, refused: 0.293, most: 1},
-		{name: "S18d", used: 94.3, refused: 0.726, most: 1},
-		{name: "S18e", used: 97.9, refused: 0.351, most: 1},
-		{name: "S18f", used: 98.0, refused: 0.293, most: 1},
-		{name: "S18g", used: 93.9, refused: 0.518, most: 1},
-		{name: "S18h", used: 97.4, refused: 0.294, most: 1},
-		{name: "S18i", used: 95.7, refused: 0.538, most: 1},
-		{name: "S19", used: 99.6, refused: 0.006, most: 3},
-		{name: "S20a", used: 92.7, refused: 0.163, most: 4},
-		{name: "S20b", used: 88.8, refused: 0.164, most: 5},
-		{name: "S20c", used: 77.6, refused: 0.015, most: 34},
-		{name: "S20d", used: 83.0, refused: 0.201, most: 4},
-		{name: "S21a", used: 94.6, refused: 0.251, most: 12},
-		{name: "S21b", used: 93.8, refused: 0.222, most: 12},
-		{name: "S21c", used: 97.0, refused: 0.000, most: 5},
-		{name: "S21d", used: 96.0, refused: 0.000, most: 1},
-		{name: "S21e", used: 96.7, refused: 0.018, most: 3},
-		{name: "S21f", used: 82.5, refused: 0.000, most: 2},
-		{name: "S21g", used: 83.0, refused: 0.000, most: 20},
-		{name: "S22a", used: 95.2, refused: 0.243, most: 5},
-		{name: "S22b", used: 96.6, refused: 0.368, most: 4},
-		{name: "S22c", used: 96.1, refused: 0.068, most: 29},
-		{name: "S22d", used: 97.2, refused: 0.060, most: 30},
-		{name: "S22e", used: 93.3, refused: 0.508, most: 3},
-		{name: "S22f", used: 97.1, refused: 0.196, most: 15},
-		{name: "S22g", used: 97.5, refused: 0.171, most: 15},
-		{name: "S22h", used: 82.7, refused: 0.476, most: 30},
-		{name: "S22i", used: 81.2, refused: 2.044, most: 6},
-		{name: "S22j", used: 82.3, refused: 0.034, most: 30},
-		{name: "S22k", used: 95.0, refused: 0.225, most: 5},
-		{name: "S22l", used: 97.6, refused: 0.237, most: 5},
-		{name: "S23a", used: 100.0, refused: 0.309, merged: 29740 * time.Millisecond, most: 5, even: 1.00},
-		{name: "S23b", used: 99.6, refused: 0.340, merged: 197845 * time.Millisecond, most: 4, even: 1.00},
-		{name: "S23c", used: 100.0, refused: 0.149, merged: 18539 * time.Millisecond, most: 20, even: 1.00},
-		{name: "S23d", used: 99.7, refused: 0.069, merged: 21727 * time.Millisecond, most: 100, even: 1.00},
-		{name: "S23e", used: 99.6, refused: 0.167, merged: 73840 * time.Millisecond, most: 5, even: 0.99},
-		{name: "S23f", used: 99.9, refused: 0.409, merged: Never, most: 7, even: 0.54},
-		{name: "S23g", used: 94.4, refused: 0.358, merged: 160365 * time.Millisecond, most: 8, even: 1.00},
-		{name: "S23h", used: 97.1, refused: 0.226, merged: Never, most: 31, even: 1.00},
-		{name: "S23i", used: 99.8, refused: 0.352, merged: Never, most: 37, even: 1.00},
-		{name: "S23j", used: 96.8, refused: 0.298, merged: Never, most: 25, even: 1.00},
-		{name: "S23k", used: 95.7, refused: 0.043, merged: Never, most: 148, even: 1.00},
-		{name: "S23l", used: 99.4, refused: 0.290, merged: Never, most: 7, even: 1.00},
-		{name: "S23m", used: 98.0, refused: 0.000, merged: Never, most: 11, even: 1.00},
-	}
 }
