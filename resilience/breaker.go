@@ -1,8 +1,11 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,32 +14,105 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
+// BreakerConfig says when a [Breaker] opens and closes. The zero BreakerConfig is a
+// breaker that five failures in a row open for 15 s and that one success closes.
+type BreakerConfig struct {
+	Name string // in errors and events; zero means none
+
+	Window      Window  // of calls that a closed breaker looks back on; zero means failures in a row
+	Failures    int     // in a row that open it, for the consecutive window alone; zero means 5
+	FailureRate float64 // share of failed calls in the window that opens it, in (0, 1]; zero means 0.5
+	MinCalls    int     // in the window below which no share is looked at; zero means 10, or all of a smaller count window
+
+	// SlowCall makes a call slow that takes so long or longer until its result; the use
+	// of the value is not counted. A slow call extends a run of failures, and a slow
+	// probe has failed. Zero means that no call is slow.
+	SlowCall time.Duration
+	SlowRate float64 // share of slow calls in the window that opens it, in (0, 1]; zero means 1
+
+	SuccessThreshold int           // successes of probes that close it, up to 65535; zero means 1
+	BreakFor         time.Duration // from open to half-open, and until a probe that has not come back is lost; zero means 15s
+	Clock            clock.Clock   // zero means the system clock
+	Hub              *Hub          // hears of changes of state; zero means nobody does
+}
+
+const (
+	// defaultBreak is that of package breaker, which the engine uses.
+	defaultBreak = 15 * time.Second
+	// defaultMinCalls is the least number of which one call is no more than a tenth.
+	defaultMinCalls = 10
+	// defaultFailures in a row are an accident once in 3,000 times for a callee that
+	// fails one call in five.
+	defaultFailures = 5
+)
+
+func (c *BreakerConfig) settle() error {
+	run, share := c.Window.kind == byRun, func(x float64) bool { return x >= 0 && x <= 1 }
+	for _, f := range []struct {
+		field string
+		value any
+		ok    bool
+		want  string
+	}{
+		{"Window", c.Window, !run || c.FailureRate == 0 && c.SlowRate == 0 && c.MinCalls == 0, "CountWindow or TimeWindow beside FailureRate, SlowRate or MinCalls"},
+		{"Window", c.Window, c.Window.wrong() == "", c.Window.wrong()},
+		{"Failures", c.Failures, run || c.Failures == 0, "0 beside a window of calls, which opens by FailureRate"},
+		{"SlowRate", c.SlowRate, c.SlowCall != 0 || c.SlowRate == 0, "a SlowCall beside it"},
+		{"MinCalls", c.MinCalls, c.Window.kind != byCount || c.MinCalls <= c.Window.calls, "no more than the calls of the window"},
+		{"Failures", c.Failures, c.Failures >= 0, "1 or more"},
+		{"FailureRate", c.FailureRate, share(c.FailureRate), "a share in (0, 1]"},
+		{"MinCalls", c.MinCalls, c.MinCalls >= 0, "1 or more"},
+		{"SlowRate", c.SlowRate, share(c.SlowRate), "a share in (0, 1]"},
+		{"SlowCall", c.SlowCall, c.SlowCall >= 0, "a positive duration"},
+		{"SuccessThreshold", c.SuccessThreshold, c.SuccessThreshold >= 0 && c.SuccessThreshold <= math.MaxUint16, "1 to 65535"},
+		{"BreakFor", c.BreakFor, c.BreakFor >= 0, "a positive duration"},
+	} {
+		if !f.ok {
+			return fmt.Errorf("breaker: %s = %v: want %s", f.field, f.value, f.want)
+		}
+	}
+	if run {
+		c.Failures = cmp.Or(c.Failures, defaultFailures)
+	} else {
+		c.FailureRate = cmp.Or(c.FailureRate, 0.5)
+		c.MinCalls = cmp.Or(c.MinCalls, defaultMinCalls)
+		if c.Window.kind == byCount {
+			c.MinCalls = min(c.MinCalls, c.Window.calls)
+		}
+		c.SlowRate = cmp.Or(c.SlowRate, 1)
+	}
+	c.SuccessThreshold = cmp.Or(c.SuccessThreshold, 1)
+	c.BreakFor = cmp.Or(c.BreakFor, defaultBreak)
+	c.Clock = cmp.Or(c.Clock, clock.System())
+	return nil
+}
+
 // Breaker refuses calls to a callee that fails, until a probe has shown that it works
 // again. It is the core that policies, transports and clients share: who may call asks
-// Allow and reports with [Ticket.Done]. The states are those of package breaker, whose
-// machine it drives; here are the lock, the clock, the windows and the events.
+// Allow and reports with [Ticket.Done]. A half-open breaker lets one probe out at a time.
 //
 // A result counts in the state in which its call began, and in no later one. All methods
-// are safe for concurrent use. Nothing is called with the lock held.
+// are safe for concurrent use.
 type Breaker struct {
 	cfg   BreakerConfig // never changes after NewBreaker
 	epoch time.Time     // of the instants below
 
-	// closedIn is the machine's generation while it is closed, else 0: what a call of a
+	// closedIn is the generation while the breaker is closed, else 0: what a call of a
 	// closed breaker has to know, so that it need not wait for the lock.
 	closedIn atomic.Uint32
 
-	mu       sync.Mutex // guards what follows
-	machine  breaker.Breaker
-	lookback lookback
-	told     breaker.State // the machine's, without the time that may have passed since
-	isolated bool
-	last     clock.Instant // the latest reading: time does not go back
-	changed  clock.Instant // when told became what it is
-	trips    int           // since it was last closed
-	counts   BreakerCounts
-	events   []CircuitEvent // not emitted yet
-	emitting bool           // somebody is at it
+	mu         sync.Mutex // guards what follows
+	state      breaker.State
+	generation uint32 // of the state, from 1
+	isolated   bool
+	last       clock.Instant // the latest reading: time does not go back
+	changed    clock.Instant // when state became what it is
+	window     sums
+	count      int           // failures in a row while closed, successes while half-open
+	probe      uint32        // the one that is out; zero: none
+	probes     uint32        // so far
+	sent       clock.Instant // when probe went out
+	totals     BreakerCounts
 }
 
 // BreakerCounts are totals since the breaker was made.
@@ -52,16 +128,11 @@ type BreakerCounts struct {
 
 // NewBreaker returns a closed breaker, or an error that names the field to mend.
 func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
-	t, err := newLookback(cfg.Window)
-	if err != nil {
-		return nil, err
-	}
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{cfg: cfg, epoch: cfg.Clock.Now(), lookback: t}
-	b.machine = breaker.NewWide(cfg.machine(), cfg.HalfOpenMax)
-	b.closedIn.Store(b.machine.Generation())
+	b := &Breaker{cfg: cfg, epoch: cfg.Clock.Now(), window: cfg.Window.sums(), generation: 1}
+	b.closedIn.Store(1)
 	return b, nil
 }
 
@@ -69,20 +140,23 @@ func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
 func (b *Breaker) Name() string { return b.cfg.Name }
 
 // Ticket is one call that was let through. It ends with Done; one that never does costs
-// a half-open breaker its slot until the probe timeout. Only one copy may be ended.
+// a half-open breaker its probe for as long as BreakFor. Only one copy may be ended.
 type Ticket struct {
-	b     *Breaker // nil once it has ended
-	t     breaker.Ticket
-	begun clock.Instant // set if calls may be slow
+	b                 *Breaker // nil once it has ended
+	generation, probe uint32
+	begun             clock.Instant // set if calls may be slow
 }
 
 // Allow lets a call through, or refuses it with an [OpenError].
 func (b *Breaker) Allow() (Ticket, error) {
-	t := Ticket{b: b}
-	if g := b.closedIn.Load(); g != 0 {
-		t.t = breaker.TicketOf(g)
-	} else if err := b.probe(&t); err != nil {
-		return Ticket{}, err
+	t := Ticket{b: b, generation: b.closedIn.Load()}
+	if t.generation == 0 {
+		b.mu.Lock()
+		wait, ok := b.admitLocked(&t)
+		b.mu.Unlock()
+		if !ok {
+			return Ticket{}, &OpenError{Name: b.cfg.Name, RetryAfter: wait}
+		}
 	}
 	if b.cfg.SlowCall > 0 {
 		t.begun = b.read()
@@ -90,182 +164,137 @@ func (b *Breaker) Allow() (Ticket, error) {
 	return t, nil
 }
 
-func (b *Breaker) probe(t *Ticket) error {
-	b.mu.Lock()
+// admitLocked sends a probe out, or says for how long there is none.
+func (b *Breaker) admitLocked(t *Ticket) (wait time.Duration, ok bool) {
 	now := b.nowLocked()
-	var retryAt clock.Instant
-	ok := !b.isolated // or the time would say that it is half-open
-	if retryAt = now; ok {
-		t.t, retryAt, ok = b.machine.Allow(now)
+	if wait, ok = b.waitLocked(now); !ok {
+		b.totals.Rejected++
+		return wait, false
 	}
-	if !ok {
-		b.counts.Rejected++
-		b.mu.Unlock()
-		return &OpenError{Name: b.cfg.Name, RetryAfter: retryAt.Sub(now)}
+	if b.state == breaker.Open {
+		b.changeLocked(now, breaker.HalfOpen, false)
 	}
-	b.noteLocked(now, false)
-	b.mu.Unlock()
-	b.emit()
-	return nil
+	if b.state == breaker.HalfOpen {
+		b.probes++
+		b.probe, b.sent, t.probe = b.probes, now, b.probes
+	}
+	t.generation = b.generation
+	return 0, true
+}
+
+// waitLocked is how long a call has to wait; ok is false if it has to.
+func (b *Breaker) waitLocked(now clock.Instant) (wait time.Duration, ok bool) {
+	switch {
+	case b.isolated:
+		return 0, false
+	case b.state == breaker.Open:
+		wait = b.changed.AddClamped(b.cfg.BreakFor).Sub(now)
+	case b.state == breaker.HalfOpen && b.probe != 0:
+		wait = b.sent.AddClamped(b.cfg.BreakFor).Sub(now)
+	}
+	return max(wait, 0), wait <= 0
 }
 
 // Done ends the ticket with what the call has shown. A second Done on the same variable
 // does nothing, so that a deferred Done(Ignored) covers a panic.
-func (t *Ticket) Done(v Classification) { t.end(v, v != Ignored && t.slow()) }
+func (t *Ticket) Done(v Classification) {
+	if ended := *t; ended.b != nil {
+		t.b = nil
+		ended.b.end(ended, v, v != Ignored && ended.slow())
+	}
+}
 
 func (t *Ticket) slow() bool {
-	return t.b != nil && t.b.cfg.SlowCall > 0 && t.b.read().Sub(t.begun) >= t.b.cfg.SlowCall
+	return t.b.cfg.SlowCall > 0 && t.b.read().Sub(t.begun) >= t.b.cfg.SlowCall
 }
 
 // end is Done for a call that is known to be slow or not.
-func (t *Ticket) end(v Classification, slow bool) {
-	if b := t.b; b != nil {
-		t.b = nil
-		b.end(t.t, v, slow)
-	}
-}
-
-func (b *Breaker) end(t breaker.Ticket, v Classification, slow bool) {
+func (b *Breaker) end(t Ticket, v Classification, slow bool) {
 	b.mu.Lock()
-	tripped := b.recordLocked(t, v, slow)
-	news := len(b.events) > 0
+	b.recordLocked(t, v, slow)
 	b.mu.Unlock()
-	if tripped {
-		b.lengthen()
-	}
-	if news {
-		b.emit()
-	}
 }
 
-func (b *Breaker) recordLocked(t breaker.Ticket, v Classification, slow bool) (tripped bool) {
-	if v == Ignored {
-		b.counts.Ignored++
-		b.machine.Drop(t)
-		return false
+func (b *Breaker) recordLocked(t Ticket, v Classification, slow bool) {
+	current := t.generation == b.generation
+	if current && t.probe != 0 && t.probe == b.probe {
+		b.probe = 0
 	}
-	if !b.machine.Counts(t) {
-		b.counts.Late++
-		return false
+	switch {
+	case v == Ignored:
+		b.totals.Ignored++
+		return
+	case !current:
+		b.totals.Late++
+		return
 	}
-	r := b.countLocked(v, slow)
-	if b.told != breaker.Closed {
-		now := b.nowLocked()
-		return b.machine.Record(now, t, r != 0, 0, 0) && b.noteLocked(now, false)
-	}
-	if b.cfg.Window.kind != byRun {
-		return b.weighLocked(t, r)
-	}
-	now := b.last
-	if r != 0 {
-		now = b.nowLocked() // only a failure can change the state
-	}
-	return b.machine.Record(now, t, r != 0, 0, 0) && b.noteLocked(now, false)
-}
-
-func (b *Breaker) countLocked(v Classification, slow bool) (r callResult) {
+	one := tally{calls: 1}
 	if v == Failure {
-		r = callFailed
-		b.counts.Failed++
+		one.failures = 1
+		b.totals.Failed++
 	} else {
-		b.counts.Succeeded++
+		b.totals.Succeeded++
 	}
 	if slow {
-		r |= callSlow
-		b.counts.Slow++
+		one.slow = 1
+		b.totals.Slow++
 	}
-	return r
+	bad := v == Failure || slow
+	switch {
+	case b.state == breaker.HalfOpen:
+		b.count++
+		if bad {
+			b.changeLocked(b.nowLocked(), breaker.Open, false)
+		} else if b.count >= b.cfg.SuccessThreshold {
+			b.changeLocked(b.nowLocked(), breaker.Closed, false)
+		}
+	case b.cfg.Window.kind != byRun:
+		b.weighLocked(one)
+	case !bad:
+		b.count = 0
+	default:
+		if b.count++; b.count >= b.cfg.Failures {
+			b.changeLocked(b.nowLocked(), breaker.Open, false)
+		}
+	}
 }
 
 // weighLocked adds to the window of a closed breaker, and opens it if a share of the
 // calls in view has reached its threshold: also a success can be the call that makes
 // them enough, or take the place of one. A count window reads no clock until then.
-func (b *Breaker) weighLocked(t breaker.Ticket, r callResult) bool {
+func (b *Breaker) weighLocked(one tally) {
 	now := b.last
 	if b.cfg.Window.kind == byTime {
 		now = b.nowLocked()
 	}
-	b.lookback.add(now, r)
-	if b.lookback.clean(now) {
-		return false
+	b.window.add(now, one)
+	in := &b.window.sum
+	if int(in.calls) >= b.cfg.MinCalls && (in.share(in.failures) >= b.cfg.FailureRate ||
+		b.cfg.SlowCall > 0 && in.share(in.slow) >= b.cfg.SlowRate) {
+		b.changeLocked(b.nowLocked(), breaker.Open, false)
 	}
-	s := b.lookback.sum(now)
-	if s.calls < b.cfg.MinCalls || s.share(s.failures) < b.cfg.FailureRate &&
-		(b.cfg.SlowCall == 0 || s.share(s.slow) < b.cfg.SlowRate) {
-		return false
-	}
-	now = b.nowLocked()
-	return b.machine.Record(now, t, r&callFailed != 0, 1, s.calls) && b.noteLocked(now, false)
 }
 
-// noteLocked takes note of what the machine has become and reports whether it tripped.
-// The event is left for emit.
-func (b *Breaker) noteLocked(now clock.Instant, forced bool) (tripped bool) {
-	from := b.told
-	b.told = b.machine.State(now)
-	if _, open := b.machine.Until(); open {
-		b.told = breaker.Open // State would see the time that has passed
-	}
+// changeLocked begins a generation. The event goes to the hub under the lock, so that events
+// are in the order of the changes: the hub only queues it.
+func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool) {
+	from := b.state
+	b.state, b.changed, b.count, b.probe = to, now, 0, 0
+	b.generation++
 	b.closedIn.Store(0)
-	if b.told == breaker.Closed {
-		b.closedIn.Store(b.machine.Generation())
+	if to == breaker.Closed {
+		b.closedIn.Store(b.generation)
+		b.window.reset() // or what opened it would open it again
 	}
-	if b.told == from {
-		return false
+	if to == from {
+		return
 	}
-	b.changed = now
-	tripped = b.told == breaker.Open
-	switch {
-	case tripped:
-		b.trips++
-		b.counts.Trips++
-	case b.told == breaker.Closed:
-		b.trips = 0
-		b.lookback.reset() // or what opened it would open it again
+	if to == breaker.Open {
+		b.totals.Trips++
 	}
 	if b.cfg.Hub.Wants() {
-		at := b.epoch.Add(time.Duration(now))
-		b.events = append(b.events, CircuitEvent{At: at, Name: b.cfg.Name, From: from, To: b.told, Forced: forced})
+		b.cfg.Hub.Emit(CircuitEvent{At: b.epoch.Add(time.Duration(now)), Name: b.cfg.Name, From: from, To: to, Forced: forced})
 	}
-	return tripped
-}
-
-// lengthen asks how long the trip that has just been lasts. Until the answer is there,
-// and if there is none because Break panics, it lasts for BreakFor.
-func (b *Breaker) lengthen() {
-	if b.cfg.Break == nil {
-		return
-	}
-	b.mu.Lock()
-	trips, generation := b.trips, b.machine.Generation()
-	b.mu.Unlock()
-	if trips == 0 {
-		return
-	}
-	d := b.cfg.Break(trips)
-	b.mu.Lock()
-	if b.machine.Generation() == generation {
-		b.machine.SetOpenFor(d)
-	}
-	b.mu.Unlock()
-}
-
-// emit passes the events on in their order. Who finds another at it leaves them to it.
-func (b *Breaker) emit() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.emitting {
-		return
-	}
-	b.emitting = true
-	for len(b.events) > 0 {
-		e := b.events[0]
-		b.events = b.events[1:]
-		b.mu.Unlock()
-		b.cfg.Hub.Emit(e)
-		b.mu.Lock()
-	}
-	b.emitting, b.events = false, nil
 }
 
 func (b *Breaker) read() clock.Instant { return clock.Instant(b.cfg.Clock.Since(b.epoch)) }
@@ -281,52 +310,33 @@ func (b *Breaker) nowLocked() clock.Instant {
 func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stateLocked()
+	return b.stateLocked(b.nowLocked())
 }
 
-func (b *Breaker) stateLocked() breaker.State {
-	if b.isolated {
-		return breaker.Open
+func (b *Breaker) stateLocked(now clock.Instant) breaker.State {
+	if _, ok := b.waitLocked(now); ok && b.state == breaker.Open {
+		return breaker.HalfOpen
 	}
-	return b.machine.State(b.nowLocked())
+	return b.state
 }
 
 // Healthy reports whether the breaker is closed. Half-open is not healthy: nothing but a
 // probe passes, and nobody knows yet how it ends.
 func (b *Breaker) Healthy() bool { return b.State() == breaker.Closed }
 
-// Trip opens the breaker as enough failures would. One that is open already is open for
-// its whole time again.
-func (b *Breaker) Trip() {
-	b.force(func() { b.machine.Trip(b.nowLocked()) })
-	b.lengthen()
-}
-
 // Isolate holds the breaker open until Reset, whatever the time: for a callee that is
 // known to be away. Refusals then say no time to try again.
-func (b *Breaker) Isolate() {
-	b.force(func() {
-		b.isolated = true
-		b.machine.Trip(b.nowLocked())
-	})
-}
+func (b *Breaker) Isolate() { b.force(breaker.Open) }
 
 // Reset closes the breaker, ends an isolation and forgets what led to either. The totals
 // of the snapshot stay.
-func (b *Breaker) Reset() {
-	b.force(func() {
-		b.isolated = false
-		b.machine.Reset(b.nowLocked())
-		b.lookback.reset()
-	})
-}
+func (b *Breaker) Reset() { b.force(breaker.Closed) }
 
-func (b *Breaker) force(change func()) {
+func (b *Breaker) force(to breaker.State) {
 	b.mu.Lock()
-	change()
-	b.noteLocked(b.last, true)
-	b.mu.Unlock()
-	b.emit()
+	defer b.mu.Unlock()
+	b.isolated = to == breaker.Open
+	b.changeLocked(b.nowLocked(), to, true)
 }
 
 // BreakerSnapshot is a breaker at one instant. Durations are in nanoseconds in JSON.
@@ -344,7 +354,6 @@ type BreakerSnapshot struct {
 	FailureRate float64 `json:"failure_rate"` // of them
 	SlowRate    float64 `json:"slow_rate"`
 
-	Trips  int           `json:"trips"`  // since it was last closed
 	Totals BreakerCounts `json:"totals"` // since it was made
 }
 
@@ -356,20 +365,18 @@ func (b *Breaker) Snapshot() BreakerSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.nowLocked()
-	in := b.lookback.sum(now)
+	b.window.see(now)
+	in := b.window.sum
 	s := BreakerSnapshot{
-		Name: b.cfg.Name, State: b.stateLocked(), Isolated: b.isolated,
+		Name: b.cfg.Name, State: b.stateLocked(now), Isolated: b.isolated,
 		Since:  b.epoch.Add(time.Duration(b.changed)),
-		Window: b.cfg.Window.String(), Calls: in.calls, Failures: in.failures,
-		FailureRate: in.share(in.failures), SlowRate: in.share(in.slow),
-		Trips: b.trips, Totals: b.counts,
+		Window: b.cfg.Window.String(), Calls: int(in.calls), Failures: int(in.failures),
+		FailureRate: in.share(in.failures), SlowRate: in.share(in.slow), Totals: b.totals,
 	}
-	if b.cfg.Window.kind == byRun {
-		s.Failures = b.machine.Consecutive()
+	if b.cfg.Window.kind == byRun && b.state == breaker.Closed {
+		s.Failures = b.count
 	}
-	if at, ok := b.machine.Ready(now); !ok && !b.isolated {
-		s.RetryAfter = at.Sub(now)
-	}
+	s.RetryAfter, _ = b.waitLocked(now)
 	return s
 }
 
@@ -395,22 +402,15 @@ func NewCircuitBreaker[T any](core *Breaker, cfg CircuitBreakerConfig[T]) (*Circ
 	return &CircuitBreaker[T]{core: core, cfg: cfg}, nil
 }
 
-// Breaker is the core.
-func (c *CircuitBreaker[T]) Breaker() *Breaker { return c.core }
-
 // Execute runs fn if the breaker lets it, else it fails with an [OpenError]. A call that
 // fails because ctx has ended, one that panics and one that leaves by runtime.Goexit say
-// nothing of the callee: they end the ticket without a classification. What says nothing is a
-// caller that was impatient; for a callee that hangs put a timeout inside or outside.
+// nothing of the callee: for a callee that hangs put a timeout inside or outside.
 //
 // With a Bind a success stands only when the life of the value has ended well, while a
 // failure is one at once. How slow a call was is known when fn returns.
 func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	if c.shut() {
-		return refuse[T](ErrClosed)
-	}
-	if ctx.Err() != nil { // would take the slot of a probe for nothing
-		return refuse[T](callerErr(ctx))
+	if err := c.enter(ctx); err != nil { // before it takes the slot of a probe for nothing
+		return refuse[T](err)
 	}
 	t, err := c.core.Allow()
 	if err != nil {
@@ -436,7 +436,7 @@ func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context
 // bind ends the ticket with the life of the value. The function holds no more than it
 // must: it is the one allocation of a call.
 func (c *CircuitBreaker[T]) bind(ctx context.Context, t *Ticket, v T) T {
-	ticket, slow := t.t, t.slow()
+	ticket, slow := *t, t.slow()
 	return c.cfg.Bind(v, func(err error) {
 		classification := Success
 		if err != nil {

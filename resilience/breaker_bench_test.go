@@ -56,9 +56,9 @@ func BenchmarkCores(b *testing.B) {
 	core, _ := NewBreaker(BreakerConfig{})
 	breaker, _ := NewCircuitBreaker(core, CircuitBreakerConfig[int]{Bind: bind})
 	hull, _ := NewBulkhead(BulkheadConfig{MaxConcurrency: 100})
-	bulkhead, _ := NewBulkheadPolicy(hull, BulkheadPolicyConfig[int]{Bind: bind})
-	pools, _ := NewIsolation(IsolationConfig{MaxConcurrency: 100})
-	isolation, _ := NewIsolationPolicy(pools, IsolationPolicyConfig[int]{Bind: bind, Key: func(context.Context) string { return "a" }})
+	bulkhead, _ := NewBulkheadPolicy(hull, bind)
+	pools, _ := NewIsolation(BulkheadConfig{MaxConcurrency: 100})
+	isolation, _ := NewIsolationPolicy(pools, func(context.Context) string { return "a" }, bind)
 	hedge, _ := NewHedge(HedgeConfig[int]{Bind: bind})
 	call := func(context.Context) (int, error) { return 0, nil }
 	for _, tc := range []struct {

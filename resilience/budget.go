@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -20,24 +21,6 @@ type BudgetConfig struct {
 	Clock   clock.Clock   // nil means the system's
 }
 
-func (c *BudgetConfig) settle() error {
-	setDefault(&c.Ratio, 0.1)
-	setDefault(&c.Minimum, 10)
-	setDefault(&c.Span, 10*time.Second)
-	switch {
-	case !(c.Ratio > 0 && c.Ratio <= 10):
-		return fmt.Errorf("budget: Ratio = %v: want a share in (0, 10]", c.Ratio)
-	case c.Minimum < 0:
-		return fmt.Errorf("budget: Minimum = %d: want 1 or more, or 0 for 10", c.Minimum)
-	case c.Span < time.Microsecond:
-		return fmt.Errorf("budget: Span = %v: want a microsecond or more", c.Span)
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
-	return nil
-}
-
 // Budget bounds the calls that retries and hedges add to those that were asked for. One
 // budget may serve many policies: then the bound is on what they add together. When it is
 // spent, policies give the result they have. The bound holds at every grant: of the calls
@@ -52,23 +35,29 @@ type Budget struct {
 type ledger struct {
 	cfg   BudgetConfig
 	epoch time.Time
-	width time.Duration // of a bucket
 
-	mu      sync.Mutex // guards what follows
-	newest  int64      // number of the latest bucket since the epoch
-	buckets [budgetBuckets]tally
-	sum     tally // of the buckets
+	mu   sync.Mutex // guards what follows
+	sums sums       // calls are those that were asked for, failures the extra ones
 }
-
-type tally struct{ calls, extra int64 }
 
 // NewBudget returns a budget that nothing has been spent of. Its error names the field
 // that is out of range.
 func NewBudget(cfg BudgetConfig) (*Budget, error) {
-	if err := cfg.settle(); err != nil {
-		return nil, err
+	cfg.Ratio = cmp.Or(cfg.Ratio, 0.1)
+	cfg.Minimum = cmp.Or(cfg.Minimum, 10)
+	cfg.Span = cmp.Or(cfg.Span, 10*time.Second)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
+	switch {
+	case !(cfg.Ratio > 0 && cfg.Ratio <= 10):
+		return nil, fmt.Errorf("budget: Ratio = %v: want a share in (0, 10]", cfg.Ratio)
+	case cfg.Minimum < 0:
+		return nil, fmt.Errorf("budget: Minimum = %d: want 1 or more, or 0 for 10", cfg.Minimum)
+	case cfg.Span < time.Microsecond:
+		return nil, fmt.Errorf("budget: Span = %v: want a microsecond or more", cfg.Span)
 	}
-	return &Budget{ledger: &ledger{cfg: cfg, epoch: cfg.Clock.Now(), width: cfg.Span / budgetBuckets}}, nil
+	return &Budget{ledger: &ledger{
+		cfg: cfg, epoch: cfg.Clock.Now(), sums: sums{cells: make([]tally, budgetBuckets), width: cfg.Span / budgetBuckets},
+	}}, nil
 }
 
 // Inner is the same budget for a policy that runs within another which has it: what is an
@@ -82,32 +71,13 @@ func (b *Budget) Inner() *Budget {
 
 // Note counts a call that was asked for.
 func (b *Budget) Note() {
-	if b == nil || b.inner {
-		return
+	if b != nil && !b.inner {
+		b.ledger.add(tally{calls: 1}, false)
 	}
-	l := b.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bucketLocked().calls++
-	l.sum.calls++
 }
 
 // Spend takes one extra call, and reports whether there was one left.
-func (b *Budget) Spend() bool {
-	if b == nil {
-		return true
-	}
-	l := b.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	bucket := l.bucketLocked()
-	if float64(l.sum.extra+1) > float64(l.cfg.Minimum)+l.cfg.Ratio*float64(l.sum.calls) {
-		return false
-	}
-	bucket.extra++
-	l.sum.extra++
-	return true
-}
+func (b *Budget) Spend() bool { return b == nil || b.ledger.add(tally{failures: 1}, true) }
 
 // Spent is how many calls were asked for in the latest Span, and how many were extra.
 func (b *Budget) Spent() (calls, extra int64) {
@@ -117,28 +87,21 @@ func (b *Budget) Spent() (calls, extra int64) {
 	l := b.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bucketLocked()
-	return l.sum.calls, l.sum.extra
+	l.sums.see(l.now())
+	return int64(l.sums.sum.calls), int64(l.sums.sum.failures)
 }
 
-// bucketLocked is the bucket of the present, after those out of view were emptied. A
-// clock that goes back counts in the latest one.
-func (l *ledger) bucketLocked() *tally {
-	now := int64(l.cfg.Clock.Since(l.epoch) / l.width)
-	for range min(now-l.newest, budgetBuckets) {
-		l.newest++
-		old := &l.buckets[l.newest%budgetBuckets]
-		l.sum.calls -= old.calls
-		l.sum.extra -= old.extra
-		*old = tally{}
-	}
-	l.newest = max(l.newest, now)
-	return &l.buckets[l.newest%budgetBuckets]
-}
+func (l *ledger) now() clock.Instant { return clock.Instant(l.cfg.Clock.Since(l.epoch)) }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// add counts t, unless it is bound and there is no room for it.
+func (l *ledger) add(t tally, bound bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.sums.see(now)
+	if in := l.sums.sum; bound && float64(in.failures+1) > float64(l.cfg.Minimum)+l.cfg.Ratio*float64(in.calls) {
+		return false
 	}
+	l.sums.add(now, t)
+	return true
 }

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,13 @@ type BulkheadConfig struct {
 	MaxConcurrency int           // calls at a time, 1 or more; zero is an error
 	MaxQueue       int           // callers that may wait for a place; zero means none
 	QueueTimeout   time.Duration // after which one that waits is refused; zero means its context decides
+	MaxKeys        int           // pools of an [Isolation] at a time, which a [Bulkhead] has not; zero means 1024
 	Clock          clock.Clock   // zero means the system clock
 	Hub            *Hub          // hears of refusals; zero means nobody does
 }
+
+// maxPools is more hosts than one process talks to at the same time.
+const maxPools = 1024
 
 func (c *BulkheadConfig) settle() error {
 	switch {
@@ -28,17 +33,45 @@ func (c *BulkheadConfig) settle() error {
 		return fmt.Errorf("bulkhead: MaxQueue = %d: want 0 (nobody waits) or more", c.MaxQueue)
 	case c.QueueTimeout < 0:
 		return fmt.Errorf("bulkhead: QueueTimeout = %v: want 0 (no bound) or more", c.QueueTimeout)
+	case c.MaxKeys < 0:
+		return fmt.Errorf("bulkhead: MaxKeys = %d: want 1 or more", c.MaxKeys)
 	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.MaxKeys = cmp.Or(c.MaxKeys, maxPools)
+	c.Clock = cmp.Or(c.Clock, clock.System())
 	return nil
+}
+
+func (c *BulkheadConfig) options() []limit.Option {
+	return []limit.Option{limit.WithName(c.Name), limit.WithClock(c.Clock), limit.WithQueueLimit(c.MaxQueue)}
+}
+
+func (c *BulkheadConfig) wait() time.Duration {
+	if c.QueueTimeout > 0 {
+		return c.QueueTimeout
+	}
+	return limit.Never
+}
+
+// refusal is the error of a bulkhead for one of its limiter.
+func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, now func() limit.Statistics) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, limit.ErrClosed):
+		return ErrClosed
+	case ctx.Err() != nil && !errors.Is(err, limit.ErrQueueFull) && !errors.Is(err, limit.ErrTooManyKeys):
+		return callerErr(ctx) // the caller has left, nobody has sent it away
+	}
+	if c.Hub.Wants() {
+		s := now()
+		c.Hub.Emit(BulkheadEvent{At: c.Clock.Now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
+	}
+	return &BulkheadError{Name: c.Name, Key: key, Err: err}
 }
 
 // Bulkhead bounds how many calls go on at a time, so that a callee that hangs takes so
 // many callers with it and no more. Those who wait are served in their order. It is the
-// core that policies and transports share, over the concurrency limiter of package
-// limit. All methods are safe for concurrent use.
+// core that policies and transports share. All methods are safe for concurrent use.
 type Bulkhead struct {
 	cfg   BulkheadConfig // never changes after NewBulkhead
 	limit *limit.Concurrency
@@ -49,12 +82,7 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	return newBulkhead(cfg)
-}
-
-func newBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
-	limit, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(cfg.MaxConcurrency)},
-		limit.WithName(cfg.Name), limit.WithClock(cfg.Clock), limit.WithQueueLimit(cfg.MaxQueue))
+	limit, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(cfg.MaxConcurrency)}, cfg.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("bulkhead: %w", err)
 	}
@@ -67,87 +95,97 @@ func (b *Bulkhead) TryAcquire() bool { return b.limit.TryAcquire() }
 // Acquire takes a place, and waits for one if it may. It fails with a [BulkheadError] if
 // there is none in time, with [ErrClosed], and with why ctx has ended: one that has ended
 // already never takes a place.
-func (b *Bulkhead) Acquire(ctx context.Context) error { return b.acquire(ctx, "") }
-
-// acquire is Acquire for the pool of a key.
-func (b *Bulkhead) acquire(ctx context.Context, key string) error {
-	wait := limit.Never
-	if b.cfg.QueueTimeout > 0 {
-		wait = b.cfg.QueueTimeout
-	}
-	err := b.limit.AcquireTimeout(ctx, 1, wait)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, limit.ErrClosed):
-		return ErrClosed
-	case ctx.Err() != nil && !errors.Is(err, limit.ErrQueueFull):
-		return callerErr(ctx) // the caller has left, nobody has sent it away
-	}
-	return b.cfg.refuse(key, err, b.limit.Statistics())
-}
-
-func (c *BulkheadConfig) refuse(key string, err error, s limit.Statistics) error {
-	if c.Hub.Wants() {
-		c.Hub.Emit(BulkheadEvent{At: c.Clock.Now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
-	}
-	return &BulkheadError{Name: c.Name, Key: key, Err: err}
+func (b *Bulkhead) Acquire(ctx context.Context) error {
+	return b.cfg.refusal(ctx, "", b.limit.AcquireTimeout(ctx, 1, b.cfg.wait()), b.limit.Statistics)
 }
 
 // Release gives a place back, once for each that was taken. One too many while nothing
 // is out is counted and does no harm.
 func (b *Bulkhead) Release() { b.limit.Release() }
 
+// Statistics are the places taken and refused so far, and those who are in or wait.
+func (b *Bulkhead) Statistics() limit.Statistics { return b.limit.Statistics() }
+
 // Close sends away those who wait, and all who come later, with [ErrClosed]. Places that
 // are taken can still be given back. It may be called again.
 func (b *Bulkhead) Close() error { return b.limit.Close() }
 
-// BulkheadSnapshot is a bulkhead at one instant.
-type BulkheadSnapshot struct {
-	Name           string `json:"name"`
-	MaxConcurrency int    `json:"max_concurrency"`
-	MaxQueue       int    `json:"max_queue"`
-	InFlight       int64  `json:"in_flight"`
-	Queued         int64  `json:"queued"`
-	Acquired       uint64 `json:"acquired"`  // places taken, ever
-	Rejected       uint64 `json:"rejected"`  // callers sent away at once
-	Cancelled      uint64 `json:"cancelled"` // callers that left the queue, by themselves or by its timeout
-	OverReleased   uint64 `json:"over_released"`
+// Isolation is a [Bulkhead] for each key, so that one callee that hangs takes only those
+// with it who call it. A key that nobody holds or waits for may be forgotten; where there
+// are too many others, a newcomer is refused. All methods are safe for concurrent use.
+type Isolation struct {
+	cfg   BulkheadConfig // never changes after NewIsolation
+	limit *limit.Keyed[string]
 }
 
-// Snapshot is a copy of one instant.
-func (b *Bulkhead) Snapshot() BulkheadSnapshot {
-	s := b.limit.Statistics()
-	return BulkheadSnapshot{
-		Name: b.cfg.Name, MaxConcurrency: b.cfg.MaxConcurrency, MaxQueue: b.cfg.MaxQueue,
-		InFlight: s.InUse, Queued: s.Queued, Acquired: s.Acquired, Rejected: s.Rejected,
-		Cancelled: s.Cancelled, OverReleased: s.OverReleased,
+// NewIsolation returns an isolation without keys, or an error that names the field to mend.
+func NewIsolation(cfg BulkheadConfig) (*Isolation, error) {
+	if err := cfg.settle(); err != nil {
+		return nil, fmt.Errorf("isolation: %w", err)
 	}
+	limit, err := limit.NewKeyed(limit.KeyedConfig[string]{
+		Name: cfg.Name, Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: int64(cfg.MaxConcurrency)},
+		MaxKeys: cfg.MaxKeys, Overflow: limit.OverflowDeny,
+	}, cfg.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("isolation: %w", err)
+	}
+	return &Isolation{cfg: cfg, limit: limit}, nil
 }
 
-// BulkheadPolicyConfig configures a [BulkheadPolicy].
-type BulkheadPolicyConfig[T any] struct {
-	Bind Bind[T] // of the value to the place; nil means that the call ends with Execute
+// Acquire takes a place in the pool of the key; the errors are those of
+// [Bulkhead.Acquire], with the key. The place is given back by release, once.
+func (i *Isolation) Acquire(ctx context.Context, key string) (release func(), err error) {
+	release, err = i.limit.AcquireRelease(ctx, key, 1, i.cfg.wait())
+	return release, i.cfg.refusal(ctx, key, err, func() limit.Statistics { return i.Statistics(key) })
 }
 
-// BulkheadPolicy is the [Policy] in front of a [Bulkhead], which others may share.
+// Statistics are those of the pool of a key; zero if it has none.
+func (i *Isolation) Statistics(key string) limit.Statistics {
+	s, _ := i.limit.Statistics(key)
+	return s
+}
+
+// Len is how many keys have a pool.
+func (i *Isolation) Len() int { return i.limit.Len() }
+
+// Close sends away those who wait, and all who come later, with [ErrClosed]. Places can
+// still be given back. It may be called again.
+func (i *Isolation) Close() error { return i.limit.Close() }
+
+// BulkheadPolicy is the [Policy] in front of a [Bulkhead] or an [Isolation], which others
+// may share. Close ends the policy and leaves the core as it is.
 type BulkheadPolicy[T any] struct {
 	gate
-	core *Bulkhead
-	cfg  BulkheadPolicyConfig[T]
+	acquire func(ctx context.Context) (release func(), err error)
+	bind    Bind[T]
 }
 
-// NewBulkheadPolicy returns the policy. The core stays the caller's: Close ends the
-// policy and leaves the core as it is.
-func NewBulkheadPolicy[T any](core *Bulkhead, cfg BulkheadPolicyConfig[T]) (*BulkheadPolicy[T], error) {
+// NewBulkheadPolicy returns the policy for a core. A nil bind means that the place is free
+// when Execute returns.
+func NewBulkheadPolicy[T any](core *Bulkhead, bind Bind[T]) (*BulkheadPolicy[T], error) {
 	if core == nil {
 		return nil, errors.New("bulkhead policy: core = nil: want one of NewBulkhead")
 	}
-	return &BulkheadPolicy[T]{core: core, cfg: cfg}, nil
+	release := core.Release
+	return &BulkheadPolicy[T]{
+		acquire: func(ctx context.Context) (func(), error) { return release, core.Acquire(ctx) }, bind: bind,
+	}, nil
 }
 
-// Bulkhead is the core.
-func (p *BulkheadPolicy[T]) Bulkhead() *Bulkhead { return p.core }
+// NewIsolationPolicy is [NewBulkheadPolicy] for the pool that key names for a call, which has
+// to be safe for concurrent use.
+func NewIsolationPolicy[T any](core *Isolation, key func(context.Context) string, bind Bind[T]) (*BulkheadPolicy[T], error) {
+	switch {
+	case core == nil:
+		return nil, errors.New("isolation policy: core = nil: want one of NewIsolation")
+	case key == nil:
+		return nil, errors.New("isolation policy: key = nil: want a function that names the pool of a call")
+	}
+	return &BulkheadPolicy[T]{
+		acquire: func(ctx context.Context) (func(), error) { return core.Acquire(ctx, key(ctx)) }, bind: bind,
+	}, nil
+}
 
 // Execute runs fn in a place of the bulkhead; the errors are those of its Acquire. The
 // place is free again when fn returns, panics or exits, or with a Bind when the life of
@@ -156,24 +194,21 @@ func (p *BulkheadPolicy[T]) Execute(ctx context.Context, fn func(context.Context
 	if p.shut() {
 		return refuse[T](ErrClosed)
 	}
-	if err := p.core.Acquire(ctx); err != nil {
+	release, err := p.acquire(ctx)
+	if err != nil {
 		return refuse[T](err)
 	}
-	return hold(ctx, fn, p.cfg.Bind, p.core)
-}
-
-func hold[T any](ctx context.Context, fn func(context.Context) (T, error), bind Bind[T], place interface{ Release() }) (T, error) {
 	held := true
 	defer func() {
 		if held {
-			place.Release()
+			release()
 		}
 	}()
 	v, err := fn(ctx)
-	if err != nil || bind == nil {
+	if err != nil || p.bind == nil {
 		return v, err
 	}
-	v = bind(v, func(error) { place.Release() })
+	v = p.bind(v, func(error) { release() })
 	held = false
 	return v, nil
 }

@@ -53,8 +53,8 @@ func TestBulkheadAtExactInstants(t *testing.T) {
 		call("first", 3*s)
 		call("second", 10*s)
 		call("third", 10*s)
-		live := b.Snapshot()
-		require.Equal(t, []int64{1, 2}, []int64{live.InFlight, live.Queued})
+		live := b.Statistics()
+		require.Equal(t, []int64{1, 2}, []int64{live.InUse, live.Queued})
 		time.Sleep(s)
 		call("one too many", s)
 		wg.Wait()
@@ -66,9 +66,8 @@ func TestBulkheadAtExactInstants(t *testing.T) {
 			{At: begun.Add(s), Name: "api", InFlight: 1, Queued: 2},
 			{At: begun.Add(5 * s), Name: "api", InFlight: 1, Queued: 0},
 		}, events)
-		require.Equal(t, resilience.BulkheadSnapshot{
-			Name: "api", MaxConcurrency: 1, MaxQueue: 2, Acquired: 2, Rejected: 1, Cancelled: 1,
-		}, b.Snapshot())
+		live = b.Statistics()
+		require.Equal(t, []uint64{2, 1, 1}, []uint64{live.Acquired, live.Rejected, live.Cancelled})
 	})
 }
 
@@ -94,7 +93,7 @@ func TestTrapBulkheadEndedContextNeverAcquires(t *testing.T) {
 		require.ErrorIs(t, err, errDown)
 		require.NotErrorIs(t, err, resilience.ErrBulkheadFull)
 	}
-	require.Zero(t, b.Snapshot().InFlight)
+	require.Zero(t, b.Statistics().InUse)
 }
 
 // Who leaves the queue frees his place in it, and the one behind moves up.
@@ -125,7 +124,7 @@ func TestTrapBulkheadReleaseTooMany(t *testing.T) {
 	b := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1})
 	b.Release()
 	b.Release()
-	require.Equal(t, uint64(2), b.Snapshot().OverReleased)
+	require.Equal(t, uint64(2), b.Statistics().OverReleased)
 	require.True(t, b.TryAcquire())
 	require.False(t, b.TryAcquire(), "and no place was made of it")
 }
@@ -133,7 +132,7 @@ func TestTrapBulkheadReleaseTooMany(t *testing.T) {
 func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1})
-		isolation, err := resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 1})
+		isolation, err := resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 1})
 		require.NoError(t, err)
 		var end func(error)
 		bind := func(v string, f func(error)) string {
@@ -143,18 +142,16 @@ func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
 			end = f
 			return v + ", bound"
 		}
-		plain, err := resilience.NewBulkheadPolicy(core, resilience.BulkheadPolicyConfig[string]{Bind: bind})
+		plain, err := resilience.NewBulkheadPolicy(core, bind)
 		require.NoError(t, err)
-		keyed, err := resilience.NewIsolationPolicy(isolation, resilience.IsolationPolicyConfig[string]{
-			Bind: bind, Key: func(context.Context) string { return "a" },
-		})
+		keyed, err := resilience.NewIsolationPolicy(isolation, func(context.Context) string { return "a" }, bind)
 		require.NoError(t, err)
 		for name, tc := range map[string]struct {
 			policy   resilience.Policy[string]
 			inFlight func() int64
 		}{
-			"bulkhead":  {plain, func() int64 { return core.Snapshot().InFlight }},
-			"isolation": {keyed, func() int64 { return isolation.Snapshot().Total.InFlight }},
+			"bulkhead":  {plain, func() int64 { return core.Statistics().InUse }},
+			"isolation": {keyed, func() int64 { return isolation.Statistics("a").InUse }},
 		} {
 			t.Log(name)
 			held := func(context.Context) (string, error) {
@@ -215,11 +212,17 @@ func TestBulkheadConfigRefused(t *testing.T) {
 		_, err := resilience.NewBulkhead(cfg)
 		require.ErrorContains(t, err, "bulkhead: "+field+": want")
 	}
-	_, err := resilience.NewBulkheadPolicy(nil, resilience.BulkheadPolicyConfig[string]{})
+	_, err := resilience.NewBulkheadPolicy[string](nil, nil)
 	require.ErrorContains(t, err, "core = nil: want")
+	_, err = resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 1, MaxKeys: -1})
+	require.ErrorContains(t, err, "isolation: bulkhead: MaxKeys = -1: want")
+	_, err = resilience.NewIsolationPolicy[string](nil, nil, nil)
+	require.ErrorContains(t, err, "core = nil: want")
+	_, err = resilience.NewIsolationPolicy[string](newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: 1}), nil, nil)
+	require.ErrorContains(t, err, "key = nil: want")
 }
 
-func newIsolation(t *testing.T, cfg resilience.IsolationConfig) *resilience.Isolation {
+func newIsolation(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Isolation {
 	t.Helper()
 	i, err := resilience.NewIsolation(cfg)
 	require.NoError(t, err)
@@ -228,11 +231,9 @@ func newIsolation(t *testing.T, cfg resilience.IsolationConfig) *resilience.Isol
 
 // One callee that hangs takes its own callers and nobody else's.
 func TestIsolationKeepsPoolsApart(t *testing.T) {
-	i := newIsolation(t, resilience.IsolationConfig{Name: "hosts", MaxConcurrency: 2})
+	i := newIsolation(t, resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 2})
 	type key struct{}
-	p, err := resilience.NewIsolationPolicy(i, resilience.IsolationPolicyConfig[string]{
-		Key: func(ctx context.Context) string { v, _ := ctx.Value(key{}).(string); return v },
-	})
+	p, err := resilience.NewIsolationPolicy[string](i, func(ctx context.Context) string { v, _ := ctx.Value(key{}).(string); return v }, nil)
 	require.NoError(t, err)
 	for range 2 {
 		_, err := i.Acquire(t.Context(), "hangs")
@@ -245,36 +246,25 @@ func TestIsolationKeepsPoolsApart(t *testing.T) {
 	v, err := p.Execute(context.WithValue(t.Context(), key{}, "works"), up)
 	require.NoError(t, err)
 	require.Equal(t, "up", v)
-	got := i.Snapshot()
-	require.Equal(t, 1, got.Busy)
-	require.Equal(t, int64(2), got.Pools["hangs"].InFlight)
-	require.Equal(t, uint64(1), got.Pools["hangs"].Rejected)
-	require.Equal(t, uint64(3), got.Total.Acquired)
+	got := i.Statistics("hangs")
+	require.Equal(t, int64(2), got.InUse)
+	require.Equal(t, uint64(1), got.Rejected)
 }
 
-// Only pools that nobody is in are forgotten, the one idle for the longest first, and
-// their figures stay in the total.
-func TestIsolationEvictsTheIdle(t *testing.T) {
+// Only pools that nobody is in are forgotten.
+func TestIsolationForgetsTheIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub resilience.Hub
 		var events []resilience.BulkheadEvent
 		resilience.Subscribe(&hub, func(e resilience.BulkheadEvent) { events = append(events, e) })
-		i := newIsolation(t, resilience.IsolationConfig{Name: "hosts", MaxConcurrency: 1, MaxQueue: 1, MaxKeys: 3, Hub: &hub})
-		slots := map[string]*resilience.Slot{}
+		i := newIsolation(t, resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 1, MaxQueue: 1, MaxKeys: 3, Hub: &hub})
+		free := map[string]func(){}
 		take := func(key string) error {
-			s, err := i.Acquire(t.Context(), key)
+			release, err := i.Acquire(t.Context(), key)
 			if err == nil {
-				slots[key] = &s
+				free[key] = release
 			}
 			return err
-		}
-		pools := func(want ...string) {
-			t.Helper()
-			var got []string
-			for key := range i.Snapshot().Pools {
-				got = append(got, key)
-			}
-			require.ElementsMatch(t, want, got)
 		}
 		for _, key := range []string{"a", "b", "c"} {
 			require.NoError(t, take(key))
@@ -282,33 +272,24 @@ func TestIsolationEvictsTheIdle(t *testing.T) {
 		err := take("d")
 		require.ErrorIs(t, err, resilience.ErrBulkheadFull)
 		require.ErrorIs(t, err, limit.ErrTooManyKeys)
-		slots["b"].Release()
-		slots["a"].Release()
-		slots["a"].Release() // harmless
-		pools("a", "b", "c")
+		free["a"]()
+		free["a"]() // harmless
 		require.NoError(t, take("d"))
-		pools("a", "c", "d")
-		require.NoError(t, take("a")) // not idle any more
-		require.ErrorIs(t, take("e"), limit.ErrTooManyKeys)
+		require.Equal(t, 3, i.Len())
+		require.ErrorIs(t, take("a"), limit.ErrTooManyKeys)
 
 		// One who only waits keeps the pool as well.
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
+		release := make(chan func())
 		go func() {
-			_, err := i.Acquire(ctx, "a")
-			done <- err
+			f, _ := i.Acquire(t.Context(), "d")
+			release <- f
 		}()
 		synctest.Wait()
-		slots["a"].Release()
-		require.NoError(t, <-done)
+		free["d"]()
+		waited := <-release
 		require.ErrorIs(t, take("e"), limit.ErrTooManyKeys)
-		cancel()
-
-		got := i.Snapshot()
-		require.Equal(t, []uint64{1, 3}, []uint64{got.Evicted, got.Refused})
-		require.Equal(t, uint64(6), got.Total.Acquired, "the forgotten one's too")
-		require.Equal(t, []int{3, 3}, []int{got.Busy, got.MaxKeys})
-		synctest.Wait()
+		waited()
+		require.NoError(t, take("e"))
 		require.NoError(t, hub.Close())
 		require.Len(t, events, 3)
 		require.Equal(t, "d", events[0].Key)
@@ -317,8 +298,8 @@ func TestIsolationEvictsTheIdle(t *testing.T) {
 
 func TestIsolationWaitersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIsolation(t, resilience.IsolationConfig{MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: s, MaxKeys: 1})
-		slot, err := i.Acquire(t.Context(), "a")
+		i := newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: s, MaxKeys: 1})
+		release, err := i.Acquire(t.Context(), "a")
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), s/2)
 		defer cancel()
@@ -328,11 +309,10 @@ func TestIsolationWaitersLeave(t *testing.T) {
 		_, err = i.Acquire(t.Context(), "a")
 		require.ErrorIs(t, err, resilience.ErrBulkheadFull)
 		require.Equal(t, s, time.Since(begun))
-		slot.Release()
-		require.Zero(t, i.Snapshot().Busy, "those who left are users no more")
+		release()
 
-		slot, err = i.Acquire(t.Context(), "b")
-		require.NoError(t, err)
+		release, err = i.Acquire(t.Context(), "b")
+		require.NoError(t, err, "those who left hold nothing")
 		done := make(chan error)
 		go func() {
 			_, err := i.Acquire(t.Context(), "b")
@@ -343,9 +323,8 @@ func TestIsolationWaitersLeave(t *testing.T) {
 		require.ErrorIs(t, <-done, resilience.ErrClosed)
 		_, err = i.Acquire(t.Context(), "b")
 		require.ErrorIs(t, err, resilience.ErrClosed)
-		slot.Release()
+		release()
 		require.NoError(t, i.Close())
-		require.Zero(t, i.Snapshot().Busy)
 	})
 }
 
@@ -353,25 +332,21 @@ func TestIsolationWaitersLeave(t *testing.T) {
 func TestIsolationUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most, keys, workers, rounds = 2, 5, 16, 200
-		i := newIsolation(t, resilience.IsolationConfig{MaxConcurrency: most, MaxQueue: 1, MaxKeys: keys})
+		i := newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: most, MaxQueue: 1, MaxKeys: keys})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		inFlight := map[string]int{}
-		taken, refused := uint64(0), uint64(0)
 		for w := range workers {
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(uint64(w), 0))
 				for range rounds {
 					key := fmt.Sprint(rnd.IntN(2 * keys))
-					slot, err := i.Acquire(t.Context(), key)
-					mu.Lock()
+					release, err := i.Acquire(t.Context(), key)
 					if err != nil {
-						refused++
-						mu.Unlock()
 						time.Sleep(time.Millisecond)
 						continue
 					}
-					taken++
+					mu.Lock()
 					inFlight[key]++
 					require.LessOrEqual(t, inFlight[key], most)
 					mu.Unlock()
@@ -379,28 +354,14 @@ func TestIsolationUnderLoad(t *testing.T) {
 					mu.Lock()
 					inFlight[key]--
 					mu.Unlock()
-					slot.Release()
+					release()
 				}
 			})
 		}
 		wg.Wait()
-		got := i.Snapshot()
-		require.LessOrEqual(t, len(got.Pools), keys)
-		require.Zero(t, got.Busy)
-		require.Equal(t, taken, got.Total.Acquired)
-		require.Equal(t, refused, got.Total.Rejected+got.Refused)
-		require.Zero(t, got.Total.OverReleased)
-		require.NotZero(t, got.Evicted)
+		require.LessOrEqual(t, i.Len(), keys)
+		for key := range inFlight {
+			require.Zero(t, i.Statistics(key).InUse)
+		}
 	})
-}
-
-func TestIsolationConfigRefused(t *testing.T) {
-	_, err := resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 1, MaxKeys: -1})
-	require.ErrorContains(t, err, "isolation: MaxKeys = -1: want")
-	_, err = resilience.NewIsolation(resilience.IsolationConfig{})
-	require.ErrorContains(t, err, "isolation: bulkhead: MaxConcurrency = 0: want")
-	_, err = resilience.NewIsolationPolicy(nil, resilience.IsolationPolicyConfig[string]{})
-	require.ErrorContains(t, err, "core = nil: want")
-	_, err = resilience.NewIsolationPolicy(newIsolation(t, resilience.IsolationConfig{MaxConcurrency: 1}), resilience.IsolationPolicyConfig[string]{})
-	require.ErrorContains(t, err, "Key = nil: want")
 }

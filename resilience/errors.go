@@ -105,20 +105,6 @@ func (e *RetryError) Is(target error) bool { return target == ErrRetriesExhauste
 // Unwrap returns Err.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// UnaskedError says that a policy or a limiter did not let a further attempt be made, and how the
-// last one failed that was. It is what Err is, and not what Last is.
-type UnaskedError struct {
-	Err  error // the refusal
-	Last error // of the last attempt that was made; of a response its status
-}
-
-func (e *UnaskedError) Error() string {
-	return fmt.Sprintf("%v; the attempt before failed: %v", e.Err, e.Last)
-}
-
-// Unwrap returns Err.
-func (e *UnaskedError) Unwrap() error { return e.Err }
-
 // HedgeError says that every call of a hedge failed. It is [ErrHedgeFailed], and what
 // each of its errors is.
 type HedgeError struct {

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,9 +39,7 @@ func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
 	if cfg.When == nil {
 		cfg.When = func(_ T, err error) bool { return err != nil }
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	return &Fallback[T]{cfg: cfg}, nil
 }
 
@@ -69,18 +68,14 @@ func (f *Fallback[T]) replace(ctx context.Context, v T, err error) (T, error) {
 		f.cfg.Hub.Emit(FallbackEvent{At: f.cfg.Clock.Now(), Name: f.cfg.Name, Err: err})
 	}
 	other, failed := f.cfg.Action(ctx, v, err)
-	switch {
-	case failed == nil:
+	if failed == nil {
 		return other, nil
-	case err == nil || errors.Is(failed, err):
-		return refuse[T](fmt.Errorf("%s: %w", f.label(), failed))
 	}
-	return refuse[T](fmt.Errorf("%s: %w; it was to replace: %w", f.label(), failed, err))
+	name := label(errFallback, f.cfg.Name)
+	if err == nil || errors.Is(failed, err) {
+		return refuse[T](fmt.Errorf("%s: %w", name, failed))
+	}
+	return refuse[T](fmt.Errorf("%s: %w; it was to replace: %w", name, failed, err))
 }
 
-func (f *Fallback[T]) label() string {
-	if f.cfg.Name == "" {
-		return "fallback"
-	}
-	return "fallback (" + f.cfg.Name + ")"
-}
+var errFallback = errors.New("fallback")

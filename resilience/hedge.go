@@ -1,8 +1,12 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,72 +42,52 @@ type HedgeConfig[T any] struct {
 }
 
 const (
-	// defaultHedgeDelay is longer than nearly every answer of a web server that works:
-	// without figures of the callee only stragglers are hedged.
+	// defaultHedgeDelay is longer than nearly every answer of a web server that works.
 	defaultHedgeDelay = 2 * time.Second
 	// maxHedges bounds what one call may become at the callee.
 	maxHedges = 16
 )
 
-func (c *HedgeConfig[T]) settle() error {
-	setDefault(&c.Delay, defaultHedgeDelay)
-	setDefault(&c.MaxAttempts, 2)
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
-	switch {
-	case c.Delay < 0:
-		return fmt.Errorf("hedge: Delay = %v: want a positive duration", c.Delay)
-	case !(c.Quantile >= 0 && c.Quantile < 1):
-		return fmt.Errorf("hedge: Quantile = %v: want a share in (0, 1), or 0 for a fixed delay", c.Quantile)
-	case c.MaxAttempts < 2 || c.MaxAttempts > maxHedges:
-		return fmt.Errorf("hedge: MaxAttempts = %d: want 2 to %d", c.MaxAttempts, maxHedges)
-	}
-	return nil
-}
-
 // Hedge is a [Policy] against the slow tail: a call that takes long gets a second one
 // beside it, and the first good result is the result. It is for calls that may be made
 // twice; whether one may is for the caller to know.
 //
-// The first call runs on the caller's goroutine, so that one which comes back in time,
-// as nearly all do, costs next to nothing. Further ones run on goroutines of their own.
-// Each has a context of its own. Once there is a winner the contexts of the others end,
-// with a cause that says so, and what they still bring is discarded. Execute waits for
-// none of them but the first, which has to honour its context, as ever. The winner's
-// context lives as long as its value.
+// Each call runs on a goroutine and has a context of its own. Once there is a winner the
+// contexts of the others end, with a cause that says so, and what they still bring is
+// discarded; Execute waits for none of them. The winner's context lives as long as its value.
 type Hedge[T any] struct {
 	cfg    HedgeConfig[T]
-	clk    clock.Clock // of delays: that of contexts
-	epoch  time.Time
 	pace   hedgePace
-	work   hedgeWork
-	timers sync.Pool    // of *hedgeTimer
-	over   *realContext // of contexts that ended before anybody waited for them
-}
+	panics atomic.Uint64
 
-// HedgeStatistics are totals, and what is going on now.
-type HedgeStatistics struct {
-	Calls   uint64        `json:"calls"`   // of Execute
-	Hedges  uint64        `json:"hedges"`  // further calls started
-	Won     uint64        `json:"won"`     // by a further call
-	Failed  uint64        `json:"failed"`  // calls of Execute of which every call failed
-	Denied  uint64        `json:"denied"`  // further calls that the budget had none for
-	Panics  uint64        `json:"panics"`  // of further calls that had lost by then
-	Running int           `json:"running"` // goroutines, those of losers included
-	Delay   time.Duration `json:"delay"`   // until the next further call
+	mu     sync.Mutex // orders closed and work
+	closed bool
+	work   sync.WaitGroup // calls of Execute, and goroutines
 }
 
 // NewHedge returns the policy, or an error that names the field to mend.
 func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
-	if err := cfg.settle(); err != nil {
-		return nil, err
+	cfg.Delay = cmp.Or(cfg.Delay, defaultHedgeDelay)
+	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, 2)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
+	switch {
+	case cfg.Delay < 0:
+		return nil, fmt.Errorf("hedge: Delay = %v: want a positive duration", cfg.Delay)
+	case !(cfg.Quantile >= 0 && cfg.Quantile < 1):
+		return nil, fmt.Errorf("hedge: Quantile = %v: want a share in (0, 1), or 0 for a fixed delay", cfg.Quantile)
+	case cfg.MaxAttempts < 2 || cfg.MaxAttempts > maxHedges:
+		return nil, fmt.Errorf("hedge: MaxAttempts = %d: want 2 to %d", cfg.MaxAttempts, maxHedges)
 	}
-	h := &Hedge[T]{cfg: cfg, clk: clock.System(), over: endedContext()}
+	h := &Hedge[T]{cfg: cfg}
 	h.pace.delay.Store(int64(cfg.Delay))
-	h.epoch = h.clk.Now()
 	return h, nil
 }
+
+var (
+	errHedgeLost = errors.New("another call of the hedge was first")
+	// errFailedValue stands in a HedgeError for a value that was discarded.
+	errFailedValue = errors.New("the value was a failure")
+)
 
 // Execute runs fn, and again beside it what has not come back in time or has failed. It
 // returns the first result that is no Failure. If all of them are, it returns the value
@@ -114,47 +98,242 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
 	}
-	if !h.work.enter() {
+	if !h.enter() {
 		return refuse[T](ErrClosed)
 	}
-	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, begun: h.now(), started: 1, running: 1, first: scopeContext{Context: ctx, over: h.over}}
-	defer c.leave()
-	c.arm()
+	defer h.work.Done()
 	h.cfg.Budget.Note()
-	r := hedgeResult[T]{}
-	r.value, r.err = fn(&c.first)
-	if h.cfg.Quantile > 0 {
-		c.took = h.now().Sub(c.begun)
+	clk := clock.System()
+	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, clk: clk, begun: clk.Now(), ends: make(chan hedgeResult[T], h.cfg.MaxAttempts), won: -1}
+	c.late = clk.NewTimer(h.pace.current())
+	defer c.leave()
+	c.launch()
+	for {
+		select {
+		case r := <-c.ends:
+			if c.take(r) {
+				return c.give(r)
+			}
+		case <-c.late.C():
+			c.next(false)
+		case <-ctx.Done():
+			return refuse[T](callerErr(ctx))
+		}
 	}
-	c.held, c.judging = r, true // where leave finds it if the classifier panics
-	r.classification = h.cfg.Classify.judge(ctx, r.value, r.err)
-	c.judging = false
-	c.finish(r)
-	return c.outcome()
 }
 
-func (h *Hedge[T]) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
-
-// Statistics is a copy of one instant.
-func (h *Hedge[T]) Statistics() HedgeStatistics {
-	s := h.work.statistics()
-	s.Delay = h.pace.current()
-	return s
+func (h *Hedge[T]) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.work.Add(1)
+	}
+	return !h.closed
 }
+
+// Panics is how many calls that had lost ended in a panic, which can go on nowhere.
+func (h *Hedge[T]) Panics() uint64 { return h.panics.Load() }
 
 // Close makes later calls fail with [ErrClosed] and waits until those that run have
 // ended, the losers among them too; it cancels none. It must not be called by fn.
 func (h *Hedge[T]) Close() error {
-	h.work.close()
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
+	h.work.Wait()
 	return nil
+}
+
+// hedgeCall is one call of Execute, whose goroutine alone reads and changes it.
+type hedgeCall[T any] struct {
+	h     *Hedge[T]
+	ctx   context.Context
+	fn    func(context.Context) (T, error)
+	clk   clock.Clock // of delays: that of contexts
+	begun time.Time
+	ends  chan hedgeResult[T] // has room for all
+	late  clock.Timer         // of the next attempt
+
+	cancels []context.CancelCauseFunc // of the attempts
+	running int
+	errs    []error // of the failures
+	failed  bool    // the first attempt is one of them
+	won     int     // the attempt whose result is the call's; -1: none
+	bound   bool    // its context ends with its value
+}
+
+// hedgeResult is how an attempt ended; one that neither returned nor panicked has exited.
+type hedgeResult[T any] struct {
+	attempt        int // from 0
+	value          T
+	err            error
+	classification Classification
+	panicked       *hedgePanic
+	exited         bool
+}
+
+func (r *hedgeResult[T]) owned() bool { return r.err == nil && !r.exited }
+
+// loses reports whether the attempt cannot be what the call comes to: it is a failure, or
+// a further one that was not made at all, as where there was no place for it.
+func (r *hedgeResult[T]) loses() bool {
+	return r.classification == Failure || r.classification == Ignored && r.attempt > 0 && r.err != nil
+}
+
+// hedgePanic carries a panic from the goroutine of an attempt to the caller, with the
+// stack that would be lost on the way.
+type hedgePanic struct {
+	value any
+	stack []byte
+}
+
+func (p *hedgePanic) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
+
+func (p *hedgePanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
+// launch starts an attempt.
+func (c *hedgeCall[T]) launch() {
+	attempt := len(c.cancels)
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	c.cancels = append(c.cancels, cancel)
+	c.running++
+	if attempt > 0 && attempt+1 < c.h.cfg.MaxAttempts {
+		c.late.Reset(c.h.pace.current())
+	}
+	c.h.work.Go(func() {
+		r := hedgeResult[T]{attempt: attempt, classification: Ignored, exited: true}
+		defer func() {
+			if p := recover(); p != nil {
+				r.panicked = &hedgePanic{p, debug.Stack()}
+			}
+			c.ends <- r
+		}()
+		r.value, r.err = c.fn(ctx)
+		r.exited = false
+		r.classification = c.h.cfg.Classify.judge(c.ctx, r.value, r.err)
+	})
+}
+
+// next starts a further attempt, if there may be one.
+func (c *hedgeCall[T]) next(failed bool) bool {
+	h := c.h
+	if len(c.cancels) == h.cfg.MaxAttempts || c.ctx.Err() != nil || !h.cfg.Budget.Spend() {
+		return false
+	}
+	if h.cfg.Hub.Wants() {
+		h.cfg.Hub.Emit(HedgeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempt: len(c.cancels) + 1, Delay: c.clk.Since(c.begun), Failed: failed})
+	}
+	c.launch()
+	return true
+}
+
+// take takes a result and reports whether it decides the call: it is no failure, or nothing is
+// left after it. Any other starts the next attempt. Its value is discarded at once: kept for a
+// case that may never be, a response would hold the one connection that the next waits for.
+func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
+	c.running--
+	if !r.loses() {
+		return true
+	}
+	if !(r.classification == Failure && c.next(true)) && c.running == 0 {
+		return true
+	}
+	c.failed = c.failed || r.attempt == 0
+	if r.err == nil {
+		c.errs = append(c.errs, errFailedValue)
+	} else {
+		c.errs = append(c.errs, r.err)
+	}
+	c.drop(r)
+	return false
+}
+
+// give is what Execute returns for the result that has decided the call.
+func (c *hedgeCall[T]) give(r hedgeResult[T]) (T, error) {
+	switch {
+	case r.panicked != nil:
+		c.drop(r) // if it was the classifier that panicked
+		panic(r.panicked)
+	case r.exited:
+		runtime.Goexit()
+	}
+	c.note(&r)
+	c.won = r.attempt
+	if r.loses() && r.err != nil && len(c.errs) > 0 {
+		return refuse[T](&HedgeError{Name: c.h.cfg.Name, Errs: append(c.errs, r.err)})
+	}
+	if r.err != nil || c.h.cfg.Bind == nil {
+		return r.value, r.err
+	}
+	cancel := c.cancels[r.attempt]
+	v := c.h.cfg.Bind(r.value, func(error) { cancel(nil) })
+	c.bound = true
+	return v, nil
+}
+
+func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
+	h := c.h
+	// Where another has won, the first counts with the time it had: leaving it out would leave
+	// out just the slow ones, so that the quantile would sink. A first one that failed says
+	// nothing of how long good ones take.
+	if h.cfg.Quantile > 0 && r.err == nil && !r.loses() && !c.failed {
+		h.pace.add(c.clk.Since(c.begun), h.cfg.Quantile)
+	}
+	if len(c.cancels) > 1 && h.cfg.Hub.Wants() {
+		e := HedgeOutcomeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempts: len(c.cancels), Winner: r.attempt + 1}
+		if r.loses() {
+			e.Winner = 0
+		}
+		h.cfg.Hub.Emit(e)
+	}
+}
+
+// drop frees the value of an attempt that nobody gets, and then its context.
+func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
+	cancel := c.cancels[r.attempt]
+	if !r.owned() || c.h.cfg.Discard == nil {
+		cancel(nil)
+		return
+	}
+	c.h.work.Go(func() {
+		defer cancel(nil)
+		c.h.cfg.Discard(r.value)
+	})
+}
+
+// leave ends Execute, also where a panic or an exit does. What is still to come has lost.
+func (c *hedgeCall[T]) leave() {
+	c.late.Stop()
+	for i, cancel := range c.cancels {
+		switch {
+		case i != c.won:
+			cancel(errHedgeLost)
+		case !c.bound:
+			cancel(nil)
+		}
+	}
+	if c.running == 0 {
+		return
+	}
+	c.h.work.Go(func() {
+		for range c.running {
+			r := <-c.ends
+			if r.panicked != nil {
+				c.h.panics.Add(1)
+			}
+			c.drop(r)
+		}
+	})
 }
 
 const (
 	// paceSamples is how many latencies a quantile needs: below twenty the p95 is the
 	// slowest call there was.
 	paceSamples = 20
-	// paceEvery is after how many latencies the quantile is found again. It needs a
-	// sort, and eight of 64 do not move it by much.
+	// paceEvery is after how many latencies the quantile is found again, which needs a sort.
 	paceEvery = 8
 )
 
@@ -168,9 +347,6 @@ type hedgePace struct {
 
 func (p *hedgePace) current() time.Duration { return time.Duration(p.delay.Load()) }
 
-// add takes the latency of a first call. One that was cut short because another won
-// counts with the time it had: leaving it out would leave out just the slow ones, so that
-// the quantile would sink and ever more calls would be hedged.
 func (p *hedgePace) add(latency time.Duration, quantile float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

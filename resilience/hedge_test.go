@@ -201,7 +201,6 @@ func TestHedgeBudget(t *testing.T) {
 		require.Equal(t, errDown, err, "of the only call, as it is") //nolint:testifylint // identity is the point
 		calls, extra := budget.Spent()
 		require.Equal(t, []int64{2, 1}, []int64{calls, extra})
-		require.Equal(t, uint64(2), h.Statistics().Denied)
 
 		g := serve(try{after: 10 * s, v: "a"})
 		v, err := newHedge(t, g, resilience.HedgeConfig[string]{Delay: s, Budget: budget}).Execute(t.Context(), g.call)
@@ -299,7 +298,6 @@ func TestHedgeLosesNoValue(t *testing.T) {
 			defer cancel()
 			v, err := h.Execute(ctx, f.call)
 			require.NoError(t, h.Close())
-			require.Zero(t, h.Statistics().Running)
 			got := f.discarded
 			if err == nil {
 				got = append(got, v)

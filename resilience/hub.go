@@ -15,10 +15,10 @@ import (
 // call of a large crawl that loses its network, is 64 KiB of boxed events at most.
 const hubQueue = 1024
 
-// Hub carries events from policies to listeners. Emitting never waits: events go through a
-// bounded queue to one goroutine, which there is only while there are events to deliver, and
-// what does not fit is counted by [Hub.Dropped]. A listener that panics is counted too
-// and hears the next event. One that is slow delays the others, never a policy.
+// Hub carries events from policies to listeners. Emitting never waits and calls nobody: events
+// go through a bounded queue to one goroutine, which there is only while there are events to
+// deliver, and what does not fit is counted by [Hub.Dropped]. A listener that panics is counted
+// too and hears the next event. One that is slow delays the others, never a policy.
 //
 // The zero Hub is ready, a nil Hub has no listeners and takes none. All methods are safe
 // for concurrent use.
@@ -29,6 +29,7 @@ type Hub struct {
 
 	mu     sync.Mutex // guards what follows, and changes of listeners
 	queue  []Event
+	missed int           // events that did not fit, of which onError has not heard
 	ended  chan struct{} // closed when the delivering goroutine has ended; nil while there is none
 	closed bool
 }
@@ -85,25 +86,23 @@ func (h *Hub) remove(l *listener) {
 // nothing where nobody does.
 func (h *Hub) Wants() bool { return h != nil && h.listeners.Load() != nil }
 
-// Emit hands e to the listeners. It never waits, and holding a lock it is best not called
-// all the same: e costs an allocation.
+// Emit hands e to the listeners. It never waits.
 func (h *Hub) Emit(e Event) {
 	if !h.Wants() {
 		return
 	}
 	h.mu.Lock()
-	full := len(h.queue) >= hubQueue
-	if !full && !h.closed && h.listeners.Load() != nil {
+	defer h.mu.Unlock()
+	switch {
+	case len(h.queue) >= hubQueue:
+		h.dropped.Add(1)
+		h.missed++
+	case !h.closed && h.Wants():
 		h.queue = append(h.queue, e)
 		if h.ended == nil {
 			h.ended = make(chan struct{})
 			go h.deliver(h.ended)
 		}
-	}
-	h.mu.Unlock()
-	if full {
-		h.dropped.Add(1)
-		h.report(ErrEventDropped)
 	}
 }
 
@@ -121,23 +120,18 @@ func (e *ListenerError) Error() string {
 	return fmt.Sprintf("resilience: a listener panicked at a %T: %v", e.Event, e.Value)
 }
 
-// OnError has fn called with the hub's own errors, each [ErrEventDropped] or a
-// [*ListenerError], in place of the function before; nil ends that. A dropped event is
-// reported by the goroutine that emitted it, which may be several at a time and must not be
-// held up, a listener's panic by the hub's. What fn panics with is discarded.
+// OnError has fn called on the hub's goroutine with the hub's own errors, each
+// [ErrEventDropped] or a [*ListenerError], in place of the function before; nil ends that.
+// What fn panics with is discarded.
 func (h *Hub) OnError(fn func(error)) {
-	switch {
-	case h == nil:
-	case fn == nil:
-		h.onError.Store(nil)
-	default:
+	if h != nil {
 		h.onError.Store(&fn)
 	}
 }
 
 func (h *Hub) report(err error) {
 	defer func() { _ = recover() }()
-	if fn := h.onError.Load(); fn != nil {
+	if fn := h.onError.Load(); fn != nil && *fn != nil {
 		(*fn)(err)
 	}
 }
@@ -183,7 +177,10 @@ func (h *Hub) deliver(ended chan struct{}) {
 			go h.deliver(ended)
 		}
 	}()
-	for e, ok := h.next(ended); ok; e, ok = h.next(ended) {
+	for e, missed := h.next(ended); e != nil; e, missed = h.next(ended) {
+		for range missed {
+			h.report(ErrEventDropped)
+		}
 		for _, l := range h.list() {
 			h.tell(l, e)
 		}
@@ -191,17 +188,19 @@ func (h *Hub) deliver(ended chan struct{}) {
 	whole = true
 }
 
-// next takes an event. If there is none, the goroutine has ended.
-func (h *Hub) next(ended chan struct{}) (e Event, ok bool) {
+// next takes an event, and how many were dropped before. If there is none, the goroutine has
+// ended.
+func (h *Hub) next(ended chan struct{}) (e Event, missed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.queue) == 0 {
 		h.ended, h.queue = nil, nil
 		close(ended)
-		return nil, false
+		return nil, 0
 	}
 	e, h.queue = h.queue[0], h.queue[1:]
-	return e, true
+	missed, h.missed = h.missed, 0
+	return e, missed
 }
 
 // tell calls one listener, unless another one has just removed it.

@@ -247,6 +247,7 @@ func TestHubOnError(t *testing.T) {
 			h.Emit(retryEvent(4))
 		}
 		close(hold)
+		synctest.Wait()
 		h.OnError(nil)
 		h.Emit(retryEvent(1))
 		h.Close()

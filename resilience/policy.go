@@ -90,6 +90,17 @@ func (g *gate) Close() error {
 	return nil
 }
 
+// enter is why a call is not even tried, or nil.
+func (g *gate) enter(ctx context.Context) error {
+	switch {
+	case g.shut():
+		return ErrClosed
+	case ctx.Err() != nil:
+		return callerErr(ctx)
+	}
+	return nil
+}
+
 // refuse is the result of a call that never came to fn.
 func refuse[T any](err error) (none T, _ error) { return none, err }
 

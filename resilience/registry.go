@@ -1,11 +1,17 @@
 package resilience
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"reflect"
 	"slices"
 	"sync"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Registry holds policies by name, so that what configuration builds is found where it is
@@ -25,55 +31,47 @@ type registered interface{ Close() error }
 // it up, and who would replace it calls [Replace] or [Put]. From now on the registry
 // closes p.
 func Register[T any](r *Registry, name string, p Policy[T]) error {
-	return r.put(name, p, p == nil, func(taken bool) error {
-		if taken {
-			return errors.New("the name is taken; look it up, or replace it with Replace or Put")
-		}
-		return nil
-	})
+	return r.put(name, p, p == nil, func(taken bool) bool { return !taken }, "the name is taken; look it up, or replace it with Replace or Put")
 }
 
 // Replace puts p in the place of the policy under name, which it closes and of which it
 // returns the error. There must be one, other than p; it may be for another type of value.
 func Replace[T any](r *Registry, name string, p Policy[T]) error {
-	return r.put(name, p, p == nil, func(taken bool) error {
-		if !taken {
-			return errors.New("there is none to replace; add it with Register or Put")
-		}
-		return nil
-	})
+	return r.put(name, p, p == nil, func(taken bool) bool { return taken }, "there is none to replace; add it with Register or Put")
 }
 
 // Put adds p under name or replaces the policy that is there, as Register and [Replace] do.
 func Put[T any](r *Registry, name string, p Policy[T]) error {
-	return r.put(name, p, p == nil, func(bool) error { return nil })
+	return r.put(name, p, p == nil, func(bool) bool { return true }, "")
 }
 
 // put puts p under name, if allowed agrees, and closes what was there. It is closed with no
 // lock held: calls that are under way at it end first.
-func (r *Registry) put(name string, p registered, missing bool, allowed func(taken bool) error) error {
+func (r *Registry) put(name string, p registered, missing bool, allowed func(taken bool) bool, refusal string) error {
 	if name == "" || missing {
 		return fmt.Errorf("register policy %q: want a name and a policy", name)
 	}
 	r.mu.Lock()
 	old, taken := r.policies[name]
-	err := allowed(taken)
-	if r.closed {
+	var err error
+	switch {
+	case r.closed:
 		err = ErrClosed
+	case !allowed(taken):
+		err = errors.New(refusal)
+	case r.policies == nil:
+		r.policies = map[string]registered{name: p}
+	default:
+		r.policies[name] = p
 	}
-	if err != nil {
-		r.mu.Unlock()
-		return fmt.Errorf("register policy %q: %w", name, err)
-	}
-	if r.policies == nil {
-		r.policies = make(map[string]registered)
-	}
-	r.policies[name] = p
 	r.mu.Unlock()
-	if !taken {
-		return nil
+	switch {
+	case err != nil:
+		return fmt.Errorf("register policy %q: %w", name, err)
+	case taken:
+		return old.Close()
 	}
-	return old.Close()
+	return nil
 }
 
 // Lookup is the policy under name. The error says what there is when there is none, and
@@ -81,15 +79,14 @@ func (r *Registry) put(name string, p registered, missing bool, allowed func(tak
 func Lookup[T any](r *Registry, name string) (Policy[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return nil, fmt.Errorf("policy %q: %w", name, ErrClosed)
-	}
 	found, ok := r.policies[name]
-	if !ok {
-		return nil, fmt.Errorf("policy %q: no such name; there are %q", name, r.namesLocked())
-	}
-	p, ok := found.(Policy[T])
-	if !ok {
+	p, typed := found.(Policy[T])
+	switch {
+	case r.closed:
+		return nil, fmt.Errorf("policy %q: %w", name, ErrClosed)
+	case !ok:
+		return nil, fmt.Errorf("policy %q: no such name; there are %q", name, slices.Sorted(maps.Keys(r.policies)))
+	case !typed:
 		return nil, fmt.Errorf("policy %q: it is a %T, which is no %T", name, found, (*Policy[T])(nil))
 	}
 	return p, nil
@@ -111,10 +108,8 @@ func (r *Registry) Remove(name string) error {
 func (r *Registry) Names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.namesLocked()
+	return slices.Sorted(maps.Keys(r.policies))
 }
-
-func (r *Registry) namesLocked() []string { return slices.Sorted(maps.Keys(r.policies)) }
 
 // Close closes every policy, in the order of their names, and joins their errors. Later
 // registrations and lookups fail.
@@ -128,4 +123,142 @@ func (r *Registry) Close() error {
 		errs = append(errs, policies[name].Close())
 	}
 	return errors.Join(errs...)
+}
+
+// maxBreakers is the usual bound on names. They come from configuration, where a thousand
+// is many.
+const maxBreakers = 1024
+
+// BreakersConfig configures [NewBreakers].
+type BreakersConfig struct {
+	Max   int         // names; zero means 1024
+	Clock clock.Clock // of breakers that bring none; zero means the system clock
+	Hub   *Hub        // of breakers that bring none; zero means nobody hears
+}
+
+// Breakers are breakers by name: whoever asks for a name shares the one breaker of that
+// name. None is ever forgotten, for a breaker that is open is a promise to the callee.
+// All methods are safe for concurrent use.
+type Breakers struct {
+	cfg BreakersConfig
+
+	mu     sync.Mutex // guards what follows
+	byName map[string]*Breaker
+}
+
+// NewBreakers returns an empty registry.
+func NewBreakers(cfg BreakersConfig) (*Breakers, error) {
+	if cfg.Max < 0 {
+		return nil, fmt.Errorf("breakers: Max = %d: want 1 or more", cfg.Max)
+	}
+	cfg.Max = cmp.Or(cfg.Max, maxBreakers)
+	return &Breakers{cfg: cfg, byName: map[string]*Breaker{}}, nil
+}
+
+// Get returns the breaker of that name, which it makes if there is none. It fails if cfg
+// is no good, if the name is empty or not that of cfg, if there are too many names, and
+// if the breaker there is has other settings: the error names the first that differs.
+// Zero settings mean their defaults here too, not whatever there is.
+func (r *Breakers) Get(name string, cfg BreakerConfig) (*Breaker, error) {
+	if name == "" || cfg.Name != "" && cfg.Name != name {
+		return nil, fmt.Errorf("breakers: name %q with Name = %q: want a name, and the same or none", name, cfg.Name)
+	}
+	cfg.Name = name
+	cfg.Clock = cmp.Or(cfg.Clock, r.cfg.Clock)
+	cfg.Hub = cmp.Or(cfg.Hub, r.cfg.Hub)
+	b, err := NewBreaker(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := r.byName[name]
+	switch {
+	case have != nil:
+		if err := have.cfg.conflict(&b.cfg); err != nil {
+			return nil, err
+		}
+		return have, nil
+	case len(r.byName) >= r.cfg.Max:
+		return nil, fmt.Errorf("breakers: %q is one more than Max = %d: raise Max, or take fewer names", name, r.cfg.Max)
+	}
+	r.byName[name] = b
+	return b, nil
+}
+
+// conflict is an error if other has another setting than c, both with their defaults. By
+// reflection, so that a field that is added one day is compared from that day on.
+func (c *BreakerConfig) conflict(other *BreakerConfig) error {
+	have, want := reflect.ValueOf(*c), reflect.ValueOf(*other)
+	for i := range have.NumField() {
+		if a, b := have.Field(i), want.Field(i); !a.Equal(b) {
+			return fmt.Errorf("breakers: %q has %s = %v, not %v: use the same settings or another name", c.Name, have.Type().Field(i).Name, a, b)
+		}
+	}
+	return nil
+}
+
+// Lookup returns the breaker of that name, if there is one.
+func (r *Breakers) Lookup(name string) (*Breaker, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, ok := r.byName[name]
+	return b, ok
+}
+
+// Names are all names, sorted.
+func (r *Breakers) Names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.byName))
+}
+
+// Snapshot has every breaker by its name. Each is of one instant, all of them are not.
+func (r *Breakers) Snapshot() map[string]BreakerSnapshot {
+	r.mu.Lock()
+	all := maps.Clone(r.byName) // each breaker has a lock of its own, taken without this one
+	r.mu.Unlock()
+	s := make(map[string]BreakerSnapshot, len(all))
+	for name, b := range all {
+		s[name] = b.Snapshot()
+	}
+	return s
+}
+
+// Healthy reports whether all breakers are closed. An empty registry is healthy.
+func (r *Breakers) Healthy() bool { return healthy(r.Snapshot()) }
+
+// healthy judges one snapshot, so that the handler's status and body agree.
+func healthy(all map[string]BreakerSnapshot) bool {
+	for _, s := range all {
+		if !s.Healthy() {
+			return false
+		}
+	}
+	return true
+}
+
+type health struct {
+	Healthy  bool                       `json:"healthy"`
+	Circuits map[string]BreakerSnapshot `json:"circuits"`
+}
+
+// Handler answers health checks: 200 if all breakers are closed, else 503, with a JSON object
+// of "healthy" and of "circuits", the snapshots by name. It serves GET and HEAD.
+func (r *Breakers) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodGet && req.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		all := r.Snapshot()
+		h := health{Healthy: healthy(all), Circuits: all}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store") // health is of now
+		if !h.Healthy {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_ = json.NewEncoder(w).Encode(h) // a checker that has gone needs no answer
+	})
 }

@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,12 +32,12 @@ type RetryConfig[T any] struct {
 	// [OpenError] has a wish, for classifiers by which a refusal is worth a retry.
 	RetryAfter    func(v T, err error) time.Duration
 	MaxRetryAfter time.Duration // longest such wish; a longer one counts as this long; zero means an hour
-	Spread        time.Duration // most that chance adds to a wish, so that those who were told the same do not return together
 
 	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the value
 	// that failed, valid only during the call.
 	OnRetry func(v T, e RetryEvent)
-	// Describe says of a value why it failed, for an [UnaskedError]. Nil means no more than that it did.
+	// Describe says of a value why it failed, for the error of a further attempt that a policy
+	// within refused. Nil means no more than that it did.
 	Describe func(v T) error
 	Discard  func(T)     // frees a value that failed, before the delay; nil means nothing to free
 	Hub      *Hub        // hears of a [RetryEvent] for each retry; nil means nobody
@@ -59,20 +60,16 @@ func (c *RetryConfig[T]) settle() error {
 		return fmt.Errorf("retry: MaxAttempts = %d with Forever: want one of them", c.MaxAttempts)
 	case c.MaxRetryAfter < 0:
 		return fmt.Errorf("retry: MaxRetryAfter = %v: want a positive duration, or 0 for an hour", c.MaxRetryAfter)
-	case c.Spread < 0:
-		return fmt.Errorf("retry: Spread = %v: want a positive duration, or 0 for none", c.Spread)
 	}
-	setDefault(&c.MaxAttempts, 4)
-	setDefault(&c.MaxRetryAfter, time.Hour)
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, 4)
+	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, time.Hour)
 	if c.Backoff == nil {
 		c.Backoff = backoff.FullJitter(200*time.Millisecond, 30*time.Second)
 	}
 	if c.RetryAfter == nil {
 		c.RetryAfter = openFor[T]
 	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.System())
 	return nil
 }
 
@@ -107,11 +104,8 @@ func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 // Execute runs fn until the result is final. Within fn, [AttemptFrom] tells which attempt
 // it is.
 func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	if r.shut() {
-		return refuse[T](ErrClosed)
-	}
-	if ctx.Err() != nil {
-		return refuse[T](callerErr(ctx))
+	if err := r.enter(ctx); err != nil {
+		return refuse[T](err)
 	}
 	r.cfg.Budget.Note()
 	begun := r.cfg.Clock.Now()
@@ -120,7 +114,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	for attempt := 1; ; attempt++ {
 		v, err := fn(withAttempt(ctx, attempt))
 		if cause != nil && unasked(err) {
-			err = &UnaskedError{Err: err, Last: cause}
+			err = fmt.Errorf("%w; the attempt before failed: %v", err, cause) //nolint:errorlint // it is not what the error is
 		}
 		a := Attempt{attempt, r.cfg.Clock.Since(begun)}
 		delay, again := r.decide(ctx, a, &last, v, &err)
@@ -159,7 +153,7 @@ func (r *Retry[T]) decide(ctx context.Context, a Attempt, last *time.Duration, v
 	}()
 	if r.failed(ctx, v, *err, a) {
 		*last = r.cfg.Backoff(a.Number, *last, r.cfg.Random)
-		delay = max(*last, r.wish(v, *err))
+		delay = max(*last, min(r.cfg.RetryAfter(v, *err), r.cfg.MaxRetryAfter))
 		again = r.again(ctx, a.Number, delay, *err)
 		if !again && *err != nil && ctx.Err() == nil { // an end from outside is not one of ours
 			*err = &RetryError{Name: r.cfg.Name, Attempts: a.Number, Err: *err}
@@ -180,15 +174,6 @@ func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
 		}
 	}
 	return classify.judge(ctx, v, err) == Failure
-}
-
-// wish is how long the callee asks to wait. Chance only ever adds to it.
-func (r *Retry[T]) wish(v T, err error) time.Duration {
-	wish := min(r.cfg.RetryAfter(v, err), r.cfg.MaxRetryAfter)
-	if wish <= 0 {
-		return 0
-	}
-	return backoff.Spread(wish, r.cfg.Spread, r.cfg.Random)
 }
 
 // again reports whether there will be another attempt after delay. It takes it from the

@@ -3,6 +3,7 @@ package resilience
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -31,7 +32,6 @@ type TimeoutConfig[T any] struct {
 type Timeout[T any] struct {
 	gate
 	limit   timeLimit
-	over    *realContext
 	bind    Bind[T]
 	discard func(T)
 }
@@ -42,10 +42,13 @@ func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 		return nil, fmt.Errorf("timeout: After = %v: want a positive duration", cfg.After)
 	}
 	clk := clock.System()
-	return &Timeout[T]{
-		limit: timeLimit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, clk: clk, epoch: clk.Now()},
-		over:  endedContext(), bind: cfg.Bind, discard: cfg.Discard,
-	}, nil
+	t := &Timeout[T]{
+		limit: timeLimit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, clk: clk, epoch: clk.Now(), over: new(realContext)},
+		bind:  cfg.Bind, discard: cfg.Discard,
+	}
+	t.limit.over.ctx, t.limit.over.stop = context.WithCancel(context.Background())
+	t.limit.over.stop()
+	return t, nil
 }
 
 // Execute runs fn with a context that ends when the time is up, when ctx does, or with
@@ -54,7 +57,7 @@ func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	if t.shut() {
 		return refuse[T](ErrClosed)
 	}
-	d := &scopeContext{Context: ctx, limit: &t.limit, at: t.limit.now().AddClamped(t.limit.after), over: t.over}
+	d := &timeContext{Context: ctx, limit: &t.limit, at: t.limit.now().AddClamped(t.limit.after)}
 	bound := false
 	defer func() {
 		if !bound { // also when fn panics or ends its goroutine
@@ -80,4 +83,118 @@ func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	v = t.bind(v, d.endValue)
 	bound = true
 	return v, nil
+}
+
+// timeLimit is what all calls under a [Timeout] share. It never changes.
+type timeLimit struct {
+	name  string
+	after time.Duration
+	hub   *Hub
+	clk   clock.Clock
+	epoch time.Time    // of the instants
+	over  *realContext // has ended, for scopes that end before anybody waits for them
+}
+
+func (l *timeLimit) now() clock.Instant { return clock.Instant(l.clk.Since(l.epoch)) }
+
+// timeContext is the context of one call: it ends with its parent, with the scope, and when the
+// time is up. It becomes one of package context when anybody first waits for its end; before
+// that it is one allocation in place of four, with no timer and no entry in its parent.
+type timeContext struct {
+	context.Context // the parent
+	limit           *timeLimit
+	at              clock.Instant // when the time is up
+	made            atomic.Pointer[realContext]
+}
+
+type realContext struct {
+	ctx   context.Context
+	stop  context.CancelFunc
+	cause TimeoutError // its address tells our timer from another's: a policy may be nested in itself
+}
+
+func (c *timeContext) real() *realContext {
+	if r := c.made.Load(); r != nil {
+		return r
+	}
+	r := &realContext{cause: TimeoutError{Name: c.limit.name, After: c.limit.after}}
+	r.ctx, r.stop = context.WithDeadlineCause(c.Context, c.time(), &r.cause)
+	if !c.made.CompareAndSwap(nil, r) {
+		r.stop()
+	}
+	return c.made.Load()
+}
+
+func (c *timeContext) time() time.Time { return c.limit.epoch.Add(time.Duration(c.at)) }
+
+func (c *timeContext) Deadline() (time.Time, bool) {
+	at := c.time()
+	if earlier, ok := c.Context.Deadline(); ok && earlier.Before(at) {
+		at = earlier
+	}
+	return at, true
+}
+
+// Done is where waiting begins, also for what package context hangs below this one.
+func (c *timeContext) Done() <-chan struct{} { return c.real().ctx.Done() }
+
+// Err sees that the time is up even if nobody has waited for it. Once it has said why the
+// context ended, the real one keeps it to that.
+func (c *timeContext) Err() error {
+	if c.made.Load() == nil && c.Context.Err() == nil && c.limit.now() < c.at {
+		return nil
+	}
+	return c.real().ctx.Err()
+}
+
+// Value asks the real context where there is one: package context finds the way to its cause and
+// to its children by that.
+func (c *timeContext) Value(key any) any {
+	if r := c.made.Load(); r != nil && r != c.limit.over {
+		return r.ctx.Value(key)
+	}
+	return c.Context.Value(key)
+}
+
+func (c *timeContext) end() {
+	if !c.made.CompareAndSwap(nil, c.limit.over) {
+		c.made.Load().stop()
+	}
+}
+
+func (c *timeContext) expired() *TimeoutError {
+	if c.Err() == nil {
+		return nil
+	}
+	if r := c.made.Load(); context.Cause(r.ctx) == error(&r.cause) { //nolint:errorlint // identity tells ours from another's
+		return &r.cause
+	}
+	return nil
+}
+
+// translate is err, as a TimeoutError and with an event if our own time was up.
+func (c *timeContext) translate(err error) error {
+	cause := c.expired()
+	if cause == nil {
+		return err
+	}
+	c.tell()
+	if err == error(cause) { //nolint:errorlint // a wrapped one is kept, with what wraps it
+		return cause
+	}
+	return &TimeoutError{Name: cause.Name, After: cause.After, Err: err}
+}
+
+// endValue ends the scope with the life of a value.
+func (c *timeContext) endValue(err error) {
+	if err != nil && c.expired() != nil {
+		c.tell()
+	}
+	c.end()
+}
+
+func (c *timeContext) tell() {
+	if l := c.limit; l.hub.Wants() {
+		l.hub.Emit(TimeoutEvent{At: l.clk.Now(), Name: l.name, After: l.after})
+	}
 }

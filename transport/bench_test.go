@@ -74,6 +74,6 @@ func BenchmarkChainOfSevenWithHedge(b *testing.B) {
 	b.Cleanup(func() { require.NoError(b, hedge.Close()) })
 	l.Hedge, l.TotalTimeout = hedge, nil
 	l.RateLimit = nil
-	l.Isolation = must(transport.NewIsolation(must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 100}))))
+	l.Isolation = must(transport.NewIsolation(must(resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 100}))))
 	run(b, l.Chain(&noOp{http.Response{StatusCode: http.StatusOK}}))
 }

@@ -27,28 +27,30 @@ type counts struct {
 	bulkhead  *resilience.Bulkhead
 	isolation *resilience.Isolation
 	breaker   *resilience.Breaker
+	host      string // that is asked
 }
 
 // held is how many permits and places are out. Every layer has the same view of it.
 func (c *counts) held() int64 {
 	n := c.limiter.Statistics().InUse
-	if c.bulkhead.Snapshot().InFlight != n || c.isolation.Snapshot().Total.InFlight != n {
+	if c.bulkhead.Statistics().InUse != n || c.isolation.Statistics(c.host).InUse != n {
 		return -1
 	}
 	return n
 }
 
 func (c *counts) overReleased() uint64 {
-	return c.limiter.Statistics().OverReleased + c.bulkhead.Snapshot().OverReleased + c.isolation.Snapshot().Total.OverReleased
+	return c.limiter.Statistics().OverReleased + c.bulkhead.Statistics().OverReleased + c.isolation.Statistics(c.host).OverReleased
 }
 
 // everyLayer is a chain of all there are, none of which has reason to act by itself.
 func everyLayer(t testing.TB) (transport.Layers, *counts) {
 	t.Helper()
 	c := &counts{
+		host:      "a.test",
 		limiter:   must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 10})),
 		bulkhead:  must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 10})),
-		isolation: must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 10})),
+		isolation: must(resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 10})),
 		breaker:   must(resilience.NewBreaker(resilience.BreakerConfig{})),
 	}
 	hedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{Delay: time.Hour}))

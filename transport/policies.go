@@ -81,13 +81,13 @@ func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*h
 // NewBulkhead is the policy for [Layers.Bulkhead] over a core that may be shared. A place
 // is taken until the end of the response's body.
 func NewBulkhead(core *resilience.Bulkhead) (*resilience.BulkheadPolicy[*http.Response], error) {
-	return resilience.NewBulkheadPolicy(core, resilience.BulkheadPolicyConfig[*http.Response]{Bind: Bind}) //nolint:bodyclose // a policy over responses, not one
+	return resilience.NewBulkheadPolicy(core, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
 // NewIsolation is the policy for [Layers.Isolation] over a core that may be shared: a
 // bulkhead for each host.
-func NewIsolation(core *resilience.Isolation) (*resilience.IsolationPolicy[*http.Response], error) {
-	return resilience.NewIsolationPolicy(core, resilience.IsolationPolicyConfig[*http.Response]{Key: HostFrom, Bind: Bind}) //nolint:bodyclose // a policy over responses, not one
+func NewIsolation(core *resilience.Isolation) (*resilience.BulkheadPolicy[*http.Response], error) {
+	return resilience.NewIsolationPolicy(core, HostFrom, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
 // NewHedge is the policy for [Layers.Hedge]. Where cfg leaves it open, the failures that

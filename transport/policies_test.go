@@ -167,7 +167,7 @@ func TestBreakerTakesTheStatusBeforeTheBody(t *testing.T) {
 
 func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 	bulkhead := transport.Layers{Bulkhead: must(transport.NewBulkhead(must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1}))))}.Chain(always(200, "page"))
-	isolation := transport.Layers{Isolation: must(transport.NewIsolation(must(resilience.NewIsolation(resilience.IsolationConfig{MaxConcurrency: 1}))))}.Chain(always(200, "page"))
+	isolation := transport.Layers{Isolation: must(transport.NewIsolation(must(resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 1}))))}.Chain(always(200, "page"))
 	for _, tc := range []struct {
 		rt        http.RoundTripper
 		url       string

@@ -47,8 +47,7 @@ func put(glue policyLayer) Middleware {
 func synchronous(p ResponsePolicy) bool {
 	switch p.(type) {
 	case *resilience.Timeout[*http.Response], *resilience.CircuitBreaker[*http.Response],
-		*resilience.BulkheadPolicy[*http.Response], *resilience.IsolationPolicy[*http.Response],
-		*resilience.Fallback[*http.Response], *resilience.Retry[*http.Response]:
+		*resilience.BulkheadPolicy[*http.Response], *resilience.Fallback[*http.Response], *resilience.Retry[*http.Response]:
 		return true
 	}
 	return false

@@ -205,6 +205,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	req := get(t, url)
 	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
 	layers, counts := everyLayer(t)
+	counts.host = req.URL.Host
 	res, err := layers.Chain(base).RoundTrip(req)
 	require.NoError(t, err)
 	require.NoError(t, transport.CheckStatus(res))

@@ -213,14 +213,14 @@ func (p *Policies[T]) bulkhead(b *Bulkhead, o *Options[T]) (resilience.Policy[T]
 		return nil, err
 	}
 	p.pools = append(p.pools, core)
-	return resilience.NewBulkheadPolicy(core, resilience.BulkheadPolicyConfig[T]{Bind: o.Bind})
+	return resilience.NewBulkheadPolicy(core, o.Bind)
 }
 
 func (p *Policies[T]) isolation(b *BulkheadIsolation, o *Options[T]) (resilience.Policy[T], error) {
 	if o.Key == nil {
 		return nil, errors.New("a document cannot say what to isolate by: give Options.Key, or remove the section")
 	}
-	core, err := resilience.NewIsolation(resilience.IsolationConfig{
+	core, err := resilience.NewIsolation(resilience.BulkheadConfig{
 		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
 		QueueTimeout: b.QueueTimeout, MaxKeys: o.Keys, Clock: o.Clock, Hub: o.Hub,
 	})
@@ -228,7 +228,7 @@ func (p *Policies[T]) isolation(b *BulkheadIsolation, o *Options[T]) (resilience
 		return nil, err
 	}
 	p.pools = append(p.pools, core)
-	return resilience.NewIsolationPolicy(core, resilience.IsolationPolicyConfig[T]{Key: o.Key, Bind: o.Bind})
+	return resilience.NewIsolationPolicy(core, o.Key, o.Bind)
 }
 
 func (o *Options[T]) timeout(t *Timeout) (resilience.Policy[T], error) {

@@ -1,0 +1,134 @@
+package resilience
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+const (
+	// maxWindowCalls bounds a count window to 768 KiB; a threshold could not tell a finer share.
+	maxWindowCalls   = 65536
+	maxWindowBuckets = 1024
+	// windowBuckets is the usual cut of a span: a tenth of it is forgotten at once.
+	windowBuckets = 10
+)
+
+// Window says which past calls a closed [Breaker] looks back on. The zero Window is
+// [ConsecutiveWindow]. Windows are values and may be compared.
+type Window struct {
+	kind    windowKind
+	calls   int
+	span    time.Duration
+	buckets int
+}
+
+type windowKind uint8
+
+const (
+	byRun windowKind = iota
+	byCount
+	byTime
+)
+
+// ConsecutiveWindow looks at the failures since the last success and at nothing else.
+func ConsecutiveWindow() Window { return Window{} }
+
+// CountWindow looks at the last n calls, from 1 to 65536.
+func CountWindow(n int) Window { return Window{kind: byCount, calls: n} }
+
+// TimeWindow looks at the calls of the last span, in buckets from 1 to 1024 that divide it;
+// zero buckets mean 10. A call is forgotten with its bucket, so between one bucket's
+// width before the span is over and its end.
+func TimeWindow(span time.Duration, buckets int) Window {
+	if buckets == 0 {
+		buckets = windowBuckets
+	}
+	return Window{kind: byTime, span: span, buckets: buckets}
+}
+
+// String describes the window as error messages and health reports show it.
+func (w Window) String() string {
+	switch w.kind {
+	case byCount:
+		return fmt.Sprintf("last %d calls", w.calls)
+	case byTime:
+		return fmt.Sprintf("last %v in %d buckets", w.span, w.buckets)
+	}
+	return "consecutive"
+}
+
+// wrong is what is to be used instead of the window; empty if it can be counted.
+func (w Window) wrong() string {
+	switch {
+	case w.kind == byCount && (w.calls < 1 || w.calls > maxWindowCalls):
+		return fmt.Sprintf("CountWindow of 1 to %d calls", maxWindowCalls)
+	case w.kind == byTime && (w.buckets < 1 || w.buckets > maxWindowBuckets || w.span <= 0 || w.span%time.Duration(w.buckets) != 0):
+		return fmt.Sprintf("TimeWindow with a positive span and 1 to %d buckets that divide it", maxWindowBuckets)
+	}
+	return ""
+}
+
+func (w Window) sums() sums {
+	switch w.kind {
+	case byCount:
+		return sums{cells: make([]tally, w.calls)}
+	case byTime:
+		return sums{cells: make([]tally, w.buckets), width: w.span / time.Duration(w.buckets)}
+	}
+	return sums{}
+}
+
+// tally is the calls of a cell, and those among them that count for something.
+type tally struct{ calls, failures, slow int32 }
+
+func (t *tally) add(o tally, sign int32) {
+	t.calls += sign * o.calls
+	t.failures += sign * o.failures
+	t.slow += sign * o.slow
+}
+
+func (t *tally) share(part int32) float64 { return float64(part) / float64(max(t.calls, 1)) }
+
+// sums adds up the latest cells, each of which is a call or a part of a span.
+type sums struct {
+	cells  []tally
+	width  time.Duration // of a cell; zero: it is one call
+	newest int64         // number of the latest cell
+	sum    tally         // of all cells
+}
+
+// add counts t at now.
+func (s *sums) add(now clock.Instant, t tally) {
+	if s.width > 0 {
+		s.see(now)
+	} else {
+		s.move(s.newest + 1)
+	}
+	s.cell().add(t, 1)
+	s.sum.add(t, 1)
+}
+
+// see forgets what is out of view at now. A clock that goes back counts in the latest cell.
+func (s *sums) see(now clock.Instant) {
+	if s.width > 0 {
+		s.move(int64(now) / int64(s.width))
+	}
+}
+
+func (s *sums) move(to int64) {
+	for range min(to-s.newest, int64(len(s.cells))) {
+		s.newest++
+		s.sum.add(*s.cell(), -1)
+		*s.cell() = tally{}
+	}
+	s.newest = max(s.newest, to)
+}
+
+func (s *sums) cell() *tally { return &s.cells[s.newest%int64(len(s.cells))] }
+
+func (s *sums) reset() {
+	clear(s.cells)
+	s.sum = tally{}
+}
