@@ -42,7 +42,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	case f.stored != nil:
 		f.stored.Put(name, &it, fp, false)
 	default:
-		f.seen.add(fp)
+		f.seen.Add(fp)
 	}
 	if it.Kind == Page {
 		h.known++
@@ -62,14 +62,14 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 
 // Expect says that a fingerprint is about to be asked for or added. To expect those of all links of
 // a page before the first of them is added makes Add quicker in a large crawl, and changes nothing.
-func (f *Frontier) Expect(fp uint64) { f.seen.expect(fp) }
+func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
 func (f *Frontier) Known(fp uint64) bool {
 	if f.stored != nil {
 		return f.stored.Known(fp)
 	}
-	return f.seen.has(fp)
+	return f.seen.Has(fp)
 }
 
 // AddRobots queues a robots.txt request ahead of everything else of its host, and

@@ -6,26 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"pgregory.net/rapid"
-
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 )
-
-func TestSeenSet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var s seenSet
-		model := map[uint64]bool{}
-		for _, fp := range rapid.SliceOf(rapid.Uint64Range(0, 300)).Draw(t, "fingerprints") {
-			fp *= 1 << 40 // equal low bits: every one collides in the table
-			s.expect(fp)  // which changes nothing
-			require.Equal(t, model[fp], s.has(fp))
-			require.Equal(t, !model[fp], s.add(fp))
-			model[fp] = true
-			require.Equal(t, len(model), s.len())
-		}
-	})
-}
 
 // BenchmarkDispatch is one lease and its end among many hosts, ready or waiting.
 func BenchmarkDispatch(b *testing.B) {

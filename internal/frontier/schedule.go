@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/frontier/seen"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -13,7 +14,7 @@ import (
 // with New.
 type Frontier struct {
 	cfg      Config
-	seen     seenSet             // empty if there is a store
+	seen     seen.Set            // empty if there is a store
 	stored   *storageQueue       // nil if there is none
 	fleet    *fleet              // nil if one process has all hosts
 	last     int64               // the largest ID given

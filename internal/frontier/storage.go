@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -156,4 +158,99 @@ type Position struct {
 	Format  string
 	Bytes   int64 // its size up to the last whole record
 	Records int64 // in it
+}
+
+// Progress is how far a store has come with what it was told and asked. Stores embed it. It is safe
+// for concurrent use, once Begin was called.
+type Progress struct {
+	limit   int64
+	pending atomic.Int64
+	answers chan Answer
+	room    chan struct{} // holds one
+	failed  chan struct{}
+	once    sync.Once
+	err     error // set before failed is closed
+}
+
+// answersRoom is more than a frontier has questions out (256 loads and one for hosts).
+const answersRoom = 512
+
+// Begin makes it ready, for a store of which maxPending calls may wait before it asks for a pause.
+func (p *Progress) Begin(maxPending int) {
+	p.limit = int64(maxPending)
+	p.answers, p.room, p.failed = make(chan Answer, answersRoom), make(chan struct{}, 1), make(chan struct{})
+}
+
+// Answers is where answers come, in the order of their questions. There is room for 512 that are not
+// taken, and then the store waits.
+func (p *Progress) Answers() <-chan Answer { return p.answers }
+
+// Answer hands an answer over, unless done ends before anybody takes it.
+func (p *Progress) Answer(done <-chan struct{}, a Answer) (taken bool) {
+	select {
+	case p.answers <- a:
+		return true
+	case <-done:
+		return false
+	}
+}
+
+// Offer hands an answer over if there is room for it.
+func (p *Progress) Offer(a Answer) (taken bool) {
+	select {
+	case p.answers <- a:
+		return true
+	default:
+		return false
+	}
+}
+
+// Told counts calls that wait, and Stored those that do not any more.
+func (p *Progress) Told(n int) { p.pending.Add(int64(n)) }
+
+// Stored makes room for more calls.
+func (p *Progress) Stored(n int) {
+	if p.pending.Add(-int64(n)) < p.limit {
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Ready reports whether the store takes more in. It is advice, and no call is refused.
+func (p *Progress) Ready() bool { return p.pending.Load() < p.limit }
+
+// Room is nil while the store is Ready; otherwise it receives when it may be so again.
+func (p *Progress) Room() <-chan struct{} {
+	if p.Ready() {
+		return nil
+	}
+	return p.room
+}
+
+// Pending is how many calls are not stored yet, and from how many on the store is not Ready.
+func (p *Progress) Pending() (n, limit int64) { return p.pending.Load(), p.limit }
+
+// Fail ends the work of the store for good. Only the first reason counts; it reports whether this is.
+func (p *Progress) Fail(err error) (first bool) {
+	p.once.Do(func() {
+		p.err, first = err, true
+		close(p.failed)
+	})
+	return first
+}
+
+// Failed is closed when the store has failed, for good: nothing is stored or answered any more, and
+// what was stored stays.
+func (p *Progress) Failed() <-chan struct{} { return p.failed }
+
+// Err is why the store has failed; nil if it has not.
+func (p *Progress) Err() error {
+	select {
+	case <-p.failed:
+		return p.err
+	default:
+		return nil
+	}
 }

@@ -27,7 +27,17 @@ type Again struct {
 // begins nevertheless.
 //
 // It takes one pass over all visits, which are sorted by their URLs for it.
-func (s *Store) Again(ctx context.Context, a Again) error { return s.await(ctx, &order{again: &a}) }
+func (s *Store) Again(ctx context.Context, a Again) error {
+	return s.await(ctx, func(w *writer) error {
+		if err := w.f.db.Transact(func() error { return w.beginRound(&a) }); err != nil {
+			return fmt.Errorf("begin a round: %w", err)
+		}
+		// What is known of hosts and places is of the round before.
+		w.hosts = newHosts(w.f)
+		clear(w.places)
+		return w.restore()
+	})
+}
 
 // What a visit says of a URL holds until one that says something else. That are answers that
 // are whole, and that there is nothing; a failure or a refusal says nothing of the page.
@@ -48,25 +58,6 @@ var returnQuery = fmt.Sprintf(`UPDATE hosts SET returned = refused, refused = 0 
 	FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
 		WHERE v.class = '%s' AND v.refused = 1 AND u.kind IS NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS left
 	WHERE left.host = hosts.id`, frontier.HostPages)
-
-// beginRounds carries out the orders to begin rounds.
-func (w *writer) beginRounds() error {
-	for _, o := range w.orders {
-		if o.again == nil {
-			continue
-		}
-		if err := w.f.db.Transact(func() error { return w.beginRound(o.again) }); err != nil {
-			return fmt.Errorf("begin a round: %w", err)
-		}
-		// What is known of hosts and places is of the round before.
-		w.hosts = newHosts(w.f)
-		clear(w.places)
-		if err := w.restore(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 func (w *writer) beginRound(a *Again) error {
 	now := w.s.cfg.Clock.Now()

@@ -75,6 +75,7 @@ func TestAgain(t *testing.T) {
 		require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 2}, s.Counts())
 		require.True(t, s.Known(page.URL.Fingerprint(s.Key())))
 		s.Activate(9)
+		s.Commit(nil)
 		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Others: 1}}, answer(t, s).Hosts)
 		got := loadAll(t, s, "a.test")[0]
 		want := *testItem(t, 1, "http://a.test/1")
@@ -235,6 +236,7 @@ func TestMigrationKeepsRefusals(t *testing.T) {
 		edit(t, path, version3+"PRAGMA user_version = 3;"+sql)
 		s := openState(t, dir, Config{Mode: Resume})
 		s.Activate(1)
+		s.Commit(nil)
 		hosts := answer(t, s).Hosts
 		require.Len(t, hosts, 1)
 		pages := 7 - int(ask(t, s, `SELECT count(*) FROM urls WHERE kind IS NOT NULL`))
@@ -276,6 +278,7 @@ func TestReturnedAreThePages(t *testing.T) {
 	flush(t, s)
 	again(t, s, Again{})
 	s.Activate(1)
+	s.Commit(nil)
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Others: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
 }
 

@@ -12,9 +12,6 @@ import (
 
 // apply writes one call in the transaction, or answers it from there.
 func (w *writer) apply(o *op) error {
-	if o.kind < opSeal {
-		w.ahead = true
-	}
 	switch o.kind {
 	case opPut:
 		return w.put(o)
@@ -27,7 +24,6 @@ func (w *writer) apply(o *op) error {
 	case opGuess:
 		return w.f.putGuessRow(o)
 	case opSeal:
-		w.ahead = false
 		for _, p := range o.positions {
 			w.positions[p.Path] = p
 		}
@@ -187,14 +183,6 @@ func (w *writer) spend(o *op) error {
 	return s.Run()
 }
 
-// answer hands an answer over, unless nobody takes any.
-func (w *writer) answer(a frontier.Answer) {
-	select {
-	case w.s.answers <- a:
-	case <-w.s.quit:
-	}
-}
-
 // usualHead is how many URLs of a host are asked for at a time in a crawl of many.
 const usualHead = 64
 
@@ -206,7 +194,7 @@ func (w *writer) load(o *op) error {
 		return err
 	}
 	if h == nil {
-		w.answer(a)
+		w.s.Answer(w.s.quit, a)
 		return nil
 	}
 	if err := w.placeHost(h.id); err != nil {
@@ -238,7 +226,7 @@ func (w *writer) load(o *op) error {
 	if err := w.referrers(a.Items); err != nil {
 		return err
 	}
-	w.answer(a)
+	w.s.Answer(w.s.quit, a)
 	return nil
 }
 
@@ -359,7 +347,7 @@ func (w *writer) rouse(o *op) error {
 			a.Hosts = append(a.Hosts, left)
 		}
 	}
-	w.answer(a)
+	w.s.Answer(w.s.quit, a)
 	return nil
 }
 

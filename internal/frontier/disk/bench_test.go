@@ -77,6 +77,7 @@ func loadHeads(b *testing.B, s *Store, first int) (heads [][]frontier.Item) {
 	b.Helper()
 	for i := range benchActive {
 		s.Load(fmt.Sprintf("host%05d.example.test", (first+i)*7919%benchHosts), frontier.Place{Rank: -1 << 31}, 64)
+		s.Commit(nil)
 		if i%250 == 249 {
 			for range 250 {
 				heads = append(heads, answer(b, s).Items)

@@ -156,6 +156,7 @@ func TestDamage(t *testing.T) {
 			s, err := Open(dir, Config{})
 			if err == nil {
 				s.Load("a.test", frontier.Place{Rank: -1}, 5000)
+				s.Commit(nil)
 				wantFailed(t, s)
 				err = s.Close()
 			}
@@ -197,6 +198,7 @@ func TestDamagedRows(t *testing.T) {
 		s, err := Open(dir, Config{})
 		if err == nil {
 			s.Load("a.test", frontier.Place{Rank: -1}, 10)
+			s.Commit(nil)
 			wantFailed(t, s)
 			err = s.Close()
 		}
@@ -215,6 +217,7 @@ func TestDamagedRowCanBeDeleted(t *testing.T) {
 	require.Zero(t, ask(t, s, `SELECT count(*) FROM places`))
 	edit(t, s.path, `UPDATE urls SET url = 'mailto:x' WHERE id = 2`)
 	s.Load("a.test", frontier.Place{Rank: -1}, 10)
+	s.Commit(nil)
 	wantFailed(t, s)
 	require.ErrorContains(t, s.Err(), "row 2 of urls: ")
 	require.ErrorContains(t, s.Err(), "delete its row in places")
@@ -403,6 +406,7 @@ func TestFailureInTheMiddle(t *testing.T) {
 		s.fail(errors.New("a later reason"))
 		putMany(t, s, 1001, 10)
 		s.Load("a.test", frontier.Place{}, 1)
+		s.Commit(nil)
 		require.ErrorIs(t, s.Flush(t.Context()), broken)
 		err := s.Close()
 		require.ErrorIs(t, err, broken)

@@ -78,6 +78,7 @@ func flush(t testing.TB, s *Store) {
 func loadAll(t testing.TB, s *Store, host string) []frontier.Item {
 	t.Helper()
 	s.Load(host, frontier.Place{Rank: -1 << 31}, 1000)
+	s.Commit(nil)
 	return answer(t, s).Items
 }
 

@@ -37,6 +37,7 @@ func (s *lawful) Answer() (a frontier.Answer, ok bool) {
 		return a, false
 	}
 	s.open--
+	s.Commit(nil)
 	select {
 	case a = <-s.Answers():
 		return a, true

@@ -171,6 +171,7 @@ func (m *machine) again() {
 }
 
 func (m *machine) load() {
+	m.commit()
 	host := rapid.SampledFrom(append(modelHosts, "never.test")).Draw(m.t, "host")
 	behind := frontier.Place{Rank: rapid.Int32Range(-2, 1).Draw(m.t, "rank"), ID: m.some()}
 	m.wantHead(host, behind, rapid.IntRange(1, 5).Draw(m.t, "n"))
@@ -178,6 +179,7 @@ func (m *machine) load() {
 
 func (m *machine) wantHead(host string, behind frontier.Place, n int) {
 	m.s.Load(host, behind, n)
+	m.s.Commit(nil)
 	got := answer(m.tb, m.s)
 	items, more := m.now.head(host, behind, n)
 	require.Equal(m.t, urls(items), urls(got.Items))
@@ -191,7 +193,9 @@ func (m *machine) wantHead(host string, behind frontier.Place, n int) {
 
 func (m *machine) rouse() {
 	n := rapid.IntRange(1, 3).Draw(m.t, "n")
+	m.commit()
 	m.s.Activate(n)
+	m.s.Commit(nil)
 	got := answer(m.tb, m.s)
 	var want []frontier.HostLeft
 	for _, host := range m.dormant[:min(n, len(m.dormant))] {
@@ -231,7 +235,8 @@ func (m *machine) close() {
 
 // kill ends the process as SIGKILL does: what is in the files is what there is.
 func (m *machine) kill() {
-	m.s.Load("never.test", frontier.Place{}, 1) // for the writer to have come to the end of what it was told
+	m.s.Told(1)
+	m.s.in.add([]op{{kind: opLoad, host: "never.test", n: 1}}) // for the writer to have come to the end of what it was told
 	answer(m.tb, m.s)
 	m.dirs++
 	dir := filepath.Join(m.root, strconv.Itoa(m.dirs))
@@ -287,6 +292,7 @@ func (m *machine) compare() {
 // wantAll rouses all hosts of a state that was just opened, and loads all there is.
 func (m *machine) wantAll() {
 	m.s.Activate(len(modelHosts))
+	m.s.Commit(nil)
 	got := answer(m.tb, m.s)
 	var want []frontier.HostLeft
 	for _, host := range modelHosts {

@@ -56,11 +56,10 @@ func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
 	}
 	s := &Store{
 		cfg: cfg, path: path, unlock: unlock,
-		answers: make(chan frontier.Answer, answersRoom),
-		room:    make(chan struct{}, 1), failed: make(chan struct{}),
 		quit: make(chan struct{}), ended: make(chan struct{}),
-		in: inbox{batch: cfg.MaxPending / 2, wake: make(chan struct{}, 1)},
+		in: inbox{enough: cfg.MaxPending / 2, wake: make(chan struct{}, 1)},
 	}
+	s.Begin(cfg.MaxPending)
 	s.close = sync.OnceValue(s.shut)
 	if err := s.start(dir, steps); err != nil {
 		return nil, errors.Join(err, giveUp())

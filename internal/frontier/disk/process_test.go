@@ -62,16 +62,18 @@ func writeBatch(s *Store, b int64) {
 		s.Put(u.Host(), &frontier.Item{URL: u, ID: id, Queued: time.UnixMilli(id)}, u.Fingerprint(s.Key()), false)
 		if b%7 == i {
 			s.Load(u.Host(), frontier.Place{}, 2)
-			select {
-			case <-s.Answers():
-			case <-s.Failed():
-				return
-			}
 		}
 	}
 	s.Done(b, frontier.Visit{At: time.UnixMilli(b), Status: 200})
 	s.SetMeta("batch", strconv.FormatInt(b, 10))
 	s.Commit([]frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * b, Records: b}})
+	if b%7 < perBatch {
+		select {
+		case <-s.Answers():
+		case <-s.Failed():
+			return
+		}
+	}
 	for !s.Ready() && s.Err() == nil {
 		select {
 		case <-s.Room():

@@ -20,38 +20,22 @@ func (s *Store) Rates() Rates { return Rates{s} }
 // Path is the name of the database.
 func (r Rates) Path() string { return r.s.path }
 
-// Save merges hosts in, the newer entry of each counting, and returns when that is
-// committed. It needs no Commit, but while the batch under way has been written in part it
-// waits for one. If ctx ends first its error is returned, and the hosts are saved nevertheless.
+// Save merges hosts in, the newer entry of each counting, and returns when that is committed. If ctx
+// ends first its error is returned, and the hosts are saved nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
-	o := &order{rates: []ratelimit.HostMemory{}}
-	now := r.s.cfg.Clock.Now()
+	var list []ratelimit.HostMemory
+	cfg := &r.s.cfg
+	now := cfg.Clock.Now()
 	for m := range hosts {
-		if m, ok := m.At(now, r.s.cfg.MaxWait); ok && m.Validate() == nil { // or it could not be read again
-			o.rates = append(o.rates, m)
+		if m, ok := m.At(now, cfg.MaxWait); ok && m.Validate() == nil { // or it could not be read again
+			list = append(list, m)
 		}
 	}
-	if err := r.s.await(ctx, o); err != nil {
+	err := r.s.await(ctx, func(w *writer) error {
+		return w.f.db.Transact(func() error { return w.f.rates.Merge(list, cfg.Clock.Now(), cfg.MaxRates) })
+	})
+	if err != nil {
 		return fmt.Errorf("save learned rates: %w", err)
-	}
-	return nil
-}
-
-// storeRates writes what is to be stored.
-func (w *writer) storeRates() error {
-	for _, o := range w.orders {
-		if o.rates == nil {
-			continue
-		}
-		if !w.within {
-			if err := w.f.begin.Run(); err != nil {
-				return err
-			}
-			w.within = true // and not ahead: this is of no batch
-		}
-		if err := w.f.rates.Merge(o.rates, w.s.cfg.Clock.Now(), w.s.cfg.MaxRates); err != nil {
-			return err
-		}
 	}
 	return nil
 }

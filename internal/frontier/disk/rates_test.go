@@ -74,29 +74,6 @@ func TestRatesAreBounded(t *testing.T) {
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM rates`))
 }
 
-// While half of a batch is written, rates wait for its end, or for Close.
-func TestRatesWithinABatch(t *testing.T) {
-	for _, closed := range []bool{false, true} {
-		s := openState(t, t.TempDir(), ratesConfig())
-		put(s, testItem(t, 1, "http://a.test/"), false)
-		require.Len(t, loadAll(t, s, "a.test"), 1)
-		o := &order{rates: []ratelimit.HostMemory{learned("a.test", 0, 1)}, done: make(chan error, 1)}
-		require.NoError(t, s.in.order(o))
-		require.NoError(t, s.Flush(t.Context())) // which comes behind
-		require.Empty(t, o.done)
-		if closed {
-			require.NoError(t, s.Close())
-		} else {
-			s.Commit(nil)
-			require.NoError(t, s.Flush(t.Context()))
-		}
-		require.NoError(t, <-o.done)
-		s = reopen(t, s)
-		require.Len(t, loadRates(t, s), 1)
-		require.Equal(t, integer(!closed), s.Left().Known)
-	}
-}
-
 // Rows that no limiter has written are passed over, and told of.
 func TestRatesDamage(t *testing.T) {
 	s := openState(t, t.TempDir(), ratesConfig())
@@ -110,17 +87,4 @@ func TestRatesDamage(t *testing.T) {
 	require.Equal(t, 1, damage.Lines)
 	require.Equal(t, 2, damage.First)
 	require.ErrorContains(t, damage.Err, "rate = -1")
-}
-
-// A batch that never ended is in no figure, though rates are stored after it was given up.
-func TestRatesBehindABatchThatNeverEnds(t *testing.T) {
-	s := openState(t, t.TempDir(), ratesConfig())
-	put(s, testItem(t, 1, "http://a.test/"), false)
-	require.Len(t, loadAll(t, s, "a.test"), 1) // so it was written, and is not committed
-	save := &order{rates: []ratelimit.HostMemory{learned("a.test", 0, 1)}, done: make(chan error, 1)}
-	require.NoError(t, s.in.order(save))
-	require.NoError(t, s.Close())
-	require.NoError(t, <-save.done)
-	require.Equal(t, Counts{}, s.Counts())
-	require.Zero(t, s.committed.Load())
 }

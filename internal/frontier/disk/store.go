@@ -15,9 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/seen"
 )
 
-// answersRoom is more than a frontier has questions out (256 loads and a rouse).
-const answersRoom = 512
-
 // ErrClosed is what calls return that come after Close.
 var ErrClosed = errors.New("the state of the crawl is closed")
 
@@ -37,17 +34,12 @@ type Store struct {
 	ids    []identity // of its files and its lock
 	unlock func() error
 
-	in       inbox
-	pending  atomic.Int64 // calls that are not written yet
-	answers  chan frontier.Answer
-	room     chan struct{} // holds one
-	failed   chan struct{}
-	failOnce sync.Once
-	err      error         // set before failed is closed
-	quit     chan struct{} // closed: nobody takes answers any more
-	ended    chan struct{} // closed: the writer has ended
-	endErr   error         // set before ended is closed
-	close    func() error
+	frontier.Progress
+	in     inbox
+	quit   chan struct{} // closed: nobody takes answers any more
+	ended  chan struct{} // closed: the writer has ended
+	endErr error         // set before ended is closed
+	close  func() error
 
 	committed atomic.Int64 // the largest ID that is
 	counts    atomic.Pointer[Counts]
@@ -60,6 +52,7 @@ type Store struct {
 	round     int
 
 	// The goroutine of the frontier alone uses these.
+	batch  []op // under way
 	index  *seen.Index
 	recent []fingerprint // put, and perhaps not committed yet
 }
@@ -176,21 +169,30 @@ func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: n}) }
 // state is opened all hosts with work are dormant.
 func (s *Store) Deactivate(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
 
-// Answers is where answers come, in the order of their questions. There is room for 512
-// that are not taken, and then the writer waits.
-func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
-
 // Commit ends a batch: all that was put, spent, done or set since the last Commit, and
 // these positions, become durable together or not at all, within Config.Linger and the
 // time that it takes to write them. What the positions speak of must have been written to
-// the files. Without a batch and positions it does nothing.
+// the files. What was asked for since is answered then.
 func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
 		s.positions[p.Path] = p
 	}
 	s.mu.Unlock()
-	s.tell(op{kind: opSeal, positions: slices.Clone(positions)})
+	if len(positions) > 0 {
+		s.tell(op{kind: opSeal, positions: slices.Clone(positions)})
+	}
+	if len(s.batch) == 0 {
+		return
+	}
+	s.Told(len(s.batch))
+	if !s.in.add(s.batch) {
+		s.Told(-len(s.batch))
+	}
+	clear(s.batch)
+	if s.batch = s.batch[:0]; cap(s.batch) > mostSpare*s.in.enough {
+		s.batch = nil
+	}
 }
 
 // Positions are those that were committed last, and those that are about to be.
@@ -235,38 +237,7 @@ func (s *Store) noteMeta(key, value string) {
 	s.meta[key] = value
 }
 
-func (s *Store) tell(o op) {
-	s.pending.Add(1)
-	if !s.in.add(o) {
-		s.pending.Add(-1)
-	}
-}
-
-// Ready reports whether the store takes more in: fewer than Config.MaxPending calls wait
-// to be written. It is advice, and no call is refused.
-func (s *Store) Ready() bool { return s.pending.Load() < int64(s.cfg.MaxPending) }
-
-// Room is nil while the store is Ready; otherwise it receives when it may be so again.
-func (s *Store) Room() <-chan struct{} {
-	if s.Ready() {
-		return nil
-	}
-	return s.room
-}
-
-// Failed is closed when the store has failed, for good: nothing is stored or answered any
-// more, and what was committed stays.
-func (s *Store) Failed() <-chan struct{} { return s.failed }
-
-// Err is why the store has failed; nil if it has not. It is safe to call from any goroutine.
-func (s *Store) Err() error {
-	select {
-	case <-s.failed:
-		return s.err
-	default:
-		return nil
-	}
-}
+func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
 
 // Owned is nil as long as the state is this process's alone. Where its files or its lock have lost
 // their names another may write by now what is written here: then the store fails, as it would with
@@ -284,23 +255,19 @@ func (s *Store) Owned() error {
 
 // fail ends the work of the store. Only the first reason counts.
 func (s *Store) fail(err error) {
-	s.failOnce.Do(func() {
-		s.err = fmt.Errorf("%w; what was committed before is kept", err)
-		orders := s.in.fail(s.err)
-		close(s.failed)
-		for _, o := range orders {
-			o.done <- s.err
-		}
-	})
+	err = fmt.Errorf("%w; what was committed before is kept", err)
+	if s.Fail(err) {
+		s.in.fail(err)
+	}
 }
 
 // Flush waits until all batches that have ended are committed and on the disk. What was
 // told since the last Commit is not: a batch is committed as a whole. It is safe to call
 // from any goroutine. If ctx ends first its error is returned, and the work goes on.
-func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, &order{}) }
+func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
-func (s *Store) await(ctx context.Context, o *order) error {
-	o.done = make(chan error, 1)
+func (s *Store) await(ctx context.Context, do func(*writer) error) error {
+	o := &order{do, make(chan error, 1)}
 	if err := s.in.order(o); err != nil {
 		return err
 	}
@@ -314,10 +281,6 @@ func (s *Store) await(ctx context.Context, o *order) error {
 
 // Counts are as of the last commit. It is safe to call from any goroutine.
 func (s *Store) Counts() Counts { return *s.counts.Load() }
-
-// Pending is how many calls are not written yet, and from how many on the store is not Ready.
-// It is safe to call from any goroutine.
-func (s *Store) Pending() (n, limit int64) { return s.pending.Load(), int64(s.cfg.MaxPending) }
 
 // SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call
 // from any goroutine.

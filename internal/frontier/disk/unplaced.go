@@ -2,6 +2,8 @@ package disk
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 )
 
@@ -28,10 +30,9 @@ type unplaced struct {
 	last map[uint32]int32 // the index of the newest of each host, by the host's ID
 
 	// Of those that are being written, which are the first of rows:
-	upTo  int     // of rows
-	order []int32 // sorted by place; empty if none are
-	next  int     // of order
-	visit int64   // the last visit there was when that began
+	upTo  int      // of rows; zero: none are
+	order []uint32 // hosts, the first at the end
+	visit int64    // the last visit there was when that began
 }
 
 // unplacedRow is one of them, in 24 bytes.
@@ -65,49 +66,36 @@ func (u *unplaced) find(id int64) *unplacedRow {
 	return &u.rows[i]
 }
 
-// take is what a host has, in the order of its queue. None of it is here any more.
-func (u *unplaced) take(host uint32) (rows []unplacedRow) {
+// take is what a host has, in the order of its queue; of more than most the newest. None of it is here
+// any more.
+func (u *unplaced) take(host uint32, most int) (rows []unplacedRow) {
 	i, found := u.last[host]
 	if !found {
 		return nil
 	}
-	delete(u.last, host)
-	for ; i >= 0; i = u.rows[i].before {
+	for ; i >= 0 && len(rows) < most; i = u.rows[i].before {
 		if r := &u.rows[i]; !r.gone {
 			rows = append(rows, *r)
 			r.gone = true
 		}
 	}
-	slices.SortFunc(rows, byPlace)
-	return rows
-}
-
-func byPlace(a, b unplacedRow) int {
-	return cmp.Or(cmp.Compare(a.host, b.host), cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id))
-}
-
-// begin has all that are here now written, by and by.
-func (u *unplaced) begin(visit int64) {
-	u.upTo, u.next, u.visit = len(u.rows), 0, visit
-	for i := range u.rows {
-		if !u.rows[i].gone {
-			u.order = append(u.order, int32(i))
-		}
+	if u.last[host] = i; i < 0 {
+		delete(u.last, host)
 	}
-	slices.SortFunc(u.order, func(a, b int32) int { return byPlace(u.rows[a], u.rows[b]) })
+	slices.SortFunc(rows, func(a, b unplacedRow) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.id, b.id)) })
+	return rows
 }
 
 // end forgets those that were written, and keeps what came since.
 func (u *unplaced) end() {
 	since := u.rows[u.upTo:]
-	u.rows = u.rows[:0]
+	u.rows, u.upTo = u.rows[:0], 0
 	clear(u.last)
 	for _, r := range since { // each moves towards the beginning
 		if !r.gone {
 			u.add(r)
 		}
 	}
-	u.order, u.next = u.order[:0], 0
 }
 
 // placeHost writes the rows of a host, for a question about it.
@@ -115,12 +103,19 @@ func (w *writer) placeHost(id int64) error {
 	if id != int64(uint32(id)) {
 		return nil // it has none: see put
 	}
-	for _, r := range w.unplaced.take(uint32(id)) {
-		if err := w.putPlace(id, r.rank, r.id, 0, 0, 0); err != nil {
-			return err
+	_, err := w.placeRows(uint32(id), math.MaxInt)
+	return err
+}
+
+// placeRows writes up to most rows of a host, and returns how many.
+func (w *writer) placeRows(host uint32, most int) (int, error) {
+	rows := w.unplaced.take(host, most)
+	for _, r := range rows {
+		if err := w.putPlace(int64(host), r.rank, r.id, 0, 0, 0); err != nil {
+			return 0, err
 		}
 	}
-	return nil
+	return len(rows), nil
 }
 
 // putPlace writes a row of places.
@@ -137,7 +132,7 @@ func (w *writer) putPlace(host int64, rank int32, url, attempts, returns, strike
 
 // placeSome writes rows once there are many, as many as a commit may take time for.
 func (w *writer) placeSome() error {
-	if len(w.unplaced.order) == 0 && len(w.unplaced.rows) < w.s.cfg.Unplaced {
+	if w.unplaced.upTo == 0 && len(w.unplaced.rows) < w.s.cfg.Unplaced {
 		return nil
 	}
 	return w.placeNext(max(1, w.s.cfg.Unplaced/placesShare))
@@ -161,25 +156,27 @@ func (w *writer) placeSurplus() error {
 // are if none is.
 func (w *writer) placeNext(n int) error {
 	u := &w.unplaced
-	if len(u.order) == 0 {
+	if u.upTo == 0 {
 		visit, err := w.f.db.QueryInt(`SELECT max(id) FROM visits`)
 		if err != nil {
 			return err
 		}
-		u.begin(visit)
+		u.upTo, u.visit = len(u.rows), visit
+		u.order = slices.Sorted(maps.Keys(u.last))
+		slices.Reverse(u.order)
 	}
-	for ; n > 0 && u.next < len(u.order); u.next++ {
-		r := &u.rows[u.order[u.next]]
-		if r.gone {
-			continue
-		}
-		if err := w.putPlace(int64(r.host), r.rank, r.id, 0, 0, 0); err != nil {
+	for ; n > 0 && len(u.order) > 0; n-- {
+		host := u.order[len(u.order)-1]
+		written, err := w.placeRows(host, n)
+		if err != nil {
 			return err
 		}
-		r.gone = true
-		n--
+		n -= max(written-1, 0)
+		if _, more := u.last[host]; !more {
+			u.order = u.order[:len(u.order)-1]
+		}
 	}
-	if u.next < len(u.order) {
+	if len(u.order) > 0 {
 		return nil
 	}
 	p := w.f.putPlaced

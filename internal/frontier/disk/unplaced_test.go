@@ -136,7 +136,7 @@ func TestRowsArePlacedByAndBy(t *testing.T) {
 	}
 	mark := ask(t, s, `SELECT url FROM placed`)
 	require.EqualValues(t, cfg.Unplaced, mark)
-	require.EqualValues(t, ask(t, s, `SELECT count(*) FROM queue WHERE url <= `+fmt.Sprint(mark)), ask(t, s, `SELECT count(*) FROM places`))
+	require.LessOrEqual(t, ask(t, s, `SELECT count(*) FROM queue WHERE url <= `+fmt.Sprint(mark)), ask(t, s, `SELECT count(*) FROM places`))
 
 	visited := ask(t, s, `SELECT count(*) FROM visits`)
 	for range 3 * cfg.Unplaced { // at once

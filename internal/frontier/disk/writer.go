@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -11,11 +10,6 @@ import (
 )
 
 // writer is what the writer's goroutine has. Nobody else uses any of it.
-//
-// It is ahead while calls of a batch that has not ended are written in its transaction.
-// It goes ahead to answer a question that was asked in the middle of one, and not before
-// it has committed the batches that have ended; and from then until the batch ends it
-// cannot commit. So no batch that has ended waits for one that has not.
 type writer struct {
 	s      *Store
 	f      *file
@@ -26,12 +20,10 @@ type writer struct {
 
 	round     int64 // under way
 	within    bool  // a transaction has begun
-	ahead     bool
 	ops       int   // in the transaction
 	lastPut   int64 // the largest ID in it, or before
 	counts    Counts
 	positions map[string]frontier.Position // to be committed
-	orders    []*order                     // to be carried out by the next commit
 
 	indexErr error // that was told
 	longLog  bool  // likewise
@@ -80,23 +72,22 @@ func (w *writer) publish() {
 // run works until the store is closed or fails.
 func (w *writer) run() {
 	defer close(w.s.ended)
-	for closed := false; !closed && w.s.Err() == nil; {
+	var t taken
+	for !t.closed && w.s.Err() == nil {
 		timeIsUp := w.s.cfg.Linger < 0
 		select {
-		case <-w.s.failed:
+		case <-w.s.Failed():
 		case <-w.s.in.wake:
 		case <-w.due:
 			timeIsUp, w.due = true, nil
 		}
-		t := w.s.in.take(timeIsUp, w.ops)
-		closed = t.closed
+		t = w.s.in.take(timeIsUp, w.ops, t.ops)
 		if err := w.do(&t, timeIsUp); err != nil {
 			w.s.fail(err)
-			break
 		}
-		w.setTimer(t.later || w.within && !w.ahead)
+		w.setTimer(t.later || w.within)
 	}
-	w.s.endErr = w.end()
+	w.s.endErr = w.end(t.orders)
 }
 
 // setTimer has run wake up when what waits has waited for long.
@@ -114,27 +105,37 @@ func (w *writer) setTimer(wanted bool) {
 	}
 }
 
-// do writes what was taken and commits if it is time to.
+// do writes what was taken, and if it is time to commits it, carries the orders out and keeps the log
+// short.
 func (w *writer) do(t *taken, timeIsUp bool) error {
-	w.orders = append(w.orders, t.orders...)
-	if err := w.applyAll(t.ops[:t.sealed]); err != nil {
+	if err := w.applyAll(t.ops); err != nil {
 		return err
 	}
-	tail := t.ops[t.sealed:]
-	if t.closed {
-		tail = nil
+	if !timeIsUp && w.ops < w.s.in.enough && len(t.orders) == 0 && !t.closed {
+		return nil
 	}
-	if timeIsUp || w.ops >= w.s.in.batch || len(tail) > 0 || len(w.orders) > 0 || t.closed {
-		if err := w.settle(); err != nil {
+	if err := w.commit(); err != nil {
+		return err
+	}
+	limit := w.s.cfg.WALBytes
+	for _, o := range t.orders {
+		if o.do == nil {
+			limit = 0
+		} else if err := o.do(w); err != nil {
 			return err
 		}
 	}
-	if err := w.applyAll(tail); err != nil {
+	if t.closed {
+		limit = 0
+	}
+	if err := w.checkpoint(limit); err != nil {
 		return err
 	}
-	if t.ops != nil {
-		w.s.in.giveBack(t.ops)
+	for _, o := range t.orders {
+		o.done <- nil
 	}
+	t.orders = nil
+	w.lookAfterIndex()
 	return nil
 }
 
@@ -156,45 +157,8 @@ func (w *writer) applyAll(ops []op) error {
 		}
 	}
 	w.ops += len(ops)
-	if err := w.placeSurplus(); err != nil {
-		return err
-	}
-	if w.s.pending.Add(-int64(len(ops))) < int64(w.s.cfg.MaxPending) {
-		select {
-		case w.s.room <- struct{}{}:
-		default:
-		}
-	}
-	return nil
-}
-
-// settle commits what there is, carries the orders out, and keeps the log short. While
-// the writer is ahead, all that may be committed is, and only what is to be stored waits.
-func (w *writer) settle() error {
-	if w.ahead {
-		w.keepStoring()
-		return nil
-	}
-	if err := w.commit(); err != nil {
-		return err
-	}
-	if err := w.beginRounds(); err != nil {
-		return err
-	}
-	limit := w.s.cfg.WALBytes
-	if slices.ContainsFunc(w.orders, (*order).flushes) {
-		limit = 0
-	}
-	if err := w.checkpoint(limit); err != nil {
-		return err
-	}
-	for _, o := range w.orders {
-		o.done <- nil
-	}
-	clear(w.orders)
-	w.orders = w.orders[:0]
-	w.lookAfterIndex()
-	return nil
+	w.s.Stored(len(ops))
+	return w.placeSurplus()
 }
 
 // lookAfterIndex tells when the fingerprint index cannot write, which is no error yet: it
@@ -207,25 +171,8 @@ func (w *writer) lookAfterIndex() {
 	w.indexErr = err
 }
 
-// keepStoring tells those who flush that it is done.
-func (w *writer) keepStoring() {
-	kept := w.orders[:0]
-	for _, o := range w.orders {
-		if o.flushes() {
-			o.done <- nil
-		} else {
-			kept = append(kept, o)
-		}
-	}
-	clear(w.orders[len(kept):])
-	w.orders = kept
-}
-
 // commit ends the transaction, if there is one or is to be one.
 func (w *writer) commit() error {
-	if err := w.storeRates(); err != nil {
-		return err
-	}
 	if !w.within {
 		return nil
 	}
@@ -317,30 +264,20 @@ func (w *writer) tellOfReaders(emptied bool, size int64) {
 // person with a shell may do.
 const writeWait = 5 * time.Second
 
-// end commits what may be committed, or after a failure nothing, and gives the file back.
-func (w *writer) end() error {
+// end gives the file back. Of a store that has failed nothing is committed.
+func (w *writer) end(orders []*order) error {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 	failed := w.s.Err()
-	if w.within { // it is ahead, or has failed
+	if w.within {
 		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
-		// Rows of places that are wanted are for the next process to write, in any case.
-		w.within, w.ahead, w.hosts, w.unplaced = false, false, newHosts(w.f), newUnplaced()
-		w.counts, w.lastPut = w.s.Counts(), w.s.committed.Load() // for what is stored behind it
 	}
 	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
 		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
 	}
-	var err error
-	if failed == nil {
-		err = w.settle() // the orders that waited for a batch to end
-		if err == nil {
-			err = w.checkpoint(0)
-		}
+	for _, o := range orders {
+		o.done <- failed
 	}
-	for _, o := range w.orders {
-		o.done <- errors.Join(failed, err)
-	}
-	return errors.Join(err, w.f.close())
+	return w.f.close()
 }

@@ -59,7 +59,7 @@ func BenchmarkTenMillion(b *testing.B) {
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 			b.ReportMetric(float64(ram)/n, "RAM-B/fp")
 			b.ReportMetric(float64(disk)/float64(x.Mark()), "disk-B/fp")
-			b.ReportMetric(float64(len(x.seen.runs)), "runs")
+			b.ReportMetric(float64(len(x.runs)), "runs")
 		})
 	}
 	ask("hit", func(i int64) uint64 { return fingerprint(1 + step(i)%x.Mark()) })

@@ -13,21 +13,26 @@ import (
 func written(t testing.TB, n int64) (folder, string) {
 	t.Helper()
 	d := folder{path: t.TempDir()}
-	m := newMemtable(0, 0)
+	m := &memtable{span: span{0, n}}
 	for id := int64(1); id <= n; id++ {
-		m.add(fingerprint(id), id)
+		m.Add(fingerprint(id))
 	}
-	r, err := writeRun(d, header{keyCheck(0), m.span, n}, func(w *writer) error {
-		for _, fp := range m.sorted() {
-			if err := w.add(fp); err != nil {
+	r, err := writeRun(d, header{keyCheck(0), m.span, n}, adding(m.sorted()))
+	require.NoError(t, err)
+	require.NoError(t, r.f.Close())
+	return d, d.file(m.span)
+}
+
+// adding hands fingerprints to a run.
+func adding(fps []uint64) func(func(uint64) error) error {
+	return func(add func(uint64) error) error {
+		for _, fp := range fps {
+			if err := add(fp); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
-	require.NoError(t, err)
-	require.NoError(t, r.f.Close())
-	return d, d.file(m.span)
+	}
 }
 
 // TestAFlippedBitIsFound flips a bit in every 61st byte and in all around the seams: what lies
@@ -236,14 +241,7 @@ func TestAMissingRunEndsTheChain(t *testing.T) {
 func TestAWriterTakesWhatItsHeaderSays(t *testing.T) {
 	d := folder{path: t.TempDir()}
 	for _, fps := range [][]uint64{{5, 4, 6}, {4, 5}, {4, 5, 6, 7}} {
-		_, err := writeRun(d, header{0, span{0, 3}, 3}, func(w *writer) error {
-			for _, fp := range fps {
-				if err := w.add(fp); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		_, err := writeRun(d, header{0, span{0, 3}, 3}, adding(fps))
 		require.ErrorIs(t, err, ErrDamaged, "%v", fps)
 		require.Empty(t, files(t, d))
 	}

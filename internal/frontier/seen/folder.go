@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,22 +35,52 @@ func parseName(name string) (span, bool) {
 // folder is the directory of the runs.
 type folder struct {
 	path string
-	// step, if set, is called before every change of the directory or of a file in it, and
-	// an error of it stands for one of the system's. Tests inject faults by it.
+	// step, if set, is called before every change of the directory or of a file in it, and an error
+	// of it stands for one of the system's. Tests inject faults by it.
 	step func(op, path string) error
 }
 
 func (d folder) before(op, path string) error {
-	if d.step == nil {
-		return nil
-	}
-	if err := d.step(op, path); err != nil {
-		return &fs.PathError{Op: op, Path: path, Err: err}
+	if d.step != nil {
+		if err := d.step(op, path); err != nil {
+			return &fs.PathError{Op: op, Path: path, Err: err}
+		}
 	}
 	return nil
 }
 
 func (d folder) file(s span) string { return filepath.Join(d.path, s.name()) }
+
+// create writes a file and has it on the disk.
+func (d folder) create(path string, content func(io.Writer) error) error {
+	if err := d.before("create", path); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = content(target{d, f}); err == nil {
+		if err = d.before("sync", path); err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// target is the one way to a file that is being written.
+type target struct {
+	d folder
+	f *os.File
+}
+
+// Write implements [io.Writer].
+func (t target) Write(p []byte) (int, error) {
+	if err := t.d.before("write", t.f.Name()); err != nil {
+		return 0, err
+	}
+	return t.f.Write(p)
+}
 
 // remove deletes a file. One that is gone is deleted.
 func (d folder) remove(path string) error {
@@ -90,9 +121,10 @@ func (d folder) sync() error {
 	return err
 }
 
-// chain finds the runs that follow each other from row zero, the largest of each place, and
-// removes all others: what a kill has left, and what no longer has its predecessor.
-func (d folder) chain() ([]span, error) {
+// load opens the runs that follow each other from row zero, the largest of each place, and removes all
+// others: what a kill has left, and what has lost its predecessor. When one of them is damaged all
+// are dropped: the first is most of the index, so that half of one would spare the owner little.
+func (d folder) load(check uint64) (runs []*run, err error) {
 	spans, rest, err := d.list()
 	if err != nil {
 		return nil, err
@@ -103,26 +135,42 @@ func (d folder) chain() ([]span, error) {
 	var chain []span
 	var mark int64
 	for _, s := range spans {
-		if s.after != mark {
+		if s.after == mark {
+			chain, mark = append(chain, s), s.last
+		} else {
 			rest = append(rest, d.file(s))
+		}
+	}
+	if len(rest) > 0 {
+		if err := d.removeAll(rest); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range chain {
+		r, err := openRun(d, s, check)
+		if err == nil {
+			runs = append(runs, r)
 			continue
 		}
-		chain = append(chain, s)
-		mark = s.last
+		closeRuns(runs)
+		if errors.Is(err, ErrDamaged) {
+			return nil, d.clear()
+		}
+		return nil, err
 	}
-	if len(rest) == 0 {
-		return chain, nil
-	}
-	return chain, d.removeAll(rest)
+	return runs, nil
 }
 
-// list reads the directory: the spans of the runs, and the paths of files that are ours by
-// their ending and yet no runs. Other files are left alone.
+func closeRuns(runs []*run) {
+	for _, r := range runs {
+		_ = r.f.Close() // it is synced, or was only read
+	}
+}
+
+// list reads the directory: the spans of the runs, and the paths of files that are ours by their
+// ending and yet no runs. Other files are left alone.
 func (d folder) list() (spans []span, rest []string, err error) {
 	entries, err := os.ReadDir(d.path)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, e := range entries {
 		name := e.Name()
 		if s, ok := parseName(name); ok {
@@ -131,12 +179,12 @@ func (d folder) list() (spans []span, rest []string, err error) {
 			rest = append(rest, filepath.Join(d.path, name))
 		}
 	}
-	return spans, rest, nil
+	return spans, rest, err
 }
 
-// clear removes every run, those of the latest rows first, so that a kill in the middle leaves
-// a chain. It is synced: a run that came back after a power cut would vouch for rows whose IDs
-// the database may have given to other URLs by then.
+// clear removes every run, those of the latest rows first, so that a kill in the middle leaves a
+// chain. It is synced: a run that came back after a power cut would vouch for rows whose IDs the
+// database may have given to other URLs by then.
 func (d folder) clear() error {
 	spans, rest, err := d.list()
 	if err != nil {

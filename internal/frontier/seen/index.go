@@ -11,27 +11,24 @@ import (
 	"syscall"
 )
 
-// ErrDamaged is what Has returns when a run is not what was written. What the index says is
-// not to be believed until Reset.
-var ErrDamaged = errors.New("seen: the index is damaged: it has to be built anew")
-
-// ErrFull is what Add returns when it has no more memory for what cannot be written.
-var ErrFull = errors.New("seen: too many fingerprints wait to be written")
-
-// ErrClosed is what an index returns after Close.
-var ErrClosed = errors.New("seen: the index is closed")
+var (
+	// ErrDamaged is what Has returns when a run is not what was written. What the index says is not
+	// to be believed until Reset.
+	ErrDamaged = errors.New("seen: the index is damaged: it has to be built anew")
+	// ErrFull is what Add returns when it has no more memory for what cannot be written.
+	ErrFull = errors.New("seen: too many fingerprints wait to be written")
+	// ErrClosed is what an index returns after Close.
+	ErrClosed = errors.New("seen: the index is closed")
+)
 
 const (
 	defaultMemtable = 1 << 19 // 8 MB, and a file of 5 MB, large enough that its fsyncs do not show
 	defaultWaiting  = 4       // two million URLs, far more than any database is behind
 	// maxMemtable keeps slots and sorted copy below 3 GB.
 	maxMemtable = 1 << 27
-	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred
-	// sites at a time.
-	minRecent = 1 << 15
-	// maxRecent is 8 MB. A slot saves a read and a checksum of 4 KiB each time that its
-	// fingerprint comes again, which no other 8 bytes here do.
-	maxRecent = 1 << 20
+	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a
+	// time. maxRecent is 8 MB.
+	minRecent, maxRecent = 1 << 15, 1 << 20
 )
 
 // Config says whose index it is, and how much memory it may take.
@@ -57,10 +54,10 @@ func (c *Config) check() error {
 	return nil
 }
 
-// view is what there is beside the active memtable. Its slices are replaced, never changed.
-type view struct {
-	sealed []*memtable // in the order of their rows
-	runs   []*run      // likewise, and before those
+// memtable is a set that covers rows. One that is sealed does not change any more.
+type memtable struct {
+	Set
+	span
 }
 
 // Index is a set of fingerprints on disk. It is made by [Open].
@@ -73,36 +70,27 @@ type Index struct {
 
 	// The owner's goroutine alone uses these.
 	active *memtable
-	seen   view     // as of the last refresh
-	failed error    // likewise
 	recent []uint64 // found in a run not long ago, by its lower bits; a power of two
 	block  [blockSize]byte
 
-	news   atomic.Bool  // the owner's copies are out of date
+	failed atomic.Bool  // fail is set
 	count  atomic.Int64 // fingerprints
 	memory atomic.Int64 // bytes of the active memtable
 
-	mu        sync.Mutex // guards what follows
-	changed   sync.Cond  // after each of the worker's steps
-	now       view
-	replaced  []*run // by a merge; the owner may be reading them
-	released  []*run // the owner is not
+	mu        sync.RWMutex // guards what follows; the worker alone changes runs
+	changed   sync.Cond    // after each of the worker's steps
+	sealed    []*memtable  // in the order of their rows
+	runs      []*run       // likewise, and before those
 	committed int64
-	fail      error   // no answer is right any more
-	flushing  attempt // to write runs
-	merging   attempt // to make fewer of them
+	fail      error // no answer is right any more
+	err       error // of the last attempt to write or merge; nil if it went well
+	paused    bool  // nothing is tried before a memtable is sealed
 }
 
-// attempt is how a kind of work goes.
-type attempt struct {
-	err    error // of the last time; nil if it went well
-	paused bool  // not to be tried before there is a reason to
-}
-
-// Open opens the index in a directory, and makes both if there are none. Runs that are
-// damaged, missing or of another fingerprint key are no error: they are dropped, and Mark says
-// what is left. An error names the path that cannot be read, made or removed, or the field of
-// the Config that is out of range.
+// Open opens the index in a directory, and makes both if there are none. Runs that are damaged,
+// missing or of another fingerprint key are no error: they are dropped, and Mark says what is left.
+// An error names the path that cannot be read, made or removed, or the field of the Config that is
+// out of range.
 func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
 
 func open(d folder, cfg Config) (*Index, error) {
@@ -121,118 +109,32 @@ func open(d folder, cfg Config) (*Index, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	x.begin(runs)
+	x.begin(runs, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	x.stop = cancel
+	x.worker.Go(func() { x.work(ctx) })
 	return x, nil
 }
 
-// load opens the runs of a directory, all or, when one of them is damaged, none. Since the
-// first is most of the index, half of one would spare the owner little, and would trust a
-// disk that has just been found wanting.
-func (d folder) load(check uint64) ([]*run, error) {
-	chain, err := d.chain()
-	if err != nil {
-		return nil, err
-	}
-	var runs []*run
-	for _, s := range chain {
-		r, err := openRun(d, s, check)
-		if err == nil {
-			runs = append(runs, r)
-			continue
-		}
-		closeRuns(runs)
-		if errors.Is(err, ErrDamaged) {
-			return nil, d.clear()
-		}
-		return nil, err
-	}
-	return runs, nil
-}
-
-func closeRuns(runs []*run) {
-	for _, r := range runs {
-		_ = r.f.Close() // it is synced, or was only read
-	}
-}
-
-// begin starts with runs and nothing else.
-func (x *Index) begin(runs []*run) {
+// begin starts with runs and nothing else; fail is why no answer is right.
+func (x *Index) begin(runs []*run, fail error) {
 	x.mu.Lock()
-	x.now, x.fail = view{runs: runs}, nil
-	x.flushing, x.merging = attempt{}, attempt{}
+	x.runs, x.sealed, x.fail, x.err, x.paused = runs, nil, fail, nil, false
+	x.failed.Store(fail != nil)
 	x.committed = x.markLocked() // nothing uncommitted was ever written
+	x.active = &memtable{span: span{x.committed, x.committed}}
 	x.mu.Unlock()
-	x.active = newMemtable(0, x.Mark())
-	x.memory.Store(x.active.bytes())
+	x.memory.Store(0)
 	var n int64
 	for _, r := range runs {
 		n += r.count
 	}
 	x.count.Store(n)
 	x.recent = make([]uint64, recentFor(n))
-	x.refresh()
-	ctx, cancel := context.WithCancel(context.Background())
-	x.stop = cancel
-	x.worker.Go(func() { x.work(ctx) })
 }
 
-// refresh copies what the worker has changed. From then on the owner does not read what was
-// replaced, and the worker may remove it.
-func (x *Index) refresh() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.news.Store(false)
-	x.seen, x.failed = x.now, x.fail
-	if len(x.replaced) > 0 {
-		x.released = append(x.released, x.replaced...)
-		x.replaced = nil
-		x.rouse()
-	}
-}
-
-// Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or
-// seems to. The error is ErrDamaged, and stays until Reset; or ErrClosed.
-func (x *Index) Has(fp uint64) (bool, error) {
-	if x.news.Load() {
-		x.refresh()
-	}
-	if x.failed != nil {
-		return false, x.failed
-	}
-	if x.isRecent(fp) || x.active.has(fp) {
-		return true, nil
-	}
-	for _, m := range x.seen.sealed {
-		if m.has(fp) {
-			return true, nil
-		}
-	}
-	return x.inRuns(fp)
-}
-
-func (x *Index) inRuns(fp uint64) (bool, error) {
-	for _, r := range x.seen.runs {
-		found, err := r.has(fp, &x.block)
-		if err != nil {
-			x.damage(err)
-			return false, err
-		}
-		if found {
-			*x.recentAt(fp) = fp
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// isRecent reports whether fp was found in a run lately. Nothing ever leaves the set, so
-// that is as good as finding it again. Zero marks an empty slot.
-func (x *Index) isRecent(fp uint64) bool { return fp != 0 && *x.recentAt(fp) == fp }
-
-func (x *Index) recentAt(fp uint64) *uint64 { return &x.recent[fp&uint64(len(x.recent)-1)] }
-
-// recentFor is how many slots are worth their memory among n fingerprints: one for each, as
-// long as that is not much.
+// recentFor is how many slots are worth their memory among n fingerprints: one for each, as long as
+// that is not much. A slot saves a read of 4 KiB each time that its fingerprint comes again.
 func recentFor(n int64) int {
 	slots := minRecent
 	for int64(slots) < n && slots < maxRecent {
@@ -241,28 +143,60 @@ func recentFor(n int64) int {
 	return slots
 }
 
-// Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs
-// ascend from above Mark; one that does not is an error and is not added.
-//
-// Add blocks when Config.Waiting full memtables are committed and not yet written, until one
-// is. The error is ErrFull, with the reason, when they cannot be; the fingerprint is not
-// added then, and to call again later is to try again.
-func (x *Index) Add(fp uint64, id int64) error {
-	if x.news.Load() {
-		x.refresh()
+// Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems
+// to. The error is ErrDamaged, and stays until Reset; or ErrClosed.
+func (x *Index) Has(fp uint64) (found bool, err error) {
+	if x.failed.Load() {
+		return false, x.failure()
 	}
-	if x.failed != nil {
-		return x.failed
+	slot := &x.recent[fp&uint64(len(x.recent)-1)]
+	if fp != 0 && *slot == fp || x.active.Has(fp) { // nothing ever leaves the set
+		return true, nil
+	}
+	found, err = x.lookup(fp)
+	if err != nil {
+		x.damage(err)
+	} else if found {
+		*slot = fp
+	}
+	return found, err
+}
+
+// lookup looks for a fingerprint in what was handed to the worker.
+func (x *Index) lookup(fp uint64) (found bool, err error) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for _, m := range x.sealed {
+		if m.Has(fp) {
+			return true, nil
+		}
+	}
+	for i := 0; i < len(x.runs) && !found && err == nil; i++ {
+		found, err = x.runs[i].has(fp, &x.block)
+	}
+	return found, err
+}
+
+// Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs ascend from
+// above Mark; one that does not is an error and is not added.
+//
+// Add blocks when Config.Waiting full memtables are committed and not yet written, until one is. The
+// error is ErrFull, with the reason, when they cannot be; the fingerprint is not added then, and to
+// call again later is to try again.
+func (x *Index) Add(fp uint64, id int64) error {
+	if x.failed.Load() {
+		return x.failure()
 	}
 	if id <= x.active.last {
 		return fmt.Errorf("seen: ID %d after ID %d: add them in ascending order, above Mark", id, x.active.last)
 	}
-	if x.active.n >= x.cfg.MemtableFPs {
+	if x.active.Len() >= x.cfg.MemtableFPs {
 		if err := x.seal(); err != nil {
 			return err
 		}
 	}
-	x.active.add(fp, id)
+	x.active.Set.Add(fp)
+	x.active.last = id
 	x.count.Add(1)
 	if b := x.active.bytes(); b != x.memory.Load() { // which is cheaper than to store it
 		x.memory.Store(b)
@@ -270,111 +204,250 @@ func (x *Index) Add(fp uint64, id int64) error {
 	return nil
 }
 
-// seal hands the active memtable to the worker and begins another.
+// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another.
+// This is also when what has failed is tried again.
 func (x *Index) seal() error {
-	if err := x.makeRoom(); err != nil {
-		return err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.paused = false
+	x.rouse()
+	for len(x.sealed) >= x.cfg.Waiting {
+		oldest := x.sealed[0].last
+		switch {
+		case x.fail != nil:
+			return x.fail
+		case oldest > x.committed:
+			return fmt.Errorf("%w: row %d is not committed, only %d is", ErrFull, oldest, x.committed)
+		case x.paused:
+			return fmt.Errorf("%w: %w", ErrFull, x.err)
+		}
+		x.changed.Wait()
 	}
-	x.refresh()
-	x.active = newMemtable(len(x.active.slots), x.active.last)
+	x.sealed = append(x.sealed, x.active)
+	x.rouse()
+	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, span: span{x.active.last, x.active.last}}
 	if n := recentFor(x.count.Load()); n > len(x.recent) {
 		x.recent = make([]uint64, n) // what it knew is found again
 	}
 	return nil
 }
 
-// makeRoom puts the active memtable among the sealed ones as soon as there are fewer than may
-// be. This is also when what has failed is tried again.
-func (x *Index) makeRoom() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.flushing.paused, x.merging.paused = false, false
-	x.rouse()
-	for len(x.now.sealed) >= x.cfg.Waiting {
-		if err := x.stuckLocked(); err != nil {
-			return err
-		}
-		x.changed.Wait()
-	}
-	x.now.sealed = append(slices.Clip(x.now.sealed), x.active)
-	x.rouse()
-	return nil
-}
-
-// stuckLocked is why it is no use to wait for the worker; nil if it is.
-func (x *Index) stuckLocked() error {
-	oldest := x.now.sealed[0].last
-	switch {
-	case x.fail != nil:
-		return x.fail
-	case oldest > x.committed:
-		return fmt.Errorf("%w: row %d is not committed, only %d is", ErrFull, oldest, x.committed)
-	case x.flushing.paused:
-		return fmt.Errorf("%w: %w", ErrFull, x.flushing.err)
-	case x.merging.paused && len(x.now.runs) >= maxRuns:
-		return fmt.Errorf("%w: %w", ErrFull, x.merging.err)
-	}
-	return nil
-}
-
-// Committed tells that the rows up to an ID are committed in the database, so that they may
-// count as seen after a crash as well. A lower ID than before changes nothing. It does not
-// wait for anything.
+// Committed tells that the rows up to an ID are committed in the database, so that they may count as
+// seen after a crash as well. A lower ID than before changes nothing. It does not wait for anything.
 func (x *Index) Committed(id int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.committed = max(x.committed, id)
-	if len(x.now.sealed) > 0 {
+	if len(x.sealed) > 0 {
 		x.rouse()
 	}
 }
 
-// Reset empties the index, on disk too, and mends one that is damaged. The owner adds all rows
-// again and then tells what is committed: nothing is, as far as the index knows. An error names
-// a file that could not be removed; it may be found by the next Open.
+// Mark is the ID up to which all fingerprints are in runs on disk: those above it have to be added
+// again after Open. It is zero if there are none, and never above what is committed.
+func (x *Index) Mark() int64 {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.markLocked()
+}
+
+func (x *Index) markLocked() int64 {
+	if len(x.runs) == 0 {
+		return 0
+	}
+	return x.runs[len(x.runs)-1].last
+}
+
+// Len is the number of fingerprints.
+func (x *Index) Len() int64 { return x.count.Load() }
+
+// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a
+// write or a merge takes for its time, and on disk, beside what a merge writes.
+func (x *Index) Bytes() (ram, disk int64) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	ram = x.memory.Load()
+	for _, m := range x.sealed {
+		ram += m.bytes()
+	}
+	for _, r := range x.runs {
+		ram += r.ram()
+		disk += r.size()
+	}
+	return ram, disk
+}
+
+// Err is why runs could not be written, merged or removed the last time; nil after it went well. It
+// is a warning: answers are right nevertheless, and it is tried again.
+func (x *Index) Err() error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.err
+}
+
+func (x *Index) failure() error {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.fail
+}
+
+// Reset empties the index, on disk too, and mends one that is damaged. The owner adds all rows again
+// and then tells what is committed: nothing is, as far as the index knows. An error names a file that
+// could not be removed; it may be found by the next Open.
 func (x *Index) Reset() error {
-	if errors.Is(x.failed, ErrClosed) {
+	if errors.Is(x.failure(), ErrClosed) {
 		return ErrClosed
 	}
-	x.halt()
+	x.halt(nil)
 	err := x.d.clear()
-	x.begin(nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	x.stop = cancel
+	x.worker.Go(func() { x.work(ctx) })
 	if err != nil {
 		return fmt.Errorf("seen: reset: %w", err)
 	}
 	return nil
 }
 
-// Close waits for the worker, which gives up a merge, and closes the files. What is in
-// memory only is not written: it is above Mark. A second Close does nothing. An error names a
-// file that could not be removed, which the next Open does.
+// Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is
+// not written: it is above Mark. A second Close does nothing.
 func (x *Index) Close() error {
-	if errors.Is(x.failed, ErrClosed) {
-		return nil
-	}
-	gone := x.halt()
-	x.mu.Lock()
-	x.now, x.fail = view{}, ErrClosed
-	x.mu.Unlock()
-	x.refresh()
-	x.active = newMemtable(0, 0)
-	x.count.Store(0)
-	x.memory.Store(0)
-	if err := x.d.removeRuns(gone); err != nil {
-		return fmt.Errorf("seen: close: %w", err)
+	if !errors.Is(x.failure(), ErrClosed) {
+		x.halt(ErrClosed)
 	}
 	return nil
 }
 
-// halt stops the worker and closes all files. It returns the runs that others have replaced.
-func (x *Index) halt() (gone []*run) {
+// halt stops the worker, closes all files and leaves an empty index.
+func (x *Index) halt(fail error) {
 	x.stop()
 	x.worker.Wait()
+	closeRuns(x.runs)
+	x.begin(nil, fail)
+}
+
+// rouse makes the worker look for work.
+func (x *Index) rouse() {
+	select {
+	case x.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// work writes and merges until ctx ends. What it fails at waits until a memtable is sealed.
+func (x *Index) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		if m := x.flushable(); m != nil {
+			x.flush(m)
+		} else if inputs := x.mergeable(); inputs != nil {
+			x.merge(ctx, inputs)
+		} else {
+			select {
+			case <-ctx.Done():
+			case <-x.wake:
+			}
+		}
+	}
+}
+
+// flushable is the memtable to be written next, if there is one and it may be.
+func (x *Index) flushable() *memtable {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.fail != nil || x.paused || len(x.sealed) == 0 || len(x.runs) >= maxRuns || x.sealed[0].last > x.committed {
+		return nil
+	}
+	return x.sealed[0]
+}
+
+// flush makes a run of the oldest sealed memtable.
+func (x *Index) flush(m *memtable) {
+	r, err := writeRun(x.d, header{keyCheck(x.cfg.Key), m.span, int64(m.Len())}, func(add func(uint64) error) error {
+		for _, fp := range m.sorted() {
+			if err := add(fp); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	gone = slices.Concat(x.replaced, x.released)
-	x.replaced, x.released = nil, nil
-	closeRuns(gone)
-	closeRuns(x.now.runs)
-	return gone
+	x.tried("write a run", err)
+	if err == nil {
+		x.sealed, x.runs = slices.Delete(x.sealed, 0, 1), append(x.runs, r)
+	}
+}
+
+// tried notes how an attempt went.
+func (x *Index) tried(op string, err error) {
+	if x.err, x.paused = err, err != nil; err != nil {
+		x.err = fmt.Errorf("seen: %s: %w", op, err)
+	}
+	x.changed.Broadcast()
+}
+
+// mergeable is the runs to be merged next, or nil.
+func (x *Index) mergeable() []*run {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.fail != nil || x.paused {
+		return nil
+	}
+	counts := make([]int64, len(x.runs))
+	for i, r := range x.runs {
+		counts[i] = r.count
+	}
+	if i := pickMerge(counts); i >= 0 {
+		return slices.Clone(x.runs[i : i+fanIn])
+	}
+	return nil
+}
+
+// merge puts one run in the place of neighbours. Memtables do not wait for it: they are written in
+// between, and only ever come behind.
+func (x *Index) merge(ctx context.Context, inputs []*run) {
+	r, err := mergeRuns(x.d, inputs, func() error {
+		for m := x.flushable(); m != nil; m = x.flushable() {
+			x.flush(m)
+		}
+		return ctx.Err()
+	})
+	if ctx.Err() != nil && err != nil {
+		return // that was us
+	}
+	if errors.Is(err, ErrDamaged) {
+		x.damage(err)
+		return
+	}
+	x.mu.Lock()
+	x.tried("merge runs", err)
+	if err == nil {
+		i := slices.Index(x.runs, inputs[0])
+		x.runs = slices.Replace(x.runs, i, i+len(inputs), r)
+	}
+	x.mu.Unlock()
+	if err != nil {
+		return
+	}
+	closeRuns(inputs) // nobody reads them any more
+	var errs []error
+	for _, r := range inputs {
+		errs = append(errs, x.d.remove(x.d.file(r.span)))
+	}
+	if err := errors.Join(errs...); err != nil { // the next Open removes it
+		x.mu.Lock()
+		x.err = fmt.Errorf("seen: %w", err)
+		x.mu.Unlock()
+	}
+}
+
+// damage ends all answers until Reset.
+func (x *Index) damage(err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.fail == nil {
+		x.fail = err
+		x.failed.Store(true)
+	}
+	x.changed.Broadcast()
 }

@@ -51,7 +51,7 @@ func TestASetThatGrows(t *testing.T) {
 			requireRows(t, x, last)
 			require.Equal(t, c.mark, x.Mark(), "at %d", last)
 			require.Equal(t, last, x.Len())
-			require.Len(t, x.now.runs, c.runs, "at %d", last)
+			require.Len(t, x.runs, c.runs, "at %d", last)
 			synctest.Wait()
 			require.Len(t, files(t, d), c.runs, "what was merged is gone")
 			require.NoError(t, x.Err())
