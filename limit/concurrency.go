@@ -12,12 +12,12 @@ type ConcurrencyConfig struct {
 	Max int64 // how many permits may be out; at least 1. Zero is an error.
 }
 
-// Concurrency bounds how many permits are out at a time. A permit comes back by Release,
-// or by the function of [AcquireRelease]; time brings none, so Wait is 0 or [Never] and
-// a Error's RetryAfter is 0: nobody knows.
+// Concurrency bounds how many permits are out at a time. A permit comes back by Release, or by
+// the function of [AcquireRelease]; time brings none, so Wait is 0 or [Never] and a Error's
+// RetryAfter is 0: nobody knows.
 //
-// A Release too many is counted in Statistics.OverReleased and frees nothing where it
-// can be told: when no plain permit is out. Permits of AcquireRelease are beyond its reach.
+// A Release too many is counted in Statistics.OverReleased and frees nothing where it can be
+// told: when no plain permit is out. Permits of AcquireRelease are beyond its reach.
 type Concurrency struct {
 	core
 	state slots
@@ -30,11 +30,7 @@ func NewConcurrency(cfg ConcurrencyConfig, opts ...Option) (*Concurrency, error)
 	if cfg.Max < 1 {
 		return nil, fieldError("Max", cfg.Max, "set it to 1 or more")
 	}
-	set, err := newSettings(KindConcurrency, cfg.Max, opts)
-	if err != nil {
-		return nil, err
-	}
-	return newConcurrency(set), nil
+	return of(Spec{Kind: KindConcurrency, Permits: cfg.Max}, opts, newConcurrency)
 }
 
 func newConcurrency(set *settings) *Concurrency {
@@ -89,14 +85,16 @@ func (s *slots) free(n int64, ticket bool) int64 {
 	return n
 }
 
-// ticket is the release of n permits that works once; every further call is reported.
-func ticket(n int64, release func(n int64, ticket bool), over func(n int64)) func() {
+// ticket is the release of n permits that works once; every further call is only counted.
+func (c *core) ticket(n int64) func() {
 	var used atomic.Bool
 	return func() {
-		if used.Swap(true) {
-			over(n)
+		if !used.Swap(true) {
+			c.release(n, true)
 			return
 		}
-		release(n, true)
+		c.mu.Lock()
+		c.overReleased = addCount(c.overReleased, n)
+		c.mu.Unlock()
 	}
 }

@@ -4,20 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"math/bits"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/store/keytable"
 )
 
-// DefaultMaxKeys is how many keys a [Keyed] has a limiter for. A token bucket, its place
-// in the table and the name of a host take some 250 bytes, so this is 16 megabytes.
-const DefaultMaxKeys = 1 << 16
+const (
+	// DefaultMaxKeys is how many keys a [Keyed] has a limiter for. A token bucket, its place in the
+	// table and the name of a host take some 250 bytes, so this is 16 megabytes.
+	DefaultMaxKeys = 1 << 16
 
-// defaultIdleAfter keeps those keys that come back while their neighbours' requests are
-// still under way: what it costs is memory, and what it saves is making them again.
-const defaultIdleAfter = time.Minute
+	// defaultIdleAfter keeps those keys that come back while their neighbours' requests are under way.
+	defaultIdleAfter = time.Minute
+
+	// sweepScan is how many slots each new key looks at for one that may be forgotten, so many that
+	// the sweep empties the table faster than new keys fill it; and evictScan when there is no place:
+	// some ten microseconds, which is all that a flood of keys can cost.
+	sweepScan = 4
+	evictScan = 256
+)
 
 // Overflow is what becomes of a key for which there is no place. The zero Overflow is
 // [OverflowShare].
@@ -33,27 +42,27 @@ const (
 type KeyedConfig[K comparable] struct {
 	Name  string // by which errors call it. Zero means the kind, or "keyed" if New is set.
 	Limit Spec   // what each key gets, unless New is set. Zero is an error.
-	// New, if set, makes the limiter of a key. It is called with no lock held, now and then
-	// for a limiter that is not used after all. Those it made are closed when they are
-	// dropped. Zero means Limit for all keys.
-	New     func(key K) (Weighted, error)
-	MaxKeys int // how many keys have a limiter at a time. Zero means DefaultMaxKeys.
-	// IdleAfter is for how long a key must not have been asked for before it may be
-	// forgotten while there is place; beyond MaxKeys it does not count. Zero means a minute.
+	// New, if set, makes the limiter of a key. It is called with no lock held, now and then for a
+	// limiter that is not used after all. Those it made are closed when they are dropped. Zero
+	// means Limit for all keys.
+	New func(key K) (Weighted, error)
+	// MaxKeys is how many keys have a limiter at a time. They are spread over parts by a hash, and
+	// a part may be full when a few hundredths of them are missing yet; up to 511 keys there is one
+	// part. Zero means DefaultMaxKeys.
+	MaxKeys int
+	// IdleAfter is for how long a key must not have been asked for before it may be forgotten while
+	// there is place; beyond MaxKeys it does not count. Zero means a minute.
 	IdleAfter time.Duration
 	Overflow  Overflow // what the others get. Zero means that they share one limiter, which New makes for the zero key.
 }
 
-// Keyed is a limiter per key, for no more than so many keys. It forgets a key only while
-// its limiter is full and nobody waits, holds a permit or is on the way to it: then a
-// new one would decide the same, so forgetting is no way round a limit. Each new key
-// looks at some others that may be forgotten; there is no goroutine. When there are
-// MaxKeys, room for one more is looked for in 256 slots of the table; if all keys there still
-// count, Overflow decides.
+// Keyed is a limiter per key, for no more than so many keys. It forgets a key only while its
+// limiter is full and nobody waits, holds a permit or is on the way to it: then a new one would
+// decide the same, so forgetting is no way round a limit. Each new key looks at some others that
+// may be forgotten; there is no goroutine.
 //
-// Permits that come back are had by AcquireRelease: there is no Release by key, for it
-// could meet another limiter than the one that granted. All methods are safe for
-// concurrent use.
+// Permits that come back are had by AcquireRelease: there is no Release by key, for it could meet
+// another limiter than the one that granted. All methods are safe for concurrent use.
 type Keyed[K comparable] struct {
 	cfg      KeyedConfig[K]
 	make     func(key K) (Weighted, error)
@@ -62,20 +71,35 @@ type Keyed[K comparable] struct {
 	overflow Weighted  // nil if it denies
 	shards   []shard[K]
 	shift    uint // of a hash, to the index of its shard
-	keys     atomic.Int64
 	closed   atomic.Bool
 }
 
-// NewKeyed returns a Keyed without keys. The options are those of the limiters that
-// Limit describes; of those that New makes, only the clock by which they are idle.
+// shard is a part of the keys under one lock.
+type shard[K comparable] struct {
+	mu    sync.Mutex
+	table keytable.Table[K, held]
+	max   int     // keys
+	_     [8]byte // to 64 bytes: two shards do not share a cache line
+}
+
+// held is a key's limiter. With a string for its key, a slot is one cache line.
+type held struct {
+	limiter Weighted
+	seen    clock.Instant // the sweep before which it was last touched
+	pins    int32         // calls on the way to the limiter
+	touched bool          // since the sweep last came by
+	_       [8]byte
+}
+
+// NewKeyed returns a Keyed without keys. The options are those of the limiters that Limit
+// describes; of those that New makes, only the clock by which they are idle.
 func NewKeyed[K comparable](cfg KeyedConfig[K], opts ...Option) (*Keyed[K], error) {
-	if cfg.MaxKeys < 0 {
+	switch {
+	case cfg.MaxKeys < 0:
 		return nil, fieldError("MaxKeys", cfg.MaxKeys, "set it to 1 or more, or leave it out for the default")
-	}
-	if cfg.Overflow > OverflowDeny {
+	case cfg.Overflow > OverflowDeny:
 		return nil, fieldError("Overflow", uint8(cfg.Overflow), "set it to OverflowShare or OverflowDeny")
-	}
-	if cfg.IdleAfter < 0 {
+	case cfg.IdleAfter < 0:
 		return nil, fieldError("IdleAfter", cfg.IdleAfter, "set it to more than 0, or leave it out for the default")
 	}
 	if cfg.MaxKeys == 0 {
@@ -84,67 +108,134 @@ func NewKeyed[K comparable](cfg KeyedConfig[K], opts ...Option) (*Keyed[K], erro
 	if cfg.IdleAfter == 0 {
 		cfg.IdleAfter = defaultIdleAfter
 	}
-	k := &Keyed[K]{cfg: cfg, make: cfg.New, hash: hasher[K]()}
-	if err := k.equip(opts); err != nil {
+	k := &Keyed[K]{cfg: cfg, make: cfg.New, hash: keytable.Hasher[K]()}
+	if err := k.equip(append([]Option{WithName(cfg.Name)}, opts...)); err != nil {
 		return nil, err
 	}
-	k.split()
+	n, shift := keytable.Shards(cfg.MaxKeys)
+	k.shards, k.shift = make([]shard[K], n), shift
+	for i := range k.shards {
+		k.shards[i].max = (cfg.MaxKeys + i) / n
+	}
 	return k, nil
 }
 
 // equip settles who makes the limiters.
-func (k *Keyed[K]) equip(opts []Option) error {
+func (k *Keyed[K]) equip(opts []Option) (err error) {
 	if k.make == nil {
-		b, err := newBuilder(k.cfg.Limit, append([]Option{WithName(k.cfg.Name)}, opts...))
-		if err != nil {
+		if k.set, err = newSettings(k.cfg.Limit, opts); err != nil {
 			return fmt.Errorf("limit: %w", err)
 		}
-		k.set = b.set
-		k.make = func(K) (Weighted, error) { return b.build(), nil }
+		k.make = func(K) (Weighted, error) { return k.set.build(), nil }
 	} else {
-		set, err := newSettings("keyed", 0, append([]Option{WithName(k.cfg.Name)}, opts...))
-		if err != nil {
+		k.set = &settings{spec: Spec{Kind: "keyed"}}
+		if err := k.set.apply(opts); err != nil {
 			return err
 		}
-		k.set = set
 	}
-	if k.cfg.Overflow == OverflowDeny {
-		return nil
+	if k.cfg.Overflow == OverflowShare {
+		var zero K
+		if k.overflow, err = k.make(zero); err != nil {
+			return fmt.Errorf("limiter that the keys beyond MaxKeys share: %w", err)
+		}
 	}
-	var zero K
-	shared, err := k.make(zero)
-	if err != nil {
-		return fmt.Errorf("limiter that the keys beyond MaxKeys share: %w", err)
-	}
-	k.overflow = shared
 	return nil
 }
 
-// maxShards are so many that processors seldom meet at one, and keysPerShard so few keys
-// that a further shard does not pay.
-const (
-	maxShards    = 256
-	keysPerShard = 256
-)
+// shardOf goes by the upper bits of the hash; the table goes by the lower ones.
+func (k *Keyed[K]) shardOf(hash uint64) *shard[K] { return &k.shards[hash>>k.shift] }
 
-// split makes a power of two of shards, none of them for too few keys to be worth it.
-func (k *Keyed[K]) split() {
-	width := bits.Len(uint(min(maxShards, k.cfg.MaxKeys/keysPerShard)))
-	if width > 0 {
-		width-- // to the power of two below
+// find is key's limiter, pinned, or nil.
+func (sh *shard[K]) find(hash uint64, key K) Weighted {
+	i := sh.table.Find(hash, key)
+	if i < 0 {
+		return nil
 	}
-	k.shards = make([]shard[K], 1<<width)
-	k.shift = uint(64 - width)
+	h := &sh.table.At(i).Value
+	h.pins++
+	h.touched = true
+	return h.limiter
 }
 
-// hasher is the runtime's hash with a seed of its own: keys are often chosen by strangers,
-// who must not be able to choose where in the table they come.
-func hasher[K comparable]() func(K) uint64 {
-	seed := maphash.MakeSeed()
-	if h, ok := any(func(key string) uint64 { return maphash.String(seed, key) }).(func(K) uint64); ok {
-		return h
+// unpin is for those whom pin or find gave l.
+func (k *Keyed[K]) unpin(hash uint64, key K, l Weighted) {
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if i := sh.table.Find(hash, key); i >= 0 && sh.table.At(i).Value.limiter == l { // it may be shared, or removed
+		sh.table.At(i).Value.pins--
 	}
-	return func(key K) uint64 { return maphash.Comparable(seed, key) }
+}
+
+// pin is key's limiter, made if need be, which is not dropped until unpin.
+func (k *Keyed[K]) pin(hash uint64, key K) (Weighted, error) {
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	l, err := k.seekLocked(sh, hash, key)
+	sh.mu.Unlock()
+	if l != nil || err != nil {
+		return l, err
+	}
+	made, err := k.make(key)
+	if err != nil {
+		return nil, fmt.Errorf("make the limiter of key %v: %w", key, err)
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l, err = k.seekLocked(sh, hash, key); l != nil || err != nil { // somebody was faster
+		made.Close() //nolint:errcheck // it has never been used
+		return l, err
+	}
+	sh.table.Insert(hash, key, held{limiter: made, pins: 1, touched: true})
+	return made, nil
+}
+
+// seekLocked is the limiter for a key, pinned; or nil if there is a place for one.
+func (k *Keyed[K]) seekLocked(sh *shard[K], hash uint64, key K) (Weighted, error) {
+	l := sh.find(hash, key)
+	switch {
+	case l != nil:
+		return l, nil
+	case k.closed.Load(): // which Close sets before it comes for the lock
+		return nil, fmt.Errorf("acquire %s: %w", k.set.name, ErrClosed)
+	case k.makeRoomLocked(sh):
+		return nil, nil
+	case k.overflow == nil:
+		return nil, &Error{Name: k.set.name, Algorithm: string(k.set.spec.Kind), Err: ErrTooManyKeys}
+	}
+	return k.overflow, nil
+}
+
+// makeRoomLocked drops what is idle among a few, and, if there is no place for one more, the
+// first of many that may be dropped.
+func (k *Keyed[K]) makeRoomLocked(sh *shard[K]) bool {
+	now := clock.Instant(k.set.clk.Since(k.set.epoch))
+	sh.table.Sweep(sweepScan, false, func(s *keytable.Slot[K, held]) bool {
+		return s.Value.idle(now) >= k.cfg.IdleAfter && s.Value.drop()
+	})
+	return sh.table.Len() < sh.max ||
+		sh.table.Sweep(evictScan, true, func(s *keytable.Slot[K, held]) bool { return s.Value.drop() }) > 0
+}
+
+// idle is how long the key has not been asked for, at least. That calls leave a mark and the
+// sweep tells the time saves them a look at the clock.
+func (h *held) idle(now clock.Instant) time.Duration {
+	if h.touched {
+		h.touched, h.seen = false, now
+	}
+	return now.Sub(h.seen)
+}
+
+// drop closes a limiter if a new one would decide just what it does.
+func (h *held) drop() bool {
+	if h.pins > 0 {
+		return false
+	}
+	if st := h.limiter.Statistics(); st.Available < st.Max || st.Queued > 0 || st.InUse > 0 {
+		return false
+	}
+	h.limiter.Close() //nolint:errcheck // nobody is left to be told: those on their way have it pinned
+	return true
 }
 
 // TryAcquire takes a permit of key's limiter if there is one now and nobody waits for it.
@@ -155,11 +246,12 @@ func (k *Keyed[K]) TryAcquireN(key K, n int64) bool {
 	hash := k.hash(key)
 	sh := k.shardOf(hash)
 	sh.mu.Lock()
-	if s := sh.table.find(hash, key); s != nil {
-		if !s.touched { // or the cache line would have to be written back for nothing
-			s.touched = true
+	if i := sh.table.Find(hash, key); i >= 0 {
+		h := &sh.table.At(i).Value
+		if !h.touched { // or the cache line would have to be written back for nothing
+			h.touched = true
 		}
-		ok := s.limiter.TryAcquireN(n)
+		ok := h.limiter.TryAcquireN(n)
 		sh.mu.Unlock()
 		return ok
 	}
@@ -182,52 +274,58 @@ func (k *Keyed[K]) AcquireN(ctx context.Context, key K, n int64) error {
 	return k.AcquireTimeout(ctx, key, n, Never)
 }
 
-// AcquireTimeout waits for n permits of key's limiter, and for d at most; see [Weighted].
-// Beside its errors there are ErrTooManyKeys and those of KeyedConfig.New.
+// AcquireTimeout waits for n permits of key's limiter, and for d at most; see [Weighted]. Beside
+// its errors there are ErrTooManyKeys and those of KeyedConfig.New.
 func (k *Keyed[K]) AcquireTimeout(ctx context.Context, key K, n int64, d time.Duration) error {
-	hash := k.hash(key)
-	l, err := k.pin(hash, key)
+	p, err := k.Pin(key)
 	if err != nil {
 		return err
 	}
-	defer k.unpin(hash, key, l)
-	return l.AcquireTimeout(ctx, n, d)
+	defer p.Unpin()
+	return p.Limiter.AcquireTimeout(ctx, n, d)
 }
 
-// AcquireRelease acquires n permits of key's limiter within d and returns the function
-// that gives them back; see the function of this name.
+// AcquireRelease acquires n permits of key's limiter within d and returns the function that gives
+// them back; see the function of this name.
 func (k *Keyed[K]) AcquireRelease(ctx context.Context, key K, n int64, d time.Duration) (release func(), err error) {
-	hash := k.hash(key)
-	l, err := k.pin(hash, key)
+	p, err := k.Pin(key)
 	if err != nil {
 		return nil, err
 	}
-	defer k.unpin(hash, key, l)
-	if t, ok := l.(ticketer); ok {
+	defer p.Unpin()
+	if t, ok := p.Limiter.(ticketer); ok {
 		return t.acquireTicket(ctx, n, max(d, 0))
 	}
-	if err := l.AcquireTimeout(ctx, n, d); err != nil {
+	if err := p.Limiter.AcquireTimeout(ctx, n, d); err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { l.ReleaseN(n) }), nil
+	return sync.OnceFunc(func() { p.Limiter.ReleaseN(n) }), nil
 }
 
-// Wait is how long until TryAcquireN(key, n) could succeed as things stand; see
-// [Weighted]. It makes no limiter: a key without one is told what a new one would say,
-// or, if there is no place for it, the shared one; or Never.
-func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
+// known is key's limiter, pinned, or the zero Pinned; and whether there is no place for one more.
+func (k *Keyed[K]) known(key K) (p Pinned[K], full bool) {
 	hash := k.hash(key)
-	if l := k.find(hash, key); l != nil {
-		defer k.unpin(hash, key, l)
-		return l.Wait(n)
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l := sh.find(hash, key); l != nil {
+		return Pinned[K]{l, k, hash, key}, false
 	}
-	if k.closed.Load() {
+	return p, sh.table.Len() >= sh.max
+}
+
+// Wait is how long until TryAcquireN(key, n) could succeed as things stand; see [Weighted]. It
+// makes no limiter: a key without one is told what a new one would say, or, if there is no place
+// for it, the shared one; or Never.
+func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
+	p, full := k.known(key)
+	defer p.Unpin()
+	switch {
+	case p.Limiter != nil:
+		return p.Limiter.Wait(n)
+	case k.closed.Load() || full && k.overflow == nil:
 		return Never
-	}
-	if k.keys.Load() >= int64(k.cfg.MaxKeys) {
-		if k.overflow == nil {
-			return Never
-		}
+	case full:
 		return k.overflow.Wait(n)
 	}
 	l, err := k.make(key)
@@ -239,29 +337,126 @@ func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
 }
 
 // Statistics is the snapshot of key's limiter, if it has one. It makes none.
-func (k *Keyed[K]) Statistics(key K) (Statistics, bool) {
-	hash := k.hash(key)
-	l := k.find(hash, key)
-	if l == nil {
-		return Statistics{}, false
+func (k *Keyed[K]) Statistics(key K) (s Statistics, ok bool) {
+	p, _ := k.known(key)
+	defer p.Unpin()
+	if p.Limiter == nil {
+		return s, false
 	}
-	defer k.unpin(hash, key, l)
-	return l.Statistics(), true
+	return p.Limiter.Statistics(), true
 }
 
 // Len is how many keys have a limiter.
-func (k *Keyed[K]) Len() int { return int(k.keys.Load()) }
+func (k *Keyed[K]) Len() (n int) {
+	for i := range k.shards {
+		k.shards[i].mu.Lock()
+		n += k.shards[i].table.Len()
+		k.shards[i].mu.Unlock()
+	}
+	return n
+}
 
-// Close closes all limiters, and with them fails whoever waits. Later calls fail with
-// ErrClosed. It may be called again; its error joins those of limiters made by New.
+// Remove forgets key, whatever it has used, and reports whether it had a limiter. That is closed:
+// who waits there fails with ErrClosed, and permits that are out come back to it.
+func (k *Keyed[K]) Remove(key K) bool { return k.remove(key, nil) }
+
+// RemoveWhere removes, as [Keyed.Remove] does, all keys of which match is true, and says how many.
+// match is called with no lock held; keys that come meanwhile may be missed.
+func (k *Keyed[K]) RemoveWhere(match func(key K, l Limiter) bool) (removed int) {
+	for i := range k.shards {
+		var keys []K
+		var limiters []Weighted
+		k.shards[i].mu.Lock()
+		for _, s := range k.shards[i].table.All() {
+			keys, limiters = append(keys, s.Key), append(limiters, s.Value.limiter)
+		}
+		k.shards[i].mu.Unlock()
+		for j, key := range keys {
+			if match(key, limiters[j]) && k.remove(key, limiters[j]) {
+				removed++
+			}
+		}
+	}
+	return removed
+}
+
+// remove removes key if its limiter is only, or any if that is nil.
+func (k *Keyed[K]) remove(key K, only Weighted) bool {
+	hash := k.hash(key)
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	i := sh.table.Find(hash, key)
+	if i < 0 || k.closed.Load() || only != nil && sh.table.At(i).Value.limiter != only {
+		sh.mu.Unlock()
+		return false
+	}
+	l := sh.table.At(i).Value.limiter
+	sh.table.Remove(i)
+	sh.mu.Unlock()
+	l.Close() //nolint:errcheck // that of New's may fail, which is no news of the key
+	return true
+}
+
+// Sweep drops every key whose limiter is full and not in use, and returns how many. Nothing needs
+// it; it gives memory back earlier than new keys would.
+func (k *Keyed[K]) Sweep() (dropped int) {
+	for i := range k.shards {
+		sh := &k.shards[i]
+		sh.mu.Lock()
+		for n := 1; n > 0; dropped += n { // again, as what is removed makes others move
+			n = sh.table.Sweep(math.MaxInt, false, func(s *keytable.Slot[K, held]) bool { return s.Value.drop() })
+		}
+		sh.mu.Unlock()
+	}
+	return dropped
+}
+
+// Close closes all limiters, and with them fails whoever waits. Later calls fail with ErrClosed.
+// It may be called again; its error joins those of limiters made by New.
 func (k *Keyed[K]) Close() error {
 	k.closed.Store(true)
 	var errs []error
 	for i := range k.shards {
-		errs = append(errs, k.shards[i].close()...)
+		sh := &k.shards[i]
+		sh.mu.Lock()
+		for _, s := range sh.table.All() { // they stay in their places: who comes finds them closed
+			errs = append(errs, s.Value.limiter.Close())
+		}
+		sh.mu.Unlock()
 	}
 	if k.overflow != nil {
 		errs = append(errs, k.overflow.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Pinned is the limiter of a key of a [Keyed], held in its place: for those who come back to one
+// key so often that finding it each time would cost more than the limiter, and for permits that
+// are to be given back to the limiter they came from. The zero Pinned holds nothing.
+type Pinned[K comparable] struct {
+	// Limiter is the key's; nil in the zero Pinned. It may be one that keys share.
+	Limiter Weighted
+
+	from *Keyed[K]
+	hash uint64
+	key  K
+}
+
+// Pin finds or makes the limiter of a key, which is not forgotten until Unpin. Its errors are
+// ErrTooManyKeys, ErrClosed and those of KeyedConfig.New.
+func (k *Keyed[K]) Pin(key K) (Pinned[K], error) {
+	hash := k.hash(key)
+	l, err := k.pin(hash, key)
+	if err != nil {
+		return Pinned[K]{}, err
+	}
+	return Pinned[K]{l, k, hash, key}, nil
+}
+
+// Unpin lets the limiter go, which its Keyed then forgets when that makes no difference. It is
+// called once for each Pin; of the zero Pinned it does nothing.
+func (p Pinned[K]) Unpin() {
+	if p.from != nil {
+		p.from.unpin(p.hash, p.key, p.Limiter)
+	}
 }

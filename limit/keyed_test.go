@@ -169,6 +169,20 @@ func TestKeyedPin(t *testing.T) {
 	p.Unpin()
 	require.False(t, k.TryAcquire("a"), "it is the key's limiter")
 	limit.Pinned[string]{}.Unpin()
+	require.NoError(t, k.Close())
+	_, err = k.Pin("b")
+	require.ErrorIs(t, err, limit.ErrClosed)
+
+	k = keyed(t, limit.KeyedConfig[string]{MaxKeys: 1})
+	p, err = k.Pin("a")
+	require.NoError(t, err)
+	b, err := k.Pin("b")
+	require.NoError(t, err)
+	c, err := k.Pin("c")
+	require.NoError(t, err)
+	require.NotSame(t, p.Limiter, b.Limiter)
+	require.Same(t, b.Limiter, c.Limiter, "those beyond share one")
+	c.Unpin()
 }
 
 func TestKeyedClose(t *testing.T) {
@@ -303,7 +317,7 @@ func TestKeyedMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: n})
+	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 2 * n})
 	for _, name := range names {
 		require.True(t, k.TryAcquire(strings.Clone(name)))
 	}

@@ -30,25 +30,20 @@ var _ Weighted = (*LeakyBucket)(nil)
 
 // NewLeakyBucket returns a limiter that can grant now.
 func NewLeakyBucket(cfg LeakyBucketConfig, opts ...Option) (*LeakyBucket, error) {
-	set, err := rateSettings(KindLeakyBucket, cfg.Permits, cfg.Per, opts)
-	if err != nil {
-		return nil, err
-	}
-	return newLeakyBucket(set, cfg), nil
+	return of(Spec{Kind: KindLeakyBucket, Permits: cfg.Permits, Per: cfg.Per}, opts, newLeakyBucket)
 }
 
-func newLeakyBucket(set *settings, cfg LeakyBucketConfig) *LeakyBucket {
-	l := &LeakyBucket{state: pacer{permits: cfg.Permits, per: cfg.Per}}
+func newLeakyBucket(set *settings) *LeakyBucket {
+	l := &LeakyBucket{state: pacer{set: set}}
 	l.init(set, &l.state)
 	return l
 }
 
 // pacer grants next at the instant due−1+part/permits, or due if part is 0.
 type pacer struct {
-	due     clock.Instant // the first nanosecond in which the next grant may be
-	early   uint64        // by how much the exact instant is before it, in units of 1/permits ns
-	permits int64
-	per     time.Duration
+	due   clock.Instant // the first nanosecond in which the next grant may be
+	early uint64        // by how much the exact instant is before it, in units of 1/permits ns
+	set   *settings
 }
 
 // take moves due on by n intervals: from the slot's exact instant if it is taken in its
@@ -60,16 +55,16 @@ func (p *pacer) take(now clock.Instant, n int64) bool {
 	if now > p.due { // late: the gap counts from the grant, not from when it could have been
 		p.due, p.early = now, 0
 	}
-	hi, lo := bits.Mul64(uint64(n), uint64(p.per))
+	hi, lo := bits.Mul64(uint64(n), uint64(p.set.spec.Per))
 	lo, borrow := bits.Sub64(lo, p.early, 0)
 	if hi < borrow { // the fraction is longer than the gap: still in this nanosecond
-		p.early -= uint64(n) * uint64(p.per)
+		p.early -= uint64(n) * uint64(p.set.spec.Per)
 		return true
 	}
-	gap, rest := bits.Div64(hi-borrow, lo, uint64(p.permits)) // at most per, as n is at most permits
+	gap, rest := bits.Div64(hi-borrow, lo, uint64(p.set.max)) // at most per, as n is at most permits
 	p.early = 0
 	if rest > 0 {
-		p.early = uint64(p.permits) - rest
+		p.early = uint64(p.set.max) - rest
 		gap++
 	}
 	// An interval can be centuries: due stops at the end of time.
@@ -89,14 +84,14 @@ func (p *pacer) available(now clock.Instant) int64 {
 	if now < p.due {
 		return 0
 	}
-	return p.permits
+	return p.set.max
 }
 
 // standing has one left at most: a second at the same instant would be refused.
 func (p *pacer) standing(now clock.Instant) Standing {
-	s := Standing{Limit: p.permits, Window: p.per, Even: true}
+	s := Standing{Limit: p.set.max, Window: p.set.spec.Per, Even: true}
 	if p.available(now) > 0 {
-		s.Left, s.Lasts = 1, part(p.per, 1, p.permits)
+		s.Left, s.Lasts = 1, part(p.set.spec.Per, 1, p.set.max)
 	}
 	return s
 }

@@ -135,45 +135,31 @@ func (m *pacerModel) fits(now clock.Instant, _ int64) bool {
 
 type modelled struct {
 	name  string
-	alg   func(g grants) algorithm
+	spec  Spec // but for the numbers
 	model func(g grants) model
 }
 
-func models() []modelled {
-	tokens := func(g grants, r Refill) algorithm {
-		return &bucket{tokens: g.burst, cfg: &TokenBucketConfig{Permits: g.permits, Per: g.per, Burst: g.burst, Refill: r}}
+// alg is the algorithm of a limiter of these numbers.
+func (m modelled) alg(g grants) algorithm {
+	s := m.spec
+	if s.Permits, s.Per = g.permits, g.per; s.Kind == KindTokenBucket {
+		s.Burst = g.burst
 	}
+	set, err := newSettings(s, nil)
+	if err != nil {
+		panic(err)
+	}
+	return set.build().(interface{ cores() []*core }).cores()[0].alg
+}
+
+func models() []modelled {
 	return []modelled{
-		{
-			"token-bucket",
-			func(g grants) algorithm { return tokens(g, RefillContinuous) },
-			func(g grants) model { return &bucketModel{g} },
-		},
-		{
-			"token-bucket-interval",
-			func(g grants) algorithm { return tokens(g, RefillInterval) },
-			func(g grants) model { return &intervalModel{g} },
-		},
-		{
-			"fixed-window",
-			func(g grants) algorithm { return &window{max: g.permits, per: g.per} },
-			func(g grants) model { return &fixedModel{g} },
-		},
-		{
-			"sliding-window",
-			func(g grants) algorithm { return &counter{max: g.permits, per: g.per} },
-			func(g grants) model { return &slidingModel{g} },
-		},
-		{
-			"sliding-window-log",
-			func(g grants) algorithm { return &journal{max: g.permits, per: g.per} },
-			func(g grants) model { return &logModel{g} },
-		},
-		{
-			"leaky-bucket",
-			func(g grants) algorithm { return &pacer{permits: g.permits, per: g.per} },
-			func(g grants) model { return &pacerModel{g} },
-		},
+		{"token-bucket", Spec{Kind: KindTokenBucket}, func(g grants) model { return &bucketModel{g} }},
+		{"token-bucket-interval", Spec{Kind: KindTokenBucket, Refill: RefillInterval}, func(g grants) model { return &intervalModel{g} }},
+		{"fixed-window", Spec{Kind: KindFixedWindow}, func(g grants) model { return &fixedModel{g} }},
+		{"sliding-window", Spec{Kind: KindSlidingWindow}, func(g grants) model { return &slidingModel{g} }},
+		{"sliding-window-log", Spec{Kind: KindSlidingWindowLog}, func(g grants) model { return &logModel{g} }},
+		{"leaky-bucket", Spec{Kind: KindLeakyBucket}, func(g grants) model { return &pacerModel{g} }},
 	}
 }
 

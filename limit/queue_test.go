@@ -50,7 +50,7 @@ func TestLineAgainstModels(t *testing.T) {
 
 func playLine(t *testing.T, m modelled, g grants, callers []*caller) error {
 	l := &core{}
-	set, err := newSettings("modelled", g.permits, nil)
+	set, err := newSettings(Spec{Permits: g.permits, Per: g.per}, nil)
 	if err != nil {
 		return err
 	}
@@ -95,34 +95,4 @@ func judgeLine(mod model, callers []*caller) error {
 		free = max(free, c.left)
 	}
 	return nil
-}
-
-// TestTableAgainstAMap checks the hash table, with hashes that collide much.
-func TestTableAgainstAMap(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		var tab table[int]
-		want := map[int]Weighted{}
-		hash := func(key int) uint64 { return uint64(key%7) * 5 }
-		for range rapid.IntRange(1, 300).Draw(rt, "steps") {
-			key := rapid.IntRange(0, 60).Draw(rt, "key")
-			switch s := tab.find(hash(key), key); {
-			case (s != nil) != (want[key] != nil) || s != nil && s.limiter != want[key]:
-				rt.Fatalf("find(%d) = %v, want %v", key, s, want[key])
-			case s == nil:
-				want[key] = &TokenBucket{}
-				tab.insert(slot[int]{hash: hash(key), key: key, limiter: want[key]})
-			default:
-				delete(want, key)
-				for i := range tab.slots {
-					if &tab.slots[i] == s {
-						tab.remove(i)
-						break
-					}
-				}
-			}
-			if tab.n != len(want) {
-				rt.Fatalf("the table counts %d, want %d", tab.n, len(want))
-			}
-		}
-	})
 }

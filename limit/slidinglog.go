@@ -21,15 +21,11 @@ var _ Weighted = (*SlidingWindowLog)(nil)
 
 // NewSlidingWindowLog returns a limiter that has granted nothing.
 func NewSlidingWindowLog(cfg WindowConfig, opts ...Option) (*SlidingWindowLog, error) {
-	set, err := rateSettings(KindSlidingWindowLog, cfg.Permits, cfg.Per, opts)
-	if err != nil {
-		return nil, err
-	}
-	return newSlidingWindowLog(set, cfg), nil
+	return of(Spec{Kind: KindSlidingWindowLog, Permits: cfg.Permits, Per: cfg.Per}, opts, newSlidingWindowLog)
 }
 
-func newSlidingWindowLog(set *settings, cfg WindowConfig) *SlidingWindowLog {
-	l := &SlidingWindowLog{state: journal{max: cfg.Permits, per: cfg.Per}}
+func newSlidingWindowLog(set *settings) *SlidingWindowLog {
+	l := &SlidingWindowLog{state: journal{set: set}}
 	l.init(set, &l.state)
 	return l
 }
@@ -49,8 +45,7 @@ type journal struct {
 	ahead []entry // of a clone, what it took after those
 	gone  int64   // grants that are forgotten, as upTo counts
 	used  int64   // grants of the entries that are not
-	max   int64
-	per   time.Duration
+	set   *settings
 	copy  bool // the ring is another's
 }
 
@@ -69,7 +64,7 @@ func (j *journal) at(i int) *entry {
 
 // advance forgets the grants that no window ending now still sees.
 func (j *journal) advance(now clock.Instant) {
-	for j.len() > 0 && now.Sub(j.at(0).at) >= j.per {
+	for j.len() > 0 && now.Sub(j.at(0).at) >= j.set.spec.Per {
 		upTo := j.at(0).upTo
 		j.used -= upTo - j.gone
 		j.gone = upTo
@@ -93,7 +88,7 @@ func (j *journal) forget() {
 // more memory than a single grant.
 func (j *journal) take(now clock.Instant, n int64) bool {
 	j.advance(now)
-	if n > j.max-j.used {
+	if n > j.set.max-j.used {
 		return false
 	}
 	j.used += n
@@ -124,7 +119,7 @@ func (j *journal) grow() {
 // wait ends when enough of the oldest grants have left the window.
 func (j *journal) wait(now clock.Instant, n int64) time.Duration {
 	j.advance(now)
-	missing := n - (j.max - j.used)
+	missing := n - (j.set.max - j.used)
 	if missing <= 0 {
 		return 0
 	}
@@ -132,17 +127,17 @@ func (j *journal) wait(now clock.Instant, n int64) time.Duration {
 	if last.upTo-j.gone < missing {
 		last = j.at(sort.Search(j.len(), func(i int) bool { return j.at(i).upTo-j.gone >= missing }))
 	}
-	return j.per - now.Sub(last.at)
+	return j.set.spec.Per - now.Sub(last.at)
 }
 
 func (j *journal) available(now clock.Instant) int64 {
 	j.advance(now)
-	return j.max - j.used
+	return j.set.max - j.used
 }
 
 func (j *journal) standing(now clock.Instant) Standing {
 	left := j.available(now)
-	return Standing{Limit: j.max, Window: j.per, Left: left, Lasts: part(j.per, left, j.max)}
+	return Standing{Limit: j.set.max, Window: j.set.spec.Per, Left: left, Lasts: part(j.set.spec.Per, left, j.set.max)}
 }
 
 // clone shares the ring, which may hold a million entries: it forgets by its own counts,

@@ -12,7 +12,7 @@ import (
 // longLog is full, with a grant in each nanosecond.
 func longLog(t *testing.T, entries int64) *journal {
 	t.Helper()
-	j := &journal{max: entries, per: time.Hour}
+	j := &journal{set: &settings{max: entries, spec: Spec{Per: time.Hour}}}
 	for i := range entries {
 		require.True(t, j.take(clock.Instant(i), 1))
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Kind names an algorithm, as configurations and errors spell it.
@@ -38,47 +40,48 @@ type Spec struct {
 	Queue   int           // how many may wait. Zero means DefaultQueueLimit, and less than zero that nobody may.
 }
 
-// New builds the limiter that s describes. Its errors name the field and the fix; the
-// options go before what s says.
+// New builds the limiter that s describes. Its errors name the field and the fix; the options go
+// before what s says.
 func New(s Spec, opts ...Option) (Weighted, error) {
-	b, err := newBuilder(s, opts)
+	set, err := newSettings(s, opts)
 	if err != nil {
 		return nil, err
 	}
-	return b.build(), nil
+	return set.build(), nil
 }
 
-// builder makes any number of limiters of one Spec, which share their settings.
-type builder struct {
-	spec   Spec
-	set    *settings
-	bucket *TokenBucketConfig
-}
-
-// newBuilder checks the Spec and settles its defaults. The given options come last and so
-// go before what the Spec says.
-func newBuilder(s Spec, opts []Option) (*builder, error) {
-	if s.Kind == "" {
-		s.Kind = KindTokenBucket
-	}
-	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Kind, err)
-	}
-	if s.Burst == 0 {
-		s.Burst = s.Permits
-	}
-	set, err := newSettings(s.Kind, s.Burst, append([]Option{s.queue()}, opts...))
+// of is New for one kind.
+func of[L any](s Spec, opts []Option, build func(*settings) *L) (*L, error) {
+	set, err := newSettings(s, opts)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Kind, err)
+		return nil, err
 	}
-	return &builder{s, set, &TokenBucketConfig{Permits: s.Permits, Per: s.Per, Burst: s.Burst, Refill: s.Refill}}, nil
+	return build(set), nil
 }
 
-// check rejects what the kind does not have as well as what it lacks: a burst that a
-// window ignores would be a limit that its author believes in.
+// build makes any number of limiters, which share the settings.
+func (s *settings) build() Weighted {
+	switch s.spec.Kind {
+	case KindFixedWindow:
+		return newFixedWindow(s)
+	case KindSlidingWindow:
+		return newSlidingWindow(s)
+	case KindSlidingWindowLog:
+		return newSlidingWindowLog(s)
+	case KindLeakyBucket:
+		return newLeakyBucket(s)
+	case KindConcurrency:
+		return newConcurrency(s)
+	}
+	return newTokenBucket(s)
+}
+
+// check rejects what the kind does not have as well as what it lacks: a burst that a window
+// ignores would be a limit that its author believes in.
 func (s Spec) check() error {
 	if !slices.Contains(Kinds(), s.Kind) {
-		return fieldError("Kind", fmt.Sprintf("%q", s.Kind), "use one of "+kindList())
+		kinds := strings.Trim(strings.ReplaceAll(fmt.Sprint(Kinds()), " ", ", "), "[]")
+		return fieldError("Kind", fmt.Sprintf("%q", s.Kind), "use one of "+kinds)
 	}
 	if s.Kind == KindConcurrency {
 		if s.Per != 0 {
@@ -86,56 +89,121 @@ func (s Spec) check() error {
 		}
 		s.Per = 1
 	}
-	if err := checkRate(s.Permits, s.Per); err != nil {
-		return err
-	}
-	if s.Kind != KindTokenBucket && (s.Burst != 0 || s.Refill != 0) {
-		if s.Burst != 0 {
-			return fieldError("Burst", s.Burst, "leave it out: only a token-bucket has it")
-		}
-		return fieldError("Refill", s.Refill, "leave it out: only a token-bucket has it")
-	}
-	if s.Burst < 0 {
+	const only = "leave it out: only a token-bucket has it"
+	switch {
+	case s.Permits < 1:
+		return fieldError("Permits", s.Permits, "set it to 1 or more")
+	case s.Per <= 0:
+		return fieldError("Per", s.Per, "set it to the span in which Permits may be granted, such as 1s")
+	case s.Kind != KindTokenBucket && s.Burst != 0:
+		return fieldError("Burst", s.Burst, only)
+	case s.Kind != KindTokenBucket && s.Refill != 0:
+		return fieldError("Refill", s.Refill, only)
+	case s.Burst < 0:
 		return fieldError("Burst", s.Burst, "set it to 1 or more, or leave it out for Permits")
-	}
-	if int(s.Refill) >= len(refillNames) {
+	case int(s.Refill) >= len(refillNames):
 		return fieldError("Refill", s.Refill, "set it to continuous or interval")
 	}
 	return nil
 }
 
-// queue turns the zero of a configuration into the default; an option has no zero.
-func (s Spec) queue() Option {
+// DefaultQueueLimit is how many callers may wait for one limiter. Each call with a deadline
+// counts through those ahead of it: 1024 of them take some tens of microseconds.
+const DefaultQueueLimit = 1024
+
+// settings are what the limiters of one configuration have in common. They never change, and so
+// all limiters of a [Keyed] share them.
+type settings struct {
+	clk   clock.Clock
+	epoch time.Time // instants count from here
+	spec  Spec
+	name  string
+	max   int64    // the largest weight that is ever admitted
+	queue int64    // how many may wait
+	timed bool     // time alone brings permits
+	all   *members // of a composite; nil for the others
+}
+
+// Option is a setting that all limiters have.
+type Option func(*settings) error
+
+// WithClock sets the clock by which the limiter lives. The default is the system's.
+func WithClock(clk clock.Clock) Option {
+	return func(s *settings) error {
+		if clk == nil {
+			return fieldError("WithClock", "nil", "pass clock.System() or leave the option out")
+		}
+		s.clk = clk
+		return nil
+	}
+}
+
+// WithName sets the name by which errors call the limiter. The default, and that of an empty
+// name, is its kind.
+func WithName(name string) Option {
+	return func(s *settings) error {
+		if name != "" {
+			s.name = name
+		}
+		return nil
+	}
+}
+
+// WithQueueLimit sets how many callers may wait at a time. Zero means that nobody may: what
+// cannot be had at once is refused. The default is DefaultQueueLimit.
+func WithQueueLimit(n int) Option {
+	return func(s *settings) error {
+		if n < 0 {
+			return fieldError("WithQueueLimit", n, "set it to 0 (nobody waits) or more")
+		}
+		s.queue = int64(n)
+		return nil
+	}
+}
+
+// newSettings checks the Spec and applies the options to what it says.
+func newSettings(s Spec, opts []Option) (*settings, error) {
+	if s.Kind == "" {
+		s.Kind = KindTokenBucket
+	}
+	err := s.check()
+	if s.Burst == 0 {
+		s.Burst = s.Permits
+	}
+	set := &settings{spec: s, max: s.Burst, queue: int64(max(0, s.Queue)), timed: s.Kind != KindConcurrency}
 	if s.Queue == 0 {
-		return WithQueueLimit(DefaultQueueLimit)
+		set.queue = DefaultQueueLimit
 	}
-	return WithQueueLimit(max(0, s.Queue))
+	if err == nil {
+		err = set.apply(opts)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Kind, err)
+	}
+	return set, nil
 }
 
-// build cannot fail: the Spec has been checked, once for all its limiters.
-func (b *builder) build() Weighted {
-	s := b.spec
-	switch s.Kind {
-	case KindFixedWindow:
-		return newFixedWindow(b.set, WindowConfig{s.Permits, s.Per})
-	case KindSlidingWindow:
-		return newSlidingWindow(b.set, WindowConfig{s.Permits, s.Per})
-	case KindSlidingWindowLog:
-		return newSlidingWindowLog(b.set, WindowConfig{s.Permits, s.Per})
-	case KindLeakyBucket:
-		return newLeakyBucket(b.set, LeakyBucketConfig{s.Permits, s.Per})
-	case KindConcurrency:
-		return newConcurrency(b.set)
-	default:
-		return newTokenBucket(b.set, b.bucket)
+// apply applies the options and starts the limiter's time.
+func (s *settings) apply(opts []Option) error {
+	s.clk, s.name = clock.System(), string(s.spec.Kind)
+	for _, opt := range opts {
+		if err := opt(s); err != nil {
+			return err
+		}
 	}
+	s.epoch = s.clk.Now()
+	return nil
 }
 
-// kindList is what an error offers.
-func kindList() string {
-	names := make([]string, len(Kinds()))
-	for i, k := range Kinds() {
-		names[i] = string(k)
+// unfit is why n will never be granted, or nil.
+func (s *settings) unfit(n int64, closed bool) error {
+	switch {
+	case closed:
+		return fmt.Errorf("acquire %s: %w", s.name, ErrClosed)
+	case n < 1:
+		return fmt.Errorf("acquire %d of %s: %w", n, s.name, ErrInvalidWeight)
+	case n > s.max:
+		return fmt.Errorf("acquire %d of %s, which never has more than %d: %w", n, s.name, s.max, ErrExceedsCapacity)
 	}
-	return strings.Join(names, ", ")
+	return nil
 }

@@ -62,31 +62,19 @@ var _ Weighted = (*TokenBucket)(nil)
 
 // NewTokenBucket returns a bucket that is full, unless cfg says otherwise.
 func NewTokenBucket(cfg TokenBucketConfig, opts ...Option) (*TokenBucket, error) {
-	if err := checkRate(cfg.Permits, cfg.Per); err != nil {
-		return nil, err
-	}
-	if cfg.Burst < 0 {
-		return nil, fieldError("Burst", cfg.Burst, "set it to 1 or more, or leave it out for Permits")
-	}
-	if int(cfg.Refill) >= len(refillNames) {
-		return nil, fieldError("Refill", cfg.Refill, "set it to RefillContinuous or RefillInterval")
-	}
-	if cfg.Burst == 0 {
-		cfg.Burst = cfg.Permits
-	}
-	set, err := newSettings(KindTokenBucket, cfg.Burst, opts)
+	set, err := newSettings(Spec{Permits: cfg.Permits, Per: cfg.Per, Burst: cfg.Burst, Refill: cfg.Refill}, opts)
 	if err != nil {
 		return nil, err
 	}
-	return newTokenBucket(set, &cfg), nil
-}
-
-// newTokenBucket keeps cfg and does not change it: the buckets of a [Keyed] share theirs.
-func newTokenBucket(set *settings, cfg *TokenBucketConfig) *TokenBucket {
-	l := &TokenBucket{state: bucket{cfg: cfg, tokens: cfg.Burst}}
+	l := newTokenBucket(set)
 	if cfg.Empty {
 		l.state.tokens = 0
 	}
+	return l, nil
+}
+
+func newTokenBucket(set *settings) *TokenBucket {
+	l := &TokenBucket{state: bucket{set: set, tokens: set.max}}
 	l.init(set, &l.state)
 	return l
 }
@@ -94,45 +82,45 @@ func newTokenBucket(set *settings, cfg *TokenBucketConfig) *TokenBucket {
 // bucket counts whole tokens and, apart, the fraction that has come in of the next one,
 // so that no rate and no burst is too large for it and nothing is ever rounded away.
 type bucket struct {
-	tokens int64         // up to cfg.Burst
-	part   uint64        // of the next token, in units of 1/cfg.Per, below cfg.Per; 0 if the bucket is full
+	tokens int64         // up to the burst
+	part   uint64        // of the next token, in units of 1/Per, below Per; 0 if the bucket is full
 	at     clock.Instant // when that was; for whole periods, the end of the last one
-	cfg    *TokenBucketConfig
+	set    *settings
 }
 
 // advance brings tokens and part up to now. The common case, in which less than a token
 // has come in, has no division in it.
 func (b *bucket) advance(now clock.Instant) {
 	passed := uint64(now - b.at)
-	if b.cfg.Refill == RefillInterval {
-		periods := passed / uint64(b.cfg.Per)
-		b.at += clock.Instant(periods * uint64(b.cfg.Per))
-		hi, lo := bits.Mul64(periods, uint64(b.cfg.Permits))
+	if b.set.spec.Refill == RefillInterval {
+		periods := passed / uint64(b.set.spec.Per)
+		b.at += clock.Instant(periods * uint64(b.set.spec.Per))
+		hi, lo := bits.Mul64(periods, uint64(b.set.spec.Permits))
 		b.add(hi, lo)
 		return
 	}
 	b.at = now // even if the bucket is full: what comes in then is lost
-	if b.tokens == b.cfg.Burst {
+	if b.tokens == b.set.max {
 		return
 	}
-	hi, lo := bits.Mul64(passed, uint64(b.cfg.Permits))
+	hi, lo := bits.Mul64(passed, uint64(b.set.spec.Permits))
 	lo, carry := bits.Add64(lo, b.part, 0)
-	if hi += carry; hi == 0 && lo < uint64(b.cfg.Per) {
+	if hi += carry; hi == 0 && lo < uint64(b.set.spec.Per) {
 		b.part = lo
 		return
 	}
-	if hi >= uint64(b.cfg.Per) { // more than 2⁶⁴ tokens
+	if hi >= uint64(b.set.spec.Per) { // more than 2⁶⁴ tokens
 		b.add(1, 0)
 		return
 	}
-	lo, b.part = bits.Div64(hi, lo, uint64(b.cfg.Per))
+	lo, b.part = bits.Div64(hi, lo, uint64(b.set.spec.Per))
 	b.add(0, lo)
 }
 
 // add fills hi·2⁶⁴ + lo tokens in; what does not go in is lost.
 func (b *bucket) add(hi, lo uint64) {
-	if missing := uint64(b.cfg.Burst - b.tokens); hi != 0 || lo >= missing {
-		b.tokens, b.part = b.cfg.Burst, 0
+	if missing := uint64(b.set.max - b.tokens); hi != 0 || lo >= missing {
+		b.tokens, b.part = b.set.max, 0
 		return
 	}
 	b.tokens += int64(lo)
@@ -155,17 +143,17 @@ func (b *bucket) wait(now clock.Instant, n int64) time.Duration {
 		return 0
 	}
 	missing := uint64(n - b.tokens)
-	if b.cfg.Refill == RefillInterval {
-		periods := (missing-1)/uint64(b.cfg.Permits) + 1
-		d := mulWait(periods, b.cfg.Per)
-		if d == Never {
-			return Never
+	if b.set.spec.Refill == RefillInterval {
+		periods := (missing-1)/uint64(b.set.spec.Permits) + 1
+		hi, lo := bits.Mul64(periods, uint64(b.set.spec.Per))
+		if d := ceilWait(hi, lo, 1); d != Never {
+			return d - now.Sub(b.at)
 		}
-		return d - now.Sub(b.at)
+		return Never
 	}
-	hi, lo := bits.Mul64(missing, uint64(b.cfg.Per))
+	hi, lo := bits.Mul64(missing, uint64(b.set.spec.Per))
 	lo, borrow := bits.Sub64(lo, b.part, 0)
-	return ceilWait(hi-borrow, lo, uint64(b.cfg.Permits))
+	return ceilWait(hi-borrow, lo, uint64(b.set.spec.Permits))
 }
 
 // available is below zero while there is a debt; see Charge.
@@ -178,10 +166,10 @@ func (b *bucket) available(now clock.Instant) int64 {
 // last until the next tokens come.
 func (b *bucket) standing(now clock.Instant) Standing {
 	left := b.available(now)
-	s := Standing{Limit: b.cfg.Burst, Window: part(b.cfg.Per, b.cfg.Burst, b.cfg.Permits), Left: left}
-	s.Even = b.cfg.Burst == 1 && b.cfg.Refill == RefillContinuous // there is no room for a second
-	if s.Lasts = part(b.cfg.Per, left, b.cfg.Permits); b.cfg.Refill == RefillInterval {
-		s.Lasts = part(b.cfg.Per-now.Sub(b.at), max(0, left), max(0, left)+1)
+	s := Standing{Limit: b.set.max, Window: part(b.set.spec.Per, b.set.max, b.set.spec.Permits), Left: left}
+	s.Even = b.set.max == 1 && b.set.spec.Refill == RefillContinuous // there is no room for a second
+	if s.Lasts = part(b.set.spec.Per, left, b.set.spec.Permits); b.set.spec.Refill == RefillInterval {
+		s.Lasts = part(b.set.spec.Per-now.Sub(b.at), max(0, left), max(0, left)+1)
 	}
 	return s
 }
@@ -213,4 +201,39 @@ const deepest = math.MinInt64 / 4
 func (b *bucket) charge(now clock.Instant, n int64) {
 	b.advance(now)
 	b.tokens = max(b.tokens-min(n, -deepest), deepest)
+}
+
+// addCount adds a weight to a counter, which stops at its maximum.
+func addCount(count uint64, n int64) uint64 {
+	sum, carry := bits.Add64(count, uint64(max(n, 0)), 0)
+	if carry != 0 {
+		return math.MaxUint64
+	}
+	return sum
+}
+
+// addWaits is a sum of waits, which are not negative. Past the range it is Never.
+func addWaits(a, b time.Duration) time.Duration {
+	if a > Never-b {
+		return Never
+	}
+	return a + b
+}
+
+// ceilWait is (hi·2⁶⁴ + lo) / by nanoseconds, rounded up to the first whole one, or Never.
+func ceilWait(hi, lo, by uint64) time.Duration {
+	if hi >= by {
+		return Never
+	}
+	q, r := bits.Div64(hi, lo, by)
+	if r > 0 && q < math.MaxInt64 {
+		q++
+	}
+	return time.Duration(min(q, math.MaxInt64))
+}
+
+// part is n of as many parts of d, rounded up.
+func part(d time.Duration, n, of int64) time.Duration {
+	hi, lo := bits.Mul64(uint64(max(n, 0)), uint64(d))
+	return ceilWait(hi, lo, uint64(of))
 }
