@@ -27,10 +27,10 @@ func hostsCommand(s terminal.Streams) *cobra.Command {
 the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
 and what is still to be waited for. The host asked last comes first; what is a
 day old is not believed any more and not shown. A host that nothing but your own
-maximum held, --max-rate or a rule, is not there: nothing was learned of it. Of
-a database the table 'rates' has the same, for any SQLite shell.`,
-		Example: `  crawl --remember hosts.jsonl -o p.jsonl https://example.com/
-  crawl hosts hosts.jsonl    what the next crawl with this file begins with`,
+maximum held, --max-rate or a rule, is not there: nothing was learned of it. The
+file is an SQLite database; its table 'rates' has the same, for any shell.`,
+		Example: `  crawl --remember hosts.db -o p.jsonl https://example.com/
+  crawl hosts hosts.db    what the next crawl with this file begins with`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return exit.Usage(fmt.Errorf("hosts needs one FILE, as 'crawl --remember FILE' writes it, and was given %d", len(args)))

@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// fileMemory is the file or database of ratelimit.remember.
+// fileMemory is the file of ratelimit.remember.
 type fileMemory struct{ memory.Place }
 
 // Load is that of the file, its error with the name of the setting.

@@ -99,7 +99,7 @@ var rateFields = []field{
 	// Not "memory", which is a bound on bytes wherever else it is a flag.
 	{
 		path: "ratelimit.remember", kind: kindText, arg: "file", flag: "remember",
-		doc: "file in which what is learned of hosts is kept for the next crawl, an SQLite database if its name ends in .db or .sqlite; empty = none", example: "hosts.jsonl", check: noStream,
+		doc: "file in which what is learned of hosts is kept for the next crawl, an SQLite database; empty = none", example: "hosts.db", check: noStream,
 	},
 	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.
 	// The p95 of 64 rests on its four largest, so that one slow page does not make it.

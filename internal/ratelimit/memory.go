@@ -197,8 +197,8 @@ func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemo
 
 // Recall takes up what earlier limiters remembered, before the crawl or during it, and
 // returns for how many domains. What this limiter has learned itself stays: a domain
-// it knows is passed over. So are entries that are a day old, or not valid, or the
-// longest unused of more than there is room for. A limiter that is off recalls nothing.
+// it knows is passed over. So are entries that are a day old, or not valid, or older than
+// another of the same domain, or the longest unused of more than there is room for. A limiter that is off recalls nothing.
 func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) {
 	if !l.cfg.Enabled {
 		return 0
@@ -210,9 +210,11 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 			fresh = append(fresh, m)
 		}
 	}
-	slices.SortFunc(fresh, func(a, b HostMemory) int {
-		return cmp.Or(b.LastUsed.Compare(a.LastUsed), cmp.Compare(a.Domain, b.Domain))
-	})
+	latest := func(a, b HostMemory) int { return b.LastUsed.Compare(a.LastUsed) }
+	name := func(a, b HostMemory) int { return cmp.Compare(a.Domain, b.Domain) }
+	slices.SortFunc(fresh, func(a, b HostMemory) int { return cmp.Or(name(a, b), latest(a, b)) })
+	fresh = slices.CompactFunc(fresh, func(a, b HostMemory) bool { return a.Domain == b.Domain })
+	slices.SortStableFunc(fresh, latest)
 	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
 	for _, m := range slices.Backward(fresh) { // so that the longest unused is the first to be forgotten
 		if l.addTombstone(m.Domain, l.tombstoneOf(&m, at)) {

@@ -11,7 +11,7 @@ import (
 )
 
 // Rates is the memory of hosts in the state: what their limiter learned, with the same
-// promises as [memory.File].
+// promises as [memory.Database].
 type Rates struct{ s *Store }
 
 // Rates is the memory of hosts in this state. It is safe for concurrent use.
@@ -23,14 +23,8 @@ func (r Rates) Path() string { return r.s.path }
 // Save merges hosts in, the newer entry of each counting, and returns when that is committed. If ctx
 // ends first its error is returned, and the hosts are saved nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
-	var list []ratelimit.HostMemory
 	cfg := &r.s.cfg
-	now := cfg.Clock.Now()
-	for m := range hosts {
-		if m, ok := m.At(now, cfg.MaxWait); ok && m.Validate() == nil { // or it could not be read again
-			list = append(list, m)
-		}
-	}
+	list := memory.Kept(hosts, cfg.Clock.Now(), cfg.MaxWait)
 	err := r.s.await(ctx, func(w *writer) error {
 		return w.f.db.Transact(func() error { return w.f.rates.Merge(list, cfg.Clock.Now(), cfg.MaxRates) })
 	})

@@ -1,6 +1,24 @@
+// Package memory keeps what crawls learn of hosts in an SQLite database, from one crawl to the
+// next. A crawl's own state has the same table ([Table]).
+//
+// There is one table, rates (see [TableSchema]), to be looked into with any shell while crawls
+// run. A [Database] is open only while it is read or saved. A save is one transaction that merges
+// the hosts of this crawl in: of two entries of a host the newer one counts, and the later of
+// their Retry-After, so that no crawl loses what another has learned. A kill leaves what was there
+// before. A row that no limiter has written costs its host; a database that is damaged as a
+// whole, or is another program's, is an error, and is left as it is. Times lose what is less than
+// a millisecond, orders to wait upward.
+//
+// Older versions kept lines of JSON: a header and one [ratelimit.HostMemory] in each. Such a file
+// is read, and replaced as a whole by the first save.
+//
+// It has Config.MaxHosts entries at most, those used last; an entry drops out when nothing of it
+// is left after a day. Names of hosts say where somebody has been: a new file is readable by its
+// owner only (0600), an old one keeps its mode.
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,79 +26,108 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
+	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// applicationID marks our databases: "TrLh".
-const applicationID = 0x54724c68
+const (
+	// applicationID marks our databases: "TrLh".
+	applicationID = 0x54724c68
 
-// databaseEndings are those of names under which a new memory is a database.
-var databaseEndings = []string{".db", ".sqlite", ".sqlite3"}
+	version = 1 // of the table, and of the lines of JSON
+)
 
-// Place is where a memory is kept: a [*File] or a [*Database]. It is safe for concurrent use.
-type Place interface {
-	Path() string
-	Load() ([]ratelimit.HostMemory, Damage, error)
-	Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error
+// Config says which database it is.
+type Config struct {
+	Path     string        // of the file; empty is refused
+	MaxHosts int           // entries kept, those used last; zero means 100000
+	MaxWait  time.Duration // an obligation that ends later than that from now was written by a wrong clock, and ends then; zero means 1h
+	Clock    clock.Clock   // tells the time; nil means the system's
 }
 
-// At returns the memory at cfg.Path and does not touch it: a database if there is one, or if there
-// is nothing yet and the name ends as those of databases do, in .db, .sqlite or .sqlite3; else a file.
-// It rejects a Config with a value out of range, naming the field.
-func At(cfg Config) (Place, error) {
-	f, err := New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if isDatabase(cfg.Path) {
-		return &Database{f.cfg}, nil
-	}
-	return f, nil
+// FormatError says that a file is something else, or of another version of this one.
+type FormatError struct {
+	Version int // of a memory that another version of this program writes; 0 for what is none
+	reason  string
 }
 
-// isDatabase goes by what is in the file, and where nothing can be read by its name.
-func isDatabase(path string) bool {
-	info, err := os.Stat(path)
-	named := slices.Contains(databaseEndings, strings.ToLower(filepath.Ext(path)))
-	if err != nil || info.Mode().IsRegular() && info.Size() == 0 {
-		return named
-	}
-	if !info.Mode().IsRegular() { // to open a pipe might never return
-		return false
-	}
-	is, err := sqlitedb.IsDatabase(path)
-	return is || err != nil && named
+// Error names the fix.
+func (e *FormatError) Error() string { return e.reason }
+
+func foreign(what string) error {
+	return &FormatError{reason: "it is " + what + ": name another file, or one that does not exist yet"}
 }
 
-// Database is a memory of hosts in an SQLite database. It is made by [At].
+func newer(v int) error {
+	return &FormatError{v, fmt.Sprintf("it is a memory of hosts of version %d, and this program writes version %d: name another file, or use the program that wrote it", v, version)}
+}
+
+// Damage is what was passed over while a memory was read. The zero Damage is none.
+type Damage struct {
+	Lines int   // how many
+	First int   // number of the first, counted from 1
+	Err   error // what is wrong with that
+}
+
+func (d *Damage) note(line int, err error) {
+	if d.Lines++; d.Lines == 1 {
+		d.First, d.Err = line, err
+	}
+}
+
+// Database is a memory of hosts. It is made by [At] and safe for concurrent use.
 type Database struct{ cfg Config }
+
+// At returns the memory at cfg.Path and does not touch it. It rejects a Config with a value out
+// of range, naming the field.
+func At(cfg Config) (*Database, error) {
+	cfg.MaxHosts, cfg.MaxWait = cmp.Or(cfg.MaxHosts, 100_000), cmp.Or(cfg.MaxWait, time.Hour)
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	switch {
+	case cfg.Path == "":
+		return nil, errors.New("memory: Path is empty: name a file")
+	case cfg.MaxHosts < 0:
+		return nil, fmt.Errorf("memory: MaxHosts = %d: want 1 or more", cfg.MaxHosts)
+	case cfg.MaxWait < 0:
+		return nil, fmt.Errorf("memory: MaxWait = %v: want a duration above zero", cfg.MaxWait)
+	}
+	return &Database{cfg}, nil
+}
 
 // Path is the name under which the database was configured.
 func (d *Database) Path() string { return d.cfg.Path }
 
-// Load reads what is left at present, the latest used host first. There is nothing in a
-// database that does not exist. The error is a [*FormatError] for a database of something else
-// or of a newer version; or that of SQLite, with the fix, if it cannot be read or is damaged.
-// A row that no limiter has written is no error.
+// Load reads what is left at present, the latest used host first. There is nothing in a file
+// that does not exist. The error is a [*FormatError] for another file than ours; that of the path,
+// if it cannot be read, or could never be written since its directory does not exist; or that of
+// SQLite, with the fix, if it is damaged. An entry that no limiter has written is no error.
 func (d *Database) Load() (hosts []ratelimit.HostMemory, damage Damage, err error) {
 	if _, err := os.Stat(filepath.Dir(d.cfg.Path)); err != nil {
 		return nil, damage, fmt.Errorf("%w: make the directory first", err)
 	}
-	err = d.look(func(db *sqlitedb.DB) (err error) {
-		hosts, damage, err = ReadTable(db, d.cfg.Clock.Now(), d.cfg.MaxWait)
-		return err
-	})
+	hosts, damage, lines, err := d.loadLines()
+	if err == nil && !lines {
+		err = d.look(func(db *sqlitedb.DB) (err error) {
+			hosts, damage, err = ReadTable(db, d.cfg.Clock.Now(), d.cfg.MaxWait)
+			return err
+		})
+	}
 	return hosts[:min(len(hosts), d.cfg.MaxHosts)], damage, err
 }
 
 // look opens what there is to read it, and calls read if the table is there.
 func (d *Database) look(read func(*sqlitedb.DB) error) error {
-	if info, err := os.Stat(d.cfg.Path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	info, err := os.Stat(d.cfg.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && info.Mode().IsRegular():
 		return nil
+	case err == nil && !info.Mode().IsRegular(): // to open a pipe might never return
+		return fmt.Errorf("%s is no regular file: name one, or one that does not exist yet", d.cfg.Path)
 	}
 	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{ReadOnly: true})
 	if err != nil {
@@ -95,24 +142,18 @@ func (d *Database) look(read func(*sqlitedb.DB) error) error {
 
 // check refuses what is not ours. It reports whether the tables are there.
 func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
-	id, err := db.QueryInt("PRAGMA application_id")
-	if err != nil {
-		return false, err
-	}
-	tables, err := db.QueryInt("SELECT count(*) FROM sqlite_schema")
-	if err != nil {
-		return false, err
-	}
-	v, err := db.QueryInt("PRAGMA user_version")
-	switch {
+	id, err1 := db.QueryInt("PRAGMA application_id")
+	tables, err2 := db.QueryInt("SELECT count(*) FROM sqlite_schema")
+	v, err3 := db.QueryInt("PRAGMA user_version")
+	switch err := cmp.Or(err1, err2, err3); {
 	case err != nil:
 		return false, err
 	case id == 0 && tables == 0: // of a program that was killed before it wrote anything
 		return false, nil
 	case id != applicationID:
-		return false, fmt.Errorf("read %s: %w", d.cfg.Path, &FormatError{reason: "it is a database, and no memory of hosts: name another file, or one that does not exist yet"})
+		return false, fmt.Errorf("read %s: %w", d.cfg.Path, foreign("a database, and no memory of hosts"))
 	case v != version:
-		return false, fmt.Errorf("read %s: %w", d.cfg.Path, newerError(int(v)))
+		return false, fmt.Errorf("read %s: %w", d.cfg.Path, newer(int(v)))
 	}
 	return true, nil
 }
@@ -121,17 +162,34 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 // crawl is at it for more than five seconds, or anything fails, nothing was changed, and the error
 // says why. It takes some milliseconds, which ctx does not end.
 func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
-	var kept []ratelimit.HostMemory
-	now := d.cfg.Clock.Now()
-	for m := range hosts {
-		if m, ok := m.At(now, d.cfg.MaxWait); ok && m.Validate() == nil { // or it could not be read again
-			kept = append(kept, m)
-		}
+	kept := Kept(hosts, d.cfg.Clock.Now(), d.cfg.MaxWait)
+	old, _, lines, err := d.loadLines()
+	if err != nil {
+		return err
+	}
+	if lines {
+		return d.replace(append(old, kept...))
 	}
 	// To open a database for writing is to change its mode: not that of another program.
 	if err := d.look(func(*sqlitedb.DB) error { return nil }); err != nil {
 		return err
 	}
+	return d.merge(kept)
+}
+
+// Kept are the hosts of which something is left at now, as [ratelimit.HostMemory.At] has it,
+// without those that could not be read again.
+func Kept(hosts iter.Seq[ratelimit.HostMemory], now time.Time, wait time.Duration) []ratelimit.HostMemory {
+	kept := []ratelimit.HostMemory{}
+	for m := range hosts {
+		if m, ok := m.At(now, wait); ok && m.Validate() == nil {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{})
 	if err != nil {
 		return err
@@ -148,7 +206,7 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 		if err != nil {
 			return err
 		}
-		return t.Merge(kept, now, d.cfg.MaxHosts)
+		return t.Merge(hosts, d.cfg.Clock.Now(), d.cfg.MaxHosts)
 	})
 	if err == nil {
 		// Or it could not be read where nothing can be written. Another crawl may be at it, and

@@ -20,13 +20,34 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// newDatabase is the memory at a path that is to be a database.
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// host is an entry that is so old.
+func host(name string, age time.Duration, rate float32) ratelimit.HostMemory {
+	return ratelimit.HostMemory{Domain: name, LastUsed: now.Add(-age), Learned: ratelimit.Learned{Rate: rate}}
+}
+
 func newDatabase(t *testing.T, path string) *Database {
 	t.Helper()
-	p, err := At(Config{Path: path, Clock: clocktest.NewFake(now)})
+	d, err := At(Config{Path: path, Clock: clocktest.NewFake(now)})
 	require.NoError(t, err)
-	require.IsType(t, &Database{}, p)
-	return p.(*Database)
+	return d
+}
+
+func save(t *testing.T, d *Database, hosts ...ratelimit.HostMemory) {
+	t.Helper()
+	require.NoError(t, d.Save(t.Context(), slices.Values(hosts)))
+}
+
+// requireOnly says which files there are in a directory.
+func requireOnly(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, len(names))
+	for i, e := range entries {
+		require.Equal(t, names[i], e.Name())
+	}
 }
 
 func edit(t *testing.T, path, script string) {
@@ -36,7 +57,7 @@ func edit(t *testing.T, path, script string) {
 	require.NoError(t, errors.Join(db.Exec(script), db.Close()))
 }
 
-func loadPlace(t *testing.T, p Place) []ratelimit.HostMemory {
+func load(t *testing.T, p *Database) []ratelimit.HostMemory {
 	t.Helper()
 	hosts, damage, err := p.Load()
 	require.NoError(t, err)
@@ -44,89 +65,132 @@ func loadPlace(t *testing.T, p Place) []ratelimit.HostMemory {
 	return hosts
 }
 
-// What holds of a memory holds whether it is a file or a database.
-func TestPlaces(t *testing.T) {
-	for _, name := range []string{"hosts.jsonl", "hosts.db", "HOSTS.SQLite"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, name)
-			clk := clocktest.NewFake(now)
-			open := func() Place { // as another process does
-				p, err := At(Config{Path: path, Clock: clk, MaxHosts: 3})
-				require.NoError(t, err)
-				require.Equal(t, path, p.Path())
-				return p
-			}
-			store := func(hosts ...ratelimit.HostMemory) {
-				t.Helper()
-				require.NoError(t, open().Save(t.Context(), slices.Values(hosts)))
-			}
-			require.Empty(t, loadPlace(t, open()), "of what does not exist")
-			requireOnly(t, dir)
-			told := host("b.test", 2*time.Hour, 1)
-			told.Pause, told.RetryUntil, told.HeldUntil = 1500*time.Millisecond, now.Add(time.Minute), now.Add(time.Second)
-			store(host("a.test", time.Hour, 1), told)
-			newer := host("b.test", time.Hour, 2)
-			store(host("a.test", 2*time.Hour, 9), host("c.test", 0, 3), host("gone.test", 24*time.Hour, 3), host("No name", 0, 1), newer)
-			newer.RetryUntil = told.RetryUntil
-			require.Equal(t, []ratelimit.HostMemory{host("c.test", 0, 3), host("a.test", time.Hour, 1), newer}, loadPlace(t, open()))
-			store(host("d.test", time.Minute, 4))
-			require.Equal(t, []ratelimit.HostMemory{host("c.test", 0, 3), host("d.test", time.Minute, 4), host("a.test", time.Hour, 1)}, loadPlace(t, open()),
-				"of four those used last")
-			requireOnly(t, dir, name)
-			info, err := os.Stat(path)
-			require.NoError(t, err)
-			require.Equal(t, fs.FileMode(0o600), info.Mode())
-			clk.Advance(23*time.Hour + 30*time.Minute)
-			store()
-			require.Len(t, loadPlace(t, open()), 2, "what is a day old drops out")
+func TestMergesAndForgets(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hosts.db")
+	clk := clocktest.NewFake(now)
+	open := func() *Database { // as another process does
+		d, err := At(Config{Path: path, Clock: clk, MaxHosts: 3})
+		require.NoError(t, err)
+		require.Equal(t, path, d.Path())
+		return d
+	}
+	require.Empty(t, load(t, open()), "of what does not exist")
+	requireOnly(t, dir)
+	told := host("b.test", 2*time.Hour, 1)
+	told.Pause, told.RetryUntil, told.HeldUntil = 1500*time.Millisecond, now.Add(time.Minute), now.Add(time.Second)
+	save(t, open(), host("a.test", time.Hour, 1), told)
+	newer := host("b.test", time.Hour, 2)
+	save(t, open(), host("a.test", 2*time.Hour, 9), host("c.test", 0, 3), host("gone.test", 24*time.Hour, 3), host("No name", 0, 1), newer)
+	newer.RetryUntil = told.RetryUntil
+	require.Equal(t, []ratelimit.HostMemory{host("c.test", 0, 3), host("a.test", time.Hour, 1), newer}, load(t, open()))
+	save(t, open(), host("d.test", time.Minute, 4))
+	require.Equal(t, []ratelimit.HostMemory{host("c.test", 0, 3), host("d.test", time.Minute, 4), host("a.test", time.Hour, 1)}, load(t, open()),
+		"of four those used last")
+	requireOnly(t, dir, "hosts.db")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode())
+	clk.Advance(23*time.Hour + 30*time.Minute)
+	save(t, open())
+	require.Len(t, load(t, open()), 2, "what is a day old drops out")
 
-			var wg sync.WaitGroup
-			for w := range 3 {
-				wg.Go(func() {
-					p, err := At(Config{Path: path}) // whose time passes while it waits for the others
-					m := ratelimit.HostMemory{Domain: fmt.Sprintf("%d.test", w), LastUsed: time.Now(), Learned: ratelimit.Learned{Rate: 1}}
-					if err = errors.Join(err, p.Save(t.Context(), slices.Values([]ratelimit.HostMemory{m}))); err != nil {
-						t.Error(err)
-					}
-				})
+	var wg sync.WaitGroup
+	for w := range 3 {
+		wg.Go(func() {
+			d, err := At(Config{Path: path}) // whose time passes while it waits for the others
+			m := ratelimit.HostMemory{Domain: fmt.Sprintf("%d.test", w), LastUsed: time.Now(), Learned: ratelimit.Learned{Rate: 1}}
+			if err = errors.Join(err, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{m}))); err != nil {
+				t.Error(err)
 			}
-			wg.Wait()
-			last, err := At(Config{Path: path})
-			require.NoError(t, err)
-			require.Len(t, loadPlace(t, last), 3, "nobody's is lost")
-
-			_, err = At(Config{Path: path, MaxHosts: -1})
-			require.EqualError(t, err, "memory: MaxHosts = -1: want 1 or more")
-			nowhere, err := At(Config{Path: filepath.Join(dir, "nowhere", name)})
-			require.NoError(t, err)
-			_, _, err = nowhere.Load()
-			require.ErrorIs(t, err, fs.ErrNotExist)
-			require.ErrorContains(t, err, "make the directory first")
-			require.Error(t, nowhere.Save(t.Context(), slices.Values([]ratelimit.HostMemory{})))
 		})
+	}
+	wg.Wait()
+	last, err := At(Config{Path: path})
+	require.NoError(t, err)
+	require.Len(t, load(t, last), 3, "nobody's is lost")
+}
+
+func TestWrongConfig(t *testing.T) {
+	for want, cfg := range map[string]Config{
+		"memory: Path is empty: name a file":                 {},
+		"memory: MaxHosts = -1: want 1 or more":              {Path: "x", MaxHosts: -1},
+		"memory: MaxWait = -1ns: want a duration above zero": {Path: "x", MaxWait: -1},
+	} {
+		_, err := At(cfg)
+		require.EqualError(t, err, want)
 	}
 }
 
-// What there is decides, and where there is nothing the name.
-func TestAtGoesByWhatThereIs(t *testing.T) {
+func TestPathsThatCannotBe(t *testing.T) {
 	dir := t.TempDir()
-	at := func(name string) Place {
-		p, err := At(Config{Path: filepath.Join(dir, name), Clock: clocktest.NewFake(now)})
+	nowhere := newDatabase(t, filepath.Join(dir, "nowhere", "hosts"))
+	_, _, err := nowhere.Load()
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "make the directory first")
+	require.Error(t, nowhere.Save(t.Context(), slices.Values([]ratelimit.HostMemory{})))
+	_, _, err = newDatabase(t, dir).Load()
+	require.EqualError(t, err, dir+" is no regular file: name one, or one that does not exist yet")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "empty"), nil, 0o640))
+	empty := newDatabase(t, filepath.Join(dir, "empty"))
+	require.Empty(t, load(t, empty), "as somebody may have made it to set its mode")
+	save(t, empty, host("a.test", 0, 1))
+	info, err := os.Stat(empty.Path())
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o640), info.Mode())
+}
+
+const head = `{"format":"treadlight-hosts","version":1}` + "\n"
+
+// Lines of JSON are read, and the first save makes a database of them, with their mode and behind
+// their link.
+func TestLinesOfBefore(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hosts.jsonl")
+	lines := head + `{"host":"a.test","used":"2026-01-02T03:04:04Z","rate":4.85,"pause_ns":1500000000,"retry_until":"2026-01-02T04:05:00+01:00","new":1}
+{"host":"a day.test"}
+no JSON
+{"host":"old.test","used":"2026-01-01T03:04:05Z","rate":1}
+{"host":"b.test","used":"2026-01-02T03:04:00Z","rate":2,"held_until":"2026-01-02T03:05:00Z"}`
+	require.NoError(t, os.WriteFile(path, []byte(lines), 0o644))
+	require.NoError(t, os.Symlink("hosts.jsonl", filepath.Join(dir, "link")))
+	d := newDatabase(t, filepath.Join(dir, "link"))
+	a, b := host("a.test", time.Second, 4.85), host("b.test", 5*time.Second, 2)
+	a.Pause, a.RetryUntil, b.HeldUntil = 1500*time.Millisecond, now.Add(55*time.Second), now.Add(55*time.Second)
+	hosts, damage, err := d.Load()
+	require.NoError(t, err)
+	require.Equal(t, []ratelimit.HostMemory{a, b}, hosts)
+	require.Equal(t, 2, damage.Lines)
+	require.Equal(t, 3, damage.First)
+	require.ErrorContains(t, damage.Err, "host is no name of a host")
+	newer := host("b.test", 0, 9)
+	save(t, d, newer)
+	require.Equal(t, []ratelimit.HostMemory{newer, a}, load(t, newDatabase(t, path)))
+	requireOnly(t, dir, "hosts.jsonl", "link")
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o644), info.Mode())
+}
+
+// A mistyped name costs nobody a file.
+func TestOtherFilesStay(t *testing.T) {
+	for content, want := range map[string]string{
+		`{"url":"https://a.test/"}` + "\n":                     "it is no memory of hosts: name another file, or one that does not exist yet",
+		strings.Repeat("x", 1<<17):                             "it is no memory of hosts",
+		strings.Replace(head, `"version":1`, `"version":2`, 1): "it is a memory of hosts of version 2, and this program writes version 1",
+		head + strings.Repeat(" ", 1<<17):                      "token too long",
+	} {
+		path := filepath.Join(t.TempDir(), "pages.jsonl")
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+		_, _, err := newDatabase(t, path).Load()
+		require.ErrorContains(t, err, "read "+path+": ")
+		require.ErrorContains(t, err, want)
+		err = newDatabase(t, path).Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1)}))
+		require.ErrorContains(t, err, want)
+		data, err := os.ReadFile(path)
 		require.NoError(t, err)
-		return p
+		require.Equal(t, content, string(data))
 	}
-	require.NoError(t, newDatabase(t, filepath.Join(dir, "x.db")).Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1)})))
-	require.NoError(t, os.Rename(filepath.Join(dir, "x.db"), filepath.Join(dir, "hosts")))
-	require.Len(t, loadPlace(t, at("hosts")), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "lines.db"), []byte(text(t, host("a.test", 0, 1))), 0o600))
-	require.Len(t, loadPlace(t, at("lines.db")), 1)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "empty.db"), nil, 0o640))
-	require.Empty(t, loadPlace(t, at("empty.db")))
-	require.IsType(t, &Database{}, at("empty.db"))
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "dir.db"), 0o700))
-	_, _, err := at("dir.db").Load()
-	require.ErrorContains(t, err, "dir.db is no regular file: name one")
 }
 
 // What is none of ours is refused, and stays as it is to the last byte.
@@ -162,7 +226,7 @@ func TestForeignDatabasesStay(t *testing.T) {
 func TestDamagedDatabases(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts.db")
 	d := newDatabase(t, path)
-	require.NoError(t, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1), host("b.test", time.Second, 1), host("c.test", time.Minute, 1)})))
+	save(t, d, host("a.test", 0, 1), host("b.test", time.Second, 1), host("c.test", time.Minute, 1))
 	edit(t, path, `UPDATE rates SET rate = -1 WHERE host <> 'a.test'`)
 	hosts, damage, err := d.Load()
 	require.NoError(t, err)
@@ -179,14 +243,14 @@ func TestDamagedDatabases(t *testing.T) {
 	require.ErrorContains(t, err, "restore it from a copy")
 	require.NoError(t, os.WriteFile(path, whole[:300], 0o600))
 	_, _, err = d.Load()
-	require.ErrorContains(t, err, "it is no SQLite database: name another file")
+	require.ErrorContains(t, err, "it is no memory of hosts: name another file")
 }
 
 // A database at rest can be read where nothing can be written: it does not say that it has a log.
 func TestDatabasesAtRestHaveNoLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts.db")
 	for range 2 {
-		require.NoError(t, newDatabase(t, path).Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1)})))
+		save(t, newDatabase(t, path), host("a.test", 0, 1))
 		db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
 		require.NoError(t, err)
 		mode, err := db.QueryText("PRAGMA journal_mode")
@@ -211,12 +275,12 @@ func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "hosts.db")
 	d := newDatabase(t, path)
-	require.NoError(t, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("a.test", 0, 1)})))
+	save(t, d, host("a.test", 0, 1))
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), victim+"="+path)
 	require.Error(t, child.Run(), "it was not killed")
 	require.FileExists(t, path+"-wal", "it was not writing")
-	require.Equal(t, []ratelimit.HostMemory{host("a.test", 0, 1)}, loadPlace(t, d))
-	require.NoError(t, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{host("c.test", 0, 1)})))
-	require.Len(t, loadPlace(t, d), 2)
+	require.Equal(t, []ratelimit.HostMemory{host("a.test", 0, 1)}, load(t, d))
+	save(t, d, host("c.test", 0, 1))
+	require.Len(t, load(t, d), 2)
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,19 +14,24 @@ import (
 )
 
 const (
-	// saveEvery is what a crash costs at most of what was learned. To find a limit takes
-	// about as long.
+	// saveEvery is what a crash costs at most of what was learned.
 	saveEvery = time.Minute
 
 	// saveSoon is the least time between two saves when a host asks for a pause: a crawl that is
-	// killed then and resumed at once must not ask it. A pause that is shorter than that has
-	// run out before a process is back, and is worth no save of its own.
+	// killed then and resumed at once must not ask it.
 	saveSoon = time.Second
 
 	// saveRest is how many times the length of a save passes until the next one at least:
 	// however many hosts there are, notes cost a hundredth of a processor at most.
 	saveRest = 100
 )
+
+// Place is where a memory is kept: a [*Database], or the state of a crawl.
+type Place interface {
+	Path() string
+	Load() ([]ratelimit.HostMemory, Damage, error)
+	Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error
+}
 
 // Keeper keeps what a limiter learns of hosts in some places, of which there may be none: nothing
 // is kept then. It is not safe for concurrent use.
@@ -57,8 +63,6 @@ func (k *Keeper) Recall() error {
 			known, names = append(known, hosts...), append(names, from.Path())
 		}
 	}
-	// The limiter takes the first it meets of each host.
-	slices.SortStableFunc(known, func(a, b ratelimit.HostMemory) int { return b.LastUsed.Compare(a.LastUsed) })
 	if n := k.Limiter.Recall(slices.Values(known)); n > 0 {
 		k.Log.Info("going on from what earlier crawls have learned", slog.Int("hosts", n), slog.String("file", strings.Join(names, ", ")))
 	}
@@ -70,7 +74,20 @@ func (k *Keeper) Run(ctx context.Context) {
 	if len(k.Places) == 0 {
 		return
 	}
-	for least := time.Duration(0); k.rest(ctx, least) == nil; {
+	for least := time.Duration(0); ; {
+		if clock.Sleep(ctx, k.Clock, least) != nil {
+			return
+		}
+		timer := k.Clock.NewTimer(saveEvery - min(least, saveEvery))
+		select {
+		case <-timer.C():
+		case <-k.Pauses:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
 		begun := k.Clock.Now()
 		k.save(ctx, "what is learned of hosts cannot be kept; the crawl goes on, and tries again")
 		least = max(saveSoon, saveRest*k.Clock.Since(begun))
@@ -81,21 +98,6 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) SaveLast(ctx context.Context) {
 	k.failed = false
 	k.save(ctx, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then")
-}
-
-// rest waits until it is time to save: saveEvery, or after the least rest for a pause.
-func (k *Keeper) rest(ctx context.Context, least time.Duration) error {
-	if err := clock.Sleep(ctx, k.Clock, least); err != nil {
-		return err
-	}
-	timer := k.Clock.NewTimer(saveEvery - min(least, saveEvery))
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-k.Pauses:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }
 
 // NotePauses passes on what the limiter tells, and notes the pauses that a host asks for. A

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
@@ -65,4 +70,49 @@ func TestKeeperSaysWhatIsNotKept(t *testing.T) {
 			require.Equal(t, tc.saved, place.saved)
 		})
 	}
+}
+
+// What places know is recalled, the newer entry of a host first; what is damaged is told.
+func TestKeeperRecalls(t *testing.T) {
+	l, err := ratelimit.New(ratelimit.DefaultConfig())
+	require.NoError(t, err)
+	dir, used := t.TempDir(), time.Now().UTC()
+	var places []memory.Place
+	for i, rate := range []float32{1, 2} {
+		d, err := memory.At(memory.Config{Path: filepath.Join(dir, fmt.Sprint(i))})
+		require.NoError(t, err)
+		m := ratelimit.HostMemory{Domain: "a.test", LastUsed: used.Add(time.Duration(i-2) * time.Minute), Learned: ratelimit.Learned{Rate: rate}}
+		require.NoError(t, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{m})))
+		places = append(places, d)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "2"), []byte(`{"format":"treadlight-hosts","version":1}`+"\nx\n"), 0o600))
+	d, err := memory.At(memory.Config{Path: filepath.Join(dir, "2")})
+	require.NoError(t, err)
+	var said bytes.Buffer
+	k := &memory.Keeper{Places: append(places, d), Limiter: l, Clock: clock.System(), Log: slog.New(slog.NewTextHandler(&said, nil))}
+	require.NoError(t, k.Recall())
+	m, _, ok := l.MemoryOf("a.test")
+	require.True(t, ok)
+	require.Equal(t, float32(2), m.Rate)
+	require.Contains(t, said.String(), "damaged_lines=1 first=2")
+	require.Contains(t, said.String(), "going on from what earlier crawls have learned\" hosts=1")
+	d, err = memory.At(memory.Config{Path: dir})
+	require.NoError(t, err)
+	k.Places = []memory.Place{d}
+	require.ErrorContains(t, k.Recall(), "is no regular file")
+}
+
+// Only a pause that is worth a save asks for one; all events are told.
+func TestNotePauses(t *testing.T) {
+	pauses, told := make(chan struct{}, 1), 0
+	hear := memory.NotePauses(pauses, func(ratelimit.Event) { told++ })
+	for _, e := range []ratelimit.Event{{HoldMS: 999}, {HoldMS: 5000, Cause: control.CauseCrawlDelay}} {
+		hear(e)
+		require.Empty(t, pauses)
+	}
+	hear(ratelimit.Event{HoldMS: 1000, Cause: control.CauseRetryAfter})
+	hear(ratelimit.Event{HoldMS: 1000, Cause: control.CauseRetryAfter})
+	require.Len(t, pauses, 1)
+	require.Equal(t, 4, told)
+	memory.NotePauses(pauses, nil)(ratelimit.Event{})
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -27,29 +28,24 @@ const putQuery = `INSERT INTO rates (host, used, rate, pause_ns, retry_until, he
 	held_until  = iif(excluded.used >= used, excluded.held_until, held_until),
 	retry_until = nullif(max(coalesce(retry_until, 0), coalesce(excluded.retry_until, 0)), 0)`
 
-// What is a day old and orders nothing says nothing (ratelimit.HostMemory.At).
-const agedQuery = `DELETE FROM rates WHERE used <= ?1 - 86400000
-	AND coalesce(retry_until, 0) <= ?1 AND coalesce(held_until, 0) <= ?1`
-
-const dropQuery = `DELETE FROM rates WHERE host IN (SELECT host FROM rates ORDER BY used, host DESC LIMIT ?)`
+// What is a day old and orders nothing says nothing (ratelimit.HostMemory.At). The table is
+// sorted only if there are too many rows.
+const dropQuery = `DELETE FROM rates WHERE used <= %[1]d - 86400000
+	AND coalesce(retry_until, 0) <= %[1]d AND coalesce(held_until, 0) <= %[1]d;
+	DELETE FROM rates WHERE (SELECT count(*) FROM rates) > %[2]d
+	AND +host IN (SELECT host FROM rates ORDER BY used DESC, host LIMIT -1 OFFSET %[2]d)`
 
 // Table is a memory of hosts as a table of an SQLite database. It is made by [PrepareTable],
 // lives as long as its connection, and is used by one goroutine at a time, as that is.
-type Table struct{ put, aged, count, drop *sqlitedb.Stmt }
+type Table struct {
+	db  *sqlitedb.DB
+	put *sqlitedb.Stmt
+}
 
 // PrepareTable prepares what writes the table, which must be there.
 func PrepareTable(db *sqlitedb.DB) (*Table, error) {
-	t := new(Table)
-	for _, s := range []struct {
-		stmt  **sqlitedb.Stmt
-		query string
-	}{{&t.put, putQuery}, {&t.aged, agedQuery}, {&t.count, `SELECT count(*) FROM rates`}, {&t.drop, dropQuery}} {
-		var err error
-		if *s.stmt, err = db.Prepare(s.query); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
+	put, err := db.Prepare(putQuery)
+	return &Table{db, put}, err
 }
 
 // Merge writes hosts, the newer of two entries of a host counting, as part of the transaction
@@ -57,35 +53,18 @@ func PrepareTable(db *sqlitedb.DB) (*Table, error) {
 // were used longest ago.
 func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) error {
 	for i := range hosts {
-		if err := t.putRow(&hosts[i]); err != nil {
+		m, p := &hosts[i], t.put
+		p.Text(1, m.Domain)
+		p.Int(2, m.LastUsed.UnixMilli())
+		p.Float(3, float64(m.Rate))
+		p.Int(4, int64(m.Pause))
+		p.Int(5, millisUp(m.RetryUntil))
+		p.Int(6, millisUp(m.HeldUntil))
+		if err := p.Run(); err != nil {
 			return err
 		}
 	}
-	t.aged.Int(1, now.UnixMilli())
-	if err := t.aged.Run(); err != nil {
-		return err
-	}
-	if _, err := t.count.Step(); err != nil {
-		return err
-	}
-	excess := t.count.ColumnInt(0) - int64(most)
-	t.count.Reset()
-	if excess <= 0 {
-		return nil
-	}
-	t.drop.Int(1, excess)
-	return t.drop.Run()
-}
-
-func (t *Table) putRow(m *ratelimit.HostMemory) error {
-	p := t.put
-	p.Text(1, m.Domain)
-	p.Int(2, m.LastUsed.UnixMilli())
-	p.Float(3, float64(m.Rate))
-	p.Int(4, int64(m.Pause))
-	p.Int(5, millisUp(m.RetryUntil))
-	p.Int(6, millisUp(m.HeldUntil))
-	return p.Run()
+	return t.db.Exec(fmt.Sprintf(dropQuery, now.UnixMilli(), most))
 }
 
 // ReadTable reads what is left of the table at now, the latest used host first, with no
