@@ -81,8 +81,10 @@ type Policies[T any] struct {
 
 	Circuit *resilience.Breaker // the breaker behind Breaker, for health checks. Nil if there is none
 
-	whole resilience.Policy[T]
-	pools []io.Closer // of the bulkheads, whose policies leave them open
+	o       Options[T]
+	retried bool
+	whole   resilience.Policy[T]
+	pools   []io.Closer // of the bulkheads, whose policies leave them open
 }
 
 var _ resilience.Policy[int] = (*Policies[int])(nil)
@@ -90,37 +92,33 @@ var _ resilience.Policy[int] = (*Policies[int])(nil)
 // Bind builds the policies of a document. The error names the section whose policy cannot
 // be built, and what is missing.
 func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
-	p := new(Policies[T])
-	for _, s := range []struct {
-		name    string
-		present bool
-		into    *resilience.Policy[T]
-		build   func() (resilience.Policy[T], error)
-	}{
-		{"Fallback", m.Fallback != nil, &p.Fallback, func() (resilience.Policy[T], error) { return o.fallback(m.Fallback) }},
-		{"Retry", m.Retry != nil, &p.Retry, func() (resilience.Policy[T], error) { return o.retry(m.Retry) }},
-		{"Hedging", m.Hedging != nil, &p.Hedge, func() (resilience.Policy[T], error) { return o.hedge(m.Hedging, m.Retry != nil) }},
-		{"CircuitBreaker", m.CircuitBreaker != nil, &p.Breaker, func() (resilience.Policy[T], error) { return p.breaker(m.CircuitBreaker, &o) }},
-		{"BulkheadIsolation", m.BulkheadIsolation != nil, &p.Isolation, func() (resilience.Policy[T], error) { return p.isolation(m.BulkheadIsolation, &o) }},
-		{"Bulkhead", m.Bulkhead != nil, &p.Bulkhead, func() (resilience.Policy[T], error) { return p.bulkhead(m.Bulkhead, &o) }},
-		{"Timeout", m.Timeout != nil, &p.Timeout, func() (resilience.Policy[T], error) { return o.timeout(m.Timeout) }},
-	} {
-		if !s.present {
-			continue
-		}
-		built, err := s.build()
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", s.name, err), p.Close())
-		}
-		*s.into = built
+	p := &Policies[T]{o: o, retried: m.Retry != nil}
+	err := section(nil, "Fallback", m.Fallback, &p.Fallback, p.fallback)
+	err = section(err, "Retry", m.Retry, &p.Retry, p.retry)
+	err = section(err, "Hedging", m.Hedging, &p.Hedge, p.hedge)
+	err = section(err, "CircuitBreaker", m.CircuitBreaker, &p.Breaker, p.breaker)
+	err = section(err, "BulkheadIsolation", m.BulkheadIsolation, &p.Isolation, p.isolation)
+	err = section(err, "Bulkhead", m.Bulkhead, &p.Bulkhead, p.bulkhead)
+	err = section(err, "Timeout", m.Timeout, &p.Timeout, p.timeout)
+	// The default order, outermost first. Its reasons are in package resilience.
+	p.whole = resilience.Wrap(p.Fallback, p.Retry, p.Hedge, p.Breaker, p.Isolation, p.Bulkhead, p.Timeout)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
 	}
-	p.whole = resilience.Wrap(p.list()...)
 	return p, nil
 }
 
-// list is the default order, outermost first. Its reasons are in package resilience.
-func (p *Policies[T]) list() []resilience.Policy[T] {
-	return []resilience.Policy[T]{p.Fallback, p.Retry, p.Hedge, p.Breaker, p.Isolation, p.Bulkhead, p.Timeout}
+// section builds the policy of a section that is there, unless one before has failed.
+func section[S, T any](before error, name string, s *S, into *resilience.Policy[T], build func(*S) (resilience.Policy[T], error)) error {
+	if before != nil || s == nil {
+		return before
+	}
+	p, err := build(s)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*into = p
+	return nil
 }
 
 // Execute runs fn under all policies there are.
@@ -135,29 +133,25 @@ func (p *Policies[T]) Close() error {
 	for _, pool := range p.pools {
 		errs = append(errs, pool.Close()) // first: who waits in one is in all policies around it
 	}
-	whole := p.whole
-	if whole == nil { // a section that comes later in the list cannot be built
-		whole = resilience.Wrap(p.list()...)
-	}
-	return errors.Join(append(errs, whole.Close())...)
+	return errors.Join(append(errs, p.whole.Close())...)
 }
 
-func (o *Options[T]) retry(r *Retry) (resilience.Policy[T], error) {
+func (p *Policies[T]) retry(r *Retry) (resilience.Policy[T], error) {
 	cfg := resilience.RetryConfig[T]{
-		Name: o.Name, MaxAttempts: r.MaxRetries + 1, Forever: r.Forever, Backoff: r.Backoff.schedule(), Random: o.Random,
-		Classify: o.Transient, Budget: o.Budget, Discard: o.Discard, Hub: o.Hub, Clock: o.Clock,
+		Name: p.o.Name, MaxAttempts: r.MaxRetries + 1, Forever: r.Forever, Backoff: r.Backoff.schedule(), Random: p.o.Random,
+		Classify: p.o.Transient, Budget: p.o.Budget, Discard: p.o.Discard, Hub: p.o.Hub, Clock: p.o.Clock,
 	}
 	if r.Forever {
 		cfg.MaxAttempts = 0
 	}
-	if o.newRetry != nil {
-		return o.newRetry(cfg)
+	if p.o.newRetry != nil {
+		return p.o.newRetry(cfg)
 	}
 	return resilience.NewRetry(cfg)
 }
 
 func (b *Backoff) schedule() backoff.Schedule {
-	var s backoff.Schedule
+	s := backoff.Exponential(b.Base, b.MaxDelay)
 	switch b.Type {
 	case BackoffNone:
 		return backoff.Constant(0)
@@ -168,7 +162,6 @@ func (b *Backoff) schedule() backoff.Schedule {
 	case BackoffLinear:
 		s = backoff.Linear(b.Base, b.MaxDelay)
 	case BackoffExponential:
-		s = backoff.Exponential(b.Base, b.MaxDelay)
 	}
 	if b.Jitter {
 		return backoff.Jittered(s)
@@ -177,76 +170,71 @@ func (b *Backoff) schedule() backoff.Schedule {
 }
 
 // hedge leaves the calls that were asked for to the retry around it to count.
-func (o *Options[T]) hedge(h *Hedging, retried bool) (resilience.Policy[T], error) {
-	budget := o.Budget
-	if retried {
+func (p *Policies[T]) hedge(h *Hedging) (resilience.Policy[T], error) {
+	budget := p.o.Budget
+	if p.retried {
 		budget = budget.Inner()
 	}
 	return resilience.NewHedge(resilience.HedgeConfig[T]{
-		Name: o.Name, Delay: h.After, MaxAttempts: 1 + h.MaxAttempts, Budget: budget,
-		Classify: o.Transient, Bind: o.Bind, Discard: o.Discard, Clock: o.Clock, Hub: o.Hub,
+		Name: p.o.Name, Delay: h.After, MaxAttempts: 1 + h.MaxAttempts, Budget: budget,
+		Classify: p.o.Transient, Bind: p.o.Bind, Discard: p.o.Discard, Clock: p.o.Clock, Hub: p.o.Hub,
 	})
 }
 
-func (p *Policies[T]) breaker(c *CircuitBreaker, o *Options[T]) (_ resilience.Policy[T], err error) {
-	if p.Circuit, err = o.circuit(c); err != nil {
+func (p *Policies[T]) breaker(c *CircuitBreaker) (_ resilience.Policy[T], err error) {
+	if p.Circuit, err = p.o.circuit(c); err != nil {
 		return nil, err
 	}
-	return resilience.NewCircuitBreaker(p.Circuit, resilience.CircuitBreakerConfig[T]{Classify: o.Overload, Bind: o.Bind})
+	return resilience.NewCircuitBreaker(p.Circuit, resilience.CircuitBreakerConfig[T]{Classify: p.o.Overload, Bind: p.o.Bind})
 }
 
-// queue is how many may wait. Those who may not wait for any time need no queue; the
+// places is a bulkhead's configuration. Those who may not wait for any time need no queue; the
 // policies' own zero is a wait without a bound.
-func queue(n int, timeout time.Duration) int {
+func (d *Deps) places(concurrency, queue int, timeout time.Duration) resilience.BulkheadConfig {
 	if timeout == 0 {
-		return 0
+		queue = 0
 	}
-	return n
+	return resilience.BulkheadConfig{
+		Name: d.Name, MaxConcurrency: concurrency, MaxQueue: queue, QueueTimeout: timeout, MaxKeys: d.Keys, Clock: d.Clock, Hub: d.Hub,
+	}
 }
 
-func (p *Policies[T]) bulkhead(b *Bulkhead, o *Options[T]) (resilience.Policy[T], error) {
-	core, err := resilience.NewBulkhead(resilience.BulkheadConfig{
-		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
-		QueueTimeout: b.QueueTimeout, Clock: o.Clock, Hub: o.Hub,
-	})
+func (p *Policies[T]) bulkhead(b *Bulkhead) (resilience.Policy[T], error) {
+	core, err := resilience.NewBulkhead(p.o.places(b.MaxConcurrency, b.MaxQueue, b.QueueTimeout))
 	if err != nil {
 		return nil, err
 	}
 	p.pools = append(p.pools, core)
-	return resilience.NewBulkheadPolicy(core, o.Bind)
+	return resilience.NewBulkheadPolicy(core, p.o.Bind)
 }
 
-func (p *Policies[T]) isolation(b *BulkheadIsolation, o *Options[T]) (resilience.Policy[T], error) {
-	if o.Key == nil {
+func (p *Policies[T]) isolation(b *BulkheadIsolation) (resilience.Policy[T], error) {
+	if p.o.Key == nil {
 		return nil, errors.New("a document cannot say what to isolate by: give Options.Key, or remove the section")
 	}
-	core, err := resilience.NewIsolation(resilience.BulkheadConfig{
-		Name: o.Name, MaxConcurrency: b.MaxConcurrency, MaxQueue: queue(b.MaxQueue, b.QueueTimeout),
-		QueueTimeout: b.QueueTimeout, MaxKeys: o.Keys, Clock: o.Clock, Hub: o.Hub,
-	})
+	core, err := resilience.NewIsolation(p.o.places(b.MaxConcurrency, b.MaxQueue, b.QueueTimeout))
 	if err != nil {
 		return nil, err
 	}
 	p.pools = append(p.pools, core)
-	return resilience.NewIsolationPolicy(core, o.Key, o.Bind)
+	return resilience.NewIsolationPolicy(core, p.o.Key, p.o.Bind)
 }
 
-func (o *Options[T]) timeout(t *Timeout) (resilience.Policy[T], error) {
+func (p *Policies[T]) timeout(t *Timeout) (resilience.Policy[T], error) {
 	return resilience.NewTimeout(resilience.TimeoutConfig[T]{
-		Name: o.Name, After: t.Limit, Bind: o.Bind, Discard: o.Discard, Hub: o.Hub,
+		Name: p.o.Name, After: t.Limit, Bind: p.o.Bind, Discard: p.o.Discard, Hub: p.o.Hub,
 	})
 }
 
 // fallback replaces errors of every kind, and the values with a status of the document.
-func (o *Options[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
-	if o.Fallback == nil {
+func (p *Policies[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
+	if p.o.Fallback == nil {
 		return nil, errors.New("a document cannot say what to return instead: give Options.Fallback, or remove the section")
 	}
-	codes := slices.Clone(f.StatusCodes)
 	return resilience.NewFallback(resilience.FallbackConfig[T]{
-		Name: o.Name, Action: o.Fallback, Discard: o.Discard, Hub: o.Hub, Clock: o.Clock,
+		Name: p.o.Name, Action: p.o.Fallback, Discard: p.o.Discard, Hub: p.o.Hub, Clock: p.o.Clock,
 		When: func(v T, err error) bool {
-			return err != nil || o.Status != nil && slices.Contains(codes, o.Status(v))
+			return err != nil || p.o.Status != nil && slices.Contains(f.StatusCodes, p.o.Status(v))
 		},
 	})
 }

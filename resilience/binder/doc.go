@@ -16,30 +16,19 @@
 // empty one has the defaults, which stand at the fields of [Model]. Each key may also be
 // written as YAML files have it, max_retries for MaxRetries.
 //
-// # From text to policies
-//
 // [Load] reads the document into a [Model], which nobody changes any more. [Bind] builds
 // the policies of a model for calls of any type, [BindHTTP] a chain around a transport. What
 // no document can say, such as what a fallback returns, is in [Options] and [HTTPOptions].
 //
-// A misspelt key would be a policy that silently is not there. So unknown keys, values of
-// another type, values out of range, keys that come twice, in two spellings or with nothing
-// behind them, and whatever follows the document are errors. All that is wrong is reported
-// at once, as [Problems] with path, line and what to write instead. A document is at most 64
-// KiB.
+// A misspelt key would be a policy that silently is not there. So unknown keys, wrong types,
+// values out of range and keys that come twice are errors. All that is wrong is reported at
+// once, as [Problems] with path, line and what to write instead. A document is at most 64 KiB.
 //
-// # Live reload
-//
-// [NewLiveChain] and [NewLivePolicy] build of the document of a [Source], a [File] or any
-// function, and again when another one is there. What is current changes in one step.
-// Requests under way end on the chain they began on, which is closed when the last of their
-// bodies has ended; its bulkheads and those of the new one count apart until then. A document
-// that is no good changes nothing and is reported. A circuit goes on if its section is as it
-// was; otherwise a new one begins closed.
-//
-// With a registry in [Deps] circuits are shared by name, also with chains that follow no
-// document. A reload that changed their settings would change them for all, so the registry
-// refuses it: give the circuit another name with its new settings.
+// [NewLiveChain] builds of the document of a [Source], a [File] or any function, and again when
+// another one is there. Requests under way end on the chain they began on; a document that is
+// no good changes nothing and is reported. A circuit goes on if its section is as it was. With a
+// registry in [Deps] circuits are shared by name; a reload that changes their settings is
+// refused then.
 //
 // No goroutine is started: [Live.Run] is its caller's. Models and whatever is bound are safe
 // for concurrent use. Fields for a clock stay nil, also in a bubble of testing/synctest.

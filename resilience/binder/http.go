@@ -90,21 +90,16 @@ func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o
 		if err != nil {
 			return nil, err
 		}
-		o.carry(m, chain.Policies.Circuit)
+		o.carried = nil
+		if core := chain.Policies.Circuit; core != nil {
+			o.carried = &settled{*m.CircuitBreaker, core}
+		}
 		return chain, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &LiveChain{live, base}, nil
-}
-
-// carry keeps the circuit of m for the documents to come. One without the section ends it.
-func (d *Deps) carry(m *Model, core *resilience.Breaker) {
-	d.carried = nil
-	if core != nil {
-		d.carried = &settled{*m.CircuitBreaker, core}
-	}
 }
 
 // RoundTrip sends a request through the current chain. After Close it fails with
@@ -133,48 +128,3 @@ func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections closes those of the transport at the end of the chain.
 func (l *LiveChain) CloseIdleConnections() { closeIdle(l.base) }
-
-// LivePolicy is all policies of a document as one that follows the documents of a source.
-type LivePolicy[T any] struct {
-	*Live[*Policies[T]]
-	bind resilience.Bind[T]
-}
-
-var _ resilience.Policy[int] = (*LivePolicy[int])(nil)
-
-// NewLivePolicy is [NewLiveChain] for calls that give a T.
-func NewLivePolicy[T any](ctx context.Context, cfg LiveConfig, o Options[T]) (*LivePolicy[T], error) {
-	live, err := NewLive(ctx, cfg, func(m *Model) (*Policies[T], error) {
-		p, err := Bind(m, o)
-		if err != nil {
-			return nil, err
-		}
-		o.carry(m, p.Circuit)
-		return p, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &LivePolicy[T]{live, o.Bind}, nil
-}
-
-// Execute runs fn under the current policies, to the end of its value's life.
-func (l *LivePolicy[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	g, err := l.use()
-	if err != nil {
-		var none T
-		return none, err
-	}
-	bound := false
-	defer func() {
-		if !bound {
-			g.leave()
-		}
-	}()
-	v, err := g.value.Execute(ctx, fn)
-	if err != nil || l.bind == nil {
-		return v, err
-	}
-	bound = true
-	return l.bind(v, g.end), nil
-}

@@ -254,34 +254,3 @@ func TestLiveChainSurvivesAPanic(t *testing.T) {
 	_, err = policies.Execute(t.Context(), func(context.Context) (*http.Response, error) { return nil, nil })
 	require.ErrorIs(t, err, resilience.ErrClosed, "nothing is under way on the old one")
 }
-
-func TestLivePolicy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		doc := &page{doc: second1}
-		var end func(error)
-		l, err := binder.NewLivePolicy(t.Context(), binder.LiveConfig{Source: doc.source}, binder.Options[int]{
-			Bind: func(v int, e func(error)) int {
-				before := end
-				end = func(err error) { e(err); before(err) }
-				return v
-			},
-		})
-		require.NoError(t, err)
-		end = func(error) {}
-		old := l.CurrentForTest()
-		v, err := l.Execute(t.Context(), func(context.Context) (int, error) { return 1, nil })
-		require.NoError(t, err)
-		require.Equal(t, 1, v)
-		reload(t, l, doc, second2)
-		require.Len(t, callTimes(t, old, 0), 1, "a value is in use")
-		end(nil)
-		_, err = old.Execute(t.Context(), func(context.Context) (int, error) { return 1, nil })
-		require.ErrorIs(t, err, resilience.ErrClosed)
-
-		_, err = l.Execute(t.Context(), func(context.Context) (int, error) { return 0, errDown })
-		require.ErrorIs(t, err, errDown)
-		require.NoError(t, l.Close())
-		_, err = l.Execute(t.Context(), func(context.Context) (int, error) { return 1, nil })
-		require.ErrorIs(t, err, resilience.ErrClosed)
-	})
-}

@@ -2,6 +2,7 @@ package binder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// defaultPoll is how often a source is asked: soon enough for a person who has saved a
-// file, and one system call each time.
+// defaultPoll is soon enough for a person who has saved a file.
 const defaultPoll = 5 * time.Second
 
 // LiveConfig says where documents come from and what becomes of them.
@@ -47,8 +47,7 @@ type Live[C io.Closer] struct {
 	data   []byte     // the document of current
 	failed string     // the last error, to tell it once
 
-	errMu    sync.Mutex // guards closeErr
-	closeErr error      // of the generations that are over
+	closeErr atomic.Pointer[error] // the first of those of the generations that are over
 }
 
 type generation[C io.Closer] struct {
@@ -67,12 +66,8 @@ func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model
 		return nil, errors.New("binder: LiveConfig.Source is nil: give File or a function")
 	case cfg.Poll < 0:
 		return nil, fmt.Errorf("binder: LiveConfig.Poll is %v: give a positive duration, or zero for %v", cfg.Poll, defaultPoll)
-	case cfg.Poll == 0:
-		cfg.Poll = defaultPoll
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Poll, cfg.Clock = cmp.Or(cfg.Poll, defaultPoll), cmp.Or(cfg.Clock, clock.System())
 	l := &Live[C]{cfg: cfg, build: build}
 	g, data, err := l.look(ctx, nil)
 	if err != nil {
@@ -137,13 +132,12 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 		}
 		return nil, news, err
 	}
-	mended := l.failed != ""
+	if l.failed != "" {
+		news = old.model // whoever was told of the error waits to hear that it is over
+	}
 	l.data, l.failed = data, ""
-	switch {
-	case g == old && mended: // whoever was told of the error waits to hear that it is over
-		return nil, old.model, nil
-	case g == old:
-		return nil, nil, nil
+	if g == old {
+		return nil, news, nil
 	}
 	l.current.Store(g)
 	return old, g.model, nil
@@ -194,9 +188,10 @@ func (l *Live[C]) Close() error {
 	if g != nil {
 		g.leave()
 	}
-	l.errMu.Lock()
-	defer l.errMu.Unlock()
-	return l.closeErr
+	if err := l.closeErr.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // enter begins a use, unless the generation is over.
@@ -215,11 +210,7 @@ func (g *generation[C]) leave() {
 		return
 	}
 	if err := g.value.Close(); err != nil {
-		g.live.errMu.Lock()
-		defer g.live.errMu.Unlock()
-		if g.live.closeErr == nil { // the first is kept: a Live may see any number of documents
-			g.live.closeErr = err
-		}
+		g.live.closeErr.CompareAndSwap(nil, &err) // a Live may see any number of documents
 	}
 }
 
@@ -227,54 +218,22 @@ func (g *generation[C]) leave() {
 // return what it returned before; what it returns must not be changed afterwards.
 type Source func(ctx context.Context) ([]byte, error)
 
-// racy is for how long after its last change a file is read again although it looks
-// unchanged: a second change within the granularity of a file system's clock, which is two
-// seconds at the coarsest (FAT), would not show.
-const racy = 2 * time.Second
-
-// File is the document in a file, which is read when its size, its time of change or the
-// file behind the name is another one.
+// File is the document in a file, of which no more is read than [Load] needs to say that it is
+// too large.
 func File(path string) Source {
-	f := &file{path: path, clk: clock.System()}
-	return f.load
-}
-
-type file struct {
-	path string
-	clk  clock.Clock
-	last os.FileInfo // of data; nil if it has to be read again
-	data []byte
-}
-
-func (f *file) load(context.Context) ([]byte, error) {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		f.last = nil
-		return nil, err
+	return func(context.Context) ([]byte, error) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() { // a pipe would block, a directory gives a worse message
+			return nil, fmt.Errorf("%s is not a regular file", path)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // nothing was written
+		return io.ReadAll(io.LimitReader(f, DocumentMax+1))
 	}
-	if f.last != nil && os.SameFile(f.last, info) && f.last.Size() == info.Size() && f.last.ModTime().Equal(info.ModTime()) {
-		return f.data, nil
-	}
-	f.last = nil
-	if f.data, err = f.read(info); err != nil {
-		return nil, err
-	}
-	// A change that comes while we read is later than info, and shows the next time.
-	if age := f.clk.Now().Sub(info.ModTime()); age > racy {
-		f.last = info
-	}
-	return f.data, nil
-}
-
-// read reads one byte more than a document may have, which Load then says.
-func (f *file) read(info os.FileInfo) ([]byte, error) {
-	if !info.Mode().IsRegular() { // a pipe would block, a directory gives a worse message
-		return nil, fmt.Errorf("%s is not a regular file", f.path)
-	}
-	opened, err := os.Open(f.path)
-	if err != nil {
-		return nil, err
-	}
-	defer opened.Close() //nolint:errcheck // nothing was written
-	return io.ReadAll(io.LimitReader(opened, DocumentMax+1))
 }

@@ -2,9 +2,9 @@ package binder
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +23,44 @@ const (
 	// larger message.
 	problemsMax = 50
 )
+
+// Problem is one thing that is wrong with a document.
+type Problem struct {
+	Path string // the key as it was written, "Resilience.Retry.Backoff.BaseMs"; empty: the document as a whole
+	Line int    // of the document, from 1; zero: not known
+	Text string // says what is wrong and what to write instead
+}
+
+func problem(path string, line int, format string, args ...any) Problems {
+	return Problems{{Path: path, Line: line, Text: fmt.Sprintf(format, args...)}}
+}
+
+// Error is the path, the text, and the line in brackets.
+func (p Problem) Error() string {
+	s := p.Text
+	if p.Path != "" {
+		s = p.Path + ": " + s
+	}
+	if p.Line > 0 {
+		s += fmt.Sprintf(" [line %d]", p.Line)
+	}
+	return s
+}
+
+// Problems are everything that is wrong with a document, in the order of its lines.
+type Problems []Problem
+
+// Error has one line for each problem.
+func (ps Problems) Error() string { return errors.Join(ps.Unwrap()...).Error() }
+
+// Unwrap gives the problems to [errors.Is] and [errors.As].
+func (ps Problems) Unwrap() []error {
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errs
+}
 
 // Load reads a JSON document and returns its checked model. Every error is [Problems] with
 // all that is wrong. A document that has a group "Resilience" may have other keys beside it,
@@ -51,16 +89,6 @@ func parse(data []byte) (document.Node, error) {
 	return n, err
 }
 
-// Read is [Load] of what r holds, of which it reads no more than a document may have. An
-// error of r is returned as it is.
-func Read(r io.Reader) (*Model, error) {
-	data, err := io.ReadAll(io.LimitReader(r, DocumentMax+1))
-	if err != nil {
-		return nil, err
-	}
-	return Load(data)
-}
-
 // LoadNode is [Load] of a part of the crawl's own configuration, in which a scalar is what its
 // setting takes it for, with or without quotes. path is where it stands, and begins the path of
 // every problem.
@@ -87,20 +115,17 @@ func LoadNamed(data []byte, section string) (map[string]*Model, error) {
 		return nil, err
 	}
 	if n.Kind != document.Map {
-		return nil, problem(path, n.Line, "%s%s instead of a group of documents by name", subject(path), n.Kind)
+		return nil, problem(path, n.Line, "is %s instead of a group of documents by name", n.Kind)
 	}
 	models := make(map[string]*Model, len(n.Keys))
 	var all Problems
-	for _, e := range n.Keys {
-		at := document.Join(path, document.QuoteKey(e.Key))
-		if models[e.Key] != nil {
-			all = append(all, problem(at, e.Line, "is there already; remove one of the two")...)
-			continue
-		}
-		m, err := finish(e.Value, at, false)
+	at := func(e document.Entry) string { return document.Join(path, document.QuoteKey(e.Key)) }
+	for _, e := range n.Unique(func(_, again document.Entry) {
+		all = append(all, problem(at(again), again.Line, "is there already; remove one of the two")...)
+	}) {
+		m, err := finish(e.Value, at(e), false)
 		if problems, ok := errors.AsType[Problems](err); ok {
 			all = append(all, problems...)
-			continue
 		}
 		models[e.Key] = m
 	}
@@ -116,9 +141,12 @@ func sectionOf(data []byte, section string) (n document.Node, path string, err e
 		return n, "", err
 	}
 	for key := range strings.SplitSeq(section, ":") {
-		var keys []string
-		i := slices.IndexFunc(n.Keys, func(e document.Entry) bool { keys = append(keys, e.Key); return e.Key == key })
+		i := slices.IndexFunc(n.Keys, func(e document.Entry) bool { return e.Key == key })
 		if i < 0 {
+			var keys []string
+			for _, e := range n.Keys {
+				keys = append(keys, e.Key)
+			}
 			return n, path, problem(path, n.Line, "there is no group %s here; there are %q", document.Quote(key), keys)
 		}
 		path, n = document.Join(path, document.QuoteKey(key)), n.Keys[i].Value
@@ -127,131 +155,112 @@ func sectionOf(data []byte, section string) (n document.Node, path string, err e
 }
 
 func finish(n document.Node, path string, untyped bool) (*Model, error) {
-	w := &walk{model: new(Model), untyped: untyped, places: make(map[string]place), bad: make(map[string]bool)}
-	w.root(path, n)
-	w.settle()
+	m := new(Model)
+	w := &walk{untyped: untyped}
+	w.root(path, n, m)
 	if len(w.problems) == 0 {
-		return w.model, nil
+		return m, nil
 	}
-	w.problems.sort() // before the last line, which has no line and would come first
-	if w.more > 0 {
-		w.problems = append(w.problems, Problem{Text: fmt.Sprintf("and %d more", w.more)})
+	slices.SortStableFunc(w.problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Path, b.Path))
+	})
+	if more := len(w.problems) - problemsMax; more > 0 {
+		w.problems = append(w.problems[:problemsMax], Problem{Text: fmt.Sprintf("and %d more", more)})
 	}
 	return nil, w.problems
 }
 
 // walk moves the nodes of one document into its model.
 type walk struct {
-	model    *Model
-	untyped  bool             // quotes mean nothing
-	places   map[string]place // of what was written, by key: "Retry.Backoff.BaseMs"
-	bad      map[string]bool  // paths that have a problem
+	untyped  bool // quotes mean nothing
 	problems Problems
-	more     int // problems beyond problemsMax
-}
-
-type place struct {
-	path string
-	line int
 }
 
 func (w *walk) report(path string, line int, format string, args ...any) {
-	w.bad[path] = true
-	if len(w.problems) >= problemsMax {
-		w.more++
-		return
-	}
 	w.problems = append(w.problems, problem(path, line, format, args...)...)
 }
 
 // root steps over the optional name around all sections. What else stands beside it is
 // somebody else's, but for a section of ours. Nothing at all is a document without
 // sections: people comment out all lines but the heading.
-func (w *walk) root(path string, n document.Node) {
-	model := reflect.ValueOf(w.model).Elem()
-	if i := slices.IndexFunc(n.Keys, func(e document.Entry) bool { return spells(e.Key, rootKey) }); i >= 0 {
+func (w *walk) root(path string, n document.Node, m *Model) {
+	isRoot := func(e document.Entry) bool { return e.Key == rootKey || e.Key == document.Snake(rootKey) }
+	model := reflect.ValueOf(m).Elem()
+	if i := slices.IndexFunc(n.Keys, isRoot); i >= 0 {
 		root := n.Keys[i]
+		path = document.Join(path, root.Key)
 		for j, e := range n.Keys {
-			if find(model.Type(), e.Key) >= 0 || j > i && spells(e.Key, rootKey) {
-				w.report(document.Join(path, root.Key), root.Line, "stands beside %s; put all sections into it, and once", document.QuoteKey(e.Key))
+			if find(fieldsOf(model.Type()), e.Key) >= 0 || j > i && isRoot(e) {
+				w.report(path, root.Line, "stands beside %s; put all sections into it, and once", document.QuoteKey(e.Key))
 				return
 			}
 		}
-		path, n = document.Join(path, root.Key), root.Value
+		n = root.Value
 	}
 	if n.Kind != document.Null || path == "" {
-		w.group(path, "", n, model)
+		w.group(path, n, model)
 	}
 }
 
-// group moves the keys of one pair of braces into a struct. at is the path by keys of the model.
-func (w *walk) group(path, at string, n document.Node, to reflect.Value) {
+// group moves the keys of one pair of braces into a struct.
+func (w *walk) group(path string, n document.Node, to reflect.Value) {
 	if n.Kind != document.Map {
-		advice := ""
+		subject, advice := "is ", ""
+		if path == "" {
+			subject = "the document is "
+		}
 		if n.Kind == document.Null { // which could mean either
 			advice = "; write {} for the defaults, or remove the line"
 		}
-		w.report(path, n.Line, "%s%s instead of a group of settings%s", subject(path), n.Kind, advice)
+		w.report(path, n.Line, "%s%s instead of a group of settings%s", subject, n.Kind, advice)
 		return
 	}
+	fields := fieldsOf(to.Type())
 	seen := make(map[int]document.Entry, len(n.Keys))
 	for _, e := range n.Keys {
-		i := find(to.Type(), e.Key)
+		i := find(fields, e.Key)
 		if i < 0 {
-			w.unknown(path, e, fieldsOf(to.Type()))
+			w.unknown(path, e, fields)
 			continue
 		}
-		f, v, full := fieldsOf(to.Type())[i], to.Field(i), document.Join(path, e.Key)
+		v, full := to.Field(i), document.Join(path, e.Key)
 		if first, twice := seen[i]; twice {
-			w.report(full, e.Line, "is set already%s; remove one of the two", as(first, e))
+			w.report(full, e.Line, "is set already as %s on line %d; remove one of the two", first.Key, first.Line)
 			continue
 		}
 		seen[i] = e
-		w.places[document.Join(at, f.key)] = place{full, e.Line}
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(v.Type().Elem()))
 			v = v.Elem()
 			setDefaults(v)
 		}
-		if v.Kind() == reflect.Struct {
-			w.group(full, document.Join(at, f.key), e.Value, v)
-		} else if codes, ok := reflect.TypeAssert[*[]int](v.Addr()); ok {
-			w.codes(full, &f, codes, e.Value)
-		} else {
-			w.scalar(full, &f, v.Addr().Interface(), e.Value)
+		switch at := v.Addr().Interface().(type) {
+		case *Backoff:
+			before := len(w.problems)
+			if w.group(full, e.Value, v); len(w.problems) == before {
+				w.settle(full, e.Line, at)
+			}
+		case *[]int:
+			w.codes(full, &fields[i], at, e.Value)
+		default:
+			if v.Kind() == reflect.Struct {
+				w.group(full, e.Value, v)
+			} else {
+				w.scalar(full, &fields[i], at, e.Value)
+			}
 		}
 	}
 }
 
 func setDefaults(section reflect.Value) {
-	for i := range section.NumField() {
-		f, v := fieldsOf(section.Type())[i], section.Field(i)
+	for i, f := range fieldsOf(section.Type()) {
+		v := section.Field(i)
 		if v.Kind() == reflect.Struct {
 			setDefaults(v)
 		} else if err := f.store(v.Addr().Interface(), f.def); err != nil {
 			panic("binder: default of " + f.key + ": " + err.Error()) // a mistake in a tag
 		}
 	}
-}
-
-// subject begins the message about a document that has no path.
-func subject(path string) string {
-	if path == "" {
-		return "the document is "
-	}
-	return "is "
-}
-
-// as names the place of the first of two equal keys.
-func as(first, second document.Entry) string {
-	text := ""
-	if first.Key != second.Key {
-		text = " as " + first.Key
-	}
-	if first.Line > 0 {
-		text += fmt.Sprintf(" on line %d", first.Line)
-	}
-	return text
 }
 
 // unknown reports a key that is none, with the one that was probably meant, spelled as its
@@ -263,17 +272,16 @@ func (w *walk) unknown(path string, e document.Entry, fields []field) {
 			keys[i] = fields[i].snake
 		}
 	}
-	meant := spelling.Nearest(e.Key, keys)
-	hint := "; there are " + strings.Join(keys, ", ")
-	if meant != "" {
-		hint = "; did you mean " + meant + "?"
+	hint := "there are " + strings.Join(keys, ", ")
+	if meant := spelling.Nearest(e.Key, keys); meant != "" {
+		hint = "did you mean " + meant + "?"
 	}
-	w.report(document.Join(path, document.QuoteKey(e.Key)), e.Line, "is not a setting%s", hint)
+	w.report(document.Join(path, document.QuoteKey(e.Key)), e.Line, "is not a setting; %s", hint)
 }
 
 // scalar stores a single value, if it is of the right type. A name with nothing behind it is not
 // the default: the document may have been cut off there.
-func (w *walk) scalar(path string, f *field, v any, n document.Node) {
+func (w *walk) scalar(path string, f *field, v any, n document.Node) bool {
 	want := document.String
 	switch v.(type) {
 	case *bool:
@@ -283,9 +291,13 @@ func (w *walk) scalar(path string, f *field, v any, n document.Node) {
 	}
 	if !n.Single() || n.Kind != want && n.Kind != document.Scalar && !w.untyped {
 		w.wrongKind(path, f, v, n)
-	} else if err := f.store(v, n.Text); err != nil {
+		return false
+	}
+	err := f.store(v, n.Text)
+	if err != nil {
 		w.report(path, n.Line, "%v", err)
 	}
+	return err == nil
 }
 
 func (w *walk) wrongKind(path string, f *field, v any, n document.Node) {
@@ -304,39 +316,30 @@ func (w *walk) codes(path string, f *field, v *[]int, n document.Node) {
 		w.wrongKind(path, f, v, n)
 		return
 	}
-	codes := make([]int, 0, len(n.Items))
+	*v = make([]int, 0, len(n.Items))
 	for i, item := range n.Items {
 		var code int
 		at := document.Item(path, i)
-		w.scalar(at, f, &code, item)
 		switch {
-		case w.bad[at]:
-		case slices.Contains(codes, code):
+		case !w.scalar(at, f, &code, item):
+		case slices.Contains(*v, code):
 			w.report(at, item.Line, "%d is in the list already; remove one of the two", code)
 		default:
-			codes = append(codes, code)
+			*v = append(*v, code)
 		}
 	}
-	*v = codes
 }
 
-// settle moves a bound of the pauses that nobody wrote next to the one that somebody did.
-// Two written ones that contradict each other are a mistake.
-func (w *walk) settle() {
-	if w.model.Retry == nil {
-		return
-	}
-	b := &w.model.Retry.Backoff
-	first, base := w.places["Retry.Backoff.BaseMs"]
-	longest, written := w.places["Retry.Backoff.MaxDelayMs"]
+// settle moves a bound of the pauses that is at its default next to the one that is not. Two
+// written ones that contradict each other are a mistake.
+func (w *walk) settle(path string, line int, b *Backoff) {
 	switch {
-	case b.Base <= b.MaxDelay, w.bad[first.path], w.bad[longest.path]: // one mistake is one problem
-	case base && written:
-		w.report(longest.path, longest.line, "%s is below the first pause, BaseMs, which is %s; raise this one or lower that",
-			number(float64(b.MaxDelay)/1e6), number(float64(b.Base)/1e6))
-	case written:
+	case b.Base <= b.MaxDelay:
+	case b.MaxDelay == 30*time.Second:
+		b.MaxDelay = b.Base
+	case b.Base == 200*time.Millisecond:
 		b.Base = b.MaxDelay
 	default:
-		b.MaxDelay = b.Base
+		w.report(path, line, "its longest pause, %v, is below the first, %v; raise the one or lower the other", b.MaxDelay, b.Base)
 	}
 }

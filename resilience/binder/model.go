@@ -2,8 +2,18 @@ package binder
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // Model is a checked document: a section that is nil was not written, and its policy is
@@ -109,13 +119,10 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 // write writes the fields of a struct, but for the sections that are not there.
 func write(b *bytes.Buffer, v reflect.Value) {
 	comma := "{"
-	for i := range v.NumField() {
-		f, to := fieldsOf(v.Type())[i], v.Field(i)
-		if to.Kind() == reflect.Pointer {
-			if to.IsNil() {
-				continue
-			}
-			to = to.Elem()
+	for i, f := range fieldsOf(v.Type()) {
+		to := reflect.Indirect(v.Field(i))
+		if !to.IsValid() {
+			continue
 		}
 		b.WriteString(comma + `"` + f.key + `":`)
 		if comma = ","; to.Kind() == reflect.Struct {
@@ -128,4 +135,129 @@ func write(b *bytes.Buffer, v reflect.Value) {
 		b.WriteString(comma)
 	}
 	b.WriteByte('}')
+}
+
+// maxName bounds a name that goes into logs and metrics, in bytes.
+const maxName = 100
+
+// field is the tag of a field of the [Model].
+type field struct {
+	key      string
+	snake    string  // as YAML spells it
+	def      string  // as it would be written
+	min, max float64 // both inclusive, as written; not for texts and switches
+}
+
+// byType is a []field for each struct of the model.
+var byType sync.Map
+
+func fieldsOf(group reflect.Type) []field {
+	if known, ok := byType.Load(group); ok {
+		return known.([]field)
+	}
+	all := make([]field, group.NumField())
+	for i := range all {
+		parts := append(strings.Split(group.Field(i).Tag.Get("doc"), ","), "", "", "")
+		all[i] = field{key: parts[0], def: parts[1], snake: document.Snake(parts[0])}
+		all[i].min, _ = strconv.ParseFloat(parts[2], 64) // not a number where there is none
+		all[i].max, _ = strconv.ParseFloat(parts[3], 64)
+	}
+	byType.Store(group, all)
+	return all
+}
+
+// find is the field that a key spells, or -1.
+func find(fields []field, key string) int {
+	return slices.IndexFunc(fields, func(f field) bool { return key == f.key || key == f.snake })
+}
+
+func (f *field) unit() time.Duration {
+	if strings.HasSuffix(f.key, "Seconds") {
+		return time.Second
+	}
+	return time.Millisecond
+}
+
+// want finishes "give …": what a right value looks like. v points to it.
+func (f *field) want(v any) string {
+	between := fmt.Sprintf("from %s to %s", number(f.min), number(f.max))
+	switch v.(type) {
+	case *bool:
+		return "true or false"
+	case *string:
+		return fmt.Sprintf("a name of 1 to %d printable bytes", maxName)
+	case *BackoffType:
+		return "one of none, constant, linear, exponential, decorrelatedJitter"
+	case *[]int:
+		return "a list of statuses " + between
+	case *time.Duration:
+		if f.unit() == time.Second {
+			return "a number of seconds " + between
+		}
+		return "a number of milliseconds " + between
+	}
+	return "a whole number " + between
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+var separators = strings.NewReplacer("-", "", "_", "")
+
+// store parses text and puts it where v points; the default of a list comes as one text. The
+// error says what is wrong with it, and what to give instead.
+func (f *field) store(v any, text string) (err error) {
+	want := f.want(v)
+	wrong := func(is string) error { return fmt.Errorf("%s is %s; give %s", document.Quote(text), is, want) }
+	between := func(x float64) error {
+		switch {
+		case err != nil:
+			return err
+		case x < f.min:
+			return wrong("below " + number(f.min))
+		case x > f.max:
+			return wrong("above " + number(f.max))
+		}
+		return nil
+	}
+	switch v := v.(type) {
+	case *bool:
+		*v, err = document.ParseBool(text, want)
+	case *int:
+		var n int64
+		n, err = document.ParseInt(text, want)
+		*v = int(n)
+		return between(float64(n))
+	case *time.Duration: // a float64 is exact to the nanosecond within the bounds
+		var x float64
+		x, err = document.ParseFloat(text, want)
+		*v = time.Duration(x*float64(f.unit()) + 0.5)
+		return between(x)
+	case *BackoffType:
+		all := []BackoffType{BackoffNone, BackoffConstant, BackoffLinear, BackoffExponential, BackoffDecorrelated}
+		i := slices.IndexFunc(all, func(t BackoffType) bool { return strings.EqualFold(string(t), separators.Replace(text)) })
+		if i < 0 {
+			return wrong("not a type")
+		}
+		*v = all[i]
+	case *string:
+		*v = text
+		if text == "" || len(text) > maxName || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			return wrong("no name")
+		}
+	case *[]int:
+		err = json.Unmarshal([]byte("["+strings.ReplaceAll(text, " ", ",")+"]"), v)
+	}
+	return err
+}
+
+// format writes what v points to as JSON, so that it can be read back.
+func (f *field) format(v any) string {
+	if d, ok := v.(*time.Duration); ok {
+		return number(float64(*d) / float64(f.unit()))
+	}
+	text, err := json.Marshal(v)
+	if err != nil { // none of the types in a Model makes it fail
+		panic("binder: " + err.Error())
+	}
+	return string(text)
 }
