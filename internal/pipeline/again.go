@@ -13,21 +13,24 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// A later round of a crawl asks a host for what has changed, by what the host itself calls the
-// versions that are known (RFC 9110, section 13), and says of each page whether it has. Only
-// the URL that a version was given for is asked by it: redirects are URLs of their own here.
+// A later round of a crawl asks a host for what has changed, by what the host itself calls the versions that are
+// known (RFC 9110, section 13), and says of each page whether it has.
 
-// classUnasked is the class of a 304 to a request that did not ask whether anything had
-// changed, and so is no answer to it.
-const classUnasked = "unasked_304"
+const (
+	// classUnasked is the class of a 304 to a request that did not ask whether anything had changed.
+	classUnasked = "unasked_304"
+	// longestETag bounds what is kept of a page in the state and in memory. Servers that hash whole pages in
+	// hex come to 130.
+	longestETag = 256
+	// digestPrefix is how a record names the hash of its digest.
+	digestPrefix = "sha256:"
+)
 
-// longestETag bounds what is kept of a page in the state and in memory. Servers that hash
-// whole pages in hex come to 130.
-const longestETag = 256
+// noDigest is that of a page of which none is known.
+var noDigest [sha256.Size]byte
 
-// etag is an entity tag that can be sent back, and nothing if s is none: whatever is not in
-// quotes means something else in a request, a "*" any version at all, and what is not visible
-// ASCII does not come through every proxy.
+// etag is an entity tag that can be sent back, and nothing if s is none: whatever is not in quotes means something
+// else in a request, a "*" any version at all, and what is not visible ASCII does not come through every proxy.
 func etag(s string) string {
 	opaque, quoted := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
 	opaque, closed := strings.CutSuffix(opaque, `"`)
@@ -42,8 +45,8 @@ func etag(s string) string {
 	return s
 }
 
-// validators are what the header of an answer calls this version of the page. A date is taken
-// in the three forms that HTTP knows; by another a server could not be asked.
+// validators are what the header of an answer calls this version of the page. A date is taken in the three forms
+// that HTTP knows; by another a server could not be asked.
 func validators(h http.Header) (tag string, modified time.Time) {
 	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
 		modified = t
@@ -51,8 +54,8 @@ func validators(h http.Header) (tag string, modified time.Time) {
 	return etag(h.Get("ETag")), modified
 }
 
-// condition has a page sent only if it is another than the one that is known. Nil: nothing is
-// known that the host could be asked by.
+// condition has a page sent only if it is another than the one that is known. Nil: nothing is known that the host
+// could be asked by.
 func (p *Pipeline) condition(l *frontier.Lease) http.Header {
 	if l.Before == nil || p.cfg.Unconditional {
 		return nil
@@ -70,8 +73,8 @@ func (p *Pipeline) condition(l *frontier.Lease) http.Header {
 	return h
 }
 
-// refusesCondition reports whether a host took the condition for an error, as it must not. The page is
-// then asked for once more and without it.
+// refusesCondition reports whether a host took the condition for an error, as it must not. The page is then asked
+// for once more and without it.
 func (p *Pipeline) refusesCondition(l *frontier.Lease, f *fetched) bool {
 	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || p.condition(l) == nil {
 		return false
@@ -97,20 +100,14 @@ func (w *processor) notModified(r *result, f *fetched) {
 	}
 }
 
-// digestPrefix is how a record names the hash of its digest.
-const digestPrefix = "sha256:"
-
-// noDigest is that of a page of which none is known.
-var noDigest [sha256.Size]byte
-
-// compare notes which version of a URL this is, for a later round, and how it differs from
-// what rounds before have found.
+// compare notes which version of a URL this is, for a later round, and how it differs from what rounds before have
+// found.
 func (w *processor) compare(r *result, f *fetched) {
 	if w.p.cfg.State == nil {
 		return
 	}
 	if f.resp != nil && r.rec.Error == nil {
-		w.version(r, f.resp)
+		r.identify(f.resp)
 	}
 	if w.p.cfg.Round > 1 {
 		r.version.Change = change(f.lease.Before, r)
@@ -118,8 +115,8 @@ func (w *processor) compare(r *result, f *fetched) {
 	}
 }
 
-// version takes in what tells this version of a page from others.
-func (w *processor) version(r *result, resp *fetch.Response) {
+// identify takes in what tells this version of a page from others. The hash of a body may be in the record already.
+func (r *result) identify(resp *fetch.Response) {
 	v := &r.version
 	switch {
 	case resp.Status == http.StatusNotModified:
@@ -134,25 +131,19 @@ func (w *processor) version(r *result, resp *fetch.Response) {
 	case outcome.Of(resp.Status, nil) == outcome.Redirect:
 		v.Digest = sha256.Sum256([]byte(r.rec.RedirectTo))
 	case resp.Status/100 == 2:
-		v.Digest = digestOf(r.rec.Digest, resp.Body)
+		if known, err := hex.DecodeString(strings.TrimPrefix(r.rec.Digest, digestPrefix)); err == nil && len(known) == len(v.Digest) {
+			copy(v.Digest[:], known)
+		} else {
+			v.Digest = sha256.Sum256(resp.Body)
+		}
 		if !resp.Truncated { // or the rest could not be had with a larger max_body
 			v.ETag, v.LastModified = validators(resp.Header)
 		}
 	}
 }
 
-// digestOf is the hash of a body, which a record may have already.
-func digestOf(known string, body []byte) (d [sha256.Size]byte) {
-	if text, ok := strings.CutPrefix(known, digestPrefix); ok && len(text) == hex.EncodedLen(len(d)) {
-		if _, err := hex.Decode(d[:], []byte(text)); err == nil {
-			return d
-		}
-	}
-	return sha256.Sum256(body)
-}
-
-// change is how what was found differs from before. Failures and refusals say nothing of the
-// page, and nor does a visit of which an older program kept no digest.
+// change is how what was found differs from before. Failures and refusals say nothing of the page, and nor does a
+// visit of which an older program kept no digest.
 func change(before *frontier.Visit, r *result) frontier.Change {
 	was := before != nil && before.Status/100 >= 2 && before.Status/100 <= 3
 	switch status := r.rec.Status; {
@@ -181,8 +172,7 @@ var changeNames = [...]frontier.Change{frontier.Appeared, frontier.Changed, fron
 
 // stored is what the state keeps of a result.
 func (r *result) stored() *frontier.Visit {
-	v := visitOf(r.rec)
-	v.Absent = r.quiet
-	v.ETag, v.LastModified, v.Digest, v.Change = r.version.ETag, r.version.LastModified, r.version.Digest, r.version.Change
+	v := r.version
+	v.At, v.Status, v.Bytes, v.Class, v.Absent = r.rec.FetchedAt, r.rec.Status, r.rec.Bytes, r.rec.ErrorClass(), r.quiet
 	return &v
 }

@@ -119,7 +119,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		carrying := func(body, exchange int) *result {
 			return &result{rec: &sink.Record{Body: strings.Repeat("x", body), Exchange: &fetch.Capture{Response: make([]byte, exchange)}}}
 		}
-		b := newBodies()
+		b := newWorldOn(t, fetch.Config{}).build(t)
 		first, second, third := carrying(maxHeld/2, maxHeld/4), carrying(maxHeld/4, 0), carrying(1, 0)
 		require.NoError(t, b.hold(t.Context(), first))
 		require.NoError(t, b.hold(t.Context(), second))
@@ -132,16 +132,16 @@ func TestBodiesWaitForRoom(t *testing.T) {
 			t.Fatal("there was room beyond the bound")
 		default:
 		}
-		b.release(first)
-		b.release(first) // which counts once
+		b.unhold(first)
+		b.unhold(first) // which counts once
 		require.NoError(t, <-done)
 
 		huge := carrying(2*maxHeld, 0)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, b.hold(soon, huge), context.DeadlineExceeded)
-		b.release(second)
-		b.release(third)
+		b.unhold(second)
+		b.unhold(third)
 		require.NoError(t, b.hold(t.Context(), huge), "alone it has its way")
 	})
 }

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,21 +38,21 @@ type Limiter interface {
 	ChargeBytes(n int64)
 }
 
-var _ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
-
 // Fetcher makes one request and calls its OnHeader. *fetch.Client is the one in use.
 type Fetcher interface {
 	Fetch(ctx context.Context, req fetch.Request) (*fetch.Response, error)
 }
 
-var _ Fetcher = (*fetch.Client)(nil)
+var (
+	_ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
+	_ Fetcher = (*fetch.Client)(nil)
+)
 
 // Meter measures how long things take. *telemetry.Meter is the one in use. Its methods never wait.
 type Meter interface {
 	// On reports whether it measures, for callers that would have to read a clock for it.
 	On() bool
-	// Request takes in a request that was made. firstByte is zero and body is negative if there
-	// was no answer.
+	// Request takes in a request that was made. firstByte is zero and body is negative if there was no answer.
 	Request(class outcome.Class, firstByte, total time.Duration, body int64)
 	// Took takes in how long a phase was.
 	Took(phase Phase, d time.Duration)
@@ -76,9 +76,8 @@ func (noMeter) On() bool                                                   { ret
 func (noMeter) Request(outcome.Class, time.Duration, time.Duration, int64) {}
 func (noMeter) Took(Phase, time.Duration)                                  {}
 
-// State is where a crawl is kept so that another process can resume it, or several can work
-// on it: a *disk.Store or a *redis.Store. Discovery calls it, and does not wait for it: see
-// [frontier.Storage].
+// State is where a crawl is kept so that another process can resume it, or several can work on it: a *disk.Store or
+// a *redis.Store. Discovery calls it, and does not wait for it: see [frontier.Storage].
 type State struct {
 	frontier.Storage
 	Progress
@@ -92,14 +91,12 @@ type State struct {
 type Progress interface {
 	// Answers is where what the frontier asked for arrives.
 	Answers() <-chan frontier.Answer
-	// Room is nil while there is room for more batches. If too many wait to be written it is
-	// a channel that is closed when they do not.
+	// Room is nil while there is room for more batches; else it is a channel that is closed when there is.
 	Room() <-chan struct{}
 	// Failed is closed when nothing more is stored, for the reason that Err gives.
 	Failed() <-chan struct{}
 	Err() error
-	// Owned is why no record may be written, as another process may write it by now. Then the
-	// state has failed too.
+	// Owned is why no record may be written, as another process may write it by now. Then the state has failed too.
 	Owned() error
 }
 
@@ -111,16 +108,16 @@ type Guesses interface {
 	TakeGuesses() []frontier.Guess
 }
 
-// Peers are the processes that work on a crawl together, this one among them. They count its
-// pages together, and decide together that only blocked hosts remain.
+// Peers are the processes that work on a crawl together, this one among them. They count its pages together, and
+// decide together that only blocked hosts remain. What one says by Answered, Visited or Unruled the others know
+// before a URL that is acknowledged afterwards counts as done.
 type Peers interface {
 	// Seeded says that this one brings no more seeds.
 	Seeded()
 
 	// Counted is whether pages are counted for all. If not, neither Pages nor More is called.
 	Counted() bool
-	// Pages is how many pages may be leased in all now that so many are, and whether there
-	// will be no more.
+	// Pages is how many pages may be leased in all now that so many are, and whether there will be no more.
 	Pages(leased int) (most int, last bool)
 	// More receives when Pages may say otherwise than before.
 	More() <-chan struct{}
@@ -131,17 +128,14 @@ type Peers interface {
 	Verdict() string
 	// Judged receives when Verdict may say otherwise than before.
 	Judged() <-chan struct{}
-	// Answered says that a host has answered to a request, of robots.txt too. The others know of it
-	// before a URL of that host counts as done.
+	// Answered says that a host has answered to a request, of robots.txt too.
 	Answered()
-	// Visited says that a host has answered to a URL that is no robots.txt. The others know of it
-	// before that URL counts as done.
+	// Visited says that a host has answered to a URL that is no robots.txt.
 	Visited()
-	// Unruled says that a URL is given up as its robots.txt cannot be had, and why. The others
-	// know of it before that URL counts as done.
+	// Unruled says that a URL is given up as its robots.txt cannot be had, and why.
 	Unruled(reason string)
-	// Unvisited is why no URL could be asked for by anybody, as of when the crawl was found to be
-	// over; empty: one could, or there was none.
+	// Unvisited is why no URL could be asked for by anybody, as of when the crawl was found to be over; empty: one
+	// could, or there was none.
 	Unvisited() string
 }
 
@@ -150,26 +144,23 @@ type Page struct {
 	sink.Record
 	// Header is the answer's header; nil when there was no answer.
 	Header http.Header
-	// Body is the decoded body. It belongs to the pipeline and is valid only until the
-	// handler returns; a handler that keeps it must copy it.
+	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns; a handler
+	// that keeps it must copy it.
 	Body []byte
 }
 
 // Config shapes a crawl. Limiter, Fetcher and Scope are required.
 type Config struct {
-	// The addresses of answers are told to the Limiter. A Fetcher that goes by a proxy knows
-	// none, so that what is behind one belongs to no group of an address.
+	// The addresses of answers are told to the Limiter. A Fetcher that goes by a proxy knows none.
 	Limiter Limiter
 	Fetcher Fetcher
 	Scope   *scope.Scope
-	// Queues says that requests may have to wait within Fetcher, or be refused there, before
-	// they are sent; it calls their Permit when they have not. False: it sends them at once,
-	// and permits are taken before.
+	// Queues says that requests may have to wait within Fetcher, or be refused there, before they are sent; it calls
+	// their Permit when they have not. False: it sends them at once, and permits are taken before.
 	Queues bool
 	// Robots remembers the rules of origins. Nil ignores robots.txt altogether.
 	Robots *robots.Cache
-	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account.
-	// False obeys them.
+	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account. False obeys them.
 	IgnoreCrawlDelay bool
 	// State keeps the frontier, so that the crawl can be resumed. Nil keeps it in memory.
 	State *State
@@ -177,50 +168,41 @@ type Config struct {
 	Blocked []string
 	// Pages is how many pages earlier runs of the crawl have had; they count for MaxPages.
 	Pages int
-	// Round is which round of the crawl this is. From the second on, records say how a page
-	// differs from what rounds before have found. Zero means the first.
+	// Round is which round of the crawl this is. From the second on, records say how a page differs from what rounds
+	// before have found. Zero means the first.
 	Round int
-	// Unconditional asks for every page whole. False has one that the State knows sent only
-	// if it has changed.
+	// Unconditional asks for every page whole. False has one that the State knows sent only if it has changed.
 	Unconditional bool
 	// Sinks receive every record, in this order. The pipeline flushes and does not close them.
 	Sinks []sink.Sink
-	// Archives are sinks that receive every record, with its Exchange if there was an answer,
-	// and beside them that of each robots.txt. They come before Sinks, and like these. Nil
-	// has the bytes of exchanges forgotten.
+	// Archives are sinks that receive every record, with its Exchange if there was an answer, and beside them that of
+	// each robots.txt. They come before Sinks, and like these. Nil has the bytes of exchanges forgotten.
 	Archives []sink.Sink
-	// Handle, if set, is called with every page, by several goroutines at a time. An
-	// error ends the crawl.
+	// Handle, if set, is called with every page, by several goroutines at a time. An error ends the crawl.
 	Handle func(context.Context, *Page) error
-	// Extract says what to read out of pages besides links.
+	// Extract says what to read out of pages besides links, and Tree what takes their trees.
 	Extract extract.Options
-	// Tree says what to read out of pages that takes their trees.
-	Tree Tree
-	// PageTime is how long the reading of one page may take, whatever is read of it. Zero means
-	// 2 s.
+	Tree    Tree
+	// PageTime is how long the reading of one page may take, whatever is read of it. Zero means 2 s.
 	PageTime time.Duration
-	// OmitLinks leaves the links of pages out of records; they are followed all the
-	// same. False writes them.
-	OmitLinks bool
-	// FollowNofollow follows links that pages ask crawlers to leave alone: by rel=nofollow,
-	// or all of theirs by meta robots or X-Robots-Tag. False does not.
-	FollowNofollow bool
-	// SkipNoindex leaves pages out of Sinks that say noindex, or whose unavailable_after is
-	// over. They are visited and their links followed all the same. False writes them.
-	SkipNoindex bool
-	// OmitDigest leaves the digest of bodies out of records. False writes it.
-	OmitDigest bool
+	// OmitLinks and OmitDigest leave the links and the digest of pages out of records. False writes them.
+	OmitLinks, OmitDigest bool
 	// StoreBody writes the bodies of answers into records. False leaves them out.
 	StoreBody bool
-	// Filter says which pages are worth their bodies; robots.txt and sitemaps always are. Nil
-	// wants all of them.
+	// FollowNofollow follows links that pages ask crawlers to leave alone: by rel=nofollow, or all of theirs by meta
+	// robots or X-Robots-Tag. False does not.
+	FollowNofollow bool
+	// SkipNoindex leaves pages out of Sinks that say noindex, or whose unavailable_after is over. They are visited and
+	// their links followed all the same. False writes them.
+	SkipNoindex bool
+	// Filter says which pages are worth their bodies; robots.txt and sitemaps always are. Nil wants all of them.
 	Filter *fetch.Filter
 
-	// Concurrency is the number of fetches under way at a time, but for those that have waited
-	// for the first byte of their answer for longer than a second. Zero means 64.
+	// Concurrency is the number of fetches under way at a time, but for those that have waited for the first byte of
+	// their answer for longer than a second. Zero means 64.
 	Concurrency int
-	// MaxOut is the number of fetches under way in all. Zero means four times Concurrency. With
-	// Queues, and if it is less than Concurrency, it is that.
+	// MaxOut is the number of fetches under way in all. Zero means four times Concurrency. With Queues, and if it is
+	// less than Concurrency, it is that.
 	MaxOut int
 	// PerHost is the number of fetches under way at a time for one host. Zero means 8.
 	PerHost int
@@ -228,13 +210,12 @@ type Config struct {
 	Processors int
 	// Elapsed is how long the crawl went on before; it counts for MaxTime.
 	Elapsed time.Duration
-	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers that
-	// count them they are those of all who work on the crawl.
+	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers that count them they are those of
+	// all who work on the crawl.
 	MaxPages int
 	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
 	MaxPagesPerHost int
-	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds
-	// none.
+	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds none.
 	Budgets []Budget
 	// Traps is what is done about URLs that lead nowhere. The zero Traps follows all.
 	Traps Traps
@@ -242,32 +223,28 @@ type Config struct {
 	Duplicates *neardup.Index
 	// MaxTime ends the crawl after that long. Zero means no bound.
 	MaxTime time.Duration
-	// Grace is how long what is under way may take once MaxTime is over or Stop was called.
-	// After three quarters of it requests are cancelled, the context of handlers ends, and what
-	// is not written yet is dropped: those URLs stay queued. Without a State the URLs that were
-	// asked for are recorded as cancelled instead. The rest of the time is for that, and for what
-	// cannot be interrupted to come to its end. Zero means as long as it takes.
+	// Grace is how long what is under way may take once MaxTime is over or Stop was called. After three quarters of it
+	// requests are cancelled, the context of handlers ends, and what is not written yet is dropped: those URLs stay
+	// queued. Without a State the URLs that were asked for are recorded as cancelled instead. The rest of the time is
+	// for that, and for what cannot be interrupted to come to its end. Zero means as long as it takes.
 	Grace time.Duration
-	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them
-	// has given, or promises to give, an answer within this time of the last one.
-	// Zero ends it as soon as only such hosts remain.
+	// MaxBlocked ends the crawl when only hosts that refuse remain, and none of them has given, or promises to give, an
+	// answer within this time of the last one. Zero ends it as soon as only such hosts remain.
 	MaxBlocked time.Duration
-	// MaxRetryAfter is the longest Retry-After of a redirect that its target waits for. Zero
-	// means 1h. Those of hosts are the Limiter's to bound.
+	// MaxRetryAfter is the longest Retry-After of a redirect that its target waits for. Zero means 1h. Those of hosts
+	// are the Limiter's to bound.
 	MaxRetryAfter time.Duration
-	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory
-	// when there is a State. Zero means its defaults.
+	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory when there is a State. Zero
+	// means its defaults.
 	MaxURLs, MaxHosts, Resident int
-	// Rules are applied to every URL before it is known: those of seeds, links, redirects and
-	// sitemaps. Nil applies none.
+	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies none.
 	Rules *canonical.Rules
 	// Sitemaps says which lists of URLs are read. Zero asks for none.
 	Sitemaps Sitemaps
-	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all but
-	// those of sitemaps, which have priorities: they go as they were found.
+	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all but those of sitemaps, which have
+	// priorities: they go as they were found.
 	Rank Rank
-	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero
-	// means never.
+	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero means never.
 	Retries int
 	// Backoff is the pause before another try. Zero means none.
 	Backoff backoff.Policy
@@ -284,21 +261,25 @@ type Config struct {
 	Meter Meter
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
-	// Log receives what a person may want to know. Its handler must not ask for a Snapshot:
-	// it is called by the goroutine that would have to answer. Nil means nobody is told.
+	// Log receives what a person may want to know. Its handler must not ask for a Snapshot: it is called by the goroutine
+	// that would have to answer. Nil means nobody is told.
 	Log *slog.Logger
 }
 
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Limiter == nil:
-		return c, errors.New("pipeline: Limiter is nil: give it a rate limiter")
-	case c.Fetcher == nil:
-		return c, errors.New("pipeline: Fetcher is nil: give it a fetch.Client")
-	case c.Retries < 0 || c.Retries > 100:
-		return c, fmt.Errorf("pipeline: Retries is %d: give it a number from 0 to 100", c.Retries)
-	case c.Scope == nil:
-		return c, errors.New("pipeline: Scope is nil: give it a scope")
+	for _, f := range []struct {
+		name  string
+		wrong bool
+		fix   string
+	}{
+		{"Limiter", c.Limiter == nil, "nil: give it a rate limiter"},
+		{"Fetcher", c.Fetcher == nil, "nil: give it a fetch.Client"},
+		{"Retries", c.Retries < 0 || c.Retries > 100, fmt.Sprintf("%d: give it a number from 0 to 100", c.Retries)},
+		{"Scope", c.Scope == nil, "nil: give it a scope"},
+	} {
+		if f.wrong {
+			return c, fmt.Errorf("pipeline: %s is %s", f.name, f.fix)
+		}
 	}
 	for _, f := range []struct {
 		name  string
@@ -313,22 +294,14 @@ func (c Config) withDefaults() (Config, error) {
 		if *f.value < 0 {
 			return c, fmt.Errorf("pipeline: %s is %d: give it a number above zero", f.name, *f.value)
 		}
-		if *f.value == 0 {
-			*f.value = f.def
-		}
+		*f.value = cmp.Or(*f.value, f.def)
 	}
-	if c.MaxOut == 0 {
-		c.MaxOut = 4 * c.Concurrency
-	}
+	c.MaxOut = max(cmp.Or(c.MaxOut, 4*c.Concurrency), c.Concurrency)
 	if c.Queues { // which bound what is under way by themselves
 		c.MaxOut = c.Concurrency
 	}
-	c.MaxOut = max(c.MaxOut, c.Concurrency)
 	if c.ranked = c.Rank != nil; !c.ranked {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
-	}
-	if c.MaxRetryAfter == 0 {
-		c.MaxRetryAfter = time.Hour
 	}
 	if c.Clock == nil {
 		c.Clock = clock.System()
@@ -336,49 +309,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Meter == nil {
 		c.Meter = noMeter{}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, time.Hour)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
-}
-
-// found is a link on its way to the frontier.
-type found struct {
-	item   frontier.Item
-	fp     uint64
-	budget int // see budgets.of
-}
-
-// result is what Processing hands to Output, and Discovery too for URLs that were
-// refused without a fetch. One without lease and record is a part of the links of one that
-// comes after it.
-type result struct {
-	lease *frontier.Lease
-	rec   *sink.Record
-	links []found
-
-	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
-	visit     *frontier.Visit // as in ack
-	unindexed bool            // Sinks do not get it, see SkipNoindex
-	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
-	aside     bool            // it is for Archives alone, and nobody waits for it
-	quiet     bool            // it is for Archives alone, and not worth a record
-	held      int64           // bytes of bodies, see bodies
-	trip      *Trip           // nil: it is not traced
-}
-
-// ack is what Output hands back when a record is written; without a lease, it is of links
-// whose record is yet to come.
-type ack struct {
-	lease   *frontier.Lease
-	links   []found
-	absent  bool            // it was for a sitemap where one usually is, and there is none
-	dropped bool            // its page was cut off: the URL is queued again
-	visit   *frontier.Visit // what the state keeps of it; nil without a state
-}
-
-// written is the acks of records that were flushed together, and how far the sinks are.
-type written struct {
-	acks      []ack
-	positions []frontier.Position
 }

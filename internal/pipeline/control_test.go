@@ -43,7 +43,7 @@ func TestPause(t *testing.T) {
 		require.True(t, p.AddSeed(parse(t, "http://late.test/")))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
-		require.Equal(t, int64(1), p.frontier.Counts().Queued-(21-before))
+		require.Equal(t, int64(1), p.discovery.frontier.Counts().Queued-(21-before))
 
 		require.True(t, p.Unpause())
 		require.NoError(t, <-ended)

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -12,15 +13,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
-// outboxFull stops the leasing of refused URLs until Output has taken some: a whole
-// site behind a Disallow must not pile up in memory.
+// outboxFull stops the leasing of refused URLs until Output has taken some: a whole site behind a Disallow
+// must not pile up in memory.
 const outboxFull = 256
-
-// warnFrom is the shortest wait worth a line: shorter ones are over before it is read.
-const warnFrom = 5 * time.Second
-
-// askedToStop is why a crawl ended that was stopped.
-const askedToStop = "asked to stop"
 
 // discovery is the state of the goroutine that owns the frontier.
 type discovery struct {
@@ -31,13 +26,14 @@ type discovery struct {
 	out      int                  // leases whose worker has not reported back
 	slots    int                  // of them, those that hold one of Concurrency
 	young    []*frontier.Lease    // of them, those leased less than a second ago, oldest first; some have been answered
-	overdue  []*frontier.Lease    // older ones without an answer for which there was no place aside
+	overdue  []*frontier.Lease    // older ones without an answer for which there was no extra slot
 	workers  int                  // at most MaxOut
 	hire     func()               // one more worker
 	pages    int                  // pages leased and not come back
 
-	guesses guesses // where sitemaps usually are
-	paused  bool
+	sitemaps counters // of hosts
+	guesses  guesses  // where sitemaps usually are
+	paused   bool
 	fleet
 	blocking
 	ending
@@ -57,13 +53,14 @@ type fleet struct {
 
 // run leases URLs until the crawl is over, and closes the leases channel.
 func (d *discovery) run(ctx context.Context) error {
+	defer func() { d.stopping = true }()
 	defer close(d.p.leases)
-	clk := d.p.cfg.Clock
-	if d.began = d.p.since; d.began.IsZero() {
+	clk, s := d.p.cfg.Clock, d.p.cfg.State
+	if d.began = d.p.status.since; d.began.IsZero() {
 		d.began = clk.Now()
 	}
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
-	if s := d.p.cfg.State; s != nil && s.Peers != nil {
+	if s != nil && s.Peers != nil {
 		d.peers, d.judged = s.Peers, s.Peers.Judged()
 		if d.counted = d.peers.Counted(); d.counted {
 			d.more = d.peers.More()
@@ -73,7 +70,7 @@ func (d *discovery) run(ctx context.Context) error {
 	d.recall()
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
-	case <-d.p.stop: // before it began
+	case <-d.p.stop.c: // before it began
 		d.hurry(EndInterrupted, askedToStop)
 	default:
 	}
@@ -99,12 +96,15 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		defer t.Stop()
 		alarm = t.C()
 	}
-	stop := d.p.stop
+	stop, acks, seeds := d.p.stop.c, d.p.acks, d.seeds
 	if d.hurried {
 		stop = nil // it stays closed, and has been heard
 	}
-	acks, seeds := d.p.acks, d.seeds
-	answers, room, failed := d.state()
+	var answers <-chan frontier.Answer
+	var room, failed <-chan struct{}
+	if s := d.p.cfg.State; s != nil {
+		answers, room, failed = s.Answers(), s.Room(), s.Failed()
+	}
 	if room != nil { // what is told now would only wait in memory
 		acks, seeds = nil, nil
 	}
@@ -113,25 +113,27 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	if len(d.outbox) > 0 {
 		outbox, first = d.p.results, d.outbox[0]
 	}
-	d.rests()
+	if !d.busySince.IsZero() {
+		d.p.cfg.Meter.Took(DiscoveryTurn, d.p.cfg.Clock.Since(d.busySince))
+		d.busySince = time.Time{}
+	}
 	select {
 	case ev := <-d.p.events:
 		d.works()
 		d.event(ev)
-		d.drain()
+		for range len(d.p.events) { // one look at the frontier serves them all
+			d.event(<-d.p.events)
+		}
 	case w := <-acks:
 		d.works()
 		d.acknowledge(w)
 	case u, ok := <-seeds:
 		d.works()
-		if !ok {
-			d.seeds = nil
-			if d.peers != nil {
-				d.peers.Seeded()
-			}
-			return nil
+		if ok {
+			d.seed(u)
+		} else if d.seeds = nil; d.peers != nil {
+			d.peers.Seeded()
 		}
-		d.seed(u)
 	case outbox <- first:
 		d.outbox[0] = nil
 		d.outbox = d.outbox[1:]
@@ -158,43 +160,64 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	return nil
 }
 
-// rests ends a turn of work, and works begins one, for whoever wants to know how long nobody
-// was heard. The end of a crawl is no turn.
-func (d *discovery) rests() {
-	if !d.busySince.IsZero() {
-		d.p.cfg.Meter.Took(DiscoveryTurn, d.p.cfg.Clock.Since(d.busySince))
-		d.busySince = time.Time{}
-	}
-}
-
+// works begins a turn of work, for whoever measures how long nothing that arrives was looked at.
 func (d *discovery) works() {
 	if d.p.cfg.Meter.On() {
 		d.busySince = d.p.cfg.Clock.Now()
 	}
 }
 
-// state is what to expect of the crawl's state; nothing if there is none.
-func (d *discovery) state() (answers <-chan frontier.Answer, room, failed <-chan struct{}) {
-	if s := d.p.cfg.State; s != nil {
-		return s.Answers(), s.Room(), s.Failed()
+// sort has the leases whose requests have waited for their first byte for [frontier.SlowAfter] give their
+// slots back, while there are extra ones. It returns the instant at which to look again; zero means that
+// only an event can change anything.
+func (d *discovery) sort(now time.Time) time.Time {
+	d.overdue = slices.DeleteFunc(d.overdue, func(l *frontier.Lease) bool { return d.setAside(l, now) })
+	n := 0
+	for ; n < len(d.young); n++ {
+		l := d.young[n]
+		if ripe := l.LeasedAt().Add(frontier.SlowAfter); l.Waiting() && ripe.After(now) {
+			d.young = slices.Delete(d.young, 0, n)
+			return ripe
+		}
+		if !d.setAside(l, now) {
+			d.overdue = append(d.overdue, l)
+		}
 	}
-	return nil, nil, nil
+	d.young = slices.Delete(d.young, 0, n)
+	return time.Time{}
 }
 
-// drain takes in the events that are already there, so that one look at the frontier
-// serves them all.
-func (d *discovery) drain() {
-	for range len(d.p.events) {
-		d.event(<-d.p.events)
+// setAside has a lease give its slot back if it still waits. It is false if there is no place for it.
+func (d *discovery) setAside(l *frontier.Lease, now time.Time) bool {
+	if !l.Waiting() {
+		return true
 	}
+	held := !l.Extra()
+	aside := d.frontier.Overdue(now, l)
+	if held && aside {
+		d.slots--
+	}
+	return aside
 }
 
-// dispatch leases as many URLs as there are idle workers and hosts that may be asked.
-// It returns the instant at which there may be more; zero means that only an event can
-// bring more.
+// earlier is the earlier of two instants, of which zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// dispatch leases as many URLs as there are idle workers and hosts that may be asked. It returns the instant
+// at which there may be more; zero means that only an event can bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
 	for !d.stopping && !d.paused && d.slots < d.p.cfg.Concurrency && d.out < d.p.cfg.MaxOut && len(d.outbox) < outboxFull {
-		if reached, last := d.enough(); reached {
+		reached, last := d.maxPages > 0 && d.pages >= d.maxPages, true
+		if d.counted {
+			most, final := d.peers.Pages(d.pages)
+			reached, last = d.pages >= most, final
+		}
+		if reached {
 			if d.out > 0 || !last {
 				return d.deadline // what is out may come back unfetched
 			}
@@ -210,20 +233,10 @@ func (d *discovery) dispatch(now time.Time) time.Time {
 	return d.deadline
 }
 
-// enough reports whether as many pages are leased as may be, and whether that is the last word.
-func (d *discovery) enough() (reached, last bool) {
-	if !d.counted {
-		return d.maxPages > 0 && d.pages >= d.maxPages, true
-	}
-	most, last := d.peers.Pages(d.pages)
-	return d.pages >= most, last
-}
-
 func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	switch {
 	case l.Refused != nil:
-		d.refused(l)
-		d.outbox = append(d.outbox, &result{lease: l, rec: refusedRecord(l, now), trip: d.p.trip(l)})
+		d.refused(l, now)
 		return
 	case l.Kind == frontier.Robots:
 		d.p.cfg.Robots.Begin(l.Origin, now)
@@ -243,8 +256,8 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	d.p.leases <- l // never blocks: there is room for every worker
 }
 
-// refused counts a URL that is not to be fetched.
-func (d *discovery) refused(l *frontier.Lease) {
+// refused has a URL counted and recorded that is not to be fetched.
+func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	s := &d.p.stats
 	switch l.Refused.Class {
 	case classTrap:
@@ -263,42 +276,38 @@ func (d *discovery) refused(l *frontier.Lease) {
 			d.peers.Unruled(d.unruled)
 		}
 	}
-}
-
-// refusedRecord is the record of a URL that was not fetched: robots.txt refuses it, or
-// could not be had.
-func refusedRecord(l *frontier.Lease, now time.Time) *sink.Record {
 	rec := newRecord(l, now)
 	rec.Attempt = 0
 	rec.Error = &sink.Error{Class: l.Refused.Class, Message: l.Refused.Reason}
-	return rec
+	d.record(l, rec)
 }
 
-// idle decides what to do when no host may be asked before wake.
+// record has Output write the record of a URL that no worker has.
+func (d *discovery) record(l *frontier.Lease, rec *sink.Record) {
+	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+}
+
+// idle decides what to do when no host may be asked before wake. While something is under way, it is too
+// early to say that nothing is left.
 func (d *discovery) idle(now, wake time.Time) time.Time {
 	d.excludedTil = time.Time{}
-	// While something is under way, it is too early to say.
-	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 {
-		if d.blocked(now) {
-			return time.Time{}
-		}
+	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 && d.blocked(now) {
+		return time.Time{}
 	}
 	if !d.excludedTil.IsZero() {
 		wake = d.excludedTil
 	}
-	if wake.IsZero() || !d.deadline.IsZero() && d.deadline.Before(wake) {
-		return d.deadline
-	}
-	return wake
+	return earlier(wake, d.deadline)
 }
 
 func (d *discovery) seed(u canonical.URL) {
-	u = d.p.cfg.Rules.Apply(u)
-	d.p.cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Found: frontier.Found{Seed: true}, Rank: d.p.cfg.Rank(u, 0)}
-	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, d.p.cfg.Clock.Now())
-	if d.p.cfg.Scope.Recheck(u, true).In {
-		d.unannounced(u, d.p.cfg.Clock.Now())
+	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
+	u = cfg.Rules.Apply(u)
+	cfg.Scope.AddSeed(u)
+	it := frontier.Item{URL: u, Found: frontier.Found{Seed: true}, Rank: cfg.Rank(u, 0)}
+	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, now)
+	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // nobody names its sitemap
+		d.usualSitemap(u, 0, now)
 	}
 	d.commit(nil)
 }
@@ -308,6 +317,13 @@ func (d *discovery) commit(positions []frontier.Position) {
 	if d.p.cfg.State != nil {
 		d.p.cfg.State.Commit(positions)
 	}
+}
+
+// fixes are the settings that make room for links of which there were too many.
+var fixes = map[frontier.Added]string{
+	frontier.Full:      "raise frontier.max_urls",
+	frontier.HostsFull: "raise frontier.max_urls",
+	frontier.HostPages: "raise max_pages_per_host",
 }
 
 // add takes in links, found on the page of from; nil: they are seeds.
@@ -324,42 +340,52 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		if d.overBudget(link) || d.trapped(from, link, now) {
 			continue
 		}
-		switch added := d.frontier.Add(now, link.item, link.fp); added {
+		switch d.put(link, now) {
 		case frontier.Seen:
 			d.linked(link, now)
 		case frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
-			d.p.traps.accepted(from, &link.item, now)
-		default:
-			d.p.dropped(added, &link.item)
+			d.p.gate.traps.accepted(from, &link.item, now)
 		}
 	}
 }
 
+// put offers a link to the frontier, and counts it if there is no room.
+func (d *discovery) put(link *found, now time.Time) frontier.Added {
+	added := d.frontier.Add(now, link.item, link.fp)
+	if added > frontier.Seen {
+		d.p.stats.full.Store(true)
+		d.p.drop(added.String(), 1, link.item.URL.String(), fixes[added])
+	}
+	return added
+}
+
 func (d *discovery) acknowledge(w written) {
-	now := d.p.cfg.Clock.Now()
-	if d.peers != nil && !d.answered && d.p.stats.answered.Load() > 0 {
+	now, s := d.p.cfg.Clock.Now(), &d.p.stats
+	if d.peers != nil && !d.answered && s.answered.Load() > 0 {
 		d.answered = true
 		d.peers.Answered()
 	}
-	if d.peers != nil && !d.visited && d.p.stats.visited.Load() > 0 {
+	if d.peers != nil && !d.visited && s.visited.Load() > 0 {
 		d.visited = true
 		d.peers.Visited()
 	}
 	for i := range w.acks {
-		d.add(w.acks[i].lease, w.acks[i].links, now)
-		if w.acks[i].absent {
-			d.noSitemap(w.acks[i].lease, now)
+		a := &w.acks[i]
+		l := a.lease
+		d.add(l, a.links, now)
+		if a.absent {
+			d.noSitemap(l, now)
 		}
-		switch l := w.acks[i].lease; {
-		case w.acks[i].dropped:
+		switch {
+		case a.dropped:
 			d.late = true
 			d.frontier.End(now, l, frontier.WaitHost(false))
 			if l.Kind == frontier.Page && l.Refused == nil {
 				d.pages--
 			}
 		case l != nil:
-			d.frontier.End(now, l, frontier.Done(w.acks[i].visit))
+			d.frontier.End(now, l, frontier.Done(a.visit))
 		}
 	}
 	d.commit(w.positions)
@@ -367,19 +393,19 @@ func (d *discovery) acknowledge(w written) {
 
 // event takes in a worker's report.
 func (d *discovery) event(ev event) {
-	now := d.p.cfg.Clock.Now()
+	now, l := d.p.cfg.Clock.Now(), ev.lease
 	d.out--
-	if !ev.lease.Extra() {
+	if !l.Extra() {
 		d.slots--
 	}
-	d.frontier.Release(now, ev.lease, ev.took, ev.outcome)
-	if ev.outcome.Served() && (ev.lease.Kind == frontier.Page || ev.lease.Kind == frontier.Control) {
+	d.frontier.Release(now, l, ev.took, ev.outcome)
+	if ev.outcome.Served() && (l.Kind == frontier.Page || l.Kind == frontier.Control) {
 		d.blockedSince = time.Time{}
 	}
-	if ev.took > 0 {
-		d.sent()
+	if ev.took > 0 { // queues let something pass
+		d.keptSince, d.stuck = time.Time{}, frontier.Idleness{}
 	}
-	if ev.fate != fateProcessed && ev.lease.Kind == frontier.Page {
+	if ev.fate != fateProcessed && l.Kind == frontier.Page {
 		d.pages-- // it will be leased again
 	}
 	switch ev.fate {
@@ -387,19 +413,19 @@ func (d *discovery) event(ev event) {
 	case fateKept:
 		d.keep(ev, now)
 	case fateRobots:
-		d.robots(ev.lease, ev.answer, now)
+		d.robots(l, ev.answer, now)
 	default:
-		if d.stopping && ev.lease.Kind == frontier.Robots {
+		if d.stopping && l.Kind == frontier.Robots {
 			ev.end = frontier.GiveUp() // it is no URL that is left to visit
 		} else if d.cutOff(&ev, now) {
 			return
 		}
-		d.frontier.End(now, ev.lease, ev.end)
+		d.frontier.End(now, l, ev.end)
 	}
 }
 
-// robots takes in the answer to a robots.txt request and wakes the host that waits for
-// it. A redirect becomes a request of its own, at the head of its host's queue.
+// robots takes in the answer to a robots.txt request and wakes the host that waits for it. A redirect becomes
+// a request of its own, at the head of its host's queue.
 func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
 	if a.redirect != nil {
 		if d.frontier.AddRobots(now, *a.redirect) {

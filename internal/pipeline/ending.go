@@ -2,11 +2,25 @@ package pipeline
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+const (
+	// warnFrom is the shortest wait worth a line: shorter ones are over before it is read.
+	warnFrom = 5 * time.Second
+	// keptMin is for how long at least the Fetcher's queues may let nothing pass before the crawl ends.
+	// Unlike hosts that refuse they are our own, and a moment says nothing.
+	keptMin = time.Minute
+
+	askedToStop = "asked to stop"
+	allExcluded = "only hosts are left that the operator has blocked"
+	beforeDone  = "the URL was done with"
 )
 
 // ending is what ends a crawl, and how far its end is.
@@ -22,6 +36,18 @@ type ending struct {
 	deadline time.Time // from maxTime, and once it is stopping from Grace; zero means none
 }
 
+// bound has the crawl end after so many pages, or so long; zero means that it does not.
+func (d *discovery) bound(maxPages int, maxTime time.Duration) {
+	d.maxPages, d.maxTime = maxPages, maxTime
+	if d.hurried { // the deadline is that of what is under way
+		return
+	}
+	d.deadline = time.Time{}
+	if maxTime > 0 {
+		d.deadline = d.began.Add(maxTime)
+	}
+}
+
 // over reports whether nothing is left to do or to wait for.
 func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
@@ -32,11 +58,13 @@ func (d *discovery) over(now time.Time) bool {
 			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
 		}
 	}
-	if len(d.outbox) > 0 || d.stopping && d.abandon(now) || d.out > 0 {
+	if len(d.outbox) > 0 || d.stopping && d.abandon(now) || d.out > 0 || d.frontier.Counts().Leased > 0 {
 		return false
 	}
-	c := d.frontier.Counts()
-	if c.Leased > 0 || d.paused && !d.stopping || !d.stopping && (d.seeds != nil || !d.frontier.Over()) {
+	if d.stopping {
+		return true
+	}
+	if d.paused || d.seeds != nil || !d.frontier.Over() {
 		return false
 	}
 	if reason := d.unvisited(); reason != "" {
@@ -45,15 +73,13 @@ func (d *discovery) over(now time.Time) bool {
 	return true
 }
 
-// unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if
-// something could, or nobody was there to refuse.
+// unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if something
+// could, or nobody was there to refuse.
 func (d *discovery) unvisited() string {
-	switch {
-	case d.stopping:
-		return ""
+	switch s := &d.p.stats; {
 	case d.peers != nil:
 		return d.peers.Unvisited()
-	case d.p.stats.answered.Load() > 0 && d.p.stats.visited.Load() == 0:
+	case s.answered.Load() > 0 && s.visited.Load() == 0:
 		return d.unruled
 	}
 	return ""
@@ -61,30 +87,28 @@ func (d *discovery) unvisited() string {
 
 // halt ends the leasing; the first reason stands.
 func (d *discovery) halt(end End, reason string) {
-	if d.stopping {
-		return
+	if !d.stopping {
+		d.stopping, d.seeds = true, nil
+		d.p.halted(end, reason)
 	}
-	d.stopping = true
-	d.seeds = nil
-	d.p.halted(end, reason)
 }
 
 // hurry ends the leasing, and what is under way when its time is over. It is called once.
 func (d *discovery) hurry(end End, reason string) {
 	d.halt(end, reason)
 	d.hurried, d.deadline = true, time.Time{}
-	close(d.p.stopping)
+	d.p.stopping.give()
 	if grace := d.p.cfg.Grace; grace > 0 {
 		now := d.p.cfg.Clock.Now()
 		d.deadline = now.Add(grace - grace/4)
 		d.p.mu.Lock()
-		d.p.until = now.Add(grace - grace/8)
+		d.p.status.until = now.Add(grace - grace/8)
 		d.p.mu.Unlock()
 	}
 }
 
-// abandon has URLs recorded that were asked for and wait to be asked again, when the crawl ends
-// and keeps no state in which they could wait on. It reports whether there are any.
+// abandon has URLs recorded that were asked for and wait to be asked again, when the crawl ends and keeps no
+// state in which they could wait on. It reports whether there are any.
 func (d *discovery) abandon(now time.Time) bool {
 	if d.p.cfg.State != nil || d.late {
 		return false
@@ -92,28 +116,24 @@ func (d *discovery) abandon(now time.Time) bool {
 	for _, l := range d.frontier.Abandon(now, outboxFull) {
 		rec := endedRecord(l, now, l.Class, int(l.Status), "the URL was asked for again")
 		rec.Attempt = max(1, int(l.Attempt))
-		d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+		d.record(l, rec)
 	}
 	return len(d.outbox) > 0
 }
 
-// cutOff has a URL recorded whose request was cancelled at the end of a crawl that keeps no
-// state. It reports whether it did.
+// cutOff has a URL recorded whose request was cancelled at the end of a crawl that keeps no state. It reports
+// whether it did.
 func (d *discovery) cutOff(ev *event, now time.Time) bool {
 	l := ev.lease
 	if d.p.cfg.State != nil || !d.hurried || ev.outcome.Class != outcome.Canceled || l.Kind == frontier.Control {
 		return false
 	}
-	rec := endedRecord(l, now, outcome.Canceled, int(l.Status), beforeDone)
-	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+	d.record(l, endedRecord(l, now, outcome.Canceled, int(l.Status), beforeDone))
 	return true
 }
 
-// beforeDone is when a crawl ended that has cut a URL off.
-const beforeDone = "the URL was done with"
-
-// endedRecord is the record of a URL that was asked for, whose last answer had a status, and
-// with which the crawl was not done when it ended. The status is zero if there was no answer.
+// endedRecord is the record of a URL that was asked for, whose last answer had a status, and with which the
+// crawl was not done when it ended. The status is zero if there was no answer.
 func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status int, before string) *sink.Record {
 	rec := newRecord(l, now)
 	rec.Status = status
@@ -123,4 +143,160 @@ func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status i
 	}
 	rec.Error = &sink.Error{Class: class.String(), Message: "the crawl ended before " + before + "; " + answer}
 	return rec
+}
+
+// blocking is how far nothing can be asked for.
+type blocking struct {
+	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
+	excludedTil  time.Time         // until when an operator may unblock one of the hosts, all that are left; zero: there are others
+	blockedTil   time.Time         // until when the last warning said that they do
+	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
+	stuck        frontier.Idleness // of that, for the peers; zero: it is not for so long yet
+	idleness     frontier.Idleness // as it is known last
+	told         frontier.Idleness // of it, to the peers
+}
+
+// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before the first of them
+// may be asked again by its own order. A crawl of several processes ends when that holds for all of them.
+func (d *discovery) blocked(now time.Time) (ended bool) {
+	b := d.frontier.Blocked(now)
+	if b.Unsure {
+		return false // it is as it was
+	}
+	if !b.Whole && !b.Idle {
+		d.blockedSince, d.idleness = time.Time{}, frontier.Idleness{}
+		return false
+	}
+	if d.blockedSince.IsZero() {
+		d.blockedSince = now
+	}
+	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
+	until := b.Until
+	if b.Excluded {
+		until = limit
+	}
+	switch {
+	case d.peers != nil:
+		d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
+		if d.endAll() {
+			return true
+		}
+		if !b.Whole {
+			return false
+		}
+		d.idleness.Reason = d.refusal(&b, now)
+	case b.Excluded && !now.Before(limit), !b.Excluded && (now.After(limit) || b.Ordered && until.After(limit)):
+		d.halt(EndBlocked, d.refusal(&b, now))
+		return true
+	case b.Excluded:
+		d.excludedTil = limit
+	}
+	d.warnBlocked(now, until)
+	return false
+}
+
+// endAll ends the crawl if all who work on it have found that only blocked hosts remain.
+func (d *discovery) endAll() bool {
+	verdict := d.peers.Verdict()
+	if verdict != "" {
+		d.halt(EndBlocked, verdict)
+	}
+	return verdict != ""
+}
+
+// refusal says which hosts refuse, and until when. Of the host with the most URLs left it says what its last
+// answers were, if it was they that closed it.
+func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
+	if b.Excluded {
+		return allExcluded
+	}
+	trouble := ""
+	for _, h := range d.frontier.Hosts(now, 1) {
+		if h.Blocked && h.Reason == ratelimit.LimitQuota.String() {
+			trouble = fmt.Sprintf("the quota of %s is used up, %d URLs of it are left; ", h.Host, h.Queued)
+		} else if h.Failures > 1 {
+			trouble = fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ", h.Host, h.Failures, h.Trouble, h.Queued)
+		}
+	}
+	return fmt.Sprintf("%sthe first may be asked again at %s", trouble, moment(now, b.Until))
+}
+
+// moment writes an instant for people: the time of day, and the day too if that is not today. A quota may
+// last for weeks.
+func moment(now, t time.Time) string {
+	if now = now.In(t.Location()); t.Year() == now.Year() && t.YearDay() == now.YearDay() {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
+}
+
+// testify tells the others whether there is something to do here.
+func (d *discovery) testify() {
+	if d.peers == nil {
+		return
+	}
+	c := d.frontier.Counts()
+	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || c.Leased > 0 {
+		d.idleness = frontier.Idleness{}
+	}
+	if d.stuck.Whole && !d.paused && d.seeds == nil {
+		if c.Queued+c.Leased > 0 {
+			d.idleness = d.stuck // whatever is being tried
+		} else if d.idleness == d.stuck {
+			d.idleness = frontier.Idleness{} // others have its hosts; whether there are more is not known yet
+		}
+	}
+	if d.idleness != d.told {
+		d.told = d.idleness
+		d.peers.Idles(d.told)
+	}
+}
+
+// warnBlocked says once per wait why nothing moves.
+func (d *discovery) warnBlocked(now, until time.Time) {
+	if !until.After(d.blockedTil) || until.Sub(now) < warnFrom {
+		return
+	}
+	d.blockedTil = until
+	for _, w := range d.frontier.Hosts(now, 3) {
+		if w.Queued == 0 || !w.Blocked && !w.Excluded {
+			continue // it is done with
+		}
+		if w.Until.IsZero() {
+			w.Until = until
+		}
+		d.p.cfg.Log.Warn("only blocked hosts remain",
+			slog.String("host", w.Host), slog.Int("queued", w.Queued), slog.String("reason", w.Reason), slog.Time("until", w.Until))
+	}
+}
+
+// keep puts a URL back for which there was no place in a queue of the Fetcher. Queues that let nothing pass
+// while nothing is under way will not get better: that is no crawl to wait for. Where several processes work
+// on it, this one then has nothing to do, tries on, and lets others have its hosts.
+func (d *discovery) keep(ev event, now time.Time) {
+	log := d.p.cfg.Log
+	d.frontier.End(now, ev.lease, frontier.WaitHost(true))
+	if d.keptSince.IsZero() {
+		d.keptSince = now
+		why := []any{slog.String("host", ev.lease.Host()), slog.Any("error", ev.err)}
+		if d.p.cutOff(ev.err) {
+			log.Warn("a proxy fails, and the hosts behind it wait", why...)
+		} else {
+			log.Debug("a request has found no place in a queue", why...)
+		}
+	}
+	limit := max(d.p.cfg.MaxBlocked, keptMin)
+	if d.p.asking.Load() > 0 || now.Sub(d.keptSince) < limit {
+		return
+	}
+	reason := fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err)
+	switch {
+	case d.peers == nil:
+		d.halt(EndBlocked, reason)
+	case d.endAll() || d.stuck.Whole:
+	default:
+		d.stuck = frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit, Reason: reason}
+		log.Warn("no request can be sent: the hosts of this process are for others to ask",
+			slog.Duration("since", limit), slog.Any("error", ev.err))
+	}
 }

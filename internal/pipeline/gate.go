@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -9,28 +10,54 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// gate lets URLs pass by the robots.txt of their origin, and says when to ask for it.
+// gate decides about queued URLs when their turn comes: by the scope, which may be another than they were
+// accepted by; by the robots.txt of their origin, for which it says when to ask; and by what is known of
+// traps by then.
 type gate struct {
-	cache   *robots.Cache
+	scope   *scope.Scope
+	cache   *robots.Cache // nil: robots.txt is ignored
 	limiter Limiter
 	delays  bool // whether Crawl-delay and Request-rate are obeyed
 	retries int  // failures after which an origin's URLs are refused rather than kept waiting
+	traps   *traps
 	log     *slog.Logger
 }
 
-var _ frontier.Gate = (*gate)(nil)
+func newGate(cfg *Config) *gate {
+	return &gate{
+		scope: cfg.Scope, cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries,
+		traps: newTraps(cfg), log: cfg.Log,
+	}
+}
 
-// Check is the verdict on one URL at now.
+// Check is the verdict on one URL at now. Of what the scope leaves out not even robots.txt is asked for.
 func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
-	u := it.URL
-	e := g.cache.Lookup(u.Origin(), now)
+	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap); !v.In {
+		return refuse(v.Code.String(), v.Reason())
+	}
+	if g.cache != nil {
+		if v := g.rules(it, now); v.Pass != frontier.Go {
+			return v
+		}
+	}
+	if why := g.traps.queued(it); why != trap.Follow {
+		return refuse(classTrap, fmt.Sprintf("%s: %s", why, why.Why()))
+	}
+	return frontier.Verdict{}
+}
+
+// rules is the verdict of robots.txt.
+func (g *gate) rules(it *frontier.Item, now time.Time) frontier.Verdict {
+	e := g.cache.Lookup(it.URL.Origin(), now)
 	switch {
 	case e.Due(now):
 		return frontier.Verdict{Pass: frontier.Ask}
 	case e.Rules != nil:
-		if v := e.Rules.Check(u.Path()); !v.Allowed {
+		if v := e.Rules.Check(it.URL.Path()); !v.Allowed {
 			return refuse(classRobots, v.Reason)
 		}
 		return frontier.Verdict{}
@@ -51,7 +78,8 @@ func (g *gate) robotsGivenUp(origin string, now time.Time) {
 	g.cache.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
 }
 
-// answer takes in what came of asking for an origin's robots.txt, and is what is known then.
+// answer takes in what came of asking for an origin's robots.txt, and is what is known then. Both schemes
+// of a host are paced as one, so the wish of either holds for both.
 func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result
 	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= attribution.MaxContacts {
@@ -65,22 +93,18 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 	if e.State != robots.Unreachable {
 		return e
 	}
-	why := []any{slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts)}
-	if a.deserted {
-		// Said at the first try: it is a wrong port more often than an outage.
-		if e.Class == outcome.Proxy {
-			g.log.Warn("the proxy cannot be used", why...)
-			return e
+	what := "robots.txt cannot be had"
+	if a.deserted { // said at the first try: it is a wrong port more often than an outage
+		if what = "nobody listens there"; e.Class == outcome.Proxy {
+			what = "the proxy cannot be used"
 		}
-		g.log.Warn("nobody listens there", why...)
-		return e
 	}
-	g.log.Warn("robots.txt cannot be had", why...)
+	//nolint:sloglint // one of three constants
+	g.log.Warn(what, slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
 	return e
 }
 
-// otherOrigin is the origin of the same host under the other scheme: the two are paced as
-// one, so the wish of either holds for both.
+// otherOrigin is the origin of the same host under the other scheme.
 func otherOrigin(origin string) string {
 	if host, ok := strings.CutPrefix(origin, "https://"); ok {
 		return "http://" + host
@@ -94,22 +118,20 @@ func hostOf(origin string) string {
 	return host
 }
 
-// robotsAnswer is what a robots.txt request came to: a verdict for the cache, or one
-// more request to make.
+// robotsAnswer is what a robots.txt request came to: a verdict for the cache, or one more request.
 type robotsAnswer struct {
 	result   robots.Result
 	redirect *frontier.Item // nil unless the file has moved
 	deserted bool           // nobody was met at a host that has never answered
 }
 
-// readRobots gives a finished robots.txt request its meaning.
+// readRobots gives a finished robots.txt request its meaning. A Retry-After is the limiter's, which keeps
+// it within what the user believes.
 func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 	l := f.lease
 	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
 	if f.resp != nil {
-		in.Status, in.Body = f.resp.Status, f.resp.Body
-		// A Retry-After is the limiter's, which keeps it within what the user believes.
-		in.Location = location(f.resp.Location)
+		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, location(f.resp.Location)
 	}
 	o := outcomeOf(f, f.class)
 	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: l.Evidence.Deserted(&o)}
@@ -121,6 +143,8 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
 		return a
 	}
-	a.redirect = &frontier.Item{URL: to, Origin: l.Origin, Found: frontier.Found{Depth: l.Depth, Hops: l.Hops + 1}, Wait: p.waitOfTarget(f.resp)}
+	a.redirect = &frontier.Item{
+		URL: to, Origin: l.Origin, Found: frontier.Found{Depth: l.Depth, Hops: l.Hops + 1}, Wait: p.waitOfTarget(f.resp),
+	}
 	return a
 }

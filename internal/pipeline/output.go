@@ -10,44 +10,87 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// ackBatch bounds the records written between two flushes, and so the acknowledgements
-// that wait for one.
-const ackBatch = 256
+const (
+	// ackBatch bounds the records written between two flushes, and so the acknowledgements that wait for one.
+	ackBatch = 256
+	// ackLinks bounds the links of such a batch, but for those of its last page: some 5 MB.
+	ackLinks = 1 << 14
+	// resultsRoom is for Processing to go on while Output writes. Each page in it may hold thousands of links.
+	resultsRoom = 16
+	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output, beside one for each
+	// goroutine of Processing. Without it a few dozen pages of the largest size would wait there; a page of
+	// the usual size never notices.
+	maxHeld = 64 << 20
+)
 
-// ackLinks bounds the links of such a batch, but for those of its last page: some 5 MB.
-const ackLinks = 1 << 14
+// found is a link on its way to the frontier.
+type found struct {
+	item   frontier.Item
+	fp     uint64
+	budget int // see budgets.of
+}
 
-// resultsRoom is for Processing to go on while Output writes. Each page in it may hold
-// thousands of links.
-const resultsRoom = 16
+// result is what Processing hands to Output, and Discovery too for URLs that were refused without a fetch. One
+// without lease and record is a part of the links of one that comes after it.
+type result struct {
+	lease *frontier.Lease
+	rec   *sink.Record
+	links []found
 
-// output writes records until Processing and Discovery have no more. Records that are
-// there together are flushed, and acknowledged, together. None is begun once the state is another's:
-// who has it cuts the files back to where it knows of, and goes on there. When work ends what
-// is not written yet is dropped; without a state what there is no time for within Grace.
+	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
+	visit     *frontier.Visit // as in ack
+	unindexed bool            // Sinks do not get it, see SkipNoindex
+	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
+	aside     bool            // it is for Archives alone, and nobody waits for it
+	quiet     bool            // it is for Archives alone, and not worth a record
+	held      int64           // bytes of bodies, see maxHeld
+	trip      *Trip           // nil: it is not traced
+}
+
+// ack is what Output hands back when a record is written; without a lease, it is of links whose record is yet
+// to come.
+type ack struct {
+	lease   *frontier.Lease
+	links   []found
+	absent  bool            // it was for a sitemap where one usually is, and there is none
+	dropped bool            // its page was cut off: the URL is queued again
+	visit   *frontier.Visit // what the state keeps of it; nil without a state
+}
+
+// written is the acks of records that were flushed together, and how far the sinks are.
+type written struct {
+	acks      []ack
+	positions []frontier.Position
+}
+
+// output writes records until Processing and Discovery have no more. Records that are there together are
+// flushed, and acknowledged, together. None is begun once the state is another's: who has it cuts the files
+// back to where it knows of, and goes on there. When work ends what is not written yet is dropped; without a
+// state what there is no time for within Grace.
 func (p *Pipeline) output(ctx, work context.Context) error {
 	var took time.Duration // by the last record that was written
+	clk := p.cfg.Clock
 	for r := range p.results {
 		if p.cfg.State != nil {
 			if err := p.cfg.State.Owned(); err != nil {
 				return fmt.Errorf("keep the state of the crawl: %w", err)
 			}
 		}
-		begun := p.measureFrom()
+		begun := clk.Now()
 		acks := make([]ack, 0, 1+len(p.results))
 		links := 0
 		for n := 1; r != nil; n++ {
-			from := p.cfg.Clock.Now()
+			from := clk.Now()
 			late := p.tooLate(ctx, work, from.Add(took))
 			if late {
-				p.bodies.release(r)
+				p.unhold(r)
 				*r = result{lease: r.lease, dropped: r.lease != nil, aside: r.aside}
 			}
 			if err := p.write(r); err != nil {
 				return err
 			}
 			if !late {
-				took = p.cfg.Clock.Since(from)
+				took = clk.Since(from)
 			}
 			if !r.aside {
 				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped, visit: r.visit})
@@ -55,14 +98,12 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			links += len(r.links)
 			r = p.moreResults(n, links)
 		}
-		for _, s := range slices.Concat(p.cfg.Sinks, p.cfg.Archives) {
+		for _, s := range p.sinks() {
 			if err := s.Flush(); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
-		if !begun.IsZero() {
-			p.cfg.Meter.Took(OutputBatch, p.cfg.Clock.Since(begun))
-		}
+		p.cfg.Meter.Took(OutputBatch, clk.Since(begun))
 		select {
 		case p.acks <- written{acks, p.positions()}:
 		case <-ctx.Done():
@@ -72,6 +113,8 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 	return nil
 }
 
+func (p *Pipeline) sinks() []sink.Sink { return slices.Concat(p.cfg.Sinks, p.cfg.Archives) }
+
 // tooLate reports whether a record is to be dropped that would be written at an instant.
 func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
 	if work.Err() == nil {
@@ -79,15 +122,7 @@ func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cfg.State != nil || ctx.Err() != nil || written.After(p.until)
-}
-
-// measureFrom is now if anybody measures, and zero otherwise.
-func (p *Pipeline) measureFrom() (now time.Time) {
-	if p.cfg.Meter.On() {
-		now = p.cfg.Clock.Now()
-	}
-	return now
+	return p.cfg.State != nil || ctx.Err() != nil || written.After(p.status.until)
 }
 
 // moreResults is a result that is already there, or nil.
@@ -107,21 +142,13 @@ func (p *Pipeline) write(r *result) error {
 	if r.rec == nil {
 		return nil // links alone, or a page that was dropped
 	}
-	defer p.bodies.release(r)
+	defer p.unhold(r)
 	if p.cfg.Job != "" {
 		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL)
 	}
 	defer p.wrote(r, p.tracedFrom(r.trip))
-	for _, s := range p.cfg.Archives {
-		if r.unindexed {
-			break
-		}
-		if err := s.Write(r.rec); err != nil {
-			return fmt.Errorf("write archive: %w", err)
-		}
-	}
-	if r.aside {
-		return nil
+	if err := writeTo(p.cfg.Archives, r, "archive"); err != nil || r.aside {
+		return err
 	}
 	if p.cfg.State != nil {
 		r.visit = r.stored()
@@ -132,39 +159,62 @@ func (p *Pipeline) write(r *result) error {
 	if r.unindexed {
 		p.stats.unindexed.Add(1)
 	}
-	for _, s := range p.cfg.Sinks {
-		if r.unindexed {
-			break
-		}
-		if err := s.Write(r.rec); err != nil {
-			return fmt.Errorf("write output: %w", err)
-		}
+	if err := writeTo(p.cfg.Sinks, r, "output"); err != nil {
+		return err
 	}
 	p.stats.record(r.rec)
 	p.recent.note(r.rec)
 	return nil
 }
 
-// visitOf is what a state keeps of a record.
-func visitOf(rec *sink.Record) frontier.Visit {
-	v := frontier.Visit{At: rec.FetchedAt, Status: rec.Status, Bytes: rec.Bytes}
-	if rec.Error != nil {
-		v.Class = rec.Error.Class
+func writeTo(sinks []sink.Sink, r *result, what string) error {
+	if r.unindexed {
+		return nil
 	}
-	return v
+	for _, s := range sinks {
+		if err := s.Write(r.rec); err != nil {
+			return fmt.Errorf("write %s: %w", what, err)
+		}
+	}
+	return nil
 }
 
 // positions is how far the sinks are that can be cut back.
-func (p *Pipeline) positions() []frontier.Position {
+func (p *Pipeline) positions() (all []frontier.Position) {
 	if p.cfg.State == nil {
 		return nil
 	}
-	var all []frontier.Position
-	for _, s := range slices.Concat(p.cfg.Sinks, p.cfg.Archives) {
+	for _, s := range p.sinks() {
 		if d, ok := s.(sink.Durable); ok {
 			m := d.Mark()
 			all = append(all, frontier.Position{Path: m.Path, Format: string(m.Format), Bytes: m.Bytes, Records: m.Records})
 		}
 	}
 	return all
+}
+
+// hold waits until there is room for what a record carries along; it fails only with ctx. A record of more than
+// all of the room has it to itself.
+func (p *Pipeline) hold(ctx context.Context, r *result) error {
+	n := len(r.rec.Body) + len(r.rec.BodyBase64)
+	if x := r.rec.Exchange; x != nil {
+		n += len(x.Request) + len(x.Response) + len(x.Payload)
+	}
+	if n == 0 {
+		return nil
+	}
+	want := min(int64(n), maxHeld)
+	if err := p.bodies.Acquire(ctx, want); err != nil {
+		return err
+	}
+	r.held = want
+	return nil
+}
+
+// unhold gives the room of a record back that is written or dropped.
+func (p *Pipeline) unhold(r *result) {
+	if r.held > 0 {
+		p.bodies.Release(r.held)
+		r.held = 0
+	}
 }

@@ -41,7 +41,7 @@ func TestLinksArePassedOnOnce(t *testing.T) {
 		{"a resource is not a page", "<img src=/1>", 0, []string{"/1"}, scope.OtherHost, 4, nil},
 		{"a new one among them", body + "<a href=/3>", 0, []string{"/1", "/3"}, scope.OtherHost, 5, nil},
 		{"the scope grows", body, 0, []string{"/"}, scope.OtherHost, 5, func() { w.Scope.AddSeed(parse(t, "http://b.test/")) }},
-		{"the frontier has no room", body, 0, []string{"/1", "/2", "/", "/1.png"}, scope.OtherHost, 5, func() { p.stats.dropped[frontier.Full].Add(1) }},
+		{"the frontier has no room", body, 0, []string{"/1", "/2", "/", "/1.png"}, scope.OtherHost, 5, func() { p.stats.full.Store(true) }},
 	} {
 		if step.first != nil {
 			step.first()

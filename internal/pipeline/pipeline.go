@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -52,42 +53,50 @@ func (e *End) UnmarshalText(text []byte) error {
 
 // Pipeline is one crawl. Build it with New and call Run once.
 type Pipeline struct {
-	cfg      Config
-	frontier *frontier.Frontier // owned by Discovery while Run runs
-	gate     *gate
-	budgets  *budgets
-	traps    *traps
-	sitemaps *sitemapTally
-	stats    stats
-	asking   atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
-	heard    atomic.Bool                         // there was an answer
-	excluded atomic.Pointer[map[string]struct{}] // hosts of which nothing is to be asked, as the frontier has them; nil for none
+	cfg       Config
+	discovery *discovery // its goroutine's while Run runs
+	gate      *gate
+	budgets   *budgets
+	stats     stats
+	recent    recent
+	asking    atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
+	heard     atomic.Bool                         // there was an answer
+	excluded  atomic.Pointer[map[string]struct{}] // hosts that operators have blocked; never nil, never written to
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched
 	results chan *result
 	events  chan event
 	acks    chan written
-	bodies  bodies
 	asks    chan func(*discovery)
-	recent  recent
+	bodies  *semaphore.Weighted // the bytes that records carry along, see maxHeld
 
-	stop     chan struct{}
-	stopping chan struct{} // closed when what is under way has no more than Grace
-	stopOnce sync.Once
 	began    atomic.Bool
-	gone     chan struct{} // closed when Discovery has ended
-	halt     chan struct{} // closed when no more URLs are leased: at gone or before
-	haltOnce sync.Once
+	stop     signal // Stop was called
+	stopping signal // what is under way has no more than Grace
+	halt     signal // no more URLs are leased
+	gone     signal // Discovery has ended
 
 	mu     sync.Mutex // guards what follows
-	since  time.Time  // what MaxTime counts from; zero: Run
-	start  time.Time
-	finish time.Time // zero while running
-	until  time.Time // when the last record of what was cut off is to be written; zero if nothing is
-	end    End
-	reason string
+	status status
 }
+
+// status is what the pipeline tells of its life.
+type status struct {
+	since         time.Time // what MaxTime counts from; zero: Run
+	start, finish time.Time // finish is zero while running
+	until         time.Time // when the last record of what was cut off is to be written; zero if nothing is
+	end           End
+	reason        string
+}
+
+// signal is a channel that is closed once.
+type signal struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (s *signal) give() { s.once.Do(func() { close(s.c) }) }
 
 // New builds a crawl and starts nothing. The error names the field that is wrong.
 func New(cfg Config) (*Pipeline, error) {
@@ -96,67 +105,68 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p := &Pipeline{
-		cfg:      cfg,
-		leases:   make(chan *frontier.Lease, cfg.MaxOut),
-		fetched:  make(chan *fetched, cfg.Processors),
-		results:  make(chan *result, resultsRoom),
-		bodies:   newBodies(),
-		events:   make(chan event, cfg.Concurrency),
-		acks:     make(chan written, 1),
-		asks:     make(chan func(*discovery)),
-		stop:     make(chan struct{}),
-		stopping: make(chan struct{}),
-		gone:     make(chan struct{}),
-		halt:     make(chan struct{}),
-		sitemaps: newSitemapTally(),
+		cfg:     cfg,
+		leases:  make(chan *frontier.Lease, cfg.MaxOut),
+		fetched: make(chan *fetched, cfg.Processors),
+		results: make(chan *result, resultsRoom),
+		events:  make(chan event, cfg.Concurrency),
+		acks:    make(chan written, 1),
+		asks:    make(chan func(*discovery)),
+		bodies:  semaphore.NewWeighted(maxHeld),
+		gate:    newGate(&cfg),
 	}
+	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
+		s.c = make(chan struct{})
+	}
+	p.excluded.Store(&map[string]struct{}{})
 	if p.budgets, err = newBudgets(cfg.Budgets); err != nil {
 		return nil, err
 	}
-	p.traps = newTraps(&cfg)
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
-		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, NoRetries: cfg.Retries == 0,
+		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, NoRetries: cfg.Retries == 0, Gate: p.gate,
 	}
 	if cfg.Robots != nil {
-		p.gate = &gate{cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries, log: cfg.Log}
-		fc.Gate, fc.RobotsGivenUp = p.gate, p.gate.robotsGivenUp
+		fc.RobotsGivenUp = p.gate.robotsGivenUp
 	}
-	if p.traps.Detector != nil {
-		fc.Gate = &trapGate{fc.Gate, p.traps}
-	}
-	fc.Gate = &scopeGate{Gate: fc.Gate, scope: cfg.Scope}
 	if cfg.State != nil {
 		fc.Store, fc.Left, fc.Owner = cfg.State, cfg.State.Left, cfg.State.Owner
 	}
-	if p.frontier, err = frontier.New(fc); err != nil {
+	f, err := frontier.New(fc)
+	if err != nil {
 		return nil, err
 	}
-	return p, p.excludeAll(cfg.Blocked)
+	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters(), guesses: make(guesses)}
+	for _, host := range cfg.Blocked {
+		if err := p.discovery.exclude(host); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
-// Run visits the seeds and all that the scope lets in, and returns when the crawl is
-// over; nothing it started is left then, so that it waits for a handler that does not heed its
-// context and for a sink that blocks, whatever [Config.Grace] says. The sequence of seeds must end when ctx does or
-// [Pipeline.Halted] is closed, whatever it waits for. The error is nil for every End but EndFailed:
-// it is the sink's, the handler's or ctx's.
+// Run visits the seeds and all that the scope lets in, and returns when the crawl is over; nothing it
+// started is left then, so that it waits for a handler that does not heed its context and for a sink
+// that blocks, whatever [Config.Grace] says. The sequence of seeds must end when ctx does or
+// [Pipeline.Halted] is closed, whatever it waits for. The error is nil for every End but EndFailed: it
+// is the sink's, the handler's or ctx's.
 func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	if p.began.Swap(true) {
 		return errors.New("pipeline: Run was called before: build a new pipeline for another crawl")
 	}
 	p.mu.Lock()
-	p.start = p.cfg.Clock.Now()
+	p.status.start = p.cfg.Clock.Now()
 	p.mu.Unlock()
 	err := p.stages(ctx, seeds)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.finish = p.cfg.Clock.Now()
+	p.status.finish = p.cfg.Clock.Now()
 	switch {
 	case err != nil:
-		p.end, p.reason = EndFailed, err.Error()
-	case p.end == EndNone:
-		p.end, p.reason = EndDone, "every URL in scope was visited"
+		p.status.end, p.status.reason = EndFailed, err.Error()
+	case p.status.end == EndNone:
+		p.status.end, p.status.reason = EndDone, "every URL in scope was visited"
 	}
 	return err
 }
@@ -172,7 +182,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		for u := range seeds {
 			select {
 			case feed <- u:
-			case <-p.halt:
+			case <-p.halt.c:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -182,15 +192,16 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 	})
 	var fetchers sync.WaitGroup // and Discovery, which hires them
 	fetchers.Add(1)
-	hire := func() { spawn(g, &fetchers, 1, func() error { return p.extract(ctx, work) }) }
 	var writers sync.WaitGroup // those who send results
 	writers.Add(1)
+	d := p.discovery
+	d.seeds, d.cut = feed, cut
+	d.hire = func() { spawn(g, &fetchers, 1, func() error { return p.extract(ctx, work) }) }
 	g.Go(func() error {
 		defer writers.Done()
 		defer fetchers.Done()
-		defer close(p.gone)
-		defer p.haltOnce.Do(func() { close(p.halt) })
-		d := &discovery{p: p, frontier: p.frontier, hire: hire, seeds: feed, pages: p.cfg.Pages, guesses: make(guesses), ending: ending{cut: cut}}
+		defer p.gone.give()
+		defer p.halt.give()
 		return d.run(ctx)
 	})
 	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })
@@ -213,9 +224,9 @@ func spawn(g *errgroup.Group, wg *sync.WaitGroup, n int, run func() error) {
 
 var errExited = errors.New("a handler or sink ended the goroutine it was called in")
 
-// watched runs a stage in the group. Handlers and sinks are not ours: one that calls
-// runtime.Goexit, as t.FailNow does, takes a worker and its page along, and without an
-// error the other stages would wait for them for ever. A panic is left to end the program.
+// watched runs a stage in the group. A handler or sink that calls runtime.Goexit, as t.FailNow does,
+// takes a worker and its page along, and without an error the other stages would wait for them for
+// ever. A panic is left to end the program.
 func watched(g *errgroup.Group, run func() error) {
 	g.Go(func() error {
 		returned := false
@@ -231,58 +242,46 @@ func watched(g *errgroup.Group, run func() error) {
 }
 
 // CountFrom has MaxTime count from an instant before Run. It must not be called once Run was.
-func (p *Pipeline) CountFrom(t time.Time) { p.since = t }
+func (p *Pipeline) CountFrom(t time.Time) { p.status.since = t }
 
 // Handle sets [Config.Handle]. It must not be called once Run was.
 func (p *Pipeline) Handle(page func(context.Context, *Page) error) { p.cfg.Handle = page }
 
-// Stop ends the leasing of URLs; what is under way is finished and recorded within
-// [Config.Grace], and cancelled after it. It may be called at any time, from any goroutine,
-// and more than once.
-func (p *Pipeline) Stop() { p.stopOnce.Do(func() { close(p.stop) }) }
+// Stop ends the leasing of URLs; what is under way is finished and recorded within [Config.Grace], and
+// cancelled after it. It may be called at any time, from any goroutine, and more than once.
+func (p *Pipeline) Stop() { p.stop.give() }
 
-// Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have
-// changed: a host that was to wait for a day by the old ones is not looked at before. It
-// may be called at any time, from any goroutine but those that call a hook of the limiter
-// or the log's handler, and waits for Discovery's next free moment.
-func (p *Pipeline) Revise() {
-	p.order(func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) })
-}
+// Halted is closed when no more URLs are leased, and so no more seeds are wanted: a limit was reached,
+// Stop was called, or the crawl is over.
+func (p *Pipeline) Halted() <-chan struct{} { return p.halt.c }
 
-// Halted is closed when no more URLs are leased, and so no more seeds are wanted: a
-// limit was reached, Stop was called, or the crawl is over.
-func (p *Pipeline) Halted() <-chan struct{} { return p.halt }
-
-// Stopping is closed when the crawl is to end within [Config.Grace]: Stop was called or
-// MaxTime is over. It stays open if the crawl ends before that.
-func (p *Pipeline) Stopping() <-chan struct{} { return p.stopping }
+// Stopping is closed when the crawl is to end within [Config.Grace]: Stop was called or MaxTime is over.
+// It stays open if the crawl ends before that.
+func (p *Pipeline) Stopping() <-chan struct{} { return p.stopping.c }
 
 // End is why the crawl ended, and in words; EndNone while it runs.
 func (p *Pipeline) End() (End, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.end, p.reason
+	return p.status.end, p.status.reason
 }
 
 func (p *Pipeline) halted(end End, reason string) {
 	p.mu.Lock()
-	p.end, p.reason = end, reason
+	p.status.end, p.status.reason = end, reason
 	p.mu.Unlock()
-	p.haltOnce.Do(func() { close(p.halt) })
+	p.halt.give()
 	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 
-// dropped counts a link the frontier had no room for, and says so the first time.
-func (p *Pipeline) dropped(why frontier.Added, it *frontier.Item) {
-	if p.stats.dropped[why].Add(1) == 1 {
-		p.cfg.Log.Warn("links are being dropped",
-			slog.String("reason", why.String()), slog.String("first", it.URL.String()),
-			slog.String("fix", fmt.Sprintf("raise %s", fixes[why])))
+// drop counts links that are not followed for want of room or budget, and says so the first time for
+// a reason.
+func (p *Pipeline) drop(reason string, links int, first, fix string) {
+	if p.stats.dropped.add(reason, links) {
+		p.warnDropped(reason, first, fix)
 	}
 }
 
-var fixes = map[frontier.Added]string{
-	frontier.Full:      "frontier.max_urls",
-	frontier.HostsFull: "frontier.max_urls",
-	frontier.HostPages: "max_pages_per_host",
+func (p *Pipeline) warnDropped(reason, first, fix string) {
+	p.cfg.Log.Warn("links are being dropped", slog.String("reason", reason), slog.String("first", first), slog.String("fix", fix))
 }

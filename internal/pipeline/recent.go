@@ -97,8 +97,8 @@ func cut(text string) string {
 	return strings.Clone(text)
 }
 
-// Recent is what was dealt with last. Records are kept for it from the first call on, so that
-// a crawl at which nobody looks has no work with them. It may be called at any time.
+// Recent is what was dealt with last. Records are kept for it from the first call on. It may be called at any
+// time.
 func (p *Pipeline) Recent() Recent {
 	r := &p.recent
 	r.wanted.Store(true)

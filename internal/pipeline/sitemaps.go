@@ -2,33 +2,34 @@ package pipeline
 
 import (
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"math"
-	"sync/atomic"
+	pathpkg "path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
-// A robots.txt that has come names the sitemaps of its origin, on whichever host; if it names
-// none, there may be one at the usual place. They are queued like pages, paced like pages
-// and subject to robots.txt like pages; see listed.go for what is read in them.
-//
-// The pages of a sitemap are one link deeper than the page for which robots.txt was asked:
-// on the host of a seed they have depth 1. Where that is too deep no sitemap is asked for.
-// Only of hosts that the scope reaches are sitemaps looked for: when another keeps the
-// sitemap of one that it does, that says nothing of its own pages.
+// A robots.txt that has come names the sitemaps of its origin, on whichever host; if it names none, there may
+// be one at the usual place. They are queued, paced and subject to robots.txt like pages. Their pages are one
+// link deeper than the page for which robots.txt was asked: where that is too deep no sitemap is asked for.
+// Only of hosts that the scope reaches are sitemaps looked for: when another keeps the sitemap of one that it
+// does, that says nothing of its own pages. The protocol has a sitemap speak for its own directory only,
+// unless robots.txt names it; here the scope alone decides what belongs to the crawl.
 
-// Sitemaps says which lists of URLs a crawl reads. The zero Sitemaps asks for none, and
-// reads a sitemap that was fetched as a page.
+// Sitemaps says which lists of URLs a crawl reads. The zero Sitemaps asks for none, and reads a sitemap that
+// was fetched as a page.
 type Sitemaps struct {
-	// Enabled asks for the sitemaps that robots.txt names, or for /sitemap.xml if it names
-	// none; without robots.txt only for that of the seeds' origins. False asks for none.
+	// Enabled asks for the sitemaps that robots.txt names, or for /sitemap.xml if it names none; without
+	// robots.txt only for that of the seeds' origins. False asks for none.
 	Enabled bool
 	// Feeds reads RSS and Atom that were fetched as pages. False takes nothing from them.
 	Feeds bool
@@ -37,48 +38,26 @@ type Sitemaps struct {
 }
 
 const (
-	// defaultSitemaps leads to 50 million URLs of a host at most, five times what a frontier
-	// holds by default.
+	// defaultSitemaps leads to 50 million URLs of a host at most, five times what a frontier holds by default.
 	defaultSitemaps = 1000
-	// earlySitemaps of a host are read before its pages: most sites have no more. The others
-	// wait until no page is queued, so that a site with thousands of sitemaps is not asked
-	// for hours before the first page is, and its URLs come as they are needed.
+	// earlySitemaps of a host are read before its pages: most sites have no more. The others wait until no
+	// page is queued, so that a site with thousands of them is not asked for hours before the first page is.
 	earlySitemaps = 16
 	// reasonSitemaps is the reason of sitemaps that are dropped for Sitemaps.Max.
 	reasonSitemaps = "sitemaps"
+	// classSitemap is of a record whose answer should have been a sitemap and is none.
+	classSitemap = "sitemap"
+	// partLinks is how many links go to Discovery together while a list is read: as many as it takes in
+	// without keeping hosts waiting.
+	partLinks = 1000
+	// recordedLinks bounds the links that the record of a feed has, as those of a page.
+	recordedLinks = 10_000
+	// priorityRanks is how many ranks lie between the priorities 0 and 1.
+	priorityRanks = 1000
 )
 
-// sitemapTally counts the sitemaps of hosts. Only Discovery uses it. It never forgets, as
-// that would let a host name as many again: hosts beyond room share counters, and of some of
-// them fewer sitemaps are read. A crawl that is resumed counts anew; what it knows already
-// it does not ask for.
-type sitemapTally struct {
-	seed maphash.Seed
-	room int
-	used map[uint64]int32 // by a hash of the host
-
-	over atomic.Int64 // sitemaps dropped, readable from any goroutine
-}
-
-func newSitemapTally() *sitemapTally {
-	return &sitemapTally{seed: maphash.MakeSeed(), room: maxCounters, used: make(map[uint64]int32)}
-}
-
-// next counts a sitemap of u's host and returns how many came before it.
-func (s *sitemapTally) next(u canonical.URL) int {
-	key := maphash.String(s.seed, ratelimit.Domain(u.Host()))
-	if _, ok := s.used[key]; !ok && len(s.used) >= s.room {
-		key %= sharedCounters
-	}
-	n := s.used[key]
-	if n < math.MaxInt32 {
-		s.used[key] = n + 1
-	}
-	return int(n)
-}
-
-// sitemapRank is the rank of a host's nth sitemap, from 0, so many indexes below the first:
-// lower than any page's, or higher.
+// sitemapRank is the rank of a host's nth sitemap, from 0, so many indexes below the first: lower than any
+// page's, or higher.
 func sitemapRank(n, level int) int32 {
 	if n < earlySitemaps {
 		return math.MinInt32 + int32(level)
@@ -94,93 +73,336 @@ func sitemapLevel(rank int32) int {
 	return math.MaxInt32 - int(rank)
 }
 
-// announced queues the sitemaps of an origin, after its robots.txt has come or was found not
-// to be there.
+// announced queues the sitemaps of an origin, after its robots.txt has come or was found not to be there.
 func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) {
-	if !d.p.cfg.Sitemaps.Enabled || e.State != robots.Known {
+	cfg := &d.p.cfg
+	if !cfg.Sitemaps.Enabled || e.State != robots.Known {
 		return
 	}
 	root, err := canonical.Parse(l.Origin + "/")
-	if err != nil || !d.p.cfg.Scope.Reaches(root) {
+	if err != nil || !cfg.Scope.Reaches(root) {
 		return
 	}
 	if len(e.Sitemaps) == 0 {
-		if u, err := root.Resolve(frontier.UsualSitemap); err == nil && e.Rules.Check(u.Path()).Allowed {
-			d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Depth: l.Depth}}, now)
+		if e.Rules.Check(frontier.UsualSitemap).Allowed {
+			d.usualSitemap(root, l.Depth, now)
 		}
 		return
 	}
-	most := min(len(e.Sitemaps), d.p.cfg.Sitemaps.Max)
+	most := min(len(e.Sitemaps), cfg.Sitemaps.Max)
 	if over := len(e.Sitemaps) - most; over > 0 {
 		d.overSitemaps(over, e.Sitemaps[most])
 	}
 	for _, name := range e.Sitemaps[:most] {
 		u, err := root.Resolve(name)
 		if err != nil {
-			d.p.cfg.Log.Debug("a sitemap is left out", slog.String("origin", l.Origin), slog.Any("error", err))
+			cfg.Log.Debug("a sitemap is left out", slog.String("origin", l.Origin), slog.Any("error", err))
 			continue
 		}
 		d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Referrer: l.Origin + "/robots.txt", Depth: l.Depth}}, now)
 	}
 }
 
-// unannounced queues the sitemap of a seed's origin when robots.txt is not asked for.
-func (d *discovery) unannounced(seed canonical.URL, now time.Time) {
-	if d.p.gate != nil || !d.p.cfg.Sitemaps.Enabled {
-		return
-	}
-	if u, err := seed.Resolve(frontier.UsualSitemap); err == nil {
-		d.offerSitemap(frontier.Item{URL: u}, now)
+// usualSitemap queues what may be the sitemap of an origin.
+func (d *discovery) usualSitemap(origin canonical.URL, depth int32, now time.Time) {
+	if u, err := origin.Resolve(frontier.UsualSitemap); err == nil {
+		d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Depth: depth}}, now)
 	}
 }
 
 // offerSitemap queues a sitemap that no index led to.
 func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	p := d.p
-	it.Kind, it.URL = frontier.Sitemap, p.cfg.Rules.Apply(it.URL)
+	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemapRank(0, 0)
 	if v := p.cfg.Scope.CheckSitemap(it.URL, int(it.Depth)+1, 0); !v.In {
 		p.stats.outOfScope(v)
 		return
 	}
-	it.Rank = sitemapRank(0, 0)
 	d.addSitemap(&found{item: it, fp: d.frontier.Fingerprint(&it)}, now)
 }
 
-// addSitemap is add for a sitemap. Its rank tells its level, and is settled here.
+// addSitemap is add for a sitemap. Its rank tells its level, and is settled here. A crawl that is resumed
+// counts anew; what it knows already it does not ask for.
 func (d *discovery) addSitemap(link *found, now time.Time) {
 	it := &link.item
 	if d.frontier.Known(link.fp) {
 		return
 	}
-	n := d.p.sitemaps.next(it.URL)
+	n := d.sitemaps.next(pair{host: ratelimit.Domain(it.URL.Host())})
 	if n >= d.p.cfg.Sitemaps.Max {
 		d.overSitemaps(1, it.URL.String())
 		return
 	}
 	it.Rank = sitemapRank(n, sitemapLevel(it.Rank))
-	if added := d.frontier.Add(now, *it, link.fp); added > frontier.Seen {
-		d.p.dropped(added, it)
-	}
+	d.put(link, now)
 }
 
-// overSitemaps counts sitemaps that are not asked for, and says so the first time.
+// overSitemaps counts sitemaps that are not asked for.
 func (d *discovery) overSitemaps(n int, first string) {
-	if d.p.sitemaps.over.Add(int64(n)) == int64(n) {
-		d.p.cfg.Log.Warn("links are being dropped",
-			slog.String("reason", reasonSitemaps), slog.String("first", first),
-			slog.String("fix", fmt.Sprintf("none: of a host %d sitemaps are read", d.p.cfg.Sitemaps.Max)))
+	d.p.drop(reasonSitemaps, n, first, fmt.Sprintf("none: of a host %d sitemaps are read", d.p.cfg.Sitemaps.Max))
+}
+
+// listing reads an answer as a list of URLs, if it was asked for as one or is one. If not, it is a page.
+func (w *processor) listing(r *result, f *fetched) bool {
+	if f.lease.Kind == frontier.Sitemap {
+		return w.asSitemap(r, f)
+	}
+	format := sitemap.Detect(f.resp.ContentType, f.resp.Body)
+	if format == sitemap.None || format.Feed() && !w.p.cfg.Sitemaps.Feeds {
+		return false
+	}
+	w.entries(r, f, false)
+	return true
+}
+
+// asSitemap reads what was asked for as a sitemap, whatever type it is said to be. Some sites answer with a
+// page, whether they mean it or not. One that robots.txt names, or a redirect led to, is read as a page if it
+// may be: nobody else might lead there. At the usual place it only says that there is no sitemap.
+func (w *processor) asSitemap(r *result, f *fetched) bool {
+	l := f.lease
+	sum := w.entries(r, f, true)
+	if sum.Format != sitemap.None {
+		return true
+	}
+	r.rec.Sitemap = nil
+	switch {
+	case guessed(l):
+	case isHTML(f.resp.ContentType) && w.p.cfg.Scope.Check(l.URL, int(l.Depth), int(l.Hops), false).In:
+		r.rec.Kind = frontier.Page.String()
+		return false
+	case r.rec.Error == nil:
+		r.rec.Error = &sink.Error{Class: classSitemap, Message: sum.Problem}
+	}
+	return true
+}
+
+// nothingThere reports whether a sitemap was looked for at the usual place and there is none. Like robots.txt
+// that is nothing to record; a host that fails is.
+func nothingThere(rec *sink.Record, l *frontier.Lease) bool {
+	return guessed(l) && rec.Sitemap == nil && rec.Error == nil && (rec.Status/100 == 2 || rec.Status/100 == 4)
+}
+
+func isHTML(mediaType string) bool {
+	return strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml")
+}
+
+// entries follows what a list names, and notes in the record what it was.
+func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
+	resp, rec := f.resp, r.rec
+	w.budget.DropDeadline() // its parts are sent on, and may wait
+	sum := sitemap.Read(sitemap.Document{
+		Body: resp.Body, Base: f.lease.URL, Charset: resp.Charset, Truncated: resp.Truncated, List: asked,
+		Rules: w.p.cfg.Rules, Budget: w.budget,
+	}, func(e sitemap.Entry) bool {
+		if !asked && !w.p.cfg.OmitLinks && len(rec.Links)+len(rec.Resources) < recordedLinks {
+			to := &rec.Links
+			if e.Rel == sitemap.Resource {
+				to = &rec.Resources
+			}
+			*to = append(*to, e.URL.String())
+		}
+		w.entry(r, f.lease, &e)
+		if len(r.links) < partLinks {
+			return true
+		}
+		part := &result{links: r.links}
+		r.links = nil
+		return w.send(part) == nil
+	})
+	rec.Sitemap = &sink.Sitemap{
+		Format: sum.Format.String(), URLs: sum.URLs, Sitemaps: sum.Sitemaps, Extras: sum.Alternates + sum.Resources,
+		Dropped: sum.Dropped, Problems: sum.Problems, Problem: sum.Problem, LastModified: sum.LastMod,
+	}
+	rec.Truncated = rec.Truncated || sum.Bound != ""
+	return sum
+}
+
+// entry follows one URL of a list.
+func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
+	kind := extract.Navigation
+	switch {
+	case e.Rel == sitemap.Sitemap && w.p.cfg.Sitemaps.Enabled:
+		w.deeper(r, l, e.URL)
+		return
+	case e.Rel == sitemap.Resource:
+		if kind = extract.Resource; !w.p.cfg.Extract.Resources {
+			return
+		}
+	}
+	t := passed{e.URL.Fingerprint(w.p.cfg.Key), l.Depth + 1, kind}
+	if !w.p.stats.full.Load() && w.passed.covers(t) {
+		return
+	}
+	it := frontier.Item{URL: e.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
+	if !w.follow(r, it, t.fp, kind == extract.Resource).In {
+		return
+	}
+	w.passed.put(t)
+	if e.Rel == sitemap.Page && !w.p.cfg.ranked {
+		r.links[len(r.links)-1].item.Rank = priorityRank(e.Priority)
 	}
 }
 
-// below is the item of a sitemap that an index led to, or false if it led to too many.
-func below(parent *frontier.Lease, u canonical.URL) (frontier.Item, bool) {
+// priorityRank orders the pages of a site as its sitemap wants, where the user has no order of their own: those
+// above the usual priority before all that are found by links, those below behind.
+func priorityRank(priority float32) int32 {
+	return int32((sitemap.DefaultPriority - priority) * priorityRanks)
+}
+
+// deeper follows an index to one of its sitemaps: on the index's own host, or on one that the scope reaches.
+func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	level := 1
-	if parent.Kind == frontier.Sitemap {
-		level += sitemapLevel(parent.Rank)
+	if l.Kind == frontier.Sitemap {
+		level += sitemapLevel(l.Rank)
 	}
-	it := frontier.Item{
-		URL: u, Kind: frontier.Sitemap, Rank: sitemapRank(0, level),
-		Found: frontier.Found{Referrer: parent.URL.String(), FoundOn: parent.ID, Depth: parent.Depth},
+	sc := w.p.cfg.Scope
+	switch v := sc.CheckSitemap(u, int(l.Depth)+1, 0); {
+	case level > sitemap.MaxLevel:
+		w.p.stats.dropped.add(reasonSitemaps, 1)
+	case !v.In:
+		w.p.stats.outOfScope(v)
+	case u.Host() != l.URL.Host() && !sc.Reaches(u):
+		w.p.stats.outOfScope(sc.Check(u, int(l.Depth)+1, 0, false))
+	default:
+		w.sitemap(r, frontier.Item{
+			URL: u, Rank: sitemapRank(0, level), Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth},
+		})
 	}
-	return it, level <= sitemap.MaxLevel
+}
+
+// sitemap puts a sitemap on its way to the frontier.
+func (w *processor) sitemap(r *result, it frontier.Item) {
+	it.Kind = frontier.Sitemap
+	r.links = append(r.links, found{item: it, fp: it.URL.Fingerprint(w.p.cfg.Key)})
+}
+
+// guessed reports whether a sitemap was looked for at the usual place: that it is there, or where that led,
+// nobody has said.
+func guessed(l *frontier.Lease) bool { return l.Kind == frontier.Sitemap && l.Referrer == "" }
+
+// leadsToPage reports whether a redirect of a sitemap is rather one to a page: sites send what they have not to
+// their home page. Asked for as a sitemap, that would be none that a link or the redirect of a seed leads to.
+// A page that is a sitemap after all is read as one.
+func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
+	path, query, _ := strings.Cut(to.Path(), "?")
+	if path == "/" && query == "" {
+		return true
+	}
+	return guessed(l) && to.Path() != l.URL.Path() &&
+		!slices.Contains([]string{".xml", ".gz", ".txt"}, strings.ToLower(pathpkg.Ext(path)))
+}
+
+// moved follows a redirect of a sitemap, which is a sitemap of the same level.
+func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
+	if leadsToPage(l, it.URL) {
+		r.quiet = guessed(l) // there is none
+		w.follow(r, it, it.URL.Fingerprint(w.p.cfg.Key), false)
+		return
+	}
+	if it.Rank = l.Rank; guessed(l) {
+		it.Referrer = ""
+	}
+	v := w.p.cfg.Scope.CheckSitemap(it.URL, int(l.Depth)+1, int(it.Hops))
+	switch {
+	case v.In:
+		w.sitemap(r, it)
+	case w.tooFar(r, v):
+	default:
+		w.p.stats.outOfScope(v)
+	}
+}
+
+// A sitemap is looked for at its usual place, and where there is none that is no news. If a page links to that
+// place it is: what is there is then asked for once more, as the page that the link promises, and has its
+// record whatever it is. A state keeps what was looked for and linked to, and the store of several processes
+// has it for all of them.
+
+// guesses are the usual places of sitemaps, by their fingerprints; Discovery's alone.
+type guesses map[uint64]*guess
+
+// guess is what is known of one.
+type guess struct {
+	absent bool   // there is no sitemap
+	link   *found // the first of a page to it, that was not followed yet; nil for none
+}
+
+// of is the guess of a fingerprint, or nil if there is no room for it.
+func (g guesses) of(fp uint64) *guess {
+	one := g[fp]
+	if one == nil && len(g) < frontier.MaxGuesses {
+		one = new(guess)
+		g[fp] = one
+	}
+	return one
+}
+
+// linked takes in a link to a page whose URL is known. It may be known as a sitemap.
+func (d *discovery) linked(link *found, now time.Time) {
+	if !frontier.IsUsual(link.item.URL) || link.item.Kind != frontier.Page || !d.p.cfg.Sitemaps.Enabled {
+		return
+	}
+	g := d.guesses.of(link.fp)
+	if g == nil || g.link != nil {
+		return
+	}
+	again := *link
+	again.fp = frontier.AsPage(link.fp)
+	g.link = &again
+	d.keepGuess(link.item.URL, g)
+	if !d.frontier.Linked(now, link.item, link.fp) {
+		d.promised(g, now)
+	}
+}
+
+// noSitemap takes in that there is none at the usual place of a host. A shared store hears of it with the end
+// of the lease.
+func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
+	if d.peers != nil || !frontier.IsUsual(l.URL) {
+		return
+	}
+	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil && !g.absent {
+		g.absent = true
+		d.keepGuess(l.URL, g)
+		d.promised(g, now)
+	}
+}
+
+// promised follows the link to the usual place if there is one, and no sitemap.
+func (d *discovery) promised(g *guess, now time.Time) {
+	if g.absent && g.link != nil {
+		d.add(nil, []found{*g.link}, now)
+	}
+}
+
+// keepGuess has the state keep a guess.
+func (d *discovery) keepGuess(u canonical.URL, g *guess) {
+	if s := d.p.cfg.State; s != nil && s.Guesses != nil {
+		kept := frontier.Guess{URL: u, Absent: g.absent}
+		if g.link != nil {
+			it := g.link.item
+			kept.Link = &it
+		}
+		s.Guesses.Guess(kept)
+	}
+}
+
+// recall takes in the guesses that the state has kept. A link to where there is no sitemap was followed in the
+// batch by which the second of both was known.
+func (d *discovery) recall() {
+	s := d.p.cfg.State
+	if s == nil || s.Guesses == nil {
+		return
+	}
+	for _, kept := range s.Guesses.TakeGuesses() {
+		fp := kept.URL.Fingerprint(d.p.cfg.Key)
+		g := d.guesses.of(fp)
+		if g == nil {
+			return
+		}
+		g.absent = kept.Absent
+		if it := kept.Link; it != nil {
+			it.Rank = d.p.cfg.Rank(it.URL, it.Depth)
+			g.link = &found{*it, frontier.AsPage(fp), d.p.budgets.of(it.URL.String())}
+		}
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -505,12 +506,12 @@ func TestSitemapLevels(t *testing.T) {
 
 // Of hosts beyond room no more sitemaps are read than of one.
 func TestSitemapTallyIsBounded(t *testing.T) {
-	s := newSitemapTally()
+	s := newCounters()
 	s.room = 2
 	at := func(host string) int {
 		u, err := canonical.Parse("http://" + host + "/s.xml")
 		require.NoError(t, err)
-		return s.next(u)
+		return s.next(pair{host: ratelimit.Domain(u.Host())})
 	}
 	require.Equal(t, []int{0, 1, 2}, []int{at("a.test"), at("a.test"), at("a.test:80")})
 	require.Zero(t, at("b.test"))

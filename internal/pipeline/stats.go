@@ -1,8 +1,8 @@
 package pipeline
 
 import (
-	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/scope"
-	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // stats are the live counters of a crawl. All are only ever added to.
@@ -33,17 +32,46 @@ type stats struct {
 	errors     atomic.Int64 // records of URLs that failed, see sink.Counts
 	bytes      atomic.Int64
 	out        [scope.NumCodes]atomic.Int64
-	dropped    [frontier.HostPages + 1]atomic.Int64
-	overBudget atomic.Int64 // links dropped for a budget
-	overLinks  atomic.Int64 // links dropped as their page has too many
-	overLong   atomic.Int64 // links dropped as no URL may be so long
-	trapped    [trap.NumDecisions]atomic.Int64
+	dropped    tally        // links there was no room for, or no budget, by reason
+	full       atomic.Bool  // the frontier has had no room for a link
+	trapped    tally        // links that lead nowhere, by reason
 	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
 	nofollow   atomic.Int64 // links not followed because their page says so
 	unindexed  atomic.Int64 // records left out because their page says so
 	changes    [len(changeNames)]atomic.Int64
 	workerBusy atomic.Int64 // nanoseconds of fetching
 	workerWait atomic.Int64 // nanoseconds of waiting for a permit
+}
+
+// tally counts by name what is rare.
+type tally struct {
+	mu sync.Mutex // guards what follows
+	n  map[string]int64
+}
+
+// add counts n, which may be none, and reports whether they are the first.
+func (t *tally) add(name string, n int) (first bool) {
+	if n == 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.n == nil {
+		t.n = make(map[string]int64)
+	}
+	first = t.n[name] == 0
+	t.n[name] += int64(n)
+	return first
+}
+
+// into adds the counts to others.
+func (t *tally) into(to map[string]int64) map[string]int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, n := range t.n {
+		to[name] += n
+	}
+	return to
 }
 
 func (s *stats) request(f *fetched) {
@@ -86,8 +114,8 @@ type Workers struct {
 	WaitSeconds float64 `json:"wait_seconds"` // waiting for permits, summed over all
 }
 
-// Snapshot is the state of a crawl at one instant, and everything a person needs to
-// know why it is as fast, or as slow, as it is.
+// Snapshot is the state of a crawl at one instant, and everything a person needs to know why it is as fast, or as
+// slow, as it is.
 type Snapshot struct {
 	Time           time.Time `json:"time"`
 	ElapsedSeconds float64   `json:"elapsed_seconds"`
@@ -96,7 +124,7 @@ type Snapshot struct {
 
 	Records   int64 `json:"records"`    // written
 	Pages     int64 `json:"pages"`      // pages with a 2xx status
-	Errors    int64 `json:"errors"`     // records of URLs that failed: no answer, an answer that cannot be used, or a status of 400 and above
+	Errors    int64 `json:"errors"`     // records of URLs that failed: no answer, one that cannot be used, or a status of 400 and above
 	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
 	Answered  int64 `json:"answered"`   // requests a host answered with a status
 	Failed    int64 `json:"failed"`     // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
@@ -131,28 +159,27 @@ type Snapshot struct {
 // snapshotHosts bounds the hosts a snapshot lists.
 const snapshotHosts = 50
 
-// Snapshot tells the state of the crawl. It may be called at any time, from any
-// goroutine; while the crawl runs it waits for Discovery's next free moment.
+// Snapshot tells the state of the crawl. It may be called at any time, from any goroutine; while the crawl runs
+// it waits for Discovery's next free moment.
 func (p *Pipeline) Snapshot() Snapshot {
 	now := p.cfg.Clock.Now()
-	s := Snapshot{Time: now, Hosts: p.hosts(now), Limiter: p.cfg.Limiter.Snapshot(), Frontier: p.frontier.Counts()}
+	var s Snapshot
+	p.ask(func(d *discovery) { s.Hosts = d.frontier.Hosts(now, snapshotHosts) })
+	s.Time, s.Limiter, s.Frontier = now, p.cfg.Limiter.Snapshot(), p.discovery.frontier.Counts()
 	p.mu.Lock()
-	s.State, s.Reason = p.end, p.reason
-	switch {
-	case !p.finish.IsZero():
-		s.ElapsedSeconds = p.finish.Sub(p.start).Seconds()
-	case !p.start.IsZero():
-		s.ElapsedSeconds = now.Sub(p.start).Seconds()
-	}
+	life := p.status
 	p.mu.Unlock()
-	p.stats.into(&s)
-	p.stats.traps(&s, p.traps.Report)
+	s.State, s.Reason = life.end, life.reason
+	switch {
+	case !life.finish.IsZero():
+		s.ElapsedSeconds = life.finish.Sub(life.start).Seconds()
+	case !life.start.IsZero():
+		s.ElapsedSeconds = now.Sub(life.start).Seconds()
+	}
+	p.stats.into(&s, p.cfg.Traps.Report)
 	if x := p.cfg.Duplicates; x != nil {
 		t := x.Totals()
 		s.Duplicates = &t
-	}
-	if n := p.sitemaps.over.Load(); n > 0 {
-		s.Dropped[reasonSitemaps] = n
 	}
 	s.Workers.Count = p.cfg.Concurrency
 	if p.cfg.Round > 1 {
@@ -161,16 +188,20 @@ func (p *Pipeline) Snapshot() Snapshot {
 	return s
 }
 
-func (s *stats) into(to *Snapshot) {
-	to.Records, to.Pages, to.Errors = s.records.Load(), s.pages.Load(), s.errors.Load()
+// into fills a snapshot. With report links that lead nowhere were followed.
+func (s *stats) into(to *Snapshot, report bool) {
+	to.Pages, to.Errors, to.Unindexed = s.pages.Load(), s.errors.Load(), s.unindexed.Load()
+	to.Records = s.records.Load() - to.Unindexed
 	to.Requests, to.Answered = s.requests.Load(), s.answered.Load()
-	to.OfURL, to.Unruled = s.ofURL.Load(), s.unruled.Load()
+	to.OfURL, to.Unruled, to.Trapped = s.ofURL.Load(), s.unruled.Load(), s.left.Load()
 	to.Retries, to.Returned, to.Refused = s.retries.Load(), s.returned.Load(), s.refused.Load()
 	to.Bytes, to.WireBytes = s.bytes.Load(), s.wireBytes.Load()
 	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
 	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
 	for c := range s.classes {
-		if class := outcome.Class(c); class != outcome.ClientError && class != outcome.Filtered && class != outcome.Canceled && !class.Success() {
+		switch class := outcome.Class(c); {
+		case class == outcome.ClientError, class == outcome.Filtered, class == outcome.Canceled, class.Success():
+		default:
 			to.Failed += s.classes[c].Load()
 		}
 	}
@@ -178,31 +209,14 @@ func (s *stats) into(to *Snapshot) {
 	to.Helpers = counted(s.helpers[:], func(i int) string { return outcome.Class(i).String() })
 	to.Changes = counted(s.changes[:], func(i int) string { return string(changeNames[i]) })
 	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
-	to.Dropped = counted(s.dropped[:], func(i int) string { return frontier.Added(i).String() })
-	if n := s.overBudget.Load(); n > 0 {
-		to.Dropped[reasonBudget] = n
-	}
-	if n := s.overLinks.Load(); n > 0 {
-		to.Dropped[reasonPageLinks] = n
-	}
 	if n := s.nofollow.Load(); n > 0 {
 		to.OutOfScope[reasonNofollow] = n
 	}
-	to.Unindexed = s.unindexed.Load()
-	to.Records -= to.Unindexed
-}
-
-// traps tells of links that lead nowhere: whether they were followed or not.
-func (s *stats) traps(to *Snapshot, report bool) {
-	to.Trapped = s.left.Load()
-	m := counted(s.trapped[:], func(i int) string { return trap.Decision(i).String() })
+	to.Dropped = s.dropped.into(make(map[string]int64))
 	if report {
-		to.Suspected = m
+		to.Suspected = s.trapped.into(make(map[string]int64))
 	} else {
-		maps.Copy(to.Dropped, m)
-	}
-	if n := s.overLong.Load(); n > 0 { // whatever is done about traps
-		to.Dropped[trap.URLLength.String()] += n
+		s.trapped.into(to.Dropped)
 	}
 }
 
@@ -219,23 +233,3 @@ func counted(counters []atomic.Int64, name func(int) string) map[string]int64 {
 
 // Answered is how many requests a host has answered with a status, whichever it was.
 func (p *Pipeline) Answered() int64 { return p.stats.answered.Load() }
-
-// hosts asks Discovery for the hosts.
-func (p *Pipeline) hosts(now time.Time) []frontier.HostState {
-	if !p.began.Load() {
-		return nil
-	}
-	var hosts []frontier.HostState
-	done := make(chan struct{})
-	ask := func(d *discovery) {
-		hosts = d.frontier.Hosts(now, snapshotHosts)
-		close(done)
-	}
-	select {
-	case p.asks <- ask:
-		<-done
-	case <-p.gone: // Discovery has ended: the frontier is nobody's and at rest
-		hosts = p.frontier.Hosts(now, snapshotHosts)
-	}
-	return hosts
-}

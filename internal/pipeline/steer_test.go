@@ -117,7 +117,7 @@ func TestOnlyBlockedHostsLeft(t *testing.T) {
 				require.Equal(t, "only hosts are left that the operator has blocked", reason)
 				require.Zero(t, v.of("a.test"))
 				require.Equal(t, 5, v.of("b.test"))
-				require.EqualValues(t, 1, p.frontier.Counts().Queued)
+				require.EqualValues(t, 1, p.discovery.frontier.Counts().Queued)
 				require.InDelta(t, (4*time.Second + wait).Seconds(), time.Since(begun).Seconds(), 1)
 			})
 		})
@@ -159,8 +159,8 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		require.Zero(t, v.of("a.test"))
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
 		p.noteExcluded("a.test", false)
-		p.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
-		p.frontier.End(time.Now(), l, frontier.WaitHost(false))
+		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
+		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(false))
 		_, page = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()
@@ -172,8 +172,8 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 func leaseOf(t *testing.T, p *Pipeline, url string) *frontier.Lease {
 	t.Helper()
 	it := frontier.Item{URL: parse(t, url)}
-	require.Equal(t, frontier.Queued, p.frontier.Add(time.Now(), it, p.frontier.Fingerprint(&it)))
-	l, _ := p.frontier.Next(time.Now())
+	require.Equal(t, frontier.Queued, p.discovery.frontier.Add(time.Now(), it, p.discovery.frontier.Fingerprint(&it)))
+	l, _ := p.discovery.frontier.Next(time.Now())
 	require.NotNil(t, l)
 	return l
 }
@@ -257,7 +257,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			u, err := canonical.Parse(fmt.Sprintf("http://%s/%d", name, i))
 			require.NoError(b, err)
 			it := frontier.Item{URL: u}
-			p.frontier.Add(now, it, p.frontier.Fingerprint(&it))
+			p.discovery.frontier.Add(now, it, p.discovery.frontier.Fingerprint(&it))
 		}
 		permit, err := limiter.Acquire(b.Context(), strings.Clone(name))
 		require.NoError(b, err)
@@ -266,7 +266,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 	p.began.Store(true)
 	stop, ended := make(chan struct{}), make(chan struct{})
-	d := &discovery{p: p, frontier: p.frontier}
+	d := p.discovery
 	var stalls []time.Duration
 	go func() { // nothing but to be asked
 		defer close(ended)

@@ -2,19 +2,25 @@ package pipeline
 
 import (
 	"fmt"
+	"hash/maphash"
+	"iter"
 	"log/slog"
+	"math"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// classTrap is the class of error of URLs that were accepted, and then not asked for because
-// pages like them had nothing new.
+// classTrap is the class of error of URLs that were accepted, and then not asked for because pages like
+// them had nothing new.
 const classTrap = "trap"
 
 // Traps is what is done about URLs that lead nowhere.
@@ -39,11 +45,15 @@ func newTraps(cfg *Config) *traps {
 	return &traps{Traps: cfg.Traps, log: cfg.Log, told: make(map[uint64]struct{})}
 }
 
-// trapped reports whether a link leads nowhere and is not to be followed. Seeds are followed,
-// and so is what a site lists in its sitemap.
+// concerns reports whether a URL may be found to lead nowhere: seeds and what sitemaps list are followed.
+func (t *traps) concerns(it *frontier.Item) bool {
+	return t.Detector != nil && !it.Seed && it.Kind == frontier.Page
+}
+
+// trapped reports whether a link leads nowhere and is not to be followed.
 func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bool {
-	t, it := d.p.traps, &link.item
-	if t.Detector == nil || it.Seed || it.Kind != frontier.Page || from != nil && from.Kind != frontier.Page {
+	t, it := d.p.gate.traps, &link.item
+	if !t.concerns(it) || from != nil && from.Kind != frontier.Page {
 		return false
 	}
 	why := t.Detector.CheckLink(it.URL, now.Year())
@@ -56,21 +66,32 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 	if !t.Report && t.Detector.AllowProbe(it.URL) {
 		return false
 	}
-	d.p.stats.trapped[why].Add(1)
+	d.p.stats.trapped.add(why.String(), 1)
 	t.tell(it.URL, why)
 	return !t.Report
 }
 
+// queued is why a URL is not asked for that was accepted before it was known to lead nowhere.
+func (t *traps) queued(it *frontier.Item) trap.Decision {
+	if t.Report || !t.concerns(it) {
+		return trap.Follow
+	}
+	why := t.Detector.CheckQueued(it.URL)
+	if why != trap.Follow {
+		t.tell(it.URL, why)
+	}
+	return why
+}
+
 // accepted notes a URL that was added to the frontier.
 func (t *traps) accepted(from *frontier.Lease, it *frontier.Item, now time.Time) {
-	if t.Detector == nil || it.Seed || it.Kind != frontier.Page {
-		return
+	if t.concerns(it) {
+		var page canonical.URL
+		if from != nil {
+			page = from.URL
+		}
+		t.Detector.RecordAccepted(page, it.URL, now.Year())
 	}
-	var page canonical.URL
-	if from != nil {
-		page = from.URL
-	}
-	t.Detector.RecordAccepted(page, it.URL, now.Year())
 }
 
 // tell logs the first URL of a host for a reason.
@@ -85,46 +106,20 @@ func (t *traps) tell(u canonical.URL, why trap.Decision) {
 	if len(first) > shown {
 		first = first[:shown] + "…"
 	}
-	what := []any{
-		slog.String("host", u.Host()), slog.String("reason", why.String()), slog.String("first", first),
-		slog.String("why", why.Why()), slog.String("fix", why.Fix()),
-	}
+	done := "left"
 	if t.Report {
-		t.log.Warn("links that lead nowhere are followed", what...)
-		return
+		done = "followed"
 	}
-	t.log.Warn("links that lead nowhere are left", what...)
-}
-
-// trapGate keeps URLs back that were accepted before it was known that they lead nowhere;
-// but for seeds, those of earlier runs too.
-type trapGate struct {
-	frontier.Gate // nil lets every URL pass
-	*traps
-}
-
-// Check is the verdict on one URL at now.
-func (g *trapGate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
-	if g.Gate != nil {
-		if v := g.Gate.Check(it, now); v.Pass != frontier.Go {
-			return v
-		}
-	}
-	if g.Report || it.Seed || it.Kind != frontier.Page {
-		return frontier.Verdict{}
-	}
-	why := g.Detector.CheckQueued(it.URL)
-	if why == trap.Follow {
-		return frontier.Verdict{}
-	}
-	g.tell(it.URL, why)
-	return refuse(classTrap, fmt.Sprintf("%s: %s", why, why.Why()))
+	//nolint:sloglint // one of two constants
+	t.log.Warn("links that lead nowhere are "+done,
+		slog.String("host", u.Host()), slog.String("reason", why.String()), slog.String("first", first),
+		slog.String("why", why.Why()), slog.String("fix", why.Fix()))
 }
 
 // examine lets the trap detector learn from a page, and looks for others that say the same.
 func (w *processor) examine(r *result, f *fetched) {
 	p, body := w.p, f.resp.Body
-	detector := p.traps.Detector
+	detector := p.cfg.Traps.Detector
 	var look trap.Visit
 	if detector != nil && w.found.HTML {
 		look = detector.RecordVisit(f.lease.URL, w.found.Title)
@@ -138,7 +133,8 @@ func (w *processor) examine(r *result, f *fetched) {
 			sim = text.SimHash()
 		}
 		if look.Read && whole {
-			detector.RecordText(f.lease.URL, &look, text, trap.SaysNotFound(w.found.Title) || trap.SaysNotFound(string(text.Heading)))
+			missing := trap.SaysNotFound(w.found.Title) || trap.SaysNotFound(string(text.Heading))
+			detector.RecordText(f.lease.URL, &look, text, missing)
 		}
 	}
 	if p.cfg.Duplicates == nil || len(body) == 0 {
@@ -150,4 +146,151 @@ func (w *processor) examine(r *result, f *fetched) {
 	if m := p.cfg.Duplicates.Add(r.rec.URL, xxhash.Sum64(body), sim); m.Kind != neardup.None {
 		r.rec.Duplicate, r.rec.DuplicateOf = m.Kind.String(), m.Of
 	}
+}
+
+// Budget bounds the URLs of a kind, such as the days of a calendar that has no end. Of the URLs that match,
+// MaxPages are accepted, whatever becomes of them; a URL that several budgets match counts for the first of
+// them alone. Seeds count, and are accepted even so.
+type Budget struct {
+	Match    *regexp.Regexp
+	MaxPages int // from 1 to 2³¹-1
+	// PerCrawl has all hosts share the budget. False: each host has one of its own.
+	PerCrawl bool
+}
+
+const (
+	// maxCounters bounds the pairs that are counted apart, and is the hosts that a frontier has in memory
+	// by default. A million of them took 38 MB.
+	maxCounters = 1_000_000
+	// sharedCounters are for the pairs beyond. So many that a host with a trap in it takes the budget of
+	// few others away.
+	sharedCounters = 1 << 16
+)
+
+// counters count by a budget and a host. Nothing is ever forgotten, as that would open a budget anew: pairs
+// beyond the room share counters, each with some others. So of no host more is accepted than its budget,
+// and of those that come late perhaps less.
+type counters struct {
+	seed maphash.Seed
+	room int
+	used map[uint64]int32 // by a hash of the pair, so that names take no memory
+}
+
+type pair struct {
+	budget int
+	host   string // empty: all of them
+}
+
+func newCounters() counters {
+	return counters{maphash.MakeSeed(), maxCounters, make(map[uint64]int32)}
+}
+
+// at is where a pair is counted.
+func (c *counters) at(p pair) uint64 {
+	key := maphash.Comparable(c.seed, p)
+	if _, ok := c.used[key]; !ok && len(c.used) >= c.room {
+		return key % sharedCounters
+	}
+	return key
+}
+
+// next counts and returns how many came before.
+func (c *counters) next(p pair) int {
+	key := c.at(p)
+	n := c.used[key]
+	if n < math.MaxInt32 {
+		c.used[key] = n + 1
+	}
+	return int(n)
+}
+
+// budgets count the URLs that were accepted. Which budget a URL is of may be asked by any goroutine, all
+// else is Discovery's.
+type budgets struct {
+	counters
+	list []Budget // never changes
+	told []bool   // by budget: that it is spent
+}
+
+// newBudgets checks a list. The error names the one that is wrong.
+func newBudgets(list []Budget) (*budgets, error) {
+	for i, b := range list {
+		switch {
+		case b.Match == nil:
+			return nil, fmt.Errorf("pipeline: Budgets[%d].Match is nil: give it a pattern", i)
+		case b.MaxPages < 1 || b.MaxPages > math.MaxInt32:
+			return nil, fmt.Errorf("pipeline: Budgets[%d].MaxPages is %d: give it 1 to %d, or leave such URLs out of the scope",
+				i, b.MaxPages, math.MaxInt32)
+		}
+	}
+	return &budgets{counters: newCounters(), list: slices.Clone(list), told: make([]bool, len(list))}, nil
+}
+
+// of is the budget of a URL, counted from 1; zero if it is of none.
+func (b *budgets) of(url string) int {
+	return 1 + slices.IndexFunc(b.list, func(one Budget) bool { return one.Match.MatchString(url) })
+}
+
+func (b *budgets) pair(budget int, u canonical.URL) pair {
+	if b.list[budget-1].PerCrawl {
+		return pair{budget: budget}
+	}
+	return pair{budget, ratelimit.Domain(u.Host())} // as the frontier names it
+}
+
+// spent reports whether no more of a budget may be accepted.
+func (b *budgets) spent(budget int, u canonical.URL) bool {
+	return budget > 0 && int(b.used[b.at(b.pair(budget, u))]) >= b.list[budget-1].MaxPages
+}
+
+// count counts a URL that was accepted. Seeds may count beyond the budget.
+func (b *budgets) count(budget int, u canonical.URL) {
+	if budget > 0 {
+		b.next(b.pair(budget, u))
+	}
+}
+
+// Recount counts the URLs that earlier runs of a crawl have accepted for the budgets of this one. It comes
+// before Run, and takes as long as the sequence and the patterns do; without budgets it does not begin. The
+// error is that of the sequence, or of a URL that is none.
+func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error {
+	if len(p.budgets.list) == 0 {
+		return nil
+	}
+	for text, err := range urls {
+		if err != nil {
+			return err
+		}
+		budget := p.budgets.of(text)
+		if budget == 0 {
+			continue
+		}
+		u, err := canonical.Parse(text)
+		if err != nil {
+			return fmt.Errorf("count for scope.budgets: %w", err)
+		}
+		p.budgets.count(budget, u)
+	}
+	return nil
+}
+
+// reasonBudget is the reason of links that are dropped for their budget.
+const reasonBudget = "budget"
+
+// overBudget drops a link for which nothing is left of its budget, unless it is known. The first time for
+// each budget it says so.
+func (d *discovery) overBudget(link *found) bool {
+	b, it := d.p.budgets, &link.item
+	if it.Seed || !b.spent(link.budget, it.URL) {
+		return false
+	}
+	if d.frontier.Known(link.fp) {
+		return true
+	}
+	d.p.stats.dropped.add(reasonBudget, 1)
+	if i := link.budget - 1; !b.told[i] {
+		b.told[i] = true
+		d.p.warnDropped(reasonBudget, it.URL.String(), fmt.Sprintf("raise scope.budgets[%d]", i))
+	}
+	return true
 }

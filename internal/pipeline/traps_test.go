@@ -11,6 +11,8 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
@@ -38,29 +40,31 @@ func pageURL(t *testing.T, i int) canonical.URL {
 	return u
 }
 
-type gateOf func(it *frontier.Item) frontier.Verdict
-
-func (g gateOf) Check(it *frontier.Item, _ time.Time) frontier.Verdict { return g(it) }
-
 // What was queued before its pattern was left is refused, but for seeds, whichever run they
-// were given to, for sitemaps, and where traps are only reported. Robots.txt goes first.
+// were given to, for sitemaps, and where traps are only reported. Robots.txt goes first, and the scope before.
 func TestTrapGate(t *testing.T) {
-	wait := gateOf(func(*frontier.Item) frontier.Verdict { return frontier.Verdict{Pass: frontier.Wait} })
 	for name, tc := range map[string]struct {
-		gate   frontier.Gate
 		item   frontier.Item
 		report bool
+		rules  bool // robots.txt is asked for
 		want   frontier.Pass
 	}{
 		"a page":   {want: frontier.Refuse},
 		"a seed":   {item: frontier.Item{Found: frontier.Found{Seed: true}}},
 		"a list":   {item: frontier.Item{Kind: frontier.Sitemap}},
 		"reported": {report: true},
-		"no rules": {gate: wait, want: frontier.Wait},
+		"no rules": {rules: true, want: frontier.Ask},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := &Config{Log: slog.New(slog.DiscardHandler), Traps: Traps{Detector: leftPattern(t), Report: tc.report}}
-			g := &trapGate{tc.gate, newTraps(cfg)}
+			var err error
+			cfg.Scope, err = scope.New(scope.Config{Mode: scope.Any, MaxDepth: scope.Unlimited})
+			require.NoError(t, err)
+			if tc.rules {
+				cfg.Robots, err = robots.New(robots.Config{Agent: "Treadlight"})
+				require.NoError(t, err)
+			}
+			g := newGate(cfg)
 			tc.item.URL = pageURL(t, 1000)
 			v := g.Check(&tc.item, time.Unix(0, 0))
 			require.Equal(t, tc.want, v.Pass)

@@ -10,19 +10,18 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Tracer is told what became of URLs and when. *traces.Exporter is the one in use. Its methods
-// are called by the goroutines that fetch and write, and must not block.
+// Tracer is told what became of URLs and when. *traces.Exporter is the one in use. Its methods are called by the
+// goroutines that fetch and write, and must not block.
 type Tracer interface {
-	// Begin returns the Trip of a lease that goes to a worker, or is refused without one. For a
-	// robots.txt cause is the URL that waits for it, if that is known; else it is zero. Nil means
-	// that this URL is not to be traced.
+	// Begin returns the Trip of a lease that goes to a worker, or is refused without one. For a robots.txt cause
+	// is the URL that waits for it, if that is known; else it is zero. Nil means that this URL is not traced.
 	Begin(url, cause canonical.URL) *Trip
 	// End takes a Trip that is over.
 	End(t *Trip)
 }
 
-// Trip is one lease from beginning to end: a request for a URL with what comes before and
-// after it. A URL that is tried again has several, and the last of them is Final.
+// Trip is one lease from beginning to end: a request for a URL with what comes before and after it. A URL that is
+// tried again has several, and the last of them is Final.
 type Trip struct {
 	URL   canonical.URL
 	Cause canonical.URL // as in [Tracer.Begin]
@@ -56,12 +55,6 @@ type Trip struct {
 // Span is a piece of time.
 type Span struct{ From, Til time.Time }
 
-// fateNames say what became of a request that is not Final.
-var fateNames = [...]string{
-	fateProcessed: "processed", fateReturned: "returned", fateKept: "kept", fateLost: "lost",
-	fateOfHost: "not_now", fateRetry: "retry", fateOfURL: "own", fateControl: "control", fateRobots: "robots",
-}
-
 // trip begins the Trip of a lease; nil if it is not traced.
 func (p *Pipeline) trip(l *frontier.Lease) *Trip {
 	if p.cfg.Tracer == nil {
@@ -87,20 +80,11 @@ func (t *Trip) asked(f *fetched, end time.Time) {
 	}
 }
 
-// leaves ends the Trip of a lease that does not go on to Processing. One without a request is
-// no trip.
+// leaves ends the Trip of a lease that does not go on to Processing. One without a request is no trip.
 func (p *Pipeline) leaves(t *Trip, ev *event) {
-	if t == nil || t.Ended.IsZero() {
-		return
-	}
-	t.Fate, t.Final = fateNames[ev.fate], ev.fate == fateRobots
-	p.cfg.Tracer.End(t)
-}
-
-// parsed notes when Processing was at work.
-func (t *Trip) parsed(from, til time.Time) {
-	if t != nil {
-		t.Parse = Span{from, til}
+	if t != nil && !t.Ended.IsZero() {
+		t.Fate, t.Final = string(ev.fate), ev.fate == fateRobots
+		p.cfg.Tracer.End(t)
 	}
 }
 
@@ -119,7 +103,7 @@ func (p *Pipeline) wrote(r *result, from time.Time) {
 		return
 	}
 	t.Write, t.Final = Span{from, p.cfg.Clock.Now()}, true
-	if t.Fate = fateNames[fateProcessed]; r.rec.Error != nil && t.Ended.IsZero() {
+	if t.Fate = string(fateProcessed); r.rec.Error != nil && t.Ended.IsZero() {
 		t.Fate = r.rec.Error.Class // refused without a request
 	}
 	p.cfg.Tracer.End(t)

@@ -1,0 +1,183 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/trap"
+)
+
+const (
+	// reasonPageLinks is the reason of links that are dropped as their page has too many.
+	reasonPageLinks = "page_links"
+	// reasonNofollow is why a link is not followed that the page asks crawlers to leave alone.
+	reasonNofollow = "nofollow"
+	// maxFollows bounds what a worker keeps of memory for links, at 1 MB: few pages have as many that are new.
+	maxFollows = 1 << 12
+	// passedSlots bounds what a worker remembers of the links it passed on, at 256 KB.
+	passedSlots = 1 << 14
+)
+
+// passed is a link that was in scope when it was passed on to the frontier, by the fingerprint of its URL.
+type passed struct {
+	fp    uint64
+	depth int32 // at which it was found; never zero
+	kind  extract.Kind
+}
+
+// passedLinks are links that one worker of Processing has passed on: most links of a page repeat from page to
+// page, and the frontier takes no URL twice. Of two links that fall to one place the later one is remembered.
+type passedLinks [passedSlots]passed
+
+// covers reports whether t, or the same less deep, was passed on.
+func (l *passedLinks) covers(t passed) bool {
+	was := &l[t.fp%passedSlots]
+	return was.fp == t.fp && was.kind == t.kind && was.depth >= t.depth
+}
+
+// put remembers t.
+func (l *passedLinks) put(t passed) { l[t.fp%passedSlots] = t }
+
+// lost counts the links of a page that were not taken: those that are too many, which are known to nobody
+// then, as another page may lead there; and those longer than any URL may be.
+func (w *processor) lost(page string) {
+	w.p.drop(reasonPageLinks, w.found.DroppedLinks, page, "none: a page has at most 10,000 links that are followed")
+	w.p.drop(trap.URLLength.String(), w.found.LongLinks, page,
+		fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength))
+}
+
+// followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is
+// known how many there are. Once the frontier had no room it is told of every link each time: there may be
+// room again.
+func (w *processor) followAll(r *result, l *frontier.Lease) {
+	r.links = w.follows[:0]
+	all := w.p.stats.full.Load()
+	for i := range w.found.Links {
+		link := &w.found.Links[i]
+		if w.obeys(link) {
+			continue
+		}
+		t := passed{link.Fingerprint, l.Depth + 1, link.Kind}
+		if !all && w.passed.covers(t) {
+			continue
+		}
+		it := frontier.Item{URL: link.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
+		if w.follow(r, it, t.fp, link.Kind == extract.Resource).In {
+			w.passed.put(t)
+		}
+	}
+	gathered := r.links
+	r.links = append([]found(nil), gathered...)
+	if w.follows = nil; cap(gathered) <= maxFollows {
+		clear(gathered)
+		w.follows = gathered
+	}
+}
+
+// obeys reports whether a link is not to be followed because the page says so, of it or of all its links, and
+// counts it. What a page is made of is no link to its readers.
+func (w *processor) obeys(l *extract.Link) bool {
+	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow() {
+		return false
+	}
+	w.p.stats.nofollow.Add(1)
+	return true
+}
+
+// list copies the links into the record.
+func (w *processor) list(rec *sink.Record) {
+	resources := 0
+	for i := range w.found.Links {
+		if w.found.Links[i].Kind == extract.Resource {
+			resources++
+		}
+	}
+	rec.Resources = slices.Grow(rec.Resources, resources)
+	rec.Links = slices.Grow(rec.Links, len(w.found.Links)-resources)
+	for i := range w.found.Links {
+		link := &w.found.Links[i]
+		to := &rec.Links
+		if link.Kind == extract.Resource {
+			to = &rec.Resources
+		}
+		*to = append(*to, link.URL.String())
+		if link.NoFollow() {
+			rec.NofollowLinks = append(rec.NofollowLinks, link.URL.String())
+		}
+	}
+}
+
+// follow puts a URL on its way to the frontier if the scope lets it in.
+func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Decision {
+	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
+	if v.In {
+		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
+		r.links = append(r.links, found{it, fp, w.p.budgets.of(it.URL.String())})
+	} else {
+		w.p.stats.outOfScope(v)
+	}
+	return v
+}
+
+// redirect makes the target a URL of its own, as deep as the page that sent us there.
+func (w *processor) redirect(r *result, f *fetched) {
+	l := f.lease
+	to, err := l.URL.Resolve(location(f.resp.Location))
+	if f.resp.Location == "" {
+		err = fmt.Errorf("status %d without a Location", f.resp.Status)
+	}
+	if err != nil {
+		r.rec.Error = &sink.Error{Class: classBadLocation, Message: err.Error()}
+		return
+	}
+	if ruled := w.p.cfg.Rules.Apply(to); ruled != l.URL {
+		to = ruled // else it is a redirect to a spelling that the server insists on
+	}
+	r.rec.RedirectTo = to.String()
+	it := frontier.Item{
+		URL: to, Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1},
+		Wait: w.p.waitOfTarget(f.resp),
+	}
+	if l.Kind == frontier.Sitemap {
+		w.moved(r, l, it)
+		return
+	}
+	if it.Seed = l.Seed; it.Seed {
+		// The user named a site by an address it no longer lives at; where it sends us is what was meant.
+		w.p.cfg.Scope.AddSeed(to)
+	}
+	w.tooFar(r, w.follow(r, it, to.Fingerprint(w.p.cfg.Key), false))
+}
+
+// tooFar reports whether a chain of redirects was too long, and notes it in the record.
+func (w *processor) tooFar(r *result, v scope.Decision) bool {
+	if v.Code != scope.TooManyRedirects {
+		return false
+	}
+	r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}
+	return true
+}
+
+// location is a Location as browsers read it: bytes that are no UTF-8 are escaped as they are, for the server
+// to recognise; a URL parser would replace them.
+func location(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+	}
+	return b.String()
+}
