@@ -48,6 +48,7 @@ const (
 	attrCite
 	attrLongDesc
 	attrBackground
+	attrCharset
 	attrDataHref
 	attrDataURL
 	attrDataLink
@@ -61,7 +62,7 @@ var attrNames = [numAttrs]string{
 	"href", "xlink:href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type",
 	"name", "property", "content", "http-equiv", "lang", "xml:lang", "shadowrootmode", "as", "hreflang",
 	"style", "srcdoc", "manifest", "code", "archive", "codebase", "value", "valuetype", "lowsrc", "dynsrc",
-	"action", "method", "formaction", "formmethod", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background",
+	"action", "method", "formaction", "formmethod", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background", "charset",
 	"data-href", "data-url", "data-link",
 	"data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster", "data-image",
 	"data-bg", "data-bg-src", "data-background", "data-background-image",

@@ -137,7 +137,7 @@ func expected(body []byte, server string) string {
 		return utf8Name
 	case ascii != other:
 		return chardet.Detect(body)
-	case ascii == userDefined:
+	case ascii == "x-user-defined":
 		ascii = chardet.Default
 	}
 	if ascii == chardet.Default && utf8.Valid(body) && !isASCII(body) {
@@ -159,9 +159,9 @@ func FuzzEncodings(f *testing.F) {
 		f.Add([]byte("text"), []byte(page), "nothing")
 	}
 	f.Fuzz(func(t *testing.T, first, second []byte, server string) {
-		var x encodings
+		var s scanner
 		for _, body := range [][]byte{first, second, first, first} {
-			enc, name := x.of(body, server)
+			enc, name := encodingOf(&s, body, server)
 			same, _ := charset.Lookup(name)
 			require.NotNil(t, same, name)
 			got, _ := enc.NewDecoder().Bytes(body)

@@ -191,7 +191,6 @@ type Extractor struct {
 	resolved  resolvedCache     // resolved references
 	linkBytes int               // of the links kept, and of the first that was not
 	rels      map[string]string // interned values of rel and the like, bounded by maxRels
-	encodings encodings
 
 	lastRobots     string // the last content of a meta robots
 	lastDirectives directives
