@@ -189,6 +189,7 @@ type Extractor struct {
 	byRef     index             // pending by its reference
 	byURL     index             // links by their fingerprint
 	resolved  resolvedCache     // resolved references
+	loaded    uint64            // so that loads are not optimised away
 	linkBytes int               // of the links kept, and of the first that was not
 	rels      map[string]string // interned values of rel and the like, bounded by maxRels
 

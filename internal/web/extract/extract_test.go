@@ -333,7 +333,7 @@ func TestReuse(t *testing.T) {
 	require.Equal(t, "t", r.Title)
 	require.Len(t, r.Links, 1)
 	require.Empty(t, r.Links[0].Rel)
-	require.LessOrEqual(t, len(e.byRef.slots), maxSlots)
+	require.LessOrEqual(t, len(e.byRef), maxIndex)
 	require.Nil(t, e.scanner.body, "the page belongs to the caller")
 
 	huge := strings.Repeat("ü ", maxKept)

@@ -81,15 +81,14 @@ func (e *Extractor) put(now pending, ref []byte) int {
 	}
 	e.opts.Budget.SpendText(len(ref))
 	now.hash = maphash.Bytes(e.seed, ref)
-	slot, old := e.byRef.find(now.hash)
-	if old >= 0 {
+	if old, ok := e.byRef[now.hash]; ok {
 		return e.again(now, old)
 	}
 	if len(e.pending) >= e.opts.MaxLinks {
 		e.dst.DroppedLinks++
 		return -1
 	}
-	e.byRef.set(slot, len(e.pending))
+	e.byRef[now.hash] = len(e.pending)
 	now.from = len(e.refs)
 	e.refs = append(e.refs, ref...)
 	now.to = len(e.refs)
@@ -154,8 +153,8 @@ func (e *Extractor) finish() {
 	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow
 	d.UnavailableAfter = e.directives.unavailableAfter
 	e.inDirectory()
-	for i := range e.pending {
-		e.resolved.prefetch(e.pending[i].hash ^ e.dir)
+	for i := range e.pending { // all slots load in the time of one
+		e.loaded ^= e.resolved.at(e.pending[i].hash ^ e.dir).hash
 	}
 	for i := range e.pending {
 		p := &e.pending[i]
@@ -199,13 +198,13 @@ func (e *Extractor) count(err error) {
 // keep adds l, or merges it with the link to the same URL: the first place counts, and the
 // higher worth.
 func (e *Extractor) keep(l Link) {
-	slot, old := e.byURL.find(l.Fingerprint)
-	if old < 0 {
+	old, ok := e.byURL[l.Fingerprint]
+	if !ok {
 		if e.linkBytes += len(l.URL.String()); e.linkBytes > max(maxLinkBytes, e.opts.MaxLinks*(maxLinkBytes/defaultMaxLinks)) {
 			e.dst.DroppedLinks++
 			return
 		}
-		e.byURL.set(slot, len(e.dst.Links))
+		e.byURL[l.Fingerprint] = len(e.dst.Links)
 		e.dst.Links = append(e.dst.Links, l)
 		return
 	}

@@ -59,26 +59,6 @@ func TestNextImage(t *testing.T) {
 	}
 }
 
-func TestIndex(t *testing.T) {
-	var x index
-	x.reset()
-	const n = 3 * minSlots
-	for i := range n {
-		slot, at := x.find(uint64(i) * 0x10001)
-		require.Equal(t, -1, at)
-		x.set(slot, i)
-	}
-	for i := range n {
-		_, at := x.find(uint64(i) * 0x10001)
-		require.Equal(t, i, at)
-	}
-	_, at := x.find(1)
-	require.Equal(t, -1, at)
-	x.reset()
-	_, at = x.find(0x10001)
-	require.Equal(t, -1, at)
-}
-
 func TestFieldIsWhatTheTextIs(t *testing.T) {
 	for _, s := range []string{
 		"", " ", "a", " a", "a ", "a b", "a  b", "a\tb", "a \nb", "a\x00b", "a\x7fb", "é", "a\xffb", "\u00a0a", "<&>",
