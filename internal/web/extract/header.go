@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"net/http"
+	"regexp"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ const maxHeaderLinks = 512 // of one response
 // header reads the response header. References are relative to the document, whatever its base.
 func (e *Extractor) header(h http.Header) {
 	for _, value := range h["X-Robots-Tag"] {
-		e.directives.header(value, e.opts.Agent)
+		e.directives.read(value, e.opts.Agent, true)
 	}
 	if langs := h["Content-Language"]; len(langs) == 1 && !strings.Contains(langs[0], ",") {
 		e.headerLang = field([]byte(langs[0])) // of several, it would be none
@@ -65,75 +66,28 @@ type headerLink struct {
 	params map[string]string
 }
 
-// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B.2. What is no
-// link is skipped up to the next comma, and the link is zero.
+// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no
+// link is skipped up to the next comma outside of quotes, and the link is zero.
 func nextLink(s string) (l headerLink, rest string) {
 	s = strings.TrimLeft(s, " \t,")
-	if !strings.HasPrefix(s, "<") {
-		return l, afterComma(s)
-	}
-	end := strings.IndexByte(s, '>')
-	if end < 0 {
-		return l, ""
-	}
-	l.target, s = s[1:end], strings.TrimLeft(s[end+1:], " \t")
-	l.params = make(map[string]string)
-	for strings.HasPrefix(s, ";") {
-		var name, value string
-		name, value, s = nextParameter(s[1:])
-		if name = strings.ToLower(name); l.params[name] == "" {
-			l.params[name] = value
+	if target, params, closed := strings.Cut(s, ">"); strings.HasPrefix(s, "<") {
+		if !closed {
+			return l, ""
+		}
+		l, s = headerLink{target[1:], make(map[string]string)}, params
+		for m := linkParam.FindStringSubmatch(s); m != nil; m = linkParam.FindStringSubmatch(s) {
+			s = s[len(m[0]):]
+			if name := strings.ToLower(m[1]); l.params[name] == "" {
+				l.params[name] = quotedPair.ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
+			}
 		}
 	}
-	return l, afterComma(s)
+	return l, s[len(linkJunk.FindString(s)):]
 }
 
-// afterComma is what follows the first comma outside of quotes.
-func afterComma(s string) string {
-	for s != "" && s[0] != ',' {
-		if s[0] == '"' {
-			_, s = unquote(s)
-			continue
-		}
-		s = s[1:]
-	}
-	return strings.TrimLeft(s, " \t,")
-}
-
-// nextParameter reads a parameter after a semicolon, appendix B.3.
-func nextParameter(s string) (name, value, rest string) {
-	s = strings.TrimLeft(s, " \t")
-	end := len(s)
-	if i := strings.IndexAny(s, " \t=;,"); i >= 0 {
-		end = i
-	}
-	name, s = s[:end], strings.TrimLeft(s[end:], " \t")
-	if !strings.HasPrefix(s, "=") {
-		return name, "", s
-	}
-	s = strings.TrimLeft(s[1:], " \t")
-	if strings.HasPrefix(s, `"`) {
-		value, s = unquote(s)
-		return name, value, strings.TrimLeft(s, " \t")
-	}
-	end = len(s)
-	if i := strings.IndexAny(s, ";,"); i >= 0 {
-		end = i
-	}
-	return name, strings.TrimRight(s[:end], " \t"), s[end:]
-}
-
-// unquote reads a quoted string, RFC 9110 §5.6.4, which the end of s may close.
-func unquote(s string) (value, rest string) {
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			return b.String(), s[i+1:]
-		case c == '\\' && i+1 < len(s):
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String(), ""
-}
+// The end of the value closes quotes.
+var (
+	linkParam  = regexp.MustCompile(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
+	linkJunk   = regexp.MustCompile(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
+	quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+)

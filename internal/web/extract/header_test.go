@@ -179,9 +179,9 @@ func TestDirectives(t *testing.T) {
 func TestDirectivesAreBounded(t *testing.T) {
 	junk := strings.Repeat("unavailable_after,", maxDirectiveWords)
 	var d directives
-	d.header(junk+"noindex", "treadlight")
+	d.read(junk+"noindex", "treadlight", true)
 	require.Equal(t, []string{afterWord}, d.list)
-	d.meta("noindex")
+	d.read("noindex", "", false)
 	require.False(t, d.noIndex)
 
 	var words []string
@@ -189,7 +189,7 @@ func TestDirectivesAreBounded(t *testing.T) {
 		words = append(words, fmt.Sprintf("word-%d", i))
 	}
 	d = directives{}
-	d.meta(strings.Join(words, ",") + ",noindex")
+	d.read(strings.Join(words, ",")+",noindex", "", false)
 	require.Len(t, d.list, maxDirectives)
 	require.True(t, d.noIndex, "what matters is seen, though the list is full")
 }
@@ -202,16 +202,16 @@ func FuzzDirectives(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var d directives
-		d.header(s, "treadlight")
-		d.meta(s)
+		d.read(s, "treadlight", true)
+		d.read(s, "", false)
 		first := strings.Join(d.list, ",")
 		for _, word := range d.list {
 			if word == "" || len(word) > maxDirective || strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r > '~' }) {
 				t.Fatalf("%q: %q", s, word)
 			}
 		}
-		d.header(s, "treadlight")
-		d.meta(s)
+		d.read(s, "treadlight", true)
+		d.read(s, "", false)
 		if again := strings.Join(d.list, ","); again != first || len(d.list) > maxDirectives {
 			t.Fatalf("%q: %q, then %q", s, first, again)
 		}

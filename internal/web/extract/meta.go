@@ -67,12 +67,12 @@ func (e *Extractor) metaElement() {
 // robots reads directives. The pages of a site repeat them, so the last ones are kept.
 func (e *Extractor) robots(content []byte) {
 	if len(e.directives.list) > 0 {
-		e.directives.meta(string(content))
+		e.directives.read(string(content), "", false)
 		return
 	}
 	if e.lastRobots == "" || e.lastRobots != string(content) {
 		e.lastRobots, e.lastDirectives = string(content), directives{}
-		e.lastDirectives.meta(e.lastRobots)
+		e.lastDirectives.read(e.lastRobots, "", false)
 		e.lastDirectives.list = slices.Clip(e.lastDirectives.list)
 	}
 	e.directives = e.lastDirectives

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,18 +26,16 @@ type directives struct {
 	unavailableAfter time.Time
 }
 
-// header reads an X-Robots-Tag. "name:" before a directive says for which robot it and the next
-// ones are.
-func (d *directives) header(value, agent string) {
+// read reads a list of directives. In that of an X-Robots-Tag "name:" before a directive says for
+// which robot it and the next ones are.
+func (d *directives) read(list, agent string, addressed bool) {
 	ours := true
-	for ; value != "" && d.words < maxDirectiveWords; d.words++ {
-		var word string
-		word, value = nextDirective(value)
-		for name, rest, named := agentOf(word); named; name, rest, named = agentOf(word) {
+	for ; list != "" && d.words < maxDirectiveWords; d.words++ {
+		m := nextDirective.FindStringSubmatch(list)
+		list = list[len(m[0]):]
+		word := strings.ToLower(strings.TrimSpace(m[1]))
+		for name, rest, named := agentOf(word); addressed && named; name, rest, named = agentOf(word) {
 			ours, word = name == agent || name == defaultAgent || name == "*", rest
-			if strings.HasPrefix(word, afterWord) { // its date was cut at the comma
-				word, value = nextDirective(word + "," + value)
-			}
 		}
 		if ours {
 			d.add(word)
@@ -44,48 +43,10 @@ func (d *directives) header(value, agent string) {
 	}
 }
 
-func (d *directives) meta(content string) {
-	for ; content != "" && d.words < maxDirectiveWords; d.words++ {
-		var word string
-		word, content = nextDirective(content)
-		d.add(word)
-	}
-}
-
-// afterWord is the directive whose value may contain commas.
+// afterWord is the directive whose value may contain a comma, behind the day of the week.
 const afterWord = "unavailable_after"
 
-// nextDirective splits the first directive off a list, in lower case.
-func nextDirective(s string) (word, rest string) {
-	s = strings.TrimLeft(s, " \t\r\n\f,")
-	if len(s) >= len(afterWord) && strings.EqualFold(s[:len(afterWord)], afterWord) {
-		return untilDate(s)
-	}
-	return cutWord(s)
-}
-
-func cutWord(s string) (word, rest string) {
-	word, rest, _ = strings.Cut(s, ",")
-	return strings.ToLower(strings.TrimSpace(word)), rest
-}
-
-// untilDate reads an unavailable_after with its date, or up to the comma.
-func untilDate(s string) (word, rest string) {
-	for from := 0; ; {
-		i := strings.IndexByte(s[from:], ',')
-		if i < 0 {
-			i = len(s) - from
-		}
-		end := from + i
-		if _, ok := unavailable(s[:end]); ok || end == len(s) || end > maxDirective {
-			if !ok {
-				return cutWord(s)
-			}
-			return strings.TrimSpace(s[:end]), s[end:]
-		}
-		from = end + 1
-	}
-}
+var nextDirective = regexp.MustCompile(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
 
 // agentOf splits the name of a robot off a directive, unless the name is that of a directive
 // with a value.
