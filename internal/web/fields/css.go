@@ -3,6 +3,7 @@ package fields
 import (
 	"fmt"
 	"math/bits"
+	"regexp"
 	"strings"
 
 	"github.com/andybalholm/cascadia"
@@ -41,13 +42,11 @@ type matcher struct {
 	text   int                               // bytes in the element that is being looked at
 }
 
-// place is the position among siblings, computed as needed.
+// place is the children of one parent, counted when a test first asks.
 type place struct {
 	parent *html.Node
-	index  int            // of the element among all, from 1
-	last   *html.Node     // the element that index is of
-	kinds  map[string]int // how many of a name came, itself included
-	totals map[string]int // how many of a name there are, and of all by ""; nil: not counted
+	index  map[*html.Node][2]int // of an element among all and among those of its name, from 1
+	total  map[string]int        // how many there are of a name, and of all by ""
 }
 
 // each calls yield with the matching elements in the order of the page, until it returns false
@@ -68,7 +67,6 @@ func (m *matcher) children(s *selector, parent *html.Node, self, above uint64, y
 		if c.Type != html.ElementNode {
 			continue
 		}
-		at.index++
 		var matched uint64
 		for may := s.first | above<<1&s.descendant | self<<1&s.child | before<<1&s.next | earlier<<1&s.later; may != 0; may &= may - 1 {
 			if i := bits.TrailingZeros64(may); m.matches(&s.parts[i], c, &at) {
@@ -130,9 +128,9 @@ func relation(name string, of *selector) test {
 // position tests the position among siblings, an+b from 1.
 func position(a, b int, fromEnd, ofType bool) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
-		i := at.of(m, n, ofType)
+		i, total := at.of(m, n, ofType)
 		if fromEnd {
-			i = at.total(m, n, ofType) - i + 1
+			i = total - i + 1
 		}
 		if i -= b; a == 0 {
 			return i == 0
@@ -143,45 +141,28 @@ func position(a, b int, fromEnd, ofType bool) test {
 
 // only tests :only-child or :only-of-type.
 func only(ofType bool) test {
-	return func(m *matcher, n *html.Node, at *place) bool { return at.total(m, n, ofType) == 1 }
+	return func(m *matcher, n *html.Node, at *place) bool {
+		_, total := at.of(m, n, ofType)
+		return total == 1
+	}
 }
 
-// of is the position of n, which comes after all earlier calls.
-func (p *place) of(m *matcher, n *html.Node, ofType bool) int {
-	if !ofType {
-		return p.index
-	}
-	if p.kinds == nil {
-		p.kinds = make(map[string]int)
-	}
-	for p.last != n {
-		if p.last == nil {
-			p.last = p.parent.FirstChild
-		} else {
-			p.last = p.last.NextSibling
-		}
-		m.budget.Spend(1)
-		if p.last.Type == html.ElementNode {
-			p.kinds[p.last.Data]++
-		}
-	}
-	return p.kinds[n.Data]
-}
-
-func (p *place) total(m *matcher, n *html.Node, ofType bool) int {
-	if p.totals == nil {
-		p.totals = make(map[string]int)
+// of is the position of n, and how many siblings there are with it.
+func (p *place) of(m *matcher, n *html.Node, ofType bool) (index, total int) {
+	if p.index == nil {
+		p.index, p.total = make(map[*html.Node][2]int), make(map[string]int)
 		for c := p.parent.FirstChild; c != nil && m.budget.Spend(1); c = c.NextSibling {
 			if c.Type == html.ElementNode {
-				p.totals[""]++
-				p.totals[c.Data]++
+				p.total[""]++
+				p.total[c.Data]++
+				p.index[c] = [2]int{p.total[""], p.total[c.Data]}
 			}
 		}
 	}
 	if ofType {
-		return p.totals[n.Data]
+		return p.index[n][1], p.total[n.Data]
 	}
-	return p.totals[""]
+	return p.index[n][0], p.total[""]
 }
 
 // within charges for the content of n before a test that reads it.
@@ -192,8 +173,8 @@ func within(t test, perByte int) test {
 	}
 }
 
-// patterned charges for the attributes of n before a test that matches a pattern.
-func patterned(t test, perByte int) test {
+// charged charges for the attributes of n before a test that matches a pattern.
+func charged(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for i := range n.Attr {
 			if cost := len(n.Attr[i].Val) * perByte; m.budget.AllowCall(cost) {
@@ -232,17 +213,37 @@ func upward(t test) test {
 
 // parseSelector splits a list of selectors that the library has accepted.
 func parseSelector(s string) (*selector, error) {
-	p := &selectorParser{s: s}
+	p := &selectorParser{left: s}
 	sel, err := p.list()
-	if err == nil && p.i < len(s) {
-		err = fmt.Errorf("%q is left over", s[p.i:])
+	if err == nil && p.left != "" {
+		err = fmt.Errorf("%q is left over", p.left)
 	}
 	return sel, err
 }
 
-type selectorParser struct {
-	s string
-	i int
+type selectorParser struct{ left string }
+
+// The parts of a selector. Patterns of the library's own tests end where their brackets do.
+var (
+	blanks    = regexp.MustCompile(`^(?:[ \t\r\n\f]|(?s:/\*.*?(?:\*/|$)))*`)
+	joiner    = regexp.MustCompile(`^[,>+~]`)
+	single    = regexp.MustCompile(`^(?:\*(?:\|\*)?|[.#]?` + ident + `|\[` + quotedOr(`\]`) + `\])`)
+	pseudo    = regexp.MustCompile(`^:(` + ident + `)`)
+	argument  = regexp.MustCompile(`^\(` + quotedOr(`\)`) + `\)`)
+	patterned = regexp.MustCompile(`^\[[ \t\r\n\f]*` + ident + `[ \t\r\n\f]*#=`)
+)
+
+const ident = `(?:\\[0-9a-fA-F]{1,6}(?:\r\n|[ \t\r\n\f])?|(?s:\\.)|[-\w]|[^\x00-\x7f])+`
+
+// quotedOr matches quoted text, escapes, and anything else but the end.
+func quotedOr(end string) string {
+	return `(?s:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^"'\\` + end + `])*`
+}
+
+func (p *selectorParser) take(form *regexp.Regexp) string {
+	taken := form.FindString(p.left)
+	p.left = p.left[len(taken):]
+	return taken
 }
 
 // list reads selectors up to the end or a closing bracket.
@@ -250,54 +251,36 @@ func (p *selectorParser) list() (*selector, error) {
 	s := &selector{}
 	join := &s.first
 	for {
-		if p.space(); p.i >= len(p.s) || len(s.parts) == maxParts {
+		if p.take(blanks); p.left == "" || len(s.parts) == maxParts {
 			return nil, fmt.Errorf("it has more than %d parts; make several rules of it", maxParts)
 		}
+		before := p.left
 		one, err := p.part()
 		if err != nil {
 			return nil, err
 		}
+		if p.left == before {
+			return nil, fmt.Errorf("%q is no part of a selector", p.left)
+		}
 		bit := uint64(1) << len(s.parts)
 		s.parts = append(s.parts, one)
 		*join |= bit
-		join = &s.descendant
-		p.space()
-		switch next := p.peek(); next {
-		case 0, ')':
-			s.last |= bit
-			return s, nil
-		case ',':
+		p.take(blanks)
+		switch p.take(joiner) {
+		case ",":
 			s.last |= bit
 			join = &s.first
-		case '>':
+		case ">":
 			join = &s.child
-		case '+':
+		case "+":
 			join = &s.next
-		case '~':
+		case "~":
 			join = &s.later
 		default:
-			continue
-		}
-		p.i++
-	}
-}
-
-func (p *selectorParser) peek() byte {
-	if p.i >= len(p.s) {
-		return 0
-	}
-	return p.s[p.i]
-}
-
-func (p *selectorParser) space() {
-	for p.i < len(p.s) {
-		switch {
-		case strings.IndexByte(" \t\r\n\f", p.s[p.i]) >= 0:
-			p.i++
-		case strings.HasPrefix(p.s[p.i:], "/*"):
-			p.i = min(len(p.s), p.i+len("/*")+strings.Index(p.s[p.i+len("/*"):]+"*/", "*/")+len("*/"))
-		default:
-			return
+			if join = &s.descendant; p.left == "" || p.left[0] == ')' {
+				s.last |= bit
+				return s, nil
+			}
 		}
 	}
 }
@@ -305,42 +288,31 @@ func (p *selectorParser) space() {
 // part reads the conditions on one element.
 func (p *selectorParser) part() (one part, err error) {
 	for {
-		from, perByte := p.i, 0
-		switch c := p.peek(); c {
-		case 0, ' ', '\t', '\r', '\n', '\f', ',', '>', '+', '~', ')', '/':
+		var t test
+		from := p.left
+		switch {
+		case p.left == "":
 			return one, nil
-		case '*':
-			p.i++
-			if strings.HasPrefix(p.s[p.i:], "|*") {
-				p.i += len("|*")
+		case p.left[0] == ':':
+			t, err = p.pseudo()
+		case p.take(patterned) != "":
+			var perByte int
+			if perByte, err = p.pattern(); err == nil {
+				t, err = simple(from[:len(from)-len(p.left)])
+				t = charged(t, perByte)
 			}
-			continue
-		case ':':
-			t, err := p.pseudo()
-			if err != nil {
-				return one, err
-			}
-			one.tests = append(one.tests, t)
-			continue
-		case '[':
-			if perByte, err = p.bracket(); err != nil {
-				return one, err
-			}
-		case '.', '#':
-			p.i++
-			p.name()
 		default:
-			p.name()
+			text := p.take(single)
+			if text == "" {
+				return one, nil
+			}
+			if text[0] == '*' {
+				continue
+			}
+			t, err = simple(text)
 		}
-		if p.i == from {
-			return one, fmt.Errorf("%q is no part of a selector", p.s[from:])
-		}
-		t, err := simple(p.s[from:p.i])
 		if err != nil {
 			return one, err
-		}
-		if perByte > 0 {
-			t = patterned(t, perByte)
 		}
 		one.tests = append(one.tests, t)
 	}
@@ -356,37 +328,31 @@ func simple(text string) (test, error) {
 }
 
 func (p *selectorParser) pseudo() (test, error) {
-	from := p.i
-	p.i++
-	p.name()
-	name, perByte := strings.ToLower(p.s[from+1:p.i]), 0
-	if p.peek() == '(' {
-		if name == "not" || name == "has" || name == "haschild" {
-			p.i++
-			of, err := p.list()
-			if err != nil {
-				return nil, err
-			}
-			p.i++ // the library has seen that it is closed
-			return relation(name, of), nil
+	from, perByte := p.left, 0
+	name := strings.ToLower(strings.TrimPrefix(p.take(pseudo), ":"))
+	switch open := strings.HasPrefix(p.left, "("); {
+	case open && (name == "not" || name == "has" || name == "haschild"):
+		p.left = p.left[1:]
+		of, err := p.list()
+		if err != nil {
+			return nil, err
 		}
-		p.i++
-		if strings.HasPrefix(name, "matches") {
-			var err error
-			if perByte, err = p.pattern(); err != nil {
-				return nil, err
-			}
-		} else {
-			p.until(')')
+		p.left = p.left[min(1, len(p.left)):] // the library has seen that it is closed
+		return relation(name, of), nil
+	case open && strings.HasPrefix(name, "matches"):
+		p.left = p.left[1:]
+		var err error
+		if perByte, err = p.pattern(); err != nil {
+			return nil, err
 		}
-		p.i++
+	case open:
+		p.take(argument)
 	}
-	text := p.s[from:min(p.i, len(p.s))]
+	text := from[:len(from)-len(p.left)]
 	t, err := simple(text)
-	if err != nil {
-		return nil, err
-	}
 	switch {
+	case err != nil:
+		return nil, err
 	case strings.HasPrefix(name, "contains"), strings.HasPrefix(name, "matches"):
 		return within(t, perByte), nil
 	case name == "lang", name == "enabled", name == "disabled":
@@ -416,84 +382,21 @@ func nth(name, text string) (test, error) {
 	return position(a, b, strings.Contains(name, "last-"), strings.HasSuffix(name, "-of-type")), nil
 }
 
-// name skips an identifier with its escapes.
-func (p *selectorParser) name() {
-	for p.i < len(p.s) {
-		switch c := p.s[p.i]; {
-		case c == '\\':
-			p.escape()
-			continue
-		case c != '-' && c != '_' && c < 0x80 && (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9'):
-			return
-		}
-		p.i++
-	}
-}
-
-// escape skips a backslash with up to six digits and a space, or one character.
-func (p *selectorParser) escape() {
-	p.i++
-	from := p.i
-	for p.i < len(p.s) && p.i < from+6 && strings.IndexByte("0123456789abcdefABCDEF", p.s[p.i]) >= 0 {
-		p.i++
-	}
-	switch {
-	case p.i == from:
-		p.i++
-	case strings.HasPrefix(p.s[p.i:], "\r\n"):
-		p.i += 2
-	case p.i < len(p.s) && strings.IndexByte(" \t\r\n\f", p.s[p.i]) >= 0:
-		p.i++
-	}
-}
-
-// bracket skips a test of an attribute.
-func (p *selectorParser) bracket() (perByte int, err error) {
-	p.i++
-	p.space()
-	p.name()
-	p.space()
-	if strings.HasPrefix(p.s[p.i:], "#=") {
-		p.i += len("#=")
-		perByte, err = p.pattern()
-	} else {
-		p.until(']')
-	}
-	p.i++
-	return perByte, err
-}
-
-// until skips to a closing bracket, past quoted text.
-func (p *selectorParser) until(end byte) {
-	for p.i < len(p.s) && p.s[p.i] != end {
-		switch c := p.s[p.i]; c {
-		case '\\':
-			p.escape()
-			continue
-		case '"', '\'':
-			for p.i++; p.i < len(p.s) && p.s[p.i] != c; p.i++ {
-				if p.s[p.i] == '\\' {
-					p.i++
-				}
-			}
-		}
-		p.i++
-	}
-	p.i = min(p.i, len(p.s))
-}
-
-// pattern skips a regular expression to its closing bracket, by counting, as the library does.
+// pattern takes a regular expression with its closing bracket, by counting, as the library does.
 func (p *selectorParser) pattern() (steps int, err error) {
-	from := p.i
-	for open := 0; p.i < len(p.s); p.i++ {
-		switch p.s[p.i] {
+	open := 0
+	for i, c := range []byte(p.left) {
+		switch c {
 		case '(', '[':
 			open++
 		case ')', ']':
 			if open--; open < 0 {
-				return patternSteps(p.s[from:p.i])
+				steps, err = patternSteps(p.left[:i])
+				p.left = p.left[i+1:]
+				return steps, err
 			}
 		}
 	}
+	p.left = ""
 	return 0, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,51 +253,31 @@ const (
 
 // joined reports whether a dash after s is a hyphen, as in "A-4" and "2020-01".
 func joined(s string) bool {
-	if s == "" {
-		return false
-	}
-	c := s[len(s)-1]
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+	return s != "" && (s[len(s)-1] >= utf8.RuneSelf || strings.IndexByte(letters+digits, s[len(s)-1]) >= 0)
 }
 
-var groupers = []string{" ", "\u00a0", "\u202f", "\u2009", "'", "’", "_", ",", "."}
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// run is the digits at the beginning of s with the points and commas between them.
+var (
+	numeral = regexp.MustCompile(`^\d+(?:[ \x{a0}\x{202f}\x{2009}'’_,.]\d+)*`)
+	group   = regexp.MustCompile(`(\D*)(\d+)`)
+)
+
+// run is the digits at the beginning of s with the points and commas between them. Other marks
+// group three digits: two years in a row are no number.
 func run(s string) string {
 	var b strings.Builder
-	grouped := false // two years in a row are not
-	for s != "" {
-		if strings.IndexByte(digits, s[0]) >= 0 {
-			b.WriteByte(s[0])
-			s = s[1:]
-			continue
-		}
-		mark := ""
-		for _, g := range groupers {
-			if rest, ok := strings.CutPrefix(s, g); ok && rest != "" && strings.IndexByte(digits, rest[0]) >= 0 {
-				mark = g
-			}
-		}
-		decimal := mark == "," || mark == "."
-		if mark == "" || !decimal && (!three(s[len(mark):]) || !grouped && b.Len() > 3) {
+	for i, g := range group.FindAllStringSubmatch(numeral.FindString(s), -1) {
+		decimal := g[1] == "," || g[1] == "."
+		if i > 0 && !decimal && (len(g[2]) != 3 || i == 1 && b.Len() > 3) {
 			break
 		}
 		if decimal {
-			b.WriteString(mark)
+			b.WriteString(g[1])
 		}
-		grouped = true
-		s = s[len(mark):]
+		b.WriteString(g[2])
 	}
 	return b.String()
-}
-
-// three reports whether s begins with exactly three digits.
-func three(s string) bool {
-	n := 0
-	for n < len(s) && strings.IndexByte(digits, s[n]) >= 0 {
-		n++
-	}
-	return n == 3
 }
 
 // split finds the decimal point.
