@@ -177,88 +177,67 @@ func patternSteps(pattern string) (steps int, err error) {
 	return 1 + len(prog.Inst)/8, nil
 }
 
-// literalArgs are the XPath functions whose arguments but the first must be literals: from a
-// page they could be megabytes each, of which the result is the product, or a pattern of any
-// size.
-var literalArgs = regexp.MustCompile(`^(matches|replace|string-join|translate)\s*\(`)
+// xpathToken splits an expression into texts in quotes, names, and single characters.
+var xpathToken = regexp.MustCompile(`"[^"]*"|'[^']*'|[-\w.:@/\x80-\x{10ffff}]+|\S`)
 
 // maxGrowth bounds how much longer the calls of replace may make a text together.
 const maxGrowth = 1 << 20
 
-// callSteps checks the arguments of these functions in a valid expression, and returns the cost
-// of their patterns per byte of text.
+// callSteps checks the calls in a valid expression whose arguments but the first must be literals:
+// from a page they could be megabytes each, of which the result is the product, or a pattern of
+// any size. It returns the cost of their patterns per byte of text.
 func callSteps(expr string) (steps int, err error) {
-	growth := 1
-	for i := 0; i < len(expr); i++ {
-		if end := quoteEnd(expr, i); end > i {
-			i = end
-			continue
-		}
-		if i > 0 && strings.IndexByte("-_.:@/", expr[i-1]) >= 0 || i > 0 && wordByte(expr[i-1]) {
-			continue
-		}
-		call := literalArgs.FindStringSubmatch(expr[i:])
-		if call == nil {
-			continue
-		}
-		for n, arg := range arguments(expr[i+len(call[0]):]) {
-			if n == 0 {
-				continue
-			}
-			if arg == "" || quoteEnd(arg, 0) != len(arg)-1 {
-				return 0, fmt.Errorf("the arguments of %s() behind the first must be texts in quotes, and %q is none", call[1], arg)
-			}
-			if call[1] == "matches" || call[1] == "replace" && n == 1 {
-				n, err := patternSteps(arg[1 : len(arg)-1])
+	type call struct {
+		name string
+		args [][]string // the tokens of each
+	}
+	open, name, growth := []call{{}}, "", 1
+	for _, token := range xpathToken.FindAllString(expr, -1) {
+		top := &open[len(open)-1]
+		switch token {
+		case "(", "[":
+			open = append(open, call{name: name, args: [][]string{nil}})
+		case ")", "]":
+			if open = open[:max(1, len(open)-1)]; literalArgs[top.name] {
+				more, longer, err := literals(top.name, top.args[1:])
 				if err != nil {
 					return 0, err
 				}
-				steps += n
-			}
-			if call[1] == "replace" && n == 2 { // it may stand between any two bytes
-				if growth *= len(arg) - 1; growth > maxGrowth {
+				if steps, growth = steps+more, growth*longer; growth > maxGrowth {
 					return 0, fmt.Errorf("the calls of replace() could make a text more than %d times as long; use shorter texts, or fewer calls", maxGrowth)
 				}
 			}
+		case ",":
+			top.args = append(top.args, nil)
+		default:
+			if n := len(top.args); n > 0 {
+				top.args[n-1] = append(top.args[n-1], token)
+			}
 		}
+		name = token
 	}
 	return steps * growth, nil
 }
 
-func wordByte(c byte) bool {
-	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= 0x80
-}
+var literalArgs = map[string]bool{"matches": true, "replace": true, "string-join": true, "translate": true}
 
-// quoteEnd is the end of the literal that begins at i, or i.
-func quoteEnd(s string, i int) int {
-	if s[i] != '"' && s[i] != '\'' {
-		return i
-	}
-	if n := strings.IndexByte(s[i+1:], s[i]); n >= 0 {
-		return i + 1 + n
-	}
-	return i
-}
-
-// arguments splits what follows the bracket of a call.
-func arguments(s string) (all []string) {
-	from, open := 0, 0
-	for i := 0; i < len(s); i++ {
-		if end := quoteEnd(s, i); end > i {
-			i = end
-			continue
+// literals checks the arguments behind the first of a call. It returns the cost of a pattern, and
+// how much longer the call may make a text.
+func literals(name string, args [][]string) (steps, growth int, err error) {
+	growth = 1
+	for n, tokens := range args {
+		arg := strings.Join(tokens, " ")
+		if len(tokens) != 1 || arg[0] != '"' && arg[0] != '\'' {
+			return 0, 0, fmt.Errorf("the arguments of %s() behind the first must be texts in quotes, and %q is none", name, arg)
 		}
-		switch c := s[i]; {
-		case c == '(' || c == '[':
-			open++
-		case (c == ')' || c == ']') && open > 0:
-			open--
-		case c == ')':
-			return append(all, strings.TrimSpace(s[from:i]))
-		case c == ',' && open == 0:
-			all = append(all, strings.TrimSpace(s[from:i]))
-			from = i + 1
+		switch {
+		case n == 0 && (name == "matches" || name == "replace"):
+			if steps, err = patternSteps(arg[1 : len(arg)-1]); err != nil {
+				return 0, 0, err
+			}
+		case n == 1 && name == "replace": // it may stand between any two bytes
+			growth = len(arg) - 1
 		}
 	}
-	return all
+	return steps, growth, nil
 }
