@@ -219,10 +219,7 @@ const maxBits = 3
 func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
-		pc.Traps.Detector, err = trap.New(trap.Config{After: noneAsMinus(t.After), Key: pc.Key})
-		if err != nil {
-			return err
-		}
+		pc.Traps.Detector = trap.New(trap.Config{After: t.After, Key: pc.Key})
 	}
 	if s.Duplicates.Find == "off" {
 		return nil

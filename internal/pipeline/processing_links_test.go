@@ -65,9 +65,7 @@ func TestLinksLongerThanAnyURL(t *testing.T) {
 				})
 				w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 				if w.Traps.Report = tc.report; tc.traps {
-					var err error
-					w.Traps.Detector, err = trap.New(trap.Config{})
-					require.NoError(t, err)
+					w.Traps.Detector = trap.New(trap.Config{After: 1000})
 				}
 				var log bytes.Buffer
 				w.Log = slog.New(slog.NewTextHandler(&log, nil))

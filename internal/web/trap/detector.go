@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
@@ -20,10 +21,10 @@ type Detector struct {
 	trying  atomic.Int32 // patterns in a trial
 	learned atomic.Int32 // parameters that hold session ids
 
-	mu       sync.Mutex     // guards what follows
-	hosts    map[uint64]int // visited pages, up to Config.After+1
-	patterns map[uint64]*pattern
-	trials   []*pattern // those with a trial, oldest first
+	mu       sync.Mutex                  // guards what follows
+	hosts    *simplelru.LRU[uint64, int] // visited pages, up to Config.After+1
+	patterns *simplelru.LRU[uint64, *pattern]
+	trials   *simplelru.LRU[*pattern, struct{}] // the patterns with a trial
 	sessions sessions
 	far      [1 << farBits]uint16 // URLs with a far date, by a hash of their pattern
 }
@@ -31,19 +32,32 @@ type Detector struct {
 // farBits: 16,384 counters, shared by patterns with equal hashes.
 const farBits = 14
 
-// New builds a Detector. The error names the invalid field.
-func New(cfg Config) (*Detector, error) {
-	cfg, err := cfg.withDefaults()
+// New builds a Detector.
+func New(cfg Config) *Detector {
+	d := &Detector{cfg: cfg, sessions: newSessions()}
+	d.hosts = newLRU(maxHosts, func(_ uint64, pages int) {
+		if pages > cfg.After {
+			d.large.Add(-1)
+		}
+	})
+	d.patterns = newLRU(maxPatterns, func(_ uint64, p *pattern) { d.forget(p) })
+	d.trials = newLRU(maxTrials, func(p *pattern, _ struct{}) { d.drop(p) })
+	return d
+}
+
+// newLRU makes a map that evicts the entry used least recently.
+func newLRU[K comparable, V any](size int, evicted func(K, V)) *simplelru.LRU[K, V] {
+	lru, err := simplelru.NewLRU(size, evicted)
 	if err != nil {
-		return nil, err
+		panic(err) // the size is a constant
 	}
-	return &Detector{cfg: cfg, hosts: make(map[uint64]int), patterns: make(map[uint64]*pattern), sessions: newSessions()}, nil
+	return lru
 }
 
 // CheckLink decides on a link, in that year. Seeds and sitemap URLs are checked with CheckQueued
 // alone. CheckLink changes nothing.
 func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
-	if why := d.checkURL(u); why != Follow {
+	if why := checkURL(u); why != Follow {
 		return why
 	}
 	if d.large.Load() == 0 {
@@ -60,7 +74,8 @@ func (d *Detector) farFrom(u canonical.URL) bool {
 	i := d.of(u).keys[byNames] >> (64 - farBits)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.hosts[d.host(u)] > d.cfg.After && int(d.far[i]) >= d.cfg.MaxFar
+	pages, _ := d.hosts.Peek(d.host(u))
+	return pages > d.cfg.After && d.far[i] >= maxFar
 }
 
 // RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found
@@ -80,7 +95,7 @@ func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
 		d.sessions.accept(u, d.cfg.Key)
 	}
 	for _, key := range s.keys {
-		if p := d.patterns[key]; p != nil {
+		if p, ok := d.patterns.Peek(key); ok {
 			p.grown++
 		}
 	}
@@ -96,7 +111,7 @@ func (d *Detector) credit(from canonical.URL, to *shape) {
 		if s.keys[l] == 0 || s.keys[l] == to.keys[l] {
 			continue
 		}
-		if p := d.patterns[s.keys[l]]; p != nil && p.trying {
+		if p, ok := d.patterns.Peek(s.keys[l]); ok && p.trying {
 			p.trial.score = max(0, p.trial.score-freshWeight)
 		}
 	}
@@ -141,7 +156,8 @@ func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {
 // skippedLocked is the narrowest skipped pattern of a URL, or nil.
 func (d *Detector) skippedLocked(s *shape) *pattern {
 	for _, key := range s.keys {
-		if p := d.patterns[key]; p != nil && p.decision != Follow {
+		if p, ok := d.patterns.Peek(key); ok && p.decision != Follow {
+			_, _ = d.patterns.Get(key) // such patterns are forgotten last
 			return p
 		}
 	}
@@ -159,7 +175,7 @@ type Visit struct {
 
 // RecordVisit records that u was fetched, and the title of its page.
 func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
-	if !d.countPage(u) || d.cfg.MaxStale == noBound {
+	if !d.countPage(u) {
 		return v
 	}
 	v.shape = d.of(u)
@@ -174,9 +190,9 @@ func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
 			continue
 		}
 		p := d.visitLocked(key, l)
-		var read bool
-		if read, v.newTitle[l] = p.wants(name); read {
+		if p.trying || p.decision != Follow && p.trial != nil {
 			v.Read = true
+			v.newTitle[l] = name != 0 && p.trial.add(name)
 		}
 		if l == byNames && p.passedTrial {
 			break
@@ -193,7 +209,7 @@ func (d *Detector) RecordText(u canonical.URL, v *Visit, text *neardup.Text, not
 		d.learned.Add(1)
 	}
 	for l := range levels {
-		if p := d.patterns[v.shape.keys[l]]; p != nil && p.trial != nil {
+		if p, ok := d.patterns.Peek(v.shape.keys[l]); ok && p.trial != nil {
 			d.addText(p, v, l, text, notFound)
 			if l == byNames && p.passedTrial {
 				break
@@ -212,35 +228,13 @@ func (d *Detector) countPage(u canonical.URL) bool {
 	key := d.host(u)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, known := d.hosts[key]
+	n, _ := d.hosts.Get(key)
 	if n > d.cfg.After {
 		return true
 	}
-	if !known && len(d.hosts) >= maxHosts {
-		d.forgetHosts()
+	if n == d.cfg.After {
+		d.large.Add(1)
 	}
-	d.hosts[key] = n + 1
-	if n < d.cfg.After {
-		return false
-	}
-	d.large.Add(1)
-	return true
-}
-
-// forgetHosts evicts at least half of the hosts, those with few pages first.
-func (d *Detector) forgetHosts() {
-	for _, most := range [...]int{d.cfg.After / 8, d.cfg.After, noBound} {
-		for key, n := range d.hosts {
-			if n > most {
-				continue
-			}
-			if n > d.cfg.After {
-				d.large.Add(-1)
-			}
-			delete(d.hosts, key)
-		}
-		if len(d.hosts) <= maxHosts/2 {
-			return
-		}
-	}
+	d.hosts.Add(key, n+1)
+	return n == d.cfg.After
 }

@@ -1,9 +1,6 @@
 package trap
 
 import (
-	"math"
-	"slices"
-
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -23,9 +20,6 @@ type pattern struct {
 	refused     int      // URLs since it was skipped
 	probeAt     int      // refused URLs before the next probe; zero: no probes
 	probed      uint64   // hash of the last probe
-
-	titles    [4]uint64 // a filter of the titles before the first trial
-	newTitles int       // that it did not contain
 }
 
 // trial is what the pages of a pattern had so far.
@@ -33,7 +27,6 @@ type trial struct {
 	filter   [filterBits / 64]uint64
 	set      int // bits of it
 	read     int // pages
-	titles   int // new titles
 	score    int // stale pages, less freshWeight for each fresh one
 	early    int // new runs and images of the steady pages after the first
 	late     int // and of those after the warm-up
@@ -53,8 +46,6 @@ const (
 	steady      = 8   // pages after the warm-up that are compared with the first ones
 	longTrial   = 160 // pages after which a trial passes
 	freshWeight = 12
-	titleEvery  = 8 // of pages with new titles one in so many is read
-	patience    = 8 // factor for the first trial while titles are new
 
 	staleWords    = 3  // new runs of three words: one new word makes three
 	notFoundWords = 9  // of a "not found" page, which repeats what was asked for
@@ -63,11 +54,9 @@ const (
 	staleNumbers  = 8  // a date and time, a counter, a duration
 
 	firstProbe = 64
-
-	noBound = math.MaxInt
 )
 
-// minPages is when a trial begins, staleFactor the multiple of Config.MaxStale that ends it.
+// minPages is when a trial begins, staleFactor the multiple of maxStale that ends it.
 var (
 	minPages    = [levels]int{16, 32, 128, 512}
 	staleFactor = [levels]int{1, 2, 4, 8}
@@ -84,14 +73,13 @@ func (p *pattern) grows() bool { return 2*p.grown >= p.visited-p.since }
 
 // visitLocked counts a page and begins a trial when it is due.
 func (d *Detector) visitLocked(key uint64, l level) *pattern {
-	p := d.patterns[key]
-	if p == nil {
-		d.makeRoom()
+	p, ok := d.patterns.Get(key)
+	if !ok {
 		p = &pattern{trialAt: minPages[l]}
-		d.patterns[key] = p
+		d.patterns.Add(key, p)
 	}
 	p.visited++
-	if p.trying || p.decision != Follow || p.visited < p.trialAt || p.various(l) {
+	if p.trying || p.decision != Follow || p.visited < p.trialAt {
 		return p
 	}
 	if p.grows() {
@@ -103,57 +91,12 @@ func (d *Detector) visitLocked(key uint64, l level) *pattern {
 	return p
 }
 
-// various reports whether titles are so often new that the first trial waits.
-func (p *pattern) various(l level) bool {
-	return p.trial == nil && p.visited < patience*minPages[l] && 4*p.newTitles >= 3*p.visited
-}
-
-// wants reports whether to read the text of a page with that title, and whether the title is
-// new.
-func (p *pattern) wants(title uint64) (read, isNew bool) {
-	if p.trial == nil || !p.trying && p.decision == Follow {
-		if i, bit := title>>6%4, uint64(1)<<(title%64); title != 0 && p.titles[i]&bit == 0 {
-			p.titles[i] |= bit
-			p.newTitles++
-		}
-		return false, false
-	}
-	if title == 0 || !p.trial.add(title) {
-		return true, false
-	}
-	p.trial.titles++
-	return p.decision != Follow || p.trial.titles%titleEvery == 1, true
-}
-
-// makeRoom evicts patterns: those with few pages first, skipped ones last.
-func (d *Detector) makeRoom() {
-	if len(d.patterns) < maxPatterns {
-		return
-	}
-	for _, worth := range []func(p *pattern) bool{
-		func(p *pattern) bool { return p.visited >= minPages[byNames] || p.decision != Follow },
-		func(p *pattern) bool { return p.trial != nil || p.decision != Follow },
-		func(*pattern) bool { return false },
-	} {
-		for key, p := range d.patterns {
-			if !worth(p) {
-				d.forget(p)
-				delete(d.patterns, key)
-			}
-		}
-		if len(d.patterns) < maxPatterns*3/4 {
-			return
-		}
-	}
-}
-
 func (d *Detector) forget(p *pattern) {
 	if p.decision != Follow {
 		d.skipped.Add(-1)
 	}
 	if p.trial != nil {
-		d.end(p)
-		d.trials = slices.DeleteFunc(d.trials, func(other *pattern) bool { return other == p })
+		d.trials.Remove(p)
 	}
 }
 
@@ -162,12 +105,8 @@ func (d *Detector) begin(p *pattern) {
 	p.trying = true
 	d.trying.Add(1)
 	if p.trial == nil {
-		if len(d.trials) >= maxTrials {
-			d.drop(d.trials[0])
-			d.trials = append(d.trials[:0], d.trials[1:]...)
-		}
 		p.trial = new(trial)
-		d.trials = append(d.trials, p)
+		d.trials.Add(p, struct{}{})
 		return
 	}
 	if p.trial.set > fullFilter {
@@ -256,7 +195,7 @@ func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, no
 	t.read++
 	t.addPage(words+images, stale, notFound)
 	switch {
-	case t.read > warmUp && t.score >= staleFactor[l]*d.cfg.MaxStale:
+	case t.read > warmUp && t.score >= staleFactor[l]*maxStale:
 		if p.grows() {
 			d.skip(p, &v.shape, l)
 		} else {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
@@ -12,13 +13,13 @@ import (
 // sessions are the parts of URLs that look random: parameters of the query, parameters of path
 // segments, and segments. They are tested for being session ids.
 type sessions struct {
-	parts map[uint64]*part  // by host and name
-	seen  map[uint64]uint64 // by URL without its session id: the hash of the id that is visited
+	parts *simplelru.LRU[uint64, *part]  // by host and name
+	seen  *simplelru.LRU[uint64, uint64] // by URL without its session id: the hash of the id that is visited
 }
 
 const (
 	maxParts = 1 << 12 // about 900 bytes each while they are tested
-	maxSeen  = 1 << 18 // then all are forgotten, and each may be visited once more
+	maxSeen  = 1 << 17 // about 90 bytes each; one that is forgotten may be visited once more
 	// So many pairs of pages under two ids decide: equal ones for a session id, different
 	// ones against it.
 	equalPages, differentPages = 6, 6
@@ -38,7 +39,7 @@ type part struct {
 type sighting struct{ url, value, sim, images uint64 }
 
 func newSessions() sessions {
-	return sessions{parts: make(map[uint64]*part), seen: make(map[uint64]uint64)}
+	return sessions{newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}
 }
 
 // foundPart is the first part of a URL that looks random.
@@ -67,8 +68,9 @@ func find(u canonical.URL, seed uint64) (p foundPart, ok bool) {
 // findSession is the part of u if it is a session id.
 func (s *sessions) findSession(u canonical.URL, seed uint64) (f foundPart, ok bool) {
 	if f, ok = find(u, seed); ok {
-		p := s.parts[f.key]
-		ok = p != nil && p.session
+		var p *part
+		p, ok = s.parts.Get(f.key)
+		ok = ok && p.session
 	}
 	return f, ok
 }
@@ -145,28 +147,12 @@ func (s *sessions) open(u canonical.URL, seed uint64) bool {
 	if !ok {
 		return false
 	}
-	p := s.parts[f.key]
-	if p == nil {
-		if len(s.parts) >= maxParts {
-			s.makeRoom()
-		}
+	p, ok := s.parts.Get(f.key)
+	if !ok {
 		p = &part{first: new([places]sighting)}
-		s.parts[f.key] = p
+		s.parts.Add(f.key, p)
 	}
 	return !p.decided
-}
-
-// makeRoom forgets all but session ids or, if those are too many, all.
-func (s *sessions) makeRoom() {
-	for key, p := range s.parts {
-		if !p.session {
-			delete(s.parts, key)
-		}
-	}
-	if len(s.parts) >= maxParts/2 {
-		clear(s.parts)
-		clear(s.seen)
-	}
 }
 
 // learn compares the page of u and reports whether its part is now known to be a session id.
@@ -175,8 +161,8 @@ func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool 
 	if !ok {
 		return false
 	}
-	p := s.parts[f.key]
-	if p == nil || p.decided {
+	p, ok := s.parts.Get(f.key)
+	if !ok || p.decided {
 		return false
 	}
 	sim, images := text.SimHash(), uint64(0)
@@ -209,9 +195,9 @@ func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
 	if !ok {
 		return false
 	}
-	value, ok := s.seen[f.rest]
+	value, ok := s.seen.Get(f.rest)
 	if !ok && next {
-		s.note(f)
+		s.seen.Add(f.rest, f.value)
 	}
 	return ok && (!next || value != f.value)
 }
@@ -219,15 +205,8 @@ func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
 // accept remembers a URL that is queued.
 func (s *sessions) accept(u canonical.URL, seed uint64) {
 	if f, ok := s.findSession(u, seed); ok {
-		if _, ok := s.seen[f.rest]; !ok {
-			s.note(f)
+		if !s.seen.Contains(f.rest) {
+			s.seen.Add(f.rest, f.value)
 		}
 	}
-}
-
-func (s *sessions) note(f foundPart) {
-	if len(s.seen) >= maxSeen {
-		clear(s.seen)
-	}
-	s.seen[f.rest] = f.value
 }

@@ -82,8 +82,8 @@ func TestRandomButNoSession(t *testing.T) {
 				see(t, j, fmt.Sprintf("/watch?id=%x", draw(fmt.Sprint(i)).Uint64()|1<<63), "Video", page(i))
 			}
 			require.Zero(t, j.learned.Load())
-			require.Len(t, j.sessions.parts, 1)
-			for _, p := range j.sessions.parts {
+			require.Equal(t, 1, j.sessions.parts.Len())
+			for _, p := range j.sessions.parts.Values() {
 				require.True(t, p.decided)
 				require.Nil(t, p.first)
 			}

@@ -21,8 +21,7 @@
 // new image) adds one to the score; a fresh page, or one that links to new URLs of other
 // patterns, subtracts [freshWeight]. At the limit the pattern is skipped if it still grows. A
 // trial passes when pages bring as much as the first ones did, or after many pages; some hundred
-// pages later the next one begins. Of pages with new titles every eighth is read, and while
-// titles are new the first trial waits eight times as long, so that archives are cheap.
+// pages later the next one begins.
 //
 // After 64, 128, 256 … refused URLs of a skipped pattern one is fetched as a probe; a fresh page
 // reopens the pattern.
@@ -32,15 +31,10 @@
 //
 // # Bounds
 //
-// A Detector holds at most 50 MB. Patterns and hosts with few pages are evicted first; an evicted
-// one begins anew. Nothing is kept across restarts. All methods are safe for concurrent use, and
+// A Detector holds at most 60 MB. Patterns and hosts that were met longest ago are evicted first; an
+// evicted one begins anew. Nothing is kept across restarts. All methods are safe for concurrent use, and
 // the same calls in the same order give the same decisions.
 package trap
-
-import (
-	"fmt"
-	"math"
-)
 
 // Decision is whether a URL is followed, or why it is skipped.
 type Decision uint8
@@ -82,55 +76,25 @@ func (r Decision) Fix() string {
 	return "none is needed; to have them, raise traps.after, set traps.report, or seed them"
 }
 
-// Config is the settings of a Detector. A negative bound is no bound.
+// Config is the settings of a Detector.
 type Config struct {
-	// MaxURLLength is the longest URL in bytes. Zero means 8000, about what servers accept.
-	MaxURLLength int
-	// MaxDepth is how many segments a path may have. Zero means 32.
-	MaxDepth int
-	// MaxRepeats is how often a segment, or a group of them, may follow itself in a path; a
-	// third of how often one may occur at all. Zero means 3.
-	MaxRepeats int
-	// MaxStale is how many stale pages in a row have the narrowest pattern skipped, after the
-	// warm-up; wider ones take two, four and eight times as many. Zero means 24; below zero
-	// patterns and session ids are not examined.
-	MaxStale int
-	// MaxFar is how many URLs of a pattern may have dates beyond five years from now, or
-	// before 1700. Zero means 64.
-	MaxFar int
-	// After is how many pages of a host are visited before its pages decide. Zero means 1000;
-	// below zero the first page does.
+	// After is how many pages of a host are visited before its pages decide; with zero or less the
+	// first page does.
 	After int
 	// Key seeds the hashes of patterns, so that nobody can construct collisions.
 	Key uint64
 }
 
-func (c Config) withDefaults() (Config, error) {
-	for _, f := range []struct {
-		name     string
-		value    *int
-		def, max int
-	}{
-		{"MaxURLLength", &c.MaxURLLength, 8000, math.MaxInt},
-		{"MaxDepth", &c.MaxDepth, 32, math.MaxInt},
-		{"MaxRepeats", &c.MaxRepeats, 3, 1000},
-		{"MaxStale", &c.MaxStale, 24, 1_000_000},
-		{"MaxFar", &c.MaxFar, 64, math.MaxUint16},
-	} {
-		switch {
-		case *f.value == 0:
-			*f.value = f.def
-		case *f.value < 0:
-			*f.value = math.MaxInt
-		case *f.value > f.max:
-			return c, fmt.Errorf("trap: %s is %d: give it at most %d, or -1 for no bound", f.name, *f.value, f.max)
-		}
-	}
-	switch {
-	case c.After == 0:
-		c.After = 1000
-	case c.After < 0:
-		c.After = 0
-	}
-	return c, nil
-}
+const (
+	maxURLLength = 8000 // bytes, about what servers accept
+	maxDepth     = 32   // segments of a path
+	// maxRepeats is how often a segment, or a group of them, may follow itself in a path; a third of
+	// how often one may occur at all.
+	maxRepeats = 3
+	// maxStale is how many stale pages in a row have the narrowest pattern skipped, after the
+	// warm-up.
+	maxStale = 24
+	// maxFar is how many URLs of a pattern may have dates beyond five years from now, or before
+	// 1700.
+	maxFar = 64
+)

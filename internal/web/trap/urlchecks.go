@@ -10,16 +10,16 @@ import (
 )
 
 // checkURL decides by the form of the URL alone.
-func (d *Detector) checkURL(u canonical.URL) Decision {
-	if len(u.String()) > d.cfg.MaxURLLength {
+func checkURL(u canonical.URL) Decision {
+	if len(u.String()) > maxURLLength {
 		return URLLength
 	}
 	path, _, _ := strings.Cut(u.Path(), "?")
 	n := strings.Count(path, "/")
-	if n > d.cfg.MaxDepth {
+	if n > maxDepth {
 		return PathDepth
 	}
-	if n > d.cfg.MaxRepeats && maxSimilar(path) > d.cfg.MaxRepeats && d.repeats(path) {
+	if n > maxRepeats && maxSimilar(path) > maxRepeats && repeats(path) {
 		return PathRepetition
 	}
 	return Follow
@@ -52,7 +52,7 @@ const maxSegments = 64
 // /a/b/a/b/a/b/a/b, or one of them anywhere. Numbers and single characters may follow themselves
 // as often as they may occur: coordinates are often zero, and collections are stored by the
 // digits of a hash.
-func (d *Detector) repeats(path string) bool {
+func repeats(path string) bool {
 	var room [maxSegments]string
 	list := room[:0]
 	for segment := range strings.SplitSeq(path[1:], "/") {
@@ -67,14 +67,14 @@ func (d *Detector) repeats(path string) bool {
 				n++
 			}
 		}
-		if n <= d.cfg.MaxRepeats { // as nearly always
+		if n <= maxRepeats { // as nearly always
 			continue
 		}
-		if n > 3*d.cfg.MaxRepeats {
+		if n > 3*maxRepeats {
 			return true
 		}
-		for group := 1; group <= longestGroup && i+group*(d.cfg.MaxRepeats+1) <= len(list); group++ {
-			if (group > 1 || len(segment) > 1 && !number(segment)) && inRow(list[i:], group, d.cfg.MaxRepeats+1) {
+		for group := 1; group <= longestGroup && i+group*(maxRepeats+1) <= len(list); group++ {
+			if (group > 1 || len(segment) > 1 && !number(segment)) && inRow(list[i:], group, maxRepeats+1) {
 				return true
 			}
 		}
