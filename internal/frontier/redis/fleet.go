@@ -2,15 +2,16 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Fleet is a job as an operator sees it. It is safe for concurrent use.
@@ -19,85 +20,13 @@ type Fleet struct {
 	job    *job
 }
 
-// WorkerInfo is what a process tells of itself.
-type WorkerInfo struct {
-	Name    string `json:"name"`
-	Hosts   int    `json:"hosts"`   // that it has
-	Added   int64  `json:"added"`   // URLs that it found first
-	Done    int64  `json:"done"`    // URLs that it has visited
-	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
-	Lost    int64  `json:"lost"`    // hosts whose lease ended
-	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
-	Seeding bool   `json:"seeding"` // it brings seeds yet
-	// State is whether it is working; idle, without a URL; or blocked: all of its hosts refuse
-	// to be asked. Empty of a version that tells nothing.
-	State string `json:"state,omitempty"`
-	// Use is what it uses of what the job has, by the names of [Budget].
-	Use map[string]float64 `json:"use,omitempty"`
-	// Busiest is what it uses of budgets of each scope where it uses most, by the names of the
-	// budgets and the scopes.
-	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
-	// Leased is how many URLs it is asking for.
-	Leased int `json:"leased"`
-}
-
-// Worker is a process of a job.
-type Worker struct {
-	ID string `json:"id"`
-	WorkerInfo
-	Alive bool `json:"alive"` // its lease has not ended
-	// Until is when its lease ends, or has ended, by the server's clock.
-	Until time.Time `json:"until"`
-	// Doing is what it is at, for people: see [Doing].
-	Doing Doing `json:"doing"`
-}
-
-// Status is how far a job is. The figures of partitions are of slightly different moments.
-type Status struct {
-	Job      string  `json:"job"`
-	Control  Control `json:"control"`
-	Complete bool    `json:"complete"` // nothing is left to do: exact, unlike Queued
-	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
-	Ended Ended `json:"ended,omitempty"`
-	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
-	Blocked string `json:"blocked,omitempty"`
-	// Unanswered is whether no host has answered to any request so far.
-	Unanswered bool `json:"unanswered,omitempty"`
-	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty
-	// as soon as one was.
-	Unvisited  string            `json:"unvisited,omitempty"`
-	Created    time.Time         `json:"created"`
-	Now        time.Time         `json:"now"` // by the server's clock
-	Partitions int               `json:"partitions"`
-	Terms      map[string]string `json:"terms"`
-	Known      int64             `json:"known"`     // URLs ever added
-	Queued     int64             `json:"queued"`    // URLs that wait, or are handed out
-	Done       int64             `json:"done"`      // URLs
-	Refused    int64             `json:"refused"`   // URLs beyond the bound of their host
-	Reclaimed  int64             `json:"reclaimed"` // hosts taken back from processes that had died
-	Ready      int64             `json:"ready"`     // hosts that belong to nobody and may be asked
-	Waiting    int64             `json:"waiting"`   // hosts that belong to nobody and may not be asked yet
-	Owned      int64             `json:"owned"`     // hosts that belong to a process
-	Workers    []Worker          `json:"workers"`   // by their names
-	Seeds      int64             `json:"seeds"`
-	Budgets    []Budget          `json:"budgets"` // of the terms, what the processes share
-	// MemoryBytes is what the servers' masters use for everything they hold, and MemoryLimit
-	// what they may; zero: all there is.
-	MemoryBytes int64 `json:"memory_bytes"`
-	MemoryLimit int64 `json:"memory_limit"`
-	// Unread is how many partitions cannot be read, and are in none of the figures, as their
-	// masters of the cluster do not answer; and Away are those masters, as far as others know.
-	Unread int      `json:"unread,omitempty"`
-	Away   []string `json:"away,omitempty"`
-}
-
 // Dial connects to a job. The error is [ErrNoJob] if there is none.
 func Dial(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, false)
 }
 
-// DialToPurge is Dial for a job of which what is stored may not be readable, and that is
-// good for nothing but Purge then.
+// DialToPurge is Dial for a job of which what is stored may not be readable, and that is good for
+// nothing but Purge then.
 func DialToPurge(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, true)
 }
@@ -126,12 +55,10 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 // Close gives the connections back.
 func (f *Fleet) Close() { f.client.Close() }
 
-// SetControl has all processes of the job do something else, which they hear of within a
-// third of their leases.
+// SetControl has all processes of the job do something else, which they hear of within a third of their
+// leases.
 func (f *Fleet) SetControl(ctx context.Context, control Control) error {
-	switch control {
-	case Running, Paused, Draining:
-	default:
+	if !slices.Contains([]Control{Running, Paused, Draining}, control) {
 		return fmt.Errorf("redis: control %q: want %s, %s or %s", control, Running, Paused, Draining)
 	}
 	// Of a job that is gone nothing is to be made again.
@@ -145,223 +72,216 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	return nil
 }
 
-// Status reads how far the job is: some commands for each partition.
-func (f *Fleet) Status(ctx context.Context) (Status, error) {
-	j, err := findJob(ctx, f.client, f.job.name)
+// ErrUncounted is that a bound of pages is wanted of processes that do not count them.
+var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
+
+// Set changes bounds of the job, and returns what they were by their terms; empty: there was none.
+// Processes hear of it within a third of their leases. The error is [ErrUncounted] for a bound of pages
+// where there never was one, while a process is there; of what was done before every URL counts as a
+// page then.
+func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
+	values := map[string]string{}
+	if b.Pages != nil {
+		values[maxPages] = decimal(*b.Pages)
+	}
+	if b.Time != nil {
+		values[maxTime] = spanText(*b.Time)
+	}
+	if (b.Pages != nil && *b.Pages < 0) || (b.Time != nil && *b.Time < 0) {
+		return nil, errors.New("redis: a bound is below zero: want zero for none, or more")
+	}
+	t, err := tallyOf(ctx, f.client, f.job)
 	if err != nil {
-		return Status{}, f.explain(ctx, err)
+		return nil, f.explain(ctx, err)
 	}
-	t, unread, err := tallyServed(ctx, f.client, j, f.unserved)
-	if err != nil {
-		return Status{}, err
+	args := []string{"0", f.job.id, decimal(t.done)}
+	terms := slices.Sorted(maps.Keys(values))
+	for _, term := range terms {
+		args = append(args, term, values[term])
 	}
-	s := Status{
-		Job: j.name, Control: j.control, Complete: t.added == t.done && len(unread) == 0, Unread: len(unread), Created: j.created, Partitions: j.partitions, Terms: j.terms,
-		Blocked: j.blocked, Unanswered: !j.answered, Unvisited: j.unvisited(),
-		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+	keys := []string{jobKey(f.job.name, "job"), jobKey(f.job.name, "workers"), jobKey(f.job.name, "drawn")}
+	was, err := f.client.Do(ctx, f.client.B().Eval().Script(scriptSet.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).AsStrSlice()
+	switch {
+	case err != nil && strings.Contains(err.Error(), "UNCOUNTED"):
+		return nil, ErrUncounted
+	case err != nil && strings.Contains(err.Error(), "NOJOB"):
+		return nil, fmt.Errorf("redis: %w", ErrNoJob)
+	case err != nil:
+		return nil, fmt.Errorf("redis: %w", said(err))
 	}
-	if s.Unread > 0 {
-		s.Away = f.away(ctx)
+	before = make(map[string]string, len(terms))
+	for i, term := range terms {
+		before[term] = was[i]
 	}
-	if err := f.look(ctx, &s, unread); err != nil {
-		return s, f.explain(ctx, fmt.Errorf("redis: %w", err))
-	}
-	return s, nil
+	return before, nil
 }
 
-// look fills in what is no counter, but for partitions that cannot be read.
-func (f *Fleet) look(ctx context.Context, s *Status, unread map[int]bool) error {
-	c := f.client
-	var err error
-	if s.Workers, s.Now, err = workersOf(ctx, c, s.Job, nil); err != nil {
-		return err
-	}
-	now := decimal(s.Now.UnixMilli())
-	for p := range s.Partitions {
-		if unread[p] {
-			continue
-		}
-		at := root(s.Job, p)
-		waits, err := c.Do(ctx, c.B().Zcard().Key(at+"ready").Build()).ToInt64()
-		if err != nil {
-			return err
-		}
-		ready, err := c.Do(ctx, c.B().Zcount().Key(at+"ready").Min("-inf").Max(now).Build()).ToInt64()
-		if err != nil {
-			return err
-		}
-		s.Ready, s.Waiting = s.Ready+ready, s.Waiting+waits-ready
-		sessions, err := c.Do(ctx, c.B().Zrange().Key(at+"w").Min("0").Max("-1").Build()).AsStrSlice()
-		if err != nil {
-			return err
-		}
-		for _, session := range sessions {
-			n, err := c.Do(ctx, c.B().Hlen().Key(at+"o:"+session).Build()).ToInt64()
-			if err != nil {
-				return err
-			}
-			s.Owned += max(0, n-1) // one is the number of its last request
+// spanText leaves out the zero minutes and seconds of time.Duration's own form, as settings are written:
+// 5m, not 5m0s.
+func spanText(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []struct{ end, left string }{{"m0s", "m"}, {"h0m", "h"}, {"0s", "0"}} {
+		if rest, ok := strings.CutSuffix(text, zero.end); ok && (zero.left != "0" || rest == "") {
+			text = rest + zero.left
 		}
 	}
-	if s.Seeds, err = c.Do(ctx, c.B().Zcard().Key(jobKey(s.Job, "seeds")).Build()).ToInt64(); err != nil {
-		return err
-	}
-	if err := f.budgets(ctx, s); err != nil {
-		return err
-	}
-	s.judge()
-	return f.memory(ctx, s)
+	return text
 }
 
-// serverTime is the time by a server's clock, or that of a test.
-func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.Time, error) {
-	if test != nil {
-		return time.UnixMilli(test()).UTC(), nil
-	}
-	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
-	if err != nil && c.Mode() == rueidis.ClientModeCluster && heals(err) {
-		for _, node := range c.Nodes() { // any will do, and that one is away
-			if clock, err = node.Do(ctx, node.B().Time().Build()).AsIntSlice(); err == nil {
-				break
-			}
-		}
-	}
-	if err != nil || len(clock) != 2 {
-		return time.Time{}, fmt.Errorf("TIME: %w", err)
-	}
-	return time.Unix(clock[0], clock[1]*1000).UTC(), nil
-}
-
-// workersOf are the processes of a job that were heard of lately, by their names, and the
-// server's time, or that of a test.
-func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
-	now, err := serverTime(ctx, c, test)
-	if err != nil {
-		return nil, now, err
-	}
-	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
-	if err != nil {
-		return nil, now, err
-	}
-	infos, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(job, "info")).Build()).AsStrMap()
-	if err != nil {
-		return nil, now, err
-	}
-	workers := make([]Worker, 0, len(ids))
-	for _, id := range ids {
-		w := Worker{ID: id.Member, Until: time.UnixMilli(int64(id.Score)).UTC()}
-		w.Alive = w.Until.After(now)
-		_ = json.Unmarshal([]byte(infos[id.Member]), &w.WorkerInfo) // of another version: what is there of it
-		workers = append(workers, w)
-	}
-	slices.SortFunc(workers, func(a, b Worker) int {
-		return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID)
-	})
-	return workers, now, nil
-}
-
-func (f *Fleet) memory(ctx context.Context, s *Status) error {
-	for _, node := range f.client.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
-		if err != nil && f.unserved(err) {
-			continue // a replica is enough not to be there
-		}
-		if err != nil {
-			return err
-		}
-		if !strings.Contains(info, "role:master") {
-			continue
-		}
-		for line := range strings.Lines(info) {
-			switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
-			case "used_memory":
-				s.MemoryBytes += parse(value)
-			case "maxmemory":
-				s.MemoryLimit += parse(value)
-			}
-		}
-	}
-	return nil
-}
-
-// Purge deletes all that is stored of the job, and returns how many keys that were. The
-// processes that are still at it end with [ErrNoJob].
+// Purge deletes all that is stored of the job, and returns how many keys that were. The processes that
+// are still at it end with [ErrNoJob]. The counters go first: without them nothing is written any more,
+// and nobody joins. The job itself goes last, so that a purge that was interrupted can be repeated.
 func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
-	// The counters go first: without them nothing is written any more, and nobody joins. The job
-	// itself goes last, so that a purge that was interrupted can be repeated.
 	var first []string
 	for p := range f.job.partitions {
 		first = append(first, counters(f.job.name, p))
 	}
-	for _, key := range first {
-		n, err := f.client.Do(ctx, f.client.B().Unlink().Key(key).Build()).ToInt64()
-		if err != nil {
-			return keys, fmt.Errorf("redis: %w", err)
-		}
-		keys += n
-	}
+	keys, err = f.unlink(ctx, first)
 	for _, pattern := range []string{"crawl:{" + f.job.name + "/*}:*", "crawl:{" + f.job.name + "}:*"} {
-		for _, node := range f.client.Nodes() {
-			n, err := f.purge(ctx, node, pattern)
-			keys += n
-			if err != nil {
-				return keys, fmt.Errorf("redis: %w", err)
+		for _, node := range f.client.Nodes() { // a replica's keys are its master's
+			for cursor, more := uint64(0), true; more && err == nil; more = cursor != 0 {
+				var entry rueidis.ScanEntry
+				if entry, err = node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry(); err != nil {
+					break
+				}
+				var n int64
+				n, err = f.unlink(ctx, slices.DeleteFunc(entry.Elements, func(key string) bool { return !f.owns(key) }))
+				keys += n
+				cursor = entry.Cursor
 			}
 		}
+	}
+	if err != nil {
+		return keys, fmt.Errorf("redis: %w", err)
 	}
 	return keys, nil
 }
 
-// purge deletes the keys of one node; a replica's are its master's.
-func (f *Fleet) purge(ctx context.Context, node rueidis.Client, pattern string) (keys int64, err error) {
-	for cursor := uint64(0); ; {
-		entry, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
-		if err != nil {
-			return keys, err
-		}
-		var list rueidis.Commands
-		for _, key := range entry.Elements {
-			if f.owns(key) {
-				list = append(list, f.client.B().Unlink().Key(key).Build())
-			}
-		}
-		for _, res := range f.client.DoMulti(ctx, list...) {
-			n, err := res.ToInt64()
-			if err != nil {
-				return keys, err
-			}
-			keys += n
-		}
-		if cursor = entry.Cursor; cursor == 0 {
-			return keys, nil
-		}
+// unlink deletes keys, and returns how many there were.
+func (f *Fleet) unlink(ctx context.Context, keys []string) (n int64, err error) {
+	var list rueidis.Commands
+	for _, key := range keys {
+		list = append(list, f.client.B().Unlink().Key(key).Build())
 	}
+	for _, res := range f.client.DoMulti(ctx, list...) {
+		one, err := res.ToInt64()
+		if err != nil {
+			return n, err
+		}
+		n += one
+	}
+	return n, nil
 }
 
-// owns reports whether a key is of the job, and not of one whose name begins with its name
-// and a dot.
+// owns reports whether a key is of the job, and not of one whose name begins with its name and a dot.
 func (f *Fleet) owns(key string) bool {
 	tag, _, ok := strings.Cut(strings.TrimPrefix(key, "crawl:{"), "}:")
 	if !ok || tag == f.job.name {
 		return ok
 	}
 	partition, ok := strings.CutPrefix(tag, f.job.name+"/")
-	if !ok {
-		return false
-	}
-	for _, c := range partition {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return partition != ""
+	return ok && partition != "" && strings.Trim(partition, "0123456789") == ""
 }
 
-// parse reads a figure of a server; what is none is zero.
-func parse(s string) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		return 0
+// awaitEvery is how often somebody who waits for a job looks for it, with two commands.
+const awaitEvery = time.Second
+
+// healsWithin is how long a replica may take to come to the place of a node: some seconds more than a
+// cluster-node-timeout, of which 15 s are usual.
+const healsWithin = 30 * time.Second
+
+// ErrComplete is that a job has nothing left to do.
+var ErrComplete = errors.New("all of its URLs are done")
+
+// Await waits until a job has URLs to visit, for a process that brings none. wait, if set, is called when
+// there is something to wait for: the job itself, or its first URL, and for which again when that
+// changes. The error is that of ctx, [ErrComplete], or what is wrong with the server: at first at once,
+// later when it has not answered for giveUp.
+func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
+	if err := settleAddress(&o, job); err != nil {
+		return err
 	}
-	return n
+	client, err := dial(o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var answered time.Time
+	begun, said := clk.Now(), stage(0)
+	for {
+		now := clk.Now()
+		stage, err := stageOf(ctx, client, job)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			answered = now
+		case answered.IsZero() && client.Mode() == rueidis.ClientModeCluster && heals(err) && now.Sub(begun) < healsWithin:
+		case answered.IsZero():
+			return err
+		case now.Sub(answered) >= giveUp:
+			return fmt.Errorf("not answered within %v: %w", giveUp, err)
+		}
+		switch stage {
+		case stageBegun:
+			return nil
+		case stageComplete:
+			return ErrComplete
+		case stageAbsent, stageEmpty:
+			if stage != said && wait != nil {
+				wait(stage == stageEmpty)
+			}
+			said = stage
+		}
+		if err := clock.Sleep(ctx, clk, awaitEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// stage is what a job is to somebody who waits for it; zero: it is not known.
+type stage int
+
+const (
+	stageAbsent stage = iota + 1
+	stageEmpty        // nobody has brought a URL
+	stageBegun
+	stageComplete
+)
+
+// stageOf looks at a job. The figures of its partitions are read once it has a seed.
+func stageOf(ctx context.Context, c rueidis.Client, job string) (stage, error) {
+	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+	defer cancel()
+	j, err := findJob(ctx, c, job)
+	if errors.Is(err, ErrNoJob) {
+		return stageAbsent, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	seeds, err := c.Do(ctx, c.B().Zcard().Key(jobKey(job, "seeds")).Build()).ToInt64()
+	if err != nil {
+		return 0, fmt.Errorf("redis: %w", err)
+	}
+	if seeds == 0 || j.fields["ready"] != "1" {
+		return stageEmpty, nil
+	}
+	t, err := tallyOf(ctx, c, j)
+	switch {
+	case err != nil:
+		return 0, err
+	case t.added == 0:
+		return stageEmpty, nil
+	case t.added > t.done:
+		return stageBegun, nil
+	}
+	workers, _, err := workersOf(ctx, c, job, nil)
+	if err != nil {
+		return 0, fmt.Errorf("redis: %w", err)
+	}
+	if slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding }) {
+		return stageBegun, nil // there is more to come
+	}
+	return stageComplete, nil
 }

@@ -125,7 +125,7 @@ func flush(t testing.TB, s *Store) {
 	t.Helper()
 	s.inbox.mu.Lock()
 	s.inbox.asked = true
-	s.inbox.rouse()
+	signal(s.inbox.wake)
 	s.inbox.mu.Unlock()
-	require.Eventually(t, func() bool { return s.pending.Load() == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
+	require.Eventually(t, func() bool { n, _ := s.Pending(); return n == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
 }

@@ -1,9 +1,13 @@
 package redis
 
-import "sync"
+import (
+	"sync"
+	"time"
 
-// kind is what a call asks for. A batch is sent in this order, which is that of what
-// depends on what: links come before the end of the page that they were found on.
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// kind is what a call asks for.
 type kind uint8
 
 const (
@@ -17,6 +21,11 @@ const (
 	opLoad
 	opRouse
 )
+
+// phase is when calls of a kind are sent: first what all are to know, and the URLs that were found,
+// then what became of others, then hosts that are given back, and last the questions. Those of one
+// phase keep their order.
+var phase = [...]uint8{opNote: 0, opPut: 1, opSpent: 2, opDone: 2, opLearned: 2, opSeeded: 3, opGive: 4, opLoad: 5, opRouse: 6}
 
 // op is one call, until it is sent.
 type op struct {
@@ -39,12 +48,12 @@ type op struct {
 // inbox is what the writer has been told and has not taken yet.
 type inbox struct {
 	wake chan struct{} // holds one, for the writer
+	done chan struct{} // closed: the writer has ended
 
 	mu     sync.Mutex // guards what follows
 	ops    []op
 	asked  bool // there is a question among ops
 	closed bool
-	done   chan struct{} // made by ended
 }
 
 // urgent is how many calls are not made to wait for more.
@@ -59,20 +68,12 @@ func (in *inbox) add(o op) (taken bool) {
 	in.ops = append(in.ops, o)
 	in.asked = in.asked || o.kind >= opLoad
 	if len(in.ops) == 1 || in.asked || len(in.ops) >= urgent {
-		in.rouse()
+		signal(in.wake)
 	}
 	return true
 }
 
-func (in *inbox) rouse() {
-	select {
-	case in.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take hands over all that was told, unless it may wait for more. later says that there is
-// such.
+// take hands over all that was told, unless it may wait for more. later says that there is such.
 func (in *inbox) take(timeIsUp bool) (ops []op, later, closed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -87,15 +88,36 @@ func (in *inbox) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.closed = true
-	in.rouse()
+	signal(in.wake)
 }
 
-// ended is closed when the writer has ended.
-func (in *inbox) ended() chan struct{} {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.done == nil {
-		in.done = make(chan struct{})
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it will be heard
 	}
-	return in.done
+}
+
+// alarm is a timer that is set unless it runs, and made when it is needed.
+type alarm struct {
+	timer clock.Timer
+	due   <-chan time.Time // nil: it is not set
+}
+
+func (a *alarm) set(clk clock.Clock, d time.Duration) {
+	switch {
+	case a.due != nil:
+		return
+	case a.timer == nil:
+		a.timer = clk.NewTimer(d)
+	default:
+		a.timer.Reset(d)
+	}
+	a.due = a.timer.C()
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,4 +123,18 @@ func (r *reader) text(n uint64) string {
 	s := r.rest[:n]
 	r.rest = r.rest[n:]
 	return s
+}
+
+// item reads what load handed out: the rank, the number in the partition, and the item.
+func (s *Store) item(h *held, line string) (frontier.Item, error) {
+	rank, rest, ok1 := strings.Cut(line, " ")
+	seq, body, ok2 := strings.Cut(rest, " ")
+	r, err1 := strconv.ParseInt(rank, 10, 32)
+	n, err2 := strconv.ParseInt(seq, 10, 64)
+	if !ok1 || !ok2 || err1 != nil || err2 != nil {
+		return frontier.Item{}, errItem
+	}
+	it, err := decode(h.name, body)
+	it.Rank, it.ID = int32(r), n*int64(s.job.partitions)+int64(h.part.index)
+	return it, err
 }

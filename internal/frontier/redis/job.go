@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ const (
 	Running  Control = "running"  // crawl
 	Paused   Control = "paused"   // lease nothing further until it is another
 	Draining Control = "draining" // finish what is under way, and end
+	// CutOff is one that nobody gives: the server has not been heard for so long that this process has
+	// no host that it may ask.
+	CutOff Control = "cut_off"
 )
 
 // job is what all processes of a crawl have in common.
@@ -33,14 +37,9 @@ type job struct {
 	partitions int
 	max        int // URLs of a host; zero: no bound
 	created    time.Time
-	control    Control
 	terms      map[string]string
-	set        map[string]bool // terms that an operator has set since
-	blocked    string          // the verdict; empty: there is none
-	whole      bool            // its partitions have been made
-	answered   bool            // a host has answered to a request
-	visited    bool            // a host has answered to one of its URLs
-	unruled    string          // why one could not be asked for, the first; empty: there was none
+	set        map[string]bool   // terms that an operator has set since
+	fields     map[string]string // all that is stored
 }
 
 func jobKey(job, what string) string { return "crawl:{" + job + "}:" + what }
@@ -57,10 +56,16 @@ func (j *job) partitionOf(host string) int {
 	return int(xxhash.Sum64String(host) % uint64(j.partitions))
 }
 
-const (
-	termPrefix = "term:"
-	setPrefix  = "set:" // begins what marks a term as one that an operator has set
-)
+// answered reports whether a host has answered to a request.
+func (j *job) answered() bool { return j.fields["answered"] == "1" || j.fields["visited"] == "1" }
+
+// unvisited is why no URL was visited; empty: one was, or there was no reason.
+func (j *job) unvisited() string {
+	if j.fields["visited"] == "1" {
+		return ""
+	}
+	return j.fields["unruled"]
+}
 
 // errDamaged is that what is stored of a job is not what a process has stored there.
 var errDamaged = errors.New("is damaged: purge the job")
@@ -68,69 +73,67 @@ var errDamaged = errors.New("is damaged: purge the job")
 // readJob reads what is stored of a job.
 func readJob(name string, fields map[string]string) (*job, error) {
 	if fields["id"] == "" {
-		return nil, ErrNoJob
+		return nil, fmt.Errorf("job %s: %w", name, ErrNoJob)
 	}
-	j := &job{
-		name: name, id: fields["id"], control: Control(fields["control"]), terms: map[string]string{}, set: map[string]bool{}, blocked: fields["blocked"], whole: fields["ready"] == "1",
-		answered: fields["answered"] == "1" || fields["visited"] == "1", visited: fields["visited"] == "1", unruled: fields["unruled"],
-	}
-	key, err1 := strconv.ParseUint(fields["key"], 10, 64)
-	partitions, err2 := strconv.Atoi(fields["partitions"])
-	most, err3 := strconv.Atoi(fields["max"])
-	created, err4 := strconv.ParseInt(fields["created"], 10, 64)
-	if err := errors.Join(err1, err2, err3, err4); err != nil || partitions < 1 || partitions > maxPartitions {
+	j := &job{name: name, id: fields["id"], terms: map[string]string{}, set: map[string]bool{}, fields: fields}
+	var errs [4]error
+	var created int64
+	j.key, errs[0] = strconv.ParseUint(fields["key"], 10, 64)
+	j.partitions, errs[1] = strconv.Atoi(fields["partitions"])
+	j.max, errs[2] = strconv.Atoi(fields["max"])
+	created, errs[3] = strconv.ParseInt(fields["created"], 10, 64)
+	if errors.Join(errs[:]...) != nil || j.partitions < 1 || j.partitions > maxPartitions {
 		return nil, fmt.Errorf("redis: %s %w", jobKey(name, "job"), errDamaged)
 	}
-	j.key, j.partitions, j.max, j.created = key, partitions, most, time.UnixMilli(created).UTC()
+	j.created = time.UnixMilli(created).UTC()
 	for field, value := range fields {
-		if term, ok := strings.CutPrefix(field, termPrefix); ok {
+		if term, ok := strings.CutPrefix(field, "term:"); ok {
 			j.terms[term] = value
 		}
-		if term, ok := strings.CutPrefix(field, setPrefix); ok {
+		if term, ok := strings.CutPrefix(field, "set:"); ok {
 			j.set[term] = true
 		}
 	}
 	return j, nil
 }
 
-// pairs is a reply of fields and values.
-func pairs(reply []rueidis.RedisMessage) map[string]string {
-	m := make(map[string]string, len(reply)/2)
-	for i := 0; i+1 < len(reply); i += 2 {
-		m[text(reply[i])] = text(reply[i+1])
-	}
-	return m
-}
-
 // makeJob makes the job, or joins one whose terms are the same.
-func makeJob(ctx context.Context, l *link, cfg *Config) (*job, error) {
+func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 	if cfg.Mode == Join {
-		j, err := findJob(ctx, l.Client, cfg.Job)
-		if err != nil {
+		j, err = findJob(ctx, l.Client, cfg.Job)
+	} else {
+		key := cfg.Key
+		for key == 0 {
+			key = rand.Uint64()
+		}
+		args := []string{
+			timeArg(cfg.now), strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36),
+			strconv.FormatUint(key, 10), decimal(cfg.Partitions), decimal(cfg.MaxPagesPerHost),
+		}
+		for term, value := range cfg.Terms {
+			args = append(args, term, value)
+		}
+		var reply []message
+		if reply, err = l.one(ctx, &call{script: scriptJob, keys: []string{jobKey(cfg.Job, "job")}, args: args}); err != nil {
 			return nil, err
 		}
-		return j, agree(ctx, l, j, cfg)
+		fields := make(map[string]string, len(reply)/2)
+		for i := 0; i+1 < len(reply); i += 2 {
+			fields[text(reply[i])] = text(reply[i+1])
+		}
+		j, err = readJob(cfg.Job, fields)
 	}
-	key := cfg.Key
-	for key == 0 {
-		key = rand.Uint64()
-	}
-	args := []string{
-		timeArg(cfg.now), strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36),
-		strconv.FormatUint(key, 10), strconv.Itoa(cfg.Partitions), strconv.Itoa(cfg.MaxPagesPerHost),
-	}
-	for term, value := range cfg.Terms {
-		args = append(args, term, value)
-	}
-	reply, err := l.one(ctx, &call{script: scriptJob, keys: []string{jobKey(cfg.Job, "job")}, args: args})
 	if err != nil {
 		return nil, err
 	}
-	j, err := readJob(cfg.Job, pairs(reply))
-	if err != nil {
-		return nil, err
+	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d Diff) bool { return j.set[d.Term] })
+	if len(diffs) > 0 {
+		return nil, &TermsError{cfg.Job, diffs}
 	}
-	return j, agree(ctx, l, j, cfg)
+	if err := makePartitions(ctx, l, j); err != nil {
+		return nil, fmt.Errorf("redis: make the job: %w", err)
+	}
+	return j, nil
 }
 
 // findJob reads a job that is there.
@@ -142,54 +145,31 @@ func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", said(err))
 	}
-	j, err := readJob(name, fields)
-	if err != nil {
-		return nil, fmt.Errorf("job %s: %w", name, err)
-	}
-	return j, nil
+	return readJob(name, fields)
 }
 
-// agree compares the terms, and sees that the partitions are there. Those of a job whose
-// maker was ended in the middle are made by the next; of one that was whole none may be
-// missing.
-func agree(ctx context.Context, l *link, j *job, cfg *Config) error {
-	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d Diff) bool { return j.set[d.Term] })
-	if len(diffs) > 0 {
-		return &TermsError{cfg.Job, diffs}
-	}
-	if j.whole {
+// makePartitions sees that the partitions are there. Those of a job whose maker was ended in the middle
+// are made by the next; of one that was whole none may be missing.
+func makePartitions(ctx context.Context, l *link, j *job) error {
+	if j.fields["ready"] == "1" {
 		return nil
 	}
-	for from := 0; from < j.partitions; from += chunk {
-		var list rueidis.Commands
-		for p := from; p < min(from+chunk, j.partitions); p++ {
-			key := counters(j.name, p)
-			for _, f := range [][2]string{
-				{"seq", "0"},
-				{"tok", "0"},
-				{"count", "0"},
-				{"level", "0"},
-				{"split", "0"},
-				{"added", "0"},
-				{"done", "0"},
-				{"refused", "0"},
-				{"reclaimed", "0"},
-				{"max", strconv.Itoa(j.max)},
-				{"v", j.id},
-			} {
-				list = append(list, l.B().Hsetnx().Key(key).Field(f[0]).Value(f[1]).Build())
-			}
+	fields := []string{"seq", "tok", "count", "level", "split", "added", "done", "refused", "reclaimed", "max", "v"} // v is last
+	values := map[string]string{"max": decimal(j.max), "v": j.id}
+	var list rueidis.Commands
+	for p := range j.partitions {
+		for _, f := range fields {
+			list = append(list, l.B().Hsetnx().Key(counters(j.name, p)).Field(f).Value(cmp.Or(values[f], "0")).Build())
 		}
-		for _, res := range l.DoMulti(ctx, list...) {
+	}
+	for part := range slices.Chunk(list, 8*chunk) {
+		for _, res := range l.DoMulti(ctx, part...) {
 			if err := res.Error(); err != nil {
-				return fmt.Errorf("redis: make the job: %w", err)
+				return err
 			}
 		}
 	}
-	if err := l.Do(ctx, l.B().Hset().Key(jobKey(j.name, "job")).FieldValue().FieldValue("ready", "1").Build()).Error(); err != nil {
-		return fmt.Errorf("redis: make the job: %w", err)
-	}
-	return nil
+	return l.Do(ctx, l.B().Hset().Key(jobKey(j.name, "job")).FieldValue().FieldValue("ready", "1").Build()).Error()
 }
 
 // timeArg is the time that scripts are told: 0 has them take the server's.
@@ -197,7 +177,7 @@ func timeArg(now func() int64) string {
 	if now == nil {
 		return "0"
 	}
-	return strconv.FormatInt(now(), 10)
+	return decimal(now())
 }
 
 // leastVersion has the flags of scripts that let those through that free memory.
@@ -217,23 +197,29 @@ func inspect(ctx context.Context, c rueidis.Client) error {
 	return nil
 }
 
-// judge reads what a server says of itself.
-func judge(info string) error {
+// infoOf reads what a server says of itself.
+func infoOf(info string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}
 	}
-	if fields["valkey_version"] == "" { // those are all recent enough
+	return fields
+}
+
+// judge is why a job could not be kept whole on a server.
+func judge(info string) error {
+	fields := infoOf(info)
+	if is := fields["redis_version"]; fields["valkey_version"] == "" && is != "" { // those are all recent enough
 		version := make([]int, 2)
-		for i, part := range strings.SplitN(fields["redis_version"], ".", 3) {
-			if i < 2 {
+		for i, part := range strings.SplitN(is, ".", 3) {
+			if i < len(version) {
 				version[i], _ = strconv.Atoi(part) // zero is too old
 			}
 		}
-		if fields["redis_version"] != "" && slices.Compare(version, leastVersion) < 0 {
-			return fmt.Errorf("redis: the server is version %s: want 7.0 or later, or Valkey", fields["redis_version"])
+		if slices.Compare(version, leastVersion) < 0 {
+			return fmt.Errorf("redis: the server is version %s: want 7.0 or later, or Valkey", is)
 		}
 	}
 	if fields["role"] == "slave" && fields["cluster_enabled"] == "0" && fields["slave_read_only"] != "0" {
@@ -244,4 +230,60 @@ func judge(info string) error {
 		return fmt.Errorf("redis: the server's maxmemory-policy is %s, by which it would drop parts of the job: set it to noeviction", policy)
 	}
 	return nil
+}
+
+// tally are the figures of all partitions of a job.
+type tally struct{ added, done, refused, reclaimed int64 }
+
+// tallyOf reads them.
+func tallyOf(ctx context.Context, c rueidis.Client, j *job) (tally, error) {
+	t, _, err := tallyServed(ctx, c, j, func(error) bool { return false })
+	return t, err
+}
+
+// tallyServed reads the figures of all partitions but those at which there is an error that may pass,
+// which it names. What is done is read before anything that was added: when the two are equal there
+// was an instant at which they were (Mattern, 1987, of four counters).
+func tallyServed(ctx context.Context, c rueidis.Client, j *job, pass func(error) bool) (t tally, unread map[int]bool, err error) {
+	unread = make(map[int]bool)
+	fields := []string{"done", "refused", "reclaimed", "added"}
+	figures := make([][4]int64, j.partitions)
+	for i, field := range fields {
+		var list rueidis.Commands
+		var of []int // the partition of each
+		for p := range j.partitions {
+			if !unread[p] {
+				list, of = append(list, c.B().Hmget().Key(counters(j.name, p)).Field("v", field).Build()), append(of, p)
+			}
+		}
+		for k, res := range c.DoMulti(ctx, list...) {
+			p := of[k]
+			values, err := res.AsStrSlice()
+			switch {
+			case err != nil && pass(err):
+				unread[p] = true
+			case err != nil:
+				return t, nil, fmt.Errorf("redis: %w", err)
+			case len(values) != 2 || values[0] != j.id:
+				return t, nil, fmt.Errorf("redis: %w", ErrNoJob)
+			default:
+				figures[p][i] = parse(values[1])
+			}
+		}
+	}
+	for p, n := range figures {
+		if !unread[p] {
+			t.done, t.refused, t.reclaimed, t.added = t.done+n[0], t.refused+n[1], t.reclaimed+n[2], t.added+n[3]
+		}
+	}
+	return t, unread, nil
+}
+
+// parse reads a figure of a server; what is none is zero.
+func parse(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }

@@ -1,9 +1,15 @@
 package redis
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+	"time"
 
-// known are fingerprints of URLs that are surely in the store: a table of which each place
-// keeps the fingerprint that came last. What it has forgotten costs a trip.
+	"github.com/redis/rueidis"
+)
+
+// known are fingerprints of URLs that are surely in the store: a table of which each place keeps the
+// fingerprint that came last. What it has forgotten costs a trip.
 type known struct{ slots []atomic.Uint64 }
 
 func newKnown(n int) known {
@@ -29,4 +35,136 @@ func (k *known) clear() {
 	for i := range k.slots {
 		k.slots[i].Store(0)
 	}
+}
+
+// maxTurned bounds the URLs that are remembered as beyond a bound: 512 KiB, and the names of hosts.
+const maxTurned = 1 << 16
+
+// turned are fingerprints of URLs beyond the bounds of their hosts, by these. They are in the cache of
+// what is known, though the job does not have them, or each time that they are found would cost a
+// trip. When a page of the host turns out to be refused there is room for another one, so the cache
+// must not have them any more.
+type turned struct {
+	hosts map[string][]uint64
+	n     int
+}
+
+// turnAway remembers a URL that a bound has refused. If they are too many the cache forgets those of some
+// host.
+func (s *Store) turnAway(o *op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.turned.hosts {
+		if s.turned.n < maxTurned {
+			break
+		}
+		s.readmitLocked(name)
+	}
+	s.turned.hosts[o.host] = append(s.turned.hosts[o.host], o.fp)
+	s.turned.n++
+}
+
+// readmitLocked has the URLs of a host that were beyond its bound offered again when they are found
+// again.
+func (s *Store) readmitLocked(host string) {
+	for _, fp := range s.turned.hosts[host] {
+		s.known.forget(fp)
+	}
+	s.turned.n -= len(s.turned.hosts[host])
+	delete(s.turned.hosts, host)
+}
+
+// readmit is that for the hosts of which a page was refused.
+func (s *Store) readmit(ops []op) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range ops {
+		if ops[i].kind == opDone && ops[i].refused {
+			s.readmitLocked(ops[i].held.name)
+		}
+	}
+}
+
+// A server that was acknowledged to may lose what it has acknowledged: a replica takes a master's
+// place before it has heard all, or an append-only file is written once a second. The links of those
+// moments are found again on other pages, but for one thing: the cache says that they are known. So
+// each call that adds URLs has a number, and the partition keeps the last one of each process. Who
+// finds a lower number there than was acknowledged empties its cache, and adds again what it finds.
+
+// markFor is how long a partition keeps the number of a process that adds nothing: half of what the
+// script says, so that a number which is gone then was lost.
+const markFor = 12 * time.Hour
+
+func (s *Store) markKey(p *part) string { return root(s.job.name, p.index) + "a:" + s.worker }
+
+// acknowledged takes in that a call was acknowledged by a partition that had the number before. It
+// reports whether that was too low.
+func (s *Store) acknowledged(p *part, before, number int64) (lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	lost = before < p.acked && now.Sub(p.ackedAt) < markFor
+	p.acked, p.ackedAt = max(before, number), now
+	return lost
+}
+
+// checkMarks looks for what was lost in all partitions: where the links that are found are all in the
+// cache, nothing is added by which it would show. What cannot be read is looked at the next time.
+func (s *Store) checkMarks(ctx context.Context) {
+	var parts []*part
+	var acked []int64
+	var list rueidis.Commands
+	now := s.cfg.Clock.Now()
+	s.mu.Lock()
+	for _, p := range s.parts {
+		if p.acked > 0 && now.Sub(p.ackedAt) < markFor {
+			parts, acked = append(parts, p), append(acked, p.acked)
+			list = append(list, s.link.B().Get().Key(s.markKey(p)).Build())
+		}
+	}
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+	defer cancel()
+	lost := 0
+	for i, res := range s.link.DoMulti(ctx, list...) {
+		mark, err := res.AsInt64()
+		if err != nil && !rueidis.IsRedisNil(err) || mark >= acked[i] {
+			continue
+		}
+		lost++
+		s.mu.Lock()
+		if p := parts[i]; p.acked == acked[i] { // or it was found when more was added
+			p.acked = mark
+		}
+		s.mu.Unlock()
+	}
+	s.noteLost(lost)
+}
+
+// noteLost empties the cache if partitions have lost something.
+func (s *Store) noteLost(partitions int) {
+	if partitions > 0 {
+		s.known.clear()
+		s.counts.setbacks.Add(1)
+		s.cfg.Log.Warn("Redis has lost what it had acknowledged: links are added again as they are found again", "job", s.job.name, "partitions", partitions)
+	}
+}
+
+// dropMarks removes what the partitions have of this process.
+func (s *Store) dropMarks(ctx context.Context) error {
+	var list rueidis.Commands
+	s.mu.Lock()
+	for _, p := range s.parts {
+		if p.acked > 0 {
+			list = append(list, s.link.B().Del().Key(s.markKey(p)).Build())
+			p.acked = 0
+		}
+	}
+	s.mu.Unlock()
+	for _, res := range s.link.DoMulti(ctx, list...) {
+		if err := res.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,71 +2,48 @@ package redis
 
 import (
 	"crypto/sha1" // by which Redis names scripts; nothing is kept secret by it
-	_ "embed"
+	"embed"
 	"encoding/hex"
 )
 
-// What a script's first line says: whether it may run when the server has no memory left.
-// Those that may give memory back, or take little. One that may not is refused before it
-// has changed anything.
-const (
-	needsMemory = "#!lua\n"
-	gives       = "#!lua flags=allow-oom\n"
-)
-
-var (
-	//go:embed lua/common.lua
-	luaCommon string
-	//go:embed lua/add.lua
-	luaAdd string
-	//go:embed lua/acquire.lua
-	luaAcquire string
-	//go:embed lua/load.lua
-	luaLoad string
-	//go:embed lua/done.lua
-	luaDone string
-	//go:embed lua/release.lua
-	luaRelease string
-	//go:embed lua/renew.lua
-	luaRenew string
-	//go:embed lua/job.lua
-	luaJob string
-	//go:embed lua/hello.lua
-	luaHello string
-	//go:embed lua/seeds.lua
-	luaSeeds string
-	//go:embed lua/draw.lua
-	luaDraw string
-	//go:embed lua/slots.lua
-	luaSlots string
-	//go:embed lua/set.lua
-	luaSet string
-	//go:embed lua/note.lua
-	luaNote string
-)
+//go:embed lua
+var lua embed.FS
 
 // script is a text that servers run, and what they call it.
 type script struct{ name, text, sha string }
 
-func newScript(name, text string) *script {
+// The scripts of a partition, and then those of a job. One that is not light may not run when the
+// server has no memory left: it is refused before it has changed anything. The others may give
+// memory back, or take little.
+var (
+	scriptAdd     = newScript("add", false, "common", "add")
+	scriptAcquire = newScript("acquire", true, "common", "acquire")
+	scriptLoad    = newScript("load", true, "common", "load")
+	scriptDone    = newScript("done", true, "common", "done")
+	scriptRelease = newScript("release", true, "common", "release")
+	scriptRenew   = newScript("renew", true, "common", "renew")
+
+	scriptJob   = newScript("job", false, "job")
+	scriptHello = newScript("hello", true, "hello")
+	scriptSeeds = newScript("seeds", false, "seeds")
+	scriptDraw  = newScript("draw", true, "draw")
+	scriptSlots = newScript("slots", true, "slots")
+	scriptSet   = newScript("set", true, "set")
+	scriptNote  = newScript("note", true, "note")
+)
+
+func newScript(name string, light bool, files ...string) *script {
+	text := "#!lua\n"
+	if light {
+		text = "#!lua flags=allow-oom\n"
+	}
+	for _, file := range files {
+		part, err := lua.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic("redis: " + err.Error()) // it is compiled in
+		}
+		text += string(part)
+	}
 	sum := sha1.Sum([]byte(text))
 	return &script{name, text, hex.EncodeToString(sum[:])}
 }
-
-// The scripts of a partition, and then those of a job.
-var (
-	scriptAdd     = newScript("add", needsMemory+luaCommon+luaAdd)
-	scriptAcquire = newScript("acquire", gives+luaCommon+luaAcquire)
-	scriptLoad    = newScript("load", gives+luaCommon+luaLoad)
-	scriptDone    = newScript("done", gives+luaCommon+luaDone)
-	scriptRelease = newScript("release", gives+luaCommon+luaRelease)
-	scriptRenew   = newScript("renew", gives+luaCommon+luaRenew)
-
-	scriptJob   = newScript("job", needsMemory+luaJob)
-	scriptHello = newScript("hello", gives+luaHello)
-	scriptSeeds = newScript("seeds", needsMemory+luaSeeds)
-	scriptDraw  = newScript("draw", gives+luaDraw)
-	scriptSlots = newScript("slots", gives+luaSlots)
-	scriptSet   = newScript("set", gives+luaSet)
-	scriptNote  = newScript("note", gives+luaNote)
-)

@@ -4,13 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
+
+// part is a partition, and the session that this process has in it.
+type part struct {
+	index   int
+	key     string // of its counters
+	epoch   int    // of sessions, from 1
+	session string
+	until   time.Time // by our clock; zero: there is none
+	hosts   map[string]*held
+	acked   int64           // the number of this process that the partition has; zero: none yet
+	ackedAt time.Time       // when that was acknowledged
+	ctx     context.Context // ends with the session
+	cancel  context.CancelCauseFunc
+}
+
+// held is a host of this process.
+type held struct {
+	name    string
+	part    *part
+	session string
+	token   int64
+	ids     map[int64]struct{} // of its URLs that were loaded
+	used    bool               // since what is known of it was stored
+	last    time.Time          // when a request to it was over; zero: none was
+}
 
 // sessionOf is the session in a partition; empty if there is none.
 func (s *Store) sessionOf(p *part) string {
@@ -19,26 +46,183 @@ func (s *Store) sessionOf(p *part) string {
 	return p.session
 }
 
-// begin is the session in a partition, named if there is none.
-func (s *Store) begin(p *part) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.session == "" {
-		p.epoch++
-		p.session = s.worker + "." + strconv.Itoa(p.epoch)
+// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of
+// all.
+func (s *Store) acquire(ctx context.Context, n int) error {
+	var a frontier.Answer
+	var some []*part
+	for i := range s.hints {
+		some = append(some, s.parts[i])
 	}
-	return p.session
+	clear(s.hints)
+	for _, parts := range [][]*part{some, s.parts} {
+		if len(a.Hosts) > 0 || len(parts) == 0 {
+			continue
+		}
+		if err := s.ask(ctx, parts, n, &a); err != nil {
+			return err
+		}
+	}
+	if len(a.Hosts) == 0 {
+		t, err := tallyOf(ctx, s.link.Client, s.job)
+		if err != nil && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) && s.hearUnvisited(ctx) == nil // or it is asked again soon
+	}
+	a.More = len(s.hints) > 0
+	if !s.Answer(ctx.Done(), a) {
+		return ctx.Err()
+	}
+	return nil
 }
 
-// firstBeat is when a process is heard of again after it has come, with the hosts that it has got
-// by then.
+// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be read it
+// takes the worst.
+func (s *Store) othersSeed(ctx context.Context) bool {
+	workers, _, err := workersOf(ctx, s.link.Client, s.job.name, s.cfg.now)
+	return err != nil || slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding && w.ID != s.worker })
+}
+
+// ask acquires hosts of partitions, about as many of each.
+func (s *Store) ask(ctx context.Context, parts []*part, n int, a *frontier.Answer) error {
+	quota := max(1, (n+len(parts)-1)/len(parts))
+	s.request++
+	sent := s.cfg.Clock.Now()
+	calls, sessions := make([]*call, len(parts)), make([]string, len(parts))
+	s.mu.Lock()
+	for i, p := range parts {
+		if p.session == "" {
+			p.epoch++
+			p.session = s.worker + "." + strconv.Itoa(p.epoch)
+		}
+		sessions[i] = p.session
+		calls[i] = &call{script: scriptAcquire, keys: []string{p.key}, args: s.args(
+			p.session, millis(s.cfg.Lease), decimal(quota), decimal(s.request), decimal(len(s.hosts)))}
+	}
+	s.mu.Unlock()
+	if err := s.link.run(ctx, calls); err != nil {
+		return err
+	}
+	earlier := func(d *time.Duration, m message) {
+		if wait := time.Duration(number(m)) * time.Millisecond; wait > 0 && (*d == 0 || wait < *d) {
+			*d = wait
+		}
+	}
+	for i, c := range calls {
+		reply, err := c.parts(4)
+		if err != nil {
+			return err
+		}
+		earlier(&a.Next, reply[1])
+		earlier(&a.Due, reply[3])
+		before := len(a.Hosts)
+		s.granted(parts[i], sessions[i], sent, list(reply[0]), a)
+		if len(a.Hosts)-before >= quota {
+			s.hints[parts[i].index] = true // there may be more
+		}
+	}
+	return nil
+}
+
+// granted takes in hosts that a session was given.
+func (s *Store) granted(p *part, session string, sent time.Time, reply []message, a *frontier.Answer) {
+	const fields = 5 // of each host
+	if len(reply) < fields {
+		return
+	}
+	for h := range slices.Chunk(reply, fields) {
+		if m, ok := recalled(text(h[0]), text(h[4]), s.cfg.Clock.Now()); ok && s.cfg.Recall != nil {
+			s.cfg.Recall(m)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.session != session {
+		return // it ended meanwhile, and the hosts with it
+	}
+	if p.until.IsZero() {
+		p.until = sent.Add(s.cfg.Lease)
+		p.ctx, p.cancel = context.WithCancelCause(s.life)
+		signal(s.wake)
+	}
+	for f := range slices.Chunk(reply, fields) {
+		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1]), ids: make(map[int64]struct{})}
+		s.hosts[h.name], p.hosts[h.name] = h, h
+		s.counts.acquired.Add(1)
+		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(number(f[2])), Pages: int(number(f[3])), Lease: h.token})
+	}
+}
+
+// recalled reads what the holder before has left of a host, in spans from now.
+func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool) {
+	var rate float32
+	var pause, used, retry, hold int64
+	if n, err := fmt.Sscan(line, &rate, &pause, &used, &retry, &hold); n != 5 || err != nil {
+		return m, false
+	}
+	in := func(ms int64) time.Time {
+		if ms == 0 {
+			return time.Time{}
+		}
+		return now.Add(time.Duration(ms) * time.Millisecond)
+	}
+	return ratelimit.HostMemory{
+		Domain: host, LastUsed: now.Add(-time.Duration(used) * time.Millisecond),
+		Learned:    ratelimit.Learned{Rate: rate, Pause: time.Duration(pause) * time.Millisecond},
+		RetryUntil: in(retry), HeldUntil: in(hold),
+	}, true
+}
+
+// longestGap bounds for how long a host may stay unasked because it is asked seldom.
+const longestGap = time.Hour
+
+// memory is what the limiter knows of a host, in spans from now; empty if that is nothing. No span
+// ends earlier than it should: the limiter tells when it let a request go, which reaches its host
+// later, but not after it was over.
+func (s *Store) memory(h *held) string {
+	if s.cfg.Remember == nil {
+		return ""
+	}
+	m, gap, ok := s.cfg.Remember(h.name)
+	if !ok || math.IsNaN(float64(m.Rate)) || math.IsInf(float64(m.Rate), 0) {
+		return ""
+	}
+	s.mu.Lock()
+	if h.last.After(m.LastUsed) {
+		m.LastUsed = h.last
+	}
+	s.mu.Unlock()
+	now := s.cfg.Clock.Now()
+	whole := func(d time.Duration) string { return decimal(d.Milliseconds() + min(1, int64(d%time.Millisecond))) }
+	left := func(t time.Time) string {
+		if t.IsZero() {
+			return "0"
+		}
+		return whole(max(1, t.Sub(now)))
+	}
+	return strings.Join([]string{
+		strconv.FormatFloat(float64(m.Rate), 'g', -1, 32), whole(m.Pause), millis(max(0, now.Sub(m.LastUsed))),
+		left(m.RetryUntil), left(m.HeldUntil), whole(min(gap, longestGap)),
+	}, " ")
+}
+
+// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by
+// then.
 const firstBeat = time.Second
 
 // keep renews the sessions and has the process be heard of, until the store is closed.
 func (s *Store) keep() {
 	period := s.cfg.Lease / 3
 	for wait := min(period, firstBeat); ; {
-		if !s.restFor(wait) {
+		timer := s.cfg.Clock.NewTimer(wait)
+		select {
+		case <-timer.C():
+		case <-s.stir:
+		case <-s.life.Done():
+		}
+		timer.Stop()
+		if s.life.Err() != nil {
 			return
 		}
 		s.noteUsed()
@@ -59,74 +243,6 @@ func (s *Store) keep() {
 	}
 }
 
-// restFor waits, or until there is something to tell; false at the end of the store.
-func (s *Store) restFor(wait time.Duration) bool {
-	timer := s.cfg.Clock.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-	case <-s.stir:
-	case <-s.life.Done():
-	}
-	return s.life.Err() == nil
-}
-
-// beatSoon has the others hear at once what has changed.
-func (s *Store) beatSoon() {
-	select {
-	case s.stir <- struct{}{}:
-	default:
-	}
-}
-
-// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be
-// read it takes the worst.
-func (s *Store) othersSeed(ctx context.Context) bool {
-	workers, _, err := workersOf(ctx, s.link.Client, s.job.name, s.cfg.now)
-	return err != nil || slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding && w.ID != s.worker })
-}
-
-// renew has all sessions last for another lease. One that the server has ended is lost.
-func (s *Store) renew(ctx context.Context) error {
-	var calls []*call
-	var parts []*part
-	var sessions []string
-	s.mu.Lock()
-	for _, p := range s.parts {
-		if !p.until.IsZero() {
-			parts, sessions = append(parts, p), append(sessions, p.session)
-			calls = append(calls, &call{script: scriptRenew, keys: []string{p.key}, args: s.args(p.session, decimal(s.cfg.Lease.Milliseconds()))})
-		}
-	}
-	s.mu.Unlock()
-	sent := s.cfg.Clock.Now()
-	missing, err := s.link.try(ctx, calls)
-	if err == nil && len(missing) > 0 { // the script was not known
-		_, err = s.link.try(ctx, missing)
-	}
-	for i, c := range calls {
-		switch {
-		case c.err != nil:
-			err = c.err
-		case !c.done || len(c.reply) < 2:
-		case number(c.reply[0]) == 0:
-			s.lose(parts[i], sessions[i])
-		default:
-			s.renewed(parts[i], sessions[i], sent.Add(s.cfg.Lease))
-			s.heard(parts[i], list(c.reply[1]))
-		}
-	}
-	return err
-}
-
-func (s *Store) renewed(p *part, session string, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.session == session && !p.until.IsZero() {
-		p.until = until
-	}
-}
-
 // noteUsed stores what is known of the hosts that were asked since.
 func (s *Store) noteUsed() {
 	var used []*held
@@ -139,15 +255,47 @@ func (s *Store) noteUsed() {
 	}
 	s.mu.Unlock()
 	for _, h := range used {
-		if text := s.memory(h); text != "" {
-			s.tell(op{kind: opLearned, held: h, text: text})
+		s.learned(h)
+	}
+}
+
+// renew has all sessions last for another lease. One that the server has ended is lost.
+func (s *Store) renew(ctx context.Context) error {
+	var calls []*call
+	var parts []*part
+	var sessions []string
+	s.mu.Lock()
+	for _, p := range s.parts {
+		if !p.until.IsZero() {
+			parts, sessions = append(parts, p), append(sessions, p.session)
+			calls = append(calls, &call{script: scriptRenew, keys: []string{p.key}, args: s.args(p.session, millis(s.cfg.Lease))})
 		}
 	}
+	s.mu.Unlock()
+	until := s.cfg.Clock.Now().Add(s.cfg.Lease)
+	err := s.link.try(ctx, calls)
+	for i, c := range calls {
+		switch {
+		case c.err != nil:
+			err = c.err
+		case !c.done || len(c.reply) < 2:
+		case number(c.reply[0]) == 0:
+			s.lose(parts[i], sessions[i])
+		default:
+			s.mu.Lock()
+			if p := parts[i]; p.session == sessions[i] && !p.until.IsZero() {
+				p.until = until
+			}
+			s.mu.Unlock()
+			s.heard(parts[i], list(c.reply[1]))
+		}
+	}
+	return err
 }
 
 // watch ends the sessions that were not renewed in time, whatever the server says.
 func (s *Store) watch() {
-	for {
+	for s.life.Err() == nil {
 		now := s.cfg.Clock.Now()
 		var next time.Time
 		for _, p := range s.parts {
@@ -155,23 +303,16 @@ func (s *Store) watch() {
 				next = at
 			}
 		}
-		var alarm <-chan time.Time
-		var timer clock.Timer
+		var a alarm
 		if !next.IsZero() {
-			timer = s.cfg.Clock.NewTimer(next.Sub(now))
-			alarm = timer.C()
+			a.set(s.cfg.Clock, next.Sub(now))
 		}
 		select {
-		case <-alarm:
+		case <-a.due:
 		case <-s.wake:
 		case <-s.life.Done():
 		}
-		if timer != nil {
-			timer.Stop()
-		}
-		if s.life.Err() != nil {
-			return
-		}
+		a.stop()
 	}
 }
 
@@ -234,13 +375,32 @@ func (s *Store) leave(ctx context.Context) error {
 		ops = append(ops, op{kind: opGive, held: h})
 	}
 	s.mu.Unlock()
-	wait := s.untilHeard()
+	wait := s.untilHeard().Milliseconds()
 	for i := range ops {
-		ops[i].text, ops[i].n = s.memory(ops[i].held), wait.Milliseconds()
+		ops[i].text, ops[i].n = s.memory(ops[i].held), wait
 	}
-	if err := s.give(ctx, ops); err != nil {
+	err := s.give(ctx, ops)
+	if err == nil {
+		err = s.endSessions(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("give the hosts back: %w", err)
 	}
+	if err := s.giveBudgets(ctx); err != nil {
+		return fmt.Errorf("give back what was drawn: %w", err)
+	}
+	if err := s.dropMarks(ctx); err != nil {
+		return fmt.Errorf("leave the job: %w", err)
+	}
+	s.beating.Lock()
+	defer s.beating.Unlock()
+	s.parted = true
+	_, err = s.link.one(ctx, s.hello(0))
+	return err
+}
+
+// endSessions ends all sessions, some hosts at a time.
+func (s *Store) endSessions(ctx context.Context) error {
 	var rest []*call
 	s.mu.Lock()
 	for _, p := range s.parts {
@@ -251,7 +411,7 @@ func (s *Store) leave(ctx context.Context) error {
 	s.mu.Unlock()
 	for len(rest) > 0 {
 		if err := s.link.run(ctx, rest); err != nil {
-			return fmt.Errorf("give the hosts back: %w", err)
+			return err
 		}
 		var more []*call
 		for _, c := range rest {
@@ -261,11 +421,5 @@ func (s *Store) leave(ctx context.Context) error {
 		}
 		rest = more
 	}
-	if err := s.giveBudgets(ctx); err != nil {
-		return fmt.Errorf("give back what was drawn: %w", err)
-	}
-	if err := s.dropMarks(ctx); err != nil {
-		return fmt.Errorf("leave the job: %w", err)
-	}
-	return s.takeLeave(ctx)
+	return nil
 }

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -19,36 +18,28 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// answersRoom is more than a frontier has questions out (256 loads and a rouse), and one
-// place for news.
-const answersRoom = 512
+const (
+	// loadMost bounds the URLs of one answer, and so what a script moves at a time.
+	loadMost = 256
+	// fpMask leaves 63 bits of a fingerprint: the server's intsets have signed numbers.
+	fpMask = 1<<63 - 1
+)
 
-// loadMost bounds the URLs of one answer, and so what a script moves at a time.
-const loadMost = 256
-
-// fpMask leaves 63 bits of a fingerprint: the server's intsets have signed numbers.
-const fpMask = 1<<63 - 1
-
-// ErrClosed is what calls return that come after Close.
-var ErrClosed = errors.New("the frontier of the job is closed")
-
-// Store is the part of one process in the frontier of a job. It is made by [Open] and must
-// be closed.
+// Store is the part of one process in the frontier of a job. It is made by [Open] and must be closed.
 type Store struct {
-	cfg    Config
-	job    *job
-	worker string // the id of this process
-	link   link
-	left   frontier.Left
+	frontier.Progress // a call is stored when it is sent
+	cfg               Config
+	job               *job
+	worker            string // the id of this process
+	link              link
+	left              frontier.Left
+	elapsed           time.Duration // of the job, when the store was opened
 
-	known    known
-	inbox    inbox
-	answers  chan frontier.Answer
-	room     chan struct{} // holds one
-	pending  atomic.Int64  // calls that are not sent yet
-	failed   chan struct{}
-	failOnce sync.Once
-	err      error // set before failed is closed
+	inbox     inbox
+	known     known
+	request   int64        // of scripts that want a number; the writer's alone
+	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
+	unsettled unsettled
 
 	life   context.Context // of what runs in the background
 	end    context.CancelFunc
@@ -57,67 +48,21 @@ type Store struct {
 	stir   chan struct{} // holds one, for keep: there is something to tell the others
 	close  func() error
 	counts counts
+	pages  *allowance // nil: the job has no bound of them
 
 	seeding atomic.Bool // seeds of this process may come yet
 	unruled atomic.Bool // why a URL could not be asked for was told
+	slotted atomic.Bool // it has asked for slots
+	hearing
 
-	request   int64        // of scripts that want a number; the writer's alone
-	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
-	unsettled unsettled
-
-	beating sync.Mutex // held while this process is heard of; taken before mu
-	parted  bool       // the others were told that it has gone; guarded by beating
-
-	mu       sync.Mutex // guards what follows
-	parts    []*part
-	hosts    map[string]*held
-	handed   map[int64]*held // URLs that were loaded, by their IDs
-	turned   turned
-	news     frontier.Update
-	told     bool // that there are news is among the answers
-	lastSeed int64
-	changes  int64  // of bounds, that were heard of; the heartbeat's alone
-	bounds   Bounds // that operators have set; the heartbeat's alone
-	control  Control
-	heardAt  time.Time // when the server answered a heartbeat last
-	looked   time.Time // when somebody wanted to know of the whole job; zero: never
-	whole    Whole
-	idleness frontier.Idleness // as the frontier told last
-	idleTold bool              // the others were told that there is nothing to do here
-	verdict  string            // why the job is at its end; empty: it is not
-
-	unvisited  string // why nothing could be asked for, as of when the job was found complete
-	unanswered bool   // no host has answered, likewise
-
-	judged  chan struct{} // holds one: the verdict may be another
-	pages   *allowance    // nil: the job has no bound of them
-	slotted atomic.Bool   // it has asked for slots
-	elapsed time.Duration // of the job, when the store was opened
-}
-
-// part is a partition, and the session that this process has in it.
-type part struct {
-	index   int
-	key     string // of its counters
-	epoch   int    // of sessions, from 1
-	session string
-	until   time.Time // by our clock; zero: there is none
-	hosts   map[string]*held
-	acked   int64           // the number of this process that the partition has; zero: none yet
-	ackedAt time.Time       // when that was acknowledged
-	ctx     context.Context // ends with the session
-	cancel  context.CancelCauseFunc
-}
-
-// held is a host of this process.
-type held struct {
-	name    string
-	part    *part
-	session string
-	token   int64
-	ids     map[int64]struct{} // of its URLs that were loaded
-	used    bool               // since what is known of it was stored
-	last    time.Time          // when a request to it was over; zero: none was
+	mu     sync.Mutex // guards what follows
+	parts  []*part
+	hosts  map[string]*held
+	handed map[int64]*held // URLs that were loaded, by their IDs
+	turned turned
+	news   frontier.Update
+	told   bool // that there are news is among the answers
+	standing
 }
 
 var (
@@ -125,9 +70,9 @@ var (
 	_ frontier.Ownership = (*Store)(nil)
 )
 
-// Open makes the job, or joins it, and starts the work of this process in it. It takes some
-// trips. The error is a [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or
-// says what is wrong with the server.
+// Open makes the job, or joins it, and starts the work of this process in it. It takes some trips. The
+// error is a [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or says what is wrong
+// with the server.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -137,16 +82,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36),
-		known: newKnown(cfg.KnownFPs), inbox: inbox{wake: make(chan struct{}, 1)},
-		answers: make(chan frontier.Answer, answersRoom), room: make(chan struct{}, 1),
-		failed: make(chan struct{}), wake: make(chan struct{}, 1), stir: make(chan struct{}, 1), judged: make(chan struct{}, 1),
-		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held),
-		turned:  turned{hosts: make(map[string][]uint64)},
-		control: Running,
+		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), known: newKnown(cfg.KnownFPs),
+		inbox: inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
+		wake:  make(chan struct{}, 1), stir: make(chan struct{}, 1),
+		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held), turned: turned{hosts: make(map[string][]uint64)},
+		link:     link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp},
+		standing: standing{control: Running, judged: make(chan struct{}, 1)},
 	}
+	s.Begin(cfg.MaxPending)
 	s.seeding.Store(cfg.Seeding)
-	s.link = link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.close = sync.OnceValue(s.shut)
 	if err := s.joinSoon(ctx); err != nil {
@@ -154,7 +98,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		client.Close()
 		return nil, err
 	}
-	if plan := s.plan(); plan > 0 || s.bounds.Pages != nil { // or the job may be bounded later
+	if s.bounds.Pages != nil || cfg.MaxPages > 0 { // or the job may be bounded later
+		plan := cfg.MaxPages
+		if s.bounds.Pages != nil {
+			plan = *s.bounds.Pages
+		}
 		s.pages = newAllowance(plan)
 		s.work.Go(s.draw)
 	}
@@ -173,16 +121,13 @@ func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a
-// replica may be about to take its place. A single server that does not answer is an error at once,
-// as its address may be wrong.
+// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a replica
+// may be about to take its place. A single server that does not answer is an error at once, as its
+// address may be wrong.
 func (s *Store) joinSoon(ctx context.Context) error {
 	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
 		err := s.join(ctx)
-		if err == nil || s.link.Mode() != rueidis.ClientModeCluster || !heals(err) {
-			return err
-		}
-		if clock.Sleep(ctx, s.cfg.Clock, pause) != nil {
+		if err == nil || s.link.Mode() != rueidis.ClientModeCluster || !heals(err) || clock.Sleep(ctx, s.cfg.Clock, pause) != nil {
 			return err
 		}
 	}
@@ -206,23 +151,24 @@ func (s *Store) join(ctx context.Context) (err error) {
 	}
 	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
 	s.whole = Whole{At: s.cfg.Clock.Now(), Known: t.added, Done: t.done, Queued: max(0, t.added-t.done)}
-	if err := s.measure(ctx); err != nil {
+	now, err := serverTime(ctx, s.link.Client, s.cfg.now)
+	if err != nil {
 		return err
 	}
+	s.elapsed = max(0, now.Sub(s.job.created))
 	return s.beat(ctx)
 }
 
 // Key is the key of the fingerprints of the job.
 func (s *Store) Key() uint64 { return s.job.key }
 
-// Worker is what people call this process.
-func (s *Store) Worker() string { return s.cfg.Worker }
-
 // Left is what the job had when the store was opened; its IDs are the store's.
 func (s *Store) Left() frontier.Left { return s.left }
 
-// Known reports whether a URL of that fingerprint is surely in the job. If not, it may be
-// all the same.
+// Elapsed is how long ago the job was begun, by the server's clock, when the store was opened.
+func (s *Store) Elapsed() time.Duration { return s.elapsed }
+
+// Known reports whether a URL of that fingerprint is surely in the job. If not, it may be all the same.
 func (s *Store) Known(fp uint64) bool { return s.known.has(fp) }
 
 // Put has the job decide about a URL: one that is new is queued, whosever its host is.
@@ -238,51 +184,55 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.tell(o)
 }
 
-// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and
-// counts even so.
+// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and counts
+// even so.
 func (s *Store) budgetOf(it *frontier.Item) string {
 	if s.cfg.Budget == nil || it.Kind != frontier.Page {
 		return ""
 	}
 	budget, most := s.cfg.Budget(it.URL.String())
-	switch {
-	case budget == 0:
+	if budget == 0 {
 		return ""
-	case it.Seed:
+	}
+	if it.Seed {
 		most = 0
 	}
-	return strconv.Itoa(budget) + ":" + strconv.Itoa(most)
+	return decimal(budget) + ":" + decimal(most)
 }
 
 // Spent stores the tries of a URL that was loaded.
 func (s *Store) Spent(it *frontier.Item) {
-	s.mu.Lock()
-	h := s.handed[it.ID]
-	if h != nil {
-		h.used, h.last = true, s.cfg.Clock.Now()
-	}
-	s.mu.Unlock()
-	if h != nil {
+	if h := s.asked(it.ID, false); h != nil {
 		s.tell(op{kind: opSpent, held: h, id: it.ID, text: encode(h.name, it)})
 	}
 }
 
 // Done stores that a URL that was loaded is not queued any more, and whether it was refused.
 func (s *Store) Done(id int64, v frontier.Visit) {
+	h := s.asked(id, true)
+	if h == nil {
+		return
+	}
+	if v.Absent { // before it is done: a page may be found by it
+		s.tell(op{kind: opPut, host: h.name, none: true})
+	}
+	s.tell(op{kind: opDone, held: h, id: id, refused: v.Refused})
+}
+
+// asked notes that a URL was asked for, and is done or not; nil for one that is not ours.
+func (s *Store) asked(id int64, done bool) *held {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	h := s.handed[id]
-	if h != nil {
+	if h == nil {
+		return nil
+	}
+	if done {
 		delete(s.handed, id)
 		delete(h.ids, id)
-		h.used, h.last = true, s.cfg.Clock.Now()
 	}
-	s.mu.Unlock()
-	if h != nil {
-		if v.Absent { // before it is done: a page may be found by it
-			s.tell(op{kind: opPut, host: h.name, none: true})
-		}
-		s.tell(op{kind: opDone, held: h, id: id, refused: v.Refused})
-	}
+	h.used, h.last = true, s.cfg.Clock.Now()
+	return h
 }
 
 // Seeded says that this process brings no more seeds than it has put.
@@ -292,8 +242,7 @@ func (s *Store) Seeded() {
 	}
 }
 
-// Load asks for the next URLs of a host of ours, which come by Answers; the place is of no
-// account.
+// Load asks for the next URLs of a host of ours, which come by Answers; the place is of no account.
 func (s *Store) Load(host string, _ frontier.Place, n int) {
 	s.tell(op{kind: opLoad, host: host, held: s.find(host), n: int64(min(n, loadMost))})
 }
@@ -319,9 +268,13 @@ func (s *Store) Deactivate(host string, notBefore time.Time) {
 // Learned stores what the limiter knows of a host.
 func (s *Store) Learned(host string) {
 	if h := s.find(host); h != nil {
-		if text := s.memory(h); text != "" {
-			s.tell(op{kind: opLearned, held: h, text: text})
-		}
+		s.learned(h)
+	}
+}
+
+func (s *Store) learned(h *held) {
+	if text := s.memory(h); text != "" {
+		s.tell(op{kind: opLearned, held: h, text: text})
 	}
 }
 
@@ -358,8 +311,8 @@ func (s *Store) Until(host string) time.Time {
 	return h.part.until.Add(-s.margin())
 }
 
-// errLost is why the context of a host has ended. To whoever asks, the request was cancelled,
-// which says nothing of the host.
+// errLost is why the context of a host has ended. To whoever asks, the request was cancelled, which says
+// nothing of the host.
 var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
 // nobodys is the context of hosts that are not ours.
@@ -369,8 +322,8 @@ var nobodys = func() context.Context {
 	return ctx
 }()
 
-// Held ends when the host is not ours any more, or may not be: what is under way for it is
-// to be given up. Of a host that was given back it has ended.
+// Held ends when the host is not ours any more, or may not be: what is under way for it is to be given
+// up. Of a host that was given back it has ended.
 func (s *Store) Held(host string) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,47 +333,62 @@ func (s *Store) Held(host string) context.Context {
 	return nobodys
 }
 
-// Answers is where answers come, in the order of their questions, and news.
-func (s *Store) Answers() <-chan frontier.Answer { return s.answers }
-
-// Commit does nothing: what was told is sent in its order, soon, what is done after
-// [Config.Sync]; and positions are not kept.
+// Commit does nothing: what was told is sent in its order, soon, what is done after [Config.Sync]; and
+// positions are not kept.
 func (s *Store) Commit([]frontier.Position) {}
-
-// Ready reports whether the store takes more in. It is advice, and no call is refused.
-func (s *Store) Ready() bool { return s.pending.Load() < int64(s.cfg.MaxPending) }
-
-// Room is nil while the store is Ready; otherwise it receives when it may be so again.
-func (s *Store) Room() <-chan struct{} {
-	if s.Ready() {
-		return nil
-	}
-	return s.room
-}
-
-// Failed is closed when the store has failed, for good. What the job has stays.
-func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 // Owned is nil: the files of a process are its own, whoever has its hosts.
 func (s *Store) Owned() error { return nil }
 
-// Err is why the store has failed; nil if it has not.
-func (s *Store) Err() error {
-	select {
-	case <-s.failed:
-		return s.err
-	default:
-		return nil
+// fail ends the work of the store. Only the first reason counts.
+func (s *Store) fail(err error) {
+	if s.Fail(fmt.Errorf("job %s: %w", s.job.name, err)) {
+		s.end()
 	}
 }
 
-// fail ends the work of the store. Only the first reason counts.
-func (s *Store) fail(err error) {
-	s.failOnce.Do(func() {
-		s.err = fmt.Errorf("job %s: %w", s.job.name, err)
-		close(s.failed)
-		s.end()
-	})
+// Opening is what the job has of a host and a port that the user named: the addresses that they have
+// opened, as [Store.Open] was told; empty if nobody told.
+func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
+	c := s.link.Client
+	addrs, err = c.Do(ctx, c.B().Hget().Key(jobKey(s.job.name, "openings")).Field(host).Build()).ToString()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return "", fmt.Errorf("redis: read what seeds have opened: %w", err)
+	}
+	return addrs, nil
+}
+
+// Open notes what a host and a port that the user named have opened, unless another process has before.
+func (s *Store) Open(ctx context.Context, host, addrs string) error {
+	c := s.link.Client
+	if err := c.Do(ctx, c.B().Hsetnx().Key(jobKey(s.job.name, "openings")).Field(host).Value(addrs).Build()).Error(); err != nil {
+		return fmt.Errorf("redis: keep what seeds have opened: %w", err)
+	}
+	return nil
+}
+
+// seedsMost bounds the seeds that are read at a time.
+const seedsMost = 1000
+
+type seed struct {
+	url  string
+	hops uint8
+	at   int64
+}
+
+// seedsBehind reads some of the seeds of the job.
+func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
+	c := s.link.Client
+	found, err := c.Do(ctx, c.B().Zrangebyscore().Key(jobKey(s.job.name, "seeds")).
+		Min("("+decimal(last)).Max("+inf").Withscores().Limit(0, seedsMost).Build()).AsZScores()
+	if err != nil {
+		return nil, fmt.Errorf("redis: read the seeds: %w", err)
+	}
+	seeds := make([]seed, len(found))
+	for i, z := range found {
+		seeds[i] = seed{z.Member, uint8(int64(z.Score) & 255), int64(z.Score)}
+	}
+	return seeds, nil
 }
 
 // Seeds are those of the job so far: URL and hops. An error is the last.
@@ -449,15 +417,13 @@ func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 	}
 }
 
-// Close sends what was told, gives all hosts back at once, and ends what the store runs. If
-// the server does not answer it takes a lease, and 10 s at least: the sessions have ended then.
-// The frontier must not call any more. The error is that of Err, if there is one. Further
-// calls return the same.
+// Close sends what was told, gives all hosts back at once, and ends what the store runs. If the server
+// does not answer it takes a lease, and 10 s at least: the sessions have ended then. The frontier must
+// not call any more. The error is that of Err, if there is one. Further calls return the same.
 func (s *Store) Close() error { return s.close() }
 
-// patience is how long Close waits for the server. Short leases are no reason to be short of
-// it: what was found is stored without a lease, and a process that ends has no other time to
-// wait for a server that is slow, or comes back.
+// patience is how long Close waits for the server. Short leases are no reason to be short of it: what
+// was found is stored without a lease, and a process that ends has no other time to wait.
 func (s *Store) patience() time.Duration { return max(s.cfg.Lease, closeLeast) }
 
 func (s *Store) shut() error {
@@ -465,13 +431,62 @@ func (s *Store) shut() error {
 	defer patience.Stop()
 	s.inbox.close()
 	select {
-	case <-s.inbox.ended(): // the writer has sent what it had, or seen that it cannot
+	case <-s.inbox.done: // the writer has sent what it had, or seen that it cannot
 	case <-patience.C(): // it may be at a batch that was told before
 		s.fail(fmt.Errorf("redis: %w: the server has not taken within %v what it was told last; that is not stored, and others fetch it again", context.DeadlineExceeded, s.patience()))
-		<-s.inbox.ended()
+		<-s.inbox.done
 	}
 	s.end()
 	s.work.Wait()
 	s.link.Close()
 	return s.Err()
+}
+
+// counts are the counters of [Statistics].
+type counts struct {
+	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, syncs, rtt atomic.Int64
+
+	oom atomic.Bool
+}
+
+// Statistics is what a Store has counted since it was opened.
+type Statistics struct {
+	Worker     string        `json:"worker"`
+	Trips      int64         `json:"trips"`      // pipelines sent
+	Commands   int64         `json:"commands"`   // scripts in them
+	Bytes      int64         `json:"bytes"`      // of their arguments
+	Retries    int64         `json:"retries"`    // commands sent again, as no answer came
+	Reloads    int64         `json:"reloads"`    // of scripts that a server did not know
+	Added      int64         `json:"added"`      // URLs that were new
+	Duplicates int64         `json:"duplicates"` // URLs that turned out to be known
+	Refused    int64         `json:"refused"`    // URLs beyond the bound of their host
+	Dropped    int64         `json:"dropped"`    // URLs for which the server had no memory
+	Done       int64         `json:"done"`       // URLs
+	Stale      int64         `json:"stale"`      // hosts of which a write came too late
+	Lost       int64         `json:"lost"`       // hosts whose lease ended
+	Given      int64         `json:"given"`      // hosts given back
+	Acquired   int64         `json:"acquired"`   // hosts
+	Hosts      int           `json:"hosts"`      // that this process has
+	Loaded     int           `json:"loaded"`     // URLs handed out to it and not done
+	Pending    int64         `json:"pending"`    // calls that wait to be sent
+	LastTrip   time.Duration `json:"last_trip"`  // how long the last batch took
+	Full       bool          `json:"full"`       // the server has no memory left for new URLs
+	Heartbeats int64         `json:"heartbeats"` // answered
+	Setbacks   int64         `json:"setbacks"`   // times the server had lost what it had acknowledged
+	Syncs      int64         `json:"syncs"`      // of the sinks
+}
+
+// Statistics is what was counted so far.
+func (s *Store) Statistics() Statistics {
+	s.mu.Lock()
+	hosts, loaded := len(s.hosts), len(s.handed)
+	s.mu.Unlock()
+	c, l := &s.counts, &s.link
+	pending, _ := s.Pending()
+	return Statistics{
+		Worker: s.cfg.Worker, Trips: l.trips.Load(), Commands: l.commands.Load(), Bytes: l.bytes.Load(), Retries: l.retries.Load(), Reloads: l.reloads.Load(),
+		Added: c.added.Load(), Duplicates: c.duplicates.Load(), Refused: c.refused.Load(), Dropped: c.dropped.Load(), Done: c.done.Load(), Stale: c.stale.Load(),
+		Lost: c.lost.Load(), Given: c.given.Load(), Acquired: c.acquired.Load(), Hosts: hosts, Loaded: loaded, Pending: pending,
+		LastTrip: time.Duration(c.rtt.Load()), Full: c.oom.Load(), Heartbeats: c.heartbeats.Load(), Setbacks: c.setbacks.Load(), Syncs: c.syncs.Load(),
+	}
 }

@@ -57,12 +57,11 @@ func TestTurnedAwayIsBounded(t *testing.T) {
 	a := r.open(func(c *Config) { c.MaxPagesPerHost, c.KnownFPs = 1, 1<<18 })
 	const each = maxTurned / 2
 	for h := range 3 {
-		ops := make([]op, each)
-		for i := range ops {
-			ops[i] = op{host: fmt.Sprintf("h%d.test", h), fp: uint64(h*each + i + 1)}
-			a.known.add(ops[i].fp)
+		for i := range each {
+			o := op{host: fmt.Sprintf("h%d.test", h), fp: uint64(h*each + i + 1)}
+			a.known.add(o.fp)
+			a.turnAway(&o)
 		}
-		a.turnAway(ops)
 	}
 	require.Equal(t, maxTurned, a.turned.n)
 	require.Len(t, a.turned.hosts, 2)

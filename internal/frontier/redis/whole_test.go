@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
 // How the job stands is read while somebody looks, and by nobody else; who does not hear of
@@ -18,6 +20,10 @@ func TestWhole(t *testing.T) {
 	flush(t, a)
 	rouse(t, a, 9)
 	load(t, a, "a.test", 1)
+	r.clk.BlockUntil(3) // both have a first heartbeat, and a the end of its lease
+	r.clk.Advance(firstBeat)
+	require.Eventually(t, func() bool { return a.Statistics().Heartbeats == 2 }, redistest.Patience, time.Millisecond)
+	r.clk.BlockUntil(3)
 	control, silent := a.Standing()
 	require.Equal(t, Running, control)
 	require.Zero(t, silent)

@@ -1,65 +1,52 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// addMost and doneMost bound what one script does, so that no other waits for it for more
-// than some milliseconds.
-const (
-	addMost  = 256
-	doneMost = 512
-	giveMost = 64
-)
-
 func (s *Store) tell(o op) {
-	s.pending.Add(1)
+	s.Told(1)
 	if s.Err() != nil || !s.inbox.add(o) {
-		s.pending.Add(-1)
+		s.Told(-1)
 	}
 }
 
 // write sends what was told until the store is closed or fails.
 func (s *Store) write() {
-	defer close(s.inbox.ended())
+	defer close(s.inbox.done)
+	var linger alarm
+	defer linger.stop()
 	defer s.unsettled.stop()
-	var timer clock.Timer
-	var due <-chan time.Time
 	for {
-		timeIsUp := false
+		timeIsUp, overdue := false, false
 		select {
 		case <-s.life.Done():
 			return
 		case <-s.inbox.wake:
-		case <-due:
-			timeIsUp, due = true, nil
+		case <-linger.due:
+			timeIsUp, linger.due = true, nil
 		case <-s.unsettled.due:
-			s.unsettled.due, s.unsettled.over = nil, true
+			overdue, s.unsettled.due = true, nil
 		}
 		ops, later, closed := s.inbox.take(timeIsUp)
-		switch {
-		case !later:
-			due = nil
-		case due == nil && timer == nil:
-			timer = s.cfg.Clock.NewTimer(s.cfg.Linger)
-			defer timer.Stop()
-			due = timer.C()
-		case due == nil:
-			timer.Reset(s.cfg.Linger)
-			due = timer.C()
+		if later {
+			linger.set(s.cfg.Clock, s.cfg.Linger)
+		} else {
+			linger.due = nil
 		}
 		ctx, cancel := s.life, context.CancelFunc(func() {})
 		if closed {
 			ctx, cancel = context.WithTimeout(s.life, s.patience())
 		}
-		ops, err := s.settle(ops, closed)
+		ops, err := s.settle(ops, overdue || closed)
 		if err == nil {
 			err = s.send(ctx, ops)
 		}
@@ -76,17 +63,60 @@ func (s *Store) write() {
 	}
 }
 
-// send sends a batch: first what all are to know, and the URLs that were found, then what became of others, then
-// hosts that are given back, and last the questions.
+// settleEvery is how long what became of URLs may wait to be told, for the sinks to be synced less
+// often: as long as the state of a single process does.
+const settleEvery = 100 * time.Millisecond
+
+// unsettled are URLs that are done and whose records may be on no disk yet. They are told once those
+// are: of what the job takes for done nobody would fetch a record again. The writer's alone.
+type unsettled struct {
+	ops []op
+	alarm
+}
+
+// settle takes out of ops what is to wait, and adds what need not wait any longer, having synced the
+// sinks. What is given back or asked for depends on all that was told before.
+func (s *Store) settle(ops []op, now bool) ([]op, error) {
+	if s.cfg.Sync == nil {
+		return ops, nil
+	}
+	u := &s.unsettled
+	rest := ops[:0]
+	for _, o := range ops {
+		if o.kind == opDone {
+			u.ops = append(u.ops, o)
+			continue
+		}
+		now = now || o.kind == opGive || o.kind == opRouse
+		rest = append(rest, o)
+	}
+	if len(u.ops) == 0 {
+		return rest, nil
+	}
+	if !now && len(u.ops) <= s.cfg.MaxPending/2 {
+		u.set(s.cfg.Clock, settleEvery)
+		return rest, nil
+	}
+	if err := s.cfg.Sync(); err != nil {
+		return nil, err
+	}
+	s.counts.syncs.Add(1)
+	rest = append(rest, u.ops...)
+	clear(u.ops)
+	u.ops, u.due = u.ops[:0], nil
+	return rest, nil
+}
+
+// send sends a batch, phase by phase.
 func (s *Store) send(ctx context.Context, ops []op) error {
 	if len(ops) == 0 {
 		return nil
 	}
 	begun := s.cfg.Clock.Now()
-	slices.SortStableFunc(ops, func(a, b op) int { return int(phase[a.kind]) - int(phase[b.kind]) })
+	slices.SortStableFunc(ops, func(a, b op) int { return cmp.Compare(phase[a.kind], phase[b.kind]) })
 	for len(ops) > 0 {
 		n := 1
-		for n < len(ops) && phase[ops[n].kind] == phase[ops[0].kind] {
+		for n < len(ops) && phase[ops[n].kind] == phase[ops[0].kind] && ops[n].kind != opRouse {
 			n++
 		}
 		var err error
@@ -97,7 +127,7 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 			err = s.put(ctx, ops[:n])
 		case opSeeded:
 			s.seeding.Store(false)
-			s.beatSoon()
+			signal(s.stir)
 		case opSpent, opDone, opLearned:
 			err = s.finish(ctx, ops[:n])
 		case opGive:
@@ -105,38 +135,32 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 		case opLoad:
 			err = s.load(ctx, ops[:n])
 		case opRouse:
-			n = 1
 			err = s.acquire(ctx, int(ops[0].n))
 		}
 		if err != nil {
 			return err
 		}
-		s.sent(n)
+		s.Stored(n)
 		ops = ops[n:]
 	}
 	s.counts.rtt.Store(int64(s.cfg.Clock.Since(begun)))
 	return nil
 }
 
-// phase is when calls of a kind are sent. Those of one phase keep their order.
-var phase = [...]uint8{opNote: 0, opPut: 1, opSpent: 2, opDone: 2, opLearned: 2, opSeeded: 3, opGive: 4, opLoad: 5, opRouse: 6}
+// addMost, doneMost and giveMost bound what one script does, so that no other waits for it for more
+// than some milliseconds.
+const (
+	addMost  = 256
+	doneMost = 512
+	giveMost = 64
+)
 
-// sent makes room for more calls.
-func (s *Store) sent(n int) {
-	if s.pending.Add(-int64(n)) < int64(s.cfg.MaxPending) {
-		select {
-		case s.room <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// batch is calls of one script, one for each session of each partition and up to so many
-// operations. Those of one session stay in order.
+// batch is calls of one script, one for each session of each partition and up to so many operations.
+// Those of one session stay in order.
 type batch struct {
 	script *script
-	head   func(session string) []string // the first arguments
 	most   int
+	head   func(session string) []string // the first arguments
 	calls  []*call
 	ops    [][]op // of each call
 	open   map[place]int
@@ -147,15 +171,14 @@ type place struct {
 	session   string // its name is the same in many partitions
 }
 
-func newBatch(sc *script, most int, head func(session string) []string) *batch {
-	return &batch{script: sc, most: most, head: head, open: make(map[place]int)}
-}
-
 func (b *batch) add(p *part, session string, o op, args ...string) {
 	at := place{p.index, session}
 	i, ok := b.open[at]
 	if !ok || len(b.ops[i]) >= b.most {
 		i = len(b.calls)
+		if b.open == nil {
+			b.open = make(map[place]int)
+		}
 		b.open[at] = i
 		b.calls = append(b.calls, &call{script: b.script, keys: []string{p.key}, args: b.head(session)})
 		b.ops = append(b.ops, nil)
@@ -164,27 +187,29 @@ func (b *batch) add(p *part, session string, o op, args ...string) {
 	b.ops[i] = append(b.ops[i], o)
 }
 
-// args are those that all scripts of a partition begin with.
+// args are those that all scripts begin with.
 func (s *Store) args(more ...string) []string {
 	return append([]string{timeArg(s.cfg.now), s.job.id}, more...)
 }
 
 func (s *Store) argsOf(session string) []string { return s.args(session) }
 
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+func decimal[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+func millis(d time.Duration) string { return decimal(d.Milliseconds()) }
 
 // put adds URLs, the seeds among them to those of the job before.
 func (s *Store) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{jobKey(s.job.name, "seeds")}}
 	var numbers []int64 // of the calls
-	b := newBatch(scriptAdd, addMost, func(session string) []string {
+	b := batch{script: scriptAdd, most: addMost, head: func(session string) []string {
 		s.request++
 		numbers = append(numbers, s.request)
 		return s.args(session, s.worker, decimal(s.request))
-	})
+	}}
 	for _, o := range ops {
 		if o.seed != "" {
-			seeds.args = append(seeds.args, o.seed, strconv.Itoa(int(o.hops)))
+			seeds.args = append(seeds.args, o.seed, decimal(int(o.hops)))
 		}
 		p := s.parts[s.job.partitionOf(o.host)]
 		b.add(p, s.sessionOf(p), o, o.host, o.fingerprint(), decimal(o.n), o.budget, o.text)
@@ -200,22 +225,23 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 	}
 	full, lost := false, 0
 	for i, c := range b.calls {
-		switch {
-		case errors.Is(c.err, errMemory):
+		if errors.Is(c.err, errMemory) {
 			full = true
 			for _, o := range b.ops[i] {
 				s.known.forget(o.fp)
 			}
 			s.counts.dropped.Add(int64(len(b.ops[i])))
-		case c.err != nil:
-			return c.err
-		default:
-			if s.added(c, b.ops[i], numbers[i]) {
-				lost++
-			}
+			continue
+		}
+		reply, err := c.parts(5)
+		if err != nil {
+			return err
+		}
+		if s.added(reply, b.ops[i], numbers[i]) {
+			lost++
 		}
 	}
-	s.setFull(full)
+	s.noteFull(full)
 	s.noteLost(lost)
 	return nil
 }
@@ -232,46 +258,45 @@ func (o *op) fingerprint() string {
 	return text
 }
 
-// setFull tells once when the server begins to refuse new URLs, and when it takes them again.
-func (s *Store) setFull(full bool) {
-	was := s.counts.oom.Load() > 0
-	switch {
-	case full && !was:
-		s.counts.oom.Store(1)
-		s.cfg.Log.Warn("Redis has no memory left: new URLs are dropped, and the queued ones visited", "job", s.job.name, "dropped", s.counts.dropped.Load())
-	case !full && was:
-		s.counts.oom.Store(0)
-		s.cfg.Log.Info("Redis has memory again", "job", s.job.name, "dropped", s.counts.dropped.Load())
+// noteFull tells once when the server begins to refuse new URLs, and when it takes them again.
+func (s *Store) noteFull(full bool) {
+	if was := s.counts.oom.Swap(full); was == full {
+		return
+	}
+	dropped := s.counts.dropped.Load()
+	if full {
+		s.cfg.Log.Warn("Redis has no memory left: new URLs are dropped, and the queued ones visited", "job", s.job.name, "dropped", dropped)
+	} else {
+		s.cfg.Log.Info("Redis has memory again", "job", s.job.name, "dropped", dropped)
 	}
 }
 
-// added takes in what became of URLs that were offered by a call of that number, and reports
-// whether the partition has lost what was added before.
-func (s *Store) added(c *call, ops []op, serial int64) (lost bool) {
-	if len(c.reply) < 5 {
-		return false
-	}
-	fresh, refused := number(c.reply[0]), refusedOf(ops, list(c.reply[1]))
+// added takes in what became of URLs that were offered by a call of that number, and reports whether
+// the partition has lost what was added before.
+func (s *Store) added(reply []message, ops []op, serial int64) (lost bool) {
+	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
 	s.counts.duplicates.Add(int64(len(ops)) - fresh - int64(len(refused)))
-	s.turnAway(refused)
+	for _, m := range refused {
+		if i := number(m); i >= 0 && i < int64(len(ops)) && s.job.max > 0 {
+			s.turnAway(&ops[i])
+		}
+	}
 	p := s.job.partitionOf(ops[0].host)
-	lost = s.acknowledged(s.parts[p], number(c.reply[4]), serial)
-	ready := number(c.reply[3]) == 1
+	lost = s.acknowledged(s.parts[p], number(reply[4]), serial)
+	grown, ready := list(reply[2]), number(reply[3]) == 1
 	if ready {
 		s.hints[p] = true
 	}
-	grown := list(c.reply[2])
-	if !ready && len(grown) == 0 {
-		return lost
+	if ready || len(grown) > 0 {
+		s.announce(func(n *frontier.Update) {
+			n.Ready = n.Ready || ready
+			for i := 0; i+1 < len(grown); i += 2 {
+				n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
+			}
+		})
 	}
-	s.announce(func(n *frontier.Update) {
-		n.Ready = n.Ready || ready
-		for i := 0; i+1 < len(grown); i += 2 {
-			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
-		}
-	})
 	return lost
 }
 
@@ -280,13 +305,8 @@ func (s *Store) announce(add func(*frontier.Update)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add(&s.news)
-	if s.told {
-		return
-	}
-	select {
-	case s.answers <- frontier.Answer{Update: s.takeNews}:
-		s.told = true
-	default: // full: the next to announce tries again
+	if !s.told { // if there is no room the next to announce tries again
+		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
 	}
 }
 
@@ -304,13 +324,12 @@ func (s *Store) heard(p *part, reply []message) {
 	if len(reply) < 2 {
 		return
 	}
-	wants, inbox := int(number(reply[0])), list(reply[1])
-	want := wants > 0
-	if !want && len(inbox) == 0 {
+	wants, grown := int(number(reply[0])), list(reply[1])
+	if wants <= 0 && len(grown) == 0 {
 		return
 	}
 	s.announce(func(n *frontier.Update) {
-		if want {
+		if wants > 0 {
 			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
 				n.Poorest = wants - 1
 			}
@@ -318,7 +337,7 @@ func (s *Store) heard(p *part, reply []message) {
 				n.Wanted = append(n.Wanted, name)
 			}
 		}
-		for _, name := range inbox {
+		for _, name := range grown {
 			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(name)})
 		}
 	})
@@ -326,28 +345,30 @@ func (s *Store) heard(p *part, reply []message) {
 
 // finish stores what became of URLs, and what was learned.
 func (s *Store) finish(ctx context.Context, ops []op) error {
-	b := newBatch(scriptDone, doneMost, s.argsOf)
+	b := batch{script: scriptDone, most: doneMost, head: s.argsOf}
 	for _, o := range ops {
-		h := o.held
 		what := map[kind]string{opDone: "d", opSpent: "s", opLearned: "m"}[o.kind]
 		if o.refused {
 			what = "r"
 		}
-		b.add(h.part, h.session, o, what, h.name, decimal(h.token), decimal(s.seq(o.id)), o.text)
+		b.add(o.held.part, o.held.session, o, what, o.held.name, decimal(o.held.token), decimal(s.seq(o.id)), o.text)
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
 	}
 	for i, c := range b.calls {
-		if c.err != nil {
-			return c.err
+		reply, err := c.parts(3)
+		if err != nil {
+			return err
 		}
-		if len(c.reply) < 3 {
-			continue
+		s.counts.done.Add(number(reply[0]))
+		for _, stale := range list(reply[1]) {
+			at := slices.IndexFunc(b.ops[i], func(o op) bool { return o.held.name == text(stale) })
+			if s.counts.stale.Add(1); at >= 0 {
+				s.loseHost(b.ops[i][at].held)
+			}
 		}
-		s.counts.done.Add(number(c.reply[0]))
-		s.stale(c.reply[1], b.ops[i])
-		s.heard(b.ops[i][0].held.part, list(c.reply[2]))
+		s.heard(b.ops[i][0].held.part, list(reply[2]))
 	}
 	s.readmit(ops)
 	return nil
@@ -356,26 +377,11 @@ func (s *Store) finish(ctx context.Context, ops []op) error {
 // seq is the number of a URL in its partition.
 func (s *Store) seq(id int64) int64 { return id / int64(s.job.partitions) }
 
-// stale takes in that hosts are not ours any more.
-func (s *Store) stale(names message, ops []op) {
-	for _, m := range list(names) {
-		name := text(m)
-		s.counts.stale.Add(1)
-		for _, o := range ops {
-			if o.held.name == name {
-				s.loseHost(o.held)
-				break
-			}
-		}
-	}
-}
-
 // give returns hosts.
 func (s *Store) give(ctx context.Context, ops []op) error {
-	b := newBatch(scriptRelease, giveMost, func(session string) []string { return s.args(session, "0") })
+	b := batch{script: scriptRelease, most: giveMost, head: func(session string) []string { return s.args(session, "0") }}
 	for _, o := range ops {
-		h := o.held
-		b.add(h.part, h.session, o, h.name, decimal(h.token), decimal(o.n), o.text)
+		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), o.text)
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
@@ -390,28 +396,27 @@ func (s *Store) give(ctx context.Context, ops []op) error {
 
 // load answers with the next URLs of hosts.
 func (s *Store) load(ctx context.Context, ops []op) error {
-	b := newBatch(scriptLoad, giveMost, s.argsOf)
-	var answers []frontier.Answer
+	b := batch{script: scriptLoad, most: giveMost, head: s.argsOf}
 	for _, o := range ops {
-		h := o.held
-		if h == nil {
-			answers = append(answers, frontier.Answer{Host: o.host})
+		if o.held == nil {
+			if !s.Answer(ctx.Done(), frontier.Answer{Host: o.host}) {
+				return ctx.Err()
+			}
 			continue
 		}
 		s.request++
-		b.add(h.part, h.session, o, h.name, decimal(h.token), decimal(o.n), decimal(s.request))
+		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), decimal(s.request))
 	}
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
 	}
 	for i, c := range b.calls {
-		if c.err != nil {
-			return c.err
+		reply, err := c.parts(2)
+		if err != nil {
+			return err
 		}
-		if len(c.reply) < 2 {
-			return errors.New("redis: load: a reply cannot be read")
-		}
-		replies := list(c.reply[0])
+		s.heard(b.ops[i][0].held.part, list(reply[1]))
+		replies := list(reply[0])
 		for j, o := range b.ops[i] {
 			if j >= len(replies) {
 				return errors.New("redis: load: a reply cannot be read")
@@ -420,23 +425,65 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 			if err != nil {
 				return err
 			}
-			answers = append(answers, a)
-		}
-		s.heard(b.ops[i][0].held.part, list(c.reply[1]))
-	}
-	for _, a := range answers {
-		if err := s.answer(ctx, a); err != nil {
-			return err
+			if !s.Answer(ctx.Done(), a) {
+				return ctx.Err()
+			}
 		}
 	}
 	return nil
 }
 
-func (s *Store) answer(ctx context.Context, a frontier.Answer) error {
-	select {
-	case s.answers <- a:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// loaded is the answer about one host.
+func (s *Store) loaded(h *held, reply []message) (frontier.Answer, error) {
+	a := frontier.Answer{Host: h.name, Lease: h.token}
+	if len(reply) < 2 {
+		return a, fmt.Errorf("redis: load: the reply about %s cannot be read", h.name)
 	}
+	left := number(reply[0])
+	if left < 0 {
+		s.counts.stale.Add(1)
+		s.loseHost(h)
+		return a, nil
+	}
+	a.Left = int(left)
+	for _, m := range list(reply[1]) {
+		it, err := s.item(h, text(m))
+		if err != nil {
+			return a, fmt.Errorf("redis: %s of %s: %w: go on with the program that stored it", root(s.job.name, h.part.index)+"x:"+h.name, s.job.name, err)
+		}
+		a.Items = append(a.Items, it)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hosts[h.name] == h { // else it was lost meanwhile, and nobody wants the answer
+		for i := range a.Items {
+			h.ids[a.Items[i].ID] = struct{}{}
+			s.handed[a.Items[i].ID] = h
+		}
+	}
+	return a, nil
+}
+
+// What an opNote tells beside a reason.
+const (
+	noteVisited  = 1
+	noteAnswered = 2
+)
+
+// note stores with the job what all are to know. It is stored before the URL of which it was found
+// counts as done; so whoever finds the job complete reads there what was true of all of it.
+func (s *Store) note(ctx context.Context, ops []op) error {
+	visited, answered, reason := "0", "0", ""
+	for _, o := range ops {
+		switch {
+		case o.n == noteVisited:
+			visited = "1"
+		case o.n == noteAnswered:
+			answered = "1"
+		case reason == "":
+			reason = o.text
+		}
+	}
+	_, err := s.link.one(ctx, &call{script: scriptNote, keys: []string{jobKey(s.job.name, "job")}, args: s.args(visited, reason, answered)})
+	return err
 }

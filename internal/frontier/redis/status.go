@@ -1,0 +1,417 @@
+package redis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// WorkerInfo is what a process tells of itself.
+type WorkerInfo struct {
+	Name    string `json:"name"`
+	Hosts   int    `json:"hosts"`   // that it has
+	Added   int64  `json:"added"`   // URLs that it found first
+	Done    int64  `json:"done"`    // URLs that it has visited
+	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
+	Lost    int64  `json:"lost"`    // hosts whose lease ended
+	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
+	Seeding bool   `json:"seeding"` // it brings seeds yet
+	// State is whether it is working; idle, without a URL; or blocked: all of its hosts refuse to be
+	// asked. Empty of a version that tells nothing.
+	State string `json:"state,omitempty"`
+	// Use is what it uses of what the job has, by the names of [Budget].
+	Use map[string]float64 `json:"use,omitempty"`
+	// Busiest is what it uses of budgets of each scope where it uses most, by the names of the budgets
+	// and the scopes.
+	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
+	// Leased is how many URLs it is asking for.
+	Leased int `json:"leased"`
+}
+
+// Worker is a process of a job.
+type Worker struct {
+	ID string `json:"id"`
+	WorkerInfo
+	Alive bool `json:"alive"` // its lease has not ended
+	// Until is when its lease ends, or has ended, by the server's clock.
+	Until time.Time `json:"until"`
+	// Doing is what it is at, for people: see [Doing].
+	Doing Doing `json:"doing"`
+}
+
+// Status is how far a job is. The figures of partitions are of slightly different moments.
+type Status struct {
+	Job      string  `json:"job"`
+	Control  Control `json:"control"`
+	Complete bool    `json:"complete"` // nothing is left to do: exact, unlike Queued
+	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
+	Ended Ended `json:"ended,omitempty"`
+	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
+	Blocked string `json:"blocked,omitempty"`
+	// Unanswered is whether no host has answered to any request so far.
+	Unanswered bool `json:"unanswered,omitempty"`
+	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty as soon
+	// as one was.
+	Unvisited  string            `json:"unvisited,omitempty"`
+	Created    time.Time         `json:"created"`
+	Now        time.Time         `json:"now"` // by the server's clock
+	Partitions int               `json:"partitions"`
+	Terms      map[string]string `json:"terms"`
+	Known      int64             `json:"known"`     // URLs ever added
+	Queued     int64             `json:"queued"`    // URLs that wait, or are handed out
+	Done       int64             `json:"done"`      // URLs
+	Refused    int64             `json:"refused"`   // URLs beyond the bound of their host
+	Reclaimed  int64             `json:"reclaimed"` // hosts taken back from processes that had died
+	Ready      int64             `json:"ready"`     // hosts that belong to nobody and may be asked
+	Waiting    int64             `json:"waiting"`   // hosts that belong to nobody and may not be asked yet
+	Owned      int64             `json:"owned"`     // hosts that belong to a process
+	Workers    []Worker          `json:"workers"`   // by their names
+	Seeds      int64             `json:"seeds"`
+	Budgets    []Budget          `json:"budgets"` // of the terms, what the processes share
+	// MemoryBytes is what the servers' masters use for everything they hold, and MemoryLimit what they
+	// may; zero: all there is.
+	MemoryBytes int64 `json:"memory_bytes"`
+	MemoryLimit int64 `json:"memory_limit"`
+	// Unread is how many partitions cannot be read, and are in none of the figures, as their masters of
+	// the cluster do not answer; and Away are those masters, as far as others know.
+	Unread int      `json:"unread,omitempty"`
+	Away   []string `json:"away,omitempty"`
+}
+
+// Budget is what all processes of a job have together, and what they use of it.
+type Budget struct {
+	Name string `json:"name"` // of its term, such as "max_pages"
+	Plan string `json:"plan"` // as the term has it
+	// Used is pages, seconds since the job was begun, requests or bytes a second, or requests that are
+	// out, by what the budget bounds: of rates and requests that are out it is the sum of what the
+	// processes have told last.
+	Used float64 `json:"used"`
+	// Scope is where that is used, of a budget that each scope has: of all that processes tell of the
+	// busiest. Empty: the job as a whole, or no scope has used any.
+	Scope string `json:"scope,omitempty"`
+}
+
+// Doing is what a process of a job is at.
+type Doing string
+
+// What processes do.
+const (
+	Crawling  Doing = "crawling"    // it is asking for URLs
+	Waiting   Doing = "waiting"     // none of its hosts is to be asked yet
+	StandsBy  Doing = "standing by" // it has no host
+	Refused   Doing = "blocked"     // all of its hosts refuse to be asked
+	Pausing   Doing = "paused"      // by an operator
+	Finishing Doing = "finishing"   // what is under way, as it was told to end
+	Lost      Doing = "lost"        // it was not heard of for its lease: it has died, or is cut off
+)
+
+// Ended is why nobody is at a job any more.
+type Ended string
+
+// The ends. A job that was not purged can go on after all but the first.
+const (
+	EndedComplete Ended = "complete"  // nothing is left to do
+	EndedPages    Ended = "max_pages" // as many pages as it may have were asked for
+	EndedTime     Ended = "max_time"  // its time is over
+	EndedDrained  Ended = "drained"   // by an operator
+	EndedBlocked  Ended = "blocked"   // only hosts remain that refuse to be asked
+	EndedAlone    Ended = "alone"     // its processes have left it, or died
+)
+
+// Status reads how far the job is: some commands for each partition.
+func (f *Fleet) Status(ctx context.Context) (Status, error) {
+	j, err := findJob(ctx, f.client, f.job.name)
+	if err != nil {
+		return Status{}, f.explain(ctx, err)
+	}
+	t, unread, err := tallyServed(ctx, f.client, j, f.unserved)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{
+		Job: j.name, Control: Control(j.fields["control"]), Complete: t.added == t.done && len(unread) == 0, Unread: len(unread),
+		Created: j.created, Partitions: j.partitions, Terms: j.terms, Blocked: j.fields["blocked"], Unanswered: !j.answered(), Unvisited: j.unvisited(),
+		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+	}
+	if s.Unread > 0 {
+		s.Away = f.away(ctx)
+	}
+	if err := f.look(ctx, &s, unread); err != nil {
+		return s, f.explain(ctx, fmt.Errorf("redis: %w", err))
+	}
+	return s, nil
+}
+
+// look fills in what is no counter, but for partitions that cannot be read.
+func (f *Fleet) look(ctx context.Context, s *Status, unread map[int]bool) (err error) {
+	if s.Workers, s.Now, err = workersOf(ctx, f.client, s.Job, nil); err != nil {
+		return err
+	}
+	c, now := f.client, decimal(s.Now.UnixMilli())
+	count := func(cmd rueidis.Completed) (n int64) {
+		if err == nil {
+			n, err = c.Do(ctx, cmd).ToInt64()
+		}
+		return n
+	}
+	for p := range s.Partitions {
+		if unread[p] {
+			continue
+		}
+		at := root(s.Job, p)
+		ready := count(c.B().Zcount().Key(at + "ready").Min("-inf").Max(now).Build())
+		s.Ready += ready
+		s.Waiting += max(0, count(c.B().Zcard().Key(at+"ready").Build())-ready)
+		if err != nil {
+			return err
+		}
+		sessions, err := c.Do(ctx, c.B().Zrange().Key(at+"w").Min("0").Max("-1").Build()).AsStrSlice()
+		if err != nil {
+			return err
+		}
+		for _, session := range sessions {
+			s.Owned += max(0, count(c.B().Hlen().Key(at+"o:"+session).Build())-1) // one is the number of its last request
+		}
+	}
+	if s.Seeds = count(c.B().Zcard().Key(jobKey(s.Job, "seeds")).Build()); err != nil {
+		return err
+	}
+	if err := f.budgets(ctx, s); err != nil {
+		return err
+	}
+	for i := range s.Workers {
+		s.Workers[i].Doing = s.Workers[i].doing(s.Control)
+	}
+	s.Ended = s.ended()
+	return f.memory(ctx, s)
+}
+
+// serverTime is the time by a server's clock, or that of a test.
+func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.Time, error) {
+	if test != nil {
+		return time.UnixMilli(test()).UTC(), nil
+	}
+	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
+	if err != nil && c.Mode() == rueidis.ClientModeCluster && heals(err) {
+		for _, node := range c.Nodes() { // any will do, and that one is away
+			if clock, err = node.Do(ctx, node.B().Time().Build()).AsIntSlice(); err == nil {
+				break
+			}
+		}
+	}
+	if err != nil || len(clock) != 2 {
+		return time.Time{}, fmt.Errorf("TIME: %w", err)
+	}
+	return time.Unix(clock[0], clock[1]*1000).UTC(), nil
+}
+
+// workersOf are the processes of a job that were heard of lately, by their names, and the server's time,
+// or that of a test.
+func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
+	now, err := serverTime(ctx, c, test)
+	if err != nil {
+		return nil, now, err
+	}
+	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
+	if err != nil {
+		return nil, now, err
+	}
+	infos, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(job, "info")).Build()).AsStrMap()
+	if err != nil {
+		return nil, now, err
+	}
+	workers := make([]Worker, 0, len(ids))
+	for _, id := range ids {
+		w := Worker{ID: id.Member, Until: time.UnixMilli(int64(id.Score)).UTC()}
+		w.Alive = w.Until.After(now)
+		_ = json.Unmarshal([]byte(infos[id.Member]), &w.WorkerInfo) // of another version: what is there of it
+		workers = append(workers, w)
+	}
+	slices.SortFunc(workers, func(a, b Worker) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
+	return workers, now, nil
+}
+
+func (f *Fleet) memory(ctx context.Context, s *Status) error {
+	for _, node := range f.client.Nodes() {
+		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+		if err != nil && f.unserved(err) {
+			continue // a replica is enough not to be there
+		}
+		if err != nil {
+			return err
+		}
+		if fields := infoOf(info); fields["role"] == "master" {
+			s.MemoryBytes += parse(fields["used_memory"])
+			s.MemoryLimit += parse(fields["maxmemory"])
+		}
+	}
+	return nil
+}
+
+// The terms that are budgets of the job as a whole.
+var budgetTerms = []string{
+	maxPages, maxTime, "ratelimit.global_rps", "ratelimit.ip_rps", "ratelimit.site_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes",
+}
+
+// budgets fills in those that the job has.
+func (f *Fleet) budgets(ctx context.Context, s *Status) error {
+	s.Budgets = []Budget{}
+	for _, name := range budgetTerms {
+		plan, ok := s.Terms[name]
+		if !ok || plan == "0" { // an operator has taken the bound away
+			continue
+		}
+		b := Budget{Name: name, Plan: plan}
+		switch name {
+		case maxPages:
+			drawn, err := f.client.Do(ctx, f.client.B().Hmget().Key(jobKey(s.Job, "drawn")).Field(maxPages).Build()).AsStrSlice()
+			if err != nil {
+				return err
+			}
+			b.Used = float64(parse(drawn[0]))
+		case maxTime:
+			b.Used = s.Now.Sub(s.Created).Seconds()
+		case "ratelimit.ip_rps", "ratelimit.site_rps":
+			b.Scope, b.Used = s.busiest(name)
+		default:
+			for i := range s.Workers {
+				if s.Workers[i].Alive {
+					b.Used += s.Workers[i].Use[name]
+				}
+			}
+		}
+		s.Budgets = append(s.Budgets, b)
+	}
+	return nil
+}
+
+// busiest is the scope of which all processes together use most, as far as each has told of it.
+func (s *Status) busiest(name string) (scope string, used float64) {
+	sums := make(map[string]float64)
+	for i := range s.Workers {
+		if s.Workers[i].Alive {
+			for at, n := range s.Workers[i].Busiest[name] {
+				sums[at] += n
+			}
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(sums)) {
+		if sums[at] > used {
+			scope, used = at, sums[at]
+		}
+	}
+	return scope, used
+}
+
+// UsedUp reports whether nothing is left of a bound of pages or of time.
+func (b *Budget) UsedUp() bool {
+	switch b.Name {
+	case maxPages:
+		return int64(b.Used) >= parse(b.Plan)
+	case maxTime:
+		d, err := time.ParseDuration(b.Plan)
+		return err == nil && b.Used >= d.Seconds()
+	}
+	return false
+}
+
+// doing is what a process is at.
+func (w *Worker) doing(control Control) Doing {
+	switch {
+	case !w.Alive:
+		return Lost
+	case control == Draining:
+		return Finishing
+	case control == Paused && w.Leased == 0:
+		return Pausing
+	case w.State == stateBlocked:
+		return Refused
+	case w.Leased > 0:
+		return Crawling
+	case w.Hosts == 0:
+		return StandsBy
+	}
+	return Waiting
+}
+
+// ended is why nobody is at the job; empty if somebody is.
+func (s *Status) ended() Ended {
+	if s.Complete {
+		return EndedComplete
+	}
+	if slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Alive }) {
+		return ""
+	}
+	if i := slices.IndexFunc(s.Budgets, func(b Budget) bool { return b.UsedUp() }); i >= 0 {
+		return Ended(s.Budgets[i].Name)
+	}
+	switch {
+	case s.Control == Draining:
+		return EndedDrained
+	case s.Blocked != "":
+		return EndedBlocked
+	}
+	return EndedAlone
+}
+
+// awayPatience is for how long a node of a cluster is waited for that may be away.
+const awayPatience = 3 * time.Second
+
+// unserved reports whether an error is that a master of a cluster is away.
+func (f *Fleet) unserved(err error) bool {
+	return f.client.Mode() == rueidis.ClientModeCluster && heals(err)
+}
+
+// explain adds to an error that a master of a cluster is away, and which.
+func (f *Fleet) explain(ctx context.Context, err error) error {
+	if !f.unserved(err) {
+		return err
+	}
+	masters := f.away(ctx)
+	if len(masters) == 0 {
+		return err
+	}
+	are := "the masters " + strings.Join(masters, ", ") + " are"
+	if len(masters) == 1 {
+		are = "the master " + masters[0] + " is"
+	}
+	return fmt.Errorf("%w: of the cluster %s away, without which the job cannot be read: a replica takes the place of a master after its cluster-node-timeout; where there is none, begin it again", err, are)
+}
+
+// away are the masters of a cluster that have slots and do not answer, or that others have given up.
+// None, if nobody is there who could tell.
+func (f *Fleet) away(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, awayPatience)
+	defer cancel()
+	silent, nodes := make(map[string]bool), ""
+	for addr, node := range f.client.Nodes() {
+		text, err := node.Do(ctx, node.B().ClusterNodes().Build()).ToString()
+		if silent[addr] = err != nil; err == nil {
+			nodes = text
+		}
+	}
+	return awayOf(nodes, silent)
+}
+
+// awayOf reads what a node says of all of its cluster: of each its id, address, flags, master, two
+// times, an epoch, the state of the link to it, and its slots.
+func awayOf(nodes string, silent map[string]bool) (masters []string) {
+	for line := range strings.Lines(nodes) {
+		words := strings.Fields(line)
+		if len(words) < 9 {
+			continue // no slot is its own
+		}
+		addr, _, _ := strings.Cut(words[1], "@")
+		if strings.Contains(words[2], "master") && (silent[addr] || strings.Contains(words[2], "fail")) {
+			masters = append(masters, addr)
+		}
+	}
+	slices.Sort(masters)
+	return masters
+}
