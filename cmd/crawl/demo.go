@@ -11,19 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
-	"github.com/treadlight/crawl/cmd/crawl/internal/testsite"
 	"github.com/treadlight/crawl/internal/config"
 
-	lab "github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // demoCommand shows the crawler at work where there is no network: the hosts it meets
 // are made up, the sockets and the engine are not.
-func demoCommand(s terminal.Streams) *cobra.Command {
+func demoCommand(s cli.Streams) *cobra.Command {
 	length := 20 * time.Second // in which the outage is over and most hosts are done
 	cmd := &cobra.Command{
 		Use:   "demo [flags]",
@@ -55,7 +53,7 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if length < time.Second {
-			return exit.Usage(fmt.Errorf("--for %v: give at least 1s", length))
+			return cli.Usagef("--for %v: give at least 1s", length)
 		}
 		loaded, err := demoSettings(settings.Given, length)
 		if err != nil {
@@ -87,13 +85,13 @@ func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loade
 }
 
 // demo crawls the hosts and prints how crawler and hosts saw each other.
-func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error {
-	site, err := lab.New(lab.Mixed())
+func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
+	site, err := testsite.New(testsite.Mixed())
 	if err != nil {
 		return fmt.Errorf("build the demo's hosts: %w", err)
 	}
 	if err := site.Listen(); err != nil {
-		return exit.IO(fmt.Errorf("start the demo's hosts: %w", err))
+		return cli.IOf("start the demo's hosts: %w", err)
 	}
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -103,7 +101,7 @@ func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error 
 	go func() { served <- site.Run(serving) }()
 
 	if !loaded.Config.Log.Quiet() {
-		terminal.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
+		cli.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
 	j := &job.Job{Options: job.Options{
 		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(), Names: func() map[string]string { return hostNames(site) },
@@ -114,9 +112,9 @@ func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error 
 	crawlErr := j.Run(ctx)
 	stop()
 	if err := <-served; err != nil {
-		return exit.IO(err)
+		return cli.IO(err)
 	}
-	if e, ok := errors.AsType[*exit.Error](crawlErr); ok && (e.Code == exit.CodeLimit || e.Code == exit.CodeInterrupted) {
+	if e, ok := errors.AsType[*cli.Error](crawlErr); ok && (e.Code == cli.CodeLimit || e.Code == cli.CodeInterrupted) {
 		crawlErr = nil // the end of the time, or of the patience, is how a demo ends
 	}
 	if crawlErr != nil {
@@ -125,11 +123,11 @@ func demo(ctx context.Context, s terminal.Streams, loaded *config.Loaded) error 
 	// Written last and to standard output: it is the result, as the crawler's own report
 	// is not.
 	report := site.Report()
-	return exit.Output(testsite.WriteHostsView(s.Out, &report, max(terminal.WidthOf(s.Out), terminal.UsualWidth)))
+	return cli.Output(writeHostsView(s.Out, &report, max(cli.WidthOf(s.Out), cli.UsualWidth)))
 }
 
 // hostNames is what to call the hosts: their roles say more than their addresses.
-func hostNames(site *lab.Site) map[string]string {
+func hostNames(site *testsite.Site) map[string]string {
 	report := site.Report()
 	names := make(map[string]string, len(report.Hosts))
 	for i := range report.Hosts {

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/explain"
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/observe/console"
 )
 
 const explainLong = `Explain tells what a crawl with the same settings would make of each URL, and
@@ -31,8 +41,8 @@ const explainExamples = `  crawl explain https://example.com/a/../b?utm_source=x
   crawl explain --state site --offline example.com/lost    what became of it`
 
 // explainCommand answers "what would it do with this URL, and why".
-func explainCommand(s terminal.Streams) *cobra.Command {
-	x := explain.Options{Streams: s}
+func explainCommand(s cli.Streams) *cobra.Command {
+	x := explaining{Streams: s}
 	cmd := &cobra.Command{
 		Use:               "explain [flags] URL|HOST...",
 		Short:             "Tell what a crawl makes of a URL, and why",
@@ -41,26 +51,275 @@ func explainCommand(s terminal.Streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exit.Usage(errors.New("explain needs a URL or a host"))
+				return cli.Usagef("explain needs a URL or a host")
 			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&x.Seeds, "seed", nil, "a `URL` the crawl begins from, repeatable; none = the URL explained is one")
-	f.StringVar(&x.Robots, "robots-file", "", "judge by this `file` and ask no host")
-	f.BoolVar(&x.Offline, "offline", false, "ask no host for its robots.txt")
-	f.StringVar(&x.Control, "control", "", "ask the crawl that listens at this `addr` about the host")
-	f.BoolVar(&x.All, "all", false, "show also the steps that change nothing")
-	f.BoolVar(&x.JSON, "json", false, "print JSON, a line for each URL")
-	settings := flags.Add(cmd, func(config.Flag) bool { return true })
-	flags.Hide(cmd)
+	f.StringArrayVar(&x.seeds, "seed", nil, "a `URL` the crawl begins from, repeatable; none = the URL explained is one")
+	f.StringVar(&x.robots, "robots-file", "", "judge by this `file` and ask no host")
+	f.BoolVar(&x.offline, "offline", false, "ask no host for its robots.txt")
+	f.StringVar(&x.control, "control", "", "ask the crawl that listens at this `addr` about the host")
+	f.BoolVar(&x.all, "all", false, "show also the steps that change nothing")
+	f.BoolVar(&x.json, "json", false, "print JSON, a line for each URL")
+	settings := flags.AddAll(cmd, true)
 	state := cmd.Flags().Lookup("state")
 	state.Hidden, state.Usage = false, "explain by the crawl that is kept in this `dir`, and tell what became of the URL there"
 	flags.SetGroup(state, flags.GroupOwn)
-	settings.AddConfigFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return x.Run(cmd.Context(), settings, state.Changed, args)
-	}
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
+		return x.run(ctx, settings, state.Changed, args)
+	})
 	return cmd
+}
+
+// explaining is `crawl explain` with its flags.
+type explaining struct {
+	cli.Streams
+	seeds              []string
+	robots, control    string
+	offline, all, json bool
+	kept               *crawl.StateView // nil: none is asked
+}
+
+// explained is what is printed of a URL.
+type explained struct {
+	crawl.Explanation
+	Crawl *console.Host   `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
+	State *crawl.KnownURL `json:"state,omitempty"` // nil: no state was asked
+}
+
+// run explains each URL of args; with kept, by the state that --state names.
+func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept bool, args []string) (err error) {
+	loaded, err := settings.Load(x.Env)
+	if err != nil {
+		return err
+	}
+	if kept {
+		if loaded, err = x.openState(loaded.Config.State.Dir, settings); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.kept.Close()) }()
+	}
+	cfg := crawl.ExplainConfig{Seeds: x.seeds, Offline: x.offline}
+	cfg.Settings, cfg.Version = loaded.Config, cli.Version()
+	if x.robots != "" {
+		if cfg.Robots, err = os.ReadFile(x.robots); err != nil {
+			return cli.IO(err)
+		}
+	}
+	all, err := crawl.Explain(ctx, cfg, args...)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted")}
+	case err != nil:
+		return flags.Wrong(err)
+	}
+	return x.print(ctx, all, loaded.Config.Listen.Token)
+}
+
+// openState has a crawl that was kept say by what to explain. What is given now is stronger.
+func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.Loaded, err error) {
+	if x.kept, err = crawl.ViewState(dir); err != nil {
+		return nil, cli.IO(err)
+	}
+	saved := x.kept.Settings()
+	given := slices.DeleteFunc(slices.Clone(settings.Given), func(f config.FlagValue) bool {
+		return f.Name == "state" || f.Name == "set" && strings.HasPrefix(f.Value, "state.dir=")
+	})
+	loaded, err := flags.Load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.File, Flags: given})
+	if err != nil {
+		return nil, errors.Join(err, x.kept.Close())
+	}
+	if len(x.seeds) == 0 {
+		x.seeds = x.kept.Seeds()
+	}
+	return loaded, nil
+}
+
+// print asks the crawl that runs, if there is one, and writes.
+func (x *explaining) print(ctx context.Context, all []crawl.Explanation, token string) error {
+	bad := 0
+	for _, e := range all {
+		p := explained{Explanation: e}
+		if e.Error != "" {
+			bad++
+		} else if err := x.ask(ctx, &p, token); err != nil {
+			return cli.IO(err)
+		}
+		if err := x.write(&p); err != nil {
+			return cli.Output(err)
+		}
+	}
+	if bad > 0 {
+		return cli.Usagef("%d of %d are no URLs that can be crawled", bad, len(all))
+	}
+	return nil
+}
+
+// ask asks the crawl that runs, and the one that was kept.
+func (x *explaining) ask(ctx context.Context, p *explained, token string) (err error) {
+	if x.control != "" {
+		if p.Crawl, err = askCrawl(ctx, x.control, token, p.Host); err != nil {
+			return err
+		}
+	}
+	if x.kept != nil {
+		known, err := x.kept.Find(p.URL)
+		if err != nil {
+			return err
+		}
+		p.State = &known
+	}
+	return nil
+}
+
+func (x *explaining) write(p *explained) error {
+	if x.json {
+		return json.NewEncoder(x.Out).Encode(p)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", cli.Clean(p.Input))
+	for _, s := range p.Steps {
+		if x.all || s.From != s.To {
+			fmt.Fprintf(&b, "  %-16s%s\n  %16s%s\n", s.Rule, cli.Clean(s.To), "", s.Why)
+		}
+	}
+	if p.Error != "" {
+		fmt.Fprintf(&b, "  %-16s%s\n", "no URL", cli.Clean(p.Error))
+	} else {
+		p.writeVerdicts(&b)
+	}
+	_, err := io.WriteString(x.Out, b.String())
+	return err
+}
+
+// writeVerdicts writes what is made of a URL that is one.
+func (p *explained) writeVerdicts(b *strings.Builder) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-16s%s\n", name, cli.Clean(fmt.Sprintf(format, args...)))
+	}
+	line("URL", "%s", p.URL)
+	if p.Scope.In {
+		line("scope", "in: %s", p.Scope.Reason)
+	} else {
+		line("scope", "out: %s", p.Scope.Reason)
+	}
+	line("robots.txt", "%s: %s", p.Robots.Verdict, p.Robots.Reason)
+	if asked := inMilliseconds(p.Robots.CrawlDelayMS); asked > 0 {
+		text := fmt.Sprintf("%v between two requests", inMilliseconds(p.Robots.ObeyedMS))
+		switch {
+		case p.Robots.ObeyedMS == 0:
+			text = fmt.Sprintf("not obeyed: robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
+		case p.Robots.Unobeyed != "":
+			text += fmt.Sprintf(": robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
+		}
+		line("Crawl-delay", "%s", text)
+	}
+	for _, s := range p.Robots.Sitemaps {
+		line("sitemap", "%s", s)
+	}
+	p.writePace(line)
+	p.writeState(line)
+	p.writeCrawl(line)
+}
+
+// writePace writes what the settings say of the host.
+func (p *explained) writePace(line func(name, format string, args ...any)) {
+	rule := p.Pace.Rule
+	if rule == "" {
+		rule = "no rule of hosts matches"
+	}
+	line("host", "%s: %s", p.Host, rule)
+	delay := ""
+	if p.Pace.MinDelayMS > 0 {
+		delay = fmt.Sprintf(", at least %v between two", inMilliseconds(p.Pace.MinDelayMS))
+	}
+	line("pace", "%s: %g/s to begin with, %g to %g/s%s, %d at a time", p.Pace.Strategy, p.Pace.InitialRPS, p.Pace.MinRPS, p.Pace.MaxRPS, delay, p.Pace.MaxInFlight)
+	if p.Pace.Cap != "" {
+		line("cap", "%s", p.Pace.Cap)
+	}
+	if p.Pace.Quota != "" {
+		line("quota", "%s", p.Pace.Quota)
+	}
+}
+
+// writeState writes what became of the URL in a crawl that was kept.
+func (p *explained) writeState(line func(name, format string, args ...any)) {
+	k := p.State
+	if k == nil {
+		return
+	}
+	if k.State == "unknown" {
+		line("state", "unknown: no page that was visited led to it, or it was left out")
+		return
+	}
+	from := "as a seed"
+	if k.Referrer != "" {
+		from = "from " + k.Referrer
+	}
+	line("state", "%s: found at %s, depth %d, %s", k.State, inUTC(k.QueuedAt), k.Depth, from)
+	if k.Round == 0 {
+		return
+	}
+	what := fmt.Sprintf("status %d", k.Status)
+	if k.Class != "" {
+		what = strings.TrimPrefix(what+", ", "status 0, ") + k.Class
+	}
+	if k.Change != "" {
+		what += ", " + k.Change
+	}
+	line("visited", "%s, round %d: %s", inUTC(k.VisitedAt), k.Round, what)
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
+
+// writeCrawl writes how a crawl that runs stands with the host.
+func (p *explained) writeCrawl(line func(name, format string, args ...any)) {
+	if p.Crawl == nil {
+		return
+	}
+	if l := p.Crawl.Limiter; l != nil {
+		line("engine", "%.3g/s, circuit %s, %d in flight, next request in %v: %s", l.FillRate, l.State, l.InFlight, inMilliseconds(l.NextPermitInMS), l.Reason)
+	}
+	if f := p.Crawl.Frontier; f != nil {
+		line("frontier", "%d queued, %d in flight, %d pages: %s", f.Queued, f.InFlight, f.Pages, f.Reason)
+	}
+}
+
+func inMilliseconds(ms float64) time.Duration {
+	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
+}
+
+// askTimeout is for a crawl on this computer or near it, which answers in milliseconds.
+const askTimeout = 5 * time.Second
+
+// askCrawl asks a crawl that listens at addr about a host. Nil means that it knows none such.
+func askCrawl(ctx context.Context, addr, token, host string) (*console.Host, error) {
+	a, err := console.ParseAddress(addr)
+	if err != nil {
+		return nil, fmt.Errorf("--control %s: %w", addr, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.URL()+"api/hosts/"+url.PathEscape(host), nil)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{}).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the crawl at %s: %w: is it the address that 'crawl --listen' was given?", addr, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	switch resp.StatusCode {
+	case http.StatusOK:
+		h := new(console.Host)
+		return h, json.NewDecoder(resp.Body).Decode(h)
+	case http.StatusNotFound:
+		return nil, nil //nolint:nilnil // it knows nothing of the host, and that is no error
+	}
+	return nil, fmt.Errorf("the crawl at %s answers %s: give it the token of its --listen by CRAWL_LISTEN_TOKEN or listen.token", addr, resp.Status)
 }

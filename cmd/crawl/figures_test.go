@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 )
 
 // troubledSite has pages, errors, pages that are refused once, and one that fails for ever.
@@ -167,11 +167,11 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 	require.Contains(t, page, fmt.Sprintf("%d failed requests", final.Failed))
-	figures := human.Plural(final.Pages, "page") + " .*, " + human.Size(final.Bytes) + ", " + human.Plural(final.Errors, "error")
-	require.Regexp(t, `\): `+figures+", "+report.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
+	figures := cli.Plural(final.Pages, "page") + " .*, " + cli.Size(final.Bytes) + ", " + cli.Plural(final.Errors, "error")
+	require.Regexp(t, `\): `+figures+", "+view.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
 	told, err := exec.Command("crawl", "stats", stats).Output()
 	require.NoError(t, err)
-	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+report.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
+	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+view.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
 	text, err := exec.Command("crawl", "report", out).Output()
 	require.NoError(t, err)
 	require.Regexp(t, ": "+figures, strings.Join(strings.Fields(string(text)), " "))

@@ -1,24 +1,27 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
+	"io"
+	"maps"
 	"slices"
-	"syscall"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/fleet"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 )
 
 // fleetCommand is for operators of a crawl that several processes share.
-func fleetCommand(s terminal.Streams) *cobra.Command {
-	o := fleet.Options{Streams: s}
+func fleetCommand(s cli.Streams) *cobra.Command {
+	o := fleetOptions{Streams: s}
 	words := []string{"status", "pause", "resume", "drain", "set", "purge"}
 	cmd := &cobra.Command{
 		Use:   "fleet status|pause|resume|drain|set|purge --job NAME [flags]",
@@ -50,20 +53,18 @@ seconds by default.
 		ValidArgs: words,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(words, args[0]) {
-				return exit.Usage(fmt.Errorf("fleet needs one of %s", human.OneOf(words)))
+				return cli.Usagef("fleet needs one of %s", cli.OneOf(words))
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(o.ReadBounds(cmd, args[0]), o.Misplaced(args[0])); err != nil {
-				return exit.Usage(err)
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return o.Run(ctx, args[0])
-		},
 	}
 	f := cmd.Flags()
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
+		if err := errors.Join(o.readBounds(f.Changed, args[0]), o.misplaced(args[0])); err != nil {
+			return cli.Usage(err)
+		}
+		return o.run(ctx, args[0])
+	})
 	f.SortFlags = false // the order is by importance
 	f.StringVar(&o.Job, "job", "", "`name` of the crawl; empty = CRAWL_FLEET_JOB")
 	f.StringVar(&o.Redis, "redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
@@ -74,4 +75,301 @@ seconds by default.
 	f.DurationVar(&o.MaxTime, "max-time", 0, "of set: `time` since the job was begun, such as 90m; 0 = no bound")
 	f.BoolVar(&o.Yes, "yes", false, "of purge: without this it is refused")
 	return cmd
+}
+
+// fleetOptions is `crawl fleet` with its flags.
+type fleetOptions struct {
+	cli.Streams
+	Redis, Job   string
+	CAFile       string
+	PasswordFile string
+	Yes, AsJSON  bool
+	MaxPages     int64
+	MaxTime      time.Duration
+	bounds       redis.Bounds // of those that were given
+}
+
+// fleetActions are what can be done, and what is said when it is.
+var fleetActions = map[string]redis.Control{"pause": redis.Paused, "resume": redis.Running, "drain": redis.Draining}
+
+// fleetPatience is how long an operator waits for a Redis that does not answer.
+const fleetPatience = 30 * time.Second
+
+// run does what the command asks of the fleet.
+func (o *fleetOptions) run(ctx context.Context, action string) error {
+	for flag, name := range map[*string]string{
+		&o.Redis: "CRAWL_FLEET_REDIS", &o.Job: "CRAWL_FLEET_JOB", &o.CAFile: "CRAWL_FLEET_CA_FILE", &o.PasswordFile: "CRAWL_FLEET_PASSWORD_FILE",
+	} {
+		if *flag == "" {
+			*flag = cli.LookupEnv(o.Env, name)
+		}
+	}
+	switch {
+	case o.Redis == "":
+		return cli.Usagef("no Redis: give --redis URL, or CRAWL_FLEET_REDIS")
+	case o.Job == "":
+		return cli.Usagef("no job: give --job NAME, or CRAWL_FLEET_JOB")
+	case action == "purge" && !o.Yes:
+		return cli.Usagef("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.Job)
+	}
+	at := config.Fleet{Redis: o.Redis, CAFile: o.CAFile, PasswordFile: o.PasswordFile}
+	opt, err := at.Client(func(name string) (string, bool) {
+		v := cli.LookupEnv(o.Env, name)
+		return v, v != ""
+	})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
+	defer cancel()
+	fail := func(err error) error { return cli.IO(&crawl.FleetError{Job: o.Job, Err: err}) }
+	dial := redis.Dial
+	if action == "purge" {
+		dial = redis.DialToPurge
+	}
+	fleet, err := dial(ctx, opt, o.Job)
+	if errors.Is(err, redis.ErrNoJob) {
+		return cli.IOf("there is no job %s in that Redis", o.Job)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	defer fleet.Close()
+	switch action {
+	case "status":
+		st, err := fleet.Status(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		if o.AsJSON {
+			return cli.Output(cli.WriteJSON(o.Out, st))
+		}
+		return cli.Output(writeStatus(o.Out, &st, cli.WidthOf(o.Out)))
+	case "set":
+		return o.set(ctx, fleet)
+	case "purge":
+		keys, err := fleet.Purge(whole) // of a large job it takes minutes
+		if err != nil {
+			return fail(err)
+		}
+		_, err = fmt.Fprintf(o.Out, "%s: %s removed\n", o.Job, cli.Plural(keys, "key"))
+		return cli.Output(err)
+	}
+	if err := fleet.SetControl(ctx, fleetActions[action]); err != nil {
+		return fail(err)
+	}
+	_, err = fmt.Fprintf(o.Out, "%s: %s\n", o.Job, fleetActions[action])
+	return cli.Output(err)
+}
+
+// readBounds takes the flags of set.
+func (o *fleetOptions) readBounds(changed func(flag string) bool, action string) error {
+	if changed("max-pages") {
+		o.bounds.Pages = &o.MaxPages
+	}
+	if changed("max-time") {
+		o.bounds.Time = &o.MaxTime
+	}
+	given := o.bounds != redis.Bounds{}
+	switch {
+	case action == "set" && !given:
+		return errors.New("set needs what to set: --max-pages N, --max-time TIME, or both")
+	case action != "set" && given:
+		return fmt.Errorf("--max-pages and --max-time are for 'fleet set', and not for 'fleet %s'", action)
+	case o.MaxPages < 0 || o.MaxPages > mostPages:
+		return fmt.Errorf("--max-pages %d: give 0 for no bound, or 1 to %d", o.MaxPages, int64(mostPages))
+	case o.MaxTime < 0 || o.MaxTime > 0 && o.MaxTime < time.Second || o.MaxTime > longestTime:
+		return fmt.Errorf("--max-time %v: give 0 for no bound, or 1s to %v", o.MaxTime, longestTime)
+	}
+	return nil
+}
+
+// misplaced refuses flags that would have no effect.
+func (o *fleetOptions) misplaced(action string) error {
+	switch {
+	case o.AsJSON && action != "status":
+		return fmt.Errorf("--json is for 'fleet status', and not for 'fleet %s'", action)
+	case o.Yes && action != "purge":
+		return fmt.Errorf("--yes is for 'fleet purge', and not for 'fleet %s', which asks nothing", action)
+	}
+	return nil
+}
+
+// mostPages and longestTime are what the settings of the same names have at most.
+const (
+	mostPages   = 1_000_000_000_000
+	longestTime = 8760 * time.Hour
+)
+
+// set changes bounds of the job, and says what follows of it.
+func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
+	before, err := fleet.Set(ctx, o.bounds)
+	if errors.Is(err, redis.ErrUncounted) {
+		return cli.Usagef("--max-pages: the job %s %w", o.Job, errUncounted)
+	}
+	if err != nil {
+		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
+	}
+	st, err := fleet.Status(ctx)
+	if err != nil {
+		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
+	}
+	for _, term := range slices.Sorted(maps.Keys(before)) {
+		cli.Say(o.Out, "%s: %s is %s, was %s\n", o.Job, term, bound(st.Terms[term]), bound(before[term]))
+	}
+	if advice := advice(&st); st.Ended != "" && advice != "" {
+		cli.Say(o.Out, "%s\n", advice)
+	}
+	for i := range st.Budgets {
+		if _, set := before[st.Budgets[i].Name]; set && st.Ended == "" && st.Budgets[i].UsedUp() {
+			cli.Say(o.Out, "%s: so its processes end\n", budgetLine(&st.Budgets[i]))
+		}
+	}
+	return nil
+}
+
+// errUncounted is why a bound of pages cannot be set.
+var errUncounted = errors.New("has no max_pages, so that its processes may not count their pages: 'crawl fleet drain' it, set the bound, and begin them again")
+
+// bound is the value of one for people.
+func bound(value string) string {
+	if value == "" || value == "0" {
+		return "none"
+	}
+	return value
+}
+
+// writeStatus is a status for people.
+func writeStatus(w io.Writer, s *redis.Status, columns int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, standing(s), cli.Seconds(s.Now.Sub(s.Created).Seconds()))
+	if text := advice(s); text != "" {
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
+	if s.Unread > 0 {
+		fmt.Fprintf(&b, "  %s: %d of %d partitions are not in these figures\n", whoIsAway(s.Away), s.Unread, s.Partitions)
+	}
+	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", cli.Count(s.Known), cli.Count(s.Done), cli.Count(s.Queued))
+	if s.Refused > 0 {
+		fmt.Fprintf(&b, ", %s beyond the bound of their host", cli.Count(s.Refused))
+	}
+	fmt.Fprintf(&b, "\n  hosts: %s owned, %s ready, %s waiting", cli.Count(s.Owned), cli.Count(s.Ready), cli.Count(s.Waiting))
+	if s.Reclaimed > 0 {
+		fmt.Fprintf(&b, ", %s taken back from processes that had died", cli.Count(s.Reclaimed))
+	}
+	fmt.Fprintf(&b, "\n  memory: %s", cli.Size(s.MemoryBytes))
+	if s.MemoryLimit > 0 {
+		fmt.Fprintf(&b, " of %s", cli.Size(s.MemoryLimit))
+	}
+	b.WriteString("\n")
+	for i := range s.Budgets {
+		fmt.Fprintf(&b, "  %s\n", budgetLine(&s.Budgets[i]))
+	}
+	if len(s.Workers) > 0 {
+		b.WriteString("\n")
+		cli.Layout(&b, workerColumns(s), columns)
+	}
+	_, err := io.WriteString(w, cli.Clean(b.String()))
+	return err
+}
+
+// whoIsAway says which masters of a cluster are.
+func whoIsAway(masters []string) string {
+	switch len(masters) {
+	case 0:
+		return "a part of the cluster does not answer"
+	case 1:
+		return "the master " + masters[0] + " of the cluster is away"
+	}
+	return "the masters " + strings.Join(masters, ", ") + " of the cluster are away"
+}
+
+// standing is how the job stands, in a few words.
+func standing(s *redis.Status) string {
+	switch s.Ended {
+	case redis.EndedComplete:
+		return "complete"
+	case redis.EndedPages, redis.EndedTime:
+		return "ended: " + string(s.Ended)
+	case redis.EndedDrained:
+		return "drained"
+	case redis.EndedBlocked:
+		return "ended: only blocked hosts remain"
+	case redis.EndedAlone:
+		return string(s.Control) + ", but no process is at it"
+	}
+	for i := range s.Budgets {
+		if s.Budgets[i].UsedUp() {
+			return "ending: " + s.Budgets[i].Name
+		}
+	}
+	return string(s.Control)
+}
+
+// advice is what to do about a job that has come to an end before all was visited; empty:
+// nothing.
+func advice(s *redis.Status) string {
+	switch s.Ended {
+	case redis.EndedComplete:
+		if s.Unvisited != "" {
+			return "nothing could be asked for: " + s.Unvisited
+		}
+		if s.Unanswered && s.Done > 0 {
+			return "no seed could be reached"
+		}
+	case redis.EndedPages:
+		return "to go on: crawl fleet set --job " + s.Job + " --max-pages N, and begin its processes again"
+	case redis.EndedTime:
+		return "to go on: crawl fleet set --job " + s.Job + " --max-time TIME, and begin its processes again"
+	case redis.EndedDrained:
+		return "to go on: crawl fleet resume --job " + s.Job + ", and begin its processes again"
+	case redis.EndedBlocked:
+		return s.Blocked + "; to try them once more begin its processes again"
+	case redis.EndedAlone:
+		return "to go on: begin its processes again, by the same commands"
+	}
+	return ""
+}
+
+// budgetLine is a budget of the job and what is used of it.
+func budgetLine(b *redis.Budget) string {
+	switch b.Name {
+	case "max_pages":
+		return fmt.Sprintf("%s: %s of %s", b.Name, cli.Count(int64(b.Used)), b.Plan)
+	case "max_time":
+		return fmt.Sprintf("%s: %s of %s", b.Name, cli.Seconds(b.Used), b.Plan)
+	case "ratelimit.global_bytes":
+		return fmt.Sprintf("%s: %s a second of %s", b.Name, cli.Size(int64(b.Used)), b.Plan)
+	case "ratelimit.global_rps":
+		return fmt.Sprintf("%s: %.1f a second of %s", b.Name, b.Used, b.Plan)
+	case "ratelimit.ip_rps", "ratelimit.site_rps":
+		if b.Scope == "" {
+			return fmt.Sprintf("%s: nothing of %s a second each", b.Name, b.Plan)
+		}
+		return fmt.Sprintf("%s: %.1f a second of %s at %s, the busiest", b.Name, b.Used, b.Plan, b.Scope)
+	}
+	return fmt.Sprintf("%s: %.0f of %s", b.Name, b.Used, b.Plan)
+}
+
+func workerColumns(s *redis.Status) cli.Rows {
+	t := cli.Rows{
+		{Title: "process", Left: true},
+		{Title: "state", Left: true},
+		{Title: "hosts"},
+		{Title: "done"},
+		{Title: "found", Keep: 3},
+		{Title: "dropped", Dull: "0", Keep: 2},
+		{Title: "hosts lost", Dull: "0", Keep: 1},
+		{Title: "lease", Left: true},
+	}
+	for i := range s.Workers {
+		p := &s.Workers[i]
+		lease := "ended"
+		if p.Alive {
+			lease = "for " + cli.Seconds(p.Until.Sub(s.Now).Seconds())
+		}
+		t.Row(p.Name, string(p.Doing), cli.Count(p.Hosts), cli.Count(p.Done), cli.Count(p.Added), cli.Count(p.Dropped), cli.Count(p.Lost), lease)
+	}
+	return t
 }

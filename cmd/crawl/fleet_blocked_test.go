@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -90,7 +90,7 @@ func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	reasons := make(map[string]bool)
 	for _, p := range []*process{first, second} {
 		_ = p.Wait() // by its code
-		require.Equal(t, exit.CodeBlocked, p.ProcessState.ExitCode(), &p.said)
+		require.Equal(t, cli.CodeBlocked, p.ProcessState.ExitCode(), &p.said)
 		require.EqualValues(t, chain+late, pages.Load(), "%s ended before the others had nothing to do", &p.said)
 		reason := regexp.MustCompile(`only blocked hosts remain: the first may be asked again at .*`).FindString(p.said.String())
 		require.NotEmpty(t, reason, &p.said)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // Two processes with archives are restarted in turn, as an operator does who has a new
@@ -33,7 +33,7 @@ func TestRollingRestart(t *testing.T) {
 		i := f.owner(procs) // one without hosts has no archives
 		require.NoError(t, procs[i].cmd.Process.Signal(syscall.SIGTERM))
 		<-procs[i].done
-		require.Equal(t, exit.CodeInterrupted, procs[i].cmd.ProcessState.ExitCode(), &procs[i].err)
+		require.Equal(t, cli.CodeInterrupted, procs[i].cmd.ProcessState.ExitCode(), &procs[i].err)
 		complete = append(complete, indexes()...)
 		require.NotEmpty(t, complete)
 		procs[i] = f.start(procs[i].name)

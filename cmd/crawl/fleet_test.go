@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -97,7 +97,7 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 		_ = procs[i].cmd.Process.Signal(syscall.SIGTERM) // of one that has ended, nothing: all may be done
 		<-procs[i].done
 		code := procs[i].cmd.ProcessState.ExitCode()
-		require.Contains(t, []int{exit.CodeInterrupted, exit.CodeDone}, code, &procs[i].err)
+		require.Contains(t, []int{cli.CodeInterrupted, cli.CodeDone}, code, &procs[i].err)
 		procs[i] = f.start(procs[i].name)
 		recovered = append(recovered, f.log.recoveries(dead.agent, died)...)
 	}

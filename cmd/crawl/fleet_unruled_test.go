@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -24,7 +24,7 @@ func TestFleetIsUnruledAsAWhole(t *testing.T) {
 		robots int // status of that of the other host
 		code   int
 	}{
-		"neither": {http.StatusServiceUnavailable, exit.CodeBlocked},
+		"neither": {http.StatusServiceUnavailable, cli.CodeBlocked},
 		"one":     {http.StatusNotFound, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

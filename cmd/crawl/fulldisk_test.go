@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // ownDisk is a directory for a file system of its own, which scripts mount.
@@ -71,7 +71,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 			saved := filepath.Join(t.TempDir(), name)
 			got := onDisk(t, fmt.Sprintf("mount -t tmpfs -o size=8k tmpfs %[1]s\nrun crawl -q --strategy off -o %[1]s/%[2]s %[3]s\ncp %[1]s/%[2]s %[4]s",
 				disk, name, strings.Join(site.seeds, " "), saved))
-			require.Equal(t, exit.CodeIO, got[0].code, got[0].out)
+			require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
 			require.Contains(t, got[0].out, "; free some room there, then begin anew with --overwrite (a crawl with --state DIR goes on where it was)\n")
 			n := wholeRecords(t, got[0].out)
 			text, err := os.ReadFile(saved)
@@ -106,10 +106,10 @@ run crawl -q --strategy off -o %[1]s/%[2]s --state %[3]s %[4]s
 mount -o remount,size=64m %[1]s
 run crawl resume %[3]s -q
 cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
-			require.Equal(t, exit.CodeIO, got[0].code, got[0].out)
+			require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
 			wholeRecords(t, got[0].out)
 			require.Contains(t, got[0].out, "; free some room there, then go on with 'crawl resume "+state+"'\n")
-			require.Equal(t, exit.CodeDone, got[1].code, got[1].out)
+			require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
 			text, err := os.ReadFile(saved)
 			require.NoError(t, err)
 			if name == "one.warc.gz" {
@@ -141,14 +141,14 @@ run crawl again site
 run crawl report site
 rm fill
 run crawl resume site -q --max-pages 4`, disk, site.seeds[0]))
-	require.Equal(t, answer{exit.CodeDone, ""}, got[0])
+	require.Equal(t, answer{cli.CodeDone, ""}, got[0])
 	for _, i := range []int{1, 2, 4} {
-		require.Equal(t, exit.CodeDone, got[i].code, got[i].out)
+		require.Equal(t, cli.CodeDone, got[i].code, got[i].out)
 	}
 	require.Contains(t, got[1].out, "3 pages")
-	require.Equal(t, exit.CodeIO, got[3].code, got[3].out)
+	require.Equal(t, cli.CodeIO, got[3].code, got[3].out)
 	require.Contains(t, got[3].out, "there is no room for it: free some on its disk")
-	require.Equal(t, exit.CodeDone, got[5].code, got[5].out)
+	require.Equal(t, cli.CodeDone, got[5].code, got[5].out)
 }
 
 // Where nothing can be written each command says so before it asks for anything, and what only
@@ -163,25 +163,25 @@ func TestReadOnlyPlace(t *testing.T) {
 		code    int
 		said    string
 	}{
-		{crawl + "-o new.jsonl", exit.CodeIO, writable},
-		{crawl + "-o new/", exit.CodeIO, writable},
-		{crawl + "-o one.warc.gz", exit.CodeIO, writable},
-		{crawl + "--warc archive", exit.CodeIO, writable},
-		{crawl + "--stats stats.json", exit.CodeIO, writable},
-		{crawl + "--set output.events=events.jsonl", exit.CodeIO, writable},
-		{crawl + "--state state", exit.CodeIO, "read-only file system: name a directory that can be made\n"},
-		{crawl + "--set log.level=warn --remember hosts.jsonl -o /dev/null", exit.CodeDone, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then"},
-		{"crawl resume site", exit.CodeIO, "make it and its directory writable for this user\n"},
-		{"crawl report site", exit.CodeDone, "3 pages"},
-		{"crawl check site", exit.CodeDone, "nothing is wrong"},
-		{"crawl report killed", exit.CodeIO, "make it and its directory readable and writable for this user, or copy it, with its -wal, to where they are"},
-		{"crawl explain --offline --state site " + site.seeds[0], exit.CodeDone, "in: it is a seed"},
+		{crawl + "-o new.jsonl", cli.CodeIO, writable},
+		{crawl + "-o new/", cli.CodeIO, writable},
+		{crawl + "-o one.warc.gz", cli.CodeIO, writable},
+		{crawl + "--warc archive", cli.CodeIO, writable},
+		{crawl + "--stats stats.json", cli.CodeIO, writable},
+		{crawl + "--set output.events=events.jsonl", cli.CodeIO, writable},
+		{crawl + "--state state", cli.CodeIO, "read-only file system: name a directory that can be made\n"},
+		{crawl + "--set log.level=warn --remember hosts.jsonl -o /dev/null", cli.CodeDone, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then"},
+		{"crawl resume site", cli.CodeIO, "make it and its directory writable for this user\n"},
+		{"crawl report site", cli.CodeDone, "3 pages"},
+		{"crawl check site", cli.CodeDone, "nothing is wrong"},
+		{"crawl report killed", cli.CodeIO, "make it and its directory readable and writable for this user, or copy it, with its -wal, to where they are"},
+		{"crawl explain --offline --state site " + site.seeds[0], cli.CodeDone, "in: it is a seed"},
 	}
 	for _, c := range cases {
 		script += "run " + c.command + "\n"
 	}
 	got := onDisk(t, script)
-	require.Equal(t, exit.CodeDone, got[0].code, got[0].out)
+	require.Equal(t, cli.CodeDone, got[0].code, got[0].out)
 	for i, c := range cases {
 		require.Equal(t, c.code, got[i+1].code, "%s: %s", c.command, got[i+1].out)
 		require.Contains(t, got[i+1].out, c.said, c.command)

@@ -13,11 +13,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/cmd/crawl/internal/help"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
@@ -45,21 +42,26 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		require.Contains(t, comment, "\ncmp stdout "+name+"\n")
 		var out bytes.Buffer
 		cmd.InitDefaultHelpFlag()
-		require.NoError(t, help.Write(&out, cmd, terminal.UsualWidth))
+		require.NoError(t, flags.Write(&out, cmd, cli.UsualWidth))
 		require.Equal(t, files[name], out.String(), "`%s --help`; -run TestScript/help -update writes it anew", cmd.CommandPath())
 		for _, c := range cmd.Commands() {
 			each(c)
 		}
 	}
 	var b bytes.Buffer
-	root := rootCommand(terminal.Streams{Out: &b, Err: &b})
+	root := rootCommand(cli.Streams{Out: &b, Err: &b})
 	root.InitDefaultHelpCmd()
 	each(root)
 	require.Greater(t, seen, 10)
 	var all bytes.Buffer
-	require.NoError(t, help.WriteFull(&all, root, terminal.UsualWidth))
+	require.NoError(t, flags.WriteFull(&all, root, cli.UsualWidth))
 	require.Equal(t, files["all.golden"], all.String(), "`crawl --help-all`; -run TestScript/help -update writes it anew")
 }
+
+// brokenWriter fails with err.
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
 // What cannot be shown is a failure, whoever prints it.
 func TestHelpOnAFullDisk(t *testing.T) {
@@ -68,8 +70,8 @@ func TestHelpOnAFullDisk(t *testing.T) {
 		nil, {"--help"}, {"--version"}, {"version"}, {"help"}, {"help", "config"}, {"config", "-h"}, {"fleet", "--help"}, {"completion", "bash"},
 	} {
 		var said bytes.Buffer
-		code := run(t.Context(), args, terminal.Streams{In: strings.NewReader(""), Out: clitest.BrokenWriter{Err: full}, Err: &said})
-		require.Equal(t, exit.CodeIO, code, "%q", args)
+		code := run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: brokenWriter{full}, Err: &said})
+		require.Equal(t, cli.CodeIO, code, "%q", args)
 		require.Equal(t, "crawl: write standard output: "+syscall.ENOSPC.Error()+": free some room there, or name another place\n", said.String(), "%q", args)
 	}
 }
@@ -78,51 +80,51 @@ func TestHelpOnAFullDisk(t *testing.T) {
 // line.
 func TestShortHelpFitsOneScreen(t *testing.T) {
 	var out bytes.Buffer
-	root := rootCommand(terminal.Streams{Out: &out, Err: &out})
+	root := rootCommand(cli.Streams{Out: &out, Err: &out})
 	root.InitDefaultHelpCmd()
-	require.NoError(t, help.Write(&out, root, terminal.UsualWidth))
+	require.NoError(t, flags.Write(&out, root, cli.UsualWidth))
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 	require.LessOrEqual(t, len(lines), 40)
 	for _, line := range lines {
-		require.LessOrEqual(t, len(line), terminal.UsualWidth)
+		require.LessOrEqual(t, len(line), cli.UsualWidth)
 	}
-	flags := 0
-	for _, g := range help.BriefFlags() {
-		for _, f := range g.Flags {
-			flags++
+	shown := 0
+	for _, f := range flags.BriefFlags() {
+		if f.Text != "" {
+			shown++
 			require.NotNil(t, root.Flags().Lookup(f.Name), "--%s is no flag", f.Name)
 		}
 	}
-	require.LessOrEqual(t, flags, 20)
+	require.LessOrEqual(t, shown, 20)
 }
 
 // docs/reference/exit-codes.md, the full help and the manual page have the same table.
 func TestDocsHaveEveryExitCode(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString("| code | meaning |\n|---|---|\n")
-	for _, e := range exit.Codes {
+	for _, e := range cli.Codes {
 		fmt.Fprintf(&doc, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	docpage.Check(t, "docs/reference/exit-codes.md", "exit codes", doc.String())
 
 	var all bytes.Buffer
-	root := rootCommand(terminal.Streams{Out: &all, Err: &all})
-	require.NoError(t, help.WriteFull(&all, root, terminal.UsualWidth))
-	page := help.Manual(root)
+	root := rootCommand(cli.Streams{Out: &all, Err: &all})
+	require.NoError(t, flags.WriteFull(&all, root, cli.UsualWidth))
+	page := flags.Manual(root)
 	words := strings.Join(strings.Fields(all.String()), " ")
-	for _, e := range exit.Codes {
+	for _, e := range cli.Codes {
 		require.Contains(t, words, fmt.Sprintf(" %d %s ", e.Code, e.Meaning))
-		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.Code, help.EscapeRoff(e.Meaning)))
+		require.Contains(t, page, fmt.Sprintf(".TP\n.B %d\n%s\n", e.Code, flags.EscapeRoff(e.Meaning)))
 	}
 	for line := range strings.Lines(all.String()) {
-		require.LessOrEqual(t, len(line), terminal.UsualWidth+1)
+		require.LessOrEqual(t, len(line), cli.UsualWidth+1)
 	}
 }
 
 // docs/reference/commands.md has every command with its flags.
 func TestDocsHaveEveryCommand(t *testing.T) {
 	var b strings.Builder
-	root := rootCommand(terminal.Streams{Out: &b, Err: &b})
+	root := rootCommand(cli.Streams{Out: &b, Err: &b})
 	root.InitDefaultHelpCmd()
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
@@ -130,11 +132,7 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 			return
 		}
 		cmd.InitDefaultHelpFlag()
-		text := cmd.Long
-		if text == "" {
-			text = cmd.Short + "."
-		}
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n```\n%s\n```\n", cmd.CommandPath(), strings.ReplaceAll(text, "*", `\*`), cmd.UseLine())
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n```\n%s\n```\n", cmd.CommandPath(), strings.ReplaceAll(flags.About(cmd), "*", `\*`), cmd.UseLine())
 		if cmd.Example != "" {
 			fmt.Fprintf(&b, "\nExamples:\n\n```\n%s\n```\n", cmd.Example)
 		}
@@ -143,13 +141,13 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 			if f.Hidden || f.Name == "help" {
 				return
 			}
-			name := strings.TrimSpace(help.FlagSpelling(f))
-			byGroup[flags.GroupOf(f)] += fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(help.Describe(f), "|", `\|`))
+			name := strings.TrimSpace(flags.FlagSpelling(f))
+			byGroup[flags.GroupOf(f)] += fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(name, "|", `\|`), strings.ReplaceAll(flags.Describe(f), "|", `\|`))
 		})
 		if cmd.Name() == "demo" { // those of the settings, which the program itself has
 			byGroup = map[string]string{flags.GroupOwn: byGroup[flags.GroupOwn]}
 		}
-		for _, g := range flags.Groups() {
+		for _, g := range flags.Groups {
 			if byGroup[g] == "" {
 				continue
 			}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
@@ -200,8 +200,8 @@ func TestKillAgain(t *testing.T) {
 					}
 					return killed(t, sig, when, after, args)
 				})
-				require.Contains(t, []int{exit.CodeDone, exit.CodeInterrupted, -1}, code, "%s", out)
-				if code == exit.CodeDone {
+				require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
+				if code == cli.CodeDone {
 					break
 				}
 			}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 const (
@@ -79,7 +79,7 @@ func TestKillSitemaps(t *testing.T) {
 					// The first requests are for the sitemaps.
 					return killed(t, syscall.SIGKILL, site.after(1+rnd.IntN(2*killSitemaps)), deadline, args)
 				})
-				require.Contains(t, []int{exit.CodeDone, -1}, code, "%s", out)
+				require.Contains(t, []int{cli.CodeDone, -1}, code, "%s", out)
 			}
 			site.finish(t, k)
 		})

@@ -23,7 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -213,7 +213,7 @@ func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int,
 	t.Helper()
 	if _, err := os.Stat(k.dir); err == nil {
 		s.begin(t, k.dir)
-		if code, out = run(k.resume()); code != exit.CodeIO || !unbegun.MatchString(out) {
+		if code, out = run(k.resume()); code != cli.CodeIO || !unbegun.MatchString(out) {
 			return code, out
 		}
 	}
@@ -324,7 +324,7 @@ func TestKill(t *testing.T) {
 							return killed(t, sig, when, after, args)
 						})
 						// Before the crawl listens, any signal ends it like the hardest.
-						require.Contains(t, []int{exit.CodeDone, exit.CodeInterrupted, -1}, code, "%s", out)
+						require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
 					}
 					site.finish(t, k)
 				})
@@ -398,7 +398,7 @@ func TestDiskFaults(t *testing.T) {
 					first = 2 // a commit asks once, and a short crawl commits a few times
 				}
 				code, out := inject(t, calls, fmt.Sprintf("error=%s:when=%d+", errno, first), k.first(site.seeds))
-				require.Equal(t, exit.CodeIO, code, "%s", out)
+				require.Equal(t, cli.CodeIO, code, "%s", out)
 				require.Contains(t, out, k.dir, "the file is not named")
 				require.NotContains(t, out, "panic")
 				site.finish(t, k)
@@ -422,7 +422,7 @@ code=$?
 mount -o remount,size=64m %[2]s
 %[5]s || exit 1
 cp -r %[2]s/site %[6]s`,
-		"400k", dir, strings.Join(k.first(site.seeds), " "), exit.CodeIO, strings.Join(k.resume(), " "), copied)
+		"400k", dir, strings.Join(k.first(site.seeds), " "), cli.CodeIO, strings.Join(k.resume(), " "), copied)
 	out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	// The state, the records or the archives may be the first to notice.

@@ -3,25 +3,26 @@
 //
 // # Files
 //
-// Each command has a file here with its flags and texts; what is more than that is in a package of
-// internal, named after the command. All of them use:
+// Commands are here with their flags and texts, those about one matter in one file: resume.go has those
+// about a crawl that is kept (resume, again, check), report.go those that tell of one (report, stats,
+// hosts), help.go those about the program itself. All of them use:
 //
 //   - job: one crawl from the command line, for crawl, resume, again and demo
-//   - flags, help: the flags of the settings, the help and the manual pages
-//   - exit: the exit codes, and the errors that carry them
-//   - terminal, human: standard error for people, and numbers and tables in words
+//   - flags: the flags of the settings, the help and the manual pages
+//   - view: a crawl while it runs, at its end and by its records, for people
+//   - cli: streams, the terminal, exit codes, and numbers and tables in words
 //
 // # Output
 //
 // Records go to standard output or a file, and snapshots of --stats likewise; never both to the
 // same place. Events (output.events) go to a file or to standard error, and some may be dropped.
-// Everything for people goes to standard error, through one [terminal.Terminal], which keeps log
+// Everything for people goes to standard error, through one [cli.Terminal], which keeps log
 // lines, reports and the status line apart and removes control characters from foreign text. With
 // log.format json all of it is log lines, for machines.
 //
 // # What is held stable
 //
-// Scripts may rely on the exit codes (internal/exit), the names of flags and variables, the records
+// Scripts may rely on the exit codes (internal/cli), the names of flags and variables, the records
 // and the stats file. Reports and messages are for people and may change; the sessions in
 // testdata/script show them as they are.
 //
@@ -30,12 +31,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/config"
 )
 
 func main() {
@@ -43,5 +54,142 @@ func main() {
 	// has no other place for it; the records say what became of the pages.
 	log.SetOutput(io.Discard)
 	giveRoom(os.LookupEnv)
-	os.Exit(run(context.Background(), os.Args[1:], terminal.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
+	os.Exit(run(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
+}
+
+// What the help of the main command says, in lines of 80 columns at most: a test holds
+// it to that.
+const rootLong = `Crawl visits a site, or many, as fast as each host tolerates and no faster: it
+learns the rate from statuses and latencies, obeys robots.txt and every
+Retry-After, and never lets one bad host slow another.
+
+It writes one record per URL to standard output or to a file.`
+
+const rootExamples = `  crawl demo                                    see it at work, offline
+  crawl https://example.com/                    one site, records on the screen
+  crawl -d 3 -o pages.jsonl https://example.com/
+  crawl --scope domain --max-pages 1000 -o pages.jsonl https://example.com/
+  crawl -i seeds.txt --format csv -o pages.csv  many sites
+  crawl -o site/ https://example.com/           kept in site as it goes
+  crawl resume site                             on from there, whatever ended it
+  crawl again site                              when done: what has changed
+  crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, s cli.Streams) int {
+	cmd := rootCommand(s)
+	cmd.SetArgs(args)
+	cmd.SetIn(s.In)
+	cmd.SetOut(s.Out)
+	cmd.SetErr(s.Err)
+	var unshown error // of the help that a flag asks for, which cobra has no error for
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { unshown = flags.Show(s.Out, cmd) })
+	err := cmp.Or(cmd.ExecuteContext(ctx), unshown)
+	if e, ok := errors.AsType[*cli.Error](err); err != nil && (!ok || e.Err != nil) {
+		cli.Complain(s.Err, err) // an end that is no failure carries only a code
+	}
+	return cli.CodeOf(err)
+}
+
+// rootCommand is the tree of commands. It is built anew for every run and holds all
+// state of it, so that two runs in one process share nothing.
+func rootCommand(s cli.Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "crawl [flags] URL...",
+		Short:   "A polite web crawler that learns how fast each host may be asked",
+		Long:    rootLong,
+		Example: rootExamples,
+		Args:    cobra.ArbitraryArgs,
+		// Errors are told in one place, in our own words.
+		SilenceErrors: true, SilenceUsage: true,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	settings := flags.AddAll(root, false)
+	var asVersion, helpAll bool // a flag of our own, as cobra's has another exit code for a full disk
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case asVersion:
+			return showVersion(s.Out)
+		case helpAll:
+			return cli.Output(flags.WriteFull(s.Out, cmd, flags.Columns(s.Out)))
+		}
+		return crawlFrom(cmd, s, settings, args)
+	}
+	root.SetFlagErrorFunc(flags.FlagError)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(helpCommand(s))
+	root.AddCommand(
+		demoCommand(s), resumeCommand(s), againCommand(s), explainCommand(s), configCommand(s), statsCommand(s),
+		reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
+		simulateCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
+	)
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.DisableFlagsInUseLine = true // the usage says it
+	}
+	root.Flags().BoolP("help", "h", false, "show this help")
+	root.Flags().BoolVar(&helpAll, "help-all", false, "show every flag, what signals do and the exit codes")
+	root.Flags().BoolVar(&asVersion, "version", false, "print the version")
+	for _, name := range []string{"config", "help", "help-all", "version"} {
+		flags.SetGroup(root.Flags().Lookup(name), flags.GroupMessages)
+	}
+	return root
+}
+
+// crawlFrom crawls what the command line asks for. Without anything to do, help is what
+// is wanted.
+func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args []string) error {
+	if err := flags.CheckSeeds(cmd, args); err != nil {
+		return err
+	}
+	loaded, err := settings.Load(s.Env)
+	switch {
+	case len(args) == 0 && cmd.Flags().NFlag() == 0 && (err != nil || len(loaded.Config.Seeds.Files) == 0 && !loaded.Config.Fleet.Shared()):
+		return flags.Show(cmd.OutOrStdout(), cmd)
+	case err != nil:
+		return err
+	}
+	seedless := len(args) == 0 && len(loaded.Config.Seeds.Files) == 0
+	if seedless && !loaded.Config.Fleet.Shared() {
+		return cli.Usage(job.ErrNoSeeds)
+	}
+	j := &job.Job{Options: job.Options{Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless}}
+	if settings.FileIn(s.Env) != "" {
+		j.Reread = func() (*config.Loaded, error) { return settings.LoadAgain(s.Env) }
+	}
+	return j.Run(cmd.Context())
+}
+
+// heapRoom is how much garbage there may be at least before it is collected. Go lets a heap
+// double, which is right for a large one; the ten megabytes of a small crawl are gone through
+// several times a second. A heap that is larger than this doubles as always.
+const heapRoom = 32 << 20
+
+// leastHeap is what Go lets grow by its percentage where less is in use.
+const leastHeap = 4 << 20
+
+// giveRoom has the garbage collector wait for heapRoom, and reports whether it does: what the
+// user says of the heap in GOGC stands. GOMEMLIMIT bounds this too, as it bounds everything.
+func giveRoom(lookup func(string) (string, bool)) bool {
+	if _, set := lookup("GOGC"); set {
+		return false
+	}
+	debug.SetGCPercent(gcPercent(leastHeap))
+	onceCollected()
+	return true
+}
+
+// onceCollected adapts the percentage to what the next collection leaves, and so on for ever.
+func onceCollected() {
+	type unheld struct{ _ *unheld } // a pointer: what has none may share its memory with what lives
+	runtime.AddCleanup(new(unheld), func(struct{}) {
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+		metrics.Read(live)
+		debug.SetGCPercent(gcPercent(live[0].Value.Uint64()))
+		onceCollected()
+	}, struct{}{})
+}
+
+// gcPercent is by how many hundredths of it a heap may grow of which so many bytes are in use.
+func gcPercent(live uint64) int {
+	return int(max(100, 100*heapRoom/max(live, leastHeap)))
 }

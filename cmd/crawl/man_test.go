@@ -10,9 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/help"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 )
 
 // Each command has a page with all that its help has, and a formatter has nothing to say
@@ -20,7 +19,7 @@ import (
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	var out, errs bytes.Buffer
-	require.Equal(t, exit.CodeDone, run(t.Context(), []string{"man", dir}, terminal.Streams{Out: &out, Err: &errs}), errs.String())
+	require.Equal(t, cli.CodeDone, run(t.Context(), []string{"man", dir}, cli.Streams{Out: &out, Err: &errs}), errs.String())
 	names := strings.Fields(out.String())
 	require.Contains(t, names, "crawl.1")
 	require.Contains(t, names, "crawl-report.1")
@@ -46,14 +45,14 @@ func TestManualPages(t *testing.T) {
 	require.Contains(t, string(first), `\-\-max\-rate`)
 	require.Contains(t, string(first), "EXIT STATUS")
 
-	require.Equal(t, exit.CodeUsage, run(t.Context(), []string{"man"}, terminal.Streams{Out: &out, Err: &errs}))
-	require.Equal(t, exit.CodeIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, terminal.Streams{Out: &out, Err: &errs}))
+	require.Equal(t, cli.CodeUsage, run(t.Context(), []string{"man"}, cli.Streams{Out: &out, Err: &errs}))
+	require.Equal(t, cli.CodeIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, cli.Streams{Out: &out, Err: &errs}))
 }
 
 func TestEscapeRoff(t *testing.T) {
 	for s, want := range map[string]string{
 		"a-b": `a\-b`, `\.pdf$`: `\e.pdf$`, ".TH": `\&.TH`, "a\n'quote'": "a\n\\&'quote'", "": "",
 	} {
-		require.Equal(t, want, help.EscapeRoff(s))
+		require.Equal(t, want, flags.EscapeRoff(s))
 	}
 }

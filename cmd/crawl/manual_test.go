@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 // The commands that the manual prints have flags that there are, of their own verb.
 func TestManualsCommandsHaveTheirFlags(t *testing.T) {
-	root := rootCommand(terminal.Streams{})
+	root := rootCommand(cli.Streams{})
 	var (
 		command = regexp.MustCompile(`(?m)^(?:    )?(?:\$ )?crawl (.*)$`)
 		quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)

@@ -9,19 +9,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/records/merge"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -30,7 +27,7 @@ import (
 
 // merging is `crawl merge` with its flags.
 type merging struct {
-	terminal.Streams
+	cli.Streams
 	paths             []string
 	out               string
 	overwrite, asJSON bool
@@ -39,7 +36,7 @@ type merging struct {
 }
 
 // mergeCommand makes one file of those that the processes of a fleet have written.
-func mergeCommand(s terminal.Streams) *cobra.Command {
+func mergeCommand(s cli.Streams) *cobra.Command {
 	o := merging{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "merge [flags] FILE|DIR...",
@@ -62,16 +59,14 @@ Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`
   crawl merge -o index.cdxj archive/*.cdxj        one index of many archives`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exit.Usage(errors.New("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"))
+				return cli.Usagef("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: flags.Interruptible(func(ctx context.Context, args []string) error {
 			o.paths = args
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			return o.run(ctx)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
@@ -89,20 +84,20 @@ Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`
 // run merges: everything is read once before the output is touched.
 func (o *merging) run(ctx context.Context) error {
 	if o.cfg.Memory < 1 || o.cfg.Memory > 1<<16 {
-		return exit.Usage(fmt.Errorf("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory))
+		return cli.Usagef("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory)
 	}
 	o.cfg.Memory <<= 20
 	if err := o.checkOutput(); err != nil {
 		return err
 	}
-	term := terminal.New(o.Err, o.Env, "auto")
+	term := cli.NewTerminal(o.Err, o.Env, "auto")
 	if term.Live() && !o.quiet {
 		o.cfg.Progress = mergeProgress(term)
 		defer term.Clear()
 	}
 	files, err := merge.Files(o.paths)
 	if err != nil {
-		return exit.IO(err)
+		return cli.IO(err)
 	}
 	m, err := merge.Prepare(ctx, files, o.cfg)
 	if err != nil {
@@ -110,8 +105,8 @@ func (o *merging) run(ctx context.Context) error {
 	}
 	if o.out == sink.Stdout {
 		err = m.Write(ctx, o.Streams.Out)
-		if err != nil && ctx.Err() == nil && !isDamage(err) {
-			return exit.Output(err)
+		if err != nil && ctx.Err() == nil && !cli.Has[*merge.DamageError](err) {
+			return cli.Output(err)
 		}
 	} else {
 		err = o.replace(ctx, m)
@@ -129,20 +124,20 @@ func (o *merging) checkOutput() error {
 		return nil
 	}
 	if o.out == "" {
-		return exit.Usage(errors.New("--output is empty: give a file, or - for standard output"))
+		return cli.Usagef("--output is empty: give a file, or - for standard output")
 	}
 	info, err := os.Stat(o.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(o.out)); err != nil {
-			return exit.IO(fmt.Errorf("open --output: %w", err))
+			return cli.IOf("open --output: %w", err)
 		}
 	case err != nil:
-		return exit.IO(fmt.Errorf("open --output: %w", err))
+		return cli.IOf("open --output: %w", err)
 	case info.IsDir():
-		return exit.Usage(fmt.Errorf("--output %s is a directory: give a file", o.out))
+		return cli.Usagef("--output %s is a directory: give a file", o.out)
 	case info.Size() > 0 && info.Mode().IsRegular() && !o.overwrite:
-		return exit.IO(fmt.Errorf("open --output: %s exists and is not empty: add --overwrite to replace it, or choose another file", o.out))
+		return cli.IOf("open --output: %s exists and is not empty: add --overwrite to replace it, or choose another file", o.out)
 	}
 	return nil
 }
@@ -160,7 +155,7 @@ func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 		return packed.Close()
 	})
 	if err != nil {
-		return exit.Write("--output", err)
+		return cli.Write("--output", err)
 	}
 	return nil
 }
@@ -183,46 +178,41 @@ type unpacked struct{ io.Writer }
 func (unpacked) Close() error { return nil }
 
 // mergeProgress shows how far the reading is, now and then.
-func mergeProgress(t *terminal.Terminal) func(done, total int64) {
+func mergeProgress(t *cli.Terminal) func(done, total int64) {
 	clk := clock.System()
 	var last time.Time
 	return func(done, total int64) {
-		if now := clk.Now(); now.Sub(last) >= terminal.StatusEvery {
+		if now := clk.Now(); now.Sub(last) >= cli.StatusEvery {
 			last = now
-			t.Show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), human.Size(done)+" of "+human.Size(total))
+			t.Show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), cli.Size(done)+" of "+cli.Size(total))
 		}
 	}
-}
-
-func isDamage(err error) bool {
-	_, ok := errors.AsType[*merge.DamageError](err)
-	return ok
 }
 
 // mergeError is an error in the words of the command line.
 func mergeError(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return &exit.Error{Code: exit.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
+		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
 	}
 	if e, ok := errors.AsType[*merge.DamageError](err); ok {
 		if kind := filekind.Of(e.Path); kind != "" && e.Line == 1 {
-			return exit.IO(fmt.Errorf("%w; %s", err, kind))
+			return cli.IOf("%w; %s", err, kind)
 		}
-		return exit.IO(fmt.Errorf("%w; mend it, or pass over such lines with --skip-damaged", err))
+		return cli.IOf("%w; mend it, or pass over such lines with --skip-damaged", err)
 	}
-	return exit.IO(err)
+	return cli.IO(err)
 }
 
 // tell says what was done.
 func (o *merging) tell(r merge.Report) error {
 	if o.asJSON {
-		return terminal.WriteJSON(o.Err, r)
+		return cli.WriteJSON(o.Err, r)
 	}
 	for _, path := range r.Cut {
-		terminal.Say(o.Err, "crawl: the end of %s is cut off, and was passed over\n", human.Clean(path))
+		cli.Say(o.Err, "crawl: the end of %s is cut off, and was passed over\n", cli.Clean(path))
 	}
 	if r.Damaged > 0 {
-		terminal.Say(o.Err, "crawl: passed over as they are no records: %s\n", human.Plural(r.Damaged, "line"))
+		cli.Say(o.Err, "crawl: passed over as they are no records: %s\n", cli.Plural(r.Damaged, "line"))
 	}
 	if !o.quiet {
 		what, again := "record", "more of the same URLs"
@@ -230,8 +220,8 @@ func (o *merging) tell(r merge.Report) error {
 			what, again = "line", "that came twice"
 		}
 		to := cmp.Or(strings.TrimPrefix(o.out, sink.Stdout), "standard output")
-		terminal.Say(o.Err, "%s of %s in %s; %s %s left out\n", human.Plural(r.Written, what), human.Plural(int64(r.Files), "file"), human.Clean(to),
-			human.Count(r.Read-r.Written), again)
+		cli.Say(o.Err, "%s of %s in %s; %s %s left out\n", cli.Plural(r.Written, what), cli.Plural(int64(r.Files), "file"), cli.Clean(to),
+			cli.Count(r.Read-r.Written), again)
 	}
 	return nil
 }

@@ -7,23 +7,25 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/report"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/records/summary"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // reporting is `crawl report` with its flags.
 type reporting struct {
-	terminal.Streams
+	cli.Streams
 	path        string
 	html, stats string
 	asJSON      bool
@@ -31,7 +33,7 @@ type reporting struct {
 }
 
 // reportCommand says how a crawl went by what it has written.
-func reportCommand(s terminal.Streams) *cobra.Command {
+func reportCommand(s cli.Streams) *cobra.Command {
 	o := reporting{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "report [flags] DIR|FILE",
@@ -50,18 +52,11 @@ each broken page. A directory without records is told of by its state alone.`,
   crawl report site --html report.html     a page for a browser, all in one file
   crawl report site --json | jq .broken.listed
   crawl report pages.jsonl --stats s.json  and what limited each host`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return exit.Usage(fmt.Errorf("report needs one DIR or FILE, as 'crawl --output' wrote it, and was given %d", len(args)))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: flags.OneArg("report needs one DIR or FILE, as 'crawl --output' wrote it"),
+		RunE: flags.Interruptible(func(ctx context.Context, args []string) error {
 			o.path = args[0]
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			return o.run(ctx)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
@@ -81,11 +76,11 @@ const longestReport = 10_000
 func (o *reporting) run(ctx context.Context) error {
 	switch {
 	case o.html != "" && o.asJSON:
-		return exit.Usage(errors.New("--html and --json are two forms: give one"))
+		return cli.Usagef("--html and --json are two forms: give one")
 	case o.round < 0:
-		return exit.Usage(fmt.Errorf("--round %d: give 1 or more, or 0 for the latest", o.round))
+		return cli.Usagef("--round %d: give 1 or more, or 0 for the latest", o.round)
 	case o.top < 0 || o.top > longestReport:
-		return exit.Usage(fmt.Errorf("--top %d: give 1 to %d, or 0 for the usual length", o.top, longestReport))
+		return cli.Usagef("--top %d: give 1 to %d, or 0 for the usual length", o.top, longestReport)
 	}
 	usual := 10
 	if o.html != "" || o.asJSON {
@@ -94,24 +89,24 @@ func (o *reporting) run(ctx context.Context) error {
 	sum, err := summary.Read(ctx, o.path, summary.Config{Round: o.round, List: cmp.Or(o.top, usual)})
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &exit.Error{Code: exit.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
+		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
 	case err != nil:
-		return exit.IO(noReport(o.path, err))
+		return cli.IO(noReport(o.path, err))
 	}
 	if err := o.addLimits(sum); err != nil {
 		return err
 	}
 	switch {
 	case o.asJSON:
-		return exit.Output(terminal.WriteJSON(o.Out, sum))
+		return cli.Output(cli.WriteJSON(o.Out, sum))
 	case o.html == "-":
-		return exit.Output(sum.WriteHTML(o.Out))
+		return cli.Output(sum.WriteHTML(o.Out))
 	case o.html != "":
 		return o.writePage(sum)
 	}
-	t := report.Text{Sum: sum, Columns: terminal.WidthOf(o.Out)}
-	_, err = io.WriteString(o.Out, human.Clean(t.String()))
-	return exit.Output(err)
+	t := view.Text{Sum: sum, Columns: cli.WidthOf(o.Out)}
+	_, err = io.WriteString(o.Out, cli.Clean(t.String()))
+	return cli.Output(err)
 }
 
 // writePage writes the whole page or nothing, and not over what the report is about.
@@ -119,10 +114,10 @@ func (o *reporting) writePage(sum *summary.Summary) error {
 	from, errFrom := os.Stat(o.path)
 	to, errTo := os.Stat(o.html)
 	if errFrom == nil && errTo == nil && os.SameFile(from, to) {
-		return exit.Usage(fmt.Errorf("--html %s is what the report is about: give another file", o.html))
+		return cli.Usagef("--html %s is what the report is about: give another file", o.html)
 	}
 	if err := atomicfile.Replace(o.html, 0o666, sum.WriteHTML); err != nil {
-		return exit.Write("--html", err)
+		return cli.Write("--html", err)
 	}
 	return nil
 }
@@ -144,12 +139,12 @@ func (o *reporting) addLimits(sum *summary.Summary) error {
 	}
 	f, err := os.Open(o.stats)
 	if err != nil {
-		return exit.IO(fmt.Errorf("open --stats: %w", err))
+		return cli.IOf("open --stats: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	snap, err := report.LastSnapshot(f)
+	snap, err := view.LastSnapshot(f)
 	if err != nil {
-		return exit.IO(fmt.Errorf("read --stats %s: %w", o.stats, err))
+		return cli.IOf("read --stats %s: %w", o.stats, err)
 	}
 	hosts := sum.Hosts.Listed
 	for i := range hosts {
@@ -160,4 +155,129 @@ func (o *reporting) addLimits(sum *summary.Summary) error {
 		}
 	}
 	return nil
+}
+
+// statsCommand makes a stats file readable, also of a crawl on another machine or one
+// that is no more.
+func statsCommand(s cli.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats FILE",
+		Short: "Show what a stats file says: totals, and per host what limits it",
+		Long: `Stats shows the newest state of a crawl that writes its state to a file: totals,
+what went wrong, and for each host its rate, latency and circuit, what limits
+it, and how long it is idle for that. Of the hosts with the most trouble it also
+tells what happened last. The file - is standard input.`,
+		Example: `  crawl --stats s.json -o p.jsonl https://example.com/ &
+  crawl stats s.json       the newest state in the file
+  kill -USR1 PID           makes a running crawl write one at once`,
+		Args: flags.OneArg("stats needs one FILE, as 'crawl --stats FILE' writes it"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r := s.In
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return cli.IO(err)
+				}
+				defer func() { _ = f.Close() }() // it was only read
+				r = f
+			}
+			snap, err := view.LastSnapshot(r)
+			if err != nil {
+				return cli.IOf("read %s: %w", args[0], err)
+			}
+			told := view.Report{Snap: snap, Columns: cli.WidthOf(s.Out)}
+			return cli.Output(told.Write(s.Out))
+		},
+	}
+}
+
+// hostsCommand makes the file of --remember readable.
+func hostsCommand(s cli.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "hosts FILE",
+		Short: "Show what crawls have learned of hosts and kept in a file",
+		Long: `Hosts shows what 'crawl --remember FILE' keeps for the next crawl: for each host
+the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
+and what is still to be waited for. The host asked last comes first; what is a
+day old is not believed any more and not shown. A host that nothing but your own
+maximum held, --max-rate or a rule, is not there: nothing was learned of it. The
+file is an SQLite database; its table 'rates' has the same, for any shell.`,
+		Example: `  crawl --remember hosts.db -o p.jsonl https://example.com/
+  crawl hosts hosts.db    what the next crawl with this file begins with`,
+		Args: flags.OneArg("hosts needs one FILE, as 'crawl --remember FILE' writes it"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			known, damage, err := loadHosts(args[0])
+			if err != nil {
+				return cli.IO(noHosts(args[0], err))
+			}
+			if damage.Lines > 0 {
+				cli.Say(s.Err, "crawl: %s of %s: the first is line %d: %s\n", cli.Plural(damage.Lines, "damaged line"), args[0], damage.First, cli.Clean(damage.Err.Error()))
+			}
+			var b strings.Builder
+			if len(known) == 0 {
+				b.WriteString("nothing that was learned within a day\n")
+			} else {
+				cli.Layout(&b, knownColumns(known, clock.System().Now()), cli.WidthOf(s.Out))
+			}
+			_, err = fmt.Fprint(s.Out, b.String())
+			return cli.Output(err)
+		},
+	}
+}
+
+// loadHosts reads a file, which unlike for a crawl must exist.
+func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, memory.Damage{}, err
+	}
+	file, err := memory.At(memory.Config{Path: path, MaxWait: longestWait})
+	if err != nil {
+		return nil, memory.Damage{}, err
+	}
+	return file.Load()
+}
+
+// noHosts says of a file that is something else what it is, and what to give instead: the
+// advice of the crawl, to name a file that does not exist yet, is none for who wants to read.
+func noHosts(path string, err error) error {
+	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
+		return err
+	}
+	kind := filekind.Of(path)
+	switch kind {
+	case filekind.Hosts:
+		return err
+	case "":
+		kind = "it is none of this program's files"
+	}
+	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
+}
+
+// longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it
+// was written under.
+const longestWait = 168 * time.Hour
+
+// knownColumns is the table, a column each.
+func knownColumns(known []ratelimit.HostMemory, now time.Time) cli.Rows {
+	t := cli.Rows{
+		{Title: "host", Left: true},
+		{Title: "rate/s", Dull: cli.Unknown},
+		{Title: "asked", Keep: 1}, // ago
+		{Title: "refused for", Dull: cli.Unknown, Keep: 2},
+		{Title: "Retry-After", Dull: cli.Unknown}, // in
+		{Title: "held for", Dull: cli.Unknown},    // in
+	}
+	for i := range known {
+		m := &known[i]
+		t.Row(
+			m.Domain, cli.OrUnknown(m.Rate > 0, fmt.Sprintf("%.2f", m.Rate)), cli.Seconds(now.Sub(m.LastUsed).Seconds())+" ago",
+			cli.OrUnknown(m.Pause > 0, cli.Seconds(m.Pause.Seconds())), left(m.RetryUntil, now), left(m.HeldUntil, now),
+		)
+	}
+	return t
+}
+
+// left is how long it is until t, which may have passed: a trial is due then.
+func left(t, now time.Time) string {
+	return cli.OrUnknown(!t.IsZero(), cli.Seconds(t.Sub(now).Seconds()))
 }

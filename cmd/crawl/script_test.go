@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -15,9 +16,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
+
+// update has golden files written anew.
+var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"crawl": func() {
@@ -46,7 +49,7 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "../../testdata/script",
-		UpdateScripts: *clitest.Update,
+		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			// Nothing of the developer's own settings may reach the scripts.
 			for _, kv := range os.Environ() {

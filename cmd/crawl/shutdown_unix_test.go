@@ -21,7 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -114,12 +114,12 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		t.Cleanup(func() { _ = unread.Close() })
 		args = append(args, "--record", "body")
 	}
-	want := exit.CodeInterrupted
+	want := cli.CodeInterrupted
 	switch way {
 	case "max-time":
-		args, want = append(args, "--max-time", "2s"), exit.CodeLimit
+		args, want = append(args, "--max-time", "2s"), cli.CodeLimit
 	case "interrupted twice":
-		args, want = append(args, "--set", "grace=0"), exit.CodeForced
+		args, want = append(args, "--set", "grace=0"), cli.CodeForced
 	}
 	c := begin(t, append(args, site.url+"/"))
 	c.until(t, steering)
@@ -247,7 +247,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			}
 			asked := time.Now()
 			require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, exit.CodeInterrupted, c.wait(t), "%s", c.text())
+			require.Equal(t, cli.CodeInterrupted, c.wait(t), "%s", c.text())
 			t.Logf("ended %v after it was to", time.Since(asked))
 			require.Less(t, time.Since(asked), busyFor/20, "%s", c.text())
 			if what == "redis is silent" {

@@ -3,10 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
 	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 
 	lab "github.com/treadlight/crawl/internal/lab/simulate"
 )
@@ -32,10 +31,10 @@ const simulateExamples = `  crawl simulate                            every scen
   crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
 // simulateCommand runs strategies against model servers.
-func simulateCommand(s terminal.Streams) *cobra.Command { return simulateAmong(s, lab.Scenarios()) }
+func simulateCommand(s cli.Streams) *cobra.Command { return simulateAmong(s, lab.Scenarios()) }
 
 // simulateAmong is simulateCommand with the scenarios of all.
-func simulateAmong(s terminal.Streams, all []lab.Scenario) *cobra.Command {
+func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
 	o := simulate.Options{Streams: s, All: all}
 	cmd := &cobra.Command{
 		Use:     "simulate [flags] [PATTERN...]",
@@ -57,7 +56,7 @@ func simulateAmong(s terminal.Streams, all []lab.Scenario) *cobra.Command {
 	f.SortFlags = false // the order is by importance
 	// The defaults are those under which the strategies are compared, not those of a
 	// crawl: a ceiling of 10 per second would hide most of what there is to see.
-	f.StringVar(&o.Strategies, "strategy", "steer,aimd,"+lab.Oracle, "`words` with commas between: "+human.OneOf(simulate.Strategies()))
+	f.StringVar(&o.Strategies, "strategy", "steer,aimd,"+lab.Oracle, "`words` with commas between: "+cli.OneOf(simulate.Strategies()))
 	f.IntVar(&o.Seeds, "seeds", 1, "runs of each, with one seed after another")
 	f.Uint64Var(&o.Seed, "seed", 1, "the first seed")
 	f.IntVar(&o.Random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
@@ -76,7 +75,7 @@ func simulateAmong(s terminal.Streams, all []lab.Scenario) *cobra.Command {
 }
 
 // simulateFleetCommand plays a crawl of a web by many processes.
-func simulateFleetCommand(s terminal.Streams) *cobra.Command {
+func simulateFleetCommand(s cli.Streams) *cobra.Command {
 	o := simulate.FleetOptions{Streams: s}
 	cmd := &cobra.Command{
 		Use:   "fleet [flags]",

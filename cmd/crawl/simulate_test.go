@@ -14,9 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
 	"github.com/treadlight/crawl/internal/clock"
 
 	lab "github.com/treadlight/crawl/internal/lab/simulate"
@@ -42,7 +41,7 @@ func patientHost(name string) lab.Scenario {
 func runSimulate(ctx context.Context, t *testing.T, args ...string) (out, errs string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	cmd := simulateAmong(terminal.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: nil}, []lab.Scenario{patientHost("mine"), patientHost("yours")})
+	cmd := simulateAmong(cli.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr, Env: nil}, []lab.Scenario{patientHost("mine"), patientHost("yours")})
 	cmd.SetArgs(append([]string{}, args...)) // of nil it would take those of the test's own process
 	cmd.SetErr(io.Discard)
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
@@ -65,7 +64,7 @@ func TestScenariosOfOthers(t *testing.T) {
 	require.Regexp(t, `^4 runs, 8m00s at the hosts and 4,80\d requests, in `, errs)
 	_, _, err = runSimulate(t.Context(), t, "your")
 	require.ErrorContains(t, err, `no scenario matches "your"; near it: yours; --list has all`)
-	require.Equal(t, exit.CodeUsage, exit.CodeOf(err))
+	require.Equal(t, cli.CodeUsage, cli.CodeOf(err))
 }
 
 // Interrupted before anything was done, both ways to run end alike: what there is, and
@@ -74,17 +73,17 @@ func TestSimulateInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	out, errs, err := runSimulate(ctx, t)
-	require.Equal(t, exit.CodeInterrupted, exit.CodeOf(err))
+	require.Equal(t, cli.CodeInterrupted, cli.CodeOf(err))
 	require.Empty(t, out)
 	require.Contains(t, errs, "interrupted: 0 of 6 runs done\n")
 
 	out, errs, err = runSimulate(ctx, t, "mine", "--trace")
-	require.Equal(t, exit.CodeInterrupted, exit.CodeOf(err))
+	require.Equal(t, cli.CodeInterrupted, cli.CodeOf(err))
 	require.Equal(t, "mine under steer, seed 1: admits everything, mine\n\n", out)
 	require.Equal(t, "interrupted: the run was 0.0s long and would have been 2m00s\n", errs)
 
 	out, _, err = runSimulate(ctx, t, "mine", "--trace", "--format", "json")
-	require.Equal(t, exit.CodeInterrupted, exit.CodeOf(err))
+	require.Equal(t, cli.CodeInterrupted, cli.CodeOf(err))
 	var doc struct {
 		Interrupted bool
 		Result      *struct{}

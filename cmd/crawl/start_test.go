@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -26,9 +26,9 @@ func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 			require.NoError(t, err)
 			// Nobody else gets in: others wait for five seconds, and fail.
 			require.NoError(t, db.Exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE meta SET value = value"))
-			args, want := []string{verb, state, "-v"}, exit.CodeInterrupted
+			args, want := []string{verb, state, "-v"}, cli.CodeInterrupted
 			if way == "max-time" {
-				args, want = append(args, "--max-time", "1s"), exit.CodeLimit
+				args, want = append(args, "--max-time", "1s"), cli.CodeLimit
 			}
 			c := begin(t, args)
 			c.until(t, regexp.MustCompile("opening the state"))

@@ -1,11 +1,22 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
 	"github.com/spf13/cobra"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
-	"github.com/treadlight/crawl/cmd/crawl/internal/testsite"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // The manual of the verb, apart from its flags.
@@ -31,8 +42,8 @@ by it. Ctrl-C and SIGTERM end it; the report of --report is written then.`
 )
 
 // testsiteCommand serves hosts to test any crawler on, ours included.
-func testsiteCommand(s terminal.Streams) *cobra.Command {
-	var o testsite.Options
+func testsiteCommand(s cli.Streams) *cobra.Command {
+	var o siteOptions
 	cmd := &cobra.Command{
 		Use:               "testsite [flags]",
 		Short:             "Serve made-up hosts to test how polite a crawler is",
@@ -40,14 +51,14 @@ func testsiteCommand(s terminal.Streams) *cobra.Command {
 		Example:           testsiteExample,
 		Args:              flags.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.Check(cmd); err != nil {
-				return err
-			}
-			return o.Serve(cmd.Context(), s)
-		},
 	}
 	f := cmd.Flags()
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, _ []string) error {
+		if err := o.check(f.Changed); err != nil {
+			return err
+		}
+		return o.serve(ctx, s)
+	})
 	f.SortFlags = false
 	f.IntVar(&o.Hosts, "hosts", 1, "hosts, each on its own address")
 	f.IntVar(&o.Pages, "pages", 100, "pages per host")
@@ -65,4 +76,233 @@ func testsiteCommand(s terminal.Streams) *cobra.Command {
 	f.BoolVar(&o.AsJSON, "json", false, "print the report as JSON, and the addresses on standard error")
 	f.BoolVar(&o.Print, "print", false, "print the site's YAML and serve nothing")
 	return cmd
+}
+
+// siteOptions are the flags of the verb.
+type siteOptions struct {
+	File, Preset  string
+	given         string // the flag that names the file
+	ReportTo      string
+	Hosts, Pages  int
+	Latency, Time time.Duration
+	Limit         float64
+	Burst, Port   int
+	RetryAfter    bool
+	Seed          uint64
+	AsJSON, Print bool
+}
+
+// check refuses what would be ignored, and zeros that the site takes for a default.
+func (o *siteOptions) check(changed func(flag string) bool) error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"hosts", o.Hosts}, {"pages", o.Pages}} {
+		if f.value < 1 {
+			return cli.Usagef("--%s %d: give at least 1", f.name, f.value)
+		}
+	}
+	if err := o.checkFiles(changed); err != nil {
+		return err
+	}
+	other := ""
+	switch {
+	case o.File != "":
+		other = o.given
+	case o.Preset != "" && o.Preset != "uniform":
+		other = "--preset " + o.Preset
+	default:
+		return nil
+	}
+	for _, name := range []string{"hosts", "pages", "latency", "limit", "burst", "retry-after", "seed"} {
+		if changed(name) {
+			return cli.Usagef("--%s has no effect with %s: remove one of them, or print the site with --print and change it there", name, other)
+		}
+	}
+	return nil
+}
+
+// config is the site that the flags describe.
+func (o *siteOptions) config() (testsite.Config, error) {
+	var cfg testsite.Config
+	switch {
+	case o.File != "" && o.Preset != "":
+		return cfg, cli.Usagef("%s and --preset both name a site: give one of them", o.given)
+	case o.File != "":
+		var err error
+		if cfg, err = o.readScenario(); err != nil {
+			return cfg, err
+		}
+	case o.Preset == "mixed":
+		cfg = testsite.Mixed()
+	case o.Preset == "headofline":
+		cfg = testsite.HeadOfLine(5)
+	case o.Preset == "" || o.Preset == "uniform":
+		cfg = o.uniform()
+	default:
+		return cfg, cli.Usagef("--preset %q: give mixed, uniform or headofline", o.Preset)
+	}
+	if o.Port != 0 {
+		cfg.Port = o.Port
+	}
+	return cfg, nil
+}
+
+// uniform is the site of the flags: hosts that are all the same.
+func (o *siteOptions) uniform() testsite.Config {
+	cfg := testsite.Uniform(o.Hosts, o.Pages, o.Latency)
+	cfg.Seed = o.Seed
+	for i := range cfg.Hosts {
+		cfg.Hosts[i].Limit = testsite.Limit{Rate: o.Limit, Burst: o.Burst}
+		if o.RetryAfter {
+			cfg.Hosts[i].Refusal.RetryAfter = "seconds"
+		}
+	}
+	return cfg
+}
+
+// serve runs the site until it is interrupted or its time is over, and reports.
+func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
+	cfg, err := o.config()
+	if err != nil {
+		return err
+	}
+	if o.Print {
+		return cli.Output(testsite.WriteYAML(s.Out, cfg))
+	}
+	site, err := testsite.New(cfg)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if err := site.Listen(); err != nil {
+		return cli.IO(err)
+	}
+	// Before the message: who waits for that has the addresses.
+	addresses := s.Out
+	if o.AsJSON { // then standard output is one JSON document, which has the addresses too
+		addresses = s.Err
+	}
+	if _, err := fmt.Fprintln(addresses, strings.Join(site.URLs(), "\n")); err != nil {
+		return cli.Output(err)
+	}
+	cli.Say(s.Err, "serving %s; Ctrl-C ends it and prints the report\n", cli.Plural(site.Hosts(), "host"))
+	if o.Time > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Time)
+		defer cancel()
+	}
+	if err := site.Run(ctx); err != nil {
+		return cli.IO(err)
+	}
+	// The one for people first: if the file fails, the figures are not lost.
+	return errors.Join(cli.Output(o.report(s.Out, site)), o.saveReport(site))
+}
+
+// report prints what the hosts saw, for people or for a test that reads it.
+func (o *siteOptions) report(w io.Writer, site *testsite.Site) error {
+	r := site.Report()
+	if o.AsJSON {
+		return encodeReport(w, &r)
+	}
+	return r.WriteTable(w)
+}
+
+// checkFiles is about --scenario, --file and --report. What is wrong with the report's
+// place is better said before an hour of measuring than after it.
+func (o *siteOptions) checkFiles(changed func(string) bool) error {
+	o.given = "--file"
+	if changed("scenario") {
+		o.given = "--scenario"
+	}
+	switch {
+	case changed("scenario") && changed("file"):
+		return cli.Usagef("--scenario and --file both name a site: give one of them")
+	case (changed("scenario") || changed("file")) && o.File == "":
+		return cli.Usagef("%s: give the name of a file", o.given)
+	case changed("report") && o.ReportTo == "":
+		return cli.Usagef("--report: give the name of a file, or - for standard output")
+	case o.ReportTo == "-":
+		o.AsJSON, o.ReportTo = true, ""
+		return nil
+	case o.ReportTo == "":
+		return nil
+	}
+	if info, err := os.Stat(o.ReportTo); err == nil && info.IsDir() {
+		return cli.Usagef("--report %s: it is a directory; give a file in it", o.ReportTo)
+	}
+	if _, err := os.Stat(filepath.Dir(o.ReportTo)); err != nil {
+		return cli.IOf("--report %s: %w", o.ReportTo, cli.Cause(err))
+	}
+	return nil
+}
+
+// readScenario reads the site's file. It may have many things wrong with it, each a line.
+func (o *siteOptions) readScenario() (testsite.Config, error) {
+	data, err := os.ReadFile(o.File)
+	if err != nil {
+		return testsite.Config{}, cli.IOf("read %s %s: %w", o.given, o.File, cli.Cause(err))
+	}
+	cfg, err := testsite.Parse(data)
+	if err == nil {
+		return cfg, nil
+	}
+	var lines []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		lines = append(lines, fmt.Errorf("%s: %s", o.File, line))
+	}
+	return cfg, cli.Usage(errors.Join(lines...))
+}
+
+// saveReport writes the report of --report.
+func (o *siteOptions) saveReport(site *testsite.Site) error {
+	if o.ReportTo == "" {
+		return nil
+	}
+	r := site.Report()
+	write := func(w io.Writer) error { return encodeReport(w, &r) }
+	if err := atomicfile.Replace(o.ReportTo, 0o666, write); err != nil {
+		return cli.Write("--report "+o.ReportTo, cli.Cause(err))
+	}
+	return nil
+}
+
+func encodeReport(w io.Writer, r *testsite.Report) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+// writeHostsView is the other side of the crawl, in the few columns that fit beside
+// the crawler's own table. `crawl testsite` prints all there is.
+func writeHostsView(w io.Writer, r *testsite.Report, columns int) error {
+	t := cli.Rows{
+		{Title: "host", Left: true},
+		{Title: "requests"},
+		{Title: "refused"},
+		{Title: "too early", Keep: 3},
+		{Title: "peak/s", Keep: 2},
+		{Title: "limit/s", Dull: "", Keep: 2},
+		{Title: "min gap", Keep: 1},
+		{Title: "pages"},
+		{Title: "twice"},
+		{Title: "robots.txt broken"},
+	}
+	for i := range r.Hosts {
+		h := &r.Hosts[i]
+		limit := cli.Unknown
+		if h.Allowed > 0 {
+			limit = fmt.Sprintf("%.3g", h.Allowed)
+		}
+		t.Row(
+			h.Name, cli.Count(h.Requests), cli.Count(h.Refusals), cli.Count(h.InsideRetryAfter), fmt.Sprint(h.Peak), limit,
+			h.MinGap.Round(time.Millisecond).String(), fmt.Sprintf("%d/%d", h.Distinct, h.URLs),
+			cli.Count(h.Duplicates), cli.Count(h.RobotsViolations+h.DelayViolations),
+		)
+	}
+	var b strings.Builder
+	b.WriteString("\nWhat the hosts saw:\n")
+	cli.Layout(&b, t, columns)
+	b.WriteString("too early: inside a Retry-After; twice: pages served again\n")
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
@@ -145,7 +145,7 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	screen = p.until(`^crawl http://127\S+… +paused  \S+s$`, `^pages +\d+`, `^host +rate/s`, `^q stop  p resume  tab next`)
 	require.Equal(t, 10, strings.Count(screen, "\n"))
 	for line := range strings.Lines(screen) {
-		require.LessOrEqual(t, human.Cells(strings.TrimSuffix(line, "\n")), 40)
+		require.LessOrEqual(t, cli.Cells(strings.TrimSuffix(line, "\n")), 40)
 	}
 	p.press("?")
 	p.until(`^p, space +pause the crawl`, `^\? back`)

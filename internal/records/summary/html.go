@@ -19,8 +19,8 @@ var reportPage string
 // lets a browser load nothing at all.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"count": func(n int64) string { return thousands(strconv.FormatInt(n, 10)) },
-		"size":  Size, "ms": func(v float64) string { return thousands(fmt.Sprintf("%.0f", v)) },
+		"count": func(n int64) string { return Thousands(strconv.FormatInt(n, 10)) },
+		"size":  Size, "ms": func(v float64) string { return Thousands(fmt.Sprintf("%.0f", v)) },
 		"seconds": func(v float64) string { return fmt.Sprintf("%.1f", v) },
 		"rate":    func(v float64) string { return fmt.Sprintf("%.2f", v) },
 		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
@@ -57,8 +57,8 @@ func plain(s string) string {
 	}, s)
 }
 
-// thousands sets a number's thousands apart.
-func thousands(s string) string {
+// Thousands sets a number's thousands apart.
+func Thousands(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

@@ -137,6 +137,6 @@ func TestSizesAndThousands(t *testing.T) {
 		require.Equal(t, want, Size(n))
 	}
 	for s, want := range map[string]string{"0": "0", "999": "999", "1000": "1,000", "-1000": "-1,000", "1234567": "1,234,567"} {
-		require.Equal(t, want, thousands(s))
+		require.Equal(t, want, Thousands(s))
 	}
 }

@@ -1,18 +1,20 @@
-// Package flags declares the flags of the settings, which several commands have, and loads the
-// settings from file, environment and flags.
+// Package flags declares the flags of the settings, which several commands have, loads the settings
+// from file, environment and flags, and writes the help and the manual pages of all commands.
 package flags
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -22,9 +24,8 @@ type Settings struct {
 	Given []config.FlagValue // in the order of the command line
 }
 
-// Add declares a flag for every field of the configuration that has one and that
-// keep lets in. They are the command's own and not its children's: a flag that does
-// nothing for a verb is an error there, not silence.
+// Add declares a flag for every field of the configuration that has one and that keep lets in. They
+// are the command's own and not its children's: a flag that does nothing for a verb is an error there.
 func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
 	s := &Settings{}
 	flags := cmd.Flags()
@@ -44,22 +45,20 @@ func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
 	return s
 }
 
-// AddConfigFlag declares --config.
-func (s *Settings) AddConfigFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
-}
-
-// Hide keeps the flags of the settings out of the help of cmd.
-func Hide(cmd *cobra.Command) {
+// AddAll declares all of them and --config. In a verb's help they are hidden: that of crawl has them.
+func AddAll(cmd *cobra.Command, hide bool) *Settings {
+	s := Add(cmd, func(config.Flag) bool { return true })
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, ours := f.Value.(*flagValue); ours {
+		if _, ours := f.Value.(*flagValue); ours && hide {
 			f.Hidden = true
 		}
 	})
+	cmd.Flags().StringVar(&s.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
+	return s
 }
 
-// complete lets a shell offer the words of a choice, file names for what is a file, and
-// nothing for the rest.
+// complete lets a shell offer the words of a choice, file names for what is a file, and nothing for
+// the rest.
 func complete(cmd *cobra.Command, f config.Flag) {
 	words, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
 	switch {
@@ -79,16 +78,38 @@ func (s *Settings) Load(env []string) (*config.Loaded, error) {
 	return Load(config.Sources{File: s.FileIn(env), Env: env, Flags: s.Given})
 }
 
+// LoadAgain is Load for a process that has loaded before: see [Settings.Readable].
+func (s *Settings) LoadAgain(env []string) (*config.Loaded, error) {
+	if err := s.Readable(s.FileIn(env)); err != nil {
+		return nil, err
+	}
+	return s.Load(env)
+}
+
+// Readable reports whether a file can be read for a second time. A pipe has been read to its end, and
+// a file of no bytes is one that an editor is about to write: both would lift what the user has laid
+// down, in the middle of a crawl.
+func (s *Settings) Readable(file string) error {
+	info, err := os.Stat(file)
+	switch {
+	case err != nil: // load tells what is wrong
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
+	case info.Size() == 0:
+		return fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
+	}
+	return nil
+}
+
 // FileIn is the file of the configuration; empty for none.
 func (s *Settings) FileIn(env []string) string {
 	if s.File != "" {
 		return s.File
 	}
-	return terminal.LookupEnv(env, "CRAWL_CONFIG")
+	return cli.LookupEnv(env, "CRAWL_CONFIG")
 }
 
-// Load tells a file that cannot be read from one that is wrong: another exit code, and
-// another person to mend it.
+// Load tells a file that cannot be read from one that is wrong: another exit code.
 func Load(from config.Sources) (*config.Loaded, error) {
 	loaded, err := config.Load(from)
 	if err != nil {
@@ -97,23 +118,20 @@ func Load(from config.Sources) (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// Wrong is the end of a command whose settings are wrong, or name a file that
-// cannot be read.
+// Wrong is the end of a command whose settings are wrong, or name a file that cannot be read.
 func Wrong(err error) error {
-	if _, unread := errors.AsType[*fs.PathError](err); unread {
-		return exit.IO(err)
+	if cli.Has[*fs.PathError](err) {
+		return cli.IO(err)
 	}
-	return exit.Usage(err)
+	return cli.Usage(err)
 }
 
-// flagValue notes each use of a flag as text; the configuration parses them all
-// together, so that one error can list everything that is wrong.
+// flagValue notes each use of a flag as text; the configuration parses them all together, so that one
+// error can list everything that is wrong.
 type flagValue struct {
 	flag config.Flag
 	to   *Settings
 }
-
-var _ pflag.Value = (*flagValue)(nil)
 
 // Set notes one use.
 func (v *flagValue) Set(s string) error {
@@ -121,10 +139,10 @@ func (v *flagValue) Set(s string) error {
 	return nil
 }
 
-// String is the default, for the help.
+// String is the default, for the help. A switch that is shown is off by default.
 func (v *flagValue) String() string {
 	if v.flag.Switch {
-		return "" // a switch that is shown is off by default
+		return ""
 	}
 	return v.flag.Default
 }
@@ -137,25 +155,97 @@ func (v *flagValue) Type() string {
 	return v.flag.Arg
 }
 
-// LoadAgain is load for a process that has loaded before. A pipe has been read to its end
-// by then, and a file of no bytes is one that an editor is about to write: taken for what
-// they say, both would lift whatever the user has laid down, in the middle of a crawl.
-func (s *Settings) LoadAgain(env []string) (*config.Loaded, error) {
-	if err := s.Readable(s.FileIn(env)); err != nil {
-		return nil, err
+// The groups of flags, in the order of the help: first what a crawl is about, then how it goes about
+// it. A verb's own come before all.
+const (
+	GroupOwn      = "Flags"
+	GroupSeeds    = "Seeds and scope"
+	groupPolite   = "Politeness"
+	GroupFetch    = "Fetching"
+	GroupAccess   = "Access and network"
+	groupOutput   = "Output"
+	groupFleet    = "Several processes"
+	GroupMessages = "Messages and settings"
+)
+
+// Groups is their order.
+var Groups = []string{GroupOwn, GroupSeeds, groupPolite, GroupFetch, GroupAccess, groupOutput, groupFleet, GroupMessages}
+
+// groupKey is the annotation that carries a flag's group.
+const groupKey = "treadlight_group"
+
+// GroupOfSetting is where the flag of a setting belongs, by its section.
+func GroupOfSetting(path string) string {
+	section, _, _ := strings.Cut(path, ".")
+	switch section {
+	case "ratelimit", "robots", "concurrency", "per_host_max", "max_blocked":
+		return groupPolite
+	case "fetch":
+		return GroupFetch
+	case "access":
+		return GroupAccess
+	case "extract", "output", "warc", "state", "stats", "listen", "traces":
+		return groupOutput
+	case "fleet":
+		return groupFleet
+	case "log", "": // --set
+		return GroupMessages
 	}
-	return s.Load(env)
+	return GroupSeeds
 }
 
-// Readable reports whether a file can be read for a second time.
-func (s *Settings) Readable(file string) error {
-	if info, err := os.Stat(file); err == nil { // load tells what is wrong otherwise
-		switch {
-		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
-		case info.Size() == 0:
-			return fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
-		}
+// SetGroup puts a flag into a group of the help.
+func SetGroup(f *pflag.Flag, group string) {
+	f.Annotations = map[string][]string{groupKey: {group}}
+}
+
+// GroupOf is the group a flag was put into; a verb's own flags are in none.
+func GroupOf(f *pflag.Flag) string {
+	if g := f.Annotations[groupKey]; len(g) == 1 {
+		return g[0]
+	}
+	return GroupOwn
+}
+
+// NoArgs is for verbs that take none.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return cli.Usagef("%q takes no arguments, and was given %q", cmd.CommandPath(), args[0])
 	}
 	return nil
+}
+
+// OneArg wants one argument that is not empty; need says which.
+func OneArg(need string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		n := 0
+		for _, arg := range args {
+			if arg != "" {
+				n++
+			}
+		}
+		if n == 1 && len(args) == 1 {
+			return nil
+		}
+		return cli.Usagef("%s, and was given %d", need, n)
+	}
+}
+
+// OneDir wants the directory of a crawl that is kept.
+func OneDir(verb string) cobra.PositionalArgs {
+	return OneArg(verb + " needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it")
+}
+
+// CompleteDirs completes names of directories.
+func CompleteDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+// Interruptible runs a command under a context that an interrupt or SIGTERM ends.
+func Interruptible(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return run(ctx, args)
+	}
 }

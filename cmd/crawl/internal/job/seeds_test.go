@@ -13,13 +13,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // source reads seeds from r and logs to the buffer.
 func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 	var b bytes.Buffer
-	return &seedSource{files: []seedFile{{name: "list", r: r}}, log: slog.New(terminal.NewLineHandler(&b, slog.LevelDebug, "")), stopped: make(chan struct{})}, &b
+	return newSeedSource(slog.New(cli.NewLineHandler(&b, slog.LevelDebug, "")), seedFile{"list", r}), &b
 }
 
 func collect(s *seedSource) []string {

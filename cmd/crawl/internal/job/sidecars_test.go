@@ -19,9 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/clitest"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -210,7 +210,7 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 
 func TestWitness(t *testing.T) {
 	var b bytes.Buffer
-	w := &failureSummary{Durable: sink.NewJSONL(&b)}
+	w := &destination{Durable: sink.NewJSONL(&b)}
 	failed := &sink.Error{Class: "network", Message: "refused"}
 	for _, r := range []sink.Record{
 		{URL: "http://fine.test/", Status: 200},
@@ -234,9 +234,9 @@ func TestStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stats.json")
 	s, err := openStats(path, io.Discard)
 	require.NoError(t, err)
-	snap := clitest.Busy()
+	snap := &crawl.Snapshot{Hosts: []frontier.HostState{{Host: "a.test", Pages: 7}}}
 	s.snapshot = func() crawl.Snapshot { return *snap }
-	padding := strings.Repeat("x", report.StatsTail/2)
+	padding := strings.Repeat("x", view.StatsTail/2)
 	for i := range 5 { // more than the tail that is read
 		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
 		require.NoError(t, s.write())
@@ -248,7 +248,7 @@ func TestStatsFile(t *testing.T) {
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	got, err := report.LastSnapshot(f)
+	got, err := view.LastSnapshot(f)
 	require.NoError(t, err)
 	require.Equal(t, int64(4), got.Pages)
 	require.Equal(t, pipeline.EndInterrupted, got.State)
@@ -271,12 +271,12 @@ func TestStatsInterval(t *testing.T) {
 
 // A full disk ends the writing and is told once.
 func TestStatsFull(t *testing.T) {
-	s, err := openStats("-", clitest.BrokenWriter{Err: syscall.ENOSPC})
+	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
 	require.NoError(t, err)
 	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
 	err = s.run(t.Context(), time.Nanosecond)
 	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
-	require.Equal(t, exit.CodeIO, exit.CodeOf(err))
+	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
 	require.NoError(t, s.write())
 }
 
@@ -292,11 +292,11 @@ func FuzzLastSnapshot(f *testing.F) {
 	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
 	f.Add([]byte("\n\n[1]\x00\n"))
 	f.Fuzz(func(t *testing.T, before []byte) {
-		got, err := report.LastSnapshot(bytes.NewReader(before))
+		got, err := view.LastSnapshot(bytes.NewReader(before))
 		require.Equal(t, err == nil, got != nil)
 		line, err := json.Marshal(&crawl.Snapshot{Pages: 42, State: pipeline.EndBlocked})
 		require.NoError(t, err)
-		got, err = report.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
+		got, err = view.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
 		require.NoError(t, err)
 		require.Equal(t, int64(42), got.Pages)
 	})

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,21 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/build"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// How a crawl is kept: where its files are, and what is said about going on with it.
-
-// layOut puts the records of a crawl whose output is a directory into a file there, and its
-// state beside them unless that has another place.
+// layOut puts the records of a crawl whose output is a directory into a file there, and its state beside
+// them unless that has another place. Of several processes each has files of its own, and no state; a
+// path without {worker} in it is taken as it is.
 func layOut(cfg *config.Config) error {
 	settleWorker(cfg)
 	dir := cfg.Output.Path
@@ -33,39 +31,68 @@ func layOut(cfg *config.Config) error {
 	if dir == sink.Stdout || !isDir {
 		return nil
 	}
-	if cfg.Fleet.Shared() {
-		return layOutShared(cfg, dir)
-	}
-	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
-		return exit.Open("--output", err)
+	name, archive := "records", "archive"
+	shared := cfg.Fleet.Shared()
+	if shared {
+		name, archive = "records-"+cfg.Fleet.Worker, cfg.Fleet.Worker
 	}
 	spec := sink.Format(cfg.Output.Format).Spec()
-	cfg.Output.Path = filepath.Join(dir, "records"+spec.Ending())
-	if cfg.Output.Format == string(sink.WARC) {
-		cfg.Output.Path = filepath.Join(dir, "archive")
+	if cfg.Output.Path = filepath.Join(dir, name+spec.Ending()); spec.Format == sink.WARC {
+		cfg.Output.Path = filepath.Join(dir, archive)
+	}
+	if !shared || spec.Format != sink.WARC {
+		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+			return cli.Open("--output", err)
+		}
+	}
+	if shared {
+		return nil
 	}
 	if cfg.State.Dir == "" {
 		cfg.State.Dir = filepath.Clean(dir)
 	}
 	if err := cfg.Validate(); err != nil { // two things in one file
-		return exit.Usage(err)
+		return cli.Usage(err)
 	}
 	return nil
 }
 
-// openState makes the state of a crawl that is to be kept, if it is not there already to
-// be resumed.
+// settleWorker gives a process of several a name, and files their names.
+func settleWorker(cfg *config.Config) {
+	if !cfg.Fleet.Shared() {
+		return
+	}
+	if cfg.Fleet.Worker == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			name = "unknown"
+		}
+		name = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
+				return r
+			}
+			return '-'
+		}, name)
+		cfg.Fleet.Worker = fmt.Sprintf("%.50s-%d", name, os.Getpid())
+	}
+	// Archives of two processes in one directory would be one series.
+	if cfg.WARC.Dir != "" && !config.HasWorker(cfg.WARC.Dir) && filepath.Base(cfg.WARC.Dir) != cfg.Fleet.Worker {
+		cfg.WARC.Dir = filepath.Join(cfg.WARC.Dir, cfg.Fleet.Worker)
+	}
+	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
+		*path = config.OfWorker(*path, cfg.Fleet.Worker)
+	}
+}
+
+// openState makes the state of a crawl that is to be kept, if it is not there already to be resumed.
 func (j *Job) openState() (err error) {
 	if j.state == nil && j.Settings.State.Dir != "" {
 		j.state, err = crawl.NewState(crawl.StateConfig{
-			Dir: j.Settings.State.Dir, Overwrite: j.Settings.Output.Overwrite, Version: build.Version(), Log: j.log,
+			Dir: j.Settings.State.Dir, Overwrite: j.Settings.Output.Overwrite, Version: cli.Version(), Log: j.log,
 		})
 	}
-	if j.state == nil {
-		return err
-	}
 	path := j.Settings.Output.Path
-	if j.Settings.Output.Format == string(sink.WARC) {
+	if j.state == nil || j.Settings.Output.Format == string(sink.WARC) {
 		return err
 	}
 	if info, errStat := os.Stat(path); path == sink.Stdout {
@@ -78,33 +105,152 @@ func (j *Job) openState() (err error) {
 	return err
 }
 
-// openSink opens what records are written to: where the state has it, of a crawl that is
-// resumed.
-func (j *Job) openSink() (*failureSummary, error) {
+// GoOnIn opens a state and runs the crawl in it.
+func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
+	// What is wrong with a flag is told before anything is touched, and how messages are to look is
+	// needed before the settings of the first run can be had.
+	given, err := flags.Load(config.Sources{File: settings.File, Flags: settings.Given})
+	if err != nil {
+		return err
+	}
+	j.Settings, j.dir = &given.Config, dir
+	j.openLog()
+	j.begin()
+	defer j.started()
+	end := func(err error) error { // of a job that does not come to crawl
+		if e := j.abandon(); err == nil {
+			err = e
+		}
+		return j.told(err)
+	}
+	j.log.Debug("opening the state", slog.String("state", dir))
+	if j.state, err = open(crawl.StateConfig{Dir: dir, Version: cli.Version(), Log: j.log}); err != nil {
+		return end(err)
+	}
+	saved := j.state.Config().Settings
+	if j.Again {
+		saved.Output.Path = RoundPath(saved.Output.Path, j.state.Round())
+	}
+	load := func() (*config.Loaded, error) {
+		return flags.Load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.File, Flags: settings.Given})
+	}
+	loaded, err := load()
+	if err != nil {
+		return end(err)
+	}
+	if settings.File != "" {
+		j.Reread = func() (*config.Loaded, error) {
+			if err := settings.Readable(settings.File); err != nil {
+				return nil, err
+			}
+			return load()
+		}
+	}
+	j.Settings, j.Warnings = &loaded.Config, loaded.Warnings
+	j.bound(j.Settings.MaxTime)
+	source := loaded.Origins["seeds.file"].Source
+	j.moreSeeds = source == "flag" || source == "file"
+	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
+		j.log.Info("the crawl is complete: nothing is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
+		err := j.settle()
+		if pages > 0 && !j.state.Obtained() {
+			err = errors.Join(err, cli.ErrNothing)
+		}
+		return end(err)
+	}
+	if err := j.checkPlaces(); err != nil {
+		return end(err)
+	}
+	return j.Run(ctx)
+}
+
+// settle completes the archives of a crawl that is done: it may have been killed between its end and
+// theirs.
+func (j *Job) settle() error {
+	if j.archiveDir() == "" {
+		return nil
+	}
+	w, err := j.openArchive(j.archiveDir())
+	return errors.Join(err, w.Close())
+}
+
+// checkPlaces reports what stands where the records of a new round are to go, and what has come in the
+// place of a file that the crawl goes on with.
+func (j *Job) checkPlaces() error {
+	o, path := &j.Settings.Output, j.Settings.Output.Path
+	info, err := os.Stat(path)
+	there := path != sink.Stdout && err == nil
+	switch {
+	case j.Again && there && info.Mode().IsRegular() && info.Size() > 0:
+		return cli.IOf("open --output: %s is there already, and round %d has its records there: move it away", path, j.state.Round())
+	case there && info.IsDir() && (o.Format != string(sink.WARC) || o.OneArchive()):
+		return cli.IOf("open --output: %s is a directory, but the crawl to resume has its records in a file there: put the file back", path)
+	case j.moreSeeds || j.state.Seeded():
+		return nil
+	}
+	for _, file := range j.Settings.Seeds.Files {
+		if _, err := os.Stat(file); err != nil && file != sink.Stdout {
+			return cli.IOf("the list of seeds was not read to its end: %w: put it back, or leave the rest of it out with --input-file ''", err)
+		}
+	}
+	return nil
+}
+
+// RoundPath is the file of the records of a round, beside that of the round before: the name of the first
+// with the number behind it. What is no file, such as a pipe, takes them all.
+func RoundPath(path string, round int) string {
+	if info, err := os.Stat(path); path == sink.Stdout || err == nil && !info.Mode().IsRegular() {
+		return path
+	}
+	dir, name := filepath.Split(path)
+	ending := filepath.Ext(name)
+	if strings.EqualFold(ending, ".gz") {
+		ending = filepath.Ext(strings.TrimSuffix(name, ending)) + ending
+	}
+	if ending == name {
+		ending = "" // a hidden file
+	}
+	name = strings.TrimSuffix(name, ending)
+	if round > 2 {
+		name = strings.TrimSuffix(name, fmt.Sprintf("-%d", round-1))
+	}
+	return fmt.Sprintf("%s%s-%d%s", dir, name, round, ending)
+}
+
+// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those that were
+// given now, or those that an earlier run has not read to their end.
+func (j *Job) seedFiles() []string {
+	files := j.Settings.Seeds.Files
+	switch {
+	case !j.Resumed || j.moreSeeds:
+		return files
+	case j.state.Seeded():
+		return nil
+	case slices.Contains(files, sink.Stdout):
+		j.log.Warn("standard input was not read to its end, and what was left of it is gone; give the rest of the seeds with --input-file")
+		return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return file == sink.Stdout })
+	}
+	return files
+}
+
+// openSink opens what records are written to: where the state has it, of a crawl that is resumed.
+func (j *Job) openSink() (*destination, error) {
 	o := &j.Settings.Output
 	if o.Format == string(sink.WARC) {
 		return j.openArchive(o.Path)
 	}
-	w := &failureSummary{name: recordsName(j.state, o.Path)}
+	w := &destination{name: recordsName(j.state, o.Path)}
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.Settings.Extract.Names(), Gzip: o.Compressed()}
 	if cfg.Gzip && j.Settings.Fleet.Shared() {
-		return nil, exit.Usage(fmt.Errorf("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path))
+		return nil, cli.Usagef("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path)
 	}
 	var behind int64
 	var err error
 	if j.own {
 		if w.lock, err = lockOwn(o.Path, j.Settings.Fleet.Worker); err != nil {
-			return nil, exit.Open("--output", err)
+			return nil, cli.Open("--output", err)
 		}
-		defer func() {
-			if w.Durable == nil {
-				_ = w.Close() // nothing was written
-			}
-		}()
-		var own sink.Config
-		if own, behind, err = goingOn(o.Path); own.Existing == sink.Resume {
-			cfg.Existing, cfg.Position = own.Existing, own.Position
-		}
+		cfg.Existing, cfg.Position, behind, err = goingOn(o.Path)
 	}
 	if o.Overwrite {
 		cfg.Existing, cfg.Position, behind, err = sink.Overwrite, 0, 0, nil
@@ -126,7 +272,8 @@ func (j *Job) openSink() (*failureSummary, error) {
 		}
 	}
 	if err != nil {
-		return nil, exit.Open("--output", err)
+		_ = w.Close() // nothing was written
+		return nil, cli.Open("--output", err)
 	}
 	if behind > 0 {
 		j.log.Info("removed data after the last committed record", slog.String("file", o.Path), slog.Int64("bytes", behind))
@@ -134,10 +281,58 @@ func (j *Job) openSink() (*failureSummary, error) {
 	return w, nil
 }
 
-// committed is how far the state has the records that it may call by that name, and how many
-// bytes of their file stand behind that. Where the directory has been moved to since, or is
-// reached by another way, the name of a file that was beside it is another. To take a file
-// that is not known for one of which nothing is certain would empty it.
+// openArchive opens a directory for archives, or the file of one: where the state has them, of a crawl
+// that is resumed.
+func (j *Job) openArchive(dir string) (*destination, error) {
+	w := &destination{name: recordsName(j.state, dir)}
+	one := j.Settings.Output.OneArchive()
+	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.Settings, Version: cli.Version()}
+	unknown := false
+	if j.Resumed && (!j.Again || !one) { // another round has a file of its own
+		p := j.position(w.name, dir)
+		// To take archives that are not known for some of which nothing is certain would remove them.
+		_, pages := j.state.Left()
+		if unknown = p.Format == "" && pages > 0; !unknown {
+			cfg.Resume = &p
+		}
+	}
+	var err error
+	if j.Settings.Fleet.Shared() { // it is named after this process
+		if !one {
+			err = os.MkdirAll(dir, 0o777) // less what the user's mask forbids
+		}
+		if err == nil {
+			w.lock, err = lockOwn(dir, j.Settings.Fleet.Worker)
+		}
+		cfg.GoOn = true
+	}
+	if err == nil {
+		w.Durable, err = crawl.OpenArchive(cfg)
+	}
+	if err != nil {
+		_ = w.Close() // nothing was written
+		if unknown {
+			return nil, cli.IOf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir())
+		}
+		return nil, cli.Open("the archives", err)
+	}
+	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
+		j.log.Info("removed data after the last complete exchange", slog.String("archives", dir), slog.Int64("bytes", c.Cut()))
+	}
+	return w, nil
+}
+
+// archiveDir is where archives go; empty if there are none.
+func (j *Job) archiveDir() string {
+	if j.Settings.Output.Format == string(sink.WARC) {
+		return j.Settings.Output.Path
+	}
+	return j.Settings.WARC.Dir
+}
+
+// committed is how far the state has the records that it may call by that name, and how many bytes of
+// their file stand behind that. To take a file that is not known for one of which nothing is certain
+// would empty it.
 func (j *Job) committed(name string) (bytes, records, behind int64, err error) {
 	path := j.Settings.Output.Path
 	p := j.position(name, path)
@@ -151,8 +346,7 @@ func (j *Job) committed(name string) (bytes, records, behind int64, err error) {
 	return p.Bytes, p.Records, behind, err
 }
 
-// position is how far the state has what it calls by that name, or by the one that a path has
-// everywhere.
+// position is how far the state has what it calls by that name, or by the one that a path has everywhere.
 func (j *Job) position(name, path string) crawl.Position {
 	p := j.state.Position(name)
 	if absolute, err := filepath.Abs(path); p.Format == "" && err == nil && path != sink.Stdout {
@@ -161,8 +355,8 @@ func (j *Job) position(name, path string) crawl.Position {
 	return p
 }
 
-// recordsName is what a state calls the file of the records, whatever the working directory
-// of a run is and wherever the state has been moved with the file in it.
+// recordsName is what a state calls the file of the records, whatever the working directory of a run is
+// and wherever the state has been moved with the file in it.
 func recordsName(state *crawl.State, path string) string {
 	if state == nil || path == sink.Stdout {
 		return path
@@ -178,113 +372,62 @@ func recordsName(state *crawl.State, path string) string {
 	return file
 }
 
-// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those
-// that were given now, or those that an earlier run has not read to their end.
-func (j *Job) seedFiles() []string {
-	files := j.Settings.Seeds.Files
-	switch {
-	case !j.Resumed || j.moreSeeds:
-		return files
-	case j.state.Seeded():
-		return nil
-	case slices.Contains(files, sink.Stdout):
-		j.log.Warn("standard input was not read to its end, and what was left of it is gone; give the rest of the seeds with --input-file")
-		return slices.DeleteFunc(slices.Clone(files), func(file string) bool { return file == sink.Stdout })
+// lockOwn has this process be alone with its file or directory, which it makes if need be, until it is
+// closed or the process ends. Where there are no locks it does nothing.
+func lockOwn(path, worker string) (io.Closer, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	}
-	return files
+	if err != nil {
+		return nil, err
+	}
+	if !lockFile(f) {
+		_ = f.Close() // nothing was written
+		return nil, fmt.Errorf("another process called %s is writing %s: give each a fleet.worker name of its own, or wait until that one has ended", worker, path)
+	}
+	return f, nil
 }
 
-// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What
-// a number of pages has ended needs another number.
-func (j *Job) goOn(end pipeline.End, reason string) string {
-	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
-		return ""
+// goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last
+// whole record, since the process before it may have been killed, and cuts off what is behind that.
+func goingOn(path string) (how sink.Existing, whole, cut int64, err error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, 0, nil
 	}
-	command := "crawl resume " + shellWord(j.state.Dir())
-	if enoughPages(end, reason) {
-		command += " --max-pages N"
+	if err != nil {
+		return 0, 0, 0, err
 	}
-	return command
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return 0, 0, 0, err
+	}
+	head := make([]byte, min(info.Size(), filekind.PeekBytes))
+	if _, err = io.ReadFull(f, head); err == nil {
+		whole, err = lastLine(f, info.Size())
+	}
+	first := whole == 0 && bytes.HasPrefix(head, []byte(`{"url":`)) // a record that was cut off
+	if spec := sink.ByStart(head); err == nil && !first && (!spec.Lines() || filekind.OfStart(head) != spec.Kind) {
+		err = fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another fleet.worker or --output", path)
+	}
+	return sink.Resume, whole, info.Size() - whole, err
 }
 
-// closer is the command that tells more of a crawl than its end does; empty if there is
-// nothing that it could read. One that goes on is told of by what asked for it.
-func (j *Job) closer(r *report.Report) string {
-	spec := sink.Format(j.Settings.Output.Format).Spec()
-	switch {
-	case r.Snap.State == pipeline.EndNone || r.Snap.Pages == 0:
-		return ""
-	case j.state != nil:
-		return "crawl report " + shellWord(j.state.Dir())
-	case r.Records != "" && spec.Reportable():
-		return "crawl report " + shellWord(r.Records)
+// lastLine is where the last whole line of a file ends.
+func lastLine(f io.ReaderAt, size int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		part := buf[:min(end, int64(len(buf)))]
+		start := end - int64(len(part))
+		if _, err := f.ReadAt(part, start); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(part, '\n'); i >= 0 {
+			return start + int64(i) + 1, nil
+		}
+		end = start
 	}
-	return ""
-}
-
-// shellWord is a word as a shell takes it.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+,:@%=", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) && s[0] != '-' {
-		return s
-	}
-	if s != "" && s[0] == '-' {
-		s = "./" + s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// checkpointPatience bounds how long somebody who asked for a checkpoint waits for a disk: another
-// signal may come, and must be heard.
-const checkpointPatience = 10 * time.Second
-
-// checkpoint puts a crawl that is kept on its disk, and says so.
-func (j *Job) checkpoint(c *crawl.Crawler) error {
-	if j.state == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), checkpointPatience)
-	defer cancel()
-	err := c.Checkpoint(ctx)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		j.log.Warn("the checkpoint is not complete yet", slog.Duration("after", checkpointPatience))
-		return nil
-	case err == nil:
-		j.log.Info("checkpoint written", slog.String("state", j.state.Dir()))
-	}
-	return err
-}
-
-// abandon closes what was opened for a crawl that does not begin.
-func (j *Job) abandon() error {
-	closers := []io.Closer{}
-	if j.out != nil {
-		closers = append(closers, j.out)
-	}
-	if j.archive != nil {
-		closers = append(closers, j.archive)
-	}
-	if j.state != nil {
-		closers = append(closers, j.state)
-	}
-	if j.console != nil {
-		closers = append(closers, j.console)
-	}
-	var errs []error
-	for _, c := range closers {
-		errs = append(errs, c.Close())
-	}
-	if j.events != nil {
-		j.events.close(j.log)
-	}
-	if j.stats != nil {
-		errs = append(errs, j.stats.close())
-	}
-	if j.in != nil {
-		errs = append(errs, j.in.close())
-	}
-	return errors.Join(errs...)
+	return 0, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
@@ -50,7 +50,7 @@ func TestLayOut(t *testing.T) {
 	cfg.Output.Path, cfg.Stats.Path = "there/", "there/records.jsonl"
 	err := layOut(&cfg)
 	require.ErrorContains(t, err, "is where the records go as well; change --stats or --output")
-	require.Equal(t, exit.CodeUsage, exit.CodeOf(err))
+	require.Equal(t, cli.CodeUsage, cli.CodeOf(err))
 }
 
 func TestShellWord(t *testing.T) {

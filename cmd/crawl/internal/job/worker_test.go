@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -39,19 +39,20 @@ func TestFilesOfAWorker(t *testing.T) {
 func TestGoingOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records-w1.jsonl")
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z","text":"` + strings.Repeat("x", 100_000) + `"}` + "\n"
-	cfg, cut, err := goingOn(path)
+	how, whole, cut, err := goingOn(path)
 	require.NoError(t, err)
 	require.Zero(t, cut)
-	require.Equal(t, sink.Config{}, cfg, "there is nothing to go on behind")
+	require.Zero(t, how, "there is nothing to go on behind")
 	for _, half := range []string{"", record[:99_000], record[:1]} {
 		require.NoError(t, os.WriteFile(path, []byte(record+record+half), 0o600))
-		cfg, cut, err = goingOn(path)
+		how, whole, cut, err = goingOn(path)
 		require.NoError(t, err)
-		require.Equal(t, sink.Config{Existing: sink.Resume, Position: int64(2 * len(record))}, cfg)
+		require.Equal(t, sink.Resume, how)
+		require.EqualValues(t, 2*len(record), whole)
 		require.EqualValues(t, len(half), cut)
 	}
 	require.NoError(t, os.WriteFile(path, []byte("dear diary\n"), 0o600))
-	_, _, err = goingOn(path)
+	_, _, _, err = goingOn(path)
 	require.ErrorContains(t, err, "is not the records of a crawl")
 }
 
@@ -64,7 +65,7 @@ func TestOwnFiles(t *testing.T) {
 		cfg := config.Default()
 		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Fleet.Worker = "redis://127.0.0.1:1", "j", "2"
 		cfg.Output.Path, cfg.WARC.Dir, cfg.Log.Level = output, "arch", "error"
-		j := &Job{Options: Options{Streams: terminal.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, Settings: &cfg}}
+		j := &Job{Options: Options{Streams: cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, Settings: &cfg}}
 		j.openLog()
 		return j, j.open()
 	}

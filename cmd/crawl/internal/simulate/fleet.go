@@ -7,15 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
 // FleetOptions is `crawl simulate fleet` with its flags.
 type FleetOptions struct {
-	terminal.Streams
+	cli.Streams
 	Processes, Format string
 	Cfg               fleet.Config
 }
@@ -23,34 +21,34 @@ type FleetOptions struct {
 // Run runs the model for each size of a fleet and writes the table.
 func (o *FleetOptions) Run() error {
 	if o.Format != "table" && o.Format != "json" {
-		return exit.Usage(fmt.Errorf("--format %q: give table or json", o.Format))
+		return cli.Usagef("--format %q: give table or json", o.Format)
 	}
 	var all []fleet.Result
 	for word := range strings.SplitSeq(o.Processes, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 {
-			return exit.Usage(fmt.Errorf("--processes %q: give numbers from 1 with commas between", o.Processes))
+			return cli.Usagef("--processes %q: give numbers from 1 with commas between", o.Processes)
 		}
 		c := o.Cfg
 		c.Processes = n
 		r, err := fleet.Run(c)
 		if err != nil {
-			return exit.Usage(errors.New(strings.TrimPrefix(err.Error(), "fleet: ")))
+			return cli.Usage(errors.New(strings.TrimPrefix(err.Error(), "fleet: ")))
 		}
 		all = append(all, r)
 	}
 	if o.Format == "json" {
-		return exit.Output(terminal.WriteJSON(o.Out, all))
+		return cli.Output(cli.WriteJSON(o.Out, all))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s pages of %s hosts; the slowest host alone takes %s\n\n", short(all[0].Pages), human.Count(o.Cfg.Hosts), days(all[0].Longest))
-	human.Layout(&b, fleetColumns(all), terminal.WidthOf(o.Out))
+	fmt.Fprintf(&b, "%s pages of %s hosts; the slowest host alone takes %s\n\n", short(all[0].Pages), cli.Count(o.Cfg.Hosts), days(all[0].Longest))
+	cli.Layout(&b, fleetColumns(all), cli.WidthOf(o.Out))
 	_, err := fmt.Fprint(o.Out, b.String())
-	return exit.Output(err)
+	return cli.Output(err)
 }
 
-func fleetColumns(all []fleet.Result) human.Rows {
-	t := human.Rows{
+func fleetColumns(all []fleet.Result) cli.Rows {
+	t := cli.Rows{
 		{Title: "processes"},
 		{Title: "pages/s"},
 		{Title: "busy"},
@@ -64,8 +62,8 @@ func fleetColumns(all []fleet.Result) human.Rows {
 	}
 	for _, r := range all {
 		t.Row(
-			human.Count(r.Processes), short(r.Rate), fmt.Sprintf("%.0f%%", 100*r.Busy), days(r.Half), days(r.Most), days(r.Nearly), days(r.Seconds),
-			short(r.Commands), human.Size(int64(r.Memory)), short(8*r.Line)+"bit/s",
+			cli.Count(r.Processes), short(r.Rate), fmt.Sprintf("%.0f%%", 100*r.Busy), days(r.Half), days(r.Most), days(r.Nearly), days(r.Seconds),
+			short(r.Commands), cli.Size(int64(r.Memory)), short(8*r.Line)+"bit/s",
 		)
 	}
 	return t
@@ -92,5 +90,5 @@ func days(s float64) string {
 	case s >= time.Hour.Seconds():
 		return fmt.Sprintf("%.1fh", s/time.Hour.Seconds())
 	}
-	return human.Seconds(s)
+	return cli.Seconds(s)
 }

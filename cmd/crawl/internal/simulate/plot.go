@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/observe/plot"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
@@ -16,7 +16,7 @@ import (
 // runPlot draws one scenario under each strategy, one below the other.
 func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	if len(scs) != 1 {
-		return exit.Usage(fmt.Errorf("--plot draws one scenario: give a PATTERN for one, such as S1a, and not %d", len(scs)))
+		return cli.Usagef("--plot draws one scenario: give a PATTERN for one, such as S1a, and not %d", len(scs))
 	}
 	sc := &scs[0]
 	chart := plot.Chart{
@@ -36,11 +36,11 @@ func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []s
 		d.flush()
 		chart.Panels = append(chart.Panels, d.panel(cfg.Config.Strategy))
 		if _, err := fmt.Fprintf(o.Out, "%s: %s\n", cfg.Config.Strategy, result.String()); err != nil {
-			return exit.Output(err)
+			return cli.Output(err)
 		}
 	}
 	if err := atomicfile.Replace(o.Plot, 0o666, chart.Write); err != nil {
-		return exit.Write("--plot", err)
+		return cli.Write("--plot", err)
 	}
 	return nil
 }

@@ -16,9 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
@@ -26,7 +24,7 @@ import (
 
 // Options is the verb with its flags.
 type Options struct {
-	terminal.Streams
+	cli.Streams
 	All      []simulate.Scenario
 	Patterns []string
 	Given    func(flag string) bool // on the command line, be it with the default
@@ -61,7 +59,7 @@ func (o *Options) Run(ctx context.Context) error {
 		return err
 	}
 	if o.List {
-		return exit.Output(o.writeList(scs))
+		return cli.Output(o.writeList(scs))
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -88,7 +86,7 @@ func (o *Options) check() error {
 	case "table", "json":
 		o.asJSON = o.Format == "json"
 	default:
-		return exit.Usage(fmt.Errorf("--format %q: give table or json", o.Format))
+		return cli.Usagef("--format %q: give table or json", o.Format)
 	}
 	// As for a crawl: who lowers the maximum does not have to know where a crawl starts.
 	if o.Given("max-rate") && !o.Given("rate") {
@@ -97,21 +95,21 @@ func (o *Options) check() error {
 	inRange := func(rps float64) bool { return rps >= 1e-6 && rps <= 1e6 } // NaN is not
 	switch {
 	case o.Seeds < 1 || o.Seeds > most:
-		return exit.Usage(fmt.Errorf("--seeds %d: give 1 to %d", o.Seeds, most))
+		return cli.Usagef("--seeds %d: give 1 to %d", o.Seeds, most)
 	case o.Seed < 1:
-		return exit.Usage(fmt.Errorf("--seed %d: give at least 1", o.Seed))
+		return cli.Usagef("--seed %d: give at least 1", o.Seed)
 	case o.Random < 0 || o.Random > most:
-		return exit.Usage(fmt.Errorf("--random %d: give 0 to %d hosts", o.Random, most))
+		return cli.Usagef("--random %d: give 0 to %d hosts", o.Random, most)
 	case !inRange(o.MaxRate):
-		return exit.Usage(fmt.Errorf("--max-rate %v: give %s", o.MaxRate, rateRange))
+		return cli.Usagef("--max-rate %v: give %s", o.MaxRate, rateRange)
 	case !inRange(o.Rate):
-		return exit.Usage(fmt.Errorf("--rate %v: give %s", o.Rate, rateRange))
+		return cli.Usagef("--rate %v: give %s", o.Rate, rateRange)
 	case o.Rate > o.MaxRate:
-		return exit.Usage(fmt.Errorf("--rate %v is above --max-rate %v: lower one or raise the other", o.Rate, o.MaxRate))
+		return cli.Usagef("--rate %v is above --max-rate %v: lower one or raise the other", o.Rate, o.MaxRate)
 	case o.Duration != 0 && (o.Duration < simulate.MinDuration || o.Duration > simulate.MaxDuration):
-		return exit.Usage(fmt.Errorf("--duration %v: give 1m1s to 24h; the first minute is counted apart", o.Duration))
+		return cli.Usagef("--duration %v: give 1m1s to 24h; the first minute is counted apart", o.Duration)
 	case o.Every != 0 && o.Every < time.Second:
-		return exit.Usage(fmt.Errorf("--every %v: give at least 1s", o.Every))
+		return cli.Usagef("--every %v: give at least 1s", o.Every)
 	}
 	return o.checkModes()
 }
@@ -129,7 +127,7 @@ func (o *Options) checkModes() error {
 	}
 	for _, name := range ignored {
 		if o.Given(name) {
-			return exit.Usage(fmt.Errorf("--%s has no effect %s: remove it", name, mode))
+			return cli.Usagef("--%s has no effect %s: remove it", name, mode)
 		}
 	}
 	return nil
@@ -141,15 +139,15 @@ func (o *Options) configs() ([]simulate.Named, error) {
 	for name := range strings.SplitSeq(o.Strategies, ",") {
 		name = strings.TrimSpace(name)
 		if !slices.Contains(Strategies(), name) {
-			return nil, exit.Usage(fmt.Errorf("--strategy %q: give %s, or some with commas between%s", name, human.OneOf(Strategies()), human.Meant(spelling.Nearest(name, Strategies()))))
+			return nil, cli.Usagef("--strategy %q: give %s, or some with commas between%s", name, cli.OneOf(Strategies()), cli.Meant(spelling.Nearest(name, Strategies())))
 		}
 		if slices.Contains(names, name) {
-			return nil, exit.Usage(fmt.Errorf("--strategy %s: %q is there twice", o.Strategies, name))
+			return nil, cli.Usagef("--strategy %s: %q is there twice", o.Strategies, name)
 		}
 		names = append(names, name)
 	}
 	if o.Trace && o.Given("strategy") && len(names) > 1 {
-		return nil, exit.Usage(fmt.Errorf("--trace shows one run: give one --strategy, and not %d", len(names)))
+		return nil, cli.Usagef("--trace shows one run: give one --strategy, and not %d", len(names))
 	}
 	cfgs := simulate.Strategies(names...)
 	for i := range cfgs {
@@ -165,7 +163,7 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	patterns := slices.Clone(o.Patterns)
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil {
-			return nil, exit.Usage(fmt.Errorf("PATTERN %q: write [a-z] for one of several letters, and \\[ for a bracket", p))
+			return nil, cli.Usagef("PATTERN %q: write [a-z] for one of several letters, and \\[ for a bracket", p)
 		}
 	}
 	for i := range o.Random {
@@ -173,7 +171,7 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	}
 	scs, err := simulate.Select(o.All, patterns...)
 	if unknown, ok := errors.AsType[*simulate.UnknownError](err); ok {
-		return nil, exit.Usage(fmt.Errorf("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern)))
+		return nil, cli.Usagef("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern))
 	}
 	if err != nil {
 		return nil, err
@@ -229,15 +227,15 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 		for i := range scs {
 			list[i] = describeScenario(&scs[i])
 		}
-		return terminal.WriteJSON(o.Out, list)
+		return cli.WriteJSON(o.Out, list)
 	}
-	t := human.Rows{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
+	t := cli.Rows{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
 	for i := range scs {
 		sc := describeScenario(&scs[i])
-		t.Row(sc.Name, human.Seconds(sc.Duration), sc.Doc)
+		t.Row(sc.Name, cli.Seconds(sc.Duration), sc.Doc)
 	}
 	var b strings.Builder
-	human.Layout(&b, t, o.columns())
+	cli.Layout(&b, t, o.columns())
 	_, err := io.WriteString(o.Out, b.String())
 	return err
 }
@@ -246,14 +244,14 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 // nothing wraps.
 func (o *Options) columns() int {
 	const wide = 1000
-	if terminal.IsTerminal(o.Out) {
-		return terminal.WidthOf(o.Out)
+	if cli.IsTerminal(o.Out) {
+		return cli.WidthOf(o.Out)
 	}
 	return wide
 }
 
 // interrupted is the end of a run that was asked to end. What is done has been shown.
 func (o *Options) interrupted(format string, args ...any) error {
-	terminal.Say(o.Err, "interrupted: "+format+"\n", args...)
-	return &exit.Error{Code: exit.CodeInterrupted}
+	cli.Say(o.Err, "interrupted: "+format+"\n", args...)
+	return &cli.Error{Code: cli.CodeInterrupted}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -27,7 +27,7 @@ func TestTableOfWhatIsDone(t *testing.T) {
 	}
 	cfgs := simulate.Strategies("steer", "oracle")
 	var b bytes.Buffer
-	o := Options{Streams: terminal.Streams{Out: &b}}
+	o := Options{Streams: cli.Streams{Out: &b}}
 	require.NoError(t, o.writeTable(rows, cfgs, true))
 	table, _, _ := strings.Cut(b.String(), "\n\n")
 	require.Equal(t, ""+
@@ -46,16 +46,16 @@ func TestTableOfWhatIsDone(t *testing.T) {
 // One line twice a second at most, whoever calls.
 func TestRunsAreShownNowAndThen(t *testing.T) {
 	var b bytes.Buffer
-	term := terminal.New(&b, nil, "tty")
+	term := cli.NewTerminal(&b, nil, "tty")
 	clk := clocktest.NewFake(time.Unix(0, 0))
 	show := showRuns(term, clk)
 	show(1, 2000)
 	require.Empty(t, b.String())
-	clk.Advance(terminal.StatusEvery)
+	clk.Advance(cli.StatusEvery)
 	show(1200, 2000)
 	show(1201, 2000)
-	require.Equal(t, terminal.ClearLine+"simulating  1,200 of 2,000 runs", b.String())
-	require.Nil(t, showRuns(terminal.New(&b, nil, "auto"), clk), "nobody to show it to")
+	require.Equal(t, cli.ClearLine+"simulating  1,200 of 2,000 runs", b.String())
+	require.Nil(t, showRuns(cli.NewTerminal(&b, nil, "auto"), clk), "nobody to show it to")
 }
 
 // second is one second of a made-up run.

@@ -8,9 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 )
@@ -35,10 +33,10 @@ const announced = 50
 func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	clk := clock.System()
 	began := clk.Now()
-	term := terminal.New(o.Err, o.Env, "auto")
+	term := cli.NewTerminal(o.Err, o.Env, "auto")
 	total := len(scs) * len(cfgs) * o.Seeds
 	if total >= announced {
-		terminal.Say(o.Err, "%s; Ctrl-C ends them and shows what is done\n", human.Plural(total, "run"))
+		cli.Say(o.Err, "%s; Ctrl-C ends them and shows what is done\n", cli.Plural(total, "run"))
 	}
 	rows, err := simulate.Comparison{
 		Scenarios: scs, Configs: cfgs, Seeds: o.Seeds, Seed: o.Seed, OnRun: showRuns(term, clk),
@@ -53,21 +51,21 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 	if o.asJSON {
 		write = o.writeTableJSON
 	}
-	if err := exit.Output(write(rows, cfgs, stopped)); err != nil {
+	if err := cli.Output(write(rows, cfgs, stopped)); err != nil {
 		return err
 	}
 	runs, hosts, sent := totals(rows)
-	terminal.Say(o.Err, "%s, %s at the hosts and %s, in %s\n",
-		human.Plural(runs, "run"), human.Seconds(hosts.Seconds()), human.Plural(sent, "request"), human.Seconds(clk.Since(began).Seconds()))
+	cli.Say(o.Err, "%s, %s at the hosts and %s, in %s\n",
+		cli.Plural(runs, "run"), cli.Seconds(hosts.Seconds()), cli.Plural(sent, "request"), cli.Seconds(clk.Since(began).Seconds()))
 	if stopped {
-		return o.interrupted("%d of %s done", runs, human.Plural(total, "run"))
+		return o.interrupted("%d of %s done", runs, cli.Plural(total, "run"))
 	}
 	return nil
 }
 
 // showRuns says on a terminal how many runs are over. It may be called by many
 // goroutines.
-func showRuns(term *terminal.Terminal, clk clock.Clock) func(done, total int) {
+func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	if !term.Live() {
 		return nil
 	}
@@ -76,13 +74,13 @@ func showRuns(term *terminal.Terminal, clk clock.Clock) func(done, total int) {
 	return func(done, total int) {
 		// What is due is decided under the lock and shown after it: the terminal may block.
 		mu.Lock()
-		due := clk.Since(shown) >= terminal.StatusEvery
+		due := clk.Since(shown) >= cli.StatusEvery
 		if due {
 			shown = clk.Now()
 		}
 		mu.Unlock()
 		if due {
-			term.Show("simulating", human.Count(done)+" of "+human.Plural(total, "run"))
+			term.Show("simulating", cli.Count(done)+" of "+cli.Plural(total, "run"))
 		}
 	}
 }
@@ -104,12 +102,12 @@ func totals(rows []simulate.Row) (runs int, hosts time.Duration, sent int) {
 // writeTable is for people. Of a comparison that was stopped it has the rows in which
 // there is something.
 func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
-	t := human.Rows{{Title: "scenario", Left: true}}
+	t := cli.Rows{{Title: "scenario", Left: true}}
 	for _, c := range cfgs {
 		// Where there is no room for both, what lasts is worth more.
-		t = append(t, human.Column{Title: c.Name + " 1st min", Left: true, Keep: 1}, human.Column{Title: "then", Left: true})
+		t = append(t, cli.Column{Title: c.Name + " 1st min", Left: true, Keep: 1}, cli.Column{Title: "then", Left: true})
 	}
-	t = append(t, human.Column{Title: "the host", Left: true})
+	t = append(t, cli.Column{Title: "the host", Left: true})
 	shown := 0
 	for i := range rows {
 		row := &rows[i]
@@ -136,7 +134,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 		return nil
 	}
 	var b strings.Builder
-	human.Layout(&b, t, o.columns())
+	cli.Layout(&b, t, o.columns())
 	b.WriteString(tableLegend)
 	_, err := io.WriteString(o.Out, b.String())
 	return err
@@ -165,7 +163,7 @@ func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stoppe
 		}
 		doc.Scenarios = append(doc.Scenarios, row)
 	}
-	return terminal.WriteJSON(o.Out, doc)
+	return cli.WriteJSON(o.Out, doc)
 }
 
 // tableJSON is a comparison. Like the records, it keeps the names of its fields: a

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/exit"
-	"github.com/treadlight/crawl/cmd/crawl/internal/human"
-	"github.com/treadlight/crawl/cmd/crawl/internal/terminal"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
@@ -111,7 +109,7 @@ func (m *moment) take(s *simulate.Second) {
 // runTrace shows one run as it went.
 func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	if len(scs) != 1 {
-		return exit.Usage(fmt.Errorf("--trace shows one run: give a PATTERN for one scenario, such as S1a, and not %d", len(scs)))
+		return cli.Usagef("--trace shows one run: give a PATTERN for one scenario, such as S1a, and not %d", len(scs))
 	}
 	var told []moment
 	lines := thinner{every: o.Every, tell: func(m moment) { told = append(told, m) }}
@@ -133,11 +131,11 @@ func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []
 	if o.asJSON {
 		write = t.writeJSON
 	}
-	if err := exit.Output(write(o.Out, o.columns())); err != nil {
+	if err := cli.Output(write(o.Out, o.columns())); err != nil {
 		return err
 	}
 	if stopped {
-		return o.interrupted("the run was %s long and would have been %s", human.Seconds(t.reached().Seconds()), human.Seconds(run.Scenario.Length().Seconds()))
+		return o.interrupted("the run was %s long and would have been %s", cli.Seconds(t.reached().Seconds()), cli.Seconds(run.Scenario.Length().Seconds()))
 	}
 	return nil
 }
@@ -162,10 +160,10 @@ func (t *trace) write(w io.Writer, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s under %s, seed %d: %s\n\n", t.run.Scenario.Name, t.run.Config.Strategy, t.run.Seed, t.run.Scenario.Doc)
 	// Columns that say nothing go: a host that never fails, a circuit that never opens.
-	table := human.Rows{
+	table := cli.Rows{
 		{Title: "until"},
 		{Title: "host/s"},
-		{Title: "rate/s", Dull: human.Unknown},
+		{Title: "rate/s", Dull: cli.Unknown},
 		{Title: "admitted/s"},
 		{Title: "refused"},
 		{Title: "failed", Dull: "0"},
@@ -176,11 +174,11 @@ func (t *trace) write(w io.Writer, columns int) error {
 		table.Row(t.moments[i].texts()...)
 	}
 	if len(t.moments) > 0 {
-		human.Layout(&b, table, columns)
+		cli.Layout(&b, table, columns)
 		b.WriteString(traceLegend)
 	}
 	if t.result != nil {
-		b.WriteString("\n" + strings.Join(human.Wrap(allInAll(t.result), terminal.UsualWidth), "\n") + "\n")
+		b.WriteString("\n" + strings.Join(cli.Wrap(allInAll(t.result), cli.UsualWidth), "\n") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -191,13 +189,13 @@ func allInAll(r *simulate.Result) string { return "All in all: " + r.String() + 
 
 // texts are the cells of a line.
 func (m *moment) texts() []string {
-	rate := human.Unknown
+	rate := cli.Unknown
 	if m.plan.FillRate > 0 { // the one who knows the server has no rate
 		rate = perSecond(m.plan.FillRate)
 	}
 	return []string{
-		human.Seconds(m.to.Seconds()), perSecond(m.capacity), rate, perSecond(m.admitted()),
-		human.Count(m.Refused), human.Count(m.Failed), m.plan.State.String(), m.plan.Reason,
+		cli.Seconds(m.to.Seconds()), perSecond(m.capacity), rate, perSecond(m.admitted()),
+		cli.Count(m.Refused), cli.Count(m.Failed), m.plan.State.String(), m.plan.Reason,
 	}
 }
 
@@ -232,7 +230,7 @@ func (t *trace) writeJSON(w io.Writer, _ int) error {
 	if t.result != nil {
 		doc.Result = new(describeResult(t.result))
 	}
-	return terminal.WriteJSON(w, doc)
+	return cli.WriteJSON(w, doc)
 }
 
 // traceJSON is one run. It keeps the names of its fields as tableJSON does.

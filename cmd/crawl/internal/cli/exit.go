@@ -1,0 +1,191 @@
+// Package cli has what all commands use: the streams of the process and its terminal, the exit
+// codes and the errors that carry them, and numbers, lists and tables in words for people.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// The exit codes. Scripts branch on them, so they never change their meaning.
+const (
+	CodeDone        = 0
+	CodeInternal    = 1
+	CodeUsage       = 2
+	CodeIO          = 3
+	CodeNothing     = 4
+	CodeLimit       = 10
+	CodeInterrupted = 11
+	CodeForced      = 13
+	CodeBlocked     = 18
+	CodeFindings    = 20
+)
+
+// Service is what the systemd unit makes of the end of a crawl.
+type Service uint8
+
+// What the unit may make of it; a row of [Codes] without one fails a test.
+const (
+	_       Service = iota
+	Success         // the end of a start that went well
+	Restart         // a failure that another start may mend
+	Failure         // a failure that another start would repeat
+)
+
+// Code is an exit code and all that depends on it.
+type Code struct {
+	Code    int
+	Service Service
+	Round   bool    // the next start of the service begins a round
+	Errors  []error // those that end with it, beside those of a type
+	Meaning string
+}
+
+// Codes is the list of the exit codes. The full help, the manual page and
+// docs/reference/exit-codes.md are made from it; a test compares the systemd unit with it.
+var Codes = []Code{
+	{CodeDone, Success, true, nil, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
+	{CodeInternal, Restart, false, nil, "an internal error: please report it"},
+	{CodeUsage, Failure, false, nil, "usage or configuration: a flag, a setting or a seed is wrong"},
+	{CodeIO, Failure, false, nil, "a file, an output or the state of the crawl could not be read or written"},
+	{CodeNothing, Failure, true, []error{crawl.ErrUnreachable, ErrNothing}, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
+	{CodeLimit, Success, true, nil, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
+	{CodeInterrupted, Success, false, nil, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
+	{CodeForced, Restart, false, nil, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
+	{CodeBlocked, Success, true, []error{crawl.ErrBlocked}, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{CodeFindings, Restart, false, nil, "findings: kept for audits, no command ends with it yet"},
+}
+
+// ErrNothing is the end of a crawl that came to its end without a page.
+var ErrNothing = errors.New("nothing was obtained: no URL was answered with a page")
+
+// Error carries the code with which the program ends.
+type Error struct {
+	Code int
+	Err  error // nil if everything has been said
+}
+
+// Error is what [Complain] prints.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap is the error without its code.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Usage is an error of whoever typed the command.
+func Usage(err error) error { return &Error{CodeUsage, err} }
+
+// Usagef is Usage of a text.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// IO is a failure of a file, a stream or a socket of this machine.
+func IO(err error) error { return &Error{CodeIO, err} }
+
+// IOf is IO of a text.
+func IOf(format string, args ...any) error { return IO(fmt.Errorf(format, args...)) }
+
+// Open is a failure to open what a person has named, and what helps.
+func Open(what string, err error) error { return withFix("open", what, err) }
+
+// Write is a failure to write what a person has named, and what helps.
+func Write(what string, err error) error { return withFix("write", what, err) }
+
+func withFix(verb, what string, err error) error {
+	fix := ""
+	switch {
+	case DiskFull(err):
+		fix = ": free some room there, or name another place"
+	case verb == "open" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)):
+		fix = ": make the place writable for this user, or name another"
+	}
+	return IOf("%s %s: %w%s", verb, what, err, fix)
+}
+
+// DiskFull reports whether a disk is full, or as full as this user may make it.
+func DiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Output marks a failed write to standard output; nil stays nil.
+func Output(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Write("standard output", Cause(err))
+}
+
+// Cause takes away a path that the message has already, or that is none of the user's.
+func Cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Has reports whether there is an E among the errors that err wraps.
+func Has[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// CodeOf is the exit code of a command that ended with err.
+func CodeOf(err error) int {
+	if err == nil {
+		return CodeDone
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	if Has[*sink.WriteError](err) || Has[*crawl.StateError](err) || Has[*crawl.FleetError](err) {
+		return CodeIO
+	}
+	for _, c := range Codes {
+		if slices.ContainsFunc(c.Errors, func(e error) bool { return errors.Is(err, e) }) {
+			return c.Code
+		}
+	}
+	if errors.Is(err, context.Canceled) { // whatever else it is goes first
+		return CodeForced
+	}
+	return CodeInternal
+}
+
+// Message is an error in words for people.
+func Message(err error) string {
+	e, ok := errors.AsType[*sink.WriteError](err)
+	if !ok {
+		return err.Error()
+	}
+	name := e.Path
+	if name == "" || name == sink.Stdout {
+		name = "standard output"
+	}
+	reason := Cause(e.Err)
+	if errors.Is(reason, syscall.EPIPE) {
+		reason = errors.New("its reader has closed it")
+	}
+	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, Plural(e.Records, "whole record"), Size(e.Bytes))
+}
+
+// Complain tells a person what went wrong: one line per problem, and where to look.
+func Complain(w io.Writer, err error) {
+	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n"), "\n") {
+		Say(w, "crawl: %s\n", Clean(line))
+	}
+	if CodeOf(err) == CodeUsage {
+		Say(w, "Try 'crawl --help', or 'crawl config --reference' for every setting.\n")
+	}
+}

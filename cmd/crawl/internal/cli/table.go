@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+)
+
+// Column is one column of a table for people.
+type Column struct {
+	Title string
+	Left  bool   // text; numbers stand to the right, so that they compare
+	Dull  string // a column of nothing else is left out; empty = it never is
+	Keep  int    // when the table is too wide, columns of the lowest go first; 0 = never
+	Cells []string
+}
+
+// Rows is a table that is filled row by row.
+type Rows []Column
+
+// Row adds a row of one line each: foreign text may hold line ends.
+func (t Rows) Row(cells ...string) {
+	for i, cell := range cells {
+		t[i].Cells = append(t[i].Cells, OneLine(cell))
+	}
+}
+
+const (
+	tableGap = 2 // columns between two of a table
+	// comfortable is the width that a last column of prose should have before columns beside it
+	// give way.
+	comfortable = 28
+	// LeastProse is the narrowest that prose is cut to: less than this of a reason is none.
+	LeastProse = 12
+)
+
+// Layout renders a table of at most so many screen columns, if it has as many for what is always kept.
+func Layout(b *strings.Builder, columns []Column, screen int) {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column) bool {
+		return c.Dull != "" && !slices.ContainsFunc(c.Cells, func(s string) bool { return s != c.Dull })
+	})
+	columns = dropColumns(columns, screen)
+	last := &columns[len(columns)-1]
+	room := last.width()
+	if over := tableWidth(columns) - screen; last.Left && over > 0 {
+		if room -= over; room < LeastProse && len(columns) > 1 {
+			columns = columns[:len(columns)-1]
+			room = columns[len(columns)-1].width()
+		}
+	}
+	writeRow(b, columns, room, func(c *Column) string { return c.Title })
+	for i := range columns[0].Cells {
+		writeRow(b, columns, room, func(c *Column) string { return c.Cells[i] })
+	}
+}
+
+// dropColumns takes away those of the lowest Keep, one after another, until the rest fits.
+func dropColumns(columns []Column, screen int) []Column {
+	for {
+		last := &columns[len(columns)-1]
+		need := tableWidth(columns)
+		if last.Left {
+			need -= max(last.width()-comfortable, 0)
+		}
+		victim := -1
+		for i, c := range columns {
+			if c.Keep > 0 && (victim < 0 || c.Keep < columns[victim].Keep) {
+				victim = i
+			}
+		}
+		if need <= screen || victim < 0 {
+			return columns
+		}
+		columns = slices.Delete(columns, victim, victim+1)
+	}
+}
+
+func (c *Column) width() int {
+	n := Cells(c.Title)
+	for _, s := range c.Cells {
+		n = max(n, Cells(s))
+	}
+	return n
+}
+
+func tableWidth(columns []Column) int {
+	n := -tableGap
+	for i := range columns {
+		n += columns[i].width() + tableGap
+	}
+	return n
+}
+
+// writeRow writes one line; room is the width of its last cell.
+func writeRow(b *strings.Builder, columns []Column, room int, cell func(*Column) string) {
+	var line strings.Builder
+	for i := range columns {
+		c := &columns[i]
+		s := cell(c)
+		if i == len(columns)-1 {
+			s = Cut(s, room)
+		}
+		pad := strings.Repeat(" ", max(c.width()-Cells(s), 0))
+		if c.Left {
+			s += pad
+		} else {
+			s = pad + s
+		}
+		line.WriteString(s + strings.Repeat(" ", tableGap))
+	}
+	b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Streams is what a command may touch of the process.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Env      []string
+}
+
+// LookupEnv is the last value of a variable, as for a process; empty if there is none.
+func LookupEnv(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// Say writes to standard error, of whose failure there is nobody to tell.
+func Say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+
+// WriteJSON writes one indented document.
+func WriteJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// VersionText is what a bug report needs.
+func VersionText() string {
+	return fmt.Sprintf("crawl %s %s %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// Version is the module's version as the build recorded it; a build from a checkout says which
+// commit, and one that was not told says "devel".
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "devel-" + s.Value[:12]
+		}
+	}
+	return "devel"
+}
+
+// Terminal is standard error, shared by log lines and one status line at the bottom. Writes are whole
+// lines; each one first clears the status line and then draws it anew. What is written is cleaned: this
+// is the one place that everything for people passes. It is safe for concurrent use.
+type Terminal struct {
+	w     io.Writer
+	width func() int // columns; nil when there is nobody to draw a status line for
+	tty   bool       // w is a terminal
+
+	mu     sync.Mutex // guards what follows
+	status string
+	lent   bool     // the live view has the screen
+	kept   []string // lines meanwhile, at most MaxKept
+	lost   int64    // lines before them
+}
+
+const (
+	// ClearLine returns to the left margin and erases to the right (ECMA-48 CR and EL).
+	ClearLine = "\r\x1b[K"
+	// UsualWidth is what a terminal has that does not say, and what a report in a file is laid out for.
+	UsualWidth = 80
+	// StatusEvery is how often the status line changes: more often only flickers.
+	StatusEvery = 500 * time.Millisecond
+	// MaxKept is how many lines are kept while the live view has the screen.
+	MaxKept = 2000
+	// leastStatusProse is what the last part of a status line is cut to at most.
+	leastStatusProse = 28
+)
+
+// NewTerminal wraps w. The display is a word of --progress: tty draws a status line even when w is no
+// terminal, plain not even if it is one.
+func NewTerminal(w io.Writer, env []string, display string) *Terminal {
+	t := &Terminal{w: w, tty: IsTerminal(w)}
+	// A dumb terminal would print the erase sequence instead of obeying it.
+	if t.tty && LookupEnv(env, "TERM") != "dumb" && display != "plain" || display == "tty" {
+		t.width = func() int { return WidthOf(w) }
+	}
+	return t
+}
+
+// IsTerminal reports whether a person is likely to sit at the other end of w.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// WidthOf is the number of columns of w.
+func WidthOf(w any) int {
+	if f, ok := w.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return UsualWidth
+}
+
+// Gone reports whether a write has failed because the terminal was closed (EIO).
+func (t *Terminal) Gone(err error) bool { return t.tty && errors.Is(err, syscall.EIO) }
+
+// Live reports whether there is a status line.
+func (t *Terminal) Live() bool { return t.width != nil }
+
+// Columns is how wide a report may be.
+func (t *Terminal) Columns() int {
+	if t.Live() {
+		return t.width()
+	}
+	return WidthOf(t.w)
+}
+
+// Write prints whole lines above the status line, or keeps them for the live view.
+func (t *Terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := Clean(string(p))
+	if !t.lent {
+		if err := t.above(t.w, []byte(text)); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	for line := range strings.Lines(text) {
+		t.kept = append(t.kept, strings.TrimSuffix(line, "\n"))
+	}
+	more := max(len(t.kept)-MaxKept, 0)
+	t.kept, t.lost = t.kept[more:], t.lost+int64(more)
+	return len(p), nil
+}
+
+// Lend has lines kept until Back, for a view that has the whole screen.
+func (t *Terminal) Lend() {
+	t.Clear()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lent = true
+}
+
+// Kept are the last n lines since Lend, the oldest first.
+func (t *Terminal) Kept(n int) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.kept[max(len(t.kept)-n, 0):])
+}
+
+// Back ends Lend, and prints what was kept meanwhile.
+func (t *Terminal) Back() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost > 0 {
+		Say(t.w, "(%s from before are not shown; --progress plain shows all as they come)\n", Plural(t.lost, "message"))
+	}
+	if len(t.kept) > 0 {
+		Say(t.w, "%s\n", strings.Join(t.kept, "\n"))
+	}
+	t.lent, t.kept, t.lost = false, nil, 0
+}
+
+// above writes p to w while the status line is away.
+func (t *Terminal) above(w io.Writer, p []byte) error {
+	if t.status == "" {
+		_, err := w.Write(p)
+		return err
+	}
+	_, err := io.WriteString(t.w, ClearLine)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(p)
+	if _, e := io.WriteString(t.w, t.status); err == nil {
+		err = e
+	}
+	return err
+}
+
+// Beside is w, which shows on the same screen, so that records on standard output and the status
+// line do not tear each other. What is written must be whole lines.
+func (t *Terminal) Beside(w io.Writer) io.Writer {
+	if !t.Live() || !IsTerminal(w) {
+		return w
+	}
+	return neighbour{t, w}
+}
+
+type neighbour struct {
+	t *Terminal
+	w io.Writer
+}
+
+// Write passes p on unchanged: records come escaped from the sink.
+func (n neighbour) Write(p []byte) (int, error) {
+	n.t.mu.Lock()
+	defer n.t.mu.Unlock()
+	if err := n.t.above(n.w, p); err != nil {
+		return 0, err // all or nothing: how much was shown does not matter on a screen
+	}
+	return len(p), nil
+}
+
+// Show replaces the status line by parts that fit, see [Fit].
+func (t *Terminal) Show(parts ...string) {
+	if !t.Live() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	// The last column stays free: some terminals wrap as soon as it is filled.
+	t.status = Fit(parts, t.width()-1)
+	Say(t.w, "%s", ClearLine+t.status)
+}
+
+// Fit joins as many parts as the columns hold; the last one that begins to fit is cut.
+func Fit(parts []string, columns int) string {
+	const gap = "  "
+	var b strings.Builder
+	for i, part := range parts {
+		part = OneLine(Clean(part))
+		if i > 0 {
+			part = gap + part
+		}
+		if free := columns - Cells(b.String()); Cells(part) > free {
+			// A number cut in half would be another number: only prose is cut.
+			if i == 0 || i == len(parts)-1 && free >= leastStatusProse {
+				b.WriteString(Cut(part, free))
+			}
+			break
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Clear removes the status line for good.
+func (t *Terminal) Clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.status != "" {
+		t.status = ""
+		Say(t.w, "%s", ClearLine)
+	}
+}

@@ -1,0 +1,279 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/document/spelling"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// briefIntro is the top of `crawl --help`, which fits one screen.
+const briefIntro = `Crawl visits sites as fast as each host tolerates and no faster. It learns the
+rate, obeys robots.txt and every Retry-After, and writes one record per URL.
+
+Usage: crawl [flags] URL...   or   crawl COMMAND [flags]
+
+Examples:
+  crawl demo                                      see it at work, offline
+  crawl -d 3 -o pages.jsonl https://example.com/  three links deep, into a file
+  crawl -i seeds.txt --format csv -o pages.csv    many sites
+  crawl -o site/ https://example.com/             a crawl that can be resumed
+  crawl resume site                               after whatever ended it
+
+`
+
+const rootEpilogue = `The first Ctrl-C or SIGTERM finishes what is under way, for as long as grace
+says, the second gives it up, a third ends the crawl at once. SIGUSR1 tells how
+the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
+--config again. Every setting, those without a flag too, can stand in a file or
+in a CRAWL_* variable: see 'crawl config --reference'.`
+
+// briefFlag is a flag of the short help and its text, which is shorter than that of the full help. One
+// without a text begins a group of that name.
+type briefFlag struct{ Name, Text string }
+
+// BriefFlags are the flags that most people use, under the titles of their groups.
+func BriefFlags() []briefFlag {
+	return []briefFlag{
+		{"What to crawl", ""},
+		{"input-file", "read seed URLs from a file; - is standard input"},
+		{"depth", "links away from a seed (default: no limit)"},
+		{"scope", "host, domain, prefix or any (default host)"},
+		{"include", "follow only URLs that match"},
+		{"exclude", "leave out URLs that match"},
+		{"max-pages", "end after so many pages"},
+		{"max-time", "end after so long, such as 30m"},
+		{"How fast", ""},
+		{"max-rate", "most requests per second to a host (default 10)"},
+		{"min-delay", "least time between two requests to a host"},
+		{"concurrency", "requests in flight over all hosts (default 64)"},
+		{"strategy", cli.OneOf(append(control.Names(), "off")) + " (default " + control.Names()[0] + ")"},
+		{"Requests", ""},
+		{"contact", "URL or mail address for the operators of sites"},
+		{"header", "send a header, \"Name: value\""},
+		{"auth", "HOST=user:password or \"HOST=bearer TOKEN\""},
+		{"Output and messages", ""},
+		{"output", "write here: " + sink.EndingList(", ") + " or a DIR/"},
+		{"field", "take a value out of pages: NAME=css:SELECTOR"},
+		{"record", "also text, main-text, metadata or body"},
+		{"listen", "dashboard and API, 8091 for instance"},
+		{"config", "read settings from a YAML or JSON file"},
+		{"quiet", "show errors only"},
+	}
+}
+
+// Show prints the help of a command, in lines that w has room for.
+func Show(w io.Writer, cmd *cobra.Command) error {
+	return cli.Output(Write(w, cmd, Columns(w)))
+}
+
+// Columns is the width to write help for: that of the terminal, within what is pleasant to read.
+func Columns(w io.Writer) int { return min(max(cli.WidthOf(w), 40), 100) }
+
+// Write writes the help of a command to w, lines no longer than columns: of the program itself one
+// screen, of a verb all there is.
+func Write(w io.Writer, cmd *cobra.Command, columns int) error {
+	if cmd.HasParent() {
+		return WriteFull(w, cmd, columns)
+	}
+	var b strings.Builder
+	b.WriteString(briefIntro)
+	for _, f := range BriefFlags() {
+		if f.Text == "" {
+			b.WriteString(f.Name + ":\n")
+		} else {
+			cli.Hanging(&b, FlagSpelling(cmd.Flags().Lookup(f.Name)), f.Text, 26, columns)
+		}
+	}
+	var names []string
+	for _, c := range shown(cmd) {
+		names = append(names, c.Name())
+	}
+	b.WriteString(strings.Join(cli.Wrap("Commands: "+strings.Join(names, ", "), columns), "\n  ") + "\n")
+	b.WriteString("More: crawl help COMMAND, crawl --help-all, crawl config --reference\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shown are the verbs that help lists.
+func shown(cmd *cobra.Command) []*cobra.Command {
+	return slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool {
+		return !c.IsAvailableCommand() && c.Name() != "help"
+	})
+}
+
+// WriteFull is all that the program says about a command: of itself each flag, what signals do, and the
+// table of the exit codes.
+func WriteFull(w io.Writer, cmd *cobra.Command, columns int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", About(cmd), cmd.UseLine())
+	if !cmd.HasParent() {
+		fmt.Fprintf(&b, "  %s COMMAND [flags]\n", cmd.Name())
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\nCommands:\n")
+		for _, c := range shown(cmd) {
+			fmt.Fprintf(&b, "  %-12s%s\n", c.Name(), c.Short)
+		}
+	}
+	margin, groups := 0, grouped(cmd)
+	for _, fs := range groups {
+		for _, f := range fs {
+			margin = max(margin, len(FlagSpelling(f))+2)
+		}
+	}
+	for _, g := range Groups {
+		if len(groups[g]) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n", g)
+		}
+		for _, f := range groups[g] {
+			cli.Hanging(&b, FlagSpelling(f), Describe(f), margin, columns)
+		}
+	}
+	if !cmd.HasParent() {
+		b.WriteString("\nExit codes:\n")
+		for _, e := range cli.Codes {
+			cli.Hanging(&b, fmt.Sprintf("  %-4d", e.Code), e.Meaning, 6, columns)
+		}
+		b.WriteString("\n" + rootEpilogue + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// About is the text of a command.
+func About(cmd *cobra.Command) string {
+	if cmd.Long == "" {
+		return cmd.Short + "."
+	}
+	return cmd.Long
+}
+
+// grouped are the flags of a command that are shown, by their groups. --help is among the messages
+// where there is no group for a verb's own.
+func grouped(cmd *cobra.Command) map[string][]*pflag.Flag {
+	set, groups := cmd.LocalFlags(), make(map[string][]*pflag.Flag)
+	set.SortFlags = false
+	set.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		g := GroupOf(f)
+		if f.Name == "help" && len(groups) > 0 && len(groups[GroupOwn]) == 0 {
+			g = GroupMessages
+		}
+		groups[g] = append(groups[g], f)
+	})
+	return groups
+}
+
+// FlagSpelling is how a flag is written.
+func FlagSpelling(f *pflag.Flag) string {
+	s := "      --" + f.Name
+	if f.Shorthand != "" {
+		s = fmt.Sprintf("  -%s, --%s", f.Shorthand, f.Name)
+	}
+	if name := valueName(f); name != "" {
+		s += " " + name
+	}
+	return s
+}
+
+// valueName is what stands for a flag's value; empty for a switch.
+func valueName(f *pflag.Flag) string {
+	name, _ := pflag.UnquoteUsage(f)
+	switch name {
+	case "int", "uint", "float":
+		name = "n"
+	case "duration":
+		name = "time"
+	}
+	return strings.ToUpper(name)
+}
+
+// Describe is the sentence about a flag and its default, if it is not nothing.
+func Describe(f *pflag.Flag) string {
+	_, text := pflag.UnquoteUsage(f)
+	if f.Name == "help" {
+		return "show this help"
+	}
+	if slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+		return text
+	}
+	return fmt.Sprintf("%s (default %s)", text, f.DefValue)
+}
+
+// wanted is what a value of a type of pflag's looks like. The flags of the configuration explain
+// themselves.
+var wanted = map[string]string{
+	"bool": "true or false", "duration": "a duration with its unit, such as 1m30s", "float64": "a number",
+	"int": "a whole number", "uint64": "a whole number from 0 up",
+}
+
+// FlagError says in our words what is wrong with a flag, and what was probably meant.
+func FlagError(cmd *cobra.Command, err error) error {
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name, dashes := e.GetSpecifiedName(), "--"
+		if e.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		if says := config.RetiredFlag(name); says != "" {
+			return cli.Usagef("%s%s %s", dashes, name, says)
+		}
+		var names []string // hidden ones too: they work
+		if dashes == "--" {
+			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		}
+		near := spelling.Nearest(name, names)
+		if near != "" {
+			near = "--" + near
+		}
+		return cli.Usagef("%s%s is not a flag of %q%s", dashes, name, cmd.CommandPath(), cli.Meant(near))
+	}
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		f := e.GetFlag()
+		return cli.Usagef("--%s needs a value: --%s %s", f.Name, f.Name, valueName(f))
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		want, known := wanted[e.GetFlag().Value.Type()]
+		if !known {
+			want = "another value"
+		}
+		return cli.Usagef("--%s %q: give %s", e.GetFlag().Name, e.GetValue(), want)
+	}
+	return cli.Usage(err)
+}
+
+// CheckSeeds catches a mistyped command before it is taken for a host name.
+func CheckSeeds(cmd *cobra.Command, args []string) error {
+	for _, a := range args {
+		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
+			return cli.Usagef("%q is neither a URL nor a command%s", a, cli.Meant(NearestCommand(cmd, a)))
+		}
+	}
+	return nil
+}
+
+// NearestCommand guesses a verb; empty if none is near.
+func NearestCommand(root *cobra.Command, name string) string {
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return spelling.Nearest(name, names)
+}

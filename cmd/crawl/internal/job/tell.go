@@ -1,0 +1,293 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/summary"
+)
+
+// liveView is the live view of a crawl; nil where a person would rather have something else: no
+// terminal, no wish for it, or a terminal on which lines are to be read as they come.
+func (j *Job) liveView(c *crawl.Crawler, interrupt func()) *view.Live {
+	out, ok := j.Err.(*os.File)
+	switch {
+	case !ok || !cli.IsTerminal(out) || !j.term.Live() || cli.LookupEnv(j.Env, "TERM") == "",
+		j.Settings.Log.Progress != "auto" || j.Settings.Log.Quiet() || j.Settings.Log.Format != "text",
+		j.level.Level() < slog.LevelInfo, // who asks for every step wants to read them
+		j.linesShown():
+		return nil
+	}
+	l := &view.Live{
+		Term: j.term, Log: j.log, Env: j.Env, Out: out, Names: j.Names, Title: j.title(),
+		Crawl: view.Crawl{
+			Snapshot: c.Snapshot, Paused: c.Paused, Pause: c.Pause, Resume: c.Resume, Halted: c.Halted(), Interrupt: interrupt,
+		},
+	}
+	// Keys come from standard input, or the terminal itself if that is something else.
+	if f, ok := j.Streams.In.(*os.File); ok && cli.IsTerminal(f) {
+		if slices.Contains(j.Settings.Seeds.Files, sink.Stdout) { // where seeds are typed
+			return nil
+		}
+		l.In = f
+	} else if tty, err := os.Open("/dev/tty"); err == nil {
+		j.tty, l.In = tty, tty
+	}
+	return l
+}
+
+// linesShown reports whether records, snapshots or events may be on the same screen: on standard output,
+// unless that is a file, for behind a pipe there may be a pager; or beside the messages.
+func (j *Job) linesShown() bool {
+	if j.Settings.Output.Events == sink.Stdout {
+		return true
+	}
+	if j.Settings.Output.Path != sink.Stdout && j.Settings.Stats.Path != sink.Stdout {
+		return false
+	}
+	f, ok := j.Streams.Out.(*os.File)
+	if !ok {
+		return true
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	null, err := os.Stat(os.DevNull)
+	return !info.Mode().IsRegular() && (err != nil || !os.SameFile(info, null))
+}
+
+// title is what is crawled, as the head of the view has it.
+func (j *Job) title() string {
+	switch {
+	case j.Names != nil:
+		return "crawl demo"
+	case j.Resumed:
+		return "crawl resume " + j.state.Dir()
+	case len(j.Seeds) == 0:
+		return "crawl " + strings.Join(j.Settings.Seeds.Files, " ")
+	case len(j.Seeds) == 1:
+		return "crawl " + j.Seeds[0]
+	}
+	return fmt.Sprintf("crawl %s and %d more", j.Seeds[0], len(j.Seeds)-1)
+}
+
+// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or a log
+// line now and then where there is no terminal.
+func (j *Job) progress(ctx context.Context, c *crawl.Crawler, live *view.Live) {
+	if j.tty != nil {
+		defer func() { _ = j.tty.Close() }() // it was only read
+	}
+	if live == nil || !live.Run(ctx) {
+		view.Progress(ctx, j.term, j.log, view.Crawl{Snapshot: c.Snapshot, Paused: c.Paused, Halted: c.Halted()}, j.Settings.Stats.Interval)
+	}
+}
+
+// tell reports the end of the crawl.
+func (j *Job) tell(final *crawl.Snapshot) error {
+	switch {
+	case j.Settings.Log.Quiet():
+		return nil
+	case j.Settings.Log.Format != "json":
+		return j.report(final, j.events.summary())
+	}
+	log := j.log
+	if events := j.events.summary(); events != "" {
+		log = log.With(slog.String("events", events))
+	}
+	if final.Round != 0 {
+		log = log.With(slog.Int("round", final.Round), slog.Any("changes", final.Changes))
+	}
+	log.Info("the crawl ended",
+		slog.String("state", final.State.String()), slog.String("reason", final.Reason),
+		slog.Float64("elapsed_seconds", final.ElapsedSeconds), slog.Int64("pages", final.Pages),
+		slog.Int64("records", final.Records), slog.Int64("errors", final.Errors),
+		slog.Int64("requests", final.Requests), slog.Int64("retries", final.Retries),
+		slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued), slog.String("go_on", j.goOn(final.State, final.Reason)))
+	return nil
+}
+
+// tellNow is what SIGUSR1 asks for: a line in the file of --stats, or else a report; and a checkpoint.
+func (j *Job) tellNow(c *crawl.Crawler) error {
+	if j.Settings.Stats.Path != "" {
+		if err := j.stats.write(); err != nil {
+			return err
+		}
+		j.log.Info("the state was written", slog.String("file", j.stats.name))
+		return j.checkpoint(c)
+	}
+	snap := c.Snapshot()
+	return errors.Join(j.report(&snap, ""), j.checkpoint(c)) // events are still being written
+}
+
+// checkpointPatience bounds how long a checkpoint is waited for: another signal may come.
+const checkpointPatience = 10 * time.Second
+
+// checkpoint puts a crawl that is kept on its disk, and says so.
+func (j *Job) checkpoint(c *crawl.Crawler) error {
+	if j.state == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkpointPatience)
+	defer cancel()
+	err := c.Checkpoint(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		j.log.Warn("the checkpoint is not complete yet", slog.Duration("after", checkpointPatience))
+		return nil
+	case err == nil:
+		j.log.Info("checkpoint written", slog.String("state", j.state.Dir()))
+	}
+	return err
+}
+
+// report prints what a person wants to know, at the end or when asked. Where the records are is said
+// only of files, and what a failed crawl wrote is in the error.
+func (j *Job) report(snap *crawl.Snapshot, events string) error {
+	r := view.Report{Snap: snap, Columns: j.term.Columns(), Events: events, GoOn: j.goOn(snap.State, snap.Reason)}
+	under, failed := snap.State == pipeline.EndNone, snap.State == pipeline.EndFailed
+	if j.Resumed {
+		_, r.Before = j.state.Left()
+		if !under && !j.cut.Load() { // nobody writes any more
+			r.InAll = j.out.Mark().Records
+		}
+	}
+	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
+		r.Over = j.Over
+	}
+	path, archive := j.Settings.Output.Path, j.archiveDir()
+	if path != sink.Stdout && path != os.DevNull && path != archive && !failed {
+		r.Records = path
+	}
+	if !failed {
+		r.Archive = archive
+	}
+	// What tells more of a crawl than its end does. One that goes on is told of by what asked for it.
+	spec := sink.Format(j.Settings.Output.Format).Spec()
+	switch {
+	case under || snap.Pages == 0:
+	case j.state != nil:
+		r.Closer = "crawl report " + shellWord(j.state.Dir())
+	case r.Records != "" && spec.Reportable():
+		r.Closer = "crawl report " + shellWord(r.Records)
+	}
+	if j.state != nil && r.GoOn == "" && !under {
+		r.Kept = j.state.Dir()
+	}
+	if j.Names != nil {
+		r.Names = j.Names()
+	}
+	if err := r.Write(j.term); err != nil && !j.term.Gone(err) {
+		return cli.IOf("write the report: %w", err)
+	}
+	return nil
+}
+
+// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What a number of
+// pages has ended needs another number.
+func (j *Job) goOn(end pipeline.End, reason string) string {
+	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
+		return ""
+	}
+	command := "crawl resume " + shellWord(j.state.Dir())
+	if enoughPages(end, reason) {
+		command += " --max-pages N"
+	}
+	return command
+}
+
+// shellWord is a word as a shell takes it.
+func shellWord(s string) string {
+	special := func(r rune) bool {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !plain && !strings.ContainsRune("/._-+,:@%=", r)
+	}
+	dash := strings.HasPrefix(s, "-")
+	if s != "" && !dash && !strings.ContainsFunc(s, special) {
+		return s
+	}
+	if dash {
+		s = "./" + s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// maxWitnessed is how many failures are told: with a thousand dead seeds, three show what is wrong.
+const maxWitnessed = 3
+
+// destination passes records on and remembers why the first seeds failed, which is what a person wants
+// to know when nothing was obtained. Like every sink it has one writer; the failures are read after the
+// crawl.
+type destination struct {
+	sink.Durable
+	name string // under which the state knows it
+	seen []string
+	via  int       // of them, those that the proxy failed
+	good bool      // a page is as it was, or was kept out by the settings
+	lock io.Closer // on it; nil = it needs none
+}
+
+// Close closes the destination, and then lets others have it.
+func (w *destination) Close() (err error) {
+	if w == nil {
+		return nil
+	}
+	if w.Durable != nil {
+		err = w.Durable.Close()
+	}
+	if w.lock != nil {
+		err = errors.Join(err, w.lock.Close())
+		w.lock = nil
+	}
+	return err
+}
+
+// Mark is how far the destination is, under the state's name for it.
+func (w *destination) Mark() sink.Position {
+	p := w.Durable.Mark()
+	p.Path = w.name
+	return p
+}
+
+// Write takes one record.
+func (w *destination) Write(r *sink.Record) error {
+	w.good = w.good || r.Status/100 == 2 || r.Status == http.StatusNotModified && r.Error == nil
+	if r.Depth == 0 && r.Status/100 != 2 && len(w.seen) < maxWitnessed {
+		why := fmt.Sprintf("status %d", r.Status)
+		if meaning := summary.Meaning(strconv.Itoa(r.Status)); r.Error != nil {
+			why = r.Error.Message
+		} else if r.RedirectTo != "" {
+			why += ", a redirect to " + r.RedirectTo
+		} else if meaning != "" {
+			why += " (" + meaning + ")"
+		}
+		w.seen = append(w.seen, r.URL+": "+why)
+		if r.ErrorClass() == outcome.Proxy.String() {
+			w.via++
+		}
+	}
+	return w.Durable.Write(r)
+}
+
+// failures is what was seen, each on a line of its own that begins with the line feed.
+func (w *destination) failures() string {
+	if len(w.seen) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(w.seen, "\n")
+}

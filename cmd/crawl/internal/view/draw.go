@@ -1,0 +1,460 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// picture is what the live view shows at an instant: the last snapshot, what was before it, and what
+// whoever looks has chosen. Drawing it changes nothing.
+type picture struct {
+	snap     *crawl.Snapshot // nil before the first
+	history  *history
+	names    map[string]string // what to call hosts; nil = by their names
+	title    string            // what is crawled
+	paused   bool
+	stopping bool
+	messages []string // the oldest first
+	keys     bool     // there is a keyboard
+	colours  bool
+	page     page
+	order    hostOrder
+	help     bool
+}
+
+// page is what of the crawl is shown below the totals.
+type page uint8
+
+const (
+	pageHosts page = iota // the busiest hosts, and below them those in trouble
+	pageTrouble
+	pageMessages
+	numPages
+)
+
+// hostOrder is by what the busiest hosts are sorted.
+type hostOrder uint8
+
+const (
+	byAsked hostOrder = iota
+	byQueue
+	byRate
+	byName
+	numOrders
+)
+
+// String names it in the title of the table.
+func (o hostOrder) String() string {
+	return [...]string{"URLs of the last seconds", "queue", "rate", "name"}[o]
+}
+
+const (
+	rowsForTrouble  = 30 // of a screen, from which on it has room for another table
+	rowsForMessages = 14
+	shownMessages   = 4 // below the tables
+	shownTrouble    = 5
+	leastName       = 14  // how narrow the names of hosts may be cut
+	narrow          = 100 // a screen on which reasons are cut, so that figures stand beside them
+)
+
+// draw lays the picture out for a screen: lines that are no longer than it is wide, and no more of them
+// than it has rows.
+func (p *picture) draw(columns, rows int) string {
+	columns, rows = max(columns, 1), max(rows, 1)
+	lines := []string{p.head(columns)}
+	room := rows - 2 // for what stands between head and foot
+	switch {
+	case room < 1:
+		return lines[0]
+	case p.help:
+		for _, line := range keysAndFigures[:min(len(keysAndFigures), room)] {
+			lines = append(lines, cli.Cut(line, columns))
+		}
+	case p.snap != nil:
+		lines = append(lines, p.body(columns, room)...)
+	}
+	for len(lines) < rows-1 {
+		lines = append(lines, "")
+	}
+	return strings.Join(append(lines[:rows-1], p.foot(columns)), "\n")
+}
+
+// style is how a line is shown where that can be done.
+type style uint8
+
+const (
+	styleNone style = iota
+	styleHead
+	styleDim
+	styleBad
+	styleWarn
+	styleGood
+)
+
+var styles = [...]ansi.Style{
+	styleHead: ansi.Style{}.Bold(), styleDim: ansi.Style{}.Faint(),
+	styleBad: ansi.Style{}.ForegroundColor(ansi.Red), styleWarn: ansi.Style{}.ForegroundColor(ansi.Yellow),
+	styleGood: ansi.Style{}.ForegroundColor(ansi.Green),
+}
+
+// show is text in a style. Without colours only what needs none is left of it.
+func (p *picture) show(s style, text string) string {
+	if text == "" || s == styleNone || s >= styleBad && !p.colours {
+		return text
+	}
+	return styles[s].Styled(text)
+}
+
+// head says what is crawled, what it does, in the word of the dashboard, and for how long it has.
+func (p *picture) head(columns int) string {
+	word, how := "running", styleGood
+	switch {
+	case p.snap == nil:
+		word, how = "starting", styleNone
+	case p.stopping: // as long as there is a view, something is under way
+		word, how = "stopping", styleWarn
+	case p.snap.State != pipeline.EndNone:
+		word, how = p.snap.State.String(), styleNone
+	case p.paused:
+		word, how = "paused", styleWarn
+	}
+	if p.snap != nil {
+		word += "  " + cli.Seconds(p.snap.ElapsedSeconds)
+	}
+	right := cli.Cut(word, columns)
+	left := cli.Cut(cli.Tame(p.title), columns-cli.Cells(right)-2)
+	gap := strings.Repeat(" ", max(columns-cli.Cells(left)-cli.Cells(right), 0))
+	return p.show(styleHead, left) + gap + p.show(how, right)
+}
+
+// body is the totals and the tables.
+func (p *picture) body(columns, rows int) []string {
+	facts := p.facts(columns)
+	// Half of a small screen, so that at least some hosts are seen.
+	lines := facts[:min(len(facts), max(rows/2, 1))]
+	room := rows - len(lines)
+	switch p.page {
+	case pageMessages:
+		return append(lines, p.lastMessages(columns, room, room-1)...)
+	case pageTrouble:
+		return append(lines, p.table(columns, room, "hosts in trouble", p.inTrouble(), "no host is in trouble")...)
+	}
+	var below []string
+	if rows+2 >= rowsForMessages && len(p.messages) > 0 {
+		below = p.lastMessages(columns, room/3, shownMessages)
+	}
+	if bad := p.inTrouble(); rows+2 >= rowsForTrouble && len(bad) > 0 {
+		below = append(p.table(columns, min(shownTrouble+3, room/2-len(below)/2), "hosts in trouble", bad, ""), below...)
+	}
+	hosts := p.table(columns, room-len(below), "busiest hosts, by "+p.order.String(), p.busiest(), "no host yet")
+	return append(append(lines, hosts...), below...)
+}
+
+// facts are the totals, the most telling first.
+func (p *picture) facts(columns int) []string {
+	s := p.snap
+	perSecond, bytes := p.history.pace()
+	var lines []string
+	// Parts that do not fit are left out: half a number would be another number.
+	add := func(how style, name string, parts ...string) {
+		const margin = 11
+		text := cli.Fit(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), columns-margin)
+		lines = append(lines, p.show(styleDim, cli.Cut(fmt.Sprintf("%-*s", margin, name), columns))+p.show(how, text))
+	}
+	room := min(max(columns-40, 8), 60) // of the trend
+	add(styleNone, "pages", cli.Count(s.Pages), fmt.Sprintf("%.1f/s", perSecond), sparkline(p.history.throughput(room), room))
+	queue := []string{cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d in flight", s.Frontier.Leased)}
+	if left, ok := p.history.remaining(s, p.paused || p.stopping); ok {
+		queue = append(queue, "about "+cli.Seconds(left.Seconds())+" left")
+	}
+	add(styleNone, "queue", append(queue, cli.Count(s.Frontier.Known)+" known")...)
+	if bad := failedAs(s); len(bad) > 0 || s.Errors > 0 {
+		add(styleBad, "errors", append([]string{cli.Plural(s.Errors, "URL")}, inWords(bad)...)...)
+	}
+	if no := refusedAs(s); len(no) > 0 {
+		add(styleWarn, "refused", inWords(no)...)
+	}
+	add(styleNone, "bytes", cli.Size(s.Bytes), cli.Size(int64(bytes))+"/s", cli.Size(s.WireBytes)+" as received")
+	requests := []string{cli.Count(s.Requests), fmt.Sprintf("%d workers", s.Workers.Count)}
+	if s.Retries > 0 {
+		requests = append(requests, Retries(s.Retries))
+	}
+	if s.Refused > 0 {
+		requests = append(requests, cli.Plural(s.Refused, "URL")+" kept back by robots.txt")
+	}
+	add(styleNone, "requests", requests...)
+	add(styleNone, "hosts", cli.Count(s.Frontier.Hosts), strings.Trim(circuits(&s.Limiter), " ()"))
+	return lines
+}
+
+// tally is how many requests ended in a class.
+type tally struct {
+	class outcome.Class
+	n     int64
+}
+
+// failedAs are the requests that went wrong, refusals apart, the most first.
+func failedAs(s *crawl.Snapshot) []tally {
+	return tallies(s, func(c outcome.Class) bool {
+		return !c.Success() && !isRefusal(c) && c != outcome.Filtered && c != outcome.Unknown && c != outcome.Canceled
+	})
+}
+
+// refusedAs are the requests that a host answered with "not now".
+func refusedAs(s *crawl.Snapshot) []tally { return tallies(s, isRefusal) }
+
+func isRefusal(c outcome.Class) bool { return c == outcome.Throttled || c == outcome.Unavailable }
+
+func tallies(s *crawl.Snapshot, wanted func(outcome.Class) bool) []tally {
+	var list []tally
+	for _, name := range slices.Sorted(maps.Keys(s.Outcomes)) {
+		var c outcome.Class
+		if c.UnmarshalText([]byte(name)) != nil || !wanted(c) {
+			continue
+		}
+		n := s.Outcomes[name]
+		if c == outcome.ClientError {
+			n -= s.Helpers[name] // that there is no sitemap, or no robots.txt, is nothing wrong
+		}
+		if n > 0 {
+			list = append(list, tally{c, n})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y tally) int { return cmp.Compare(y.n, x.n) })
+	return list
+}
+
+func inWords(list []tally) []string {
+	words := make([]string, len(list))
+	for i, t := range list {
+		words[i] = fmt.Sprintf("%s %s", cli.Count(t.n), t.class)
+	}
+	return words
+}
+
+// lastMessages are the newest of the log, n at most, under a title.
+func (p *picture) lastMessages(columns, rows, n int) []string {
+	if rows < 2 {
+		return nil
+	}
+	lines := []string{"", p.show(styleHead, cli.Cut("messages", columns))}
+	n = max(min(n, rows-len(lines)), 0)
+	last := p.messages[max(len(p.messages)-n, 0):]
+	if len(p.messages) == 0 {
+		last = []string{"none so far"}
+	}
+	for _, m := range last {
+		how := styleNone
+		switch {
+		case strings.Contains(m, " error: "):
+			how = styleBad
+		case strings.Contains(m, " warn: "):
+			how = styleWarn
+		}
+		lines = append(lines, p.show(how, cli.Cut(cli.Tame(m), columns)))
+	}
+	return lines[:min(len(lines), rows)]
+}
+
+// foot is the keys.
+func (p *picture) foot(columns int) string {
+	parts := []string{"q stop", "p pause", "tab next", "? help", "s sort"}
+	switch {
+	case !p.keys:
+		parts = []string{"Ctrl-C stop"}
+	case p.help:
+		parts = []string{"? back", "q stop"}
+	case p.stopping:
+		parts = []string{"q give up what is under way", "tab next", "? help", "s sort"}
+	case p.paused:
+		parts[1] = "p resume"
+	}
+	return p.show(styleDim, cli.Fit(parts, columns))
+}
+
+// keysAndFigures is the help.
+var keysAndFigures = strings.Split(`
+p, space   pause the crawl, and have it go on
+q, Ctrl-C  stop: finish what is under way and report; once more gives it up
+tab        busiest hosts, hosts in trouble, messages
+s          sort the busiest hosts by another column
+Ctrl-Z     suspend; after bg the crawl goes on without this view
+Ctrl-L     draw the screen anew
+
+pages      answered with 2xx; per second over the last five
+queue      URLs to visit. How much time is left is told when the queue has
+           become shorter for a while and no host refuses: by that pace, or
+           by the host that takes longest at its rate
+errors     URLs whose record has an error; requests by class
+refused    requests answered with 429 (throttled) or 503 (unavailable)
+rate/s     what the host may be asked now, as learned
+max/s      what it may be asked at most: settings, operator, Crawl-delay
+trend      the rate of the last seconds, one each`, "\n")
+
+// hostRow is what frontier and limiter know of a host.
+type hostRow struct {
+	name    string // what to call it
+	host    frontier.HostState
+	limiter *ratelimit.DomainSnapshot // nil if it is not among those used last
+	rate    float64                   // of the limiter
+	state   dashboard.State
+	partial bool // the frontier was not asked: pages and queue are not known
+}
+
+// rows are the hosts of the snapshot: those with the longest queues, and those that were used last,
+// which may have none any more.
+func (p *picture) rows() []hostRow {
+	s := p.snap
+	rows := make([]hostRow, 0, len(s.Hosts)+len(s.Limiter.Top))
+	listed := make(map[string]bool, len(s.Hosts))
+	add := func(h frontier.HostState, d *ratelimit.DomainSnapshot, partial bool) {
+		row := hostRow{name: cmp.Or(p.names[h.Host], h.Host), host: h, limiter: d, partial: partial}
+		circuit := breaker.Closed
+		if d != nil {
+			circuit, row.rate = d.State, d.FillRate
+		}
+		row.state = console.StateOf(&h, circuit)
+		rows = append(rows, row)
+	}
+	for i := range s.Hosts {
+		listed[s.Hosts[i].Host] = true
+		add(s.Hosts[i], limitOf(s, s.Hosts[i].Host), false)
+	}
+	for i := range s.Limiter.Top {
+		if d := &s.Limiter.Top[i]; !listed[d.Domain] {
+			add(frontier.HostState{Host: d.Domain, InFlight: d.InFlight}, d, len(s.Hosts) < int(s.Frontier.Hosts))
+		}
+	}
+	return rows
+}
+
+// busiest are the hosts in the order that was chosen.
+func (p *picture) busiest() []hostRow {
+	rows := p.rows()
+	slices.SortStableFunc(rows, func(x, y hostRow) int {
+		order := 0
+		switch p.order {
+		case byAsked:
+			order = cmp.Or(cmp.Compare(p.history.busy(y.host.Host), p.history.busy(x.host.Host)), cmp.Compare(y.host.InFlight, x.host.InFlight))
+		case byQueue:
+			order = cmp.Compare(y.host.Queued, x.host.Queued)
+		case byRate:
+			order = cmp.Compare(y.rate, x.rate)
+		}
+		return cmp.Or(order, cmp.Compare(x.name, y.name))
+	})
+	return rows
+}
+
+// inTrouble are the hosts that refuse, fail, or did of late, the worst first.
+func (p *picture) inTrouble() []hostRow {
+	rank := func(r *hostRow) int {
+		n := r.host.Failures
+		if r.limiter != nil {
+			n += incidents(r.limiter)
+		}
+		worse := map[dashboard.State]int{dashboard.Failing: 3000, dashboard.Refusing: 2000, dashboard.Blocked: 1000}
+		return worse[r.state] + min(n, 999)
+	}
+	rows := slices.DeleteFunc(p.rows(), func(r hostRow) bool { return rank(&r) == 0 })
+	slices.SortStableFunc(rows, func(x, y hostRow) int {
+		return cmp.Or(cmp.Compare(rank(&y), rank(&x)), cmp.Compare(x.name, y.name))
+	})
+	return rows
+}
+
+// table is a title and a line for each of the first rows.
+func (p *picture) table(columns, room int, title string, rows []hostRow, none string) []string {
+	if room < 2 {
+		return nil
+	}
+	lines := []string{}
+	if room > 4 { // a small screen has no line for air, nor for a title
+		lines = append(lines, "", p.show(styleHead, cli.Cut(title, columns)))
+	}
+	if len(rows) == 0 {
+		return append(lines, cli.Cut(none, columns))
+	}
+	shown := rows[:min(len(rows), room-len(lines)-1)]
+	var b strings.Builder
+	cli.Layout(&b, p.columns(shown, columns), columns)
+	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
+		how := styleDim // the titles of the columns
+		if i > 0 {
+			how = map[dashboard.State]style{
+				dashboard.Failing: styleBad, dashboard.Refusing: styleWarn, dashboard.Blocked: styleWarn, dashboard.Idle: styleDim,
+			}[shown[i-1].state]
+		}
+		lines = append(lines, p.show(how, cli.Cut(line, columns)))
+	}
+	return lines
+}
+
+// columns are those of a table of hosts. As in the report, what a host is known by and what limits it
+// are left out last.
+func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
+	t := cli.Rows{
+		{Title: "host", Left: true},
+		{Title: "state", Left: true, Keep: 5},
+		{Title: "URLs", Keep: 2},
+		{Title: "queued", Keep: 6},
+		{Title: "active", Keep: 1},
+		{Title: "rate/s", Keep: 7},
+		{Title: "max/s", Keep: 3},
+		{Title: "trend", Left: true, Keep: 4},
+		{Title: "limited by", Left: true},
+	}
+	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
+	for i := range rows {
+		r := &rows[i]
+		most, trend := 0.0, ""
+		if r.limiter != nil {
+			most = r.limiter.CeilingRPS
+		}
+		if way := p.history.trails[r.host.Host]; way != nil {
+			trend = sparkline(way.rates, trendRoom)
+		}
+		reason := cli.Tame(waiting(p.snap, &r.host, r.limiter))
+		if screen < narrow {
+			reason = cli.Cut(reason, max(3*screen/10, cli.LeastProse))
+		}
+		state, pages, queued := string(r.state), cli.Count(r.host.Pages), cli.Count(r.host.Queued)
+		if r.partial {
+			pages, queued = cli.Unknown, cli.Unknown
+			if r.state == dashboard.Idle {
+				state = cli.Unknown
+			}
+		}
+		t.Row(cli.Cut(cli.Tame(r.name), longest), state, pages, queued, cli.Count(r.host.InFlight),
+			rateCell(r.rate), rateCell(most), trend, reason)
+	}
+	return t
+}
+
+// rateCell is a rate with as many digits as say something.
+func rateCell(rate float64) string {
+	switch {
+	case rate <= 0:
+		return cli.Unknown
+	case rate < 0.1:
+		return fmt.Sprintf("%.3f", rate)
+	case rate < 100:
+		return fmt.Sprintf("%.2f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}

@@ -1,0 +1,274 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline"
+)
+
+const (
+	historyTime = 2 * time.Minute // how far back the crawl is remembered: what a trend is made of
+	maxMoments  = 256             // bounds it where clocks or snapshots are odd: two a second
+	trailRoom   = 32              // rates of a host that are kept
+	trailEvery  = time.Second     // the least time between two of them
+	maxTrails   = 256             // hosts: a snapshot has fifty by their queues, and fifty by use
+	paceTime    = 5 * time.Second // what a rate is taken over: at a page a second, half a second has one or none
+	stretch     = 0.9             // seconds that a column of a trend is taken over: two looks, which may come late
+)
+
+// history is what a crawl and the hosts of its snapshots were like of late. Its zero value is ready. It
+// is not safe for concurrent use.
+type history struct {
+	moments []instant // the oldest first
+	trails  map[string]*trail
+}
+
+// instant is the crawl at an instant. Counts are from its beginning on.
+type instant struct {
+	at           time.Time
+	elapsed      float64 // seconds
+	pages, bytes int64
+	left         int64 // URLs that are queued or under way
+}
+
+// trail is the way of one host.
+type trail struct {
+	rates []float64 // allowed per second, the oldest first
+	asked []int     // URLs in all, as many as rates; -1 where that is not known
+	at    time.Time // of the last
+}
+
+// last drops all but the last n.
+func last[T any](list []T, n int) []T { return slices.Delete(list, 0, max(len(list)-n, 0)) }
+
+// note adds a snapshot. Hosts that snapshots have not had for as long as a trail reaches are forgotten.
+func (p *history) note(s *crawl.Snapshot) {
+	old := slices.IndexFunc(p.moments, func(m instant) bool { return s.Time.Sub(m.at) <= historyTime })
+	if old < 0 {
+		old = len(p.moments)
+	}
+	p.moments = append(slices.Delete(p.moments, 0, old), instant{s.Time, s.ElapsedSeconds, s.Pages, s.Bytes, s.Frontier.Queued + s.Frontier.Leased})
+	p.moments = last(p.moments, maxMoments)
+	if p.trails == nil {
+		p.trails = make(map[string]*trail)
+	}
+	asked := make(map[string]int, len(s.Hosts))
+	for i := range s.Hosts {
+		asked[s.Hosts[i].Host] = s.Hosts[i].Pages
+	}
+	for i := range s.Limiter.Top {
+		d := &s.Limiter.Top[i]
+		n, ok := asked[d.Domain]
+		if !ok && int(s.Frontier.Hosts) > len(s.Hosts) {
+			n = -1 // it is not among those that the snapshot has
+		}
+		t := p.trails[d.Domain]
+		if t == nil && len(p.trails) < maxTrails {
+			t = new(trail)
+			p.trails[d.Domain] = t
+		}
+		if t != nil && (len(t.rates) == 0 || s.Time.Sub(t.at) >= trailEvery) {
+			t.rates, t.asked, t.at = last(append(t.rates, d.FillRate), trailRoom), last(append(t.asked, n), trailRoom), s.Time
+		}
+	}
+	for name, t := range p.trails {
+		if s.Time.Sub(t.at) > trailRoom*trailEvery {
+			delete(p.trails, name)
+		}
+	}
+}
+
+// pace is the pages and bytes per second over the last seconds.
+func (p *history) pace() (pages, bytes float64) {
+	if len(p.moments) == 0 {
+		return 0, 0
+	}
+	now := &p.moments[len(p.moments)-1]
+	var from instant // the beginning of the crawl
+	for i := range p.moments {
+		if m := &p.moments[i]; now.elapsed-m.elapsed >= paceTime.Seconds() {
+			from = *m
+		}
+	}
+	if dt := now.elapsed - from.elapsed; dt > 0 {
+		return float64(now.pages-from.pages) / dt, float64(now.bytes-from.bytes) / dt
+	}
+	return 0, 0
+}
+
+// throughput is the pages per second in each of the last n stretches.
+func (p *history) throughput(n int) []float64 {
+	var rates []float64
+	for i := len(p.moments) - 1; i > 0 && len(rates) < n; {
+		to := &p.moments[i]
+		j := i - 1
+		for j > 0 && to.elapsed-p.moments[j].elapsed < stretch {
+			j--
+		}
+		if dt := to.elapsed - p.moments[j].elapsed; dt >= stretch {
+			rates = append(rates, float64(to.pages-p.moments[j].pages)/dt)
+		}
+		i = j
+	}
+	slices.Reverse(rates)
+	return rates
+}
+
+// busy is how many URLs a host was asked for of late; -1 if that is not known.
+func (p *history) busy(host string) int {
+	t := p.trails[host]
+	if t == nil || len(t.asked) == 0 {
+		return -1
+	}
+	from := max(len(t.asked)-1-int(paceTime/trailEvery), 0)
+	first, last := t.asked[from], t.asked[len(t.asked)-1]
+	if first < 0 || last < 0 {
+		return -1
+	}
+	return last - first
+}
+
+// sparkline draws the last n values to a scale that begins at zero, so that a rate that hardly moves is
+// drawn as a line. Where there are fewer, what is missing is left blank in front.
+func sparkline(values []float64, n int) string {
+	sparks := []rune("▁▂▃▄▅▆▇█")
+	values = values[max(len(values)-n, 0):]
+	top := 0.0
+	for _, v := range values {
+		if v > top { // never what is no number
+			top = v
+		}
+	}
+	var b strings.Builder
+	b.WriteString(strings.Repeat(" ", max(n-len(values), 0)))
+	for _, v := range values {
+		at := 0
+		if top > 0 && v > 0 {
+			at = min(int(v/top*float64(len(sparks)-1)+0.5), len(sparks)-1)
+		}
+		b.WriteRune(sparks[at])
+	}
+	return b.String()
+}
+
+const (
+	drainTime  = 20 * time.Second   // for how long a queue must have become shorter before its end is foretold
+	drainLeast = 0.02               // the share of it that must have gone in that time: at less, its end is hours off
+	farthest   = 7 * 24 * time.Hour // the latest end that is told
+)
+
+// remaining foretells the end of a crawl, if that can be done: the queue has become shorter over the
+// first and the second half of what is remembered, no host keeps its URLs waiting by a refusal, and
+// nobody has paused the crawl. Then it is the queue by the rate at which it became shorter; or, if that
+// is later, the queue of the host that takes longest by the rate at which that host may be asked.
+func (p *history) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, known bool) {
+	n := len(p.moments)
+	if paused || s.State != pipeline.EndNone || n < 3 {
+		return 0, false
+	}
+	first, last := &p.moments[0], &p.moments[n-1]
+	span := last.at.Sub(first.at)
+	if last.left <= 0 || span < drainTime {
+		return 0, false
+	}
+	half := first
+	for i := range p.moments {
+		if m := &p.moments[i]; m.at.Sub(first.at) <= span/2 {
+			half = m
+		}
+	}
+	gone := first.left - last.left
+	if half.left >= first.left || last.left >= half.left || float64(gone) < drainLeast*float64(last.left) {
+		return 0, false
+	}
+	seconds := float64(last.left) / float64(gone) * span.Seconds()
+	for i := range s.Hosts {
+		h := &s.Hosts[i]
+		switch {
+		case h.Queued == 0:
+		case h.Blocked || h.Excluded:
+			return 0, false
+		default:
+			if d := limitOf(s, h.Host); d != nil && d.FillRate > 0 {
+				seconds = max(seconds, float64(h.Queued)/d.FillRate)
+			}
+		}
+	}
+	if seconds > farthest.Seconds() {
+		return 0, false
+	}
+	return time.Duration(seconds * float64(time.Second)), true
+}
+
+// Progress shows the crawl in a status line, or in lines of a log, every so often.
+func Progress(ctx context.Context, t *cli.Terminal, log *slog.Logger, c Crawl, every time.Duration) {
+	clk := clock.System()
+	var p history
+	if t.Live() {
+		defer t.Clear()
+		every = cli.StatusEvery
+	}
+	for wait := every; clock.Sleep(ctx, clk, wait) == nil; {
+		began := clk.Now()
+		s := c.Snapshot()
+		p.note(&s)
+		if t.Live() {
+			perSecond, _ := p.pace()
+			t.Show(statusParts(&s, perSecond)...)
+		} else {
+			logProgress(log, c, &p, &s)
+		}
+		wait = max(every, snapshotShare*clk.Since(began))
+	}
+}
+
+// statusParts are the parts of the status line, the most telling first: a narrow terminal shows only
+// those.
+func statusParts(s *crawl.Snapshot, perSecond float64) []string {
+	parts := []string{
+		cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), fmt.Sprintf("%.1f/s", perSecond),
+		cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d active", s.Frontier.Leased),
+	}
+	if s.Errors > 0 {
+		parts = append(parts, cli.Plural(s.Errors, "error"))
+	}
+	parts = append(parts, cli.Size(s.Bytes))
+	for i := range s.Hosts {
+		if h := &s.Hosts[i]; h.Blocked && h.Queued > 0 && h.Until.Sub(s.Time) >= time.Second {
+			return append(parts, h.Host+": "+waiting(s, h, limitOf(s, h.Host)))
+		}
+	}
+	return parts
+}
+
+// logProgress has the same as the live view, in fields that can be searched. They are always all there,
+// in this order.
+func logProgress(log *slog.Logger, c Crawl, p *history, s *crawl.Snapshot) {
+	perSecond, bytes := p.pace()
+	state := "running"
+	switch {
+	case c.stopping():
+		state = "stopping"
+	case c.Paused():
+		state = "paused"
+	}
+	var refused int64
+	for _, t := range refusedAs(s) {
+		refused += t.n
+	}
+	log.Info("progress",
+		slog.String("state", state), slog.String("elapsed", cli.Seconds(s.ElapsedSeconds)), slog.Int64("pages", s.Pages),
+		slog.String("pages_per_second", fmt.Sprintf("%.1f", perSecond)),
+		slog.Int64("queued", s.Frontier.Queued), slog.Int64("active", s.Frontier.Leased),
+		slog.Int64("errors", s.Errors), slog.Int64("refused", refused), slog.Int64("retries", s.Retries),
+		slog.Int64("bytes", s.Bytes), slog.String("bytes_per_second", fmt.Sprintf("%.0f", bytes)),
+		slog.Int64("hosts", s.Frontier.Hosts), slog.Int("open_circuits", s.Limiter.Open))
+}

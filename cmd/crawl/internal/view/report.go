@@ -1,0 +1,447 @@
+// Package view shows people a crawl: while it runs, on the whole of a terminal, in a status line or in
+// log lines; at its end, by its state; and afterwards, by its records.
+package view
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/web/neardup"
+)
+
+const (
+	reportHosts    = 20 // rows of the table
+	reportClusters = 3  // pages told of that were repeated
+	incidentHosts  = 3  // hosts that are told about at length
+	incidentEvents = 4  // events of each: the last pause, what brought it and what ended it
+	longestFact    = 20 // the longest name of a fact that others are moved to the right for
+)
+
+// longestHost is where the name of a host is cut, so that one does not push every column off a screen.
+func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
+
+// Report is what a person is told of a crawl, at its end or while it goes. Empty fields are not told.
+type Report struct {
+	Snap    *crawl.Snapshot
+	Columns int               // of the screen
+	Records string            // where the records are
+	Archive string            // where the archives are
+	Events  string            // how many events are where
+	Names   map[string]string // what to call hosts; nil = by their names
+	Over    string            // how it ended, if not in the words of the crawl
+	InAll   int64             // records in that file; zero = not known
+	Before  int64             // pages of earlier runs
+	GoOn    string            // the command that goes on with the crawl
+	Closer  string            // the command that tells more of it
+	Kept    string            // where its state is, if that is not said otherwise
+}
+
+// Write tells totals, what went wrong, for each host what limits it and why it is idle, and of those
+// that gave trouble what happened.
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	r.wrap(&b, r.headline())
+	all, margin := r.facts(), 0
+	aligned := func(f fact) bool {
+		return r.Columns >= cli.UsualWidth*3/4 && f.name != "" && len(f.name) <= longestFact
+	}
+	for _, f := range all {
+		if aligned(f) {
+			margin = max(margin, len(f.name)+4)
+		}
+	}
+	for _, f := range all {
+		switch {
+		case f.name == "":
+			r.wrap(&b, "    "+f.text)
+		case !aligned(f):
+			r.wrap(&b, "  "+f.name+": "+f.text)
+		case f.command:
+			fmt.Fprintf(&b, "%-*s%s\n", margin, "  "+f.name+":", cli.OneLine(f.text))
+		default:
+			cli.Hanging(&b, "  "+f.name+":", f.text, margin, r.Columns)
+		}
+	}
+	if len(r.Snap.Hosts) > 0 {
+		b.WriteString("\n")
+		cli.Layout(&b, r.hostColumns(), r.Columns)
+		if more := r.Snap.Frontier.Hosts - reportHosts; more > 0 {
+			fmt.Fprintf(&b, "and %s\n", cli.Plural(more, "more host"))
+		}
+	}
+	r.writeIncidents(&b)
+	_, err := io.WriteString(w, cli.Clean(b.String()))
+	return err
+}
+
+// wrap breaks a line that is too long, and shows where it goes on.
+func (r *Report) wrap(b *strings.Builder, line string) {
+	const further = "    "
+	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+	// Narrower than half a usual screen, a break in every line helps nobody.
+	for _, part := range cli.Wrap(line, max(r.Columns, cli.UsualWidth/2)-len(further)) {
+		b.WriteString(indent + part + "\n")
+		indent = further
+	}
+}
+
+// headline says how the crawl ended, why if that is not plain, and how much it got.
+func (r *Report) headline() string {
+	s := r.Snap
+	state, rate, retries := s.State.String(), "", ""
+	switch s.State {
+	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed: // an error is told by itself
+	case pipeline.EndUnruled:
+		state = pipeline.EndBlocked.String()
+	default:
+		state += " (" + s.Reason + ")"
+	}
+	if s.ElapsedSeconds >= 1 { // of a blink of time it says nothing
+		rate = fmt.Sprintf(" (%.1f/s)", float64(s.Pages)/s.ElapsedSeconds)
+	}
+	if s.Retries > 0 {
+		retries = ", " + Retries(s.Retries)
+	}
+	return fmt.Sprintf("%s: %s in %s%s, %s%s%s", cmp.Or(r.Over, state), cli.Plural(s.Pages, "page"),
+		cli.Seconds(s.ElapsedSeconds), rate, cli.Size(s.Bytes), failed(s.Errors), retries)
+}
+
+// failed is how many URLs failed, here and in 'crawl report'; nothing if none did.
+func failed(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return ", " + cli.Plural(n, "error")
+}
+
+// Retries is their number in words.
+func Retries(n int64) string {
+	if n == 1 {
+		return "1 retry"
+	}
+	return cli.Count(n) + " retries"
+}
+
+// fact is a line of the report.
+type fact struct {
+	name    string // empty: it belongs to the one before
+	text    string
+	command bool // it is to be copied, and stays whole
+}
+
+type facts []fact
+
+// add adds a fact; of nothing there is none.
+func (l *facts) add(worth bool, name, format string, args ...any) {
+	if worth {
+		*l = append(*l, fact{name: name, text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// counts adds a total and what it is made of, the most first.
+func (l *facts) counts(name string, counts map[string]int64) {
+	total, of := tallied(counts)
+	l.add(len(counts) > 0, name, "%s (%s)", cli.Count(total), of)
+}
+
+// facts are what there is to say of the whole crawl. What is zero is not said.
+func (r *Report) facts() (l facts) {
+	s := r.Snap
+	// What is in flight at the end was given up, and waits for the resume as the others do.
+	left := s.Frontier.Queued + s.Frontier.Leased
+	l.add(left > 0 && s.State != pipeline.EndNone, "left in the queue", "%s", cli.Plural(left, "URL"))
+	for _, f := range []fact{{"resume with", r.GoOn, true}, {"see details with", r.Closer, true}} {
+		if f.text != "" {
+			l = append(l, f)
+		}
+	}
+	l.add(r.Before > 0, "earlier runs", "%s", cli.Plural(r.Before, "page"))
+	inAll := ""
+	if r.InAll > s.Records {
+		inAll = ", " + cli.Count(r.InAll) + " with those of earlier runs"
+	}
+	l.add(r.Records != "", "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
+	l.add(r.Archive != "", "archives", "%s", r.Archive)
+	l.add(r.Kept != "", "state", "%s", r.Kept)
+	l.round(s)
+	l.add(r.Events != "", "events", "%s", r.Events)
+	l.requests(s)
+	l.counts("links not followed", s.OutOfScope)
+	l.counts("links dropped", s.Dropped)
+	l.counts("links to probable traps", s.Suspected) // which were followed
+	l.add(s.Trapped > 0, "probable traps", "%s skipped (to fetch them: --no-traps)", cli.Plural(s.Trapped, "URL"))
+	l.duplicates(s.Duplicates)
+	l.add(s.Unruled > 0, "given up", "%s, as robots.txt could not be fetched", cli.Plural(s.Unruled, "URL"))
+	l.add(s.OfURL > 0, "refused", "%s for single URLs of hosts that served others", cli.Plural(s.OfURL, "request"))
+	l.add(s.Refused > 0, "disallowed", "%s, by robots.txt", cli.Plural(s.Refused, "URL"))
+	l.add(s.Unindexed > 0, "not recorded", "%s, by noindex", cli.Plural(s.Unindexed, "page"))
+	l.add(s.Frontier.Hosts > 1, "hosts", "%s%s", cli.Count(s.Frontier.Hosts), circuits(&s.Limiter))
+	return l
+}
+
+// round says how the pages of a later round differ from those before.
+func (l *facts) round(s *crawl.Snapshot) {
+	var parts []string
+	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
+		if n := s.Changes[string(change)]; n > 0 {
+			parts = append(parts, cli.Count(n)+" "+string(change))
+		}
+	}
+	text := cmp.Or(strings.Join(parts, ", "), "nothing is known to have changed")
+	l.add(s.Round != 0, fmt.Sprintf("round %d", s.Round), "%s", text)
+}
+
+// duplicates tells how many pages repeat others, and of those most often repeated.
+func (l *facts) duplicates(t *neardup.Totals) {
+	if t == nil {
+		return
+	}
+	counts := map[string]int64{"exact": t.Exact, "near": t.Near}
+	maps.DeleteFunc(counts, func(_ string, n int64) bool { return n == 0 })
+	if l.counts("repeated pages", counts); len(counts) == 0 {
+		return
+	}
+	for _, c := range t.Clusters[:min(len(t.Clusters), reportClusters)] {
+		l.add(true, "", "%s: %s", cli.Plural(c.Exact+c.Near, "repetition"), c.URL)
+	}
+}
+
+// requests is how many there were and what became of them. Those for what is no page are apart: most
+// hosts have no sitemap where one is looked for, and a client_error there is nothing wrong.
+func (l *facts) requests(s *crawl.Snapshot) {
+	if len(s.Helpers) == 0 {
+		l.counts("requests", s.Outcomes)
+		return
+	}
+	pages := make(map[string]int64, len(s.Outcomes))
+	for class, all := range s.Outcomes {
+		if n := all - s.Helpers[class]; n > 0 {
+			pages[class] = n
+		}
+	}
+	n, of := tallied(pages)
+	helpers, ofHelpers := tallied(s.Helpers)
+	title := "requests"
+	if n > 0 {
+		l.add(true, title, "%s for pages (%s)", cli.Count(n), of)
+		title = "besides"
+	}
+	l.add(true, title, "%s for robots.txt and sitemaps (%s)", cli.Count(helpers), ofHelpers)
+}
+
+// tallied is the sum of counts, and what it is made of, the most first.
+func tallied(counts map[string]int64) (total int64, of string) {
+	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
+		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
+	})
+	for i, name := range names {
+		total += counts[name]
+		names[i] = cli.Count(counts[name]) + " " + name
+	}
+	return total, strings.Join(names, ", ")
+}
+
+// circuits is how many hosts are in trouble, which the table of a large crawl would not show.
+func circuits(l *ratelimit.LimiterSnapshot) string {
+	var parts []string
+	if l.Open > 0 {
+		parts = append(parts, cli.Plural(l.Open, "open circuit"))
+	}
+	if l.HalfOpen > 0 {
+		parts = append(parts, cli.Plural(l.HalfOpen, "half-open circuit"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// hostColumns joins what the frontier and the limiter know of each host. What a host is known by, how
+// much of it there is and what limits it are never left out.
+func (r *Report) hostColumns() cli.Rows {
+	t := cli.Rows{
+		{Title: "host", Left: true},
+		{Title: "URLs"}, // asked for so far, pages or not
+		{Title: "queued", Dull: "0"},
+		{Title: "active", Dull: "0", Keep: 2},
+		{Title: "rate/s", Dull: cli.Unknown, Keep: 6},
+		{Title: "avg ms", Dull: cli.Unknown, Keep: 3},
+		{Title: "p95 ms", Dull: cli.Unknown, Keep: 1},
+		{Title: "errors", Dull: "0%", Keep: 5},
+		{Title: "circuit", Left: true, Dull: "closed", Keep: 4},
+		{Title: "limited by", Left: true, Dull: cli.Unknown},
+	}
+	s := r.Snap
+	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {
+		h := &s.Hosts[i]
+		d := limitOf(s, h.Host)
+		name := cli.Cut(cmp.Or(r.Names[h.Host], h.Host), longestHost(r.Columns))
+		rate, avg, p95, errs, state := cli.Unknown, cli.Unknown, cli.Unknown, "0%", "closed"
+		if d != nil {
+			rate, avg, p95 = fmt.Sprintf("%.2f", d.FillRate), fmt.Sprintf("%.0f", d.AvgLatencyMS), fmt.Sprintf("%.0f", d.P95LatencyMS)
+			errs, state = fmt.Sprintf("%.0f%%", 100*d.ErrorRate), d.State.String()
+		}
+		t.Row(name, cli.Count(h.Pages), cli.Count(h.Queued), cli.Count(h.InFlight), rate, avg, p95, errs, state, waiting(s, h, d))
+	}
+	return t
+}
+
+// limitOf is what the limiter knows of a host; nil if it is not among those used last.
+func limitOf(s *crawl.Snapshot, host string) *ratelimit.DomainSnapshot {
+	i := slices.IndexFunc(s.Limiter.Top, func(d ratelimit.DomainSnapshot) bool { return d.Domain == host })
+	if i < 0 {
+		return nil
+	}
+	return &s.Limiter.Top[i]
+}
+
+// waiting is what limits a host, and how long it is idle for that. d may be nil.
+func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
+	limit := ""
+	if d != nil {
+		limit = d.Reason
+		// The rate has a column.
+		if before, rest, ok := strings.Cut(limit, "/s: "); ok && d.LimitedBy == ratelimit.LimitLearned && !strings.Contains(before, " ") {
+			limit = rest
+		}
+	}
+	// The frontier knows sentences about robots.txt. Of the rest it has only the names.
+	reason := limit
+	if strings.Contains(h.Reason, " ") || limit == "" {
+		reason = cmp.Or(h.Reason, limit, cli.Unknown)
+	}
+	wait := h.Until.Sub(s.Time)
+	if h.Queued == 0 || wait < time.Second {
+		return reason
+	}
+	// How long stands in front, as the reason is what is cut. The limiter's own sentences about these
+	// would say it again.
+	switch {
+	case reason != limit:
+	case d.LimitedBy == ratelimit.LimitRetryAfter:
+		reason = "Retry-After"
+	case d.LimitedBy == ratelimit.LimitBreaker:
+		reason = "circuit " + d.State.String()
+	case d.LimitedBy == ratelimit.LimitQuota:
+		reason = "quota used up"
+	}
+	return "idle for " + cli.Seconds(wait.Seconds()) + ": " + reason
+}
+
+// writeIncidents tells of the hosts that gave the most trouble why their rate is what it is, and what
+// happened last.
+func (r *Report) writeIncidents(b *strings.Builder) {
+	s := r.Snap
+	ago := func(e *ratelimit.Event) string { return cli.Seconds(s.Time.Sub(e.Time).Seconds()) + " ago: " + e.Text }
+	hosts, groups := worstHosts(s), s.Limiter.GroupEvents
+	if len(hosts)+len(groups) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	for _, e := range groups[max(len(groups)-incidentEvents, 0):] {
+		r.wrap(b, e.Domain+": "+ago(&e))
+	}
+	for _, d := range hosts {
+		r.wrap(b, cli.Cut(cmp.Or(r.Names[d.Domain], d.Domain), longestHost(r.Columns))+": "+d.Reason)
+		for _, e := range worthTelling(d.Events) {
+			r.wrap(b, "  "+ago(&e))
+		}
+	}
+}
+
+// worthTelling are the last events without those that the next one says as well: that a trial may go
+// out, and the order to wait that came with a refusal.
+func worthTelling(events []ratelimit.Event) []ratelimit.Event {
+	var told []ratelimit.Event
+	for i, e := range events {
+		said := i < len(events)-1 && (e.Cause == control.CauseHalfOpen || e.Cause == control.CauseRetryAfter && events[i+1].Time.Equal(e.Time))
+		if !said {
+			told = append(told, e)
+		}
+	}
+	return told[max(len(told)-incidentEvents, 0):]
+}
+
+// worstHosts are the hosts with the most trouble, the worst first.
+func worstHosts(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
+	var hosts []*ratelimit.DomainSnapshot
+	for i := range s.Limiter.Top {
+		if incidents(&s.Limiter.Top[i]) > 0 {
+			hosts = append(hosts, &s.Limiter.Top[i])
+		}
+	}
+	slices.SortFunc(hosts, func(x, y *ratelimit.DomainSnapshot) int {
+		return cmp.Or(cmp.Compare(incidents(y), incidents(x)), cmp.Compare(x.Domain, y.Domain))
+	})
+	return hosts[:min(len(hosts), incidentHosts)]
+}
+
+// incidents is how many of the last events were bad ones. A shut circuit, or a quota that is used up,
+// is worse than any number of them. Retry-After counts by the refusal it came with.
+func incidents(d *ratelimit.DomainSnapshot) int {
+	n := 0
+	if d.State != breaker.Closed && len(d.Events) > 0 || d.LimitedBy == ratelimit.LimitQuota {
+		n = len(d.Events) + 1
+	}
+	for _, e := range d.Events {
+		switch e.Cause {
+		case control.CauseRefused, control.CauseFailures, control.CauseForbidden, control.CauseLatency, control.CauseTrial:
+			n++
+		}
+	}
+	return n
+}
+
+// StatsTail is how much of the end of a stats file is read, in bytes: a snapshot is well below 100 KiB.
+const StatsTail = 1 << 20
+
+// LastSnapshot reads the last line of a stats file. A line cut off by a crash is passed over when there
+// is a whole one before it.
+func LastSnapshot(r io.Reader) (*crawl.Snapshot, error) {
+	if seeker, ok := r.(io.Seeker); ok {
+		// What cannot seek, a pipe, and what is shorter than the tail, is read from its beginning.
+		_, _ = seeker.Seek(-StatsTail, io.SeekEnd)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, cli.Cause(err)
+	}
+	var problem error // of the newest line
+	for _, line := range slices.Backward(bytes.Split(data, []byte("\n"))) {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var saved struct {
+			crawl.Snapshot
+			State *pipeline.End `json:"state"` // nil: the line is something else
+		}
+		err := json.Unmarshal(line, &saved)
+		if err == nil && saved.State == nil {
+			err = errors.New("it has no state")
+		}
+		if err == nil {
+			saved.Snapshot.State = *saved.State
+			return &saved.Snapshot, nil
+		}
+		problem = cmp.Or(problem, err)
+	}
+	if problem != nil {
+		return nil, fmt.Errorf("not a stats file, as `crawl --stats FILE` writes it: %w", problem)
+	}
+	return nil, errors.New("the file is empty: it is what `crawl --stats FILE` writes")
+}
