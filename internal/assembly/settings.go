@@ -126,7 +126,8 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 			return pc, err
 		}
 	}
-	return pc, setDuplicates(&pc, s)
+	setDuplicates(&pc, s)
+	return pc, nil
 }
 
 // maxInFlight is how many requests may be under way in all, those that wait long for an answer
@@ -216,20 +217,17 @@ const maxBits = 3
 
 // setDuplicates has the pipeline find traps, and pages that repeat others. It comes when the Key
 // of the crawl is there.
-func setDuplicates(pc *pipeline.Config, s *Settings) (err error) {
+func setDuplicates(pc *pipeline.Config, s *Settings) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
 		pc.Traps.Detector = trap.New(trap.Config{After: t.After, Key: pc.Key})
 	}
-	if s.Duplicates.Find == "off" {
-		return nil
+	switch s.Duplicates.Find {
+	case "exact":
+		pc.Duplicates = neardup.NewIndex(0)
+	case "near":
+		pc.Duplicates = neardup.NewIndex(maxBits)
 	}
-	var ic neardup.IndexConfig
-	if s.Duplicates.Find == "near" {
-		ic.Bits = maxBits
-	}
-	pc.Duplicates, err = neardup.NewIndex(ic)
-	return err
 }
 
 // robotsConfig has room for the rules of every host the frontier may know, under both

@@ -138,8 +138,7 @@ func TestFingerprintsOfPagesThatCostTooMuch(t *testing.T) {
 	f := func() *fetched {
 		return &fetched{lease: &frontier.Lease{Item: frontier.Item{URL: parse(t, "http://h.test/")}}, resp: &fetch.Response{Status: 200, ContentType: "text/html", Body: page}}
 	}
-	index, err := neardup.NewIndex(neardup.IndexConfig{Bits: 3})
-	require.NoError(t, err)
+	index := neardup.NewIndex(3)
 	w := newWorldOn(t, fetch.Config{})
 	w.Duplicates = index
 	reader := &processor{p: w.build(t)}

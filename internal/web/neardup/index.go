@@ -2,8 +2,7 @@ package neardup
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -43,22 +42,11 @@ type Totals struct {
 	Clusters []Cluster `json:"clusters,omitempty"` // the largest, at most ten
 }
 
-// IndexConfig is the settings of an Index.
-type IndexConfig struct {
-	// MaxPages bounds the pages that repeat no other, up to 2³⁰: each takes about 70 bytes and
-	// its URL. The oldest are evicted. Zero means 1,000,000.
-	MaxPages int
-	// MaxBytes bounds their URLs. Zero means 128 for each page.
-	MaxBytes int
-	// Bits is in how many bits near pages may differ, at most 3. Zero finds only exact ones.
-	Bits int
-}
-
 // Index holds pages by fingerprint. Fingerprints that differ in three bits have one of four
 // quarters in common, so there is a chain for each quarter, and a fifth for the hash of the
 // body. Build it with NewIndex.
 type Index struct {
-	cfg IndexConfig
+	nearBits, maxPages, maxBytes int // never change
 
 	mu     sync.Mutex // guards what follows
 	heads  [chains][]uint32
@@ -70,10 +58,8 @@ type Index struct {
 }
 
 const (
-	chains    = 5
-	heads     = 1 << 16
-	maxBits   = 3
-	maxStored = 1 << 30
+	chains = 5
+	heads  = 1 << 16
 	// maxWalk bounds the pages of a chain that are compared; of a million there are 15 in each.
 	maxWalk     = 512
 	maxClusters = 10
@@ -88,27 +74,15 @@ type page struct {
 	exact, near int32
 }
 
-// NewIndex builds an Index. The error names the invalid field.
-func NewIndex(cfg IndexConfig) (*Index, error) {
-	if cfg.MaxPages == 0 {
-		cfg.MaxPages = 1_000_000
-	}
-	if cfg.MaxBytes == 0 {
-		cfg.MaxBytes = 128 * cfg.MaxPages
-	}
-	switch {
-	case cfg.MaxPages < 0 || cfg.MaxPages > maxStored:
-		return nil, fmt.Errorf("neardup: MaxPages is %d: give it 1 to %d", cfg.MaxPages, maxStored)
-	case cfg.Bits < 0 || cfg.Bits > maxBits:
-		return nil, fmt.Errorf("neardup: Bits is %d: give it 0 to %d, as a fourth would take more chains", cfg.Bits, maxBits)
-	case cfg.MaxBytes < 0:
-		return nil, errors.New("neardup: MaxBytes is below zero: give it a number of bytes")
-	}
-	x := &Index{cfg: cfg, oldest: 1, next: 1}
+// NewIndex builds an Index in which near pages differ in at most so many bits, up to 3; with zero
+// only exact ones are found. It holds a million pages that repeat no other, about 70 bytes and the
+// URL each, at 128 MB of URLs; the oldest are evicted.
+func NewIndex(nearBits int) *Index {
+	x := &Index{nearBits: nearBits, maxPages: 1_000_000, maxBytes: 128_000_000, oldest: 1, next: 1}
 	for i := range x.heads {
 		x.heads[i] = make([]uint32, heads)
 	}
-	return x, nil
+	return x
 }
 
 // Add looks up a page by the hash of its body and its fingerprint (zero: none), and stores it if
@@ -134,7 +108,7 @@ func (x *Index) Add(url string, body, sim uint64) Match {
 }
 
 // Near reports whether fingerprints are used.
-func (x *Index) Near() bool { return x.cfg.Bits > 0 }
+func (x *Index) Near() bool { return x.nearBits > 0 }
 
 func chainKeys(body, sim uint64) (k [chains]uint16) {
 	for i := range 4 {
@@ -151,13 +125,13 @@ func (x *Index) findLocked(keys [chains]uint16, body, sim uint64) (best *page, k
 			return p, Exact
 		}
 	}
-	if sim == 0 || x.cfg.Bits == 0 {
+	if sim == 0 || x.nearBits == 0 {
 		return nil, None
 	}
 	first := x.next
 	for c := range chains - 1 {
 		for p, n := range x.chainLocked(c, keys[c]) {
-			if n < first && p.sim != 0 && Distance(p.sim, sim) <= x.cfg.Bits {
+			if n < first && p.sim != 0 && Distance(p.sim, sim) <= x.nearBits {
 				best, kind, first = p, Near, n
 			}
 		}
@@ -173,7 +147,7 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 			if n < x.oldest { // zero, or forgotten, and so are all before it
 				return
 			}
-			p := &x.pages[int(n)%x.cfg.MaxPages]
+			p := &x.pages[int(n)%x.maxPages]
 			if !yield(p, n) {
 				return
 			}
@@ -184,15 +158,14 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 
 // storeLocked stores a page and evicts the oldest.
 func (x *Index) storeLocked(keys [chains]uint16, p page) {
-	if x.next == 1<<32-1 { // numbers are used up
-		x.forgetLocked()
-		clear(p.before[:])
+	if x.next == math.MaxUint32 { // the numbers of pages are used up
+		return
 	}
-	if int(x.next)%x.cfg.MaxPages >= len(x.pages) { // the ring grows as pages come
-		x.pages = append(x.pages, make([]page, min(max(len(x.pages), 1024), x.cfg.MaxPages-len(x.pages)))...)
+	if int(x.next)%x.maxPages >= len(x.pages) { // the ring grows as pages come
+		x.pages = append(x.pages, make([]page, min(max(len(x.pages), 1024), x.maxPages-len(x.pages)))...)
 	}
-	for x.next-x.oldest >= uint32(x.cfg.MaxPages) || x.next > x.oldest && x.bytes+len(p.url) > x.cfg.MaxBytes {
-		old := &x.pages[int(x.oldest)%x.cfg.MaxPages]
+	for x.next-x.oldest >= uint32(x.maxPages) || x.next > x.oldest && x.bytes+len(p.url) > x.maxBytes {
+		old := &x.pages[int(x.oldest)%x.maxPages]
 		x.bytes -= len(old.url)
 		*old = page{}
 		x.oldest++
@@ -202,16 +175,8 @@ func (x *Index) storeLocked(keys [chains]uint16, p page) {
 		p.before[c], x.heads[c][key] = x.heads[c][key], x.next
 	}
 	p.url = strings.Clone(p.url) // not to retain a larger string
-	x.pages[int(x.next)%x.cfg.MaxPages] = p
+	x.pages[int(x.next)%x.maxPages] = p
 	x.next++
-}
-
-func (x *Index) forgetLocked() {
-	for c := range x.heads {
-		clear(x.heads[c])
-	}
-	clear(x.pages)
-	x.oldest, x.next, x.bytes = 1, 1, 0
 }
 
 // rankLocked keeps the largest clusters.

@@ -10,15 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func newIndex(t testing.TB, cfg IndexConfig) *Index {
-	t.Helper()
-	x, err := NewIndex(cfg)
-	require.NoError(t, err)
-	return x
-}
-
 func TestIndex(t *testing.T) {
-	x := newIndex(t, IndexConfig{Bits: 3})
+	x := NewIndex(3)
 	for _, step := range []struct {
 		url       string
 		body, sim uint64
@@ -44,7 +37,7 @@ func TestIndex(t *testing.T) {
 
 // Without bits only exact repetitions are found.
 func TestIndexOfExact(t *testing.T) {
-	x := newIndex(t, IndexConfig{})
+	x := NewIndex(0)
 	require.False(t, x.Near())
 	x.Add("a", 1, 7)
 	require.Equal(t, Match{}, x.Add("b", 2, 7))
@@ -54,7 +47,7 @@ func TestIndexOfExact(t *testing.T) {
 // The chains find all that a comparison with every page finds, and nothing else.
 func TestIndexFindsAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same each time
-	x := newIndex(t, IndexConfig{Bits: 3})
+	x := NewIndex(3)
 	type stored struct {
 		url string
 		sim uint64
@@ -86,7 +79,7 @@ func TestIndexFindsAll(t *testing.T) {
 
 // Of pages that come from several goroutines each is counted once.
 func TestIndexFromManyGoroutines(t *testing.T) {
-	x := newIndex(t, IndexConfig{MaxPages: 2000, Bits: 3})
+	x := NewIndex(3)
 	const pages = 500
 	var wg sync.WaitGroup
 	for range 4 {
@@ -105,15 +98,16 @@ func TestIndexFromManyGoroutines(t *testing.T) {
 // found.
 func TestIndexForgets(t *testing.T) {
 	for _, tc := range []struct {
-		cfg  IndexConfig
-		url  string
-		last int // so many are remembered
+		maxPages, maxBytes int
+		url                string
+		last               int // so many are remembered
 	}{
-		{IndexConfig{MaxPages: 100, Bits: 3}, "%d", 100},
-		{IndexConfig{MaxPages: 3000, Bits: 3}, "%d", 3000},
-		{IndexConfig{MaxPages: 1000, MaxBytes: 5000, Bits: 3}, strings.Repeat("x", 96) + "%04d", 50},
+		{100, 12_800, "%d", 100},
+		{3000, 384_000, "%d", 3000},
+		{1000, 5000, strings.Repeat("x", 96) + "%04d", 50},
 	} {
-		x := newIndex(t, tc.cfg)
+		x := NewIndex(3)
+		x.maxPages, x.maxBytes = tc.maxPages, tc.maxBytes
 		sims := func(i int) uint64 { return rand.New(rand.NewPCG(7, uint64(i))).Uint64() } //nolint:gosec // the same each time
 		const n = 4000
 		for i := range n {
@@ -124,25 +118,14 @@ func TestIndexForgets(t *testing.T) {
 			require.Equal(t, Match{Near, fmt.Sprintf(tc.url, i)}, x.Add("again", uint64(i+n), sims(i)))
 		}
 		require.Equal(t, Match{}, x.Add(fmt.Sprintf(tc.url, n), uint64(n-tc.last-1), sims(n-tc.last-1)), "the one before is forgotten")
-		require.LessOrEqual(t, len(x.pages), tc.cfg.MaxPages)
-		require.LessOrEqual(t, x.bytes, x.cfg.MaxBytes)
+		require.LessOrEqual(t, len(x.pages), tc.maxPages)
+		require.LessOrEqual(t, x.bytes, tc.maxBytes)
 	}
-}
-
-// Numbers that are used up begin anew.
-func TestIndexBeginsAnew(t *testing.T) {
-	x := newIndex(t, IndexConfig{MaxPages: 10, Bits: 3})
-	x.next, x.oldest = 1<<32-2, 1<<32-2
-	x.Add("a", 1, 1<<40)
-	require.Equal(t, Match{Exact, "a"}, x.Add("b", 1, 0))
-	require.Equal(t, Match{}, x.Add("c", 2, 0xff<<20))
-	require.Equal(t, Match{}, x.Add("d", 1, 1<<40), "all is forgotten")
-	require.Equal(t, Match{Near, "d"}, x.Add("e", 5, 1<<40))
 }
 
 // The list of clusters is the largest ones, the largest first.
 func TestIndexClusters(t *testing.T) {
-	x := newIndex(t, IndexConfig{})
+	x := NewIndex(0)
 	const pages = 40
 	for i := range pages {
 		x.Add(fmt.Sprint("u", i), uint64(i), 0)
@@ -161,20 +144,9 @@ func TestIndexClusters(t *testing.T) {
 	}
 }
 
-func TestIndexNamesTheField(t *testing.T) {
-	for want, cfg := range map[string]IndexConfig{
-		"neardup: MaxPages is -1: give it 1 to 1073741824":                       {MaxPages: -1},
-		"neardup: Bits is 4: give it 0 to 3, as a fourth would take more chains": {Bits: 4},
-		"neardup: MaxBytes is below zero: give it a number of bytes":             {MaxBytes: -1},
-	} {
-		_, err := NewIndex(cfg)
-		require.EqualError(t, err, want)
-	}
-}
-
 // BenchmarkIndex is what a page costs in an index that is full.
 func BenchmarkIndex(b *testing.B) {
-	x := newIndex(b, IndexConfig{Bits: 3})
+	x := NewIndex(3)
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
 	for i := range 1_000_000 {
 		x.Add("http://www.example.com/a/page/of/usual/length.html", uint64(i)<<16|uint64(r.IntN(1<<16)), r.Uint64())

@@ -33,8 +33,6 @@ type Text struct {
 	Runs    []uint64 // the same words with the two before
 	Numbers []uint64 // the words that begin with a digit
 	Images  []uint64 // the src of img, source, video and iframe elements, without queries
-	// Count is the number of words and numbers.
-	Count int
 	// Heading is the first text of the first h1, within the page's body.
 	Heading []byte
 

@@ -150,7 +150,6 @@ func sign(page []byte) int {
 // add adds a word by its hash.
 func (r *Reader) add(h uint64, number bool) {
 	t := &r.text
-	t.Count++
 	h = mix(h)
 	if number {
 		t.Numbers = append(t.Numbers, h)
