@@ -96,6 +96,7 @@ type sums struct {
 	cells  []tally
 	width  time.Duration // of a cell; zero: it is one call
 	newest int64         // number of the latest cell
+	at     int           // where it is
 	sum    tally         // of all cells
 }
 
@@ -104,29 +105,32 @@ func (s *sums) add(now clock.Instant, t tally) {
 	if s.width > 0 {
 		s.see(now)
 	} else {
-		s.move(s.newest + 1)
+		s.step()
 	}
-	s.cell().add(t, 1)
+	s.cells[s.at].add(t, 1)
 	s.sum.add(t, 1)
 }
 
 // see forgets what is out of view at now. A clock that goes back counts in the latest cell.
 func (s *sums) see(now clock.Instant) {
-	if s.width > 0 {
-		s.move(int64(now) / int64(s.width))
+	if s.width == 0 {
+		return
 	}
-}
-
-func (s *sums) move(to int64) {
+	to := int64(now) / int64(s.width)
 	for range min(to-s.newest, int64(len(s.cells))) {
-		s.newest++
-		s.sum.add(*s.cell(), -1)
-		*s.cell() = tally{}
+		s.step()
 	}
 	s.newest = max(s.newest, to)
 }
 
-func (s *sums) cell() *tally { return &s.cells[s.newest%int64(len(s.cells))] }
+// step begins the next cell, in the place of the oldest.
+func (s *sums) step() {
+	if s.at++; s.at == len(s.cells) {
+		s.at = 0
+	}
+	s.sum.add(s.cells[s.at], -1)
+	s.cells[s.at] = tally{}
+}
 
 func (s *sums) reset() {
 	clear(s.cells)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,9 +42,8 @@ type ClientConfig struct {
 	MaxBody       int64                                              // of documents that are decoded, in bytes; zero means 10 MiB
 }
 
-// defaultMaxDocument is the crawl's own bound on pages: a larger JSON document is seldom
-// what a caller expects to hold in memory.
-const defaultMaxDocument = 10 << 20
+// defaultMaxDocument is the crawl's own bound on pages.
+const defaultMaxDocument int64 = 10 << 20
 
 // Client is an http.Client that owns what it is made of, with a helper for each verb. It
 // is safe for concurrent use, and one per purpose is enough: see [Factory].
@@ -73,7 +73,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Chain != nil {
 		chain, err := cfg.Chain(rt)
 		if err != nil {
-			return nil, errors.Join(err, closeAll(c.own))
+			return nil, errors.Join(err, c.closeOwn())
 		}
 		if closer, ok := chain.(io.Closer); ok && !same(chain, rt) { // else the transport was handed back
 			c.own = append([]io.Closer{closer}, c.own...) // the outer one first
@@ -96,12 +96,10 @@ func (c *Client) settle() error {
 	if cfg.Transport != nil && cfg.Base != (BaseConfig{}) {
 		return errors.New("transport: ClientConfig.Base is set beside a Transport, which it cannot change: remove one of them")
 	}
-	switch {
-	case cfg.MaxBody < 0:
+	if cfg.MaxBody < 0 {
 		return fmt.Errorf("transport: ClientConfig.MaxBody is %d: use a positive number of bytes, or zero for 10 MiB", cfg.MaxBody)
-	case cfg.MaxBody == 0:
-		cfg.MaxBody = defaultMaxDocument
 	}
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxDocument)
 	cfg.Header = cfg.Header.Clone()
 	for name, values := range cfg.Header {
 		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
@@ -153,8 +151,8 @@ func (c *Client) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// dress is req with the client's header. It is added here and not in the chain, in which
-// a redirect to another host cannot be told from a request of the program's.
+// dress is req with the client's header. In the chain a redirect to another host could not be
+// told from a request of the program's.
 func (c *Client) dress(req *http.Request) *http.Request {
 	if len(c.cfg.Header) == 0 || req.URL == nil || !c.isHome(req.URL) {
 		return req
@@ -177,17 +175,6 @@ func (c *Client) isHome(u *url.URL) bool {
 	return c.base == nil || u.Scheme == c.base.Scheme && u.Host == c.base.Host
 }
 
-func (c *Client) resolve(ref string) (string, error) {
-	if c.base == nil {
-		return ref, nil
-	}
-	u, err := c.base.Parse(ref)
-	if err != nil {
-		return "", fmt.Errorf("transport: %w", err)
-	}
-	return u.String(), nil
-}
-
 // Close has later requests fail with [resilience.ErrClosed], closes the chain, and ends
 // the connections of the client's own transport. A Transport that was given stays open.
 // Requests under way go on. It may be called again.
@@ -195,15 +182,14 @@ func (c *Client) Close() error {
 	if c.gate.closed.Swap(true) {
 		return nil
 	}
-	return closeAll(c.own)
+	return c.closeOwn()
 }
 
-func closeAll(list []io.Closer) error {
-	errs := make([]error, len(list))
-	for i, closer := range list {
-		errs[i] = closer.Close()
+func (c *Client) closeOwn() (err error) {
+	for _, closer := range c.own {
+		err = errors.Join(err, closer.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 type clientGate struct {
@@ -219,11 +205,7 @@ func (g *clientGate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(req)
 }
 
-func (g *clientGate) CloseIdleConnections() {
-	if idle, ok := g.next.(interface{ CloseIdleConnections() }); ok {
-		idle.CloseIdleConnections()
-	}
-}
+func (g *clientGate) CloseIdleConnections() { closeIdle(g.next) }
 
 const jsonType = "application/json"
 
@@ -285,25 +267,20 @@ func (c *Client) DecodeJSON(res *http.Response, v any) error {
 		return err
 	}
 	defer Discard(res)
-	// One byte beyond the bound tells a body that ends there from one that goes on. A bound
-	// of all there is has none beyond it, and no body reaches it.
-	body := &boundedBody{r: res.Body, left: max(c.cfg.MaxBody, c.cfg.MaxBody+1)}
-	dec := json.NewDecoder(body)
-	err := dec.Decode(v)
-	if err == nil {
-		if _, end := dec.Token(); !errors.Is(end, io.EOF) {
-			err = errors.New("the body goes on after the document")
-		}
+	// One byte beyond the bound, if there is such a number, tells a body that goes on.
+	text, err := io.ReadAll(io.LimitReader(res.Body, max(c.cfg.MaxBody, c.cfg.MaxBody+1)))
+	if err != nil {
+		return err
 	}
-	switch {
-	case body.err != nil: // the network's word, and not the decoder's
-		return body.err
-	case body.left <= 0:
-		return &DecodeError{Type: mediaType(res), Err: fmt.Errorf("the body is longer than %d bytes", c.cfg.MaxBody), large: true}
-	case err != nil:
-		return &DecodeError{Type: mediaType(res), Err: err}
+	e := &DecodeError{Err: json.Unmarshal(text, v), large: int64(len(text)) > c.cfg.MaxBody}
+	if e.large {
+		e.Err = fmt.Errorf("the body is longer than %d bytes", c.cfg.MaxBody)
 	}
-	return nil
+	if e.Err == nil {
+		return nil
+	}
+	e.Type, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // empty if it is none
+	return e
 }
 
 // DecodeError says that an answer came and is not the document that was asked for.
@@ -334,39 +311,15 @@ func (e *DecodeError) Class() outcome.Class {
 	return outcome.Decode
 }
 
-// boundedBody ends after left bytes and remembers why reading failed.
-type boundedBody struct {
-	r    io.Reader
-	left int64
-	err  error
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, io.EOF
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	if err != nil && err != io.EOF {
-		b.err = err
-	}
-	return n, err
-}
-
-func mediaType(res *http.Response) string {
-	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return media
-}
-
 func (c *Client) send(ctx context.Context, method, ref string, body io.Reader, h http.Header) (*http.Response, error) {
-	target, err := c.resolve(ref)
-	if err != nil {
-		return nil, err
+	if c.base != nil {
+		u, err := c.base.Parse(ref)
+		if err != nil {
+			return nil, fmt.Errorf("transport: %w", err)
+		}
+		ref = u.String()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	req, err := http.NewRequestWithContext(ctx, method, ref, body)
 	if err != nil {
 		return nil, fmt.Errorf("transport: %w", err)
 	}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,12 +76,10 @@ func NewBase(cfg BaseConfig) (*Base, error) {
 			return nil, err
 		}
 	}
-	switch {
-	case cfg.MaxConnsPerHost < 0:
+	if cfg.MaxConnsPerHost < 0 {
 		return nil, fmt.Errorf("transport: BaseConfig.MaxConnsPerHost is %d: use a positive number, or zero for %d", cfg.MaxConnsPerHost, defaultMaxConnsPerHost)
-	case cfg.MaxConnsPerHost == 0:
-		cfg.MaxConnsPerHost = defaultMaxConnsPerHost
 	}
+	cfg.MaxConnsPerHost = cmp.Or(cfg.MaxConnsPerHost, defaultMaxConnsPerHost)
 	b := &Base{connect: cfg.ConnectTimeout, life: lifetime.New()}
 	var none *reach.Openings
 	b.guarded = (&net.Dialer{Control: none.Control("", cfg.AllowPrivate, denied)}).DialContext

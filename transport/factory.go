@@ -1,12 +1,15 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/resilience"
 )
@@ -33,29 +36,22 @@ const maxClients = 256
 // for the name again gets the same one, and with it the same connections, circuits and
 // limits. The clients are the factory's to close. It is safe for concurrent use.
 type Factory struct {
-	cfg  FactoryConfig // never changes after NewFactory
-	base *Base         // nil if it is somebody else's
+	cfg   FactoryConfig // never changes after NewFactory
+	base  *Base         // nil if it is somebody else's
+	group singleflight.Group
 
 	mu     sync.Mutex // guards what follows
 	closed bool
-	built  map[string]*building
-}
-
-type building struct {
-	once   sync.Once
-	client *Client
-	err    error
+	built  map[string]*Client
 }
 
 // NewFactory returns a factory that has built no client yet. The error names the field of
 // cfg that makes no sense.
 func NewFactory(cfg FactoryConfig) (*Factory, error) {
-	switch {
-	case cfg.MaxClients < 0:
+	if cfg.MaxClients < 0 {
 		return nil, fmt.Errorf("transport: FactoryConfig.MaxClients is %d: use a positive number, or zero for %d", cfg.MaxClients, maxClients)
-	case cfg.MaxClients == 0:
-		cfg.MaxClients = maxClients
 	}
+	cfg.MaxClients = cmp.Or(cfg.MaxClients, maxClients)
 	if n := len(cfg.Clients); n > cfg.MaxClients {
 		return nil, fmt.Errorf("transport: FactoryConfig.Clients has %d names: raise MaxClients, which is %d", n, cfg.MaxClients)
 	}
@@ -63,7 +59,7 @@ func NewFactory(cfg FactoryConfig) (*Factory, error) {
 		return nil, errors.New("transport: FactoryConfig.Base is set beside a Transport, which it cannot change: remove one of them")
 	}
 	cfg.Clients = maps.Clone(cfg.Clients)
-	f := &Factory{cfg: cfg, built: make(map[string]*building)}
+	f := &Factory{cfg: cfg, built: make(map[string]*Client)}
 	if cfg.Transport == nil {
 		var err error
 		if f.base, err = NewBase(cfg.Base); err != nil {
@@ -77,39 +73,46 @@ func NewFactory(cfg FactoryConfig) (*Factory, error) {
 // Client is the client of that name. It fails for a name that nobody configured, for one
 // too many, with the error of building it, and with [resilience.ErrClosed] after Close.
 func (f *Factory) Client(name string) (*Client, error) {
-	b, err := f.find(name)
+	c, err, _ := f.group.Do(name, func() (any, error) {
+		if c, err := f.find(name); c != nil || err != nil {
+			return c, err
+		}
+		c, err := f.build(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.keep(name, c); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("client %q: %w", name, err)
 	}
-	b.once.Do(func() {
-		b.err = errors.New("building it panicked") // until it has not
-		b.client, b.err = f.build(name)
-	})
-	if b.err != nil {
-		f.forget(name, b)
-		return nil, fmt.Errorf("client %q: %w", name, b.err)
-	}
-	return b.client, nil
+	return c.(*Client), nil
 }
 
-func (f *Factory) find(name string) (*building, error) {
+// find is a client that has been built, nil if it may be.
+func (f *Factory) find(name string) (*Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
+	_, known := f.cfg.Clients[name]
+	switch {
+	case f.closed:
 		return nil, resilience.ErrClosed
-	}
-	if b := f.built[name]; b != nil {
-		return b, nil
-	}
-	if _, known := f.cfg.Clients[name]; !known && f.cfg.Configure == nil {
+	case f.built[name] != nil:
+		return f.built[name], nil
+	case !known && f.cfg.Configure == nil:
 		return nil, fmt.Errorf("no such name; there are %q", slices.Sorted(maps.Keys(f.cfg.Clients)))
 	}
+	return nil, f.roomLocked()
+}
+
+func (f *Factory) roomLocked() error {
 	if len(f.built) >= f.cfg.MaxClients {
-		return nil, fmt.Errorf("it is one more than FactoryConfig.MaxClients, which is %d", f.cfg.MaxClients)
+		return fmt.Errorf("it is one more than FactoryConfig.MaxClients, which is %d", f.cfg.MaxClients)
 	}
-	b := new(building)
-	f.built[name] = b
-	return b, nil
+	return nil
 }
 
 func (f *Factory) build(name string) (*Client, error) {
@@ -126,53 +129,45 @@ func (f *Factory) build(name string) (*Client, error) {
 	return NewClient(cfg)
 }
 
+// keep enters a client, unless the factory was closed or filled while it was built.
+func (f *Factory) keep(name string, c *Client) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return resilience.ErrClosed
+	}
+	if err := f.roomLocked(); err != nil {
+		return err
+	}
+	f.built[name] = c
+	return nil
+}
+
 // Invalidate closes the client of that name, so that the next [Factory.Client] builds
 // another one, of what Configure then says. Whoever holds the old one finds it closed. A
 // name that has not been built is left as it is. The error is that of closing.
 func (f *Factory) Invalidate(name string) error {
 	f.mu.Lock()
-	b := f.built[name]
+	c := f.built[name]
 	delete(f.built, name)
 	f.mu.Unlock()
-	if b == nil {
+	if c == nil {
 		return nil
 	}
-	return b.close()
-}
-
-// close closes the client, after it has been built if that is under way.
-func (b *building) close() error {
-	b.once.Do(func() { b.err = resilience.ErrClosed })
-	if b.client == nil {
-		return nil
-	}
-	return b.client.Close()
-}
-
-func (f *Factory) forget(name string, b *building) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.built[name] == b {
-		delete(f.built, name)
-	}
+	return c.Close()
 }
 
 // Names are those of the clients that are configured or have been built, sorted.
 func (f *Factory) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := make(map[string]bool, len(f.built))
-	for name := range f.cfg.Clients {
-		names[name] = true
-	}
-	for name := range f.built {
-		names[name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(f.cfg.Clients)), maps.Keys(f.built))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// Close closes every client, those being built too, and then the factory's own transport.
-// Later calls of Client fail. It may be called again.
+// Close closes every client, and then the factory's own transport. Later calls of Client
+// fail. It may be called again.
 func (f *Factory) Close() error {
 	f.mu.Lock()
 	built := f.built
@@ -180,7 +175,7 @@ func (f *Factory) Close() error {
 	f.mu.Unlock()
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(built)) {
-		errs = append(errs, built[name].close())
+		errs = append(errs, built[name].Close())
 	}
 	if f.base != nil {
 		errs = append(errs, f.base.Close())

@@ -132,11 +132,9 @@ func TestFactorySurvivesAPanic(t *testing.T) {
 		}
 		return transport.ClientConfig{}, nil
 	}})
-	require.PanicsWithValue(t, "fault", func() { _, _ = f.Client("a") })
+	require.Panics(t, func() { _, _ = f.Client("a") })
 	fault = false
 	_, err := f.Client("a")
-	require.ErrorContains(t, err, "building it panicked")
-	_, err = f.Client("a")
 	require.NoError(t, err)
 }
 

@@ -1,12 +1,15 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -89,7 +92,7 @@ type hintReader struct {
 
 func newHintReader(config string, limit time.Duration, clk clock.Clock) (hintReader, error) {
 	limit, err := positive(config+".MaxRetryAfter", limit, defaultMaxRetryAfter)
-	return hintReader{orSystem(clk), limit}, err
+	return hintReader{cmp.Or(clk, clock.System()), limit}, err
 }
 
 // read is what res says. Most answers say nothing, and cost a few lookups.
@@ -116,30 +119,26 @@ func hostOf(req *http.Request) string {
 // this many hosts which all refuse it at once has other problems than a forgotten order.
 const maxPauses = 4096
 
-// pauses keeps until when servers have asked not to be asked. It is bounded: those that
-// are over are forgotten first, then the one that ends next, since least is lost with it.
+// pauses keeps until when servers have asked not to be asked. It is bounded: the host that was
+// asked for longest ago is forgotten.
 type pauses struct {
 	clk   clock.Clock
 	epoch time.Time
 
-	mu    sync.Mutex // guards until
-	until map[string]clock.Instant
+	mu    sync.Mutex // has one answer learned from at a time
+	until *lru.Cache[string, clock.Instant]
 }
 
-func newPauses(clk clock.Clock) *pauses {
-	return &pauses{clk: clk, epoch: clk.Now(), until: make(map[string]clock.Instant)}
+func newPauses(clk clock.Clock) (*pauses, error) {
+	until, err := lru.New[string, clock.Instant](maxPauses)
+	return &pauses{clk: clk, epoch: clk.Now(), until: until}, err
 }
 
 func (h *pauses) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
 
 // wait is how long host has still asked to be left alone; zero or less is not.
 func (h *pauses) wait(host string) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	until, ok := h.until[host]
-	if !ok {
-		return 0
-	}
+	until, _ := h.until.Get(host)
 	return until.Sub(h.now())
 }
 
@@ -151,11 +150,8 @@ func (h *pauses) learn(hint *Hint) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	now := h.now()
-	if _, ok := h.until[hint.Host]; !ok && len(h.until) >= maxPauses {
-		h.forgetLocked(now)
-	}
-	h.until[hint.Host] = max(h.until[hint.Host], now.AddClamped(d))
+	until, _ := h.until.Get(hint.Host)
+	h.until.Add(hint.Host, max(until, h.now().AddClamped(d)))
 }
 
 // pauseOf is for how long a hint forbids further requests to its host: until the end of a
@@ -170,20 +166,6 @@ func pauseOf(hint *Hint) time.Duration {
 		d = max(d, hint.Quota.Reset)
 	}
 	return d
-}
-
-func (h *pauses) forgetLocked(now clock.Instant) {
-	next := ""
-	for host, until := range h.until {
-		if until <= now {
-			delete(h.until, host)
-		} else if soonest, ok := h.until[next]; !ok || until < soonest {
-			next = host
-		}
-	}
-	if len(h.until) >= maxPauses {
-		delete(h.until, next)
-	}
 }
 
 // waitedKey marks the context of a request that has waited for the redirect that led to it.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -38,19 +39,15 @@ func Log(cfg LogConfig) Middleware {
 	if cfg.FailLevel == nil {
 		cfg.FailLevel = slog.LevelWarn
 	}
-	cfg.Clock = orSystem(cfg.Clock)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	return func(next http.RoundTripper) http.RoundTripper {
-		return &logLayer{cfg, newHop(next)}
+		return layerFunc((&logLayer{cfg, newHop(next)}).roundTrip)
 	}
 }
 
 type logLayer struct {
 	LogConfig
 	next hop
-}
-
-func (l *logLayer) RoundTrip(req *http.Request) (*http.Response, error) {
-	return l.roundTrip(req.Context(), req)
 }
 
 func (l *logLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {

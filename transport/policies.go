@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 		cfg.Classify = TransientClassifier
 	}
 	if cfg.RetryAfter == nil {
-		cfg.RetryAfter = retryAfter(orSystem(cfg.Clock)) //nolint:bodyclose // a function over responses, not one
+		cfg.RetryAfter = retryAfter(cmp.Or(cfg.Clock, clock.System())) //nolint:bodyclose // a function over responses, not one
 	}
 	if cfg.Describe == nil {
 		cfg.Describe = func(res *http.Response) error { return errors.New("HTTP " + res.Status) }

@@ -37,7 +37,7 @@ func put(glue policyLayer) Middleware {
 	return func(next http.RoundTripper) http.RoundTripper {
 		l := glue
 		l.next = newHop(next)
-		return &l
+		return layerFunc(l.roundTrip)
 	}
 }
 
@@ -60,10 +60,6 @@ type policyLayer struct {
 	tells   bool       // the policy's context carries the request
 	pools   bool       // calls are used again
 	calls   *sync.Pool // of *call; all chains made with one Middleware share it
-}
-
-func (l *policyLayer) RoundTrip(req *http.Request) (*http.Response, error) {
-	return l.roundTrip(req.Context(), req)
 }
 
 func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {

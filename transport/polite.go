@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -46,14 +47,14 @@ func Polite(cfg PoliteConfig) (Middleware, error) {
 	if cfg.Limiter == nil {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
 	}
-	cfg.Clock = orSystem(cfg.Clock)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	var err error
 	if cfg.MaxRetryAfter, err = positive("PoliteConfig.MaxRetryAfter", cfg.MaxRetryAfter, defaultMaxRetryAfter); err != nil {
 		return nil, err
 	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		// Without a cap: the engine has its own.
-		return &politeLayer{cfg, hintReader{clk: cfg.Clock}, newHop(next)}
+		return layerFunc((&politeLayer{cfg, hintReader{clk: cfg.Clock}, newHop(next)}).roundTrip)
 	}, nil
 }
 
@@ -61,10 +62,6 @@ type politeLayer struct {
 	PoliteConfig
 	reader hintReader
 	next   hop
-}
-
-func (l *politeLayer) RoundTrip(req *http.Request) (*http.Response, error) {
-	return l.roundTrip(req.Context(), req)
 }
 
 func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {

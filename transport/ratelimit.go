@@ -60,11 +60,13 @@ func RateLimit(p Policy) (Middleware, error) {
 	p.Clock = reader.clk
 	g := &limitGate{Policy: p, reader: reader}
 	if p.RespectServerHeaders {
-		g.pauses = newPauses(p.Clock)
+		if g.pauses, err = newPauses(p.Clock); err != nil {
+			return nil, err
+		}
 	}
 	release := func(error) { p.Limiter.Release() }
 	return func(next http.RoundTripper) http.RoundTripper {
-		return &limitLayer{gate: g, next: newHop(next), release: release}
+		return layerFunc((&limitLayer{gate: g, next: newHop(next), release: release}).roundTrip)
 	}, nil
 }
 
@@ -72,10 +74,6 @@ type limitLayer struct {
 	gate    *limitGate
 	next    hop
 	release func(error) // one for all requests
-}
-
-func (l *limitLayer) RoundTrip(req *http.Request) (*http.Response, error) {
-	return l.roundTrip(req.Context(), req)
 }
 
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {

@@ -332,7 +332,7 @@ func TestRateLimitHoldEndsWithTheCaller(t *testing.T) {
 	})
 }
 
-// The orders that are kept are bounded. The one that is forgotten is the next to end.
+// The orders that are kept are bounded. That of the host asked longest ago is forgotten.
 func TestRateLimitForgetsOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := map[string]int{}
@@ -353,8 +353,8 @@ func TestRateLimitForgetsOrders(t *testing.T) {
 		}
 		require.ErrorIs(t, ask("h0.test", 1), limit.ErrLimited)
 		require.NoError(t, ask("new.test", 5000))
-		require.NoError(t, ask("h0.test", 50), "was forgotten")
-		require.ErrorIs(t, ask("h2.test", 1), limit.ErrLimited)
+		require.NoError(t, ask("h1.test", 50), "was forgotten")
+		require.ErrorIs(t, ask("h0.test", 1), limit.ErrLimited)
 		time.Sleep(2 * time.Hour)
 		require.NoError(t, ask("newer.test", 10))
 		require.NoError(t, ask("h2.test", 10))

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Middleware puts a layer around a transport. The layers of this package keep the
@@ -40,35 +39,29 @@ func (c *chained) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.send(req.Context(), req)
 }
 
-func (c *chained) CloseIdleConnections() {
-	if idle, ok := c.base.(interface{ CloseIdleConnections() }); ok {
+func (c *chained) CloseIdleConnections() { closeIdle(c.base) }
+
+func closeIdle(rt http.RoundTripper) {
+	if idle, ok := rt.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
 	}
 }
 
-// layer is a RoundTripper of this package. It takes the context beside the request, so
+// layerFunc is a RoundTripper of this package. It takes the context beside the request, so
 // that a chain in which several layers change the context copies the request once.
-type layer interface {
-	roundTrip(ctx context.Context, req *http.Request) (*http.Response, error)
-}
-
 type layerFunc func(ctx context.Context, req *http.Request) (*http.Response, error)
-
-func (f layerFunc) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
-	return f(ctx, req)
-}
 
 // RoundTrip is the way in for what is not of this package.
 func (f layerFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req.Context(), req) }
 
 // hop leads to the next transport inwards.
 type hop struct {
-	own   layer // nil if next is not of this package
+	own   layerFunc // nil if next is not of this package
 	other http.RoundTripper
 }
 
 func newHop(next http.RoundTripper) hop {
-	own, _ := next.(layer)
+	own, _ := next.(layerFunc)
 	return hop{own: own, other: next}
 }
 
@@ -78,7 +71,7 @@ var errNoAnswer = errors.New("transport: a RoundTripper returned neither a respo
 // request it answers, or an error.
 func (h hop) send(ctx context.Context, req *http.Request) (*http.Response, error) {
 	if h.own != nil {
-		return h.own.roundTrip(ctx, req)
+		return h.own(ctx, req)
 	}
 	if !sameContext(ctx, req.Context()) {
 		req = req.WithContext(ctx)
@@ -130,17 +123,7 @@ func positive(field string, d, zero time.Duration) (time.Duration, error) {
 	if d < 0 {
 		return 0, fmt.Errorf("transport: %s is %v: use a positive duration, or zero for %v", field, d, zero)
 	}
-	if d == 0 {
-		return zero, nil
-	}
-	return d, nil
-}
-
-func orSystem(clk clock.Clock) clock.Clock {
-	if clk == nil {
-		return clock.System()
-	}
-	return clk
+	return cmp.Or(d, zero), nil
 }
 
 const (
