@@ -1,8 +1,8 @@
 package testsite
 
 import (
+	"errors"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 const everything = `
@@ -91,21 +94,21 @@ func requireAllSet(t *testing.T, v reflect.Value, path string, but ...string) {
 	}
 }
 
-// TestParsePackageComment keeps the example in the package comment working.
-func TestParsePackageComment(t *testing.T) {
-	src, err := os.ReadFile("doc.go")
+// The page that documents the file has every field of it, and no other.
+func TestPageHasEveryField(t *testing.T) {
+	_, file, _ := strings.Cut(docpage.Read(t, "docs/how-to/test-site.md"), "```yml\n")
+	file, _, _ = strings.Cut(file, "```")
+	root, err := document.ParseYAML([]byte(file))
 	require.NoError(t, err)
-	var file strings.Builder
-	for line := range strings.Lines(string(src)) {
-		if text, ok := strings.CutPrefix(line, "//\t"); ok && (file.Len() > 0 || strings.HasPrefix(text, "seed:")) {
-			file.WriteString(text)
+	var d decoder
+	var cfg Config
+	d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
+	require.NoError(t, errors.Join(d.errs...))
+	for _, typ := range []any{Config{}, Host{}, Size{}, Latency{}, Limit{}, Limiter{}, Load{}, Day{}, Hour{}, Ban{}, Refusal{}, Flaky{}, Outage{}, Robots{}} {
+		for _, name := range tags(reflect.TypeOf(typ)) {
+			require.Contains(t, file, name+":", "%T", typ)
 		}
 	}
-	cfg, err := Parse([]byte(file.String()))
-	require.NoError(t, err)
-	require.Len(t, cfg.Hosts, 3)
-	_, err = New(cfg)
-	require.NoError(t, err)
 }
 
 func TestParseErrorsNamePathAndFix(t *testing.T) {
