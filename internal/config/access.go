@@ -16,9 +16,8 @@ import (
 // The words that stand in the place of a proxy.
 const (
 	// ProxyEnv takes the proxy that the environment names.
-	ProxyEnv = "env"
-	// ProxyDirect is none, for the hosts of a rule.
-	ProxyDirect = "direct"
+	ProxyEnv    = "env"
+	ProxyDirect = "direct" // none, for the hosts of a rule
 )
 
 // errPrinted is for a secret that was printed, and must not become one by being read back.

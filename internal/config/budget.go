@@ -11,10 +11,8 @@ import (
 
 // Budget is an item of [Scope].Budgets in its parts.
 type Budget struct {
-	// Match is the pattern of the URLs that it is for.
-	Match *regexp.Regexp
-	// MaxPages is how many of them are taken, from 1 to 1,000,000,000.
-	MaxPages int
+	Match    *regexp.Regexp // the pattern of the URLs that it is for
+	MaxPages int            // how many of them are taken, from 1 to 1,000,000,000
 	// PerCrawl has all hosts share them. False: so many of each host.
 	PerCrawl bool
 }

@@ -9,9 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// loadFile reads, parses and walks the file. A file that cannot be read or is not of
-// its format is one problem; the layers above it are still checked, so that a user
-// sees the mistakes in flags at the same time.
+// loadFile reads, parses and walks the file.
 func (l *loader) loadFile(src Sources) {
 	f := &fileWalk{loader: l, name: src.File, saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]document.Node{}}
 	if f.name == "" {

@@ -17,16 +17,11 @@ import (
 type Flag struct {
 	// Name is without dashes; Shorthand is one letter or empty.
 	Name, Shorthand string
-	// Path is the setting the flag writes to; empty for --set, which writes to any.
-	Path string
-	// Arg is what a value is called in help: "file", "time", "n"…
-	Arg string
-	// Words are what to choose from; nil if a value can be anything.
-	Words []string
-	// Default is the default as it would be written; empty for none.
-	Default string
-	// Help is one line, with the words of a choice and what zero means.
-	Help string
+	Path            string   // the setting the flag writes to; empty for --set, which writes to any
+	Arg             string   // what a value is called in help: "file", "time", "n"…
+	Words           []string // what to choose from; nil if a value can be anything
+	Default         string   // the default as it would be written; empty for none
+	Help            string   // one line, with the words of a choice and what zero means
 	// Switch flags need no value; without one they are "true".
 	Switch bool
 	// Repeat flags may be given several times, one item each. Of others the last wins.

@@ -29,10 +29,8 @@ const (
 // concurrency is the kind of cap that counts what is out and has no span.
 const concurrency = "concurrency"
 
-// quotaKind is the kind of a quota that names none. Quotas of operators are so many a
-// day, all given out again at once, so that there is one instant to say a spent one ends
-// at. A sliding window would let one request through every few seconds instead, a log
-// remember each of thousands for every host.
+// quotaKind is the kind of a quota that names none. Quotas of operators are so many a day, all given out
+// again at once, so that there is one instant to say a spent one ends at.
 const quotaKind = "fixed-window"
 
 // hostCaps are the keys of a rule that stand for nothing else.

@@ -30,9 +30,8 @@ type Sources struct {
 	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_
 	// are looked at, and those of OpenTelemetry that say where traces go; empty ones count as
 	// not set. Nil: none.
-	Env []string
-	// Flags are the flags that were given, in their order. Nil: none.
-	Flags []FlagValue
+	Env   []string
+	Flags []FlagValue // the flags that were given, in their order. Nil: none.
 }
 
 // Loaded is a checked configuration that knows where its values came from. It is not
@@ -42,9 +41,8 @@ type Loaded struct {
 	Config Config
 	// Origins has one entry for each setting in Config, and for items of lists, by
 	// path: "fetch.timeout", "scope.include[1]", "hosts[0].max_rps".
-	Origins map[string]Origin
-	// Warnings are worth telling the user, but no reason to stop. Sorted.
-	Warnings []string
+	Origins  map[string]Origin
+	Warnings []string // worth telling the user, but no reason to stop. Sorted.
 }
 
 // Load reads the sources and returns their effective configuration. Every error is a
@@ -212,9 +210,8 @@ func (l *loader) endLayer(source string) {
 	l.origins[strategyPath] = o
 }
 
-// loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning
-// and not an error: orchestrators put variables of their own there, such as
-// CRAWL_SERVICE_HOST for a service of that name.
+// loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning and not an error:
+// orchestrators put variables of their own there, such as CRAWL_SERVICE_HOST for a service of that name.
 func (l *loader) loadEnv(environ []string) {
 	vars := map[string]string{} // the last of two equal names wins, as for a process
 	for _, kv := range environ {

@@ -10,13 +10,11 @@ import (
 // Origin is where a value was written. The zero Origin is unknown: the value was set
 // by a program.
 type Origin struct {
-	// Source is default, follows, state, file, env or flag.
-	Source string
+	Source string // default, follows, state, file, env or flag
 	// Name is the state's directory, the file, the variable, the flag with its dashes, or the path that the
 	// value follows. Empty for a default.
 	Name string
-	// Line is the line of the file, from 1. Zero: not known, or no file.
-	Line int
+	Line int // the line of the file, from 1. Zero: not known, or no file.
 }
 
 // The sources, in the order of the layers.
@@ -55,10 +53,8 @@ func (o Origin) String() string {
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	// Path is the setting, "hosts[2].max_rps". Empty: the file as a whole.
-	Path string
-	// Origin is where the value was written.
-	Origin Origin
+	Path   string // the setting, "hosts[2].max_rps". Empty: the file as a whole.
+	Origin Origin // where the value was written
 	// Text says what is wrong and what to write instead.
 	Text string
 

@@ -89,9 +89,8 @@ func (f *fileWalk) policyOrigins(path string, n document.Node) {
 	}
 }
 
-// twin is a value of the circuit breaker that the engine has under another name: every
-// host has a circuit there, and one more around all hosts would let one that fails hold
-// up the others.
+// twin is a value of the circuit breaker that the engine has under another name: every host has a circuit
+// there, and one more around all hosts would let one that fails hold up the others.
 type twin struct {
 	key, path string
 	value     func(*binder.CircuitBreaker) any

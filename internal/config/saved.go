@@ -9,9 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// A crawl that is resumed goes on with the settings it was begun with, and what the user
-// gives now is stronger. The environment of the first run is part of those settings, so
-// the caller of Load leaves that of the second out. How much a run says is its own.
+// A crawl that is resumed goes on with the settings it was begun with, and what the user gives now is
+// stronger.
 
 // Save writes the configuration as a file that [Load] reads back to the same values,
 // credentials as they are: what it is written to must be for its owner alone. Overwrite is
@@ -80,9 +79,8 @@ func (l *loader) forget(prefix string) {
 	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, prefix) })
 }
 
-// relax finds the saved values that nobody need have written, because they follow from
-// the others: they may move again. Without that a crawl that was begun at --rate 20 could
-// not be resumed at --rate 30, for the largest rate of 20 would stand in the way.
+// relax finds the saved values that nobody need have written, because they follow from the others: they
+// may move again.
 func (l *loader) relax() {
 	for _, path := range slices.Concat(ordered...) {
 		row := find(l.rows, path)

@@ -64,9 +64,8 @@ func renamed(path string, name func(string) string) string {
 	return name(path)
 }
 
-// relativeTo is a path as the settings in a state have it: relative to the directory for
-// what is in there, so that it may be moved, and absolute for the rest, so that a crawl can
-// be resumed from anywhere.
+// relativeTo is a path as the settings in a state have it: relative to the directory for what is in there,
+// so that it may be moved, and absolute for the rest, so that a crawl can be resumed from anywhere.
 func relativeTo(dir, path string) string {
 	absolute, err := filepath.Abs(path)
 	home, errHome := filepath.Abs(dir)

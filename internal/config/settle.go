@@ -38,9 +38,8 @@ var ordered = [][]string{
 // hostOrdered is the same within a rule for hosts.
 var hostOrdered = []string{"min_rps", "initial_rps", "max_rps"}
 
-// settleOrder clamps each value that nobody wrote between its nearest written
-// neighbours. Clamping keeps the order the defaults have among themselves. Neighbours
-// out of range move nothing: one mistake is one problem.
+// settleOrder clamps each value that nobody wrote between its nearest written neighbours. Clamping keeps
+// the order the defaults have among themselves.
 func (l *loader) settleOrder(root any, prefix string, chain []string) {
 	for i, path := range chain {
 		if l.origins[prefix+path].written() {

@@ -20,9 +20,7 @@ func (l *loader) names() []string {
 	return known
 }
 
-// unknown reports a key that is no setting: what has taken its place, or the one that was
-// probably meant. It stops guessing when there are too many to be typing errors: each guess
-// compares the key with all names.
+// unknown reports a key that is no setting: what has taken its place, or the one that was probably meant.
 func (l *loader) unknown(prefix, key string, o Origin, known []string) {
 	path, hint := document.Join(prefix, document.QuoteKey(key)), "; see crawl config --reference"
 	if old := retired(path); old != nil {
@@ -37,9 +35,8 @@ func (l *loader) unknown(prefix, key string, o Origin, known []string) {
 	l.report(path, o, "is not a setting%s", hint)
 }
 
-// suggest names the setting that a key in a section was meant to be, or "". A key
-// that is right in another section or is the name of a flag beats one that is merely
-// spelled alike.
+// suggest names the setting that a key in a section was meant to be, or "". A key that is right in another
+// section or is the name of a flag beats one that is merely spelled alike.
 func suggest(prefix, key string, known []string) string {
 	plain := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	if here := document.Join(prefix, plain); here != document.Join(prefix, key) && slices.Contains(known, here) {

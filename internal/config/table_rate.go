@@ -2,9 +2,7 @@ package config
 
 import "github.com/treadlight/crawl/internal/ratelimit/control"
 
-// The bounds of every rate. The floor is one request in 1000 seconds, slower than any
-// Crawl-delay that is honoured by default; the ceiling is that of the
-// limiter, and far above what one process fetches, so that "unlimited" has a number.
+// The bounds of every rate.
 const (
 	minRate = "0.001"
 	maxRate = "1000000"

@@ -27,9 +27,8 @@ func redactHeaderValue(s string) string {
 	return name + ": " + redacted
 }
 
-// standardEnv takes in what the specification of OpenTelemetry says about the environment of a
-// program. It is for all programs alike, so that what is written for this one is stronger, a
-// file included.
+// standardEnv takes in what the specification of OpenTelemetry says about the environment of a program. It
+// is for all programs alike, so that what is written for this one is stronger, a file included.
 func (l *loader) standardEnv(environ []string) {
 	vars := make(map[string]string)
 	for _, kv := range environ {

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// The table names settings by path and the structs hold them; this file is the only
-// one that walks from one to the other. A path that leads nowhere is a mistake in the
-// table and panics.
+// The table names settings by path and the structs hold them; this file is the only one that walks from
+// one to the other. A path that leads nowhere is a mistake in the table and panics.
 
 // at returns the settable struct field that a path names below root, a pointer to
 // [Config] or [Host].

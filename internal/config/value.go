@@ -11,9 +11,8 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// A value is one of bool, int64 (int and size), float64 (rate and number),
-// time.Duration, string (text and choice) and []string. The functions below move
-// between a value and the way it is written; format and parse are inverse.
+// A value is one of bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and
+// choice) and []string.
 
 // parse reads a value as written in any layer. Its error says what is wrong without
 // saying where, and what to write instead where that can be told.

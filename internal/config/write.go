@@ -62,9 +62,8 @@ func rulesNode(rules []Host, secrets bool) document.Node {
 	return list
 }
 
-// node is a value as a file has it. What is neither a number nor a text, such as 10s, is a
-// Scalar: YAML writes it as it stands and JSON as a text. The words of a choice are, unless
-// YAML 1.1 reads a boolean.
+// node is a value as a file has it. What is neither a number nor a text, such as 10s, is a Scalar: YAML
+// writes it as it stands and JSON as a text. The words of a choice are, unless YAML 1.1 reads a boolean.
 func (f *field) node(v any, secrets bool) document.Node {
 	shown := func(text string) document.Node {
 		if !secrets {
@@ -151,9 +150,7 @@ func writeYAML(w io.Writer, root document.Node, origins map[string]Origin) error
 	return y.w.Flush()
 }
 
-// yamlWriter lays out the few shapes of the tree by hand. The encoder of the yaml
-// package would choose its own quoting, and the law that what is written is read back
-// the same would rest on choices made elsewhere.
+// yamlWriter lays out the few shapes of the tree by hand.
 type yamlWriter struct {
 	w       *bufio.Writer
 	origins map[string]Origin

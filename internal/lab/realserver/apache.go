@@ -69,9 +69,8 @@ QS_ClientEventLimitCount 200 10
 `)
 }
 
-// modEvasive limits requests to the whole site, by seconds of the clock: the 21st in one blocks
-// the client for ten seconds from its last request. The count per page, which cannot be turned
-// off, is out of reach.
+// modEvasive limits requests to the whole site, by seconds of the clock: the 21st in one blocks the client
+// for ten seconds from its last request. The count per page, which cannot be turned off, is out of reach.
 func modEvasive() recipe {
 	return apache("evasive20_module", "mod_evasive20.so", `
 MODULE

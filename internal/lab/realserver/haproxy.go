@@ -2,10 +2,8 @@ package realserver
 
 import "testing"
 
-// haproxyConf counts every request, refused or not, as in the examples of its manual. The count
-// includes a part of the period before, so that after a burst the ten seconds of the Retry-After
-// are not enough. The time is taken when the rules begin: the one HAProxy logs itself is the end
-// of the request before.
+// haproxyConf counts every request, refused or not, as in the examples of its manual. The count includes a
+// part of the period before, so that after a burst the ten seconds of the Retry-After are not enough.
 const haproxyConf = `
 global
   log stdout format raw local0

@@ -4,17 +4,16 @@ import "testing"
 
 // Kind is a server with a limit per client address.
 type Kind struct {
-	Name    string
-	Rule    string  // of its configuration
-	Nominal float64 // what the rule is in requests per second
-	// Available is the most requests per second that a client can have in the long run.
-	Available  float64
-	Why        string // why Available is not Nominal
-	AtOnce     int    // requests that it admits at once after a pause
-	InFlight   int    // requests at a time; zero means any number
-	Status     int    // of a refusal
-	RetryAfter bool   // of a refusal
-	Fast       bool   // the limit is so high that a measurement takes the whole machine
+	Name       string
+	Rule       string  // of its configuration
+	Nominal    float64 // what the rule is in requests per second
+	Available  float64 // the most requests per second that a client can have in the long run
+	Why        string  // why Available is not Nominal
+	AtOnce     int     // requests that it admits at once after a pause
+	InFlight   int     // requests at a time; zero means any number
+	Status     int     // of a refusal
+	RetryAfter bool    // of a refusal
+	Fast       bool    // the limit is so high that a measurement takes the whole machine
 
 	recipe recipe
 }

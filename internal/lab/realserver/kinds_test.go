@@ -18,9 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settle gives a server that logs a request when its connection ends the time to do so
-// before it is told to stop: on a busy machine the last line was lost. Servers that keep
-// their lines until they stop are not waited for long.
+// settle gives a server that logs a request when its connection ends the time to do so before it is told
+// to stop: on a busy machine the last line was lost.
 func settle(s *realserver.Server, told map[answer]int) {
 	all := 0
 	for _, n := range told {

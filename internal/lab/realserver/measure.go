@@ -7,17 +7,13 @@ import (
 
 // Figures is how a client fared at a server over a span of time.
 type Figures struct {
-	// Requests is how many arrived.
-	Requests int
-	// Refused is how many of them got another status than 2xx and 404.
-	Refused int
+	Requests int // how many arrived
+	Refused  int // how many of them got another status than 2xx and 404
 	// Blocks is how often an admitted request was followed by nothing but refusals, or by none
 	// after a refusal, for blockSpan or longer.
 	Blocks int
-	// Inside is how many requests came while the Retry-After of a refusal ran.
-	Inside int
-	// Used is the admitted share of what was available, more than 1 in a short time with a burst.
-	Used float64
+	Inside int     // how many requests came while the Retry-After of a refusal ran
+	Used   float64 // the admitted share of what was available, more than 1 in a short time with a burst
 }
 
 // RefusedShare is Refused by Requests, 0 to 1, and zero without any.

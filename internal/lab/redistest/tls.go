@@ -16,8 +16,7 @@ import (
 // certificate of its authority.
 type TLS struct {
 	Addr, CAFile string
-	// Args are for Start.
-	Args []string
+	Args         []string // for Start
 }
 
 // NewTLS uses the certificate of package httptest, for 127.0.0.1 and example.com. The server

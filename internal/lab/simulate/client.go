@@ -131,9 +131,7 @@ func (idle) C() <-chan time.Time      { return nil }
 func (idle) Stop() bool               { return true }
 func (idle) Reset(time.Duration) bool { return true }
 
-// impatient is the context of a caller that takes a permit now or not at all. Its deadline is
-// the present, and it ends as soon as something waits for its end: the driver's goroutine would
-// wait for an answer that it has to deliver itself.
+// impatient is the context of a caller that takes a permit now or not at all.
 type impatient struct {
 	clock   *virtual
 	ended   chan struct{} // closed

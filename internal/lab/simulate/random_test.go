@@ -29,11 +29,9 @@ func quantile(values []float64, share float64) float64 {
 // doubtful is the share of its capacity below which a host's bound is looked up.
 const doubtful = 0.85
 
-// attainable is the requests that can be had of a host after the first minute: of a
-// limiter the best constant pace that is refused for one request in a hundred at most,
-// of a queue what is got by who knows it and keeps it short. A limiter without a burst
-// allowance whose jitter is longer than its spacing may let through a tenth of what it
-// says, whoever asks, and one that counts a few requests half.
+// attainable is the requests that can be had of a host after the first minute: of a limiter the best
+// constant pace that is refused for one request in a hundred at most, of a queue what is got by who knows
+// it and keeps it short.
 func attainable(t *testing.T, sc *Scenario) float64 {
 	t.Helper()
 	configs := []ratelimit.Config{Config(Oracle)}

@@ -18,12 +18,10 @@ type Simulation struct {
 	// Config is the engine's; its Clock is replaced, and a MaxRPS above the
 	// scenario's lowered. It must be Enabled. A Strategy of [Oracle] uses MaxRPS
 	// and nothing else.
-	Config ratelimit.Config
-	Seed   uint64 // of all randomness; zero is a seed like any other
-	// OnSecond, if set, is called after every second of the run.
-	OnSecond func(Second)
-	// OnEvent, if set, is called for every grant and every answer.
-	OnEvent func(Event)
+	Config   ratelimit.Config
+	Seed     uint64       // of all randomness; zero is a seed like any other
+	OnSecond func(Second) // if set, is called after every second of the run
+	OnEvent  func(Event)  // if set, is called for every grant and every answer
 }
 
 // Event is a grant, or an answer's arrival at the client.

@@ -12,23 +12,20 @@ import (
 // Scenario is a host, or several at one address, and the link to it. It may be copied and run any
 // number of times at once, if its funcs may.
 type Scenario struct {
-	Name     string        // short, such as "S1a"; zero means it cannot be found by one
-	Doc      string        // one line: what the host is; zero means nothing is printed
-	Duration time.Duration // of the run, a minute or more; zero means 15 minutes
-	// MaxRPS is the client's ceiling; zero means the configuration's.
-	MaxRPS      float64
+	Name        string        // short, such as "S1a"; zero means it cannot be found by one
+	Doc         string        // one line: what the host is; zero means nothing is printed
+	Duration    time.Duration // of the run, a minute or more; zero means 15 minutes
+	MaxRPS      float64       // the client's ceiling; zero means the configuration's
 	MaxInFlight int           // requests at once, of all hosts; zero means 4096
 	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
 	Link        Link          // zero means no distance
 	Stalls      Stalls        // zero means that the client's machine is always quick
 	Offer       Offer         // of each host; zero means all URLs are there at once
-	// Hosts is how many domains there are at the address, up to 1000; zero means one.
-	Hosts int
+	Hosts       int           // how many domains there are at the address, up to 1000; zero means one
 	// Apart is how many of them, the last ones, have a server each, equal to the one that
 	// the others share; zero means that there is one for all.
 	Apart int
-	// Joins is the time from the first request to a host to that of the next; zero means none.
-	Joins time.Duration
+	Joins time.Duration // the time from the first request to a host to that of the next; zero means none
 	// Capacity is the requests per second that the hosts together admit in the long run at t.
 	// Zero from one whole second to another is an outage. It must be set.
 	Capacity func(t time.Duration) float64

@@ -92,9 +92,8 @@ func TestHostsOutOfRange(t *testing.T) {
 	}
 }
 
-// A host that takes four requests at a time is at its limit when one is sent as often as
-// one is answered, so that now and then the answer comes first and now and then the request.
-// The bound is found all the same, soon and in every run.
+// A host that takes four requests at a time is at its limit when one is sent as often as one is answered,
+// so that now and then the answer comes first and now and then the request.
 func TestBoundOnConnectionsIsFoundInARace(t *testing.T) {
 	seeds := uint64(8)
 	if racetest.Sample(t) {

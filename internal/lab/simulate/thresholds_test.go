@@ -45,10 +45,8 @@ const (
 	mostSlack     = 2
 	mergedSlack   = 30 // seconds
 	evenSlack     = 0.05
-	// mostRetries is the retries per URL that failed once: the fourth failure gives up.
-	mostRetries = 3.0
-	// leastSuccess is the percentage of all that is sent which must be what was asked for.
-	leastSuccess = 90
+	mostRetries   = 3.0 // the retries per URL that failed once: the fourth failure gives up
+	leastSuccess  = 90  // the percentage of all that is sent which must be what was asked for
 )
 
 // raced are the scenarios for the race detector: slow hosts, one of each kind, since it

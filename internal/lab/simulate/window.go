@@ -215,9 +215,8 @@ func (s *approximate) Next(now clock.Instant) clock.Instant {
 	return min(end, now.Add(seconds(over/c.prev*c.window.Seconds())))
 }
 
-// counter is the sliding-window counter of API gateways: as [approximate], but without the
-// refused requests. The reset of its quota is a window from now; that of a refusal is when the
-// next request is admitted.
+// counter is the sliding-window counter of API gateways: as [approximate], but without the refused
+// requests.
 type counter struct {
 	approximate
 	quota bool // tell what is left in each answer

@@ -9,8 +9,7 @@ import (
 )
 
 // docs/how-to/test-site.md says what the fields mean and what zero stands for. Their ranges are their
-// tags: "in" allows zero, which means the default, and "must" does not. Of a list or a text the range is
-// that of its length.
+// tags: "in" allows zero, which means the default, and "must" does not.
 
 // Config is a whole site. The zero Config is refused: a site needs a host.
 type Config struct {

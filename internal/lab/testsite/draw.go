@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// draw is a stream of pseudo-random numbers, SplitMix64 (Steele, Lea and Flood, 2014): it does
-// not change with the Go release, and any number can begin a stream, so page i is drawn without
-// the pages before it.
+// draw is a stream of pseudo-random numbers, SplitMix64 (Steele, Lea and Flood, 2014): it does not change
+// with the Go release, and any number can begin a stream, so page i is drawn without the pages before it.
 type draw uint64
 
 // The streams of one host. What is drawn from one tells nothing about another.

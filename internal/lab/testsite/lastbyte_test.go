@@ -19,9 +19,8 @@ func (w *writes) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// A body that is larger than the buffers of net/http leaves while its handler still runs,
-// and a crawl whose last page it is may be over before the handler has counted it. So the
-// last byte goes alone, and stays in the buffer until it has.
+// A body that is larger than the buffers of net/http leaves while its handler still runs, and a crawl
+// whose last page it is may be over before the handler has counted it.
 func TestLastByteLeavesAlone(t *testing.T) {
 	r := newRig(t, one(Host{Pages: 3, Size: Size{Min: 20_000, Max: 30_000}}))
 	for _, path := range []string{"/", "/p/1", "/p/2", "/nothing"} {

@@ -38,9 +38,8 @@ func (w *work) ready(now clock.Instant) clock.Instant {
 	return max(now, w.free.Add(-w.longest))
 }
 
-// take queues a request and returns how long it takes until the worker is done with it, by
-// Lindley's recursion (1952). Its service time is drawn at arrival: if the worker's speed
-// changes later, queued requests do not change.
+// take queues a request and returns how long it takes until the worker is done with it, by Lindley's
+// recursion (1952).
 func (w *work) take(now clock.Instant, speed float64) time.Duration {
 	if w.service == 0 {
 		return 0

@@ -58,8 +58,6 @@ func (r *record) arrive(now clock.Instant) {
 }
 
 // refuse records a refusal with a Retry-After that ends at until; without one until is now.
-// The grace begins with the first refusal of an unbroken wait: from the latest, a client that
-// never stops would always seem to be in flight.
 func (r *record) refuse(now, until clock.Instant, grace time.Duration) {
 	r.Refusals++
 	if until > now && now >= r.retryUntil {
@@ -68,9 +66,8 @@ func (r *record) refuse(now, until clock.Instant, grace time.Duration) {
 	r.retryUntil = max(r.retryUntil, until)
 }
 
-// page records a request for anything but robots.txt. A disallowed path counts whether the
-// crawler has read the file or not. Crawl-delay counts once it can be known, and only between
-// pages: whether fetching robots.txt is a visit is not agreed.
+// page records a request for anything but robots.txt. A disallowed path counts whether the crawler has
+// read the file or not.
 func (r *record) page(now clock.Instant, disallowed bool, delay time.Duration) {
 	if disallowed || r.robotsForbidsAll {
 		r.RobotsViolations++

@@ -24,9 +24,8 @@ var dateForms = map[string]string{
 	retryDate: http.TimeFormat, retryRFC850: "Monday, 02-Jan-06 15:04:05 GMT", retryAsctime: time.ANSIC,
 }
 
-// retryAfter is the header of a refusal at now and the end of the wait it asks for: now if the
-// value is invalid. Seconds and dates are rounded up, so that a client that waits exactly as
-// long does not come too early.
+// retryAfter is the header of a refusal at now and the end of the wait it asks for: now if the value is
+// invalid.
 func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header string, until clock.Instant) {
 	switch r.RetryAfter {
 	case retryPast:

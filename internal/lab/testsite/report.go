@@ -36,10 +36,9 @@ type HostReport struct {
 	InFlight         int64 `json:"in_flight"`          // the same, but within Grace of the refusal that began it
 	Unavailable      int64 `json:"unavailable"`        // of Refusals, those with a status of 5xx
 
-	// RefusedPer1000 is Refusals per thousand Requests. Zero below one request.
-	RefusedPer1000 float64 `json:"refused_per_1000"`
-	Bans           int64   `json:"bans"`   // times the address shut its clients out
-	Banned         int64   `json:"banned"` // requests that came while it did; not among Refusals
+	RefusedPer1000 float64 `json:"refused_per_1000"` // Refusals per thousand Requests. Zero below one request.
+	Bans           int64   `json:"bans"`             // times the address shut its clients out
+	Banned         int64   `json:"banned"`           // requests that came while it did; not among Refusals
 
 	MinGap  time.Duration `json:"min_gap_ns"` // between two arrivals; zero below two
 	Rate    float64       `json:"rate"`       // mean arrivals per second from first to last; zero below two

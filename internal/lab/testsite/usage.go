@@ -15,8 +15,7 @@ const (
 	// sliceRequests is how many requests a slice allows at least: at a slow host, one request
 	// more or less is then 5 %, less than the share that may go unused.
 	sliceRequests = 20
-	// goodShare is the used share from which a crawler counts as having found the limit.
-	goodShare = 0.9
+	goodShare     = 0.9 // the used share from which a crawler counts as having found the limit
 )
 
 // usage is how much of what an address allows was used, in slices of time that follow each

@@ -203,9 +203,8 @@ func shortened(s string) string {
 	return s
 }
 
-// plans is what clients may ask for. A person clicks, a page polls once a second and
-// Prometheus scrapes every few: reads have room for a page with ten panels that opens,
-// and orders for a person in a hurry.
+// plans is what clients may ask for. A person clicks, a page polls once a second and Prometheus scrapes
+// every few: reads have room for a page with ten panels that opens, and orders for a person in a hurry.
 func plans() []admission.Plan {
 	return []admission.Plan{
 		{Name: planReads, Capacity: 50, TokensPerSecond: 20},
@@ -266,9 +265,8 @@ const (
 	sessionTime = 12 * time.Hour
 )
 
-// sessions are the browsers that have shown the token. They hold a number drawn for each and
-// not the token: a browser sends the cookies of this address to every port of it, to whatever
-// else answers there.
+// sessions are the browsers that have shown the token. They hold a number drawn for each and not the
+// token: a browser sends the cookies of this address to every port of it, to whatever else answers there.
 type sessions struct {
 	clk  clock.Clock
 	name string // of the cookie
@@ -318,9 +316,7 @@ func (s *sessions) knows(r *http.Request) bool {
 	return ok && s.clk.Now().Before(end)
 }
 
-// allows reports whether the session of a request may do what it asks for. A cookie comes
-// along with whatever a browser sends here, so it counts for an order only where the browser
-// says that a page of ours gave it.
+// allows reports whether the session of a request may do what it asks for.
 func (s *sessions) allows(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		switch r.Header.Get("Sec-Fetch-Site") {

@@ -81,9 +81,7 @@ func (a Address) URL() string {
 	return "http://" + netip.AddrPortFrom(host, a.at.Port()).String() + "/"
 }
 
-// answersTo reports whether a Host header names this address. Only names can be rebound,
-// so one that listens at all addresses answers to each; the port is not looked at, because
-// tunnels and containers lead here from others.
+// answersTo reports whether a Host header names this address.
 func (a Address) answersTo(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

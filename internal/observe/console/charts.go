@@ -145,9 +145,8 @@ func marksOf(events []ratelimit.Event) []dashboard.Mark {
 	return marks
 }
 
-// pausesOf is when nothing went out because of an event, until the next that has the host asked
-// again. Of two that hold at a time the first is drawn as far as it reaches, and the rest of
-// the second. A circuit that is open is in bandsOf.
+// pausesOf is when nothing went out because of an event, until the next that has the host asked again. Of
+// two that hold at a time the first is drawn as far as it reaches, and the rest of the second.
 func pausesOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 	var pauses []dashboard.Band
 	var end time.Time // of the last

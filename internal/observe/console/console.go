@@ -56,10 +56,8 @@ import (
 // Crawl is what a console shows and steers: functions of one crawl, all of them safe for
 // concurrent use. Those without a "may be nil" are required.
 type Crawl struct {
-	// Snapshot is the state of the crawl.
-	Snapshot func() pipeline.Snapshot
-	// Host is what the frontier and the limiter know of one host; both nil for nothing.
-	Host func(name string) Host
+	Snapshot func() pipeline.Snapshot // the state of the crawl
+	Host     func(name string) Host   // what the frontier and the limiter know of one host; both nil for nothing
 	// Ready reports why the crawl cannot do its work just now, the hosts apart; nil if it can.
 	Ready func() error
 	// Paused reports whether it is paused.
@@ -79,20 +77,15 @@ type Crawl struct {
 	SetCeiling func(host string, rps float64) error
 	// SetScope replaces the patterns of the scope. The errors are as those of Block.
 	SetScope func(include, exclude []string) error
-	// Controls are those that are in force.
-	Controls func() Controls
+	Controls func() Controls // those that are in force
 	// Checkpoint puts the state on the disk. It may be nil: there is none.
 	Checkpoint func(ctx context.Context) error
 	// EachHost calls see for every host in memory, one after the other.
-	EachHost func(see func(frontier.HostState, ratelimit.Brief))
-	// Kept is how the state on the disk stands. It may be nil: there is none.
-	Kept func() Kept
-	// Fleet is the part of this process in a crawl of several. It may be nil: it is alone.
-	Fleet func() Fleet
-	// Collectors are what is measured of the crawl beside its snapshot. Nil: nothing is.
-	Collectors []prometheus.Collector
-	// Recent is what the crawl has dealt with last.
-	Recent func() pipeline.Recent
+	EachHost   func(see func(frontier.HostState, ratelimit.Brief))
+	Kept       func() Kept            // how the state on the disk stands. It may be nil: there is none.
+	Fleet      func() Fleet           // the part of this process in a crawl of several. It may be nil: it is alone.
+	Collectors []prometheus.Collector // what is measured of the crawl beside its snapshot. Nil: nothing is.
+	Recent     func() pipeline.Recent // what the crawl has dealt with last
 }
 
 // ErrGone means that an order came before the crawl began or after it had ended.
@@ -123,13 +116,11 @@ type Controls struct {
 
 // Config is what a console needs.
 type Config struct {
-	// Address is where it listens, with the port as it is in the end. Its zero is refused.
-	Address Address
+	Address Address // where it listens, with the port as it is in the end. Its zero is refused.
 	// Token is the secret of 16 bytes or more that every request but those for health must
 	// bring. Zero means none, which an Address that others can reach does not allow.
-	Token string
-	// Version is told by the metrics. Zero means that it is not.
-	Version string
+	Token   string
+	Version string // told by the metrics. Zero means that it is not.
 	// Clock paces what is sent, and counts requests. Zero means the system's.
 	Clock clock.Clock
 	// Log has every order and every refusal. Zero means no log.
@@ -162,8 +153,7 @@ type state struct {
 }
 
 const (
-	// sharedFor is for how long one snapshot serves all who ask: less than a person notices.
-	sharedFor = 100 * time.Millisecond
+	sharedFor = 100 * time.Millisecond // for how long one snapshot serves all who ask: less than a person notices
 	// sharedTimes is how many times as long as it took it does so at least, so that however
 	// many look, a tenth of the time goes into it at most: a snapshot looks at every host, and
 	// one of 100 000 was seen to take a third of a second where the processors had other work.

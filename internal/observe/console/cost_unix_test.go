@@ -18,10 +18,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// BenchmarkScrape is what it costs to look at a crawl of a hundred thousand hosts: a snapshot,
-// which the limiter's states are all of, and a scrape with one in it. It reports processor time,
-// the collector's included: what else the machine does is not in it. What of it keeps the
-// crawl from its work is BenchmarkTurns of package frontier.
+// BenchmarkScrape is what it costs to look at a crawl of a hundred thousand hosts: a snapshot, which the
+// limiter's states are all of, and a scrape with one in it.
 func BenchmarkScrape(b *testing.B) {
 	const hosts = 100_000
 	limits := ratelimit.DefaultConfig()

@@ -102,9 +102,8 @@ func (s *streams) end() {
 	}
 }
 
-// events is the stream of what happens at the limiter, as server-sent events: "limiter"
-// with an event and its number as id, and "lost" with how many are missing before the next.
-// A reader that comes again is told how many it has missed since.
+// events is the stream of what happens at the limiter, as server-sent events: "limiter" with an event and
+// its number as id, and "lost" with how many are missing before the next.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {

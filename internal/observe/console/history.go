@@ -114,9 +114,8 @@ type track struct {
 	watched time.Time // until when it is looked at for itself
 }
 
-// history is what the crawl and some of its hosts were like before. It is bounded by
-// maxTracks hosts: those that are looked at, those that are asked, and then those that
-// something happens to.
+// history is what the crawl and some of its hosts were like before. It is bounded by maxTracks hosts:
+// those that are looked at, those that are asked, and then those that something happens to.
 type history struct {
 	mu     sync.Mutex // guards what follows, and is held for moments
 	crawl  series[crawlSample]

@@ -11,14 +11,12 @@ import (
 )
 
 const (
-	// maxListed is how many hosts a table is made of; the others are counted. It is 20 MB.
-	maxListed = 100_000
+	maxListed = 100_000 // how many hosts a table is made of; the others are counted. It is 20 MB.
 	// listEvery is for how long one list serves all who look, and listTimes how many times as
 	// long as it took.
 	listEvery = time.Second
 	listTimes = 9
-	// listTime is how long a list is kept that nobody looks at.
-	listTime = time.Minute
+	listTime  = time.Minute // how long a list is kept that nobody looks at
 )
 
 type listing struct {

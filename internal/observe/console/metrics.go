@@ -276,12 +276,11 @@ type Fleet struct {
 	Dropped  int64 `json:"dropped"`  // URLs for which Redis had no memory
 	Full     bool  `json:"full"`     // it has none
 
-	// Of all processes, as of some seconds ago.
-	AgeSeconds float64 `json:"age_seconds"`
-	Known      int64   `json:"known"`  // URLs
-	Done       int64   `json:"done"`   // URLs
-	Queued     int64   `json:"queued"` // URLs
-	Leased     int64   `json:"leased"` // URLs
+	AgeSeconds float64 `json:"age_seconds"` // how old the figures of all processes are, which follow
+	Known      int64   `json:"known"`       // URLs
+	Done       int64   `json:"done"`        // URLs
+	Queued     int64   `json:"queued"`      // URLs
+	Leased     int64   `json:"leased"`      // URLs
 	Processes  int     `json:"processes"`
 }
 

@@ -27,8 +27,7 @@ const (
 	orderSeeds      = "seeds"
 	orderScope      = "scope"
 
-	// Those of a host.
-	orderBlock   = "block"
+	orderBlock   = "block" // and the others of a host
 	orderUnblock = "unblock"
 	orderCeiling = "ceiling"
 )

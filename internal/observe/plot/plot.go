@@ -23,9 +23,8 @@ type Chart struct {
 	Title string
 	// Subject says in a sentence what is to be seen, for those who do not see it.
 	Subject string
-	// Unit is that of the vertical axes: "requests/s".
-	Unit   string
-	Panels []Panel
+	Unit    string // that of the vertical axes: "requests/s"
+	Panels  []Panel
 }
 
 // Panel is one pair of axes.

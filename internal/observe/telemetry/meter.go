@@ -115,9 +115,8 @@ func (m *Meter) Took(phase pipeline.Phase, d time.Duration) {
 	h.Observe(max(d, 0).Seconds())
 }
 
-// options has a histogram keep native buckets beside the fixed ones: each a tenth wider than
-// the one before, 160 at most, and begun anew rather than made coarser when an hour has
-// gone by.
+// options has a histogram keep native buckets beside the fixed ones: each a tenth wider than the one
+// before, 160 at most, and begun anew rather than made coarser when an hour has gone by.
 func options(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,

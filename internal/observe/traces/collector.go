@@ -26,8 +26,7 @@ import (
 )
 
 const (
-	// sends is how often a batch is sent at most, if the collector says "later".
-	sends = 3
+	sends = 3 // how often a batch is sent at most, if the collector says "later"
 	// pause is what lies between, unless the collector says how long; and the longest that it
 	// may say.
 	pause, maxPause = time.Second, 5 * time.Second

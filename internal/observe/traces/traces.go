@@ -60,37 +60,28 @@ import (
 const (
 	// room is how many spans may wait for the collector: some 10 MB, and a second of a crawl
 	// that has all of a thousand URLs a second traced.
-	room = 1 << 13
-	// batch is how many go together, as the specification has it.
-	batch = 512
-	// linger is the longest that a span waits for others to go with.
-	batchWait = time.Second
-	// sending is how long one batch may take, tries again included; as the specification has it.
-	sending = 10 * time.Second
-	// farewell is how long the end of a crawl may wait for the collector.
-	closeTimeout = 5 * time.Second
+	room         = 1 << 13
+	batch        = 512              // how many go together, as the specification has it
+	batchWait    = time.Second      // the longest that a span waits for others to go with
+	sending      = 10 * time.Second // how long one batch may take, tries again included; as the specification has it
+	closeTimeout = 5 * time.Second  // how long the end of a crawl may wait for the collector
 )
 
 // Config says where traces go. Endpoint is required.
 type Config struct {
-	// Endpoint is the http or https URL of a collector; one without a path is completed by
-	// /v1/traces.
-	Endpoint string
+	Endpoint string // the http or https URL of a collector; one without a path is completed by /v1/traces
 	// Header goes with every request to it. Nil adds nothing.
 	Header http.Header
-	// Sample is the share of URLs that is traced, 0 to 1. Zero traces none.
-	Sample float64
+	Sample float64 // the share of URLs that is traced, 0 to 1. Zero traces none.
 	// Insecure takes any certificate of the collector. False verifies it.
 	Insecure bool
 	// Propagate sends the hosts that are crawled a traceparent header, for those that trace
 	// too. False sends none: strangers have no business with it.
 	Propagate bool
-	// Version is that of the service. Empty leaves it out.
-	Version string
+	Version   string // that of the service. Empty leaves it out.
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
-	// Log is told when the collector cannot be reached, and of what was dropped. Nil: nobody is.
-	Log *slog.Logger
+	Log   *slog.Logger // told when the collector cannot be reached, and of what was dropped. Nil: nobody is.
 }
 
 // Exporter traces one crawl. Make it by New. A nil Exporter has no metrics and needs no Start

@@ -22,34 +22,24 @@ import (
 // Config is a web, the processes and what things cost. The zero Config is the web of
 // docs/explanation/scale.md and one process.
 type Config struct {
-	// Processes is how many there are, 1 to 100,000. Zero means 1.
-	Processes int
-	// Owned is how many hosts a process owns at a time. Zero means 4096.
-	Owned int
-	// Capacity is what one process can do, in pages per second. Zero means 1000.
-	Capacity float64
+	Processes int     // how many there are, 1 to 100,000. Zero means 1.
+	Owned     int     // how many hosts a process owns at a time. Zero means 4096.
+	Capacity  float64 // what one process can do, in pages per second. Zero means 1000.
 
-	// Hosts is how many hosts there are, 1 to 10,000,000. Zero means 1,000,000.
-	Hosts int
+	Hosts int // how many hosts there are, 1 to 10,000,000. Zero means 1,000,000.
 	// Exponent is that of the power law: the host of rank k has pages as k to the minus
 	// Exponent. Zero means 1.
-	Exponent float64
-	// Pages is how many pages there are, of all hosts. Zero means 1,000,000,000.
-	Pages float64
-	// MaxPerHost is how many pages of a host are taken at most. Zero means all.
-	MaxPerHost float64
-	// Rates are the rates of hosts and the share of hosts that has each. Nil means DefaultRates.
-	Rates []Rate
+	Exponent   float64
+	Pages      float64 // how many pages there are, of all hosts. Zero means 1,000,000,000.
+	MaxPerHost float64 // how many pages of a host are taken at most. Zero means all.
+	Rates      []Rate  // the rates of hosts and the share of hosts that has each. Nil means DefaultRates.
 
-	// Known is how many URLs are known for each page that is visited, at the end. Zero means 5.
-	Known float64
+	Known float64 // how many URLs are known for each page that is visited, at the end. Zero means 5.
 	// QueuedBytes is the memory that Redis takes for a queued URL. Zero means 75, as measured
 	// with URLs of 64 characters.
 	QueuedBytes float64
-	// Commands is how many commands of Redis a page takes. Zero means 0.5.
-	Commands float64
-	// PageBytes is what a page takes on the line. Zero means 25,000.
-	PageBytes float64
+	Commands    float64 // how many commands of Redis a page takes. Zero means 0.5.
+	PageBytes   float64 // what a page takes on the line. Zero means 25,000.
 
 	// Seed draws the rates and the order of hosts. Any value will do.
 	Seed uint64

@@ -12,21 +12,16 @@ type Result struct {
 	Pages     float64 `json:"pages"`
 	// Seconds is until the last page, and Half, Most and Nearly until 50, 90 and 99 % of them.
 	Seconds, Half, Most, Nearly float64
-	// Rate is pages per second while 90 % of them are fetched.
-	Rate float64
+	Rate                        float64 // pages per second while 90 % of them are fetched
 	// Busy is how much of what all processes can do was used until then: 1 is bound by the
 	// processes, and far below that politeness holds them back.
-	Busy float64
-	// Longest is how long the slowest host takes at its own rate, in seconds: no fleet is done
-	// before.
-	Longest float64
+	Busy    float64
+	Longest float64 // how long the slowest host takes at its own rate, in seconds: no fleet is done before
 	// Commands is commands of Redis per second, at Rate, and Servers how many servers these and
 	// the memory take, each with all its commands or with 64 GiB.
 	Commands, Servers float64
-	// Memory is what Redis holds at the end, in bytes: URLs known, those left in queues, hosts.
-	Memory float64
-	// Line is bytes per second of one process, at Rate.
-	Line float64
+	Memory            float64 // what Redis holds at the end, in bytes: URLs known, those left in queues, hosts
+	Line              float64 // bytes per second of one process, at Rate
 }
 
 // What Redis takes and does, as measured.
