@@ -9,7 +9,8 @@ import (
 )
 
 // docs/how-to/test-site.md says what the fields mean and what zero stands for. Their ranges are their
-// tags: "in" allows zero, which means the default, and "must" does not.
+// tags: "in" allows zero, which means the default, and "must" does not; "with" names a field without which one
+// has no meaning.
 
 // Config is a whole site. The zero Config is refused: a site needs a host.
 type Config struct {
@@ -44,7 +45,7 @@ type Host struct {
 	Private    int       `yaml:"private,omitempty" in:"0..1000000"`
 	Listed     int       `yaml:"listed,omitempty" in:"0..1000000"`
 	Latency    Latency   `yaml:"latency,omitempty"`
-	OneAddress bool      `yaml:"one_address,omitempty"`
+	OneAddress bool      `yaml:"one_address,omitempty" with:"count"`
 	Limit      Limit     `yaml:"limit,omitempty"`
 	Limits     []Limiter `yaml:"limits,omitempty" in:"0..16"`
 	Load       Load      `yaml:"load,omitempty"`
@@ -77,9 +78,9 @@ type Latency struct {
 // for robots.txt too. [Limiter] has more kinds.
 type Limit struct {
 	Rate       float64       `yaml:"rate,omitempty" in:"0.001..1000000"`
-	Burst      int           `yaml:"burst,omitempty" in:"0..1000000"`
-	Requests   int           `yaml:"requests,omitempty" in:"0..1000000000"`
-	Window     time.Duration `yaml:"window,omitempty" in:"0..24h"`
+	Burst      int           `yaml:"burst,omitempty" in:"0..1000000" with:"rate"`
+	Requests   int           `yaml:"requests,omitempty" in:"0..1000000000" with:"window"`
+	Window     time.Duration `yaml:"window,omitempty" in:"0..24h" with:"requests"`
 	Concurrent int           `yaml:"concurrent,omitempty" in:"0..1000000"`
 }
 
@@ -91,7 +92,7 @@ type Limiter struct {
 	Burst      int           `yaml:"burst,omitempty" in:"0..1000000"`
 	Delay      bool          `yaml:"delay,omitempty"`
 	Requests   int           `yaml:"requests,omitempty" in:"0..1000000"`
-	Window     time.Duration `yaml:"window,omitempty" in:"0..24h"`
+	Window     time.Duration `yaml:"window,omitempty" in:"1ms..24h"`
 	Concurrent int           `yaml:"concurrent,omitempty" in:"0..1000000"`
 
 	fromNew bool // the first window begins at New; see Limit
@@ -100,7 +101,7 @@ type Limiter struct {
 // Load is how latency grows with the number of requests.
 type Load struct {
 	Rate    float64       `yaml:"rate,omitempty" in:"0.001..1000000"`
-	MaxWait time.Duration `yaml:"max_wait,omitempty" in:"0..10m"`
+	MaxWait time.Duration `yaml:"max_wait,omitempty" in:"0..10m" with:"rate"`
 	Workers int           `yaml:"workers,omitempty" in:"0..1000000"`
 }
 
@@ -122,18 +123,18 @@ type Hour struct {
 // Ban shuts a client out that is refused too often. All clients count as one: a site measures
 // one crawler at a time.
 type Ban struct {
-	After  int           `yaml:"after,omitempty" in:"0..10000"`
-	Within time.Duration `yaml:"within,omitempty" in:"0..24h"`
-	For    time.Duration `yaml:"for,omitempty" in:"0..24h"`
-	Mode   string        `yaml:"mode,omitempty" in:"status drop"`
-	Status int           `yaml:"status,omitempty" in:"400..599"`
+	After  int           `yaml:"after,omitempty" in:"0..10000" with:"for"`
+	Within time.Duration `yaml:"within,omitempty" in:"0..24h" with:"after"`
+	For    time.Duration `yaml:"for,omitempty" in:"0..24h" with:"after"`
+	Mode   string        `yaml:"mode,omitempty" in:"status drop" with:"after"`
+	Status int           `yaml:"status,omitempty" in:"400..599" with:"after"`
 }
 
 // Refusal is how a host refuses a request.
 type Refusal struct {
 	Status     int           `yaml:"status,omitempty" in:"400..599"`
 	RetryAfter string        `yaml:"retry_after,omitempty" in:"none seconds http-date rfc850 asctime past absurd garbage"`
-	Wait       time.Duration `yaml:"wait,omitempty" in:"0..24h"`
+	Wait       time.Duration `yaml:"wait,omitempty" in:"0..24h" with:"retry_after"`
 	Headers    string        `yaml:"headers,omitempty" in:"none legacy ietf"`
 	Body       string        `yaml:"body,omitempty" in:"0..65536"`
 }
@@ -149,7 +150,7 @@ type Outage struct {
 	After  time.Duration `yaml:"after,omitempty" in:"0..10000h"`
 	For    time.Duration `yaml:"for,omitempty" must:"1ns..10000h"`
 	Mode   string        `yaml:"mode,omitempty" in:"refuse status hang reset close-listener"`
-	Status int           `yaml:"status,omitempty"`
+	Status int           `yaml:"status,omitempty" in:"400..599"`
 }
 
 // Robots is a robots.txt. Disallow and CrawlDelay define what counts as a violation, even
@@ -160,6 +161,6 @@ type Robots struct {
 	CrawlDelay time.Duration `yaml:"crawl_delay,omitempty" in:"0..24h"`
 	Text       string        `yaml:"text,omitempty" in:"0..16777216"`
 	Status     int           `yaml:"status,omitempty" in:"400..599"`
-	Times      int           `yaml:"times,omitempty" in:"0..1000000000"`
+	Times      int           `yaml:"times,omitempty" in:"0..1000000000" with:"status"`
 	Latency    time.Duration `yaml:"latency,omitempty" in:"0..10m"`
 }

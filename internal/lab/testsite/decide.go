@@ -1,6 +1,7 @@
 package testsite
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"time"
@@ -113,7 +114,7 @@ func (h *host) flake(d *decision, n int) {
 func (h *host) failLocked(now clock.Instant, o *Outage) decision {
 	switch o.Mode {
 	case modeStatus:
-		return h.statusLocked(now, o.Status, o.end())
+		return h.statusLocked(now, cmp.Or(o.Status, http.StatusServiceUnavailable), o.end())
 	case modeHang:
 		return decision{act: actHang, until: o.end()}
 	case modeReset, modeClose:

@@ -20,7 +20,7 @@
 // to its children in a tree, then to random pages, then to media, redirects, missing pages and
 // pages under /private/, each of which is linked from one page.
 //
-// The limiters are those of packages limit and admission. Memory is bounded: one bit per page and
+// The limiters are those of package limit. Memory is bounded: one bit per page and
 // about a kilobyte per host, and 32 bytes for each request in the window of a log.
 //
 // Over sockets: [New], [Site.Listen] (after which [Site.URLs] are final), then [Site.Run] until its

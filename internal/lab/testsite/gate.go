@@ -1,14 +1,10 @@
 package testsite
 
 import (
-	"context"
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/limit"
 )
@@ -21,24 +17,20 @@ const unknown clock.Instant = -1
 // was used. The hosts of one address share it, so it has its own lock, taken after a host's. A
 // request is charged to all limits or to none.
 //
-// Buckets, windows and slots are those of package limit, token buckets and windows on the
-// wall clock those of package admission. Their clock stands at the instant of the decision
-// and runs at the speed of the day.
+// The limits are those of package limit. Their clock stands at the instant of the decision and runs
+// at the speed of the day.
 type gate struct {
 	day    *day
 	tells  bool // answers tell the quota
 	bounds bounds
-	plain  bool   // the tightest bound does not change with the day
-	key    string // of the address in the repository
-	plans  []admission.Plan
+	plain  bool // the tightest bound does not change with the day
 
 	mu      sync.Mutex    // guards what follows
 	last    clock.Instant // of a decision
 	time    heldClock
-	members []limit.Weighted // all limits but the plans
+	members []limit.Weighted // all limits
 	quotas  []limit.Weighted // those of them that tell a quota
 	delays  []delay
-	store   *memory.Repository // of plans; nil: no plans
 	work    work
 	bans    bans
 	open    int
@@ -73,12 +65,12 @@ func (c *heldClock) Now() time.Time                  { return c.base.Add(time.Du
 func (c *heldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // newGate is the gate of an address, or nil if it has no limits.
-func newGate(s *Site, cfg Host, addr netip.Addr, seed uint64) (*gate, error) {
+func newGate(s *Site, cfg Host, seed uint64) (*gate, error) {
 	if !cfg.limited() {
 		return nil, nil
 	}
 	g := &gate{
-		day: newDay(cfg.Day), tells: cfg.Refusal.tells(), key: addr.String(), bounds: boundsOf(&cfg, s.epoch),
+		day: newDay(cfg.Day), tells: cfg.Refusal.tells(), bounds: boundsOf(&cfg, s.epoch),
 		time: heldClock{Clock: s.clk, base: s.epoch.Round(0)}, work: newWork(cfg.Load, seed), bans: newBans(cfg.Ban),
 	}
 	g.plain = g.bounds.tightest().plain
@@ -93,13 +85,8 @@ func newGate(s *Site, cfg Host, addr netip.Addr, seed uint64) (*gate, error) {
 			return nil, err
 		}
 	}
-	if len(g.plans) == 0 {
-		return g, nil
-	}
-	var err error
-	// One address, one key: there is nothing to forget.
-	g.store, err = memory.New(memory.Config{MaxKeys: 1, Clock: &g.time})
-	return g, err
+	g.time.at = 0
+	return g, nil
 }
 
 // limiters are the limits that the short form stands for.
@@ -116,35 +103,34 @@ func (l *Limit) limiters() (all []Limiter) {
 	return all
 }
 
-// add makes a limiter of package limit, or a plan of package admission, for l.
+// add makes a limiter of package limit for l. A window of its own begins with the hours of the day, so that its
+// limiter is made at the begin of the present one.
 func (g *gate) add(l *Limiter, name string, tells bool) error {
 	opts := []limit.Option{limit.WithClock(&g.time), limit.WithQueueLimit(0)}
 	window := limit.WindowConfig{Permits: int64(l.Requests), Per: l.Window}
+	if g.time.at = 0; l.Window > 0 && !l.fromNew {
+		g.time.at = -clock.Instant(time.Duration(g.time.base.UnixNano()) % l.Window)
+	}
 	var member limit.Weighted
 	var err error
-	switch {
-	case l.Kind == kindSlots:
+	switch l.Kind {
+	case kindSlots:
 		member, err = limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
 		tells = false
-	case l.Kind == kindLeaky:
+	case kindLeaky:
 		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
 		member, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
 		if l.Delay && l.Burst > 0 {
 			g.delays = append(g.delays, delay{member, int64(l.Burst)})
 		}
-	case l.Kind == kindLog:
+	case kindToken:
+		member, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.capacity())}, opts...)
+	case kindLog:
 		member, err = limit.NewSlidingWindowLog(window, opts...)
-	case l.fromNew:
-		member, err = limit.NewFixedWindow(window, opts...)
+	case kindSliding:
+		member, err = limit.NewSlidingWindow(window, opts...)
 	default:
-		plan := admission.Plan{Name: name, Kind: admission.Kind(l.Kind), Capacity: int64(l.Requests), Window: l.Window}
-		if l.Kind == kindToken {
-			plan.Capacity, plan.TokensPerSecond = int64(l.capacity()), l.Rate
-		}
-		if plan, err = plan.Settle(); err == nil {
-			g.plans = append(g.plans, plan)
-			return nil
-		}
+		member, err = limit.NewFixedWindow(window, opts...)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -189,7 +175,7 @@ func (g *gate) admit(now clock.Instant) pass {
 		g.bans.refuse(now)
 	}
 	if g.tells {
-		p.quota = g.standingLocked(p.quota, p.ok)
+		p.quota = g.standingLocked(p.ok)
 	}
 	return p
 }
@@ -212,22 +198,11 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 	if ready > at {
 		return pass{ready: g.day.when(ready)}
 	}
-	var quota *limit.Standing
-	if g.store != nil {
-		// It is in memory and never closed, so there is no error; the zero Result would refuse.
-		r, _ := g.store.Take(context.Background(), g.key, g.plans, 1)
-		if g.tells {
-			quota = g.standingOf(&r)
-		}
-		if !r.Allowed {
-			return pass{ready: g.day.when(at.Add(r.Wait)), quota: quota}
-		}
-	}
 	for _, m := range g.members {
 		m.TryAcquire() // has room: nobody else is here, and the clock stands still
 	}
 	g.open++
-	return pass{ok: true, delay: g.delayLocked(now), factor: g.work.stretch(g.open), quota: quota}
+	return pass{ok: true, delay: g.delayLocked(now), factor: g.work.stretch(g.open)}
 }
 
 // delayLocked is how long a request that was admitted just now waits. In a leaky bucket that
@@ -252,20 +227,8 @@ func (g *gate) release() {
 	}
 }
 
-// standingOf is the quota after a decision by plans.
-func (g *gate) standingOf(r *admission.Result) *limit.Standing {
-	for i := range g.plans {
-		if p := &g.plans[i]; p.Name == r.Plan {
-			s := r.Standing(p)
-			return &s
-		}
-	}
-	return nil
-}
-
-// standingLocked is the tighter of the plans' quota and those of the other limits, in real
-// time; nil if there is neither, because another limit refused before a plan was asked.
-func (g *gate) standingLocked(tight *limit.Standing, ok bool) *limit.Standing {
+// standingLocked is the tightest quota of the limits, in real time; nil if none has one.
+func (g *gate) standingLocked(ok bool) (tight *limit.Standing) {
 	for _, m := range g.quotas {
 		s := m.Standing()
 		if s.Refused = !ok && s.Left == 0; tight == nil || s.Left < tight.Left {
@@ -275,12 +238,10 @@ func (g *gate) standingLocked(tight *limit.Standing, ok bool) *limit.Standing {
 	if tight == nil {
 		return nil
 	}
-	realTime := func(d time.Duration) time.Duration {
-		if d == limit.Never {
-			return d
+	for _, d := range []*time.Duration{&tight.Next, &tight.Lasts} {
+		if *d != limit.Never {
+			*d = g.day.when(g.time.at.Add(*d)).Sub(g.day.when(g.time.at))
 		}
-		return g.day.when(g.time.at.Add(d)).Sub(g.day.when(g.time.at))
 	}
-	tight.Next, tight.Lasts = realTime(tight.Next), realTime(tight.Lasts)
 	return tight
 }

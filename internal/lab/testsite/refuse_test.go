@@ -91,7 +91,7 @@ func TestQuotaHeaders(t *testing.T) {
 			ietf(`"default";q=2;w=10`, `"default";r=1;t=2`), ietf(`"default";q=2;w=10`, `"default";r=0;t=5`),
 		}},
 		{"sliding", headersLegacy, Limiter{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 5), legacy(2, 0, 5), legacy(2, 0, 5), // refused, until the window ends in 4.7s and the first goes out of view
+			legacy(2, 1, 4), legacy(2, 0, 5), legacy(2, 0, 5), // refused, until the window ends in 4.7s and the first goes out of view
 		}},
 		{"bucket", headersLegacy, Limiter{Kind: kindToken, Rate: 0.5, Burst: 3}, [][]string{
 			legacy(3, 2, 2), legacy(3, 1, 2), legacy(3, 0, 2), legacy(3, 0, 2),

@@ -61,7 +61,7 @@ func New(cfg Config) (*Site, error) {
 		h := newHost(s, i, p, addr)
 		if p.port > 0 {
 			h.gate = s.hosts[i-1].gate
-		} else if h.gate, err = newGate(s, p.Host, addr, h.seed); err != nil {
+		} else if h.gate, err = newGate(s, p.Host, h.seed); err != nil {
 			return nil, fmt.Errorf("host %s: %w", p.Name, err)
 		}
 		s.hosts = append(s.hosts, h)

@@ -40,9 +40,6 @@ const (
 	maxPerAddress = 1000
 )
 
-// A file that is half understood makes another site than was meant. So every value is
-// checked, and every field that would be ignored because another one is missing.
-
 // validate reports every value that is out of range by its path in the file, in the order of
 // the fields, with what to write instead. It checks the values as written, before defaults.
 func (c *Config) validate() error {
@@ -96,6 +93,9 @@ func checkFields(v reflect.Value, path string) error {
 				continue
 			}
 			at := document.Join(path, name)
+			if with, ok := f.Tag.Lookup("with"); ok && !field.IsZero() && sibling(v, with).IsZero() {
+				errs = append(errs, fmt.Errorf("%s: it has no meaning without %s; set both, or remove it", at, with))
+			}
 			if text, ok := f.Tag.Lookup("in"); ok {
 				errs = append(errs, checkRange(field, at, text, true))
 			} else if text, ok := f.Tag.Lookup("must"); ok {
@@ -108,6 +108,14 @@ func checkFields(v reflect.Value, path string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sibling is the field of a struct that has a name in the file.
+func sibling(v reflect.Value, name string) reflect.Value {
+	return v.FieldByNameFunc(func(field string) bool {
+		f, _ := v.Type().FieldByName(field)
+		return tag(f) == name
+	})
 }
 
 // checkRange checks a value against its tag: "low..high", or words. A NaN is out of range.
@@ -145,11 +153,6 @@ func oneOf(path, word string, words ...string) error {
 	return fmt.Errorf("%s: %s is unknown; use one of %v", path, word, words)
 }
 
-// useless says that a field has no effect as things are.
-func useless(path, why, fix string, parts ...any) error {
-	return fmt.Errorf("%s: it has no meaning %s; "+fix, append([]any{path, why}, parts...)...)
-}
-
 // checkBase makes sure that n addresses from base on are loopback addresses: no file can make
 // a test site reachable from another machine.
 func checkBase(base string, n int) error {
@@ -175,19 +178,6 @@ func (h *Host) check(path string) error {
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
 	if len(h.Name) > 32 || strings.ContainsFunc(h.Name, func(r rune) bool { return !plain(r) }) {
 		errs = append(errs, fmt.Errorf("%s.name: %q has other signs than a to z, 0 to 9 and hyphen, or more than 32; use one such as slow-2", path, h.Name))
-	}
-	need := func(given bool, field, what string) {
-		if given && !h.limited() {
-			errs = append(errs, useless(path+"."+field, "without "+what, "set one, such as %s.limits: [{kind: token-bucket, rate: 5}]", path))
-		}
-	}
-	need(h.Ban.After > 0, "ban", "a limit that refuses")
-	need(h.Day.Length > 0 || h.Day.Low > 0 || len(h.Day.Table) > 0, "day", "a limit that changes")
-	if h.OneAddress && h.Count < 2 {
-		errs = append(errs, useless(path+".one_address", "with one host", "set %s.count to 2 or more", path))
-	}
-	if h.Refusal.tells() && !slices.ContainsFunc(h.Limits, func(l Limiter) bool { return l.Kind != kindSlots }) {
-		errs = append(errs, fmt.Errorf("%s.refusal.headers: there is no quota to tell; list one in %s.limits", path, path))
 	}
 	for i, k := range h.Flaky.Kinds {
 		errs = append(errs, oneOf(document.Item(path+".flaky.kinds", i), k, "500", "502", "503", "504", kindReset))
@@ -215,21 +205,8 @@ func (l *Latency) check(path string) error {
 	if l.Dist == distLognormal {
 		widest = 2 // beyond it, half of all draws are outside of a quarter to four times the median
 	}
-	switch {
-	case !(l.Spread >= 0 && l.Spread <= widest): // also a NaN
+	if !(l.Spread >= 0 && l.Spread <= widest) { // also a NaN
 		return fmt.Errorf("%s.spread: %v is out of range; use 0 to %v", path, l.Spread, widest)
-	case l.Spread > 0 && cmp.Or(l.Dist, distFixed) == distFixed:
-		return useless(path+".spread", "with a fixed value", "set %s.dist to uniform or lognormal", path)
-	}
-	return nil
-}
-
-func (l *Limit) check(path string) error {
-	switch {
-	case l.Burst > 0 && l.Rate == 0:
-		return useless(path+".burst", "without a rate", "set %s.rate", path)
-	case (l.Requests > 0) != (l.Window > 0):
-		return fmt.Errorf("%s: requests and window go together; set both, such as requests: 60, window: 1m", path)
 	}
 	return nil
 }
@@ -246,9 +223,6 @@ var limiterFields = map[string]struct{ has, needs []string }{
 
 func (l *Limiter) check(path string) error {
 	var errs []error
-	if l.Window > 0 && (l.Window < time.Millisecond || l.Window%time.Microsecond != 0) {
-		errs = append(errs, fmt.Errorf("%s.window: %v is out of range; use whole microseconds from 1ms to 24h", path, l.Window))
-	}
 	fields := limiterFields[l.Kind]
 	for f, v := range reflect.ValueOf(l).Elem().Fields() {
 		switch name := tag(f); {
@@ -262,20 +236,10 @@ func (l *Limiter) check(path string) error {
 	return errors.Join(errs...)
 }
 
-func (l *Load) check(path string) error {
-	if l.MaxWait > 0 && l.Rate == 0 {
-		return useless(path+".max_wait", "without a queue", "set %s.rate", path)
-	}
-	return nil
-}
-
 func (d *Day) check(path string) error {
 	var errs []error
-	switch {
-	case d.Low > 0 && len(d.Table) > 0:
+	if d.Low > 0 && len(d.Table) > 0 {
 		errs = append(errs, fmt.Errorf("%s: low and table both say how the day goes; keep one", path))
-	case d.Length > 0 && d.Low == 0 && len(d.Table) == 0:
-		errs = append(errs, useless(path+".length", "by itself", "set %s.low or %s.table", path, path))
 	}
 	length, last := d.length(), time.Duration(-1)
 	for i, h := range d.Table {
@@ -285,25 +249,6 @@ func (d *Day) check(path string) error {
 		last = h.At
 	}
 	return errors.Join(errs...)
-}
-
-func (b *Ban) check(path string) error {
-	switch {
-	case (b.After > 0) != (b.For > 0):
-		return fmt.Errorf("%s: after and for go together; set both, such as after: 10, for: 5m", path)
-	case b.After == 0 && (b.Within > 0 || b.Mode != "" || b.Status != 0):
-		return useless(path, "without after", "set %s.after and %s.for", path, path)
-	case b.Mode == modeDrop && b.Status != 0:
-		return useless(path+".status", "in mode drop", "remove one of them")
-	}
-	return nil
-}
-
-func (r *Refusal) check(path string) error {
-	if r.Wait > 0 && slices.Contains([]string{"", retryNone, retryAbsurd, retryGarbage}, r.RetryAfter) {
-		return useless(path+".wait", "without a Retry-After that speaks of it", "set %s.retry_after to seconds or http-date", path)
-	}
-	return nil
 }
 
 // check allows no 3xx: redirects have their own pages, see Host.Redirects.
@@ -317,16 +262,6 @@ func (s *Step) check(path string) error {
 	return nil
 }
 
-func (o *Outage) check(path string) error {
-	switch {
-	case o.Mode == modeStatus && (o.Status < 400 || o.Status > 599):
-		return fmt.Errorf("%s.status: %d is out of range; use 400 to 599", path, o.Status)
-	case o.Mode != modeStatus && o.Status != 0:
-		return useless(path+".status", fmt.Sprintf("in mode %q", cmp.Or(o.Mode, modeRefuse)), "use mode: status")
-	}
-	return nil
-}
-
 // check keeps Disallow to plain prefixes. The crawler under test implements the rules of RFC
 // 9309; the same code here would make the same mistakes.
 func (r *Robots) check(path string) error {
@@ -334,9 +269,6 @@ func (r *Robots) check(path string) error {
 		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
 			return fmt.Errorf("%s.disallow[%d]: %q is no plain prefix of a path; use one such as /private/", path, i, p)
 		}
-	}
-	if r.Times > 0 && r.Status == 0 {
-		return useless(path+".times", "without a status", "set %s.status", path)
 	}
 	return nil
 }
