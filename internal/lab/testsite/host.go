@@ -72,17 +72,29 @@ type target struct {
 // urls is how many URLs have content.
 func (h *Host) urls() int { return h.Pages + h.Media + h.Private + h.Listed }
 
+// group is the things of a kind, which have content.
+type group struct {
+	kind  kind
+	count int
+	path  func(int) string
+}
+
+// groups are in the order of their bits in [record].served.
+func (h *host) groups() [4]group {
+	c := &h.cfg
+	return [...]group{{kindPage, c.Pages, pagePath}, {kindMedia, c.Media, mediaPath}, {kindPrivate, c.Private, privatePath}, {kindListed, c.Listed, listedPath}}
+}
+
 // slot is the bit of a target that has content.
 func (h *host) slot(t target) int {
-	switch t.kind {
-	case kindMedia:
-		return h.cfg.Pages + t.n
-	case kindPrivate:
-		return h.cfg.Pages + h.cfg.Media + t.n
-	case kindListed:
-		return h.cfg.Pages + h.cfg.Media + h.cfg.Private + t.n
+	before := 0
+	for _, g := range h.groups() {
+		if g.kind == t.kind {
+			break
+		}
+		before += g.count
 	}
-	return t.n
+	return before + t.n
 }
 
 // route reads a request. A target has one spelling: another one, such as /p/07, an escaped
@@ -115,32 +127,29 @@ func (h *host) find(path string) target {
 	dir, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch dir {
 	case "p":
-		return numbered(kindPage, name, 1, h.cfg.Pages)
+		return numbered(kindPage, path, name, h.cfg.Pages, pagePath)
 	case "m":
-		base, _, _ := strings.Cut(name, ".")
-		t := numbered(kindMedia, base, 0, h.cfg.Media)
-		if t.kind == kindMedia && path != mediaPath(t.n) {
-			return target{}
-		}
-		return t
+		return numbered(kindMedia, path, name, h.cfg.Media, mediaPath)
 	case "r":
-		return numbered(kindRedirect, name, 0, h.cfg.Redirects)
+		return numbered(kindRedirect, path, name, h.cfg.Redirects, redirectPath)
 	case "private":
-		return numbered(kindPrivate, name, 0, h.cfg.Private)
+		return numbered(kindPrivate, path, name, h.cfg.Private, privatePath)
 	case "s":
-		return numbered(kindListed, name, 0, h.cfg.Listed)
+		return numbered(kindListed, path, name, h.cfg.Listed, listedPath)
 	case "sitemaps":
-		base, _, _ := strings.Cut(name, ".")
-		return h.findPart(path, base)
+		if t := numbered(kindSitemap, path, name, h.parts(), partPath); t.kind == kindSitemap {
+			return target{kind: kindSitemap, n: t.n + 1}
+		}
 	}
 	return target{}
 }
 
-// numbered is the target of that kind and number, or a missing one if name is not
-// the one spelling of a number from low to below high.
-func numbered(k kind, name string, low, high int) target {
-	n, err := strconv.Atoi(name)
-	if err != nil || n < low || n >= high || name[0] == '+' || name[0] == '0' && len(name) > 1 || name[0] == '-' {
+// numbered is the target of that kind whose path it is, or a missing one if there are not so many or the
+// path is not its one spelling.
+func numbered(k kind, path, name string, count int, spelled func(int) string) target {
+	base, _, _ := strings.Cut(name, ".")
+	n, err := strconv.Atoi(base)
+	if err != nil || n < 0 || n >= count || spelled(n) != path {
 		return target{}
 	}
 	return target{kind: k, n: n}
@@ -159,12 +168,9 @@ func (h *host) expected() int {
 	if len(h.cfg.Robots.Disallow) == 0 {
 		return total
 	}
-	for _, group := range []struct {
-		count int
-		path  func(int) string
-	}{{h.cfg.Pages, pagePath}, {h.cfg.Media, mediaPath}, {h.cfg.Private, privatePath}, {h.cfg.Listed, listedPath}} {
-		for n := range group.count {
-			if h.disallowed(group.path(n)) {
+	for _, g := range h.groups() {
+		for n := range g.count {
+			if h.disallowed(g.path(n)) {
 				total--
 			}
 		}

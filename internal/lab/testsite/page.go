@@ -47,6 +47,8 @@ func pagePath(n int) string {
 
 func mediaPath(n int) string { return "/m/" + strconv.Itoa(n) + mediaKinds[n%len(mediaKinds)].ext }
 
+func redirectPath(n int) string { return "/r/" + strconv.Itoa(n) }
+
 func privatePath(n int) string { return "/private/" + strconv.Itoa(n) }
 
 // appendPage writes page n, from the seed, the host's Config and the other hosts' addresses.
@@ -61,6 +63,14 @@ func (h *host) appendPage(b []byte, n int) []byte {
 	return append(b, "</ul>\n</body></html>\n"...)
 }
 
+// add appends texts.
+func add(b []byte, texts ...string) []byte {
+	for _, text := range texts {
+		b = append(b, text...)
+	}
+	return b
+}
+
 // appendHead writes the head, with host and page number in title and heading.
 func (h *host) appendHead(b []byte, d *draw, n int) []byte {
 	first, second := words[d.below(len(words))], words[d.below(len(words))]
@@ -68,14 +78,7 @@ func (h *host) appendHead(b []byte, d *draw, n int) []byte {
 		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
 		"</title></head>\n<body>\n<h1>",
 	} {
-		b = append(b, open...)
-		b = append(b, first...)
-		b = append(b, ' ')
-		b = append(b, second...)
-		b = append(b, ", "...)
-		b = append(b, h.cfg.Name...)
-		b = append(b, ' ')
-		b = strconv.AppendInt(b, int64(n), 10)
+		b = strconv.AppendInt(add(b, open, first, " ", second, ", ", h.cfg.Name, " "), int64(n), 10)
 	}
 	return append(b, "</h1>\n<p>"...)
 }
@@ -144,21 +147,13 @@ func appendPageLink(b []byte, origin string, n int) []byte {
 	if n > 0 {
 		return appendLink(b, origin, "/p/", n, "")
 	}
-	b = append(b, `<li><a href="`...)
-	b = append(b, origin...)
-	return append(b, "/\">home</a></li>\n"...)
+	return add(b, `<li><a href="`, origin, "/\">home</a></li>\n")
 }
 
 // appendLink writes a link without building its path first: a page has many.
 func appendLink(b []byte, origin, dir string, n int, ext string) []byte {
-	b = append(b, `<li><a href="`...)
-	b = append(b, origin...)
-	b = append(b, dir...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, ext...)
-	b = append(b, `">`...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, "</a></li>\n"...)
+	b = strconv.AppendInt(add(b, `<li><a href="`, origin, dir), int64(n), 10)
+	return append(strconv.AppendInt(add(b, ext, `">`), int64(n), 10), "</a></li>\n"...)
 }
 
 // appendMedia writes a document that is what its media type says.
@@ -190,7 +185,7 @@ func (h *host) leaf(stream int) func(b []byte, n int) []byte {
 func (h *host) redirect(n int) (status int, location string) {
 	status = redirectStatuses[n%len(redirectStatuses)]
 	if n%4 == 2 && n+1 < h.cfg.Redirects {
-		return status, "/r/" + strconv.Itoa(n+1)
+		return status, redirectPath(n + 1)
 	}
 	d := newDraw(h.seed, streamRedirect, n)
 	return status, pagePath(d.below(h.cfg.Pages))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -104,30 +105,19 @@ func (h *host) report() HostReport {
 	return hr
 }
 
-// add leaves out what has no sum: gaps, rates, limits, and the most requests open at a time.
+// add leaves out what has no sum: gaps, rates, limits, bans, and the most requests open at a time.
 func (t *HostReport) add(h *HostReport) {
-	t.Requests += h.Requests
 	for status, n := range h.Statuses {
 		t.Statuses[status] += n
 	}
-	t.Resets += h.Resets
-	t.Hangs += h.Hangs
-	t.Left += h.Left
-	t.Bytes += h.Bytes
-	t.Refusals += h.Refusals
-	t.InsideRetryAfter += h.InsideRetryAfter
-	t.InFlight += h.InFlight
-	t.Unavailable += h.Unavailable
-	t.Banned += h.Banned
 	t.URLs += h.URLs
-	t.Distinct += h.Distinct
-	t.Duplicates += h.Duplicates
 	t.Listed += h.Listed
-	t.ListedServed += h.ListedServed
-	t.Robots += h.Robots
-	t.BeforeRobots += h.BeforeRobots
-	t.RobotsViolations += h.RobotsViolations
-	t.DelayViolations += h.DelayViolations
+	to, from := reflect.ValueOf(t).Elem(), reflect.ValueOf(h).Elem()
+	for f, v := range to.Fields() {
+		if v.Type() == reflect.TypeFor[int64]() && f.Name != "Bans" {
+			v.SetInt(v.Int() + from.FieldByIndex(f.Index).Int())
+		}
+	}
 }
 
 // ok is how many requests were answered with 2xx or 3xx.

@@ -78,13 +78,3 @@ func compressed(body []byte) []byte {
 	_ = z.Close()
 	return b.Bytes()
 }
-
-// findPart is the part at a path, with base its number.
-func (h *host) findPart(path, base string) target {
-	t := numbered(kindSitemap, base, 0, h.parts())
-	if t.kind != kindSitemap || path != partPath(t.n) {
-		return target{}
-	}
-	t.n++
-	return t
-}
