@@ -98,37 +98,14 @@ func (ps Problems) Unwrap() []error {
 	return errs
 }
 
-// sort orders by path and, within one, by line and text, so that the same mistakes
-// always read the same.
+// sort orders by path, and rules and items of lists by line, so that the same mistakes always read the same.
 func (ps Problems) sort() {
-	slices.SortFunc(ps, func(a, b Problem) int {
-		return cmp.Or(comparePaths(a.Path, b.Path), cmp.Compare(a.Origin.Line, b.Origin.Line),
-			cmp.Compare(a.Text, b.Text))
-	})
-}
-
-// comparePaths compares letter by letter but runs of digits by their number, so that
-// hosts[2] comes before hosts[10].
-func comparePaths(a, b string) int {
-	for a != "" && b != "" {
-		na, nb := digits(a), digits(b)
-		if na > 0 && nb > 0 {
-			c := cmp.Or(cmp.Compare(na, nb), cmp.Compare(a[:na], b[:nb]))
-			if c != 0 {
-				return c
-			}
-			a, b = a[na:], b[nb:]
-			continue
-		}
-		if a[0] != b[0] {
-			return cmp.Compare(a[0], b[0])
-		}
-		a, b = a[1:], b[1:]
+	list := func(path string) string {
+		before, _, _ := strings.Cut(path, "[")
+		return before
 	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits is the length of the number a path begins with.
-func digits(s string) int {
-	return len(s) - len(strings.TrimLeft(s, "0123456789"))
+	slices.SortFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(list(a.Path), list(b.Path)), cmp.Compare(a.Origin.Line, b.Origin.Line),
+			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Text, b.Text))
+	})
 }

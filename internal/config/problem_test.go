@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,26 +9,18 @@ import (
 
 func TestProblemsReadInOrder(t *testing.T) {
 	ps := Problems{
-		{Path: "hosts[10].match", Text: "c"},
-		{Path: "hosts[2].match", Text: "b"},
+		{Path: "hosts[10].match", Text: "c", Origin: Origin{"file", "f", 11}},
+		{Path: "hosts[2].match", Text: "b", Origin: Origin{"file", "f", 12}},
 		{Path: "depth", Text: "z", Origin: Origin{"file", "f", 9}},
 		{Path: "depth", Text: "y", Origin: Origin{"file", "f", 10}},
 		{Text: "whole"},
 		{Path: "depth", Text: "a", Origin: Origin{"file", "f", 10}},
 	}
 	ps.sort()
-	require.EqualError(t, ps, "whole\ndepth: z [file f:9]\ndepth: a [file f:10]\ndepth: y [file f:10]\nhosts[2].match: b\nhosts[10].match: c")
+	require.EqualError(t, ps, "whole\ndepth: z [file f:9]\ndepth: a [file f:10]\ndepth: y [file f:10]\nhosts[10].match: c [file f:11]\nhosts[2].match: b [file f:12]")
 	var p Problem
 	require.ErrorAs(t, error(ps), &p)
 	require.Equal(t, "whole", p.Text)
-}
-
-func TestComparePaths(t *testing.T) {
-	want := []string{"", "a", "a.b", "a1", "a2", "a2b", "a10", "b", "hosts[1]", "hosts[1].x", "hosts[12]"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, comparePaths)
-	require.Equal(t, want, got)
 }
 
 func TestProblemKeepsItsCause(t *testing.T) {

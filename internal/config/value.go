@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/treadlight/crawl/internal/document"
 )
 
@@ -27,11 +29,11 @@ func (f *field) parse(s string) (any, error) {
 	case kindDuration:
 		return f.parseDuration(s)
 	case kindSize:
-		n, err := parseSize(s)
-		if err != nil {
-			return nil, fmt.Errorf("%s %w; give %s", document.Quote(s), err, f.want())
+		n, err := humanize.ParseBytes(document.Ungroup(s))
+		if err != nil || n > math.MaxInt64 {
+			return nil, fmt.Errorf("%s is not a size; give %s", document.Quote(s), f.want())
 		}
-		return n, nil
+		return int64(n), nil
 	default:
 		return s, nil
 	}
@@ -149,4 +151,21 @@ func number(v any) (float64, bool) {
 		return float64(v), true
 	}
 	return 0, false
+}
+
+// units are the words for sizes: 10MB is not 10MiB.
+var units = []struct {
+	name  string
+	bytes int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}}
+
+// formatSize writes n in the unit that leaves the smallest whole number.
+func formatSize(n int64) string {
+	best, name := n, "B"
+	for _, u := range units {
+		if n != 0 && n%u.bytes == 0 && n/u.bytes < best {
+			best, name = n/u.bytes, u.name
+		}
+	}
+	return strconv.FormatInt(best, 10) + name
 }
