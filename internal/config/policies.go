@@ -2,6 +2,7 @@ package config
 
 import (
 	"bufio"
+	"cmp"
 	"iter"
 
 	"github.com/treadlight/crawl/internal/document"
@@ -25,9 +26,6 @@ func eachKey(n document.Node, path string, yield func(string, string) bool) bool
 	return true
 }
 
-// noPolicy is a policy that is not there, in what changed.
-const noPolicy = "none"
-
 // diffPolicies names the policies that differ. They are built at the start and hold what
 // is under way, so none of them is live.
 func diffPolicies(was, is *binder.Model) (changes []Change) {
@@ -37,7 +35,7 @@ func diffPolicies(was, is *binder.Model) (changes []Change) {
 	a, b := policyTexts(was), policyTexts(is)
 	for _, name := range policyNames {
 		if a[name] != b[name] {
-			changes = append(changes, Change{Path: resiliencePath + "." + name, Was: orNone(a[name]), Is: orNone(b[name])})
+			changes = append(changes, Change{Path: resiliencePath + "." + name, Was: cmp.Or(a[name], "none"), Is: cmp.Or(b[name], "none")})
 		}
 	}
 	return changes
@@ -51,13 +49,6 @@ func policyTexts(m *binder.Model) map[string]string {
 		}
 	}
 	return texts
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return noPolicy
-	}
-	return text
 }
 
 // policyNames are the sections there are, in the order of the manual.

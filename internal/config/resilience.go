@@ -3,8 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/resilience/binder"
@@ -93,29 +93,17 @@ func (f *fileWalk) policyOrigins(path string, n document.Node) {
 // there, and one more around all hosts would let one that fails hold up the others.
 type twin struct {
 	key, path string
-	value     func(*binder.CircuitBreaker) any
-	take      func(*binder.CircuitBreaker, any)
+	field     func(*binder.CircuitBreaker) any // a pointer
 }
 
-func twins() []twin {
-	return []twin{
-		{
-			circuitPath + ".failure_threshold", "ratelimit.consecutive_fail_threshold",
-			func(c *binder.CircuitBreaker) any { return int64(c.FailureThreshold) },
-			func(c *binder.CircuitBreaker, v any) { c.FailureThreshold = int(v.(int64)) },
-		},
-		{
-			circuitPath + ".success_threshold", "ratelimit.half_open_probes",
-			func(c *binder.CircuitBreaker) any { return int64(c.SuccessThreshold) },
-			func(c *binder.CircuitBreaker, v any) { c.SuccessThreshold = int(v.(int64)) },
-		},
-		{
-			circuitPath + ".break_seconds", "ratelimit.open_state_duration",
-			func(c *binder.CircuitBreaker) any { return c.Break },
-			func(c *binder.CircuitBreaker, v any) { c.Break = v.(time.Duration) },
-		},
-	}
+var twins = []twin{
+	{circuitPath + ".failure_threshold", "ratelimit.consecutive_fail_threshold", func(c *binder.CircuitBreaker) any { return &c.FailureThreshold }},
+	{circuitPath + ".success_threshold", "ratelimit.half_open_probes", func(c *binder.CircuitBreaker) any { return &c.SuccessThreshold }},
+	{circuitPath + ".break_seconds", "ratelimit.open_state_duration", func(c *binder.CircuitBreaker) any { return &c.Break }},
 }
+
+// in is the field in a circuit.
+func (t *twin) in(c *binder.CircuitBreaker) reflect.Value { return reflect.ValueOf(t.field(c)).Elem() }
 
 // settlePolicies gives every key of a policy its origin, and a circuit and the engine one
 // mind: of two names for a value, the one that nobody wrote follows the other, and the
@@ -133,14 +121,14 @@ func (l *loader) settlePolicies() {
 		return
 	}
 	m, circuit := *l.cfg.Resilience, *l.cfg.Resilience.CircuitBreaker // others may share what was loaded
-	for _, t := range twins() {
+	for _, t := range twins {
 		switch {
 		case l.bad[t.path]:
 		case !l.origins[t.path].written():
-			set(&l.cfg, t.path, t.value(&circuit))
+			at(&l.cfg, t.path).Set(t.in(&circuit))
 			l.origins[t.path] = Origin{Source: fromFollows, Name: t.key}
 		case !l.origins[t.key].written():
-			t.take(&circuit, get(&l.cfg, t.path))
+			t.in(&circuit).Set(at(&l.cfg, t.path))
 			l.origins[t.key] = Origin{Source: fromFollows, Name: t.path}
 		}
 	}
@@ -163,23 +151,16 @@ func (l *loader) checkPolicies() {
 	if m.CircuitBreaker == nil {
 		return
 	}
-	for _, t := range twins() {
-		l.checkTwin(&t, t.value(m.CircuitBreaker))
-	}
-}
-
-func (l *loader) checkTwin(t *twin, v any) {
-	row, other := find(l.rows, t.path), get(&l.cfg, t.path)
-	if l.bad[t.path] || l.bad[t.key] {
-		return
-	}
-	if err := row.inRange(v); err != nil {
-		l.report(t.key, l.origins[t.key], "%v", err)
-		return
-	}
-	if v != other {
-		l.report(t.key, l.origins[t.key], "%s contradicts %s, which is %s%s; they are two names for one value, give one of them",
-			row.format(v), t.path, row.format(other), l.place(t.path))
+	for _, t := range twins {
+		row, v, other := find(l.rows, t.path), widened(t.in(m.CircuitBreaker)), get(&l.cfg, t.path)
+		switch err := row.inRange(v); {
+		case l.bad[t.path] || l.bad[t.key]:
+		case err != nil:
+			l.report(t.key, l.origins[t.key], "%v", err)
+		case v != other:
+			l.report(t.key, l.origins[t.key], "%s contradicts %s, which is %s%s; they are two names for one value, give one of them",
+				row.format(v), t.path, row.format(other), l.place(t.path))
+		}
 	}
 }
 

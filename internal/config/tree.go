@@ -43,8 +43,9 @@ func places(of reflect.Type) map[string]int {
 }
 
 // get reads the value of a path, widened to the type its kind is parsed into.
-func get(root any, path string) any {
-	v := at(root, path)
+func get(root any, path string) any { return widened(at(root, path)) }
+
+func widened(v reflect.Value) any {
 	switch x := v.Interface().(type) {
 	case time.Duration, bool, float64, string, []string:
 		return x
